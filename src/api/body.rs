@@ -1,0 +1,139 @@
+//! Request bodies: bounded, of a media type that we know, and UTF-8.
+
+use super::Api;
+use super::problem::Problem;
+use crate::job::invalid::{Invalid, Kind};
+use crate::job::json::{self, Object};
+use crate::job::{names, request};
+use axum::body::Bytes;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
+
+/// The body of a request as text.
+pub(super) struct Text(Bytes);
+
+impl Text {
+    /// Reads a body, refusing one that is too long before it is read where its length is announced.
+    pub(super) async fn read(api: &Api, request: Request) -> Result<Text, Problem> {
+        let (parts, body) = request.into_parts();
+        check_headers(&parts.headers)?;
+        let most = api.inner.max_body;
+        let announced = parts.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+        if announced.is_some_and(|length| length > most) {
+            return Err(too_long(most));
+        }
+        // Apart from its length, a body fails only if the client goes away, and then nobody reads the answer.
+        let bytes = axum::body::to_bytes(body, most).await.map_err(|_| too_long(most))?;
+        if let Err(error) = std::str::from_utf8(&bytes) {
+            let problem = format!("is not UTF-8 from byte {} on", error.valid_up_to());
+            return Err(Invalid::new(Kind::Payload, "", problem).into());
+        }
+        Ok(Text(bytes))
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        // Checked when it was read.
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+
+    /// The fields of a body that must be an object.
+    pub(super) fn fields(&self) -> Result<Fields<'_>, Problem> {
+        let text = self.as_str();
+        let object = Object::parse(text).map_err(|error| request::unreadable(text, &error))?;
+        Ok(Fields(object))
+    }
+
+    /// The fields of a body that may be missing altogether.
+    pub(super) fn optional_fields(&self) -> Result<Fields<'_>, Problem> {
+        if self.as_str().trim().is_empty() { Ok(Fields(Object::default())) } else { self.fields() }
+    }
+}
+
+fn check_headers(headers: &HeaderMap) -> Result<(), Problem> {
+    if let Some(value) = headers.get(CONTENT_TYPE) {
+        let text = value.to_str().unwrap_or_default();
+        let media_type = text.split(';').next().unwrap_or_default().trim();
+        if !["application/openjobspec+json", "application/json"].iter().any(|known| media_type.eq_ignore_ascii_case(known)) {
+            let expected = "application/openjobspec+json or application/json";
+            return Err(Invalid::field("Content-Type", expected, text).into());
+        }
+    }
+    match headers.get(CONTENT_ENCODING) {
+        Some(encoding) if encoding != "identity" => {
+            let message = "`Content-Encoding` must be left out: compressed bodies are not supported.";
+            let problem = Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported", message);
+            Err(problem.with("field", "Content-Encoding"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn too_long(most: usize) -> Problem {
+    Invalid::new(Kind::EnvelopeTooLarge, "", format!("is longer than the limit of {most} bytes")).into()
+}
+
+/// The members of a small request, read by type; a wrong one is refused by name.
+pub(super) struct Fields<'a>(Object<'a>);
+
+impl<'a> Fields<'a> {
+    pub(super) fn of(object: Object<'a>) -> Self {
+        Fields(object)
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&'a str> {
+        self.0.get(name)
+    }
+
+    pub(super) fn text(&self, name: &str) -> Result<Option<String>, Invalid> {
+        let Some(value) = self.0.get(name) else { return Ok(None) };
+        json::text(value).map(|text| Some(text.into_owned())).ok_or_else(|| Invalid::field(name, "a string", value))
+    }
+
+    pub(super) fn boolean(&self, name: &str) -> Result<Option<bool>, Invalid> {
+        let Some(value) = self.0.get(name) else { return Ok(None) };
+        json::boolean(value).map(Some).ok_or_else(|| Invalid::field(name, "true or false", value))
+    }
+
+    /// A whole number of at least `least`.
+    pub(super) fn number(&self, name: &str, least: u64) -> Result<Option<u64>, Invalid> {
+        let Some(value) = self.0.get(name) else { return Ok(None) };
+        let number = json::integer(value).and_then(|number| u64::try_from(number).ok()).filter(|number| *number >= least);
+        let expected = || format!("a whole number of {least} or more");
+        number.map(Some).ok_or_else(|| Invalid::field(name, expected(), value))
+    }
+
+    /// A number of milliseconds up to a year.
+    pub(super) fn milliseconds(&self, name: &str) -> Result<Option<u64>, Invalid> {
+        let number = self.number(name, 1)?;
+        match number {
+            Some(ms) if ms > 366 * 86_400_000 => Err(Invalid::field(name, "at most a year, in milliseconds", &ms.to_string())),
+            number => Ok(number),
+        }
+    }
+
+    /// Strings, at most `most` of them.
+    pub(super) fn texts(&self, name: &str, most: usize) -> Result<Option<Vec<String>>, Invalid> {
+        let Some(value) = self.0.get(name) else { return Ok(None) };
+        let strings = json::elements(value).filter(|elements| elements.len() <= most).and_then(|elements| {
+            elements.into_iter().map(|element| json::text(element).map(Into::into)).collect::<Option<Vec<String>>>()
+        });
+        strings.map(Some).ok_or_else(|| Invalid::field(name, format!("an array of at most {most} strings"), value))
+    }
+
+    /// A job id that must be there. One that can be no id is refused by name rather than looked for.
+    pub(super) fn job_id(&self) -> Result<String, Invalid> {
+        let id = self.text("job_id")?.ok_or_else(|| Invalid::missing("job_id", "the id of a job"))?;
+        if id.is_empty() || id.len() > 128 || id.chars().any(char::is_control) {
+            return Err(Invalid::field("job_id", "the id of a job", &id));
+        }
+        Ok(id)
+    }
+
+    /// The worker's name, if it gives one.
+    pub(super) fn worker(&self) -> Result<Option<String>, Invalid> {
+        let worker = self.text("worker_id")?;
+        worker.iter().try_for_each(|worker| names::check_worker("worker_id", worker))?;
+        Ok(worker)
+    }
+}

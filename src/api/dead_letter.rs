@@ -1,0 +1,76 @@
+//! The dead letter: list, look at, retry, delete.
+
+use super::page::{Page, Query};
+use super::problem::Problem;
+use super::{Api, answer};
+use crate::job::time;
+use crate::store::{DeadLetterFilter, Outcome};
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+use std::collections::BTreeMap;
+
+/// `GET /dead-letter`, newest first.
+pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
+    let query = Query::of(&uri);
+    let page = Page::of(&query)?;
+    let filter = DeadLetterFilter {
+        queue: query.get("queue").map(str::to_owned),
+        kind: query.get("type").map(str::to_owned),
+        error_type: query.get("error_type").map(str::to_owned),
+        since: query.time("since")?,
+        until: query.time("until")?,
+    };
+    let (records, total) = api.store().dead_letters(&filter, page.offset, page.limit).await?;
+    let mut body = String::from("{\"jobs\":");
+    answer::push_jobs(&mut body, &records);
+    body.push_str(&format!(",\"pagination\":{}}}", page.describe(total)));
+    Ok(answer::json(StatusCode::OK, body))
+}
+
+/// `GET /dead-letter/stats`.
+pub(super) async fn stats(State(api): State<Api>) -> Result<Response, Problem> {
+    let settings = api.store().settings();
+    let most = settings.max_dead_letters as usize;
+    let (records, total) = api.store().dead_letters(&DeadLetterFilter::default(), 0, most).await?;
+    let (mut by_queue, mut by_error) = (BTreeMap::<&str, usize>::new(), BTreeMap::<String, usize>::new());
+    for record in &records {
+        *by_queue.entry(&record.queue).or_default() += 1;
+        *by_error.entry(record.error_type().unwrap_or_else(|| "unknown".to_owned())).or_default() += 1;
+    }
+    let times = || records.iter().filter_map(crate::job::Record::finished);
+    let body = serde_json::json!({
+        "total": total,
+        "by_queue": by_queue,
+        "by_error_type": by_error,
+        "oldest_at": times().min().map(time::rfc3339),
+        "newest_at": times().max().map(time::rfc3339),
+        "retention": {"max_age_seconds": settings.dead_letter / 1000, "max_count": most},
+    });
+    Ok(answer::value(StatusCode::OK, &body))
+}
+
+/// `GET /dead-letter/{id}`.
+pub(super) async fn show(State(api): State<Api>, Path(id): Path<String>) -> Result<Response, Problem> {
+    let record = api.store().dead_letter(&id).await?.ok_or_else(|| Problem::missing("dead letter", &id))?;
+    Ok(answer::job(StatusCode::OK, &record))
+}
+
+/// `POST /dead-letter/{id}/retry`.
+pub(super) async fn retry(State(api): State<Api>, Path(id): Path<String>) -> Result<Response, Problem> {
+    match api.store().revive(&id).await? {
+        Outcome::Done(record, _) => {
+            let at = record.enqueued().map(time::rfc3339).unwrap_or_default();
+            Ok(answer::job_with(StatusCode::OK, &record, &format!(",\"re_enqueued_at\":\"{at}\"")))
+        }
+        _ => Err(Problem::missing("dead letter", &id)),
+    }
+}
+
+/// `DELETE /dead-letter/{id}`.
+pub(super) async fn forget(State(api): State<Api>, Path(id): Path<String>) -> Result<Response, Problem> {
+    if !api.store().forget(&id).await? {
+        return Err(Problem::missing("dead letter", &id));
+    }
+    Ok(answer::value(StatusCode::OK, &serde_json::json!({"deleted": true, "job_id": id})))
+}

@@ -1,0 +1,71 @@
+//! Polled events.
+
+use super::page::Query;
+use super::problem::Problem;
+use super::{Api, answer};
+use crate::job::invalid::Invalid;
+use crate::job::{json, time};
+use crate::store::{Event, EventFilter};
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+
+/// `GET /events`, oldest first.
+pub(super) async fn poll(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
+    let query = Query::of(&uri);
+    let limit = query.number("limit", 1, usize::MAX)?.unwrap_or(100).min(1000);
+    let after = query.get("after").or_else(|| query.get("cursor"));
+    let filter =
+        EventFilter { types: query.list("types"), queues: query.list("queues"), job_types: query.list("job_types") };
+    let Some((events, has_more)) = api.store().events(&filter, after, limit).await? else {
+        return Err(Invalid::field("after", "the id of an event", after.unwrap_or_default()).into());
+    };
+    let mut body = String::from("{\"events\":[");
+    for (index, event) in events.iter().enumerate() {
+        body.push_str(if index == 0 { "" } else { "," });
+        push_event(&mut body, event);
+    }
+    let cursor = events.last().map(|event| event.id.as_str()).or(after).unwrap_or_default();
+    body.push_str(&format!("],\"cursor\":{},\"has_more\":{has_more}}}", json::quoted(cursor)));
+    Ok(answer::json(StatusCode::OK, body))
+}
+
+fn push_event(out: &mut String, event: &Event) {
+    let component = event.kind.split('.').next().unwrap_or("server");
+    out.push_str(&format!(
+        "{{\"specversion\":\"1.0\",\"id\":\"{}\",\"type\":\"{}\",\"source\":\"ojs://fairgate/{component}\",\"time\":\"{}\",\"subject\":",
+        event.id,
+        event.kind,
+        time::rfc3339(event.time)
+    ));
+    json::push_text(out, &event.subject);
+    out.push_str(",\"data\":{");
+    let mut separator = "";
+    let name = if event.kind.starts_with("worker.") { "worker_id" } else { "job_id" };
+    let members =
+        [(name, &event.subject), ("job_type", &event.job_type), ("queue", &event.queue), ("trace_id", &event.trace)];
+    for (name, value) in members.into_iter().filter(|(_, value)| !value.is_empty()) {
+        out.push_str(&format!("{separator}\"{name}\":"));
+        json::push_text(out, value);
+        separator = ",";
+    }
+    if !event.data.is_empty() {
+        out.push_str(separator);
+        push_data(out, &event.data);
+    }
+    out.push_str("}}");
+}
+
+/// Scripts cannot write timestamps, so they mark milliseconds with group separators.
+fn push_data(out: &mut String, data: &str) {
+    for (index, part) in data.split('\u{1d}').enumerate() {
+        match part.parse() {
+            Ok(ms) if index % 2 == 1 => {
+                out.push('"');
+                time::write_rfc3339(out, ms);
+                out.push('"');
+            }
+            _ => out.push_str(part),
+        }
+    }
+}

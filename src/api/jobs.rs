@@ -1,0 +1,87 @@
+//! Jobs: enqueue, look up, cancel, activate.
+
+use super::body::Text;
+use super::problem::Problem;
+use super::{Api, answer};
+use crate::job::{self, NewJob, Record, trace};
+use crate::store::{Enqueued, Outcome};
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+
+/// `POST /jobs`.
+pub(super) async fn enqueue(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+    let context = context(&api, request.headers());
+    let body = Text::read(&api, request).await?;
+    let job = job::request::parse(body.as_str(), &api.inner.limits, &context)?;
+    let records = store(&api, vec![job], false).await?;
+    // One job in, one record out.
+    records.first().map(answer::created).ok_or_else(Problem::bug)
+}
+
+/// `POST /jobs/batch`: all of them or none.
+pub(super) async fn enqueue_batch(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+    let context = context(&api, request.headers());
+    let body = Text::read(&api, request).await?;
+    let jobs = job::request::parse_batch(body.as_str(), &api.inner.limits, &context)?;
+    let records = store(&api, jobs, true).await?;
+    let mut body = String::from("{\"jobs\":");
+    answer::push_jobs(&mut body, &records);
+    body.push_str(&format!(",\"count\":{}}}", records.len()));
+    Ok(answer::json(StatusCode::CREATED, body))
+}
+
+async fn store(api: &Api, jobs: Vec<NewJob>, is_batch: bool) -> Result<Vec<Record>, Problem> {
+    match api.store().enqueue(jobs).await? {
+        Enqueued::Stored(records) => {
+            records.iter().for_each(|record| api.metrics().jobs.enqueued(&record.queue, &record.kind));
+            Ok(records)
+        }
+        Enqueued::Duplicate { index, id } => Err(Problem::duplicate(&id, is_batch.then_some(index))),
+    }
+}
+
+/// The request's trace context, which its jobs inherit.
+fn context(api: &Api, headers: &HeaderMap) -> job::request::Context {
+    let header = |name: &'static str| {
+        let value = headers.get(name)?.to_str().ok()?;
+        let usable = name != "traceparent" || trace::trace_id(value).is_some();
+        (usable && value.len() <= 8192).then(|| (name, value.to_owned()))
+    };
+    job::request::Context {
+        trace: trace::HEADERS.into_iter().filter_map(header).collect(),
+        test_directives: api.inner.test_directives,
+    }
+}
+
+/// `GET /jobs/{id}`.
+pub(super) async fn show(State(api): State<Api>, Path(id): Path<String>) -> Result<Response, Problem> {
+    let record = api.store().job(&id).await?.ok_or_else(|| Problem::missing("job", &id))?;
+    Ok(answer::job(StatusCode::OK, &record))
+}
+
+/// `DELETE /jobs/{id}` and `POST /jobs/{id}/cancel`.
+pub(super) async fn cancel(State(api): State<Api>, Path(id): Path<String>) -> Result<Response, Problem> {
+    match api.store().cancel(&id).await? {
+        Outcome::Done(record, previous) => {
+            api.metrics().jobs.cancelled(&record.queue, &record.kind);
+            Ok(changed(&record, previous))
+        }
+        Outcome::Missing => Err(Problem::missing("job", &id)),
+        Outcome::Conflict { state, .. } => Err(Problem::conflict(&id, "cancel", &state, "not finished", None)),
+    }
+}
+
+/// `POST /jobs/{id}/activate`.
+pub(super) async fn activate(State(api): State<Api>, Path(id): Path<String>) -> Result<Response, Problem> {
+    match api.store().activate(&id).await? {
+        Outcome::Done(record, previous) => Ok(changed(&record, previous)),
+        Outcome::Missing => Err(Problem::missing("job", &id)),
+        Outcome::Conflict { state, .. } => Err(Problem::conflict(&id, "activat", &state, "pending", None)),
+    }
+}
+
+fn changed(record: &Record, previous: Option<String>) -> Response {
+    let more = previous.map(|state| format!(",\"previous_state\":\"{state}\"")).unwrap_or_default();
+    answer::job_with(StatusCode::OK, record, &more)
+}

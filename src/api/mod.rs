@@ -1,0 +1,128 @@
+//! The HTTP API: requests into verbs of the store, results into OJS answers. No business rule lives here.
+
+mod answer;
+mod body;
+mod dead_letter;
+mod events;
+mod frame;
+mod jobs;
+mod manifest;
+mod page;
+mod problem;
+mod queues;
+mod server;
+mod system;
+mod workers;
+
+pub use server::Server;
+
+use crate::config::Config;
+use crate::job;
+use crate::store::Store;
+use crate::telemetry::Metrics;
+use axum::Router;
+use axum::routing::{delete, get, post};
+use problem::Problem;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// What every handler needs; clones share it.
+#[derive(Clone)]
+pub struct Api {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Store,
+    metrics: Metrics,
+    limits: job::Limits,
+    max_body: usize,
+    request_timeout: Duration,
+    heartbeat_interval: Duration,
+    test_directives: bool,
+    started: Instant,
+    draining: AtomicBool,
+}
+
+impl Api {
+    /// An API on a store.
+    pub fn new(store: Store, metrics: Metrics, config: &Config) -> Self {
+        let limits = &config.limits;
+        Api {
+            inner: Arc::new(Inner {
+                store,
+                metrics,
+                limits: job::Limits {
+                    max_envelope: limits.max_envelope.bytes(),
+                    max_meta: limits.max_meta.bytes(),
+                    max_result: limits.max_result.bytes(),
+                    max_batch: limits.max_batch,
+                    max_nesting: limits.max_nesting,
+                },
+                max_body: limits.max_body.bytes(),
+                request_timeout: limits.request_timeout,
+                heartbeat_interval: config.workers.heartbeat_interval,
+                test_directives: config.server.test_directives,
+                started: Instant::now(),
+                draining: AtomicBool::new(false),
+            }),
+        }
+    }
+
+    /// From now on `/ready` says no, so that nobody sends new requests.
+    pub fn drain(&self) {
+        self.inner.draining.store(true, Ordering::SeqCst);
+    }
+
+    fn is_draining(&self) -> bool {
+        self.inner.draining.load(Ordering::SeqCst)
+    }
+
+    fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    fn metrics(&self) -> &Metrics {
+        &self.inner.metrics
+    }
+
+    /// All routes.
+    pub fn router(&self) -> Router {
+        let v1 = Router::new()
+            .route("/health", get(system::health))
+            .route("/jobs", post(jobs::enqueue))
+            .route("/jobs/batch", post(jobs::enqueue_batch))
+            .route("/jobs/{id}", get(jobs::show).delete(jobs::cancel))
+            .route("/jobs/{id}/cancel", post(jobs::cancel))
+            .route("/jobs/{id}/activate", post(jobs::activate))
+            .route("/jobs/{id}/ack", post(workers::ack_by_path))
+            .route("/jobs/{id}/nack", post(workers::nack_by_path))
+            .route("/workers/fetch", post(workers::fetch))
+            .route("/workers/ack", post(workers::ack))
+            .route("/workers/nack", post(workers::nack))
+            .route("/workers/heartbeat", post(workers::heartbeat))
+            .route("/workers/register", post(workers::register))
+            .route("/workers/{id}", delete(workers::deregister))
+            .route("/queues", get(queues::list))
+            .route("/queues/{name}", get(queues::show))
+            .route("/queues/{name}/stats", get(queues::stats))
+            .route("/dead-letter", get(dead_letter::list))
+            .route("/dead-letter/stats", get(dead_letter::stats))
+            .route("/dead-letter/{id}", get(dead_letter::show).delete(dead_letter::forget))
+            .route("/dead-letter/{id}/retry", post(dead_letter::retry))
+            .route("/events", get(events::poll));
+        Router::new()
+            .nest("/ojs/v1", v1)
+            .route("/ojs/manifest", get(manifest::show))
+            .route("/health", get(system::health))
+            .route("/healthz", get(system::health))
+            .route("/ready", get(system::ready))
+            .route("/readyz", get(system::ready))
+            .route("/metrics", get(system::metrics))
+            .fallback(|| async { Problem::unknown_path() })
+            .method_not_allowed_fallback(|| async { Problem::method_not_allowed() })
+            .layer(axum::middleware::from_fn_with_state(self.clone(), frame::around))
+            .with_state(self.clone())
+    }
+}

@@ -1,0 +1,196 @@
+//! The one map from what went wrong to an OJS error answer.
+
+use crate::job::invalid::{Invalid, Kind};
+use crate::job::json;
+use crate::store;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+
+const DOCS: &str = "https://openjobspec.org/docs/errors";
+
+/// An error answer. It becomes a body only where the request's id is known, in `frame`.
+#[derive(Clone, Debug)]
+pub(super) struct Problem {
+    pub(super) status: StatusCode,
+    pub(super) code: &'static str,
+    pub(super) message: String,
+    retryable: bool,
+    /// Members of `details`: name and JSON text.
+    details: Vec<(&'static str, String)>,
+    /// The name that some suites look for beside the code.
+    kind: Option<&'static str>,
+    hint: Option<String>,
+    pub(super) retry_after: Option<u32>,
+}
+
+impl Problem {
+    pub(super) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        let message = message.into();
+        Problem { status, code, message, retryable: false, details: Vec::new(), kind: None, hint: None, retry_after: None }
+    }
+
+    /// Adds a member to `details`, as text.
+    pub(super) fn with(mut self, name: &'static str, value: &str) -> Self {
+        self.details.push((name, json::quoted(value)));
+        self
+    }
+
+    /// Adds a number to `details`.
+    pub(super) fn with_number(mut self, name: &'static str, value: usize) -> Self {
+        self.details.push((name, value.to_string()));
+        self
+    }
+
+    fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    fn retry_after(mut self, seconds: u32) -> Self {
+        (self.retryable, self.retry_after) = (true, Some(seconds));
+        self
+    }
+
+    pub(super) fn unknown_path() -> Self {
+        Problem::new(StatusCode::NOT_FOUND, "not_found", "There is nothing at this path.")
+            .hint("The API starts at /ojs/v1; GET /ojs/manifest tells what this server can do.")
+    }
+
+    pub(super) fn method_not_allowed() -> Self {
+        let message = "This path exists, but not for this method.";
+        Problem::new(StatusCode::METHOD_NOT_ALLOWED, "invalid_request", message)
+            .hint("The Allow header lists the methods of this path.")
+    }
+
+    /// Something that was asked for by name does not exist.
+    pub(super) fn missing(resource: &'static str, name: &str) -> Self {
+        let message = format!("There is no {resource} {}.", json::quoted(name));
+        Problem::new(StatusCode::NOT_FOUND, "not_found", message)
+            .with("resource_type", resource)
+            .with("resource_id", name)
+            .hint(format!(
+                "Check the id; a {resource} that ended some time ago is removed by retention."
+            ))
+    }
+
+    /// The job is in another state than the verb needs, or somebody else holds it.
+    pub(super) fn conflict(job_id: &str, verb: &str, state: &str, expected: &str, holder: Option<&str>) -> Self {
+        let message = match holder {
+            Some(_) => format!("Job {job_id} is held by another worker, so this one cannot {verb} it."),
+            None => format!("Job {job_id} is {state}; only a job that is {expected} can be {verb}ed."),
+        };
+        let problem = Problem::new(StatusCode::CONFLICT, "conflict", message.replace("celed", "celled"))
+            .with("job_id", job_id)
+            .with("current_state", state)
+            .with("expected_state", expected);
+        match holder {
+            Some(holder) => problem.with("worker_id", holder),
+            None => problem,
+        }
+    }
+
+    /// An id of a new job is taken.
+    pub(super) fn duplicate(id: &str, index: Option<usize>) -> Self {
+        let message = format!("A job with the id {id} exists already.");
+        let problem = Problem::new(StatusCode::CONFLICT, "duplicate", message).with("existing_job_id", id).with("field", "id");
+        match index {
+            Some(index) => problem.with_number("index", index),
+            None => problem,
+        }
+    }
+
+    pub(super) fn timed_out(seconds: u64) -> Self {
+        let message = format!("The request was not answered within {seconds} seconds.");
+        Problem::new(StatusCode::GATEWAY_TIMEOUT, "backend_timeout", message).retry_after(1)
+    }
+
+    pub(super) fn bug() -> Self {
+        let mut problem = Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "This is a bug in fairgate.");
+        problem.retryable = true;
+        problem.hint("The log has the details under this request id.")
+    }
+
+    /// The body, under the id of its request.
+    pub(super) fn body(&self, request_id: &str) -> String {
+        let mut out = format!(
+            "{{\"error\":{{\"code\":\"{}\",\"message\":{},\"retryable\":{},\"request_id\":{}",
+            self.code,
+            json::quoted(&self.message),
+            self.retryable,
+            json::quoted(request_id)
+        );
+        if let Some(kind) = self.kind {
+            out.extend([",\"type\":\"", kind, "\""]);
+        }
+        if !self.details.is_empty() {
+            let members: Vec<String> =
+                self.details.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
+            out.extend([",\"details\":{", &members.join(","), "}"]);
+        }
+        if let Some(hint) = &self.hint {
+            out.push_str(",\"hint\":");
+            json::push_text(&mut out, hint);
+        }
+        out.extend([",\"docs_url\":\"", DOCS, "\"}}"]);
+        out
+    }
+}
+
+impl From<Invalid> for Problem {
+    fn from(invalid: Invalid) -> Self {
+        let (status, code) = match invalid.kind {
+            Kind::Payload => (StatusCode::BAD_REQUEST, "invalid_payload"),
+            Kind::Field => (StatusCode::BAD_REQUEST, "invalid_request"),
+            Kind::Retry => (StatusCode::UNPROCESSABLE_ENTITY, "validation_error"),
+            Kind::EnvelopeTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "envelope_too_large"),
+            Kind::MetaTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "metadata_too_large"),
+            Kind::ResultTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "RESULT_TOO_LARGE"),
+            Kind::BatchTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "BATCH_SIZE_EXCEEDED"),
+            Kind::Duplicate => (StatusCode::CONFLICT, "duplicate"),
+        };
+        let mut problem = Problem::new(status, code, invalid.to_string()).with("field", &invalid.field);
+        problem.kind = (invalid.kind == Kind::Retry).then_some("validation_error");
+        for (name, value) in [("expected", &invalid.expected), ("received", &invalid.received)] {
+            if let Some(value) = value {
+                problem = problem.with(name, value);
+            }
+        }
+        if let Some(index) = invalid.index {
+            problem = problem.with_number("index", index);
+        }
+        problem
+    }
+}
+
+impl From<store::Error> for Problem {
+    fn from(error: store::Error) -> Self {
+        use store::Error;
+        match error {
+            Error::Unavailable(_) | Error::Busy | Error::Schema(_) => {
+                // The reason names hosts and goes to the log; a client needs to know only that it may try again.
+                tracing::debug!(%error, "answered 503");
+                let message = match error {
+                    Error::Busy => "Too many requests are waiting for the store.",
+                    _ => "The store is not available.",
+                };
+                Problem::new(StatusCode::SERVICE_UNAVAILABLE, "backend_unavailable", message).retry_after(1)
+            }
+            Error::Timeout(limit) => Problem::timed_out(limit.as_secs()),
+            Error::Backend(text) => {
+                tracing::error!(error = text, "the store answered with an error");
+                let mut problem =
+                    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "backend_error", "The store answered with an error.");
+                problem.retryable = true;
+                problem.hint("The log has the details under this request id.")
+            }
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = self.status.into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}

@@ -1,0 +1,263 @@
+//! Workers: fetch, ack, nack, heartbeat, register, goodbye.
+
+use super::body::{Fields, Text};
+use super::problem::Problem;
+use super::{Api, answer};
+use crate::job::invalid::{Invalid, Kind};
+use crate::job::record::push_time;
+use crate::job::{Failure, Record, json, names, time};
+use crate::store::{Ack, Fetch, Heartbeat, Nack, Outcome};
+use axum::extract::{Path, Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use futures_util::future::join_all;
+
+/// Jobs in one fetch; more are clamped, never refused.
+const MOST_JOBS: u64 = 1000;
+/// Queues in one fetch.
+const MOST_QUEUES: usize = 256;
+
+/// `POST /workers/fetch`.
+pub(super) async fn fetch(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+    let body = Text::read(&api, request).await?;
+    let fields = body.fields()?;
+    let expected = format!("an array of 1 to {MOST_QUEUES} queue names");
+    let queues = fields.texts("queues", MOST_QUEUES)?.ok_or_else(|| Invalid::missing("queues", &expected))?;
+    if queues.is_empty() {
+        return Err(Invalid::field("queues", expected, "[]").into());
+    }
+    for (index, queue) in queues.iter().enumerate() {
+        names::check_queue(&format!("queues[{index}]"), queue)?;
+    }
+    let fetch_id = fields.text("fetch_id")?;
+    fetch_id.iter().try_for_each(|id| names::check_worker("fetch_id", id))?;
+    let fetch = Fetch {
+        worker: fields.worker()?,
+        queues,
+        count: fields.number("count", 1)?.unwrap_or(1).min(MOST_JOBS) as usize,
+        visibility_ms: fields.milliseconds("visibility_timeout_ms")?,
+        fetch_id,
+    };
+    let leased = api.store().fetch(fetch).await?;
+    // From here on nothing is awaited: the jobs go out with this answer, or the client never asked.
+    let records = leased.deliver();
+    let mut body = String::from("{\"jobs\":");
+    answer::push_jobs(&mut body, &records);
+    if let Some(first) = records.first() {
+        body.push_str(",\"job\":"); // for SDKs from before `count`
+        first.write(&mut body);
+    }
+    body.push('}');
+    let now = api.store().clock().now_ms();
+    for record in &records {
+        api.metrics().jobs.started(&record.queue, &record.kind, now - record.enqueued().unwrap_or(now));
+    }
+    Ok(answer::json(StatusCode::OK, body))
+}
+
+/// `POST /workers/ack`: one job, or several as `acks`, each with its own result.
+pub(super) async fn ack(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+    let key = idempotency_key(request.headers())?;
+    let body = Text::read(&api, request).await?;
+    let fields = body.fields()?;
+    let Some(list) = fields.get("acks") else {
+        let id = fields.job_id()?;
+        return ack_one(&api, id, &fields, key).await.map(|body| answer::json(StatusCode::OK, body));
+    };
+    let most = api.inner.limits.max_batch;
+    let expected = || format!("an array of 1 to {most} objects");
+    let elements = json::elements(list).filter(|elements| (1..=most).contains(&elements.len()));
+    let elements = elements.ok_or_else(|| Invalid::field("acks", expected(), list))?;
+    let acks = elements.into_iter().enumerate().map(|(index, element)| {
+        let (api, key) = (&api, key.clone());
+        async move {
+            let name = format!("acks[{index}]");
+            let object = json::Object::parse(element).map_err(|_| Invalid::field(name, "an object", element))?;
+            let fields = Fields::of(object);
+            ack_one(api, fields.job_id()?, &fields, key).await
+        }
+    });
+    // Sent together, they go as one call; each has its own result.
+    let results: Vec<String> =
+        join_all(acks).await.into_iter().map(|result| result.unwrap_or_else(|problem: Problem| problem.body(""))).collect();
+    Ok(answer::json(StatusCode::OK, format!("{{\"results\":[{}]}}", results.join(","))))
+}
+
+/// `POST /jobs/{id}/ack`.
+pub(super) async fn ack_by_path(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let key = idempotency_key(request.headers())?;
+    let body = Text::read(&api, request).await?;
+    let fields = body.optional_fields()?;
+    ack_one(&api, id, &fields, key).await.map(|body| answer::json(StatusCode::OK, body))
+}
+
+async fn ack_one(api: &Api, id: String, fields: &Fields<'_>, key: Option<String>) -> Result<String, Problem> {
+    let result = fields.get("result").map(str::to_owned);
+    let most = api.inner.limits.max_result;
+    if let Some(length) = result.as_ref().map(String::len).filter(|length| *length > most) {
+        let problem = format!("is {length} bytes long, over the limit of {most}; the job stays active");
+        return Err(Invalid::new(Kind::ResultTooLarge, "result", problem).into());
+    }
+    let ack = Ack { job_id: id.clone(), worker: fields.worker()?, result, idempotency_key: key };
+    let record = done(api.store().ack(ack).await?, &id, "acknowledg")?;
+    let ran = record.finished().unwrap_or(0) - record.started().unwrap_or(0);
+    api.metrics().jobs.completed(&record.queue, &record.kind, ran);
+    let mut body = format!("{{\"acknowledged\":true,\"id\":\"{0}\",\"job_id\":\"{0}\",\"state\":\"{1}\"", record.id, record.state);
+    push_time(&mut body, "completed_at", record.finished());
+    Ok(with_job(body, &record))
+}
+
+/// `POST /workers/nack`.
+pub(super) async fn nack(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+    let key = idempotency_key(request.headers())?;
+    let body = Text::read(&api, request).await?;
+    let fields = body.fields()?;
+    let id = fields.job_id()?;
+    nack_one(&api, id, &fields, key).await
+}
+
+/// `POST /jobs/{id}/nack`.
+pub(super) async fn nack_by_path(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let key = idempotency_key(request.headers())?;
+    let body = Text::read(&api, request).await?;
+    let fields = body.optional_fields()?;
+    nack_one(&api, id, &fields, key).await
+}
+
+async fn nack_one(api: &Api, id: String, fields: &Fields<'_>, key: Option<String>) -> Result<Response, Problem> {
+    let nack = Nack {
+        job_id: id.clone(),
+        worker: fields.worker()?,
+        failure: Failure::parse("error", fields.get("error"))?,
+        requeue: fields.boolean("requeue")?.unwrap_or(false),
+        idempotency_key: key,
+    };
+    let record = done(api.store().nack(nack).await?, &id, "fail")?;
+    let mut body = format!(
+        "{{\"id\":\"{0}\",\"job_id\":\"{0}\",\"state\":\"{1}\",\"attempt\":{2},\"max_attempts\":{3}",
+        record.id,
+        record.state,
+        record.attempt,
+        record.max_attempts()
+    );
+    if let Some((at, delay)) = record.next_retry() {
+        push_time(&mut body, "next_attempt_at", Some(at));
+        body.push_str(&format!(",\"retry_delay_ms\":{delay}"));
+        api.metrics().jobs.retried(&record.queue, &record.kind);
+    }
+    if record.state == "discarded" {
+        push_time(&mut body, "discarded_at", record.finished());
+        push_time(&mut body, "completed_at", record.finished());
+        api.metrics().jobs.discarded(&record.queue, &record.kind);
+    }
+    Ok(answer::json(StatusCode::OK, with_job(body, &record)))
+}
+
+fn done(outcome: Outcome, id: &str, verb: &str) -> Result<Box<Record>, Problem> {
+    match outcome {
+        Outcome::Done(record, _) => Ok(record),
+        Outcome::Missing => Err(Problem::missing("job", id)),
+        Outcome::Conflict { state, holder } => Err(Problem::conflict(id, verb, &state, "active", holder.as_deref())),
+    }
+}
+
+fn with_job(mut body: String, record: &Record) -> String {
+    body.push_str(",\"job\":");
+    record.write(&mut body);
+    body.push('}');
+    body
+}
+
+/// A client that repeats an ack or nack with the same key gets the first answer instead of a conflict.
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
+    let key = value.to_str().unwrap_or_default();
+    names::check_worker("Idempotency-Key", key)?;
+    Ok(Some(key.to_owned()))
+}
+
+/// `POST /workers/heartbeat`.
+pub(super) async fn heartbeat(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+    let body = Text::read(&api, request).await?;
+    let beat = read_heartbeat(&body.fields()?)?;
+    let answer = api.store().heartbeat(&beat).await?;
+    let quoted = |ids: &[String]| ids.iter().map(|id| json::quoted(id)).collect::<Vec<_>>().join(",");
+    let body = format!(
+        "{{\"state\":\"{}\",\"jobs_extended\":[{}],\"cancelled_jobs\":[{}],\"server_time\":\"{}\",\"acknowledged\":true}}",
+        answer.directive,
+        quoted(&answer.extended),
+        quoted(&answer.cancelled),
+        time::rfc3339(answer.server_time)
+    );
+    Ok(answer::json(StatusCode::OK, body))
+}
+
+/// `POST /workers/register`, flat or inside `worker`.
+pub(super) async fn register(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+    let body = Text::read(&api, request).await?;
+    let outer = body.fields()?;
+    let fields = match outer.get("worker") {
+        Some(inner) => Fields::of(json::Object::parse(inner).map_err(|_| Invalid::field("worker", "an object", inner))?),
+        None => outer,
+    };
+    let beat = read_heartbeat(&fields)?;
+    let answer = api.store().heartbeat(&beat).await?;
+    let settings = api.store().settings();
+    let interval = api.inner.heartbeat_interval;
+    let body = serde_json::json!({
+        "ok": true,
+        "worker_id": beat.worker,
+        "state": answer.directive,
+        "server_time": time::rfc3339(answer.server_time),
+        "heartbeat_interval": interval.as_secs_f64(),
+        "heartbeat_timeout": settings.dead_after as f64 / 1e3,
+        "visibility_timeout_default": settings.visibility as f64 / 1e3,
+    });
+    Ok(answer::value(StatusCode::OK, &body))
+}
+
+/// `DELETE /workers/{id}`: what it still held is available again.
+pub(super) async fn deregister(State(api): State<Api>, Path(id): Path<String>) -> Result<Response, Problem> {
+    let handed_back = api.store().deregister(&id).await?.ok_or_else(|| Problem::missing("worker", &id))?;
+    let body = serde_json::json!({"ok": true, "worker_id": id, "jobs_requeued": handed_back});
+    Ok(answer::value(StatusCode::OK, &body))
+}
+
+/// The union of the dialects: jobs as `active_jobs` (ids or a count), `active_job_ids` or `job_id`.
+fn read_heartbeat(fields: &Fields<'_>) -> Result<Heartbeat, Problem> {
+    const MOST: usize = 1000;
+    let worker = fields.worker()?.ok_or_else(|| Invalid::missing("worker_id", "the name of the worker"))?;
+    let mut jobs = match fields.get("active_jobs") {
+        Some(value) if value.starts_with('[') => fields.texts("active_jobs", MOST)?.unwrap_or_default(),
+        Some(_) => fields.number("active_jobs", 0).map(|_| Vec::new())?,
+        None => Vec::new(),
+    };
+    jobs.extend(fields.texts("active_job_ids", MOST)?.unwrap_or_default());
+    jobs.extend(fields.text("job_id")?);
+    jobs.dedup();
+    let state = fields.text("state")?;
+    if let Some(state) = state.as_deref().filter(|state| !["running", "quiet", "terminate", "drain"].contains(state)) {
+        return Err(Invalid::field("state", "`running`, `quiet`, `terminate` or `drain`", state).into());
+    }
+    fields.texts("queues", MOST)?;
+    fields.texts("labels", MOST)?;
+    fields.number("concurrency", 0)?;
+    let told = ["hostname", "pid", "queues", "concurrency", "labels", "pool", "version", "started_at"];
+    // Kept as JSON text: only people and dashboards read it.
+    let kept = |name| Some((name, fields.get(name).filter(|value| value.len() <= 4096)?.to_owned()));
+    Ok(Heartbeat {
+        worker,
+        state,
+        visibility_ms: fields.milliseconds("visibility_timeout_ms")?,
+        jobs,
+        fields: told.into_iter().filter_map(kept).collect(),
+    })
+}

@@ -1,0 +1,139 @@
+//! Puts the parts together and takes them down again. The only spawner of long-lived tasks.
+
+use crate::api::{Api, Server};
+use crate::clock::Clock;
+use crate::config::{self, Config, Role};
+use crate::dispatch::Ticker;
+use crate::store::embedded::{self, PrivateRedis};
+use crate::store::{Address, Options, Settings, Store};
+use crate::telemetry::Metrics;
+use anyhow::Context;
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// How long a start waits for Redis before it says so and goes on without.
+const PATIENCE_WITH_STORE: Duration = Duration::from_secs(5);
+
+/// A running fairgate.
+pub struct App {
+    pub address: SocketAddr,
+    pub store: Store,
+    pub metrics: Metrics,
+    api: Api,
+    stop: CancellationToken,
+    stop_store: CancellationToken,
+    tasks: TaskTracker,
+    store_tasks: TaskTracker,
+    /// Stopped last, when nobody writes any more.
+    private: Option<PrivateRedis>,
+}
+
+impl App {
+    /// Starts everything and waits until requests are accepted.
+    pub async fn start(config: &Config, clock: Clock) -> anyhow::Result<App> {
+        let listener = TcpListener::bind(config.server.listen)
+            .await
+            .with_context(|| format!("cannot listen on {}; choose another address with --listen", config.server.listen))?;
+        let (address, private) = store_address(&config.store).await?;
+        let (stop, stop_store) = (CancellationToken::new(), CancellationToken::new());
+        let (tasks, store_tasks) = (TaskTracker::new(), TaskTracker::new());
+        let metrics = Metrics::default();
+        let options = Options {
+            address,
+            namespace: config.store.namespace.clone(),
+            call_timeout: config.store.call_timeout,
+            clock,
+            settings: settings(config),
+        };
+        let store = Store::open(options, metrics.store.clone(), &store_tasks, stop_store.clone())?;
+        match store.connected_within(PATIENCE_WITH_STORE).await {
+            Ok(()) => {}
+            Err(error @ crate::store::Error::Schema(_)) => return Err(error.into()),
+            Err(error) => tracing::warn!(%error, "starting without Redis: answering 503 until it is there"),
+        }
+        let api = Api::new(store.clone(), metrics.clone(), config);
+        let server = Server {
+            listener,
+            router: api.router(),
+            max_connections: config.limits.max_connections,
+            max_header: config.limits.max_header.bytes(),
+            grace: config.server.shutdown_grace,
+            metrics: metrics.http.clone(),
+        };
+        let address = server.address()?;
+        tasks.spawn(server.run(stop.clone()));
+        if config.server.has(Role::Dispatch) {
+            tasks.spawn(Ticker::new(store.clone()).run(stop.clone()));
+        }
+        Ok(App { address, store, metrics, api, stop, stop_store, tasks, store_tasks, private })
+    }
+
+    /// The private Redis, if there is one.
+    pub fn private_redis(&self) -> Option<&PrivateRedis> {
+        self.private.as_ref()
+    }
+
+    /// Readiness off, requests in flight finished, loops ended, store closed, private Redis saved and stopped.
+    pub async fn shut_down(self) {
+        self.api.drain();
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+        drop((self.api, self.store));
+        self.stop_store.cancel();
+        self.store_tasks.close();
+        // Leases of clients that went away in the last moment are handed back by now, or run out by themselves.
+        _ = tokio::time::timeout(Duration::from_secs(2), self.store_tasks.wait()).await;
+        if let Some(private) = self.private {
+            // Waits for the child: not on a thread that serves.
+            _ = tokio::task::spawn_blocking(move || drop(private)).await;
+        }
+    }
+}
+
+/// The Redis that the configuration names, or a private one that is started for us.
+async fn store_address(config: &config::Store) -> anyhow::Result<(Address, Option<PrivateRedis>)> {
+    if let Some(address) = address(config)? {
+        return Ok((address, None));
+    }
+    let options = embedded::Options { data_dir: config.data_dir.clone(), durable: true };
+    let private = tokio::task::spawn_blocking(|| PrivateRedis::start(options)).await??;
+    Ok((private.address(), Some(private)))
+}
+
+/// The Redis that the configuration names, if it names one.
+pub fn address(config: &config::Store) -> anyhow::Result<Option<Address>> {
+    let Some(url) = &config.url else { return Ok(None) };
+    let certificates = match &config.ca_file {
+        None => None,
+        Some(path) => Some(std::fs::read(path).with_context(|| format!("cannot read store.ca_file {}", path.display()))?),
+    };
+    Ok(Some(Address {
+        topology: url.topology.clone(),
+        tls: url.tls,
+        username: config.username.clone(),
+        password: config.password.as_ref().map(|password| password.expose().to_owned()),
+        root_certificates: certificates,
+    }))
+}
+
+fn settings(config: &Config) -> Settings {
+    let ms = |duration: Duration| duration.as_millis() as u64;
+    let retention = &config.retention;
+    Settings {
+        visibility: ms(config.jobs.visibility_timeout),
+        timeout: ms(config.jobs.timeout),
+        completed: ms(retention.completed),
+        cancelled: ms(retention.cancelled),
+        discarded: ms(retention.discarded),
+        dead_letter: ms(retention.dead_letter),
+        dead_after: ms(config.workers.dead_after),
+        max_finished: retention.max_completed,
+        max_dead_letters: retention.max_dead_letters,
+        max_events: retention.max_events,
+        test_directives: config.server.test_directives,
+    }
+}

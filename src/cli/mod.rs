@@ -1,0 +1,116 @@
+//! Commands. Standard output is for data, standard error for messages.
+
+mod check;
+mod doctor;
+mod serve;
+
+use crate::config::{self, Sources};
+use clap::{Args, Parser, Subcommand};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Exit status for a mistake in the configuration or on the command line, as sysexits.h has it.
+const EX_USAGE: u8 = 64;
+
+/// Makes background jobs fair between tenants.
+///
+/// fairgate is an Open Job Spec server on Redis that you run beside the queue you already have. Without any setting it
+/// starts a private redis-server in ./fairgate-data and serves http://127.0.0.1:8080.
+#[derive(Parser)]
+#[command(name = "fairgate", version = VERSION, after_long_help = EXAMPLES)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("FAIRGATE_COMMIT"), ")");
+
+const EXAMPLES: &str = "\
+Examples:
+  fairgate serve                                     a private Redis, http://127.0.0.1:8080
+  fairgate serve --redis redis://10.0.0.5:6379/0     a Redis that you run
+  fairgate check --config fairgate.toml              what a configuration means, or all that is wrong with it
+  fairgate doctor                                    whether Redis is fit to keep your jobs
+
+Every key of the configuration is also an environment variable: FAIRGATE_SERVER__LISTEN=127.0.0.1:9000.
+`fairgate check --reference` prints all keys with their meaning and default.";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve the API until SIGTERM or Ctrl-C
+    Serve(serve::Serve),
+    /// Validate the configuration and print what it means
+    Check(check::Check),
+    /// Look at Redis: reachable, version, settings that lose jobs, clock
+    Doctor(doctor::Doctor),
+}
+
+/// Settings that every command shares.
+#[derive(Args, Clone, Default)]
+pub struct Settings {
+    /// Configuration file; fairgate.toml in the working directory if there is one
+    #[arg(long, short, value_name = "FILE", env = "FAIRGATE_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Address and port to serve [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<SocketAddr>,
+    /// Redis to use instead of a private one: redis://, rediss://, unix://, redis+sentinel://, redis+cluster://
+    #[arg(long, value_name = "URL")]
+    pub redis: Option<String>,
+    /// Where the private Redis keeps its data [default: fairgate-data]
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Option<String>,
+    /// Prefix of all keys, so that several fairgates can share one Redis [default: default]
+    #[arg(long, value_name = "NS")]
+    pub namespace: Option<String>,
+    /// What this process does, comma-separated: api, planner, dispatch [default: all]
+    #[arg(long, value_name = "ROLES")]
+    pub roles: Option<String>,
+    /// Serve an address that others can reach without checking who they are
+    #[arg(long)]
+    pub insecure_no_auth: bool,
+}
+
+impl Settings {
+    /// The layers that these flags and this process's surroundings make.
+    fn sources(&self) -> Sources {
+        let flags = [
+            ("server.listen", self.listen.map(|listen| listen.to_string()), "--listen"),
+            ("store.url", self.redis.clone(), "--redis"),
+            ("store.data_dir", self.data_dir.clone(), "--data-dir"),
+            ("store.namespace", self.namespace.clone(), "--namespace"),
+            ("server.roles", self.roles.clone(), "--roles"),
+            ("server.insecure_no_auth", self.insecure_no_auth.then(|| "true".to_owned()), "--insecure-no-auth"),
+        ];
+        let given = |(path, value, flag): (&str, Option<String>, &str)| Some((path.to_owned(), value?, flag.to_owned()));
+        Sources::of_process(self.config.clone(), flags.into_iter().filter_map(given).collect())
+    }
+
+    /// The configuration, or exit status and message.
+    fn load(&self) -> Result<config::Loaded, ExitCode> {
+        config::Loaded::load(&self.sources()).map_err(|error| {
+            eprintln!("{error}");
+            ExitCode::from(EX_USAGE)
+        })
+    }
+}
+
+/// Reads the command line and carries it out.
+pub fn run() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match cli.command {
+        Command::Serve(command) => command.run(),
+        Command::Check(command) => command.run(),
+        Command::Doctor(command) => command.run(),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+/// A runtime for a command.
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+}

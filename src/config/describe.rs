@@ -1,0 +1,206 @@
+//! A configuration for people: each key, its value and who set it, then what it all means.
+
+use std::fmt::Write;
+
+use super::convert::{Choice, show_duration as time};
+use super::report::split;
+use super::tree::{Kind, Table, Value};
+use super::url::{Host, Topology};
+use super::{Config, Loaded};
+
+/// Values longer than this push their origin out of its column instead of the whole column to the right.
+const WIDEST_VALUE: usize = 40;
+
+/// What `fairgate check` prints.
+pub fn describe(loaded: &Loaded) -> String {
+    let rows: Vec<Row<'_>> = loaded.keys.iter().filter_map(|path| Row::new(path, loaded)).collect();
+    let keys = widest(rows.iter().map(|row| row.key));
+    let values = widest(rows.iter().map(|row| row.value.as_str())).min(WIDEST_VALUE);
+
+    let mut text = String::new();
+    let mut section = None;
+    for row in &rows {
+        if section != Some(row.section) {
+            let gap = if section.is_some() { "\n" } else { "" };
+            let _ = writeln!(text, "{gap}[{}]", row.section);
+            section = Some(row.section);
+        }
+        let _ = writeln!(text, "  {:keys$}  {:values$}  {}", row.key, row.value, row.origin);
+    }
+    text.push('\n');
+    for sentence in sentences(&loaded.config) {
+        let _ = writeln!(text, "{sentence}");
+    }
+    text
+}
+
+fn widest<'a>(texts: impl Iterator<Item = &'a str>) -> usize {
+    texts.map(|text| text.chars().count()).max().unwrap_or(0)
+}
+
+/// A key and what is known about it.
+struct Row<'a> {
+    section: &'a str,
+    key: &'a str,
+    value: String,
+    origin: String,
+}
+
+impl<'a> Row<'a> {
+    /// The row of a path; none for a section, whose keys have rows of their own.
+    fn new(path: &'a str, Loaded { values, keys, .. }: &Loaded) -> Option<Self> {
+        let (section, key) = split(path);
+        let inner = |key: &String| key.strip_prefix(path).is_some_and(|rest| rest.starts_with(['.', '[']));
+        if section.is_empty() || keys.iter().any(inner) {
+            return None;
+        }
+        let (value, origin) = match lookup(values, path) {
+            Some(value) => (value.to_string(), value.origin.to_string()),
+            None => ("-".to_owned(), "not set".to_owned()),
+        };
+        Some(Self { section, key, value, origin })
+    }
+}
+
+/// The value at a path such as `plan[0].name`.
+fn lookup<'a>(table: &'a Table, path: &str) -> Option<&'a Value> {
+    let (part, rest) = path.split_once('.').map_or((path, None), |(part, rest)| (part, Some(rest)));
+    let (key, index) =
+        part.strip_suffix(']').and_then(|part| part.split_once('[')).map_or((part, None), |(k, i)| (k, Some(i)));
+    let mut value = table.get(key)?;
+    if let (Some(index), Kind::List(items)) = (index, &value.kind) {
+        value = items.get(index.parse::<usize>().ok()?)?;
+    }
+    match (rest, &value.kind) {
+        (None, _) => Some(value),
+        (Some(rest), Kind::Table(table)) => lookup(table, rest),
+        _ => None,
+    }
+}
+
+fn sentences(config: &Config) -> Vec<String> {
+    let Config { server, limits, store, jobs, workers, retention, .. } = config;
+    let roles: Vec<_> = server.roles.iter().map(|role| role.name()).collect();
+    let reach = if server.listen.ip().is_loopback() {
+        "loopback only"
+    } else {
+        "to everybody who reaches it, without authentication"
+    };
+    let mut sentences = vec![
+        format!("serves {}, {reach}, as {}", server.listen, roles.join(", ")),
+        format!("store: {}, namespace {}", describe_store(config), store.namespace),
+        format!(
+            "a request may carry {} and {} jobs, and take {}",
+            limits.max_body,
+            limits.max_batch,
+            time(limits.request_timeout)
+        ),
+        format!(
+            "an attempt may run {}; a worker that is silent for {} is dead",
+            time(jobs.timeout),
+            time(workers.dead_after)
+        ),
+        format!(
+            "finished jobs are kept {} (at most {}), cancelled {}, discarded {}, dead letters {} (at most {})",
+            time(retention.completed),
+            retention.max_completed,
+            time(retention.cancelled),
+            time(retention.discarded),
+            time(retention.dead_letter),
+            retention.max_dead_letters,
+        ),
+    ];
+    if server.test_directives {
+        sentences.push("test directives are honoured: clients can make jobs fail".to_owned());
+    }
+    sentences
+}
+
+fn describe_store(config: &Config) -> String {
+    let store = &config.store;
+    let Some(url) = &store.url else {
+        return format!("a private redis-server in {}", store.data_dir.display());
+    };
+    let mut text = match &url.topology {
+        Topology::Server { host, database } => {
+            format!("the Redis at {}, database {database}", list(std::slice::from_ref(host)))
+        }
+        Topology::Socket { path, database } => format!("the Redis at {}, database {database}", path.display()),
+        Topology::Sentinel { hosts, service, database } => {
+            format!("the Redis that the sentinels at {} call {service}, database {database}", list(hosts))
+        }
+        Topology::Cluster { hosts } => format!("the Redis cluster of {}", list(hosts)),
+    };
+    if url.tls {
+        text.push_str(" over TLS");
+    }
+    match (&store.username, &store.password) {
+        (Some(name), _) => text + " as user " + name,
+        (None, Some(_)) => text + " with a password",
+        (None, None) => text,
+    }
+}
+
+fn list(hosts: &[Host]) -> String {
+    let show = |host: &Host| {
+        if host.name.contains(':') {
+            format!("[{}]:{}", host.name, host.port)
+        } else {
+            format!("{}:{}", host.name, host.port)
+        }
+    };
+    hosts.iter().map(show).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{load, try_load};
+    use super::*;
+
+    #[test]
+    fn shows_each_key_with_its_value_and_who_set_it() {
+        let env = [("FAIRGATE_STORE__URL", "rediss://:hunter2@h/1"), ("FAIRGATE_SERVER__ROLES__0", "api")];
+        let flags = [["server.listen", "[::1]:9000", "--listen"]];
+        let text = describe(&try_load("\n[limits]\nmax_batch = 5\n", &env, &flags).expect("all is well"));
+        for line in [
+            "[server]",
+            "  listen              \"[::1]:9000\"         flag --listen",
+            "  roles               [\"api\"]              environment FAIRGATE_SERVER__ROLES__0",
+            "  max_batch           5                    fairgate.toml:3",
+            "  max_body            \"16MiB\"              default",
+            "  url                 \"rediss://:***@h/1\"  environment FAIRGATE_STORE__URL",
+            "  username            -                    not set",
+            "store: the Redis at h:6379, database 1 over TLS with a password, namespace default",
+            "serves [::1]:9000, loopback only, as api",
+        ] {
+            assert!(text.lines().any(|shown| shown == line), "no line {line:?} in\n{text}");
+        }
+    }
+
+    #[test]
+    fn says_what_the_defaults_mean() {
+        let text = describe(&load("", &[]));
+        assert!(text.contains("\nserves 127.0.0.1:8080, loopback only, as api, planner, dispatch\n"), "{text}");
+        assert!(text.contains("\nstore: a private redis-server in fairgate-data, namespace default\n"), "{text}");
+        assert!(text.contains("\nfinished jobs are kept 24h (at most 100000), "), "{text}");
+    }
+
+    #[test]
+    fn lists_of_tables_have_a_row_for_each_key() {
+        let values = super::super::file::parse_defaults("[[plan]]\nname = \"a\"\n[[plan]]\nweights = { x = 1 }\n");
+        let keys = ["plan", "plan[0].name", "plan[0].weights", "plan[1].name", "plan[1].weights"].map(str::to_owned);
+        let loaded = Loaded { values, keys: keys.into(), ..load("", &[]) };
+        let text = describe(&loaded);
+        let rows = "\
+[plan[0]]
+  name     \"a\"        default
+  weights  -          not set
+
+[plan[1]]
+  name     -          not set
+  weights  { x = 1 }  default
+";
+        assert!(text.starts_with(rows), "{text}");
+        assert_eq!(lookup(&loaded.values, "plan[2].name"), None);
+    }
+}

@@ -1,0 +1,149 @@
+//! The configuration file: found, read and parsed into values that know their line.
+
+use std::borrow::Cow;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::problem::{Error, Problem, Source};
+use super::tree::{Kind, Origin, Table, Value};
+
+/// The file that is read if no other is named.
+pub const NAME: &str = "fairgate.toml";
+
+/// Reads the file that was asked for, or the one in `directory` if there is one.
+pub fn read(directory: &Path, asked_for: Option<&Path>) -> Result<Option<Source>, Error> {
+    let path = asked_for.unwrap_or(Path::new(NAME));
+    let bytes = match std::fs::read(directory.join(path)) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound && asked_for.is_none() => return Ok(None),
+        Err(source) => return Err(Error::Unreadable { path: path.to_owned(), source }),
+    };
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(Some(Source { path: path.into(), text })),
+        Err(error) => Err(not_utf8(path.to_owned(), &error)),
+    }
+}
+
+fn not_utf8(path: PathBuf, error: &std::string::FromUtf8Error) -> Error {
+    let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+    Error::NotUtf8 { path, line: 1 + good.iter().filter(|byte| **byte == b'\n').count() }
+}
+
+/// The values of a file, as far as it can be understood, and its errors of syntax.
+pub fn parse(source: &Source) -> (Table, Vec<Problem>) {
+    let origin = |byte| Origin::File { path: source.path.clone(), line: source.line(byte) };
+    let (table, errors) = DeTable::parse_recoverable(&source.text);
+    let mut problems: Vec<_> = errors
+        .into_iter()
+        .map(|error| {
+            let span = error.span().unwrap_or(0..0);
+            let message = error.message().to_owned();
+            Problem { path: String::new(), origin: origin(span.start), span, message, help: None }
+        })
+        .collect();
+    // Further errors of a line mostly follow from its first.
+    problems.dedup_by(|next, first| next.origin == first.origin);
+    (entries(table.into_inner(), &origin), problems)
+}
+
+/// The embedded defaults, which stand in no file of the user; the tests know that they parse.
+pub fn parse_defaults(text: &str) -> Table {
+    entries(DeTable::parse_recoverable(text).0.into_inner(), &|_| Origin::Default)
+}
+
+fn entries(table: DeTable<'_>, origin: &dyn Fn(usize) -> Origin) -> Table {
+    // The parser fills in for a value that it could not read; such a value has no bytes of its own.
+    let is_real = |value: &Spanned<DeValue<'_>>| value.get_ref().is_table() || !value.span().is_empty();
+    let entry = |(key, value): (Spanned<Cow<'_, str>>, _)| {
+        let key_span = key.span();
+        (key.into_inner().into_owned(), Value { key_span, ..convert(value, origin) })
+    };
+    table.into_iter().filter(|(_, value)| is_real(value)).map(entry).collect()
+}
+
+fn convert(value: Spanned<DeValue<'_>>, origin: &dyn Fn(usize) -> Origin) -> Value {
+    let span = value.span();
+    let kind = match value.into_inner() {
+        DeValue::String(text) => Kind::Text(text.into_owned()),
+        // A number too large for 128 bits is out of every range, as is the largest of them.
+        DeValue::Integer(number) => {
+            Kind::Integer(i128::from_str_radix(number.as_str(), number.radix()).unwrap_or(i128::MAX))
+        }
+        DeValue::Float(number) => Kind::Float(number.as_str().parse().unwrap_or(f64::NAN)),
+        DeValue::Boolean(flag) => Kind::Bool(flag),
+        DeValue::Datetime(date) => Kind::Date(date.to_string()),
+        DeValue::Array(items) => Kind::List(items.into_iter().map(|item| convert(item, origin)).collect()),
+        DeValue::Table(table) => Kind::Table(entries(table, origin)),
+    };
+    Value { kind, origin: origin(span.start), key_span: span.clone(), span }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(text: &str) -> Source {
+        Source { path: Path::new(NAME).into(), text: text.to_owned() }
+    }
+
+    #[test]
+    fn values_know_their_line_and_their_bytes() {
+        let source = source("[server]\nlisten = \"x\" # why\n\n[[plan]]\nname = \"a\"\nlist = [\n  1,\n  0x1f,\n]\n");
+        let (table, problems) = parse(&source);
+        assert_eq!(problems, []);
+        let Kind::Table(server) = &table["server"].kind else { panic!("server is a table") };
+        assert_eq!(server["listen"].origin.to_string(), "fairgate.toml:2");
+        assert_eq!(&source.text[server["listen"].span.clone()], "\"x\"");
+        assert_eq!(&source.text[server["listen"].key_span.clone()], "listen");
+        let Kind::List(plans) = &table["plan"].kind else { panic!("plan is a list") };
+        assert_eq!(plans[0].origin.to_string(), "fairgate.toml:4");
+        let Kind::Table(plan) = &plans[0].kind else { panic!("an element of plan is a table") };
+        let Kind::List(items) = &plan["list"].kind else { panic!("list is a list") };
+        assert_eq!(
+            (items[1].to_string(), items[1].origin.to_string()),
+            ("31".to_owned(), "fairgate.toml:8".to_owned())
+        );
+    }
+
+    #[test]
+    fn reports_every_error_of_syntax_and_keeps_what_it_understood() {
+        let (table, problems) = parse(&source("[a]\nx = \ny = 1\ny = 2\nz = \"unclosed\n[b]\nw = true\n"));
+        let lines: Vec<_> = problems.iter().map(|problem| problem.origin.to_string()).collect();
+        assert_eq!(lines, ["fairgate.toml:2", "fairgate.toml:4", "fairgate.toml:5"], "{problems:?}");
+        assert_eq!(table["b"].to_string(), "{ w = true }");
+    }
+
+    #[test]
+    fn tables_stand_where_they_are_first_named() {
+        let source = source("\n[a.b]\nx = 1\n\n[c]\n[[d.e]]\n");
+        let (table, _) = parse(&source);
+        let place = |key: &str| (table[key].origin.to_string(), &source.text[table[key].key_span.clone()]);
+        assert_eq!(place("a"), ("fairgate.toml:2".to_owned(), "a"));
+        assert_eq!(place("c"), ("fairgate.toml:5".to_owned(), "c"));
+        assert_eq!(place("d"), ("fairgate.toml:6".to_owned(), "d"));
+    }
+
+    #[test]
+    fn a_missing_file_is_an_error_only_if_it_was_asked_for() {
+        let home = tempfile::tempdir().expect("a directory");
+        assert!(matches!(read(home.path(), None), Ok(None)));
+        let error = read(home.path(), Some(Path::new("my.toml"))).expect_err("there is no such file");
+        assert!(error.to_string().starts_with("cannot read the configuration file my.toml: "), "{error}");
+        std::fs::write(home.path().join(NAME), "[a]\n").expect("a file");
+        assert!(matches!(read(home.path(), None), Ok(Some(source)) if source.text == "[a]\n"));
+    }
+
+    #[test]
+    fn a_file_that_is_no_text_says_where() {
+        let home = tempfile::tempdir().expect("a directory");
+        std::fs::write(home.path().join(NAME), b"[a]\nb = \"\xff\"\n").expect("a file");
+        let error = read(home.path(), None).expect_err("it is not UTF-8");
+        assert_eq!(
+            error.to_string(),
+            "the configuration file fairgate.toml is not UTF-8: line 2 holds a byte that is no text"
+        );
+    }
+}

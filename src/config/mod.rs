@@ -1,0 +1,295 @@
+//! The configuration: defaults, file, environment and flags, merged into one typed struct.
+//!
+//! Each layer becomes a tree of values that know who set them; the trees are merged (`tree`); readers turn the result
+//! into structs (`reader`) and complain about everything at once (`problem`). `default.toml` holds every key with its
+//! default and its meaning, so there is one place to look. To add a section: a struct with a `read` function, a line in
+//! `Config::read`, and its keys in `default.toml`, which a test insists on.
+
+mod convert;
+mod describe;
+mod env;
+mod file;
+mod problem;
+mod reader;
+mod report;
+mod secret;
+mod sections;
+mod server;
+mod size;
+mod store;
+mod tree;
+mod url;
+
+use std::path::PathBuf;
+
+pub use convert::{Choice, FromValue, Ranged, Refused};
+pub use describe::describe;
+pub use problem::{Error, Mistakes, Problem};
+pub use reader::Reader;
+pub use secret::Secret;
+pub use sections::{Jobs, Limits, Log, LogFormat, Retention, Workers};
+pub use server::{Role, Server};
+pub use size::ByteSize;
+pub use store::Store;
+pub use tree::{Origin, Table, Value};
+pub use url::{Host, StoreUrl, Topology};
+
+use problem::Source;
+use report::Report;
+
+/// Every key with its default and its meaning: the reference of the configuration.
+pub const DEFAULTS: &str = include_str!("default.toml");
+
+/// Where settings come from. All of it is passed in, so that a test decides what a load sees.
+#[derive(Clone, Default)]
+pub struct Sources {
+    /// The file that the user asked for.
+    pub file: Option<PathBuf>,
+    /// Where `fairgate.toml` is looked for, and what relative paths of files start from.
+    pub directory: PathBuf,
+    /// The environment, settings and secrets alike.
+    pub env: Vec<(String, String)>,
+    /// Settings by flags: path of the key, value, and name of the flag.
+    pub flags: Vec<(String, String, String)>,
+}
+
+impl Sources {
+    /// The working directory and the environment of this process.
+    pub fn of_process(file: Option<PathBuf>, flags: Vec<(String, String, String)>) -> Self {
+        // Lossy, because a variable that is dropped would be ignored without a word.
+        let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
+        let env = std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect();
+        Self { file, directory: PathBuf::new(), env, flags }
+    }
+}
+
+/// All settings, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// How requests are served.
+    pub server: Server,
+    /// What a request may cost.
+    pub limits: Limits,
+    /// Where jobs live.
+    pub store: Store,
+    /// What jobs get that do not say otherwise.
+    pub jobs: Jobs,
+    /// When a worker counts as dead.
+    pub workers: Workers,
+    /// How long things are kept after they ended.
+    pub retention: Retention,
+    /// What is logged, and how.
+    pub log: Log,
+}
+
+/// A configuration together with who set what.
+#[derive(Clone, Debug)]
+pub struct Loaded {
+    /// The settings.
+    pub config: Config,
+    /// The merged tree that they were read from.
+    pub values: Table,
+    /// The paths of all keys that can be set, sections included, in the order of the reference.
+    pub keys: Vec<String>,
+}
+
+impl Config {
+    /// Loads the settings, or reports every mistake in them.
+    pub fn load(sources: &Sources) -> Result<Self, Error> {
+        Loaded::load(sources).map(|loaded| loaded.config)
+    }
+
+    fn read(root: &mut Reader<'_>, sources: &Sources) -> Self {
+        Self {
+            server: root.section("server", Server::read),
+            limits: root.section("limits", Limits::read),
+            store: root.section("store", |reader| Store::read(reader, sources)),
+            jobs: root.section("jobs", Jobs::read),
+            workers: root.section("workers", Workers::read),
+            retention: root.section("retention", Retention::read),
+            log: root.section("log", Log::read),
+        }
+    }
+}
+
+/// What the embedded file says, whatever lies in the working directory.
+impl Default for Config {
+    fn default() -> Self {
+        let loaded = assemble(None, &Sources::default());
+        loaded.expect("default.toml is part of the program, and a test loads it").config
+    }
+}
+
+impl Loaded {
+    /// Like `Config::load`, and remembers who set what.
+    pub fn load(sources: &Sources) -> Result<Self, Error> {
+        assemble(file::read(&sources.directory, sources.file.as_deref())?, sources)
+    }
+}
+
+fn assemble(source: Option<Source>, sources: &Sources) -> Result<Loaded, Error> {
+    let mut values = file::parse_defaults(DEFAULTS);
+    let (file, mut problems) = source.as_ref().map(file::parse).unwrap_or_default();
+    let (env, env_problems) = env::layer(&sources.env);
+    problems.extend(env_problems);
+    for layer in [file, env, env::flag_layer(&sources.flags)] {
+        tree::merge(&mut values, layer);
+    }
+    tree::settle(&mut values, &mut problems);
+
+    let mut report = Report::new(problems);
+    let config = Reader::root(&values, &mut report, |root| Config::read(root, sources));
+    match report.finish() {
+        (problems, keys) if problems.is_empty() => Ok(Loaded { config, values, keys }),
+        (problems, _) => Err(Mistakes::new(problems, source).into()),
+    }
+}
+
+#[cfg(test)]
+mod testing {
+    use super::*;
+
+    /// Loads a `fairgate.toml` of this content.
+    pub fn try_load(text: &str, env: &[(&str, &str)], flags: &[[&str; 3]]) -> Result<Loaded, Error> {
+        let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let flags = flags.iter().map(|flag| flag.map(str::to_owned).into()).collect();
+        let source = Source { path: std::path::Path::new(file::NAME).into(), text: text.to_owned() };
+        assemble(Some(source), &Sources { env, flags, ..Sources::default() })
+    }
+
+    /// The same for a configuration without mistakes.
+    pub fn load(text: &str, env: &[(&str, &str)]) -> Loaded {
+        try_load(text, env, &[]).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// What is said about a configuration with mistakes.
+    pub fn mistakes(text: &str, env: &[(&str, &str)]) -> String {
+        try_load(text, env, &[]).expect_err("it has mistakes").to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::testing::{load, mistakes, try_load};
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_valid() {
+        let config = Config::default();
+        assert_eq!(config, load("", &[]).config);
+        assert_eq!(config.server.listen.to_string(), "127.0.0.1:8080");
+        assert!(config.server.has(Role::Dispatch) && config.store.url.is_none());
+        assert_eq!(config.limits.max_body.bytes(), 16 << 20);
+        assert_eq!(config.retention.dead_letter, Duration::from_secs(180 * 86_400));
+    }
+
+    #[test]
+    fn the_reference_explains_every_key_and_nothing_else() {
+        let mut documented = Vec::new();
+        let (mut section, mut previous) = ("", "");
+        for line in DEFAULTS.lines() {
+            let setting = line.trim_start_matches("# ").split_once(" = ").map(|(key, _)| key);
+            match (line.strip_prefix('['), setting) {
+                (Some(name), _) => section = name.trim_end_matches(']'),
+                (None, Some(key)) if !key.contains(' ') => {
+                    // A line above that is blank or a header explains nothing; another setting shares its comment.
+                    assert!(!previous.is_empty() && !previous.starts_with('['), "{section}.{key} has no comment");
+                    documented.push(format!("{section}.{key}"));
+                }
+                _ => {}
+            }
+            previous = line;
+        }
+        let known: Vec<_> = load("", &[]).keys.into_iter().filter(|key| key.contains('.')).collect();
+        assert_eq!(documented, known);
+    }
+
+    #[test]
+    fn later_layers_win() {
+        let file = "[limits]\nmax_batch = 1\nmax_nesting = 1\nmax_connections = 1\n";
+        let env = [("FAIRGATE_LIMITS__MAX_NESTING", "2"), ("FAIRGATE_LIMITS__MAX_CONNECTIONS", "2")];
+        let loaded = try_load(file, &env, &[["limits.max_connections", "3", "--max-connections"]]);
+        let limits = loaded.expect("all is well").config.limits;
+        assert_eq!((limits.max_batch, limits.max_nesting, limits.max_connections), (1, 2, 3));
+        assert_eq!(limits.max_header, ByteSize::kib(32));
+    }
+
+    #[test]
+    fn all_mistakes_come_at_once_in_the_order_of_the_file() {
+        let file = "\
+[sevrer]
+listen = 1
+
+[limits]
+max_batch = 0
+max_nesting = = 1
+
+[log]
+format = \"jsn\"
+namespace = \"x\"
+";
+        let text = mistakes(file, &[("FAIRGATE_JOBS__TIMEOUT", "30")]);
+        let expected = "\
+error: sevrer: unknown key \"sevrer\" at the top of the file
+ --> fairgate.toml:1:2
+  |
+1 | [sevrer]
+  |  ^^^^^^
+  = help: did you mean \"server\"?
+
+error: limits.max_batch: expected a whole number of at least 1 and at most 10000, found 0
+ --> fairgate.toml:5:13
+  |
+5 | max_batch = 0
+  |             ^
+";
+        assert!(text.starts_with(expected), "{text}");
+        let places: Vec<_> = text.lines().filter_map(|line| line.split_once("--> ")).map(|(_, place)| place).collect();
+        let environment = "environment FAIRGATE_JOBS__TIMEOUT";
+        let lines = ["1:2", "5:13", "6:15", "9:10", "10:1"].map(|place| format!("fairgate.toml:{place}"));
+        assert_eq!(places, [&lines[..], &[environment.to_owned()]].concat(), "{text}");
+        assert!(text.contains("= help: did you mean [store] namespace?"), "{text}");
+        assert!(text.ends_with("6 mistakes in fairgate.toml and the environment"), "{text}");
+    }
+
+    #[test]
+    fn a_broken_file_raises_no_doubts_about_what_it_did_not_say() {
+        let text = mistakes("[server]\nlisten = \"0.0.0.0:80\"\ninsecure_no_auth = yes\n", &[]);
+        assert!(text.ends_with("1 mistake in fairgate.toml") && text.contains("fairgate.toml:3"), "{text}");
+    }
+
+    #[test]
+    fn files_are_found_by_name_or_by_flag() {
+        let home = tempfile::tempdir().expect("a directory");
+        let sources = |file: Option<&str>| Sources {
+            file: file.map(PathBuf::from),
+            directory: home.path().to_owned(),
+            ..Sources::default()
+        };
+        assert_eq!(Config::load(&sources(None)).expect("no file is fine"), Config::default());
+        assert!(matches!(Config::load(&sources(Some("my.toml"))), Err(Error::Unreadable { .. })));
+        std::fs::write(home.path().join("my.toml"), "[log]\nlevel = \"debug\"\n").expect("a file");
+        assert_eq!(Config::load(&sources(Some("my.toml"))).expect("it is there").log.level, "debug");
+    }
+
+    #[test]
+    fn nothing_that_can_be_printed_holds_a_secret() {
+        let env = [("FAIRGATE_STORE__URL", "redis://app:hunter2@h"), ("PW", "hunter2")];
+        let loaded = load("", &env);
+        assert!(!format!("{loaded:?} {}", describe(&loaded)).contains("hunter2"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_file_makes_it_panic(cut in 0..DEFAULTS.len(), length in 0..200_usize, junk in "[a-z=\"'\\[\\]{}.,#:/@ \n\tä0-9]{0,40}") {
+            // The reference with a hole in it and junk in the hole: near enough to the truth to reach every reader.
+            let head: String = DEFAULTS.chars().take(cut).collect();
+            let tail: String = DEFAULTS.chars().skip(cut + length).collect();
+            if let Err(error) = try_load(&format!("{head}{junk}{tail}"), &[("FAIRGATE_A__B", &junk)], &[]) {
+                proptest::prop_assert!(error.to_string().contains(" mistake"));
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Mistakes in a configuration, and how they are shown: all at once, each with the line it stands on.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::secret::redact;
+use super::tree::{Origin, Value};
+
+/// Why a configuration could not be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file is not there, or the system does not let us read it.
+    #[error("cannot read the configuration file {}: {source}", path.display())]
+    Unreadable { path: PathBuf, source: std::io::Error },
+    /// The file is not text.
+    #[error("the configuration file {} is not UTF-8: line {line} holds a byte that is no text", path.display())]
+    NotUtf8 { path: PathBuf, line: usize },
+    /// What it says is wrong.
+    #[error(transparent)]
+    Mistakes(#[from] Mistakes),
+}
+
+/// One mistake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The key it is about, such as `server.listen` or `plan[0].queue`; empty if the file does not parse.
+    pub path: String,
+    /// Who made it.
+    pub origin: Origin,
+    /// Bytes to underline, if a file made it.
+    pub span: Range<usize>,
+    /// What was expected and what was found.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
+impl Problem {
+    /// A problem with a value.
+    pub fn at(value: &Value, path: String, message: String, help: Option<String>) -> Self {
+        Self { path, origin: value.origin.clone(), span: value.span.clone(), message, help }
+    }
+}
+
+/// The text of a configuration file, kept to quote from.
+#[derive(Clone)]
+pub struct Source {
+    /// The path as the user wrote it.
+    pub path: Arc<Path>,
+    /// All of it.
+    pub text: String,
+}
+
+/// The name only, as the text may hold secrets.
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Source({})", self.path.display())
+    }
+}
+
+impl Source {
+    /// The line of a byte, counted from 1.
+    pub fn line(&self, byte: usize) -> usize {
+        1 + self.text.as_bytes().iter().take(byte).filter(|byte| **byte == b'\n').count()
+    }
+
+    /// The line that holds a span, and the part of the span inside that line, both free of secrets.
+    fn quote(&self, span: &Range<usize>) -> (String, Range<usize>) {
+        let start = boundary(&self.text, span.start);
+        let from = self.text[..start].rfind('\n').map_or(0, |newline| newline + 1);
+        let to = self.text[start..].find('\n').map_or(self.text.len(), |newline| start + newline);
+        let line = self.text[from..to].trim_end();
+        let redacted = redact(line);
+        let within = |byte: usize| redacted.position(boundary(line, byte.saturating_sub(from)));
+        let marked = within(start)..within(span.end);
+        (redacted.text, marked)
+    }
+}
+
+/// The nearest position at or before `byte` where the text can be cut.
+fn boundary(text: &str, byte: usize) -> usize {
+    (0..=byte.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+/// All mistakes of a load, in the order of the file, then the environment, then the flags.
+#[derive(Debug)]
+pub struct Mistakes {
+    problems: Vec<Problem>,
+    source: Option<Source>,
+}
+
+impl Mistakes {
+    /// Sorts the problems of a load; `source` is the file to quote from.
+    pub fn new(mut problems: Vec<Problem>, source: Option<Source>) -> Self {
+        problems.sort_by(|a, b| (&a.origin, a.span.start).cmp(&(&b.origin, b.span.start)));
+        Self { problems, source }
+    }
+
+    /// The mistakes, at least one.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, problem: &Problem) -> fmt::Result {
+        let colon = if problem.path.is_empty() { "" } else { ": " };
+        writeln!(f, "error: {}{colon}{}", problem.path, problem.message)?;
+        let mut gutter = 1;
+        match (&problem.origin, &self.source) {
+            (Origin::File { line, .. }, Some(source)) => {
+                gutter = line.to_string().len();
+                let (text, marked) = source.quote(&problem.span);
+                // Tabs stay tabs, so that the carets stand below the value however wide a tab is.
+                let indent: String = text[..marked.start].chars().map(|c| if c == '\t' { c } else { ' ' }).collect();
+                let carets = "^".repeat(text[marked.clone()].chars().count().max(1));
+                writeln!(f, "{:gutter$}--> {}:{}", "", problem.origin, indent.chars().count() + 1)?;
+                writeln!(f, "{:gutter$} |", "")?;
+                writeln!(f, "{line} | {text}")?;
+                writeln!(f, "{:gutter$} | {indent}{carets}", "")?;
+            }
+            (Origin::Default, _) => {}
+            (origin, _) => writeln!(f, "{:gutter$}--> {origin}", "")?,
+        }
+        problem.help.iter().try_for_each(|help| writeln!(f, "{:gutter$} = help: {help}", ""))?;
+        writeln!(f)
+    }
+
+    /// Where the mistakes are: `fairgate.toml and the environment`.
+    fn places(&self) -> String {
+        let mut places: Vec<String> = Vec::new();
+        for problem in &self.problems {
+            let place = match &problem.origin {
+                Origin::File { path, .. } => path.display().to_string(),
+                Origin::Env { .. } => "the environment".to_owned(),
+                Origin::Flag { .. } => "the flags".to_owned(),
+                Origin::Default => "the configuration".to_owned(),
+            };
+            if !places.contains(&place) {
+                places.push(place);
+            }
+        }
+        places.join(" and ")
+    }
+}
+
+impl std::error::Error for Mistakes {}
+
+impl fmt::Display for Mistakes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for problem in &self.problems {
+            self.write(f, problem)?;
+        }
+        let plural = if self.problems.len() == 1 { "" } else { "s" };
+        write!(f, "{} mistake{plural} in {}", self.problems.len(), self.places())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(text: &str) -> Source {
+        Source { path: Path::new("fairgate.toml").into(), text: text.to_owned() }
+    }
+
+    fn problem(source: &Source, marked: &str, help: Option<&str>) -> Problem {
+        let start = source.text.find(marked).expect("the text holds the mark");
+        Problem {
+            path: "server.listen".to_owned(),
+            origin: Origin::File { path: source.path.clone(), line: source.line(start) },
+            span: start..start + marked.len(),
+            message: "expected x, found y".to_owned(),
+            help: help.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn shows_the_line_with_carets_below_the_value() {
+        let source = source("\n[server]\nlisten = \"localhost\" # ü\n");
+        let problems = vec![problem(&source, "\"localhost\"", Some("try z"))];
+        let expected = "\
+error: server.listen: expected x, found y
+ --> fairgate.toml:3:10
+  |
+3 | listen = \"localhost\" # ü
+  |          ^^^^^^^^^^^
+  = help: try z
+
+1 mistake in fairgate.toml";
+        assert_eq!(Mistakes::new(problems, Some(source)).to_string(), expected);
+    }
+
+    #[test]
+    fn sorts_by_line_and_says_where_the_mistakes_are() {
+        let source = source("a = 1\nb = 2\n");
+        let env = Problem { origin: Origin::Env { name: "FAIRGATE_A__B".to_owned() }, ..problem(&source, "1", None) };
+        let problems = vec![env, problem(&source, "2", None), problem(&source, "1", None)];
+        let text = Mistakes::new(problems, Some(source)).to_string();
+        let places: Vec<_> = text.lines().filter(|line| line.contains("-->")).collect();
+        assert_eq!(places, [" --> fairgate.toml:1:5", " --> fairgate.toml:2:5", " --> environment FAIRGATE_A__B"]);
+        assert!(text.ends_with("\n3 mistakes in fairgate.toml and the environment"), "{text}");
+    }
+
+    #[test]
+    fn spans_that_end_elsewhere_are_cut_to_their_line() {
+        let source = source("a = [\n  1,\n]\n");
+        let end = source.text.len();
+        let whole = Problem { span: 4..end + 7, ..problem(&source, "[", None) };
+        let past =
+            Problem { span: end..end, origin: Origin::File { path: source.path.clone(), line: 4 }, ..whole.clone() };
+        let text = Mistakes::new(vec![whole, past], Some(source)).to_string();
+        assert!(text.contains("1 | a = [\n  |     ^\n") && text.contains("4 | \n  | ^\n"), "{text}");
+    }
+
+    #[test]
+    fn a_quoted_line_holds_no_password() {
+        let source = source("password = \"hunter2\"\nurl = \"redis://:hunter2@h\" # x");
+        let problems = vec![problem(&source, "password", None), problem(&source, "\"redis://:hunter2@h\"", None)];
+        let text = Mistakes::new(problems, Some(source)).to_string();
+        assert!(!text.contains("hunter2"), "{text}");
+        assert!(text.contains("2 | url = \"redis://:***@h\" # x\n  |       ^^^^^^^^^^^^^^^^\n"), "{text}");
+    }
+}

@@ -1,0 +1,339 @@
+//! Reads a table of the tree into a struct: complains instead of failing, so that all mistakes come at once.
+//!
+//! A section is a struct with a `fn read(reader: &mut Reader) -> Self`; `section` and `each` hand it a reader of its
+//! own. What is asked for is known; what is left over at the end is reported as unknown.
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, RangeBounds};
+
+use super::convert::{FromValue, Ranged, Refused};
+use super::problem::Problem;
+use super::report::{Report, join};
+use super::tree::{Kind, Origin, Table, Value};
+
+/// What a section that is left out reads.
+static EMPTY: Table = Table::new();
+
+/// A table that is being read.
+pub struct Reader<'a> {
+    table: &'a Table,
+    path: String,
+    /// The table as a value, to point at if a key is missing; none at the root and where the table is left out.
+    home: Option<&'a Value>,
+    /// Whether a wrong value stands in the table's place; then missing keys go without saying.
+    spoilt: bool,
+    known: Vec<String>,
+    report: &'a mut Report,
+}
+
+impl Reader<'_> {
+    /// Reads the root of a tree.
+    pub fn root<T>(table: &Table, report: &mut Report, read: impl FnOnce(&mut Reader<'_>) -> T) -> T {
+        Reader { table, path: String::new(), home: None, spoilt: false, known: Vec::new(), report }.run(read)
+    }
+
+    fn run<T>(mut self, read: impl FnOnce(&mut Self) -> T) -> T {
+        let result = read(&mut self);
+        for (key, value) in self.table.iter().filter(|(key, _)| !self.known.contains(key)) {
+            self.report.doubt(&self.path, key, value);
+        }
+        result
+    }
+
+    /// Reads the table `[key]`, which may be left out.
+    pub fn section<T>(&mut self, key: &str, read: impl FnOnce(&mut Reader<'_>) -> T) -> T {
+        let value = self.value(key);
+        self.child(join(&self.path, key), value, read)
+    }
+
+    /// Reads each `[[key]]`, with the paths `key[0]`, `key[1]` and so on.
+    pub fn each<T>(&mut self, key: &str, mut read: impl FnMut(&mut Reader<'_>) -> T) -> Vec<T> {
+        let path = join(&self.path, key);
+        let items = match self.value(key) {
+            None => return Vec::new(),
+            Some(Value { kind: Kind::List(items), .. }) => items,
+            Some(value) => {
+                self.complain(&path, value, Refused::new("a list of tables").help(format!("write [[{path}]]")));
+                return Vec::new();
+            }
+        };
+        let mut read_one = |(index, item)| self.child(format!("{path}[{index}]"), Some(item), &mut read);
+        items.iter().enumerate().map(&mut read_one).collect()
+    }
+
+    fn child<T>(&mut self, path: String, value: Option<&Value>, read: impl FnOnce(&mut Reader<'_>) -> T) -> T {
+        let table = match value {
+            None => Some(&EMPTY),
+            Some(Value { kind: Kind::Table(table), .. }) => Some(table),
+            Some(value) => {
+                self.complain(&path, value, Refused::new("a table"));
+                None
+            }
+        };
+        let spoilt = table.is_none();
+        let report = &mut *self.report;
+        Reader { table: table.unwrap_or(&EMPTY), path, home: value, spoilt, known: Vec::new(), report }.run(read)
+    }
+
+    /// A key that may be left out.
+    pub fn find<T: FromValue>(&mut self, key: &str) -> Option<T> {
+        let value = self.value(key)?;
+        self.convert(&join(&self.path, key), value)
+    }
+
+    /// A key that must be there. A refused value reads as `T::default()`, which nobody will see: the load fails.
+    pub fn get<T: FromValue + Default>(&mut self, key: &str) -> T {
+        self.get_such(key, "", |_| true)
+    }
+
+    /// A key that must be there, with a value inside a range.
+    pub fn get_in<T: Ranged>(&mut self, key: &str, range: impl RangeBounds<T>) -> T {
+        let expected = format!("{} {}", T::NOUN, show_range(&range));
+        self.get_such(key, &expected, |value| range.contains(value))
+    }
+
+    /// A key that must be there, with a value that passes a test.
+    pub fn get_such<T: FromValue + Default>(&mut self, key: &str, expected: &str, passes: impl Fn(&T) -> bool) -> T {
+        match self.find(key) {
+            Some(read) if passes(&read) => return read,
+            Some(_) => self.refuse(key, Refused::new(expected)),
+            None if self.table.contains_key(key) => {}
+            None => self.complain_missing(key),
+        }
+        T::default()
+    }
+
+    /// A list that must be there.
+    pub fn list<T: FromValue>(&mut self, key: &str) -> Vec<T> {
+        self.find_list(key).unwrap_or_else(|| {
+            self.complain_missing(key);
+            Vec::new()
+        })
+    }
+
+    /// A list that may be left out. Text from outside the file may separate elements by commas.
+    pub fn find_list<T: FromValue>(&mut self, key: &str) -> Option<Vec<T>> {
+        let path = join(&self.path, key);
+        let split;
+        let items = match self.value(key)? {
+            Value { kind: Kind::List(items), .. } => items,
+            value @ Value { kind: Kind::Raw(text), .. } if !text.starts_with('[') => {
+                split = split_commas(text, value);
+                &split
+            }
+            value => {
+                let odd =
+                    matches!(value.kind, Kind::Raw(_)).then(|| "it starts like JSON, but does not parse".to_owned());
+                self.complain(&path, value, Refused { expected: "a list".to_owned(), help: odd });
+                &Vec::new()
+            }
+        };
+        let read = |(index, item)| self.convert(&format!("{path}[{index}]"), item);
+        Some(items.iter().enumerate().filter_map(read).collect())
+    }
+
+    /// A table with keys of the user's choice, which may be left out.
+    pub fn map<T: FromValue>(&mut self, key: &str) -> BTreeMap<String, T> {
+        let path = join(&self.path, key);
+        match self.value(key) {
+            None => BTreeMap::new(),
+            Some(Value { kind: Kind::Table(table), .. }) => {
+                let read = |(name, value): (&String, _)| Some((name.clone(), self.convert(&join(&path, name), value)?));
+                table.iter().filter_map(read).collect()
+            }
+            Some(value) => {
+                self.complain(&path, value, Refused::new("a table"));
+                BTreeMap::new()
+            }
+        }
+    }
+
+    /// Refuses the value of a key for a reason that its type does not know.
+    pub fn refuse(&mut self, key: &str, refused: Refused) {
+        if let Some(value) = self.table.get(key) {
+            self.complain(&join(&self.path, key), value, refused);
+        }
+    }
+
+    /// Complains about keys that do not go together, at the first of them that is not a default.
+    pub fn conflict(&mut self, keys: &[&str], message: impl Into<String>, help: Option<&str>) {
+        let set = |key: &&&str| self.table.get(**key).is_some_and(|value| value.origin != Origin::Default);
+        let Some(key) = keys.iter().find(set).or(keys.first()) else { return };
+        if let Some(value) = self.table.get(*key) {
+            self.report.add(Problem::at(value, join(&self.path, key), message.into(), help.map(str::to_owned)));
+        }
+    }
+
+    /// Whether the values of these keys are as the user wants them, so that they can be compared.
+    pub fn is_sound(&self, keys: &[&str]) -> bool {
+        let paths: Vec<_> = keys.iter().map(|key| join(&self.path, key)).collect();
+        !self.spoilt && self.report.is_sound(&paths)
+    }
+
+    /// Who set a key.
+    pub fn origin(&self, key: &str) -> Option<&Origin> {
+        self.table.get(key).map(|value| &value.origin)
+    }
+}
+
+impl<'a> Reader<'a> {
+    /// The text of a key, whether or not it was refused.
+    pub fn text(&self, key: &str) -> Option<&'a str> {
+        self.table.get(key)?.text()
+    }
+
+    fn value(&mut self, key: &str) -> Option<&'a Value> {
+        self.known.push(key.to_owned());
+        self.report.know(join(&self.path, key));
+        self.table.get(key)
+    }
+}
+
+impl Reader<'_> {
+    fn convert<T: FromValue>(&mut self, path: &str, value: &Value) -> Option<T> {
+        let mut refused = match T::from_value(value) {
+            Ok(read) => return Some(read),
+            Err(refused) => refused,
+        };
+        if let Kind::Text(text) = &value.kind
+            && T::from_value(&Value::new(Kind::Raw(text.clone()), Origin::Default)).is_ok()
+        {
+            refused = refused.help(format!("remove the quotes: {text}"));
+        }
+        self.complain(path, value, refused);
+        None
+    }
+
+    fn complain(&mut self, path: &str, value: &Value, Refused { expected, help }: Refused) {
+        let message = format!("expected {expected}, found {}", value.found());
+        self.report.add(Problem::at(value, path.to_owned(), message, help));
+    }
+
+    fn complain_missing(&mut self, key: &str) {
+        if !self.is_sound(&[key]) {
+            return;
+        }
+        let root = Value::new(Kind::Bool(false), Origin::Default);
+        let path = join(&self.path, key);
+        self.report.add(Problem::at(self.home.unwrap_or(&root), path, "expected a value, found none".to_owned(), None));
+    }
+}
+
+fn split_commas(text: &str, whole: &Value) -> Vec<Value> {
+    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+    items.map(|item| Value::new(Kind::Raw(item.to_owned()), whole.origin.clone())).collect()
+}
+
+fn show_range<T: Ranged>(range: &impl RangeBounds<T>) -> String {
+    let lower = match range.start_bound() {
+        Bound::Included(least) => Some(format!("of at least {}", least.show())),
+        Bound::Excluded(limit) => Some(format!("above {}", limit.show())),
+        Bound::Unbounded => None,
+    };
+    let upper = match range.end_bound() {
+        Bound::Included(most) => Some(format!("at most {}", most.show())),
+        Bound::Excluded(limit) => Some(format!("below {}", limit.show())),
+        Bound::Unbounded => None,
+    };
+    [lower, upper].into_iter().flatten().collect::<Vec<_>>().join(" and ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::file;
+    use super::super::problem::Source;
+    use super::*;
+
+    /// A section of the kind that is still to come.
+    #[derive(Debug, PartialEq)]
+    struct Plan {
+        name: String,
+        jobs: u32,
+        weights: BTreeMap<String, u64>,
+        retry: u64,
+    }
+
+    impl Plan {
+        fn read(reader: &mut Reader<'_>) -> Self {
+            Self {
+                name: reader.get("name"),
+                jobs: reader.get_in("jobs", 1..=100),
+                weights: reader.map("weights"),
+                retry: reader.section("retry", |reader| reader.find("max").unwrap_or(25)),
+            }
+        }
+    }
+
+    fn read<T>(text: &str, read: impl FnOnce(&mut Reader<'_>) -> T) -> (T, Vec<String>) {
+        let source = Source { path: std::path::Path::new("f").into(), text: text.to_owned() };
+        let (table, problems) = file::parse(&source);
+        let mut report = Report::new(problems);
+        let result = Reader::root(&table, &mut report, read);
+        let show = |problem: Problem| {
+            let help = problem.help.map(|help| format!(" ({help})")).unwrap_or_default();
+            format!("{} {}: {}{help}", problem.origin, problem.path, problem.message)
+        };
+        (result, report.finish().0.into_iter().map(show).collect())
+    }
+
+    #[test]
+    fn each_table_of_a_list_has_its_own_reader() {
+        let text = "[[plan]]\nname = \"a\"\njobs = 1\nweights.x = 3\n\
+            [[plan]]\nname = \"b\"\njobs = 2\n[plan.retry]\nmax = 0\n";
+        let (plans, problems) = read(text, |root| root.each("plan", Plan::read));
+        assert_eq!(problems, [""; 0]);
+        let weights = [("x".to_owned(), 3)].into();
+        let first = Plan { name: "a".to_owned(), jobs: 1, weights, retry: 25 };
+        assert_eq!(plans, [first, Plan { name: "b".to_owned(), jobs: 2, weights: BTreeMap::new(), retry: 0 }]);
+    }
+
+    #[test]
+    fn mistakes_in_a_list_of_tables_carry_its_path() {
+        let text = "[[plan]]\njobs = 0\nnmae = \"a\"\n[[plan]]\nname = 1\njobs = \"7\"\nweights = { x = -1 }\n";
+        let (_, problems) = read(text, |root| root.each("plan", Plan::read));
+        assert_eq!(
+            problems,
+            [
+                "f:1 plan[0].name: expected a value, found none",
+                "f:2 plan[0].jobs: expected a whole number of at least 1 and at most 100, found 0",
+                "f:5 plan[1].name: expected text, found 1 (put it in quotes: \"1\")",
+                "f:6 plan[1].jobs: expected a whole number, found \"7\" (remove the quotes: 7)",
+                "f:7 plan[1].weights.x: expected a whole number from 0 to 18446744073709551615, found -1",
+                "f:3 plan[0].nmae: unknown key \"nmae\" in [plan[0]] (did you mean \"name\"?)",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_wrong_thing_in_place_of_a_table_is_one_mistake() {
+        let (_, problems) = read("plan = 3\n", |root| root.each("plan", Plan::read));
+        assert_eq!(problems, ["f:1 plan: expected a list of tables, found 3 (write [[plan]])"]);
+        let (_, problems) = read("plan = 3\n", |root| root.section("plan", Plan::read));
+        assert_eq!(problems, ["f:1 plan: expected a table, found 3"]);
+    }
+
+    #[test]
+    fn every_wrong_element_of_a_list_is_reported() {
+        let (list, problems) = read("l = [1, true,\n \"x\"]\n", |root| root.list::<u64>("l"));
+        assert_eq!(list, [1]);
+        let expected =
+            ["f:1 l[1]: expected a whole number, found true", "f:2 l[2]: expected a whole number, found \"x\""];
+        assert_eq!(problems, expected);
+    }
+
+    #[test]
+    fn a_conflict_points_at_what_the_user_wrote() {
+        let (_, problems) = read("b = 1\n", |root| {
+            let (_, _): (Option<u64>, Option<u64>) = (root.find("a"), root.find("b"));
+            root.conflict(&["a", "b"], "a and b quarrel", None);
+        });
+        assert_eq!(problems, ["f:1 b: a and b quarrel"]);
+    }
+
+    #[test]
+    fn ranges_read_like_sentences() {
+        assert_eq!(show_range(&(1_u64..)), "of at least 1");
+        assert_eq!(show_range(&(0.0..1.0)), "of at least 0 and below 1");
+        assert_eq!(show_range(&(..=5_u64)), "at most 5");
+    }
+}

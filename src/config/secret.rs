@@ -1,0 +1,160 @@
+//! Text that must not reach a log: passwords, and the parts of other text that hold one.
+
+use std::fmt;
+use std::ops::Range;
+
+/// What is printed in place of a secret.
+const MASK: &str = "***";
+
+/// Names of keys whose value is a secret wherever it stands, even if we know no such key.
+const SECRET_KEYS: [&str; 3] = ["password", "secret", "token"];
+
+/// A secret that prints as `***`; reading it takes a deliberate `expose`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Hides a text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text itself, to be sent to the one who asked for it and to nobody else.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(MASK)
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(MASK)
+    }
+}
+
+/// A text that can be printed, and how byte positions of the original map into it.
+pub struct Redacted {
+    /// The text with each secret replaced.
+    pub text: String,
+    hidden: Vec<Range<usize>>,
+}
+
+impl Redacted {
+    /// Where a byte position of the original is now; positions inside a secret move to its start.
+    pub fn position(&self, original: usize) -> usize {
+        let mut moved = original;
+        for range in self.hidden.iter().take_while(|range| range.start < original) {
+            let end = range.end.min(original);
+            moved = moved + if end == range.end { MASK.len() } else { 0 } - (end - range.start);
+        }
+        moved
+    }
+}
+
+/// Replaces passwords in URLs and values of keys such as `password`.
+///
+/// Errs on the side of hiding too much: it must also work on lines that do not parse.
+pub fn redact(text: &str) -> Redacted {
+    let hidden = secrets(text);
+    let mut shown = String::with_capacity(text.len());
+    let mut from = 0;
+    for range in &hidden {
+        shown.push_str(&text[from..range.start]);
+        shown.push_str(MASK);
+        from = range.end;
+    }
+    shown.push_str(&text[from..]);
+    Redacted { text: shown, hidden }
+}
+
+/// Whether a URL carries a password.
+pub fn holds_password(url: &str) -> bool {
+    [url_password(url), query_password(url)].into_iter().flatten().any(|range| !range.is_empty())
+}
+
+fn secrets(text: &str) -> Vec<Range<usize>> {
+    let mut found: Vec<_> =
+        [url_password(text), query_password(text), assignment(text)].into_iter().flatten().collect();
+    found.sort_by_key(|range| (range.start, range.end));
+    found.dedup_by(|next, kept| {
+        let overlap = next.start <= kept.end;
+        kept.end = if overlap { kept.end.max(next.end) } else { kept.end };
+        overlap
+    });
+    found
+}
+
+/// `scheme://user:HERE@host`, up to the last `@`, as a password may hold an `@`, a slash or a quote.
+fn url_password(text: &str) -> Option<Range<usize>> {
+    let authority = text.find("://")? + 3;
+    let end = authority + text[authority..].rfind('@')?;
+    let start = authority + text[authority..end].find(':')? + 1;
+    Some(start..end)
+}
+
+/// `unix:///redis.sock?pass=HERE&db=0`.
+fn query_password(text: &str) -> Option<Range<usize>> {
+    let start = ["?pass=", "&pass="].iter().find_map(|mark| text.find(mark).map(|at| at + mark.len()))?;
+    let length = text[start..].find(['&', '"', '\'']).unwrap_or(text.len() - start);
+    Some(start..start + length)
+}
+
+/// `password = HERE`, to the end of the line.
+fn assignment(text: &str) -> Option<Range<usize>> {
+    SECRET_KEYS.iter().find_map(|key| {
+        let after_key = text.find(key)? + key.len();
+        let value = text[after_key..].trim_start_matches(['"', '\'']).trim_start().strip_prefix('=')?.trim_start();
+        Some(text.len() - value.len()..text.len())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_prints_as_stars() {
+        let secret = Secret::new("hunter2");
+        assert_eq!(format!("{secret} {secret:?} {:?}", Some(&secret)), "*** *** Some(***)");
+        assert_eq!(secret.expose(), "hunter2");
+    }
+
+    #[test]
+    fn hides_what_is_secret_and_only_that() {
+        for (text, shown) in [
+            ("redis://localhost:6379/0", "redis://localhost:6379/0"),
+            ("redis://app@host", "redis://app@host"),
+            ("redis://:hunter2@host:1/0", "redis://:***@host:1/0"),
+            ("redis://app:hun/t@er2@host", "redis://app:***@host"),
+            ("redis+sentinel://:hunter2@a:1,b:2/m", "redis+sentinel://:***@a:1,b:2/m"),
+            ("unix:///r.sock?pass=hunter2&db=1", "unix:///r.sock?pass=***&db=1"),
+            (r#"url = "unix:///r.sock?db=1&pass=hunter2" # x"#, r#"url = "unix:///r.sock?db=1&pass=***" # x"#),
+            (r#"password = "hunter2""#, "password = ***"),
+            (r#"store = { "token"="hunter2" }"#, r#"store = { "token"=***"#),
+            (r#"password_env = "NAME""#, r#"password_env = "NAME""#),
+        ] {
+            assert_eq!(redact(text).text, shown);
+        }
+    }
+
+    #[test]
+    fn positions_follow_the_text() {
+        let line = r#"url = "redis://:hunter2@host" # end"#;
+        let redacted = redact(line);
+        let moved = |mark: &str| redacted.position(line.find(mark).expect("mark is in the line"));
+        assert_eq!(&redacted.text[moved("\"redis")..][..6], "\"redis");
+        assert_eq!(&redacted.text[moved("# end")..], "# end");
+        assert_eq!(&redacted.text[moved("nter2")..][..4], "***@");
+    }
+
+    #[test]
+    fn knows_whether_a_url_holds_a_password() {
+        assert!(holds_password("redis://:x@host") && holds_password("unix:///s?pass=x"));
+        assert!(!holds_password("redis://:@host") && !holds_password("redis://app@host"));
+    }
+}

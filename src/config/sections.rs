@@ -1,0 +1,215 @@
+//! The sections that are plain lists of settings. What a key means is told in `default.toml`.
+
+use std::time::Duration;
+
+use super::convert::{Choice, show_duration};
+use super::reader::Reader;
+use super::size::ByteSize;
+
+/// The shortest time that is not none.
+const INSTANT: Duration = Duration::from_millis(1);
+
+/// A worker is not given up because of one lost heartbeat, nor of two.
+const BEATS_BEFORE_DEATH: u32 = 3;
+
+/// `[limits]`: what a request may cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The largest request body.
+    pub max_body: ByteSize,
+    /// The largest job; at most `max_body`.
+    pub max_envelope: ByteSize,
+    /// The largest `meta` of a job.
+    pub max_meta: ByteSize,
+    /// The largest result of a job.
+    pub max_result: ByteSize,
+    /// Jobs in one batch request.
+    pub max_batch: usize,
+    /// Levels of JSON.
+    pub max_nesting: usize,
+    /// All headers of a request together.
+    pub max_header: ByteSize,
+    /// How long a request may take.
+    pub request_timeout: Duration,
+    /// Open connections.
+    pub max_connections: usize,
+}
+
+impl Limits {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Self {
+        let limits = Self {
+            max_body: reader.get("max_body"),
+            max_envelope: reader.get("max_envelope"),
+            max_meta: reader.get("max_meta"),
+            max_result: reader.get("max_result"),
+            max_batch: reader.get_in("max_batch", 1..=10_000),
+            max_nesting: reader.get_in("max_nesting", 1..=128),
+            max_header: reader.get_in("max_header", ByteSize::kib(8)..=ByteSize::kib(1024)),
+            request_timeout: reader.get_in("request_timeout", INSTANT..),
+            max_connections: reader.get_in("max_connections", 1..),
+        };
+        let keys = ["max_envelope", "max_body"];
+        if reader.is_sound(&keys) && limits.max_envelope > limits.max_body {
+            let Self { max_envelope, max_body, .. } = &limits;
+            let message = format!("limits.max_envelope ({max_envelope}) is above limits.max_body ({max_body})");
+            reader.conflict(&keys, message, Some("raise max_body or lower max_envelope"));
+        }
+        limits
+    }
+}
+
+/// `[jobs]`: what jobs get that do not say otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Jobs {
+    /// How long one attempt may run.
+    pub timeout: Duration,
+    /// How long a job stays with a silent worker.
+    pub visibility_timeout: Duration,
+}
+
+impl Jobs {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Self {
+        Self {
+            timeout: reader.get_in("timeout", INSTANT..),
+            visibility_timeout: reader.get_in("visibility_timeout", INSTANT..),
+        }
+    }
+}
+
+/// `[workers]`: when a worker counts as dead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Workers {
+    /// How often workers are told to beat.
+    pub heartbeat_interval: Duration,
+    /// Silence that means death; at least three heartbeat intervals.
+    pub dead_after: Duration,
+}
+
+impl Workers {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Self {
+        let heartbeat_interval = reader.get_in("heartbeat_interval", INSTANT..);
+        let dead_after = reader.get_in("dead_after", INSTANT..);
+        let keys = ["dead_after", "heartbeat_interval"];
+        let least = heartbeat_interval.saturating_mul(BEATS_BEFORE_DEATH);
+        if reader.is_sound(&keys) && dead_after < least {
+            let message = format!(
+                "workers.dead_after ({}) is below three times workers.heartbeat_interval ({})",
+                show_duration(dead_after),
+                show_duration(heartbeat_interval)
+            );
+            reader.conflict(&keys, message, Some(&format!("set dead_after to {} or more", show_duration(least))));
+        }
+        Self { heartbeat_interval, dead_after }
+    }
+}
+
+/// `[retention]`: how long things are kept after they ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// How long completed jobs can be looked up.
+    pub completed: Duration,
+    /// The same for cancelled ones.
+    pub cancelled: Duration,
+    /// The same for discarded ones.
+    pub discarded: Duration,
+    /// How long dead letters wait for somebody.
+    pub dead_letter: Duration,
+    /// Completed jobs kept at most.
+    pub max_completed: u64,
+    /// Dead letters kept at most.
+    pub max_dead_letters: u64,
+    /// Events kept for clients that reconnect.
+    pub max_events: u64,
+}
+
+impl Retention {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Self {
+        Self {
+            completed: reader.get("completed"),
+            cancelled: reader.get("cancelled"),
+            discarded: reader.get("discarded"),
+            dead_letter: reader.get("dead_letter"),
+            max_completed: reader.get("max_completed"),
+            max_dead_letters: reader.get("max_dead_letters"),
+            max_events: reader.get("max_events"),
+        }
+    }
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Pretty on a terminal, JSON elsewhere.
+    #[default]
+    Auto,
+    /// For people.
+    Pretty,
+    /// For machines.
+    Json,
+}
+
+impl Choice for LogFormat {
+    const CHOICES: &'static [(&'static str, Self)] =
+        &[("auto", Self::Auto), ("pretty", Self::Pretty), ("json", Self::Json)];
+}
+
+/// `[log]`: what is logged, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// How lines look.
+    pub format: LogFormat,
+    /// Which lines there are: a directive of `tracing`'s filter, not empty.
+    pub level: String,
+}
+
+impl Log {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Self {
+        let filter = "a level such as info, or a filter such as info,fairgate::planner=debug";
+        Self {
+            format: reader.get("format"),
+            level: reader.get_such("level", filter, |level: &String| !level.trim().is_empty()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::mistakes;
+
+    #[test]
+    fn comparisons_name_both_keys_and_point_at_what_was_set() {
+        let text = mistakes("\n[limits]\nmax_body = \"1MiB\"", &[]);
+        assert!(text.contains("limits.max_envelope (10MiB) is above limits.max_body (1MiB)"), "{text}");
+        assert!(text.contains("fairgate.toml:3:12"), "{text}");
+        let text = mistakes("[workers]\nheartbeat_interval = \"20s\"", &[]);
+        assert!(
+            text.contains("workers.dead_after (30s) is below three times workers.heartbeat_interval (20s)"),
+            "{text}"
+        );
+        assert!(text.contains("set dead_after to 1m or more"), "{text}");
+    }
+
+    #[test]
+    fn a_refused_value_is_not_compared() {
+        let text = mistakes("[limits]\nmax_body = \"tiny\"\n[workers]\ndead_after = \"0s\"", &[]);
+        assert!(text.ends_with("2 mistakes in fairgate.toml"), "{text}");
+    }
+
+    #[test]
+    fn ranges_are_kept() {
+        for (section, setting) in [
+            ("limits", "max_batch = 0"),
+            ("limits", "max_batch = 10001"),
+            ("limits", "max_nesting = 129"),
+            ("limits", "max_header = \"4KiB\""),
+            ("limits", "max_connections = 0"),
+            ("jobs", "timeout = \"0s\""),
+            ("store", "call_timeout = \"99ms\""),
+            ("log", "level = \" \""),
+            ("log", "format = \"xml\""),
+        ] {
+            let text = mistakes(&format!("[{section}]\n{setting}"), &[]);
+            assert!(text.ends_with("1 mistake in fairgate.toml"), "{setting}: {text}");
+        }
+    }
+}

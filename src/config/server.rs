@@ -1,0 +1,98 @@
+//! The section `[server]`: what this process does, and for whom.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::convert::Choice;
+use super::reader::Reader;
+
+/// Something that a process does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Answers requests.
+    Api,
+    /// Promotes staged jobs.
+    Planner,
+    /// Runs timers, expiries and long polls.
+    Dispatch,
+}
+
+impl Choice for Role {
+    const CHOICES: &'static [(&'static str, Self)] =
+        &[("api", Self::Api), ("planner", Self::Planner), ("dispatch", Self::Dispatch)];
+}
+
+/// `[server]`: how requests are served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// Address of the HTTP API; loopback unless `insecure_no_auth`.
+    pub listen: SocketAddr,
+    /// What this process does: at least one role, none twice.
+    pub roles: Vec<Role>,
+    /// Whether jobs may ask to fail, for the conformance suites.
+    pub test_directives: bool,
+    /// Whether somebody in front authenticates, so that we need not.
+    pub insecure_no_auth: bool,
+    /// How long requests in flight may take to finish after SIGTERM.
+    pub shutdown_grace: Duration,
+}
+
+impl Server {
+    pub(super) fn read(reader: &mut Reader<'_>) -> Self {
+        let server = Self {
+            listen: reader.find("listen").unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0))),
+            roles: reader.list("roles"),
+            test_directives: reader.get("test_directives"),
+            insecure_no_auth: reader.get("insecure_no_auth"),
+            shutdown_grace: reader.get("shutdown_grace"),
+        };
+        let repeats = server.roles.iter().enumerate().any(|(index, role)| server.roles[..index].contains(role));
+        if reader.is_sound(&["roles"]) && (server.roles.is_empty() || repeats) {
+            reader.conflict(&["roles"], "expected at least one role, and none twice", None);
+        }
+        let open = !server.listen.ip().is_loopback() && !server.insecure_no_auth;
+        if reader.is_sound(&["listen", "insecure_no_auth"]) && open {
+            let message = format!(
+                "serving {} without authentication lets anybody who reaches it read and change all jobs",
+                server.listen
+            );
+            let help = "bind to loopback, or pass --insecure-no-auth if something in front authenticates";
+            reader.conflict(&["listen"], message, Some(help));
+        }
+        server
+    }
+
+    /// Whether this process plays a role.
+    pub fn has(&self, role: Role) -> bool {
+        self.roles.contains(&role)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{load, mistakes};
+    use super::*;
+
+    #[test]
+    fn an_open_address_needs_a_deliberate_choice() {
+        let text = mistakes("[server]\nlisten = \"0.0.0.0:80\"", &[]);
+        assert!(text.contains("serving 0.0.0.0:80 without authentication lets anybody"), "{text}");
+        assert!(text.contains("help: bind to loopback, or pass --insecure-no-auth"), "{text}");
+        assert!(load("[server]\nlisten = \"0.0.0.0:80\"\ninsecure_no_auth = true", &[]).config.server.insecure_no_auth);
+        assert!(load("[server]\nlisten = \"[::1]:80\"", &[]).config.server.listen.is_ipv6());
+    }
+
+    #[test]
+    fn roles_are_some_and_different() {
+        let roles = |list: &str| load("", &[("FAIRGATE_SERVER__ROLES", list)]).config.server.roles;
+        assert_eq!(roles("api, planner"), [Role::Api, Role::Planner]);
+        assert_eq!(roles(r#"["dispatch"]"#), [Role::Dispatch]);
+        for list in ["[]", "[\"api\", \"api\"]"] {
+            let text = mistakes(&format!("[server]\nroles = {list}"), &[]);
+            assert!(text.contains("expected at least one role, and none twice"), "{text}");
+        }
+        let text = mistakes("[server]\nroles = [\"api\", \"planer\"]", &[]);
+        assert!(text.contains("server.roles[1]: expected one of api, planner, dispatch, found \"planer\""), "{text}");
+        assert!(text.contains("did you mean \"planner\"?") && text.ends_with("1 mistake in fairgate.toml"), "{text}");
+    }
+}

@@ -1,0 +1,191 @@
+//! The section `[store]`: where jobs live, and how to get in.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::Sources;
+use super::convert::Refused;
+use super::reader::Reader;
+use super::secret::{Secret, holds_password};
+use super::tree::Origin;
+use super::url::StoreUrl;
+
+/// What an error message says about a bad namespace.
+const NAMESPACE: &str = "1 to 63 lower-case letters, digits and dashes, not starting with a dash";
+
+/// Where jobs live.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Store {
+    /// The Redis to use; without one, a private redis-server in `data_dir`.
+    pub url: Option<StoreUrl>,
+    /// The user, whether it came from its key or from the URL.
+    pub username: Option<String>,
+    /// The password, whether it came from a variable, a file or the URL.
+    pub password: Option<Secret>,
+    /// Certificates to trust instead of the public ones, as PEM.
+    pub ca_file: Option<PathBuf>,
+    /// The prefix of all keys.
+    pub namespace: String,
+    /// Home of the private redis-server.
+    pub data_dir: PathBuf,
+    /// How long a call to Redis may take.
+    pub call_timeout: Duration,
+}
+
+impl Store {
+    /// The URL as it may be printed.
+    pub fn redacted_url(&self) -> Option<String> {
+        self.url.as_ref().map(ToString::to_string)
+    }
+
+    pub(super) fn read(reader: &mut Reader<'_>, sources: &Sources) -> Self {
+        let url = read_url(reader);
+        let username = read_username(reader, url.as_ref());
+        let password = read_password(reader, sources, url.as_ref());
+        let ca_file = reader.find("ca_file");
+        let namespace = reader.get_such("namespace", NAMESPACE, |name: &String| is_namespace(name));
+        let data_dir = reader.get("data_dir");
+        let call_timeout = reader.get_in("call_timeout", Duration::from_millis(100)..);
+        Self { url, username, password, ca_file, namespace, data_dir, call_timeout }
+    }
+}
+
+fn read_url(reader: &mut Reader<'_>) -> Option<StoreUrl> {
+    let url = reader.find("url");
+    let from_outside = matches!(reader.origin("url"), Some(Origin::Env { .. }));
+    // Asked of the text, so that a URL which does not parse is told as well.
+    if !from_outside && reader.text("url").is_some_and(holds_password) {
+        let help = "use store.password_env, store.password_file or the environment variable FAIRGATE_STORE__URL";
+        reader.conflict(
+            &["url"],
+            "expected a URL without a password, found one: files and flags are seen by others",
+            Some(help),
+        );
+    }
+    url
+}
+
+fn read_username(reader: &mut Reader<'_>, url: Option<&StoreUrl>) -> Option<String> {
+    let username: Option<String> = reader.find("username");
+    let from_url = url.and_then(|url| url.username.clone());
+    if username.is_some() && from_url.is_some() {
+        reader.conflict(&["username", "url"], "store.url already names a user", Some("keep one of the two"));
+    }
+    username.or(from_url)
+}
+
+fn read_password(reader: &mut Reader<'_>, sources: &Sources, url: Option<&StoreUrl>) -> Option<Secret> {
+    let variable: Option<String> = reader.find("password_env");
+    let path: Option<PathBuf> = reader.find("password_file");
+    let from_url = url.and_then(|url| url.password.clone());
+    match (variable, path) {
+        (Some(_), Some(_)) => {
+            let message = "store.password_env and store.password_file are both set";
+            reader.conflict(&["password_file", "password_env"], message, Some("keep one of the two"));
+            None
+        }
+        (None, None) => from_url,
+        (Some(_), None) | (None, Some(_)) if from_url.is_some() => {
+            let message = "store.url already holds a password";
+            reader.conflict(&["password_env", "password_file"], message, Some("keep one of the two"));
+            None
+        }
+        (Some(variable), None) => {
+            let set = sources.env.iter().find(|(name, text)| *name == variable && !text.is_empty());
+            if set.is_none() {
+                reader.refuse(
+                    "password_env",
+                    Refused::new("the name of an environment variable that is set and not empty"),
+                );
+            }
+            set.map(|(_, password)| Secret::new(password))
+        }
+        (None, Some(path)) => read_secret(&sources.directory.join(path)).map_or_else(
+            |reason| {
+                let refused = Refused::new("a readable file that holds a password").help(reason);
+                reader.refuse("password_file", refused);
+                None
+            },
+            Some,
+        ),
+    }
+}
+
+/// The content of a file without the newline that editors add.
+fn read_secret(path: &Path) -> Result<Secret, String> {
+    let text = fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let password = text.strip_suffix('\n').map_or(&*text, |line| line.strip_suffix('\r').unwrap_or(line));
+    if password.is_empty() { Err(format!("{} is empty", path.display())) } else { Ok(Secret::new(password)) }
+}
+
+fn is_namespace(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    name.len() <= 63 && name.bytes().next().is_some_and(plain) && name.bytes().all(|byte| plain(byte) || byte == b'-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{load, mistakes};
+    use super::*;
+
+    fn password(text: &str, env: &[(&str, &str)]) -> Option<String> {
+        load(text, env).config.store.password.map(|password| password.expose().to_owned())
+    }
+
+    #[test]
+    fn namespaces_follow_the_pattern() {
+        for name in ["a", "0", "team-7", &"x".repeat(63)] {
+            assert!(is_namespace(name), "{name}");
+        }
+        for name in ["", "-a", "A", "a_b", "a:b", "ä", &"x".repeat(64)] {
+            assert!(!is_namespace(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_password_comes_from_a_variable_a_file_or_a_url_of_the_environment() {
+        assert_eq!(password("[store]\npassword_env = \"PW\"", &[("PW", "hunter2")]).as_deref(), Some("hunter2"));
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join("secret");
+        fs::write(&path, "hunter2\n").expect("a file");
+        assert_eq!(password(&format!("[store]\npassword_file = {path:?}"), &[]).as_deref(), Some("hunter2"));
+        let url = "redis://app:hunter2@h/0";
+        let store = load("", &[("FAIRGATE_STORE__URL", url)]).config.store;
+        assert_eq!(store.password.as_ref().map(Secret::expose), Some("hunter2"));
+        assert_eq!(store.username.as_deref(), Some("app"));
+        assert_eq!(store.redacted_url().as_deref(), Some("redis://app:***@h/0"));
+        assert_eq!(store.url.as_ref().map(StoreUrl::expose), Some(url));
+    }
+
+    #[test]
+    fn a_password_in_a_file_is_refused_and_not_repeated() {
+        for url in ["redis://:hunter2@h", "nonsense://:hunter2@h", "redis://:hun/ter2@h:x"] {
+            let text = mistakes(&format!("[store]\nurl = \"{url}\""), &[]);
+            assert!(text.contains("or the environment variable FAIRGATE_STORE__URL"), "{text}");
+            assert!(!text.contains("ter2"), "{text}");
+        }
+        let text = mistakes("[store]\npassword = \"hunter2\"", &[("FAIRGATE_STORE__TOKEN", "hunter2")]);
+        assert!(text.contains("did you mean \"password_env\"?") && !text.contains("hunter2"), "{text}");
+    }
+
+    #[test]
+    fn a_password_that_is_not_there_is_a_problem() {
+        let text = mistakes("[store]\npassword_env = \"PW\"", &[("PW", "")]);
+        assert!(
+            text.contains("store.password_env: expected the name of an environment variable that is set"),
+            "{text}"
+        );
+        let text = mistakes("[store]\npassword_file = \"/nowhere/secret\"", &[]);
+        assert!(text.contains("cannot read /nowhere/secret: "), "{text}");
+    }
+
+    #[test]
+    fn one_password_is_enough() {
+        let text = mistakes("[store]\npassword_env = \"PW\"\npassword_file = \"x\"", &[("PW", "x")]);
+        assert!(text.contains("store.password_env and store.password_file are both set"), "{text}");
+        let env = [("PW", "x"), ("FAIRGATE_STORE__URL", "redis://:y@h")];
+        let text = mistakes("[store]\npassword_env = \"PW\"", &env);
+        assert!(text.contains("store.url already holds a password") && text.contains("fairgate.toml:2"), "{text}");
+    }
+}

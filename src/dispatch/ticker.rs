@@ -1,0 +1,58 @@
+//! The tick: due schedules and retries, expiries, lapsed leases, dead workers, retention.
+//!
+//! Several processes may tick at once: each call takes what is due atomically. FETCH does the same lazily, so that a
+//! missed tick delays what GET shows, never what a worker gets.
+
+use crate::store::{Error, Store};
+use std::time::Duration;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+
+const TICK: Duration = Duration::from_millis(100);
+/// Ticks between two runs of retention.
+const RETENTION_EVERY: u32 = 10;
+
+/// The component that ticks.
+pub struct Ticker {
+    store: Store,
+}
+
+impl Ticker {
+    /// A ticker on a store.
+    pub fn new(store: Store) -> Self {
+        Ticker { store }
+    }
+
+    /// Ticks until `stop`.
+    pub async fn run(self, stop: CancellationToken) {
+        let mut interval = tokio::time::interval(TICK);
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut ticks: u32 = 0;
+        let mut failing = false;
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                _ = interval.tick() => {}
+            }
+            ticks = ticks.wrapping_add(1);
+            let outcome = self.once(ticks.is_multiple_of(RETENTION_EVERY), &stop).await;
+            // One line when it starts to fail and one when it works again, not ten a second.
+            match (&outcome, failing) {
+                (Err(error), false) => tracing::warn!(%error, "cannot run timers: nothing comes due until Redis is back"),
+                (Ok(()), true) => tracing::info!("timers run again"),
+                _ => {}
+            }
+            failing = outcome.is_err();
+        }
+    }
+
+    async fn once(&self, retain: bool, stop: &CancellationToken) -> Result<(), Error> {
+        while self.store.tick().await? && !stop.is_cancelled() {
+            tokio::task::yield_now().await;
+        }
+        while retain && self.store.retain().await? && !stop.is_cancelled() {
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,116 @@
+//! A failed attempt as its worker reports it, in any of the three dialects of the OJS documents.
+
+use super::invalid::Invalid;
+use super::json::{self, Object};
+
+/// Backtraces are cut at this many bytes: they are kept up to 25 times per job.
+const LONGEST_BACKTRACE: usize = 10_000;
+
+
+
+
+/// What the store needs to decide on and to remember of a failed attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    /// Members of the history entry, without attempt and time, which the store knows.
+    pub entry: String,
+    /// `{code, message, retryable}` as JSON, for events.
+    pub error: String,
+    /// Type, class and code, to compare with `non_retryable_errors`.
+    pub classes: String,
+    /// The handler's own decision: `RETRY`, `DISCARD`, `DEAD_LETTER`, `FAIL`, or empty.
+    pub verdict: &'static str,
+    pub retryable: bool,
+}
+
+impl Failure {
+    /// Reads the `error` of a nack; a missing one is an unspecified handler error.
+    pub fn parse(field: &str, text: Option<&str>) -> Result<Failure, Invalid> {
+        let text = text.unwrap_or("{}");
+        let object = Object::parse(text).map_err(|_| Invalid::field(field, "an object", text))?;
+        let string = |name: &str| match object.get(name) {
+            None => Ok(None),
+            Some(value) => json::text(value)
+                .map(|text| Some(text.into_owned()))
+                .ok_or_else(|| Invalid::field(format!("{field}.{name}"), "a string", value)),
+        };
+        let (code, kind, message) = (string("code")?, string("type")?, string("message")?);
+        let retryable = match object.get("retryable") {
+            None => true,
+            Some(value) => json::boolean(value)
+                .ok_or_else(|| Invalid::field(format!("{field}.retryable"), "true or false", value))?,
+        };
+        let verdict = code.as_deref().and_then(verdict).unwrap_or("");
+        let code = code.filter(|_| verdict.is_empty()).unwrap_or_else(|| "handler_error".to_owned());
+        let class = class(object.get("details"));
+        let kind = kind.or_else(|| class.clone()).unwrap_or_else(|| code.clone());
+        let message = message.unwrap_or_else(|| "unspecified".to_owned());
+
+        let core = format!(
+            "\"code\":{},\"message\":{},\"retryable\":{retryable}",
+            json::quoted(&code),
+            json::quoted(&message)
+        );
+        let mut entry = format!("\"type\":{},{core}", json::quoted(&kind));
+        for name in ["details", "backtrace"] {
+            let kept = object.get(name).filter(|value| value.len() <= LONGEST_BACKTRACE);
+            kept.into_iter().for_each(|value| entry.extend([",\"", name, "\":", value]));
+        }
+        let mut classes = vec![kind, code];
+        classes.extend(class);
+        classes.iter_mut().for_each(|class| class.retain(|character| !character.is_control()));
+        Ok(Failure { entry, error: format!("{{{core}}}"), classes: classes.join("\u{1f}"), verdict, retryable })
+    }
+}
+
+fn verdict(code: &str) -> Option<&'static str> {
+    ["RETRY", "DISCARD", "DEAD_LETTER", "FAIL"].into_iter().find(|known| *known == code)
+}
+
+fn class(details: Option<&str>) -> Option<String> {
+    let details = Object::parse(details?).ok()?;
+    json::text(details.get("error_class")?).map(Into::into)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Failure {
+        Failure::parse("error", Some(text)).unwrap()
+    }
+
+    #[test]
+    fn reads_the_three_dialects() {
+        let core = parse(r#"{"type":"SmtpError","message":"refused","backtrace":["a","b"]}"#);
+        assert_eq!(core.classes, "SmtpError\u{1f}handler_error");
+        assert!(core.entry.ends_with(r#","backtrace":["a","b"]"#), "{}", core.entry);
+
+        let http = parse(r#"{"code":"smtp","message":"m","retryable":false,"details":{"error_class":"Net::Smtp"}}"#);
+        assert_eq!(http.classes, "Net::Smtp\u{1f}smtp\u{1f}Net::Smtp");
+        assert!(!http.retryable);
+
+        let retry = parse(r#"{"type":"T","message":"m","code":"DEAD_LETTER"}"#);
+        assert_eq!((retry.verdict, retry.classes.as_str()), ("DEAD_LETTER", "T\u{1f}handler_error"));
+    }
+
+    #[test]
+    fn the_code_stands_in_for_a_missing_type() {
+        assert!(parse(r#"{"code":"smtp","message":"m"}"#).entry.starts_with(r#""type":"smtp","code":"smtp","#));
+    }
+
+    #[test]
+    fn a_missing_error_is_unspecified() {
+        let failure = Failure::parse("error", None).unwrap();
+        assert_eq!(failure.error, r#"{"code":"handler_error","message":"unspecified","retryable":true}"#);
+    }
+
+    #[test]
+    fn names_the_field_that_is_wrong() {
+        for (text, field) in
+            [("[]", "error"), (r#"{"message":1}"#, "error.message"), (r#"{"retryable":"no"}"#, "error.retryable")]
+        {
+            assert_eq!(Failure::parse("error", Some(text)).unwrap_err().field, field);
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Why a request was refused, in terms a client can act on.
+
+use std::fmt;
+
+/// What kind of rule was broken; the API maps it to a status and an error code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The body is not JSON.
+    Payload,
+    /// A field is missing, of the wrong type or out of range.
+    Field,
+    /// A value of the retry policy.
+    Retry,
+    /// The job as a whole is too large.
+    EnvelopeTooLarge,
+    /// `meta` is too large.
+    MetaTooLarge,
+    /// The result of an ack is too large.
+    ResultTooLarge,
+    /// Too many jobs in one batch.
+    BatchTooLarge,
+    /// The same id twice in one batch.
+    Duplicate,
+}
+
+/// A refused value: which field, why, and what would be accepted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Invalid {
+    pub kind: Kind,
+    /// Path of the value, such as `options.retry.max_attempts`; empty for the body as a whole.
+    pub field: String,
+    /// The sentence after the field's name.
+    pub problem: String,
+    /// What would be accepted.
+    pub expected: Option<String>,
+    /// What was sent, shortened.
+    pub received: Option<String>,
+    /// Which job of a batch.
+    pub index: Option<usize>,
+}
+
+impl Invalid {
+    /// A broken rule of some kind about one field.
+    pub fn new(kind: Kind, field: impl Into<String>, problem: impl Into<String>) -> Self {
+        Invalid { kind, field: field.into(), problem: problem.into(), expected: None, received: None, index: None }
+    }
+
+    /// A field whose value is not what is expected.
+    pub fn field(field: impl Into<String>, expected: impl Into<String>, received: &str) -> Self {
+        let expected = expected.into();
+        Invalid {
+            expected: Some(expected.clone()),
+            received: Some(shorten(received)),
+            ..Invalid::new(Kind::Field, field, format!("must be {expected}"))
+        }
+    }
+
+    /// A field that must be there and is not.
+    pub fn missing(field: impl Into<String>, expected: impl Into<String>) -> Self {
+        Invalid { expected: Some(expected.into()), ..Invalid::new(Kind::Field, field, "is required") }
+    }
+
+    /// The same problem, seen as one of another kind.
+    pub fn of_kind(self, kind: Kind) -> Self {
+        Invalid { kind, ..self }
+    }
+
+    /// The same problem inside job number `index` of a batch.
+    pub fn in_job(self, index: usize) -> Self {
+        let field = match self.field.as_str() {
+            "" => format!("jobs[{index}]"),
+            field => format!("jobs[{index}].{field}"),
+        };
+        Invalid { field, index: Some(index), ..self }
+    }
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.field.as_str() {
+            "" => write!(f, "The request body {}.", self.problem),
+            field => write!(f, "`{field}` {}.", self.problem),
+        }
+    }
+}
+
+/// A value as it appears in a message: never more than a glimpse, as it may be megabytes.
+fn shorten(text: &str) -> String {
+    const GLIMPSE: usize = 60;
+    match text.char_indices().nth(GLIMPSE) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,17 @@
+//! Bounds on what a client may send.
+
+/// Sizes in bytes and counts; the configuration's `[limits]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub max_envelope: usize,
+    pub max_meta: usize,
+    pub max_result: usize,
+    pub max_batch: usize,
+    pub max_nesting: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { max_envelope: 10 << 20, max_meta: 64 << 10, max_result: 1 << 20, max_batch: 1000, max_nesting: 32 }
+    }
+}

@@ -1,0 +1,23 @@
+//! Jobs as data: what a client may send, what a policy means, how a job is shown. Pure: no I/O, no clock, no tokio.
+
+pub mod duration;
+pub mod escape;
+pub mod failure;
+pub mod id;
+pub mod invalid;
+pub mod json;
+pub mod limits;
+pub mod names;
+pub mod record;
+pub mod request;
+pub mod retry;
+pub mod state;
+pub mod time;
+pub mod trace;
+
+pub use failure::Failure;
+pub use invalid::Invalid;
+pub use limits::Limits;
+pub use record::Record;
+pub use request::NewJob;
+pub use state::State;

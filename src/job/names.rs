@@ -1,0 +1,70 @@
+//! The names that clients choose: job types, queues, workers.
+
+use super::invalid::Invalid;
+
+const TYPE_EXPECTED: &str =
+    "1 to 255 characters: words of a-z, 0-9, `_` and `-` that start with a letter, joined by dots, such as `email.send`";
+const QUEUE_EXPECTED: &str = "1 to 128 characters of a-z, 0-9, `.` and `-`, the first a letter or digit";
+const WORKER_EXPECTED: &str = "1 to 256 bytes without control characters";
+
+/// Whether a text is a job type.
+pub fn is_type(text: &str) -> bool {
+    text.len() <= 255
+        && text.split('.').all(|word| {
+            word.as_bytes().first().is_some_and(u8::is_ascii_lowercase)
+                && word.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'))
+        })
+}
+
+/// Whether a text is a queue name.
+pub fn is_queue(text: &str) -> bool {
+    let starts_well = text.as_bytes().first().is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    starts_well
+        && text.len() <= 128
+        && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-'))
+}
+
+/// Checks a job type under the name of its field.
+pub fn check_type(field: &str, text: &str) -> Result<(), Invalid> {
+    if is_type(text) { Ok(()) } else { Err(Invalid::field(field, TYPE_EXPECTED, text)) }
+}
+
+/// Checks a queue name under the name of its field.
+pub fn check_queue(field: &str, text: &str) -> Result<(), Invalid> {
+    if is_queue(text) { Ok(()) } else { Err(Invalid::field(field, QUEUE_EXPECTED, text)) }
+}
+
+/// Checks a worker's or caller's own name under the name of its field.
+pub fn check_worker(field: &str, text: &str) -> Result<(), Invalid> {
+    if text.is_empty() || text.len() > 256 || text.chars().any(char::is_control) {
+        return Err(Invalid::field(field, WORKER_EXPECTED, text));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types() {
+        for good in ["a", "email.send", "retry.test.attempt-counter", "a1_b.c2"] {
+            assert!(is_type(good), "{good}");
+        }
+        for bad in ["", "Email.send", "email send", "1st", "a..b", ".a", "a.", "a@1", "a!", "-a", "é"] {
+            assert!(!is_type(bad), "{bad}");
+        }
+        assert!(!is_type(&"a".repeat(256)));
+    }
+
+    #[test]
+    fn queues() {
+        for good in ["default", "a", "0", "a.b-c"] {
+            assert!(is_queue(good), "{good}");
+        }
+        for bad in ["", "Default", "a_b", "a b", "-a", ".a", "_default", "a:b", "ä"] {
+            assert!(!is_queue(bad), "{bad}");
+        }
+        assert!(!is_queue(&"a".repeat(129)));
+    }
+}

@@ -1,0 +1,387 @@
+//! What a producer posts, checked and brought into the form in which it is stored.
+
+use super::invalid::{Invalid, Kind};
+use super::json::{self, Member, Object};
+use super::retry::{self, Policy};
+use super::time::{self, At};
+use super::{Limits, duration, id, names, trace};
+
+/// Names that only the server sets; a client's values for them are ignored, never stored.
+const MANAGED: [&str; 24] = [
+    "state",
+    "attempt",
+    "max_attempts",
+    "created_at",
+    "enqueued_at",
+    "started_at",
+    "completed_at",
+    "discarded_at",
+    "cancelled_at",
+    "activated_at",
+    "next_retry_at",
+    "retry_delay_ms",
+    "worker_id",
+    "error",
+    "errors",
+    "result",
+    "parent_results",
+    "checkpoint",
+    "previous_state",
+    "options",
+    "specversion",
+    "retry_policy",
+    "pending",
+    "x_staged",
+];
+
+/// Names with a meaning to the server, which may stand at top level or in `options`.
+const KNOWN: [&str; 19] = [
+    "id",
+    "type",
+    "args",
+    "meta",
+    "queue",
+    "priority",
+    "timeout_ms",
+    "timeout",
+    "tags",
+    "retry",
+    "scheduled_at",
+    "delay_until",
+    "expires_at",
+    "visibility_timeout_ms",
+    "visibility_timeout",
+    "heartbeat_timeout",
+    "total_timeout",
+    "enqueue_ttl",
+    "grace_period",
+];
+
+/// Policies that this version keeps and shows but does not act on; the manifest says so.
+const KEPT: [&str; 2] = ["unique", "rate_limit"];
+
+/// A checked job, not yet stored.
+#[derive(Clone, Debug)]
+pub struct NewJob {
+    pub id: String,
+    /// Whether the client chose the id, so that it may be taken.
+    pub own_id: bool,
+    pub kind: String,
+    pub queue: String,
+    pub priority: i8,
+    pub pending: bool,
+    pub scheduled: Option<At>,
+    pub expires: Option<At>,
+    pub ttl: Option<At>,
+    pub total: Option<At>,
+    /// The envelope's text, kept to the byte, as an object without its closing brace: answers only add to it.
+    pub envelope: String,
+    /// Further fields of the store's record: name and value, only where they differ from the default.
+    pub fields: Vec<(&'static str, String)>,
+}
+
+/// What surrounds a request and becomes part of its jobs.
+#[derive(Clone, Debug, Default)]
+pub struct Context {
+    /// Trace headers of the request, put into `meta` where the job has none of that name.
+    pub trace: Vec<(&'static str, String)>,
+    /// Whether `options.metadata.test_directive` is honoured.
+    pub test_directives: bool,
+}
+
+/// Reads one job.
+pub fn parse(text: &str, limits: &Limits, context: &Context) -> Result<NewJob, Invalid> {
+    if text.len() > limits.max_envelope {
+        let problem = format!("is {} bytes long, over the limit of {}", text.len(), limits.max_envelope);
+        return Err(Invalid::new(Kind::EnvelopeTooLarge, "", problem));
+    }
+    if json::depth(text) > limits.max_nesting {
+        return Err(Invalid::new(Kind::Field, "args", format!("is nested more than {} deep", limits.max_nesting)));
+    }
+    let body = Object::parse(text).map_err(|problem| unreadable(text, &problem))?;
+    let options = match body.get("options") {
+        None => Object::default(),
+        Some(value) => Object::parse(value).map_err(|_| Invalid::field("options", "an object", value))?,
+    };
+    Request { body, options, limits, context }.read()
+}
+
+/// Reads `{"jobs":[…]}`: all of them, or the first that is wrong and its index.
+pub fn parse_batch(text: &str, limits: &Limits, context: &Context) -> Result<Vec<NewJob>, Invalid> {
+    let body = Object::parse(text).map_err(|problem| unreadable(text, &problem))?;
+    let expected = format!("an array of 1 to {} jobs", limits.max_batch);
+    let value = body.get("jobs").ok_or_else(|| Invalid::missing("jobs", &expected))?;
+    let elements = json::elements(value).filter(|elements| !elements.is_empty());
+    let elements = elements.ok_or_else(|| Invalid::field("jobs", &expected, value))?;
+    if elements.len() > limits.max_batch {
+        let problem = format!("holds {} jobs, over the limit of {}", elements.len(), limits.max_batch);
+        return Err(Invalid::new(Kind::BatchTooLarge, "jobs", problem));
+    }
+    let mut jobs: Vec<NewJob> = Vec::with_capacity(elements.len());
+    let mut ids = std::collections::HashSet::new();
+    for (index, element) in elements.into_iter().enumerate() {
+        let job = parse(element, limits, context).map_err(|problem| problem.in_job(index))?;
+        if job.own_id && !ids.insert(job.id.clone()) {
+            let problem = Invalid::new(Kind::Duplicate, "id", "is the same as that of an earlier job of the batch");
+            return Err(Invalid { received: Some(job.id), ..problem.in_job(index) });
+        }
+        jobs.push(job);
+    }
+    Ok(jobs)
+}
+
+/// Tells a body that is not JSON from one that is JSON but no object.
+pub fn unreadable(text: &str, problem: &serde_json::Error) -> Invalid {
+    match serde_json::from_str::<serde::de::IgnoredAny>(text) {
+        Ok(_) => Invalid::field("", "a JSON object", text),
+        Err(_) if text.trim().is_empty() => Invalid::new(Kind::Payload, "", "is empty, a JSON object was expected"),
+        Err(_) => Invalid::new(Kind::Payload, "", format!("is not valid JSON: {problem}")),
+    }
+}
+
+struct Request<'a> {
+    body: Object<'a>,
+    options: Object<'a>,
+    limits: &'a Limits,
+    context: &'a Context,
+}
+
+impl<'a> Request<'a> {
+    fn read(&self) -> Result<NewJob, Invalid> {
+        self.check_version()?;
+        let kind = self.string("type")?.ok_or_else(|| Invalid::missing("type", "a job type such as `email.send`"))?;
+        names::check_type("type", &kind)?;
+        let args = self.body.get("args").ok_or_else(|| Invalid::missing("args", "an array"))?;
+        if !args.starts_with('[') {
+            return Err(Invalid::field("args", "an array", args));
+        }
+        let id = self.string("id")?;
+        if let Some(id) = id.as_deref().filter(|id| !id::is_valid(id)) {
+            return Err(Invalid::field("id", "a lower-case UUIDv7", id));
+        }
+        let queue = self.string("queue")?.unwrap_or_else(|| "default".to_owned());
+        names::check_queue(&self.path("queue"), &queue)?;
+        let priority = self.integer("priority", -100, 100, "an integer from -100 to 100")?.unwrap_or(0) as i8;
+        let (meta, trace) = self.meta()?;
+
+        let own_id = id.is_some();
+        let id = id.unwrap_or_else(id::generate);
+        let mut envelope = String::with_capacity(160 + args.len() + meta.len());
+        for part in [r#"{"specversion":"1.0","id":""#, &id, r#"","type":""#, &kind, r#"","queue":""#, &queue] {
+            envelope.push_str(part);
+        }
+        for part in [r#"","args":"#, args, r#","meta":"#, &meta] {
+            envelope.push_str(part);
+        }
+        envelope.push_str(&format!(",\"priority\":{priority}"));
+
+        let mut job = NewJob {
+            id,
+            own_id,
+            kind,
+            queue,
+            priority,
+            pending: self.boolean("pending")?.unwrap_or(false),
+            scheduled: None,
+            expires: None,
+            ttl: self.seconds("enqueue_ttl")?.map(At::Relative),
+            total: self.seconds("total_timeout")?.map(At::Relative),
+            envelope,
+            fields: Vec::new(),
+        };
+        job.fields.extend(trace.map(|trace| ("trace", trace)));
+        self.times(&mut job)?;
+        self.timeouts(&mut job)?;
+        self.retry(&mut job)?;
+        self.tags(&mut job)?;
+        for name in KEPT {
+            self.value(name).into_iter().for_each(|value| job.envelope.extend([",\"", name, "\":", value]));
+        }
+        self.test_directive(&mut job);
+        self.unknown(&mut job);
+        Ok(job)
+    }
+
+    /// The value of an option: `options` wins over the top level.
+    fn value(&self, name: &str) -> Option<&'a str> {
+        self.options.get(name).or_else(|| self.body.get(name))
+    }
+
+    fn path(&self, name: &str) -> String {
+        if self.options.get(name).is_some() { format!("options.{name}") } else { name.to_owned() }
+    }
+
+    fn refuse(&self, name: &str, expected: &str, value: &str) -> Invalid {
+        Invalid::field(self.path(name), expected, value)
+    }
+
+    fn string(&self, name: &str) -> Result<Option<String>, Invalid> {
+        let Some(value) = self.value(name) else { return Ok(None) };
+        json::text(value).map(|text| Some(text.into_owned())).ok_or_else(|| self.refuse(name, "a string", value))
+    }
+
+    fn boolean(&self, name: &str) -> Result<Option<bool>, Invalid> {
+        let Some(value) = self.value(name) else { return Ok(None) };
+        json::boolean(value).map(Some).ok_or_else(|| self.refuse(name, "true or false", value))
+    }
+
+    fn integer(&self, name: &str, least: i64, most: i64, expected: &str) -> Result<Option<i64>, Invalid> {
+        let Some(value) = self.value(name) else { return Ok(None) };
+        let number = json::integer(value).filter(|number| (least..=most).contains(number));
+        number.map(Some).ok_or_else(|| self.refuse(name, expected, value))
+    }
+
+    /// A whole number of seconds under a name of the core text, in milliseconds.
+    fn seconds(&self, name: &str) -> Result<Option<u64>, Invalid> {
+        let seconds = self.integer(name, 1, 100 * 365 * 86_400, "a number of seconds of 1 or more")?;
+        Ok(seconds.map(|seconds| seconds as u64 * 1000))
+    }
+
+    fn check_version(&self) -> Result<(), Invalid> {
+        match self.body.get("specversion") {
+            None | Some(r#""1.0""#) => Ok(()),
+            Some(version) => Err(Invalid::field("specversion", "\"1.0\"", version)),
+        }
+    }
+
+    /// `meta` as it was sent, with what is put into it in front, and the trace it belongs to.
+    fn meta(&self) -> Result<(String, Option<String>), Invalid> {
+        let text = self.body.get("meta").or_else(|| self.options.get("meta")).unwrap_or("{}");
+        let meta = Object::parse(text).map_err(|_| Invalid::field("meta", "an object", text))?;
+        let extra = match self.options.get("metadata") {
+            None => Object::default(),
+            Some(value) => Object::parse(value).map_err(|_| Invalid::field("options.metadata", "an object", value))?,
+        };
+        let mut added = String::new();
+        for Member { name, raw_name, value } in extra.members().filter(|member| meta.get(&member.name).is_none()) {
+            if !self.context.trace.iter().any(|(header, _)| header == name) {
+                added.extend([raw_name, ":", value, ","]);
+            }
+        }
+        for (name, value) in self.context.trace.iter().filter(|(name, _)| meta.get(name).is_none()) {
+            added.extend(["\"", name, "\":"]);
+            json::push_text(&mut added, value);
+            added.push(',');
+        }
+        let merged = match text.trim_start().strip_prefix('{') {
+            _ if added.is_empty() => text.to_owned(),
+            Some(_) if meta.is_empty() => format!("{{{}}}", added.trim_end_matches(',')),
+            Some(rest) => format!("{{{added}{rest}"),
+            None => text.to_owned(),
+        };
+        if merged.len() > self.limits.max_meta {
+            let problem = format!("is {} bytes long, over the limit of {}", merged.len(), self.limits.max_meta);
+            return Err(Invalid::new(Kind::MetaTooLarge, "meta", problem));
+        }
+        let trace = if added.is_empty() { trace::of_meta(&meta) } else { Object::parse(&merged).ok().and_then(|meta| trace::of_meta(&meta)) };
+        Ok((merged, trace))
+    }
+
+    fn times(&self, job: &mut NewJob) -> Result<(), Invalid> {
+        let name = if self.value("scheduled_at").is_some() { "scheduled_at" } else { "delay_until" };
+        job.scheduled = self.time(name, "scheduled_at", job)?;
+        job.expires = self.time("expires_at", "expires_at", job)?;
+        Ok(())
+    }
+
+    /// Absolute times are echoed as they were sent; a relative one is shown once the store has made it absolute.
+    fn time(&self, name: &str, shown: &'static str, job: &mut NewJob) -> Result<Option<At>, Invalid> {
+        let Some(value) = self.value(name) else { return Ok(None) };
+        let at = json::text(value).and_then(|text| At::parse(&text));
+        let at = at.ok_or_else(|| self.refuse(name, time::EXPECTED, value))?;
+        match at {
+            At::Absolute(_) => job.envelope.extend([",\"", shown, "\":", value]),
+            At::Relative(_) if shown == "scheduled_at" => job.fields.push(("shows_due", "1".to_owned())),
+            At::Relative(_) => job.fields.push(("shows_expires", "1".to_owned())),
+        }
+        Ok(Some(at))
+    }
+
+    fn timeouts(&self, job: &mut NewJob) -> Result<(), Invalid> {
+        const LONGEST_MS: i64 = 100 * 365 * 86_400_000;
+        let milliseconds = |name| self.integer(name, 0, LONGEST_MS, "a number of milliseconds of 0 or more");
+        let timeout = match milliseconds("timeout_ms")? {
+            Some(ms) => Some(ms as u64),
+            None => self.seconds("timeout")?,
+        };
+        let visibility = match milliseconds("visibility_timeout_ms")? {
+            Some(ms) => Some(ms as u64),
+            None => self.visibility()?,
+        };
+        for (name, field, value) in [("timeout_ms", "timeout", timeout), ("visibility_timeout_ms", "visibility", visibility)]
+        {
+            // 0 asks for the server's default.
+            if let Some(ms) = value.filter(|ms| *ms > 0) {
+                job.envelope.push_str(&format!(",\"{name}\":{ms}"));
+                job.fields.push((field, ms.to_string()));
+            }
+        }
+        for (name, field) in [("heartbeat_timeout", "beat"), ("grace_period", "grace")] {
+            if let Some(ms) = self.seconds(name)? {
+                job.envelope.push_str(&format!(",\"{name}\":{}", ms / 1000));
+                job.fields.push((field, ms.to_string()));
+            }
+        }
+        for (name, at) in [("enqueue_ttl", job.ttl), ("total_timeout", job.total)] {
+            if let Some(At::Relative(ms)) = at {
+                job.envelope.push_str(&format!(",\"{name}\":{}", ms / 1000));
+            }
+        }
+        Ok(())
+    }
+
+    /// `visibility_timeout` is a number of seconds or a duration.
+    fn visibility(&self) -> Result<Option<u64>, Invalid> {
+        let Some(value) = self.value("visibility_timeout") else { return Ok(None) };
+        if value.starts_with('"') {
+            let ms = json::text(value).and_then(|text| duration::parse_ms(&text));
+            return ms.map(Some).ok_or_else(|| self.refuse("visibility_timeout", duration::EXPECTED, value));
+        }
+        self.seconds("visibility_timeout")
+    }
+
+    fn retry(&self, job: &mut NewJob) -> Result<(), Invalid> {
+        let name = if self.value("retry").is_some() { "retry" } else { "retry_policy" };
+        let Some(value) = self.value(name) else { return Ok(()) };
+        let policy = Policy::parse(&self.path(name), value)?;
+        job.envelope.extend([",\"retry\":", &policy.json]);
+        job.fields.push(("retry", policy.compact));
+        if policy.max_attempts != retry::DEFAULT_MAX_ATTEMPTS {
+            job.fields.push(("max", policy.max_attempts.to_string()));
+        }
+        if !policy.fatal.is_empty() {
+            job.fields.push(("fatal", policy.fatal.join("\u{1f}")));
+        }
+        Ok(())
+    }
+
+    fn tags(&self, job: &mut NewJob) -> Result<(), Invalid> {
+        let Some(value) = self.value("tags") else { return Ok(()) };
+        let strings = json::elements(value).is_some_and(|tags| tags.iter().all(|tag| tag.starts_with('"')));
+        if !strings {
+            return Err(self.refuse("tags", "an array of strings", value));
+        }
+        job.envelope.extend([",\"tags\":", value]);
+        Ok(())
+    }
+
+    fn test_directive(&self, job: &mut NewJob) {
+        let metadata = self.options.get("metadata").filter(|_| self.context.test_directives);
+        let directive = metadata
+            .and_then(|metadata| Object::parse(metadata).ok())
+            .and_then(|metadata| metadata.get("test_directive").and_then(json::text));
+        if let Some(directive) = directive.filter(|directive| matches!(directive.as_ref(), "quiet" | "terminate")) {
+            job.fields.push(("directive", directive.into_owned()));
+        }
+    }
+
+    /// Attributes that we do not know belong to somebody else and come back untouched.
+    fn unknown(&self, job: &mut NewJob) {
+        for Member { name, raw_name, value } in self.body.members() {
+            let name = name.as_ref();
+            if ![&KNOWN[..], &MANAGED[..], &KEPT[..]].iter().any(|names| names.contains(&name)) {
+                job.envelope.extend([",", raw_name, ":", value]);
+            }
+        }
+    }
+}

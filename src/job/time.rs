@@ -1,0 +1,103 @@
+//! Points in time: milliseconds since the epoch inside, RFC 3339 on the wire.
+
+use super::duration;
+use jiff::Timestamp;
+
+/// What an error message says about an unreadable time.
+pub const EXPECTED: &str = "an RFC 3339 timestamp with a zone (2026-01-31T10:00:00Z), or a relative one such as +PT5S";
+
+/// A time that a client asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// Milliseconds since the epoch.
+    Absolute(i64),
+    /// Milliseconds after the store accepts the job; the store's clock decides.
+    Relative(u64),
+}
+
+impl At {
+    /// Reads `2026-01-31T10:00:00Z` or `+PT5S`. A timestamp without a zone is refused.
+    pub fn parse(text: &str) -> Option<At> {
+        if let Some(relative) = text.strip_prefix('+') {
+            return duration::parse_ms(relative).map(At::Relative);
+        }
+        // jiff also reads `2026-01-31 10:00Z` and zones in brackets, which RFC 3339 does not know.
+        let plain = text.len() >= 20 && text.is_ascii() && text.as_bytes()[10].eq_ignore_ascii_case(&b'T');
+        if !plain || text.contains('[') {
+            return None;
+        }
+        text.parse::<Timestamp>().ok().map(|timestamp| At::Absolute(timestamp.as_millisecond()))
+    }
+
+    /// The form in which scripts take it: milliseconds, or `+` and milliseconds from now.
+    pub fn argument(self) -> String {
+        match self {
+            At::Absolute(ms) => ms.to_string(),
+            At::Relative(ms) => format!("+{ms}"),
+        }
+    }
+}
+
+/// `2026-02-12T10:30:00.123Z`, appended to `out`.
+pub fn write_rfc3339(out: &mut String, ms: i64) {
+    // Days to civil date by Howard Hinnant's algorithm: this runs several times per answer, and a general
+    // formatter costs more than the rest of the rendering.
+    let (days, in_day) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_index = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_index + 2) / 5 + 1;
+    let month = if month_index < 10 { month_index + 3 } else { month_index - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (hour, minute) = (in_day / 3_600_000, in_day / 60_000 % 60);
+    let (second, milli) = (in_day / 1000 % 60, in_day % 1000);
+
+    for (value, width, end) in [
+        (year.clamp(0, 9999), 4, '-'),
+        (month, 2, '-'),
+        (day, 2, 'T'),
+        (hour, 2, ':'),
+        (minute, 2, ':'),
+        (second, 2, '.'),
+        (milli, 3, 'Z'),
+    ] {
+        for place in (0..width).rev() {
+            out.push(char::from(b'0' + (value / 10_i64.pow(place) % 10) as u8));
+        }
+        out.push(end);
+    }
+}
+
+/// `2026-02-12T10:30:00.123Z`.
+pub fn rfc3339(ms: i64) -> String {
+    let mut text = String::with_capacity(24);
+    write_rfc3339(&mut text, ms);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn reads_times_with_a_zone() {
+        assert_eq!(At::parse("2026-02-12T10:30:00.123Z"), Some(At::Absolute(1_770_892_200_123)));
+        assert_eq!(At::parse("2026-02-12T12:30:00+02:00"), Some(At::Absolute(1_770_892_200_000)));
+        assert_eq!(At::parse("+PT2S"), Some(At::Relative(2000)));
+        for text in ["2026-02-12T10:30:00", "2026-02-12", "tomorrow", "", "+", "+2", "2026-13-01T00:00:00Z", "2026-02-12 10:30:00Z"] {
+            assert_eq!(At::parse(text), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn writes_what_a_calendar_library_writes(ms in 0_i64..253_402_300_799_999) {
+            let timestamp = Timestamp::from_millisecond(ms).expect("in range");
+            prop_assert_eq!(rfc3339(ms), format!("{timestamp:.3}"));
+        }
+    }
+}

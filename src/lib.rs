@@ -1,0 +1,22 @@
+//! fairgate makes background jobs fair between tenants. It is an Open Job Spec server on Redis that stands beside the
+//! queue a product already has.
+//!
+//! The map, from the bottom up; a module uses only those above its own line:
+//!
+//! - [`clock`], [`config`], [`telemetry`]: time, settings, logs and metrics. Used by all.
+//! - [`job`]: jobs as data. Pure: no I/O, no clock, no tokio.
+//! - [`store`]: verbs of the domain on Redis, each one script. The only place that knows Redis.
+//! - [`dispatch`]: what happens because time passes.
+//! - [`api`]: HTTP requests into verbs, results into OJS answers. No rules.
+//! - [`app`]: puts it together; the only spawner of long-lived tasks.
+//! - [`cli`]: commands.
+
+pub mod api;
+pub mod app;
+pub mod cli;
+pub mod clock;
+pub mod config;
+pub mod dispatch;
+pub mod job;
+pub mod store;
+pub mod telemetry;

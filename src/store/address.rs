@@ -1,0 +1,167 @@
+//! Where Redis is, and how to get a connection to its current primary.
+
+use crate::config::{Host, Topology};
+use redis::aio::MultiplexedConnection;
+use redis::cluster::ClusterClient;
+use redis::cluster_async::ClusterConnection;
+use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
+use redis::io::tcp::TcpSettings;
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo,
+    RedisResult, TlsCertificates, TlsMode,
+};
+use std::path::Path;
+use std::time::Duration;
+use tokio::sync::Mutex;
+
+/// How long one attempt to connect may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A Redis and the way in.
+#[derive(Clone)]
+pub struct Address {
+    pub topology: Topology,
+    pub tls: bool,
+    pub username: Option<String>,
+    pub password: Option<String>,
+    /// Certificates to trust instead of the public ones, as PEM.
+    pub root_certificates: Option<Vec<u8>>,
+}
+
+impl Address {
+    /// A server without password.
+    pub fn plain(topology: Topology) -> Self {
+        Address { topology, tls: false, username: None, password: None, root_certificates: None }
+    }
+
+    /// A server that listens on a unix socket, such as the private one.
+    pub fn unix(path: &Path) -> Self {
+        Address::plain(Topology::Socket { path: path.to_owned(), database: 0 })
+    }
+
+    fn node(&self, host: &Host) -> ConnectionAddr {
+        let (host, port) = (host.name.clone(), host.port);
+        match self.tls {
+            true => ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None },
+            false => ConnectionAddr::Tcp(host, port),
+        }
+    }
+
+    fn login(&self, database: u32) -> RedisConnectionInfo {
+        let mut login = RedisConnectionInfo::default().set_db(i64::from(database));
+        if let Some(name) = &self.username {
+            login = login.set_username(name);
+        }
+        if let Some(password) = &self.password {
+            login = login.set_password(password);
+        }
+        login
+    }
+
+    fn info(&self, addr: ConnectionAddr, database: u32) -> RedisResult<ConnectionInfo> {
+        Ok(addr.into_connection_info()?.set_tcp_settings(no_delay()).set_redis_settings(self.login(database)))
+    }
+
+    fn certificates(&self) -> TlsCertificates {
+        TlsCertificates { client_tls: None, root_cert: self.root_certificates.clone() }
+    }
+
+    pub(super) fn open(&self) -> RedisResult<Target> {
+        match &self.topology {
+            Topology::Server { host, database } => self.open_single(self.node(host), *database),
+            Topology::Socket { path, database } => self.open_single(ConnectionAddr::Unix(path.clone()), *database),
+            Topology::Sentinel { hosts, service, database } => self.open_sentinel(hosts, service, *database),
+            Topology::Cluster { hosts } => self.open_cluster(hosts),
+        }
+    }
+
+    fn open_single(&self, addr: ConnectionAddr, database: u32) -> RedisResult<Target> {
+        let info = self.info(addr, database)?;
+        let client = match self.tls {
+            true => Client::build_with_tls(info, self.certificates())?,
+            false => Client::open(info)?,
+        };
+        Ok(Target::Single(Box::new(client)))
+    }
+
+    /// The password is that of the data servers; sentinels are asked without one.
+    fn open_sentinel(&self, hosts: &[Host], service: &str, database: u32) -> RedisResult<Target> {
+        let sentinels = hosts.iter().map(|host| self.node(host));
+        let mut builder = SentinelClientBuilder::new(sentinels, service.to_owned(), SentinelServerType::Master)?
+            .set_client_to_redis_db(i64::from(database))
+            .set_client_to_redis_tcp_settings(no_delay());
+        if self.tls {
+            builder = builder
+                .set_client_to_redis_tls_mode(TlsMode::Secure)
+                .set_client_to_redis_certificates(self.certificates())
+                .set_client_to_sentinel_certificates(self.certificates());
+        }
+        if let Some(name) = &self.username {
+            builder = builder.set_client_to_redis_username(name);
+        }
+        if let Some(password) = &self.password {
+            builder = builder.set_client_to_redis_password(password);
+        }
+        Ok(Target::Sentinel(Box::new(Mutex::new(builder.build()?))))
+    }
+
+    fn open_cluster(&self, hosts: &[Host]) -> RedisResult<Target> {
+        let nodes = hosts.iter().map(|host| self.info(self.node(host), 0)).collect::<RedisResult<Vec<_>>>()?;
+        let mut builder = ClusterClient::builder(nodes)
+            .connection_timeout(CONNECT_TIMEOUT)
+            .response_timeout(Duration::from_secs(3600)) // deadlines of calls are ours
+            .retries(0) // and so are repeats: only we can tell a script that its call is sent again
+            .tcp_settings(no_delay());
+        if self.tls {
+            builder = builder.certs(self.certificates());
+        }
+        Ok(Target::Cluster(Box::new(builder.build()?)))
+    }
+}
+
+/// A way to get connections to the current primary.
+pub(super) enum Target {
+    Single(Box<Client>),
+    Sentinel(Box<Mutex<SentinelClient>>),
+    Cluster(Box<ClusterClient>),
+}
+
+/// An open connection; clones share it.
+#[derive(Clone)]
+pub(super) enum Connection {
+    Single(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+impl Target {
+    pub(super) async fn connect(&self) -> RedisResult<Connection> {
+        // Deadlines of calls are ours, so that every call has one, and the same one.
+        let config =
+            AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT_TIMEOUT)).set_response_timeout(None);
+        match self {
+            Target::Single(client) => {
+                client.get_multiplexed_async_connection_with_config(&config).await.map(Connection::Single)
+            }
+            Target::Sentinel(client) => {
+                let mut client = client.lock().await;
+                client.get_async_connection_with_config(&config).await.map(Connection::Single)
+            }
+            Target::Cluster(client) => client.get_async_connection().await.map(Connection::Cluster),
+        }
+    }
+}
+
+impl Connection {
+    pub(super) async fn send(&mut self, command: &redis::Cmd) -> RedisResult<redis::Value> {
+        use redis::aio::ConnectionLike;
+        match self {
+            Connection::Single(connection) => connection.req_packed_command(command).await,
+            Connection::Cluster(connection) => connection.req_packed_command(command).await,
+        }
+    }
+}
+
+/// Nagle's algorithm would hold back every small call for the answer to the one before.
+fn no_delay() -> TcpSettings {
+    TcpSettings::default().set_nodelay(true)
+}

@@ -1,0 +1,104 @@
+//! Group commit: requests that wait at the same moment go to Redis as one script call.
+//!
+//! There is no timer. A lone request is sent at once; only while calls are under way do others gather, and they go
+//! together when one comes back. So latency is never traded for throughput, and load makes the batches.
+
+use super::error::Error;
+use std::sync::Arc;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio_util::task::TaskTracker;
+
+/// Calls under way at once: one on the wire while the answers of the other are handed out.
+const IN_FLIGHT: usize = 2;
+/// Jobs in one call, which bounds how long Redis is busy with it.
+pub(super) const MOST_JOBS: usize = 64;
+const MOST_BYTES: usize = 256 * 1024;
+/// Requests that may wait; more are refused, because they would wait longer than their clients do.
+const MOST_WAITING: usize = 20_000;
+
+/// A verb that takes many requests in one call.
+pub(super) trait Verb: Send + Sync + 'static {
+    type Request: Send + Sync + 'static;
+    type Reply: Send + 'static;
+
+    /// How many jobs and bytes a request adds to a call.
+    fn weight(request: &Self::Request) -> (usize, usize);
+
+    /// Runs one call; a reply for each request, in their order.
+    fn run(&self, requests: Vec<Self::Request>) -> impl Future<Output = Result<Vec<Self::Reply>, Error>> + Send;
+}
+
+type Waiting<V> = (<V as Verb>::Request, oneshot::Sender<Result<<V as Verb>::Reply, Error>>);
+
+/// The entrance to a verb's queue; clones share it.
+pub(super) struct Batcher<V: Verb> {
+    queue: mpsc::Sender<Waiting<V>>,
+}
+
+impl<V: Verb> Batcher<V> {
+    /// Starts the task that sends calls; it ends when the last handle is gone.
+    pub(super) fn start(verb: V, tasks: &TaskTracker) -> Self {
+        let (queue, waiting) = mpsc::channel(MOST_WAITING);
+        tasks.spawn(send_calls(Arc::new(verb), waiting, tasks.clone()));
+        Batcher { queue }
+    }
+
+    /// Adds a request to the next call and waits for its reply.
+    pub(super) async fn submit(&self, request: V::Request) -> Result<V::Reply, Error> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.try_send((request, reply)).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => Error::Busy,
+            mpsc::error::TrySendError::Closed(_) => Error::Unavailable("shutting down".to_owned()),
+        })?;
+        answer.await.unwrap_or_else(|_| Err(Error::Unavailable("the call was dropped".to_owned())))
+    }
+}
+
+async fn send_calls<V: Verb>(verb: Arc<V>, mut waiting: mpsc::Receiver<Waiting<V>>, tasks: TaskTracker) {
+    let in_flight = Arc::new(Semaphore::new(IN_FLIGHT));
+    let mut held_over: Option<Waiting<V>> = None;
+    loop {
+        // The permit comes first: what arrives while both calls are under way gathers in the queue.
+        let Ok(permit) = Arc::clone(&in_flight).acquire_owned().await else { return };
+        let first = match held_over.take() {
+            Some(first) => first,
+            None => match waiting.recv().await {
+                Some(first) => first,
+                None => return,
+            },
+        };
+        let (mut jobs, mut bytes) = V::weight(&first.0);
+        let mut group = vec![first];
+        while jobs < MOST_JOBS && bytes < MOST_BYTES {
+            let Ok(next) = waiting.try_recv() else { break };
+            let (more_jobs, more_bytes) = V::weight(&next.0);
+            if jobs + more_jobs > MOST_JOBS || bytes + more_bytes > MOST_BYTES {
+                held_over = Some(next);
+                break;
+            }
+            (jobs, bytes) = (jobs + more_jobs, bytes + more_bytes);
+            group.push(next);
+        }
+        let verb = Arc::clone(&verb);
+        tasks.spawn(async move {
+            let (requests, replies): (Vec<_>, Vec<_>) = group.into_iter().unzip();
+            let outcome = verb.run(requests).await;
+            drop(permit);
+            hand_out(outcome, replies);
+        });
+    }
+}
+
+/// A client that is gone has dropped its receiver; what its reply holds is released by the reply's own drop.
+fn hand_out<R>(outcome: Result<Vec<R>, Error>, replies: Vec<oneshot::Sender<Result<R, Error>>>) {
+    match outcome {
+        Ok(results) if results.len() == replies.len() => {
+            replies.into_iter().zip(results).for_each(|(reply, result)| drop(reply.send(Ok(result))));
+        }
+        Ok(_) => {
+            let error = Error::unreadable("a group of requests");
+            replies.into_iter().for_each(|reply| drop(reply.send(Err(error.clone()))));
+        }
+        Err(error) => replies.into_iter().for_each(|reply| drop(reply.send(Err(error.clone())))),
+    }
+}

@@ -1,0 +1,86 @@
+//! The dead letter: jobs that used up their attempts and whose policy asked to keep them for a person to look at.
+
+use super::reply::{self, Outcome};
+use super::script::{FORGET, REVIVE};
+use super::{Error, Store};
+use crate::job::Record;
+
+/// Which dead letters to list.
+#[derive(Clone, Debug, Default)]
+pub struct DeadLetterFilter {
+    pub queue: Option<String>,
+    pub kind: Option<String>,
+    pub error_type: Option<String>,
+    /// Discarded at or after, in milliseconds.
+    pub since: Option<i64>,
+    /// Discarded at or before, in milliseconds.
+    pub until: Option<i64>,
+}
+
+impl DeadLetterFilter {
+    fn admits(&self, record: &Record) -> bool {
+        let equals = |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
+        equals(&self.queue, &record.queue)
+            && equals(&self.kind, &record.kind)
+            && (self.error_type.is_none() || self.error_type == record.error_type())
+    }
+
+    fn is_by_time_only(&self) -> bool {
+        self.queue.is_none() && self.kind.is_none() && self.error_type.is_none()
+    }
+}
+
+impl Store {
+    /// Dead letters, newest first: one page, and how many match in all. The set is bounded by retention, and is read in
+    /// portions.
+    pub async fn dead_letters(
+        &self,
+        filter: &DeadLetterFilter,
+        offset: usize,
+        limit: usize,
+    ) -> Result<(Vec<Record>, usize), Error> {
+        let ids = self.dead_ids(filter).await?;
+        if filter.is_by_time_only() {
+            let page: Vec<String> = ids.iter().skip(offset).take(limit).cloned().collect();
+            return Ok((self.jobs(&page).await?, ids.len()));
+        }
+        let (mut page, mut matched) = (Vec::new(), 0);
+        for portion in ids.chunks(200) {
+            for record in self.jobs(portion).await?.into_iter().filter(|record| filter.admits(record)) {
+                if matched >= offset && page.len() < limit {
+                    page.push(record);
+                }
+                matched += 1;
+            }
+        }
+        Ok((page, matched))
+    }
+
+    async fn dead_ids(&self, filter: &DeadLetterFilter) -> Result<Vec<String>, Error> {
+        let bound = |ms: Option<i64>, open: &str| ms.map_or_else(|| open.to_owned(), |ms| ms.to_string());
+        let mut command = redis::cmd("ZREVRANGEBYSCORE");
+        command.arg(self.core.keys.dead()).arg(bound(filter.until, "+inf")).arg(bound(filter.since, "-inf"));
+        reply::texts(self.core.command("dead_letters", command).await?, "dead letters")
+    }
+
+    /// A dead letter by its id.
+    pub async fn dead_letter(&self, id: &str) -> Result<Option<Record>, Error> {
+        let mut command = redis::cmd("ZSCORE");
+        command.arg(self.core.keys.dead()).arg(id);
+        match self.core.command("dead_letter", command).await? {
+            redis::Value::Nil => Ok(None),
+            _ => self.job(id).await,
+        }
+    }
+
+    /// Makes a dead letter available again, its attempts counted anew.
+    pub async fn revive(&self, id: &str) -> Result<Outcome, Error> {
+        self.change(&REVIVE, id).await
+    }
+
+    /// Deletes a dead letter for good; whether there was one.
+    pub async fn forget(&self, id: &str) -> Result<bool, Error> {
+        let answer = FORGET.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(id)).await?;
+        Ok(reply::texts(answer, "forget")?.first().is_some_and(|tag| tag == "ok"))
+    }
+}

@@ -1,0 +1,70 @@
+//! What can go wrong between us and Redis, in terms of what a caller can do about it.
+
+use redis::{ErrorKind, RedisError, ServerErrorKind};
+use std::time::Duration;
+
+/// A failed call to the store.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// Redis is away, loading, full or read-only: try again a little later.
+    #[error("the store is not available: {0}")]
+    Unavailable(String),
+    /// Redis did not answer in time; the call may or may not have been carried out.
+    #[error("the store did not answer within {0:?}")]
+    Timeout(Duration),
+    /// More requests are waiting for Redis than we are willing to hold.
+    #[error("too many requests are waiting for the store")]
+    Busy,
+    /// The data in Redis was written by a version that we do not know.
+    #[error("{0}")]
+    Schema(String),
+    /// Redis refused the call, or answered with something we cannot read: a bug or a damaged key.
+    #[error("the store answered with an error: {0}")]
+    Backend(String),
+}
+
+/// Whether a failed call may be sent again, given that every call is harmless when repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Loss {
+    /// The connection broke or points to the wrong server: connect anew, then send again.
+    Connection,
+    /// The server is there and refuses for now.
+    Refused,
+    /// Sending again would give the same answer.
+    Final,
+}
+
+impl Error {
+    pub(super) fn from_redis(error: &RedisError) -> (Error, Loss) {
+        let text = error.to_string();
+        if error.is_timeout() {
+            return (Error::Unavailable(text), Loss::Connection);
+        }
+        if error.is_io_error() || error.is_connection_dropped() || error.is_connection_refusal() {
+            return (Error::Unavailable(text), Loss::Connection);
+        }
+        match error.kind() {
+            ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown) => {
+                (Error::Unavailable(text), Loss::Connection)
+            }
+            ErrorKind::Server(
+                ServerErrorKind::BusyLoading | ServerErrorKind::ClusterDown | ServerErrorKind::TryAgain,
+            ) => (Error::Unavailable(text), Loss::Refused),
+            ErrorKind::ClusterConnectionNotFound
+            | ErrorKind::MasterNameNotFoundBySentinel
+            | ErrorKind::NoValidReplicasFoundBySentinel => (Error::Unavailable(text), Loss::Connection),
+            ErrorKind::AuthenticationFailed => (Error::Unavailable(text), Loss::Refused),
+            _ => match error.code() {
+                // A script that meets a full or failing disk ends with one of these, before it wrote anything.
+                Some("OOM" | "MISCONF" | "NOREPLICAS" | "BUSY" | "NOAUTH" | "WRONGPASS") => {
+                    (Error::Unavailable(text), Loss::Refused)
+                }
+                _ => (Error::Backend(text), Loss::Final),
+            },
+        }
+    }
+
+    pub(super) fn unreadable(what: &str) -> Error {
+        Error::Backend(format!("unexpected reply to {what}"))
+    }
+}

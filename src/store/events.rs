@@ -1,0 +1,167 @@
+//! The event log. Scripts write one stream entry per call; an event's id tells its entry and its place in it, so that a
+//! reader can go on exactly behind the last one it saw.
+
+use super::{Error, Store, reply};
+use redis::Value;
+use uuid::Uuid;
+
+/// Entries read at once while looking for matching events.
+const PORTION: usize = 200;
+/// Entries looked at for one request; a reader with a rare filter goes on from the cursor it is given.
+const MOST_ENTRIES: usize = 20_000;
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    pub id: String,
+    pub kind: String,
+    pub time: i64,
+    /// Job or worker id.
+    pub subject: String,
+    pub job_type: String,
+    pub queue: String,
+    pub trace: String,
+    /// Further members as JSON.
+    pub data: String,
+}
+
+/// Which events to read. An empty list admits all.
+#[derive(Clone, Debug, Default)]
+pub struct EventFilter {
+    /// Names, or prefixes that end in `*`.
+    pub types: Vec<String>,
+    pub queues: Vec<String>,
+    pub job_types: Vec<String>,
+}
+
+impl EventFilter {
+    fn admits(&self, event: &Event) -> bool {
+        let named = |list: &[String], value: &str| list.is_empty() || list.iter().any(|wanted| wanted == value);
+        let kind = self.types.is_empty()
+            || self.types.iter().any(|wanted| match wanted.strip_suffix('*') {
+                Some(prefix) => event.kind.starts_with(prefix),
+                None => *wanted == event.kind,
+            });
+        kind && named(&self.queues, &event.queue) && named(&self.job_types, &event.job_type)
+    }
+}
+
+/// A place in the log: stream entry and position in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    ms: u64,
+    entry: u64,
+    position: u16,
+}
+
+impl Place {
+    /// An id of the form `evt_<uuidv7>`: 48 bits of time, 42 of the entry's number, 16 of the position.
+    fn id(self) -> String {
+        // The version and variant bits must not fall on ours: 58 bits spread over the 74 that a UUIDv7 leaves free.
+        let packed = (u128::from(self.entry) << 16) | u128::from(self.position);
+        let (high, low) = (((packed >> 62) & 0xfff) as u16, (packed & ((1 << 62) - 1)) as u64);
+        let id = Uuid::from_u128(
+            (u128::from(self.ms) << 80) | (7 << 76) | (u128::from(high) << 64) | (0b10 << 62) | u128::from(low),
+        );
+        format!("evt_{id}")
+    }
+
+    fn parse(id: &str) -> Option<Place> {
+        let bits = Uuid::try_parse(id.strip_prefix("evt_")?).ok()?.as_u128();
+        let packed = (((bits >> 64) & 0xfff) << 62) | (bits & ((1 << 62) - 1));
+        let place = Place { ms: (bits >> 80) as u64, entry: (packed >> 16) as u64, position: packed as u16 };
+        (place.id() == id).then_some(place)
+    }
+}
+
+impl Store {
+    /// Events behind `after`, oldest first, and whether more may follow. `None` if `after` is no event id.
+    pub async fn events(
+        &self,
+        filter: &EventFilter,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Option<(Vec<Event>, bool)>, Error> {
+        let after = match after.map(Place::parse) {
+            Some(None) => return Ok(None),
+            Some(place) => place,
+            None => None,
+        };
+        let mut from = after.map_or_else(|| "-".to_owned(), |place| format!("{}-{}", place.ms, place.entry));
+        let mut events = Vec::new();
+        for _ in 0..MOST_ENTRIES / PORTION {
+            let mut command = redis::cmd("XRANGE");
+            command.arg(self.core.keys.events()).arg(&from).arg("+").arg("COUNT").arg(PORTION);
+            let entries = reply::array(self.core.command("events", command).await?, "events")?;
+            let exhausted = entries.len() < PORTION;
+            for entry in entries {
+                let (id, found) = read_entry(entry, after)?;
+                from = format!("({id}");
+                events.extend(found.into_iter().filter(|event| filter.admits(event)));
+            }
+            if events.len() > limit {
+                events.truncate(limit);
+                return Ok(Some((events, true)));
+            }
+            if exhausted {
+                return Ok(Some((events, false)));
+            }
+        }
+        Ok(Some((events, true)))
+    }
+}
+
+/// A stream entry's id, and its events behind `after`.
+fn read_entry(entry: Value, after: Option<Place>) -> Result<(String, Vec<Event>), Error> {
+    let mut parts = reply::array(entry, "events")?.into_iter();
+    let id = parts.next().map(reply::text).unwrap_or_default();
+    let fields = reply::texts(parts.next().unwrap_or_default(), "events")?;
+    let field = |name: &str| fields.chunks_exact(2).find(|pair| pair[0] == name).map_or("", |pair| pair[1].as_str());
+    let (ms, entry) = id.split_once('-').ok_or_else(|| Error::unreadable("events"))?;
+    let (ms, entry) = (ms.parse().unwrap_or(0), entry.parse().unwrap_or(0));
+    let time = field("t").parse().unwrap_or(0);
+    let places = (0..=u16::MAX).map(|position| Place { ms, entry, position });
+    let records = field("e").split('\u{1e}').zip(places);
+    let seen = |place: Place| {
+        after.is_some_and(|after| (place.ms, place.entry, place.position) <= (after.ms, after.entry, after.position))
+    };
+    let events = records.filter(|(_, place)| !seen(*place)).filter_map(|(record, place)| read_event(record, place, time));
+    Ok((id.clone(), events.collect()))
+}
+
+fn read_event(record: &str, place: Place, time: i64) -> Option<Event> {
+    let mut parts = record.splitn(6, '\u{1f}').map(str::to_owned);
+    Some(Event {
+        id: place.id(),
+        kind: parts.next()?,
+        time,
+        subject: crate::job::escape::unescape(&parts.next()?),
+        job_type: parts.next()?,
+        queue: parts.next()?,
+        trace: parts.next()?,
+        data: parts.next()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_id_tells_its_place(ms in 0_u64..1 << 48, entry in 0_u64..1 << 42, position: u16) {
+            let place = Place { ms, entry, position };
+            let id = place.id();
+            prop_assert!(crate::job::id::is_valid(id.trim_start_matches("evt_")), "{}", id);
+            prop_assert_eq!(Place::parse(&id), Some(place));
+        }
+    }
+
+    #[test]
+    fn other_texts_are_no_place() {
+        for text in ["", "evt_", "evt_1", "f47ac10b-58cc-4372-a567-0e02b2c3d479", "evt_f47ac10b-58cc-4372-a567-0e02b2c3d479"] {
+            assert_eq!(Place::parse(text), None, "{text}");
+        }
+    }
+}

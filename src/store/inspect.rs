@@ -1,0 +1,202 @@
+//! A look at the Redis server itself: whether we may use it, and what of its settings can lose jobs.
+
+use super::address::Connection;
+use super::{Address, Error, SCHEMA, keys, reply};
+use crate::clock::Clock;
+use redis::Cmd;
+use std::time::{Duration, Instant};
+
+/// The oldest Redis whose commands our scripts use (`ZADD LT`, `XTRIM MINID`).
+const OLDEST: (u32, u32) = (6, 2);
+/// Clocks that differ by more than this make timestamps confusing, though nothing else depends on them.
+const TOLERATED_SKEW_MS: i64 = 2000;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Severity {
+    Good,
+    Warning,
+    Bad,
+}
+
+/// One thing that was looked at, and what to do about it.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    pub severity: Severity,
+    pub what: String,
+    pub advice: Option<String>,
+}
+
+/// Everything that was found.
+#[derive(Clone, Debug, Default)]
+pub struct Inspection {
+    pub findings: Vec<Finding>,
+}
+
+impl Inspection {
+    /// Whether fairgate can work with this server.
+    pub fn is_usable(&self) -> bool {
+        self.findings.iter().all(|finding| finding.severity != Severity::Bad)
+    }
+
+    fn add(&mut self, severity: Severity, what: impl Into<String>, advice: Option<&str>) {
+        self.findings.push(Finding { severity, what: what.into(), advice: advice.map(str::to_owned) });
+    }
+
+    /// Connects and looks.
+    pub async fn of(address: &Address, namespace: &str, deadline: Duration) -> Inspection {
+        let mut inspection = Inspection::default();
+        match tokio::time::timeout(deadline, inspection.look(address, namespace)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => inspection.add(
+                Severity::Bad,
+                format!("Redis cannot be used: {error}"),
+                Some("check store.url, the password, and that the server runs and accepts connections from here"),
+            ),
+            Err(_) => inspection.add(
+                Severity::Bad,
+                format!("Redis did not answer within {deadline:?}"),
+                Some("check store.url and the network between here and there"),
+            ),
+        }
+        inspection
+    }
+
+    async fn look(&mut self, address: &Address, namespace: &str) -> Result<(), Error> {
+        let failed = |error: redis::RedisError| Error::from_redis(&error).0;
+        let mut connection = address.open().map_err(failed)?.connect().await.map_err(failed)?;
+        let started = Instant::now();
+        ask(&mut connection, "PING", &[]).await?;
+        let round_trip = started.elapsed();
+        self.add(Severity::Good, format!("reachable, round trip {:.2} ms", round_trip.as_secs_f64() * 1e3), None);
+
+        let info = reply::text(ask(&mut connection, "INFO", &[]).await?);
+        let field = |name: &str| {
+            info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or("").trim().to_owned()
+        };
+        self.look_at_version(&field("redis_version"), &field("server_name"));
+        self.look_at_role(&field("role"));
+        self.look_at_durability(&field, &mut connection).await;
+        self.look_at_clock(&mut connection, round_trip).await?;
+        self.look_at_schema(&mut connection, namespace).await
+    }
+
+    fn look_at_version(&mut self, version: &str, server: &str) {
+        let name = if server.is_empty() { "Redis" } else { server };
+        match is_supported(version) {
+            true => self.add(Severity::Good, format!("{name} {version}"), None),
+            false => self.add(Severity::Bad, too_old(version), Some("use Redis 6.2 to 8, or Valkey")),
+        }
+    }
+
+    fn look_at_role(&mut self, role: &str) {
+        match role {
+            "slave" | "replica" => self.add(
+                Severity::Bad,
+                "this server is a read-only replica",
+                Some("point store.url at the primary, or use redis+sentinel://"),
+            ),
+            role => self.add(Severity::Good, format!("role {role}"), None),
+        }
+    }
+
+    async fn look_at_durability(&mut self, field: &impl Fn(&str) -> String, connection: &mut Connection) {
+        let mut setting = async |name: &str| match ask(connection, "CONFIG", &["GET", name]).await {
+            Ok(redis::Value::Map(pairs)) => pairs.into_iter().next().map(|(_, value)| reply::text(value)),
+            Ok(value) => reply::texts(value, "CONFIG").ok().and_then(|texts| texts.into_iter().nth(1)),
+            Err(_) => None, // hosted servers forbid CONFIG
+        };
+        let append_only = field("aof_enabled") == "1";
+        let fsync = setting("appendfsync").await;
+        match (append_only, fsync.as_deref()) {
+            (false, _) => self.add(
+                Severity::Warning,
+                "appendonly is off: accepted jobs since the last snapshot are lost when Redis stops",
+                Some("set `appendonly yes`"),
+            ),
+            (true, Some("no")) => self.add(
+                Severity::Warning,
+                "appendfsync is `no`: the system decides when jobs reach the disk",
+                Some("set `appendfsync everysec` (at most a second is lost) or `always`"),
+            ),
+            (true, fsync) => self.add(
+                Severity::Good,
+                format!("appendonly is on, appendfsync {}", fsync.unwrap_or("unknown (CONFIG is not allowed)")),
+                None,
+            ),
+        }
+        let policy = Some(field("maxmemory_policy")).filter(|policy| !policy.is_empty());
+        match policy.as_deref() {
+            Some("noeviction") => self.add(Severity::Good, "maxmemory-policy is noeviction", None),
+            Some(policy) => self.add(
+                Severity::Warning,
+                format!("maxmemory-policy is {policy}: when memory is full, Redis deletes jobs to make room"),
+                Some("set `maxmemory-policy noeviction`; fairgate then answers 503 until there is room"),
+            ),
+            None => {}
+        }
+        if field("aof_last_write_status") == "err" || field("rdb_last_bgsave_status") == "err" {
+            self.add(Severity::Warning, "the last write to disk failed", Some("look at the disk and at Redis' own log"));
+        }
+    }
+
+    async fn look_at_clock(&mut self, connection: &mut Connection, round_trip: Duration) -> Result<(), Error> {
+        let ours = Clock::System.now_ms();
+        let time = reply::texts(ask(connection, "TIME", &[]).await?, "TIME")?;
+        let number = |index: usize| time.get(index).and_then(|text| text.parse::<i64>().ok()).unwrap_or(0);
+        let skew = number(0) * 1000 + number(1) / 1000 - ours;
+        if skew.abs() > TOLERATED_SKEW_MS + round_trip.as_millis() as i64 {
+            let what = format!("the clock of Redis differs from ours by {skew} ms");
+            self.add(Severity::Warning, what, Some("run NTP on both; fairgate goes by the clock of Redis"));
+        } else {
+            self.add(Severity::Good, format!("clocks differ by {skew} ms"), None);
+        }
+        Ok(())
+    }
+
+    async fn look_at_schema(&mut self, connection: &mut Connection, namespace: &str) -> Result<(), Error> {
+        let key = keys::Keys::new(namespace).schema();
+        match reply::text(ask(connection, "GET", &[&key]).await?).as_str() {
+            "" => self.add(Severity::Good, format!("namespace `{namespace}` is unused"), None),
+            SCHEMA => self.add(Severity::Good, format!("namespace `{namespace}` has schema {SCHEMA}"), None),
+            other => self.add(Severity::Bad, foreign_schema(&key, other), Some("use another store.namespace")),
+        }
+        Ok(())
+    }
+}
+
+/// Whether a new connection may be used: version, and data of a shape that we know. Marks an unused namespace as ours.
+pub(super) async fn admit(mut connection: Connection, schema_key: String, deadline: Duration) -> Result<(), Error> {
+    let checks = async {
+        let info = reply::text(ask(&mut connection, "INFO", &["server"]).await?);
+        let version = info.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap_or("");
+        if !is_supported(version) {
+            return Err(Error::Schema(too_old(version)));
+        }
+        ask(&mut connection, "SETNX", &[&schema_key, SCHEMA]).await?;
+        match reply::text(ask(&mut connection, "GET", &[&schema_key]).await?) {
+            found if found == SCHEMA => Ok(()),
+            found => Err(Error::Schema(foreign_schema(&schema_key, &found))),
+        }
+    };
+    tokio::time::timeout(deadline, checks).await.unwrap_or(Err(Error::Timeout(deadline)))
+}
+
+async fn ask(connection: &mut Connection, name: &str, arguments: &[&str]) -> Result<redis::Value, Error> {
+    let mut command = Cmd::new();
+    command.arg(name).arg(arguments);
+    connection.send(&command).await.map_err(|error| Error::from_redis(&error).0)
+}
+
+fn is_supported(version: &str) -> bool {
+    let mut numbers = version.split('.').map(|part| part.trim().parse::<u32>().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= OLDEST
+}
+
+fn too_old(version: &str) -> String {
+    format!("Redis {version} is too old, fairgate needs {}.{} or newer", OLDEST.0, OLDEST.1)
+}
+
+fn foreign_schema(key: &str, found: &str) -> String {
+    format!("`{key}` says that the data has schema {found:?}, and this fairgate knows only {SCHEMA:?}: it was written by another version, use that one or another store.namespace")
+}

@@ -1,0 +1,149 @@
+//! Verbs on jobs as such: enqueue, read, cancel, activate.
+
+use super::batch::Verb;
+use super::reply::{self, Outcome};
+use super::script::{ACTIVATE, CANCEL, ENQUEUE, READ, Script};
+use super::{Core, Error, Store};
+use crate::job::{NewJob, Record};
+use redis::{Cmd, Value};
+use std::sync::Arc;
+
+/// What became of a request to enqueue.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Enqueued {
+    /// All its jobs are stored, in the order of the request.
+    Stored(Vec<Record>),
+    /// One of its ids is taken, and nothing was stored.
+    Duplicate { index: usize, id: String },
+}
+
+/// Jobs that are stored together or not at all.
+pub(super) struct Request {
+    jobs: Vec<NewJob>,
+    /// Tells a resend from another client's use of the same id.
+    op: String,
+}
+
+pub(super) struct Enqueue(pub(super) Arc<Core>);
+
+impl Verb for Enqueue {
+    type Request = Request;
+    type Reply = Result<Enqueued, Error>;
+
+    fn weight(request: &Request) -> (usize, usize) {
+        (request.jobs.len(), request.jobs.iter().map(|job| job.envelope.len()).sum())
+    }
+
+    async fn run(&self, requests: Vec<Request>) -> Result<Vec<Self::Reply>, Error> {
+        self.0.metrics.group("enqueue", requests.len());
+        let answers = ENQUEUE
+            .call(&self.0.link, |command, again| {
+                self.0.begin(command).arg(requests.len());
+                requests.iter().for_each(|request| push_request(command, request, again));
+            })
+            .await?;
+        let answers = reply::array(answers, "enqueue")?;
+        Ok(answers.into_iter().zip(requests).map(|(answer, request)| enqueued(answer, request)).collect())
+    }
+}
+
+fn push_request(command: &mut Cmd, request: &Request, again: bool) {
+    let may_exist = again || !request.op.is_empty();
+    command.arg(&request.op).arg(request.jobs.len()).arg(u8::from(may_exist));
+    for job in &request.jobs {
+        let times = [job.scheduled, job.expires, job.ttl, job.total];
+        command.arg(&job.id).arg(&job.envelope).arg(&job.queue).arg(&job.kind).arg(lane(job)).arg(job.priority);
+        command.arg(if job.pending { "pending" } else { "" });
+        for time in times {
+            match time {
+                Some(at) => command.arg(at.argument()),
+                None => command.arg(""),
+            };
+        }
+        command.arg(job.fields.len());
+        for (name, value) in &job.fields {
+            command.arg(*name).arg(value);
+        }
+    }
+}
+
+/// The lane in which a job waits inside its queue: so far one for each priority.
+fn lane(job: &NewJob) -> String {
+    format!("p{}", job.priority)
+}
+
+fn enqueued(answer: Value, request: Request) -> Result<Enqueued, Error> {
+    let mut parts = reply::array(answer, "enqueue")?.into_iter();
+    let mut next = || parts.next().ok_or_else(|| Error::unreadable("enqueue"));
+    match reply::text(next()?).as_str() {
+        "ok" => {
+            let created = reply::text(next()?);
+            let states = reply::texts(next()?, "enqueue")?;
+            let pairs = states.chunks_exact(2);
+            let records = request.jobs.into_iter().zip(pairs).map(|(job, pair)| fresh(job, &created, &pair[0], &pair[1]));
+            Ok(Enqueued::Stored(records.collect()))
+        }
+        "duplicate" => Ok(Enqueued::Duplicate { index: reply::number(next()?) as usize, id: reply::text(next()?) }),
+        _ => Err(Error::Backend(reply::text(next()?))),
+    }
+}
+
+/// The record of a job that was just stored, without reading it back.
+fn fresh(job: NewJob, created: &str, state: &str, due: &str) -> Record {
+    let mut record = Record::new(job.id, job.envelope);
+    for (field, value) in &job.fields {
+        record.set(field, value);
+    }
+    record.set("state", state);
+    record.set("queue", &job.queue);
+    record.set("type", &job.kind);
+    record.set("created", created);
+    record.set("due", due);
+    if let Some(crate::job::time::At::Relative(after)) = job.expires {
+        let at = created.parse::<i64>().unwrap_or(0) + after as i64;
+        record.set("expires", &at.to_string());
+    }
+    if state != "pending" && state != "scheduled" {
+        record.set("seq", "1");
+    }
+    record
+}
+
+impl Store {
+    /// Stores jobs: all of them or, if an id is taken, none.
+    pub async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Enqueued, Error> {
+        let own_ids = jobs.iter().any(|job| job.own_id);
+        let op = if own_ids { crate::job::id::generate() } else { String::new() };
+        self.enqueue.submit(Request { jobs, op }).await?
+    }
+
+    /// A job as it is now.
+    pub async fn job(&self, id: &str) -> Result<Option<Record>, Error> {
+        Ok(self.jobs(&[id.to_owned()]).await?.pop())
+    }
+
+    /// Jobs as they are, all of one moment; ids that do not exist are left out.
+    pub async fn jobs(&self, ids: &[String]) -> Result<Vec<Record>, Error> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let views = READ.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(ids)).await?;
+        reply::records(views, "read")
+    }
+
+    /// Ends a job that has not ended.
+    pub async fn cancel(&self, id: &str) -> Result<Outcome, Error> {
+        self.change(&CANCEL, id).await
+    }
+
+    /// Makes a pending job available.
+    pub async fn activate(&self, id: &str) -> Result<Outcome, Error> {
+        self.change(&ACTIVATE, id).await
+    }
+
+    /// Runs a script that takes one job id and answers with its outcome.
+    pub(super) async fn change(&self, script: &Script, id: &str) -> Result<Outcome, Error> {
+        let answer = script.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(id)).await?;
+        reply::outcome(answer, script.name)
+    }
+}

@@ -1,0 +1,62 @@
+//! The names of keys. Scripts derive theirs from the prefix; Rust reads only those named here.
+
+/// All keys of a namespace start with this. The braces put them into one cluster slot, so that one script may touch any.
+pub(super) fn prefix(namespace: &str) -> String {
+    format!("fg:{{{namespace}}}:")
+}
+
+/// Key names below one prefix.
+#[derive(Clone, Debug)]
+pub(super) struct Keys {
+    pub(super) prefix: String,
+}
+
+impl Keys {
+    pub(super) fn new(namespace: &str) -> Self {
+        Keys { prefix: prefix(namespace) }
+    }
+
+    fn key(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    /// Version of the data's shape.
+    pub(super) fn schema(&self) -> String {
+        self.key("schema")
+    }
+
+    /// Stream of events, one entry per script call.
+    pub(super) fn events(&self) -> String {
+        self.key("events")
+    }
+
+    /// Hash of queue names and the time of their first use.
+    pub(super) fn queues(&self) -> String {
+        self.key("queues")
+    }
+
+    /// Hash of a queue's jobs by state.
+    pub(super) fn counts(&self, queue: &str) -> String {
+        self.key(&format!("counts:{queue}"))
+    }
+
+    /// Sorted set of a queue's runnable lanes.
+    pub(super) fn ready(&self, queue: &str) -> String {
+        self.key(&format!("ready:{queue}"))
+    }
+
+    /// Sorted set of a lane's job ids.
+    pub(super) fn lane(&self, queue: &str, lane: &str) -> String {
+        self.key(&format!("lane:{queue}:{lane}"))
+    }
+
+    /// Sorted set of dead letters by the time they were discarded.
+    pub(super) fn dead(&self) -> String {
+        self.key("dead")
+    }
+
+    /// Sorted set of workers by the time they were last seen.
+    pub(super) fn workers(&self) -> String {
+        self.key("workers")
+    }
+}

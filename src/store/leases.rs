@@ -1,0 +1,224 @@
+//! Verbs on leases: fetch, ack, nack, and the release of what never reached its worker.
+
+use super::batch::{MOST_JOBS, Verb};
+use super::reply::{self, Outcome};
+use super::script::{ACK, FETCH, NACK, RELEASE};
+use super::{Core, Error, Store, or_empty};
+use crate::job::escape::escape;
+use crate::job::{Failure, Record, id, json};
+use redis::Cmd;
+use std::sync::Arc;
+
+/// A worker's request for jobs.
+#[derive(Clone, Debug, Default)]
+pub struct Fetch {
+    pub worker: Option<String>,
+    /// In the order of preference.
+    pub queues: Vec<String>,
+    pub count: usize,
+    pub visibility_ms: Option<u64>,
+    /// The client's own name for this request: a repeat within a minute gets the same jobs.
+    pub fetch_id: Option<String>,
+}
+
+/// Jobs under a lease on their way to a worker. If they are dropped before [`Leased::deliver`], because the client is
+/// gone, they are handed back at once: old place, attempt not counted.
+pub struct Leased {
+    records: Vec<Record>,
+    core: Arc<Core>,
+}
+
+impl Leased {
+    /// The jobs; from here on the leases are the worker's.
+    pub fn deliver(mut self) -> Vec<Record> {
+        std::mem::take(&mut self.records)
+    }
+}
+
+impl Drop for Leased {
+    fn drop(&mut self) {
+        if self.records.is_empty() {
+            return;
+        }
+        let jobs: Vec<(String, u32)> = self.records.drain(..).map(|record| (record.id, record.attempt)).collect();
+        let core = Arc::clone(&self.core);
+        // Outside a runtime everything is shutting down, and the leases run out by themselves.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            core.tasks.clone().spawn_on(async move { core.release(&jobs).await }, &runtime);
+        }
+    }
+}
+
+/// A worker's word that a job is done.
+#[derive(Clone, Debug)]
+pub struct Ack {
+    pub job_id: String,
+    pub worker: Option<String>,
+    /// JSON text.
+    pub result: Option<String>,
+    /// Given by the client to get the first answer again on a repeat.
+    pub idempotency_key: Option<String>,
+}
+
+/// A worker's word that a job failed, or that it hands it back.
+#[derive(Clone, Debug)]
+pub struct Nack {
+    pub job_id: String,
+    pub worker: Option<String>,
+    pub failure: Failure,
+    pub requeue: bool,
+    pub idempotency_key: Option<String>,
+}
+
+pub(super) struct FetchVerb(pub(super) Arc<Core>);
+
+impl Verb for FetchVerb {
+    type Request = Fetch;
+    type Reply = Result<Leased, Error>;
+
+    fn weight(request: &Fetch) -> (usize, usize) {
+        (request.count, request.queues.iter().map(String::len).sum())
+    }
+
+    async fn run(&self, requests: Vec<Fetch>) -> Result<Vec<Self::Reply>, Error> {
+        self.0.metrics.group("fetch", requests.len());
+        let call_id = id::generate();
+        let answers = FETCH
+            .call(&self.0.link, |command, again| {
+                self.0.begin(command).arg(&call_id).arg(u8::from(again)).arg(requests.len());
+                for request in &requests {
+                    push_worker(command, request.worker.as_deref());
+                    command.arg(request.worker.as_deref().map(json::quoted).unwrap_or_default());
+                    command.arg(request.count).arg(or_empty(request.visibility_ms));
+                    command.arg(request.fetch_id.as_deref().map(escape).unwrap_or_default());
+                    command.arg(request.queues.len()).arg(&request.queues);
+                }
+            })
+            .await?;
+        let answers = reply::array(answers, "fetch")?;
+        Ok(answers.into_iter().map(|answer| self.leased(answer)).collect())
+    }
+}
+
+impl FetchVerb {
+    fn leased(&self, answer: redis::Value) -> Result<Leased, Error> {
+        if let redis::Value::Array(parts) = &answer
+            && let Some(redis::Value::BulkString(tag)) = parts.first()
+            && tag == b"error"
+        {
+            return Err(Error::Backend(reply::texts(answer, "fetch")?.remove(1)));
+        }
+        Ok(Leased { records: reply::records(answer, "fetch")?, core: Arc::clone(&self.0) })
+    }
+}
+
+pub(super) struct AckVerb(pub(super) Arc<Core>);
+
+impl Verb for AckVerb {
+    type Request = Ack;
+    type Reply = Result<Outcome, Error>;
+
+    fn weight(request: &Ack) -> (usize, usize) {
+        (1, request.result.as_ref().map_or(0, String::len))
+    }
+
+    async fn run(&self, requests: Vec<Ack>) -> Result<Vec<Self::Reply>, Error> {
+        self.0.metrics.group("ack", requests.len());
+        let ops: Vec<String> = requests.iter().map(|ack| op(ack.idempotency_key.as_deref())).collect();
+        let answers = ACK
+            .call(&self.0.link, |command, _| {
+                self.0.begin(command).arg(requests.len());
+                for (ack, op) in requests.iter().zip(&ops) {
+                    command.arg(&ack.job_id);
+                    push_worker(command, ack.worker.as_deref());
+                    command.arg(op).arg(u8::from(ack.result.is_some())).arg(ack.result.as_deref().unwrap_or(""));
+                }
+            })
+            .await?;
+        Ok(reply::array(answers, "ack")?.into_iter().map(|answer| reply::outcome(answer, "ack")).collect())
+    }
+}
+
+pub(super) struct NackVerb(pub(super) Arc<Core>);
+
+impl Verb for NackVerb {
+    type Request = Nack;
+    type Reply = Result<Outcome, Error>;
+
+    fn weight(request: &Nack) -> (usize, usize) {
+        (1, request.failure.entry.len())
+    }
+
+    async fn run(&self, requests: Vec<Nack>) -> Result<Vec<Self::Reply>, Error> {
+        self.0.metrics.group("nack", requests.len());
+        let ops: Vec<String> = requests.iter().map(|nack| op(nack.idempotency_key.as_deref())).collect();
+        let answers = NACK
+            .call(&self.0.link, |command, _| {
+                self.0.begin(command).arg(requests.len());
+                for (nack, op) in requests.iter().zip(&ops) {
+                    let failure = &nack.failure;
+                    command.arg(&nack.job_id);
+                    push_worker(command, nack.worker.as_deref());
+                    command.arg(op).arg(u8::from(nack.requeue)).arg(&failure.entry).arg(&failure.error);
+                    command.arg(&failure.classes).arg(failure.verdict).arg(u8::from(failure.retryable));
+                }
+            })
+            .await?;
+        Ok(reply::array(answers, "nack")?.into_iter().map(|answer| reply::outcome(answer, "nack")).collect())
+    }
+}
+
+fn push_worker(command: &mut Cmd, worker: Option<&str>) {
+    command.arg(worker.map(escape).unwrap_or_default());
+}
+
+/// The operation's id: the client's key, which a repeat brings again, or one that no other operation has.
+fn op(idempotency_key: Option<&str>) -> String {
+    idempotency_key.map_or_else(id::generate, |key| format!("key:{}", escape(key)))
+}
+
+impl Core {
+    async fn release(&self, jobs: &[(String, u32)]) {
+        let outcome = RELEASE
+            .call(&self.link, |command, _| {
+                self.begin(command).arg(jobs.len());
+                jobs.iter().for_each(|(id, attempt)| _ = command.arg(id).arg(attempt));
+            })
+            .await;
+        if let Err(error) = outcome {
+            tracing::warn!(%error, jobs = jobs.len(), "could not hand back jobs of a client that is gone; their leases will run out");
+        }
+    }
+}
+
+impl Store {
+    /// Leases up to `count` jobs. More than one call can hold are leased in several, until there are enough or no more.
+    pub async fn fetch(&self, mut request: Fetch) -> Result<Leased, Error> {
+        let wanted = request.count;
+        request.count = wanted.min(MOST_JOBS);
+        let mut leased = self.fetch.submit(request.clone()).await??;
+        // A request with its own id is answered by one call, because a repeat replays one call.
+        while leased.records.len() < wanted && leased.records.len() % MOST_JOBS == 0 && !leased.records.is_empty() {
+            if request.fetch_id.is_some() {
+                break;
+            }
+            request.count = (wanted - leased.records.len()).min(MOST_JOBS);
+            let mut more = self.fetch.submit(request.clone()).await??;
+            if more.records.is_empty() {
+                break;
+            }
+            leased.records.append(&mut more.records);
+        }
+        Ok(leased)
+    }
+
+    /// Completes an active job.
+    pub async fn ack(&self, ack: Ack) -> Result<Outcome, Error> {
+        self.ack.submit(ack).await?
+    }
+
+    /// Fails an active job, or hands it back.
+    pub async fn nack(&self, nack: Nack) -> Result<Outcome, Error> {
+        self.nack.submit(nack).await?
+    }
+}

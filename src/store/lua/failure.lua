@@ -1,0 +1,95 @@
+-- Part: what happens to a job after a failed attempt. The order of the questions is that of the OJS retry text.
+
+local DEFAULT_RETRY = 'exponential 1000 2 300000 1 discard'
+
+-- Delay in ms after failed attempt number `attempt`; the cap holds before and after the jitter.
+local function retry_delay(policy, attempt)
+  local strategy, initial, coefficient, cap, jitter =
+    string.match(policy, '^(%S+) (%S+) (%S+) (%S+) (%S+)')
+  initial, coefficient, cap = tonumber(initial), tonumber(coefficient), tonumber(cap)
+  local delay = initial
+  if strategy == 'linear' then
+    delay = initial * attempt
+  elseif strategy == 'exponential' then
+    delay = initial * coefficient ^ (attempt - 1)
+  elseif strategy == 'polynomial' then
+    delay = initial * attempt ^ coefficient
+  end
+  delay = math.min(delay, cap)
+  if jitter == '1' then delay = math.min(delay * (0.5 + math.random()), cap) end
+  return math.floor(delay + 0.5)
+end
+
+local function is_listed(patterns, classes)
+  for pattern in string.gmatch(patterns or '', '[^\31]+') do
+    local prefix = string.match(pattern, '^(.*%.)%*$')
+    for class in string.gmatch(classes, '[^\31]+') do
+      if class == pattern or (prefix and string.sub(class, 1, #prefix) == prefix) then return true end
+    end
+  end
+  return false
+end
+
+local function record_failure(job, entry)
+  local key = P .. 'err:' .. job.id
+  call('RPUSH', key, job.attempt .. '\31' .. now .. '\31' .. entry)
+  call('LTRIM', key, -HISTORY, -1)
+  job_set(job, 'failures', 1)
+  job_set(job, 'error', 1)
+end
+
+local function max_attempts(job)
+  return tonumber(job.max) or 3
+end
+
+local function discard(job, dead, error)
+  job_finish(job, 'discarded', dead)
+  emit('job.discarded', job, '"state":"discarded","total_attempts":' .. job.attempt .. ',"last_error":' .. error)
+  if dead then emit('dead_letter.added', job, '"last_error":' .. error) end
+end
+
+-- failure: {entry = history entry as JSON members, error = {code,message,retryable} as JSON,
+--           classes = names to compare with non_retryable_errors, verdict = the handler's decision, retryable}
+local function job_fail(job, failure)
+  record_failure(job, failure.entry)
+  local ran_ms = now - tonumber(job.started or now)
+  emit('job.failed', job, '"attempt":' .. job.attempt .. ',"duration_ms":' .. ran_ms .. ',"error":' .. failure.error)
+
+  local policy = job.retry or DEFAULT_RETRY
+  local verdict = failure.verdict
+  if verdict == 'DISCARD' or verdict == 'FAIL' then return discard(job, false, failure.error) end
+  if verdict == 'DEAD_LETTER' then return discard(job, true, failure.error) end
+
+  local delay = retry_delay(policy, job.attempt)
+  local total = tonumber(job.total)
+  local retries = failure.retryable and not is_listed(job.fatal, failure.classes) and job.attempt < max_attempts(job)
+  if not retries or (total and now + delay >= total) then
+    return discard(job, string.match(policy, '%S+$') == 'dead_letter', failure.error)
+  end
+  job_move(job, 'retryable')
+  job_set(job, 'retry_delay', delay)
+  job_set(job, 'next_retry', now + delay)
+  call('ZADD', P .. 'due', now + delay, job.id)
+  job_watch_expiry(job)
+  emit('job.retrying', job, '"attempt":' .. job.attempt .. ',"max_attempts":' .. max_attempts(job)
+    .. ',"retry_delay_ms":' .. delay .. ',"next_retry_at":' .. stamp(now + delay) .. ',"error":' .. failure.error)
+end
+
+local function server_failure(kind, message, more)
+  local error = '"code":"' .. kind .. '","message":"' .. message .. '","retryable":true'
+  return {entry = '"type":"' .. kind .. '",' .. error .. (more or ''), error = '{' .. error .. '}', classes = kind, retryable = true}
+end
+
+-- A lease that ended without an answer: available again at once, without backoff, if an attempt is left.
+local function job_abandoned(job, kind, message)
+  lease_release(job)
+  if job.attempt >= max_attempts(job) then
+    return job_fail(job, server_failure(kind, message))
+  end
+  local failure = server_failure(kind, message)
+  record_failure(job, failure.entry)
+  emit('job.failed', job, '"attempt":' .. job.attempt .. ',"error":' .. failure.error)
+  job_set(job, 'started', nil)
+  job_make_available(job, true)
+  job_watch_expiry(job)
+end

@@ -1,0 +1,23 @@
+-- Hands back jobs that never reached their worker: old place in the queue, and the attempt did not happen.
+--
+-- ARGV     jobs; for each: id, the attempt under which it was handed out
+-- Returns  how many were handed back; a job that has moved on since is left alone
+
+local released = 0
+for _ = 1, number() do
+  local id, attempt = arg(), number()
+  local job = job_load(id)
+  if job and job.state == 'active' and job.attempt == attempt then
+    lease_release(job)
+    job_set(job, 'attempt', attempt - 1)
+    job_set(job, 'started', nil)
+    local enqueued = job.enqueued or job.created
+    job_make_available(job, true)
+    job_set(job, 'enqueued', enqueued)
+    job_watch_expiry(job)
+    job_save(job)
+    released = released + 1
+  end
+end
+commit()
+return released

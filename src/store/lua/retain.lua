@@ -1,0 +1,61 @@
+-- Retention: finished jobs and dead letters by age or count, whichever comes first, and events by count.
+--
+-- ARGV     most records to handle of each kind, most finished jobs to keep of each state, most dead letters, most events
+-- Returns  1 if more is left to remove and the caller should call again at once, else 0
+
+local limit, max_finished, max_dead, max_events = number(), number(), number(), number()
+local handled = 0
+
+-- Records go by age through their own TTL; the indexes follow by range, and what exceeds the count goes first.
+local function retain(set, age, most)
+  local trimmed = call('ZRANGEBYSCORE', P .. set, '-inf', now - age, 'LIMIT', 0, limit)
+  if #trimmed > 0 then call('ZREM', P .. set, unpack(trimmed)) end
+  local surplus = math.min(call('ZCARD', P .. set) - most, limit)
+  if surplus <= 0 then return #trimmed, {} end
+  return math.max(#trimmed, surplus), call('ZRANGE', P .. set, 0, surplus - 1)
+end
+
+for _, state in ipairs({'completed', 'cancelled', 'discarded'}) do
+  local done, surplus = retain('finished:' .. state, settings[state], max_finished)
+  for _, id in ipairs(surplus) do
+    -- A dead letter has its own bound and is only taken off this index.
+    if not call('ZSCORE', P .. 'dead', id) then job_erase(id) end
+    call('ZREM', P .. 'finished:' .. state, id)
+  end
+  handled = math.max(handled, done)
+end
+local done, surplus = retain('dead', settings.dead_letter, max_dead)
+for _, id in ipairs(surplus) do
+  job_erase(id)
+  call('ZREM', P .. 'dead', id)
+  call('ZREM', P .. 'finished:discarded', id)
+end
+if #surplus > 0 then
+  emit('dead_letter.pruned', {id = '', type = '', queue = ''}, '"count":' .. #surplus)
+end
+handled = math.max(handled, done)
+
+-- An entry holds the events of one call, so the oldest one to keep is found by its running number.
+local function trim_events()
+  local portion = call('XRANGE', P .. 'events', '-', '+', 'COUNT', 16)
+  local kept
+  for _, entry in ipairs(portion) do
+    if tonumber(entry[2][2]) > events - max_events then
+      kept = entry[1]
+      break
+    end
+  end
+  if kept then
+    call('XTRIM', P .. 'events', 'MINID', kept)
+  elseif #portion > 0 then
+    local ids = {}
+    for position, entry in ipairs(portion) do ids[position] = entry[1] end
+    call('XDEL', P .. 'events', unpack(ids))
+    return limit
+  end
+  return 0
+end
+
+if events > max_events then handled = math.max(handled, trim_events()) end
+commit()
+return handled >= limit and 1 or 0

@@ -1,0 +1,187 @@
+//! The store: verbs of the domain on Redis, each one script. The only place that knows Redis.
+//!
+//! A [`Store`] is a cheap handle. Verbs that many clients use at once (enqueue, fetch, ack, nack) go through group
+//! commit; the others are sent as they come. Every writing call is harmless when repeated, so that one whose answer was
+//! lost is simply sent again.
+
+mod address;
+mod batch;
+mod dead_letters;
+pub mod embedded;
+mod error;
+mod events;
+mod inspect;
+mod jobs;
+mod keys;
+mod leases;
+mod link;
+mod queues;
+mod reply;
+mod script;
+mod sweep;
+mod workers;
+
+pub use address::Address;
+pub use dead_letters::DeadLetterFilter;
+pub use error::Error;
+pub use events::{Event, EventFilter};
+pub use inspect::{Finding, Inspection, Severity};
+pub use jobs::Enqueued;
+pub use leases::{Ack, Fetch, Leased, Nack};
+pub use queues::{Queue, QueueStats};
+pub use reply::Outcome;
+pub use workers::{Beat, Heartbeat};
+
+use crate::clock::Clock;
+use crate::telemetry::StoreMetrics;
+use batch::Batcher;
+use keys::Keys;
+use link::Link;
+use redis::Cmd;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Version of the data's shape in Redis. Another one is refused: guessing would damage somebody's jobs.
+const SCHEMA: &str = "1";
+
+/// Where the store is and how it behaves.
+#[derive(Clone)]
+pub struct Options {
+    pub address: Address,
+    pub namespace: String,
+    /// Deadline of every call.
+    pub call_timeout: Duration,
+    pub clock: Clock,
+    pub settings: Settings,
+}
+
+/// Numbers that scripts decide on; times in milliseconds.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub visibility: u64,
+    pub timeout: u64,
+    pub completed: u64,
+    pub cancelled: u64,
+    pub discarded: u64,
+    pub dead_letter: u64,
+    pub dead_after: u64,
+    pub max_finished: u64,
+    pub max_dead_letters: u64,
+    pub max_events: u64,
+    pub test_directives: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        const DAY: u64 = 86_400_000;
+        Settings {
+            visibility: 1_800_000,
+            timeout: 1_800_000,
+            completed: DAY,
+            cancelled: DAY,
+            discarded: 7 * DAY,
+            dead_letter: 180 * DAY,
+            dead_after: 30_000,
+            max_finished: 100_000,
+            max_dead_letters: 10_000,
+            max_events: 100_000,
+            test_directives: false,
+        }
+    }
+}
+
+/// A handle to the store; clones share it.
+#[derive(Clone)]
+pub struct Store {
+    core: Arc<Core>,
+    enqueue: Arc<Batcher<jobs::Enqueue>>,
+    fetch: Arc<Batcher<leases::FetchVerb>>,
+    ack: Arc<Batcher<leases::AckVerb>>,
+    nack: Arc<Batcher<leases::NackVerb>>,
+}
+
+/// What every verb needs.
+pub(crate) struct Core {
+    link: Link,
+    keys: Keys,
+    clock: Clock,
+    settings: Settings,
+    /// `settings` in the order in which `call.lua` reads them.
+    packed: String,
+    tasks: TaskTracker,
+    metrics: StoreMetrics,
+}
+
+impl Store {
+    /// Opens the store; the connection is made in the background and kept until `stop`.
+    pub fn open(
+        options: Options,
+        metrics: StoreMetrics,
+        tasks: &TaskTracker,
+        stop: CancellationToken,
+    ) -> Result<Store, Error> {
+        let keys = Keys::new(&options.namespace);
+        let (schema_key, deadline) = (keys.schema(), options.call_timeout);
+        let check = move |connection| inspect::admit(connection, schema_key.clone(), deadline);
+        let (link, keeper) = Link::open(&options.address, deadline, metrics.clone(), stop, check)?;
+        tasks.spawn(keeper);
+        let s = &options.settings;
+        let packed = [s.visibility, s.timeout, s.completed, s.cancelled, s.discarded, s.dead_letter, s.dead_after]
+            .map(|number| number.to_string())
+            .join(" ");
+        let core = Arc::new(Core {
+            link,
+            keys,
+            clock: options.clock,
+            settings: options.settings,
+            packed,
+            tasks: tasks.clone(),
+            metrics,
+        });
+        Ok(Store {
+            enqueue: Arc::new(Batcher::start(jobs::Enqueue(Arc::clone(&core)), tasks)),
+            fetch: Arc::new(Batcher::start(leases::FetchVerb(Arc::clone(&core)), tasks)),
+            ack: Arc::new(Batcher::start(leases::AckVerb(Arc::clone(&core)), tasks)),
+            nack: Arc::new(Batcher::start(leases::NackVerb(Arc::clone(&core)), tasks)),
+            core,
+        })
+    }
+
+    /// Waits for the first connection; the reason if there is none after `patience`.
+    pub async fn connected_within(&self, patience: Duration) -> Result<(), Error> {
+        self.core.link.connected_within(patience).await
+    }
+
+    /// The clock that the store's calls carry.
+    pub fn clock(&self) -> &Clock {
+        &self.core.clock
+    }
+
+    /// The numbers that scripts decide on.
+    pub fn settings(&self) -> &Settings {
+        &self.core.settings
+    }
+}
+
+impl Core {
+    /// Appends what every script call starts with: its one key, the time and the settings.
+    fn begin<'a>(&self, command: &'a mut Cmd) -> &'a mut Cmd {
+        command.arg(1).arg(&self.keys.prefix);
+        match self.clock.for_script() {
+            Some(ms) => command.arg(ms),
+            None => command.arg(""),
+        }
+        .arg(&self.packed)
+    }
+
+    async fn command(&self, name: &'static str, command: Cmd) -> Result<redis::Value, Error> {
+        self.link.call(name, |_| command.clone()).await
+    }
+}
+
+/// A number as an optional argument: empty where there is none.
+fn or_empty(number: Option<u64>) -> String {
+    number.map(|number| number.to_string()).unwrap_or_default()
+}

@@ -1,0 +1,92 @@
+//! Queues: which there are, and how many jobs of each state they hold.
+
+use super::{Error, Store, reply};
+use crate::job::State;
+use std::collections::BTreeMap;
+
+/// A queue that has been used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Queue {
+    pub name: String,
+    pub created: i64,
+}
+
+/// Jobs of a queue by state, and its oldest waiting one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct QueueStats {
+    pub counts: BTreeMap<&'static str, i64>,
+    /// When the job at the head became available.
+    pub oldest_available: Option<i64>,
+}
+
+impl QueueStats {
+    /// Jobs in a state.
+    pub fn count(&self, state: State) -> i64 {
+        self.counts.get(state.name()).copied().unwrap_or(0)
+    }
+}
+
+impl Store {
+    /// All queues, by name.
+    pub async fn queues(&self) -> Result<Vec<Queue>, Error> {
+        let mut command = redis::cmd("HGETALL");
+        command.arg(self.core.keys.queues());
+        let pairs = pairs(self.core.command("queues", command).await?, "queues")?;
+        let mut queues: Vec<Queue> =
+            pairs.into_iter().map(|(name, created)| Queue { name, created: created.parse().unwrap_or(0) }).collect();
+        queues.sort_by(|left, right| left.name.cmp(&right.name));
+        Ok(queues)
+    }
+
+    /// A queue by its name.
+    pub async fn queue(&self, name: &str) -> Result<Option<Queue>, Error> {
+        let mut command = redis::cmd("HGET");
+        command.arg(self.core.keys.queues()).arg(name);
+        let created = reply::text(self.core.command("queue", command).await?);
+        Ok(created.parse().ok().map(|created| Queue { name: name.to_owned(), created }))
+    }
+
+    /// Jobs of a queue by state.
+    pub async fn queue_counts(&self, queue: &str) -> Result<BTreeMap<&'static str, i64>, Error> {
+        let mut command = redis::cmd("HGETALL");
+        command.arg(self.core.keys.counts(queue));
+        let stored = pairs(self.core.command("counts", command).await?, "counts")?;
+        let mut counts: BTreeMap<&'static str, i64> = State::ALL.into_iter().map(|state| (state.name(), 0)).collect();
+        for (state, count) in stored {
+            if let Some(state) = State::from_name(&state) {
+                counts.insert(state.name(), count.parse().unwrap_or(0));
+            }
+        }
+        Ok(counts)
+    }
+
+    /// Jobs of a queue by state, and its oldest waiting one.
+    pub async fn queue_stats(&self, queue: &str) -> Result<QueueStats, Error> {
+        let counts = self.queue_counts(queue).await?;
+        Ok(QueueStats { counts, oldest_available: self.oldest_available(queue).await? })
+    }
+
+    /// The heads of at most 201 lanes, one for each priority, hold the oldest.
+    async fn oldest_available(&self, queue: &str) -> Result<Option<i64>, Error> {
+        let range = |key: String, last: i64| {
+            let mut command = redis::cmd("ZRANGE");
+            command.arg(key).arg(0).arg(last);
+            command
+        };
+        let ready = self.core.command("ready", range(self.core.keys.ready(queue), 200)).await?;
+        let mut heads = Vec::new();
+        for lane in reply::texts(ready, "ready lanes")? {
+            let head = self.core.command("lane", range(self.core.keys.lane(queue, &lane), 0)).await?;
+            heads.extend(reply::texts(head, "lane")?);
+        }
+        Ok(self.jobs(&heads).await?.iter().filter_map(crate::job::Record::enqueued).min())
+    }
+}
+
+fn pairs(value: redis::Value, what: &str) -> Result<Vec<(String, String)>, Error> {
+    if let redis::Value::Map(pairs) = value {
+        return Ok(pairs.into_iter().map(|(name, value)| (reply::text(name), reply::text(value))).collect());
+    }
+    let texts = reply::texts(value, what)?;
+    Ok(texts.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect())
+}

@@ -1,0 +1,93 @@
+//! Replies of scripts, taken apart.
+
+use super::error::Error;
+use crate::job::Record;
+use redis::Value;
+
+/// The elements of an array reply.
+pub(super) fn array(value: Value, what: &str) -> Result<Vec<Value>, Error> {
+    match value {
+        Value::Array(elements) | Value::Set(elements) => Ok(elements),
+        Value::Nil => Ok(Vec::new()),
+        _ => Err(Error::unreadable(what)),
+    }
+}
+
+/// Text of a string or number reply; empty for nil.
+pub(super) fn text(value: Value) -> String {
+    match value {
+        Value::BulkString(bytes) => String::from_utf8(bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
+        Value::SimpleString(text) => text,
+        Value::Int(number) => number.to_string(),
+        Value::Double(number) => number.to_string(),
+        Value::Okay => "OK".to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// The number of an integer reply or a string that holds one.
+pub(super) fn number(value: Value) -> i64 {
+    match value {
+        Value::Int(number) => number,
+        other => text(other).parse().unwrap_or(0),
+    }
+}
+
+/// All elements as text.
+pub(super) fn texts(value: Value, what: &str) -> Result<Vec<String>, Error> {
+    Ok(array(value, what)?.into_iter().map(text).collect())
+}
+
+/// A job view: `{id, envelope, {field, value, …}, {changed field, value, …}, {failure, …}, result}`.
+pub(super) fn record(value: Value, what: &str) -> Result<Record, Error> {
+    let mut parts = array(value, what)?.into_iter();
+    let mut next = || parts.next().ok_or_else(|| Error::unreadable(what));
+    let mut record = Record::new(text(next()?), text(next()?));
+    for _ in 0..2 {
+        let mut fields = array(next()?, what)?.into_iter();
+        while let (Some(field), Some(value)) = (fields.next(), fields.next()) {
+            record.set(&text(field), &text(value));
+        }
+    }
+    record.failures = texts(next()?, what)?;
+    record.result = Some(text(next()?)).filter(|result| !result.is_empty());
+    Ok(record)
+}
+
+/// Several job views.
+pub(super) fn records(value: Value, what: &str) -> Result<Vec<Record>, Error> {
+    array(value, what)?.into_iter().map(|view| record(view, what)).collect()
+}
+
+/// What a verb about one job answers.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    /// It was done; the job afterwards, and the state before where the verb tells it.
+    Done(Box<Record>, Option<String>),
+    /// There is no such job.
+    Missing,
+    /// The job is in another state, or held by another worker.
+    Conflict { state: String, holder: Option<String> },
+}
+
+/// An outcome as scripts give it: `{'ok', view, previous}`, `{'missing'}`, `{'conflict', state, holder}`, `{'error', text}`.
+pub(super) fn outcome(value: Value, what: &str) -> Result<Outcome, Error> {
+    let mut parts = array(value, what)?.into_iter();
+    let tag = parts.next().map(text).unwrap_or_default();
+    let mut next = || parts.next().map(text).filter(|text| !text.is_empty());
+    match tag.as_str() {
+        "missing" => Ok(Outcome::Missing),
+        "conflict" => {
+            let state = next().unwrap_or_default();
+            Ok(Outcome::Conflict { state, holder: next().map(|worker| crate::job::escape::unescape(&worker)) })
+        }
+        "error" => Err(Error::Backend(next().unwrap_or_default())),
+        "ok" => {
+            let view = parts.next().ok_or_else(|| Error::unreadable(what))?;
+            let previous = parts.next().map(text).filter(|text| !text.is_empty());
+            Ok(Outcome::Done(Box::new(record(view, what)?), previous))
+        }
+        _ => Err(Error::unreadable(what)),
+    }
+}

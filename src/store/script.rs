@@ -1,0 +1,71 @@
+//! Lua scripts: one file a verb, with shared parts included as text, called by EVALSHA.
+
+use super::error::Error;
+use super::link::Link;
+use redis::{Cmd, Value};
+use std::sync::LazyLock;
+
+/// A script and its digest.
+pub(super) struct Script {
+    pub(super) name: &'static str,
+    source: &'static str,
+    sha: LazyLock<String>,
+}
+
+macro_rules! script {
+    ($name:ident, $($part:literal),+) => {
+        pub(super) static $name: Script = Script {
+            name: stringify!($name),
+            source: concat!($(include_str!(concat!("lua/", $part, ".lua")), "\n"),+),
+            sha: LazyLock::new(|| $name.digest()),
+        };
+    };
+}
+
+script!(ENQUEUE, "call", "lane", "job", "enqueue");
+script!(FETCH, "call", "lane", "job", "failure", "sweep", "fetch");
+script!(ACK, "call", "lane", "job", "ack");
+script!(NACK, "call", "lane", "job", "failure", "nack");
+script!(CANCEL, "call", "lane", "job", "cancel");
+script!(ACTIVATE, "call", "lane", "job", "activate");
+script!(RELEASE, "call", "lane", "job", "release");
+script!(READ, "call", "lane", "job", "read");
+script!(HEARTBEAT, "call", "lane", "job", "heartbeat");
+script!(DEREGISTER, "call", "lane", "job", "deregister");
+script!(TICK, "call", "lane", "job", "failure", "sweep", "tick");
+script!(RETAIN, "call", "lane", "job", "retain");
+script!(REVIVE, "call", "lane", "job", "revive");
+script!(FORGET, "call", "lane", "job", "forget");
+
+impl Script {
+    fn digest(&self) -> String {
+        sha1_smol::Sha1::from(self.source).digest().to_string()
+    }
+
+    /// The digest under which Redis knows the script.
+    pub(super) fn sha(&self) -> &str {
+        &self.sha
+    }
+
+    /// The whole text.
+    pub(super) fn source(&self) -> &'static str {
+        self.source
+    }
+
+    /// Calls the script. `fill` appends the arguments and is told whether the call is sent again.
+    pub(super) async fn call(&self, link: &Link, fill: impl Fn(&mut Cmd, bool)) -> Result<Value, Error> {
+        let command = |verb: &str, script: &str, again: bool| {
+            let mut command = redis::cmd(verb);
+            command.arg(script);
+            fill(&mut command, again);
+            command
+        };
+        match link.call(self.name, |again| command("EVALSHA", self.sha(), again)).await {
+            // Redis was restarted or its scripts were flushed: EVAL also stores the script again.
+            Err(Error::Backend(text)) if text.contains("NOSCRIPT") => {
+                link.call(self.name, |again| command("EVAL", self.source, again)).await
+            }
+            outcome => outcome,
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! What the passing of time does, in portions: the caller goes on until nothing is due.
+
+use super::script::{RETAIN, TICK};
+use super::{Error, Store, reply};
+
+/// Jobs of each kind handled by one call, which bounds how long Redis is busy with it.
+const PORTION: usize = 200;
+
+impl Store {
+    /// Handles what is due: schedules, retries, expiries, leases, dead workers. Whether more is due now.
+    pub async fn tick(&self) -> Result<bool, Error> {
+        let more = TICK.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(PORTION)).await?;
+        Ok(reply::number(more) == 1)
+    }
+
+    /// Removes what has outlived its retention, and restores the schema mark if Redis was emptied. Whether more is left.
+    pub async fn retain(&self) -> Result<bool, Error> {
+        let mut mark = redis::cmd("SETNX");
+        mark.arg(self.core.keys.schema()).arg(super::SCHEMA);
+        self.core.command("schema", mark).await?;
+        let s = &self.core.settings;
+        let more = RETAIN
+            .call(&self.core.link, |command, _| {
+                let command = self.core.begin(command).arg(PORTION);
+                command.arg(s.max_finished).arg(s.max_dead_letters).arg(s.max_events);
+            })
+            .await?;
+        Ok(reply::number(more) == 1)
+    }
+}

@@ -1,0 +1,247 @@
+//! Metrics in Prometheus form. Handles are cheap clones; the registry is encoded on request.
+
+use super::Labels;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Distinct queues and types that have a series of their own.
+const MOST_NAMES: usize = 200;
+
+const LATENCIES: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
+const DURATIONS: [f64; 12] = [0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0];
+const QUEUE_TIMES: [f64; 11] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0, 1800.0, 3600.0];
+
+type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Route {
+    method: String,
+    route: String,
+    status: u16,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct CallName {
+    call: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct JobName {
+    queue: String,
+    r#type: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Depth {
+    queue: String,
+    state: &'static str,
+}
+
+/// Everything that the process measures.
+#[derive(Clone)]
+pub struct Metrics {
+    registry: Arc<Registry>,
+    pub http: HttpMetrics,
+    pub store: StoreMetrics,
+    pub jobs: JobMetrics,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut registry = Registry::default();
+        let (http, store, jobs) = (HttpMetrics::default(), StoreMetrics::default(), JobMetrics::default());
+        http.register(&mut registry);
+        store.register(&mut registry);
+        jobs.register(&mut registry);
+        Metrics { registry: Arc::new(registry), http, store, jobs }
+    }
+}
+
+impl Metrics {
+    /// All of it as text.
+    pub fn encode(&self) -> String {
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        _ = encode(&mut text, &self.registry);
+        text
+    }
+}
+
+/// Requests by route and status. A route is a pattern such as `/ojs/v1/jobs/{id}`, never a path that a client chose.
+#[derive(Clone)]
+pub struct HttpMetrics {
+    requests: Family<Route, Counter>,
+    seconds: Histograms<CallName>,
+    connections: Gauge,
+}
+
+impl Default for HttpMetrics {
+    fn default() -> Self {
+        let seconds = Histograms::new_with_constructor(|| Histogram::new(LATENCIES));
+        HttpMetrics { requests: Family::default(), seconds, connections: Gauge::default() }
+    }
+}
+
+impl HttpMetrics {
+    fn register(&self, registry: &mut Registry) {
+        registry.register("fairgate_http_requests", "Requests answered", self.requests.clone());
+        registry.register("fairgate_http_request_seconds", "Time to answer a request, by method", self.seconds.clone());
+        registry.register("fairgate_http_connections", "Open connections", self.connections.clone());
+    }
+
+    /// Counts an answered request.
+    pub fn observe(&self, method: &'static str, route: &str, status: u16, took: Duration) {
+        let route = Route { method: method.to_owned(), route: route.to_owned(), status };
+        self.requests.get_or_create(&route).inc();
+        self.seconds.get_or_create(&CallName { call: method }).observe(took.as_secs_f64());
+    }
+
+    /// Connections that are open now.
+    pub fn connections(&self) -> &Gauge {
+        &self.connections
+    }
+}
+
+/// Calls to Redis by script.
+#[derive(Clone)]
+pub struct StoreMetrics {
+    calls: Family<CallName, Counter>,
+    errors: Family<CallName, Counter>,
+    seconds: Histograms<CallName>,
+    groups: Histograms<CallName>,
+}
+
+impl Default for StoreMetrics {
+    fn default() -> Self {
+        StoreMetrics {
+            calls: Family::default(),
+            errors: Family::default(),
+            seconds: Histograms::new_with_constructor(|| Histogram::new(LATENCIES)),
+            groups: Histograms::new_with_constructor(|| Histogram::new([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])),
+        }
+    }
+}
+
+impl StoreMetrics {
+    fn register(&self, registry: &mut Registry) {
+        registry.register("fairgate_store_calls", "Calls to Redis", self.calls.clone());
+        registry.register("fairgate_store_errors", "Calls to Redis that failed", self.errors.clone());
+        registry.register("fairgate_store_call_seconds", "Time that a call to Redis took", self.seconds.clone());
+        registry.register("fairgate_store_group_size", "Requests that went as one call", self.groups.clone());
+    }
+
+    /// Counts a call.
+    pub fn observe(&self, call: &'static str, took: Duration, succeeded: bool) {
+        let name = CallName { call };
+        self.calls.get_or_create(&name).inc();
+        self.seconds.get_or_create(&name).observe(took.as_secs_f64());
+        if !succeeded {
+            self.errors.get_or_create(&name).inc();
+        }
+    }
+
+    /// Counts a group commit.
+    pub fn group(&self, call: &'static str, size: usize) {
+        self.groups.get_or_create(&CallName { call }).observe(size as f64);
+    }
+}
+
+/// Jobs by queue and type, named as OJS names them.
+#[derive(Clone)]
+pub struct JobMetrics {
+    labels: Arc<(Labels, Labels)>,
+    enqueued: Family<JobName, Counter>,
+    completed: Family<JobName, Counter>,
+    failed: Family<JobName, Counter>,
+    retried: Family<JobName, Counter>,
+    cancelled: Family<JobName, Counter>,
+    duration: Histograms<JobName>,
+    queue_time: Histograms<JobName>,
+    depth: Family<Depth, Gauge>,
+    workers: Gauge,
+}
+
+impl Default for JobMetrics {
+    fn default() -> Self {
+        JobMetrics {
+            labels: Arc::new((Labels::new(MOST_NAMES), Labels::new(MOST_NAMES))),
+            enqueued: Family::default(),
+            completed: Family::default(),
+            failed: Family::default(),
+            retried: Family::default(),
+            cancelled: Family::default(),
+            duration: Histograms::new_with_constructor(|| Histogram::new(DURATIONS)),
+            queue_time: Histograms::new_with_constructor(|| Histogram::new(QUEUE_TIMES)),
+            depth: Family::default(),
+            workers: Gauge::default(),
+        }
+    }
+}
+
+impl JobMetrics {
+    fn register(&self, registry: &mut Registry) {
+        registry.register("ojs_job_enqueued", "Jobs accepted by this process", self.enqueued.clone());
+        registry.register("ojs_job_completed", "Jobs acked through this process", self.completed.clone());
+        registry.register("ojs_job_failed", "Jobs discarded through this process", self.failed.clone());
+        registry.register("ojs_job_retried", "Attempts that failed and will be repeated", self.retried.clone());
+        registry.register("ojs_job_cancelled", "Jobs cancelled through this process", self.cancelled.clone());
+        registry.register("ojs_job_duration_seconds", "Time from fetch to ack", self.duration.clone());
+        registry.register("ojs_job_queue_time_seconds", "Time from available to fetch", self.queue_time.clone());
+        registry.register("ojs_queue_depth", "Jobs in the store by queue and state", self.depth.clone());
+        registry.register("ojs_workers_active", "Workers heard of lately", self.workers.clone());
+    }
+
+    fn name(&self, queue: &str, kind: &str) -> JobName {
+        JobName { queue: self.labels.0.of(queue).to_owned(), r#type: self.labels.1.of(kind).to_owned() }
+    }
+
+    /// A job was accepted.
+    pub fn enqueued(&self, queue: &str, kind: &str) {
+        self.enqueued.get_or_create(&self.name(queue, kind)).inc();
+    }
+
+    /// A job was handed out after it had waited.
+    pub fn started(&self, queue: &str, kind: &str, waited_ms: i64) {
+        self.queue_time.get_or_create(&self.name(queue, kind)).observe(waited_ms.max(0) as f64 / 1e3);
+    }
+
+    /// A job was acked after it had run.
+    pub fn completed(&self, queue: &str, kind: &str, ran_ms: i64) {
+        let name = self.name(queue, kind);
+        self.completed.get_or_create(&name).inc();
+        self.duration.get_or_create(&name).observe(ran_ms.max(0) as f64 / 1e3);
+    }
+
+    /// A job was discarded.
+    pub fn discarded(&self, queue: &str, kind: &str) {
+        self.failed.get_or_create(&self.name(queue, kind)).inc();
+    }
+
+    /// A job will be tried again.
+    pub fn retried(&self, queue: &str, kind: &str) {
+        self.retried.get_or_create(&self.name(queue, kind)).inc();
+    }
+
+    /// A job was cancelled.
+    pub fn cancelled(&self, queue: &str, kind: &str) {
+        self.cancelled.get_or_create(&self.name(queue, kind)).inc();
+    }
+
+    /// Sets how many jobs of a state a queue holds.
+    pub fn depth(&self, queue: &str, state: &'static str, jobs: i64) {
+        let queue = self.labels.0.of(queue).to_owned();
+        self.depth.get_or_create(&Depth { queue, state }).set(jobs);
+    }
+
+    /// Sets how many workers there are.
+    pub fn workers(&self, workers: u64) {
+        self.workers.set(workers as i64);
+    }
+}

@@ -1,0 +1,9 @@
+//! What the process tells about itself: logs and metrics.
+
+mod labels;
+mod logs;
+mod metrics;
+
+pub use labels::Labels;
+pub use logs::start as start_logs;
+pub use metrics::{HttpMetrics, JobMetrics, Metrics, StoreMetrics};
