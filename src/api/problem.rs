@@ -6,7 +6,8 @@ use crate::store;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
-const DOCS: &str = "https://openjobspec.org/docs/errors";
+/// Where codes are explained, in the project's own documentation.
+const DOCS: &str = "docs/errors.md#";
 
 /// An error answer. It becomes a body only where the request's id is known, in `frame`.
 #[derive(Clone, Debug)]
@@ -131,7 +132,7 @@ impl Problem {
             out.push_str(",\"hint\":");
             json::push_text(&mut out, hint);
         }
-        out.extend([",\"docs_url\":\"", DOCS, "\"}}"]);
+        out.extend([",\"docs_url\":\"", DOCS, self.code, "\"}}"]);
         out
     }
 }
@@ -176,8 +177,8 @@ impl From<store::Error> for Problem {
                 Problem::new(StatusCode::SERVICE_UNAVAILABLE, "backend_unavailable", message).retry_after(1)
             }
             Error::Timeout(limit) => Problem::timed_out(limit.as_secs()),
-            Error::Backend(text) => {
-                tracing::error!(error = text, "the store answered with an error");
+            Error::Backend(_) | Error::NoScript => {
+                tracing::error!(%error, "the store answered with an error");
                 let mut problem =
                     Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "backend_error", "The store answered with an error.");
                 problem.retryable = true;

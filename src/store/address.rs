@@ -154,10 +154,11 @@ impl Target {
 impl Connection {
     pub(super) async fn send(&mut self, command: &redis::Cmd) -> RedisResult<redis::Value> {
         use redis::aio::ConnectionLike;
-        match self {
+        let reply = match self {
             Connection::Single(connection) => connection.req_packed_command(command).await,
             Connection::Cluster(connection) => connection.req_packed_command(command).await,
-        }
+        };
+        reply.and_then(redis::Value::extract_error)
     }
 }
 

@@ -18,6 +18,9 @@ pub enum Error {
     /// The data in Redis was written by a version that we do not know.
     #[error("{0}")]
     Schema(String),
+    /// Redis has forgotten a script; it is sent again as text, so that no caller sees this.
+    #[error("the store does not know the script")]
+    NoScript,
     /// Redis refused the call, or answered with something we cannot read: a bug or a damaged key.
     #[error("the store answered with an error: {0}")]
     Backend(String),
@@ -37,16 +40,14 @@ pub(super) enum Loss {
 impl Error {
     pub(super) fn from_redis(error: &RedisError) -> (Error, Loss) {
         let text = error.to_string();
-        if error.is_timeout() {
-            return (Error::Unavailable(text), Loss::Connection);
-        }
-        if error.is_io_error() || error.is_connection_dropped() || error.is_connection_refusal() {
+        if error.is_timeout() || error.is_io_error() || error.is_connection_dropped() || error.is_connection_refusal() {
             return (Error::Unavailable(text), Loss::Connection);
         }
         match error.kind() {
             ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown) => {
                 (Error::Unavailable(text), Loss::Connection)
             }
+            ErrorKind::Server(ServerErrorKind::NoScript) => (Error::NoScript, Loss::Final),
             ErrorKind::Server(
                 ServerErrorKind::BusyLoading | ServerErrorKind::ClusterDown | ServerErrorKind::TryAgain,
             ) => (Error::Unavailable(text), Loss::Refused),

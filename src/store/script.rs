@@ -47,11 +47,6 @@ impl Script {
         &self.sha
     }
 
-    /// The whole text.
-    pub(super) fn source(&self) -> &'static str {
-        self.source
-    }
-
     /// Calls the script. `fill` appends the arguments and is told whether the call is sent again.
     pub(super) async fn call(&self, link: &Link, fill: impl Fn(&mut Cmd, bool)) -> Result<Value, Error> {
         let command = |verb: &str, script: &str, again: bool| {
@@ -62,7 +57,7 @@ impl Script {
         };
         match link.call(self.name, |again| command("EVALSHA", self.sha(), again)).await {
             // Redis was restarted or its scripts were flushed: EVAL also stores the script again.
-            Err(Error::Backend(text)) if text.contains("NOSCRIPT") => {
+            Err(Error::NoScript) => {
                 link.call(self.name, |again| command("EVAL", self.source, again)).await
             }
             outcome => outcome,
