@@ -1,0 +1,72 @@
+//! Requests that arrive together go to Redis as one call, and one bad request harms only itself.
+
+use crate::support::{TestApp, json};
+use futures_util::future::join_all;
+
+/// Calls of scripts that Redis has counted.
+async fn script_calls(app: &TestApp) -> u64 {
+    let stats: String = app.redis.command(&["INFO", "commandstats"]).await;
+    let calls = |name: &str| {
+        let line = stats.lines().find(|line| line.starts_with(&format!("cmdstat_{name}:")))?;
+        line.split_once("calls=")?.1.split(',').next()?.parse::<u64>().ok()
+    };
+    calls("evalsha").unwrap_or(0) + calls("eval").unwrap_or(0)
+}
+
+/// An app without the tick, whose calls would be counted as well.
+async fn quiet_app() -> TestApp {
+    TestApp::start_with(Default::default(), |config| config.server.roles = vec![fairgate::config::Role::Api]).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sixty_four_enqueues_at_once_cost_few_calls() {
+    let app = quiet_app().await;
+    app.client.enqueue_into("warm").await;
+    let before = script_calls(&app).await;
+    let ids = join_all((0..64).map(|_| app.client.enqueue_into("q"))).await;
+    let calls = script_calls(&app).await - before;
+    assert!(calls <= 24, "64 concurrent enqueues took {calls} script calls");
+
+    let mut fetched = app.client.fetch("q", 64).await.job_ids();
+    let mut expected = ids.clone();
+    fetched.sort();
+    expected.sort();
+    assert_eq!(fetched, expected, "every one of them is there");
+
+    let before = script_calls(&app).await;
+    for answer in join_all(ids.iter().map(|id| app.client.ack(id))).await {
+        answer.expect(200);
+    }
+    let calls = script_calls(&app).await - before;
+    assert!(calls <= 24, "64 concurrent acks took {calls} script calls");
+}
+
+#[tokio::test]
+async fn a_lone_request_is_one_call() {
+    let app = quiet_app().await;
+    app.client.enqueue_into("q").await;
+    let before = script_calls(&app).await;
+    app.client.enqueue_into("q").await;
+    assert_eq!(script_calls(&app).await - before, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_bad_request_in_a_group_harms_only_itself() {
+    let app = quiet_app().await;
+    let taken = app.client.enqueue_into("q").await;
+    let damaged = app.client.enqueue_into("broken").await;
+    // A key of the wrong type makes every command on this job fail inside the script.
+    app.redis.command::<()>(&["DEL", &format!("fg:{{default}}:job:{damaged}")]).await;
+    app.redis.command::<()>(&["SET", &format!("fg:{{default}}:job:{damaged}"), "not a hash"]).await;
+
+    let good = join_all((0..20).map(|_| app.client.enqueue_into("q")));
+    let duplicate = app.client.post("/v1/jobs", json!({"id": taken, "type": "test.job", "args": []}));
+    let broken = app.client.ack(&damaged);
+    let missing = app.client.ack("019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f");
+    let (good, duplicate, broken, missing) = tokio::join!(good, duplicate, broken, missing);
+    assert_eq!(good.len(), 20);
+    assert_eq!(duplicate.expect(409).text_at("/error/code"), "duplicate");
+    assert_eq!(broken.expect(500).text_at("/error/code"), "backend_error");
+    assert_eq!(missing.expect(404).text_at("/error/code"), "not_found");
+    assert_eq!(app.client.fetch("q", 100).await.job_ids().len(), 21);
+}

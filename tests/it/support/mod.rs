@@ -1,0 +1,25 @@
+//! What tests share: a Redis of their own, a fairgate in this process or in another, and a client.
+
+mod app;
+mod client;
+mod process;
+mod redis;
+
+pub use app::TestApp;
+pub use client::{Answer, Client, json};
+pub use process::Process;
+pub use redis::TestRedis;
+
+use std::time::{Duration, Instant};
+
+/// How long a test waits for something that must happen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Asks until the answer is yes; a condition that never holds fails the test with its name.
+pub async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds().await {
+        assert!(Instant::now() < deadline, "this did not happen within {PATIENCE:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}

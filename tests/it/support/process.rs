@@ -1,0 +1,96 @@
+//! A fairgate in a process of its own, as a user runs it, which a test may kill.
+
+use super::{Client, eventually};
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+
+/// A running `fairgate serve`; killed when dropped.
+pub struct Process {
+    child: Child,
+    pub client: Client,
+    /// Lines that it wrote to standard error so far.
+    pub log: std::sync::Arc<std::sync::Mutex<Vec<String>>>,
+}
+
+impl Process {
+    /// Starts `fairgate serve` with these arguments on a free port and waits until it is ready.
+    pub async fn serve(arguments: &[&str]) -> Self {
+        let process = Self::spawn(arguments);
+        eventually("fairgate is ready", async || {
+            process.client.try_send("GET", "/ready", &[], None).await.is_ok_and(|answer| answer.status == 200)
+        })
+        .await;
+        process
+    }
+
+    /// Starts `fairgate serve` and does not wait.
+    pub fn spawn(arguments: &[&str]) -> Self {
+        Self::spawn_on(&free_address(), arguments)
+    }
+
+    /// Starts it again after a kill, under the same address.
+    pub fn restart(&mut self, arguments: &[&str]) {
+        let address = self.client.base().trim_start_matches("http://").to_owned();
+        *self = Self::spawn_on(&address, arguments);
+    }
+
+    fn spawn_on(address: &str, arguments: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_fairgate"))
+            .arg("serve")
+            .args(["--listen", address])
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts");
+        let log = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let (lines, sink) = (BufReader::new(child.stderr.take().expect("piped")), log.clone());
+        std::thread::spawn(move || lines.lines().map_while(Result::ok).for_each(|line| sink.lock().unwrap().push(line)));
+        Process { child, client: Client::new(format!("http://{address}")), log }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// SIGKILL: no chance to say goodbye.
+    pub fn kill(&mut self) {
+        self.child.kill().expect("it runs");
+        self.child.wait().expect("it ends");
+    }
+
+    /// SIGTERM, and the exit status.
+    pub fn terminate(&mut self) -> Option<i32> {
+        let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("it runs");
+        self.child.wait().expect("it ends").code()
+    }
+
+    pub fn logged(&self) -> String {
+        self.log.lock().unwrap().join("\n")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended already, which is what the test wanted.
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+/// A free port below those that the system gives to outgoing connections: a client that asks for a server which was just
+/// killed could otherwise be given the very port it asks for, and talk to itself.
+fn free_address() -> String {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let start = std::process::id().wrapping_mul(97);
+    loop {
+        let port = 20_000 + (start + NEXT.fetch_add(1, Ordering::SeqCst)) % 12_000;
+        if let Ok(address) = TcpListener::bind(("127.0.0.1", port as u16)).and_then(|listener| listener.local_addr()) {
+            return address.to_string();
+        }
+    }
+}
