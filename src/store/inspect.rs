@@ -70,7 +70,7 @@ impl Inspection {
         let round_trip = started.elapsed();
         self.add(Severity::Good, format!("reachable, round trip {:.2} ms", round_trip.as_secs_f64() * 1e3), None);
 
-        let info = reply::text(ask(&mut connection, "INFO", &[]).await?);
+        let info = info(ask(&mut connection, "INFO", &[]).await?);
         let field = |name: &str| {
             info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or("").trim().to_owned()
         };
@@ -168,7 +168,7 @@ impl Inspection {
 /// Whether a new connection may be used: version, and data of a shape that we know. Marks an unused namespace as ours.
 pub(super) async fn admit(mut connection: Connection, schema_key: String, deadline: Duration) -> Result<(), Error> {
     let checks = async {
-        let info = reply::text(ask(&mut connection, "INFO", &["server"]).await?);
+        let info = info(ask(&mut connection, "INFO", &["server"]).await?);
         let version = info.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap_or("");
         if !is_supported(version) {
             return Err(Error::Schema(too_old(version)));
@@ -186,6 +186,14 @@ async fn ask(connection: &mut Connection, name: &str, arguments: &[&str]) -> Res
     let mut command = Cmd::new();
     command.arg(name).arg(arguments);
     connection.send(&command).await.map_err(|error| Error::from_redis(&error).0)
+}
+
+/// The text of INFO; a cluster answers with one for each node, of which any will do.
+fn info(value: redis::Value) -> String {
+    match value {
+        redis::Value::Map(nodes) => nodes.into_iter().next().map(|(_, text)| reply::text(text)).unwrap_or_default(),
+        value => reply::text(value),
+    }
 }
 
 fn is_supported(version: &str) -> bool {

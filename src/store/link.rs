@@ -110,20 +110,18 @@ impl Link {
 
     /// Waits until there is a connection, as long as the caller likes; the reason if there is none.
     pub(super) async fn connected_within(&self, patience: Duration) -> Result<(), Error> {
-        self.connection(patience).await.map(drop)
+        self.connection(0, patience).await.map(drop)
     }
 
-    async fn connection(&self, patience: Duration) -> Result<(Connection, u64), Error> {
+    /// A connection that is newer than the one that failed the caller.
+    async fn connection(&self, failed: u64, patience: Duration) -> Result<(Connection, u64), Error> {
         let mut status = self.status.clone();
-        let waited = tokio::time::timeout(patience, status.wait_for(|status| matches!(status, Status::Connected { .. })));
-        // The guard is read and dropped before the next await.
-        if let Ok(Ok(status)) = waited.await
-            && let Status::Connected { connection, generation } = &*status
-        {
-            return Ok((connection.clone(), *generation));
-        }
+        let fresh = |status: &Status| matches!(status, Status::Connected { generation, .. } if *generation > failed);
+        // An error means that the keeper has ended; then the last status tells why there is nothing to wait for.
+        _ = tokio::time::timeout(patience, status.wait_for(fresh)).await;
         match &*self.status.borrow() {
-            Status::Connected { connection, generation } => Ok((connection.clone(), *generation)),
+            Status::Connected { connection, generation } if *generation > failed => Ok((connection.clone(), *generation)),
+            Status::Connected { .. } => Err(Error::Unavailable("the connection broke".to_owned())),
             Status::Away { reason, .. } => Err(reason.clone()),
         }
     }
@@ -136,8 +134,8 @@ impl Link {
         }
     }
 
-    /// Sends a call; if the connection breaks under it, sends it once more on a new one. `make` is told whether it is
-    /// the second time. Every call must be harmless when repeated.
+    /// Sends a call; if the connection breaks under it, sends it again on a new one. `make` is told whether it may have
+    /// been carried out before. Every call must be harmless when repeated.
     pub(super) async fn call(&self, name: &'static str, make: impl Fn(bool) -> Cmd) -> Result<Value, Error> {
         let started = Instant::now();
         let outcome = self.call_within(&make, started + self.shared.deadline).await;
@@ -146,26 +144,23 @@ impl Link {
     }
 
     async fn call_within(&self, make: &impl Fn(bool) -> Cmd, deadline: Instant) -> Result<Value, Error> {
-        let mut sent_before = false;
+        let mut failed = 0;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             // After a break the answer matters more than speed: the call may have been carried out.
-            let patience = if sent_before { left } else { self.patience().min(left) };
-            let (mut connection, generation) = self.connection(patience).await?;
-            let command = make(sent_before);
+            let patience = if failed > 0 { left } else { self.patience().min(left) };
+            let (mut connection, generation) = self.connection(failed, patience).await?;
+            let command = make(failed > 0);
             let left = deadline.saturating_duration_since(Instant::now());
             match tokio::time::timeout(left, connection.send(&command)).await {
                 Ok(Ok(value)) => return Ok(value),
-                Ok(Err(error)) => {
-                    let (error, loss) = Error::from_redis(&error);
-                    if loss == Loss::Connection {
+                Ok(Err(error)) => match Error::from_redis(&error) {
+                    (_, Loss::Connection) => {
                         self.retire(generation);
+                        failed = generation;
                     }
-                    if loss != Loss::Connection || sent_before {
-                        return Err(error);
-                    }
-                    sent_before = true;
-                }
+                    (error, _) => return Err(error),
+                },
                 Err(_) => {
                     self.retire(generation);
                     return Err(Error::Timeout(self.shared.deadline));

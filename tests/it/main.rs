@@ -2,8 +2,14 @@
 
 mod support;
 
+mod addresses;
+mod architecture;
 mod at_most_once;
+mod cli;
 mod envelope;
 mod group_commit;
+mod http;
 mod lifecycle;
+mod outage;
 mod private_redis;
+mod retention;

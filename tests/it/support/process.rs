@@ -51,10 +51,6 @@ impl Process {
         Process { child, client: Client::new(format!("http://{address}")), log }
     }
 
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     /// SIGKILL: no chance to say goodbye.
     pub fn kill(&mut self) {
         self.child.kill().expect("it runs");

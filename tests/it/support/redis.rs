@@ -1,6 +1,5 @@
 //! A Redis of the test's own, in a temporary directory, gone with the test.
 
-use fairgate::store::Address;
 use fairgate::store::embedded::{Options, PrivateRedis};
 use redis::aio::MultiplexedConnection;
 use std::path::Path;
@@ -19,10 +18,6 @@ impl TestRedis {
         let options = Options { data_dir: directory.path().to_owned(), durable: false };
         let server = PrivateRedis::start(options).expect("redis-server starts; scripts/test installs it");
         TestRedis { server, directory }
-    }
-
-    pub fn address(&self) -> Address {
-        self.server.address()
     }
 
     pub fn socket(&self) -> &Path {

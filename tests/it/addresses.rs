@@ -1,0 +1,198 @@
+//! Redis behind TCP with a password and ACL users, TLS, Sentinel and Cluster.
+
+use crate::support::{Client, eventually, json};
+use fairgate::app::App;
+use fairgate::clock::Clock;
+use fairgate::config::{Config, Secret, StoreUrl};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use tempfile::TempDir;
+
+/// A redis-server on TCP ports, ended when dropped.
+struct Server {
+    child: Child,
+    port: u16,
+    directory: TempDir,
+}
+
+impl Server {
+    fn start(arguments: &[&str]) -> Self {
+        Self::start_in(tempfile::tempdir().unwrap(), free_port(), arguments)
+    }
+
+    fn start_in(directory: TempDir, port: u16, arguments: &[&str]) -> Self {
+        let child = Command::new("redis-server")
+            .current_dir(directory.path())
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+            .args(arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("redis-server starts");
+        Server { child, port, directory }
+    }
+
+    /// Runs `redis-cli` with these words; what it prints.
+    fn cli(&self, words: &[&str]) -> String {
+        let output = Command::new("redis-cli").args(["-p", &self.port.to_string()]).args(words).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    async fn up(self) -> Self {
+        eventually("redis-server answers", async || self.cli(&["PING"]).contains("PONG") || self.cli(&["PING"]).contains("NOAUTH")).await;
+        self
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+async fn start(url: &str, change: impl FnOnce(&mut Config)) -> (App, Client) {
+    let mut config = Config::default();
+    config.server.listen = "127.0.0.1:0".parse().unwrap();
+    config.store.url = Some(StoreUrl::parse(url).unwrap());
+    change(&mut config);
+    let app = App::start(&config, Clock::System).await.expect("fairgate starts");
+    let client = Client::new(format!("http://{}", app.address));
+    (app, client)
+}
+
+/// A job's whole life.
+async fn works(client: &Client) {
+    let id = client.enqueue_into("q").await;
+    assert_eq!(client.fetch("q", 1).await.job_ids(), [id.clone()]);
+    client.ack(&id).await.expect(200);
+    assert_eq!(client.state(&id).await, "completed");
+}
+
+#[tokio::test]
+async fn a_password_and_a_database() {
+    let server = Server::start(&["--requirepass", "sesame"]).up().await;
+    let (_app, client) = start(&format!("redis://127.0.0.1:{}/3", server.port), |config| {
+        config.store.password = Some(Secret::new("sesame".to_owned()));
+    })
+    .await;
+    works(&client).await;
+    let keyspace = server.cli(&["-a", "sesame", "INFO", "keyspace"]);
+    assert!(keyspace.contains("db3:") && !keyspace.contains("db0:"), "{keyspace}");
+}
+
+#[tokio::test]
+async fn an_acl_user_that_may_touch_only_our_keys() {
+    let server = Server::start(&[]).up().await;
+    server.cli(&["ACL", "SETUSER", "fg", "on", ">pw", "~fg:*", "+@all", "-@admin", "+info"]);
+    let (_app, client) = start(&format!("redis://127.0.0.1:{}", server.port), |config| {
+        config.store.username = Some("fg".to_owned());
+        config.store.password = Some(Secret::new("pw".to_owned()));
+    })
+    .await;
+    works(&client).await;
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_a_503_and_never_in_the_answer() {
+    let server = Server::start(&["--requirepass", "sesame"]).up().await;
+    let (_app, client) = start(&format!("redis://127.0.0.1:{}", server.port), |config| {
+        config.store.password = Some(Secret::new("wrong-secret".to_owned()));
+    })
+    .await;
+    let answer = client.post("/v1/jobs", json!({"type": "test.job", "args": []})).await.expect(503);
+    assert!(!answer.text.contains("wrong-secret"), "{}", answer.text);
+}
+
+/// A self-signed certificate for 127.0.0.1, as files that redis-server reads.
+fn certificate(directory: &Path) -> (String, String) {
+    let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned(), "localhost".to_owned()]).unwrap();
+    let (certificate, key) = (directory.join("cert.pem"), directory.join("key.pem"));
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.key_pair.serialize_pem()).unwrap();
+    (certificate.display().to_string(), key.display().to_string())
+}
+
+#[tokio::test]
+async fn tls_with_a_certificate_of_our_own() {
+    _ = rustls::crypto::ring::default_provider().install_default();
+    let directory = tempfile::tempdir().unwrap();
+    let (certificate, key) = certificate(directory.path());
+    let tls_port = free_port().to_string();
+    let arguments = ["--tls-port", &tls_port, "--tls-cert-file", &certificate, "--tls-key-file", &key];
+    let tls = [&arguments[..], &["--tls-ca-cert-file", &certificate, "--tls-auth-clients", "no"]].concat();
+    let _server = Server::start(&tls).up().await;
+    let url = format!("rediss://localhost:{tls_port}");
+    let (_app, client) = start(&url, |config| config.store.ca_file = Some(certificate.clone().into())).await;
+    works(&client).await;
+
+    let (_distrusting, client) = start(&url, |_| {}).await;
+    client.post("/v1/jobs", json!({"type": "test.job", "args": []})).await.expect(503);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinel_names_the_primary_also_after_a_failover() {
+    let primary = Server::start(&[]).up().await;
+    let replica = Server::start(&["--replicaof", "127.0.0.1", &primary.port.to_string()]).up().await;
+    let directory = tempfile::tempdir().unwrap();
+    let sentinel_port = free_port();
+    let file = directory.path().join("sentinel.conf");
+    let monitor = format!(
+        "sentinel monitor mymaster 127.0.0.1 {} 1\nsentinel down-after-milliseconds mymaster 500\nsentinel failover-timeout mymaster 3000\n",
+        primary.port
+    );
+    std::fs::write(&file, monitor).unwrap();
+    let sentinel = Command::new("redis-server")
+        .arg(&file)
+        .args(["--sentinel", "--port", &sentinel_port.to_string(), "--bind", "127.0.0.1"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let sentinel = Server { child: sentinel, port: sentinel_port, directory }.up().await;
+    eventually("the sentinel knows the replica", async || {
+        sentinel.cli(&["SENTINEL", "replicas", "mymaster"]).contains(&replica.port.to_string())
+            && replica.cli(&["INFO", "replication"]).contains("master_link_status:up")
+    })
+    .await;
+    let (_app, client) = start(&format!("redis+sentinel://127.0.0.1:{sentinel_port}/mymaster/0"), |_| {}).await;
+    works(&client).await;
+
+    drop(primary);
+    eventually("jobs are accepted by the new primary", async || {
+        client.post("/v1/jobs", json!({"type": "test.job", "args": [], "queue": "after"})).await.status == 201
+    })
+    .await;
+    assert!(replica.cli(&["INFO", "replication"]).contains("role:master"));
+    assert!(!sentinel.directory.path().as_os_str().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_takes_all_keys_of_a_namespace_in_one_slot() {
+    let mut nodes = Vec::new();
+    for _ in 0..3 {
+        // The cluster bus listens on the port plus 10000, which must exist.
+        let port = loop {
+            let port = free_port();
+            if port < 50_000 {
+                break port;
+            }
+        };
+        nodes.push(Server::start_in(tempfile::tempdir().unwrap(), port, &["--cluster-enabled", "yes"]).up().await);
+    }
+    let hosts: Vec<String> = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
+    let create = [&["--cluster", "create"], &hosts.iter().map(String::as_str).collect::<Vec<_>>()[..], &["--cluster-yes"]];
+    let created = Command::new("redis-cli").args(create.concat()).output().unwrap();
+    assert!(created.status.success(), "{}", String::from_utf8_lossy(&created.stdout));
+    eventually("the cluster is up", async || nodes.iter().all(|node| node.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok"))).await;
+
+    let (_app, client) = start(&format!("redis+cluster://{}", hosts.join(",")), |_| {}).await;
+    works(&client).await;
+    let job = json!({"type": "test.job", "args": [], "queue": "many"});
+    client.post("/v1/jobs/batch", json!({"jobs": vec![job; 100]})).await.expect(201);
+    assert_eq!(client.fetch("many", 100).await.job_ids().len(), 100);
+}

@@ -1,0 +1,71 @@
+//! The layers stay layers: who may use whom is read from the `use` lines.
+
+use std::path::{Path, PathBuf};
+
+fn sources(directory: &Path) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push((path.clone(), std::fs::read_to_string(&path).unwrap()));
+        }
+    }
+    found
+}
+
+/// Lines of the part of a file before its unit tests.
+fn code(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).filter(|line| !line.trim_start().starts_with("//"))
+}
+
+fn forbid(module: &str, words: &[&str]) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for (path, text) in sources(&root.join(module)) {
+        for line in code(&text) {
+            for word in words {
+                assert!(!line.contains(word), "{} must not use {word}: {line}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn jobs_are_pure() {
+    forbid("job", &["tokio", "redis::", "axum", "std::time", "std::net", "std::fs", "crate::store", "crate::api"]);
+}
+
+#[test]
+fn only_the_store_knows_redis() {
+    for module in ["api", "dispatch", "telemetry", "config", "job"] {
+        forbid(module, &["redis::"]);
+    }
+    for module in ["store", "dispatch", "job", "config", "telemetry"] {
+        forbid(module, &["axum", "crate::api", "crate::app", "crate::cli", "clap"]);
+    }
+}
+
+#[test]
+fn each_script_is_called_from_one_place() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store");
+    let files = sources(&root);
+    let scripts = std::fs::read_to_string(root.join("script.rs")).unwrap();
+    let names = scripts.lines().filter_map(|line| line.strip_prefix("script!(")?.split(',').next());
+    for name in names {
+        // A mention that starts a call: `NAME.call(…)`, `NAME` on a line of its own, or `&NAME` handed to one that calls.
+        let starts = [format!(" {name}.call("), format!("= {name}\n"), format!("&{name},")];
+        let uses = |text: &str| starts.iter().map(|start| text.matches(start.as_str()).count()).sum::<usize>();
+        let total: usize = files.iter().filter(|(path, _)| !path.ends_with("script.rs")).map(|(_, text)| uses(text)).sum();
+        assert_eq!(total, 1, "{name} is called from {total} places");
+    }
+}
+
+#[test]
+fn files_stay_small() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for (path, text) in sources(&root) {
+        let lines = text.lines().count();
+        assert!(lines <= 400, "{} has {lines} lines: split it", path.display());
+    }
+}

@@ -1,0 +1,88 @@
+//! The command line: check, doctor, help, and a start that refuses what is not safe.
+
+use crate::support::TestRedis;
+use std::process::{Command, Output};
+
+fn fairgate(directory: &std::path::Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_fairgate")).current_dir(directory).args(arguments).output().expect("it runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn help_teaches_and_version_tells_the_commit() {
+    let directory = tempfile::tempdir().unwrap();
+    let help = text(&fairgate(directory.path(), &["--help"]).stdout);
+    for part in ["serve", "check", "doctor", "Examples:", "FAIRGATE_SERVER__LISTEN"] {
+        assert!(help.contains(part), "{part} is missing in {help}");
+    }
+    let version = text(&fairgate(directory.path(), &["--version"]).stdout);
+    assert!(version.starts_with("fairgate 0.") && version.contains('('), "{version}");
+}
+
+#[test]
+fn check_reports_all_mistakes_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = "[server]\nlisten = \"localhost\"\nrolls = [\"api\"]\n\n[limits]\nmax_batch = 0\n\n[store]\nurl = \"redis://:geheim@h\"\n";
+    std::fs::write(directory.path().join("fairgate.toml"), file).unwrap();
+    let output = fairgate(directory.path(), &["check"]);
+    assert_eq!(output.status.code(), Some(64));
+    let said = text(&output.stderr);
+    for part in ["fairgate.toml:2", "server.listen", "fairgate.toml:3", "server.rolls", "roles", "fairgate.toml:6", "limits.max_batch", "4 mistakes"] {
+        assert!(said.contains(part), "{part} is missing in\n{said}");
+    }
+    assert!(!said.contains("geheim"), "secrets are never printed:\n{said}");
+}
+
+#[test]
+fn check_prints_every_value_and_where_it_came_from() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("fairgate.toml"), "[limits]\nmax_batch = 7\n").unwrap();
+    let output = fairgate(directory.path(), &["check", "--namespace", "blue"]);
+    assert_eq!(output.status.code(), Some(0));
+    let said = text(&output.stdout);
+    let line = |key: &str| said.lines().find(|line| line.trim().starts_with(key)).unwrap_or_default().to_owned();
+    assert!(line("max_batch").contains("7") && line("max_batch").contains("fairgate.toml:2"), "{said}");
+    assert!(line("namespace").contains("blue") && line("namespace").contains("--namespace"), "{said}");
+    assert!(line("max_meta").contains("default"), "{said}");
+}
+
+#[test]
+fn serving_others_without_authentication_needs_an_explicit_flag() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = fairgate(directory.path(), &["serve", "--listen", "0.0.0.0:0"]);
+    assert_eq!(output.status.code(), Some(64));
+    assert!(text(&output.stderr).contains("--insecure-no-auth"), "{}", text(&output.stderr));
+}
+
+#[tokio::test]
+async fn doctor_names_the_settings_that_lose_jobs() {
+    let redis = TestRedis::start();
+    redis.command::<()>(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]).await;
+    let directory = tempfile::tempdir().unwrap();
+    let output = fairgate(directory.path(), &["doctor", "--redis", &redis.url()]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    for part in ["reachable", "appendonly is off", "maxmemory-policy is allkeys-lru", "clocks differ", "is unused"] {
+        assert!(said.contains(part), "{part} is missing in\n{said}");
+    }
+}
+
+#[test]
+fn doctor_says_when_redis_is_not_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = fairgate(directory.path(), &["doctor", "--redis", "redis://127.0.0.1:1"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("cannot be used"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn doctor_looks_at_the_private_redis() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = fairgate(directory.path(), &["doctor"]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("appendonly is on, appendfsync everysec"), "{said}");
+}

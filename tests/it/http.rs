@@ -1,0 +1,102 @@
+//! The HTTP surface: headers, health, metrics, limits, shutdown.
+
+use crate::support::{Process, TestApp, TestRedis, json};
+use fairgate::clock::Clock;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+#[tokio::test]
+async fn every_answer_carries_version_media_type_and_request_id() {
+    let app = TestApp::start().await;
+    for (method, path) in [("GET", "/v1/queues"), ("GET", "/v1/jobs/none"), ("GET", "/nowhere"), ("ASSERT", "/"), ("PUT", "/v1/jobs")] {
+        let headers = [("x-request-id", "my-id-1")];
+        let answer = app.client.try_send(method, path, &headers, None).await.unwrap();
+        assert_eq!(answer.header("ojs-version"), "1.0", "{path}");
+        assert_eq!(answer.header("x-request-id"), "my-id-1", "{path}");
+        assert_eq!(answer.header("content-type"), "application/openjobspec+json", "{path}");
+        if answer.status >= 400 {
+            assert_eq!(answer.text_at("/error/request_id"), "my-id-1");
+        }
+    }
+    let generated = app.client.get("/health").await.expect(200);
+    assert!(generated.header("x-request-id").starts_with("req_"));
+}
+
+#[tokio::test]
+async fn a_wrong_method_is_told_which_would_be_right() {
+    let app = TestApp::start().await;
+    let answer = app.client.send("PUT", "/v1/jobs", None).await.expect(405);
+    assert_eq!(answer.header("allow"), "POST");
+}
+
+#[tokio::test]
+async fn health_readiness_and_manifest_tell_the_truth() {
+    let app = TestApp::start().await;
+    let health = app.client.get("/ojs/v1/health").await.expect(200);
+    assert_eq!((health.text_at("/status"), health.text_at("/backend/status")), ("ok", "ok"));
+    assert_eq!(app.client.get("/ready").await.expect(200).text_at("/status"), "ready");
+    let manifest = app.client.get("/ojs/manifest").await.expect(200);
+    assert_eq!(manifest.at("/conformance_level"), &json!(1));
+    assert_eq!(manifest.at("/capabilities/cron_jobs"), &json!(false), "not yet");
+    assert_eq!(manifest.at("/extensions/official"), &json!([]));
+}
+
+#[tokio::test]
+async fn metrics_count_requests_calls_and_jobs() {
+    let app = TestApp::start().await;
+    let id = app.client.enqueue_into("mail").await;
+    app.client.enqueue_into("mail").await;
+    app.client.fetch("mail", 1).await;
+    app.client.ack(&id).await.expect(200);
+    let headers = [("accept", "text/plain")];
+    let answer = app.client.try_send("GET", "/metrics", &headers, None).await.unwrap().expect(200);
+    assert_eq!(answer.header("content-type"), "text/plain");
+    for line in [
+        r#"fairgate_http_requests_total{method="POST",route="/ojs/v1/jobs",status="201"} 2"#,
+        r#"fairgate_store_calls_total{call="ENQUEUE"} "#,
+        r#"ojs_job_enqueued_total{queue="mail",type="test.job"} 2"#,
+        r#"ojs_job_completed_total{queue="mail",type="test.job"} 1"#,
+        r#"ojs_queue_depth{queue="mail",state="available"} 1"#,
+        r#"ojs_queue_depth{queue="mail",state="completed"} 1"#,
+    ] {
+        assert!(answer.text.contains(line), "{line} is missing in\n{}", answer.text);
+    }
+}
+
+#[tokio::test]
+async fn further_connections_wait_until_one_is_free() {
+    let app = TestApp::start_with(Clock::System, |config| config.limits.max_connections = 1).await;
+    let ask = b"GET /ready HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let first = TcpStream::connect(app.app.address).await.unwrap();
+    let mut second = TcpStream::connect(app.app.address).await.unwrap();
+    second.write_all(ask).await.unwrap();
+    let mut answer = Vec::new();
+    let too_early = tokio::time::timeout(std::time::Duration::from_millis(200), second.read_buf(&mut answer)).await;
+    assert!(too_early.is_err(), "the second one is not served while the first is open");
+    drop(first);
+    second.read_to_end(&mut answer).await.unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&answer));
+}
+
+#[tokio::test]
+async fn a_request_in_flight_is_finished_before_the_end() {
+    let redis = TestRedis::start();
+    let mut process = Process::serve(&["--redis", &redis.url()]).await;
+    process.client.enqueue_into("q").await;
+    // Redis holds the request back until after the signal.
+    redis.command::<()>(&["CLIENT", "PAUSE", "700", "ALL"]).await;
+    let client = process.client.clone();
+    let request = tokio::spawn(async move { client.post("/v1/workers/fetch", json!({"queues": ["q"]})).await });
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await; // for the request to be on its way
+    let status = tokio::task::spawn_blocking(move || process.terminate()).await.unwrap();
+    assert_eq!(request.await.unwrap().expect(200).job_ids().len(), 1);
+    assert_eq!(status, Some(0));
+}
+
+#[tokio::test]
+async fn http2_is_spoken_too() {
+    let app = TestApp::start().await;
+    let client = reqwest::Client::builder().http2_prior_knowledge().build().unwrap();
+    let response = client.get(format!("{}/ready", app.client.base())).send().await.unwrap();
+    assert_eq!((response.status().as_u16(), response.version()), (200, reqwest::Version::HTTP_2));
+}
