@@ -34,9 +34,9 @@ pub struct App {
 impl App {
     /// Starts everything and waits until requests are accepted.
     pub async fn start(config: &Config, clock: Clock) -> anyhow::Result<App> {
-        let listener = TcpListener::bind(config.server.listen)
-            .await
-            .with_context(|| format!("cannot listen on {}; choose another address with --listen", config.server.listen))?;
+        let listener = TcpListener::bind(config.server.listen).await.with_context(|| {
+            format!("cannot listen on {}; choose another address with --listen", config.server.listen)
+        })?;
         let (address, private) = store_address(&config.store).await?;
         let (stop, stop_store) = (CancellationToken::new(), CancellationToken::new());
         let (tasks, store_tasks) = (TaskTracker::new(), TaskTracker::new());
@@ -109,7 +109,9 @@ pub fn address(config: &config::Store) -> anyhow::Result<Option<Address>> {
     let Some(url) = &config.url else { return Ok(None) };
     let certificates = match &config.ca_file {
         None => None,
-        Some(path) => Some(std::fs::read(path).with_context(|| format!("cannot read store.ca_file {}", path.display()))?),
+        Some(path) => {
+            Some(std::fs::read(path).with_context(|| format!("cannot read store.ca_file {}", path.display()))?)
+        }
     };
     Ok(Some(Address {
         topology: url.topology.clone(),

@@ -3,13 +3,13 @@
 //!
 //! The map, from the bottom up; a module uses only those above its own line:
 //!
-//! - [`clock`], [`config`], [`telemetry`]: time, settings, logs and metrics. Used by all.
-//! - [`job`]: jobs as data. Pure: no I/O, no clock, no tokio.
-//! - [`store`]: verbs of the domain on Redis, each one script. The only place that knows Redis.
-//! - [`dispatch`]: what happens because time passes.
-//! - [`api`]: HTTP requests into verbs, results into OJS answers. No rules.
-//! - [`app`]: puts it together; the only spawner of long-lived tasks.
-//! - [`cli`]: commands.
+//! - [`clock`], [`config`], [`telemetry`] – time, settings, logs and metrics. Used by all.
+//! - [`job`] – jobs as data. Pure: no I/O, no clock, no tokio.
+//! - [`store`] – verbs of the domain on Redis, each one script. The only place that knows Redis.
+//! - [`dispatch`] – what happens because time passes.
+//! - [`api`] – HTTP requests into verbs, results into OJS answers. No rules.
+//! - [`app`] puts it together; the only spawner of long-lived tasks.
+//! - [`cli`] holds the commands.
 
 pub mod api;
 pub mod app;

@@ -9,39 +9,54 @@ use axum::body::Bytes;
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 /// The body of a request as text.
-pub(super) struct Text(Bytes);
+pub(super) struct Text {
+    bytes: Bytes,
+    max_nesting: usize,
+}
 
 impl Text {
     /// Reads a body, refusing one that is too long before it is read where its length is announced.
     pub(super) async fn read(api: &Api, request: Request) -> Result<Text, Problem> {
         let (parts, body) = request.into_parts();
-        check_headers(&parts.headers)?;
         let most = api.inner.max_body;
-        let announced = parts.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-        if announced.is_some_and(|length| length > most) {
-            return Err(too_long(most));
+        let announced = parts.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+        if let Some(length) = announced.filter(|length| *length > most as u64) {
+            return Err(too_long(length as usize, most));
         }
-        // Apart from its length, a body fails only if the client goes away, and then nobody reads the answer.
-        let bytes = axum::body::to_bytes(body, most).await.map_err(|_| too_long(most))?;
+        let deadline = api.inner.request_timeout;
+        let bytes = match tokio::time::timeout(deadline, Limited::new(body, most).collect()).await {
+            Ok(Ok(collected)) => collected.to_bytes(),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_long(most + 1, most)),
+            Ok(Err(_)) => {
+                return Err(Problem::from(Invalid::new(Kind::Payload, "", "is not sent as HTTP wants it")).closing());
+            }
+            Err(_) => return Err(Problem::body_timed_out(deadline)),
+        };
+        // Only now: a body that was read to its end leaves the connection usable.
+        check_headers(&parts.headers)?;
         if let Err(error) = std::str::from_utf8(&bytes) {
             let problem = format!("is not UTF-8 from byte {} on", error.valid_up_to());
             return Err(Invalid::new(Kind::Payload, "", problem).into());
         }
-        Ok(Text(bytes))
+        Ok(Text { bytes, max_nesting: api.inner.limits.max_nesting })
     }
 
     pub(super) fn as_str(&self) -> &str {
         // Checked when it was read.
-        std::str::from_utf8(&self.0).unwrap_or_default()
+        std::str::from_utf8(&self.bytes).unwrap_or_default()
     }
 
     /// The fields of a body that must be an object.
     pub(super) fn fields(&self) -> Result<Fields<'_>, Problem> {
         let text = self.as_str();
         let object = Object::parse(text).map_err(|error| request::unreadable(text, &error))?;
-        Ok(Fields(object))
+        match object.too_deep(self.max_nesting) {
+            Some(name) => Err(Invalid::too_deep(name, self.max_nesting).into()),
+            None => Ok(Fields(object)),
+        }
     }
 
     /// The fields of a body that may be missing altogether.
@@ -54,7 +69,10 @@ fn check_headers(headers: &HeaderMap) -> Result<(), Problem> {
     if let Some(value) = headers.get(CONTENT_TYPE) {
         let text = value.to_str().unwrap_or_default();
         let media_type = text.split(';').next().unwrap_or_default().trim();
-        if !["application/openjobspec+json", "application/json"].iter().any(|known| media_type.eq_ignore_ascii_case(known)) {
+        if !["application/openjobspec+json", "application/json"]
+            .iter()
+            .any(|known| media_type.eq_ignore_ascii_case(known))
+        {
             let expected = "application/openjobspec+json or application/json";
             return Err(Invalid::field("Content-Type", expected, text).into());
         }
@@ -69,8 +87,8 @@ fn check_headers(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-fn too_long(most: usize) -> Problem {
-    Invalid::new(Kind::EnvelopeTooLarge, "", format!("is longer than the limit of {most} bytes")).into()
+fn too_long(size: usize, most: usize) -> Problem {
+    Problem::from(Invalid::too_large(Kind::EnvelopeTooLarge, "", size, most, "bytes or more")).closing()
 }
 
 /// The members of a small request, read by type; a wrong one is refused by name.
@@ -98,7 +116,8 @@ impl<'a> Fields<'a> {
     /// A whole number of at least `least`.
     pub(super) fn number(&self, name: &str, least: u64) -> Result<Option<u64>, Invalid> {
         let Some(value) = self.0.get(name) else { return Ok(None) };
-        let number = json::integer(value).and_then(|number| u64::try_from(number).ok()).filter(|number| *number >= least);
+        let number =
+            json::integer(value).and_then(|number| u64::try_from(number).ok()).filter(|number| *number >= least);
         let expected = || format!("a whole number of {least} or more");
         number.map(Some).ok_or_else(|| Invalid::field(name, expected(), value))
     }
@@ -107,7 +126,9 @@ impl<'a> Fields<'a> {
     pub(super) fn milliseconds(&self, name: &str) -> Result<Option<u64>, Invalid> {
         let number = self.number(name, 1)?;
         match number {
-            Some(ms) if ms > 366 * 86_400_000 => Err(Invalid::field(name, "at most a year, in milliseconds", &ms.to_string())),
+            Some(ms) if ms > 366 * 86_400_000 => {
+                Err(Invalid::field(name, "at most a year, in milliseconds", &ms.to_string()))
+            }
             number => Ok(number),
         }
     }

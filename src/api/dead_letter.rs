@@ -1,11 +1,13 @@
 //! The dead letter: list, look at, retry, delete.
 
+use super::body::Text;
 use super::page::{Page, Query};
+use super::path::Name;
 use super::problem::Problem;
 use super::{Api, answer};
 use crate::job::time;
 use crate::store::{DeadLetterFilter, Outcome};
-use axum::extract::{Path, State};
+use axum::extract::{Request, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use std::collections::BTreeMap;
@@ -51,13 +53,18 @@ pub(super) async fn stats(State(api): State<Api>) -> Result<Response, Problem> {
 }
 
 /// `GET /dead-letter/{id}`.
-pub(super) async fn show(State(api): State<Api>, Path(id): Path<String>) -> Result<Response, Problem> {
+pub(super) async fn show(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
     let record = api.store().dead_letter(&id).await?.ok_or_else(|| Problem::missing("dead letter", &id))?;
     Ok(answer::job(StatusCode::OK, &record))
 }
 
 /// `POST /dead-letter/{id}/retry`.
-pub(super) async fn retry(State(api): State<Api>, Path(id): Path<String>) -> Result<Response, Problem> {
+pub(super) async fn retry(State(api): State<Api>, Name(id): Name, request: Request) -> Result<Response, Problem> {
+    let body = Text::read(&api, request).await?;
+    if body.optional_fields()?.get("override").is_some() {
+        let message = "`override` is not supported: the job is retried as it is.";
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "unsupported", message).with("field", "override"));
+    }
     match api.store().revive(&id).await? {
         Outcome::Done(record, _) => {
             let at = record.enqueued().map(time::rfc3339).unwrap_or_default();
@@ -68,7 +75,7 @@ pub(super) async fn retry(State(api): State<Api>, Path(id): Path<String>) -> Res
 }
 
 /// `DELETE /dead-letter/{id}`.
-pub(super) async fn forget(State(api): State<Api>, Path(id): Path<String>) -> Result<Response, Problem> {
+pub(super) async fn forget(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
     if !api.store().forget(&id).await? {
         return Err(Problem::missing("dead letter", &id));
     }

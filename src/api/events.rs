@@ -13,12 +13,13 @@ use axum::response::Response;
 /// `GET /events`, oldest first.
 pub(super) async fn poll(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
     let query = Query::of(&uri);
-    let limit = query.number("limit", 1, usize::MAX)?.unwrap_or(100).min(1000);
-    let after = query.get("after").or_else(|| query.get("cursor"));
+    let limit = query.number("limit", 1, 1_000_000)?.unwrap_or(100).min(1000);
+    let name = if query.get("after").is_some() { "after" } else { "cursor" };
+    let after = query.get(name);
     let filter =
         EventFilter { types: query.list("types"), queues: query.list("queues"), job_types: query.list("job_types") };
     let Some((events, has_more)) = api.store().events(&filter, after, limit).await? else {
-        return Err(Invalid::field("after", "the id of an event", after.unwrap_or_default()).into());
+        return Err(Invalid::field(name, "the id of an event", after.unwrap_or_default()).into());
     };
     let mut body = String::from("{\"events\":[");
     for (index, event) in events.iter().enumerate() {

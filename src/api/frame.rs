@@ -6,7 +6,7 @@ use super::problem::Problem;
 use super::{Api, answer};
 use crate::job::id;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::RETRY_AFTER;
+use axum::http::header::{CONNECTION, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -18,12 +18,23 @@ static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static OJS_VERSION: HeaderName = HeaderName::from_static("ojs-version");
 static REQUIRES: HeaderName = HeaderName::from_static("ojs-requires-extension");
 
+/// The id of a request, for handlers that answer with several results in one body.
+#[derive(Clone)]
+pub(super) struct RequestId(HeaderValue);
+
+impl RequestId {
+    pub(super) fn as_str(&self) -> &str {
+        self.0.to_str().unwrap_or_default()
+    }
+}
+
 /// Runs a request inside its frame.
-pub(super) async fn around(State(api): State<Api>, request: Request, next: Next) -> Response {
+pub(super) async fn around(State(api): State<Api>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
     let method = method_label(request.method());
     let route = request.extensions().get::<MatchedPath>().cloned();
     let request_id = request_id(request.headers());
+    request.extensions_mut().insert(RequestId(request_id.clone()));
 
     let mut response = match check_version(request.headers()) {
         Ok(()) => run(&api, request, next, &request_id).await,
@@ -32,6 +43,9 @@ pub(super) async fn around(State(api): State<Api>, request: Request, next: Next)
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         let allow = response.headers_mut().remove(axum::http::header::ALLOW);
         response = error_response(&problem, request_id.to_str().unwrap_or_default());
+        if problem.closes {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
         allow.into_iter().for_each(|allow| _ = response.headers_mut().insert(axum::http::header::ALLOW, allow));
     }
     let headers = response.headers_mut();
@@ -55,7 +69,7 @@ async fn run(api: &Api, request: Request, next: Next, request_id: &HeaderValue) 
             tracing::error!(?request_id, "a handler panicked");
             Problem::bug().into_response()
         }
-        Err(_) => Problem::timed_out(deadline.as_secs()).into_response(),
+        Err(_) => Problem::timed_out(deadline).into_response(),
     }
 }
 
@@ -86,9 +100,9 @@ fn check_version(headers: &HeaderMap) -> Result<(), Problem> {
     }
     if let Some(extension) = headers.get(&REQUIRES) {
         let extension = extension.to_str().unwrap_or("?");
-        let message = format!("The extension {extension:?} is not supported by this server.");
+        let message = format!("`OJS-Requires-Extension` names {extension:?}, which this server does not support.");
         let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "EXTENSION_NOT_SUPPORTED", message);
-        return Err(problem.with("extension", extension));
+        return Err(problem.with("field", "OJS-Requires-Extension").with_beside("extension", extension));
     }
     Ok(())
 }

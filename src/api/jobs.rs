@@ -1,11 +1,12 @@
 //! Jobs: enqueue, look up, cancel, activate.
 
 use super::body::Text;
+use super::path::Name;
 use super::problem::Problem;
 use super::{Api, answer};
 use crate::job::{self, NewJob, Record, trace};
 use crate::store::{Enqueued, Outcome};
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 
@@ -55,13 +56,13 @@ fn context(api: &Api, headers: &HeaderMap) -> job::request::Context {
 }
 
 /// `GET /jobs/{id}`.
-pub(super) async fn show(State(api): State<Api>, Path(id): Path<String>) -> Result<Response, Problem> {
+pub(super) async fn show(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
     let record = api.store().job(&id).await?.ok_or_else(|| Problem::missing("job", &id))?;
     Ok(answer::job(StatusCode::OK, &record))
 }
 
 /// `DELETE /jobs/{id}` and `POST /jobs/{id}/cancel`.
-pub(super) async fn cancel(State(api): State<Api>, Path(id): Path<String>) -> Result<Response, Problem> {
+pub(super) async fn cancel(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
     match api.store().cancel(&id).await? {
         Outcome::Done(record, previous) => {
             api.metrics().jobs.cancelled(&record.queue, &record.kind);
@@ -73,7 +74,7 @@ pub(super) async fn cancel(State(api): State<Api>, Path(id): Path<String>) -> Re
 }
 
 /// `POST /jobs/{id}/activate`.
-pub(super) async fn activate(State(api): State<Api>, Path(id): Path<String>) -> Result<Response, Problem> {
+pub(super) async fn activate(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
     match api.store().activate(&id).await? {
         Outcome::Done(record, previous) => Ok(changed(&record, previous)),
         Outcome::Missing => Err(Problem::missing("job", &id)),

@@ -8,6 +8,7 @@ mod frame;
 mod jobs;
 mod manifest;
 mod page;
+mod path;
 mod problem;
 mod queues;
 mod server;

@@ -5,6 +5,7 @@ use crate::job::json;
 use crate::store;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use std::time::Duration;
 
 /// Where codes are explained, in the project's own documentation.
 const DOCS: &str = "docs/errors.md#";
@@ -16,18 +17,36 @@ pub(super) struct Problem {
     pub(super) code: &'static str,
     pub(super) message: String,
     retryable: bool,
+    /// What was refused, if that is what went wrong.
+    invalid: Option<Box<Invalid>>,
     /// Members of `details`: name and JSON text.
     details: Vec<(&'static str, String)>,
+    /// Members that some texts want beside the code as well.
+    beside: Vec<(&'static str, String)>,
     /// The name that some suites look for beside the code.
     kind: Option<&'static str>,
     hint: Option<String>,
     pub(super) retry_after: Option<u32>,
+    /// The request's body was not read to its end, so that the connection cannot be used again.
+    pub(super) closes: bool,
 }
 
 impl Problem {
     pub(super) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         let message = message.into();
-        Problem { status, code, message, retryable: false, details: Vec::new(), kind: None, hint: None, retry_after: None }
+        Problem {
+            status,
+            code,
+            message,
+            retryable: false,
+            invalid: None,
+            details: Vec::new(),
+            beside: Vec::new(),
+            kind: None,
+            hint: None,
+            retry_after: None,
+            closes: false,
+        }
     }
 
     /// Adds a member to `details`, as text.
@@ -39,6 +58,26 @@ impl Problem {
     /// Adds a number to `details`.
     pub(super) fn with_number(mut self, name: &'static str, value: usize) -> Self {
         self.details.push((name, value.to_string()));
+        self
+    }
+
+    /// Adds a member both to `details` and beside the code.
+    pub(super) fn with_beside(mut self, name: &'static str, value: &str) -> Self {
+        self.beside.push((name, json::quoted(value)));
+        self.with(name, value)
+    }
+
+    /// The same problem inside the value at `path`.
+    pub(super) fn within(mut self, path: &str) -> Self {
+        if let Some(invalid) = self.invalid.take() {
+            return invalid.within(path).into();
+        }
+        self
+    }
+
+    /// The connection ends with this answer.
+    pub(super) fn closing(mut self) -> Self {
+        self.closes = true;
         self
     }
 
@@ -69,9 +108,7 @@ impl Problem {
         Problem::new(StatusCode::NOT_FOUND, "not_found", message)
             .with("resource_type", resource)
             .with("resource_id", name)
-            .hint(format!(
-                "Check the id; a {resource} that ended some time ago is removed by retention."
-            ))
+            .hint(format!("Check the id; a {resource} that ended some time ago is removed by retention."))
     }
 
     /// The job is in another state than the verb needs, or somebody else holds it.
@@ -92,21 +129,29 @@ impl Problem {
 
     /// An id of a new job is taken.
     pub(super) fn duplicate(id: &str, index: Option<usize>) -> Self {
-        let message = format!("A job with the id {id} exists already.");
-        let problem = Problem::new(StatusCode::CONFLICT, "duplicate", message).with("existing_job_id", id).with("field", "id");
+        let place = index.map_or_else(|| "id".to_owned(), |index| format!("jobs[{index}].id"));
+        let message = format!("`{place}` is taken: a job with the id {id} exists already.");
+        let problem = Problem::new(StatusCode::CONFLICT, "duplicate", message).with("existing_job_id", id);
         match index {
-            Some(index) => problem.with_number("index", index),
-            None => problem,
+            Some(index) => problem.with("field", &format!("jobs[{index}].id")).with_number("index", index),
+            None => problem.with("field", "id"),
         }
     }
 
-    pub(super) fn timed_out(seconds: u64) -> Self {
-        let message = format!("The request was not answered within {seconds} seconds.");
+    /// The client took too long to send its body.
+    pub(super) fn body_timed_out(limit: Duration) -> Self {
+        let message = format!("The request body did not arrive within {limit:?}.");
+        Problem::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", message).closing()
+    }
+
+    pub(super) fn timed_out(limit: Duration) -> Self {
+        let message = format!("The request was not answered within {limit:?}.");
         Problem::new(StatusCode::GATEWAY_TIMEOUT, "backend_timeout", message).retry_after(1)
     }
 
     pub(super) fn bug() -> Self {
-        let mut problem = Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "This is a bug in fairgate.");
+        let mut problem =
+            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "This is a bug in fairgate.");
         problem.retryable = true;
         problem.hint("The log has the details under this request id.")
     }
@@ -123,10 +168,14 @@ impl Problem {
         if let Some(kind) = self.kind {
             out.extend([",\"type\":\"", kind, "\""]);
         }
+        let join = |members: &[(&str, String)]| {
+            members.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect::<Vec<_>>().join(",")
+        };
+        if !self.beside.is_empty() {
+            out.extend([",", &join(&self.beside)]);
+        }
         if !self.details.is_empty() {
-            let members: Vec<String> =
-                self.details.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
-            out.extend([",\"details\":{", &members.join(","), "}"]);
+            out.extend([",\"details\":{", &join(&self.details), "}"]);
         }
         if let Some(hint) = &self.hint {
             out.push_str(",\"hint\":");
@@ -150,6 +199,7 @@ impl From<Invalid> for Problem {
             Kind::Duplicate => (StatusCode::CONFLICT, "duplicate"),
         };
         let mut problem = Problem::new(status, code, invalid.to_string()).with("field", &invalid.field);
+        problem.invalid = Some(Box::new(invalid.clone()));
         problem.kind = (invalid.kind == Kind::Retry).then_some("validation_error");
         for (name, value) in [("expected", &invalid.expected), ("received", &invalid.received)] {
             if let Some(value) = value {
@@ -158,6 +208,13 @@ impl From<Invalid> for Problem {
         }
         if let Some(index) = invalid.index {
             problem = problem.with_number("index", index);
+        }
+        if let Some((size, limit)) = invalid.sizes {
+            problem = problem.with_number("size", size).with_number("limit", limit);
+            if invalid.kind == Kind::BatchTooLarge {
+                problem.beside.push(("max_batch_size", limit.to_string()));
+                problem = problem.with_number("max_batch_size", limit);
+            }
         }
         problem
     }
@@ -176,11 +233,14 @@ impl From<store::Error> for Problem {
                 };
                 Problem::new(StatusCode::SERVICE_UNAVAILABLE, "backend_unavailable", message).retry_after(1)
             }
-            Error::Timeout(limit) => Problem::timed_out(limit.as_secs()),
+            Error::Timeout(limit) => Problem::timed_out(limit),
             Error::Backend(_) | Error::NoScript => {
                 tracing::error!(%error, "the store answered with an error");
-                let mut problem =
-                    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "backend_error", "The store answered with an error.");
+                let mut problem = Problem::new(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "backend_error",
+                    "The store answered with an error.",
+                );
                 problem.retryable = true;
                 problem.hint("The log has the details under this request id.")
             }

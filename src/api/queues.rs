@@ -1,11 +1,12 @@
 //! Queues: list, and how many jobs they hold.
 
 use super::page::{Page, Query};
+use super::path::Name;
 use super::problem::Problem;
 use super::{Api, answer};
 use crate::job::{State as JobState, time};
 use crate::store::{Queue, QueueStats};
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use serde_json::{Value, json};
@@ -23,7 +24,7 @@ pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, P
 }
 
 /// `GET /queues/{name}`.
-pub(super) async fn show(State(api): State<Api>, Path(name): Path<String>) -> Result<Response, Problem> {
+pub(super) async fn show(State(api): State<Api>, Name(name): Name) -> Result<Response, Problem> {
     let (queue, stats) = find(&api, &name).await?;
     let shown = describe(&api, &name, &stats);
     let body = json!({
@@ -37,7 +38,7 @@ pub(super) async fn show(State(api): State<Api>, Path(name): Path<String>) -> Re
 }
 
 /// `GET /queues/{name}/stats`.
-pub(super) async fn stats(State(api): State<Api>, Path(name): Path<String>) -> Result<Response, Problem> {
+pub(super) async fn stats(State(api): State<Api>, Name(name): Name) -> Result<Response, Problem> {
     let (_, stats) = find(&api, &name).await?;
     let shown = describe(&api, &name, &stats);
     let mut plain = shown.clone();

@@ -20,7 +20,9 @@ pub(super) async fn health(State(api): State<Api>) -> Response {
     let uptime = api.inner.started.elapsed().as_secs();
     let workers = api.store().worker_count().await.unwrap_or(0);
     let (status, backend, active) = match &queues {
-        Ok(queues) => (StatusCode::OK, json!({"type": "redis", "status": "ok", "latency_ms": latency_ms}), queues.len()),
+        Ok(queues) => {
+            (StatusCode::OK, json!({"type": "redis", "status": "ok", "latency_ms": latency_ms}), queues.len())
+        }
         Err(error) => {
             tracing::debug!(%error, "unhealthy");
             let backend = json!({"type": "redis", "status": "unhealthy", "error": "the store is not available"});

@@ -1,15 +1,19 @@
 //! Workers: fetch, ack, nack, heartbeat, register, goodbye.
 
 use super::body::{Fields, Text};
+use super::frame::RequestId;
+use super::path::Name;
 use super::problem::Problem;
 use super::{Api, answer};
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::record::push_time;
 use crate::job::{Failure, Record, json, names, time};
 use crate::store::{Ack, Fetch, Heartbeat, Nack, Outcome};
-use axum::extract::{Path, Request, State};
+use axum::Extension;
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use futures_util::TryFutureExt;
 use futures_util::future::join_all;
 
 /// Jobs in one fetch; more are clamped, never refused.
@@ -56,7 +60,11 @@ pub(super) async fn fetch(State(api): State<Api>, request: Request) -> Result<Re
 }
 
 /// `POST /workers/ack`: one job, or several as `acks`, each with its own result.
-pub(super) async fn ack(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+pub(super) async fn ack(
+    State(api): State<Api>,
+    Extension(request_id): Extension<RequestId>,
+    request: Request,
+) -> Result<Response, Problem> {
     let key = idempotency_key(request.headers())?;
     let body = Text::read(&api, request).await?;
     let fields = body.fields()?;
@@ -71,24 +79,23 @@ pub(super) async fn ack(State(api): State<Api>, request: Request) -> Result<Resp
     let acks = elements.into_iter().enumerate().map(|(index, element)| {
         let (api, key) = (&api, key.clone());
         async move {
-            let name = format!("acks[{index}]");
-            let object = json::Object::parse(element).map_err(|_| Invalid::field(name, "an object", element))?;
+            let object = json::Object::parse(element).map_err(|_| Invalid::field("", "an object", element))?;
             let fields = Fields::of(object);
             ack_one(api, fields.job_id()?, &fields, key).await
         }
+        .map_err(move |problem: Problem| problem.within(&format!("acks[{index}]")))
     });
     // Sent together, they go as one call; each has its own result.
-    let results: Vec<String> =
-        join_all(acks).await.into_iter().map(|result| result.unwrap_or_else(|problem: Problem| problem.body(""))).collect();
+    let results: Vec<String> = join_all(acks)
+        .await
+        .into_iter()
+        .map(|result| result.unwrap_or_else(|problem| problem.body(request_id.as_str())))
+        .collect();
     Ok(answer::json(StatusCode::OK, format!("{{\"results\":[{}]}}", results.join(","))))
 }
 
 /// `POST /jobs/{id}/ack`.
-pub(super) async fn ack_by_path(
-    State(api): State<Api>,
-    Path(id): Path<String>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(super) async fn ack_by_path(State(api): State<Api>, Name(id): Name, request: Request) -> Result<Response, Problem> {
     let key = idempotency_key(request.headers())?;
     let body = Text::read(&api, request).await?;
     let fields = body.optional_fields()?;
@@ -99,14 +106,14 @@ async fn ack_one(api: &Api, id: String, fields: &Fields<'_>, key: Option<String>
     let result = fields.get("result").map(str::to_owned);
     let most = api.inner.limits.max_result;
     if let Some(length) = result.as_ref().map(String::len).filter(|length| *length > most) {
-        let problem = format!("is {length} bytes long, over the limit of {most}; the job stays active");
-        return Err(Invalid::new(Kind::ResultTooLarge, "result", problem).into());
+        return Err(Invalid::too_large(Kind::ResultTooLarge, "result", length, most, "bytes").into());
     }
     let ack = Ack { job_id: id.clone(), worker: fields.worker()?, result, idempotency_key: key };
     let record = done(api.store().ack(ack).await?, &id, "acknowledg")?;
     let ran = record.finished().unwrap_or(0) - record.started().unwrap_or(0);
     api.metrics().jobs.completed(&record.queue, &record.kind, ran);
-    let mut body = format!("{{\"acknowledged\":true,\"id\":\"{0}\",\"job_id\":\"{0}\",\"state\":\"{1}\"", record.id, record.state);
+    let mut body =
+        format!("{{\"acknowledged\":true,\"id\":\"{0}\",\"job_id\":\"{0}\",\"state\":\"{1}\"", record.id, record.state);
     push_time(&mut body, "completed_at", record.finished());
     Ok(with_job(body, &record))
 }
@@ -123,7 +130,7 @@ pub(super) async fn nack(State(api): State<Api>, request: Request) -> Result<Res
 /// `POST /jobs/{id}/nack`.
 pub(super) async fn nack_by_path(
     State(api): State<Api>,
-    Path(id): Path<String>,
+    Name(id): Name,
     request: Request,
 ) -> Result<Response, Problem> {
     let key = idempotency_key(request.headers())?;
@@ -205,10 +212,14 @@ pub(super) async fn register(State(api): State<Api>, request: Request) -> Result
     let body = Text::read(&api, request).await?;
     let outer = body.fields()?;
     let fields = match outer.get("worker") {
-        Some(inner) => Fields::of(json::Object::parse(inner).map_err(|_| Invalid::field("worker", "an object", inner))?),
+        Some(inner) => {
+            Fields::of(json::Object::parse(inner).map_err(|_| Invalid::field("worker", "an object", inner))?)
+        }
         None => outer,
     };
-    let beat = read_heartbeat(&fields)?;
+    let place = if body.fields()?.get("worker").is_some() { "worker" } else { "" };
+    let beat =
+        read_heartbeat(&fields).map_err(|invalid| if place.is_empty() { invalid } else { invalid.within(place) })?;
     let answer = api.store().heartbeat(&beat).await?;
     let settings = api.store().settings();
     let interval = api.inner.heartbeat_interval;
@@ -225,14 +236,14 @@ pub(super) async fn register(State(api): State<Api>, request: Request) -> Result
 }
 
 /// `DELETE /workers/{id}`: what it still held is available again.
-pub(super) async fn deregister(State(api): State<Api>, Path(id): Path<String>) -> Result<Response, Problem> {
+pub(super) async fn deregister(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
     let handed_back = api.store().deregister(&id).await?.ok_or_else(|| Problem::missing("worker", &id))?;
     let body = serde_json::json!({"ok": true, "worker_id": id, "jobs_requeued": handed_back});
     Ok(answer::value(StatusCode::OK, &body))
 }
 
 /// The union of the dialects: jobs as `active_jobs` (ids or a count), `active_job_ids` or `job_id`.
-fn read_heartbeat(fields: &Fields<'_>) -> Result<Heartbeat, Problem> {
+fn read_heartbeat(fields: &Fields<'_>) -> Result<Heartbeat, Invalid> {
     const MOST: usize = 1000;
     let worker = fields.worker()?.ok_or_else(|| Invalid::missing("worker_id", "the name of the worker"))?;
     let mut jobs = match fields.get("active_jobs") {
@@ -245,7 +256,7 @@ fn read_heartbeat(fields: &Fields<'_>) -> Result<Heartbeat, Problem> {
     jobs.dedup();
     let state = fields.text("state")?;
     if let Some(state) = state.as_deref().filter(|state| !["running", "quiet", "terminate", "drain"].contains(state)) {
-        return Err(Invalid::field("state", "`running`, `quiet`, `terminate` or `drain`", state).into());
+        return Err(Invalid::field("state", "`running`, `quiet`, `terminate` or `drain`", state));
     }
     fields.texts("queues", MOST)?;
     fields.texts("labels", MOST)?;

@@ -39,8 +39,7 @@ impl Doctor {
                 }
             }
         };
-        let inspection =
-            super::runtime()?.block_on(Inspection::of(&address, &store.namespace, store.call_timeout));
+        let inspection = super::runtime()?.block_on(Inspection::of(&address, &store.namespace, store.call_timeout));
         for finding in &inspection.findings {
             let mark = match finding.severity {
                 Severity::Good => "  ok ",

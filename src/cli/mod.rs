@@ -83,7 +83,8 @@ impl Settings {
             ("server.roles", self.roles.clone(), "--roles"),
             ("server.insecure_no_auth", self.insecure_no_auth.then(|| "true".to_owned()), "--insecure-no-auth"),
         ];
-        let given = |(path, value, flag): (&str, Option<String>, &str)| Some((path.to_owned(), value?, flag.to_owned()));
+        let given =
+            |(path, value, flag): (&str, Option<String>, &str)| Some((path.to_owned(), value?, flag.to_owned()));
         Sources::of_process(self.config.clone(), flags.into_iter().filter_map(given).collect())
     }
 

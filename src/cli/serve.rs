@@ -41,7 +41,10 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
     };
     eprintln!("fairgate {} ready: http://{}  store: {store}", super::VERSION, app.address);
     if !config.server.listen.ip().is_loopback() {
-        tracing::warn!("serving {} without authentication: anybody who reaches it can read and change all jobs", app.address);
+        tracing::warn!(
+            "serving {} without authentication: anybody who reaches it can read and change all jobs",
+            app.address
+        );
     }
     tokio::select! {
         _ = terminate.recv() => {}

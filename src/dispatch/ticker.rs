@@ -38,7 +38,9 @@ impl Ticker {
             let outcome = self.once(ticks.is_multiple_of(RETENTION_EVERY), &stop).await;
             // One line when it starts to fail and one when it works again, not ten a second.
             match (&outcome, failing) {
-                (Err(error), false) => tracing::warn!(%error, "cannot run timers: nothing comes due until Redis is back"),
+                (Err(error), false) => {
+                    tracing::warn!(%error, "cannot run timers: nothing comes due until Redis is back")
+                }
                 (Ok(()), true) => tracing::info!("timers run again"),
                 _ => {}
             }

@@ -11,7 +11,7 @@ pub const EXPECTED: &str = "a duration such as 500ms, 60s, 5m, 2h, 7d or ISO 860
 const UNITS: [(&str, f64); 5] = [("ms", 1.0), ("s", 1e3), ("m", 6e4), ("h", 3.6e6), ("d", 8.64e7)];
 
 /// A century: longer than any wait somebody means, and far from overflowing a millisecond clock.
-const LONGEST_MS: f64 = 100.0 * 365.0 * 8.64e7;
+pub const LONGEST_MS: u64 = 100 * 365 * 86_400_000;
 
 /// Milliseconds of a duration; `None` if it is unreadable, negative or longer than a century.
 pub fn parse_ms(text: &str) -> Option<u64> {
@@ -21,7 +21,7 @@ pub fn parse_ms(text: &str) -> Option<u64> {
         _ => return None,
     };
     // Rounded up: a wait is never shorter than what was asked for.
-    (0.0..=LONGEST_MS).contains(&ms).then(|| ms.ceil() as u64)
+    (0.0..=LONGEST_MS as f64).contains(&ms).then(|| ms.ceil() as u64)
 }
 
 fn iso_ms(text: &str) -> Option<f64> {
@@ -34,9 +34,8 @@ fn iso_ms(text: &str) -> Option<f64> {
 }
 
 fn short_ms(text: &str) -> Option<f64> {
-    let (digits, factor) = UNITS
-        .iter()
-        .find_map(|(unit, factor)| text.strip_suffix(unit).map(|digits| (digits.trim_end(), factor)))?;
+    let (digits, factor) =
+        UNITS.iter().find_map(|(unit, factor)| text.strip_suffix(unit).map(|digits| (digits.trim_end(), factor)))?;
     if !digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
         return None; // f64 would also read "1e9" and "inf"
     }
@@ -80,7 +79,8 @@ mod tests {
 
     #[test]
     fn refuses_the_rest() {
-        for text in ["", "5", "s", "-5s", "-PT5S", "1e9s", "P1M", "P1Y", "PT", "fast", "5 parsecs", "999999999d", "١s"] {
+        for text in ["", "5", "s", "-5s", "-PT5S", "1e9s", "P1M", "P1Y", "PT", "fast", "5 parsecs", "999999999d", "١s"]
+        {
             assert_eq!(parse_ms(text), None, "{text}");
         }
     }

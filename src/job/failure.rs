@@ -3,11 +3,8 @@
 use super::invalid::Invalid;
 use super::json::{self, Object};
 
-/// Backtraces are cut at this many bytes: they are kept up to 25 times per job.
-const LONGEST_BACKTRACE: usize = 10_000;
-
-
-
+/// Longer parts are left out, and the entry says so: it is kept up to 25 times per job.
+const LONGEST_PART: usize = 10_000;
 
 /// What the store needs to decide on and to remember of a failed attempt.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,7 +41,9 @@ impl Failure {
         let code = code.filter(|_| verdict.is_empty()).unwrap_or_else(|| "handler_error".to_owned());
         let class = class(object.get("details"));
         let kind = kind.or_else(|| class.clone()).unwrap_or_else(|| code.clone());
-        let message = message.unwrap_or_else(|| "unspecified".to_owned());
+        let mut message = message.unwrap_or_else(|| "unspecified".to_owned());
+        let mut truncated = message.len() > LONGEST_PART;
+        message.truncate(message.floor_char_boundary(LONGEST_PART));
 
         let core = format!(
             "\"code\":{},\"message\":{},\"retryable\":{retryable}",
@@ -53,8 +52,13 @@ impl Failure {
         );
         let mut entry = format!("\"type\":{},{core}", json::quoted(&kind));
         for name in ["details", "backtrace"] {
-            let kept = object.get(name).filter(|value| value.len() <= LONGEST_BACKTRACE);
-            kept.into_iter().for_each(|value| entry.extend([",\"", name, "\":", value]));
+            match object.get(name) {
+                Some(value) if value.len() <= LONGEST_PART => entry.extend([",\"", name, "\":", value]),
+                part => truncated |= part.is_some(),
+            }
+        }
+        if truncated {
+            entry.push_str(",\"truncated\":true");
         }
         let mut classes = vec![kind, code];
         classes.extend(class);
@@ -103,6 +107,13 @@ mod tests {
     fn a_missing_error_is_unspecified() {
         let failure = Failure::parse("error", None).unwrap();
         assert_eq!(failure.error, r#"{"code":"handler_error","message":"unspecified","retryable":true}"#);
+    }
+
+    #[test]
+    fn what_is_too_long_is_left_out_and_told() {
+        let long = "é".repeat(LONGEST_PART);
+        let failure = parse(&format!(r#"{{"message":"{long}","backtrace":["{long}"]}}"#));
+        assert!(failure.entry.len() < 2 * LONGEST_PART && failure.entry.ends_with(r#","truncated":true"#));
     }
 
     #[test]

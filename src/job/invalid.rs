@@ -37,12 +37,22 @@ pub struct Invalid {
     pub received: Option<String>,
     /// Which job of a batch.
     pub index: Option<usize>,
+    /// The size that was exceeded, and by what.
+    pub sizes: Option<(usize, usize)>,
 }
 
 impl Invalid {
     /// A broken rule of some kind about one field.
     pub fn new(kind: Kind, field: impl Into<String>, problem: impl Into<String>) -> Self {
-        Invalid { kind, field: field.into(), problem: problem.into(), expected: None, received: None, index: None }
+        Invalid {
+            kind,
+            field: field.into(),
+            problem: problem.into(),
+            expected: None,
+            received: None,
+            index: None,
+            sizes: None,
+        }
     }
 
     /// A field whose value is not what is expected.
@@ -53,6 +63,17 @@ impl Invalid {
             received: Some(shorten(received)),
             ..Invalid::new(Kind::Field, field, format!("must be {expected}"))
         }
+    }
+
+    /// Something whose size is over its limit; `unit` is what the size counts.
+    pub fn too_large(kind: Kind, field: &str, size: usize, limit: usize, unit: &str) -> Self {
+        let problem = format!("has {size} {unit}, over the limit of {limit}");
+        Invalid { sizes: Some((size, limit)), ..Invalid::new(kind, field, problem) }
+    }
+
+    /// A value that is nested too deep.
+    pub fn too_deep(field: &str, most: usize) -> Self {
+        Invalid::new(Kind::Field, field, format!("is nested too deep: the limit of the whole body is {most}"))
     }
 
     /// A field that must be there and is not.
@@ -67,11 +88,16 @@ impl Invalid {
 
     /// The same problem inside job number `index` of a batch.
     pub fn in_job(self, index: usize) -> Self {
+        Invalid { index: Some(index), ..self.within(&format!("jobs[{index}]")) }
+    }
+
+    /// The same problem inside the value at `path`.
+    pub fn within(self, path: &str) -> Self {
         let field = match self.field.as_str() {
-            "" => format!("jobs[{index}]"),
-            field => format!("jobs[{index}].{field}"),
+            "" => path.to_owned(),
+            field => format!("{path}.{field}"),
         };
-        Invalid { field, index: Some(index), ..self }
+        Invalid { field, ..self }
     }
 }
 

@@ -40,6 +40,11 @@ impl<'a> Object<'a> {
         })
     }
 
+    /// A member whose value would make the object nest deeper than `most`.
+    pub fn too_deep(&self, most: usize) -> Option<&str> {
+        self.members.iter().find(|member| depth(member.value) + 1 > most).map(|member| member.name.as_ref())
+    }
+
     /// Whether there is no member.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
@@ -162,7 +167,10 @@ mod tests {
 
     #[test]
     fn keeps_values_as_they_were_written() {
-        let object = Object::parse(r#"{"a": [1.0,1e400, {"x":1,"x":2}], "b":"\u00e9", "\u0063":null, "a2" : 12345678901234567890 }"#).unwrap();
+        let object = Object::parse(
+            r#"{"a": [1.0,1e400, {"x":1,"x":2}], "b":"\u00e9", "\u0063":null, "a2" : 12345678901234567890 }"#,
+        )
+        .unwrap();
         assert_eq!(object.get("a"), Some(r#"[1.0,1e400, {"x":1,"x":2}]"#));
         assert_eq!(object.get("b"), Some(r#""\u00e9""#));
         assert_eq!(object.get("c"), None, "null counts as absent");

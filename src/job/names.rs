@@ -2,8 +2,7 @@
 
 use super::invalid::Invalid;
 
-const TYPE_EXPECTED: &str =
-    "1 to 255 characters: words of a-z, 0-9, `_` and `-` that start with a letter, joined by dots, such as `email.send`";
+const TYPE_EXPECTED: &str = "1 to 255 characters: words of a-z, 0-9, `_` and `-` that start with a letter, joined by dots, such as `email.send`";
 const QUEUE_EXPECTED: &str = "1 to 128 characters of a-z, 0-9, `.` and `-`, the first a letter or digit";
 const WORKER_EXPECTED: &str = "1 to 256 bytes without control characters";
 
@@ -19,9 +18,7 @@ pub fn is_type(text: &str) -> bool {
 /// Whether a text is a queue name.
 pub fn is_queue(text: &str) -> bool {
     let starts_well = text.as_bytes().first().is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-    starts_well
-        && text.len() <= 128
-        && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-'))
+    starts_well && text.len() <= 128 && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-'))
 }
 
 /// Checks a job type under the name of its field.

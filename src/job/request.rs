@@ -92,13 +92,12 @@ pub struct Context {
 /// Reads one job.
 pub fn parse(text: &str, limits: &Limits, context: &Context) -> Result<NewJob, Invalid> {
     if text.len() > limits.max_envelope {
-        let problem = format!("is {} bytes long, over the limit of {}", text.len(), limits.max_envelope);
-        return Err(Invalid::new(Kind::EnvelopeTooLarge, "", problem));
-    }
-    if json::depth(text) > limits.max_nesting {
-        return Err(Invalid::new(Kind::Field, "args", format!("is nested more than {} deep", limits.max_nesting)));
+        return Err(Invalid::too_large(Kind::EnvelopeTooLarge, "", text.len(), limits.max_envelope, "bytes"));
     }
     let body = Object::parse(text).map_err(|problem| unreadable(text, &problem))?;
+    if let Some(name) = body.too_deep(limits.max_nesting) {
+        return Err(Invalid::too_deep(name, limits.max_nesting));
+    }
     let options = match body.get("options") {
         None => Object::default(),
         Some(value) => Object::parse(value).map_err(|_| Invalid::field("options", "an object", value))?,
@@ -114,8 +113,7 @@ pub fn parse_batch(text: &str, limits: &Limits, context: &Context) -> Result<Vec
     let elements = json::elements(value).filter(|elements| !elements.is_empty());
     let elements = elements.ok_or_else(|| Invalid::field("jobs", &expected, value))?;
     if elements.len() > limits.max_batch {
-        let problem = format!("holds {} jobs, over the limit of {}", elements.len(), limits.max_batch);
-        return Err(Invalid::new(Kind::BatchTooLarge, "jobs", problem));
+        return Err(Invalid::too_large(Kind::BatchTooLarge, "jobs", elements.len(), limits.max_batch, "jobs"));
     }
     let mut jobs: Vec<NewJob> = Vec::with_capacity(elements.len());
     let mut ids = std::collections::HashSet::new();
@@ -133,9 +131,9 @@ pub fn parse_batch(text: &str, limits: &Limits, context: &Context) -> Result<Vec
 /// Tells a body that is not JSON from one that is JSON but no object.
 pub fn unreadable(text: &str, problem: &serde_json::Error) -> Invalid {
     match serde_json::from_str::<serde::de::IgnoredAny>(text) {
-        Ok(_) => Invalid::field("", "a JSON object", text),
+        Ok(_) if !text.trim_start().starts_with('{') => Invalid::field("", "a JSON object", text),
         Err(_) if text.trim().is_empty() => Invalid::new(Kind::Payload, "", "is empty, a JSON object was expected"),
-        Err(_) => Invalid::new(Kind::Payload, "", format!("is not valid JSON: {problem}")),
+        _ => Invalid::new(Kind::Payload, "", format!("is not valid JSON: {problem}")),
     }
 }
 
@@ -149,13 +147,14 @@ struct Request<'a> {
 impl<'a> Request<'a> {
     fn read(&self) -> Result<NewJob, Invalid> {
         self.check_version()?;
-        let kind = self.string("type")?.ok_or_else(|| Invalid::missing("type", "a job type such as `email.send`"))?;
+        let kind =
+            self.own_string("type")?.ok_or_else(|| Invalid::missing("type", "a job type such as `email.send`"))?;
         names::check_type("type", &kind)?;
         let args = self.body.get("args").ok_or_else(|| Invalid::missing("args", "an array"))?;
         if !args.starts_with('[') {
             return Err(Invalid::field("args", "an array", args));
         }
-        let id = self.string("id")?;
+        let id = self.own_string("id")?;
         if let Some(id) = id.as_deref().filter(|id| !id::is_valid(id)) {
             return Err(Invalid::field("id", "a lower-case UUIDv7", id));
         }
@@ -184,8 +183,8 @@ impl<'a> Request<'a> {
             pending: self.boolean("pending")?.unwrap_or(false),
             scheduled: None,
             expires: None,
-            ttl: self.seconds("enqueue_ttl")?.map(At::Relative),
-            total: self.seconds("total_timeout")?.map(At::Relative),
+            ttl: self.seconds("enqueue_ttl", 1)?.map(At::Relative),
+            total: self.seconds("total_timeout", 1)?.map(At::Relative),
             envelope,
             fields: Vec::new(),
         };
@@ -220,6 +219,12 @@ impl<'a> Request<'a> {
         json::text(value).map(|text| Some(text.into_owned())).ok_or_else(|| self.refuse(name, "a string", value))
     }
 
+    /// A string that is no option, so that only the top level may hold it.
+    fn own_string(&self, name: &str) -> Result<Option<String>, Invalid> {
+        let Some(value) = self.body.get(name) else { return Ok(None) };
+        json::text(value).map(|text| Some(text.into_owned())).ok_or_else(|| Invalid::field(name, "a string", value))
+    }
+
     fn boolean(&self, name: &str) -> Result<Option<bool>, Invalid> {
         let Some(value) = self.value(name) else { return Ok(None) };
         json::boolean(value).map(Some).ok_or_else(|| self.refuse(name, "true or false", value))
@@ -232,8 +237,10 @@ impl<'a> Request<'a> {
     }
 
     /// A whole number of seconds under a name of the core text, in milliseconds.
-    fn seconds(&self, name: &str) -> Result<Option<u64>, Invalid> {
-        let seconds = self.integer(name, 1, 100 * 365 * 86_400, "a number of seconds of 1 or more")?;
+    fn seconds(&self, name: &str, least: u8) -> Result<Option<u64>, Invalid> {
+        let longest = (duration::LONGEST_MS / 1000) as i64;
+        let expected = format!("a number of seconds of {least} or more");
+        let seconds = self.integer(name, i64::from(least), longest, &expected)?;
         Ok(seconds.map(|seconds| seconds as u64 * 1000))
     }
 
@@ -246,8 +253,10 @@ impl<'a> Request<'a> {
 
     /// `meta` as it was sent, with what is put into it in front, and the trace it belongs to.
     fn meta(&self) -> Result<(String, Option<String>), Invalid> {
-        let text = self.body.get("meta").or_else(|| self.options.get("meta")).unwrap_or("{}");
-        let meta = Object::parse(text).map_err(|_| Invalid::field("meta", "an object", text))?;
+        let own = self.body.get("meta");
+        let text = own.or_else(|| self.options.get("meta")).unwrap_or("{}");
+        let name = if own.is_some() { "meta" } else { "options.meta" };
+        let meta = Object::parse(text).map_err(|_| Invalid::field(name, "an object", text))?;
         let extra = match self.options.get("metadata") {
             None => Object::default(),
             Some(value) => Object::parse(value).map_err(|_| Invalid::field("options.metadata", "an object", value))?,
@@ -270,10 +279,13 @@ impl<'a> Request<'a> {
             None => text.to_owned(),
         };
         if merged.len() > self.limits.max_meta {
-            let problem = format!("is {} bytes long, over the limit of {}", merged.len(), self.limits.max_meta);
-            return Err(Invalid::new(Kind::MetaTooLarge, "meta", problem));
+            return Err(Invalid::too_large(Kind::MetaTooLarge, "meta", merged.len(), self.limits.max_meta, "bytes"));
         }
-        let trace = if added.is_empty() { trace::of_meta(&meta) } else { Object::parse(&merged).ok().and_then(|meta| trace::of_meta(&meta)) };
+        let trace = if added.is_empty() {
+            trace::of_meta(&meta)
+        } else {
+            Object::parse(&merged).ok().and_then(|meta| trace::of_meta(&meta))
+        };
         Ok((merged, trace))
     }
 
@@ -298,17 +310,18 @@ impl<'a> Request<'a> {
     }
 
     fn timeouts(&self, job: &mut NewJob) -> Result<(), Invalid> {
-        const LONGEST_MS: i64 = 100 * 365 * 86_400_000;
-        let milliseconds = |name| self.integer(name, 0, LONGEST_MS, "a number of milliseconds of 0 or more");
+        let longest = duration::LONGEST_MS as i64;
+        let milliseconds = |name| self.integer(name, 0, longest, "a number of milliseconds of 0 or more");
         let timeout = match milliseconds("timeout_ms")? {
             Some(ms) => Some(ms as u64),
-            None => self.seconds("timeout")?,
+            None => self.seconds("timeout", 0)?,
         };
         let visibility = match milliseconds("visibility_timeout_ms")? {
             Some(ms) => Some(ms as u64),
             None => self.visibility()?,
         };
-        for (name, field, value) in [("timeout_ms", "timeout", timeout), ("visibility_timeout_ms", "visibility", visibility)]
+        for (name, field, value) in
+            [("timeout_ms", "timeout", timeout), ("visibility_timeout_ms", "visibility", visibility)]
         {
             // 0 asks for the server's default.
             if let Some(ms) = value.filter(|ms| *ms > 0) {
@@ -317,7 +330,7 @@ impl<'a> Request<'a> {
             }
         }
         for (name, field) in [("heartbeat_timeout", "beat"), ("grace_period", "grace")] {
-            if let Some(ms) = self.seconds(name)? {
+            if let Some(ms) = self.seconds(name, 1)? {
                 job.envelope.push_str(&format!(",\"{name}\":{}", ms / 1000));
                 job.fields.push((field, ms.to_string()));
             }
@@ -337,7 +350,7 @@ impl<'a> Request<'a> {
             let ms = json::text(value).and_then(|text| duration::parse_ms(&text));
             return ms.map(Some).ok_or_else(|| self.refuse("visibility_timeout", duration::EXPECTED, value));
         }
-        self.seconds("visibility_timeout")
+        self.seconds("visibility_timeout", 1)
     }
 
     fn retry(&self, job: &mut NewJob) -> Result<(), Invalid> {

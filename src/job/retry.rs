@@ -93,7 +93,8 @@ impl Reader<'_> {
         }
         let Some(value) = self.object.get(twin) else { return Ok((name, None)) };
         let ms = json::integer(value).and_then(|number| u64::try_from(number).ok());
-        ms.map(|ms| (twin, Some(ms))).ok_or_else(|| self.refuse(twin, "milliseconds", value))
+        let ms = ms.filter(|ms| *ms <= duration::LONGEST_MS);
+        ms.map(|ms| (twin, Some(ms))).ok_or_else(|| self.refuse(twin, "milliseconds, at most a century", value))
     }
 
     fn fatal(&self) -> Result<Vec<String>, Invalid> {
@@ -116,9 +117,9 @@ impl Reader<'_> {
             return Ok(None);
         };
         let known = json::text(value).and_then(|text| STRATEGIES.into_iter().find(|known| *known == text));
-        known.map(Some).ok_or_else(|| {
-            self.refuse(name, "one of `none`, `constant`, `linear`, `exponential`, `polynomial`", value)
-        })
+        known
+            .map(Some)
+            .ok_or_else(|| self.refuse(name, "one of `none`, `constant`, `linear`, `exponential`, `polynomial`", value))
     }
 
     /// What the client sent, as it sent it, and the defaults for the rest.

@@ -21,9 +21,8 @@ impl At {
         if let Some(relative) = text.strip_prefix('+') {
             return duration::parse_ms(relative).map(At::Relative);
         }
-        // jiff also reads `2026-01-31 10:00Z` and zones in brackets, which RFC 3339 does not know.
-        let plain = text.len() >= 20 && text.is_ascii() && text.as_bytes()[10].eq_ignore_ascii_case(&b'T');
-        if !plain || text.contains('[') {
+        // jiff reads more than RFC 3339 knows, and what we accept is echoed to clients that may not.
+        if !is_rfc3339(text) {
             return None;
         }
         text.parse::<Timestamp>().ok().map(|timestamp| At::Absolute(timestamp.as_millisecond()))
@@ -36,6 +35,27 @@ impl At {
             At::Relative(ms) => format!("+{ms}"),
         }
     }
+}
+
+/// Whether a text has the form `YYYY-MM-DDThh:mm:ss[.f](Z|±hh:mm)`; whether there is such a day is not asked.
+fn is_rfc3339(text: &str) -> bool {
+    let fits = |text: &str, form: &str| {
+        text.len() == form.len()
+            && text.bytes().zip(form.bytes()).all(|(byte, form)| match form {
+                b'0' => byte.is_ascii_digit(),
+                b'T' => byte.eq_ignore_ascii_case(&b'T'),
+                form => byte == form,
+            })
+    };
+    let Some((moment, rest)) = text.split_at_checked(19) else { return false };
+    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    let zone = match rest.strip_prefix('.') {
+        Some(fraction) if digits(fraction) > 0 => &fraction[digits(fraction)..],
+        Some(_) => return false,
+        None => rest,
+    };
+    fits(moment, "0000-00-00T00:00:00")
+        && (zone.eq_ignore_ascii_case("Z") || fits(zone, "+00:00") || fits(zone, "-00:00"))
 }
 
 /// `2026-02-12T10:30:00.123Z`, appended to `out`.
@@ -88,7 +108,19 @@ mod tests {
         assert_eq!(At::parse("2026-02-12T10:30:00.123Z"), Some(At::Absolute(1_770_892_200_123)));
         assert_eq!(At::parse("2026-02-12T12:30:00+02:00"), Some(At::Absolute(1_770_892_200_000)));
         assert_eq!(At::parse("+PT2S"), Some(At::Relative(2000)));
-        for text in ["2026-02-12T10:30:00", "2026-02-12", "tomorrow", "", "+", "+2", "2026-13-01T00:00:00Z", "2026-02-12 10:30:00Z"] {
+        for text in [
+            "2026-02-12T10:30:00",
+            "2026-02-12",
+            "tomorrow",
+            "",
+            "+",
+            "+2",
+            "2026-13-01T00:00:00Z",
+            "2026-02-12 10:30:00Z",
+            "2026-02-12T10:30:00+02",
+            "2026-02-12T10:30:00,5Z",
+            "2026-02-12T10:30:00.Z",
+        ] {
             assert_eq!(At::parse(text), None, "{text}");
         }
     }

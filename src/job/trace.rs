@@ -24,7 +24,8 @@ pub fn of_meta(meta: &json::Object<'_>) -> Option<String> {
         return Some(id.to_owned());
     }
     let plain = meta.get("trace_id").and_then(json::text)?;
-    let safe = (1..=64).contains(&plain.len()) && plain.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    let safe =
+        (1..=64).contains(&plain.len()) && plain.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     safe.then(|| plain.into_owned())
 }
 
@@ -36,7 +37,12 @@ mod tests {
     fn finds_the_trace_id() {
         let id = "4bf92f3577b34da6a3ce929d0e0e4736";
         assert_eq!(trace_id(&format!("00-{id}-00f067aa0ba902b7-01")), Some(id));
-        for bad in ["", "00-xyz", "00-00000000000000000000000000000000-00f067aa0ba902b7-01", "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"] {
+        for bad in [
+            "",
+            "00-xyz",
+            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+            "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        ] {
             assert_eq!(trace_id(bad), None, "{bad}");
         }
     }

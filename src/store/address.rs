@@ -4,8 +4,8 @@ use crate::config::{Host, Topology};
 use redis::aio::MultiplexedConnection;
 use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
-use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
 use redis::io::tcp::TcpSettings;
+use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo,
     RedisResult, TlsCertificates, TlsMode,
@@ -87,7 +87,7 @@ impl Address {
     /// The password is that of the data servers; sentinels are asked without one.
     fn open_sentinel(&self, hosts: &[Host], service: &str, database: u32) -> RedisResult<Target> {
         let sentinels = hosts.iter().map(|host| self.node(host));
-        let mut builder = SentinelClientBuilder::new(sentinels, service.to_owned(), SentinelServerType::Master)?
+        let mut builder = SentinelClientBuilder::new(sentinels, service, SentinelServerType::Master)?
             .set_client_to_redis_db(i64::from(database))
             .set_client_to_redis_tcp_settings(no_delay());
         if self.tls {

@@ -33,11 +33,15 @@ pub struct Options {
 /// Why there is no private server.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("neither redis-server nor valkey-server is installed: install one (Debian: `apt-get install redis-server`), or set store.url to use a Redis that runs already")]
+    #[error(
+        "neither redis-server nor valkey-server is installed: install one (Debian: `apt-get install redis-server`), or set store.url to use a Redis that runs already"
+    )]
     NotInstalled,
     #[error("cannot use the data directory {path}: {source}")]
     Directory { path: PathBuf, source: io::Error },
-    #[error("the data directory {path} is in use by another fairgate (process {holder}): stop that one, or choose another with --data-dir")]
+    #[error(
+        "the data directory {path} is in use by another fairgate (process {holder}): stop that one, or choose another with --data-dir"
+    )]
     InUse { path: PathBuf, holder: String },
     #[error("cannot start {program}: {source}")]
     Spawn { program: &'static str, source: io::Error },
@@ -152,7 +156,9 @@ impl Server {
         let mut child = self.spawn().map_err(|source| Error::Spawn { program: self.program, source })?;
         let deadline = Instant::now() + PATIENCE_WITH_START;
         loop {
-            if std::os::unix::net::UnixStream::connect(&self.socket).is_ok_and(|stream| answers(stream).unwrap_or(false)) {
+            if std::os::unix::net::UnixStream::connect(&self.socket)
+                .is_ok_and(|stream| answers(stream).unwrap_or(false))
+            {
                 return Ok(child);
             }
             let reason = match child.try_wait() {

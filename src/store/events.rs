@@ -125,7 +125,8 @@ fn read_entry(entry: Value, after: Option<Place>) -> Result<(String, Vec<Event>)
     let seen = |place: Place| {
         after.is_some_and(|after| (place.ms, place.entry, place.position) <= (after.ms, after.entry, after.position))
     };
-    let events = records.filter(|(_, place)| !seen(*place)).filter_map(|(record, place)| read_event(record, place, time));
+    let events =
+        records.filter(|(_, place)| !seen(*place)).filter_map(|(record, place)| read_event(record, place, time));
     Ok((id.clone(), events.collect()))
 }
 
@@ -160,7 +161,9 @@ mod tests {
 
     #[test]
     fn other_texts_are_no_place() {
-        for text in ["", "evt_", "evt_1", "f47ac10b-58cc-4372-a567-0e02b2c3d479", "evt_f47ac10b-58cc-4372-a567-0e02b2c3d479"] {
+        for text in
+            ["", "evt_", "evt_1", "f47ac10b-58cc-4372-a567-0e02b2c3d479", "evt_f47ac10b-58cc-4372-a567-0e02b2c3d479"]
+        {
             assert_eq!(Place::parse(text), None, "{text}");
         }
     }

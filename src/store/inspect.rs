@@ -136,7 +136,11 @@ impl Inspection {
             None => {}
         }
         if field("aof_last_write_status") == "err" || field("rdb_last_bgsave_status") == "err" {
-            self.add(Severity::Warning, "the last write to disk failed", Some("look at the disk and at Redis' own log"));
+            self.add(
+                Severity::Warning,
+                "the last write to disk failed",
+                Some("look at the disk and at Redis' own log"),
+            );
         }
     }
 
@@ -206,5 +210,7 @@ fn too_old(version: &str) -> String {
 }
 
 fn foreign_schema(key: &str, found: &str) -> String {
-    format!("`{key}` says that the data has schema {found:?}, and this fairgate knows only {SCHEMA:?}: it was written by another version, use that one or another store.namespace")
+    format!(
+        "`{key}` says that the data has schema {found:?}, and this fairgate knows only {SCHEMA:?}: it was written by another version, use that one or another store.namespace"
+    )
 }

@@ -80,7 +80,8 @@ fn enqueued(answer: Value, request: Request) -> Result<Enqueued, Error> {
             let created = reply::text(next()?);
             let states = reply::texts(next()?, "enqueue")?;
             let pairs = states.chunks_exact(2);
-            let records = request.jobs.into_iter().zip(pairs).map(|(job, pair)| fresh(job, &created, &pair[0], &pair[1]));
+            let records =
+                request.jobs.into_iter().zip(pairs).map(|(job, pair)| fresh(job, &created, &pair[0], &pair[1]));
             Ok(Enqueued::Stored(records.collect()))
         }
         "duplicate" => Ok(Enqueued::Duplicate { index: reply::number(next()?) as usize, id: reply::text(next()?) }),

@@ -31,8 +31,15 @@ struct Shared {
 #[derive(Clone)]
 enum Status {
     /// Generations tell a caller's broken connection from the one that has replaced it meanwhile.
-    Connected { connection: Connection, generation: u64 },
-    Away { since: Instant, reason: Error, retired: u64 },
+    Connected {
+        connection: Connection,
+        generation: u64,
+    },
+    Away {
+        since: Instant,
+        reason: Error,
+        retired: u64,
+    },
 }
 
 impl Link {
@@ -49,19 +56,19 @@ impl Link {
         F: Future<Output = Result<(), Error>> + Send + 'static,
     {
         let target = address.open().map_err(|error| Error::Backend(error.to_string()))?;
-        let away = Status::Away { since: Instant::now(), reason: Error::Unavailable("not connected yet".to_owned()), retired: 0 };
+        let away = Status::Away {
+            since: Instant::now(),
+            reason: Error::Unavailable("not connected yet".to_owned()),
+            retired: 0,
+        };
         let (sender, status) = watch::channel(away);
         let shared = Arc::new(Shared { target, deadline, broken: Notify::new(), metrics });
         let keeper = Self::keep_connected(Arc::clone(&shared), sender, stop, check);
         Ok((Link { shared, status }, keeper))
     }
 
-    async fn keep_connected<C, F>(
-        shared: Arc<Shared>,
-        status: watch::Sender<Status>,
-        stop: CancellationToken,
-        check: C,
-    ) where
+    async fn keep_connected<C, F>(shared: Arc<Shared>, status: watch::Sender<Status>, stop: CancellationToken, check: C)
+    where
         C: Fn(Connection) -> F,
         F: Future<Output = Result<(), Error>>,
     {
@@ -120,7 +127,9 @@ impl Link {
         // An error means that the keeper has ended; then the last status tells why there is nothing to wait for.
         _ = tokio::time::timeout(patience, status.wait_for(fresh)).await;
         match &*self.status.borrow() {
-            Status::Connected { connection, generation } if *generation > failed => Ok((connection.clone(), *generation)),
+            Status::Connected { connection, generation } if *generation > failed => {
+                Ok((connection.clone(), *generation))
+            }
             Status::Connected { .. } => Err(Error::Unavailable("the connection broke".to_owned())),
             Status::Away { reason, .. } => Err(reason.clone()),
         }

@@ -16,8 +16,9 @@ pub(super) fn array(value: Value, what: &str) -> Result<Vec<Value>, Error> {
 /// Text of a string or number reply; empty for nil.
 pub(super) fn text(value: Value) -> String {
     match value {
-        Value::BulkString(bytes) => String::from_utf8(bytes)
-            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()),
+        Value::BulkString(bytes) => {
+            String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+        }
         Value::SimpleString(text) => text,
         Value::Int(number) => number.to_string(),
         Value::Double(number) => number.to_string(),

@@ -57,9 +57,7 @@ impl Script {
         };
         match link.call(self.name, |again| command("EVALSHA", self.sha(), again)).await {
             // Redis was restarted or its scripts were flushed: EVAL also stores the script again.
-            Err(Error::NoScript) => {
-                link.call(self.name, |again| command("EVAL", self.source, again)).await
-            }
+            Err(Error::NoScript) => link.call(self.name, |again| command("EVAL", self.source, again)).await,
             outcome => outcome,
         }
     }

@@ -40,7 +40,10 @@ impl Server {
     }
 
     async fn up(self) -> Self {
-        eventually("redis-server answers", async || self.cli(&["PING"]).contains("PONG") || self.cli(&["PING"]).contains("NOAUTH")).await;
+        eventually("redis-server answers", async || {
+            self.cli(&["PING"]).contains("PONG") || self.cli(&["PING"]).contains("NOAUTH")
+        })
+        .await;
         self
     }
 }
@@ -69,7 +72,7 @@ async fn start(url: &str, change: impl FnOnce(&mut Config)) -> (App, Client) {
 /// A job's whole life.
 async fn works(client: &Client) {
     let id = client.enqueue_into("q").await;
-    assert_eq!(client.fetch("q", 1).await.job_ids(), [id.clone()]);
+    assert_eq!(client.fetch("q", 1).await.job_ids(), [&*id]);
     client.ack(&id).await.expect(200);
     assert_eq!(client.state(&id).await, "completed");
 }
@@ -185,10 +188,14 @@ async fn a_cluster_takes_all_keys_of_a_namespace_in_one_slot() {
         nodes.push(Server::start_in(tempfile::tempdir().unwrap(), port, &["--cluster-enabled", "yes"]).up().await);
     }
     let hosts: Vec<String> = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
-    let create = [&["--cluster", "create"], &hosts.iter().map(String::as_str).collect::<Vec<_>>()[..], &["--cluster-yes"]];
+    let create =
+        [&["--cluster", "create"], &hosts.iter().map(String::as_str).collect::<Vec<_>>()[..], &["--cluster-yes"]];
     let created = Command::new("redis-cli").args(create.concat()).output().unwrap();
     assert!(created.status.success(), "{}", String::from_utf8_lossy(&created.stdout));
-    eventually("the cluster is up", async || nodes.iter().all(|node| node.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok"))).await;
+    eventually("the cluster is up", async || {
+        nodes.iter().all(|node| node.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok"))
+    })
+    .await;
 
     let (_app, client) = start(&format!("redis+cluster://{}", hosts.join(",")), |_| {}).await;
     works(&client).await;

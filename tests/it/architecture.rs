@@ -17,7 +17,9 @@ fn sources(directory: &Path) -> Vec<(PathBuf, String)> {
 
 /// Lines of the part of a file before its unit tests.
 fn code(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).filter(|line| !line.trim_start().starts_with("//"))
+    text.lines()
+        .take_while(|line| !line.starts_with("#[cfg(test)]"))
+        .filter(|line| !line.trim_start().starts_with("//"))
 }
 
 fn forbid(module: &str, words: &[&str]) {
@@ -56,7 +58,8 @@ fn each_script_is_called_from_one_place() {
         // A mention that starts a call: `NAME.call(…)`, `NAME` on a line of its own, or `&NAME` handed to one that calls.
         let starts = [format!(" {name}.call("), format!("= {name}\n"), format!("&{name},")];
         let uses = |text: &str| starts.iter().map(|start| text.matches(start.as_str()).count()).sum::<usize>();
-        let total: usize = files.iter().filter(|(path, _)| !path.ends_with("script.rs")).map(|(_, text)| uses(text)).sum();
+        let total: usize =
+            files.iter().filter(|(path, _)| !path.ends_with("script.rs")).map(|(_, text)| uses(text)).sum();
         assert_eq!(total, 1, "{name} is called from {total} places");
     }
 }

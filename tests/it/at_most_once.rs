@@ -47,7 +47,12 @@ async fn thirty_two_callers_get_every_job_once() {
 }
 
 /// Workers go on whatever happens to the servers: an answer that never came is asked for again at the other one.
-async fn work(clients: [String; 2], worker: String, acked: Arc<std::sync::Mutex<HashMap<String, u32>>>, done: Arc<AtomicBool>) {
+async fn work(
+    clients: [String; 2],
+    worker: String,
+    acked: Arc<std::sync::Mutex<HashMap<String, u32>>>,
+    done: Arc<AtomicBool>,
+) {
     let clients = clients.map(Client::new);
     let mut turn = 0;
     while !done.load(Ordering::SeqCst) {
@@ -81,7 +86,9 @@ async fn no_job_is_lost_while_servers_are_killed_every_second() {
     let (acked, done) = (Arc::default(), Arc::new(AtomicBool::new(false)));
     let addresses = [processes[0].client.base().to_owned(), processes[1].client.base().to_owned()];
     let workers: Vec<_> = (0..CALLERS)
-        .map(|worker| tokio::spawn(work(addresses.clone(), format!("w{worker}"), Arc::clone(&acked), Arc::clone(&done))))
+        .map(|worker| {
+            tokio::spawn(work(addresses.clone(), format!("w{worker}"), Arc::clone(&acked), Arc::clone(&done)))
+        })
         .collect();
 
     let completed = async || -> i64 {
@@ -102,7 +109,7 @@ async fn no_job_is_lost_while_servers_are_killed_every_second() {
     for worker in workers {
         worker.await.unwrap();
     }
-    let acked = acked.lock().unwrap();
+    let acked = acked.lock().unwrap().clone();
     assert!(kills >= 1, "at least one server was killed in the middle");
     assert!(acked.keys().all(|id| ids.contains(id)));
     assert!(acked.values().all(|times| *times == 1), "no job was completed twice");

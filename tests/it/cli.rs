@@ -30,7 +30,16 @@ fn check_reports_all_mistakes_at_once() {
     let output = fairgate(directory.path(), &["check"]);
     assert_eq!(output.status.code(), Some(64));
     let said = text(&output.stderr);
-    for part in ["fairgate.toml:2", "server.listen", "fairgate.toml:3", "server.rolls", "roles", "fairgate.toml:6", "limits.max_batch", "4 mistakes"] {
+    for part in [
+        "fairgate.toml:2",
+        "server.listen",
+        "fairgate.toml:3",
+        "server.rolls",
+        "roles",
+        "fairgate.toml:6",
+        "limits.max_batch",
+        "4 mistakes",
+    ] {
         assert!(said.contains(part), "{part} is missing in\n{said}");
     }
     assert!(!said.contains("geheim"), "secrets are never printed:\n{said}");

@@ -8,7 +8,9 @@ use tokio::net::TcpStream;
 #[tokio::test]
 async fn every_answer_carries_version_media_type_and_request_id() {
     let app = TestApp::start().await;
-    for (method, path) in [("GET", "/v1/queues"), ("GET", "/v1/jobs/none"), ("GET", "/nowhere"), ("ASSERT", "/"), ("PUT", "/v1/jobs")] {
+    for (method, path) in
+        [("GET", "/v1/queues"), ("GET", "/v1/jobs/none"), ("GET", "/nowhere"), ("ASSERT", "/"), ("PUT", "/v1/jobs")]
+    {
         let headers = [("x-request-id", "my-id-1")];
         let answer = app.client.try_send(method, path, &headers, None).await.unwrap();
         assert_eq!(answer.header("ojs-version"), "1.0", "{path}");

@@ -154,7 +154,7 @@ async fn a_reservation_that_lapses_makes_the_job_available_at_once() {
     assert!(app.client.fetch("q", 1).await.job_ids().is_empty());
     app.clock.advance(1);
     let again = app.client.fetch("q", 1).await;
-    assert_eq!(again.job_ids(), [id.clone()]);
+    assert_eq!(again.job_ids(), [&*id]);
     assert_eq!((again.at("/jobs/0/attempt"), again.text_at("/jobs/0/error/type")), (&json!(2), "visibility_timeout"));
     let late = app.client.post("/v1/workers/ack", json!({"job_id": id, "worker_id": "w0"})).await;
     assert_eq!(late.expect(409).text_at("/error/code"), "conflict");
@@ -298,7 +298,7 @@ async fn a_started_job_outlives_its_enqueue_ttl_but_not_its_total_timeout() {
     app.client.fetch("default", 1).await;
     app.client.nack(&id).await.expect(200);
     app.clock.advance(10 * SECOND);
-    assert_eq!(app.client.fetch("default", 1).await.job_ids(), [id.clone()], "the ttl was for the first start");
+    assert_eq!(app.client.fetch("default", 1).await.job_ids(), [&*id], "the ttl was for the first start");
     app.clock.advance(50 * SECOND);
     app.app.store.tick().await.unwrap();
     let job = app.client.job(&id).await;
@@ -432,7 +432,7 @@ async fn several_jobs_are_acked_in_one_request_each_with_its_own_result() {
     let answer = app.client.post("/v1/workers/ack", body).await.expect(200);
     assert_eq!(answer.at("/results/0/state"), "completed");
     assert_eq!(answer.at("/results/1/error/code"), "not_found");
-    assert_eq!(answer.at("/results/2/error/details/field"), "job_id");
+    assert_eq!(answer.at("/results/2/error/details/field"), "acks[2].job_id");
     assert_eq!(app.client.job(&id).await["result"], 7);
 }
 
@@ -495,7 +495,8 @@ async fn queues_count_their_jobs_exactly() {
     app.client.nack(&ids[1]).await.expect(200);
     app.clock.advance(500);
     let stats = app.client.get("/v1/queues/q/stats").await.expect(200);
-    let counts = ["available", "active", "completed", "retryable", "scheduled", "discarded"].map(|state| &stats.at("/queue")[state]);
+    let counts = ["available", "active", "completed", "retryable", "scheduled", "discarded"]
+        .map(|state| &stats.at("/queue")[state]);
     assert_eq!(counts, [&json!(2), &json!(1), &json!(1), &json!(1), &json!(0), &json!(0)]);
     assert_eq!(stats.text_at("/stats/oldest_available_at"), "2027-01-15T08:00:00.000Z");
     assert_eq!(stats.at("/queue/latency_ms"), &json!(500));

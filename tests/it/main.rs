@@ -5,6 +5,7 @@ mod support;
 mod addresses;
 mod architecture;
 mod at_most_once;
+mod bad_input;
 mod cli;
 mod envelope;
 mod group_commit;

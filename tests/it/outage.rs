@@ -34,7 +34,10 @@ async fn while_redis_is_away_the_answer_is_503_and_then_everything_goes_on() {
         ("GET", "/v1/events", None),
     ] {
         let answer = client.send(method, path, body.map(|body| body.to_string())).await.expect(503);
-        assert_eq!((answer.text_at("/error/code"), answer.at("/error/retryable")), ("backend_unavailable", &json!(true)));
+        assert_eq!(
+            (answer.text_at("/error/code"), answer.at("/error/retryable")),
+            ("backend_unavailable", &json!(true))
+        );
         assert_eq!(answer.header("retry-after"), "1");
     }
     assert_eq!(client.get("/ready").await.expect(503).text_at("/status"), "not_ready");
@@ -106,7 +109,7 @@ async fn an_emptied_redis_is_used_on_under_load() {
     })
     .await;
     let id = app.client.enqueue_into("fresh").await;
-    assert_eq!(app.client.fetch("fresh", 1).await.job_ids(), [id.clone()]);
+    assert_eq!(app.client.fetch("fresh", 1).await.job_ids(), [&*id]);
     app.client.ack(&id).await.expect(200);
     eventually("the schema mark is back", async || !app.redis.keys_with("schema").await.is_empty()).await;
 }
@@ -182,7 +185,8 @@ async fn jobs_of_a_client_that_is_gone_are_handed_back_at_once() {
     eventually("both are available again", async || {
         let stats = app.client.get("/v1/queues/q/stats").await;
         let events = app.client.get("/v1/events?types=job.started").await;
-        stats.at("/queue/available") == &json!(2) && events.at("/events").as_array().is_some_and(|events| events.len() == 2)
+        stats.at("/queue/available") == &json!(2)
+            && events.at("/events").as_array().is_some_and(|events| events.len() == 2)
     })
     .await;
     let again = app.client.fetch("q", 2).await;

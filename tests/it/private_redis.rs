@@ -78,7 +78,11 @@ async fn a_private_redis_that_dies_is_started_again() {
     let pid = redis_of(Path::new(&path)).expect("a private Redis runs");
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid as i32), nix::sys::signal::Signal::SIGKILL).unwrap();
     eventually("a new Redis runs and the job is there", async || {
-        process.client.try_send("GET", &format!("/v1/jobs/{id}"), &[], None).await.is_ok_and(|answer| answer.status == 200)
+        process
+            .client
+            .try_send("GET", &format!("/v1/jobs/{id}"), &[], None)
+            .await
+            .is_ok_and(|answer| answer.status == 200)
     })
     .await;
     assert_ne!(redis_of(Path::new(&path)), Some(pid));
@@ -89,7 +93,8 @@ async fn two_fairgates_do_not_share_a_data_directory() {
     let (_directory, path) = data_dir();
     let _first = Process::serve(&["--data-dir", &path]).await;
     let second = Process::spawn(&["--data-dir", &path]);
-    eventually("the second one explains itself", async || second.logged().contains("is in use by another fairgate")).await;
+    eventually("the second one explains itself", async || second.logged().contains("is in use by another fairgate"))
+        .await;
 }
 
 #[tokio::test]

@@ -100,10 +100,8 @@ async fn dead_letters_have_a_bound_of_their_own() {
         app.client.nack(&id).await.expect(200);
         ids.push(id);
     }
-    eventually("two remain", async || {
-        app.client.get("/v1/dead-letter").await.at("/pagination/total") == &json!(2)
-    })
-    .await;
+    eventually("two remain", async || app.client.get("/v1/dead-letter").await.at("/pagination/total") == &json!(2))
+        .await;
     assert_eq!(app.client.get("/v1/dead-letter").await.job_ids(), [&*ids[3], &*ids[2]]);
     assert_eq!(app.redis.keys_with(&ids[0]).await, Vec::<String>::new());
 }

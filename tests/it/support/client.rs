@@ -69,7 +69,8 @@ impl Client {
         headers: &[(&str, &str)],
         body: Option<String>,
     ) -> Result<Answer, reqwest::Error> {
-        let path = if path.starts_with("/ojs") || !path.starts_with("/v1") { path.to_owned() } else { format!("/ojs{path}") };
+        let path =
+            if path.starts_with("/ojs") || !path.starts_with("/v1") { path.to_owned() } else { format!("/ojs{path}") };
         let method = reqwest::Method::from_bytes(method.as_bytes()).expect("a method");
         let mut request = self.http.request(method, format!("{}{path}", self.base));
         if body.is_some() && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {

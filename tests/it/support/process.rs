@@ -47,7 +47,9 @@ impl Process {
             .expect("the program starts");
         let log = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
         let (lines, sink) = (BufReader::new(child.stderr.take().expect("piped")), log.clone());
-        std::thread::spawn(move || lines.lines().map_while(Result::ok).for_each(|line| sink.lock().unwrap().push(line)));
+        std::thread::spawn(move || {
+            lines.lines().map_while(Result::ok).for_each(|line| sink.lock().unwrap().push(line))
+        });
         Process { child, client: Client::new(format!("http://{address}")), log }
     }
 

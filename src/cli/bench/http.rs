@@ -1,0 +1,128 @@
+//! `fairgate bench http`.
+
+use super::load::{Load, Measured};
+use super::report::{Cpu, Report, Row};
+use super::rig::Rig;
+use super::scenario::Scenario;
+use super::{process, raw};
+use clap::Args;
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+const WARM_UP: Duration = Duration::from_millis(500);
+/// How long each raw measurement takes, about.
+const RAW_SECONDS: f64 = 2.5;
+/// Jobs in one scenario at most, some 500 MB in Redis.
+const MOST_JOBS: u64 = 500_000;
+/// Jobs prepared for each second of fetches: more than two cores hand out.
+const PREPARED_PER_SECOND: u64 = 40_000;
+
+/// Measure enqueue, fetch + ack and whole lives of jobs over HTTP, and raw Redis in the same run.
+///
+/// Starts a private Redis and a server with default settings in a temporary directory, on the loopback, and removes
+/// them at the end. One request at a time is in flight on each connection. Exits 1 if any request failed.
+#[derive(Args)]
+pub(super) struct Http {
+    /// Connections that send at the same time
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    connections: u16,
+    /// How long each scenario runs
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=60))]
+    seconds: u16,
+    /// Jobs in one request of the batch scenario
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    jobs_per_batch: u16,
+    /// Let Redis write its append-only file, as it does in production
+    #[arg(long)]
+    durable: bool,
+    /// Print one JSON object instead of the table
+    #[arg(long)]
+    json: bool,
+}
+
+impl Http {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+        // One thread: the load must leave the cores to what it measures.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let report = runtime.block_on(async {
+            let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+            // Dropping the measurement ends its servers and removes their data.
+            tokio::select! {
+                report = self.measure() => report,
+                _ = terminate.recv() => anyhow::bail!("ended by SIGTERM"),
+                _ = interrupt.recv() => anyhow::bail!("interrupted"),
+            }
+        })?;
+        if self.json {
+            println!("{}", report.json());
+        } else {
+            print!("{report}");
+        }
+        Ok(if report.errors() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    async fn measure(&self) -> anyhow::Result<Report> {
+        let rig = Rig::start(self.durable).await?;
+        let mut report = Report {
+            connections: self.connections.into(),
+            seconds: self.seconds.into(),
+            jobs_per_batch: self.jobs_per_batch.into(),
+            durable: self.durable,
+            redis: rig.redis()?.version()?,
+            idle_memory: process::resident(rig.server_pid()),
+            ..Report::default()
+        };
+        report.raw_set = self.raw(&rig, "raw SET", &raw::Command::set()).await?;
+        // One job over HTTP makes Redis load the script that is called raw next.
+        self.prefill(&rig, 1).await?;
+        report.raw_enqueue = self.raw(&rig, "raw EVALSHA enqueue", &raw::Command::enqueue(&rig)?).await?;
+        report.enqueue = self.http(&rig, "enqueue", Scenario::Enqueue, 0).await?;
+        let batches = Scenario::Batch(self.jobs_per_batch.into());
+        report.batches = self.http(&rig, "enqueue in batches", batches, 0).await?;
+        let prepared = (PREPARED_PER_SECOND * (u64::from(self.seconds) + 1)).min(MOST_JOBS);
+        report.fetch_ack = self.http(&rig, "fetch + ack", Scenario::FetchAck, prepared).await?;
+        report.life = self.http(&rig, "enqueue + fetch + ack", Scenario::Life, 0).await?;
+        report.loaded_memory = process::resident(rig.server_pid());
+        Ok(report)
+    }
+
+    async fn raw(&self, rig: &Rig, name: &'static str, command: &raw::Command) -> anyhow::Result<Row> {
+        eprintln!("{name} …");
+        let measured = command.measure(rig, self.connections.into(), RAW_SECONDS).await?;
+        Ok(Row { name, measured, cpu: None })
+    }
+
+    /// Measures a scenario on an emptied Redis, with so many jobs prepared.
+    async fn http(&self, rig: &Rig, name: &'static str, scenario: Scenario, prepared: u64) -> anyhow::Result<Row> {
+        rig.empty()?;
+        if prepared > 0 {
+            eprintln!("preparing {prepared} jobs …");
+            self.prefill(rig, prepared).await?;
+        }
+        eprintln!("{name} …");
+        let most = if prepared > 0 { prepared } else { MOST_JOBS };
+        let mut load = Load::connect(rig.address, scenario, self.connections.into(), most).await?;
+        let warm_up = load.run(WARM_UP).await?;
+        let before = cpu_times(rig);
+        let mut measured = load.run(Duration::from_secs(self.seconds.into())).await?;
+        let spent = cpu_times(rig);
+        // A failure is one whenever it happens.
+        measured.errors += warm_up.errors;
+        measured.first_error = warm_up.first_error.or(measured.first_error);
+        let share = |index: usize| (spent[index] - before[index]).as_secs_f64() * 1e6 / measured.jobs.max(1) as f64;
+        let cpu = Cpu { server_us: share(0), redis_us: share(1), load_us: share(2) };
+        Ok(Row { name, measured, cpu: Some(cpu) })
+    }
+
+    async fn prefill(&self, rig: &Rig, jobs: u64) -> anyhow::Result<()> {
+        let (scenario, connections) = if jobs < 100 { (Scenario::Enqueue, 1) } else { (Scenario::Batch(100), 8) };
+        let mut load = Load::connect(rig.address, scenario, connections, jobs).await?;
+        let Measured { first_error, .. } = load.run(Duration::from_secs(60)).await?;
+        first_error.map_or(Ok(()), |error| Err(anyhow::anyhow!("cannot prepare jobs: {error}")))
+    }
+}
+
+fn cpu_times(rig: &Rig) -> [Duration; 3] {
+    [rig.server_pid(), rig.redis_pid(), std::process::id()].map(process::cpu_time)
+}

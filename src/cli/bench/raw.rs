@@ -1,0 +1,119 @@
+//! Raw Redis on the same machine in the same run: what `redis-benchmark` reaches without any server in between.
+
+use super::load::Measured;
+use super::resp::{Reply, Resp};
+use super::rig::Rig;
+use super::scenario::JOB;
+use crate::job::Limits;
+use crate::job::request::{self, Context as Surroundings};
+use crate::store;
+use crate::telemetry::StoreMetrics;
+use anyhow::{Context, bail, ensure};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::process::Stdio;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// What `redis-benchmark` replaces by twelve random digits.
+const RANDOM: &str = "__rand_int__";
+/// Its random numbers are 31 bits wide; a larger range overflows and makes every number 0.
+const RANGE: &str = "2000000000";
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Requests of the first, short run, which warms up and tells how many make a long one.
+const FIRST: u64 = 20_000;
+const MOST: u64 = 500_000;
+
+/// A command to send over and over.
+pub(super) struct Command {
+    words: Vec<Vec<u8>>,
+}
+
+impl Command {
+    /// `SET` of a new key with a value of a job's size.
+    pub(super) fn set() -> Command {
+        Command { words: ["SET", &format!("raw:{RANDOM}"), JOB].map(|word| word.as_bytes().to_vec()).to_vec() }
+    }
+
+    /// The call with which the store enqueues a single job, each time with another id.
+    pub(super) fn enqueue(rig: &Rig) -> anyhow::Result<Command> {
+        let job = request::parse(JOB, &Limits::default(), &Surroundings::default())
+            .map_err(|problem| anyhow::anyhow!("the job is refused: {problem:?}"))?;
+        let id = job.id.clone();
+        let options = store::Options {
+            address: store::Address::unix(rig.socket()),
+            namespace: "default".to_owned(),
+            call_timeout: Duration::from_secs(5),
+            clock: crate::clock::Clock::System,
+            settings: store::Settings::default(),
+        };
+        let stop = CancellationToken::new();
+        let store = store::Store::open(options, StoreMetrics::default(), &TaskTracker::new(), stop.clone())?;
+        let mut words = store.enqueue_words(job);
+        stop.cancel();
+        // Only the id that names the job's keys varies; the envelope keeps its own, of the same length.
+        let place = words.iter().position(|word| word == id.as_bytes()).context("the call has no job id")?;
+        check(&mut rig.redis()?, &words)?;
+        words[place] = format!("01946000-0000-7000-8000-{RANDOM}").into_bytes();
+        Ok(Command { words })
+    }
+
+    /// Sends it with many clients for about `seconds`, on an emptied Redis.
+    pub(super) async fn measure(&self, rig: &Rig, connections: usize, seconds: f64) -> anyhow::Result<Measured> {
+        rig.empty()?;
+        let first = self.run(rig, connections, FIRST).await?;
+        let requests = ((first.rate() * seconds) as u64).clamp(FIRST, MOST);
+        rig.empty()?;
+        let measured = self.run(rig, connections, requests).await?;
+        let keys = rig.redis()?.keys()?;
+        // A few random ids meet; an error or a constant id would leave almost nothing.
+        ensure!(keys as u64 > requests * 9 / 10, "redis-benchmark sent {requests} requests and left only {keys} keys");
+        Ok(measured)
+    }
+
+    async fn run(&self, rig: &Rig, connections: usize, requests: u64) -> anyhow::Result<Measured> {
+        let mut command = tokio::process::Command::new("redis-benchmark");
+        command.arg("-s").arg(rig.socket()).arg("-c").arg(connections.to_string()).arg("-n").arg(requests.to_string());
+        command.args(["-r", RANGE, "--csv"]).args(self.words.iter().map(|word| OsStr::from_bytes(word)));
+        command.stdin(Stdio::null()).kill_on_drop(true);
+        let output = tokio::time::timeout(PATIENCE, command.output()).await.context("redis-benchmark does not end")?;
+        let output = output.context("cannot run redis-benchmark (Debian: `apt-get install redis-tools`)")?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        if !output.status.success() {
+            bail!("redis-benchmark failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        read_row(&text, requests).with_context(|| format!("cannot read what redis-benchmark wrote: {text}"))
+    }
+}
+
+/// Sends a call once, so that a refusal is seen with its reason.
+fn check(redis: &mut Resp, words: &[Vec<u8>]) -> anyhow::Result<()> {
+    let reply = redis.call(words).context("Redis refuses the enqueue call")?;
+    let Reply::List(answers) = &reply else { bail!("the enqueue call answered {reply:?}") };
+    match answers.first() {
+        Some(Reply::List(answer)) if answer.first() == Some(&Reply::Text("ok".to_owned())) => Ok(()),
+        _ => bail!("the enqueue call answered {reply:?}"),
+    }
+}
+
+/// `"name","rps","avg","min","p50","p95","p99","max"`, read from its end: the name is the command, with its quotes.
+fn read_row(text: &str, requests: u64) -> Option<Measured> {
+    let mut fields = text.lines().last()?.rsplit(',').map(|field| field.trim_matches('"').parse::<f64>().ok());
+    let (_max, p99_ms, _p95, p50_ms) = (fields.next()??, fields.next()??, fields.next()??, fields.next()??);
+    let (_min, _average, rate) = (fields.next()??, fields.next()??, fields.next()??);
+    Some(Measured { jobs: requests, seconds: requests as f64 / rate, p50_ms, p99_ms, ..Measured::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_read_although_its_name_holds_commas() {
+        let text = "\"test\",\"rps\"\n\"SET k {\"a\": 1,\"b\": 2}\",\"50000.00\",\"0.4\",\"0.1\",\"0.5\",\"0.8\",\"1.2\",\"5.2\"\n";
+        let row = read_row(text, 100_000).expect("readable");
+        assert_eq!((row.rate(), row.p50_ms, row.p99_ms), (50_000.0, 0.5, 1.2));
+        assert!(read_row("\"test\",\"rps\"\n", 1).is_none());
+    }
+}

@@ -1,0 +1,199 @@
+//! What a benchmark found, as a table for people and as JSON for machines.
+
+use super::load::Measured;
+use serde_json::{Value, json};
+use std::fmt::{self, Display, Formatter};
+
+/// One line of the table.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Row {
+    pub(super) name: &'static str,
+    pub(super) measured: Measured,
+    /// Not known for raw runs.
+    pub(super) cpu: Option<Cpu>,
+}
+
+/// CPU time per job, in µs: what a rate on shared cores is made of.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cpu {
+    pub(super) server_us: f64,
+    pub(super) redis_us: f64,
+    pub(super) load_us: f64,
+}
+
+/// All that one run measured.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Report {
+    pub(super) connections: usize,
+    pub(super) seconds: u64,
+    pub(super) jobs_per_batch: usize,
+    pub(super) durable: bool,
+    pub(super) redis: String,
+    pub(super) raw_set: Row,
+    pub(super) raw_enqueue: Row,
+    pub(super) enqueue: Row,
+    pub(super) batches: Row,
+    pub(super) fetch_ack: Row,
+    pub(super) life: Row,
+    /// Of the server, in bytes: before its first request, and after the last.
+    pub(super) idle_memory: u64,
+    pub(super) loaded_memory: u64,
+}
+
+/// Something that must hold.
+struct Bar {
+    what: &'static str,
+    value: f64,
+    bound: f64,
+    is_met: bool,
+}
+
+impl Bar {
+    fn at_least(what: &'static str, value: f64, bound: f64) -> Bar {
+        Bar { what, value, bound, is_met: value >= bound }
+    }
+}
+
+/// What the Go reference server reaches on two shared cores.
+const GO_ENQUEUES: f64 = 8200.0;
+const GO_CYCLES: f64 = 2800.0;
+
+impl Report {
+    fn rows(&self) -> [&Row; 6] {
+        [&self.raw_set, &self.raw_enqueue, &self.enqueue, &self.batches, &self.fetch_ack, &self.life]
+    }
+
+    /// Requests that failed.
+    pub(super) fn errors(&self) -> u64 {
+        self.rows().iter().map(|row| row.measured.errors).sum()
+    }
+
+    fn of_raw_enqueue(&self, row: &Row) -> f64 {
+        row.measured.rate() / self.raw_enqueue.measured.rate().max(1e-9)
+    }
+
+    fn of_raw_set(&self, row: &Row) -> f64 {
+        row.measured.rate() / self.raw_set.measured.rate().max(1e-9)
+    }
+
+    fn bars(&self) -> Vec<Bar> {
+        let idle = mebibytes(self.idle_memory);
+        let (enqueues, cycles) = (self.enqueue.measured.rate(), self.fetch_ack.measured.rate());
+        vec![
+            Bar::at_least("enqueue, of raw EVALSHA", self.of_raw_enqueue(&self.enqueue), 0.5),
+            Bar::at_least("enqueue, of raw SET", self.of_raw_set(&self.enqueue), 0.4),
+            Bar::at_least("enqueue in batches, of raw EVALSHA", self.of_raw_enqueue(&self.batches), 1.5),
+            Bar::at_least("enqueue, of the Go server's 8,200/s", enqueues / GO_ENQUEUES, 4.0),
+            Bar::at_least("fetch + ack, of the Go server's 2,800/s", cycles / GO_CYCLES, 4.0),
+            Bar { what: "idle memory, below, in MiB", value: idle, bound: 25.0, is_met: idle < 25.0 },
+        ]
+    }
+
+    fn settings(&self) -> String {
+        let aof = if self.durable { "append-only file, fsync every second" } else { "no persistence" };
+        format!("{} on a unix socket, {aof}, {} CPUs", self.redis, cpus())
+    }
+
+    /// The same as the table, for programs.
+    pub(super) fn json(&self) -> Value {
+        let row = |row: &&Row| {
+            let measured = &row.measured;
+            let cpu = row.cpu.map(|cpu| json!({"server": cpu.server_us, "redis": cpu.redis_us, "load": cpu.load_us}));
+            json!({
+                "name": row.name, "jobs": measured.jobs, "seconds": measured.seconds, "rate": measured.rate(),
+                "p50_ms": measured.p50_ms, "p99_ms": measured.p99_ms,
+                "of_raw_enqueue": self.of_raw_enqueue(row), "of_raw_set": self.of_raw_set(row),
+                "cpu_us_per_job": cpu, "errors": measured.errors, "first_error": measured.first_error,
+            })
+        };
+        let bar = |bar: &Bar| json!({"what": bar.what, "value": bar.value, "bound": bar.bound, "met": bar.is_met});
+        json!({
+            "settings": {
+                "connections": self.connections, "seconds": self.seconds, "jobs_per_batch": self.jobs_per_batch,
+                "durable": self.durable, "redis": self.redis, "cpus": cpus(),
+            },
+            "rows": self.rows().iter().map(row).collect::<Vec<_>>(),
+            "memory_bytes": {"idle": self.idle_memory, "after_load": self.loaded_memory},
+            "bars": self.bars().iter().map(bar).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.settings())?;
+        let (connections, seconds, batch) = (self.connections, self.seconds, self.jobs_per_batch);
+        writeln!(f, "{connections} connections, {seconds} s each, jobs of 211 bytes, batches of {batch}\n")?;
+        let heads =
+            ["per second", "p50 ms", "p99 ms", "of EVALSHA", "of SET", "CPU us: server", "Redis", "load", "errors"];
+        write!(f, "{:<22}", "")?;
+        heads.iter().try_for_each(|head| write!(f, "  {head:>6}"))?;
+        writeln!(f)?;
+        for row in self.rows() {
+            let measured = &row.measured;
+            write!(f, "{:<22}  {:>10.0}", row.name, measured.rate())?;
+            write!(f, "  {:>6.2}  {:>6.2}", measured.p50_ms, measured.p99_ms)?;
+            write!(f, "  {:>10.2}  {:>6.2}", self.of_raw_enqueue(row), self.of_raw_set(row))?;
+            match row.cpu {
+                Some(cpu) => write!(f, "  {:>14.1}  {:>6.1}  {:>6.1}", cpu.server_us, cpu.redis_us, cpu.load_us)?,
+                None => write!(f, "  {:>14}  {:>6}  {:>6}", "", "", "")?,
+            }
+            writeln!(f, "  {:>6}", measured.errors)?;
+        }
+        let (idle, loaded) = (mebibytes(self.idle_memory), mebibytes(self.loaded_memory));
+        writeln!(f, "\nresident memory of the server: {idle:.1} MiB idle, {loaded:.1} MiB after the load\n")?;
+        for bar in self.bars() {
+            let verdict = if bar.is_met { "met" } else { "MISSED" };
+            writeln!(f, "{verdict:<6}  {:<40}  {:>6.2}  (bar {})", bar.what, bar.value, bar.bound)?;
+        }
+        for row in self.rows() {
+            if let Some(error) = &row.measured.first_error {
+                writeln!(f, "\n{} requests of {:?} failed; the first: {error}", row.measured.errors, row.name)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn cpus() -> usize {
+    std::thread::available_parallelism().map_or(0, usize::from)
+}
+
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(jobs: u64, errors: u64) -> Row {
+        Row { name: "a row", measured: Measured { jobs, seconds: 1.0, errors, ..Measured::default() }, cpu: None }
+    }
+
+    #[test]
+    fn bars_are_met_from_their_bound_on() {
+        let mut report = Report {
+            raw_set: row(100_000, 0),
+            raw_enqueue: row(80_000, 0),
+            enqueue: row(40_000, 0),
+            batches: row(119_999, 0),
+            fetch_ack: row(11_200, 0),
+            idle_memory: 25 << 20,
+            ..Report::default()
+        };
+        let met: Vec<bool> = report.bars().iter().map(|bar| bar.is_met).collect();
+        assert_eq!(met, [true, true, false, true, true, false]);
+        report.idle_memory -= 1;
+        assert!(report.bars()[5].is_met);
+    }
+
+    #[test]
+    fn errors_of_every_row_count_and_show() {
+        let mut report = Report { enqueue: row(1, 2), life: row(1, 3), ..Report::default() };
+        report.life.measured.first_error = Some("fetch answered 503".to_owned());
+        assert_eq!(report.errors(), 5);
+        assert!(report.to_string().contains("3 requests of \"a row\" failed; the first: fetch answered 503"));
+        assert_eq!(report.json()["rows"][5]["errors"], 3);
+    }
+}

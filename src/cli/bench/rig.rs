@@ -1,0 +1,134 @@
+//! The servers that are measured: a private Redis and a `fairgate serve`, in a directory of their own.
+
+use super::client::{Connection, request};
+use super::resp::Resp;
+use crate::store::embedded::{self, PrivateRedis};
+use anyhow::{Context, bail};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+const PATIENCE_WITH_START: Duration = Duration::from_secs(20);
+
+/// Running servers. Dropping it ends them and removes their directory.
+pub(super) struct Rig {
+    pub(super) address: SocketAddr,
+    server: Child,
+    redis: PrivateRedis,
+    /// Last, because the others still use it when they end.
+    _directory: Directory,
+}
+
+impl Rig {
+    /// Starts both and waits until the server is ready.
+    pub(super) async fn start(durable: bool) -> anyhow::Result<Rig> {
+        let directory = Directory::create()?;
+        let data_dir = directory.0.join("redis");
+        let redis = PrivateRedis::start(embedded::Options { data_dir, durable })?;
+        let mut server = spawn_server(&directory.0, redis.socket())?;
+        let log = server.stderr.take().context("the server has no standard error")?;
+        // From here on dropping the rig ends the server.
+        let mut rig = Rig { address: ([127, 0, 0, 1], 0).into(), server, redis, _directory: directory };
+        rig.address = announced_address(log)?;
+        let deadline = Instant::now() + PATIENCE_WITH_START;
+        while Connection::open(rig.address).await?.exchange(&request("/ready", "")).await? != 200 {
+            if Instant::now() > deadline {
+                bail!("the server did not become ready within {PATIENCE_WITH_START:?}");
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok(rig)
+    }
+
+    pub(super) fn server_pid(&self) -> u32 {
+        self.server.id()
+    }
+
+    pub(super) fn redis_pid(&self) -> u32 {
+        self.redis.pid()
+    }
+
+    pub(super) fn socket(&self) -> &Path {
+        self.redis.socket()
+    }
+
+    pub(super) fn redis(&self) -> anyhow::Result<Resp> {
+        Resp::connect(self.redis.socket())
+    }
+
+    /// Removes all data; scripts stay loaded.
+    pub(super) fn empty(&self) -> anyhow::Result<()> {
+        self.redis()?.call(&["FLUSHALL", "SYNC"]).map(drop)
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        // It may have ended already; nothing that it holds is worth a graceful end.
+        _ = self.server.kill();
+        _ = self.server.wait();
+    }
+}
+
+fn spawn_server(directory: &Path, socket: &Path) -> anyhow::Result<Child> {
+    let program = std::env::current_exe().context("cannot find our own program")?;
+    let mut command = Command::new(program);
+    // Defaults are measured, not what somebody's environment or working directory sets.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("FAIRGATE_")) {
+        command.env_remove(name);
+    }
+    command
+        .args(["serve", "--listen", "127.0.0.1:0", "--redis"])
+        .arg(format!("unix://{}", socket.display()))
+        .env("FAIRGATE_LOG__LEVEL", "warn")
+        .current_dir(directory)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        // Ctrl-C goes to the whole foreground group; we end the server ourselves.
+        .process_group(0);
+    // SAFETY: between fork and exec only prctl is called, which is async-signal-safe.
+    unsafe {
+        // If we are killed, the server ends too. The signal follows the thread that spawns, which is our main one.
+        command.pre_exec(|| Ok(nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?));
+    }
+    command.spawn().context("cannot start the server")
+}
+
+/// The address from the line that the server writes when it is ready; what it writes later is passed on.
+fn announced_address(log: ChildStderr) -> anyhow::Result<SocketAddr> {
+    let (found, address) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(log).lines().map_while(Result::ok) {
+            let url = line.split_once("ready: http://").and_then(|(_, rest)| rest.split_whitespace().next());
+            match url.and_then(|url| url.parse().ok()) {
+                Some(address) => _ = found.send(address),
+                None => eprintln!("server: {line}"),
+            }
+        }
+    });
+    address.recv_timeout(PATIENCE_WITH_START).context("the server did not start")
+}
+
+/// A temporary directory, removed when dropped.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn create() -> anyhow::Result<Directory> {
+        let path = std::env::temp_dir().join(format!("fairgate-bench-{}", crate::job::id::generate()));
+        std::fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        Ok(Directory(path))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            eprintln!("cannot remove {}: {error}", self.0.display());
+        }
+    }
+}
