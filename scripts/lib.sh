@@ -1,0 +1,29 @@
+# Shared by the scripts: messages, and what must be installed. Sourced, not run.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+say() { printf '\033[1m==> %s\033[0m\n' "$*" >&2; }
+die() { printf 'error: %s\n' "$*" >&2; exit 1; }
+
+# install PACKAGE…: from Debian, as root or through sudo.
+install() {
+    local as_root=()
+    [ "$(id -u)" -eq 0 ] || as_root=(sudo)
+    command -v apt-get >/dev/null || die "please install $*: this is not Debian, so I do not know how"
+    say "installing $* (apt-get)"
+    DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq "$@" >&2 || {
+        "${as_root[@]}" apt-get update -qq >&2
+        DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq "$@" >&2
+    }
+}
+
+need_rust() { command -v cargo >/dev/null || die "cargo is missing: install Rust first (Debian: apt-get install cargo, or rustup)"; }
+# A C compiler and linker, for the TLS library.
+need_cc() { command -v cc >/dev/null || install gcc libc6-dev; }
+# What `fairgate serve` starts when it is not told of a Redis.
+need_redis() { command -v redis-server >/dev/null || command -v valkey-server >/dev/null || install redis-server; }
+# Tests and benchmarks also use redis-cli and redis-benchmark, which come along.
+need_redis_tools() { { command -v redis-server && command -v redis-cli; } >/dev/null || install redis-server redis-tools; }
+
+# The folder of built programs: binary release|debug
+binary() { echo "${CARGO_TARGET_DIR:-target}/$1/fairgate"; }
