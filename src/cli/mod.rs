@@ -1,5 +1,6 @@
 //! Commands. Standard output is for data, standard error for messages.
 
+mod bench;
 mod check;
 mod doctor;
 mod serve;
@@ -44,6 +45,8 @@ enum Command {
     Check(check::Check),
     /// Look at Redis: reachable, version, settings that lose jobs, clock
     Doctor(doctor::Doctor),
+    /// Measure this machine: rates, latencies and how they compare with bare Redis
+    Bench(bench::Bench),
 }
 
 /// Settings that every command shares.
@@ -104,6 +107,7 @@ pub fn run() -> ExitCode {
         Command::Serve(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Doctor(command) => command.run(),
+        Command::Bench(command) => command.run(),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
