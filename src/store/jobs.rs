@@ -1,7 +1,7 @@
 //! Verbs on jobs as such: enqueue, read, cancel, activate.
 
 use super::batch::Verb;
-use super::reply::{self, Outcome};
+use super::reply::{self, Answer, Outcome};
 use super::script::{ACTIVATE, CANCEL, ENQUEUE, READ, Script};
 use super::{Core, Error, Store};
 use crate::job::{NewJob, Record};
@@ -52,20 +52,23 @@ fn push_request(command: &mut Cmd, request: &Request, again: bool) {
     let may_exist = again || !request.op.is_empty();
     command.arg(&request.op).arg(request.jobs.len()).arg(u8::from(may_exist));
     for job in &request.jobs {
-        let times = [job.scheduled, job.expires, job.ttl, job.total];
-        command.arg(&job.id).arg(&job.envelope).arg(&job.queue).arg(&job.kind).arg(lane(job)).arg(job.priority);
-        command.arg(if job.pending { "pending" } else { "" });
-        for time in times {
-            match time {
-                Some(at) => command.arg(at.argument()),
-                None => command.arg(""),
-            };
-        }
-        command.arg(job.fields.len());
-        for (name, value) in &job.fields {
-            command.arg(*name).arg(value);
-        }
+        command.arg(&job.id).arg(&job.envelope).arg(&job.queue).arg(&job.kind);
+        command.arg(lane(job)).arg(job.priority).arg(further_fields(job));
     }
+}
+
+/// What a job has beyond the default, as `name US value RS …`; nothing for most jobs.
+fn further_fields(job: &NewJob) -> String {
+    let mut packed = String::new();
+    let mut push = |name: &str, value: &str| packed.extend([name, "\u{1f}", value, "\u{1e}"]);
+    if job.pending {
+        push("pending", "1");
+    }
+    for (name, time) in [("due", job.scheduled), ("expires", job.expires), ("ttl", job.ttl), ("total", job.total)] {
+        time.into_iter().for_each(|at| push(name, &at.argument()));
+    }
+    job.fields.iter().for_each(|(name, value)| push(name, value));
+    packed
 }
 
 /// The lane in which a job waits inside its queue: so far one for each priority.
@@ -74,19 +77,17 @@ fn lane(job: &NewJob) -> String {
 }
 
 fn enqueued(answer: Value, request: Request) -> Result<Enqueued, Error> {
-    let mut parts = reply::array(answer, "enqueue")?.into_iter();
+    let answer = reply::text(answer);
+    let mut parts = answer.split('\u{1f}');
     let mut next = || parts.next().ok_or_else(|| Error::unreadable("enqueue"));
-    match reply::text(next()?).as_str() {
+    match next()? {
         "ok" => {
-            let created = reply::text(next()?);
-            let states = reply::texts(next()?, "enqueue")?;
-            let pairs = states.chunks_exact(2);
-            let records =
-                request.jobs.into_iter().zip(pairs).map(|(job, pair)| fresh(job, &created, &pair[0], &pair[1]));
-            Ok(Enqueued::Stored(records.collect()))
+            let created = next()?;
+            let mut store = |job| Ok(fresh(job, created, next()?, next()?));
+            request.jobs.into_iter().map(&mut store).collect::<Result<_, Error>>().map(Enqueued::Stored)
         }
-        "duplicate" => Ok(Enqueued::Duplicate { index: reply::number(next()?) as usize, id: reply::text(next()?) }),
-        _ => Err(Error::Backend(reply::text(next()?))),
+        "duplicate" => Ok(Enqueued::Duplicate { index: next()?.parse().unwrap_or(0), id: next()?.to_owned() }),
+        _ => Err(Error::Backend(next()?.to_owned())),
     }
 }
 
@@ -142,7 +143,7 @@ impl Store {
             return Ok(Vec::new());
         }
         let views = READ.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(ids)).await?;
-        reply::records(views, "read")
+        Answer::read(views, "read")?.records("read")
     }
 
     /// Ends a job that has not ended.
@@ -158,6 +159,8 @@ impl Store {
     /// Runs a script that takes one job id and answers with its outcome.
     pub(super) async fn change(&self, script: &Script, id: &str) -> Result<Outcome, Error> {
         let answer = script.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(id)).await?;
-        reply::outcome(answer, script.name)
+        let mut answer = Answer::read(answer, script.name)?;
+        let parts = std::mem::take(&mut answer.results);
+        answer.outcome(parts, script.name)
     }
 }

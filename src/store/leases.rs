@@ -1,7 +1,7 @@
 //! Verbs on leases: fetch, ack, nack, and the release of what never reached its worker.
 
 use super::batch::{MOST_JOBS, Verb};
-use super::reply::{self, Outcome};
+use super::reply::{self, Answer, Outcome};
 use super::script::{ACK, FETCH, NACK, RELEASE};
 use super::{Core, Error, Store, or_empty};
 use crate::job::escape::escape;
@@ -88,27 +88,28 @@ impl Verb for FetchVerb {
                 self.0.begin(command).arg(&call_id).arg(u8::from(again)).arg(requests.len());
                 for request in &requests {
                     push_worker(command, request.worker.as_deref());
-                    command.arg(request.worker.as_deref().map(json::quoted).unwrap_or_default());
+                    command.arg(request.worker.as_deref().map_or_else(|| "null".to_owned(), json::quoted));
                     command.arg(request.count).arg(or_empty(request.visibility_ms));
                     command.arg(request.fetch_id.as_deref().map(escape).unwrap_or_default());
                     command.arg(request.queues.len()).arg(&request.queues);
                 }
             })
             .await?;
-        let answers = reply::array(answers, "fetch")?;
-        Ok(answers.into_iter().map(|answer| self.leased(answer)).collect())
+        let mut answer = Answer::read(answers, "fetch")?;
+        let results = std::mem::take(&mut answer.results);
+        Ok(results.into_iter().map(|result| self.leased(&mut answer, result)).collect())
     }
 }
 
 impl FetchVerb {
-    fn leased(&self, answer: redis::Value) -> Result<Leased, Error> {
-        if let redis::Value::Array(parts) = &answer
-            && let Some(redis::Value::BulkString(tag)) = parts.first()
-            && tag == b"error"
-        {
-            return Err(Error::Backend(reply::texts(answer, "fetch")?.remove(1)));
+    fn leased(&self, answer: &mut Answer, result: redis::Value) -> Result<Leased, Error> {
+        let views = reply::array(result, "fetch")?;
+        if views.first().is_some_and(|first| matches!(first, redis::Value::BulkString(tag) if tag == b"error")) {
+            let text = views.into_iter().nth(1).map(reply::text).unwrap_or_default();
+            return Err(Error::Backend(text));
         }
-        Ok(Leased { records: reply::records(answer, "fetch")?, core: Arc::clone(&self.0) })
+        let records = views.into_iter().map(|view| answer.record(view, "fetch")).collect::<Result<_, _>>()?;
+        Ok(Leased { records, core: Arc::clone(&self.0) })
     }
 }
 
@@ -135,7 +136,7 @@ impl Verb for AckVerb {
                 }
             })
             .await?;
-        Ok(reply::array(answers, "ack")?.into_iter().map(|answer| reply::outcome(answer, "ack")).collect())
+        Ok(Answer::read(answers, "ack")?.outcomes("ack"))
     }
 }
 
@@ -164,7 +165,7 @@ impl Verb for NackVerb {
                 }
             })
             .await?;
-        Ok(reply::array(answers, "nack")?.into_iter().map(|answer| reply::outcome(answer, "nack")).collect())
+        Ok(Answer::read(answers, "nack")?.outcomes("nack"))
     }
 }
 

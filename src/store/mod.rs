@@ -109,7 +109,7 @@ pub(crate) struct Core {
     clock: Clock,
     settings: Settings,
     /// `settings` in the order in which `call.lua` reads them.
-    packed: String,
+    for_scripts: [String; 7],
     tasks: TaskTracker,
     metrics: StoreMetrics,
 }
@@ -128,15 +128,14 @@ impl Store {
         let (link, keeper) = Link::open(&options.address, deadline, metrics.clone(), stop, check)?;
         tasks.spawn(keeper);
         let s = &options.settings;
-        let packed = [s.visibility, s.timeout, s.completed, s.cancelled, s.discarded, s.dead_letter, s.dead_after]
-            .map(|number| number.to_string())
-            .join(" ");
+        let for_scripts = [s.visibility, s.timeout, s.completed, s.cancelled, s.discarded, s.dead_letter, s.dead_after]
+            .map(|number| number.to_string());
         let core = Arc::new(Core {
             link,
             keys,
             clock: options.clock,
             settings: options.settings,
-            packed,
+            for_scripts,
             tasks: tasks.clone(),
             metrics,
         });
@@ -173,7 +172,7 @@ impl Core {
             Some(ms) => command.arg(ms),
             None => command.arg(""),
         }
-        .arg(&self.packed)
+        .arg(&self.for_scripts)
     }
 
     async fn command(&self, name: &'static str, command: Cmd) -> Result<redis::Value, Error> {

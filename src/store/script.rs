@@ -23,19 +23,19 @@ macro_rules! script {
 }
 
 script!(ENQUEUE, "call", "lane", "job", "enqueue");
-script!(FETCH, "call", "lane", "job", "failure", "sweep", "fetch");
-script!(ACK, "call", "lane", "job", "ack");
-script!(NACK, "call", "lane", "job", "failure", "nack");
-script!(CANCEL, "call", "lane", "job", "cancel");
+script!(FETCH, "call", "lane", "take", "job", "finish", "detach", "failure", "sweep", "fetch");
+script!(ACK, "call", "lane", "job", "finish", "ack");
+script!(NACK, "call", "lane", "job", "finish", "failure", "nack");
+script!(CANCEL, "call", "lane", "take", "job", "finish", "detach", "cancel");
 script!(ACTIVATE, "call", "lane", "job", "activate");
 script!(RELEASE, "call", "lane", "job", "release");
 script!(READ, "call", "lane", "job", "read");
 script!(HEARTBEAT, "call", "lane", "job", "heartbeat");
-script!(DEREGISTER, "call", "lane", "job", "deregister");
-script!(TICK, "call", "lane", "job", "failure", "sweep", "tick");
-script!(RETAIN, "call", "lane", "job", "retain");
+script!(DEREGISTER, "call", "lane", "job", "worker", "deregister");
+script!(TICK, "call", "lane", "take", "job", "finish", "detach", "failure", "sweep", "worker", "tick");
+script!(RETAIN, "call", "lane", "job", "finish", "retain");
 script!(REVIVE, "call", "lane", "job", "revive");
-script!(FORGET, "call", "lane", "job", "forget");
+script!(FORGET, "call", "lane", "job", "finish", "forget");
 
 impl Script {
     fn digest(&self) -> String {

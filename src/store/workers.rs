@@ -38,7 +38,7 @@ impl Store {
                 self.core.begin(command).arg(escape(&beat.worker)).arg(beat.state.as_deref().unwrap_or(""));
                 command.arg(or_empty(beat.visibility_ms)).arg(u8::from(testing)).arg(beat.fields.len());
                 beat.fields.iter().for_each(|(name, value)| _ = command.arg(*name).arg(value));
-                command.arg(beat.jobs.len()).arg(&beat.jobs);
+                command.arg(&beat.jobs);
             })
             .await?;
         let mut parts = reply::array(answer, "heartbeat")?.into_iter();

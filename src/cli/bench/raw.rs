@@ -92,7 +92,7 @@ fn check(redis: &mut Resp, words: &[Vec<u8>]) -> anyhow::Result<()> {
     let reply = redis.call(words).context("Redis refuses the enqueue call")?;
     let Reply::List(answers) = &reply else { bail!("the enqueue call answered {reply:?}") };
     match answers.first() {
-        Some(Reply::List(answer)) if answer.first() == Some(&Reply::Text("ok".to_owned())) => Ok(()),
+        Some(Reply::Text(answer)) if answer.starts_with("ok") => Ok(()),
         _ => bail!("the enqueue call answered {reply:?}"),
     }
 }

@@ -1,14 +1,14 @@
 -- Makes a pending job available.
 --
--- ARGV     id
--- Returns  {'ok', job view, previous state} or {'missing'} or {'conflict', state, ''}
+-- ARGV[9]  id
+-- Returns  {'ok', job view, previous state} or {'missing'} or {'conflict', state, ''}; envelopes
 
-local job = job_load(arg())
-if not job then return {'missing'} end
-if job.state ~= 'pending' then return {'conflict', job.state, ''} end
+local job = job_load(ARGV[9])
+if not job then return {{'missing'}, {}} end
+if job.state ~= 'pending' then return {{'conflict', job.state, ''}, {}} end
 job_set(job, 'activated', now)
 job_make_available(job)
 job_save(job)
 emit('job.enqueued', job, '"state":"available"')
 commit()
-return {'ok', job_view(job), 'pending'}
+return answer({'ok', job_view(job), 'pending'})

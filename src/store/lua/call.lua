@@ -1,61 +1,32 @@
--- Part of every writing script: arguments, the clock, and what is written once per call however many jobs it holds.
+-- Part of every script: its settings, the clock, and what is written once per call however many jobs it holds.
 --
 -- KEYS[1]  the namespace's prefix `fg:{ns}:`. Every key of a script starts with it, so that all lie in one cluster slot.
 -- ARGV[1]  now in ms for tests, or '' to read the server's clock, on which processes with skewed clocks agree
--- ARGV[2]  settings, in the order of `settings` below
--- ARGV[3…] the verb's own arguments, taken one by one with `arg`
-local P = KEYS[1]
-local call = redis.call
-local cursor = 2
+-- ARGV[2…8] settings: visibility, timeout, retention of completed, cancelled, discarded and dead letters, dead_after (ms)
+-- ARGV[9…] the verb's own arguments
+local P, call = KEYS[1], redis.call
+local concat, match, format = table.concat, string.match, string.format
 
-local function arg()
-  cursor = cursor + 1
-  return ARGV[cursor]
-end
-
-local function optional()
-  local value = arg()
-  if value ~= '' then return value end
-end
-
-local function number()
-  return tonumber(arg())
-end
-
-local settings = {}
-do
-  local names = {'visibility', 'timeout', 'completed', 'cancelled', 'discarded', 'dead_letter', 'dead_after'}
-  local position = 0
-  for value in string.gmatch(ARGV[2], '%S+') do
-    position = position + 1
-    settings[names[position]] = tonumber(value)
-  end
+-- Numbers are passed on as text made with `%d`: Redis and Lua would each print them as floating point, at several times
+-- the cost, and most commands carry a time, a score or a sequence.
+local function int(number)
+  return format('%d', number)
 end
 
 -- A clock that steps back a little (a failover, a slewing clock) stands still instead, so that ages never turn
 -- negative; a step of more than 5 s is somebody setting the clock, and is accepted.
-local now, stepped_back
-local seq, events
-do
-  local state = call('HMGET', P .. 'state', 'clock', 'seq', 'events')
-  local last = tonumber(state[1]) or 0
-  seq, events = tonumber(state[2]) or 0, tonumber(state[3]) or 0
-  if ARGV[1] ~= '' then
-    now = tonumber(ARGV[1])
-  else
-    local time = call('TIME')
-    now = time[1] * 1000 + math.floor(time[2] / 1000)
-    math.randomseed(time[1] % 1000000 * 1000 + time[2])
-  end
-  if now < last then
-    if last - now <= 5000 then now = last else stepped_back = last - now end
-  end
+local state = call('HMGET', P .. 'state', 'clock', 'seq', 'events')
+local seq, events = tonumber(state[2]) or 0, tonumber(state[3]) or 0
+local now, stepped_back = tonumber(ARGV[1]), nil
+if not now then
+  local time = call('TIME')
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
-
-local function next_seq()
-  seq = seq + 1
-  return seq
+local last = tonumber(state[1]) or 0
+if now < last then
+  if last - now <= 5000 then now = last else stepped_back = last - now end
 end
+local now_text = int(now)
 
 -- Counts of jobs by queue and state. Changed only here, in the script that changes the job's state.
 local counts = {}
@@ -73,31 +44,56 @@ end
 local log = {}
 
 local function emit(kind, job, data)
-  log[#log + 1] = table.concat({kind, job.id, job.type, job.queue, job.trace or '', data or ''}, '\31')
+  log[#log + 1] = kind .. '\31' .. job.id .. '\31' .. job.type .. '\31' .. job.queue .. '\31'
+    .. (job.trace or '') .. '\31' .. (data or '')
 end
 
--- A point in time inside an event's data; Rust writes it as a timestamp.
-local function stamp(ms)
-  return '\29' .. ms .. '\29'
+-- Writes to one key are gathered and sent as one command: a call costs Redis commands by the key, not by the job.
+local gathered, gathered_order = {}, {}
+
+local function flush()
+  for _, entry in ipairs(gathered_order) do
+    -- In portions, because Lua's stack holds 8,000 values.
+    for first = 3, #entry, 4000 do
+      call(entry[1], entry[2], unpack(entry, first, math.min(first + 3999, #entry)))
+    end
+  end
+  gathered, gathered_order = {}, {}
 end
 
-local at_commit = {}
+local function gather(command, key, first, second)
+  local entry = gathered[key]
+  if entry and entry[1] ~= command then -- the order of writes to one key is kept
+    flush()
+    entry = nil
+  end
+  if not entry then
+    entry = {command, key}
+    gathered[key] = entry
+    gathered_order[#gathered_order + 1] = entry
+  end
+  local size = #entry
+  entry[size + 1] = type(first) == 'number' and int(first) or first
+  entry[size + 2] = second
+end
+
+local at_commit = {flush}
 
 -- Writes what was gathered. Called once, at the end of a script; a call that changed nothing writes nothing.
 local function commit()
   for _, write in ipairs(at_commit) do write() end
   if not next(counts) and #log == 0 then return end
   for queue, states in pairs(counts) do
-    for state, by in pairs(states) do
-      if by ~= 0 then call('HINCRBY', P .. 'counts:' .. queue, state, by) end
+    for name, by in pairs(states) do
+      if by ~= 0 then call('HINCRBY', P .. 'counts:' .. queue, name, by) end
     end
   end
   if stepped_back then emit('clock.stepped_back', {id = '', type = '', queue = ''}, '"step_ms":' .. stepped_back) end
   if #log > 0 then
     events = events + #log
-    call('XADD', P .. 'events', '*', 'n', events, 't', now, 'e', table.concat(log, '\30'))
+    call('XADD', P .. 'events', '*', 'n', int(events), 't', now_text, 'e', concat(log, '\30'))
   end
-  call('HSET', P .. 'state', 'clock', now, 'seq', seq, 'events', events)
+  call('HSET', P .. 'state', 'clock', now_text, 'seq', int(seq), 'events', int(events))
 end
 
 -- One bad item harms only itself: an error while it is handled becomes its own result.

@@ -1,26 +1,15 @@
 -- A worker says goodbye: its record goes, and what it still holds is available again at once.
 --
--- ARGV     worker
+-- ARGV[9]  worker
 -- Returns  {1 if it was known, number of jobs handed back, 1 if more remain}
 
 local BOUND = 200
 
-local worker = arg()
-local key = P .. 'worker:' .. worker
-local ids = call('SRANDMEMBER', key .. ':jobs', BOUND)
-for _, id in ipairs(ids) do
-  local job = job_load(id)
-  if job and job.state == 'active' then
-    lease_release(job)
-    job_make_available(job, true)
-    job_watch_expiry(job)
-    job_save(job)
-  else
-    call('SREM', key .. ':jobs', id)
-  end
+local function hand_back(job)
+  lease_release(job)
+  job_make_available(job, true)
 end
-local known = call('ZREM', P .. 'workers', worker)
-call('UNLINK', key)
-if known == 1 then emit('worker.stopped', {id = worker, type = '', queue = ''}, '"reason":"shutdown"') end
+
+local handed_back, known = take_from(ARGV[9], BOUND, 'shutdown', hand_back)
 commit()
-return {known, #ids, #ids == BOUND and 1 or 0}
+return {known, handed_back, handed_back == BOUND and 1 or 0}

@@ -1,11 +1,13 @@
 -- Part: what happens to a job after a failed attempt. The order of the questions is that of the OJS retry text.
 
+local HISTORY = 25
 local DEFAULT_RETRY = 'exponential 1000 2 300000 1 discard'
+
+math.randomseed(now % 1000000 * 1000 + seq % 1000)
 
 -- Delay in ms after failed attempt number `attempt`; the cap holds before and after the jitter.
 local function retry_delay(policy, attempt)
-  local strategy, initial, coefficient, cap, jitter =
-    string.match(policy, '^(%S+) (%S+) (%S+) (%S+) (%S+)')
+  local strategy, initial, coefficient, cap, jitter = match(policy, '^(%S+) (%S+) (%S+) (%S+) (%S+)')
   initial, coefficient, cap = tonumber(initial), tonumber(coefficient), tonumber(cap)
   local delay = initial
   if strategy == 'linear' then
@@ -22,7 +24,7 @@ end
 
 local function is_listed(patterns, classes)
   for pattern in string.gmatch(patterns or '', '[^\31]+') do
-    local prefix = string.match(pattern, '^(.*%.)%*$')
+    local prefix = match(pattern, '^(.*%.)%*$')
     for class in string.gmatch(classes, '[^\31]+') do
       if class == pattern or (prefix and string.sub(class, 1, #prefix) == prefix) then return true end
     end
@@ -48,6 +50,11 @@ local function discard(job, dead, error)
   if dead then emit('dead_letter.added', job, '"last_error":' .. error) end
 end
 
+-- A point in time inside an event's data; Rust writes it as a timestamp.
+local function stamp(ms)
+  return '\29' .. ms .. '\29'
+end
+
 -- failure: {entry = history entry as JSON members, error = {code,message,retryable} as JSON,
 --           classes = names to compare with non_retryable_errors, verdict = the handler's decision, retryable}
 local function job_fail(job, failure)
@@ -64,13 +71,12 @@ local function job_fail(job, failure)
   local total = tonumber(job.total)
   local retries = failure.retryable and not is_listed(job.fatal, failure.classes) and job.attempt < max_attempts(job)
   if not retries or (total and now + delay >= total) then
-    return discard(job, string.match(policy, '%S+$') == 'dead_letter', failure.error)
+    return discard(job, match(policy, '%S+$') == 'dead_letter', failure.error)
   end
   job_move(job, 'retryable')
   job_set(job, 'retry_delay', delay)
   job_set(job, 'next_retry', now + delay)
-  call('ZADD', P .. 'due', now + delay, job.id)
-  job_watch_expiry(job)
+  job_wait(job, now + delay)
   emit('job.retrying', job, '"attempt":' .. job.attempt .. ',"max_attempts":' .. max_attempts(job)
     .. ',"retry_delay_ms":' .. delay .. ',"next_retry_at":' .. stamp(now + delay) .. ',"error":' .. failure.error)
 end
@@ -83,13 +89,10 @@ end
 -- A lease that ended without an answer: available again at once, without backoff, if an attempt is left.
 local function job_abandoned(job, kind, message)
   lease_release(job)
-  if job.attempt >= max_attempts(job) then
-    return job_fail(job, server_failure(kind, message))
-  end
   local failure = server_failure(kind, message)
+  if job.attempt >= max_attempts(job) then return job_fail(job, failure) end
   record_failure(job, failure.entry)
   emit('job.failed', job, '"attempt":' .. job.attempt .. ',"error":' .. failure.error)
   job_set(job, 'started', nil)
   job_make_available(job, true)
-  job_watch_expiry(job)
 end

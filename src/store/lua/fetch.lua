@@ -1,64 +1,99 @@
 -- Hands out jobs under a lease. One job goes to one caller, however many ask at once.
 --
--- ARGV     call id, 1 if this call is sent again, requests; for each: worker or '', the same as JSON, count,
+-- ARGV[9…] call id, 1 if this call is sent again, requests; for each: worker or '', the same as JSON, count,
 --          visibility ms or '', fetch id or '', number of queues, queues in the order of preference
--- Returns  for each request {job view, …} or {'error', text}
+-- Returns  {{job view, …} or {'error', text} for each request}, envelopes
 
 local REPLAY_MS, RESEND_MS = 60000, 10000
 local SWEPT, EXPIRED = 64, 64
 
-local function serves(worker)
-  local record = call('HMGET', P .. 'worker:' .. worker, 'state', 'directive')
-  return (record[1] or 'running') == 'running' and (record[2] or 'running') == 'running'
+local requests, wanted = {}, {}
+do
+  local at = 12
+  for index = 1, tonumber(ARGV[11]) do
+    local request = {worker = ARGV[at], worker_json = ARGV[at + 1], count = tonumber(ARGV[at + 2]),
+      visibility = tonumber(ARGV[at + 3]), fetch_id = ARGV[at + 4], queues = {}}
+    local queues = tonumber(ARGV[at + 5])
+    for position = 1, queues do
+      local queue = ARGV[at + 5 + position]
+      request.queues[position] = queue
+      wanted[queue] = (wanted[queue] or 0) + request.count
+    end
+    requests[index] = request
+    at = at + 6 + queues
+  end
 end
 
-local function lease(job, worker, visibility)
-  if job_expiry(job) then call('ZREM', P .. 'expiry', job.id) end
+-- Workers that are not to be given work are few; where there is none, nobody is looked up.
+local some_halted = call('EXISTS', P .. 'halted') == 1
+
+local function serves(worker)
+  return worker == '' or not some_halted or call('SISMEMBER', P .. 'halted', worker) == 0
+end
+
+-- Jobs are taken out of a queue once for all requests of the call, and what is left over goes back to its place.
+local stocks = {}
+
+local function next_id(queue)
+  local stock = stocks[queue]
+  if not stock then
+    stock = {taken = lane_take(queue, wanted[queue]), at = 1}
+    stocks[queue] = stock
+  end
+  local id = stock.taken[stock.at]
+  if id then stock.at = stock.at + 3 end
+  return id
+end
+
+local function restock()
+  for queue, stock in pairs(stocks) do
+    for at = stock.at, #stock.taken, 3 do
+      lane_push(queue, stock.taken[at + 2], stock.taken[at], stock.taken[at + 1] + 0)
+    end
+  end
+end
+
+local function lease(job, request)
+  if job_expiry(job) then gather('ZREM', P .. 'due', job.id) end
   job_move(job, 'active')
   job_set(job, 'attempt', job.attempt + 1)
-  job_set(job, 'started', now)
-  job_set(job, 'worker', worker)
-  local period = tonumber(visibility) or tonumber(job.visibility) or settings.visibility
-  job_set(job, 'period', period)
+  job_set(job, 'started', now_text)
+  if request.visibility then job_set(job, 'period', request.visibility) end
+  local period = request.visibility or tonumber(job.visibility) or tonumber(ARGV[2])
   job_set(job, 'visible_until', now + period)
-  job_set(job, 'timeout_at', now + (tonumber(job.timeout) or settings.timeout) + (tonumber(job.grace) or 0))
-  call('ZADD', P .. 'leases', lease_deadline(job), job.id)
-  emit('job.started', job, '"state":"active","attempt":' .. job.attempt .. ',"worker_id":' .. (job.worker_json or 'null'))
-end
-
-local function remember(key, ids, ms)
-  call('SET', key, table.concat(ids, ' '), 'PX', ms)
+  if request.worker ~= '' then
+    job_set(job, 'worker', request.worker)
+    gather('ZADD', P .. 'held', 0, request.worker .. '\31' .. job.id)
+  end
+  gather('ZADD', P .. 'leases', lease_deadline(job), job.id)
+  job_save(job)
+  emit('job.started', job, '"state":"active","attempt":' .. job.attempt .. ',"worker_id":' .. request.worker_json)
 end
 
 local expired = 0
 
 local function fetch(request)
   local views, ids = {}, {}
-  if request.worker and not serves(request.worker) then return views end
+  if not serves(request.worker) then return views end
   for _, queue in ipairs(request.queues) do
     while #views < request.count and expired < EXPIRED do
-      local taken = lane_take(queue, request.count - #views)
-      if #taken == 0 then break end
-      for _, id in ipairs(taken) do
-        local job = job_load(id)
-        local gives_up_at = job and job_expiry(job)
-        if job and gives_up_at and gives_up_at <= now then
-          give_up(job)
-          job_save(job)
-          expired = expired + 1
-        elseif job then
-          job.worker_json = request.worker_json
-          lease(job, request.worker, request.visibility)
-          job_save(job)
-          views[#views + 1] = job_view(job)
-          ids[#ids + 1] = id
-        end
+      local id = next_id(queue)
+      if not id then break end
+      local job = job_load(id)
+      local gives_up_at = job and job_expiry(job)
+      if gives_up_at and gives_up_at <= now then
+        give_up(job)
+        job_save(job)
+        expired = expired + 1
+      elseif job then
+        lease(job, request)
+        views[#views + 1] = job_view(job)
+        ids[#ids + 1] = id
       end
     end
   end
-  if #ids > 0 then
-    if request.worker then call('SADD', P .. 'worker:' .. request.worker .. ':jobs', unpack(ids)) end
-    if request.fetch_id then remember(P .. 'fetch:' .. request.fetch_id, ids, REPLAY_MS) end
+  if #ids > 0 and request.fetch_id ~= '' then
+    call('SET', P .. 'fetch:' .. request.fetch_id, concat(ids, ' '), 'PX', REPLAY_MS)
   end
   request.ids = ids
   return views
@@ -69,45 +104,38 @@ local function replayed(ids, worker)
   local views = {}
   for id in string.gmatch(ids, '%S+') do
     local job = job_load(id)
-    if job and job.state == 'active' and job.worker == worker then views[#views + 1] = job_view(job) end
+    if job and job.state == 'active' and (job.worker or '') == worker then views[#views + 1] = job_view(job) end
   end
   return views
 end
 
-local function answer(request)
-  local before = request.fetch_id and call('GET', P .. 'fetch:' .. request.fetch_id)
+local function serve(request)
+  local before = request.fetch_id ~= '' and call('GET', P .. 'fetch:' .. request.fetch_id)
   if before then return replayed(before, request.worker) end
   return fetch(request)
 end
 
-local call_key, resent = P .. 'call:' .. arg(), arg() == '1'
-local requests = {}
-for index = 1, number() do
-  local request = {worker = optional(), worker_json = optional(), count = number(), visibility = optional(),
-    fetch_id = optional(), queues = {}}
-  for position = 1, number() do request.queues[position] = arg() end
-  requests[index] = request
-end
-
-local first = resent and call('GET', call_key)
-local answers, record = {}, {}
+local call_key = P .. 'call:' .. ARGV[9]
+local first = ARGV[10] == '1' and call('GET', call_key)
+local answers = {}
 if first then
   local index = 0
   for ids in string.gmatch(first, '([^,]*),') do
     index = index + 1
     answers[index] = replayed(ids, requests[index].worker)
   end
-  return answers
+  return answer(answers)
 end
 
 sweep(SWEPT)
-local found = false
+local record, found = {}, false
 for index, request in ipairs(requests) do
-  answers[index] = guarded(answer, request)
+  answers[index] = guarded(serve, request)
   local ids = request.ids or {}
   found = found or #ids > 0
-  record[index] = table.concat(ids, ' ') .. ','
+  record[index] = concat(ids, ' ') .. ','
 end
-if found then call('SET', call_key, table.concat(record), 'PX', RESEND_MS) end
+restock()
+if found then call('SET', call_key, concat(record), 'PX', RESEND_MS) end
 commit()
-return answers
+return answer(answers)

@@ -1,9 +1,9 @@
 -- Deletes a dead letter for good.
 --
--- ARGV     id
+-- ARGV[9]  id
 -- Returns  {'ok'} or {'missing'}
 
-local id = arg()
+local id = ARGV[9]
 local job = call('ZSCORE', P .. 'dead', id) and job_load(id)
 if not job then return {'missing'} end
 call('ZREM', P .. 'dead', id)

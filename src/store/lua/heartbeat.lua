@@ -1,15 +1,16 @@
 -- A sign of life: keeps the worker's record, extends the reservations it names, and tells it what to do.
 --
--- ARGV     worker, state it reports or '', visibility ms or '', 1 to honour test directives, number of record fields,
---          names and values, number of job ids, ids
+-- ARGV[9…] worker, state it reports or '', visibility ms or '', 1 to honour test directives, number of record fields,
+--          names and values, ids of the jobs that it works on
 -- Returns  {directive, now, {extended id, …}, {cancelled id, …}}
 
 local RANK = {running = 0, quiet = 1, terminate = 2}
 
-local worker, reported, visibility, testing = arg(), optional(), optional(), arg() == '1'
-local key = P .. 'worker:' .. worker
-local record = {'seen', now, 'state', reported or 'running'}
-for _ = 1, number() * 2 do record[#record + 1] = arg() end
+local worker, reported, visibility, testing = ARGV[9], ARGV[10], tonumber(ARGV[11]), ARGV[12] == '1'
+if reported == '' then reported = 'running' end
+local key, first_job = P .. 'worker:' .. worker, 14 + tonumber(ARGV[13]) * 2
+local record = {'seen', now, 'state', reported}
+for at = 14, first_job - 1 do record[#record + 1] = ARGV[at] end
 local directive = call('HGET', key, 'directive') or 'running'
 if call('EXISTS', key) == 0 then
   record[#record + 1] = 'since'
@@ -18,19 +19,20 @@ if call('EXISTS', key) == 0 then
 end
 call('HSET', key, unpack(record))
 call('ZADD', P .. 'workers', now, worker)
+call(reported == 'running' and directive == 'running' and 'SREM' or 'SADD', P .. 'halted', worker)
 
 local extended, cancelled = {}, {}
-for _ = 1, number() do
-  local id = arg()
+for at = first_job, #ARGV do
+  local id = ARGV[at]
   local job = job_load(id)
   if job and job.state == 'active' and (not job.worker or job.worker == worker) then
-    local period = tonumber(visibility) or tonumber(job.period) or settings.visibility
+    local period = visibility or tonumber(job.period) or tonumber(job.visibility) or tonumber(ARGV[2])
     job_set(job, 'visible_until', now + period)
     if job.beat then job_set(job, 'stalled_at', now + tonumber(job.beat)) end
-    call('ZADD', P .. 'leases', lease_deadline(job), id)
+    gather('ZADD', P .. 'leases', lease_deadline(job), id)
     job_save(job)
     extended[#extended + 1] = id
-    emit('job.heartbeat', job, '"attempt":' .. job.attempt .. ',"visible_until":' .. stamp(job.visible_until))
+    emit('job.heartbeat', job, '"attempt":' .. job.attempt .. ',"visible_until":\29' .. job.visible_until .. '\29')
     local asked = testing and job.directive
     if asked and (RANK[asked] or 0) > RANK[directive] then directive = asked end
   elseif job and job.state == 'cancelled' then

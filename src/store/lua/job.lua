@@ -4,13 +4,10 @@
 -- env:ID     string  the envelope as the client sent it, opaque to scripts (cjson would change `[]` and large integers)
 -- err:ID     list    failed attempts, `attempt US ms US json`
 -- res:ID     string  the result
--- due        zset    scheduled and retryable jobs by the time they become available
--- expiry     zset    waiting jobs by the time they are given up
+-- due        zset    waiting jobs by the next time something happens to them: they become available, or are given up
 -- leases     zset    active jobs by their next deadline: the truth about what runs
--- worker:W:jobs  set     active jobs of worker W
+-- held       zset    `worker US id` of active jobs, all of score 0, read by range of worker
 -- finished:S zset    jobs that ended in state S, by when; dead: those of them in the dead letter
-
-local HISTORY = 25
 
 local function job_load(id)
   local flat = call('HGETALL', P .. 'job:' .. id)
@@ -26,19 +23,34 @@ end
 local function job_set(job, field, value)
   job[field] = value
   local changed = job.changed
-  changed[#changed + 1] = field
-  changed[#changed + 1] = value == nil and '' or value
+  local size = #changed
+  changed[size + 1] = field
+  changed[size + 2] = type(value) == 'number' and int(value) or value or ''
 end
 
 local function job_save(job)
   if #job.changed > 0 then call('HSET', P .. 'job:' .. job.id, unpack(job.changed)) end
 end
 
--- What Rust needs to show the job: the record as it was, what this call changed, envelope, failures and result.
+-- What Rust needs to show the job, as one text: id, record as it was, what this call changed, failures, result. Envelopes
+-- of all views follow at the end of the answer, in the order of the views: see `answer`.
+local viewed = {}
+
 local function job_view(job)
-  local failures = job.failures and call('LRANGE', P .. 'err:' .. job.id, 0, -1) or {}
+  local failures = job.failures and concat(call('LRANGE', P .. 'err:' .. job.id, 0, -1), '\29') or ''
   local result = job.state == 'completed' and job.result and call('GET', P .. 'res:' .. job.id) or ''
-  return {job.id, call('GET', P .. 'env:' .. job.id) or '', job.flat, job.changed, failures, result}
+  viewed[#viewed + 1] = P .. 'env:' .. job.id
+  return concat({job.id, concat(job.flat, '\31'), concat(job.changed, '\31'), failures, result}, '\30')
+end
+
+-- A script's answer: its own results, and the envelopes of the jobs that they show.
+local function answer(results)
+  local envelopes = {}
+  for first = 1, #viewed, 4000 do
+    local portion = call('MGET', unpack(viewed, first, math.min(first + 3999, #viewed)))
+    for _, envelope in ipairs(portion) do envelopes[#envelopes + 1] = envelope or '' end
+  end
+  return {results, envelopes}
 end
 
 local function job_move(job, state)
@@ -47,77 +59,54 @@ local function job_move(job, state)
   job_set(job, 'state', state)
 end
 
-local function lowest(...)
-  local least
-  for position = 1, select('#', ...) do
-    local value = tonumber((select(position, ...)))
-    if value and (not least or value < least) then least = value end
-  end
+local function lowest(a, b, c, d)
+  a, b, c, d = tonumber(a), tonumber(b), tonumber(c), tonumber(d)
+  local least = a
+  if b and (not least or b < least) then least = b end
+  if c and (not least or c < least) then least = c end
+  if d and (not least or d < least) then least = d end
   return least
 end
 
 -- When a waiting job is given up: `expires` always, `ttl` before its first start, `total` over all attempts.
 local function job_expiry(job)
-  return lowest(job.expires, job.attempt == 0 and job.ttl or nil, job.total)
+  if job.expires or job.ttl or job.total then
+    return lowest(job.expires, job.attempt == 0 and job.ttl or nil, job.total)
+  end
 end
 
-local function job_watch_expiry(job)
-  local at = job_expiry(job)
-  if at then call('ZADD', P .. 'expiry', at, job.id) end
+-- Keeps the time of a waiting job's next change, if it has one: `at`, or that it is given up.
+local function job_wait(job, at)
+  local next_change = lowest(at, job_expiry(job))
+  if next_change then gather('ZADD', P .. 'due', next_change, job.id) end
 end
 
 -- The sequence is new where the job joins the queue anew, and the old one where it was only handed back.
 local function job_make_available(job, keeps_place)
   job_move(job, 'available')
-  if not keeps_place then job_set(job, 'seq', next_seq()) end
-  job_set(job, 'enqueued', now)
-  lane_push(job.queue, job.lane, job.id, lane_score(tonumber(job.priority) or 0, tonumber(job.seq)))
+  if not keeps_place then
+    seq = seq + 1
+    job_set(job, 'seq', seq)
+  end
+  job_set(job, 'enqueued', now_text)
+  lane_push(job.queue, job.lane or 'p0', job.id, lane_score(tonumber(job.priority) or 0, tonumber(job.seq)))
+  job_wait(job)
+end
+
+-- When the execution timeout strikes; heartbeats do not move it.
+local function job_timeout(job)
+  return tonumber(job.started) + (tonumber(job.timeout) or tonumber(ARGV[3])) + (tonumber(job.grace) or 0)
 end
 
 local function lease_deadline(job)
-  return lowest(job.visible_until, job.timeout_at, job.stalled_at, job.total)
+  return lowest(job.visible_until, job_timeout(job), job.stalled_at, job.total)
 end
 
 local function lease_release(job)
-  call('ZREM', P .. 'leases', job.id)
-  if job.worker then call('SREM', P .. 'worker:' .. job.worker .. ':jobs', job.id) end
-  for _, field in ipairs({'worker', 'visible_until', 'timeout_at', 'stalled_at'}) do
-    if job[field] then job_set(job, field, nil) end
+  gather('ZREM', P .. 'leases', job.id)
+  if job.worker then
+    gather('ZREM', P .. 'held', job.worker .. '\31' .. job.id)
+    job_set(job, 'worker', nil)
   end
-end
-
--- Takes a waiting or active job out of whatever holds it.
-local function job_detach(job)
-  if job.state == 'available' then
-    lane_remove(job.queue, job.lane, job.id)
-  elseif job.state == 'active' then
-    lease_release(job)
-  elseif job.state ~= 'pending' then
-    call('ZREM', P .. 'due', job.id)
-  end
-  if job_expiry(job) then call('ZREM', P .. 'expiry', job.id) end
-end
-
-local function job_keep_for(job, ms)
-  ms = math.max(ms, 1) -- 0 would delete at once, and the save that follows would bring the record back without a TTL
-  call('PEXPIRE', P .. 'job:' .. job.id, ms)
-  call('PEXPIRE', P .. 'env:' .. job.id, ms)
-  if job.failures then call('PEXPIRE', P .. 'err:' .. job.id, ms) end
-  if job.result then call('PEXPIRE', P .. 'res:' .. job.id, ms) end
-end
-
--- The end of a job: it is kept for its retention and then leaves no key behind.
-local function job_finish(job, state, dead)
-  job_move(job, state)
-  job_set(job, 'finished', now)
-  call('ZADD', P .. 'finished:' .. state, now, job.id)
-  if dead then
-    call('ZADD', P .. 'dead', now, job.id)
-    job_set(job, 'dead', 1)
-  end
-  job_keep_for(job, dead and settings.dead_letter or settings[state])
-end
-
-local function job_erase(id)
-  call('UNLINK', P .. 'job:' .. id, P .. 'env:' .. id, P .. 'err:' .. id, P .. 'res:' .. id)
+  if job.stalled_at then job_set(job, 'stalled_at', nil) end
 end

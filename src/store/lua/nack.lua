@@ -1,34 +1,28 @@
 -- Fails or hands back active jobs.
 --
--- ARGV     requests; for each: id, worker or '', op, 1 to hand back unharmed, history entry (JSON members),
+-- ARGV[9…] requests; for each: id, worker or '', op, 1 to hand back unharmed, history entry (JSON members),
 --          error (JSON object), classes, verdict, 1 if retryable
--- Returns  for each {'ok', job view} or {'missing'} or {'conflict', state, holder or ''} or {'error', text}
+-- Returns  {{'ok', job view} or {'missing'} or {'conflict', state, holder or ''} or {'error', text}, …}, envelopes
 
-local function nack(request)
-  local job = job_load(request.id)
+local function nack(id, worker, op, requeue, failure)
+  local job = job_load(id)
   if not job then return {'missing'} end
-  if job.op == request.op then return {'ok', job_view(job)} end
+  if job.op == op then return {'ok', job_view(job)} end
   if job.state ~= 'active' then return {'conflict', job.state, ''} end
-  if request.worker and job.worker and job.worker ~= request.worker then
-    return {'conflict', job.state, job.worker}
-  end
+  if worker ~= '' and job.worker and job.worker ~= worker then return {'conflict', job.state, job.worker} end
   lease_release(job)
-  job_set(job, 'op', request.op)
-  if request.requeue then
-    job_make_available(job, true)
-    job_watch_expiry(job)
-  else
-    job_fail(job, request)
-  end
+  job_set(job, 'op', op)
+  if requeue then job_make_available(job, true) else job_fail(job, failure) end
   job_save(job)
   return {'ok', job_view(job)}
 end
 
-local answers = {}
-for index = 1, number() do
-  local request = {id = arg(), worker = optional(), op = arg(), requeue = arg() == '1', entry = arg(), error = arg(),
-    classes = arg(), verdict = arg(), retryable = arg() == '1'}
-  answers[index] = guarded(nack, request)
+local answers, at = {}, 10
+for request = 1, tonumber(ARGV[9]) do
+  local failure = {entry = ARGV[at + 4], error = ARGV[at + 5], classes = ARGV[at + 6], verdict = ARGV[at + 7],
+    retryable = ARGV[at + 8] == '1'}
+  answers[request] = guarded(nack, ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3] == '1', failure)
+  at = at + 9
 end
 commit()
-return answers
+return answer(answers)

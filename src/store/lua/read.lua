@@ -1,11 +1,11 @@
--- Reads jobs as they are, all of one moment. Takes no clock: a read changes nothing.
+-- Reads jobs as they are, all of one moment. A read changes nothing.
 --
--- ARGV     ids from the third on
--- Returns  job views; ids that do not exist are left out
+-- ARGV[9…] ids
+-- Returns  {job view, …}, envelopes; ids that do not exist are left out
 
 local views = {}
-for position = 3, #ARGV do
-  local job = job_load(ARGV[position])
+for at = 9, #ARGV do
+  local job = job_load(ARGV[at])
   if job then views[#views + 1] = job_view(job) end
 end
-return views
+return answer(views)

@@ -1,12 +1,11 @@
 -- Hands back jobs that never reached their worker: old place in the queue, and the attempt did not happen.
 --
--- ARGV     jobs; for each: id, the attempt under which it was handed out
+-- ARGV[9…] jobs; for each: id, the attempt under which it was handed out
 -- Returns  how many were handed back; a job that has moved on since is left alone
 
 local released = 0
-for _ = 1, number() do
-  local id, attempt = arg(), number()
-  local job = job_load(id)
+for at = 10, 8 + tonumber(ARGV[9]) * 2, 2 do
+  local job, attempt = job_load(ARGV[at]), tonumber(ARGV[at + 1])
   if job and job.state == 'active' and job.attempt == attempt then
     lease_release(job)
     job_set(job, 'attempt', attempt - 1)
@@ -14,7 +13,6 @@ for _ = 1, number() do
     local enqueued = job.enqueued or job.created
     job_make_available(job, true)
     job_set(job, 'enqueued', enqueued)
-    job_watch_expiry(job)
     job_save(job)
     released = released + 1
   end

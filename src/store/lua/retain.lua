@@ -1,9 +1,10 @@
 -- Retention: finished jobs and dead letters by age or count, whichever comes first, and events by count.
 --
--- ARGV     most records to handle of each kind, most finished jobs to keep of each state, most dead letters, most events
+-- ARGV[9…] most records to handle of each kind, most finished jobs to keep of each state, most dead letters, most events
 -- Returns  1 if more is left to remove and the caller should call again at once, else 0
 
-local limit, max_finished, max_dead, max_events = number(), number(), number(), number()
+local limit, max_finished, max_dead, max_events =
+  tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
 local handled = 0
 
 -- Records go by age through their own TTL; the indexes follow by range, and what exceeds the count goes first.
@@ -16,7 +17,7 @@ local function retain(set, age, most)
 end
 
 for _, state in ipairs({'completed', 'cancelled', 'discarded'}) do
-  local done, surplus = retain('finished:' .. state, settings[state], max_finished)
+  local done, surplus = retain('finished:' .. state, tonumber(KEEP[state]), max_finished)
   for _, id in ipairs(surplus) do
     -- A dead letter has its own bound and is only taken off this index.
     if not call('ZSCORE', P .. 'dead', id) then job_erase(id) end
@@ -24,7 +25,7 @@ for _, state in ipairs({'completed', 'cancelled', 'discarded'}) do
   end
   handled = math.max(handled, done)
 end
-local done, surplus = retain('dead', settings.dead_letter, max_dead)
+local done, surplus = retain('dead', tonumber(KEEP.dead_letter), max_dead)
 for _, id in ipairs(surplus) do
   job_erase(id)
   call('ZREM', P .. 'dead', id)

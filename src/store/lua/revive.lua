@@ -1,11 +1,11 @@
 -- Gives a dead letter another life: available at once, attempts counted anew, history kept.
 --
--- ARGV     id
--- Returns  {'ok', job view} or {'missing'}
+-- ARGV[9]  id
+-- Returns  {'ok', job view} or {'missing'}; envelopes
 
-local id = arg()
+local id = ARGV[9]
 local job = call('ZSCORE', P .. 'dead', id) and job_load(id)
-if not job then return {'missing'} end
+if not job then return {{'missing'}, {}} end
 call('ZREM', P .. 'dead', id)
 call('ZREM', P .. 'finished:discarded', id)
 for _, part in ipairs({'job:', 'env:', 'err:', 'res:'}) do call('PERSIST', P .. part .. id) end
@@ -17,4 +17,4 @@ job_make_available(job)
 job_save(job)
 emit('dead_letter.retried', job, '"state":"available"')
 commit()
-return {'ok', job_view(job)}
+return answer({'ok', job_view(job)})

@@ -1,27 +1,5 @@
 -- Part: everything that happens because time has passed. FETCH runs it lazily and the tick runs it for all.
 
-local function each_due(set, limit, handle)
-  local ids = call('ZRANGEBYSCORE', P .. set, '-inf', now, 'LIMIT', 0, limit)
-  for _, id in ipairs(ids) do
-    call('ZREM', P .. set, id)
-    local job = job_load(id)
-    local failed = job and guarded(handle, job)
-    if failed then
-      emit('store.error', job, '"set":"' .. set .. '"') -- one broken record must not stop the clock for all others
-    elseif job then
-      job_save(job)
-    end
-  end
-  return #ids
-end
-
-local function come_due(job)
-  if job.state ~= 'scheduled' and job.state ~= 'retryable' then return end
-  local was = job.state
-  job_make_available(job)
-  if was == 'scheduled' then emit('job.enqueued', job, '"state":"available"') end
-end
-
 local function give_up(job)
   local kind, event = 'expired', 'job.expired'
   if tonumber(job.total) and tonumber(job.total) <= now then
@@ -37,10 +15,17 @@ local function give_up(job)
   discard(job, false, failure.error)
 end
 
-local function expire(job)
-  if job.state == 'active' or not job_expiry(job) then return end
-  if job_expiry(job) > now then return job_watch_expiry(job) end
-  give_up(job)
+-- A waiting job's time has come: it is given up, or becomes available.
+local function come_due(job)
+  local expiry = job_expiry(job)
+  if job.state == 'active' or job.finished then return end
+  if expiry and expiry <= now then return give_up(job) end
+  local was = job.state
+  if was ~= 'scheduled' and was ~= 'retryable' then return job_wait(job) end
+  local at = tonumber(was == 'scheduled' and job.due or job.next_retry)
+  if at > now then return job_wait(job, at) end
+  job_make_available(job)
+  if was == 'scheduled' then emit('job.enqueued', job, '"state":"available"') end
 end
 
 local function seconds(ms)
@@ -50,21 +35,20 @@ end
 local function lapse(job)
   if job.state ~= 'active' then return end
   local deadline = lease_deadline(job)
-  if deadline and deadline > now then
-    call('ZADD', P .. 'leases', deadline, job.id)
+  if deadline > now then
+    gather('ZADD', P .. 'leases', deadline, job.id)
     return
   end
-  local function past(field) return tonumber(job[field]) and tonumber(job[field]) <= now end
   local ran = now - tonumber(job.started)
-  if past('total') then
+  if job.total and tonumber(job.total) <= now then
     give_up(job)
-  elseif past('timeout_at') then
-    local limit = tonumber(job.timeout_at) - tonumber(job.started)
+  elseif job_timeout(job) <= now then
+    local limit = job_timeout(job) - tonumber(job.started)
     local more = ',"timeout_kind":"execution","limit_seconds":' .. seconds(limit) .. ',"elapsed_seconds":' .. seconds(ran)
     emit('job.timeout', job, '"attempt":' .. job.attempt .. more)
     lease_release(job)
     job_fail(job, server_failure('timeout', 'execution took longer than its timeout', more))
-  elseif past('stalled_at') then
+  elseif job.stalled_at and tonumber(job.stalled_at) <= now then
     emit('job.stalled', job, '"attempt":' .. job.attempt .. ',"timeout_kind":"heartbeat"')
     lease_release(job)
     job_fail(job, server_failure('stalled', 'no heartbeat within heartbeat_timeout'))
@@ -73,7 +57,23 @@ local function lapse(job)
   end
 end
 
--- Returns how many were handled; a number equal to `limit` in any of the three means that more may be due.
+local function each_due(set, limit, handle)
+  local ids = call('ZRANGEBYSCORE', P .. set, '-inf', now, 'LIMIT', 0, limit)
+  if #ids == 0 then return 0 end
+  call('ZREM', P .. set, unpack(ids))
+  for _, id in ipairs(ids) do
+    local job = job_load(id)
+    local failed = job and guarded(handle, job)
+    if failed then
+      emit('store.error', {id = id, type = '', queue = ''}, '"set":"' .. set .. '"') -- must not stop the clock for others
+    elseif job then
+      job_save(job)
+    end
+  end
+  return #ids
+end
+
+-- Returns how many were handled; a number equal to `limit` means that more may be due.
 local function sweep(limit)
-  return math.max(each_due('due', limit, come_due), each_due('expiry', limit, expire), each_due('leases', limit, lapse))
+  return math.max(each_due('due', limit, come_due), each_due('leases', limit, lapse))
 end
