@@ -1,6 +1,7 @@
 //! A stored job as the store gives it back, and as answers show it.
 
 use super::escape::unescape;
+use super::request::{ENVELOPE_START, NewJob};
 use super::{State, json, retry, time};
 use std::fmt::Write;
 
@@ -29,7 +30,7 @@ pub struct Record {
     next_retry: Option<i64>,
     retry_delay: Option<u64>,
     has_policy: bool,
-    has_place: bool,
+    /// The last failure still counts: no attempt has succeeded since.
     has_error: bool,
     expired: bool,
     /// Failed attempts, oldest first: `attempt US ms US members`.
@@ -38,38 +39,66 @@ pub struct Record {
 }
 
 impl Record {
-    /// A record of the given id and envelope; fields follow with [`Record::set`].
-    pub fn new(id: String, envelope: String) -> Self {
-        Record { id, envelope, ..Record::default() }
+    /// Reads a view of the store: the record as `lua/job.lua` describes it, and perhaps failures, result and envelope.
+    pub fn parse(view: &str) -> Option<Self> {
+        let mut sections = view.split('\u{1e}');
+        let mut changing = sections.next()?.split('\u{1f}');
+        let mut next = || changing.next();
+        let mut record = Record { state: next()?.to_owned(), attempt: next()?.parse().ok()?, ..Record::default() };
+        let ms = |text: Option<&str>| text.and_then(|text| text.parse().ok());
+        let _sequence = next()?;
+        record.created = ms(next())?;
+        (record.enqueued, record.started, record.finished) = (ms(next()), ms(next()), ms(next()));
+        let _visible_until = next()?;
+        record.worker = next().filter(|worker| !worker.is_empty()).map(unescape);
+        let (_op, _period, _stalled_at) = (next()?, next()?, next()?);
+        (record.next_retry, record.retry_delay) = (ms(next()), next()?.parse().ok());
+        record.activated = ms(next());
+        let marks = next()?;
+        (record.has_error, record.expired) = (marks.contains('e'), marks.contains('x'));
+
+        let mut fixed = sections.next()?.split('\u{1f}');
+        (record.queue, record.kind) = (fixed.next()?.to_owned(), fixed.next()?.to_owned());
+        let _lane = fixed.next()?;
+        while let (Some(name), Some(value)) = (fixed.next(), fixed.next()) {
+            record.set(name, value);
+        }
+        let envelope = sections.next()?;
+        let failures = sections.next().filter(|failures| !failures.is_empty());
+        record.failures =
+            failures.map(|failures| failures.split('\u{1d}').map(str::to_owned).collect()).unwrap_or_default();
+        record.result = sections.next().filter(|result| !result.is_empty()).map(str::to_owned);
+        let envelope = if envelope.is_empty() { sections.next()? } else { envelope };
+        record.id = envelope.strip_prefix(ENVELOPE_START)?.get(..36)?.to_owned();
+        record.envelope = envelope.to_owned();
+        Some(record)
     }
 
-    /// Takes over one field of the store; an empty value takes it back.
-    pub fn set(&mut self, field: &str, value: &str) {
-        let ms = || value.parse().ok();
-        let given = !value.is_empty();
-        match field {
-            "state" => self.state = value.to_owned(),
-            "queue" => self.queue = value.to_owned(),
-            "type" => self.kind = value.to_owned(),
-            "attempt" => self.attempt = value.parse().unwrap_or(0),
+    /// The record of a job that was just stored, without reading it back.
+    pub fn stored(job: NewJob, state: &str, created: &str, due: &str) -> Self {
+        let mut record =
+            Record { id: job.id, envelope: job.envelope, queue: job.queue, kind: job.kind, ..Record::default() };
+        job.fields.iter().for_each(|(name, value)| record.set(name, value));
+        record.state = state.to_owned();
+        record.created = created.parse().unwrap_or(0);
+        record.enqueued = (state == State::Available.name()).then_some(record.created);
+        record.due = due.parse().ok();
+        if let Some(time::At::Relative(after)) = job.expires {
+            record.expires = Some(record.created + after as i64);
+        }
+        record
+    }
+
+    /// Takes over a field that does not change; those that only scripts read are passed over.
+    fn set(&mut self, name: &str, value: &str) {
+        match name {
             "max" => self.max_attempts = value.parse().ok(),
-            "worker" => self.worker = given.then(|| unescape(value)),
-            "created" => self.created = ms().unwrap_or(0),
-            "enqueued" => self.enqueued = ms(),
-            "started" => self.started = ms(),
-            "finished" => self.finished = ms(),
-            "activated" => self.activated = ms(),
-            "due" => self.due = ms(),
-            "shows_due" => self.shows_due = given,
-            "expires" => self.expires = ms(),
-            "shows_expires" => self.shows_expires = given,
-            "next_retry" => self.next_retry = ms(),
-            "retry_delay" => self.retry_delay = value.parse().ok(),
-            "retry" => self.has_policy = given,
-            "seq" => self.has_place = given,
-            "error" => self.has_error = given,
-            "expired" => self.expired = given,
-            _ => {} // fields that only scripts read
+            "due" => self.due = value.parse().ok(),
+            "shows_due" => self.shows_due = true,
+            "expires" => self.expires = value.parse().ok(),
+            "shows_expires" => self.shows_expires = true,
+            "retry" => self.has_policy = true,
+            _ => {}
         }
     }
 
@@ -90,7 +119,7 @@ impl Record {
 
     /// When it (last) became available, if it ever did.
     pub fn enqueued(&self) -> Option<i64> {
-        self.enqueued.or_else(|| self.has_place.then_some(self.created))
+        self.enqueued
     }
 
     /// When the next attempt starts and how long that is after the last, while one is due.
@@ -136,7 +165,7 @@ impl Record {
             ("scheduled_at", self.due.filter(|_| self.shows_due)),
             ("expires_at", self.expires.filter(|_| self.shows_expires)),
             ("activated_at", self.activated),
-            ("enqueued_at", self.enqueued()),
+            ("enqueued_at", self.enqueued),
             ("started_at", self.started),
             ("next_retry_at", waits_again),
             ("completed_at", ended_in(State::Completed).or(failed_to_end)),
@@ -199,10 +228,22 @@ fn push_failure(out: &mut String, failure: &str) {
 mod tests {
     use super::*;
 
-    fn shown(fields: &[(&str, &str)], failures: &[&str]) -> serde_json::Value {
-        let mut record = Record::new("id".into(), r#"{"id":"id""#.into());
-        fields.iter().for_each(|(field, value)| record.set(field, value));
-        record.failures = failures.iter().map(|failure| (*failure).to_owned()).collect();
+    const ID: &str = "019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f";
+
+    /// A job as it is shown, from the view that a script would give: state, finished, next retry, marks, failures.
+    fn shown(state: &str, enqueued: &str, finished: &str, marks: &str, failures: &[&str]) -> serde_json::Value {
+        let changing =
+            ["1", "9", "5", enqueued, "", finished, "", "", "", "", "", "7000", "2000", "", marks].join("\u{1f}");
+        let fixed = "q\u{1f}test.job\u{1f}p0\u{1f}max\u{1f}5\u{1f}";
+        let view = [
+            &format!("{state}\u{1f}{changing}"),
+            fixed,
+            &format!("{ENVELOPE_START}{ID}\""),
+            &failures.join("\u{1d}"),
+            "",
+        ];
+        let record = Record::parse(&view.join("\u{1e}")).expect("a record");
+        assert_eq!((record.id.as_str(), record.queue.as_str(), record.max_attempts()), (ID, "q", 5));
         let mut out = String::new();
         record.write(&mut out);
         serde_json::from_str(&out).expect("valid JSON")
@@ -211,33 +252,40 @@ mod tests {
     #[test]
     fn each_end_has_its_own_timestamps() {
         let keys = ["completed_at", "discarded_at", "cancelled_at"];
-        for (state, expired, expected) in [
+        for (state, marks, expected) in [
             ("completed", "", [true, false, false]),
             ("discarded", "", [true, true, false]),
-            ("discarded", "1", [false, true, false]),
+            ("discarded", "fex", [false, true, false]),
             ("cancelled", "", [false, false, true]),
             ("active", "", [false, false, false]),
         ] {
-            let job = shown(&[("state", state), ("finished", "1000"), ("expired", expired)], &[]);
-            assert_eq!(keys.map(|key| job.get(key).is_some()), expected, "{state} {expired}");
+            let job = shown(state, "", "1000", marks, &[]);
+            assert_eq!(keys.map(|key| job.get(key).is_some()), expected, "{state} {marks}");
         }
     }
 
     #[test]
     fn shows_the_latest_failure_until_success() {
         let failures = ["1\u{1f}1000\u{1f}\"type\":\"a\"", "2\u{1f}2000\u{1f}\"type\":\"b\""];
-        let job = shown(&[("state", "retryable"), ("error", "1")], &failures);
+        let job = shown("retryable", "", "", "fe", &failures);
         assert_eq!(job["error"]["type"], "b");
+        assert_eq!(job["next_retry_at"], "1970-01-01T00:00:07.000Z");
         assert_eq!(job["errors"][0]["occurred_at"], "1970-01-01T00:00:01.000Z");
-        let job = shown(&[("state", "completed"), ("error", "1"), ("error", "")], &failures);
+        let job = shown("completed", "", "", "f", &failures);
         assert_eq!(job.get("error"), None);
         assert_eq!(job["errors"].as_array().map(Vec::len), Some(2));
     }
 
     #[test]
     fn a_job_that_never_was_available_has_no_enqueue_time() {
-        assert_eq!(shown(&[("state", "scheduled"), ("created", "5")], &[]).get("enqueued_at"), None);
-        let job = shown(&[("state", "available"), ("created", "5"), ("seq", "1")], &[]);
-        assert_eq!(job["enqueued_at"], job["created_at"]);
+        assert_eq!(shown("scheduled", "", "", "", &[]).get("enqueued_at"), None);
+        assert_eq!(shown("available", "5", "", "", &[])["enqueued_at"], "1970-01-01T00:00:00.005Z");
+    }
+
+    #[test]
+    fn what_is_no_record_is_not_read() {
+        for view in ["", "available", "available\u{1f}x\u{1e}", "a\u{1e}b\u{1e}c"] {
+            assert_eq!(Record::parse(view), None, "{view:?}");
+        }
     }
 }

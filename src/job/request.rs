@@ -60,6 +60,9 @@ const KNOWN: [&str; 19] = [
 /// Policies that this version keeps and shows but does not act on; the manifest says so.
 const KEPT: [&str; 2] = ["unique", "rate_limit"];
 
+/// How every stored envelope begins; its id follows.
+pub const ENVELOPE_START: &str = r#"{"specversion":"1.0","id":""#;
+
 /// A checked job, not yet stored.
 #[derive(Clone, Debug)]
 pub struct NewJob {
@@ -166,7 +169,7 @@ impl<'a> Request<'a> {
         let own_id = id.is_some();
         let id = id.unwrap_or_else(id::generate);
         let mut envelope = String::with_capacity(160 + args.len() + meta.len());
-        for part in [r#"{"specversion":"1.0","id":""#, &id, r#"","type":""#, &kind, r#"","queue":""#, &queue] {
+        for part in [ENVELOPE_START, &id, r#"","type":""#, &kind, r#"","queue":""#, &queue] {
             envelope.push_str(part);
         }
         for part in [r#"","args":"#, args, r#","meta":"#, &meta] {
@@ -363,7 +366,7 @@ impl<'a> Request<'a> {
             job.fields.push(("max", policy.max_attempts.to_string()));
         }
         if !policy.fatal.is_empty() {
-            job.fields.push(("fatal", policy.fatal.join("\u{1f}")));
+            job.fields.push(("fatal", policy.fatal.join("\u{1c}")));
         }
         Ok(())
     }

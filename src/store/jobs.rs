@@ -1,7 +1,7 @@
 //! Verbs on jobs as such: enqueue, read, cancel, activate.
 
 use super::batch::Verb;
-use super::reply::{self, Answer, Outcome};
+use super::reply::{self, Outcome};
 use super::script::{ACTIVATE, CANCEL, ENQUEUE, READ, Script};
 use super::{Core, Error, Store};
 use crate::job::{NewJob, Record};
@@ -52,17 +52,20 @@ fn push_request(command: &mut Cmd, request: &Request, again: bool) {
     let may_exist = again || !request.op.is_empty();
     command.arg(&request.op).arg(request.jobs.len()).arg(u8::from(may_exist));
     for job in &request.jobs {
-        command.arg(&job.id).arg(&job.envelope).arg(&job.queue).arg(&job.kind);
-        command.arg(lane(job)).arg(job.priority).arg(further_fields(job));
+        command.arg(&job.id).arg(&job.queue).arg(&job.kind);
+        command.arg(lane(job)).arg(job.priority).arg(further_fields(job)).arg(&job.envelope);
     }
 }
 
-/// What a job has beyond the default, as `name US value RS …`; nothing for most jobs.
+/// What a job has beyond the default, as `name US value US …`; nothing for most jobs.
 fn further_fields(job: &NewJob) -> String {
     let mut packed = String::new();
-    let mut push = |name: &str, value: &str| packed.extend([name, "\u{1f}", value, "\u{1e}"]);
+    let mut push = |name: &str, value: &str| packed.extend([name, "\u{1f}", value, "\u{1f}"]);
     if job.pending {
         push("pending", "1");
+    }
+    if job.priority != 0 {
+        push("priority", &job.priority.to_string());
     }
     for (name, time) in [("due", job.scheduled), ("expires", job.expires), ("ttl", job.ttl), ("total", job.total)] {
         time.into_iter().for_each(|at| push(name, &at.argument()));
@@ -83,33 +86,12 @@ fn enqueued(answer: Value, request: Request) -> Result<Enqueued, Error> {
     match next()? {
         "ok" => {
             let created = next()?;
-            let mut store = |job| Ok(fresh(job, created, next()?, next()?));
+            let mut store = |job| Ok(Record::stored(job, next()?, created, next()?));
             request.jobs.into_iter().map(&mut store).collect::<Result<_, Error>>().map(Enqueued::Stored)
         }
         "duplicate" => Ok(Enqueued::Duplicate { index: next()?.parse().unwrap_or(0), id: next()?.to_owned() }),
         _ => Err(Error::Backend(next()?.to_owned())),
     }
-}
-
-/// The record of a job that was just stored, without reading it back.
-fn fresh(job: NewJob, created: &str, state: &str, due: &str) -> Record {
-    let mut record = Record::new(job.id, job.envelope);
-    for (field, value) in &job.fields {
-        record.set(field, value);
-    }
-    record.set("state", state);
-    record.set("queue", &job.queue);
-    record.set("type", &job.kind);
-    record.set("created", created);
-    record.set("due", due);
-    if let Some(crate::job::time::At::Relative(after)) = job.expires {
-        let at = created.parse::<i64>().unwrap_or(0) + after as i64;
-        record.set("expires", &at.to_string());
-    }
-    if state != "pending" && state != "scheduled" {
-        record.set("seq", "1");
-    }
-    record
 }
 
 impl Store {
@@ -143,7 +125,7 @@ impl Store {
             return Ok(Vec::new());
         }
         let views = READ.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(ids)).await?;
-        Answer::read(views, "read")?.records("read")
+        reply::records(views, "read")
     }
 
     /// Ends a job that has not ended.
@@ -159,8 +141,6 @@ impl Store {
     /// Runs a script that takes one job id and answers with its outcome.
     pub(super) async fn change(&self, script: &Script, id: &str) -> Result<Outcome, Error> {
         let answer = script.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(id)).await?;
-        let mut answer = Answer::read(answer, script.name)?;
-        let parts = std::mem::take(&mut answer.results);
-        answer.outcome(parts, script.name)
+        reply::outcome(answer, script.name)
     }
 }

@@ -1,7 +1,7 @@
 //! Verbs on leases: fetch, ack, nack, and the release of what never reached its worker.
 
 use super::batch::{MOST_JOBS, Verb};
-use super::reply::{self, Answer, Outcome};
+use super::reply::{self, Outcome};
 use super::script::{ACK, FETCH, NACK, RELEASE};
 use super::{Core, Error, Store, or_empty};
 use crate::job::escape::escape;
@@ -95,20 +95,19 @@ impl Verb for FetchVerb {
                 }
             })
             .await?;
-        let mut answer = Answer::read(answers, "fetch")?;
-        let results = std::mem::take(&mut answer.results);
-        Ok(results.into_iter().map(|result| self.leased(&mut answer, result)).collect())
+        let answers = reply::array(answers, "fetch")?;
+        Ok(answers.into_iter().map(|answer| self.leased(answer)).collect())
     }
 }
 
 impl FetchVerb {
-    fn leased(&self, answer: &mut Answer, result: redis::Value) -> Result<Leased, Error> {
-        let views = reply::array(result, "fetch")?;
+    fn leased(&self, answer: redis::Value) -> Result<Leased, Error> {
+        let views = reply::array(answer, "fetch")?;
         if views.first().is_some_and(|first| matches!(first, redis::Value::BulkString(tag) if tag == b"error")) {
             let text = views.into_iter().nth(1).map(reply::text).unwrap_or_default();
             return Err(Error::Backend(text));
         }
-        let records = views.into_iter().map(|view| answer.record(view, "fetch")).collect::<Result<_, _>>()?;
+        let records = views.into_iter().map(|view| reply::record(view, "fetch")).collect::<Result<_, _>>()?;
         Ok(Leased { records, core: Arc::clone(&self.0) })
     }
 }
@@ -136,7 +135,7 @@ impl Verb for AckVerb {
                 }
             })
             .await?;
-        Ok(Answer::read(answers, "ack")?.outcomes("ack"))
+        reply::outcomes(answers, "ack")
     }
 }
 
@@ -165,7 +164,7 @@ impl Verb for NackVerb {
                 }
             })
             .await?;
-        Ok(Answer::read(answers, "nack")?.outcomes("nack"))
+        reply::outcomes(answers, "nack")
     }
 }
 

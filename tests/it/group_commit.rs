@@ -57,7 +57,7 @@ async fn one_bad_request_in_a_group_harms_only_itself() {
     let damaged = app.client.enqueue_into("broken").await;
     // A key of the wrong type makes every command on this job fail inside the script.
     app.redis.command::<()>(&["DEL", &format!("fg:{{default}}:job:{damaged}")]).await;
-    app.redis.command::<()>(&["SET", &format!("fg:{{default}}:job:{damaged}"), "not a hash"]).await;
+    app.redis.command::<()>(&["HSET", &format!("fg:{{default}}:job:{damaged}"), "not", "a string"]).await;
 
     let good = join_all((0..20).map(|_| app.client.enqueue_into("q")));
     let duplicate = app.client.post("/v1/jobs", json!({"id": taken, "type": "test.job", "args": []}));

@@ -1,15 +1,14 @@
 -- Cancels a job that has not ended.
 --
 -- ARGV[9]  id
--- Returns  {'ok', job view, previous state} or {'missing'} or {'conflict', state, ''}; envelopes
+-- Returns  {'ok', job view, previous state} or {'missing'} or {'conflict', state, ''}
 
 local job = job_load(ARGV[9])
-if not job then return {{'missing'}, {}} end
-if job.finished then return {{'conflict', job.state, ''}, {}} end
+if not job then return {'missing'} end
+if job.finished ~= '' then return {'conflict', job.state, ''} end
 local previous = job.state
 job_detach(job)
 job_finish(job, 'cancelled')
-job_save(job)
 emit('job.cancelled', job, '"state":"cancelled","previous_state":"' .. previous .. '"')
 commit()
-return answer({'ok', job_view(job), previous})
+return {'ok', job_view(job), previous}

@@ -8,6 +8,7 @@ local BOUND = 200
 local function hand_back(job)
   lease_release(job)
   job_make_available(job, true)
+  job_save(job)
 end
 
 local handed_back, known = take_from(ARGV[9], BOUND, 'shutdown', hand_back)

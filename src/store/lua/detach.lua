@@ -1,10 +1,7 @@
 -- Part: taking a job that has not ended out of whatever holds it.
 
 local function job_detach(job)
-  if job.state == 'available' then
-    lane_remove(job.queue, job.lane or 'p0', job.id)
-  elseif job.state == 'active' then
-    lease_release(job)
-  end
-  if job.state ~= 'active' then gather('ZREM', P .. 'due', job.id) end
+  if job.state == 'active' then return lease_release(job) end
+  if job.state == 'available' then lane_remove(job.queue, job.lane, job.id) end
+  gather('ZREM', DUE, job.id)
 end

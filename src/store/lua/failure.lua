@@ -23,7 +23,7 @@ local function retry_delay(policy, attempt)
 end
 
 local function is_listed(patterns, classes)
-  for pattern in string.gmatch(patterns or '', '[^\31]+') do
+  for pattern in string.gmatch(patterns or '', '[^\28]+') do
     local prefix = match(pattern, '^(.*%.)%*$')
     for class in string.gmatch(classes, '[^\31]+') do
       if class == pattern or (prefix and string.sub(class, 1, #prefix) == prefix) then return true end
@@ -36,8 +36,8 @@ local function record_failure(job, entry)
   local key = P .. 'err:' .. job.id
   call('RPUSH', key, job.attempt .. '\31' .. now .. '\31' .. entry)
   call('LTRIM', key, -HISTORY, -1)
-  job_set(job, 'failures', 1)
-  job_set(job, 'error', 1)
+  mark(job, 'f')
+  mark(job, 'e')
 end
 
 local function max_attempts(job)
@@ -57,9 +57,10 @@ end
 
 -- failure: {entry = history entry as JSON members, error = {code,message,retryable} as JSON,
 --           classes = names to compare with non_retryable_errors, verdict = the handler's decision, retryable}
+-- Saves the job.
 local function job_fail(job, failure)
   record_failure(job, failure.entry)
-  local ran_ms = now - tonumber(job.started or now)
+  local ran_ms = now - tonumber(job.started)
   emit('job.failed', job, '"attempt":' .. job.attempt .. ',"duration_ms":' .. ran_ms .. ',"error":' .. failure.error)
 
   local policy = job.retry or DEFAULT_RETRY
@@ -74,11 +75,11 @@ local function job_fail(job, failure)
     return discard(job, match(policy, '%S+$') == 'dead_letter', failure.error)
   end
   job_move(job, 'retryable')
-  job_set(job, 'retry_delay', delay)
-  job_set(job, 'next_retry', now + delay)
+  job.retry_delay, job.next_retry = int(delay), int(now + delay)
   job_wait(job, now + delay)
+  job_save(job)
   emit('job.retrying', job, '"attempt":' .. job.attempt .. ',"max_attempts":' .. max_attempts(job)
-    .. ',"retry_delay_ms":' .. delay .. ',"next_retry_at":' .. stamp(now + delay) .. ',"error":' .. failure.error)
+    .. ',"retry_delay_ms":' .. delay .. ',"next_retry_at":' .. stamp(int(now + delay)) .. ',"error":' .. failure.error)
 end
 
 local function server_failure(kind, message, more)
@@ -86,13 +87,14 @@ local function server_failure(kind, message, more)
   return {entry = '"type":"' .. kind .. '",' .. error .. (more or ''), error = '{' .. error .. '}', classes = kind, retryable = true}
 end
 
--- A lease that ended without an answer: available again at once, without backoff, if an attempt is left.
+-- A lease that ended without an answer: available again at once, without backoff, if an attempt is left. Saves the job.
 local function job_abandoned(job, kind, message)
   lease_release(job)
   local failure = server_failure(kind, message)
   if job.attempt >= max_attempts(job) then return job_fail(job, failure) end
   record_failure(job, failure.entry)
   emit('job.failed', job, '"attempt":' .. job.attempt .. ',"error":' .. failure.error)
-  job_set(job, 'started', nil)
+  job.started = ''
   job_make_available(job, true)
+  job_save(job)
 end

@@ -2,7 +2,7 @@
 --
 -- ARGV[9…] call id, 1 if this call is sent again, requests; for each: worker or '', the same as JSON, count,
 --          visibility ms or '', fetch id or '', number of queues, queues in the order of preference
--- Returns  {{job view, …} or {'error', text} for each request}, envelopes
+-- Returns  {job view, …} or {'error', text} for each request
 
 local REPLAY_MS, RESEND_MS = 60000, 10000
 local SWEPT, EXPIRED = 64, 64
@@ -54,18 +54,16 @@ local function restock()
 end
 
 local function lease(job, request)
-  if job_expiry(job) then gather('ZREM', P .. 'due', job.id) end
+  if job_expiry(job) then gather('ZREM', DUE, job.id) end
   job_move(job, 'active')
-  job_set(job, 'attempt', job.attempt + 1)
-  job_set(job, 'started', now_text)
-  if request.visibility then job_set(job, 'period', request.visibility) end
-  local period = request.visibility or tonumber(job.visibility) or tonumber(ARGV[2])
-  job_set(job, 'visible_until', now + period)
+  job.attempt, job.started = job.attempt + 1, now_text
+  job.period = request.visibility and int(request.visibility) or ''
+  job.visible_until = int(now + (request.visibility or tonumber(job.visibility) or tonumber(ARGV[2])))
   if request.worker ~= '' then
-    job_set(job, 'worker', request.worker)
-    gather('ZADD', P .. 'held', 0, request.worker .. '\31' .. job.id)
+    job.worker = request.worker
+    gather('ZADD', HELD, '0', request.worker .. '\31' .. job.id)
   end
-  gather('ZADD', P .. 'leases', lease_deadline(job), job.id)
+  gather('ZADD', LEASES, lease_deadline(job), job.id)
   job_save(job)
   emit('job.started', job, '"state":"active","attempt":' .. job.attempt .. ',"worker_id":' .. request.worker_json)
 end
@@ -83,7 +81,6 @@ local function fetch(request)
       local gives_up_at = job and job_expiry(job)
       if gives_up_at and gives_up_at <= now then
         give_up(job)
-        job_save(job)
         expired = expired + 1
       elseif job then
         lease(job, request)
@@ -104,7 +101,7 @@ local function replayed(ids, worker)
   local views = {}
   for id in string.gmatch(ids, '%S+') do
     local job = job_load(id)
-    if job and job.state == 'active' and (job.worker or '') == worker then views[#views + 1] = job_view(job) end
+    if job and job.state == 'active' and job.worker == worker then views[#views + 1] = job_view(job) end
   end
   return views
 end
@@ -124,7 +121,7 @@ if first then
     index = index + 1
     answers[index] = replayed(ids, requests[index].worker)
   end
-  return answer(answers)
+  return answers
 end
 
 sweep(SWEPT)
@@ -138,4 +135,4 @@ end
 restock()
 if found then call('SET', call_key, concat(record), 'PX', RESEND_MS) end
 commit()
-return answer(answers)
+return answers

@@ -2,23 +2,21 @@
 
 local KEEP = {completed = ARGV[4], cancelled = ARGV[5], discarded = ARGV[6], dead_letter = ARGV[7]}
 
-local function job_keep_for(job, ms)
-  if ms == '0' then ms = 1 end -- 0 would delete at once, and the save that follows would bring the record back without a TTL
-  call('PEXPIRE', P .. 'job:' .. job.id, ms)
-  call('PEXPIRE', P .. 'env:' .. job.id, ms)
-  if job.failures then call('PEXPIRE', P .. 'err:' .. job.id, ms) end
-  if job.result then call('PEXPIRE', P .. 'res:' .. job.id, ms) end
-end
-
+-- Moves the job to its last state and saves it.
 local function job_finish(job, state, dead)
   job_move(job, state)
-  job_set(job, 'finished', now_text)
+  job.finished = now_text
   gather('ZADD', P .. 'finished:' .. state, now_text, job.id)
   if dead then
     gather('ZADD', P .. 'dead', now_text, job.id)
-    job_set(job, 'dead', 1)
+    mark(job, 'd')
   end
-  job_keep_for(job, dead and KEEP.dead_letter or KEEP[state])
+  local keep_ms = dead and KEEP.dead_letter or KEEP[state]
+  if keep_ms == '0' then keep_ms = '1' end -- 0 is no TTL for Redis
+  job_save(job, keep_ms)
+  if marked(job, 'f') then call('PEXPIRE', P .. 'err:' .. job.id, keep_ms) end
+  if marked(job, 'r') then call('PEXPIRE', P .. 'res:' .. job.id, keep_ms) end
+  if job.apart then call('PEXPIRE', P .. 'env:' .. job.id, keep_ms) end
 end
 
 local function job_erase(id)

@@ -25,11 +25,11 @@ local extended, cancelled = {}, {}
 for at = first_job, #ARGV do
   local id = ARGV[at]
   local job = job_load(id)
-  if job and job.state == 'active' and (not job.worker or job.worker == worker) then
+  if job and job.state == 'active' and (job.worker == '' or job.worker == worker) then
     local period = visibility or tonumber(job.period) or tonumber(job.visibility) or tonumber(ARGV[2])
-    job_set(job, 'visible_until', now + period)
-    if job.beat then job_set(job, 'stalled_at', now + tonumber(job.beat)) end
-    gather('ZADD', P .. 'leases', lease_deadline(job), id)
+    job.visible_until = int(now + period)
+    if job.beat then job.stalled_at = int(now + tonumber(job.beat)) end
+    gather('ZADD', LEASES, lease_deadline(job), id)
     job_save(job)
     extended[#extended + 1] = id
     emit('job.heartbeat', job, '"attempt":' .. job.attempt .. ',"visible_until":\29' .. job.visible_until .. '\29')

@@ -1,84 +1,102 @@
 -- Part: a job's record and its moves between states.
 --
--- job:ID     hash    what scripts decide on; an absent or empty field has its default
--- env:ID     string  the envelope as the client sent it, opaque to scripts (cjson would change `[]` and large integers)
+-- job:ID     string  the record, as text: see below
+-- env:ID     string  an envelope too long to be copied at every step; shorter ones are the end of the record
 -- err:ID     list    failed attempts, `attempt US ms US json`
 -- res:ID     string  the result
 -- due        zset    waiting jobs by the next time something happens to them: they become available, or are given up
 -- leases     zset    active jobs by their next deadline: the truth about what runs
 -- held       zset    `worker US id` of active jobs, all of score 0, read by range of worker
 -- finished:S zset    jobs that ended in state S, by when; dead: those of them in the dead letter
+--
+-- A record is one string, because a key costs more than anything inside it: what changes RS what does not RS envelope.
+-- What changes are the 16 fields of `job_save`, separated by US and empty where there is nothing; `marks` are letters: f has
+-- failures, e the last of them still counts, r has a result, d dead letter, x expired. What does not change is queue US type US
+-- lane US and pairs of name US value US. The envelope is the client's text, opaque to scripts (cjson would change `[]` and
+-- large integers). JSON holds no control characters, so the separators stand out. src/job/record.rs reads the same.
+
+local DUE, LEASES, HELD = P .. 'due', P .. 'leases', P .. 'held'
+local CHANGING = '^' .. string.rep('([^\31]*)\31', 15) .. '([^\30]*)\30()'
+local FIXED = '^([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\30]*)\30'
 
 local function job_load(id)
-  local flat = call('HGETALL', P .. 'job:' .. id)
-  if #flat == 0 then return nil end
-  local job = {id = id, flat = flat, changed = {}}
-  for position = 1, #flat, 2 do
-    if flat[position + 1] ~= '' then job[flat[position]] = flat[position + 1] end
+  local key = P .. 'job:' .. id
+  local text = call('GET', key)
+  if not text then return nil end
+  local state, attempt, place, created, enqueued, started, finished, visible_until, worker, op, period, stalled_at,
+    next_retry, retry_delay, activated, marks, rest = match(text, CHANGING)
+  local queue, type, lane, more = match(text, FIXED, rest)
+  -- All at once: a table that grows field by field is laid out anew five times.
+  local job = {id = id, key = key, text = text, rest = rest, state = state, attempt = tonumber(attempt), seq = place,
+    created = created, enqueued = enqueued, started = started, finished = finished, visible_until = visible_until,
+    worker = worker, op = op, period = period, stalled_at = stalled_at, next_retry = next_retry,
+    retry_delay = retry_delay, activated = activated, marks = marks, queue = queue, type = type, lane = lane}
+  if more ~= '' then
+    for name, value in string.gmatch(more, '([^\31]+)\31([^\31]*)\31') do job[name] = value end
   end
-  job.attempt = tonumber(job.attempt) or 0
   return job
 end
 
-local function job_set(job, field, value)
-  job[field] = value
-  local changed = job.changed
-  local size = #changed
-  changed[size + 1] = field
-  changed[size + 2] = type(value) == 'number' and int(value) or value or ''
-end
-
-local function job_save(job)
-  if #job.changed > 0 then call('HSET', P .. 'job:' .. job.id, unpack(job.changed)) end
-end
-
--- What Rust needs to show the job, as one text: id, record as it was, what this call changed, failures, result. Envelopes
--- of all views follow at the end of the answer, in the order of the views: see `answer`.
-local viewed = {}
-
-local function job_view(job)
-  local failures = job.failures and concat(call('LRANGE', P .. 'err:' .. job.id, 0, -1), '\29') or ''
-  local result = job.state == 'completed' and job.result and call('GET', P .. 'res:' .. job.id) or ''
-  viewed[#viewed + 1] = P .. 'env:' .. job.id
-  return concat({job.id, concat(job.flat, '\31'), concat(job.changed, '\31'), failures, result}, '\30')
-end
-
--- A script's answer: its own results, and the envelopes of the jobs that they show.
-local function answer(results)
-  local envelopes = {}
-  for first = 1, #viewed, 4000 do
-    local portion = call('MGET', unpack(viewed, first, math.min(first + 3999, #viewed)))
-    for _, envelope in ipairs(portion) do envelopes[#envelopes + 1] = envelope or '' end
+-- Writes the record; a finished job with the time for which it is kept.
+local function job_save(job, keep_ms)
+  local rest = string.sub(job.text, job.rest)
+  local text = job.state .. '\31' .. int(job.attempt) .. '\31' .. job.seq .. '\31' .. job.created .. '\31' .. job.enqueued
+    .. '\31' .. job.started .. '\31' .. job.finished .. '\31' .. job.visible_until .. '\31' .. job.worker .. '\31' .. job.op
+    .. '\31' .. job.period .. '\31' .. job.stalled_at .. '\31' .. job.next_retry .. '\31' .. job.retry_delay
+    .. '\31' .. job.activated .. '\31' .. job.marks .. '\30' .. rest
+  if keep_ms then
+    call('SET', job.key, text, 'PX', keep_ms)
+  else
+    call('SET', job.key, text)
   end
-  return {results, envelopes}
+  job.text, job.rest = text, #text - #rest + 1
+end
+
+local function marked(job, letter)
+  return string.find(job.marks, letter, 1, true)
+end
+
+local function mark(job, letter)
+  if not marked(job, letter) then job.marks = job.marks .. letter end
+end
+
+local function unmark(job, letter)
+  if job.marks ~= '' then job.marks = string.gsub(job.marks, letter, '') end
+end
+
+-- What Rust needs to show the job: its record and, where there are some, RS failures RS result RS envelope.
+local function job_view(job)
+  if job.marks == '' and not job.apart then return job.text end
+  local failures = marked(job, 'f') and concat(call('LRANGE', P .. 'err:' .. job.id, 0, -1), '\29') or ''
+  local result = marked(job, 'r') and call('GET', P .. 'res:' .. job.id) or ''
+  local envelope = job.apart and call('GET', P .. 'env:' .. job.id) or ''
+  return concat({job.text, failures, result, envelope}, '\30')
 end
 
 local function job_move(job, state)
   count(job.queue, job.state, -1)
   count(job.queue, state, 1)
-  job_set(job, 'state', state)
+  job.state = state
 end
 
-local function lowest(a, b, c, d)
-  a, b, c, d = tonumber(a), tonumber(b), tonumber(c), tonumber(d)
-  local least = a
-  if b and (not least or b < least) then least = b end
-  if c and (not least or c < least) then least = c end
-  if d and (not least or d < least) then least = d end
-  return least
+-- The lower of two times; either may be missing.
+local function lower(a, b)
+  a, b = tonumber(a), tonumber(b)
+  if not a or b and b < a then return b end
+  return a
 end
 
 -- When a waiting job is given up: `expires` always, `ttl` before its first start, `total` over all attempts.
 local function job_expiry(job)
   if job.expires or job.ttl or job.total then
-    return lowest(job.expires, job.attempt == 0 and job.ttl or nil, job.total)
+    return lower(lower(job.expires, job.total), job.attempt == 0 and job.ttl or nil)
   end
 end
 
 -- Keeps the time of a waiting job's next change, if it has one: `at`, or that it is given up.
 local function job_wait(job, at)
-  local next_change = lowest(at, job_expiry(job))
-  if next_change then gather('ZADD', P .. 'due', next_change, job.id) end
+  local next_change = lower(at, job_expiry(job))
+  if next_change then gather('ZADD', DUE, next_change, job.id) end
 end
 
 -- The sequence is new where the job joins the queue anew, and the old one where it was only handed back.
@@ -86,10 +104,10 @@ local function job_make_available(job, keeps_place)
   job_move(job, 'available')
   if not keeps_place then
     seq = seq + 1
-    job_set(job, 'seq', seq)
+    job.seq = int(seq)
   end
-  job_set(job, 'enqueued', now_text)
-  lane_push(job.queue, job.lane or 'p0', job.id, lane_score(tonumber(job.priority) or 0, tonumber(job.seq)))
+  job.enqueued = now_text
+  lane_push(job.queue, job.lane, job.id, lane_score(tonumber(job.priority) or 0, tonumber(job.seq)))
   job_wait(job)
 end
 
@@ -99,14 +117,16 @@ local function job_timeout(job)
 end
 
 local function lease_deadline(job)
-  return lowest(job.visible_until, job_timeout(job), job.stalled_at, job.total)
+  local deadline = lower(job.visible_until, job_timeout(job))
+  if job.stalled_at ~= '' or job.total then deadline = lower(deadline, lower(job.stalled_at, job.total)) end
+  return deadline
 end
 
 local function lease_release(job)
-  gather('ZREM', P .. 'leases', job.id)
-  if job.worker then
-    gather('ZREM', P .. 'held', job.worker .. '\31' .. job.id)
-    job_set(job, 'worker', nil)
+  gather('ZREM', LEASES, job.id)
+  if job.worker ~= '' then
+    gather('ZREM', HELD, job.worker .. '\31' .. job.id)
+    job.worker = ''
   end
-  if job.stalled_at then job_set(job, 'stalled_at', nil) end
+  job.stalled_at = ''
 end

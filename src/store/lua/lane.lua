@@ -10,24 +10,30 @@ local function lane_score(priority, sequence)
   return (100 - priority) * 35184372088832 + sequence
 end
 
-local heads = {} -- lowest score pushed by this call, by queue and lane
+local pushed = {} -- lanes that this call pushed to, by queue and name: their key and the lowest score
 
 local function lane_push(queue, lane, id, score)
-  gather('ZADD', P .. 'lane:' .. queue .. ':' .. lane, score, id)
-  local of_queue = heads[queue]
+  local of_queue = pushed[queue]
   if not of_queue then
     of_queue = {}
-    heads[queue] = of_queue
+    pushed[queue] = of_queue
   end
-  if not of_queue[lane] or score < of_queue[lane] then of_queue[lane] = score end
+  local entry = of_queue[lane]
+  if not entry then
+    entry = {key = P .. 'lane:' .. queue .. ':' .. lane, lowest = score}
+    of_queue[lane] = entry
+  elseif score < entry.lowest then
+    entry.lowest = score
+  end
+  gather('ZADD', entry.key, score, id)
 end
 
 -- Makes pushes visible; lanes that got a new head move in `ready`.
 local function lane_flush()
   flush()
-  for queue, lanes in pairs(heads) do
-    for lane, score in pairs(lanes) do call('ZADD', P .. 'ready:' .. queue, 'LT', score, lane) end
+  for queue, lanes in pairs(pushed) do
+    for lane, entry in pairs(lanes) do call('ZADD', P .. 'ready:' .. queue, 'LT', int(entry.lowest), lane) end
   end
-  heads = {}
+  pushed = {}
 end
 at_commit[#at_commit + 1] = lane_flush

@@ -2,18 +2,22 @@
 --
 -- ARGV[9…] requests; for each: id, worker or '', op, 1 to hand back unharmed, history entry (JSON members),
 --          error (JSON object), classes, verdict, 1 if retryable
--- Returns  {{'ok', job view} or {'missing'} or {'conflict', state, holder or ''} or {'error', text}, …}, envelopes
+-- Returns  {{'ok', job view} or {'missing'} or {'conflict', state, holder or ''} or {'error', text}, …}
 
 local function nack(id, worker, op, requeue, failure)
   local job = job_load(id)
   if not job then return {'missing'} end
   if job.op == op then return {'ok', job_view(job)} end
   if job.state ~= 'active' then return {'conflict', job.state, ''} end
-  if worker ~= '' and job.worker and job.worker ~= worker then return {'conflict', job.state, job.worker} end
+  if worker ~= '' and job.worker ~= '' and job.worker ~= worker then return {'conflict', job.state, job.worker} end
   lease_release(job)
-  job_set(job, 'op', op)
-  if requeue then job_make_available(job, true) else job_fail(job, failure) end
-  job_save(job)
+  job.op = op
+  if requeue then
+    job_make_available(job, true)
+    job_save(job)
+  else
+    job_fail(job, failure)
+  end
   return {'ok', job_view(job)}
 end
 
@@ -25,4 +29,4 @@ for request = 1, tonumber(ARGV[9]) do
   at = at + 9
 end
 commit()
-return answer(answers)
+return answers

@@ -1,11 +1,11 @@
 -- Reads jobs as they are, all of one moment. A read changes nothing.
 --
 -- ARGV[9…] ids
--- Returns  {job view, …}, envelopes; ids that do not exist are left out
+-- Returns  {job view, …}; ids that do not exist are left out
 
 local views = {}
 for at = 9, #ARGV do
   local job = job_load(ARGV[at])
   if job then views[#views + 1] = job_view(job) end
 end
-return answer(views)
+return views

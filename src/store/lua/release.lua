@@ -8,11 +8,10 @@ for at = 10, 8 + tonumber(ARGV[9]) * 2, 2 do
   local job, attempt = job_load(ARGV[at]), tonumber(ARGV[at + 1])
   if job and job.state == 'active' and job.attempt == attempt then
     lease_release(job)
-    job_set(job, 'attempt', attempt - 1)
-    job_set(job, 'started', nil)
-    local enqueued = job.enqueued or job.created
+    job.attempt, job.started = attempt - 1, ''
+    local enqueued = job.enqueued
     job_make_available(job, true)
-    job_set(job, 'enqueued', enqueued)
+    job.enqueued = enqueued
     job_save(job)
     released = released + 1
   end

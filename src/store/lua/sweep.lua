@@ -10,21 +10,22 @@ local function give_up(job)
   job_detach(job)
   local failure = server_failure(kind, 'not finished in time')
   record_failure(job, failure.entry)
-  job_set(job, 'expired', 1)
-  emit(event, job, '"created_at":' .. stamp(job.created) .. ',"expired_at":' .. stamp(now) .. ',"ttl_ms":' .. now - job.created)
+  mark(job, 'x')
+  emit(event, job, '"created_at":' .. stamp(job.created) .. ',"expired_at":' .. stamp(now_text) .. ',"ttl_ms":' .. now - job.created)
   discard(job, false, failure.error)
 end
 
 -- A waiting job's time has come: it is given up, or becomes available.
 local function come_due(job)
   local expiry = job_expiry(job)
-  if job.state == 'active' or job.finished then return end
+  if job.state == 'active' or job.finished ~= '' then return end
   if expiry and expiry <= now then return give_up(job) end
   local was = job.state
   if was ~= 'scheduled' and was ~= 'retryable' then return job_wait(job) end
   local at = tonumber(was == 'scheduled' and job.due or job.next_retry)
   if at > now then return job_wait(job, at) end
   job_make_available(job)
+  job_save(job)
   if was == 'scheduled' then emit('job.enqueued', job, '"state":"available"') end
 end
 
@@ -36,7 +37,7 @@ local function lapse(job)
   if job.state ~= 'active' then return end
   local deadline = lease_deadline(job)
   if deadline > now then
-    gather('ZADD', P .. 'leases', deadline, job.id)
+    gather('ZADD', LEASES, deadline, job.id)
     return
   end
   local ran = now - tonumber(job.started)
@@ -48,7 +49,7 @@ local function lapse(job)
     emit('job.timeout', job, '"attempt":' .. job.attempt .. more)
     lease_release(job)
     job_fail(job, server_failure('timeout', 'execution took longer than its timeout', more))
-  elseif job.stalled_at and tonumber(job.stalled_at) <= now then
+  elseif (tonumber(job.stalled_at) or now + 1) <= now then
     emit('job.stalled', job, '"attempt":' .. job.attempt .. ',"timeout_kind":"heartbeat"')
     lease_release(job)
     job_fail(job, server_failure('stalled', 'no heartbeat within heartbeat_timeout'))
@@ -57,17 +58,15 @@ local function lapse(job)
   end
 end
 
+-- Handlers save what they change.
 local function each_due(set, limit, handle)
   local ids = call('ZRANGEBYSCORE', P .. set, '-inf', now, 'LIMIT', 0, limit)
   if #ids == 0 then return 0 end
   call('ZREM', P .. set, unpack(ids))
   for _, id in ipairs(ids) do
     local job = job_load(id)
-    local failed = job and guarded(handle, job)
-    if failed then
-      emit('store.error', {id = id, type = '', queue = ''}, '"set":"' .. set .. '"') -- must not stop the clock for others
-    elseif job then
-      job_save(job)
+    if job and guarded(handle, job) then -- one broken record must not stop the clock for others
+      emit('store.error', {id = id, type = '', queue = ''}, '"set":"' .. set .. '"')
     end
   end
   return #ids

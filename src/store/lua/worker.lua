@@ -1,21 +1,21 @@
 -- Part: the jobs that a worker holds.
 
 local function held_by(worker, limit)
-  local members = call('ZRANGEBYLEX', P .. 'held', '[' .. worker .. '\31', '(' .. worker .. '\32', 'LIMIT', 0, limit)
+  local members = call('ZRANGEBYLEX', HELD, '[' .. worker .. '\31', '(' .. worker .. '\32', 'LIMIT', 0, limit)
   for position, member in ipairs(members) do members[position] = string.sub(member, #worker + 2) end
   return members
 end
 
--- Takes up to `limit` jobs from a worker that is gone; whether that were all, in which case nothing of it remains.
+-- Hands up to `limit` jobs of a worker that is gone to `handle`, which saves them; if that were all, nothing of the worker
+-- remains. Returns how many, and 1 if it was known.
 local function take_from(worker, limit, reason, handle)
   local ids = held_by(worker, limit)
   for _, id in ipairs(ids) do
     local job = job_load(id)
     if job and job.state == 'active' then
       handle(job)
-      job_save(job)
     else
-      gather('ZREM', P .. 'held', worker .. '\31' .. id)
+      gather('ZREM', HELD, worker .. '\31' .. id)
     end
   end
   if #ids < limit then
