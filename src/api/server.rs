@@ -58,7 +58,7 @@ impl Server {
             };
             prepare(&stream);
             let service = TowerToHyperService::new(self.router.clone());
-            let connection = http.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
+            let connection = http.serve_connection(TokioIo::new(stream), service).into_owned();
             let connection = connections.watch(connection);
             let open = self.metrics.connections().clone();
             tokio::spawn(async move {

@@ -67,6 +67,9 @@ async fn send_calls<V: Verb>(verb: Arc<V>, mut waiting: mpsc::Receiver<Waiting<V
                 None => return,
             },
         };
+        // One turn for whoever is ready to run: requests that have arrived but were not read yet join this call. A lone
+        // request waits for nobody.
+        tokio::task::yield_now().await;
         let (mut jobs, mut bytes) = V::weight(&first.0);
         let mut group = vec![first];
         while jobs < MOST_JOBS && bytes < MOST_BYTES {
