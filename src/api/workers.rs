@@ -33,6 +33,7 @@ pub(super) async fn fetch(State(api): State<Api>, request: Request) -> Result<Re
     for (index, queue) in queues.iter().enumerate() {
         names::check_queue(&format!("queues[{index}]"), queue)?;
     }
+    let names_count = fields.get("count").is_some();
     let fetch_id = fields.text("fetch_id")?;
     fetch_id.iter().try_for_each(|id| names::check_worker("fetch_id", id))?;
     let fetch = Fetch {
@@ -47,8 +48,9 @@ pub(super) async fn fetch(State(api): State<Api>, request: Request) -> Result<Re
     let records = leased.deliver();
     let mut body = String::from("{\"jobs\":");
     answer::push_jobs(&mut body, &records);
-    if let Some(first) = records.first() {
-        body.push_str(",\"job\":"); // for SDKs from before `count`
+    // SDKs from before `count` look for the one job.
+    if let Some(first) = records.first().filter(|_| !names_count) {
+        body.push_str(",\"job\":");
         first.write(&mut body);
     }
     body.push('}');

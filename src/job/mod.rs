@@ -7,6 +7,7 @@ pub mod id;
 pub mod invalid;
 pub mod json;
 pub mod limits;
+pub mod meta;
 pub mod names;
 pub mod record;
 pub mod request;

@@ -4,7 +4,7 @@ use super::invalid::{Invalid, Kind};
 use super::json::{self, Member, Object};
 use super::retry::{self, Policy};
 use super::time::{self, At};
-use super::{Limits, duration, id, names, trace};
+use super::{Limits, duration, id, meta, names};
 
 /// Names that only the server sets; a client's values for them are ignored, never stored.
 const MANAGED: [&str; 24] = [
@@ -164,7 +164,7 @@ impl<'a> Request<'a> {
         let queue = self.string("queue")?.unwrap_or_else(|| "default".to_owned());
         names::check_queue(&self.path("queue"), &queue)?;
         let priority = self.integer("priority", -100, 100, "an integer from -100 to 100")?.unwrap_or(0) as i8;
-        let (meta, trace) = self.meta()?;
+        let (meta, trace) = meta::merge(&self.body, &self.options, &self.context.trace, self.limits.max_meta)?;
 
         let own_id = id.is_some();
         let id = id.unwrap_or_else(id::generate);
@@ -252,44 +252,6 @@ impl<'a> Request<'a> {
             None | Some(r#""1.0""#) => Ok(()),
             Some(version) => Err(Invalid::field("specversion", "\"1.0\"", version)),
         }
-    }
-
-    /// `meta` as it was sent, with what is put into it in front, and the trace it belongs to.
-    fn meta(&self) -> Result<(String, Option<String>), Invalid> {
-        let own = self.body.get("meta");
-        let text = own.or_else(|| self.options.get("meta")).unwrap_or("{}");
-        let name = if own.is_some() { "meta" } else { "options.meta" };
-        let meta = Object::parse(text).map_err(|_| Invalid::field(name, "an object", text))?;
-        let extra = match self.options.get("metadata") {
-            None => Object::default(),
-            Some(value) => Object::parse(value).map_err(|_| Invalid::field("options.metadata", "an object", value))?,
-        };
-        let mut added = String::new();
-        for Member { name, raw_name, value } in extra.members().filter(|member| meta.get(&member.name).is_none()) {
-            if !self.context.trace.iter().any(|(header, _)| header == name) {
-                added.extend([raw_name, ":", value, ","]);
-            }
-        }
-        for (name, value) in self.context.trace.iter().filter(|(name, _)| meta.get(name).is_none()) {
-            added.extend(["\"", name, "\":"]);
-            json::push_text(&mut added, value);
-            added.push(',');
-        }
-        let merged = match text.trim_start().strip_prefix('{') {
-            _ if added.is_empty() => text.to_owned(),
-            Some(_) if meta.is_empty() => format!("{{{}}}", added.trim_end_matches(',')),
-            Some(rest) => format!("{{{added}{rest}"),
-            None => text.to_owned(),
-        };
-        if merged.len() > self.limits.max_meta {
-            return Err(Invalid::too_large(Kind::MetaTooLarge, "meta", merged.len(), self.limits.max_meta, "bytes"));
-        }
-        let trace = if added.is_empty() {
-            trace::of_meta(&meta)
-        } else {
-            Object::parse(&merged).ok().and_then(|meta| trace::of_meta(&meta))
-        };
-        Ok((merged, trace))
     }
 
     fn times(&self, job: &mut NewJob) -> Result<(), Invalid> {

@@ -8,8 +8,6 @@ use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
-/// Calls under way at once: one on the wire while the answers of the other are handed out.
-const IN_FLIGHT: usize = 2;
 /// Jobs in one call, which bounds how long Redis is busy with it.
 pub(super) const MOST_JOBS: usize = 64;
 const MOST_BYTES: usize = 256 * 1024;
@@ -20,6 +18,10 @@ const MOST_WAITING: usize = 20_000;
 pub(super) trait Verb: Send + Sync + 'static {
     type Request: Send + Sync + 'static;
     type Reply: Send + 'static;
+
+    /// Calls under way at once. One makes the largest groups; a second keeps Redis busy while the answers of the first are
+    /// handed out, which pays where no other verb would.
+    const IN_FLIGHT: usize = 1;
 
     /// How many jobs and bytes a request adds to a call.
     fn weight(request: &Self::Request) -> (usize, usize);
@@ -55,10 +57,10 @@ impl<V: Verb> Batcher<V> {
 }
 
 async fn send_calls<V: Verb>(verb: Arc<V>, mut waiting: mpsc::Receiver<Waiting<V>>, tasks: TaskTracker) {
-    let in_flight = Arc::new(Semaphore::new(IN_FLIGHT));
+    let in_flight = Arc::new(Semaphore::new(V::IN_FLIGHT));
     let mut held_over: Option<Waiting<V>> = None;
     loop {
-        // The permit comes first: what arrives while both calls are under way gathers in the queue.
+        // The permit comes first: what arrives while calls are under way gathers in the queue.
         let Ok(permit) = Arc::clone(&in_flight).acquire_owned().await else { return };
         let first = match held_over.take() {
             Some(first) => first,

@@ -30,6 +30,9 @@ impl Verb for Enqueue {
     type Request = Request;
     type Reply = Result<Enqueued, Error>;
 
+    // Producers often come alone, unlike workers, whose fetches and acks keep Redis busy in turn.
+    const IN_FLIGHT: usize = 2;
+
     fn weight(request: &Request) -> (usize, usize) {
         (request.jobs.len(), request.jobs.iter().map(|job| job.envelope.len()).sum())
     }

@@ -9,6 +9,9 @@ use crate::job::{Failure, Record, id, json};
 use redis::Cmd;
 use std::sync::Arc;
 
+/// Portions of due jobs that one fetch waits for.
+const MOST_PORTIONS_DUE: usize = 8;
+
 /// A worker's request for jobs.
 #[derive(Clone, Debug, Default)]
 pub struct Fetch {
@@ -82,11 +85,34 @@ impl Verb for FetchVerb {
 
     async fn run(&self, requests: Vec<Fetch>) -> Result<Vec<Self::Reply>, Error> {
         self.0.metrics.group("fetch", requests.len());
+        let mut answer = self.call(&requests, true).await?;
+        // What is due belongs in front of what is fetched. If more comes due than we can handle, fetching goes first.
+        for portion in (0..MOST_PORTIONS_DUE).rev() {
+            if !is_due(&answer) {
+                break;
+            }
+            self.0.tick().await?;
+            answer = self.call(&requests, portion > 0).await?;
+        }
+        let answers = reply::array(answer, "fetch")?;
+        Ok(answers.into_iter().map(|answer| self.leased(answer)).collect())
+    }
+}
+
+fn is_due(answer: &redis::Value) -> bool {
+    matches!(answer, redis::Value::BulkString(tag) if tag == b"due")
+}
+
+impl FetchVerb {
+    /// One call of the script, which may answer that something is due first if it is asked to look.
+    async fn call(&self, requests: &[Fetch], looks_for_due: bool) -> Result<redis::Value, Error> {
         let call_id = id::generate();
-        let answers = FETCH
+        let count = requests.len() as i64;
+        FETCH
             .call(&self.0.link, |command, again| {
-                self.0.begin(command).arg(&call_id).arg(u8::from(again)).arg(requests.len());
-                for request in &requests {
+                self.0.begin(command).arg(&call_id).arg(u8::from(again));
+                command.arg(if looks_for_due { count } else { -count });
+                for request in requests {
                     push_worker(command, request.worker.as_deref());
                     command.arg(request.worker.as_deref().map_or_else(|| "null".to_owned(), json::quoted));
                     command.arg(request.count).arg(or_empty(request.visibility_ms));
@@ -94,13 +120,9 @@ impl Verb for FetchVerb {
                     command.arg(request.queues.len()).arg(&request.queues);
                 }
             })
-            .await?;
-        let answers = reply::array(answers, "fetch")?;
-        Ok(answers.into_iter().map(|answer| self.leased(answer)).collect())
+            .await
     }
-}
 
-impl FetchVerb {
     fn leased(&self, answer: redis::Value) -> Result<Leased, Error> {
         let views = reply::array(answer, "fetch")?;
         if views.first().is_some_and(|first| matches!(first, redis::Value::BulkString(tag) if tag == b"error")) {

@@ -23,14 +23,14 @@ macro_rules! script {
 }
 
 script!(ENQUEUE, "call", "lane", "job", "enqueue");
-script!(FETCH, "call", "lane", "take", "job", "finish", "detach", "failure", "sweep", "fetch");
+script!(FETCH, "call", "lane", "take", "job", "fetch");
 script!(ACK, "call", "lane", "job", "finish", "ack");
 script!(NACK, "call", "lane", "job", "finish", "failure", "nack");
 script!(CANCEL, "call", "lane", "take", "job", "finish", "detach", "cancel");
 script!(ACTIVATE, "call", "lane", "job", "activate");
 script!(RELEASE, "call", "lane", "job", "release");
 script!(READ, "call", "lane", "job", "read");
-script!(HEARTBEAT, "call", "lane", "job", "heartbeat");
+script!(HEARTBEAT, "call", "lane", "job", "worker", "heartbeat");
 script!(DEREGISTER, "call", "lane", "job", "worker", "deregister");
 script!(TICK, "call", "lane", "take", "job", "finish", "detach", "failure", "sweep", "worker", "tick");
 script!(RETAIN, "call", "lane", "job", "finish", "retain");

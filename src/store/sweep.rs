@@ -1,16 +1,22 @@
 //! What the passing of time does, in portions: the caller goes on until nothing is due.
 
 use super::script::{RETAIN, TICK};
-use super::{Error, Store, reply};
+use super::{Core, Error, Store, reply};
 
 /// Jobs of each kind handled by one call, which bounds how long Redis is busy with it.
 const PORTION: usize = 200;
 
+impl Core {
+    pub(super) async fn tick(&self) -> Result<bool, Error> {
+        let more = TICK.call(&self.link, |command, _| _ = self.begin(command).arg(PORTION)).await?;
+        Ok(reply::number(more) == 1)
+    }
+}
+
 impl Store {
     /// Handles what is due: schedules, retries, expiries, leases, dead workers. Whether more is due now.
     pub async fn tick(&self) -> Result<bool, Error> {
-        let more = TICK.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(PORTION)).await?;
-        Ok(reply::number(more) == 1)
+        self.core.tick().await
     }
 
     /// Removes what has outlived its retention, and restores the schema mark if Redis was emptied. Whether more is left.

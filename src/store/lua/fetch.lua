@@ -2,15 +2,22 @@
 --
 -- ARGV[9…] call id, 1 if this call is sent again, requests; for each: worker or '', the same as JSON, count,
 --          visibility ms or '', fetch id or '', number of queues, queues in the order of preference
--- Returns  {job view, …} or {'error', text} for each request
+--          The count of requests is negative to go ahead although something is due.
+-- Returns  {job view, …} or {'error', text} for each request; or `due`, without having done anything: something must come
+--          due first, which is the tick's work (most calls never need that code, and it would be half of this script)
 
 local REPLAY_MS, RESEND_MS = 60000, 10000
-local SWEPT, EXPIRED = 64, 64
+local FIRST_DUE = {'-inf', now_text, 'LIMIT', '0', '1'}
+
+local function is_due(set)
+  return #call('ZRANGEBYSCORE', set, unpack(FIRST_DUE)) > 0
+end
+
 
 local requests, wanted = {}, {}
 do
   local at = 12
-  for index = 1, tonumber(ARGV[11]) do
+  for index = 1, math.abs(tonumber(ARGV[11])) do
     local request = {worker = ARGV[at], worker_json = ARGV[at + 1], count = tonumber(ARGV[at + 2]),
       visibility = tonumber(ARGV[at + 3]), fetch_id = ARGV[at + 4], queues = {}}
     local queues = tonumber(ARGV[at + 5])
@@ -25,7 +32,7 @@ do
 end
 
 -- Workers that are not to be given work are few; where there is none, nobody is looked up.
-local some_halted = call('EXISTS', P .. 'halted') == 1
+local some_halted = (tonumber(state[4]) or 0) > 0
 
 local function serves(worker)
   return worker == '' or not some_halted or call('SISMEMBER', P .. 'halted', worker) == 0
@@ -68,21 +75,15 @@ local function lease(job, request)
   emit('job.started', job, '"state":"active","attempt":' .. job.attempt .. ',"worker_id":' .. request.worker_json)
 end
 
-local expired = 0
-
 local function fetch(request)
   local views, ids = {}, {}
   if not serves(request.worker) then return views end
   for _, queue in ipairs(request.queues) do
-    while #views < request.count and expired < EXPIRED do
+    while #views < request.count do
       local id = next_id(queue)
       if not id then break end
       local job = job_load(id)
-      local gives_up_at = job and job_expiry(job)
-      if gives_up_at and gives_up_at <= now then
-        give_up(job)
-        expired = expired + 1
-      elseif job then
+      if job then
         lease(job, request)
         views[#views + 1] = job_view(job)
         ids[#ids + 1] = id
@@ -124,7 +125,7 @@ if first then
   return answers
 end
 
-sweep(SWEPT)
+if tonumber(ARGV[11]) > 0 and (is_due(DUE) or is_due(LEASES)) then return 'due' end
 local record, found = {}, false
 for index, request in ipairs(requests) do
   answers[index] = guarded(serve, request)

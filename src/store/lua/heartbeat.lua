@@ -20,6 +20,7 @@ end
 call('HSET', key, unpack(record))
 call('ZADD', P .. 'workers', now, worker)
 call(reported == 'running' and directive == 'running' and 'SREM' or 'SADD', P .. 'halted', worker)
+count_halted()
 
 local extended, cancelled = {}, {}
 for at = first_job, #ARGV do

@@ -1,4 +1,12 @@
--- Part: the jobs that a worker holds.
+-- Part: workers and the jobs that they hold.
+--
+-- worker:W   hash    what the worker tells about itself
+-- workers    zset    all workers by their last sign of life
+-- halted     set     workers that are not to be given work; their number is also in `state`, where FETCH sees it for free
+
+local function count_halted()
+  call('HSET', P .. 'state', 'halted', call('SCARD', P .. 'halted'))
+end
 
 local function held_by(worker, limit)
   local members = call('ZRANGEBYLEX', HELD, '[' .. worker .. '\31', '(' .. worker .. '\32', 'LIMIT', 0, limit)
@@ -22,6 +30,7 @@ local function take_from(worker, limit, reason, handle)
     local known = call('ZREM', P .. 'workers', worker)
     call('UNLINK', P .. 'worker:' .. worker)
     call('SREM', P .. 'halted', worker)
+    count_halted()
     if known == 1 then emit('worker.stopped', {id = worker, type = '', queue = ''}, '"reason":"' .. reason .. '"') end
     return #ids, known
   end
