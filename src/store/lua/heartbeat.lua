@@ -19,8 +19,7 @@ if call('EXISTS', key) == 0 then
 end
 call('HSET', key, unpack(record))
 call('ZADD', P .. 'workers', now, worker)
-call(reported == 'running' and directive == 'running' and 'SREM' or 'SADD', P .. 'halted', worker)
-count_halted()
+set_halted(worker, reported ~= 'running' or directive ~= 'running')
 
 local extended, cancelled = {}, {}
 for at = first_job, #ARGV do

@@ -4,8 +4,10 @@
 -- workers    zset    all workers by their last sign of life
 -- halted     set     workers that are not to be given work; their number is also in `state`, where FETCH sees it for free
 
-local function count_halted()
-  call('HSET', P .. 'state', 'halted', call('SCARD', P .. 'halted'))
+local function set_halted(worker, is_halted)
+  if call(is_halted and 'SADD' or 'SREM', P .. 'halted', worker) == 1 then
+    call('HSET', P .. 'state', 'halted', call('SCARD', P .. 'halted'))
+  end
 end
 
 local function held_by(worker, limit)
@@ -29,8 +31,7 @@ local function take_from(worker, limit, reason, handle)
   if #ids < limit then
     local known = call('ZREM', P .. 'workers', worker)
     call('UNLINK', P .. 'worker:' .. worker)
-    call('SREM', P .. 'halted', worker)
-    count_halted()
+    set_halted(worker, false)
     if known == 1 then emit('worker.stopped', {id = worker, type = '', queue = ''}, '"reason":"' .. reason .. '"') end
     return #ids, known
   end
