@@ -26,7 +26,8 @@ impl Text {
         if let Some(length) = announced.filter(|length| *length > most as u64) {
             return Err(too_long(length as usize, most));
         }
-        let deadline = api.inner.request_timeout;
+        // A little less than the request as a whole has, so that a slow client is told that it was slow.
+        let deadline = api.inner.request_timeout * 9 / 10;
         let bytes = match tokio::time::timeout(deadline, Limited::new(body, most).collect()).await {
             Ok(Ok(collected)) => collected.to_bytes(),
             Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_long(most + 1, most)),

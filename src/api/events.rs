@@ -5,7 +5,7 @@ use super::problem::Problem;
 use super::{Api, answer};
 use crate::job::invalid::Invalid;
 use crate::job::{json, time};
-use crate::store::{Event, EventFilter};
+use crate::store::{Event, EventFilter, EventPage};
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
@@ -18,7 +18,7 @@ pub(super) async fn poll(State(api): State<Api>, uri: Uri) -> Result<Response, P
     let after = query.get(name);
     let filter =
         EventFilter { types: query.list("types"), queues: query.list("queues"), job_types: query.list("job_types") };
-    let Some((events, has_more)) = api.store().events(&filter, after, limit).await? else {
+    let Some(EventPage { events, cursor, has_more }) = api.store().events(&filter, after, limit).await? else {
         return Err(Invalid::field(name, "the id of an event", after.unwrap_or_default()).into());
     };
     let mut body = String::from("{\"events\":[");
@@ -26,7 +26,7 @@ pub(super) async fn poll(State(api): State<Api>, uri: Uri) -> Result<Response, P
         body.push_str(if index == 0 { "" } else { "," });
         push_event(&mut body, event);
     }
-    let cursor = events.last().map(|event| event.id.as_str()).or(after).unwrap_or_default();
+    let cursor = cursor.as_deref().or(after).unwrap_or_default();
     body.push_str(&format!("],\"cursor\":{},\"has_more\":{has_more}}}", json::quoted(cursor)));
     Ok(answer::json(StatusCode::OK, body))
 }

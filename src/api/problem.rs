@@ -234,7 +234,7 @@ impl From<store::Error> for Problem {
                 Problem::new(StatusCode::SERVICE_UNAVAILABLE, "backend_unavailable", message).retry_after(1)
             }
             Error::Timeout(limit) => Problem::timed_out(limit),
-            Error::Backend(_) | Error::NoScript => {
+            Error::Backend(_) | Error::NoScript { .. } => {
                 tracing::error!(%error, "the store answered with an error");
                 let mut problem = Problem::new(
                     StatusCode::INTERNAL_SERVER_ERROR,

@@ -80,7 +80,9 @@ impl Store {
 
     /// Deletes a dead letter for good; whether there was one.
     pub async fn forget(&self, id: &str) -> Result<bool, Error> {
-        let answer = FORGET.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(id)).await?;
+        let answer = FORGET
+            .call(&self.core.link, |command, again| _ = self.core.begin(command).arg(id).arg(u8::from(again)))
+            .await?;
         Ok(reply::texts(answer, "forget")?.first().is_some_and(|tag| tag == "ok"))
     }
 }

@@ -4,6 +4,7 @@ use super::Address;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -154,15 +155,19 @@ impl Server {
         // A socket left behind by a killed server would look like one that listens.
         _ = std::fs::remove_file(&self.socket);
         let mut child = self.spawn().map_err(|source| Error::Spawn { program: self.program, source })?;
-        let deadline = Instant::now() + PATIENCE_WITH_START;
+        let mut deadline = Instant::now() + PATIENCE_WITH_START;
         loop {
-            if std::os::unix::net::UnixStream::connect(&self.socket)
-                .is_ok_and(|stream| answers(stream).unwrap_or(false))
-            {
-                return Ok(child);
+            match UnixStream::connect(&self.socket).and_then(greet).as_deref() {
+                Ok("+PONG") => return Ok(child),
+                // However long it takes to read a large file, it is on its way.
+                Ok("-LOAD") => deadline = Instant::now() + PATIENCE_WITH_START,
+                _ => {}
             }
             let reason = match child.try_wait() {
-                Ok(Some(status)) => format!("it ended with {status}"),
+                Ok(Some(status)) => {
+                    let reason = format!("it ended with {status}");
+                    return Err(Error::NotUp { program: self.program, reason, log: self.log() });
+                }
                 Ok(None) if Instant::now() < deadline => {
                     std::thread::sleep(POLL);
                     continue;
@@ -227,13 +232,13 @@ impl Server {
     }
 }
 
-/// Whether the server answers, not just listens: it does not while it loads its data.
-fn answers(mut stream: std::os::unix::net::UnixStream) -> io::Result<bool> {
+/// How the server's answer to PING begins: while it loads its data it listens, but refuses.
+fn greet(mut stream: UnixStream) -> io::Result<String> {
     stream.set_read_timeout(Some(Duration::from_secs(1)))?;
     stream.write_all(b"PING\r\n")?;
     let mut answer = [0; 5];
     stream.read_exact(&mut answer)?;
-    Ok(&answer == b"+PONG")
+    Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
 /// The first server program on the PATH.
@@ -282,8 +287,10 @@ fn lock(directory: &Path) -> Result<File, Error> {
     Ok(file)
 }
 
+/// Whether another fairgate runs under that process id; ids are used again, in containers even our own.
 fn is_fairgate(pid: &str) -> bool {
-    pid.parse::<i32>().is_ok_and(|pid| nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None).is_ok())
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.trim() == "fairgate" && pid != std::process::id().to_string()
 }
 
 /// The socket in the data directory, or a short name in the temporary one where that path is too long for a socket.

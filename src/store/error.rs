@@ -20,7 +20,10 @@ pub enum Error {
     Schema(String),
     /// Redis has forgotten a script; it is sent again as text, so that no caller sees this.
     #[error("the store does not know the script")]
-    NoScript,
+    NoScript {
+        /// Whether the call had been sent before, over a connection that broke.
+        again: bool,
+    },
     /// Redis refused the call, or answered with something we cannot read: a bug or a damaged key.
     #[error("the store answered with an error: {0}")]
     Backend(String),
@@ -47,7 +50,7 @@ impl Error {
             ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown) => {
                 (Error::Unavailable(text), Loss::Connection)
             }
-            ErrorKind::Server(ServerErrorKind::NoScript) => (Error::NoScript, Loss::Final),
+            ErrorKind::Server(ServerErrorKind::NoScript) => (Error::NoScript { again: false }, Loss::Final),
             ErrorKind::Server(
                 ServerErrorKind::BusyLoading | ServerErrorKind::ClusterDown | ServerErrorKind::TryAgain,
             ) => (Error::Unavailable(text), Loss::Refused),

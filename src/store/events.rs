@@ -46,6 +46,14 @@ impl EventFilter {
     }
 }
 
+/// Events, and where to go on: behind the last one, or behind all that were looked at and not wanted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventPage {
+    pub events: Vec<Event>,
+    pub cursor: Option<String>,
+    pub has_more: bool,
+}
+
 /// A place in the log: stream entry and position in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
@@ -66,6 +74,12 @@ impl Place {
         format!("evt_{id}")
     }
 
+    /// Behind the last event of a stream entry.
+    fn end_of(entry_id: &str) -> Option<Place> {
+        let (ms, entry) = entry_id.split_once('-')?;
+        Some(Place { ms: ms.parse().ok()?, entry: entry.parse().ok()?, position: u16::MAX })
+    }
+
     fn parse(id: &str) -> Option<Place> {
         let bits = Uuid::try_parse(id.strip_prefix("evt_")?).ok()?.as_u128();
         let packed = (((bits >> 64) & 0xfff) << 62) | (bits & ((1 << 62) - 1));
@@ -75,20 +89,20 @@ impl Place {
 }
 
 impl Store {
-    /// Events behind `after`, oldest first, and whether more may follow. `None` if `after` is no event id.
+    /// Events behind `after`, oldest first. `None` if `after` is no event id.
     pub async fn events(
         &self,
         filter: &EventFilter,
         after: Option<&str>,
         limit: usize,
-    ) -> Result<Option<(Vec<Event>, bool)>, Error> {
+    ) -> Result<Option<EventPage>, Error> {
         let after = match after.map(Place::parse) {
             Some(None) => return Ok(None),
             Some(place) => place,
             None => None,
         };
         let mut from = after.map_or_else(|| "-".to_owned(), |place| format!("{}-{}", place.ms, place.entry));
-        let mut events = Vec::new();
+        let (mut events, mut cursor) = (Vec::new(), None);
         for _ in 0..MOST_ENTRIES / PORTION {
             let mut command = redis::cmd("XRANGE");
             command.arg(self.core.keys.events()).arg(&from).arg("+").arg("COUNT").arg(PORTION);
@@ -97,17 +111,19 @@ impl Store {
             for entry in entries {
                 let (id, found) = read_entry(entry, after)?;
                 from = format!("({id}");
+                cursor = Place::end_of(&id).map(Place::id);
                 events.extend(found.into_iter().filter(|event| filter.admits(event)));
             }
             if events.len() > limit {
                 events.truncate(limit);
-                return Ok(Some((events, true)));
+                let cursor = events.last().map(|event: &Event| event.id.clone());
+                return Ok(Some(EventPage { events, cursor, has_more: true }));
             }
             if exhausted {
-                return Ok(Some((events, false)));
+                return Ok(Some(EventPage { events, cursor, has_more: false }));
             }
         }
-        Ok(Some((events, true)))
+        Ok(Some(EventPage { events, cursor, has_more: true }))
     }
 }
 

@@ -177,9 +177,14 @@ pub(super) async fn admit(mut connection: Connection, schema_key: String, deadli
         if !is_supported(version) {
             return Err(Error::Schema(too_old(version)));
         }
-        ask(&mut connection, "SETNX", &[&schema_key, SCHEMA]).await?;
+        // A cluster finds its primaries itself.
+        let replication = info(ask(&mut connection, "INFO", &["replication"]).await?);
+        if matches!(connection, Connection::Single(_)) && replication.contains("role:slave") {
+            return Err(Error::Unavailable("this Redis is a read-only replica".to_owned()));
+        }
         match reply::text(ask(&mut connection, "GET", &[&schema_key]).await?) {
             found if found == SCHEMA => Ok(()),
+            found if found.is_empty() => ask(&mut connection, "SETNX", &[&schema_key, SCHEMA]).await.map(drop),
             found => Err(Error::Schema(foreign_schema(&schema_key, &found))),
         }
     };

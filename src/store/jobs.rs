@@ -143,7 +143,8 @@ impl Store {
 
     /// Runs a script that takes one job id and answers with its outcome.
     pub(super) async fn change(&self, script: &Script, id: &str) -> Result<Outcome, Error> {
-        let answer = script.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(id)).await?;
+        let op = crate::job::id::generate();
+        let answer = script.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(id).arg(&op)).await?;
         reply::outcome(answer, script.name)
     }
 }

@@ -25,9 +25,12 @@ pub struct Fetch {
 }
 
 /// Jobs under a lease on their way to a worker. If they are dropped before [`Leased::deliver`], because the client is
-/// gone, they are handed back at once: old place, attempt not counted.
+/// gone, they are handed back at once: old place, attempt not counted. Those of a request with a `fetch_id` are not: its
+/// client asks again.
 pub struct Leased {
     records: Vec<Record>,
+    /// The client can ask for the same jobs again, so that it is not gone for good.
+    replayable: bool,
     core: Arc<Core>,
 }
 
@@ -40,10 +43,12 @@ impl Leased {
 
 impl Drop for Leased {
     fn drop(&mut self) {
-        if self.records.is_empty() {
+        if self.records.is_empty() || self.replayable {
             return;
         }
-        let jobs: Vec<(String, u32)> = self.records.drain(..).map(|record| (record.id, record.attempt)).collect();
+        // The start tells this lease from a later one: the attempt is taken back, and would be the same.
+        let lease = |record: Record| (record.started().unwrap_or(0), record.attempt, record.id);
+        let jobs: Vec<(i64, u32, String)> = self.records.drain(..).map(lease).collect();
         let core = Arc::clone(&self.core);
         // Outside a runtime everything is shutting down, and the leases run out by themselves.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
@@ -95,7 +100,8 @@ impl Verb for FetchVerb {
             answer = self.call(&requests, portion > 0).await?;
         }
         let answers = reply::array(answer, "fetch")?;
-        Ok(answers.into_iter().map(|answer| self.leased(answer)).collect())
+        let replayable = requests.iter().map(|request| request.fetch_id.is_some());
+        Ok(answers.into_iter().zip(replayable).map(|(answer, replayable)| self.leased(answer, replayable)).collect())
     }
 }
 
@@ -123,14 +129,17 @@ impl FetchVerb {
             .await
     }
 
-    fn leased(&self, answer: redis::Value) -> Result<Leased, Error> {
+    fn leased(&self, answer: redis::Value, replayable: bool) -> Result<Leased, Error> {
         let views = reply::array(answer, "fetch")?;
         if views.first().is_some_and(|first| matches!(first, redis::Value::BulkString(tag) if tag == b"error")) {
             let text = views.into_iter().nth(1).map(reply::text).unwrap_or_default();
             return Err(Error::Backend(text));
         }
-        let records = views.into_iter().map(|view| reply::record(view, "fetch")).collect::<Result<_, _>>()?;
-        Ok(Leased { records, core: Arc::clone(&self.0) })
+        let readable = |view| {
+            reply::record(view, "fetch").inspect_err(|error| tracing::error!(%error, "a job cannot be read")).ok()
+        };
+        let records = views.into_iter().filter_map(readable).collect();
+        Ok(Leased { records, replayable, core: Arc::clone(&self.0) })
     }
 }
 
@@ -146,7 +155,7 @@ impl Verb for AckVerb {
 
     async fn run(&self, requests: Vec<Ack>) -> Result<Vec<Self::Reply>, Error> {
         self.0.metrics.group("ack", requests.len());
-        let ops: Vec<String> = requests.iter().map(|ack| op(ack.idempotency_key.as_deref())).collect();
+        let ops: Vec<String> = requests.iter().map(|ack| op("ack", ack.idempotency_key.as_deref())).collect();
         let answers = ACK
             .call(&self.0.link, |command, _| {
                 self.0.begin(command).arg(requests.len());
@@ -173,7 +182,7 @@ impl Verb for NackVerb {
 
     async fn run(&self, requests: Vec<Nack>) -> Result<Vec<Self::Reply>, Error> {
         self.0.metrics.group("nack", requests.len());
-        let ops: Vec<String> = requests.iter().map(|nack| op(nack.idempotency_key.as_deref())).collect();
+        let ops: Vec<String> = requests.iter().map(|nack| op("nack", nack.idempotency_key.as_deref())).collect();
         let answers = NACK
             .call(&self.0.link, |command, _| {
                 self.0.begin(command).arg(requests.len());
@@ -195,16 +204,16 @@ fn push_worker(command: &mut Cmd, worker: Option<&str>) {
 }
 
 /// The operation's id: the client's key, which a repeat brings again, or one that no other operation has.
-fn op(idempotency_key: Option<&str>) -> String {
-    idempotency_key.map_or_else(id::generate, |key| format!("key:{}", escape(key)))
+fn op(verb: &str, idempotency_key: Option<&str>) -> String {
+    idempotency_key.map_or_else(id::generate, |key| format!("{verb}:{}", escape(key)))
 }
 
 impl Core {
-    async fn release(&self, jobs: &[(String, u32)]) {
+    async fn release(&self, jobs: &[(i64, u32, String)]) {
         let outcome = RELEASE
             .call(&self.link, |command, _| {
                 self.begin(command).arg(jobs.len());
-                jobs.iter().for_each(|(id, attempt)| _ = command.arg(id).arg(attempt));
+                jobs.iter().for_each(|(started, attempt, id)| _ = command.arg(id).arg(attempt).arg(started));
             })
             .await;
         if let Err(error) = outcome {

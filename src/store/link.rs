@@ -168,6 +168,7 @@ impl Link {
                         self.retire(generation);
                         failed = generation;
                     }
+                    (Error::NoScript { .. }, _) => return Err(Error::NoScript { again: failed > 0 }),
                     (error, _) => return Err(error),
                 },
                 Err(_) => {

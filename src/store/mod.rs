@@ -24,7 +24,7 @@ mod workers;
 pub use address::Address;
 pub use dead_letters::DeadLetterFilter;
 pub use error::Error;
-pub use events::{Event, EventFilter};
+pub use events::{Event, EventFilter, EventPage};
 pub use inspect::{Finding, Inspection, Severity};
 pub use jobs::Enqueued;
 pub use leases::{Ack, Fetch, Leased, Nack};

@@ -57,7 +57,9 @@ impl Script {
         };
         match link.call(self.name, |again| command("EVALSHA", self.sha(), again)).await {
             // Redis was restarted or its scripts were flushed: EVAL also stores the script again.
-            Err(Error::NoScript) => link.call(self.name, |again| command("EVAL", self.source, again)).await,
+            Err(Error::NoScript { again: before }) => {
+                link.call(self.name, |again| command("EVAL", self.source, again || before)).await
+            }
             outcome => outcome,
         }
     }

@@ -21,9 +21,6 @@ impl Store {
 
     /// Removes what has outlived its retention, and restores the schema mark if Redis was emptied. Whether more is left.
     pub async fn retain(&self) -> Result<bool, Error> {
-        let mut mark = redis::cmd("SETNX");
-        mark.arg(self.core.keys.schema()).arg(super::SCHEMA);
-        self.core.command("schema", mark).await?;
         let s = &self.core.settings;
         let more = RETAIN
             .call(&self.core.link, |command, _| {
@@ -31,6 +28,20 @@ impl Store {
                 command.arg(s.max_finished).arg(s.max_dead_letters).arg(s.max_events);
             })
             .await?;
+        self.mark_schema().await?;
         Ok(reply::number(more) == 1)
+    }
+
+    /// Only looks where the mark is there: a full Redis refuses even a write that would change nothing.
+    async fn mark_schema(&self) -> Result<(), Error> {
+        let key = self.core.keys.schema();
+        let mut look = redis::cmd("EXISTS");
+        look.arg(&key);
+        if reply::number(self.core.command("schema", look).await?) == 0 {
+            let mut mark = redis::cmd("SETNX");
+            mark.arg(&key).arg(super::SCHEMA);
+            self.core.command("schema", mark).await?;
+        }
+        Ok(())
     }
 }

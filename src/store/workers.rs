@@ -55,8 +55,11 @@ impl Store {
     pub async fn deregister(&self, worker: &str) -> Result<Option<usize>, Error> {
         let (mut known, mut handed_back) = (false, 0);
         loop {
-            let answer =
-                DEREGISTER.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(escape(worker))).await?;
+            let answer = DEREGISTER
+                .call(&self.core.link, |command, again| {
+                    self.core.begin(command).arg(escape(worker)).arg(u8::from(again));
+                })
+                .await?;
             let numbers: Vec<i64> = reply::array(answer, "deregister")?.into_iter().map(reply::number).collect();
             let [was_known, jobs, more] = numbers[..] else { return Err(Error::unreadable("deregister")) };
             known |= was_known == 1 || jobs > 0;

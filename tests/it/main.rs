@@ -13,4 +13,5 @@ mod http;
 mod lifecycle;
 mod outage;
 mod private_redis;
+mod resend;
 mod retention;

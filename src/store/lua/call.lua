@@ -28,18 +28,6 @@ if now < last then
 end
 local now_text = int(now)
 
--- Counts of jobs by queue and state. Changed only here, in the script that changes the job's state.
-local counts = {}
-
-local function count(queue, state, by)
-  local of_queue = counts[queue]
-  if not of_queue then
-    of_queue = {}
-    counts[queue] = of_queue
-  end
-  of_queue[state] = (of_queue[state] or 0) + by
-end
-
 -- Events are records of fields, kept as text that only Rust turns into JSON; one stream entry per call.
 local log = {}
 
@@ -48,10 +36,30 @@ local function emit(kind, job, data)
     .. (job.trace or '') .. '\31' .. (data or '')
 end
 
+-- What an item changes besides its own keys is staged until the item has succeeded: see `guarded`.
+local staged, staged_size = {}, 0
+
+local function stage(kind, key, first, second)
+  staged[staged_size + 1], staged[staged_size + 2] = kind, key
+  staged[staged_size + 3], staged[staged_size + 4] = first, second or false
+  staged_size = staged_size + 4
+end
+
+-- Counts of jobs by queue and state. Changed only here, in the script that changes the job's state.
+local counts = {}
+
+local function count(queue, state, by)
+  stage('count', queue, state, by)
+end
+
 -- Writes to one key are gathered and sent as one command: a call costs Redis commands by the key, not by the job.
 local gathered, gathered_order = {}, {}
 
-local function flush()
+local function gather(command, key, first, second)
+  stage(command, key, type(first) == 'number' and int(first) or first, second)
+end
+
+local function send_gathered()
   for _, entry in ipairs(gathered_order) do
     -- In portions, because Lua's stack holds 8,000 values.
     for first = 3, #entry, 4000 do
@@ -61,20 +69,35 @@ local function flush()
   gathered, gathered_order = {}, {}
 end
 
-local function gather(command, key, first, second)
-  local entry = gathered[key]
-  if entry and entry[1] ~= command then -- the order of writes to one key is kept
-    flush()
-    entry = nil
+-- Takes over what was staged.
+local function settle()
+  for at = 1, staged_size, 4 do
+    local kind, key, first, second = staged[at], staged[at + 1], staged[at + 2], staged[at + 3]
+    if kind == 'count' then
+      local of_queue = counts[key] or {}
+      counts[key] = of_queue
+      of_queue[first] = (of_queue[first] or 0) + second
+    else
+      local entry = gathered[key]
+      if entry and entry[1] ~= kind then -- the order of writes to one key is kept
+        send_gathered()
+        entry = nil
+      end
+      if not entry then
+        entry = {kind, key}
+        gathered[key] = entry
+        gathered_order[#gathered_order + 1] = entry
+      end
+      entry[#entry + 1] = first
+      if second then entry[#entry + 1] = second end
+    end
   end
-  if not entry then
-    entry = {command, key}
-    gathered[key] = entry
-    gathered_order[#gathered_order + 1] = entry
-  end
-  local size = #entry
-  entry[size + 1] = type(first) == 'number' and int(first) or first
-  entry[size + 2] = second
+  staged_size = 0
+end
+
+local function flush()
+  settle()
+  send_gathered()
 end
 
 local at_commit = {flush}
@@ -96,10 +119,18 @@ local function commit()
   call('HSET', P .. 'state', 'clock', now_text, 'seq', int(seq), 'events', int(events))
 end
 
--- One bad item harms only itself: an error while it is handled becomes its own result.
+-- One bad item harms only itself: an error while it is handled becomes its own result, and what it staged is dropped.
 local function guarded(handle, ...)
+  settle()
+  local logged = #log
   local ok, result = pcall(handle, ...)
   if ok then return result end
-  if type(result) == 'table' then result = result.err end
-  return {'error', tostring(result)}
+  staged_size = 0
+  for position = #log, logged + 1, -1 do log[position] = nil end
+  local text = type(result) == 'table' and result.err or tostring(result)
+  for _, code in ipairs({'OOM', 'MISCONF', 'READONLY', 'NOREPLICAS'}) do
+    -- Redis itself refuses, and will refuse the rest: the same refusal, unguarded, ends the script with Redis' own code.
+    if string.find(text, code, 1, true) then call('HSET', P .. 'state', 'clock', now_text) end
+  end
+  return {'error', text}
 end

@@ -32,9 +32,11 @@ local function replay(op, first, jobs)
   for index = 0, jobs - 1 do
     local stored = job_load(ARGV[first + index * WORDS])
     if stored then
-      if stored.op ~= op then return 'duplicate\31' .. index .. '\31' .. stored.id end
+      if op ~= '' and stored.by ~= op then return 'duplicate\31' .. index .. '\31' .. stored.id end
       created = stored.created
-      parts[#parts + 1] = stored.state .. '\31' .. (stored.due or '')
+      parts[index + 1] = stored.state .. '\31' .. (stored.due or '')
+    else
+      parts[index + 1] = 'completed\31' -- gone since, if the others are there
     end
   end
   return created and 'ok\31' .. created .. '\31' .. concat(parts, '\31')
@@ -66,10 +68,11 @@ local function store(op, at)
     call('SET', P .. 'env:' .. id, envelope)
     more, envelope = more .. 'apart\0311\31', ''
   end
+  if op ~= '' then more = more .. 'by\31' .. op .. '\31' end
   local enqueued = state == 'available' and now_text or ''
   -- The fields of `job_save`, in their order.
   call('SET', P .. 'job:' .. id, state .. '\0310\31' .. place .. '\31' .. now_text .. '\31' .. enqueued
-    .. '\31\31\31\31\31' .. op .. '\31\31\31\31\31\31\30'
+    .. '\31\31\31\31\31\31\31\31\31\31\31\30'
     .. queue .. '\31' .. type .. '\31' .. lane .. '\31' .. more .. '\30' .. envelope)
   count(queue, state, 1)
   return state .. '\31' .. (job.due and int(job.due) or '')
@@ -91,6 +94,7 @@ for request = 1, tonumber(ARGV[9]) do
   answers[request] = type(result) == 'table' and concat(result, '\31') or result
   at = at + 3 + jobs * WORDS
 end
+settle()
 for queue in pairs(counts) do call('HSETNX', P .. 'queues', queue, now_text) end
 commit()
 return answers

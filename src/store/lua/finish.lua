@@ -1,5 +1,6 @@
 -- Part: the end of a job. It is kept for its retention, and then leaves no key behind.
 
+local SHORTEST = 10000
 local KEEP = {completed = ARGV[4], cancelled = ARGV[5], discarded = ARGV[6], dead_letter = ARGV[7]}
 
 -- Moves the job to its last state and saves it.
@@ -11,8 +12,8 @@ local function job_finish(job, state, dead)
     gather('ZADD', P .. 'dead', now_text, job.id)
     mark(job, 'd')
   end
-  local keep_ms = dead and KEEP.dead_letter or KEEP[state]
-  if keep_ms == '0' then keep_ms = '1' end -- 0 is no TTL for Redis
+  -- Long enough for a call whose answer was lost to find the job when it is sent again.
+  local keep_ms = math.max(tonumber(dead and KEEP.dead_letter or KEEP[state]), SHORTEST)
   job_save(job, keep_ms)
   if marked(job, 'f') then call('PEXPIRE', P .. 'err:' .. job.id, keep_ms) end
   if marked(job, 'r') then call('PEXPIRE', P .. 'res:' .. job.id, keep_ms) end

@@ -1,14 +1,22 @@
 -- Gives a dead letter another life: available at once, attempts counted anew, history kept.
 --
--- ARGV[9]  id
+-- ARGV[9…] id, op
 -- Returns  {'ok', job view} or {'missing'}
 
 local id = ARGV[9]
-local job = call('ZSCORE', P .. 'dead', id) and job_load(id)
-if not job then return {'missing'} end
+local job = job_load(id)
+if job and job.op == ARGV[10] then return {'ok', job_view(job)} end
+if not job or not call('ZSCORE', P .. 'dead', id) then return {'missing'} end
 call('ZREM', P .. 'dead', id)
 call('ZREM', P .. 'finished:discarded', id)
 for _, part in ipairs({'env:', 'err:', 'res:'}) do call('PERSIST', P .. part .. id) end
+job.op = ARGV[10]
+-- Its budgets of time were for its first life, and are over.
+local fixed, envelope = match(string.sub(job.text, job.rest), '^([^\30]*)\30(.*)$')
+for _, name in ipairs({'ttl', 'total'}) do
+  fixed, job[name] = string.gsub(fixed, '\31' .. name .. '\31[^\31]*\31', '\31'), nil
+end
+job.text = string.sub(job.text, 1, job.rest - 1) .. fixed .. '\30' .. envelope
 job.attempt, job.finished, job.started, job.retry_delay, job.next_retry = 0, '', '', '', ''
 unmark(job, 'd')
 unmark(job, 'x')

@@ -58,14 +58,18 @@ local function lapse(job)
   end
 end
 
+local function load_and(handle, id)
+  local job = job_load(id)
+  if job then handle(job) end
+end
+
 -- Handlers save what they change.
 local function each_due(set, limit, handle)
   local ids = call('ZRANGEBYSCORE', P .. set, '-inf', now, 'LIMIT', 0, limit)
   if #ids == 0 then return 0 end
   call('ZREM', P .. set, unpack(ids))
   for _, id in ipairs(ids) do
-    local job = job_load(id)
-    if job and guarded(handle, job) then -- one broken record must not stop the clock for others
+    if guarded(load_and, handle, id) then -- one broken record must not stop the clock for others
       emit('store.error', {id = id, type = '', queue = ''}, '"set":"' .. set .. '"')
     end
   end

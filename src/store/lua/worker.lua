@@ -20,13 +20,16 @@ end
 -- remains. Returns how many, and 1 if it was known.
 local function take_from(worker, limit, reason, handle)
   local ids = held_by(worker, limit)
-  for _, id in ipairs(ids) do
+  local function take(id)
     local job = job_load(id)
     if job and job.state == 'active' then
       handle(job)
     else
       gather('ZREM', HELD, worker .. '\31' .. id)
     end
+  end
+  for _, id in ipairs(ids) do
+    if guarded(take, id) then gather('ZREM', HELD, worker .. '\31' .. id) end
   end
   if #ids < limit then
     local known = call('ZREM', P .. 'workers', worker)

@@ -1,11 +1,13 @@
 //! What tests share: a Redis of their own, a fairgate in this process or in another, and a client.
 
 mod app;
+mod chaos_proxy;
 mod client;
 mod process;
 mod redis;
 
 pub use app::TestApp;
+pub use chaos_proxy::ChaosProxy;
 pub use client::{Answer, Client, json};
 pub use process::Process;
 pub use redis::TestRedis;

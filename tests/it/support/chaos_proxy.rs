@@ -1,0 +1,85 @@
+//! A proxy between fairgate and Redis that loses an answer: the call was carried out, and nobody knows.
+
+use super::{TestRedis, eventually};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UnixStream};
+
+/// Swallows the answer to the next request that holds a text, breaks the connection, and admits no other until opened.
+pub struct ChaosProxy {
+    port: u16,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    pattern: Mutex<Option<String>>,
+    closed: AtomicBool,
+}
+
+impl ChaosProxy {
+    /// A proxy that lets everything through until it is armed.
+    pub async fn start(redis: &TestRedis) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let port = listener.local_addr().expect("an address").port();
+        let shared = Arc::new(Shared::default());
+        let (for_task, socket) = (Arc::clone(&shared), redis.socket().to_owned());
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                if !for_task.closed.load(Ordering::SeqCst) {
+                    tokio::spawn(pass_on(client, socket.clone(), Arc::clone(&for_task)));
+                }
+            }
+        });
+        ChaosProxy { port, shared }
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// The answer to the next request that holds this text is lost.
+    pub fn arm(&self, pattern: &str) {
+        *self.shared.pattern.lock().unwrap() = Some(pattern.to_owned());
+    }
+
+    /// Waits until an answer was lost.
+    pub async fn struck(&self) {
+        eventually("an answer was lost", async || self.shared.closed.load(Ordering::SeqCst)).await;
+    }
+
+    /// Admits connections again.
+    pub fn open(&self) {
+        self.shared.closed.store(false, Ordering::SeqCst);
+    }
+}
+
+async fn pass_on(mut client: TcpStream, socket: PathBuf, shared: Arc<Shared>) {
+    let Ok(mut redis) = UnixStream::connect(socket).await else { return };
+    let (mut request, mut answer) = (vec![0; 65536], vec![0; 65536]);
+    let mut doomed = false;
+    loop {
+        tokio::select! {
+            read = client.read(&mut request) => {
+                let Some(length) = read.ok().filter(|length| *length > 0) else { return };
+                let text = String::from_utf8_lossy(&request[..length]).into_owned();
+                doomed |= shared.pattern.lock().unwrap().take_if(|pattern| text.contains(pattern.as_str())).is_some();
+                if redis.write_all(&request[..length]).await.is_err() {
+                    return;
+                }
+            }
+            read = redis.read(&mut answer) => {
+                let Some(length) = read.ok().filter(|length| *length > 0) else { return };
+                if doomed && !answer[..length].starts_with(b"-NOSCRIPT") {
+                    shared.closed.store(true, Ordering::SeqCst);
+                    return;
+                }
+                if client.write_all(&answer[..length]).await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
