@@ -172,8 +172,8 @@ impl Inspection {
 /// Whether a new connection may be used: version, and data of a shape that we know. Marks an unused namespace as ours.
 pub(super) async fn admit(mut connection: Connection, schema_key: String, deadline: Duration) -> Result<(), Error> {
     let checks = async {
-        let info = info(ask(&mut connection, "INFO", &["server"]).await?);
-        let version = info.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap_or("");
+        let server = info(ask(&mut connection, "INFO", &["server"]).await?);
+        let version = server.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap_or("");
         if !is_supported(version) {
             return Err(Error::Schema(too_old(version)));
         }
