@@ -24,8 +24,8 @@ macro_rules! script {
 
 script!(ENQUEUE, "call", "lane", "job", "enqueue");
 script!(FETCH, "call", "lane", "take", "job", "fetch");
-script!(ACK, "call", "lane", "job", "finish", "ack");
-script!(NACK, "call", "lane", "job", "finish", "failure", "nack");
+script!(ACK, "call", "lane", "job", "finish", "answer", "ack");
+script!(NACK, "call", "lane", "job", "finish", "failure", "answer", "nack");
 script!(CANCEL, "call", "lane", "take", "job", "finish", "detach", "cancel");
 script!(ACTIVATE, "call", "lane", "job", "activate");
 script!(RELEASE, "call", "lane", "job", "release");

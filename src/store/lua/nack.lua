@@ -5,13 +5,9 @@
 -- Returns  {{'ok', job view} or {'missing'} or {'conflict', state, holder or ''} or {'error', text}, …}
 
 local function nack(id, worker, op, requeue, failure)
-  local job = job_load(id)
-  if not job then return {'missing'} end
-  if job.op == op then return {'ok', job_view(job)} end
-  if job.state ~= 'active' then return {'conflict', job.state, ''} end
-  if worker ~= '' and job.worker ~= '' and job.worker ~= worker then return {'conflict', job.state, job.worker} end
+  local job, result_instead = job_to_answer(id, worker, op)
+  if not job then return result_instead end
   lease_release(job)
-  job.op = op
   if requeue then
     job_make_available(job, true)
     job_save(job)

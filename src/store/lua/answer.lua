@@ -1,0 +1,12 @@
+-- Part: a worker's answer for a job that it holds.
+
+-- The job, if the worker may answer for it now; else nil and the result that says why not, or the first answer again.
+local function job_to_answer(id, worker, op)
+  local job = job_load(id)
+  if not job then return nil, {'missing'} end
+  if job.op == op then return nil, {'ok', job_view(job)} end
+  if job.state ~= 'active' then return nil, {'conflict', job.state, ''} end
+  if worker ~= '' and job.worker ~= '' and job.worker ~= worker then return nil, {'conflict', job.state, job.worker} end
+  job.op = op
+  return job
+end
