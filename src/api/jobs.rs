@@ -69,7 +69,7 @@ pub(super) async fn cancel(State(api): State<Api>, Name(id): Name) -> Result<Res
             Ok(changed(&record, previous))
         }
         Outcome::Missing => Err(Problem::missing("job", &id)),
-        Outcome::Conflict { state, .. } => Err(Problem::conflict(&id, "cancel", &state, "not finished", None)),
+        Outcome::Conflict { state, .. } => Err(Problem::conflict(&id, "cancelled", &state, "not finished", None)),
     }
 }
 
@@ -78,7 +78,7 @@ pub(super) async fn activate(State(api): State<Api>, Name(id): Name) -> Result<R
     match api.store().activate(&id).await? {
         Outcome::Done(record, previous) => Ok(changed(&record, previous)),
         Outcome::Missing => Err(Problem::missing("job", &id)),
-        Outcome::Conflict { state, .. } => Err(Problem::conflict(&id, "activat", &state, "pending", None)),
+        Outcome::Conflict { state, .. } => Err(Problem::conflict(&id, "activated", &state, "pending", None)),
     }
 }
 

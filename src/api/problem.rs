@@ -112,12 +112,12 @@ impl Problem {
     }
 
     /// The job is in another state than the verb needs, or somebody else holds it.
-    pub(super) fn conflict(job_id: &str, verb: &str, state: &str, expected: &str, holder: Option<&str>) -> Self {
+    pub(super) fn conflict(job_id: &str, done: &str, state: &str, expected: &str, holder: Option<&str>) -> Self {
         let message = match holder {
-            Some(_) => format!("Job {job_id} is held by another worker, so this one cannot {verb} it."),
-            None => format!("Job {job_id} is {state}; only a job that is {expected} can be {verb}ed."),
+            Some(_) => format!("Job {job_id} is held by another worker, so it cannot be {done} by this one."),
+            None => format!("Job {job_id} is {state}; only a job that is {expected} can be {done}."),
         };
-        let problem = Problem::new(StatusCode::CONFLICT, "conflict", message.replace("celed", "celled"))
+        let problem = Problem::new(StatusCode::CONFLICT, "conflict", message)
             .with("job_id", job_id)
             .with("current_state", state)
             .with("expected_state", expected);

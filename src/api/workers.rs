@@ -111,7 +111,7 @@ async fn ack_one(api: &Api, id: String, fields: &Fields<'_>, key: Option<String>
         return Err(Invalid::too_large(Kind::ResultTooLarge, "result", length, most, "bytes").into());
     }
     let ack = Ack { job_id: id.clone(), worker: fields.worker()?, result, idempotency_key: key };
-    let record = done(api.store().ack(ack).await?, &id, "acknowledg")?;
+    let record = done(api.store().ack(ack).await?, &id, "acknowledged")?;
     let ran = record.finished().unwrap_or(0) - record.started().unwrap_or(0);
     api.metrics().jobs.completed(&record.queue, &record.kind, ran);
     let mut body =
@@ -149,7 +149,7 @@ async fn nack_one(api: &Api, id: String, fields: &Fields<'_>, key: Option<String
         requeue: fields.boolean("requeue")?.unwrap_or(false),
         idempotency_key: key,
     };
-    let record = done(api.store().nack(nack).await?, &id, "fail")?;
+    let record = done(api.store().nack(nack).await?, &id, "failed")?;
     let mut body = format!(
         "{{\"id\":\"{0}\",\"job_id\":\"{0}\",\"state\":\"{1}\",\"attempt\":{2},\"max_attempts\":{3}",
         record.id,
@@ -170,11 +170,11 @@ async fn nack_one(api: &Api, id: String, fields: &Fields<'_>, key: Option<String
     Ok(answer::json(StatusCode::OK, with_job(body, &record)))
 }
 
-fn done(outcome: Outcome, id: &str, verb: &str) -> Result<Box<Record>, Problem> {
+fn done(outcome: Outcome, id: &str, done: &str) -> Result<Box<Record>, Problem> {
     match outcome {
         Outcome::Done(record, _) => Ok(record),
         Outcome::Missing => Err(Problem::missing("job", id)),
-        Outcome::Conflict { state, holder } => Err(Problem::conflict(id, verb, &state, "active", holder.as_deref())),
+        Outcome::Conflict { state, holder } => Err(Problem::conflict(id, done, &state, "active", holder.as_deref())),
     }
 }
 
@@ -213,15 +213,13 @@ pub(super) async fn heartbeat(State(api): State<Api>, request: Request) -> Resul
 pub(super) async fn register(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
     let body = Text::read(&api, request).await?;
     let outer = body.fields()?;
-    let fields = match outer.get("worker") {
+    let beat = match outer.get("worker") {
+        None => read_heartbeat(&outer)?,
         Some(inner) => {
-            Fields::of(json::Object::parse(inner).map_err(|_| Invalid::field("worker", "an object", inner))?)
+            let object = json::Object::parse(inner).map_err(|_| Invalid::field("worker", "an object", inner))?;
+            read_heartbeat(&Fields::of(object)).map_err(|invalid| invalid.within("worker"))?
         }
-        None => outer,
     };
-    let place = if body.fields()?.get("worker").is_some() { "worker" } else { "" };
-    let beat =
-        read_heartbeat(&fields).map_err(|invalid| if place.is_empty() { invalid } else { invalid.within(place) })?;
     let answer = api.store().heartbeat(&beat).await?;
     let settings = api.store().settings();
     let interval = api.inner.heartbeat_interval;

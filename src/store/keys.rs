@@ -1,11 +1,7 @@
 //! The names of keys. Scripts derive theirs from the prefix; Rust reads only those named here.
 
-/// All keys of a namespace start with this. The braces put them into one cluster slot, so that one script may touch any.
-pub(super) fn prefix(namespace: &str) -> String {
-    format!("fg:{{{namespace}}}:")
-}
-
-/// Key names below one prefix.
+/// Key names below one prefix. Its braces put all keys of a namespace into one cluster slot, so that one script may touch
+/// any of them.
 #[derive(Clone, Debug)]
 pub(super) struct Keys {
     pub(super) prefix: String,
@@ -13,7 +9,7 @@ pub(super) struct Keys {
 
 impl Keys {
     pub(super) fn new(namespace: &str) -> Self {
-        Keys { prefix: prefix(namespace) }
+        Keys { prefix: format!("fg:{{{namespace}}}:") }
     }
 
     fn key(&self, name: &str) -> String {

@@ -1,11 +1,12 @@
 //! What was carried out twice counts once, and what failed halfway leaves no half behind.
 
-use crate::support::{ChaosProxy, TestApp, TestRedis, json};
+use crate::support::{Answer, ChaosProxy, TestApp, TestRedis, json};
 use fairgate::clock::Clock;
 use fairgate::config::{Role, StoreUrl};
 use fairgate::store::Fetch;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinHandle;
 
 const NOON: i64 = 1_800_000_000_000;
 
@@ -25,6 +26,24 @@ async fn behind_proxy() -> (TestApp, TestApp, ChaosProxy) {
     other.client.fetch("warm", 1).await;
     other.client.ack(&id).await.expect(200);
     (app, other, proxy)
+}
+
+/// Sends a request whose answer is lost, and hands back what will be its second answer.
+async fn lost(
+    proxy: &ChaosProxy,
+    pattern: &str,
+    request: impl Future<Output = Answer> + Send + 'static,
+) -> JoinHandle<Answer> {
+    proxy.arm(pattern);
+    let call = tokio::spawn(request);
+    proxy.struck().await;
+    call
+}
+
+async fn lost_enqueue(app: &TestApp, proxy: &ChaosProxy) -> JoinHandle<Answer> {
+    let client = app.client.clone();
+    let job = json!({"type": "test.twice", "args": [], "queue": "q"});
+    lost(proxy, "test.twice", async move { client.post("/v1/jobs", job).await }).await
 }
 
 async fn counted(app: &TestApp, queue: &str, state: &str) -> i64 {
@@ -63,13 +82,7 @@ async fn a_nack_that_a_full_redis_refuses_changes_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_enqueue_whose_answer_and_script_were_lost_is_stored_once() {
     let (app, _other, proxy) = behind_proxy().await;
-    proxy.arm("test.twice");
-    let client = app.client.clone();
-    let call =
-        tokio::spawn(
-            async move { client.post("/v1/jobs", json!({"type": "test.twice", "args": [], "queue": "q"})).await },
-        );
-    proxy.struck().await;
+    let call = lost_enqueue(&app, &proxy).await;
     app.redis.command::<()>(&["SCRIPT", "FLUSH"]).await;
     proxy.open();
     call.await.unwrap().expect(201);
@@ -80,13 +93,7 @@ async fn an_enqueue_whose_answer_and_script_were_lost_is_stored_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_enqueue_sent_again_after_its_job_was_done_succeeds() {
     let (app, other, proxy) = behind_proxy().await;
-    proxy.arm("test.twice");
-    let client = app.client.clone();
-    let call =
-        tokio::spawn(
-            async move { client.post("/v1/jobs", json!({"type": "test.twice", "args": [], "queue": "q"})).await },
-        );
-    proxy.struck().await;
+    let call = lost_enqueue(&app, &proxy).await;
     let ids = other.client.fetch("q", 1).await.job_ids();
     other.client.ack(&ids[0]).await.expect(200);
     proxy.open();
@@ -97,10 +104,8 @@ async fn an_enqueue_sent_again_after_its_job_was_done_succeeds() {
 async fn a_cancel_sent_again_succeeds() {
     let (app, _other, proxy) = behind_proxy().await;
     let id = app.client.enqueue_into("q").await;
-    proxy.arm(&id);
     let (client, path) = (app.client.clone(), format!("/v1/jobs/{id}"));
-    let call = tokio::spawn(async move { client.delete(&path).await });
-    proxy.struck().await;
+    let call = lost(&proxy, &id, async move { client.delete(&path).await }).await;
     proxy.open();
     call.await.unwrap().expect(200);
 }
@@ -111,10 +116,8 @@ async fn a_revival_sent_again_succeeds() {
     let id = app.client.enqueue(json!({"type": "test.job", "args": [], "queue": "q", "retry": {"max_attempts": 1, "on_exhaustion": "dead_letter"}})).await;
     app.client.fetch("q", 1).await;
     app.client.nack(&id).await.expect(200);
-    proxy.arm(&id);
     let (client, path) = (app.client.clone(), format!("/v1/dead-letter/{id}/retry"));
-    let call = tokio::spawn(async move { client.send("POST", &path, None).await });
-    proxy.struck().await;
+    let call = lost(&proxy, &id, async move { client.send("POST", &path, None).await }).await;
     proxy.open();
     call.await.unwrap().expect(200);
 }
@@ -125,10 +128,8 @@ async fn a_goodbye_sent_again_succeeds() {
     app.client.enqueue_into("q").await;
     app.client.post("/v1/workers/heartbeat", json!({"worker_id": "w1"})).await.expect(200);
     app.client.fetch("q", 1).await;
-    proxy.arm("\r\nw1\r\n");
     let client = app.client.clone();
-    let call = tokio::spawn(async move { client.delete("/v1/workers/w1").await });
-    proxy.struck().await;
+    let call = lost(&proxy, "\r\nw1\r\n", async move { client.delete("/v1/workers/w1").await }).await;
     proxy.open();
     call.await.unwrap().expect(200);
 }
@@ -298,13 +299,7 @@ async fn an_enqueue_sent_again_is_stored_once_even_if_nothing_is_kept() {
     })
     .await;
     other.client.enqueue_into("warm").await;
-    proxy.arm("test.twice");
-    let client = app.client.clone();
-    let call =
-        tokio::spawn(
-            async move { client.post("/v1/jobs", json!({"type": "test.twice", "args": [], "queue": "q"})).await },
-        );
-    proxy.struck().await;
+    let call = lost_enqueue(&app, &proxy).await;
     let ids = other.client.fetch("q", 1).await.job_ids();
     other.client.ack(&ids[0]).await.expect(200);
     tokio::time::sleep(Duration::from_millis(20)).await;

@@ -36,6 +36,16 @@ local function emit(kind, job, data)
     .. (job.trace or '') .. '\31' .. (data or '')
 end
 
+-- What an event without a job is about: a worker by its id, or nothing.
+local function subject(id)
+  return {id = id, type = '', queue = ''}
+end
+
+-- A point in time inside an event's data; Rust writes it as a timestamp.
+local function stamp(ms)
+  return '\29' .. ms .. '\29'
+end
+
 -- What an item changes besides its own keys is staged until the item has succeeded: see `guarded`.
 local staged, staged_size = {}, 0
 
@@ -111,7 +121,7 @@ local function commit()
       if by ~= 0 then call('HINCRBY', P .. 'counts:' .. queue, name, by) end
     end
   end
-  if stepped_back then emit('clock.stepped_back', {id = '', type = '', queue = ''}, '"step_ms":' .. stepped_back) end
+  if stepped_back then emit('clock.stepped_back', subject(''), '"step_ms":' .. stepped_back) end
   if #log > 0 then
     events = events + #log
     call('XADD', P .. 'events', '*', 'n', int(events), 't', now_text, 'e', concat(log, '\30'))

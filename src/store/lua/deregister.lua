@@ -5,12 +5,6 @@
 
 local BOUND = 200
 
-local function hand_back(job)
-  lease_release(job)
-  job_make_available(job, true)
-  job_save(job)
-end
-
-local handed_back, known = take_from(ARGV[9], BOUND, 'shutdown', hand_back)
+local handed_back, known = take_from(ARGV[9], BOUND, 'shutdown', lease_hand_back)
 commit()
 return {ARGV[10] == '1' and 1 or known, handed_back, handed_back == BOUND and 1 or 0}

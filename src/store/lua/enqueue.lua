@@ -62,7 +62,7 @@ local function store(op, at)
     lane_push(queue, lane, id, lane_score(tonumber(ARGV[at + 4]), seq))
     emit('job.enqueued', job, '"state":"available"')
   elseif state == 'scheduled' then
-    emit('job.scheduled', job, '"state":"scheduled","scheduled_at":\29' .. int(job.due) .. '\29')
+    emit('job.scheduled', job, '"state":"scheduled","scheduled_at":' .. stamp(int(job.due)))
   end
   if #envelope > LONG then
     call('SET', P .. 'env:' .. id, envelope)

@@ -50,11 +50,6 @@ local function discard(job, dead, error)
   if dead then emit('dead_letter.added', job, '"last_error":' .. error) end
 end
 
--- A point in time inside an event's data; Rust writes it as a timestamp.
-local function stamp(ms)
-  return '\29' .. ms .. '\29'
-end
-
 -- failure: {entry = history entry as JSON members, error = {code,message,retryable} as JSON,
 --           classes = names to compare with non_retryable_errors, verdict = the handler's decision, retryable}
 -- Saves the job.

@@ -7,12 +7,10 @@
 --          due first, which is the tick's work (most calls never need that code, and it would be half of this script)
 
 local REPLAY_MS, RESEND_MS = 60000, 10000
-local FIRST_DUE = {'-inf', now_text, 'LIMIT', '0', '1'}
 
 local function is_due(set)
-  return #call('ZRANGEBYSCORE', set, unpack(FIRST_DUE)) > 0
+  return #call('ZRANGEBYSCORE', set, '-inf', now_text, 'LIMIT', '0', '1') > 0
 end
-
 
 local requests, wanted = {}, {}
 do

@@ -15,7 +15,7 @@ local directive = call('HGET', key, 'directive') or 'running'
 if call('EXISTS', key) == 0 then
   record[#record + 1] = 'since'
   record[#record + 1] = now
-  emit('worker.started', {id = worker, type = '', queue = ''})
+  emit('worker.started', subject(worker))
 end
 call('HSET', key, unpack(record))
 call('ZADD', P .. 'workers', now, worker)
@@ -32,7 +32,7 @@ for at = first_job, #ARGV do
     gather('ZADD', LEASES, lease_deadline(job), id)
     job_save(job)
     extended[#extended + 1] = id
-    emit('job.heartbeat', job, '"attempt":' .. job.attempt .. ',"visible_until":\29' .. job.visible_until .. '\29')
+    emit('job.heartbeat', job, '"attempt":' .. job.attempt .. ',"visible_until":' .. stamp(job.visible_until))
     local asked = testing and job.directive
     if asked and (RANK[asked] or 0) > RANK[directive] then directive = asked end
   elseif job and job.state == 'cancelled' then

@@ -130,3 +130,10 @@ local function lease_release(job)
   end
   job.stalled_at = ''
 end
+
+-- An active job goes back to its place, unharmed.
+local function lease_hand_back(job)
+  lease_release(job)
+  job_make_available(job, true)
+  job_save(job)
+end

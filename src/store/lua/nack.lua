@@ -7,11 +7,10 @@
 local function nack(id, worker, op, requeue, failure)
   local job, result_instead = job_to_answer(id, worker, op)
   if not job then return result_instead end
-  lease_release(job)
   if requeue then
-    job_make_available(job, true)
-    job_save(job)
+    lease_hand_back(job)
   else
+    lease_release(job)
     job_fail(job, failure)
   end
   return {'ok', job_view(job)}

@@ -32,7 +32,7 @@ for _, id in ipairs(surplus) do
   call('ZREM', P .. 'finished:discarded', id)
 end
 if #surplus > 0 then
-  emit('dead_letter.pruned', {id = '', type = '', queue = ''}, '"count":' .. #surplus)
+  emit('dead_letter.pruned', subject(''), '"count":' .. #surplus)
 end
 handled = math.max(handled, done)
 

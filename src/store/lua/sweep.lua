@@ -1,4 +1,4 @@
--- Part: everything that happens because time has passed. FETCH runs it lazily and the tick runs it for all.
+-- Part: everything that happens because time has passed.
 
 local function give_up(job)
   local kind, event = 'expired', 'job.expired'
@@ -70,7 +70,7 @@ local function each_due(set, limit, handle)
   call('ZREM', P .. set, unpack(ids))
   for _, id in ipairs(ids) do
     if guarded(load_and, handle, id) then -- one broken record must not stop the clock for others
-      emit('store.error', {id = id, type = '', queue = ''}, '"set":"' .. set .. '"')
+      emit('store.error', subject(id), '"set":"' .. set .. '"')
     end
   end
   return #ids

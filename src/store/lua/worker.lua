@@ -35,7 +35,7 @@ local function take_from(worker, limit, reason, handle)
     local known = call('ZREM', P .. 'workers', worker)
     call('UNLINK', P .. 'worker:' .. worker)
     set_halted(worker, false)
-    if known == 1 then emit('worker.stopped', {id = worker, type = '', queue = ''}, '"reason":"' .. reason .. '"') end
+    if known == 1 then emit('worker.stopped', subject(worker), '"reason":"' .. reason .. '"') end
     return #ids, known
   end
   return #ids, 1
