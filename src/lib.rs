@@ -5,6 +5,7 @@
 //!
 //! - [`clock`], [`config`], [`telemetry`] – time, settings, logs and metrics. Used by all.
 //! - [`job`] – jobs as data. Pure: no I/O, no clock, no tokio.
+//! - [`fair`] – fairness as arithmetic: plan rules, weights, the virtual clock. As pure as `job`.
 //! - [`store`] – verbs of the domain on Redis, each one script. The only place that knows Redis.
 //! - [`dispatch`] – what happens because time passes.
 //! - [`api`] – HTTP requests into verbs, results into OJS answers. No rules.
@@ -17,6 +18,7 @@ pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod dispatch;
+pub mod fair;
 pub mod job;
 pub mod store;
 pub mod telemetry;

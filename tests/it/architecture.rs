@@ -34,8 +34,11 @@ fn forbid(module: &str, words: &[&str]) {
 }
 
 #[test]
-fn jobs_are_pure() {
-    forbid("job", &["tokio", "redis::", "axum", "std::time", "std::net", "std::fs", "crate::store", "crate::api"]);
+fn jobs_and_fairness_are_pure() {
+    for module in ["job", "fair"] {
+        forbid(module, &["tokio", "redis::", "axum", "std::time", "std::net", "std::fs", "crate::store", "crate::api"]);
+    }
+    forbid("job", &["crate::fair"]);
 }
 
 #[test]

@@ -1,0 +1,14 @@
+//! Fairness as arithmetic. Pure: no I/O, no clock, no tokio; time is an argument.
+//!
+//! A plan [`Rule`] says which job types wait in staging, under which tenant and weight; [`Rules`] finds the one that
+//! holds for a type.
+
+mod rule;
+mod rules;
+mod tenant_key;
+mod weight;
+
+pub use rule::{Batch, OnMissingTenant, OnWebhookError, Pace, Rule, Webhook, Weights};
+pub use rules::Rules;
+pub use tenant_key::{DEFAULT_TENANT, TenantKey};
+pub use weight::Weight;

@@ -1,0 +1,224 @@
+//! A plan rule: which job types wait in staging, and how they are promoted.
+
+use super::{TenantKey, Weight};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// A plan rule with all its options. Times are in milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    pub name: String,
+    /// Exact types or globs such as `report.*`.
+    pub types: Vec<String>,
+    /// The main queue to promote into; the job's own if there is none.
+    pub queue: Option<String>,
+    /// When scheduled rounds run.
+    pub pace: Pace,
+    /// How many jobs a round promotes.
+    pub batch: Batch,
+    /// Never more than one batch an interval, pass-through and wake-ups included.
+    pub strict_interval: bool,
+    pub tenant_key: TenantKey,
+    pub on_missing_tenant: OnMissingTenant,
+    pub weights: Weights,
+    /// The gate closes when the oldest runnable job of the main queue is older.
+    pub latency_threshold: u64,
+    /// The gate closes when the main queue holds so many runnable jobs.
+    pub max_depth: u64,
+    /// What `auto` aims at.
+    pub target_latency: u64,
+    /// Staged jobs of the rule as a whole; more are refused.
+    pub max_staged: Option<u64>,
+    /// A tenant with so many promoted but limit-blocked jobs stays in staging.
+    pub max_blocked: u64,
+    pub planner_lock_ttl: u64,
+    /// Which processes plan this rule.
+    pub planner_group: String,
+    /// Retries and due schedules go through staging.
+    pub restage: bool,
+    /// Plan and record, promote nothing.
+    pub shadow: bool,
+    /// `builtin`, or the name of a `[[main_queue]]`.
+    pub main_queue: String,
+}
+
+/// When scheduled rounds run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// Every so many milliseconds.
+    Every(u64),
+    /// By a cron expression in a time zone.
+    Cron { expression: String, timezone: String },
+}
+
+/// How many jobs a round promotes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Batch {
+    /// What the workers need until the next round.
+    Auto,
+    Jobs(u32),
+}
+
+/// What happens to a job whose arguments hold no tenant where the rule looks for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnMissingTenant {
+    Reject,
+    Default,
+}
+
+/// What tenants weigh when the webhook's last answer is too old.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnWebhookError {
+    DefaultWeight,
+    Hold,
+}
+
+/// Where weights come from: the webhook wins over `fixed`, that over the default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Weights {
+    /// `static` in the configuration.
+    pub fixed: BTreeMap<String, Weight>,
+    pub default_weight: Weight,
+    pub webhook: Option<Webhook>,
+    /// How long the webhook's last good answers serve.
+    pub max_weight_age: u64,
+    pub on_webhook_error: Option<OnWebhookError>,
+}
+
+/// Whom to ask for weights.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Webhook {
+    pub url: String,
+    pub timeout: u64,
+    /// The environment variable that holds the secret of the signature.
+    pub secret_env: Option<String>,
+}
+
+impl Rule {
+    /// A rule with every option at its default.
+    pub fn new(name: &str, types: &[&str]) -> Rule {
+        Rule {
+            name: name.to_owned(),
+            types: types.iter().map(|kind| (*kind).to_owned()).collect(),
+            queue: None,
+            pace: Pace::Every(1000),
+            batch: Batch::Auto,
+            strict_interval: false,
+            tenant_key: TenantKey::Meta(vec!["tenant_id".to_owned()]),
+            on_missing_tenant: OnMissingTenant::Reject,
+            weights: Weights { max_weight_age: 300_000, ..Weights::default() },
+            latency_threshold: 60_000,
+            max_depth: 10_000,
+            target_latency: 500,
+            max_staged: None,
+            max_blocked: 100,
+            planner_lock_ttl: 10_000,
+            planner_group: "default".to_owned(),
+            restage: true,
+            shadow: false,
+            main_queue: "builtin".to_owned(),
+        }
+    }
+
+    /// Whether the rule holds for a job type.
+    pub fn covers(&self, kind: &str) -> bool {
+        self.types.iter().any(|pattern| fits(pattern, kind))
+    }
+
+    /// What a tenant weighs when no webhook has said anything about it.
+    pub fn own_weight(&self, tenant: &str) -> Weight {
+        self.weights.fixed.get(tenant).copied().unwrap_or(self.weights.default_weight)
+    }
+
+    /// The options under the names of the configuration, each with its value.
+    pub fn to_json(&self) -> Value {
+        let ms = |ms: u64| format!("{ms}ms");
+        let weights = &self.weights;
+        let fixed: BTreeMap<_, _> = weights.fixed.iter().map(|(tenant, weight)| (tenant, weight.as_f64())).collect();
+        let mut of_weights = json!({"static": fixed, "default_weight": weights.default_weight.as_f64()});
+        if let Some(webhook) = &weights.webhook {
+            of_weights["webhook"] = json!({"url": webhook.url, "timeout": ms(webhook.timeout)});
+            if let Some(name) = &webhook.secret_env {
+                of_weights["webhook"]["secret_env"] = json!(name);
+            }
+        }
+        let mut rule = json!({
+            "name": self.name,
+            "types": self.types,
+            "enqueue_jobs": match self.batch { Batch::Auto => json!("auto"), Batch::Jobs(jobs) => json!(jobs) },
+            "strict_interval": self.strict_interval,
+            "tenant_key": self.tenant_key.to_string(),
+            "on_missing_tenant": match self.on_missing_tenant {
+                OnMissingTenant::Reject => "reject",
+                OnMissingTenant::Default => "default",
+            },
+            "weights": of_weights,
+            "max_weight_age": ms(weights.max_weight_age),
+            "on_webhook_error": match weights.on_webhook_error {
+                Some(OnWebhookError::Hold) => "hold",
+                _ => "default_weight",
+            },
+            "latency_threshold": ms(self.latency_threshold),
+            "max_depth": self.max_depth,
+            "target_latency": ms(self.target_latency),
+            "max_blocked": self.max_blocked,
+            "planner_lock_ttl": ms(self.planner_lock_ttl),
+            "planner_group": self.planner_group,
+            "restage": self.restage,
+            "shadow": self.shadow,
+            "main_queue": self.main_queue,
+        });
+        match &self.pace {
+            Pace::Every(interval) => rule["enqueue_interval"] = json!(ms(*interval)),
+            Pace::Cron { expression, timezone } => {
+                rule["schedule"] = json!(expression);
+                rule["timezone"] = json!(timezone);
+            }
+        }
+        if let Some(queue) = &self.queue {
+            rule["queue"] = json!(queue);
+        }
+        if let Some(most) = self.max_staged {
+            rule["max_staged"] = json!(most);
+        }
+        rule
+    }
+}
+
+/// Whether a text fits a pattern in which `*` stands for any run of characters.
+fn fits(pattern: &str, text: &str) -> bool {
+    let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(mut text) = text.strip_prefix(head) else { return false };
+    let mut rest = rest;
+    // Each middle part is taken at its first place: what is left for the later ones is longest then.
+    while let Some((part, more)) = rest.split_once('*') {
+        let Some(at) = text.find(part) else { return false };
+        (text, rest) = (&text[at + part.len()..], more);
+    }
+    text.ends_with(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs() {
+        for (pattern, text, expected) in [
+            ("report.daily", "report.daily", true),
+            ("report.daily", "report.dailyx", false),
+            ("report.*", "report.daily", true),
+            ("report.*", "report.daily.pdf", true),
+            ("report.*", "report", false),
+            ("*", "anything.at.all", true),
+            ("*.pdf", "report.pdf", true),
+            ("*.pdf", "report.pdf.x", false),
+            ("a.*.z", "a.b.z", true),
+            ("a.*.z", "a.z", false),
+            ("a*b*c", "aXbYbc", true),
+            ("a*a", "a", false),
+        ] {
+            assert_eq!(fits(pattern, text), expected, "{pattern} {text}");
+        }
+    }
+}

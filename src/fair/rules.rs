@@ -1,0 +1,51 @@
+//! All plan rules that hold, in their order.
+
+use super::Rule;
+use std::sync::Arc;
+
+/// Plan rules; the first that covers a type wins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    rules: Vec<Arc<Rule>>,
+}
+
+impl Rules {
+    /// Rules in the order in which they are asked.
+    pub fn new(rules: impl IntoIterator<Item = Rule>) -> Rules {
+        Rules { rules: rules.into_iter().map(Arc::new).collect() }
+    }
+
+    /// The rule that a job type falls under.
+    pub fn of_type(&self, kind: &str) -> Option<&Arc<Rule>> {
+        self.rules.iter().find(|rule| rule.covers(kind))
+    }
+
+    /// The rule of that name.
+    pub fn get(&self, name: &str) -> Option<&Arc<Rule>> {
+        self.rules.iter().find(|rule| rule.name == name)
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Rule>> {
+        self.rules.iter()
+    }
+
+    /// Whether nothing is planned.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_match_wins() {
+        let rules = Rules::new([Rule::new("daily", &["report.daily"]), Rule::new("reports", &["report.*"])]);
+        let name = |kind: &str| rules.of_type(kind).map(|rule| rule.name.clone());
+        assert_eq!(name("report.daily").as_deref(), Some("daily"));
+        assert_eq!(name("report.weekly").as_deref(), Some("reports"));
+        assert_eq!(name("email.send"), None);
+    }
+}
