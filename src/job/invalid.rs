@@ -11,6 +11,8 @@ pub enum Kind {
     Field,
     /// A value of the retry policy.
     Retry,
+    /// The job names no tenant where its plan rule looks for one.
+    Tenant,
     /// The job as a whole is too large.
     EnvelopeTooLarge,
     /// `meta` is too large.

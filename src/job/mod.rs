@@ -20,5 +20,5 @@ pub use failure::Failure;
 pub use invalid::Invalid;
 pub use limits::Limits;
 pub use record::Record;
-pub use request::NewJob;
+pub use request::{NewJob, Planned};
 pub use state::State;

@@ -33,6 +33,8 @@ pub struct Record {
     /// The last failure still counts: no attempt has succeeded since.
     has_error: bool,
     expired: bool,
+    /// Waits in its tenant's lane for a round of the planner.
+    pub staged: bool,
     /// Failed attempts, oldest first: `attempt US ms US members`.
     pub failures: Vec<String>,
     pub result: Option<String>,
@@ -56,6 +58,7 @@ impl Record {
         record.activated = ms(next());
         let marks = next()?;
         (record.has_error, record.expired) = (marks.contains('e'), marks.contains('x'));
+        record.staged = marks.contains('s');
 
         let mut fixed = sections.next()?.split('\u{1f}');
         (record.queue, record.kind) = (fixed.next()?.to_owned(), fixed.next()?.to_owned());
@@ -79,6 +82,7 @@ impl Record {
         let mut record =
             Record { id: job.id, envelope: job.envelope, queue: job.queue, kind: job.kind, ..Record::default() };
         job.fields.iter().for_each(|(name, value)| record.set(name, value));
+        record.staged = !job.pending && state == State::Pending.name();
         record.state = state.to_owned();
         record.created = created.parse().unwrap_or(0);
         record.enqueued = (state == State::Available.name()).then_some(record.created);
@@ -173,6 +177,9 @@ impl Record {
             ("cancelled_at", ended_in(State::Cancelled)),
         ] {
             push_time(out, name, at);
+        }
+        if self.staged {
+            out.push_str(",\"x_staged\":true");
         }
         if let Some(delay) = self.retry_delay {
             _ = write!(out, ",\"retry_delay_ms\":{delay}");

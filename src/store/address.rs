@@ -1,7 +1,7 @@
 //! Where Redis is, and how to get a connection to its current primary.
 
 use crate::config::{Host, Topology};
-use redis::aio::MultiplexedConnection;
+use redis::aio::{MultiplexedConnection, PubSub};
 use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
 use redis::io::tcp::TcpSettings;
@@ -62,6 +62,13 @@ impl Address {
         Ok(addr.into_connection_info()?.set_tcp_settings(no_delay()).set_redis_settings(self.login(database)))
     }
 
+    fn client(&self, info: ConnectionInfo) -> RedisResult<Client> {
+        match self.tls {
+            true => Client::build_with_tls(info, self.certificates()),
+            false => Client::open(info),
+        }
+    }
+
     fn certificates(&self) -> TlsCertificates {
         TlsCertificates { client_tls: None, root_cert: self.root_certificates.clone() }
     }
@@ -76,11 +83,7 @@ impl Address {
     }
 
     fn open_single(&self, addr: ConnectionAddr, database: u32) -> RedisResult<Target> {
-        let info = self.info(addr, database)?;
-        let client = match self.tls {
-            true => Client::build_with_tls(info, self.certificates())?,
-            false => Client::open(info)?,
-        };
+        let client = self.client(self.info(addr, database)?)?;
         Ok(Target::Single(Box::new(client)))
     }
 
@@ -107,6 +110,7 @@ impl Address {
 
     fn open_cluster(&self, hosts: &[Host]) -> RedisResult<Target> {
         let nodes = hosts.iter().map(|host| self.info(self.node(host), 0)).collect::<RedisResult<Vec<_>>>()?;
+        let listeners = nodes.iter().map(|info| self.client(info.clone())).collect::<RedisResult<Vec<_>>>()?;
         let mut builder = ClusterClient::builder(nodes)
             .connection_timeout(CONNECT_TIMEOUT)
             .response_timeout(Duration::from_secs(3600)) // deadlines of calls are ours
@@ -115,7 +119,7 @@ impl Address {
         if self.tls {
             builder = builder.certs(self.certificates());
         }
-        Ok(Target::Cluster(Box::new(builder.build()?)))
+        Ok(Target::Cluster(Box::new(builder.build()?), listeners))
     }
 }
 
@@ -123,7 +127,8 @@ impl Address {
 pub(super) enum Target {
     Single(Box<Client>),
     Sentinel(Box<Mutex<SentinelClient>>),
-    Cluster(Box<ClusterClient>),
+    /// The cluster, and its nodes one by one: a message reaches all of them, so any will do to listen.
+    Cluster(Box<ClusterClient>, Vec<Client>),
 }
 
 /// An open connection; clones share it.
@@ -146,9 +151,31 @@ impl Target {
                 let mut client = client.lock().await;
                 client.get_async_connection_with_config(&config).await.map(Connection::Single)
             }
-            Target::Cluster(client) => client.get_async_connection().await.map(Connection::Cluster),
+            Target::Cluster(client, _) => client.get_async_connection().await.map(Connection::Cluster),
         }
     }
+
+    /// Listens to a channel on a connection of its own.
+    pub(super) async fn listen(&self, channel: &str) -> RedisResult<PubSub> {
+        let mut connection = match self {
+            Target::Single(client) => client.get_async_pubsub().await?,
+            Target::Sentinel(client) => client.lock().await.async_get_client().await?.get_async_pubsub().await?,
+            Target::Cluster(_, nodes) => any(nodes).await?,
+        };
+        connection.subscribe(channel).await?;
+        Ok(connection)
+    }
+}
+
+async fn any(nodes: &[Client]) -> RedisResult<PubSub> {
+    let mut last = Err((redis::ErrorKind::ClusterConnectionNotFound, "no node is configured").into());
+    for node in nodes {
+        last = node.get_async_pubsub().await;
+        if last.is_ok() {
+            break;
+        }
+    }
+    last
 }
 
 impl Connection {

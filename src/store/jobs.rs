@@ -4,17 +4,22 @@ use super::batch::Verb;
 use super::reply::{self, Outcome};
 use super::script::{ACTIVATE, CANCEL, ENQUEUE, READ, Script};
 use super::{Core, Error, Store};
+use crate::job::escape::escape;
 use crate::job::{NewJob, Record};
 use redis::{Cmd, Value};
 use std::sync::Arc;
 
 /// What became of a request to enqueue.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum Enqueued {
     /// All its jobs are stored, in the order of the request.
     Stored(Vec<Record>),
     /// One of its ids is taken, and nothing was stored.
     Duplicate { index: usize, id: String },
+    /// A plan rule has as many jobs staged as it may, and nothing was stored.
+    Full { rule: String, most: u64, staged: u64 },
+    /// Other plan rules hold than those it was prepared under: the jobs again, not stored.
+    Stale(Vec<NewJob>),
 }
 
 /// Jobs that are stored together or not at all.
@@ -22,6 +27,8 @@ pub(super) struct Request {
     jobs: Vec<NewJob>,
     /// Tells a resend from another client's use of the same id.
     op: String,
+    /// Version of the plan rules under which the jobs were prepared.
+    rules: Arc<str>,
 }
 
 pub(super) struct Enqueue(pub(super) Arc<Core>);
@@ -53,7 +60,7 @@ fn push_requests(core: &Core, command: &mut Cmd, requests: &[Request], again: bo
 
 fn push_request(command: &mut Cmd, request: &Request, again: bool) {
     let may_exist = again || !request.op.is_empty();
-    command.arg(&request.op).arg(request.jobs.len()).arg(u8::from(may_exist));
+    command.arg(&request.op).arg(request.jobs.len()).arg(u8::from(may_exist)).arg(&*request.rules);
     for job in &request.jobs {
         command.arg(&job.id).arg(&job.queue).arg(&job.kind);
         command.arg(lane(job)).arg(job.priority).arg(further_fields(job)).arg(&job.envelope);
@@ -72,6 +79,11 @@ fn further_fields(job: &NewJob) -> String {
     }
     for (name, time) in [("due", job.scheduled), ("expires", job.expires), ("ttl", job.ttl), ("total", job.total)] {
         time.into_iter().for_each(|at| push(name, &at.argument()));
+    }
+    if let Some(plan) = &job.plan {
+        push("rule", &plan.rule);
+        push("tenant", &escape(&plan.tenant));
+        push("weight", &plan.weight.to_string());
     }
     job.fields.iter().for_each(|(name, value)| push(name, value));
     packed
@@ -93,23 +105,29 @@ fn enqueued(answer: Value, request: Request) -> Result<Enqueued, Error> {
             request.jobs.into_iter().map(&mut store).collect::<Result<_, Error>>().map(Enqueued::Stored)
         }
         "duplicate" => Ok(Enqueued::Duplicate { index: next()?.parse().unwrap_or(0), id: next()?.to_owned() }),
+        "full" => {
+            let rule = next()?.to_owned();
+            let mut number = || Ok::<u64, Error>(next()?.parse().unwrap_or(0));
+            Ok(Enqueued::Full { rule, most: number()?, staged: number()? })
+        }
+        "stale" => Ok(Enqueued::Stale(request.jobs)),
         _ => Err(Error::Backend(next()?.to_owned())),
     }
 }
 
 impl Store {
-    /// Stores jobs: all of them or, if an id is taken, none.
-    pub async fn enqueue(&self, jobs: Vec<NewJob>) -> Result<Enqueued, Error> {
+    /// Stores jobs that were prepared under a version of the plan rules: all of them or none.
+    pub async fn enqueue(&self, jobs: Vec<NewJob>, rules: Arc<str>) -> Result<Enqueued, Error> {
         let own_ids = jobs.iter().any(|job| job.own_id);
         let op = if own_ids { crate::job::id::generate() } else { String::new() };
-        self.enqueue.submit(Request { jobs, op }).await?
+        self.enqueue.submit(Request { jobs, op, rules }).await?
     }
 
     /// The words of the call that enqueues a single job, for measuring Redis without us in between.
     pub fn enqueue_words(&self, job: NewJob) -> Vec<Vec<u8>> {
         let mut command = redis::cmd("EVALSHA");
         command.arg(ENQUEUE.sha());
-        push_requests(&self.core, &mut command, &[Request { jobs: vec![job], op: String::new() }], false);
+        push_requests(&self.core, &mut command, &[Request { jobs: vec![job], op: String::new(), rules: "".into() }], false);
         let word = |word: redis::Arg<&[u8]>| match word {
             redis::Arg::Simple(bytes) => Some(bytes.to_vec()),
             _ => None, // cursors, which scripts do not have

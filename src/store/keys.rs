@@ -51,6 +51,31 @@ impl Keys {
         self.key("dead")
     }
 
+    /// What scripts know of a plan rule.
+    pub(super) fn plan(&self, rule: &str) -> String {
+        self.key(&format!("plan:{rule}"))
+    }
+
+    /// Stream of a rule's rounds.
+    pub(super) fn rounds(&self, rule: &str) -> String {
+        self.key(&format!("plan:{rule}:rounds"))
+    }
+
+    /// Hash of the tenants that have jobs staged.
+    pub(super) fn busy(&self, rule: &str, queue: &str) -> String {
+        self.key(&format!("fair:{rule}:{queue}:busy"))
+    }
+
+    /// Sorted set of tenants of weight 0.
+    pub(super) fn held(&self, rule: &str, queue: &str) -> String {
+        self.key(&format!("fair:{rule}:{queue}:held"))
+    }
+
+    /// Channel on which scripts tell what happens.
+    pub(super) fn signals(&self) -> String {
+        self.key("signals")
+    }
+
     /// Sorted set of workers by the time they were last seen.
     pub(super) fn workers(&self) -> String {
         self.key("workers")

@@ -15,9 +15,12 @@ mod jobs;
 mod keys;
 mod leases;
 mod link;
+mod plans;
 mod queues;
 mod reply;
 mod script;
+mod signals;
+mod survey;
 mod sweep;
 mod workers;
 
@@ -28,8 +31,11 @@ pub use events::{Event, EventFilter, EventPage};
 pub use inspect::{Finding, Inspection, Severity};
 pub use jobs::Enqueued;
 pub use leases::{Ack, Fetch, Leased, Nack};
+pub use plans::{Begun, Ended, Mark, Observation, Promoted, Round, RuleSet, Served, StoredRule, Why};
 pub use queues::{Queue, QueueStats};
 pub use reply::Outcome;
+pub use signals::Signal;
+pub use survey::{Leaver, Lock, RecordedRound, RuleStatus, Survey, Tenant};
 pub use workers::{Beat, Heartbeat};
 
 use crate::clock::Clock;
@@ -40,6 +46,7 @@ use link::Link;
 use redis::Cmd;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -112,6 +119,7 @@ pub(crate) struct Core {
     for_scripts: [String; 7],
     tasks: TaskTracker,
     metrics: StoreMetrics,
+    signals: broadcast::Sender<Signal>,
 }
 
 impl Store {
@@ -125,8 +133,11 @@ impl Store {
         let keys = Keys::new(&options.namespace);
         let (schema_key, deadline) = (keys.schema(), options.call_timeout);
         let check = move |connection| inspect::admit(connection, schema_key.clone(), deadline);
-        let (link, keeper) = Link::open(&options.address, deadline, metrics.clone(), stop, check)?;
+        let (link, keeper) = Link::open(&options.address, deadline, metrics.clone(), stop.clone(), check)?;
         tasks.spawn(keeper);
+        let signals = signals::channel();
+        let target = options.address.open().map_err(|error| Error::Backend(error.to_string()))?;
+        tasks.spawn(signals::listen(target, keys.signals(), signals.clone(), stop));
         let s = &options.settings;
         let for_scripts = [s.visibility, s.timeout, s.completed, s.cancelled, s.discarded, s.dead_letter, s.dead_after]
             .map(|number| number.to_string());
@@ -138,6 +149,7 @@ impl Store {
             for_scripts,
             tasks: tasks.clone(),
             metrics,
+            signals,
         });
         Ok(Store {
             enqueue: Arc::new(Batcher::start(jobs::Enqueue(Arc::clone(&core)), tasks)),
@@ -151,6 +163,11 @@ impl Store {
     /// Waits for the first connection; the reason if there is none after `patience`.
     pub async fn connected_within(&self, patience: Duration) -> Result<(), Error> {
         self.core.link.connected_within(patience).await
+    }
+
+    /// What scripts tell all processes, from now on.
+    pub fn signals(&self) -> broadcast::Receiver<Signal> {
+        self.core.signals.subscribe()
     }
 
     /// The clock that the store's calls carry.

@@ -31,7 +31,7 @@ impl Store {
     pub async fn queues(&self) -> Result<Vec<Queue>, Error> {
         let mut command = redis::cmd("HGETALL");
         command.arg(self.core.keys.queues());
-        let pairs = pairs(self.core.command("queues", command).await?, "queues")?;
+        let pairs = reply::pairs(self.core.command("queues", command).await?, "queues")?;
         let mut queues: Vec<Queue> =
             pairs.into_iter().map(|(name, created)| Queue { name, created: created.parse().unwrap_or(0) }).collect();
         queues.sort_by(|left, right| left.name.cmp(&right.name));
@@ -50,7 +50,7 @@ impl Store {
     pub async fn queue_counts(&self, queue: &str) -> Result<BTreeMap<&'static str, i64>, Error> {
         let mut command = redis::cmd("HGETALL");
         command.arg(self.core.keys.counts(queue));
-        let stored = pairs(self.core.command("counts", command).await?, "counts")?;
+        let stored = reply::pairs(self.core.command("counts", command).await?, "counts")?;
         let mut counts: BTreeMap<&'static str, i64> = State::ALL.into_iter().map(|state| (state.name(), 0)).collect();
         for (state, count) in stored {
             if let Some(state) = State::from_name(&state) {
@@ -81,12 +81,4 @@ impl Store {
         }
         Ok(self.jobs(&heads).await?.iter().filter_map(crate::job::Record::enqueued).min())
     }
-}
-
-fn pairs(value: redis::Value, what: &str) -> Result<Vec<(String, String)>, Error> {
-    if let redis::Value::Map(pairs) = value {
-        return Ok(pairs.into_iter().map(|(name, value)| (reply::text(name), reply::text(value))).collect());
-    }
-    let texts = reply::texts(value, what)?;
-    Ok(texts.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect())
 }

@@ -41,6 +41,15 @@ pub(super) fn texts(value: Value, what: &str) -> Result<Vec<String>, Error> {
     Ok(array(value, what)?.into_iter().map(text).collect())
 }
 
+/// The fields and values of a hash.
+pub(super) fn pairs(value: Value, what: &str) -> Result<Vec<(String, String)>, Error> {
+    if let Value::Map(pairs) = value {
+        return Ok(pairs.into_iter().map(|(name, value)| (text(name), text(value))).collect());
+    }
+    let texts = texts(value, what)?;
+    Ok(texts.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect())
+}
+
 /// A job view.
 pub(super) fn record(value: Value, what: &str) -> Result<Record, Error> {
     Record::parse(&text(value)).ok_or_else(|| Error::unreadable(what))

@@ -22,20 +22,31 @@ macro_rules! script {
     };
 }
 
-script!(ENQUEUE, "call", "lane", "job", "enqueue");
+script!(ENQUEUE, "call", "lane", "job", "plan", "fair", "stage", "enqueue");
 script!(FETCH, "call", "lane", "take", "job", "fetch");
 script!(ACK, "call", "lane", "job", "finish", "answer", "ack");
 script!(NACK, "call", "lane", "job", "finish", "failure", "answer", "nack");
-script!(CANCEL, "call", "lane", "take", "job", "finish", "detach", "cancel");
-script!(ACTIVATE, "call", "lane", "job", "activate");
+script!(CANCEL, "call", "lane", "take", "job", "plan", "fair", "stage", "finish", "detach", "cancel");
+script!(ACTIVATE, "call", "lane", "job", "plan", "fair", "stage", "activate");
 script!(RELEASE, "call", "lane", "job", "release");
 script!(READ, "call", "lane", "job", "read");
 script!(HEARTBEAT, "call", "lane", "job", "worker", "heartbeat");
 script!(DEREGISTER, "call", "lane", "job", "worker", "deregister");
-script!(TICK, "call", "lane", "take", "job", "finish", "detach", "failure", "sweep", "worker", "tick");
+script!(
+    TICK, "call", "lane", "take", "job", "plan", "fair", "stage", "finish", "detach", "failure", "sweep", "worker",
+    "tick"
+);
 script!(RETAIN, "call", "lane", "job", "finish", "retain");
-script!(REVIVE, "call", "lane", "job", "revive");
+script!(REVIVE, "call", "lane", "job", "plan", "fair", "stage", "revive");
 script!(FORGET, "call", "lane", "job", "finish", "forget");
+script!(RULES, "call", "lane", "job", "plan", "rules");
+script!(ROUND, "call", "lane", "job", "plan", "fair", "observe", "round");
+script!(REWEIGH, "call", "lane", "job", "plan", "fair", "reweigh");
+script!(PROMOTE, "call", "lane", "job", "plan", "fair", "stage", "pick", "promote");
+script!(RECORD, "call", "lane", "job", "plan", "record");
+script!(RENEW, "call", "renew");
+script!(STATUS, "call", "lane", "job", "plan", "fair", "observe", "status");
+script!(SURVEY, "call", "lane", "job", "plan", "fair", "stage", "survey");
 
 impl Script {
     fn digest(&self) -> String {

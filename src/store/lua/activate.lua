@@ -1,4 +1,4 @@
--- Makes a pending job available.
+-- Makes a pending job available: one that is staged at once, one that its client made so through staging if it is planned.
 --
 -- ARGV[9…] id, op
 -- Returns  {'ok', job view, previous state} or {'missing'} or {'conflict', state, ''}
@@ -8,8 +8,14 @@ if not job then return {'missing'} end
 if job.op == ARGV[10] then return {'ok', job_view(job), 'pending'} end
 if job.state ~= 'pending' then return {'conflict', job.state, ''} end
 job.activated, job.op = now_text, ARGV[10]
-job_make_available(job)
-job_save(job)
-emit('job.enqueued', job, '"state":"available"')
+local available = true
+if marked(job, 's') then
+  job_unstage(job)
+  job_make_available(job)
+  job_save(job)
+else
+  available = job_admit(job)
+end
+if available then emit('job.enqueued', job, '"state":"available"') end
 commit()
 return {'ok', job_view(job), 'pending'}

@@ -1,10 +1,12 @@
 -- Stores new jobs. Each request is all or nothing; requests of one call are independent.
 --
 -- ARGV[9…] requests, then for each: op ('' where the server made the ids: then an id is proof enough), jobs,
---          1 if ids may exist already (sent by the client, or this is a resend);
+--          1 if ids may exist already (sent by the client, or this is a resend), version of the plan rules it was read under;
 --          for each job: id, queue, type, lane, priority, further fields as `name US value US …`, envelope. Among the further
 --          fields are `pending`, and times `due`, `expires`, `ttl`, `total` in ms, or as '+ms' from now.
--- Returns  for each request `ok US created US state US due US state US due …`, `duplicate US index US id` or `error US text`
+--          A planned job has `rule`, `tenant` and `weight` among them.
+-- Returns  for each request `ok US created US state US due US state US due …`, `duplicate US index US id`, `stale` if other
+--          rules hold now, `full US rule US most US staged` or `error US text`
 
 local WORDS = 7
 -- A longer envelope has a key of its own, so that it is not copied whenever the job's state changes.
@@ -46,7 +48,7 @@ local function store(op, at)
   local id, queue, type, lane = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   local more, envelope = ARGV[at + 5], ARGV[at + 6]
   local job = {id = id, type = type, queue = queue, attempt = 0}
-  local state, place = 'available', ''
+  local state, place, marks = 'available', '', ''
   if more ~= '' then
     more = read_more(job, more)
     if job.pending then
@@ -56,7 +58,10 @@ local function store(op, at)
     end
     job_wait(job, state == 'scheduled' and job.due or nil)
   end
-  if state == 'available' then
+  if state == 'available' and job.rule and job_stage(job) then
+    state, place, marks = 'pending', job.seq, 's'
+    emit('job.staged', job, '"state":"pending"')
+  elseif state == 'available' then
     seq = seq + 1
     place = int(seq)
     lane_push(queue, lane, id, lane_score(tonumber(ARGV[at + 4]), seq))
@@ -72,15 +77,33 @@ local function store(op, at)
   local enqueued = state == 'available' and now_text or ''
   -- The fields of `job_save`, in their order.
   call('SET', P .. 'job:' .. id, state .. '\0310\31' .. place .. '\31' .. now_text .. '\31' .. enqueued
-    .. '\31\31\31\31\31\31\31\31\31\31\31\30'
+    .. '\31\31\31\31\31\31\31\31\31\31\31' .. marks .. '\30'
     .. queue .. '\31' .. type .. '\31' .. lane .. '\31' .. more .. '\30' .. envelope)
   count(queue, state, 1)
   return state .. '\31' .. (job.due and int(job.due) or '')
 end
 
-local function enqueue(op, first, jobs, may_exist)
+-- The first rule whose bound on staged jobs the request would exceed.
+local function over_bound(first, jobs)
+  local wanted = {}
+  for index = 0, jobs - 1 do
+    local rule = match(ARGV[first + index * WORDS + 5], 'rule\31([^\31]+)\31')
+    local plan = rule and plan_open(rule)
+    if plan and plan.most then
+      wanted[rule] = (wanted[rule] or 0) + 1
+      if plan.staged + wanted[rule] > plan.most then
+        return 'full\31' .. rule .. '\31' .. int(plan.most) .. '\31' .. int(plan.staged)
+      end
+    end
+  end
+end
+
+local function enqueue(op, first, jobs, may_exist, version)
   local replayed = may_exist and replay(op, first, jobs)
   if replayed then return replayed end
+  if version ~= (state[6] or '') then return 'stale' end
+  local full = version ~= '' and over_bound(first, jobs)
+  if full then return full end
   if jobs == 1 then return 'ok\31' .. now_text .. '\31' .. store(op, first) end
   local parts = {}
   for index = 1, jobs do parts[index] = store(op, first + (index - 1) * WORDS) end
@@ -90,9 +113,9 @@ end
 local answers, at = {}, 10
 for request = 1, tonumber(ARGV[9]) do
   local jobs = tonumber(ARGV[at + 1])
-  local result = guarded(enqueue, ARGV[at], at + 3, jobs, ARGV[at + 2] == '1')
+  local result = guarded(enqueue, ARGV[at], at + 4, jobs, ARGV[at + 2] == '1', ARGV[at + 3])
   answers[request] = type(result) == 'table' and concat(result, '\31') or result
-  at = at + 3 + jobs * WORDS
+  at = at + 4 + jobs * WORDS
 end
 settle()
 for queue in pairs(counts) do call('HSETNX', P .. 'queues', queue, now_text) end

@@ -58,6 +58,26 @@ local function restock()
   end
 end
 
+-- The planner hears when a queue runs low for which jobs are staged, and from when on workers found it empty. Nothing is
+-- looked up, let alone written, where nothing is staged.
+local function tell_planner(unmet)
+  lane_flush()
+  for queue in pairs(wanted) do
+    local low = call('HMGET', P .. 'low', 'm ' .. queue, 'd ' .. queue)
+    if low[1] then
+      local depth = 0
+      for _, lane in ipairs(call('ZRANGE', P .. 'ready:' .. queue, '0', '200')) do
+        depth = depth + call('ZCARD', P .. 'lane:' .. queue .. ':' .. lane)
+      end
+      if depth < tonumber(low[1]) then
+        call('HSET', P .. 'low', 'm ' .. queue, '0')
+        call('PUBLISH', P .. 'signals', 'low ' .. queue)
+      end
+      if depth == 0 and unmet[queue] and not low[2] then call('HSET', P .. 'low', 'd ' .. queue, now_text) end
+    end
+  end
+end
+
 local function lease(job, request)
   if job_expiry(job) then gather('ZREM', DUE, job.id) end
   job_move(job, 'active')
@@ -124,14 +144,21 @@ if first then
 end
 
 if tonumber(ARGV[11]) > 0 and (is_due(DUE) or is_due(LEASES)) then return 'due' end
-local record, found = {}, false
+local record, found, unmet = {}, false, {}
 for index, request in ipairs(requests) do
   answers[index] = guarded(serve, request)
   local ids = request.ids or {}
   found = found or #ids > 0
+  if #ids < request.count then
+    for _, queue in ipairs(request.queues) do unmet[queue] = true end
+  end
   record[index] = concat(ids, ' ') .. ','
 end
 restock()
+for queue, stock in pairs(stocks) do
+  if stock.at > 1 then count(queue, 'taken', (stock.at - 1) / 3) end
+end
+if (tonumber(state[5]) or 0) > 0 then tell_planner(unmet) end
 if found then call('SET', call_key, concat(record), 'PX', RESEND_MS) end
 commit()
 return answers

@@ -11,7 +11,7 @@
 --
 -- A record is one string, because a key costs more than anything inside it: what changes RS what does not RS envelope.
 -- What changes are the 16 fields of `job_save`, separated by US and empty where there is nothing; `marks` are letters: f has
--- failures, e the last of them still counts, r has a result, d dead letter, x expired. What does not change is queue US type US
+-- failures, e the last of them still counts, r has a result, d dead letter, x expired, s staged. What does not change is queue US type US
 -- lane US and pairs of name US value US. The envelope is the client's text, opaque to scripts (cjson would change `[]` and
 -- large integers). JSON holds no control characters, so the separators stand out. src/job/record.rs reads the same.
 
@@ -66,7 +66,7 @@ end
 
 -- What Rust needs to show the job: its record and, where there are some, RS failures RS result RS envelope.
 local function job_view(job)
-  if job.marks == '' and not job.apart then return job.text end
+  if (job.marks == '' or job.marks == 's') and not job.apart then return job.text end
   local failures = marked(job, 'f') and concat(call('LRANGE', P .. 'err:' .. job.id, 0, -1), '\29') or ''
   local result = marked(job, 'r') and call('GET', P .. 'res:' .. job.id) or ''
   local envelope = job.apart and call('GET', P .. 'env:' .. job.id) or ''

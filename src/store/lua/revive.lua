@@ -20,8 +20,7 @@ job.text = string.sub(job.text, 1, job.rest - 1) .. fixed .. '\30' .. envelope
 job.attempt, job.finished, job.started, job.retry_delay, job.next_retry = 0, '', '', '', ''
 unmark(job, 'd')
 unmark(job, 'x')
-job_make_available(job)
-job_save(job)
-emit('dead_letter.retried', job, '"state":"available"')
+job_admit(job, true)
+emit('dead_letter.retried', job, '"state":"' .. job.state .. '"')
 commit()
 return {'ok', job_view(job)}

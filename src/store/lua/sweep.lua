@@ -24,9 +24,7 @@ local function come_due(job)
   if was ~= 'scheduled' and was ~= 'retryable' then return job_wait(job) end
   local at = tonumber(was == 'scheduled' and job.due or job.next_retry)
   if at > now then return job_wait(job, at) end
-  job_make_available(job)
-  job_save(job)
-  if was == 'scheduled' then emit('job.enqueued', job, '"state":"available"') end
+  if job_admit(job, true) and was == 'scheduled' then emit('job.enqueued', job, '"state":"available"') end
 end
 
 local function seconds(ms)

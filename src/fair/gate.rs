@@ -1,0 +1,65 @@
+//! The gate: whether a round may promote into a main queue, and how much at most.
+
+use super::Rule;
+
+/// Why a gate is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closed {
+    /// The oldest runnable job has waited too long.
+    Latency,
+    /// There are too many runnable jobs.
+    Depth,
+}
+
+impl Closed {
+    /// As answers show it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Closed::Latency => "latency",
+            Closed::Depth => "depth",
+        }
+    }
+}
+
+/// A gate as a round finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gate {
+    /// Age of the oldest runnable job; 0 without any.
+    pub latency_ms: u64,
+    pub closed: Option<Closed>,
+    /// Jobs that fit below the ceiling.
+    pub room: u64,
+}
+
+impl Gate {
+    /// Reads the gate of a queue: how many runnable jobs it holds, and since when the oldest of them waits.
+    pub fn read(rule: &Rule, depth: u64, oldest: Option<i64>, now: i64) -> Gate {
+        let latency_ms = oldest.map_or(0, |since| u64::try_from(now - since).unwrap_or(0));
+        let closed = if latency_ms > rule.latency_threshold {
+            Some(Closed::Latency)
+        } else if depth >= rule.max_depth {
+            Some(Closed::Depth)
+        } else {
+            None
+        };
+        let room = if closed.is_some() { 0 } else { rule.max_depth - depth };
+        Gate { latency_ms, closed, room }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closes_above_either_bound() {
+        let mut rule = Rule::new("r", &["*"]);
+        (rule.latency_threshold, rule.max_depth) = (1000, 5);
+        let read = |depth, oldest, now| Gate::read(&rule, depth, oldest, now);
+        assert_eq!(read(0, None, 9), Gate { latency_ms: 0, closed: None, room: 5 });
+        assert_eq!(read(2, Some(0), 1000), Gate { latency_ms: 1000, closed: None, room: 3 });
+        assert_eq!(read(2, Some(0), 1001).closed, Some(Closed::Latency));
+        assert_eq!(read(5, Some(0), 10).closed, Some(Closed::Depth));
+        assert_eq!(read(1, Some(50), 10).latency_ms, 0, "a clock that stepped back makes nothing old");
+    }
+}

@@ -1,0 +1,77 @@
+//! The one way in for new jobs: each is put under its plan rule before it is stored.
+
+use super::rulebook::{Known, Rulebook};
+use crate::fair::{DEFAULT_TENANT, OnMissingTenant};
+use crate::job::invalid::{Invalid, Kind};
+use crate::job::{NewJob, Planned};
+use crate::store::{self, Enqueued, Store};
+
+/// Attempts to store jobs while the rules change under them.
+const ATTEMPTS: usize = 8;
+
+/// Why jobs were not even offered to the store.
+#[derive(Debug, thiserror::Error)]
+pub enum Refusal {
+    #[error("{0}")]
+    Invalid(Invalid),
+    #[error(transparent)]
+    Store(#[from] store::Error),
+}
+
+/// Stores new jobs; clones share it.
+#[derive(Clone)]
+pub struct Intake {
+    store: Store,
+    rules: Rulebook,
+}
+
+impl Intake {
+    /// The way into a store under the rules of a book.
+    pub fn new(store: Store, rules: Rulebook) -> Self {
+        Intake { store, rules }
+    }
+
+    /// Stores jobs, staged where a rule plans them. `header` looks up the request's headers by lower-case name.
+    pub async fn enqueue(
+        &self,
+        mut jobs: Vec<NewJob>,
+        header: &(dyn Fn(&str) -> Option<String> + Sync),
+    ) -> Result<Enqueued, Refusal> {
+        let is_batch = jobs.len() > 1;
+        for _ in 0..ATTEMPTS {
+            let known = self.rules.known().await?;
+            for (index, job) in jobs.iter_mut().enumerate() {
+                plan(&known, job, header).map_err(|problem| match is_batch {
+                    true => Refusal::Invalid(problem.in_job(index)),
+                    false => Refusal::Invalid(problem),
+                })?;
+            }
+            match self.store.enqueue(jobs, known.version.clone()).await? {
+                Enqueued::Stale(again) => {
+                    jobs = again;
+                    self.rules.reload().await?;
+                }
+                done => return Ok(done),
+            }
+        }
+        Err(Refusal::Store(store::Error::Busy))
+    }
+}
+
+fn plan(known: &Known, job: &mut NewJob, header: &dyn Fn(&str) -> Option<String>) -> Result<(), Invalid> {
+    let Some(rule) = known.rules.of_type(&job.kind) else {
+        job.assign(None, None);
+        return Ok(());
+    };
+    let tenant = match rule.tenant_key.tenant(job.args(), job.meta(), header) {
+        Some(tenant) => tenant,
+        None if rule.tenant_key.is_in_args() && rule.on_missing_tenant == OnMissingTenant::Reject => {
+            let expected = format!("the tenant's id as a string or number, because plan rule {:?} looks for it there", rule.name);
+            return Err(Invalid::missing(rule.tenant_key.to_string(), expected).of_kind(Kind::Tenant));
+        }
+        None => DEFAULT_TENANT.to_owned(),
+    };
+    let weight = rule.own_weight(&tenant).thousandths();
+    job.assign(Some(Planned { rule: rule.name.clone(), tenant, weight }), rule.queue.as_deref());
+    Ok(())
+}

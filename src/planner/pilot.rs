@@ -1,0 +1,263 @@
+//! A rule's pilot: carries out its rounds. Gate, weights, promotion, record; under the rule's lock.
+
+use super::report::{Outcome, Report};
+use super::weighing::Weighing;
+use crate::fair::{Batch, Drain, Gate, Pace, Rule};
+use crate::job::cron::Cron;
+use crate::store::{Begun, Ended, Error, Mark, Observation, Promoted, Round, Store, Why};
+use crate::telemetry::PlannerMetrics;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Jobs that one call promotes, which bounds how long Redis is busy with it.
+const PORTION: u64 = 100;
+/// How long the last known need of the workers lets jobs pass straight through.
+const AIM_HOLDS_MS: u64 = 10_000;
+
+/// What became of a round.
+#[derive(Debug)]
+pub enum Flight {
+    /// It ran. When the next scheduled one is due, in ms from now.
+    Ran { report: Report, next_ms: u64 },
+    /// Its time has not come; it will in so many ms.
+    Early { in_ms: u64 },
+    /// Another process plans the rule, for so many ms unless it renews its lock.
+    Elsewhere { by: String, left_ms: u64 },
+    Paused,
+    /// Nothing is staged.
+    Empty,
+    /// The rule is nowhere.
+    Gone,
+}
+
+/// Plans one rule in this process.
+pub struct Pilot {
+    rule: Arc<Rule>,
+    store: Store,
+    /// This process, as the lock names it.
+    holder: Arc<str>,
+    cron: Option<Cron>,
+    drains: HashMap<String, Drain>,
+    weighing: Weighing,
+    metrics: PlannerMetrics,
+}
+
+/// What goes on in one round.
+struct Course<'a> {
+    round: &'a Round,
+    report: Report,
+    /// Jobs left of a batch that is a number.
+    left: u64,
+    marks: Vec<Mark>,
+    lost: bool,
+    held: bool,
+}
+
+impl Pilot {
+    /// A pilot of a rule.
+    pub fn new(
+        rule: Arc<Rule>,
+        store: Store,
+        holder: Arc<str>,
+        weighing: Weighing,
+        metrics: PlannerMetrics,
+    ) -> Result<Pilot, String> {
+        let cron = match &rule.pace {
+            Pace::Every(_) => None,
+            Pace::Cron { expression, timezone } => Some(Cron::parse(expression, timezone)?),
+        };
+        Ok(Pilot { rule, store, holder, cron, drains: HashMap::new(), weighing, metrics })
+    }
+
+    /// The rule that it plans.
+    pub fn rule(&self) -> &Arc<Rule> {
+        &self.rule
+    }
+
+    /// Where weights come from, and how that goes.
+    pub fn weighing(&self) -> &Weighing {
+        &self.weighing
+    }
+
+    /// Runs a round if the lock, the time and the rule allow it.
+    pub async fn round(&mut self, why: Why) -> Result<Flight, Error> {
+        let next = self.cron.as_ref().and_then(|cron| cron.next_after(self.store.clock().now_ms()));
+        let started = Instant::now();
+        let round = match self.store.begin_round(&self.rule, &self.holder, why, next).await? {
+            Begun::Round(round) => round,
+            Begun::Early(due) => {
+                let in_ms = u64::try_from(due - self.store.clock().now_ms()).unwrap_or(0);
+                return Ok(Flight::Early { in_ms });
+            }
+            Begun::Held { by, left_ms } => return Ok(Flight::Elsewhere { by, left_ms }),
+            Begun::Paused => return Ok(Flight::Paused),
+            Begun::Empty => return Ok(Flight::Empty),
+            Begun::Gone => return Ok(Flight::Gone),
+        };
+        let report = self.fly(&round, why, started).await?;
+        self.metrics.round(&self.rule.name, &report);
+        self.warn_if_slow(&report);
+        Ok(Flight::Ran { report, next_ms: u64::try_from(round.due - round.now).unwrap_or(0) })
+    }
+
+    /// The round itself, with the lock renewed by its own timer as long as it takes.
+    async fn fly(&mut self, round: &Round, why: Why, started: Instant) -> Result<Report, Error> {
+        let (store, rule, holder) = (self.store.clone(), Arc::clone(&self.rule), Arc::clone(&self.holder));
+        let renewal = async move {
+            let third = Duration::from_millis((rule.planner_lock_ttl / 3).max(1));
+            loop {
+                tokio::time::sleep(third).await;
+                // The script refuses whatever a lost lock would promote; there is nothing to do here but to stop.
+                if !store.renew_lock(&rule.name, &holder, rule.planner_lock_ttl).await.unwrap_or(true) {
+                    return;
+                }
+            }
+        };
+        let mut course = self.course(round, why);
+        let outcome = {
+            let flight = self.promote_all(&mut course, why);
+            tokio::select! {
+                outcome = flight => outcome,
+                () = renewal => Ok(()),
+            }
+        };
+        // Whatever went wrong, what was promoted is recorded.
+        if let Err(error) = &outcome {
+            (course.report.outcome, course.report.reason) = (Outcome::Failed, Some("store"));
+            tracing::warn!(rule = self.rule.name, %error, "a round failed");
+        }
+        self.finish(course, started).await
+    }
+
+    fn course<'a>(&self, round: &'a Round, why: Why) -> Course<'a> {
+        let dry = round.queues.iter().any(|queue| queue.depth == 0);
+        let left = match self.rule.batch {
+            // A main queue that ran dry gets a whole batch again, unless the interval is strict.
+            Batch::Jobs(jobs) if why == Why::Run || (dry && !self.rule.strict_interval) => u64::from(jobs),
+            Batch::Jobs(_) => round.room,
+            Batch::Auto => u64::MAX,
+        };
+        let report = Report {
+            rule: self.rule.name.clone(),
+            round: round.number,
+            at: round.now,
+            outcome: Outcome::Skipped,
+            reason: None,
+            scheduled: round.scheduled,
+            latency_ms: 0,
+            depth: 0,
+            batch: 0,
+            promoted: 0,
+            served: Vec::new(),
+            duration_ms: 0.0,
+            weights_source: self.weighing.source(),
+        };
+        Course { round, report, left, marks: Vec::new(), lost: false, held: true }
+    }
+
+    async fn promote_all(&mut self, course: &mut Course<'_>, why: Why) -> Result<(), Error> {
+        let round = course.round;
+        for queue in &round.queues {
+            course.held &= queue.waiting_tenants == 0;
+            let before = self.weighing.refresh(&self.store, &self.rule, round, queue).await?;
+            self.promote(course, queue, why).await?;
+            if before.is_some() && !course.lost {
+                self.weighing.settle(&self.store, &self.rule, &round.token, before).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Promotes what one main queue takes.
+    async fn promote(&mut self, course: &mut Course<'_>, queue: &Observation, why: Why) -> Result<(), Error> {
+        let now = course.round.now;
+        let gate = Gate::read(&self.rule, queue.depth, queue.oldest, now);
+        course.report.latency_ms = course.report.latency_ms.max(gate.latency_ms);
+        course.report.depth += queue.depth;
+        let (want, mark) = self.size(queue, now, course.left, why);
+        course.marks.push(mark);
+        if let Some(closed) = gate.closed {
+            course.report.reason = course.report.reason.or(Some(closed.name()));
+            return Ok(());
+        }
+        let mut want = want.min(gate.room).min(queue.staged);
+        course.report.batch += want;
+        if self.rule.shadow {
+            course.report.reason = Some("shadow");
+            return Ok(());
+        }
+        while want > 0 && !course.lost {
+            let portion = want.min(PORTION);
+            match self.store.promote(&self.rule.name, &course.round.token, &queue.queue, portion).await? {
+                Promoted::Jobs { promoted, tenants, .. } => {
+                    course.report.promoted += promoted;
+                    course.report.add(tenants);
+                    course.left = course.left.saturating_sub(promoted);
+                    // Fewer than asked for: nobody who could be served is left.
+                    want = if promoted < portion { 0 } else { want - promoted };
+                }
+                Promoted::Lost => course.lost = true,
+                Promoted::Paused => {
+                    course.report.reason = Some("paused");
+                    want = 0;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How many jobs a main queue wants, and when to wake for more.
+    fn size(&mut self, queue: &Observation, now: i64, left: u64, why: Why) -> (u64, Mark) {
+        let (want, low, aim) = match self.rule.batch {
+            Batch::Jobs(_) => (left, u64::from(!self.rule.strict_interval), 0),
+            Batch::Auto => {
+                let drain = self.drains.entry(queue.queue.clone()).or_default();
+                drain.observe(now, queue.taken, queue.depth, queue.ran_dry);
+                let aim = drain.target(self.rule.target_latency);
+                let least = u64::from(why == Why::Run);
+                (aim.depth.saturating_sub(queue.depth).max(least), aim.low, aim.depth)
+            }
+        };
+        (want, Mark { queue: queue.queue.clone(), low, aim, holds_ms: AIM_HOLDS_MS })
+    }
+
+    async fn finish(&mut self, course: Course<'_>, started: Instant) -> Result<Report, Error> {
+        let Course { round, mut report, marks, lost, held, .. } = course;
+        if lost {
+            (report.outcome, report.reason) = (Outcome::LostLock, None);
+        } else if report.outcome != Outcome::Failed && report.promoted > 0 {
+            (report.outcome, report.reason) = (Outcome::Promoted, None);
+        } else if report.reason.is_none() {
+            report.reason = Some(if held { "hold" } else { "depth" });
+        }
+        report.weights_source = self.weighing.source();
+        report.duration_ms = started.elapsed().as_secs_f64() * 1e3;
+        let skipped = report.outcome == Outcome::Skipped;
+        let document = report.to_json().to_string();
+        let ended = Ended { document, promoted: report.promoted, skipped, marks };
+        if !self.store.end_round(&self.rule.name, &round.token, round.number, &ended).await? {
+            report.outcome = Outcome::LostLock;
+        }
+        self.weighing.note(round.now, &report.served);
+        Ok(report)
+    }
+
+    fn warn_if_slow(&self, report: &Report) {
+        let interval = match self.rule.pace {
+            Pace::Every(ms) => ms,
+            Pace::Cron { .. } => u64::MAX,
+        };
+        let bound = interval.min(self.rule.planner_lock_ttl / 2) as f64;
+        if report.duration_ms > bound {
+            self.metrics.slow(&self.rule.name);
+            let slow_part = self.weighing.slow_part(report.duration_ms);
+            tracing::warn!(rule = self.rule.name, duration_ms = report.duration_ms, slow_part, "a round took longer than its interval or half its lock's life");
+        }
+    }
+
+    /// Gives the lock up, so that another process need not wait for its end.
+    pub async fn release(&self) {
+        _ = self.store.renew_lock(&self.rule.name, &self.holder, 0).await;
+    }
+}

@@ -1,0 +1,90 @@
+//! What a round did, as it is recorded and shown.
+
+use crate::job::time::rfc3339;
+use crate::store::Served;
+use serde_json::{Value, json};
+
+/// Tenants that a record names; more are only counted.
+const MOST_NAMED: usize = 100;
+
+/// How a round ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    Promoted,
+    Skipped,
+    LostLock,
+    Failed,
+}
+
+impl Outcome {
+    /// As answers show it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Outcome::Promoted => "promoted",
+            Outcome::Skipped => "skipped",
+            Outcome::LostLock => "lost_lock",
+            Outcome::Failed => "failed",
+        }
+    }
+}
+
+/// A round's record.
+#[derive(Clone, Debug)]
+pub struct Report {
+    pub rule: String,
+    pub round: u64,
+    pub at: i64,
+    pub outcome: Outcome,
+    /// Why it promoted nothing.
+    pub reason: Option<&'static str>,
+    pub scheduled: bool,
+    /// Age of the oldest runnable job, over all main queues of the rule.
+    pub latency_ms: u64,
+    /// Runnable jobs, over all main queues of the rule.
+    pub depth: u64,
+    /// Jobs that it wanted to promote.
+    pub batch: u64,
+    pub promoted: u64,
+    pub served: Vec<Served>,
+    pub duration_ms: f64,
+    pub weights_source: &'static str,
+}
+
+impl Report {
+    /// Counts a tenant's jobs.
+    pub fn add(&mut self, served: Vec<Served>) {
+        for more in served {
+            match self.served.iter_mut().find(|known| known.tenant == more.tenant) {
+                Some(known) => (known.jobs, known.weight) = (known.jobs + more.jobs, more.weight),
+                None => self.served.push(more),
+            }
+        }
+    }
+
+    /// As it is recorded and shown.
+    pub fn to_json(&self) -> Value {
+        let mut served: Vec<&Served> = self.served.iter().collect();
+        served.sort_by(|left, right| right.jobs.cmp(&left.jobs).then_with(|| left.tenant.cmp(&right.tenant)));
+        let served: Vec<Value> = served
+            .into_iter()
+            .take(MOST_NAMED)
+            .map(|served| json!({"tenant_id": served.tenant, "jobs": served.jobs, "weight": served.weight.as_f64()}))
+            .collect();
+        json!({
+            "rule": self.rule,
+            "round": self.round,
+            "at": rfc3339(self.at),
+            "outcome": self.outcome.name(),
+            "reason": self.reason,
+            "scheduled": self.scheduled,
+            "latency_ms": self.latency_ms,
+            "depth": self.depth,
+            "batch": self.batch,
+            "promoted": self.promoted,
+            "tenants": self.served.len(),
+            "served": served,
+            "duration_ms": (self.duration_ms * 1000.0).round() / 1000.0,
+            "weights_source": self.weights_source,
+        })
+    }
+}

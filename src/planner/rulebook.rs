@@ -1,0 +1,232 @@
+//! The plan rules that hold: those of the file to start with, and what was changed at run time.
+
+use crate::config;
+use crate::fair::{Rule, Rules};
+use crate::store::{Error, Store, StoredRule};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tokio::sync::watch;
+
+/// Attempts to change the rules while others change them too.
+const ATTEMPTS: usize = 8;
+
+/// Where a rule comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    File,
+    Api,
+}
+
+impl Source {
+    /// As answers show it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Source::File => "file",
+            Source::Api => "api",
+        }
+    }
+}
+
+/// A rule and where it comes from.
+#[derive(Clone, Debug)]
+struct Entry {
+    rule: Rule,
+    source: Source,
+}
+
+/// The rules as this process knows them.
+#[derive(Clone, Debug, Default)]
+pub struct Known {
+    /// Tells scripts under which rules a job was prepared.
+    pub version: Arc<str>,
+    pub rules: Rules,
+    sources: Vec<Source>,
+    /// Rules that are gone but have jobs staged.
+    pub draining: Vec<String>,
+    /// Whether the store has been asked at all.
+    read: bool,
+}
+
+impl Known {
+    /// Where a rule comes from.
+    pub fn source(&self, name: &str) -> Option<Source> {
+        let place = self.rules.iter().position(|rule| rule.name == name)?;
+        self.sources.get(place).copied()
+    }
+
+    fn entries(&self) -> Vec<Entry> {
+        let rules = self.rules.iter().zip(&self.sources);
+        rules.map(|(rule, source)| Entry { rule: Rule::clone(rule), source: *source }).collect()
+    }
+}
+
+/// What became of the wish to remove a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removed {
+    /// It is gone; jobs that it has staged are still promoted.
+    Gone,
+    /// What was changed at run time is gone, and the file's rule holds again.
+    Restored,
+    /// The file names it, so that it would be back after the next start.
+    InFile,
+    Unknown,
+}
+
+/// A handle to the rules; clones share it.
+#[derive(Clone)]
+pub struct Rulebook {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Store,
+    file: Vec<Rule>,
+    defaults: config::PlanDefaults,
+    known: watch::Sender<Arc<Known>>,
+}
+
+impl Rulebook {
+    /// The rules of a store, beginning with those of the file.
+    pub fn new(store: Store, file: Vec<Rule>, defaults: config::PlanDefaults) -> Self {
+        let known = watch::channel(Arc::default()).0;
+        Rulebook { inner: Arc::new(Inner { store, file, defaults, known }) }
+    }
+
+    /// What the file sets for all rules.
+    pub fn defaults(&self) -> &config::PlanDefaults {
+        &self.inner.defaults
+    }
+
+    /// Tells of every change.
+    pub fn watch(&self) -> watch::Receiver<Arc<Known>> {
+        self.inner.known.subscribe()
+    }
+
+    /// The rules; those of the file are put into the store first, if this has not happened yet.
+    pub async fn known(&self) -> Result<Arc<Known>, Error> {
+        let known = Arc::clone(&self.inner.known.borrow());
+        if known.read { Ok(known) } else { self.start().await }
+    }
+
+    /// Makes the file's rules hold, except those that were changed at run time.
+    pub async fn start(&self) -> Result<Arc<Known>, Error> {
+        self.change(|entries| {
+            let stays = |entry: &Entry| entry.source == Source::Api;
+            let mut merged: Vec<Entry> = Vec::new();
+            for rule in &self.inner.file {
+                let changed = entries.iter().find(|entry| stays(entry) && entry.rule.name == rule.name);
+                let own = Entry { rule: rule.clone(), source: Source::File };
+                merged.push(changed.cloned().unwrap_or(own));
+            }
+            let added = |entry: &&Entry| stays(entry) && !self.is_in_file(&entry.rule.name);
+            merged.extend(entries.iter().filter(added).cloned());
+            merged
+        })
+        .await
+    }
+
+    /// Reads the rules again, because others hold now.
+    pub async fn reload(&self) -> Result<Arc<Known>, Error> {
+        let known = self.read().await?;
+        // Redis was emptied: what the file says holds anyway.
+        if known.version.is_empty() && !self.inner.file.is_empty() { self.start().await } else { Ok(known) }
+    }
+
+    /// Adds a rule or replaces the one of that name.
+    pub async fn put(&self, rule: Rule) -> Result<Arc<Known>, Error> {
+        self.change(|entries| {
+            let new = Entry { rule: rule.clone(), source: Source::Api };
+            let mut changed = entries.to_vec();
+            match changed.iter_mut().find(|entry| entry.rule.name == rule.name) {
+                Some(entry) => *entry = new,
+                None => changed.push(new),
+            }
+            changed
+        })
+        .await
+    }
+
+    /// Removes a rule, or what was changed about a rule of the file.
+    pub async fn remove(&self, name: &str) -> Result<Removed, Error> {
+        let of_file = self.inner.file.iter().find(|rule| rule.name == name);
+        match (self.reload().await?.source(name), of_file) {
+            (None, _) => return Ok(Removed::Unknown),
+            (Some(Source::File), _) => return Ok(Removed::InFile),
+            (Some(Source::Api), _) => {}
+        }
+        self.change(|entries| {
+            let mut changed = entries.to_vec();
+            match (changed.iter_mut().find(|entry| entry.rule.name == name), of_file) {
+                (Some(entry), Some(rule)) => *entry = Entry { rule: rule.clone(), source: Source::File },
+                _ => changed.retain(|entry| entry.rule.name != name),
+            }
+            changed
+        })
+        .await?;
+        Ok(if of_file.is_some() { Removed::Restored } else { Removed::Gone })
+    }
+
+    fn is_in_file(&self, name: &str) -> bool {
+        self.inner.file.iter().any(|rule| rule.name == name)
+    }
+
+    /// Replaces the rules by what `change` makes of them; somebody else's change in between is taken into account.
+    async fn change(&self, change: impl Fn(&[Entry]) -> Vec<Entry>) -> Result<Arc<Known>, Error> {
+        for _ in 0..ATTEMPTS {
+            let before = self.read().await?;
+            let (old, new) = (before.entries(), change(&before.entries()));
+            let same = |(old, new): (&Entry, &Entry)| old.rule == new.rule && old.source == new.source;
+            if old.len() == new.len() && old.iter().zip(&new).all(same) {
+                return Ok(before);
+            }
+            let stored: Vec<StoredRule<'_>> = new
+                .iter()
+                .enumerate()
+                .map(|(place, entry)| StoredRule { rule: &entry.rule, document: document(entry, place) })
+                .collect();
+            let expected = &*before.version;
+            if self.inner.store.replace_rules(expected, &stored).await?.version != expected {
+                return self.read().await;
+            }
+        }
+        Err(Error::Busy)
+    }
+
+    async fn read(&self) -> Result<Arc<Known>, Error> {
+        let set = self.inner.store.rules().await?;
+        let mut entries: Vec<(u64, Entry)> =
+            set.documents.iter().filter_map(|(name, document)| self.entry(name, document)).collect();
+        entries.sort_by_key(|(place, _)| *place);
+        let (sources, rules): (Vec<_>, Vec<_>) =
+            entries.into_iter().map(|(_, entry)| (entry.source, entry.rule)).unzip();
+        let version = set.version.into();
+        let known = Arc::new(Known { version, rules: Rules::new(rules), sources, draining: set.draining, read: true });
+        self.inner.known.send_if_modified(|now| {
+            let changed = now.version != known.version || now.draining != known.draining || !now.read;
+            if changed {
+                *now = Arc::clone(&known);
+            }
+            changed
+        });
+        Ok(known)
+    }
+
+    fn entry(&self, name: &str, document: &str) -> Option<(u64, Entry)> {
+        let document: Value = serde_json::from_str(document).ok()?;
+        let source = if document["source"] == "api" { Source::Api } else { Source::File };
+        // Complete documents: this process's own defaults must not change what another one wrote.
+        match config::plan_from_json(name, document["rule"].clone(), &config::PlanDefaults::default(), &|_| {
+            Some(String::new())
+        }) {
+            Ok(rule) => Some((document["place"].as_u64().unwrap_or(0), Entry { rule, source })),
+            Err(problems) => {
+                tracing::error!(rule = name, ?problems, "cannot read a stored plan rule: its types are not planned");
+                None
+            }
+        }
+    }
+}
+
+fn document(entry: &Entry, place: usize) -> String {
+    json!({"source": entry.source.name(), "place": place, "rule": entry.rule.to_json()}).to_string()
+}

@@ -1,0 +1,235 @@
+-- Part: the fair queue of one plan rule and one main queue: its tenants by virtual time. src/fair/queue.rs does the same
+-- sums and has the reasons; a test wants the same order of both, always.
+--
+-- fair:R:Q          hash  v (clock), w (sum of weights), n (waiting tenants), jobs (staged), aim, aimed (until when it holds)
+-- fair:R:Q:c:K      zset  waiting tenants of weight class K by start; `:classes` the set of classes
+-- fair:R:Q:leaving  zset  tenants that wait no more but count until the clock reaches their start; `:left` their weights
+-- fair:R:Q:busy     hash  tenants with staged jobs: `weight state promoted since asked`, state w(aiting) or h(eld)
+-- fair:R:Q:held     zset  those of weight 0 by when they were last asked about
+-- fair:R:Q:lane:T   zset  the tenant's staged jobs, by the score of lanes
+-- fair:R:Q:tag:T    string the weight that a webhook gave a tenant that has no jobs staged, with a TTL
+--
+-- Nothing of it outlives the last waiting tenant but the numbers of the held ones.
+
+local LOG2 = math.log(2)
+local fairs = {}
+
+-- The small addition keeps powers of two in their class where the logarithm falls short of them.
+local function weight_class(weight)
+  return math.floor(4 * math.log(weight) / LOG2 + 1e-9)
+end
+
+local function precise(number)
+  return format('%.17g', number)
+end
+
+local function fair_open(rule, queue)
+  local name = rule .. ':' .. queue
+  local fair = fairs[name]
+  if not fair then
+    local key = P .. 'fair:' .. name
+    local f = call('HMGET', key, 'v', 'w', 'n', 'jobs', 'aim', 'aimed')
+    fair = {key = key, rule = rule, queue = queue, v = tonumber(f[1]) or 0, w = tonumber(f[2]) or 0, n = tonumber(f[3]) or 0,
+      jobs = tonumber(f[4]) or 0, aim = (tonumber(f[6]) or 0) > now and tonumber(f[5]) or 0, tenants = {}, touched = {}}
+    fair.had_n, fair.had_jobs = fair.n, fair.jobs
+    fairs[name] = fair
+  end
+  return fair
+end
+
+local function tenant_read(tenant, busy)
+  local weight, state, promoted, since, asked = match(busy, '^(%d+) (%a) (%d+) (%d+) (%d+)$')
+  tenant.weight, tenant.state, tenant.was = tonumber(weight), state, busy
+  tenant.promoted, tenant.since, tenant.asked = tonumber(promoted), since, asked
+  if state == 'w' then tenant.was_class = weight_class(tenant.weight) end
+end
+
+-- A tenant as it is; without `state` if it has no jobs staged, with `left` if it still counts as a leaver.
+local function tenant_of(fair, name)
+  local tenant = fair.tenants[name]
+  if not tenant then
+    tenant = {name = name}
+    local busy = call('HGET', fair.key .. ':busy', name)
+    if busy then tenant_read(tenant, busy) end
+    if fair.w > 0 and tenant.state ~= 'w' then
+      tenant.left = tonumber(call('HGET', fair.key .. ':left', name) or nil)
+      tenant.was_left = tenant.left
+    end
+    fair.tenants[name] = tenant
+  end
+  return tenant
+end
+
+local function tenant_touch(fair, tenant)
+  fair.touched[tenant.name] = tenant
+end
+
+local function tenant_start(fair, tenant)
+  if not tenant.start then
+    local set = tenant.state == 'w' and ':c:' .. tenant.was_class or ':leaving'
+    tenant.start = tonumber(call('ZSCORE', fair.key .. set, tenant.name) or nil) or fair.v
+  end
+  return tenant.start
+end
+
+-- A tenant begins to wait under a weight: one that left keeps its start, one that is new starts now.
+local function tenant_enter(fair, tenant, weight)
+  fair.n = fair.n + 1
+  if tenant.left then
+    -- One whose start the clock has reached, but which is not taken off yet, has no claim to the time since.
+    local start = math.max(tenant_start(fair, tenant), fair.v)
+    tenant.start = start
+    if tenant.left ~= weight then
+      tenant.start = fair.v - (fair.v - start) * tenant.left / weight
+      fair.w = fair.w + (weight - tenant.left)
+    end
+    tenant.left = nil
+  else
+    tenant.start = fair.v
+    fair.w = fair.w + weight
+  end
+  tenant.weight, tenant.state = weight, 'w'
+end
+
+-- A tenant waits no more: it counts until the clock reaches its start, which is at once if it has.
+local function tenant_leave(fair, tenant)
+  fair.n = fair.n - 1
+  if tenant_start(fair, tenant) > fair.v then
+    tenant.left = tenant.weight
+  else
+    fair.w = fair.w - tenant.weight
+  end
+  tenant.state = nil
+end
+
+-- Keeps what a webhook said about a tenant that has no jobs staged any more.
+local function tenant_remember(fair, tenant)
+  local plan = plan_open(fair.rule)
+  if plan and plan.tag and tenant.asked ~= '0' then
+    call('SET', fair.key .. ':tag:' .. tenant.name, int(tenant.weight), 'PX', int(plan.tag))
+  end
+end
+
+-- One job more of a tenant. Its weight is the one it has; if it has none, the one remembered; else the one given.
+local function fair_arrive(fair, tenant, weight)
+  fair.jobs = fair.jobs + 1
+  if tenant.state then return end
+  tenant.promoted, tenant.since, tenant.asked = 0, now_text, tenant.told and '1' or '0'
+  if weight > 0 then
+    tenant_enter(fair, tenant, weight)
+  else
+    tenant.weight, tenant.state = 0, 'h'
+  end
+  tenant_touch(fair, tenant)
+end
+
+-- The weight under which a tenant would wait now.
+local function tenant_weight(fair, tenant, given)
+  if tenant.state then return tenant.weight end
+  local plan = plan_open(fair.rule)
+  local told = plan and plan.tag and call('GET', fair.key .. ':tag:' .. tenant.name)
+  tenant.told = told and true
+  return tonumber(told or nil) or tonumber(given)
+end
+
+-- Jobs of a tenant went without being promoted, which costs it nothing.
+local function fair_withdraw(fair, tenant, jobs, remain)
+  fair.jobs = fair.jobs - jobs
+  if remain or not tenant.state then return end
+  tenant_remember(fair, tenant)
+  if tenant.state == 'w' then
+    tenant_leave(fair, tenant)
+  else
+    tenant.state = nil
+  end
+  tenant_touch(fair, tenant)
+end
+
+local function add(lists, key, ...)
+  local list = lists[key]
+  if not list then
+    list = {}
+    lists[key] = list
+  end
+  for index = 1, select('#', ...) do list[#list + 1] = (select(index, ...)) end
+end
+
+local function send(command, lists)
+  for key, list in pairs(lists) do
+    for first = 1, #list, 4000 do call(command, key, unpack(list, first, math.min(first + 3999, #list))) end
+  end
+end
+
+-- Writes where tenants are now; each set is written once, however many of them moved.
+local function fair_write(fair)
+  local key, gone, placed, classes = fair.key, {}, {}, {}
+  local busy, idle, left = {}, {}, {}
+  for _, tenant in pairs(fair.touched) do
+    local name = tenant.name
+    local class = tenant.state == 'w' and weight_class(tenant.weight) or nil
+    if tenant.was_class and tenant.was_class ~= class then add(gone, key .. ':c:' .. tenant.was_class, name) end
+    if class then
+      add(placed, key .. ':c:' .. class, precise(tenant.start), name)
+      classes[class] = true
+    end
+    if tenant.left then
+      add(placed, key .. ':leaving', precise(tenant.start), name)
+      add(left, key .. ':left', name, int(tenant.left))
+    elseif tenant.was_left then
+      add(gone, key .. ':leaving', name)
+      add(idle, key .. ':left', name)
+    end
+    local was_held = tenant.was and not tenant.was_class
+    if tenant.state == 'h' then
+      add(placed, key .. ':held', tenant.asked, name)
+    elseif was_held then
+      add(gone, key .. ':held', name)
+    end
+    local now_busy = tenant.state and int(tenant.weight) .. ' ' .. tenant.state .. ' ' .. int(tenant.promoted) .. ' '
+      .. tenant.since .. ' ' .. tenant.asked
+    if now_busy then
+      if now_busy ~= tenant.was then add(busy, key .. ':busy', name, now_busy) end
+    elseif tenant.was then
+      add(idle, key .. ':busy', name)
+    end
+    tenant.was, tenant.was_class, tenant.was_left = now_busy, class, tenant.left
+  end
+  fair.touched = {}
+  send('ZREM', gone)
+  send('ZADD', placed)
+  send('HDEL', idle)
+  send('HSET', busy)
+  send('HSET', left)
+  local names = {}
+  for class in pairs(classes) do
+    if not (fair.classes and fair.classes[class]) then names[#names + 1] = class end
+  end
+  if #names > 0 then call('SADD', key .. ':classes', unpack(names)) end
+end
+
+-- When nobody waits, the clock and those who left are nobody's business any more.
+local function fair_flush()
+  for _, fair in pairs(fairs) do
+    fair_write(fair)
+    local key, is_new = fair.key, fair.n > 0 and fair.had_n == 0
+    if fair.n ~= fair.had_n or fair.jobs ~= fair.had_jobs or fair.moved then
+      if fair.n == 0 and fair.had_n > 0 then
+        call('UNLINK', key .. ':leaving', key .. ':left', key .. ':classes')
+        call('HDEL', P .. 'low', 'm ' .. fair.queue, 'd ' .. fair.queue)
+        call('HINCRBY', P .. 'state', 'staged', -1)
+        fair.v, fair.w = 0, 0
+      end
+      call('HSET', key, 'v', precise(fair.v), 'w', int(fair.w), 'n', int(fair.n), 'jobs', int(fair.jobs))
+    end
+    if is_new then
+      call('HINCRBY', P .. 'state', 'staged', 1)
+      call('HSETNX', P .. 'low', 'm ' .. fair.queue, '0')
+      signal('staged ' .. fair.rule)
+    end
+    if fair.jobs > 0 and fair.had_jobs == 0 then call('SADD', P .. 'plan:' .. fair.rule .. ':queues', fair.queue) end
+    if fair.jobs == 0 and fair.had_jobs > 0 then call('SREM', P .. 'plan:' .. fair.rule .. ':queues', fair.queue) end
+    fair.had_n, fair.had_jobs, fair.moved = fair.n, fair.jobs, nil
+  end
+end
+-- Before the others: a fair queue that came to life is signalled at the end.
+table.insert(at_commit, 1, fair_flush)

@@ -1,0 +1,92 @@
+-- Part: plan rules as scripts see them, the gate of a main queue, and signals.
+--
+-- plan:R          hash  what scripts need of rule R (written by `rules.lua`), and its counters
+-- plan:R:queues   set   main queues for which R has jobs staged
+-- low             hash  `m Q`: the planner wants to hear when queue Q holds fewer jobs; `d Q`: since when workers come away
+--                       empty-handed although jobs are staged for Q
+-- signals         channel, see `signal`
+
+local plans = {}
+
+-- The rule, or false if there is none of that name.
+local function plan_open(rule)
+  local plan = plans[rule]
+  if plan == nil then
+    local key = P .. 'plan:' .. rule
+    local f = call('HMGET', key, 'state', 'paused', 'restage', 'latency', 'depth', 'strict', 'jobs', 'every', 'most', 'tag',
+      'staged', 'room', 'due')
+    plan = f[1] and {key = key, state = f[1], paused = f[2] == '1', restage = f[3] == '1', latency = tonumber(f[4]),
+      depth = tonumber(f[5]), strict = f[6] == '1', jobs = tonumber(f[7]), every = tonumber(f[8]), most = tonumber(f[9]),
+      tag = tonumber(f[10]), staged = tonumber(f[11]) or 0, room = tonumber(f[12]) or 0, due = tonumber(f[13]) or 0,
+      added = 0} or false
+    plans[rule] = plan
+  end
+  return plan
+end
+
+local function plan_flush()
+  for _, plan in pairs(plans) do
+    if plan and plan.added ~= 0 then
+      call('HINCRBY', plan.key, 'staged', plan.added)
+      plan.added = 0
+    end
+    if plan and plan.spent then call('HSET', plan.key, 'room', int(plan.room), 'due', int(plan.due)) end
+  end
+end
+at_commit[#at_commit + 1] = plan_flush
+
+-- Tells every process, at the end of the script; a signal may be lost, so nothing may depend on it but speed.
+local signals = {}
+
+local function signal(text)
+  signals[text] = true
+end
+
+at_commit[#at_commit + 1] = function()
+  for text in pairs(signals) do call('PUBLISH', P .. 'signals', text) end
+end
+
+-- How a main queue is: `depth` and `oldest` (the time since when its oldest job waits, or nil) of what can run. Read once.
+local healths = {}
+
+local function queue_health(queue)
+  local health = healths[queue]
+  if not health then
+    health = {depth = 0}
+    for _, lane in ipairs(call('ZRANGE', P .. 'ready:' .. queue, 0, 200)) do
+      local key = P .. 'lane:' .. queue .. ':' .. lane
+      health.depth = health.depth + call('ZCARD', key)
+      local head = call('ZRANGE', key, 0, 0)[1]
+      local job = head and job_load(head)
+      health.oldest = lower(health.oldest, job and job.enqueued)
+    end
+    healths[queue] = health
+  end
+  return health
+end
+
+-- One job more than a whole interval's batch does not pass; a new interval begins when the old one is over.
+local function plan_has_room(plan)
+  if plan.every and now >= plan.due then plan.room, plan.due = plan.jobs, now + plan.every end
+  return plan.room > 0
+end
+
+-- Whether the next job may go straight to the main queue, given that nobody waits for it in staging. `aim` is the depth
+-- that the planner wants the queue to have.
+local function gate_passes(plan, queue, aim)
+  local health = queue_health(queue)
+  if plan.paused or health.depth >= plan.depth then return false end
+  if health.oldest and now - health.oldest > plan.latency then return false end
+  if plan.jobs == 0 then
+    if plan.strict then return plan.room > 0 end
+    return health.depth < math.max(aim, 1)
+  end
+  return plan_has_room(plan) or (not plan.strict and health.depth == 0)
+end
+
+-- Counts a job that went straight to the main queue.
+local function gate_passed(plan, queue)
+  local health = queue_health(queue)
+  health.depth = health.depth + 1
+  if plan.room > 0 then plan.room, plan.spent = plan.room - 1, true end
+end

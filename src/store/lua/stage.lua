@@ -1,0 +1,53 @@
+-- Part: staged jobs. They are `pending`, marked s, and wait in their tenant's lane of a fair queue.
+
+local function staging_lane(fair, tenant)
+  return fair.key .. ':lane:' .. tenant
+end
+
+-- Stages a job that could run now, or lets it pass: false if it may go to its queue at once. Sets the job's place.
+local function job_stage(job)
+  local plan = plan_open(job.rule)
+  if not plan or plan.state ~= 'running' then return false end
+  local fair = fair_open(job.rule, job.queue)
+  local tenant = tenant_of(fair, job.tenant)
+  local weight = tenant_weight(fair, tenant, job.weight)
+  if fair.n == 0 and weight > 0 and gate_passes(plan, job.queue, fair.aim) then
+    gate_passed(plan, job.queue)
+    return false
+  end
+  seq = seq + 1
+  job.seq = int(seq)
+  gather('ZADD', staging_lane(fair, job.tenant), lane_score(tonumber(job.priority) or 0, seq), job.id)
+  fair_arrive(fair, tenant, weight)
+  plan.staged, plan.added = plan.staged + 1, plan.added + 1
+  return true
+end
+
+-- A job that could run now goes to staging if a plan wants it so, else it is available, which is true then. Saves the job.
+local function job_admit(job, is_return)
+  if job.rule then
+    local plan = plan_open(job.rule)
+    if plan and (plan.restage or not is_return) and job_stage(job) then
+      job_move(job, 'pending')
+      mark(job, 's')
+      job_wait(job)
+      job_save(job)
+      emit('job.staged', job, '"state":"pending"')
+      return false
+    end
+  end
+  job_make_available(job)
+  job_save(job)
+  return true
+end
+
+-- Takes a staged job out of its lane without promoting it.
+local function job_unstage(job)
+  flush()
+  local fair, plan = fair_open(job.rule, job.queue), plan_open(job.rule)
+  local lane = staging_lane(fair, job.tenant)
+  unmark(job, 's')
+  if call('ZREM', lane, job.id) == 0 then return end
+  if plan then plan.staged, plan.added = plan.staged - 1, plan.added - 1 end
+  fair_withdraw(fair, tenant_of(fair, job.tenant), 1, call('EXISTS', lane) == 1)
+end

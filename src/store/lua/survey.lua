@@ -1,0 +1,41 @@
+-- Tenants of a fair queue: those whose turn comes next, or those named. Changes nothing.
+--
+-- ARGV[9…] rule, queue, most tenants, 1 to tell since when their first job waits, names
+-- Returns  {now, v, w, {leaver, start, weight, …}, {tenant, busy entry, start or '', staged jobs, created ms or '', …}}
+
+local fair = fair_open(ARGV[9], ARGV[10])
+local most, tells_age = tonumber(ARGV[11]), ARGV[12] == '1'
+local names = {}
+if #ARGV > 12 then
+  names = {unpack(ARGV, 13)}
+else
+  local classes = call('SMEMBERS', fair.key .. ':classes')
+  for _, class in ipairs(classes) do
+    local share = math.max(math.floor(most / #classes), 1)
+    for _, name in ipairs(call('ZRANGE', fair.key .. ':c:' .. class, 0, share - 1)) do names[#names + 1] = name end
+  end
+end
+
+local tenants = {}
+for _, name in ipairs(names) do
+  local tenant = tenant_of(fair, name)
+  if tenant.state then
+    local lane, created = staging_lane(fair, name), ''
+    local head = tells_age and call('ZRANGE', lane, 0, 0)[1]
+    local job = head and job_load(head)
+    if job then created = int(math.max(tonumber(job.created), tonumber(job.due) or 0, tonumber(job.next_retry) or 0)) end
+    local at = #tenants
+    tenants[at + 1], tenants[at + 2], tenants[at + 3] = name, tenant.was, ''
+    if tenant.state == 'w' then tenants[at + 3] = precise(tenant_start(fair, tenant)) end
+    tenants[at + 4], tenants[at + 5] = call('ZCARD', lane), created
+  end
+end
+
+local leavers = {}
+local leaving = call('ZRANGE', fair.key .. ':leaving', 0, most - 1, 'WITHSCORES')
+for position = 1, #leaving, 2 do
+  local at = #leavers
+  leavers[at + 1], leavers[at + 2] = leaving[position], leaving[position + 1]
+  leavers[at + 3] = call('HGET', fair.key .. ':left', leaving[position]) or '0'
+end
+return {now_text, precise(fair.v), int(fair.w), leavers, tenants}

@@ -1,0 +1,311 @@
+//! Verbs of the planner: the rules that hold, rounds under a lock, promotion.
+
+use super::script::{PROMOTE, RECORD, RENEW, REWEIGH, ROUND, RULES};
+use super::{Error, Store, or_empty, reply};
+use crate::fair::{Batch, Pace, Rule, Weight};
+use crate::job::escape::{escape, unescape};
+use crate::job::id;
+use redis::Value;
+
+/// Rounds of a rule that are kept for whoever asks.
+const ROUNDS_KEPT: usize = 1000;
+
+/// A rule as scripts need it, and as a document that only its writer understands.
+#[derive(Clone, Debug)]
+pub struct StoredRule<'a> {
+    pub rule: &'a Rule,
+    pub document: String,
+}
+
+/// The rules that hold.
+#[derive(Clone, Debug, Default)]
+pub struct RuleSet {
+    /// Empty where there never was a rule.
+    pub version: String,
+    /// Name and document.
+    pub documents: Vec<(String, String)>,
+    /// Rules that are gone but have jobs staged.
+    pub draining: Vec<String>,
+}
+
+/// Why a round is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Its time may have come.
+    Tick,
+    /// The main queue runs low, or jobs were staged where none were.
+    Wake,
+    /// Somebody asked for it.
+    Run,
+}
+
+impl Why {
+    fn word(self) -> &'static str {
+        match self {
+            Why::Tick => "tick",
+            Why::Wake => "wake",
+            Why::Run => "run",
+        }
+    }
+}
+
+/// What became of the wish to begin a round.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Begun {
+    /// The rule is nowhere.
+    Gone,
+    Paused,
+    /// Nothing is staged.
+    Empty,
+    /// Not before this time (ms).
+    Early(i64),
+    /// Another process has the lock, for so many ms unless it renews.
+    Held { by: String, left_ms: u64 },
+    Round(Round),
+}
+
+/// A round under way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Round {
+    pub token: String,
+    pub number: u64,
+    pub scheduled: bool,
+    /// Jobs that the present interval may still promote, where the batch is a number.
+    pub room: u64,
+    /// When the next scheduled round is due.
+    pub due: i64,
+    pub now: i64,
+    pub queues: Vec<Observation>,
+}
+
+/// A main queue as a round finds it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Observation {
+    pub queue: String,
+    pub staged: u64,
+    pub waiting_tenants: u64,
+    /// Runnable jobs in the main queue.
+    pub depth: u64,
+    /// Since when its oldest runnable job waits.
+    pub oldest: Option<i64>,
+    /// Jobs handed to workers since the queue's first use.
+    pub taken: u64,
+    pub active: u64,
+    /// Workers came away empty-handed since the last promotion.
+    pub ran_dry: bool,
+    /// Sum of the weights of all who wait, in thousandths.
+    pub total_weight: u64,
+    /// The depth up to which jobs pass straight through, while the planner's last word holds.
+    pub aim: u64,
+}
+
+/// What a promotion did.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Promoted {
+    /// Jobs of each tenant, and how many are left in staging.
+    Jobs { promoted: u64, left: u64, tenants: Vec<Served> },
+    /// The lock is another's.
+    Lost,
+    Paused,
+}
+
+/// A tenant that was served.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Served {
+    pub tenant: String,
+    pub weight: Weight,
+    pub jobs: u64,
+}
+
+/// How a round ended, to be recorded.
+#[derive(Clone, Debug, Default)]
+pub struct Ended {
+    pub document: String,
+    pub promoted: u64,
+    pub skipped: bool,
+    /// For each queue: when to wake the planner, and the depth that it wants.
+    pub marks: Vec<Mark>,
+}
+
+/// When the planner wants to hear of a queue, and the depth that it wants it to have.
+#[derive(Clone, Debug)]
+pub struct Mark {
+    pub queue: String,
+    pub low: u64,
+    pub aim: u64,
+    pub holds_ms: u64,
+}
+
+impl Store {
+    /// The plan rules that hold.
+    pub async fn rules(&self) -> Result<RuleSet, Error> {
+        self.exchange_rules(None).await
+    }
+
+    /// Replaces all plan rules if `expected` still holds; those that hold afterwards.
+    pub async fn replace_rules(&self, expected: &str, rules: &[StoredRule<'_>]) -> Result<RuleSet, Error> {
+        self.exchange_rules(Some((expected, rules))).await
+    }
+
+    async fn exchange_rules(&self, new: Option<(&str, &[StoredRule<'_>])>) -> Result<RuleSet, Error> {
+        let version = id::generate();
+        let fill = |command: &mut redis::Cmd, _: bool| {
+            let command = self.core.begin(command);
+            let Some((expected, rules)) = new else {
+                command.arg("");
+                return;
+            };
+            command.arg(expected).arg(&version).arg(rules.len());
+            rules.iter().for_each(|stored| push_rule(command, stored));
+        };
+        let answer = RULES.call(&self.core.link, fill).await?;
+        let mut parts = reply::array(answer, "rules")?.into_iter();
+        let mut next = || parts.next().ok_or_else(|| Error::unreadable("rules"));
+        let version = reply::text(next()?);
+        let documents = reply::pairs(next()?, "rules")?;
+        Ok(RuleSet { version, documents, draining: reply::texts(next()?, "rules")? })
+    }
+
+    /// Begins a round, if the rule's lock and time allow it.
+    pub async fn begin_round(&self, rule: &Rule, holder: &str, why: Why, next: Option<i64>) -> Result<Begun, Error> {
+        let nonce = id::generate();
+        let fill = |command: &mut redis::Cmd, _: bool| {
+            let command = self.core.begin(command).arg(&rule.name).arg(escape(holder)).arg(&nonce);
+            command.arg(rule.planner_lock_ttl).arg(why.word()).arg(or_empty(next.map(|ms| ms as u64)));
+        };
+        begun(ROUND.call(&self.core.link, fill).await?)
+    }
+
+    /// Changes tenants' weights; how many changed, or `None` if the lock is another's.
+    pub async fn reweigh(
+        &self,
+        rule: &str,
+        token: &str,
+        queue: &str,
+        told: bool,
+        weights: &[(String, Weight)],
+    ) -> Result<Option<u64>, Error> {
+        let fill = |command: &mut redis::Cmd, _: bool| {
+            let command = self.core.begin(command).arg(rule).arg(token).arg(queue).arg(u8::from(told));
+            weights.iter().for_each(|(tenant, weight)| _ = command.arg(escape(tenant)).arg(weight.thousandths()));
+        };
+        let changed = reply::number(REWEIGH.call(&self.core.link, fill).await?);
+        Ok(u64::try_from(changed).ok())
+    }
+
+    /// Promotes up to `jobs` staged jobs into the main queue, in one atomic step.
+    pub async fn promote(&self, rule: &str, token: &str, queue: &str, jobs: u64) -> Result<Promoted, Error> {
+        let call_id = id::generate();
+        let fill = |command: &mut redis::Cmd, again: bool| {
+            let command = self.core.begin(command).arg(rule).arg(token).arg(queue).arg(jobs);
+            command.arg(&call_id).arg(u8::from(again));
+        };
+        promoted(PROMOTE.call(&self.core.link, fill).await?)
+    }
+
+    /// Records a round and ends it; whether the lock was still ours.
+    pub async fn end_round(&self, rule: &str, token: &str, number: u64, ended: &Ended) -> Result<bool, Error> {
+        let fill = |command: &mut redis::Cmd, _: bool| {
+            let command = self.core.begin(command).arg(rule).arg(token).arg(number).arg(&ended.document);
+            command.arg(ended.promoted).arg(u8::from(ended.skipped)).arg(ROUNDS_KEPT);
+            for mark in &ended.marks {
+                command.arg(&mark.queue).arg(mark.low).arg(mark.aim).arg(mark.holds_ms);
+            }
+        };
+        Ok(reply::number(RECORD.call(&self.core.link, fill).await?) == 1)
+    }
+
+    /// Prolongs the lock of a rule by `ms`, or gives it up with 0; whether it is ours.
+    pub async fn renew_lock(&self, rule: &str, holder: &str, ms: u64) -> Result<bool, Error> {
+        let fill = |command: &mut redis::Cmd, _: bool| {
+            self.core.begin(command).arg(rule).arg(escape(holder)).arg(ms);
+        };
+        Ok(reply::number(RENEW.call(&self.core.link, fill).await?) == 1)
+    }
+}
+
+fn push_rule(command: &mut redis::Cmd, StoredRule { rule, document }: &StoredRule<'_>) {
+    let jobs = match rule.batch {
+        Batch::Auto => 0,
+        Batch::Jobs(jobs) => jobs,
+    };
+    let every = match rule.pace {
+        Pace::Every(ms) => Some(ms),
+        Pace::Cron { .. } => None,
+    };
+    command.arg(&rule.name).arg(document).arg(if rule.shadow { "shadow" } else { "running" });
+    command.arg(u8::from(rule.restage)).arg(rule.latency_threshold).arg(rule.max_depth);
+    command.arg(u8::from(rule.strict_interval)).arg(jobs).arg(or_empty(every)).arg(or_empty(rule.max_staged));
+    command.arg(or_empty(rule.weights.webhook.as_ref().map(|_| rule.weights.max_weight_age)));
+}
+
+fn begun(answer: Value) -> Result<Begun, Error> {
+    let unreadable = || Error::unreadable("round");
+    let mut parts = reply::array(answer, "round")?.into_iter();
+    let tag = parts.next().map(reply::text).unwrap_or_default();
+    let mut number = || parts.next().map(reply::number).ok_or_else(unreadable);
+    Ok(match tag.as_str() {
+        "gone" => Begun::Gone,
+        "paused" => Begun::Paused,
+        "empty" => Begun::Empty,
+        "early" => Begun::Early(number()?),
+        "held" => {
+            let by = unescape(&parts.next().map(reply::text).unwrap_or_default());
+            Begun::Held { by, left_ms: parts.next().map(reply::number).unwrap_or(0).max(0) as u64 }
+        }
+        "ok" => {
+            let token = parts.next().map(reply::text).ok_or_else(unreadable)?;
+            let mut number = || parts.next().map(reply::number).ok_or_else(unreadable);
+            let (round, scheduled, room, due, now) = (number()?, number()?, number()?, number()?, number()?);
+            let queues = parts.map(observation).collect::<Result<_, _>>()?;
+            let (number, room) = (round as u64, room.max(0) as u64);
+            Begun::Round(Round { token, number, scheduled: scheduled == 1, room, due, now, queues })
+        }
+        _ => return Err(unreadable()),
+    })
+}
+
+pub(super) fn observation(value: Value) -> Result<Observation, Error> {
+    let unreadable = || Error::unreadable("a queue's observation");
+    let mut parts = reply::texts(value, "a queue's observation")?.into_iter();
+    let queue = parts.next().ok_or_else(unreadable)?;
+    let mut next = || parts.next().ok_or_else(unreadable);
+    let mut number = || Ok::<u64, Error>(next()?.parse().unwrap_or(0));
+    let (staged, waiting_tenants, depth, oldest) = (number()?, number()?, number()?, number()?);
+    let (taken, active, dry) = (number()?, number()?, number()?);
+    let (total_weight, aim) = (number()?, number()?);
+    let oldest = (oldest > 0).then_some(oldest as i64);
+    Ok(Observation {
+        queue,
+        staged,
+        waiting_tenants,
+        depth,
+        oldest,
+        taken,
+        active,
+        ran_dry: dry == 1,
+        total_weight,
+        aim,
+    })
+}
+
+fn promoted(answer: Value) -> Result<Promoted, Error> {
+    let mut parts = reply::texts(answer, "promote")?.into_iter();
+    let tag = parts.next().unwrap_or_default();
+    let mut number = || parts.next().and_then(|text| text.parse().ok()).unwrap_or(0);
+    match tag.as_str() {
+        "lost" => Ok(Promoted::Lost),
+        "paused" => Ok(Promoted::Paused),
+        "ok" => {
+            let (promoted, left) = (number(), number());
+            let rest: Vec<String> = parts.collect();
+            let served = |part: &[String]| Served {
+                tenant: unescape(&part[0]),
+                weight: Weight::from_thousandths(part[1].parse().unwrap_or(0)),
+                jobs: part[2].parse().unwrap_or(0),
+            };
+            Ok(Promoted::Jobs { promoted, left, tenants: rest.chunks_exact(3).map(served).collect() })
+        }
+        _ => Err(Error::unreadable("promote")),
+    }
+}

@@ -1,0 +1,77 @@
+//! What scripts tell all processes, as it happens. A signal may be lost: nothing may depend on one but speed.
+
+use super::address::Target;
+use futures_util::StreamExt;
+use std::time::Duration;
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+
+/// Signals that a slow listener may lag behind; then it is told that it missed some.
+const BACKLOG: usize = 1024;
+const FIRST_BACKOFF: Duration = Duration::from_millis(20);
+const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
+
+/// Something happened that a loop may want to act on at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// A rule that had no tenant waiting has one.
+    Staged { rule: String },
+    /// A main queue holds fewer jobs than its planner wants.
+    Low { queue: String },
+    /// The plan rules changed.
+    Rules,
+    /// A round was recorded.
+    Round { rule: String },
+    /// Signals may have been missed: the connection was away.
+    Missed,
+}
+
+impl Signal {
+    fn parse(text: &str) -> Option<Signal> {
+        Some(match text.split_once(' ').unwrap_or((text, "")) {
+            ("staged", rule) => Signal::Staged { rule: rule.to_owned() },
+            ("low", queue) => Signal::Low { queue: queue.to_owned() },
+            ("rules", _) => Signal::Rules,
+            ("round", rule) => Signal::Round { rule: rule.to_owned() },
+            _ => return None, // a newer process knows more of them
+        })
+    }
+}
+
+/// Where signals of the channel arrive in this process.
+pub(super) fn channel() -> broadcast::Sender<Signal> {
+    broadcast::channel(BACKLOG).0
+}
+
+/// Listens until `stop`, on a connection that is made anew whenever it breaks.
+pub(super) async fn listen(
+    target: Target,
+    channel: String,
+    signals: broadcast::Sender<Signal>,
+    stop: CancellationToken,
+) {
+    let mut backoff = FIRST_BACKOFF;
+    loop {
+        let pass_on = async {
+            let Ok(mut connection) = target.listen(&channel).await else { return };
+            backoff = FIRST_BACKOFF;
+            // Nobody listening is fine: the receivers come and go.
+            _ = signals.send(Signal::Missed);
+            let mut messages = connection.on_message();
+            while let Some(message) = messages.next().await {
+                if let Some(signal) = message.get_payload::<String>().ok().as_deref().and_then(Signal::parse) {
+                    _ = signals.send(signal);
+                }
+            }
+        };
+        tokio::select! {
+            () = pass_on => {}
+            () = stop.cancelled() => return,
+        }
+        tokio::select! {
+            () = tokio::time::sleep(backoff) => {}
+            () = stop.cancelled() => return,
+        }
+        backoff = (backoff * 2).min(LONGEST_BACKOFF);
+    }
+}
