@@ -4,9 +4,18 @@
 //! A rule has one [`Source`]; all share one HTTP client, made by [`client_builder`].
 
 mod age;
+mod ask;
 mod breaker;
 mod client;
+mod error;
+mod reply;
+mod source;
+mod webhook;
 
 pub use age::stale_weight;
+pub use ask::{Ask, Tenant};
 pub use breaker::{Breaker, Pass, State};
 pub use client::client_builder;
+pub use error::{Error, ErrorKind, InvalidUrl};
+pub use reply::Outcome;
+pub use source::{Answer, Source, Status};
