@@ -7,6 +7,7 @@
 //! - [`job`] – jobs as data. Pure: no I/O, no clock, no tokio.
 //! - [`fair`] – fairness as arithmetic: plan rules, weights, the virtual clock. As pure as `job`.
 //! - [`store`] – verbs of the domain on Redis, each one script. The only place that knows Redis.
+//! - [`weights`] – asks the user's webhook what tenants weigh. The only place that sends HTTP requests.
 //! - [`dispatch`] – what happens because time passes.
 //! - [`api`] – HTTP requests into verbs, results into OJS answers. No rules.
 //! - [`app`] puts it together; the only spawner of long-lived tasks.
@@ -22,3 +23,4 @@ pub mod fair;
 pub mod job;
 pub mod store;
 pub mod telemetry;
+pub mod weights;

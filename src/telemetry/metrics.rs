@@ -1,6 +1,6 @@
 //! Metrics in Prometheus form. Handles are cheap clones; the registry is encoded on request.
 
-use super::Labels;
+use super::{Labels, WeightsMetrics};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -11,14 +11,14 @@ use prometheus_client::registry::Registry;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Distinct queues and types that have a series of their own.
-const MOST_NAMES: usize = 200;
+/// Distinct queues, types and rules that have a series of their own.
+pub(super) const MOST_NAMES: usize = 200;
 
-const LATENCIES: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
+pub(super) const LATENCIES: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
 const DURATIONS: [f64; 12] = [0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0];
 const QUEUE_TIMES: [f64; 11] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0, 1800.0, 3600.0];
 
-type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
+pub(super) type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Route {
@@ -51,6 +51,7 @@ pub struct Metrics {
     pub http: HttpMetrics,
     pub store: StoreMetrics,
     pub jobs: JobMetrics,
+    pub weights: WeightsMetrics,
 }
 
 impl Default for Metrics {
@@ -60,7 +61,9 @@ impl Default for Metrics {
         http.register(&mut registry);
         store.register(&mut registry);
         jobs.register(&mut registry);
-        Metrics { registry: Arc::new(registry), http, store, jobs }
+        let weights = WeightsMetrics::default();
+        weights.register(&mut registry);
+        Metrics { registry: Arc::new(registry), http, store, jobs, weights }
     }
 }
 

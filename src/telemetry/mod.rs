@@ -3,7 +3,9 @@
 mod labels;
 mod logs;
 mod metrics;
+mod weights;
 
 pub use labels::Labels;
 pub use logs::start as start_logs;
 pub use metrics::{HttpMetrics, JobMetrics, Metrics, StoreMetrics};
+pub use weights::WeightsMetrics;

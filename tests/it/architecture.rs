@@ -36,7 +36,10 @@ fn forbid(module: &str, words: &[&str]) {
 #[test]
 fn jobs_and_fairness_are_pure() {
     for module in ["job", "fair"] {
-        forbid(module, &["tokio", "redis::", "axum", "std::time", "std::net", "std::fs", "crate::store", "crate::api"]);
+        forbid(
+            module,
+            &["tokio", "redis::", "axum", "reqwest", "std::time", "std::net", "std::fs", "crate::store", "crate::api"],
+        );
     }
     forbid("job", &["crate::fair"]);
 }
@@ -48,6 +51,19 @@ fn only_the_store_knows_redis() {
     }
     for module in ["store", "dispatch", "job", "config", "telemetry"] {
         forbid(module, &["axum", "crate::api", "crate::app", "crate::cli", "clap"]);
+    }
+}
+
+#[test]
+fn only_weights_sends_requests_and_knows_nothing_else() {
+    forbid(
+        "weights",
+        &["redis::", "axum", "crate::store", "crate::api", "crate::dispatch", "crate::app", "crate::cli"],
+    );
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for (path, text) in sources(&root).iter().filter(|(path, _)| !path.starts_with(root.join("weights"))) {
+        let line = code(text).find(|line| line.contains("reqwest"));
+        assert_eq!(line, None, "{} must not use reqwest", path.display());
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::support::{Process, TestApp, TestRedis, json};
 use fairgate::clock::Clock;
+use fairgate::weights;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -98,7 +99,7 @@ async fn a_request_in_flight_is_finished_before_the_end() {
 #[tokio::test]
 async fn http2_is_spoken_too() {
     let app = TestApp::start().await;
-    let client = reqwest::Client::builder().http2_prior_knowledge().build().unwrap();
+    let client = weights::client_builder().http2_prior_knowledge().build().unwrap();
     let response = client.get(format!("{}/ready", app.client.base())).send().await.unwrap();
     assert_eq!((response.status().as_u16(), response.version()), (200, reqwest::Version::HTTP_2));
 }

@@ -15,3 +15,4 @@ mod outage;
 mod private_redis;
 mod resend;
 mod retention;
+mod weights;

@@ -1,5 +1,6 @@
 //! A client that speaks OJS and keeps the raw bytes of answers.
 
+use fairgate::weights;
 use serde_json::Value;
 
 pub use serde_json::json;
@@ -53,7 +54,7 @@ impl Answer {
 impl Client {
     pub fn new(base: String) -> Self {
         // A request that hangs should fail its test, not the whole run.
-        let http = reqwest::Client::builder().timeout(std::time::Duration::from_secs(30)).build().expect("a client");
+        let http = weights::client_builder().timeout(std::time::Duration::from_secs(30)).build().expect("a client");
         Client { base, http }
     }
 

@@ -1,0 +1,84 @@
+//! What the webhook is told about the tenants it is asked for.
+
+use crate::fair::Weight;
+use serde::{Serialize, Serializer};
+
+/// A question: what do these tenants weigh?
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Ask {
+    pub queue: String,
+    pub round: u64,
+    pub tenants: Vec<Tenant>,
+}
+
+/// A tenant that is asked for. What is not known of it is left out of the request.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Tenant {
+    pub id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oldest_age_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub promoted_1m: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processed_1m: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub avg_runtime_ms: Option<u64>,
+    /// What it weighs now.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_number")]
+    pub weight: Option<Weight>,
+}
+
+impl Tenant {
+    /// A tenant of which nothing but the name is known.
+    pub fn named(id: &str) -> Tenant {
+        Tenant { id: id.to_owned(), ..Tenant::default() }
+    }
+}
+
+fn as_number<S: Serializer>(weight: &Option<Weight>, serializer: S) -> Result<S::Ok, S::Error> {
+    weight.map(Weight::as_f64).serialize(serializer)
+}
+
+/// The body of a request: the question under the name of its rule.
+#[derive(Serialize)]
+pub(super) struct Body<'a> {
+    pub rule: &'a str,
+    #[serde(flatten)]
+    pub ask: &'a Ask,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{json, to_value};
+
+    #[test]
+    fn what_is_not_known_is_left_out() {
+        let full = Tenant {
+            id: "a".to_owned(),
+            pending: Some(12),
+            oldest_age_ms: Some(5120),
+            active: Some(2),
+            promoted_1m: Some(40),
+            processed_1m: Some(38),
+            avg_runtime_ms: Some(210),
+            weight: Weight::of(0.5),
+        };
+        let ask = Ask { queue: "reports".to_owned(), round: 7, tenants: vec![full, Tenant::named("b")] };
+        assert_eq!(
+            to_value(Body { rule: "r", ask: &ask }).unwrap(),
+            json!({
+                "rule": "r", "queue": "reports", "round": 7,
+                "tenants": [
+                    {"id": "a", "pending": 12, "oldest_age_ms": 5120, "active": 2, "promoted_1m": 40,
+                     "processed_1m": 38, "avg_runtime_ms": 210, "weight": 0.5},
+                    {"id": "b"},
+                ],
+            })
+        );
+    }
+}

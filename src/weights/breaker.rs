@@ -1,0 +1,176 @@
+//! A circuit breaker: after repeated failures nobody is asked for a while, then one request tries. Time is an argument.
+
+/// Failures in a row that open it.
+const FAILURES: u32 = 5;
+/// How long it stays open at first, and at most; each failed probe doubles it.
+const BACKOFF_MS: (i64, i64) = (1_000, 60_000);
+
+/// A circuit breaker; starts closed.
+#[derive(Debug, Default)]
+pub struct Breaker {
+    /// In a row, while closed.
+    failures: u32,
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    since_ms: i64,
+    backoff_ms: i64,
+    /// Whether a request is on its way to find out.
+    probing: bool,
+}
+
+/// What a breaker does with requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Closed,
+    Open,
+    HalfOpen,
+}
+
+/// The right to send one request. What became of it must be told, or a probe would be waited for forever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    Regular,
+    Probe,
+}
+
+impl State {
+    /// The name in stats.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Closed => "closed",
+            State::Open => "open",
+            State::HalfOpen => "half_open",
+        }
+    }
+}
+
+impl Breaker {
+    /// Leave to send a request, or after how many milliseconds to come again.
+    pub fn enter(&mut self, now_ms: i64) -> Result<Pass, i64> {
+        let Some(open) = &mut self.open else { return Ok(Pass::Regular) };
+        let wait = open.wait_ms(now_ms);
+        if wait > 0 || open.probing {
+            return Err(wait);
+        }
+        open.probing = true;
+        Ok(Pass::Probe)
+    }
+
+    /// The request was answered well. Whoever sent it, the other side works again.
+    pub fn succeeded(&mut self) {
+        *self = Breaker::default();
+    }
+
+    /// The request failed. A straggler from before the breaker opened tells nothing new.
+    pub fn failed(&mut self, pass: Pass, now_ms: i64) {
+        match (&mut self.open, pass) {
+            (Some(open), Pass::Probe) => {
+                let backoff_ms = (open.backoff_ms * 2).min(BACKOFF_MS.1);
+                *open = Open { since_ms: now_ms, backoff_ms, probing: false };
+            }
+            (Some(_), Pass::Regular) => {}
+            (None, _) => {
+                self.failures += 1;
+                if self.failures >= FAILURES {
+                    self.open = Some(Open { since_ms: now_ms, backoff_ms: BACKOFF_MS.0, probing: false });
+                }
+            }
+        }
+    }
+
+    /// The request was abandoned before its end: another one may probe.
+    pub fn abandoned(&mut self, pass: Pass) {
+        if let (Some(open), Pass::Probe) = (&mut self.open, pass) {
+            open.probing = false;
+        }
+    }
+
+    /// What the breaker does now.
+    pub fn state(&self, now_ms: i64) -> State {
+        match &self.open {
+            None => State::Closed,
+            Some(open) if open.wait_ms(now_ms) > 0 => State::Open,
+            Some(_) => State::HalfOpen,
+        }
+    }
+}
+
+impl Open {
+    /// A clock that stepped back is no reason to wait longer than the backoff: the wait is over then.
+    fn wait_ms(&self, now_ms: i64) -> i64 {
+        if now_ms < self.since_ms { 0 } else { (self.since_ms + self.backoff_ms - now_ms).max(0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One that has just opened at `now_ms`.
+    fn opened(now_ms: i64) -> Breaker {
+        let mut breaker = Breaker::default();
+        for _ in 0..FAILURES {
+            let pass = breaker.enter(now_ms).unwrap();
+            breaker.failed(pass, now_ms);
+        }
+        breaker
+    }
+
+    #[test]
+    fn opens_after_five_failures_in_a_row() {
+        let mut breaker = Breaker::default();
+        // A success in between starts the count anew.
+        for (at, fails) in [true, true, true, true, false, true, true, true, true].into_iter().enumerate() {
+            let pass = breaker.enter(0).unwrap();
+            if fails {
+                breaker.failed(pass, 0)
+            } else {
+                breaker.succeeded()
+            }
+            assert_eq!(breaker.state(0), State::Closed, "after request {at}");
+        }
+        breaker.failed(Pass::Regular, 0);
+        assert_eq!((breaker.state(0), breaker.enter(0)), (State::Open, Err(1_000)));
+        assert_eq!(breaker.enter(400), Err(600));
+    }
+
+    #[test]
+    fn backs_off_twice_as_long_each_time_up_to_a_minute() {
+        let (mut breaker, mut now) = (opened(0), 0);
+        for wait in [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000] {
+            assert_eq!(breaker.enter(now + wait - 1), Err(1), "open for {wait} ms");
+            now += wait;
+            assert_eq!(breaker.state(now), State::HalfOpen);
+            let pass = breaker.enter(now).unwrap();
+            assert_eq!(pass, Pass::Probe);
+            breaker.failed(pass, now);
+            assert_eq!(breaker.state(now), State::Open);
+        }
+        breaker.succeeded();
+        assert_eq!(breaker.enter(now), Ok(Pass::Regular));
+        assert_eq!(opened(now).enter(now), Err(1_000), "a success resets the backoff");
+    }
+
+    #[test]
+    fn one_probe_at_a_time() {
+        let mut breaker = opened(0);
+        assert_eq!(breaker.enter(1_000), Ok(Pass::Probe));
+        assert_eq!(breaker.enter(1_000), Err(0));
+        breaker.failed(Pass::Regular, 1_000);
+        assert_eq!(breaker.enter(1_000), Err(0), "a straggler does not end the probe");
+        breaker.abandoned(Pass::Regular);
+        assert_eq!(breaker.enter(1_000), Err(0), "nor does an abandoned one");
+        breaker.abandoned(Pass::Probe);
+        assert_eq!(breaker.enter(1_000), Ok(Pass::Probe));
+        breaker.succeeded();
+        assert_eq!(breaker.state(1_000), State::Closed);
+    }
+
+    #[test]
+    fn a_clock_that_steps_back_does_not_keep_it_open() {
+        assert_eq!(opened(1_000_000).enter(5), Ok(Pass::Probe));
+    }
+}

@@ -1,0 +1,125 @@
+//! What the webhook answered: `{"weights": {id: number}}`, of which each number is judged alone.
+
+use crate::fair::Weight;
+use serde_json::value::RawValue;
+use std::collections::{BTreeMap, HashSet};
+
+/// Refused values that are named; the rest is only counted.
+const MOST_REFUSED: usize = 20;
+/// Characters of a refused value that are shown.
+const MOST_SHOWN: usize = 40;
+
+/// A read answer. Tenants that it does not name keep their last-good weight, and so do those with a refused value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    pub weights: Vec<(String, Weight)>,
+    /// Tenants and why their value is no weight, 20 at most.
+    pub refused: Vec<(String, String)>,
+    /// All refused values, the unnamed ones too.
+    pub refused_total: u64,
+    /// Tenants in the answer that nobody asked for.
+    pub unknown: u64,
+}
+
+impl Outcome {
+    /// Whether the webhook knows what it is doing: an answer with nothing but bad values makes no weight any younger.
+    pub fn is_usable(&self) -> bool {
+        !self.weights.is_empty() || self.refused_total == 0
+    }
+}
+
+/// Objects are read member by member with values as text: one `1e999` must not spoil its neighbours, and an array
+/// must not pass for an object.
+type Members<'a> = BTreeMap<String, &'a RawValue>;
+
+/// Reads an answer; the error says what is wrong with all of it.
+pub(super) fn read(body: &[u8], asked: &HashSet<&str>) -> Result<Outcome, String> {
+    let answer: Members = serde_json::from_slice(body).map_err(|error| format!("no JSON object: {error}"))?;
+    let weights = answer.get("weights").ok_or("an object without \"weights\"")?;
+    let weights: Members =
+        serde_json::from_str(weights.get()).map_err(|error| format!("\"weights\" is no object: {error}"))?;
+    let mut outcome = Outcome::default();
+    for (tenant, value) in weights {
+        if !asked.contains(tenant.as_str()) {
+            outcome.unknown += 1;
+            continue;
+        }
+        match weight(value.get()) {
+            Some(weight) => outcome.weights.push((tenant, weight)),
+            None => {
+                outcome.refused_total += 1;
+                if outcome.refused.len() < MOST_REFUSED {
+                    let shown: String = value.get().chars().take(MOST_SHOWN).collect();
+                    outcome.refused.push((tenant, format!("expected a finite number of 0 or more, found {shown}")));
+                }
+            }
+        }
+    }
+    Ok(outcome)
+}
+
+fn weight(json: &str) -> Option<Weight> {
+    // Only a JSON number is one for Rust too: quotes, `null` and braces do not parse, and `NaN` is no JSON.
+    Weight::of(json.parse().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(body: &str, asked: &[&str]) -> Result<Outcome, String> {
+        super::read(body.as_bytes(), &asked.iter().copied().collect())
+    }
+
+    #[test]
+    fn each_value_is_judged_alone() {
+        let body = r#"{"weights": {"a": 2, "b": -1, "c": 1e999, "d": "3", "e": null, "f": true, "g": [1], "h": -1e999,
+            "i": 0, "j": 1e9, "k": 1e-9, "l": -0.0, "x": 5, "y": "z"}, "more": NULLS}"#
+            .replace("NULLS", "[null]");
+        let asked = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m"];
+        let outcome = read(&body, &asked).unwrap();
+        let weights: Vec<_> = outcome.weights.iter().map(|(id, weight)| (id.as_str(), weight.thousandths())).collect();
+        assert_eq!(weights, [("a", 2000), ("i", 0), ("j", 1_000_000), ("k", 50), ("l", 0)]);
+        let refused: Vec<_> = outcome.refused.iter().map(|(id, _)| id.as_str()).collect();
+        assert_eq!(refused, ["b", "c", "d", "e", "f", "g", "h"]);
+        assert_eq!(outcome.refused[1].1, "expected a finite number of 0 or more, found 1e999");
+        assert_eq!((outcome.refused_total, outcome.unknown), (7, 2));
+        assert!(outcome.is_usable());
+    }
+
+    #[test]
+    fn what_has_another_shape_is_refused_as_a_whole() {
+        for body in [
+            "",
+            "<html><body>It works!</body></html>",
+            r#"{"weights": {"a": 1"#,
+            r#"{"weights": {"a": NaN}}"#,
+            r#"{"weights": {"a": Infinity}}"#,
+            r#"{"weights": {"a": +1}}"#,
+            r#"{"weights": {"a": 01}}"#,
+            r#"{"weights": {"a": 1}} trailing"#,
+            r#"{"weights": [1]}"#,
+            r#"{"weights": null}"#,
+            r#"[{"a": 1}]"#,
+            r#"{"a": 1}"#,
+            "null",
+            "1",
+        ] {
+            assert!(read(body, &["a"]).is_err(), "{body}");
+        }
+        assert!(super::read(b"{\"weights\": {\"a\": \"\xff\"}}", &HashSet::from(["a"])).is_err());
+    }
+
+    #[test]
+    fn what_is_kept_of_a_bad_answer_is_bounded() {
+        let ids: Vec<String> = (0..100).map(|id| format!("tenant-{id}")).collect();
+        let long = "ü".repeat(10_000);
+        let members: Vec<String> = ids.iter().map(|id| format!("\"{id}\": \"{long}\"")).collect();
+        let asked: Vec<&str> = ids.iter().map(String::as_str).collect();
+        let outcome = read(&format!("{{\"weights\": {{{}}}}}", members.join(",")), &asked).unwrap();
+        assert_eq!((outcome.refused.len(), outcome.refused_total), (20, 100));
+        assert!(outcome.refused.iter().all(|(_, reason)| reason.chars().count() < 100));
+        assert!(!outcome.is_usable());
+        assert!(read(r#"{"weights": {}}"#, &asked).unwrap().is_usable(), "nothing to say is no mistake");
+    }
+}

@@ -1,0 +1,156 @@
+//! One exchange with the webhook: signed, within a deadline, and with no trust in what comes back.
+
+use super::ask::Body;
+use super::reply::{self, Outcome};
+use super::{Ask, Error, ErrorKind, InvalidUrl};
+use crate::config::Secret;
+use crate::fair;
+use hmac::{Hmac, Mac};
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use reqwest::{Client, RequestBuilder, Response, Url};
+use sha2::Sha256;
+use std::time::Duration;
+
+/// Bytes of an answer that are read; 1 MiB holds the weights of some ten thousand tenants.
+const MOST_BYTES: usize = 1 << 20;
+
+/// The webhook of one rule.
+pub(super) struct Webhook {
+    rule: String,
+    url: Url,
+    timeout: Duration,
+    secret: Option<Secret>,
+    http: Client,
+}
+
+impl Webhook {
+    pub(super) fn new(
+        rule: &str,
+        webhook: &fair::Webhook,
+        secret: Option<Secret>,
+        http: Client,
+    ) -> Result<Webhook, InvalidUrl> {
+        let invalid = |reason: String| InvalidUrl { rule: rule.to_owned(), reason };
+        let url = Url::parse(&webhook.url).map_err(|error| invalid(error.to_string()))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(invalid(format!("its scheme is {:?}", url.scheme())));
+        }
+        Ok(Webhook { rule: rule.to_owned(), url, timeout: Duration::from_millis(webhook.timeout), secret, http })
+    }
+
+    /// Where the webhook is, without what may be secret in its URL.
+    pub(super) fn place(&self) -> String {
+        self.url.origin().ascii_serialization()
+    }
+
+    /// Asks, and reads the answer to its end, all within the deadline.
+    pub(super) async fn ask(&self, ask: &Ask, now_ms: i64) -> Result<Outcome, Error> {
+        let exchange = self.exchange(ask, now_ms);
+        let late = |_| ErrorKind::Timeout.with(format!("no complete answer within {:?}", self.timeout));
+        let answer = tokio::time::timeout(self.timeout, exchange).await.map_err(late).flatten();
+        answer.map_err(|error| error.kind.with(format!("weights webhook {}: {}", self.place(), error.text)))
+    }
+
+    async fn exchange(&self, ask: &Ask, now_ms: i64) -> Result<Outcome, Error> {
+        let response = self.request(ask, now_ms)?.send().await.map_err(unsent)?;
+        let status = response.status();
+        if status.is_redirection() {
+            let text = format!("answered {status}; redirects are not followed, configure the address they lead to");
+            return Err(ErrorKind::Redirect.with(text));
+        }
+        if !status.is_success() {
+            return Err(ErrorKind::Status.with(format!("answered {status}")));
+        }
+        let media_type = media_type(response.headers());
+        let body = body(response).await?;
+        let asked = ask.tenants.iter().map(|tenant| tenant.id.as_str()).collect();
+        reply::read(&body, &asked)
+            .map_err(|reason| ErrorKind::Unreadable.with(format!("answered {status} ({media_type}) with {reason}")))
+    }
+
+    fn request(&self, ask: &Ask, now_ms: i64) -> Result<RequestBuilder, Error> {
+        let body = serde_json::to_string(&Body { rule: &self.rule, ask })
+            .map_err(|error| ErrorKind::Refused.with(format!("cannot write the request: {error}")))?;
+        let mut request = self.http.post(self.url.clone()).header(CONTENT_TYPE, "application/json");
+        if let Some(secret) = &self.secret {
+            let timestamp = now_ms / 1000;
+            let signature = signature(secret, timestamp, &body);
+            request = request.header("X-OJS-Timestamp", timestamp).header("X-OJS-Signature", signature);
+        }
+        Ok(request.body(body))
+    }
+}
+
+/// As OJS signs event webhooks. The timestamp is signed too, so that a receiver can refuse what was recorded earlier.
+fn signature(secret: &Secret, timestamp: i64, body: &str) -> String {
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.expose().as_bytes()).expect("HMAC takes keys of any length");
+    mac.update(format!("{timestamp}.").as_bytes());
+    mac.update(body.as_bytes());
+    format!("sha256={:x}", mac.finalize().into_bytes())
+}
+
+/// Reads a body chunk by chunk and gives up at the limit, whatever length it claimed to have.
+async fn body(mut response: Response) -> Result<Vec<u8>, Error> {
+    let too_large = || ErrorKind::TooLarge.with(format!("the answer is larger than {MOST_BYTES} bytes"));
+    if response.content_length().is_some_and(|length| length > MOST_BYTES as u64) {
+        return Err(too_large());
+    }
+    let mut body = Vec::new();
+    let broke_off = |error| ErrorKind::Unreadable.with(format!("the answer broke off: {}", causes(error)));
+    while let Some(chunk) = response.chunk().await.map_err(broke_off)? {
+        if body.len() + chunk.len() > MOST_BYTES {
+            return Err(too_large());
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+/// Tells an HTML page of some proxy from a webhook's own mistake.
+fn media_type(headers: &HeaderMap) -> String {
+    let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("no content-type");
+    value.chars().take(80).collect()
+}
+
+fn unsent(error: reqwest::Error) -> Error {
+    let kind = if error.is_timeout() { ErrorKind::Timeout } else { ErrorKind::Refused };
+    kind.with(causes(error))
+}
+
+/// An error with its causes, without the URL that reqwest would add.
+fn causes(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(&error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signs_as_the_documentation_says() {
+        // printf '1700000000.{"rule":"r"}' | openssl dgst -sha256 -hmac hunter2
+        let expected = "sha256=1bf77ede72a714a39e4648cd4767d5d47716c428050516f705497c1b0f011881";
+        assert_eq!(signature(&Secret::new("hunter2"), 1_700_000_000, r#"{"rule":"r"}"#), expected);
+    }
+
+    #[test]
+    fn only_http_urls_are_asked() {
+        let http = super::super::client_builder().build().unwrap();
+        let new = |url: &str| {
+            let webhook = fair::Webhook { url: url.to_owned(), timeout: 1, secret_env: None };
+            Webhook::new("r", &webhook, None, http.clone()).map(|webhook| webhook.place())
+        };
+        assert_eq!(new("https://user:hunter2@host/hunter2?q=hunter2").unwrap(), "https://host");
+        for url in ["", "/weights", "localhost:9000", "ftp://host/", "http://", "file:///etc/passwd"] {
+            let error = new(url).unwrap_err().to_string();
+            assert!(error.starts_with("weights.webhook.url of rule \"r\" is no http:// or https:// URL: "), "{error}");
+        }
+    }
+}
