@@ -70,16 +70,6 @@ impl Pilot {
         Ok(Pilot { rule, store, holder, cron, drains: HashMap::new(), weighing, metrics })
     }
 
-    /// The rule that it plans.
-    pub fn rule(&self) -> &Arc<Rule> {
-        &self.rule
-    }
-
-    /// Where weights come from, and how that goes.
-    pub fn weighing(&self) -> &Weighing {
-        &self.weighing
-    }
-
     /// Runs a round if the lock, the time and the rule allow it.
     pub async fn round(&mut self, why: Why) -> Result<Flight, Error> {
         let next = self.cron.as_ref().and_then(|cron| cron.next_after(self.store.clock().now_ms()));

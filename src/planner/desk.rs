@@ -1,0 +1,119 @@
+//! The pilots of this process, one for each rule; clones of the desk share them.
+
+use super::pilot::{Flight, Pilot};
+use super::rulebook::Rulebook;
+use super::weighing::Weighing;
+use crate::config::Secret;
+use crate::fair::Rule;
+use crate::store::{Error, Store, Why};
+use crate::telemetry::Metrics;
+use crate::weights::{self, Source};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
+
+/// How long a round that was asked for waits for one that runs in another process.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where rounds are carried out.
+#[derive(Clone)]
+pub struct Desk {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Store,
+    rules: Rulebook,
+    metrics: Metrics,
+    holder: Arc<str>,
+    http: reqwest::Client,
+    pilots: Mutex<HashMap<String, Hired>>,
+}
+
+/// A pilot, and what can be known of it while it flies.
+#[derive(Clone)]
+struct Hired {
+    rule: Arc<Rule>,
+    source: Option<Arc<Source>>,
+    pilot: Arc<Mutex<Pilot>>,
+}
+
+impl Desk {
+    /// A desk of a process; `holder` is its name in locks.
+    pub fn new(store: Store, rules: Rulebook, metrics: Metrics, holder: &str) -> anyhow::Result<Desk> {
+        let http = weights::client_builder().build()?;
+        let pilots = Mutex::default();
+        Ok(Desk { inner: Arc::new(Inner { store, rules, metrics, holder: holder.into(), http, pilots }) })
+    }
+
+    /// The rules that are planned.
+    pub fn rules(&self) -> &Rulebook {
+        &self.inner.rules
+    }
+
+    /// The store that is planned.
+    pub fn store(&self) -> &Store {
+        &self.inner.store
+    }
+
+    /// The pilot of a rule, as the rule is now; a rule that is gone but has jobs staged is planned with every option at
+    /// its default.
+    pub(super) async fn pilot(&self, name: &str) -> Result<Option<Arc<Mutex<Pilot>>>, Error> {
+        let known = self.inner.rules.known().await?;
+        let rule = match known.rules.get(name) {
+            Some(rule) => Arc::clone(rule),
+            None if known.draining.iter().any(|draining| draining == name) => Arc::new(Rule::new(name, &[])),
+            None => return Ok(None),
+        };
+        let mut pilots = self.inner.pilots.lock().await;
+        if let Some(hired) = pilots.get(name).filter(|hired| *hired.rule == *rule) {
+            return Ok(Some(Arc::clone(&hired.pilot)));
+        }
+        let hired = self.hire(rule)?;
+        pilots.insert(name.to_owned(), hired.clone());
+        Ok(Some(hired.pilot))
+    }
+
+    fn hire(&self, rule: Arc<Rule>) -> Result<Hired, Error> {
+        let inner = &self.inner;
+        let secret_env = rule.weights.webhook.as_ref().and_then(|webhook| webhook.secret_env.as_deref());
+        let secret = secret_env.and_then(|name| std::env::var(name).ok()).map(Secret::new);
+        let clock = inner.store.clock().clone();
+        let source = Source::new(&rule, secret, inner.http.clone(), clock, inner.metrics.weights.clone());
+        let source = source.map_err(|error| Error::Backend(error.to_string()))?.map(Arc::new);
+        let (store, holder) = (inner.store.clone(), Arc::clone(&inner.holder));
+        let weighing = Weighing::new(source.clone());
+        let pilot = Pilot::new(Arc::clone(&rule), store, holder, weighing, inner.metrics.planner.clone());
+        let pilot = Arc::new(Mutex::new(pilot.map_err(Error::Backend)?));
+        Ok(Hired { rule, source, pilot })
+    }
+
+    /// Runs one whole round now, whatever the interval; `None` if there is no such rule.
+    pub async fn run(&self, name: &str) -> Result<Option<Flight>, Error> {
+        let Some(pilot) = self.pilot(name).await? else { return Ok(None) };
+        let mut pilot = pilot.lock().await;
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            match pilot.round(Why::Run).await? {
+                Flight::Elsewhere { .. } if tokio::time::Instant::now() < deadline => {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                flight => return Ok(Some(flight)),
+            }
+        }
+    }
+
+    /// How a rule's webhook is doing, as far as this process has asked it.
+    pub async fn webhook(&self, name: &str) -> Option<weights::Status> {
+        self.inner.pilots.lock().await.get(name)?.source.as_ref().map(|source| source.status())
+    }
+
+    /// Gives up every lock, so that other processes take over at once.
+    pub async fn release(&self) {
+        let pilots: Vec<_> = self.inner.pilots.lock().await.values().cloned().collect();
+        for hired in pilots {
+            hired.pilot.lock().await.release().await;
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! The planner: decides when staged jobs are promoted, how many, and under which weights. Who goes first is decided by the
+//! store's scripts on live state.
+
+mod desk;
+mod intake;
+mod pilot;
+mod report;
+mod rulebook;
+mod runner;
+mod weighing;
+
+pub use desk::Desk;
+pub use intake::{Intake, Refusal};
+pub use pilot::Flight;
+pub use report::{Outcome, Report};
+pub use rulebook::{Known, Removed, Rulebook, Source};
+pub use runner::Planner;

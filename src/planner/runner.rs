@@ -1,0 +1,133 @@
+//! The loops: one for each rule that this process plans, as long as there is such a rule.
+
+use super::desk::Desk;
+use super::pilot::Flight;
+use crate::store::{Error, Signal, Why};
+use std::collections::HashMap;
+use std::time::Duration;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// How often an idle rule is looked at although no signal came.
+const IDLE: Duration = Duration::from_secs(2);
+/// How soon after a failure it is tried again.
+const AFTER_FAILURE: Duration = Duration::from_millis(500);
+/// Scheduled rounds are looked for at least that often, because the clock that counts is the store's.
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// The component that plans.
+pub struct Planner {
+    desk: Desk,
+    /// Groups of rules that this process plans.
+    groups: Vec<String>,
+}
+
+impl Planner {
+    /// A planner for some groups of rules.
+    pub fn new(desk: Desk, groups: Vec<String>) -> Self {
+        Planner { desk, groups }
+    }
+
+    /// Plans until `stop`; rules come and go meanwhile.
+    pub async fn run(self, stop: CancellationToken) {
+        let mut changes = self.desk.rules().watch();
+        let mut signals = self.desk.store().signals();
+        let mut loops: HashMap<String, CancellationToken> = HashMap::new();
+        let mut tasks = JoinSet::new();
+        loop {
+            if let Err(error) = self.desk.rules().known().await {
+                tracing::debug!(%error, "cannot read the plan rules yet");
+            }
+            let wanted = self.wanted(&changes.borrow_and_update().clone());
+            loops.retain(|name, cancel| {
+                let stays = wanted.contains(name);
+                if !stays {
+                    cancel.cancel();
+                }
+                stays
+            });
+            for name in wanted {
+                loops.entry(name.clone()).or_insert_with(|| {
+                    let cancel = stop.child_token();
+                    tasks.spawn(plan(self.desk.clone(), name, cancel.clone()));
+                    cancel
+                });
+            }
+            tokio::select! {
+                () = stop.cancelled() => break,
+                _ = changes.changed() => {}
+                signal = signals.recv() => match signal {
+                    Ok(Signal::Rules | Signal::Missed) | Err(RecvError::Lagged(_)) => self.reload().await,
+                    _ => {}
+                },
+                () = tokio::time::sleep(LONGEST) => self.reload().await,
+            }
+        }
+        while tasks.join_next().await.is_some() {}
+        self.desk.release().await;
+    }
+
+    async fn reload(&self) {
+        if let Err(error) = self.desk.rules().reload().await {
+            tracing::debug!(%error, "cannot read the plan rules");
+        }
+    }
+
+    fn wanted(&self, known: &super::Known) -> Vec<String> {
+        let ours = known.rules.iter().filter(|rule| self.groups.contains(&rule.planner_group));
+        ours.map(|rule| rule.name.clone()).chain(known.draining.iter().cloned()).collect()
+    }
+}
+
+/// Plans one rule until `stop`.
+async fn plan(desk: Desk, name: String, stop: CancellationToken) {
+    let mut signals = desk.store().signals();
+    let mut why = Why::Tick;
+    let mut failing = false;
+    loop {
+        let outcome = fly(&desk, &name, why).await;
+        if let (Err(error), false) = (&outcome, failing) {
+            tracing::warn!(rule = name, %error, "cannot plan: nothing is promoted until Redis is back");
+        }
+        failing = outcome.is_err();
+        let now = Instant::now();
+        // While another process plans, signals are its business.
+        let (next, deaf_until) = match outcome {
+            Ok(Some(Flight::Ran { next_ms, .. } | Flight::Early { in_ms: next_ms })) => {
+                (Duration::from_millis(next_ms.max(1)), now)
+            }
+            Ok(Some(Flight::Elsewhere { left_ms, .. })) => {
+                let left = Duration::from_millis(left_ms.max(1));
+                (left, now + left)
+            }
+            Ok(Some(Flight::Paused | Flight::Empty)) => (IDLE, now),
+            Ok(Some(Flight::Gone) | None) => (IDLE, now),
+            Err(_) => (AFTER_FAILURE, now + AFTER_FAILURE),
+        };
+        let wake_at = now + next.min(LONGEST);
+        why = loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep_until(wake_at) => break Why::Tick,
+                signal = signals.recv() => match signal {
+                    Ok(Signal::Staged { rule }) if rule == name && Instant::now() >= deaf_until => break Why::Wake,
+                    Ok(Signal::Low { .. }) if Instant::now() >= deaf_until => break Why::Wake,
+                    Ok(Signal::Rules | Signal::Missed) | Err(RecvError::Lagged(_)) => break Why::Tick,
+                    Ok(_) => {}
+                    Err(RecvError::Closed) => return,
+                },
+            }
+        };
+    }
+}
+
+async fn fly(desk: &Desk, name: &str, why: Why) -> Result<Option<Flight>, Error> {
+    let Some(pilot) = desk.pilot(name).await? else { return Ok(None) };
+    let flight = pilot.lock().await.round(why).await?;
+    if matches!(flight, Flight::Empty) && desk.rules().known().await?.draining.iter().any(|gone| gone == name) {
+        desk.rules().reload().await?;
+    }
+    Ok(Some(flight))
+}
