@@ -140,8 +140,8 @@ pub struct Label(pub String);
 
 impl FromValue for Label {
     fn from_value(value: &Value) -> Result<Self, Refused> {
-        let label = value.text().filter(|text| names::is_label(text));
-        label.map(|text| Self(text.to_owned())).ok_or_else(|| Refused::new(names::LABEL_EXPECTED))
+        let text = String::from_value(value)?;
+        if names::is_label(&text) { Ok(Self(text)) } else { Err(Refused::new(names::LABEL_EXPECTED)) }
     }
 }
 

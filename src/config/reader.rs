@@ -215,6 +215,9 @@ impl Reader<'_> {
         {
             refused = refused.help(format!("remove the quotes: {text}"));
         }
+        if matches!(value.kind, Kind::Null) {
+            refused = refused.help("leave the key out instead");
+        }
         self.complain(path, value, refused);
         None
     }

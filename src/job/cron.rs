@@ -56,6 +56,7 @@ impl Cron {
         match fields.len() {
             5 => fields.insert(0, "0".to_owned()),
             6 => {}
+            1 => return Err(format!("it has one field; expected {EXPECTED}")),
             count => return Err(format!("it has {count} fields; expected {EXPECTED}")),
         }
         // Asked before weekdays are spelt out. As in crontab, `*/2` counts as unrestricted.
@@ -63,12 +64,10 @@ impl Cron {
         for (index, field) in fields.iter_mut().enumerate() {
             *field = check_field(index, field)?;
         }
-        let schedules = match both {
-            true => vec![with_star(&fields, WEEKDAY)?, with_star(&fields, DAY)?],
-            false => vec![schedule(&fields)?],
-        };
+        let schedules =
+            if both { vec![with_star(&fields, WEEKDAY)?, with_star(&fields, DAY)?] } else { vec![schedule(&fields)?] };
         let cron = Cron { schedules, zone };
-        // The calendar repeats every 28 years until the crate's last, so what has no hit from the epoch on has none at all.
+        // From the epoch on, the crate's 130 years hold every day of the calendar on every weekday.
         match cron.next_after(0) {
             Some(_) => Ok(cron),
             None => Err("no day of any year fits it; check the day against the month".to_owned()),
@@ -288,7 +287,7 @@ mod tests {
             ("", "it has 0 fields; expected five fields (minute hour"),
             ("* * * *", "it has 4 fields"),
             ("* * * * * * *", "it has 7 fields"),
-            ("@fortnightly", "it has 1 fields; expected"),
+            ("@fortnightly", "it has one field; expected"),
             ("61 * * * *", "\"61\" is no minute; expected 0 to 59"),
             ("* 24 * * *", "\"24\" is no hour"),
             ("* * 0 * *", "\"0\" is no day of the month; expected 1 to 31"),

@@ -88,7 +88,7 @@ mod tests {
             "types[1]: expected a job type such as email.send, or a glob such as email.*, found \"Not Ok\"",
             "schedule: expected a cron expression such as \"*/5 * * * *\", found \"* * *\" (it has 3 fields; expected five",
             "schedule: enqueue_interval and schedule are both set (keep one of the two)",
-            "max_depth: expected a whole number, found null",
+            "max_depth: expected a whole number, found null (leave the key out instead)",
             "weights.static.acme: expected a number from 0.05 to 1000, or 0 to hold a tenant, found \"3\" (remove the",
             "weights.webhook.url: expected a URL such as http://127.0.0.1:9000/weights, found \"ftp://h\" (it must start",
             "weights.webhook.secret_env: expected the name of an environment variable that is set and not empty, found",
