@@ -3,7 +3,8 @@
 //!
 //! The map, from the bottom up; a module uses only those above its own line:
 //!
-//! - [`clock`], [`config`], [`telemetry`] – time, settings, logs and metrics. Used by all.
+//! - [`clock`], [`config`], [`telemetry`] – time, settings, logs and metrics. Used by all; `config` itself makes use of `job`
+//!   and `fair`, whose terms settings are written in.
 //! - [`job`] – jobs as data. Pure: no I/O, no clock, no tokio.
 //! - [`fair`] – fairness as arithmetic: plan rules, weights, the virtual clock. As pure as `job`.
 //! - [`store`] – verbs of the domain on Redis, each one script. The only place that knows Redis.

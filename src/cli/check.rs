@@ -2,6 +2,8 @@
 
 use super::Settings;
 use crate::config;
+use crate::fair::Rules;
+use crate::job::names;
 use clap::Args;
 use std::process::ExitCode;
 
@@ -13,6 +15,9 @@ use std::process::ExitCode;
 pub(super) struct Check {
     #[command(flatten)]
     settings: Settings,
+    /// Print which plan rule this job type falls under instead; may be given several times
+    #[arg(long = "type", value_name = "TYPE", value_parser = read_type)]
+    types: Vec<String>,
     /// Print every key with its meaning and default instead
     #[arg(long)]
     reference: bool,
@@ -25,11 +30,29 @@ impl Check {
             return Ok(ExitCode::SUCCESS);
         }
         match self.settings.load() {
-            Ok(loaded) => {
+            Ok(loaded) if self.types.is_empty() => {
                 print!("{}", config::describe(&loaded));
+                Ok(ExitCode::SUCCESS)
+            }
+            Ok(loaded) => {
+                print!("{}", assign(&Rules::new(loaded.config.plan), &self.types));
                 Ok(ExitCode::SUCCESS)
             }
             Err(code) => Ok(code),
         }
     }
+}
+
+fn read_type(text: &str) -> Result<String, String> {
+    if names::is_type(text) { Ok(text.to_owned()) } else { Err(format!("expected {}", names::TYPE_EXPECTED)) }
+}
+
+/// A line for each type: the rule that it falls under.
+fn assign(rules: &Rules, types: &[String]) -> String {
+    let width = types.iter().map(String::len).max().unwrap_or(0);
+    let line = |kind: &String| match rules.of_type(kind) {
+        Some(rule) => format!("{kind:width$}  → rule \"{}\" (types {})\n", rule.name, rule.types.join(", ")),
+        None => format!("{kind:width$}  → not planned: available at once\n"),
+    };
+    types.iter().map(line).collect()
 }

@@ -32,6 +32,7 @@ Examples:
   fairgate serve                                     a private Redis, http://127.0.0.1:8080
   fairgate serve --redis redis://10.0.0.5:6379/0     a Redis that you run
   fairgate check --config fairgate.toml              what a configuration means, or all that is wrong with it
+  fairgate check --type report.daily                 which plan rule a job type falls under
   fairgate doctor                                    whether Redis is fit to keep your jobs
 
 Every key of the configuration is also an environment variable: FAIRGATE_SERVER__LISTEN=127.0.0.1:9000.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::report::nearest;
 use super::size::{self, ByteSize};
 use super::tree::{Kind, Value};
-use crate::job::duration;
+use crate::job::{duration, names};
 
 /// Why a value was refused.
 #[derive(Debug, PartialEq, Eq)]
@@ -131,6 +131,17 @@ impl FromValue for String {
             Kind::List(_) | Kind::Indexed(_) | Kind::Table(_) => Refused::new("text"),
             _ => Refused::new("text").help(format!("put it in quotes: \"{value}\"")),
         })
+    }
+}
+
+/// A name of lower-case letters, digits and dashes, such as a namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Label(pub String);
+
+impl FromValue for Label {
+    fn from_value(value: &Value) -> Result<Self, Refused> {
+        let text = String::from_value(value)?;
+        if names::is_label(&text) { Ok(Self(text)) } else { Err(Refused::new(names::LABEL_EXPECTED)) }
     }
 }
 

@@ -1,12 +1,14 @@
 //! A configuration for people: each key, its value and who set it, then what it all means.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use super::convert::{Choice, show_duration as time};
-use super::report::split;
+use super::report::{is_within, split};
 use super::tree::{Kind, Table, Value};
 use super::url::{Host, Topology};
 use super::{Config, Loaded};
+use crate::fair::{Pace, Rule};
 
 /// Values longer than this push their origin out of its column instead of the whole column to the right.
 const WIDEST_VALUE: usize = 40;
@@ -50,7 +52,7 @@ impl<'a> Row<'a> {
     /// The row of a path; none for a section, whose keys have rows of their own.
     fn new(path: &'a str, Loaded { values, keys, .. }: &Loaded) -> Option<Self> {
         let (section, key) = split(path);
-        let inner = |key: &String| key.strip_prefix(path).is_some_and(|rest| rest.starts_with(['.', '[']));
+        let inner = |key: &String| key != path && is_within(key, path);
         if section.is_empty() || keys.iter().any(inner) {
             return None;
         }
@@ -110,10 +112,20 @@ fn sentences(config: &Config) -> Vec<String> {
             retention.max_dead_letters,
         ),
     ];
+    sentences.extend(config.plan.iter().map(describe_rule));
     if server.test_directives {
         sentences.push("test directives are honoured: clients can make jobs fail".to_owned());
     }
     sentences
+}
+
+fn describe_rule(rule: &Rule) -> String {
+    let pace = match &rule.pace {
+        Pace::Every(ms) => format!("every {}", time(Duration::from_millis(*ms))),
+        Pace::Cron { expression, timezone } => format!("at {expression} in {timezone}"),
+    };
+    let shadow = if rule.shadow { ", in shadow: it promotes nothing" } else { "" };
+    format!("rule \"{}\" plans {} {pace}{shadow}", rule.name, rule.types.join(", "))
 }
 
 fn describe_store(config: &Config) -> String {
@@ -186,21 +198,46 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_tables_have_a_row_for_each_key() {
-        let values = super::super::file::parse_defaults("[[plan]]\nname = \"a\"\n[[plan]]\nweights = { x = 1 }\n");
-        let keys = ["plan", "plan[0].name", "plan[0].weights", "plan[1].name", "plan[1].weights"].map(str::to_owned);
-        let loaded = Loaded { values, keys: keys.into(), ..load("", &[]) };
-        let text = describe(&loaded);
-        let rows = "\
-[plan[0]]
-  name     \"a\"        default
-  weights  -          not set
+    fn rules_show_what_they_inherit_and_from_where() {
+        let file = "\
+[plan_defaults]
+max_depth = 5
+weights.static = { acme = 3 }
 
-[plan[1]]
-  name     -          not set
-  weights  { x = 1 }  default
+[[plan]]
+name = \"a\"
+types = [\"x.*\"]
+shadow = true
+[[plan]]
+name = \"b\"
+types = [\"y\"]
+schedule = \"@daily\"
+weights = { default_weight = 2, webhook = { url = \"http://h\" } }
 ";
-        assert!(text.starts_with(rows), "{text}");
+        let loaded = load(file, &[]);
+        let text = describe(&loaded);
+        let squeezed: Vec<String> =
+            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        for (section, row) in [
+            ("[plan_defaults]", "max_depth 5 fairgate.toml:2"),
+            ("[plan[0]]", "name \"a\" fairgate.toml:6"),
+            ("[plan[0]]", "max_depth 5 fairgate.toml:2"),
+            ("[plan[0]]", "max_blocked 100 default"),
+            ("[plan[0]]", "schedule - not set"),
+            ("[plan[0]]", "timezone - not set"),
+            ("[plan[0].weights]", "static { acme = 3 } fairgate.toml:3"),
+            ("[plan[0].weights]", "webhook - not set"),
+            ("[plan[1]]", "enqueue_interval - not set"),
+            ("[plan[1]]", "timezone \"UTC\" default"),
+            ("[plan[1].weights]", "default_weight 2 fairgate.toml:13"),
+            ("[plan[1].weights.webhook]", "url \"http://h\" fairgate.toml:13"),
+        ] {
+            let mut rows = squeezed.iter().skip_while(|line| *line != section).take_while(|line| !line.is_empty());
+            let found = rows.any(|line| line == row);
+            assert!(found, "no {row:?} in {section} of\n{text}");
+        }
+        assert!(text.contains("\nrule \"a\" plans x.* every 1s, in shadow: it promotes nothing\n"), "{text}");
+        assert!(text.contains("\nrule \"b\" plans y at @daily in UTC\n"), "{text}");
         assert_eq!(lookup(&loaded.values, "plan[2].name"), None);
     }
 }

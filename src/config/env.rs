@@ -61,27 +61,26 @@ fn nest(path: &[String], text: &str, origin: &Origin) -> Table {
 /// Lists and tables may be given as JSON; what does not parse as such stays text, as `[::1]:8080` is an address.
 fn value(text: &str, origin: &Origin) -> Value {
     let json = if text.starts_with(['[', '{']) { serde_json::from_str(text).ok() } else { None };
-    json.and_then(|json| from_json(json, origin))
-        .unwrap_or_else(|| Value::new(Kind::Raw(text.to_owned()), origin.clone()))
+    json.map_or_else(|| Value::new(Kind::Raw(text.to_owned()), origin.clone()), |json| from_json(json, origin))
 }
 
-fn from_json(json: serde_json::Value, origin: &Origin) -> Option<Value> {
+/// A value of JSON as one of the tree.
+pub fn from_json(json: serde_json::Value, origin: &Origin) -> Value {
     use serde_json::Value as Json;
     let kind = match json {
-        Json::Null => return None, // TOML has no null: an unset key is left out
+        Json::Null => Kind::Null,
         Json::Bool(flag) => Kind::Bool(flag),
         Json::Number(number) => match number.as_i128() {
             Some(number) => Kind::Integer(number),
-            None => Kind::Float(number.as_f64()?),
+            None => Kind::Float(number.as_f64().unwrap_or(f64::NAN)),
         },
         Json::String(text) => Kind::Text(text),
-        Json::Array(items) => Kind::List(items.into_iter().map(|item| from_json(item, origin)).collect::<Option<_>>()?),
+        Json::Array(items) => Kind::List(items.into_iter().map(|item| from_json(item, origin)).collect()),
         Json::Object(entries) => {
-            let entry = |(key, value)| Some((key, from_json(value, origin)?));
-            Kind::Table(entries.into_iter().map(entry).collect::<Option<_>>()?)
+            Kind::Table(entries.into_iter().map(|(key, value)| (key, from_json(value, origin))).collect())
         }
     };
-    Some(Value::new(kind, origin.clone()))
+    Value::new(kind, origin.clone())
 }
 
 #[cfg(test)]
@@ -114,7 +113,7 @@ mod tests {
     #[test]
     fn text_that_only_looks_like_json_stays_text() {
         assert_eq!(shown(&[("FAIRGATE_SERVER__LISTEN", "[::1]:80")]), r#"{ server = { listen = "[::1]:80" } }"#);
-        assert_eq!(shown(&[("FAIRGATE_A__B", "[null]")]), r#"{ a = { b = "[null]" } }"#);
+        assert_eq!(shown(&[("FAIRGATE_A__B", "[nil]")]), r#"{ a = { b = "[nil]" } }"#);
     }
 
     #[test]

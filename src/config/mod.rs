@@ -9,6 +9,7 @@ mod convert;
 mod describe;
 mod env;
 mod file;
+mod plan;
 mod problem;
 mod reader;
 mod report;
@@ -22,8 +23,11 @@ mod url;
 
 use std::path::PathBuf;
 
+use crate::fair::Rule;
+
 pub use convert::{Choice, FromValue, Ranged, Refused};
 pub use describe::describe;
+pub use plan::{IsSet, PlanDefaults, plan_from_json};
 pub use problem::{Error, Mistakes, Problem};
 pub use reader::Reader;
 pub use secret::Secret;
@@ -61,6 +65,11 @@ impl Sources {
         let env = std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect();
         Self { file, directory: PathBuf::new(), env, flags }
     }
+
+    /// Whether an environment variable is set and not empty.
+    fn is_set(&self, name: &str) -> bool {
+        self.env.iter().any(|(set, text)| set == name && !text.is_empty())
+    }
 }
 
 /// All settings, checked.
@@ -80,6 +89,10 @@ pub struct Config {
     pub retention: Retention,
     /// What is logged, and how.
     pub log: Log,
+    /// What plan rules have that do not say otherwise, for those that come at run time.
+    pub plan_defaults: PlanDefaults,
+    /// Plan rules, in the order in which they are asked.
+    pub plan: Vec<Rule>,
 }
 
 /// A configuration together with who set what.
@@ -99,7 +112,8 @@ impl Config {
         Loaded::load(sources).map(|loaded| loaded.config)
     }
 
-    fn read(root: &mut Reader<'_>, sources: &Sources) -> Self {
+    fn read(root: &mut Reader<'_>, sources: &Sources, plan_defaults: PlanDefaults) -> Self {
+        let is_set = |name: &str| sources.is_set(name);
         Self {
             server: root.section("server", Server::read),
             limits: root.section("limits", Limits::read),
@@ -108,6 +122,8 @@ impl Config {
             workers: root.section("workers", Workers::read),
             retention: root.section("retention", Retention::read),
             log: root.section("log", Log::read),
+            plan_defaults: root.section("plan_defaults", |reader| plan_defaults.read(reader, &is_set)),
+            plan: plan::read_rules(root, &is_set),
         }
     }
 }
@@ -136,9 +152,11 @@ fn assemble(source: Option<Source>, sources: &Sources) -> Result<Loaded, Error> 
         tree::merge(&mut values, layer);
     }
     tree::settle(&mut values, &mut problems);
+    let plan_defaults = PlanDefaults::of(&values, &|name| sources.is_set(name));
+    plan_defaults.complete_all(&mut values);
 
     let mut report = Report::new(problems);
-    let config = Reader::root(&values, &mut report, |root| Config::read(root, sources));
+    let config = Reader::root(&values, &mut report, |root| Config::read(root, sources, plan_defaults));
     match report.finish() {
         (problems, keys) if problems.is_empty() => Ok(Loaded { config, values, keys }),
         (problems, _) => Err(Mistakes::new(problems, source).into()),
@@ -191,7 +209,8 @@ mod tests {
         let (mut section, mut previous) = ("", "");
         for line in DEFAULTS.lines() {
             let setting = line.trim_start_matches("# ").split_once(" = ").map(|(key, _)| key);
-            match (line.strip_prefix('['), setting) {
+            // A list of tables has no defaults, so that it stands in a comment.
+            match (line.strip_prefix('[').or(line.strip_prefix("# [[")), setting) {
                 (Some(name), _) => section = name.trim_end_matches(']'),
                 (None, Some(key)) if !key.contains(' ') => {
                     // A line above that is blank or a header explains nothing; another setting shares its comment.
@@ -202,7 +221,12 @@ mod tests {
             }
             previous = line;
         }
-        let known: Vec<_> = load("", &[]).keys.into_iter().filter(|key| key.contains('.')).collect();
+        let keys = load("[[plan]]\nname = \"a\"\ntypes = [\"a\"]\n", &[]).keys;
+        let is_section = |key: &&String| keys.iter().any(|inner| inner != *key && report::is_within(inner, key));
+        let mut known: Vec<_> = keys.iter().filter(|key| !is_section(key)).map(|key| key.replace("[0]", "")).collect();
+        // What a rule may take from the defaults is explained there.
+        let inherited = |rest: &str| documented.contains(&format!("plan_defaults.{rest}"));
+        known.retain(|key| !key.strip_prefix("plan.").is_some_and(inherited));
         assert_eq!(documented, known);
     }
 

@@ -134,6 +134,7 @@ impl Mistakes {
                 Origin::File { path, .. } => path.display().to_string(),
                 Origin::Env { .. } => "the environment".to_owned(),
                 Origin::Flag { .. } => "the flags".to_owned(),
+                Origin::Request => "the request".to_owned(),
                 Origin::Default => "the configuration".to_owned(),
             };
             if !places.contains(&place) {

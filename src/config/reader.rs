@@ -46,6 +46,12 @@ impl Reader<'_> {
         self.child(join(&self.path, key), value, read)
     }
 
+    /// Reads the table `[key]` if there is one.
+    pub fn find_section<T>(&mut self, key: &str, read: impl FnOnce(&mut Reader<'_>) -> T) -> Option<T> {
+        let value = self.value(key)?;
+        Some(self.child(join(&self.path, key), Some(value), read))
+    }
+
     /// Reads each `[[key]]`, with the paths `key[0]`, `key[1]` and so on.
     pub fn each<T>(&mut self, key: &str, mut read: impl FnMut(&mut Reader<'_>) -> T) -> Vec<T> {
         let path = join(&self.path, key);
@@ -86,21 +92,30 @@ impl Reader<'_> {
         self.get_such(key, "", |_| true)
     }
 
+    /// A key that may be left out, with a value inside a range.
+    pub fn find_in<T: Ranged>(&mut self, key: &str, range: impl RangeBounds<T>) -> Option<T> {
+        let expected = format!("{} {}", T::NOUN, show_range(&range));
+        self.find_such(key, &expected, |value| range.contains(value))
+    }
+
     /// A key that must be there, with a value inside a range.
     pub fn get_in<T: Ranged>(&mut self, key: &str, range: impl RangeBounds<T>) -> T {
-        let expected = format!("{} {}", T::NOUN, show_range(&range));
-        self.get_such(key, &expected, |value| range.contains(value))
+        self.find_in(key, range).unwrap_or_else(|| self.missing(key))
+    }
+
+    /// A key that may be left out, with a value that passes a test.
+    pub fn find_such<T: FromValue>(&mut self, key: &str, expected: &str, passes: impl Fn(&T) -> bool) -> Option<T> {
+        let read = self.find(key)?;
+        if passes(&read) {
+            return Some(read);
+        }
+        self.refuse(key, Refused::new(expected));
+        None
     }
 
     /// A key that must be there, with a value that passes a test.
     pub fn get_such<T: FromValue + Default>(&mut self, key: &str, expected: &str, passes: impl Fn(&T) -> bool) -> T {
-        match self.find(key) {
-            Some(read) if passes(&read) => return read,
-            Some(_) => self.refuse(key, Refused::new(expected)),
-            None if self.table.contains_key(key) => {}
-            None => self.complain_missing(key),
-        }
-        T::default()
+        self.find_such(key, expected, passes).unwrap_or_else(|| self.missing(key))
     }
 
     /// A list that must be there.
@@ -200,6 +215,9 @@ impl Reader<'_> {
         {
             refused = refused.help(format!("remove the quotes: {text}"));
         }
+        if matches!(value.kind, Kind::Null) {
+            refused = refused.help("leave the key out instead");
+        }
         self.complain(path, value, refused);
         None
     }
@@ -207,6 +225,14 @@ impl Reader<'_> {
     fn complain(&mut self, path: &str, value: &Value, Refused { expected, help }: Refused) {
         let message = format!("expected {expected}, found {}", value.found());
         self.report.add(Problem::at(value, path.to_owned(), message, help));
+    }
+
+    /// Stands for a value that is not there; one that was refused has been complained about.
+    fn missing<T: Default>(&mut self, key: &str) -> T {
+        if !self.table.contains_key(key) {
+            self.complain_missing(key);
+        }
+        T::default()
     }
 
     fn complain_missing(&mut self, key: &str) {

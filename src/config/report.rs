@@ -45,13 +45,7 @@ impl Report {
     /// Whether the values of these keys can be relied on: a key that was refused, or that a broken file may have
     /// meant to set, would make a comparison complain about the wrong thing.
     pub fn is_sound(&self, paths: &[String]) -> bool {
-        let concerns = |problem: &Problem, path: &String| {
-            problem.path.is_empty()
-                || problem
-                    .path
-                    .strip_prefix(path.as_str())
-                    .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-        };
+        let concerns = |problem: &Problem, path: &String| problem.path.is_empty() || is_within(&problem.path, path);
         !self.problems.iter().any(|problem| paths.iter().any(|path| concerns(problem, path)))
     }
 
@@ -71,7 +65,11 @@ impl Report {
     }
 
     fn judge(&self, Unknown { table, key, value }: &Unknown) -> Problem {
-        let place = if table.is_empty() { "at the top of the file".to_owned() } else { format!("in [{table}]") };
+        let place = match (table.as_str(), &value.origin) {
+            ("", Origin::Request) => "in the request".to_owned(),
+            ("", _) => "at the top of the file".to_owned(),
+            (table, _) => format!("in [{table}]"),
+        };
         Problem {
             path: join(table, key),
             origin: value.origin.clone(),
@@ -112,6 +110,11 @@ pub fn join(table: &str, key: &str) -> String {
 /// The table and the key of a path.
 pub fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('.').unwrap_or(("", path))
+}
+
+/// Whether a path leads to a key, or to something inside its value.
+pub fn is_within(path: &str, key: &str) -> bool {
+    path.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
 /// The candidate that was most likely meant: few typing errors away, or longer by an ending.

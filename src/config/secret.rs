@@ -106,11 +106,13 @@ fn query_password(text: &str) -> Option<Range<usize>> {
 
 /// `password = HERE`, to the end of the line.
 fn assignment(text: &str) -> Option<Range<usize>> {
-    SECRET_KEYS.iter().find_map(|key| {
-        let after_key = text.find(key)? + key.len();
+    // Every mention is looked at: the first may be of another key, such as `secret_env`.
+    let mentions = SECRET_KEYS.iter().flat_map(|key| text.match_indices(key).map(|(at, key)| at + key.len()));
+    let values = mentions.filter_map(|after_key| {
         let value = text[after_key..].trim_start_matches(['"', '\'']).trim_start().strip_prefix('=')?.trim_start();
         Some(text.len() - value.len()..text.len())
-    })
+    });
+    values.min_by_key(|range| range.start)
 }
 
 #[cfg(test)]
@@ -137,6 +139,8 @@ mod tests {
             (r#"password = "hunter2""#, "password = ***"),
             (r#"store = { "token"="hunter2" }"#, r#"store = { "token"=***"#),
             (r#"password_env = "NAME""#, r#"password_env = "NAME""#),
+            (r#"{ secret_env = "A", secret = "hunter2" }"#, r#"{ secret_env = "A", secret = ***"#),
+            (r#"{ token = "hunter2", password = "x" }"#, "{ token = ***"),
         ] {
             assert_eq!(redact(text).text, shown);
         }

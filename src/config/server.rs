@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::convert::Choice;
+use super::convert::{Choice, Label};
 use super::reader::Reader;
 
 /// Something that a process does.
@@ -29,6 +29,8 @@ pub struct Server {
     pub listen: SocketAddr,
     /// What this process does: at least one role, none twice.
     pub roles: Vec<Role>,
+    /// Whose rules this process plans if it is a planner: at least one group, none twice.
+    pub planner_groups: Vec<String>,
     /// Whether jobs may ask to fail, for the conformance suites.
     pub test_directives: bool,
     /// Whether somebody in front authenticates, so that we need not.
@@ -42,13 +44,16 @@ impl Server {
         let server = Self {
             listen: reader.find("listen").unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0))),
             roles: reader.list("roles"),
+            planner_groups: reader.list("planner_groups").into_iter().map(|Label(group)| group).collect(),
             test_directives: reader.get("test_directives"),
             insecure_no_auth: reader.get("insecure_no_auth"),
             shutdown_grace: reader.get("shutdown_grace"),
         };
-        let repeats = server.roles.iter().enumerate().any(|(index, role)| server.roles[..index].contains(role));
-        if reader.is_sound(&["roles"]) && (server.roles.is_empty() || repeats) {
+        if reader.is_sound(&["roles"]) && !are_some_and_different(&server.roles) {
             reader.conflict(&["roles"], "expected at least one role, and none twice", None);
+        }
+        if reader.is_sound(&["planner_groups"]) && !are_some_and_different(&server.planner_groups) {
+            reader.conflict(&["planner_groups"], "expected at least one group, and none twice", None);
         }
         let open = !server.listen.ip().is_loopback() && !server.insecure_no_auth;
         if reader.is_sound(&["listen", "insecure_no_auth"]) && open {
@@ -66,6 +71,10 @@ impl Server {
     pub fn has(&self, role: Role) -> bool {
         self.roles.contains(&role)
     }
+}
+
+fn are_some_and_different<T: PartialEq>(items: &[T]) -> bool {
+    !items.is_empty() && !items.iter().enumerate().any(|(index, item)| items[..index].contains(item))
 }
 
 #[cfg(test)]
@@ -94,5 +103,20 @@ mod tests {
         let text = mistakes("[server]\nroles = [\"api\", \"planer\"]", &[]);
         assert!(text.contains("server.roles[1]: expected one of api, planner, dispatch, found \"planer\""), "{text}");
         assert!(text.contains("did you mean \"planner\"?") && text.ends_with("1 mistake in fairgate.toml"), "{text}");
+    }
+
+    #[test]
+    fn planner_groups_are_labels() {
+        let groups = |file: &str| load(file, &[]).config.server.planner_groups;
+        assert_eq!(groups(""), ["default"]);
+        assert_eq!(groups("[server]\nplanner_groups = [\"eu\", \"us\"]"), ["eu", "us"]);
+        for (list, part) in [
+            ("[]", "expected at least one group, and none twice"),
+            ("[\"a\", \"a\"]", "expected at least one group, and none twice"),
+            ("[\"a\", \"B c\"]", "server.planner_groups[1]: expected 1 to 63 lower-case letters"),
+        ] {
+            let text = mistakes(&format!("[server]\nplanner_groups = {list}"), &[]);
+            assert!(text.contains(part) && text.ends_with("1 mistake in fairgate.toml"), "{text}");
+        }
     }
 }

@@ -18,6 +18,8 @@ pub enum Origin {
     Env { name: String },
     /// A flag of the command line, with its dashes.
     Flag { name: String },
+    /// The body of a request that changes something at run time.
+    Request,
     /// Nobody: it is what the embedded file says.
     Default,
 }
@@ -28,6 +30,7 @@ impl fmt::Display for Origin {
             Self::File { path, line } => write!(f, "{}:{line}", path.display()),
             Self::Env { name } => write!(f, "environment {name}"),
             Self::Flag { name } => write!(f, "flag {name}"),
+            Self::Request => f.write_str("request"),
             Self::Default => f.write_str("default"),
         }
     }
@@ -52,6 +55,8 @@ pub struct Value {
 /// What a value is.
 #[derive(Clone, PartialEq)]
 pub enum Kind {
+    /// Of JSON; TOML has none, and no key takes it.
+    Null,
     Bool(bool),
     Integer(i128),
     Float(f64),
@@ -101,6 +106,7 @@ impl Value {
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
+            Kind::Null => f.write_str("null"),
             Kind::Bool(flag) => write!(f, "{flag}"),
             Kind::Integer(number) => write!(f, "{number}"),
             Kind::Float(number) => write!(f, "{number}"),

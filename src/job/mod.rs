@@ -1,5 +1,6 @@
 //! Jobs as data: what a client may send, what a policy means, how a job is shown. Pure: no I/O, no clock, no tokio.
 
+pub mod cron;
 pub mod duration;
 pub mod escape;
 pub mod failure;

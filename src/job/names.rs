@@ -2,9 +2,14 @@
 
 use super::invalid::Invalid;
 
-const TYPE_EXPECTED: &str = "1 to 255 characters: words of a-z, 0-9, `_` and `-` that start with a letter, joined by dots, such as `email.send`";
-const QUEUE_EXPECTED: &str = "1 to 128 characters of a-z, 0-9, `.` and `-`, the first a letter or digit";
+/// What an error message says about a bad job type.
+pub const TYPE_EXPECTED: &str = "1 to 255 characters: words of a-z, 0-9, `_` and `-` that start with a letter, joined by dots, such as `email.send`";
+/// What an error message says about a bad queue name.
+pub const QUEUE_EXPECTED: &str = "1 to 128 characters of a-z, 0-9, `.` and `-`, the first a letter or digit";
 const WORKER_EXPECTED: &str = "1 to 256 bytes without control characters";
+
+/// What an error message says about a bad label.
+pub const LABEL_EXPECTED: &str = "1 to 63 lower-case letters, digits and dashes, not starting with a dash";
 
 /// Whether a text is a job type.
 pub fn is_type(text: &str) -> bool {
@@ -19,6 +24,12 @@ pub fn is_type(text: &str) -> bool {
 pub fn is_queue(text: &str) -> bool {
     let starts_well = text.as_bytes().first().is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
     starts_well && text.len() <= 128 && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-'))
+}
+
+/// Whether a text is a label, such as a namespace or the name of a plan rule.
+pub fn is_label(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    text.len() <= 63 && text.bytes().next().is_some_and(plain) && text.bytes().all(|byte| plain(byte) || byte == b'-')
 }
 
 /// Checks a job type under the name of its field.
@@ -52,6 +63,16 @@ mod tests {
             assert!(!is_type(bad), "{bad}");
         }
         assert!(!is_type(&"a".repeat(256)));
+    }
+
+    #[test]
+    fn labels() {
+        for good in ["a", "0", "team-7", &"x".repeat(63)] {
+            assert!(is_label(good), "{good}");
+        }
+        for bad in ["", "-a", "A", "a_b", "a:b", "ä", &"x".repeat(64)] {
+            assert!(!is_label(bad), "{bad}");
+        }
     }
 
     #[test]

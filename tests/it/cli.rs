@@ -59,6 +59,65 @@ fn check_prints_every_value_and_where_it_came_from() {
 }
 
 #[test]
+fn check_tells_which_rule_a_type_falls_under() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = "[[plan]]\nname = \"daily\"\ntypes = [\"report.daily\"]\n\n[[plan]]\nname = \"reports\"\ntypes = [\"report.*\", \"invoice\"]\n";
+    std::fs::write(directory.path().join("fairgate.toml"), file).unwrap();
+    let types = ["--type", "report.daily", "--type", "report.weekly", "--type", "email.send"];
+    let output = fairgate(directory.path(), &[&["check"][..], &types].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let expected = "\
+report.daily   → rule \"daily\" (types report.daily)
+report.weekly  → rule \"reports\" (types report.*, invoice)
+email.send     → not planned: available at once
+";
+    assert_eq!(text(&output.stdout), expected);
+    let refused = fairgate(directory.path(), &["check", "--type", "report.*"]);
+    assert!(!refused.status.success() && text(&refused.stderr).contains("joined by dots"), "{refused:?}");
+}
+
+#[test]
+fn check_reports_all_mistakes_of_plan_rules_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = "\
+[plan_defaults]
+max_depth = 0
+
+[[plan]]
+name = \"Reports\"
+types = [\"report.*\"]
+schedule = \"*/5 * * *\"
+
+[[plan]]
+name = \"mails\"
+types = []
+enqueue_interval = \"1ms\"
+latency_treshold = \"5s\"
+weights = { static = { acme = 0.001 }, webhook = { url = \"ftp://h\", secret_env = \"NOT_SET_ANYWHERE\" } }
+";
+    std::fs::write(directory.path().join("fairgate.toml"), file).unwrap();
+    let output = fairgate(directory.path(), &["check", "--type", "report.daily"]);
+    assert_eq!(output.status.code(), Some(64));
+    let said = text(&output.stderr);
+    for part in [
+        "fairgate.toml:2:13",
+        "plan_defaults.max_depth: expected a whole number of at least 1",
+        "plan[0].name: expected 1 to 63 lower-case letters",
+        "plan[0].schedule: expected a cron expression",
+        "help: it has 4 fields; expected five fields (minute hour day month weekday)",
+        "plan[1].types: expected at least one type",
+        "plan[1].enqueue_interval: expected a duration of at least 10ms",
+        "did you mean \"latency_threshold\"?",
+        "plan[1].weights.static.acme",
+        "plan[1].weights.webhook.url",
+        "plan[1].weights.webhook.secret_env",
+        "9 mistakes in fairgate.toml",
+    ] {
+        assert!(said.contains(part), "{part} is missing in\n{said}");
+    }
+}
+
+#[test]
 fn serving_others_without_authentication_needs_an_explicit_flag() {
     let directory = tempfile::tempdir().unwrap();
     let output = fairgate(directory.path(), &["serve", "--listen", "0.0.0.0:0"]);

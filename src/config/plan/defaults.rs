@@ -1,0 +1,90 @@
+//! `[plan_defaults]`: what rules have that do not say otherwise.
+
+use super::{IsSet, read_options};
+use crate::config::reader::Reader;
+use crate::config::report::{Report, is_within};
+use crate::config::tree::{Kind, Origin, Table, Value, merge};
+use crate::config::{DEFAULTS, file};
+use crate::fair::Rule;
+
+/// The options that every rule starts from, each free of mistakes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlanDefaults(Table);
+
+/// Numbers are compared as numbers, and none of them is NaN: they have all been checked.
+impl Eq for PlanDefaults {}
+
+impl PlanDefaults {
+    /// The built-in options and, over them, those of the merged configuration that can be used.
+    ///
+    /// A refused one is left out, so that it is told once and not again for each rule that would inherit it.
+    pub(in crate::config) fn of(values: &Table, is_set: IsSet<'_>) -> Self {
+        let mut defaults = section(&file::parse_defaults(DEFAULTS));
+        let mut usable = section(values);
+        let mut report = Report::default();
+        Reader::root(&usable, &mut report, |reader| read_options(reader, Rule::new("", &[]), is_set));
+        let (problems, _) = report.finish();
+        usable.retain(|key, _| !problems.iter().any(|problem| is_within(&problem.path, key)));
+        merge(&mut defaults, usable);
+        choose_pace(&mut defaults);
+        Self(defaults)
+    }
+
+    /// Complains about `[plan_defaults]`.
+    pub(in crate::config) fn read(self, reader: &mut Reader<'_>, is_set: IsSet<'_>) -> Self {
+        read_options(reader, Rule::new("", &[]), is_set);
+        self
+    }
+
+    /// Completes every `[[plan]]` of the merged configuration.
+    pub(in crate::config) fn complete_all(&self, values: &mut Table) {
+        if let Some(Value { kind: Kind::Table(section), .. }) = values.get_mut("plan_defaults") {
+            choose_pace(section);
+        }
+        let Some(Value { kind: Kind::List(rules), .. }) = values.get_mut("plan") else { return };
+        for rule in rules {
+            if let Kind::Table(rule) = &mut rule.kind {
+                self.complete(rule);
+            }
+        }
+    }
+
+    /// Gives a rule what it leaves out. An option of the rule replaces the default as a whole, be it a list or a table;
+    /// only `weights` is a group of options.
+    pub(super) fn complete(&self, rule: &mut Table) {
+        let Self(defaults) = self;
+        let paced = rule.contains_key("enqueue_interval") || rule.contains_key("schedule");
+        let scheduled = rule.contains_key("schedule") || !paced && defaults.contains_key("schedule");
+        for (key, value) in defaults {
+            let is_moot = match key.as_str() {
+                "enqueue_interval" | "schedule" => paced,
+                "timezone" => !scheduled,
+                _ => false,
+            };
+            match (rule.get_mut(key).map(|own| &mut own.kind), &value.kind) {
+                (Some(Kind::Table(own)), Kind::Table(inherited)) => {
+                    for (key, value) in inherited {
+                        own.entry(key.clone()).or_insert_with(|| value.clone());
+                    }
+                }
+                (None, _) if !is_moot => drop(rule.insert(key.clone(), value.clone())),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn section(values: &Table) -> Table {
+    match values.get("plan_defaults").map(|value| &value.kind) {
+        Some(Kind::Table(table)) => table.clone(),
+        _ => Table::new(),
+    }
+}
+
+/// A schedule that somebody set takes the place of the interval that nobody set.
+fn choose_pace(table: &mut Table) {
+    let unset = table.get("enqueue_interval").is_some_and(|value| value.origin == Origin::Default);
+    if unset && table.contains_key("schedule") {
+        table.remove("enqueue_interval");
+    }
+}

@@ -1,0 +1,143 @@
+//! Plan rules: each `[[plan]]` becomes a [`Rule`], with what it leaves out taken from `[plan_defaults]`.
+//!
+//! A rule is read in the same way whether a file or a request brings it: its table is completed from the defaults
+//! (`defaults`), then every option is read and checked here.
+
+mod defaults;
+mod request;
+mod values;
+
+use std::time::Duration;
+
+use self::values::{TypePattern, WebhookUrl};
+use super::convert::{Label, Refused};
+use super::reader::Reader;
+use super::tree::Origin;
+use crate::fair::{OnWebhookError, Pace, Rule, Webhook, Weights};
+use crate::job::cron::{self, Cron};
+use crate::job::names;
+
+pub use defaults::PlanDefaults;
+pub use request::plan_from_json;
+
+/// A name that a path of the API needs for itself.
+const RESERVED: &str = "events";
+
+/// The shortest interval; a round itself takes a few calls to Redis.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+
+/// A lock that lives shorter than this cannot be renewed in time.
+const SHORTEST_LOCK: Duration = Duration::from_secs(1);
+
+const INSTANT: Duration = Duration::from_millis(1);
+
+/// Tells whether an environment variable is set and not empty.
+pub type IsSet<'a> = &'a dyn Fn(&str) -> bool;
+
+/// Reads `[[plan]]`, whose tables have been completed from the defaults.
+pub(super) fn read_rules(root: &mut Reader<'_>, is_set: IsSet<'_>) -> Vec<Rule> {
+    let mut names: Vec<String> = Vec::new();
+    root.each("plan", |reader| {
+        let rule = read_rule(reader, is_set);
+        if reader.is_sound(&["name"]) && names.contains(&rule.name) {
+            reader.refuse("name", Refused::new("a name that no other rule has"));
+        }
+        names.push(rule.name.clone());
+        rule
+    })
+}
+
+/// Reads one rule.
+fn read_rule(reader: &mut Reader<'_>, is_set: IsSet<'_>) -> Rule {
+    let Label(name) = reader.get("name");
+    if name == RESERVED {
+        reader.refuse("name", Refused::new("another name, as this one is reserved"));
+    }
+    let types: Vec<TypePattern> = reader.list("types");
+    if reader.is_sound(&["types"]) && types.is_empty() {
+        reader.conflict(&["types"], "expected at least one type, found none", Some("types = [\"*\"] takes all"));
+    }
+    let types = types.into_iter().map(|TypePattern(pattern)| pattern).collect();
+    let rule = read_options(reader, Rule { name, types, ..Rule::new("", &[]) }, is_set);
+    if reader.origin("timezone").is_some() && reader.origin("schedule").is_none() {
+        reader.conflict(&["timezone"], "a timezone is for a schedule, and this rule has none", Some("remove it"));
+    }
+    rule
+}
+
+/// Reads the options that `[plan_defaults]` may set as well.
+fn read_options(reader: &mut Reader<'_>, base: Rule, is_set: IsSet<'_>) -> Rule {
+    let ms = |time: Duration| time.as_millis() as u64;
+    let queue = reader.find_such("queue", names::QUEUE_EXPECTED, |queue: &String| names::is_queue(queue));
+    Rule {
+        queue,
+        pace: read_pace(reader),
+        batch: reader.find("enqueue_jobs").unwrap_or(base.batch),
+        strict_interval: reader.get("strict_interval"),
+        tenant_key: reader.find("tenant_key").unwrap_or(base.tenant_key),
+        on_missing_tenant: reader.find("on_missing_tenant").unwrap_or(base.on_missing_tenant),
+        latency_threshold: ms(reader.get_in("latency_threshold", INSTANT..)),
+        max_depth: reader.get_in("max_depth", 1..),
+        target_latency: ms(reader.get_in("target_latency", INSTANT..)),
+        max_staged: reader.find_in("max_staged", 1..),
+        max_blocked: reader.get_in("max_blocked", 1..),
+        planner_lock_ttl: ms(reader.get_in("planner_lock_ttl", SHORTEST_LOCK..)),
+        planner_group: reader.get::<Label>("planner_group").0,
+        restage: reader.get("restage"),
+        main_queue: reader
+            .get_such("main_queue", "\"builtin\", the only one that exists so far", |name: &String| name == "builtin"),
+        shadow: reader.get("shadow"),
+        weights: read_weights(reader, is_set),
+        ..base
+    }
+}
+
+fn read_pace(reader: &mut Reader<'_>) -> Pace {
+    let interval: Option<Duration> = reader.find_in("enqueue_interval", SHORTEST_INTERVAL..);
+    let expression: Option<String> = reader.find("schedule");
+    let timezone: Option<String> = reader.find("timezone");
+    if let Some(Err(reason)) = expression.as_deref().map(|expression| Cron::parse(expression, "UTC")) {
+        reader.refuse("schedule", Refused::new("a cron expression such as \"*/5 * * * *\"").help(reason));
+    }
+    if let Some(Err(reason)) = timezone.as_deref().map(cron::check_timezone) {
+        reader.refuse("timezone", Refused::new(cron::TIMEZONE_EXPECTED).help(reason));
+    }
+    // Asked of the keys, so that a value which does not parse is a conflict as well.
+    let both = [reader.origin("schedule"), reader.origin("enqueue_interval")];
+    if both.iter().all(|origin| origin.is_some_and(|origin| *origin != Origin::Default)) {
+        let message = "enqueue_interval and schedule are both set";
+        reader.conflict(&["schedule", "enqueue_interval"], message, Some("keep one of the two"));
+    }
+    match expression {
+        Some(expression) => Pace::Cron { expression, timezone: timezone.unwrap_or_else(|| "UTC".to_owned()) },
+        None => Pace::Every(interval.unwrap_or(SHORTEST_INTERVAL).as_millis() as u64),
+    }
+}
+
+fn read_weights(reader: &mut Reader<'_>, is_set: IsSet<'_>) -> Weights {
+    let max_weight_age: Duration = reader.get("max_weight_age");
+    // The default is what a rule has that says nothing: rules that mean the same are equal.
+    let on_webhook_error = reader.find("on_webhook_error").filter(|choice| *choice != OnWebhookError::DefaultWeight);
+    reader.section("weights", |reader| Weights {
+        fixed: reader.map("static"),
+        default_weight: reader.get("default_weight"),
+        webhook: reader.find_section("webhook", |reader| read_webhook(reader, is_set)),
+        max_weight_age: max_weight_age.as_millis() as u64,
+        on_webhook_error,
+    })
+}
+
+fn read_webhook(reader: &mut Reader<'_>, is_set: IsSet<'_>) -> Webhook {
+    let timeouts = Duration::from_millis(10)..=Duration::from_secs(60);
+    let WebhookUrl(url) = reader.get("url");
+    let timeout = reader.find_in("timeout", timeouts).unwrap_or(Duration::from_secs(2));
+    let secret_env = reader.find_such(
+        "secret_env",
+        "the name of an environment variable that is set and not empty",
+        |name: &String| is_set(name),
+    );
+    Webhook { url, timeout: timeout.as_millis() as u64, secret_env }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,321 @@
+//! Cron expressions in a time zone: the one place that knows the `cron` crate and what it does differently from crontab.
+//!
+//! A schedule is laid over local wall-clock time, and each hit is then looked up in the zone: a time that daylight saving
+//! leaves out has no instant and is skipped, one that it repeats fires at its first instant only.
+
+use chrono::{DateTime, Datelike, LocalResult, NaiveDateTime, TimeZone};
+use chrono_tz::{TZ_VARIANTS, Tz};
+use cron::Schedule;
+
+/// What an error message says about an unreadable expression.
+pub const EXPECTED: &str = "five fields (minute hour day month weekday), six with seconds in front, or one of \
+    @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually";
+
+/// What an error message says about an unknown zone.
+pub const TIMEZONE_EXPECTED: &str = "an IANA time zone such as UTC or Europe/Berlin";
+
+const ALIASES: [(&str, &str); 7] = [
+    ("@hourly", "0 * * * *"),
+    ("@daily", "0 0 * * *"),
+    ("@midnight", "0 0 * * *"),
+    ("@weekly", "0 0 * * 0"),
+    ("@monthly", "0 0 1 * *"),
+    ("@yearly", "0 0 1 1 *"),
+    ("@annually", "0 0 1 1 *"),
+];
+
+/// What the fields are called, and what they take.
+const FIELDS: [(&str, &str); 6] = [
+    ("second", "0 to 59"),
+    ("minute", "0 to 59"),
+    ("hour", "0 to 23"),
+    ("day of the month", "1 to 31"),
+    ("month", "1 to 12 or jan to dec"),
+    ("weekday", "0 to 7, both ends Sunday, or sun to sat"),
+];
+const DAY: usize = 3;
+const WEEKDAY: usize = 5;
+
+const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+
+/// A cron expression in a time zone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cron {
+    /// Two if both day fields are restricted: crontab then takes either, the crate would want both.
+    schedules: Vec<Schedule>,
+    zone: Tz,
+}
+
+impl Cron {
+    /// Reads an expression; a message tells what is wrong with it and what would do.
+    pub fn parse(expression: &str, timezone: &str) -> Result<Cron, String> {
+        let zone = parse_zone(timezone)?;
+        let text = ALIASES.iter().find(|(alias, _)| alias.eq_ignore_ascii_case(expression.trim()));
+        let text = text.map_or(expression, |(_, fields)| fields).to_ascii_lowercase();
+        let mut fields: Vec<String> = text.split_whitespace().map(str::to_owned).collect();
+        match fields.len() {
+            5 => fields.insert(0, "0".to_owned()),
+            6 => {}
+            1 => return Err(format!("it has one field; expected {EXPECTED}")),
+            count => return Err(format!("it has {count} fields; expected {EXPECTED}")),
+        }
+        // Asked before weekdays are spelt out. As in crontab, `*/2` counts as unrestricted.
+        let both = [DAY, WEEKDAY].iter().all(|field| !fields[*field].starts_with('*'));
+        for (index, field) in fields.iter_mut().enumerate() {
+            *field = check_field(index, field)?;
+        }
+        let schedules =
+            if both { vec![with_star(&fields, WEEKDAY)?, with_star(&fields, DAY)?] } else { vec![schedule(&fields)?] };
+        let cron = Cron { schedules, zone };
+        // From the epoch on, the crate's 130 years hold every day of the calendar on every weekday.
+        match cron.next_after(0) {
+            Some(_) => Ok(cron),
+            None => Err("no day of any year fits it; check the day against the month".to_owned()),
+        }
+    }
+
+    /// The first time after a moment, both in milliseconds since the epoch; `None` past the year 2100.
+    pub fn next_after(&self, ms: i64) -> Option<i64> {
+        let after = DateTime::from_timestamp_millis(ms.max(-1)).filter(|time| time.year() <= 2100)?;
+        let local = after.with_timezone(&self.zone).naive_local().and_utc();
+        let first = |schedule: &Schedule| {
+            let hits = schedule.after(&local).filter_map(|hit| self.instant(hit.naive_utc()));
+            // In the repeated hour the clock shows times whose only instant is already over.
+            hits.map(|hit| hit.timestamp_millis()).find(|hit| *hit > ms)
+        };
+        self.schedules.iter().filter_map(first).min()
+    }
+
+    fn instant(&self, local: NaiveDateTime) -> Option<DateTime<Tz>> {
+        match self.zone.from_local_datetime(&local) {
+            LocalResult::Single(instant) | LocalResult::Ambiguous(instant, _) => Some(instant),
+            LocalResult::None => None,
+        }
+    }
+}
+
+/// Whether there is such a zone; a message suggests one that there is.
+pub fn check_timezone(name: &str) -> Result<(), String> {
+    parse_zone(name).map(drop)
+}
+
+fn parse_zone(name: &str) -> Result<Tz, String> {
+    name.parse().map_err(|_| {
+        let distance = |zone: &&str| strsim::damerau_levenshtein(&name.to_lowercase(), &zone.to_lowercase());
+        let zones = TZ_VARIANTS.iter().map(|zone| zone.name());
+        match zones.min_by_key(distance).filter(|zone| distance(zone) <= name.len() / 4) {
+            Some(zone) => format!("there is no time zone \"{name}\"; did you mean \"{zone}\"?"),
+            None => format!("there is no time zone \"{name}\"; expected {TIMEZONE_EXPECTED}"),
+        }
+    })
+}
+
+fn with_star(fields: &[String], field: usize) -> Result<Schedule, String> {
+    let mut fields = fields.to_vec();
+    fields[field] = "*".to_owned();
+    schedule(&fields)
+}
+
+fn schedule(fields: &[String]) -> Result<Schedule, String> {
+    // The year is given, or the crate would take what is left over of another field for it.
+    format!("{} *", fields.join(" ")).parse().map_err(|_| format!("expected {EXPECTED}"))
+}
+
+/// A field as the crate wants it, checked alone: the crate reads across spaces, and does not say which field is wrong.
+fn check_field(index: usize, field: &str) -> Result<String, String> {
+    let (name, takes) = FIELDS[index];
+    let wrong = || {
+        format!("\"{field}\" is no {name}; expected {takes}, alone or with *, lists (1,2), ranges (1-5), steps (*/2)")
+    };
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"*,-/".contains(&byte);
+    if !field.bytes().all(plain) {
+        return Err(wrong());
+    }
+    let spelt = if index == WEEKDAY { spell_weekdays(field).ok_or_else(wrong)? } else { field.to_owned() };
+    let mut alone = ["*"; 6];
+    alone[index] = &spelt;
+    schedule(&alone.map(str::to_owned)).map_err(|_| wrong())?;
+    Ok(spelt)
+}
+
+/// Weekdays by name, as the crate numbers them differently. A range may go round the end of the week: `fri-mon`, `5-7`.
+fn spell_weekdays(field: &str) -> Option<String> {
+    if field == "*" {
+        return Some(field.to_owned());
+    }
+    let mut days = Vec::new();
+    for part in field.split(',') {
+        let (range, step) = part.split_once('/').map_or((part, None), |(range, step)| (range, Some(step)));
+        let (first, last) = match (range, range.split_once('-')) {
+            ("*", _) => (0, 6),
+            (_, Some((first, last))) => (weekday(first)?, weekday(last)?),
+            // As in the other fields, a step without a range goes on to the end.
+            (day, None) => (weekday(day)?, if step.is_some() { 6 } else { weekday(day)? }),
+        };
+        let last = if last < first { last + 7 } else { last };
+        let step = step.map_or(Some(1), |step| step.parse().ok().filter(|step| (1..=7).contains(step)))?;
+        days.extend((first..=last).step_by(step).map(|day| WEEKDAYS[day % 7]));
+    }
+    Some(days.join(","))
+}
+
+fn weekday(text: &str) -> Option<usize> {
+    // Names in full as well: the crate reads months like that.
+    const FULL: [&str; 7] = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
+    let named = WEEKDAYS.iter().zip(FULL).position(|(short, full)| text == *short || text == full);
+    named.or_else(|| text.parse().ok().filter(|day| *day <= 7))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::time::{At, rfc3339};
+    use super::*;
+
+    fn ms(text: &str) -> i64 {
+        match At::parse(text) {
+            Some(At::Absolute(ms)) => ms,
+            _ => panic!("{text}"),
+        }
+    }
+
+    /// The next times after one, without their milliseconds.
+    fn times(expression: &str, zone: &str, after: &str, count: usize) -> Vec<String> {
+        let cron = Cron::parse(expression, zone).unwrap_or_else(|message| panic!("{expression}: {message}"));
+        let next = |at: &i64| cron.next_after(*at);
+        std::iter::successors(Some(ms(after)), next)
+            .skip(1)
+            .take(count)
+            .map(|at| rfc3339(at).replace(".000Z", "Z"))
+            .collect()
+    }
+
+    #[test]
+    fn reads_what_crontab_reads() {
+        // 2026-01-01 is a Thursday.
+        for (expression, expected) in [
+            ("*/5 * * * *", "2026-01-01T00:05:00Z"),
+            ("30 * * * * *", "2026-01-01T00:00:30Z"),
+            ("5/20 * * * *", "2026-01-01T00:05:00Z"),
+            ("0 12 * * *", "2026-01-01T12:00:00Z"),
+            ("  0   12  *  *  * ", "2026-01-01T12:00:00Z"),
+            ("0 0 1 FEB *", "2026-02-01T00:00:00Z"),
+            ("0 0 29 2 *", "2028-02-29T00:00:00Z"),
+            ("0 0 31 4,5 *", "2026-05-31T00:00:00Z"),
+            ("0 0 * * 0", "2026-01-04T00:00:00Z"),
+            ("0 0 * * 7", "2026-01-04T00:00:00Z"),
+            ("0 0 * * Sun", "2026-01-04T00:00:00Z"),
+            ("0 0 * * sunday", "2026-01-04T00:00:00Z"),
+            ("0 0 * * 1", "2026-01-05T00:00:00Z"),
+            ("0 0 * * 6-7", "2026-01-03T00:00:00Z"),
+            ("0 0 * * MON-fri", "2026-01-02T00:00:00Z"),
+            ("0 0 * * sat-mon", "2026-01-03T00:00:00Z"),
+            ("0 0 * * 1-5/2", "2026-01-02T00:00:00Z"),
+            ("0 0 * * */2", "2026-01-03T00:00:00Z"),
+            ("0 0 * * 2/2", "2026-01-03T00:00:00Z"),
+            ("@hourly", "2026-01-01T01:00:00Z"),
+            ("@daily", "2026-01-02T00:00:00Z"),
+            ("@Midnight", "2026-01-02T00:00:00Z"),
+            ("@weekly", "2026-01-04T00:00:00Z"),
+            ("@monthly", "2026-02-01T00:00:00Z"),
+            ("@yearly", "2027-01-01T00:00:00Z"),
+            ("@annually", "2027-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(times(expression, "UTC", "2026-01-01T00:00:00Z", 1), [expected], "{expression}");
+        }
+    }
+
+    #[test]
+    fn either_day_field_will_do_if_both_are_restricted() {
+        let days = |expression| times(expression, "UTC", "2026-01-01T00:00:00Z", 4);
+        assert_eq!(
+            days("0 0 13 * 5"),
+            ["2026-01-02T00:00:00Z", "2026-01-09T00:00:00Z", "2026-01-13T00:00:00Z", "2026-01-16T00:00:00Z"]
+        );
+        // A Friday that is a 13th counts once.
+        assert_eq!(
+            times("0 0 13 * 5", "UTC", "2026-02-06T00:00:00Z", 2),
+            ["2026-02-13T00:00:00Z", "2026-02-20T00:00:00Z"]
+        );
+        assert_eq!(days("0 0 */2 * 5")[..2], ["2026-01-09T00:00:00Z", "2026-01-23T00:00:00Z"]);
+    }
+
+    #[test]
+    fn a_time_in_the_gap_is_skipped_and_one_in_the_fold_comes_once() {
+        for (expression, zone, after, expected) in [
+            // Berlin: 02:00 to 03:00 is missing on March 29th and comes twice on October 25th of 2026.
+            ("30 2 * * *", "Europe/Berlin", "2026-03-27T12:00:00Z", ["2026-03-28T01:30:00Z", "2026-03-30T00:30:00Z"]),
+            ("0 3 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", ["2026-03-29T01:00:00Z", "2026-03-30T01:00:00Z"]),
+            ("*/30 * * * *", "Europe/Berlin", "2026-03-29T00:30:00Z", ["2026-03-29T01:00:00Z", "2026-03-29T01:30:00Z"]),
+            ("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", ["2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"]),
+            ("*/30 * * * *", "Europe/Berlin", "2026-10-25T00:00:00Z", ["2026-10-25T00:30:00Z", "2026-10-25T02:00:00Z"]),
+            // Asked in the second of the two hours.
+            ("30 2 * * *", "Europe/Berlin", "2026-10-25T01:10:00Z", ["2026-10-26T01:30:00Z", "2026-10-27T01:30:00Z"]),
+            // New York: 02:00 to 03:00 is missing on March 8th, 01:00 to 02:00 comes twice on November 1st.
+            (
+                "30 2 * * *",
+                "America/New_York",
+                "2026-03-07T12:00:00Z",
+                ["2026-03-09T06:30:00Z", "2026-03-10T06:30:00Z"],
+            ),
+            (
+                "30 1 * * *",
+                "America/New_York",
+                "2026-10-31T12:00:00Z",
+                ["2026-11-01T05:30:00Z", "2026-11-02T06:30:00Z"],
+            ),
+            (
+                "0 9 * * 1-5",
+                "America/New_York",
+                "2026-03-06T20:00:00Z",
+                ["2026-03-09T13:00:00Z", "2026-03-10T13:00:00Z"],
+            ),
+        ] {
+            assert_eq!(times(expression, zone, after, 2), expected, "{expression} in {zone} after {after}");
+        }
+    }
+
+    #[test]
+    fn the_next_time_is_later_to_the_millisecond() {
+        let cron = Cron::parse("* * * * * *", "UTC").unwrap();
+        assert_eq!([-1, 0, 1, 999, 1000].map(|at| cron.next_after(at)), [0, 1000, 1000, 1000, 2000].map(Some));
+        assert_eq!([i64::MIN, i64::MAX, 9_000_000_000_000_000].map(|at| cron.next_after(at)), [Some(0), None, None]);
+    }
+
+    #[test]
+    fn says_what_is_wrong_and_what_would_do() {
+        for (expression, part) in [
+            ("", "it has 0 fields; expected five fields (minute hour"),
+            ("* * * *", "it has 4 fields"),
+            ("* * * * * * *", "it has 7 fields"),
+            ("@fortnightly", "it has one field; expected"),
+            ("61 * * * *", "\"61\" is no minute; expected 0 to 59"),
+            ("* 24 * * *", "\"24\" is no hour"),
+            ("* * 0 * *", "\"0\" is no day of the month; expected 1 to 31"),
+            ("* * * 13 *", "\"13\" is no month"),
+            ("* * * * 8", "\"8\" is no weekday; expected 0 to 7"),
+            ("* * * * mun", "\"mun\" is no weekday"),
+            ("* * ? * *", "\"?\" is no day of the month"),
+            ("*/0 * * * *", "\"*/0\" is no minute"),
+            ("* * * * */0", "\"*/0\" is no weekday"),
+            ("5* 5- 5 * *", "\"5*\" is no minute"),
+            ("99999999999 * * * *", "is no minute"),
+            ("0 0 30 2 *", "no day of any year fits it"),
+        ] {
+            let message = Cron::parse(expression, "UTC").expect_err(expression);
+            assert!(message.contains(part), "{expression}: {message}");
+        }
+        let zone = |name| Cron::parse("@daily", name).expect_err(name);
+        assert_eq!(zone("Europe/Berln"), "there is no time zone \"Europe/Berln\"; did you mean \"Europe/Berlin\"?");
+        assert_eq!(zone("europe/berlin"), "there is no time zone \"europe/berlin\"; did you mean \"Europe/Berlin\"?");
+        assert!(zone("Mars").ends_with("expected an IANA time zone such as UTC or Europe/Berlin"), "{}", zone("Mars"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "[0-9*,/@a-z? -]{0,30}", ms in proptest::num::i64::ANY) {
+            if let Ok(cron) = Cron::parse(&text, "Europe/Berlin") {
+                proptest::prop_assert!(cron.next_after(ms).is_none_or(|next| next > ms));
+            }
+        }
+    }
+}
