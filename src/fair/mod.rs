@@ -2,7 +2,9 @@
 //!
 //! A plan [`Rule`] says which job types wait in staging, under which tenant and weight; [`Rules`] finds the one that
 //! holds for a type.
+//! [`FairQueue`] says whose job goes next, [`Drain`] how many a round should promote.
 
+mod auto;
 mod line;
 mod queue;
 mod rule;
@@ -11,6 +13,7 @@ mod tenant;
 mod tenant_key;
 mod weight;
 
+pub use auto::{Aim, Drain};
 pub use queue::FairQueue;
 pub use rule::{Batch, OnMissingTenant, OnWebhookError, Pace, Rule, Webhook, Weights};
 pub use rules::Rules;
