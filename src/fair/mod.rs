@@ -2,13 +2,21 @@
 //!
 //! A plan [`Rule`] says which job types wait in staging, under which tenant and weight; [`Rules`] finds the one that
 //! holds for a type.
+//! [`FairQueue`] says whose job goes next, [`Drain`] how many a round should promote.
 
+mod auto;
+mod line;
+mod queue;
 mod rule;
 mod rules;
+mod tenant;
 mod tenant_key;
 mod weight;
 
+pub use auto::{Aim, Drain};
+pub use queue::FairQueue;
 pub use rule::{Batch, OnMissingTenant, OnWebhookError, Pace, Rule, Webhook, Weights};
 pub use rules::Rules;
+pub use tenant::Tenant;
 pub use tenant_key::{DEFAULT_TENANT, TenantKey};
 pub use weight::Weight;

@@ -8,6 +8,7 @@ mod at_most_once;
 mod bad_input;
 mod cli;
 mod envelope;
+mod fair;
 mod group_commit;
 mod http;
 mod lifecycle;

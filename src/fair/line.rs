@@ -1,0 +1,76 @@
+//! Tenants in the order of their starts.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Tenants by start, equal ones by the bytes of their names: the order of a sorted set in Redis.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Line {
+    places: BTreeSet<Place>,
+}
+
+impl Line {
+    pub(super) fn insert(&mut self, start: f64, name: Arc<str>) {
+        self.places.insert(Place { start, name });
+    }
+
+    pub(super) fn remove(&mut self, start: f64, name: &Arc<str>) {
+        self.places.remove(&Place { start, name: name.clone() });
+    }
+
+    /// The lowest start and whose it is.
+    pub(super) fn head(&self) -> Option<(f64, &Arc<str>)> {
+        self.places.first().map(|place| (place.start, &place.name))
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Arc<str>> {
+        self.places.pop_first().map(|place| place.name)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Place {
+    start: f64,
+    name: Arc<str>,
+}
+
+impl Ord for Place {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.start.total_cmp(&other.start).then_with(|| self.name.cmp(&other.name))
+    }
+}
+
+impl PartialOrd for Place {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Place {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Place {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn by_start_then_by_bytes() {
+        let mut line = Line::default();
+        for (start, name) in [(1.0, "b"), (1.0, "a"), (1.0, "B"), (-2.5, "z"), (10.0, "a0"), (1.0, "é")] {
+            line.insert(start, name.into());
+        }
+        line.remove(10.0, &"a0".into());
+        let order: Vec<_> = std::iter::from_fn(|| line.pop()).collect();
+        assert_eq!(order.iter().map(|name| &**name).collect::<Vec<_>>(), ["z", "B", "a", "b", "é"]);
+    }
+}

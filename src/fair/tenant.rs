@@ -1,0 +1,101 @@
+//! A tenant as the fair queue's clock sees it.
+
+use super::Weight;
+
+/// What one job costs in virtual time at a weight of one thousandth.
+pub(super) const JOB: f64 = 1000.0;
+
+/// A tenant's place in virtual time. What is written here is also what a snapshot holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tenant {
+    /// Virtual time at which its next job may go.
+    pub start: f64,
+    /// What it was last said to weigh; 0 while it is held.
+    pub weight: Weight,
+    /// What it counts for in the total. Stays behind when a tenant that had more than its share drains or is held.
+    pub share: Weight,
+    /// Jobs that wait, held or not.
+    pub jobs: u64,
+}
+
+impl Tenant {
+    /// Whether it waits in a class, to be picked.
+    pub fn is_waiting(&self) -> bool {
+        self.jobs > 0 && !self.weight.is_held()
+    }
+
+    /// Whether it waits no more, but has had more than its share and counts until the clock catches up.
+    pub fn is_leaving(&self) -> bool {
+        !self.is_waiting() && !self.share.is_held()
+    }
+
+    /// Jobs by which it is behind its fair share; negative when it is ahead.
+    pub fn lag(&self, clock: f64) -> f64 {
+        f64::from(self.share.thousandths()) * (clock - self.start) / JOB
+    }
+
+    /// Virtual time by which its next job should be gone.
+    pub(super) fn deadline(&self) -> f64 {
+        self.start + JOB / f64::from(self.share.thousandths())
+    }
+
+    /// Takes up a weight. The lag in jobs stays what it is, so that the change acts on a backlog at once and gives
+    /// nothing away.
+    pub(super) fn weigh(&mut self, weight: Weight, clock: f64) {
+        // Who leaves and is due already has no claim to the time since, nor has who had left.
+        if self.share.is_held() || self.is_leaving() && self.start < clock {
+            self.start = clock;
+        }
+        self.weight = weight;
+        if weight.is_held() {
+            return;
+        }
+        // The same weight again must change nothing: the formula would round.
+        if !self.share.is_held() && self.share != weight {
+            let (from, to) = (f64::from(self.share.thousandths()), f64::from(weight.thousandths()));
+            self.start = clock - (clock - self.start) * from / to;
+        }
+        self.share = weight;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waiting(start: f64, thousandths: u32) -> Tenant {
+        let weight = Weight::from_thousandths(thousandths);
+        Tenant { start, weight, share: weight, jobs: 1 }
+    }
+
+    #[test]
+    fn a_new_weight_keeps_the_lag() {
+        for start in [3.0, 7.25] {
+            let mut tenant = waiting(start, 2000);
+            let lag = tenant.lag(5.0);
+            tenant.weigh(Weight::from_thousandths(250), 5.0);
+            assert_eq!(tenant.lag(5.0), lag);
+        }
+    }
+
+    #[test]
+    fn the_same_weight_again_changes_nothing() {
+        let before = waiting(0.1, 3333);
+        let mut tenant = before;
+        tenant.weigh(tenant.weight, 0.7);
+        assert_eq!(tenant, before);
+    }
+
+    #[test]
+    fn who_left_starts_at_the_clock_and_who_is_leaving_where_it_was() {
+        let left = Tenant { start: 1.0, weight: Weight::HELD, share: Weight::HELD, jobs: 1 };
+        for (mut tenant, start) in [
+            (left, 5.0),
+            (Tenant { start: 6.0, share: Weight::ONE, ..left }, 6.0),
+            (Tenant { start: 4.0, share: Weight::ONE, ..left }, 5.0),
+        ] {
+            tenant.weigh(Weight::ONE, 5.0);
+            assert_eq!((tenant.start, tenant.share), (start, Weight::ONE));
+        }
+    }
+}
