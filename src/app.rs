@@ -4,11 +4,13 @@ use crate::api::{Api, Server};
 use crate::clock::Clock;
 use crate::config::{self, Config, Role};
 use crate::dispatch::Ticker;
+use crate::planner::{Desk, Planner, Rulebook};
 use crate::store::embedded::{self, PrivateRedis};
 use crate::store::{Address, Options, Settings, Store};
 use crate::telemetry::Metrics;
 use anyhow::Context;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -54,7 +56,12 @@ impl App {
             Err(error @ crate::store::Error::Schema(_)) => return Err(error.into()),
             Err(error) => tracing::warn!(%error, "starting without Redis: answering 503 until it is there"),
         }
-        let api = Api::new(store.clone(), metrics.clone(), config);
+        let rules = Rulebook::new(store.clone(), config.plan.clone(), config.plan_defaults.clone());
+        if let Err(error) = rules.start().await {
+            tracing::warn!(%error, "cannot write the plan rules yet: the first request will");
+        }
+        let desk = Desk::new(store.clone(), rules, metrics.clone(), &holder())?;
+        let api = Api::new(store.clone(), desk.clone(), metrics.clone(), config);
         let server = Server {
             listener,
             router: api.router(),
@@ -67,6 +74,9 @@ impl App {
         tasks.spawn(server.run(stop.clone()));
         if config.server.has(Role::Dispatch) {
             tasks.spawn(Ticker::new(store.clone()).run(stop.clone()));
+        }
+        if config.server.has(Role::Planner) {
+            tasks.spawn(Planner::new(desk, config.server.planner_groups.clone()).run(stop.clone()));
         }
         Ok(App { address, store, metrics, api, stop, stop_store, tasks, store_tasks, private })
     }
@@ -91,6 +101,16 @@ impl App {
             // Waits for the child: not on a thread that serves.
             _ = tokio::task::spawn_blocking(move || drop(private)).await;
         }
+    }
+}
+
+/// This process as locks name it. The number tells several in one process apart, as in tests.
+fn holder() -> String {
+    static STARTED: AtomicU32 = AtomicU32::new(0);
+    let host = nix::unistd::gethostname().map_or_else(|_| "?".to_owned(), |name| name.to_string_lossy().into_owned());
+    match STARTED.fetch_add(1, Ordering::Relaxed) {
+        0 => format!("{host}:{}", std::process::id()),
+        more => format!("{host}:{}.{more}", std::process::id()),
     }
 }
 

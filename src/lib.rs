@@ -22,6 +22,7 @@ pub mod config;
 pub mod dispatch;
 pub mod fair;
 pub mod job;
+pub mod planner;
 pub mod store;
 pub mod telemetry;
 pub mod weights;

@@ -12,33 +12,36 @@ use axum::response::Response;
 
 /// `POST /jobs`.
 pub(super) async fn enqueue(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
-    let context = context(&api, request.headers());
+    let (context, headers) = (context(&api, request.headers()), request.headers().clone());
     let body = Text::read(&api, request).await?;
     let job = job::request::parse(body.as_str(), &api.inner.limits, &context)?;
-    let records = store(&api, vec![job], false).await?;
+    let records = store(&api, vec![job], &headers, false).await?;
     // One job in, one record out.
     records.first().map(answer::created).ok_or_else(Problem::bug)
 }
 
 /// `POST /jobs/batch`: all of them or none.
 pub(super) async fn enqueue_batch(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
-    let context = context(&api, request.headers());
+    let (context, headers) = (context(&api, request.headers()), request.headers().clone());
     let body = Text::read(&api, request).await?;
     let jobs = job::request::parse_batch(body.as_str(), &api.inner.limits, &context)?;
-    let records = store(&api, jobs, true).await?;
+    let records = store(&api, jobs, &headers, true).await?;
     let mut body = String::from("{\"jobs\":");
     answer::push_jobs(&mut body, &records);
     body.push_str(&format!(",\"count\":{}}}", records.len()));
     Ok(answer::json(StatusCode::CREATED, body))
 }
 
-async fn store(api: &Api, jobs: Vec<NewJob>, is_batch: bool) -> Result<Vec<Record>, Problem> {
-    match api.store().enqueue(jobs).await? {
+async fn store(api: &Api, jobs: Vec<NewJob>, headers: &HeaderMap, is_batch: bool) -> Result<Vec<Record>, Problem> {
+    let header = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
+    match api.inner.intake.enqueue(jobs, is_batch, &header).await? {
         Enqueued::Stored(records) => {
             records.iter().for_each(|record| api.metrics().jobs.enqueued(&record.queue, &record.kind));
             Ok(records)
         }
         Enqueued::Duplicate { index, id } => Err(Problem::duplicate(&id, is_batch.then_some(index))),
+        Enqueued::Full { rule, most, staged } => Err(Problem::staging_full(&rule, most, staged)),
+        Enqueued::Stale(_) => Err(Problem::bug()), // the intake tries again by itself
     }
 }
 

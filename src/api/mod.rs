@@ -19,6 +19,7 @@ pub use server::Server;
 
 use crate::config::Config;
 use crate::job;
+use crate::planner::{Desk, Intake};
 use crate::store::Store;
 use crate::telemetry::Metrics;
 use axum::Router;
@@ -36,6 +37,8 @@ pub struct Api {
 
 struct Inner {
     store: Store,
+    intake: Intake,
+    desk: Desk,
     metrics: Metrics,
     limits: job::Limits,
     max_body: usize,
@@ -48,11 +51,13 @@ struct Inner {
 
 impl Api {
     /// An API on a store.
-    pub fn new(store: Store, metrics: Metrics, config: &Config) -> Self {
+    pub fn new(store: Store, desk: Desk, metrics: Metrics, config: &Config) -> Self {
         let limits = &config.limits;
         Api {
             inner: Arc::new(Inner {
+                intake: Intake::new(store.clone(), desk.rules().clone()),
                 store,
+                desk,
                 metrics,
                 limits: job::Limits {
                     max_envelope: limits.max_envelope.bytes(),
@@ -82,6 +87,10 @@ impl Api {
 
     fn store(&self) -> &Store {
         &self.inner.store
+    }
+
+    fn desk(&self) -> &Desk {
+        &self.inner.desk
     }
 
     fn metrics(&self) -> &Metrics {

@@ -2,6 +2,7 @@
 
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::json;
+use crate::planner;
 use crate::store;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -138,6 +139,17 @@ impl Problem {
         }
     }
 
+    /// A plan rule has as many jobs staged as it may.
+    pub(super) fn staging_full(rule: &str, most: u64, staged: u64) -> Self {
+        let message = format!("Plan rule {rule} has {staged} jobs staged and takes {most} at most (max_staged).");
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, "QUEUE_FULL", message)
+            .with("rule", rule)
+            .with_number("limit", most as usize)
+            .with_number("current", staged as usize)
+            .retry_after(1)
+            .hint("Send it again later; the rule's rounds make room. A batch is taken as a whole or not at all.")
+    }
+
     /// The client took too long to send its body.
     pub(super) fn body_timed_out(limit: Duration) -> Self {
         let message = format!("The request body did not arrive within {limit:?}.");
@@ -217,6 +229,15 @@ impl From<Invalid> for Problem {
             }
         }
         problem
+    }
+}
+
+impl From<planner::Refusal> for Problem {
+    fn from(refusal: planner::Refusal) -> Self {
+        match refusal {
+            planner::Refusal::Invalid(invalid) => invalid.into(),
+            planner::Refusal::Store(error) => error.into(),
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! [`FairQueue`] says whose job goes next, [`Drain`] how many a round should promote.
 
 mod auto;
+mod gate;
 mod line;
 mod queue;
 mod rule;
@@ -14,6 +15,7 @@ mod tenant_key;
 mod weight;
 
 pub use auto::{Aim, Drain};
+pub use gate::{Closed, Gate};
 pub use queue::FairQueue;
 pub use rule::{Batch, OnMissingTenant, OnWebhookError, Pace, Rule, Webhook, Weights};
 pub use rules::Rules;

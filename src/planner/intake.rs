@@ -31,13 +31,13 @@ impl Intake {
         Intake { store, rules }
     }
 
-    /// Stores jobs, staged where a rule plans them. `header` looks up the request's headers by lower-case name.
+    /// Stores jobs, staged where a rule plans them. Those of a batch are named by index where one is refused. `header` looks up the request's headers by lower-case name.
     pub async fn enqueue(
         &self,
         mut jobs: Vec<NewJob>,
+        is_batch: bool,
         header: &(dyn Fn(&str) -> Option<String> + Sync),
     ) -> Result<Enqueued, Refusal> {
-        let is_batch = jobs.len() > 1;
         for _ in 0..ATTEMPTS {
             let known = self.rules.known().await?;
             for (index, job) in jobs.iter_mut().enumerate() {
@@ -66,7 +66,8 @@ fn plan(known: &Known, job: &mut NewJob, header: &dyn Fn(&str) -> Option<String>
     let tenant = match rule.tenant_key.tenant(job.args(), job.meta(), header) {
         Some(tenant) => tenant,
         None if rule.tenant_key.is_in_args() && rule.on_missing_tenant == OnMissingTenant::Reject => {
-            let expected = format!("the tenant's id as a string or number, because plan rule {:?} looks for it there", rule.name);
+            let expected =
+                format!("the tenant's id as a string or number, because plan rule {:?} looks for it there", rule.name);
             return Err(Invalid::missing(rule.tenant_key.to_string(), expected).of_kind(Kind::Tenant));
         }
         None => DEFAULT_TENANT.to_owned(),

@@ -19,11 +19,19 @@ const AIM_HOLDS_MS: u64 = 10_000;
 #[derive(Debug)]
 pub enum Flight {
     /// It ran. When the next scheduled one is due, in ms from now.
-    Ran { report: Report, next_ms: u64 },
+    Ran {
+        report: Report,
+        next_ms: u64,
+    },
     /// Its time has not come; it will in so many ms.
-    Early { in_ms: u64 },
+    Early {
+        in_ms: u64,
+    },
     /// Another process plans the rule, for so many ms unless it renews its lock.
-    Elsewhere { by: String, left_ms: u64 },
+    Elsewhere {
+        by: String,
+        left_ms: u64,
+    },
     Paused,
     /// Nothing is staged.
     Empty,
@@ -86,7 +94,7 @@ impl Pilot {
             Begun::Gone => return Ok(Flight::Gone),
         };
         let report = self.fly(&round, why, started).await?;
-        self.metrics.round(&self.rule.name, &report);
+        self.count(&report);
         self.warn_if_slow(&report);
         Ok(Flight::Ran { report, next_ms: u64::try_from(round.due - round.now).unwrap_or(0) })
     }
@@ -203,10 +211,10 @@ impl Pilot {
             Batch::Jobs(_) => (left, u64::from(!self.rule.strict_interval), 0),
             Batch::Auto => {
                 let drain = self.drains.entry(queue.queue.clone()).or_default();
-                drain.observe(now, queue.taken, queue.depth, queue.ran_dry);
+                drain.observe(now.max(0) as u64, queue.taken, queue.ran_dry);
                 let aim = drain.target(self.rule.target_latency);
                 let least = u64::from(why == Why::Run);
-                (aim.depth.saturating_sub(queue.depth).max(least), aim.low, aim.depth)
+                (aim.batch(queue.depth).max(least), aim.low, aim.depth)
             }
         };
         (want, Mark { queue: queue.queue.clone(), low, aim, holds_ms: AIM_HOLDS_MS })
@@ -233,6 +241,12 @@ impl Pilot {
         Ok(report)
     }
 
+    fn count(&self, report: &Report) {
+        let name = &self.rule.name;
+        self.metrics.round(name, report.outcome.name(), report.reason, report.duration_ms / 1e3);
+        report.served.iter().for_each(|served| self.metrics.promoted(name, &served.tenant, served.jobs));
+    }
+
     fn warn_if_slow(&self, report: &Report) {
         let interval = match self.rule.pace {
             Pace::Every(ms) => ms,
@@ -242,7 +256,12 @@ impl Pilot {
         if report.duration_ms > bound {
             self.metrics.slow(&self.rule.name);
             let slow_part = self.weighing.slow_part(report.duration_ms);
-            tracing::warn!(rule = self.rule.name, duration_ms = report.duration_ms, slow_part, "a round took longer than its interval or half its lock's life");
+            tracing::warn!(
+                rule = self.rule.name,
+                duration_ms = report.duration_ms,
+                slow_part,
+                "a round took longer than its interval or half its lock's life"
+            );
         }
     }
 

@@ -215,7 +215,7 @@ impl Rulebook {
         let document: Value = serde_json::from_str(document).ok()?;
         let source = if document["source"] == "api" { Source::Api } else { Source::File };
         // Complete documents: this process's own defaults must not change what another one wrote.
-        match config::plan_from_json(name, document["rule"].clone(), &config::PlanDefaults::built_in(), &|_| true) {
+        match config::plan_from_json(name, document["rule"].clone(), &config::PlanDefaults::default(), &|_| true) {
             Ok(rule) => Some((document["place"].as_u64().unwrap_or(0), Entry { rule, source })),
             Err(problems) => {
                 tracing::error!(rule = name, ?problems, "cannot read a stored plan rule: its types are not planned");

@@ -126,12 +126,22 @@ impl Weighing {
         match answer {
             Ok(outcome) => {
                 for (tenant, reason) in &outcome.refused {
-                    tracing::warn!(rule = rule.name, tenant, reason, "the weights webhook gave no weight: the last good one stays");
+                    tracing::warn!(
+                        rule = rule.name,
+                        tenant,
+                        reason,
+                        "the weights webhook gave no weight: the last good one stays"
+                    );
                 }
                 store.reweigh(&rule.name, token, queue, true, &outcome.weights).await.map(drop)
             }
             Err(error) => {
-                tracing::warn!(rule = rule.name, kind = error.kind.as_str(), error = error.text, "the weights webhook failed: going on with the last good weights");
+                tracing::warn!(
+                    rule = rule.name,
+                    kind = error.kind.as_str(),
+                    error = error.text,
+                    "the weights webhook failed: going on with the last good weights"
+                );
                 Ok(())
             }
         }

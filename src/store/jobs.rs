@@ -127,7 +127,12 @@ impl Store {
     pub fn enqueue_words(&self, job: NewJob) -> Vec<Vec<u8>> {
         let mut command = redis::cmd("EVALSHA");
         command.arg(ENQUEUE.sha());
-        push_requests(&self.core, &mut command, &[Request { jobs: vec![job], op: String::new(), rules: "".into() }], false);
+        push_requests(
+            &self.core,
+            &mut command,
+            &[Request { jobs: vec![job], op: String::new(), rules: "".into() }],
+            false,
+        );
         let word = |word: redis::Arg<&[u8]>| match word {
             redis::Arg::Simple(bytes) => Some(bytes.to_vec()),
             _ => None, // cursors, which scripts do not have

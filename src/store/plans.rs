@@ -60,7 +60,10 @@ pub enum Begun {
     /// Not before this time (ms).
     Early(i64),
     /// Another process has the lock, for so many ms unless it renews.
-    Held { by: String, left_ms: u64 },
+    Held {
+        by: String,
+        left_ms: u64,
+    },
     Round(Round),
 }
 
@@ -103,7 +106,11 @@ pub struct Observation {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Promoted {
     /// Jobs of each tenant, and how many are left in staging.
-    Jobs { promoted: u64, left: u64, tenants: Vec<Served> },
+    Jobs {
+        promoted: u64,
+        left: u64,
+        tenants: Vec<Served>,
+    },
     /// The lock is another's.
     Lost,
     Paused,

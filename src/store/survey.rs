@@ -45,12 +45,12 @@ pub struct Survey {
     pub tenants: Vec<Tenant>,
 }
 
-/// Who waits no more but still counts.
+/// Weight of tenants that wait no more but count until the clock reaches their start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Leaver {
-    pub name: String,
     pub start: f64,
-    pub weight: Weight,
+    /// In thousandths.
+    pub weight: u64,
 }
 
 /// A tenant with staged jobs.
@@ -142,7 +142,14 @@ impl Store {
         Ok(names.iter().map(|name| unescape(name)).collect())
     }
 
-    async fn survey(&self, rule: &str, queue: &str, most: usize, ages: bool, names: &[String]) -> Result<Survey, Error> {
+    async fn survey(
+        &self,
+        rule: &str,
+        queue: &str,
+        most: usize,
+        ages: bool,
+        names: &[String],
+    ) -> Result<Survey, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             let command = self.core.begin(command).arg(rule).arg(queue).arg(most.max(1)).arg(u8::from(ages));
             names.iter().for_each(|name| _ = command.arg(escape(name)));
@@ -156,7 +163,7 @@ impl Store {
             now,
             clock: clock.parse().unwrap_or(0.0),
             total_weight: total.max(0) as u64,
-            leavers: leavers.chunks_exact(3).map(leaver).collect(),
+            leavers: leavers.chunks_exact(2).map(leaver).collect(),
             tenants: tenants.chunks_exact(5).filter_map(tenant).collect(),
         })
     }
@@ -198,11 +205,7 @@ impl Store {
 }
 
 fn leaver(part: &[String]) -> Leaver {
-    Leaver {
-        name: unescape(&part[0]),
-        start: part[1].parse().unwrap_or(0.0),
-        weight: Weight::from_thousandths(part[2].parse().unwrap_or(0)),
-    }
+    Leaver { start: part[0].parse().unwrap_or(0.0), weight: part[1].parse().unwrap_or(0) }
 }
 
 /// Reads name, `weight state promoted since asked`, start, staged jobs and the oldest one's time.

@@ -1,6 +1,6 @@
 //! Metrics in Prometheus form. Handles are cheap clones; the registry is encoded on request.
 
-use super::{Labels, WeightsMetrics};
+use super::{Labels, PlannerMetrics, WeightsMetrics};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -52,6 +52,7 @@ pub struct Metrics {
     pub store: StoreMetrics,
     pub jobs: JobMetrics,
     pub weights: WeightsMetrics,
+    pub planner: PlannerMetrics,
 }
 
 impl Default for Metrics {
@@ -63,7 +64,9 @@ impl Default for Metrics {
         jobs.register(&mut registry);
         let weights = WeightsMetrics::default();
         weights.register(&mut registry);
-        Metrics { registry: Arc::new(registry), http, store, jobs, weights }
+        let planner = PlannerMetrics::default();
+        planner.register(&mut registry);
+        Metrics { registry: Arc::new(registry), http, store, jobs, weights, planner }
     }
 }
 

@@ -3,9 +3,11 @@
 mod labels;
 mod logs;
 mod metrics;
+mod planner;
 mod weights;
 
 pub use labels::Labels;
 pub use logs::start as start_logs;
 pub use metrics::{HttpMetrics, JobMetrics, Metrics, StoreMetrics};
+pub use planner::{PlannerMetrics, RuleLevels};
 pub use weights::WeightsMetrics;

@@ -14,6 +14,13 @@ pub struct PlanDefaults(Table);
 /// Numbers are compared as numbers, and none of them is NaN: they have all been checked.
 impl Eq for PlanDefaults {}
 
+/// The built-in options alone.
+impl Default for PlanDefaults {
+    fn default() -> Self {
+        Self::of(&Table::new(), &|_| true)
+    }
+}
+
 impl PlanDefaults {
     /// The built-in options and, over them, those of the merged configuration that can be used.
     ///

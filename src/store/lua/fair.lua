@@ -3,7 +3,9 @@
 --
 -- fair:R:Q          hash  v (clock), w (sum of weights), n (waiting tenants), jobs (staged), aim, aimed (until when it holds)
 -- fair:R:Q:c:K      zset  waiting tenants of weight class K by start; `:classes` the set of classes
--- fair:R:Q:leaving  zset  tenants that wait no more but count until the clock reaches their start; `:left` their weights
+-- fair:R:Q:moments  zset  starts of tenants that wait no more but count until the clock reaches them; `:sums` their weights by
+--                         start, so that all who leave at one moment leave in one step
+-- fair:R:Q:left     hash  those tenants: `weight start`; `:leaving` the same by start. Who has left stays until it is swept
 -- fair:R:Q:busy     hash  tenants with staged jobs: `weight state promoted since asked`, state w(aiting) or h(eld)
 -- fair:R:Q:held     zset  those of weight 0 by when they were last asked about
 -- fair:R:Q:lane:T   zset  the tenant's staged jobs, by the score of lanes
@@ -30,7 +32,8 @@ local function fair_open(rule, queue)
     local key = P .. 'fair:' .. name
     local f = call('HMGET', key, 'v', 'w', 'n', 'jobs', 'aim', 'aimed')
     fair = {key = key, rule = rule, queue = queue, v = tonumber(f[1]) or 0, w = tonumber(f[2]) or 0, n = tonumber(f[3]) or 0,
-      jobs = tonumber(f[4]) or 0, aim = (tonumber(f[6]) or 0) > now and tonumber(f[5]) or 0, tenants = {}, touched = {}}
+      jobs = tonumber(f[4]) or 0, aim = (tonumber(f[6]) or 0) > now and tonumber(f[5]) or 0, tenants = {}, touched = {},
+      sums = {}}
     fair.had_n, fair.had_jobs = fair.n, fair.jobs
     fairs[name] = fair
   end
@@ -44,6 +47,22 @@ local function tenant_read(tenant, busy)
   if state == 'w' then tenant.was_class = weight_class(tenant.weight) end
 end
 
+-- Whether a tenant that does not wait still counts: its moment has not come.
+local function tenant_left(fair, tenant)
+  local weight, start = match(call('HGET', fair.key .. ':left', tenant.name) or '', '^(%d+) (%S+)$')
+  if not weight then return end
+  tenant.was_left = true
+  if call('HEXISTS', fair.key .. ':sums', start) == 1 then
+    tenant.left, tenant.start = tonumber(weight), tonumber(start)
+  end
+end
+
+-- Weight that leaves at a moment, or does not after all.
+local function moment_add(fair, start, weight)
+  local text = precise(start)
+  fair.sums[text] = (fair.sums[text] or 0) + weight
+end
+
 -- A tenant as it is; without `state` if it has no jobs staged, with `left` if it still counts as a leaver.
 local function tenant_of(fair, name)
   local tenant = fair.tenants[name]
@@ -51,10 +70,7 @@ local function tenant_of(fair, name)
     tenant = {name = name}
     local busy = call('HGET', fair.key .. ':busy', name)
     if busy then tenant_read(tenant, busy) end
-    if fair.w > 0 and tenant.state ~= 'w' then
-      tenant.left = tonumber(call('HGET', fair.key .. ':left', name) or nil)
-      tenant.was_left = tenant.left
-    end
+    if fair.w > 0 and tenant.state ~= 'w' then tenant_left(fair, tenant) end
     fair.tenants[name] = tenant
   end
   return tenant
@@ -66,8 +82,7 @@ end
 
 local function tenant_start(fair, tenant)
   if not tenant.start then
-    local set = tenant.state == 'w' and ':c:' .. tenant.was_class or ':leaving'
-    tenant.start = tonumber(call('ZSCORE', fair.key .. set, tenant.name) or nil) or fair.v
+    tenant.start = tonumber(call('ZSCORE', fair.key .. ':c:' .. tenant.was_class, tenant.name) or nil) or fair.v
   end
   return tenant.start
 end
@@ -77,7 +92,8 @@ local function tenant_enter(fair, tenant, weight)
   fair.n = fair.n + 1
   if tenant.left then
     -- One whose start the clock has reached, but which is not taken off yet, has no claim to the time since.
-    local start = math.max(tenant_start(fair, tenant), fair.v)
+    local start = math.max(tenant.start, fair.v)
+    moment_add(fair, tenant.start, -tenant.left)
     tenant.start = start
     if tenant.left ~= weight then
       tenant.start = fair.v - (fair.v - start) * tenant.left / weight
@@ -96,6 +112,7 @@ local function tenant_leave(fair, tenant)
   fair.n = fair.n - 1
   if tenant_start(fair, tenant) > fair.v then
     tenant.left = tenant.weight
+    moment_add(fair, tenant.start, tenant.weight)
   else
     fair.w = fair.w - tenant.weight
   end
@@ -174,7 +191,7 @@ local function fair_write(fair)
     end
     if tenant.left then
       add(placed, key .. ':leaving', precise(tenant.start), name)
-      add(left, key .. ':left', name, int(tenant.left))
+      add(left, key .. ':left', name, int(tenant.left) .. ' ' .. precise(tenant.start))
     elseif tenant.was_left then
       add(gone, key .. ':leaving', name)
       add(idle, key .. ':left', name)
@@ -192,7 +209,7 @@ local function fair_write(fair)
     elseif tenant.was then
       add(idle, key .. ':busy', name)
     end
-    tenant.was, tenant.was_class, tenant.was_left = now_busy, class, tenant.left
+    tenant.was, tenant.was_class, tenant.was_left = now_busy, class, tenant.left and true
   end
   fair.touched = {}
   send('ZREM', gone)
@@ -200,6 +217,18 @@ local function fair_write(fair)
   send('HDEL', idle)
   send('HSET', busy)
   send('HSET', left)
+  for start, weight in pairs(fair.sums) do
+    if weight ~= 0 then
+      local sum = call('HINCRBY', key .. ':sums', start, int(weight))
+      if sum == weight then
+        call('ZADD', key .. ':moments', start, start)
+      elseif sum <= 0 then
+        call('HDEL', key .. ':sums', start)
+        call('ZREM', key .. ':moments', start)
+      end
+    end
+  end
+  fair.sums = {}
   local names = {}
   for class in pairs(classes) do
     if not (fair.classes and fair.classes[class]) then names[#names + 1] = class end
@@ -214,7 +243,7 @@ local function fair_flush()
     local key, is_new = fair.key, fair.n > 0 and fair.had_n == 0
     if fair.n ~= fair.had_n or fair.jobs ~= fair.had_jobs or fair.moved then
       if fair.n == 0 and fair.had_n > 0 then
-        call('UNLINK', key .. ':leaving', key .. ':left', key .. ':classes')
+        call('UNLINK', key .. ':leaving', key .. ':left', key .. ':moments', key .. ':sums', key .. ':classes')
         call('HDEL', P .. 'low', 'm ' .. fair.queue, 'd ' .. fair.queue)
         call('HINCRBY', P .. 'state', 'staged', -1)
         fair.v, fair.w = 0, 0

@@ -1,6 +1,8 @@
 -- Part: who goes next. The earliest deadline among those whose start has come, in a fair queue that only this call moves.
 
-local LEAVERS_A_PICK = 4
+local MOMENTS_A_PICK, MOMENTS_READ = 64, 32
+-- Tenants that have left, swept by one call: more than can leave in it.
+local SWEPT = 256
 
 -- The first tenants of a sorted set, in memory; what moves is put back into its place here, and written at the end.
 local function window_open(fair, set, size)
@@ -20,12 +22,8 @@ local function window_open(fair, set, size)
   end
   if #unknown > 0 then
     local busy = call('HMGET', fair.key .. ':busy', unpack(unknown))
-    local left = set == ':leaving' and call('HMGET', fair.key .. ':left', unpack(unknown)) or {}
     for position, name in ipairs(unknown) do
-      local tenant = fair.tenants[name]
-      if busy[position] then tenant_read(tenant, busy[position]) end
-      tenant.left = tonumber(left[position] or nil)
-      tenant.was_left = tenant.left
+      if busy[position] then tenant_read(fair.tenants[name], busy[position]) end
     end
   end
   return window
@@ -56,6 +54,62 @@ local function window_insert(window, tenant)
   window.last = window.last + 1
 end
 
+-- The first moments at which somebody leaves, each with the weight that goes then.
+local function moments_open(fair)
+  local starts = call('ZRANGE', fair.key .. ':moments', 0, MOMENTS_READ - 1)
+  local moments = {at = 1, last = #starts, complete = #starts < MOMENTS_READ}
+  local sums = #starts > 0 and call('HMGET', fair.key .. ':sums', unpack(starts)) or {}
+  for position, start in ipairs(starts) do
+    moments[position] = {start = tonumber(start), name = start, sum = tonumber(sums[position] or nil) or 0}
+  end
+  fair.moments = moments
+end
+
+local function moments_head(fair)
+  local moments = fair.moments
+  if moments.at > moments.last and not moments.complete then
+    fair_write(fair)
+    moments_open(fair)
+    moments = fair.moments
+  end
+  return moments.at <= moments.last and moments[moments.at] or nil
+end
+
+-- Somebody will leave at `start`; a moment behind everything that was read is found there later.
+local function moments_add(fair, start, weight)
+  moment_add(fair, start, weight)
+  local moments = fair.moments
+  for position = moments.at, moments.last do
+    if moments[position].start == start then
+      moments[position].sum = moments[position].sum + weight
+      return
+    elseif moments[position].start > start then
+      break
+    end
+  end
+  window_insert(moments, {start = start, name = precise(start), sum = weight})
+end
+
+-- All who leave at the first moment count no more.
+local function moments_pop(fair)
+  local moment = fair.moments[fair.moments.at]
+  fair.moments.at = fair.moments.at + 1
+  fair.sums[moment.name] = nil
+  call('HDEL', fair.key .. ':sums', moment.name)
+  call('ZREM', fair.key .. ':moments', moment.name)
+  return moment.sum
+end
+
+-- Removes tenants whose moment has passed.
+local function moments_sweep(fair)
+  local head = moments_head(fair)
+  local gone = call('ZRANGEBYSCORE', fair.key .. ':leaving', '-inf', head and '(' .. head.name or '+inf', 'LIMIT', 0, SWEPT)
+  if #gone > 0 then
+    call('ZREM', fair.key .. ':leaving', unpack(gone))
+    call('HDEL', fair.key .. ':left', unpack(gone))
+  end
+end
+
 local function pick_open(fair, want)
   local names = call('SMEMBERS', fair.key .. ':classes')
   fair.classes, fair.windows = {}, {}
@@ -71,7 +125,7 @@ local function pick_open(fair, want)
     end
   end
   if #empty > 0 then call('SREM', fair.key .. ':classes', unpack(empty)) end
-  fair.leaving = window_open(fair, ':leaving', 32)
+  moments_open(fair)
 end
 
 -- The tenant whose job goes next, and the window in which it stands first; nil if nobody waits.
@@ -98,20 +152,17 @@ local function pick(fair)
   end
 end
 
--- One job moves the clock by 1/W, piecewise where leavers' starts lie on the way.
+-- One job moves the clock by 1/W, piecewise where somebody leaves on the way.
 local function advance(fair)
   local rest = 1000
-  for _ = 1, LEAVERS_A_PICK do
-    local leaver = window_head(fair, fair.leaving)
-    if not leaver or leaver.start > fair.v + rest / fair.w then break end
-    fair.leaving.at = fair.leaving.at + 1
-    if leaver.start > fair.v then
-      rest = rest - (leaver.start - fair.v) * fair.w
-      fair.v = leaver.start
+  for _ = 1, MOMENTS_A_PICK do
+    local moment = moments_head(fair)
+    if not moment or moment.start > fair.v + rest / fair.w then break end
+    if moment.start > fair.v then
+      rest = rest - (moment.start - fair.v) * fair.w
+      fair.v = moment.start
     end
-    fair.w = fair.w - leaver.left
-    leaver.left = nil
-    tenant_touch(fair, leaver)
+    fair.w = fair.w - moments_pop(fair)
     if fair.w == 0 then return end
   end
   fair.v = fair.v + math.max(rest, 0) / fair.w
@@ -126,7 +177,7 @@ local function serve(fair, tenant, window, drained)
     fair.n = fair.n - 1
     tenant_remember(fair, tenant)
     tenant.left, tenant.state = tenant.weight, nil
-    window_insert(fair.leaving, tenant)
+    moments_add(fair, tenant.start, tenant.weight)
   else
     window_insert(window, tenant)
   end

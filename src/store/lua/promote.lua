@@ -60,8 +60,9 @@ while promoted < want do
     serve(fair, tenant, window, is_drained(tenant))
   else
     window.at = window.at + 1
-    tenant_leave(fair, tenant)
-    if tenant.left then window_insert(fair.leaving, tenant) end
+    fair.n = fair.n - 1
+    tenant.left, tenant.state = tenant.weight, nil
+    moments_add(fair, tenant.start, tenant.weight)
     tenant_touch(fair, tenant)
     fair.moved = true
   end
@@ -69,6 +70,8 @@ end
 for _, tenant in ipairs(served) do
   if tenant.taken > 0 then call('ZREMRANGEBYRANK', staging_lane(fair, tenant.name), 0, tenant.taken - 1) end
 end
+fair_write(fair)
+moments_sweep(fair)
 plan.added = plan.added - promoted
 if plan.room > 0 then plan.room, plan.spent = math.max(plan.room - promoted, 0), true end
 

@@ -1,7 +1,7 @@
 -- Tenants of a fair queue: those whose turn comes next, or those named. Changes nothing.
 --
 -- ARGV[9…] rule, queue, most tenants, 1 to tell since when their first job waits, names
--- Returns  {now, v, w, {leaver, start, weight, …}, {tenant, busy entry, start or '', staged jobs, created ms or '', …}}
+-- Returns  {now, v, w, {start, weight that leaves then, …}, {tenant, busy entry, start or '', staged jobs, created ms or '', …}}
 
 local fair = fair_open(ARGV[9], ARGV[10])
 local most, tells_age = tonumber(ARGV[11]), ARGV[12] == '1'
@@ -32,10 +32,8 @@ for _, name in ipairs(names) do
 end
 
 local leavers = {}
-local leaving = call('ZRANGE', fair.key .. ':leaving', 0, most - 1, 'WITHSCORES')
-for position = 1, #leaving, 2 do
-  local at = #leavers
-  leavers[at + 1], leavers[at + 2] = leaving[position], leaving[position + 1]
-  leavers[at + 3] = call('HGET', fair.key .. ':left', leaving[position]) or '0'
+for _, start in ipairs(call('ZRANGE', fair.key .. ':moments', 0, most - 1)) do
+  leavers[#leavers + 1] = start
+  leavers[#leavers + 1] = call('HGET', fair.key .. ':sums', start) or '0'
 end
 return {now_text, precise(fair.v), int(fair.w), leavers, tenants}

@@ -113,11 +113,11 @@ fn whoever_is_last_pays_for_changes_of_weight() {
     assert!(bench.ahead <= AHEAD);
 }
 
-/// The price of a bound on one pick: leavers that are due all at once go four a pick, and while they still count the
-/// clock is slow and a heavy tenant gets no more than a light one.
+/// A clock that took leavers off a few a pick would be slow while they still count, and a heavy tenant would get no more
+/// than a light one: 12 jobs behind with 100 of them.
 #[test]
-fn many_who_leave_at_once_slow_the_clock_for_a_while() {
-    for (burst, behind) in [(4, BEHIND), (100, 12.5)] {
+fn many_who_leave_at_once_do_not_slow_the_clock() {
+    for burst in [4, 100, 400] {
         let mut bench = Bench::default();
         for (name, weight) in skewed(100) {
             bench.arrive(&name, weight, 1000);
@@ -126,6 +126,6 @@ fn many_who_leave_at_once_slow_the_clock_for_a_while() {
             bench.arrive(&format!("burst{number}"), Weight::MOST, 1);
         }
         (0..burst + 300).for_each(|_| drop(bench.pick()));
-        assert!(bench.ahead <= AHEAD && bench.behind <= behind, "{burst}: {} behind", bench.behind);
+        assert!(bench.ahead <= AHEAD && bench.behind <= BEHIND, "{burst}: {} behind", bench.behind);
     }
 }

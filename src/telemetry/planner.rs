@@ -1,0 +1,155 @@
+//! Rounds of the planner, by rule, and what they promoted, by tenant.
+
+use super::Labels;
+use super::metrics::{Histograms, LATENCIES, MOST_NAMES};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// Tenants that have series of their own; all others are counted together.
+const MOST_TENANTS: usize = 1000;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RuleName {
+    rule: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RoundEnd {
+    rule: String,
+    outcome: &'static str,
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct TenantName {
+    rule: String,
+    tenant: String,
+}
+
+type Level = Gauge<f64, AtomicU64>;
+
+/// What the planner does.
+#[derive(Clone)]
+pub struct PlannerMetrics {
+    labels: Arc<(Labels, Labels)>,
+    rounds: Family<RoundEnd, Counter>,
+    seconds: Histograms<RuleName>,
+    slow: Family<RuleName, Counter>,
+    promoted: Family<TenantName, Counter>,
+    staged: Family<RuleName, Gauge>,
+    tenants: Family<RuleName, Gauge>,
+    oldest: Family<RuleName, Level>,
+    latency: Family<RuleName, Level>,
+    depth: Family<RuleName, Gauge>,
+    drain: Family<RuleName, Level>,
+    open: Family<RuleName, Gauge>,
+    wasted: Family<RuleName, Level>,
+    jain: Family<RuleName, Level>,
+}
+
+impl Default for PlannerMetrics {
+    fn default() -> Self {
+        PlannerMetrics {
+            labels: Arc::new((Labels::new(MOST_NAMES), Labels::new(MOST_TENANTS))),
+            rounds: Family::default(),
+            seconds: Histograms::new_with_constructor(|| Histogram::new(LATENCIES)),
+            slow: Family::default(),
+            promoted: Family::default(),
+            staged: Family::default(),
+            tenants: Family::default(),
+            oldest: Family::default(),
+            latency: Family::default(),
+            depth: Family::default(),
+            drain: Family::default(),
+            open: Family::default(),
+            wasted: Family::default(),
+            jain: Family::default(),
+        }
+    }
+}
+
+/// A rule as it is at the time of a scrape.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RuleLevels {
+    pub staged: u64,
+    pub tenants: u64,
+    pub oldest_seconds: f64,
+    pub latency_seconds: f64,
+    pub depth: u64,
+    pub drain_per_second: f64,
+    pub gate_open: bool,
+    pub wasted_seconds: f64,
+    pub jain_index: f64,
+}
+
+impl PlannerMetrics {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register("fairgate_planner_rounds", "Rounds of this process by how they ended", self.rounds.clone());
+        registry.register("fairgate_planner_round_seconds", "Time that a round took", self.seconds.clone());
+        registry.register("fairgate_planner_slow_rounds", "Rounds longer than their interval", self.slow.clone());
+        registry.register(
+            "fairgate_planner_promoted",
+            "Jobs promoted by this process, by tenant",
+            self.promoted.clone(),
+        );
+        registry.register("fairgate_staged_jobs", "Jobs in staging", self.staged.clone());
+        registry.register("fairgate_staged_tenants", "Tenants with jobs in staging", self.tenants.clone());
+        registry.register("fairgate_staged_oldest_seconds", "Age of the oldest staged job", self.oldest.clone());
+        registry.register(
+            "fairgate_main_queue_latency_seconds",
+            "Age of its oldest runnable job",
+            self.latency.clone(),
+        );
+        registry.register("fairgate_main_queue_depth", "Runnable jobs in the main queue", self.depth.clone());
+        registry.register("fairgate_main_queue_drain_per_second", "Jobs that workers take", self.drain.clone());
+        registry.register("fairgate_gate_open", "1 while rounds may promote", self.open.clone());
+        registry.register(
+            "fairgate_idle_worker_seconds",
+            "Time in which workers found nothing although jobs were staged",
+            self.wasted.clone(),
+        );
+        registry.register("fairgate_fairness_jain_index", "1 is perfectly fair", self.jain.clone());
+    }
+
+    fn rule(&self, rule: &str) -> RuleName {
+        RuleName { rule: self.labels.0.of(rule).to_owned() }
+    }
+
+    /// Counts a round.
+    pub fn round(&self, rule: &str, outcome: &'static str, reason: Option<&'static str>, seconds: f64) {
+        let RuleName { rule } = self.rule(rule);
+        self.seconds.get_or_create(&RuleName { rule: rule.clone() }).observe(seconds);
+        self.rounds.get_or_create(&RoundEnd { rule, outcome, reason: reason.unwrap_or("") }).inc();
+    }
+
+    /// Counts promoted jobs of a tenant.
+    pub fn promoted(&self, rule: &str, tenant: &str, jobs: u64) {
+        let tenant = self.labels.1.of(tenant).to_owned();
+        self.promoted.get_or_create(&TenantName { rule: self.rule(rule).rule, tenant }).inc_by(jobs);
+    }
+
+    /// Counts a round that took too long.
+    pub fn slow(&self, rule: &str) {
+        self.slow.get_or_create(&self.rule(rule)).inc();
+    }
+
+    /// Sets how a rule is.
+    pub fn levels(&self, rule: &str, levels: RuleLevels) {
+        let name = self.rule(rule);
+        self.staged.get_or_create(&name).set(levels.staged as i64);
+        self.tenants.get_or_create(&name).set(levels.tenants as i64);
+        self.oldest.get_or_create(&name).set(levels.oldest_seconds);
+        self.latency.get_or_create(&name).set(levels.latency_seconds);
+        self.depth.get_or_create(&name).set(levels.depth as i64);
+        self.drain.get_or_create(&name).set(levels.drain_per_second);
+        self.open.get_or_create(&name).set(i64::from(levels.gate_open));
+        self.wasted.get_or_create(&name).set(levels.wasted_seconds);
+        self.jain.get_or_create(&name).set(levels.jain_index);
+    }
+}
