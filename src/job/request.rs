@@ -4,7 +4,7 @@ use super::invalid::{Invalid, Kind};
 use super::json::{self, Member, Object};
 use super::retry::{self, Policy};
 use super::time::{self, At};
-use super::{Limits, duration, id, meta, names};
+use super::{Limits, Planned, duration, id, meta, names};
 use std::ops::Range;
 
 /// Names that only the server sets; a client's values for them are ignored, never stored.
@@ -63,8 +63,8 @@ const KEPT: [&str; 2] = ["unique", "rate_limit"];
 
 /// How every stored envelope begins; its id follows.
 pub const ENVELOPE_START: &str = r#"{"specversion":"1.0","id":""#;
-const TYPE_START: &str = r#"","type":""#;
-const QUEUE_START: &str = r#"","queue":""#;
+pub(super) const TYPE_START: &str = r#"","type":""#;
+pub(super) const QUEUE_START: &str = r#"","queue":""#;
 
 /// A checked job, not yet stored.
 #[derive(Clone, Debug)]
@@ -83,57 +83,14 @@ pub struct NewJob {
     /// The envelope's text, kept to the byte, as an object without its closing brace: answers only add to it.
     pub envelope: String,
     /// Where `args` and `meta` stand in the envelope.
-    args: Range<usize>,
-    meta: Range<usize>,
+    pub(super) args: Range<usize>,
+    pub(super) meta: Range<usize>,
     /// The plan rule that it falls under.
     pub plan: Option<Planned>,
     /// The queue that its client asked for, where a plan rule sends it elsewhere.
-    own_queue: Option<String>,
+    pub(super) own_queue: Option<String>,
     /// Further fields of the store's record: name and value, only where they differ from the default.
     pub fields: Vec<(&'static str, String)>,
-}
-
-/// A job's place in a plan: the rule's name, the tenant, and what the tenant weighs unless somebody said otherwise.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Planned {
-    pub rule: String,
-    pub tenant: String,
-    /// In thousandths.
-    pub weight: u32,
-}
-
-impl NewJob {
-    /// The text of `args`.
-    pub fn args(&self) -> &str {
-        &self.envelope[self.args.clone()]
-    }
-
-    /// The text of `meta`.
-    pub fn meta(&self) -> &str {
-        &self.envelope[self.meta.clone()]
-    }
-
-    /// Puts the job under a plan rule that may send it to another queue, or under none; what an earlier rule did is undone.
-    pub fn assign(&mut self, plan: Option<Planned>, queue: Option<&str>) {
-        if let Some(own) = self.own_queue.take() {
-            self.redirect(&own);
-        }
-        if let Some(queue) = queue.filter(|queue| *queue != self.queue) {
-            self.own_queue = Some(self.queue.clone());
-            self.redirect(queue);
-        }
-        self.plan = plan;
-    }
-
-    fn redirect(&mut self, queue: &str) {
-        // The envelope's own words up to the queue's name, and names that hold no escapes.
-        let start = ENVELOPE_START.len() + self.id.len() + TYPE_START.len() + self.kind.len() + QUEUE_START.len();
-        self.envelope.replace_range(start..start + self.queue.len(), queue);
-        let moved = |at: usize| at + queue.len() - self.queue.len();
-        self.args = moved(self.args.start)..moved(self.args.end);
-        self.meta = moved(self.meta.start)..moved(self.meta.end);
-        self.queue = queue.to_owned();
-    }
 }
 
 /// What surrounds a request and becomes part of its jobs.

@@ -27,7 +27,7 @@ struct Inner {
     rules: Rulebook,
     metrics: Metrics,
     holder: Arc<str>,
-    http: reqwest::Client,
+    http: weights::Client,
     pilots: Mutex<HashMap<String, Hired>>,
 }
 

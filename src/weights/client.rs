@@ -13,6 +13,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const MOST_IDLE: usize = 4;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// A client; clones share its connections.
+pub type Client = reqwest::Client;
+
 /// A client that talks to whom it is told and to nobody else: it follows no redirect and asks no proxy of the environment.
 pub fn client_builder() -> ClientBuilder {
     ClientBuilder::new()

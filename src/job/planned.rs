@@ -1,0 +1,69 @@
+//! A job's place in a plan.
+
+use super::request::{ENVELOPE_START, NewJob, QUEUE_START, TYPE_START};
+
+/// A job's place in a plan: the rule's name, the tenant, and what the tenant weighs unless somebody said otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Planned {
+    pub rule: String,
+    pub tenant: String,
+    /// In thousandths.
+    pub weight: u32,
+}
+
+impl NewJob {
+    /// The text of `args`.
+    pub fn args(&self) -> &str {
+        &self.envelope[self.args.clone()]
+    }
+
+    /// The text of `meta`.
+    pub fn meta(&self) -> &str {
+        &self.envelope[self.meta.clone()]
+    }
+
+    /// Puts the job under a plan rule that may send it to another queue, or under none; what an earlier rule did is undone.
+    pub fn assign(&mut self, plan: Option<Planned>, queue: Option<&str>) {
+        if let Some(own) = self.own_queue.take() {
+            self.redirect(&own);
+        }
+        if let Some(queue) = queue.filter(|queue| *queue != self.queue) {
+            self.own_queue = Some(self.queue.clone());
+            self.redirect(queue);
+        }
+        self.plan = plan;
+    }
+
+    fn redirect(&mut self, queue: &str) {
+        // The envelope's own words up to the queue's name, and names that hold no escapes.
+        let start = ENVELOPE_START.len() + self.id.len() + TYPE_START.len() + self.kind.len() + QUEUE_START.len();
+        self.envelope.replace_range(start..start + self.queue.len(), queue);
+        let moved = |at: usize| at + queue.len() - self.queue.len();
+        self.args = moved(self.args.start)..moved(self.args.end);
+        self.meta = moved(self.meta.start)..moved(self.meta.end);
+        self.queue = queue.to_owned();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::Limits;
+    use crate::job::request::{Context, parse};
+
+    #[test]
+    fn a_job_that_is_sent_elsewhere_keeps_the_rest_to_the_byte_and_can_be_sent_back() {
+        let text = r#"{"type":"a.b","queue":"q","args":[1.0, {"queue":"q"}],"meta":{"x": 1}}"#;
+        let limits = Limits { max_envelope: 1000, max_meta: 1000, max_result: 1000, max_batch: 1, max_nesting: 9 };
+        let mut job = parse(text, &limits, &Context::default()).expect("a job");
+        let own = job.envelope.clone();
+        let plan = Planned { rule: "r".to_owned(), tenant: "t".to_owned(), weight: 1000 };
+        for queue in ["elsewhere", "x", "q"] {
+            job.assign(Some(plan.clone()), Some(queue));
+            assert_eq!(job.envelope, own.replacen(r#""queue":"q","args"#, &format!(r#""queue":"{queue}","args"#), 1));
+            assert_eq!((job.args(), job.meta(), job.queue.as_str()), (r#"[1.0, {"queue":"q"}]"#, r#"{"x": 1}"#, queue));
+        }
+        job.assign(None, None);
+        assert_eq!((job.envelope, job.queue, job.plan), (own, "q".to_owned(), None));
+    }
+}
