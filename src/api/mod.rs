@@ -9,9 +9,11 @@ mod jobs;
 mod manifest;
 mod page;
 mod path;
+mod planner;
 mod problem;
 mod queues;
 mod server;
+mod stream;
 mod system;
 mod workers;
 
@@ -26,8 +28,8 @@ use axum::Router;
 use axum::routing::{delete, get, post};
 use problem::Problem;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
 
 /// What every handler needs; clones share it.
 #[derive(Clone)]
@@ -46,7 +48,7 @@ struct Inner {
     heartbeat_interval: Duration,
     test_directives: bool,
     started: Instant,
-    draining: AtomicBool,
+    draining: CancellationToken,
 }
 
 impl Api {
@@ -71,18 +73,18 @@ impl Api {
                 heartbeat_interval: config.workers.heartbeat_interval,
                 test_directives: config.server.test_directives,
                 started: Instant::now(),
-                draining: AtomicBool::new(false),
+                draining: CancellationToken::new(),
             }),
         }
     }
 
     /// From now on `/ready` says no, so that nobody sends new requests.
     pub fn drain(&self) {
-        self.inner.draining.store(true, Ordering::SeqCst);
+        self.inner.draining.cancel();
     }
 
     fn is_draining(&self) -> bool {
-        self.inner.draining.load(Ordering::SeqCst)
+        self.inner.draining.is_cancelled()
     }
 
     fn store(&self) -> &Store {
@@ -123,6 +125,16 @@ impl Api {
             .route("/ojs/v1/dead-letter/{id}", get(dead_letter::show).delete(dead_letter::forget))
             .route("/ojs/v1/dead-letter/{id}/retry", post(dead_letter::retry))
             .route("/ojs/v1/events", get(events::poll))
+            .route("/ojs/v1/admin/planner", get(planner::list))
+            .route("/ojs/v1/admin/planner/events", get(stream::all_rounds))
+            .route("/ojs/v1/admin/planner/{name}", get(planner::show).put(planner::put).delete(planner::remove))
+            .route("/ojs/v1/admin/planner/{name}/events", get(stream::rounds_of))
+            .route("/ojs/v1/admin/planner/{name}/rounds", get(planner::rounds))
+            .route("/ojs/v1/admin/planner/{name}/tenants", get(planner::tenants))
+            .route("/ojs/v1/admin/planner/{name}/preview", get(planner::preview))
+            .route("/ojs/v1/admin/planner/{name}/run", post(planner::run))
+            .route("/ojs/v1/admin/planner/{name}/pause", post(planner::pause))
+            .route("/ojs/v1/admin/planner/{name}/resume", post(planner::resume))
             .route("/ojs/manifest", get(manifest::show))
             .route("/health", get(system::health))
             .route("/healthz", get(system::health))

@@ -62,6 +62,12 @@ impl Problem {
         self
     }
 
+    /// Adds a value to `details`.
+    pub(super) fn with_json(mut self, name: &'static str, value: &serde_json::Value) -> Self {
+        self.details.push((name, value.to_string()));
+        self
+    }
+
     /// Adds a member both to `details` and beside the code.
     pub(super) fn with_beside(mut self, name: &'static str, value: &str) -> Self {
         self.beside.push((name, json::quoted(value)));
@@ -82,7 +88,7 @@ impl Problem {
         self
     }
 
-    fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }

@@ -2,6 +2,7 @@
 
 use super::problem::Problem;
 use super::{Api, answer};
+use crate::planner::RuleStats;
 use axum::extract::State;
 use axum::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
@@ -11,6 +12,8 @@ use std::time::{Duration, Instant};
 
 /// Queues whose depth is measured for one scrape.
 const MOST_QUEUES: usize = 200;
+/// Plan rules that are looked at for one scrape.
+const MOST_RULES: usize = 50;
 
 /// `GET /health`: 200 while the store answers, else 503 in the same shape.
 pub(super) async fn health(State(api): State<Api>) -> Response {
@@ -81,6 +84,12 @@ pub(super) async fn metrics(State(api): State<Api>, headers: HeaderMap) -> Resul
 async fn measure_depths(api: &Api) -> Result<(), crate::store::Error> {
     let jobs = &api.metrics().jobs;
     jobs.workers(api.store().worker_count().await?);
+    let known = api.desk().rules().known().await?;
+    for rule in known.rules.iter().take(MOST_RULES) {
+        if let Some(stats) = RuleStats::read(api.desk(), &rule.name).await? {
+            api.metrics().planner.levels(&rule.name, stats.levels());
+        }
+    }
     for queue in api.store().queues().await?.iter().take(MOST_QUEUES) {
         for (state, count) in api.store().queue_counts(&queue.name).await? {
             jobs.depth(&queue.name, state, count);

@@ -7,6 +7,7 @@
 mod auto;
 mod gate;
 mod line;
+mod measure;
 mod queue;
 mod rule;
 mod rules;
@@ -16,6 +17,7 @@ mod weight;
 
 pub use auto::{Aim, Drain};
 pub use gate::{Closed, Gate};
+pub use measure::jain_index;
 pub use queue::FairQueue;
 pub use rule::{Batch, OnMissingTenant, OnWebhookError, Pace, Rule, Webhook, Weights};
 pub use rules::Rules;

@@ -2,6 +2,7 @@
 
 use super::pilot::{Flight, Pilot};
 use super::rulebook::Rulebook;
+use super::stats::find;
 use super::weighing::Weighing;
 use crate::config::Secret;
 use crate::fair::Rule;
@@ -35,7 +36,6 @@ struct Inner {
 #[derive(Clone)]
 struct Hired {
     rule: Arc<Rule>,
-    source: Option<Arc<Source>>,
     pilot: Arc<Mutex<Pilot>>,
 }
 
@@ -61,11 +61,7 @@ impl Desk {
     /// its default.
     pub(super) async fn pilot(&self, name: &str) -> Result<Option<Arc<Mutex<Pilot>>>, Error> {
         let known = self.inner.rules.known().await?;
-        let rule = match known.rules.get(name) {
-            Some(rule) => Arc::clone(rule),
-            None if known.draining.iter().any(|draining| draining == name) => Arc::new(Rule::new(name, &[])),
-            None => return Ok(None),
-        };
+        let Some((rule, _)) = find(&known, name) else { return Ok(None) };
         let mut pilots = self.inner.pilots.lock().await;
         if let Some(hired) = pilots.get(name).filter(|hired| *hired.rule == *rule) {
             return Ok(Some(Arc::clone(&hired.pilot)));
@@ -83,10 +79,10 @@ impl Desk {
         let source = Source::new(&rule, secret, inner.http.clone(), clock, inner.metrics.weights.clone());
         let source = source.map_err(|error| Error::Backend(error.to_string()))?.map(Arc::new);
         let (store, holder) = (inner.store.clone(), Arc::clone(&inner.holder));
-        let weighing = Weighing::new(source.clone());
+        let weighing = Weighing::new(source);
         let pilot = Pilot::new(Arc::clone(&rule), store, holder, weighing, inner.metrics.planner.clone());
         let pilot = Arc::new(Mutex::new(pilot.map_err(Error::Backend)?));
-        Ok(Hired { rule, source, pilot })
+        Ok(Hired { rule, pilot })
     }
 
     /// Runs one whole round now, whatever the interval; `None` if there is no such rule.
@@ -102,11 +98,6 @@ impl Desk {
                 flight => return Ok(Some(flight)),
             }
         }
-    }
-
-    /// How a rule's webhook is doing, as far as this process has asked it.
-    pub async fn webhook(&self, name: &str) -> Option<weights::Status> {
-        self.inner.pilots.lock().await.get(name)?.source.as_ref().map(|source| source.status())
     }
 
     /// Gives up every lock, so that other processes take over at once.

@@ -4,14 +4,20 @@
 mod desk;
 mod intake;
 mod pilot;
+mod preview;
 mod report;
 mod rulebook;
 mod runner;
+mod stats;
+mod tenants;
 mod weighing;
 
 pub use desk::Desk;
 pub use intake::{Intake, Refusal};
 pub use pilot::Flight;
+pub use preview::preview;
 pub use report::{Outcome, Report};
 pub use rulebook::{Known, Removed, Rulebook, Source};
 pub use runner::Planner;
+pub use stats::RuleStats;
+pub use tenants::{Order, TenantList};

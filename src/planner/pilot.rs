@@ -150,6 +150,9 @@ impl Pilot {
             served: Vec::new(),
             duration_ms: 0.0,
             weights_source: self.weighing.source(),
+            weights_age_ms: None,
+            weights_errors: 0,
+            drain_per_s: 0.0,
         };
         Course { round, report, left, marks: Vec::new(), lost: false, held: true }
     }
@@ -207,11 +210,11 @@ impl Pilot {
 
     /// How many jobs a main queue wants, and when to wake for more.
     fn size(&mut self, queue: &Observation, now: i64, left: u64, why: Why) -> (u64, Mark) {
+        let drain = self.drains.entry(queue.queue.clone()).or_default();
+        drain.observe(now.max(0) as u64, queue.taken, queue.ran_dry);
         let (want, low, aim) = match self.rule.batch {
             Batch::Jobs(_) => (left, u64::from(!self.rule.strict_interval), 0),
             Batch::Auto => {
-                let drain = self.drains.entry(queue.queue.clone()).or_default();
-                drain.observe(now.max(0) as u64, queue.taken, queue.ran_dry);
                 let aim = drain.target(self.rule.target_latency);
                 let least = u64::from(why == Why::Run);
                 (aim.batch(queue.depth).max(least), aim.low, aim.depth)
@@ -229,7 +232,9 @@ impl Pilot {
         } else if report.reason.is_none() {
             report.reason = Some(if held { "hold" } else { "depth" });
         }
-        report.weights_source = self.weighing.source();
+        (report.weights_age_ms, report.weights_errors) = self.weighing.health(round.now);
+        report.drain_per_s =
+            round.queues.iter().filter_map(|queue| self.drains.get(&queue.queue)).map(Drain::rate).sum();
         report.duration_ms = started.elapsed().as_secs_f64() * 1e3;
         let skipped = report.outcome == Outcome::Skipped;
         let document = report.to_json().to_string();

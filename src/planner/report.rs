@@ -48,6 +48,11 @@ pub struct Report {
     pub served: Vec<Served>,
     pub duration_ms: f64,
     pub weights_source: &'static str,
+    /// How old the webhook's last good answer is, and how often it failed.
+    pub weights_age_ms: Option<u64>,
+    pub weights_errors: u64,
+    /// Jobs a second that workers take from the main queues.
+    pub drain_per_s: f64,
 }
 
 impl Report {
@@ -85,6 +90,9 @@ impl Report {
             "served": served,
             "duration_ms": (self.duration_ms * 1000.0).round() / 1000.0,
             "weights_source": self.weights_source,
+            "weights_age_ms": self.weights_age_ms,
+            "weights_errors_total": self.weights_errors,
+            "drain_per_s": (self.drain_per_s * 100.0).round() / 100.0,
         })
     }
 }

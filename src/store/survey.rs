@@ -79,9 +79,10 @@ pub struct RecordedRound {
 }
 
 impl Store {
-    /// A rule as it is now.
-    pub async fn rule_status(&self, rule: &str) -> Result<RuleStatus, Error> {
-        let answer = STATUS.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(rule)).await?;
+    /// A rule as it is now. A main queue of the rule is looked at whether or not jobs are staged for it.
+    pub async fn rule_status(&self, rule: &str, queue: Option<&str>) -> Result<RuleStatus, Error> {
+        let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(rule).arg(queue.unwrap_or(""));
+        let answer = STATUS.call(&self.core.link, fill).await?;
         let mut parts = reply::array(answer, "status")?.into_iter();
         let mut next = || parts.next().ok_or_else(|| Error::unreadable("status"));
         let now = reply::number(next()?);
@@ -172,7 +173,14 @@ impl Store {
     pub async fn pause_rule(&self, rule: &str, paused: bool) -> Result<(), Error> {
         let mut command = redis::cmd("HSET");
         command.arg(self.core.keys.plan(rule)).arg("paused").arg(u8::from(paused));
-        self.core.command("pause", command).await.map(drop)
+        self.core.command("pause", command).await?;
+        if paused {
+            return Ok(());
+        }
+        // What was staged meanwhile need not wait for the next look.
+        let mut command = redis::cmd("PUBLISH");
+        command.arg(self.core.keys.signals()).arg(format!("staged {rule}"));
+        self.core.command("resume", command).await.map(drop)
     }
 
     /// Recorded rounds, newest first, older than `before`.

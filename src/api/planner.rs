@@ -1,0 +1,170 @@
+//! The planner's admin API: rules, their state, rounds, tenants, previews, and the hand on the switch.
+
+use super::body::Text;
+use super::page::{Page, Query};
+use super::path::Name;
+use super::problem::Problem;
+use super::{Api, answer};
+use crate::config;
+use crate::job::invalid::Invalid;
+use crate::planner::{Flight, Order, Removed, RuleStats, TenantList, preview as dry_run};
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+use serde_json::{Value, json};
+
+/// `GET /admin/planner`.
+pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
+    let page = Page::of(&Query::of(&uri))?;
+    let known = api.desk().rules().known().await?;
+    let names: Vec<&str> = known.rules.iter().map(|rule| rule.name.as_str()).collect();
+    let names: Vec<&str> = names.into_iter().chain(known.draining.iter().map(String::as_str)).collect();
+    let mut items = Vec::new();
+    for name in names.iter().skip(page.offset).take(page.limit) {
+        items.extend(RuleStats::read(api.desk(), name).await?.map(|stats| stats.to_json()));
+    }
+    let body = json!({"rules": items, "version": &*known.version, "pagination": page.describe(names.len())});
+    Ok(answer::value(StatusCode::OK, &body))
+}
+
+/// `GET /admin/planner/{rule}`.
+pub(super) async fn show(State(api): State<Api>, Name(name): Name) -> Result<Response, Problem> {
+    let stats = RuleStats::read(api.desk(), &name).await?.ok_or_else(|| missing(&name))?;
+    Ok(answer::value(StatusCode::OK, &stats.to_json()))
+}
+
+/// `PUT /admin/planner/{rule}`: adds a rule or replaces it as a whole.
+pub(super) async fn put(State(api): State<Api>, Name(name): Name, request: Request) -> Result<Response, Problem> {
+    let body = Text::read(&api, request).await?;
+    body.fields()?;
+    let options: Value = serde_json::from_str(body.as_str())
+        .map_err(|error| Problem::from(crate::job::request::unreadable(body.as_str(), &error)))?;
+    let rules = api.desk().rules();
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let rule =
+        config::plan_from_json(&name, options, rules.defaults(), &is_set).map_err(|problems| refused(&problems))?;
+    let is_new = rules.known().await?.rules.get(&name).is_none();
+    rules.put(rule).await?;
+    let stats = RuleStats::read(api.desk(), &name).await?.ok_or_else(|| missing(&name))?;
+    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+    Ok(answer::value(status, &stats.to_json()))
+}
+
+/// `DELETE /admin/planner/{rule}`.
+pub(super) async fn remove(State(api): State<Api>, Name(name): Name) -> Result<Response, Problem> {
+    let staged = api.store().rule_status(&name, None).await?.staged;
+    let outcome = match api.desk().rules().remove(&name).await? {
+        Removed::Gone => json!({"rule": name, "removed": true, "holds": null, "draining_jobs": staged}),
+        Removed::Restored => json!({"rule": name, "removed": true, "holds": "file", "draining_jobs": 0}),
+        Removed::InFile => {
+            let message = format!("Plan rule {name} stands in the configuration file and was not changed at run time.");
+            let problem = Problem::new(StatusCode::CONFLICT, "conflict", message).with("rule", &name);
+            return Err(problem.hint("Remove it from the file and restart, or pause it."));
+        }
+        Removed::Unknown => return Err(missing(&name)),
+    };
+    Ok(answer::value(StatusCode::OK, &outcome))
+}
+
+/// `GET /admin/planner/{rule}/rounds`, newest first.
+pub(super) async fn rounds(State(api): State<Api>, Name(name): Name, uri: Uri) -> Result<Response, Problem> {
+    exists(&api, &name).await?;
+    let page = Page::of(&Query::of(&uri))?;
+    let total = api.store().recorded_total(&name).await? as usize;
+    let recorded =
+        api.store().recorded_rounds(&name, None, page.offset.saturating_add(page.limit).min(total.max(1))).await?;
+    let items: Vec<Value> =
+        recorded.iter().skip(page.offset).filter_map(|round| serde_json::from_str(&round.document).ok()).collect();
+    Ok(answer::value(StatusCode::OK, &json!({"items": items, "pagination": page.describe(total)})))
+}
+
+/// `GET /admin/planner/{rule}/tenants`.
+pub(super) async fn tenants(State(api): State<Api>, Name(name): Name, uri: Uri) -> Result<Response, Problem> {
+    let query = Query::of(&uri);
+    let page = Page::of(&query)?;
+    let order = match query.get("sort") {
+        None => Order::default(),
+        Some(sort) => Order::from_name(sort)
+            .ok_or_else(|| Invalid::field("sort", "one of pending, oldest, weight, name", sort))?,
+    };
+    let list = TenantList::read(api.desk(), &name, order).await?.ok_or_else(|| missing(&name))?;
+    let items = list.page(page.offset, page.limit);
+    let body = json!({"items": items, "truncated": list.truncated, "pagination": page.describe(list.len())});
+    Ok(answer::value(StatusCode::OK, &body))
+}
+
+/// `GET /admin/planner/{rule}/preview`: the next round, or with `jobs` one of that size.
+pub(super) async fn preview(State(api): State<Api>, Name(name): Name, uri: Uri) -> Result<Response, Problem> {
+    let jobs = Query::of(&uri).number("jobs", 1, 1000)?.map(|jobs| jobs as u64);
+    let preview = dry_run(api.desk(), &name, jobs).await?.ok_or_else(|| missing(&name))?;
+    Ok(answer::value(StatusCode::OK, &preview))
+}
+
+/// `POST /admin/planner/{rule}/run`: one whole round now.
+pub(super) async fn run(State(api): State<Api>, Name(name): Name) -> Result<Response, Problem> {
+    let round = match api.desk().run(&name).await?.ok_or_else(|| missing(&name))? {
+        Flight::Ran { report, .. } => report.to_json(),
+        Flight::Paused => skipped(&name, "paused"),
+        Flight::Empty | Flight::Early { .. } => skipped(&name, "empty"),
+        Flight::Gone => return Err(missing(&name)),
+        Flight::Elsewhere { by, .. } => {
+            let message = format!("{by} is in the middle of a round of plan rule {name}.");
+            return Err(Problem::new(StatusCode::CONFLICT, "conflict", message).with("holder", &by));
+        }
+    };
+    Ok(answer::value(StatusCode::OK, &round))
+}
+
+/// `POST /admin/planner/{rule}/pause`.
+pub(super) async fn pause(State(api): State<Api>, Name(name): Name) -> Result<Response, Problem> {
+    set_paused(&api, &name, true).await
+}
+
+/// `POST /admin/planner/{rule}/resume`.
+pub(super) async fn resume(State(api): State<Api>, Name(name): Name) -> Result<Response, Problem> {
+    set_paused(&api, &name, false).await
+}
+
+async fn set_paused(api: &Api, name: &str, paused: bool) -> Result<Response, Problem> {
+    exists(api, name).await?;
+    api.store().pause_rule(name, paused).await?;
+    let stats = RuleStats::read(api.desk(), name).await?.ok_or_else(|| missing(name))?;
+    Ok(answer::value(StatusCode::OK, &stats.to_json()))
+}
+
+/// A round that found nothing to do, in the shape of one that did.
+fn skipped(name: &str, reason: &str) -> Value {
+    json!({"rule": name, "round": null, "outcome": "skipped", "reason": reason, "promoted": 0, "tenants": 0, "served": []})
+}
+
+async fn exists(api: &Api, name: &str) -> Result<(), Problem> {
+    let known = api.desk().rules().known().await?;
+    let is_there = known.rules.get(name).is_some() || known.draining.iter().any(|gone| gone == name);
+    if is_there { Ok(()) } else { Err(missing(name)) }
+}
+
+fn missing(name: &str) -> Problem {
+    Problem::missing("plan rule", name).hint("GET /ojs/v1/admin/planner lists the rules.")
+}
+
+fn refused(problems: &[config::Problem]) -> Problem {
+    let first = problems.first();
+    let message = first.map_or_else(
+        || "The rule is refused.".to_owned(),
+        |problem| match problem.path.as_str() {
+            "" => format!("The rule is refused: {}.", problem.message),
+            path => format!("`{path}`: {}.", problem.message),
+        },
+    );
+    let all: Vec<Value> = problems
+        .iter()
+        .map(|problem| json!({"field": problem.path, "message": problem.message, "hint": problem.help}))
+        .collect();
+    let answer = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "validation_error", message)
+        .with("field", first.map_or("", |problem| problem.path.as_str()))
+        .with_json("mistakes", &Value::from(all));
+    match first.and_then(|problem| problem.help.as_deref()) {
+        Some(help) => answer.hint(help),
+        None => answer,
+    }
+}

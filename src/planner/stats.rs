@@ -1,0 +1,221 @@
+//! A rule as whoever watches it sees it.
+
+use super::desk::Desk;
+use super::rulebook::Known;
+use crate::fair::{Gate, Rule, jain_index};
+use crate::job::time::{At, rfc3339};
+use crate::store::{Error, Observation, RuleStatus, Survey};
+use crate::telemetry::RuleLevels;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Tenants that figures about fairness are taken from: those whose turn comes next.
+const SAMPLE: usize = 200;
+/// Recorded rounds that an answer shows, and that the index is taken over.
+const LAST_ROUNDS: usize = 10;
+
+/// A rule and all that is known of it.
+pub struct RuleStats {
+    rule: Arc<Rule>,
+    source: &'static str,
+    draining: bool,
+    status: RuleStatus,
+    surveys: Vec<Survey>,
+    /// Newest first.
+    rounds: Vec<Value>,
+}
+
+impl RuleStats {
+    /// Looks at a rule; `None` if there is none of that name.
+    pub async fn read(desk: &Desk, name: &str) -> Result<Option<RuleStats>, Error> {
+        let known = desk.rules().known().await?;
+        let Some((rule, draining)) = find(&known, name) else { return Ok(None) };
+        let source = known.source(name).map_or("removed", super::Source::name);
+        let store = desk.store();
+        let status = store.rule_status(name, rule.queue.as_deref()).await?;
+        let mut surveys = Vec::new();
+        for queue in status.queues.iter().filter(|queue| queue.staged > 0) {
+            surveys.push(store.next_tenants(name, &queue.queue, SAMPLE, true).await?);
+        }
+        let recorded = store.recorded_rounds(name, None, LAST_ROUNDS).await?;
+        let rounds = recorded.iter().filter_map(|round| serde_json::from_str(&round.document).ok()).collect();
+        Ok(Some(RuleStats { rule, source, draining, status, surveys, rounds }))
+    }
+
+    fn state(&self) -> &'static str {
+        match () {
+            () if self.draining => "draining",
+            () if self.status.paused => "paused",
+            () if self.rule.shadow => "shadow",
+            () => "running",
+        }
+    }
+
+    fn sum(&self, figure: impl Fn(&Observation) -> u64) -> u64 {
+        self.status.queues.iter().map(figure).sum()
+    }
+
+    fn gate(&self, queue: &Observation) -> Gate {
+        Gate::read(&self.rule, queue.depth, queue.oldest, self.status.now)
+    }
+
+    fn latency_ms(&self) -> u64 {
+        self.status.queues.iter().map(|queue| self.gate(queue).latency_ms).max().unwrap_or(0)
+    }
+
+    /// Why the first closed gate is closed.
+    fn closed(&self) -> Option<&'static str> {
+        let closed = self.status.queues.iter().find_map(|queue| self.gate(queue).closed);
+        if self.status.paused { Some("paused") } else { closed.map(|closed| closed.name()) }
+    }
+
+    fn oldest_age_ms(&self) -> u64 {
+        let oldest = self.surveys.iter().flat_map(|survey| &survey.tenants).filter_map(|tenant| tenant.oldest).min();
+        oldest.map_or(0, |since| u64::try_from(self.status.now - since).unwrap_or(0))
+    }
+
+    fn drain_per_s(&self) -> f64 {
+        self.rounds.first().and_then(|round| round["drain_per_s"].as_f64()).unwrap_or(0.0)
+    }
+
+    /// Jain's index over tenants that were busy through all the last rounds; 1 where that cannot be told.
+    fn jain(&self) -> f64 {
+        let named =
+            |round: &&Value| round["tenants"].as_u64() == round["served"].as_array().map(|all| all.len() as u64);
+        let Some(first) = self.rounds.iter().rev().find(named) else { return 1.0 };
+        let Some(At::Absolute(from)) = first["at"].as_str().and_then(At::parse) else { return 1.0 };
+        let mut got: HashMap<&str, f64> = HashMap::new();
+        for served in
+            self.rounds.iter().filter(named).flat_map(|round| round["served"].as_array().into_iter().flatten())
+        {
+            let share = served["jobs"].as_f64().unwrap_or(0.0) / served["weight"].as_f64().unwrap_or(1.0).max(0.05);
+            *got.entry(served["tenant_id"].as_str().unwrap_or_default()).or_default() += share;
+        }
+        let busy = self.surveys.iter().flat_map(|survey| &survey.tenants).filter(|tenant| tenant.since <= from);
+        let shares: Vec<f64> = busy.map(|tenant| got.get(tenant.name.as_str()).copied().unwrap_or(0.0)).collect();
+        jain_index(&shares)
+    }
+
+    /// The furthest that a tenant is from its share now, and the longest that one may have to wait, in jobs.
+    fn deviation(&self) -> (f64, u64) {
+        let (mut furthest, mut longest) = (0.0_f64, 0);
+        for survey in &self.surveys {
+            for tenant in &survey.tenants {
+                let weight = tenant.weight.thousandths();
+                let Some(start) = tenant.start.filter(|_| weight > 0) else { continue };
+                furthest = furthest.max((f64::from(weight) * (survey.clock - start) / 1000.0).abs());
+                longest = longest.max(survey.total_weight.div_ceil(u64::from(weight)) + 1);
+            }
+        }
+        (furthest, longest)
+    }
+
+    /// As metrics have it.
+    pub fn levels(&self) -> RuleLevels {
+        RuleLevels {
+            staged: self.status.staged,
+            tenants: self.sum(|queue| queue.waiting_tenants),
+            oldest_seconds: self.oldest_age_ms() as f64 / 1e3,
+            latency_seconds: self.latency_ms() as f64 / 1e3,
+            depth: self.sum(|queue| queue.depth),
+            drain_per_second: self.drain_per_s(),
+            gate_open: self.closed().is_none(),
+            wasted_seconds: self.status.wasted_ms as f64 / 1e3,
+            jain_index: self.jain(),
+        }
+    }
+
+    /// As answers show it.
+    pub fn to_json(&self) -> Value {
+        let (status, rule) = (&self.status, &self.rule);
+        let queues: Vec<Value> = status.queues.iter().map(|queue| self.queue_json(queue)).collect();
+        let lock = status.lock.as_ref().map(|lock| {
+            let expires_at = rfc3339(status.now + lock.left_ms as i64);
+            json!({"holder": lock.holder, "token": lock.token, "expires_at": expires_at})
+        });
+        let (furthest, longest) = self.deviation();
+        let last = self.rounds.first();
+        let weights_source = match (&rule.weights.webhook, rule.weights.fixed.is_empty()) {
+            (Some(_), _) => "webhook",
+            (None, false) => "static",
+            (None, true) => "default_weight",
+        };
+        json!({
+            "rule": rule.name,
+            "types": rule.types,
+            "queue": rule.queue,
+            "state": self.state(),
+            "source": self.source,
+            "options": rule.to_json(),
+            "staged": {
+                "jobs": status.staged,
+                "tenants": self.sum(|queue| queue.waiting_tenants),
+                "oldest_age_ms": self.oldest_age_ms(),
+            },
+            "main_queue": {
+                "kind": rule.main_queue,
+                "name": rule.queue,
+                "latency_ms": self.latency_ms(),
+                "depth": self.sum(|queue| queue.depth),
+                "active": self.sum(|queue| queue.active),
+                "drain_per_s": self.drain_per_s(),
+                "queues": queues,
+            },
+            "gate": {
+                "open": self.closed().is_none(),
+                "reason": self.closed(),
+                "latency_threshold_ms": rule.latency_threshold,
+                "max_depth": rule.max_depth,
+            },
+            "lock": lock,
+            "rounds": {
+                "total": status.rounds,
+                "promoted_total": status.promoted,
+                "skipped_total": status.skipped,
+                "last_at": last.map(|round| round["at"].clone()),
+                "next_at": (status.due > 0).then(|| rfc3339(status.due)),
+            },
+            "weights": {
+                "source": weights_source,
+                "age_ms": last.map(|round| round["weights_age_ms"].clone()),
+                "errors_total": last.map_or(json!(0), |round| round["weights_errors_total"].clone()),
+            },
+            "fairness": {
+                "jain_index": round_to(self.jain(), 4),
+                "max_deviation_jobs": round_to(furthest, 3),
+                "worst_wait_bound_jobs": longest,
+            },
+            "waste": {"idle_worker_seconds_total": status.wasted_ms as f64 / 1e3},
+            "last_rounds": self.rounds,
+        })
+    }
+
+    fn queue_json(&self, queue: &Observation) -> Value {
+        let gate = self.gate(queue);
+        json!({
+            "name": queue.queue,
+            "staged": queue.staged,
+            "waiting_tenants": queue.waiting_tenants,
+            "latency_ms": gate.latency_ms,
+            "depth": queue.depth,
+            "active": queue.active,
+            "open": gate.closed.is_none(),
+            "reason": gate.closed.map(|closed| closed.name()),
+        })
+    }
+}
+
+/// A rule that holds, or one that is gone but has jobs staged; whether it is the latter.
+pub(super) fn find(known: &Known, name: &str) -> Option<(Arc<Rule>, bool)> {
+    match known.rules.get(name) {
+        Some(rule) => Some((Arc::clone(rule), false)),
+        None if known.draining.iter().any(|gone| gone == name) => Some((Arc::new(Rule::new(name, &[])), true)),
+        None => None,
+    }
+}
+
+fn round_to(number: f64, digits: i32) -> f64 {
+    let factor = 10_f64.powi(digits);
+    (number * factor).round() / factor
+}

@@ -1,0 +1,124 @@
+//! Tenants of a rule, as a list that can be sorted.
+
+use super::desk::Desk;
+use super::stats::find;
+use crate::store::{Error, Tenant};
+use serde_json::{Value, json};
+
+/// Tenants that are looked at for one list; of more, the list says that it is not all.
+const MOST: usize = 10_000;
+const PORTION: usize = 1000;
+
+/// What a list is sorted by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Most staged jobs first.
+    #[default]
+    Pending,
+    /// Longest waiting first.
+    Oldest,
+    /// Heaviest first.
+    Weight,
+    Name,
+}
+
+impl Order {
+    /// The order of that name.
+    pub fn from_name(name: &str) -> Option<Order> {
+        Some(match name {
+            "pending" => Order::Pending,
+            "oldest" => Order::Oldest,
+            "weight" => Order::Weight,
+            "name" => Order::Name,
+            _ => return None,
+        })
+    }
+}
+
+/// Tenants of a rule with staged jobs.
+pub struct TenantList {
+    tenants: Vec<(String, Tenant)>,
+    now: i64,
+    total_weight: u64,
+    promoted: u64,
+    /// Whether there are more than were looked at.
+    pub truncated: bool,
+}
+
+impl TenantList {
+    /// Reads the tenants of a rule; `None` if there is no such rule.
+    pub async fn read(desk: &Desk, name: &str, order: Order) -> Result<Option<TenantList>, Error> {
+        let known = desk.rules().known().await?;
+        if find(&known, name).is_none() {
+            return Ok(None);
+        }
+        let store = desk.store();
+        let status = store.rule_status(name, None).await?;
+        let mut list =
+            TenantList { tenants: Vec::new(), now: status.now, total_weight: 0, promoted: 0, truncated: false };
+        for queue in &status.queues {
+            list.total_weight += queue.total_weight;
+            let mut cursor = 0;
+            loop {
+                let (next, names) = store.tenant_names(name, &queue.queue, cursor, PORTION).await?;
+                let tenants = store.tenants(name, &queue.queue, &names).await?;
+                list.tenants.extend(tenants.into_iter().map(|tenant| (queue.queue.clone(), tenant)));
+                cursor = next;
+                if cursor == 0 || list.tenants.len() >= MOST {
+                    break;
+                }
+            }
+            list.truncated |= cursor != 0;
+        }
+        list.promoted = list.tenants.iter().map(|(_, tenant)| tenant.promoted).sum();
+        list.sort(order);
+        Ok(Some(list))
+    }
+
+    fn sort(&mut self, order: Order) {
+        self.tenants.sort_by(|(_, left), (_, right)| {
+            let by = match order {
+                Order::Pending => right.staged.cmp(&left.staged),
+                Order::Oldest => left.oldest.unwrap_or(i64::MAX).cmp(&right.oldest.unwrap_or(i64::MAX)),
+                Order::Weight => right.weight.cmp(&left.weight),
+                Order::Name => std::cmp::Ordering::Equal,
+            };
+            by.then_with(|| left.name.cmp(&right.name))
+        });
+        // A scan may name a tenant twice while its table grows.
+        self.tenants.dedup_by(|(queue, tenant), (kept_queue, kept)| queue == kept_queue && tenant.name == kept.name);
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.tenants.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.tenants.is_empty()
+    }
+
+    /// A part of the list.
+    pub fn page(&self, offset: usize, limit: usize) -> Vec<Value> {
+        self.tenants.iter().skip(offset).take(limit).map(|(queue, tenant)| self.show(queue, tenant)).collect()
+    }
+
+    fn show(&self, queue: &str, tenant: &Tenant) -> Value {
+        let weight = u64::from(tenant.weight.thousandths());
+        let of = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
+        json!({
+            "tenant_id": tenant.name,
+            "queue": queue,
+            "pending": tenant.staged,
+            "oldest_age_ms": tenant.oldest.map(|since| (self.now - since).max(0)),
+            "weight": tenant.weight.as_f64(),
+            "held": tenant.weight.is_held(),
+            "weight_age_ms": (tenant.asked > 1).then(|| (self.now - tenant.asked).max(0)),
+            "promoted_total": tenant.promoted,
+            "share": of(tenant.promoted, self.promoted),
+            "expected_share": of(weight, self.total_weight),
+            "wait_bound_jobs": (weight > 0).then(|| self.total_weight.div_ceil(weight) + 1),
+        })
+    }
+}
