@@ -9,6 +9,7 @@
 //! - [`fair`] – fairness as arithmetic: plan rules, weights, the virtual clock. As pure as `job`.
 //! - [`store`] – verbs of the domain on Redis, each one script. The only place that knows Redis.
 //! - [`weights`] – asks the user's webhook what tenants weigh. The only place that sends HTTP requests.
+//! - [`planner`] – when staged jobs are promoted, how many, under which weights.
 //! - [`dispatch`] – what happens because time passes.
 //! - [`api`] – HTTP requests into verbs, results into OJS answers. No rules.
 //! - [`app`] puts it together; the only spawner of long-lived tasks.
