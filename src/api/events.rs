@@ -42,7 +42,11 @@ fn push_event(out: &mut String, event: &Event) {
     json::push_text(out, &event.subject);
     out.push_str(",\"data\":{");
     let mut separator = "";
-    let name = if event.kind.starts_with("worker.") { "worker_id" } else { "job_id" };
+    let name = match component {
+        "worker" => "worker_id",
+        "weights" => "rule",
+        _ => "job_id",
+    };
     let members =
         [(name, &event.subject), ("job_type", &event.job_type), ("queue", &event.queue), ("trace_id", &event.trace)];
     for (name, value) in members.into_iter().filter(|(_, value)| !value.is_empty()) {

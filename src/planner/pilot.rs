@@ -161,13 +161,19 @@ impl Pilot {
         let round = course.round;
         for queue in &round.queues {
             course.held &= queue.waiting_tenants == 0;
-            let before = self.weighing.refresh(&self.store, &self.rule, round, queue).await?;
+            let patience = self.patience(queue);
+            self.weighing.refresh(&self.store, &self.rule, round, queue, patience).await?;
             self.promote(course, queue, why).await?;
-            if before.is_some() && !course.lost {
-                self.weighing.settle(&self.store, &self.rule, &round.token, before).await?;
-            }
         }
         Ok(())
+    }
+
+    /// How long workers are busy with what the main queue holds; half of it, to be on the safe side.
+    fn patience(&self, queue: &Observation) -> Duration {
+        let timeout = self.rule.weights.webhook.as_ref().map_or(0, |webhook| webhook.timeout) as f64;
+        let rate = self.drains.get(&queue.queue).map_or(0.0, Drain::rate);
+        let busy_ms = if queue.depth == 0 { 0.0 } else { queue.depth as f64 / rate * 500.0 };
+        Duration::from_millis(busy_ms.min(timeout) as u64)
     }
 
     /// Promotes what one main queue takes.

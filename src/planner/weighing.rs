@@ -1,17 +1,20 @@
 //! What tenants weigh: the rule's own numbers, or what the webhook says, brought to where promotion reads them.
 
 use crate::fair::{Rule, Weight};
+use crate::job::json;
 use crate::store::{Error, Observation, Round, Served, Store, Tenant};
 use crate::weights::{self, Ask, Source, stale_weight};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
 /// Tenants whose turn comes next, who are asked about in each round.
 const CANDIDATES: usize = 200;
 /// Tenants asked about besides, in rotation, so that each is asked about some time.
 const IN_ROTATION: usize = 100;
+/// Between scheduled rounds the webhook is not asked more often.
+const SELDOM_MS: i64 = 1000;
 /// Rounds that `promoted_1m` is summed from at most.
 const MOST_NOTES: usize = 1000;
 
@@ -30,11 +33,8 @@ pub struct Weighing {
     recent: VecDeque<(i64, Vec<Served>)>,
     /// How long the last question kept a round waiting.
     waited_ms: f64,
-}
-
-/// A question that a round did not wait for.
-pub struct Open {
-    queue: String,
+    /// What is wrong with the webhook's answers, since when it was told.
+    trouble: Option<&'static str>,
 }
 
 impl Weighing {
@@ -48,6 +48,7 @@ impl Weighing {
             asked_at: HashMap::new(),
             recent: VecDeque::new(),
             waited_ms: 0.0,
+            trouble: None,
         }
     }
 
@@ -72,86 +73,107 @@ impl Weighing {
         if self.waited_ms > duration_ms / 2.0 { "weights webhook" } else { "promotion" }
     }
 
-    /// Brings the weights of a main queue's tenants up to date before a promotion. A webhook is waited for only while the
-    /// main queue has work; else the open question is given back, to be settled afterwards.
+    /// Brings the weights of a main queue's tenants up to date before a promotion. An answer of the webhook is waited for
+    /// at most `patience`, as long as workers have something to do; one that comes later serves the next round.
     pub async fn refresh(
         &mut self,
         store: &Store,
         rule: &Rule,
         round: &Round,
         queue: &Observation,
-    ) -> Result<Option<Open>, Error> {
+        patience: Duration,
+    ) -> Result<(), Error> {
         self.waited_ms = 0.0;
+        let name = &queue.queue;
         if self.source.is_none() {
-            self.apply_own(store, rule, round, &queue.queue).await?;
-            return Ok(None);
+            return self.apply_own(store, rule, round, name).await;
         }
-        self.apply_finished(store, rule, &round.token, &queue.queue).await?;
-        let asked_at = self.asked_at.get(&queue.queue).copied();
-        let is_time = round.scheduled || asked_at.is_none_or(|at| round.now - at >= 1000);
-        if is_time && !self.asking.contains_key(&queue.queue) {
-            self.ask(store, rule, round, &queue.queue).await?;
+        self.apply_finished(store, rule, &round.token, name).await?;
+        let asked_at = self.asked_at.get(name).copied();
+        let is_time = round.scheduled || asked_at.is_none_or(|at| round.now - at >= SELDOM_MS);
+        if is_time && !self.asking.contains_key(name) {
+            self.ask(store, rule, round, name).await?;
         }
-        if !self.asking.contains_key(&queue.queue) {
-            return Ok(None);
+        if let Some(task) = self.asking.get_mut(name).filter(|_| !patience.is_zero()) {
+            let started = Instant::now();
+            let answer = tokio::time::timeout(patience, task).await;
+            self.waited_ms = started.elapsed().as_secs_f64() * 1e3;
+            if let Ok(answer) = answer {
+                self.asking.remove(name);
+                return self.apply(store, rule, &round.token, name, answer.ok()).await;
+            }
         }
-        let open = Open { queue: queue.queue.clone() };
-        if queue.depth == 0 {
-            return Ok(Some(open));
-        }
-        let started = Instant::now();
-        self.settle(store, rule, &round.token, Some(open)).await?;
-        self.waited_ms = started.elapsed().as_secs_f64() * 1e3;
-        Ok(None)
-    }
-
-    /// Takes over an answer if it is there, or waits for it while the round has nothing else to do.
-    pub async fn settle(&mut self, store: &Store, rule: &Rule, token: &str, open: Option<Open>) -> Result<(), Error> {
-        let Some(Open { queue }) = open else { return Ok(()) };
-        let Some(task) = self.asking.remove(&queue) else { return Ok(()) };
-        let Ok(answer) = task.await else { return Ok(()) }; // it panicked, or the process stops
-        self.apply(store, rule, token, &queue, answer).await
+        Ok(())
     }
 
     async fn apply_finished(&mut self, store: &Store, rule: &Rule, token: &str, queue: &str) -> Result<(), Error> {
-        match self.asking.get(queue) {
-            Some(task) if task.is_finished() => {
-                self.settle(store, rule, token, Some(Open { queue: queue.to_owned() })).await
-            }
-            _ => Ok(()),
+        if !self.asking.get(queue).is_some_and(|task| task.is_finished()) {
+            return Ok(());
         }
+        let Some(task) = self.asking.remove(queue) else { return Ok(()) };
+        let answer = task.await.ok();
+        self.apply(store, rule, token, queue, answer).await
     }
 
+    /// Takes an answer over; there is none if the process stops.
     async fn apply(
-        &self,
+        &mut self,
         store: &Store,
         rule: &Rule,
         token: &str,
         queue: &str,
-        answer: weights::Answer,
+        answer: Option<weights::Answer>,
     ) -> Result<(), Error> {
         match answer {
-            Ok(outcome) => {
-                for (tenant, reason) in &outcome.refused {
-                    tracing::warn!(
-                        rule = rule.name,
-                        tenant,
-                        reason,
-                        "the weights webhook gave no weight: the last good one stays"
-                    );
-                }
+            None => Ok(()),
+            Some(Ok(outcome)) => {
+                self.tell(store, rule, None, &outcome.refused).await?;
                 store.reweigh(&rule.name, token, queue, true, &outcome.weights).await.map(drop)
             }
-            Err(error) => {
+            Some(Err(error)) => self.tell(store, rule, Some((error.kind.as_str(), &error.text)), &[]).await,
+        }
+    }
+
+    /// Logs and announces that the webhook fails, or gives what is no weight; once when it begins, not at each round.
+    async fn tell(
+        &mut self,
+        store: &Store,
+        rule: &Rule,
+        failure: Option<(&'static str, &str)>,
+        refused: &[(String, String)],
+    ) -> Result<(), Error> {
+        let trouble = match (failure, refused) {
+            (Some((kind, _)), _) => Some(kind),
+            (None, []) => None,
+            (None, _) => Some("refused_value"),
+        };
+        if trouble == std::mem::replace(&mut self.trouble, trouble) {
+            return Ok(());
+        }
+        let rule = &rule.name;
+        let (event, data) = match (failure, refused.first()) {
+            (Some((kind, text)), _) => {
                 tracing::warn!(
-                    rule = rule.name,
-                    kind = error.kind.as_str(),
-                    error = error.text,
+                    rule,
+                    kind,
+                    error = text,
                     "the weights webhook failed: going on with the last good weights"
                 );
-                Ok(())
+                ("weights.failed", format!("\"kind\":\"{kind}\",\"message\":{}", json::quoted(text)))
             }
-        }
+            (None, Some((tenant, reason))) => {
+                tracing::warn!(rule, tenant, reason, "the weights webhook gave no weight: the last good one stays");
+                (
+                    "weights.refused",
+                    format!("\"tenant_id\":{},\"reason\":{}", json::quoted(tenant), json::quoted(reason)),
+                )
+            }
+            (None, None) => {
+                tracing::info!(rule, "the weights webhook answers well again");
+                ("weights.recovered", String::new())
+            }
+        };
+        store.announce(event, rule, &data).await
     }
 
     /// Starts a question about the tenants that may be served next, those in rotation and those that are held.

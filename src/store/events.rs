@@ -1,6 +1,7 @@
 //! The event log. Scripts write one stream entry per call; an event's id tells its entry and its place in it, so that a
 //! reader can go on exactly behind the last one it saw.
 
+use super::script::ANNOUNCE;
 use super::{Error, Store, reply};
 use redis::Value;
 use uuid::Uuid;
@@ -16,7 +17,7 @@ pub struct Event {
     pub id: String,
     pub kind: String,
     pub time: i64,
-    /// Job or worker id.
+    /// Id of a job or worker, or name of a plan rule.
     pub subject: String,
     pub job_type: String,
     pub queue: String,
@@ -89,6 +90,14 @@ impl Place {
 }
 
 impl Store {
+    /// Adds an event that is not about a job; `data` are JSON members.
+    pub async fn announce(&self, kind: &str, subject: &str, data: &str) -> Result<(), Error> {
+        let fill = |command: &mut redis::Cmd, _: bool| {
+            self.core.begin(command).arg(kind).arg(subject).arg(data);
+        };
+        ANNOUNCE.call(&self.core.link, fill).await.map(drop)
+    }
+
     /// Events behind `after`, oldest first. `None` if `after` is no event id.
     pub async fn events(
         &self,
