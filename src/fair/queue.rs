@@ -67,9 +67,10 @@ impl FairQueue {
         self.settle(name, tenant);
     }
 
-    /// A tenant's weight changes; 0 holds it. Nothing happens to a tenant that is not known.
+    /// A tenant's weight changes; 0 holds it. Nothing happens to a tenant without jobs: what it owes it owes at the weight
+    /// under which it was served, and it tells its weight when it comes back.
     pub fn reweigh(&mut self, name: &str, weight: Weight) {
-        if self.tenant(name).is_none_or(|tenant| tenant.weight == weight) {
+        if self.tenant(name).is_none_or(|tenant| tenant.jobs == 0 || tenant.weight == weight) {
             return;
         }
         let Some((name, mut tenant)) = self.take(name) else { return };
