@@ -1,7 +1,9 @@
 //! The fair queue beside exact fluid sharing.
 
 mod bench;
+mod differential;
 mod fluid;
+mod live;
 mod property;
 mod scenario;
 mod turns;
