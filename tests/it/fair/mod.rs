@@ -4,6 +4,8 @@ mod bench;
 mod differential;
 mod fluid;
 mod live;
+mod live_shares;
+mod live_turns;
 mod property;
 mod scenario;
 mod turns;
