@@ -16,4 +16,5 @@ mod outage;
 mod private_redis;
 mod resend;
 mod retention;
+mod staging;
 mod weights;
