@@ -64,17 +64,20 @@ impl FairQueue {
             self.weigh(&mut tenant, weight);
         }
         tenant.jobs += jobs;
-        self.settle(name, tenant);
+        self.put(name, tenant);
+        self.rest_if_idle();
     }
 
-    /// A tenant's weight changes; 0 holds it. Nothing happens to a tenant that is not known.
+    /// A tenant's weight changes; 0 holds it. Nothing happens to a tenant without jobs: what it owes it owes at the weight
+    /// under which it was served, and it tells its weight when it comes back.
     pub fn reweigh(&mut self, name: &str, weight: Weight) {
-        if self.tenant(name).is_none_or(|tenant| tenant.weight == weight) {
+        if self.tenant(name).is_none_or(|tenant| tenant.jobs == 0 || tenant.weight == weight) {
             return;
         }
         let Some((name, mut tenant)) = self.take(name) else { return };
+        let waited = tenant.is_waiting();
         self.weigh(&mut tenant, weight);
-        self.settle(name, tenant);
+        self.settle(name, tenant, waited);
     }
 
     /// Jobs go in another way than by a pick: cancelled, activated by hand, expired. The tenant is not charged.
@@ -83,8 +86,9 @@ impl FairQueue {
             return;
         }
         let Some((name, mut tenant)) = self.take(name) else { return };
+        let waited = tenant.is_waiting();
         tenant.jobs = tenant.jobs.saturating_sub(jobs);
-        self.settle(name, tenant);
+        self.settle(name, tenant, waited);
     }
 
     /// Takes one job of the tenant whose turn it is, and says whose.
@@ -193,9 +197,10 @@ impl FairQueue {
         self.total += u64::from(tenant.share.thousandths());
     }
 
-    /// Puts a tenant where it belongs after a change that is not a pick.
-    fn settle(&mut self, name: Arc<str>, mut tenant: Tenant) {
-        if tenant.is_leaving() && tenant.start <= self.clock {
+    /// Puts a tenant where it belongs after a change that is not a pick. Who waited and is not ahead leaves at once; who was
+    /// leaving before goes at its moment, as part of a pick.
+    fn settle(&mut self, name: Arc<str>, mut tenant: Tenant, waited: bool) {
+        if waited && tenant.is_leaving() && tenant.start <= self.clock {
             self.total -= u64::from(tenant.share.thousandths());
             tenant.share = Weight::HELD;
         }

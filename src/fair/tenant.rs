@@ -42,14 +42,15 @@ impl Tenant {
     /// Takes up a weight. The lag in jobs stays what it is, so that the change acts on a backlog at once and gives
     /// nothing away.
     pub(super) fn weigh(&mut self, weight: Weight, clock: f64) {
+        if weight.is_held() {
+            self.weight = weight;
+            return;
+        }
         // Who leaves and is due already has no claim to the time since, nor has who had left.
         if self.share.is_held() || self.is_leaving() && self.start < clock {
             self.start = clock;
         }
         self.weight = weight;
-        if weight.is_held() {
-            return;
-        }
         // The same weight again must change nothing: the formula would round.
         if !self.share.is_held() && self.share != weight {
             let (from, to) = (f64::from(self.share.thousandths()), f64::from(weight.thousandths()));

@@ -17,4 +17,5 @@ mod planner_api;
 mod private_redis;
 mod resend;
 mod retention;
+mod staging;
 mod weights;

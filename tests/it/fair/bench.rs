@@ -43,7 +43,9 @@ impl Bench {
 
     pub fn reweigh(&mut self, name: &str, weight: Weight) {
         self.queue.reweigh(name, weight);
-        self.fluid.reweigh(name, weight);
+        if self.jobs.get(name).is_some_and(|jobs| *jobs > 0) {
+            self.fluid.reweigh(name, weight);
+        }
         self.waits.remove(name);
         self.check();
     }

@@ -1,7 +1,11 @@
 //! The fair queue beside exact fluid sharing.
 
 mod bench;
+mod differential;
 mod fluid;
+mod live;
+mod live_shares;
+mod live_turns;
 mod property;
 mod scenario;
 mod turns;

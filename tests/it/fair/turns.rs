@@ -135,3 +135,15 @@ fn bounds_and_lags_are_told() {
     assert!((bench.queue.lag("b").unwrap() - 0.4).abs() < 1e-12);
     assert_eq!((bench.queue.lag("c"), bench.queue.wait_bound("c")), (None, None));
 }
+
+/// As the scripts have it, which keep no more of such a tenant than when it leaves.
+#[test]
+fn a_new_weight_changes_nothing_about_a_tenant_without_jobs() {
+    let mut bench = Bench::default();
+    bench.arrive("a", Weight::ONE, 1);
+    bench.arrive("b", Weight::ONE, 10);
+    assert_eq!(picks(&mut bench, 1), "a");
+    let before = *bench.queue.tenant("a").expect("it leaves, and counts until then");
+    bench.reweigh("a", weight(7.0));
+    assert_eq!((bench.queue.tenant("a"), bench.queue.total()), (Some(&before), 2000));
+}

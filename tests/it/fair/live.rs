@@ -1,0 +1,206 @@
+//! A fair queue on a real Redis, moved by the store's own verbs, and the bench beside it: both are fed alike, and must
+//! agree after every step.
+
+use super::bench::Bench;
+use crate::support::{Client, TestApp, json};
+use fairgate::clock::Clock;
+use fairgate::config::Role;
+use fairgate::fair::{Rule, Weight};
+use fairgate::store::{Begun, Outcome, Promoted, Store, Why};
+use redis::aio::MultiplexedConnection;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const NOON: i64 = 1_750_000_000_000;
+const KIND: &str = "test.planned";
+const LARGEST_BATCH: usize = 500;
+
+/// A server on which nobody promotes but the test, and a lock that no round gives up.
+pub struct Ground {
+    pub app: TestApp,
+    pub rule: Rule,
+    token: String,
+    redis: MultiplexedConnection,
+    queues: AtomicU32,
+}
+
+impl Ground {
+    pub async fn open(weights: impl IntoIterator<Item = (String, Weight)>) -> Ground {
+        let mut rule = Rule::new("plan", &[KIND]);
+        rule.weights.fixed = weights.into_iter().collect();
+        rule.planner_lock_ttl = 600_000;
+        let planned = rule.clone();
+        let app = TestApp::start_with(Clock::manual(NOON), |config| {
+            config.server.roles = vec![Role::Api];
+            config.plan = vec![planned];
+        })
+        .await;
+        let redis = app.redis.connection().await;
+        let mut ground = Ground { app, rule, token: String::new(), redis, queues: AtomicU32::new(0) };
+        // Only a rule with staged jobs has rounds.
+        let mut first = ground.queue().await;
+        first.arrive(&[("first", 1)]).await;
+        ground.token = match ground.store().begin_round(&ground.rule, "test", Why::Run, None).await.unwrap() {
+            Begun::Round(round) => round.token,
+            other => panic!("no round: {other:?}"),
+        };
+        ground
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.app.app.store
+    }
+
+    /// A main queue of its own, and with it a fair queue. It holds a job, so that none passes straight through.
+    pub async fn queue(&self) -> Live<'_> {
+        let name = format!("q{}", self.queues.fetch_add(1, Ordering::SeqCst));
+        self.client().enqueue_into(&name).await;
+        Live { ground: self, name, bench: Bench::default(), staged: BTreeMap::new(), owners: HashMap::new(), seen: 1 }
+    }
+
+    fn client(&self) -> &Client {
+        &self.app.client
+    }
+}
+
+/// One fair queue, twice.
+pub struct Live<'a> {
+    ground: &'a Ground,
+    pub name: String,
+    pub bench: Bench,
+    /// Ids of staged jobs by tenant, in their order.
+    staged: BTreeMap<String, VecDeque<String>>,
+    owners: HashMap<String, String>,
+    /// Jobs of the main queue that are accounted for.
+    seen: isize,
+}
+
+impl Live<'_> {
+    /// Jobs come in, in one request as far as it goes.
+    pub async fn arrive(&mut self, arrivals: &[(&str, u64)]) {
+        let tenants: Vec<&str> =
+            arrivals.iter().flat_map(|(tenant, jobs)| std::iter::repeat_n(*tenant, *jobs as usize)).collect();
+        for part in tenants.chunks(LARGEST_BATCH) {
+            let job = |tenant: &&str| json!({"type": KIND, "args": [], "meta": {"tenant_id": tenant}, "options": {"queue": self.name}});
+            let jobs: Vec<_> = part.iter().map(job).collect();
+            let answer = self.ground.client().post("/v1/jobs/batch", json!({"jobs": jobs})).await.expect(201);
+            for (id, tenant) in answer.job_ids().into_iter().zip(part) {
+                self.owners.insert(id.clone(), (*tenant).to_owned());
+                self.staged.entry((*tenant).to_owned()).or_default().push_back(id);
+            }
+        }
+        for (tenant, jobs) in arrivals {
+            self.bench.arrive(tenant, self.ground.rule.own_weight(tenant), *jobs);
+        }
+        self.check().await;
+    }
+
+    pub async fn reweigh(&mut self, weights: &[(&str, Weight)]) {
+        let (ground, told) = (self.ground, false);
+        let named: Vec<_> = weights.iter().map(|(tenant, weight)| ((*tenant).to_owned(), *weight)).collect();
+        let changed = ground.store().reweigh(&ground.rule.name, &ground.token, &self.name, told, &named).await;
+        assert!(changed.unwrap().is_some(), "the lock is ours");
+        weights.iter().for_each(|(tenant, weight)| self.bench.reweigh(tenant, *weight));
+        self.check().await;
+    }
+
+    /// One of a tenant's staged jobs is cancelled, if it has any.
+    pub async fn cancel(&mut self, tenant: &str, place: usize) {
+        let Some(id) = self.withdraw(tenant, place) else { return };
+        let outcome = self.ground.store().cancel(&id).await.unwrap();
+        assert!(matches!(outcome, Outcome::Done(..)), "{outcome:?}");
+        self.check().await;
+    }
+
+    /// One of a tenant's staged jobs is activated by hand, if it has any.
+    pub async fn activate(&mut self, tenant: &str, place: usize) {
+        let Some(id) = self.withdraw(tenant, place) else { return };
+        let outcome = self.ground.store().activate(&id).await.unwrap();
+        assert!(matches!(outcome, Outcome::Done(..)), "{outcome:?}");
+        assert_eq!(self.new_in_main_queue().await, [id]);
+        self.check().await;
+    }
+
+    fn withdraw(&mut self, tenant: &str, place: usize) -> Option<String> {
+        let ids = self.staged.get_mut(tenant).filter(|ids| !ids.is_empty())?;
+        let id = ids.remove(place % ids.len());
+        self.bench.remove(tenant, 1);
+        id
+    }
+
+    /// Promotes in one call; whose jobs, in their order.
+    pub async fn promote(&mut self, jobs: u64) -> Vec<String> {
+        let ground = self.ground;
+        let outcome = ground.store().promote(&ground.rule.name, &ground.token, &self.name, jobs).await.unwrap();
+        let Promoted::Jobs { promoted, left, tenants } = outcome else { panic!("{outcome:?}") };
+        let ids = self.new_in_main_queue().await;
+        let mut order = Vec::new();
+        for id in &ids {
+            let tenant = self.owners[id].clone();
+            assert_eq!(self.bench.pick().as_ref(), Some(&tenant), "after {order:?}");
+            assert_eq!(self.staged.get_mut(&tenant).and_then(VecDeque::pop_front).as_ref(), Some(id), "in its order");
+            order.push(tenant);
+        }
+        assert_eq!((promoted, left), (ids.len() as u64, self.staged()));
+        assert!(promoted == jobs || self.bench.queue.waiting() == 0, "{promoted} of {jobs}");
+        for served in &tenants {
+            assert_eq!(order.iter().filter(|tenant| **tenant == served.tenant).count() as u64, served.jobs);
+        }
+        assert_eq!(tenants.iter().map(|served| served.jobs).sum::<u64>(), promoted);
+        self.check().await;
+        order
+    }
+
+    /// Promotes until nobody waits.
+    pub async fn drain(&mut self) -> Vec<String> {
+        let mut order = Vec::new();
+        while self.bench.queue.waiting() > 0 {
+            order.extend(self.promote(50).await);
+        }
+        order
+    }
+
+    /// Jobs in staging, held ones included.
+    pub fn staged(&self) -> u64 {
+        self.staged.values().map(|ids| ids.len() as u64).sum()
+    }
+
+    /// Keys of this fair queue but its own hash.
+    pub async fn keys(&self) -> Vec<String> {
+        self.ground.app.redis.keys_with(&format!("fair:{}:{}:", self.ground.rule.name, self.name)).await
+    }
+
+    async fn new_in_main_queue(&mut self) -> Vec<String> {
+        let key = format!("fg:{{default}}:lane:{}:p0", self.name);
+        let mut command = redis::cmd("ZRANGE");
+        command.arg(key).arg(self.seen).arg(-1);
+        let ids: Vec<String> = command.query_async(&mut self.ground.redis.clone()).await.unwrap();
+        self.seen += ids.len() as isize;
+        ids
+    }
+
+    /// Clock, total, who leaves when, and every waiting tenant's start: bit for bit.
+    async fn check(&self) {
+        let (queue, rule) = (&self.bench.queue, &self.ground.rule.name);
+        let survey = self.ground.store().next_tenants(rule, &self.name, 1_000_000, false).await.unwrap();
+        assert_eq!((survey.clock, survey.total_weight), (queue.clock(), queue.total()));
+        let mut leaving: Vec<(f64, u64)> = Vec::new();
+        let mut leavers: Vec<_> = queue.tenants().filter(|(_, tenant)| tenant.is_leaving()).collect();
+        leavers.sort_by(|(_, one), (_, other)| one.start.total_cmp(&other.start));
+        for (_, tenant) in leavers {
+            let share = u64::from(tenant.share.thousandths());
+            match leaving.last_mut() {
+                Some(last) if last.0 == tenant.start => last.1 += share,
+                _ => leaving.push((tenant.start, share)),
+            }
+        }
+        let told: Vec<_> = survey.leavers.iter().map(|leaver| (leaver.start, leaver.weight)).collect();
+        assert_eq!(told, leaving);
+        assert_eq!(survey.tenants.len(), queue.waiting());
+        for tenant in &survey.tenants {
+            let expected = queue.tenant(&tenant.name).expect("a tenant that waits");
+            assert_eq!((tenant.start, tenant.weight), (Some(expected.start), expected.weight), "{}", tenant.name);
+            assert_eq!(tenant.staged, expected.jobs, "{}", tenant.name);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What once went wrong in planners like this one, on the real scripts.
+
+use super::live::Ground;
+use fairgate::fair::Weight;
+
+fn count(order: &[String], name: &str) -> usize {
+    order.iter().filter(|other| *other == name).count()
+}
+
+#[tokio::test]
+async fn a_tenant_that_cannot_be_served_does_not_pin_the_clock() {
+    let ground = Ground::open([("never".to_owned(), Weight::HELD)]).await;
+    let mut live = ground.queue().await;
+    live.arrive(&[("never", 7), ("a", 50), ("b", 50)]).await;
+    live.promote(10).await;
+    assert_eq!(live.bench.queue.clock(), 5.0);
+    assert_eq!(live.drain().await.len(), 90);
+    assert_eq!((live.staged(), live.promote(5).await), (7, Vec::new()));
+    live.reweigh(&[("never", Weight::ONE)]).await;
+    assert_eq!(live.drain().await, ["never"; 7]);
+    assert_eq!(live.keys().await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn five_hundred_held_tenants_do_not_hide_runnable_ones() {
+    let held: Vec<String> = (0..500).map(|number| format!("held{number}")).collect();
+    let ground = Ground::open(held.iter().map(|name| (name.clone(), Weight::HELD))).await;
+    let mut live = ground.queue().await;
+    live.arrive(&held.iter().map(|name| (name.as_str(), 1)).collect::<Vec<_>>()).await;
+    live.arrive(&[("z", 4), ("y", 4)]).await;
+    assert_eq!(live.promote(3).await, ["y", "z", "y"]);
+    // Held while they wait, among others that wait.
+    live.reweigh(&held.iter().map(|name| (name.as_str(), Weight::MOST)).collect::<Vec<_>>()).await;
+    assert!(live.promote(5).await.iter().all(|name| name.starts_with("held")));
+    live.reweigh(&held.iter().map(|name| (name.as_str(), Weight::HELD)).collect::<Vec<_>>()).await;
+    assert_eq!(live.drain().await, ["z", "y", "z", "y", "z"]);
+    assert_eq!(live.staged(), 495);
+    let names: Vec<&str> = held.iter().map(String::as_str).collect();
+    for name in names {
+        live.cancel(name, 0).await;
+    }
+    assert_eq!((live.staged(), live.keys().await), (0, Vec::<String>::new()));
+}
+
+#[tokio::test]
+async fn a_drained_tenant_comes_back_without_credit() {
+    let ground = Ground::open([]).await;
+    let mut live = ground.queue().await;
+    live.arrive(&[("a", 200), ("b", 1)]).await;
+    live.promote(60).await;
+    live.arrive(&[("b", 60)]).await;
+    assert_eq!(count(&live.promote(20).await, "b"), 10, "no more than its share for having been away");
+    // Nor does one gain that brings one job at a time.
+    let mut dripping = ground.queue().await;
+    dripping.arrive(&[("a", 100)]).await;
+    let mut got = 0;
+    for _ in 0..60 {
+        if dripping.bench.queue.tenant("b").is_none_or(|tenant| tenant.jobs == 0) {
+            dripping.arrive(&[("b", 1)]).await;
+        }
+        got += count(&dripping.promote(1).await, "b");
+    }
+    assert_eq!(got, 30);
+}
+
+#[tokio::test]
+async fn holding_cancelling_and_activating_gain_nothing() {
+    let ground = Ground::open([]).await;
+    let mut live = ground.queue().await;
+    live.arrive(&[("a", 200), ("b", 200)]).await;
+    let mut got = 0;
+    for turn in 0..60 {
+        let served = live.promote(1).await;
+        if served == ["b"] {
+            got += 1;
+            live.reweigh(&[("b", Weight::HELD)]).await;
+            live.reweigh(&[("b", Weight::ONE)]).await;
+        }
+        match turn % 10 {
+            4 => live.cancel("b", 1).await,
+            8 => live.activate("b", 0).await,
+            _ => {}
+        }
+    }
+    assert_eq!(got, 30);
+}

@@ -1,0 +1,51 @@
+//! `max_staged`: a rule takes so many jobs and no more.
+
+use super::{Site, planned};
+use crate::support::json;
+
+#[tokio::test]
+async fn past_its_bound_a_rule_takes_no_more() {
+    let site = Site::busy(|rule| rule.max_staged = Some(3)).await;
+    let client = &site.app.client;
+    site.push("a").await;
+    site.push("b").await;
+    let batch = json!({"jobs": [planned("a"), {"type": "other.job", "args": [], "queue": "others"}, planned("b")]});
+    let refused = client.post("/v1/jobs/batch", batch.clone()).await.expect(429);
+    assert_eq!(
+        (refused.text_at("/error/code"), refused.header("retry-after")),
+        ("QUEUE_FULL", "1"),
+        "{}",
+        refused.text
+    );
+    assert_eq!(site.staged().await, 2, "all or nothing");
+    client.get("/v1/queues/others").await.expect(404);
+    site.push("c").await;
+    client.post("/v1/jobs", planned("a")).await.expect(429);
+    client.enqueue(json!({"type": "other.job", "args": []})).await;
+    assert_eq!(site.counts("default").await.at("/stats/pending"), &json!(3));
+
+    assert_eq!(site.round(2).await, 2);
+    client.post("/v1/jobs/batch", batch).await.expect(201);
+    assert_eq!(site.staged().await, 3);
+    client.post("/v1/jobs", planned("a")).await.expect(429);
+}
+
+#[tokio::test]
+async fn whatever_takes_a_job_out_of_staging_makes_room() {
+    let site = Site::busy(|rule| rule.max_staged = Some(1)).await;
+    let client = &site.app.client;
+    let cancelled = site.push("a").await;
+    client.post("/v1/jobs", planned("a")).await.expect(429);
+    client.delete(&format!("/v1/jobs/{cancelled}")).await.expect(200);
+    let activated = site.push("a").await;
+    client.post("/v1/jobs", planned("a")).await.expect(429);
+    client.post(&format!("/v1/jobs/{activated}/activate"), json!({})).await.expect(200);
+    let mut expiring = planned("a");
+    expiring["expires_at"] = json!("+PT1S");
+    client.enqueue(expiring).await;
+    client.post("/v1/jobs", planned("a")).await.expect(429);
+    site.app.clock.advance(1000);
+    while site.app.app.store.tick().await.unwrap() {}
+    site.push("b").await;
+    assert_eq!(site.staged().await, 1);
+}

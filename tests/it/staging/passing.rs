@@ -1,0 +1,126 @@
+//! Jobs that need not wait: nobody is staged, and the main queue has room.
+
+use super::{SECOND, Site, planned};
+use crate::support::json;
+use fairgate::fair::{Batch, Weight};
+use fairgate::store::{Begun, Why};
+
+#[tokio::test]
+async fn a_lone_job_is_available_at_once_and_the_second_waits_for_a_round() {
+    let site = Site::open().await;
+    let created = site.app.client.post("/v1/jobs", planned("a")).await.expect(201);
+    assert_eq!((created.text_at("/job/state"), created.at("/job").get("x_staged")), ("available", None));
+    let second = site.push("a").await;
+    assert!(site.is_staged(&second).await);
+    // Workers are quick, but a tenant that waits is not overtaken.
+    site.app.client.fetch("default", 1).await;
+    let third = site.push("b").await;
+    assert!(site.is_staged(&third).await);
+    assert_eq!(site.round(1).await, 1);
+    assert_eq!(site.state(&second).await, "available");
+    assert!(site.is_staged(&third).await);
+}
+
+#[tokio::test]
+async fn of_a_batch_the_first_passes() {
+    let site = Site::open().await;
+    let jobs = json!({"jobs": [planned("a"), planned("b"), planned("a")]});
+    let answer = site.app.client.post("/v1/jobs/batch", jobs).await.expect(201);
+    let states: Vec<_> = (0..3).map(|place| answer.text_at(&format!("/jobs/{place}/state")).to_owned()).collect();
+    assert_eq!(states, ["available", "pending", "pending"]);
+    assert_eq!(site.staged().await, 2);
+}
+
+#[tokio::test]
+async fn nothing_passes_by_a_held_tenant_or_a_paused_rule() {
+    let site = Site::with(|rule| _ = rule.weights.fixed.insert("held".to_owned(), Weight::HELD)).await;
+    let held = site.push("held").await;
+    assert!(site.is_staged(&held).await);
+    let other = site.push("other").await;
+    assert!(!site.is_staged(&other).await, "others do not wait for a tenant that is held");
+    site.app.client.fetch("default", 1).await;
+
+    site.app.app.store.pause_rule("plan", true).await.unwrap();
+    let paused = site.push("other").await;
+    assert!(site.is_staged(&paused).await);
+    assert_eq!(site.begin(Why::Tick).await, Begun::Paused);
+    assert_eq!(site.begin(Why::Run).await, Begun::Paused);
+    site.app.app.store.pause_rule("plan", false).await.unwrap();
+    assert_eq!((site.round(9).await, site.staged().await), (1, 1));
+    assert!(site.is_staged(&held).await);
+}
+
+#[tokio::test]
+async fn nothing_passes_a_closed_gate() {
+    let old = Site::with(|rule| (rule.batch, rule.latency_threshold) = (Batch::Jobs(100), 5000)).await;
+    old.push("a").await;
+    old.app.clock.advance(5 * SECOND);
+    let young = old.push("a").await;
+    old.app.clock.advance(1);
+    let late = old.push("a").await;
+    assert_eq!((old.is_staged(&young).await, old.is_staged(&late).await), (false, true));
+    let deep = Site::with(|rule| (rule.batch, rule.max_depth) = (Batch::Jobs(100), 2)).await;
+    let ids = [deep.push("a").await, deep.push("a").await, deep.push("a").await];
+    assert_eq!((deep.is_staged(&ids[1]).await, deep.is_staged(&ids[2]).await), (false, true));
+}
+
+#[tokio::test]
+async fn a_strict_interval_is_never_exceeded() {
+    let site = Site::with(|rule| (rule.batch, rule.strict_interval) = (Batch::Jobs(3), true)).await;
+    let client = &site.app.client;
+    let mut staged = Vec::new();
+    for _ in 0..5 {
+        staged.push(site.is_staged(&site.push("a").await).await);
+    }
+    assert_eq!(staged, [false, false, false, true, true]);
+    // A dry main queue changes nothing.
+    assert_eq!(client.fetch("default", 9).await.job_ids().len(), 3);
+    for why in [Why::Tick, Why::Wake] {
+        assert_eq!(site.begin(why).await, Begun::Early(super::NOON + SECOND));
+    }
+    site.app.clock.advance(SECOND);
+    let Begun::Round(round) = site.begin(Why::Tick).await else { panic!("its time has come") };
+    assert_eq!((round.scheduled, round.room), (true, 3));
+    assert_eq!(site.fly(round, 9).await, 2);
+    // The rest of the interval's batch may pass.
+    let (third, fourth) = (site.push("a").await, site.push("a").await);
+    assert_eq!((site.is_staged(&third).await, site.is_staged(&fourth).await), (false, true));
+    assert_eq!(client.fetch("default", 9).await.job_ids().len(), 3);
+    assert_eq!(site.begin(Why::Wake).await, Begun::Early(super::NOON + 2 * SECOND));
+}
+
+/// However jobs, workers and rounds mix: what workers get is at most a batch an interval.
+#[tokio::test]
+async fn strict_intervals_bound_what_workers_get() {
+    let site = Site::with(|rule| (rule.batch, rule.strict_interval) = (Batch::Jobs(4), true)).await;
+    let mut got = Vec::new();
+    for step in 0..40 {
+        for _ in 0..[0, 3, 1, 0, 2][step % 5] {
+            site.push(["a", "b"][step % 2]).await;
+        }
+        for why in [Why::Tick, Why::Wake] {
+            if let Begun::Round(round) = site.begin(why).await {
+                site.fly(round, 100).await;
+            }
+        }
+        let fetched = site.app.client.fetch("default", 50).await.job_ids().len();
+        got.extend(std::iter::repeat_n(site.app.clock.now_ms(), fetched));
+        site.app.clock.advance(250);
+    }
+    assert!(got.len() >= 30, "{} in ten seconds", got.len());
+    // Nine in a row are of three intervals at least, and so span a whole one.
+    for nine in got.windows(9) {
+        assert!(nine[8] - nine[0] >= SECOND, "{got:?}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_strict_interval_a_dry_queue_lets_one_pass() {
+    let site = Site::with(|rule| rule.batch = Batch::Jobs(2)).await;
+    let ids = [site.push("a").await, site.push("a").await];
+    assert!(!site.is_staged(&ids[0]).await && !site.is_staged(&ids[1]).await);
+    site.app.client.fetch("default", 2).await;
+    let (third, fourth) = (site.push("a").await, site.push("a").await);
+    assert_eq!((site.is_staged(&third).await, site.is_staged(&fourth).await), (false, true));
+    assert!(matches!(site.begin(Why::Wake).await, Begun::Round(_)), "and wakes the planner");
+}

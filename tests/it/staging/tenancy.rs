@@ -1,0 +1,130 @@
+//! Whose a job is.
+
+use super::{Site, planned};
+use crate::support::{Answer, json};
+use fairgate::fair::{OnMissingTenant, Rule, TenantKey};
+
+fn keyed(key: &str) -> impl FnOnce(&mut Rule) {
+    let key = TenantKey::parse(key).expect(key);
+    move |rule| rule.tenant_key = key
+}
+
+#[tokio::test]
+async fn tenants_of_any_name_are_apart_and_leave_nothing() {
+    let site = Site::busy(|_| {}).await;
+    let longest = "ü".repeat(128);
+    let mut names = vec![
+        "a:b",
+        "a",
+        "b",
+        ":",
+        "{}",
+        "{default}",
+        "%",
+        "%41",
+        "A",
+        "a b",
+        " ",
+        "*",
+        "?",
+        "[a]",
+        "\\",
+        "\"",
+        "'",
+        "é",
+        "日本語",
+        "😀",
+        "-1",
+        "1e400",
+        "_default",
+        "w",
+        "h",
+        "+inf",
+        "(1",
+        "rule",
+        "tenant",
+        "weight",
+        longest.as_str(),
+    ];
+    for name in &names {
+        site.push(name).await;
+        site.push(name).await;
+    }
+    names.sort_unstable();
+    assert_eq!(site.tenants("default").await, names);
+    assert_eq!(site.round(names.len() as u64).await, names.len() as u64);
+    assert_eq!(site.tenants("default").await, names, "one job of each");
+    assert_eq!(site.round(100).await, names.len() as u64);
+    assert_eq!((site.staged().await, site.tenant_keys().await), (0, Vec::new()));
+}
+
+#[tokio::test]
+async fn without_an_id_in_meta_a_job_is_the_default_tenants() {
+    let site = Site::busy(|_| {}).await;
+    for meta in [json!({}), json!({"tenant_id": ""}), json!({"tenant_id": null}), json!({"tenant_id": "x".repeat(257)})]
+    {
+        let mut job = planned("");
+        job["meta"] = meta;
+        site.app.client.enqueue(job).await;
+    }
+    site.app.client.enqueue(json!({"type": "test.job", "args": []})).await;
+    assert_eq!(site.tenants("default").await, ["_default"]);
+    assert_eq!(site.staged().await, 5);
+}
+
+#[tokio::test]
+async fn numbers_are_ids_too() {
+    let site = Site::busy(keyed("meta.owner.id")).await;
+    for body in [r#"{"id":42}"#, r#"{"id":"42"}"#, r#"{"id":4.20}"#] {
+        let body = format!(r#"{{"type":"test.job","args":[],"meta":{{"owner":{body}}}}}"#);
+        site.app.client.send("POST", "/v1/jobs", Some(body)).await.expect(201);
+    }
+    assert_eq!(site.tenants("default").await, ["4.20", "42"]);
+}
+
+#[tokio::test]
+async fn a_header_names_the_tenant_of_all_jobs_of_a_request() {
+    let site = Site::busy(keyed("header:X-OJS-Tenant")).await;
+    let send = async |tenant: Option<&str>| -> Answer {
+        let headers: Vec<_> = tenant.map(|tenant| ("x-ojs-tenant", tenant)).into_iter().collect();
+        let body = json!({"jobs": [planned("ignored"), planned("")]}).to_string();
+        site.app.client.try_send("POST", "/v1/jobs/batch", &headers, Some(body)).await.unwrap().expect(201)
+    };
+    send(Some("acme:1")).await;
+    send(None).await;
+    assert_eq!(site.tenants("default").await, ["_default", "acme:1"]);
+    assert_eq!(site.staged().await, 4);
+}
+
+#[tokio::test]
+async fn an_id_in_args_is_required() {
+    let site = Site::busy(keyed("args.0.account_id")).await;
+    let client = &site.app.client;
+    for args in [json!([]), json!([{}]), json!([{"account_id": null}]), json!([{"account_id": true}]), json!([7])] {
+        let answer = client.post("/v1/jobs", json!({"type": "test.job", "args": args})).await.expect(422);
+        assert!(answer.text.contains("args.0.account_id"), "{}", answer.text);
+    }
+    let good = json!({"type": "test.job", "args": [{"account_id": "acme"}]});
+    let bad = json!({"type": "test.job", "args": []});
+    let other = json!({"type": "other.job", "args": []});
+    let answer = client.post("/v1/jobs/batch", json!({"jobs": [good, other, bad]})).await.expect(422);
+    assert!(answer.text.contains("jobs[2].args.0.account_id"), "{}", answer.text);
+    assert_eq!(site.staged().await, 0, "all or nothing");
+    client.enqueue(good).await;
+    client.enqueue(json!({"type": "test.job", "args": [{"account_id": 12}]})).await;
+    client.enqueue(other).await;
+    assert_eq!(site.tenants("default").await, ["12", "acme"]);
+}
+
+#[tokio::test]
+async fn a_rule_may_do_without_an_id_in_args() {
+    let site = Site::busy(|rule| {
+        keyed("args.1")(rule);
+        rule.on_missing_tenant = OnMissingTenant::Default;
+    })
+    .await;
+    for args in [json!([]), json!([1, "two"]), json!([1, {}])] {
+        site.app.client.enqueue(json!({"type": "test.job", "args": args})).await;
+    }
+    assert_eq!(site.tenants("default").await, ["_default", "two"]);
+}
