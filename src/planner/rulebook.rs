@@ -184,8 +184,7 @@ impl Rulebook {
                 .enumerate()
                 .map(|(place, entry)| StoredRule { rule: &entry.rule, document: document(entry, place) })
                 .collect();
-            let expected = &*before.version;
-            if self.inner.store.replace_rules(expected, &stored).await?.version != expected {
+            if self.inner.store.replace_rules(&before.version, &stored).await? {
                 return self.read().await;
             }
         }

@@ -149,20 +149,20 @@ impl Store {
         self.exchange_rules(None).await
     }
 
-    /// Replaces all plan rules if `expected` still holds; those that hold afterwards.
-    pub async fn replace_rules(&self, expected: &str, rules: &[StoredRule<'_>]) -> Result<RuleSet, Error> {
-        self.exchange_rules(Some((expected, rules))).await
+    /// Replaces all plan rules if `expected` still holds; whether it did.
+    pub async fn replace_rules(&self, expected: &str, rules: &[StoredRule<'_>]) -> Result<bool, Error> {
+        let version = id::generate();
+        Ok(self.exchange_rules(Some((expected, &version, rules))).await?.version == version)
     }
 
-    async fn exchange_rules(&self, new: Option<(&str, &[StoredRule<'_>])>) -> Result<RuleSet, Error> {
-        let version = id::generate();
+    async fn exchange_rules(&self, new: Option<(&str, &str, &[StoredRule<'_>])>) -> Result<RuleSet, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             let command = self.core.begin(command);
-            let Some((expected, rules)) = new else {
+            let Some((expected, version, rules)) = new else {
                 command.arg("");
                 return;
             };
-            command.arg(expected).arg(&version).arg(rules.len());
+            command.arg(expected).arg(version).arg(rules.len());
             rules.iter().for_each(|stored| push_rule(command, stored));
         };
         let answer = RULES.call(&self.core.link, fill).await?;
