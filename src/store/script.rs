@@ -45,6 +45,7 @@ script!(REWEIGH, "call", "lane", "job", "plan", "fair", "reweigh");
 script!(PROMOTE, "call", "lane", "job", "plan", "fair", "stage", "pick", "promote");
 script!(RECORD, "call", "lane", "job", "plan", "record");
 script!(RENEW, "call", "renew");
+script!(PAUSE, "call", "pause");
 script!(STATUS, "call", "lane", "job", "plan", "fair", "observe", "status");
 script!(SURVEY, "call", "lane", "job", "plan", "fair", "stage", "survey");
 
