@@ -186,8 +186,12 @@ impl Weighing {
         tenants: &[Tenant],
     ) -> Result<(), Error> {
         let Some(status) = self.status() else { return Ok(()) };
+        // The webhook's successes are told in this machine's time, all else in the store's.
+        let last = status.last_success_at.map(|at| round.now - (store.clock().now_ms() - at));
         let stale = |tenant: &Tenant| {
-            let weight = stale_weight(rule, status.last_success_at, round.now, &tenant.name)?;
+            // What another process was told counts as well.
+            let last = last.max((tenant.asked > 0).then_some(tenant.asked));
+            let weight = stale_weight(rule, last, round.now, &tenant.name)?;
             (weight != tenant.weight).then(|| (tenant.name.clone(), weight))
         };
         let stale: Vec<(String, Weight)> = tenants.iter().filter_map(stale).collect();
