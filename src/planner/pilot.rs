@@ -158,10 +158,12 @@ impl Pilot {
         let round = course.round;
         for queue in &round.queues {
             course.held &= queue.waiting_tenants == 0;
-            let before = self.weighing.refresh(&self.store, &self.rule, round, queue).await?;
+            let open = self.weighing.refresh(&self.store, &self.rule, round, queue).await?;
+            let before = course.report.promoted;
             self.promote(course, queue, why).await?;
-            if before.is_some() && !course.lost {
-                self.weighing.settle(&self.store, &self.rule, &round.token, before).await?;
+            if let Some(open) = open.filter(|_| !course.lost) {
+                let depth = queue.depth + (course.report.promoted - before);
+                self.weighing.settle(&self.store, &self.rule, &round.token, open, depth).await?;
             }
         }
         Ok(())

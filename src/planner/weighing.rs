@@ -5,13 +5,15 @@ use crate::store::{Error, Observation, Round, Served, Store, Tenant};
 use crate::weights::{self, Ask, Source, stale_weight};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
 /// Tenants whose turn comes next, who are asked about in each round.
 const CANDIDATES: usize = 200;
 /// Tenants asked about besides, in rotation, so that each is asked about some time.
 const IN_ROTATION: usize = 100;
+/// How often a round that waits for an answer looks whether there is something to do instead.
+const GLANCE: Duration = Duration::from_millis(20);
 /// Rounds that `promoted_1m` is summed from at most.
 const MOST_NOTES: usize = 1000;
 
@@ -93,23 +95,41 @@ impl Weighing {
             return Ok(Some(open));
         }
         let started = Instant::now();
-        self.settle(store, rule, &round.token, Some(open)).await?;
+        self.settle(store, rule, &round.token, open, queue.depth).await?;
         self.waited_ms = started.elapsed().as_secs_f64() * 1e3;
         Ok(None)
     }
 
-    /// Takes over an answer if it is there, or waits for it while the round has nothing else to do.
-    pub async fn settle(&mut self, store: &Store, rule: &Rule, token: &str, open: Option<Open>) -> Result<(), Error> {
-        let Some(Open { queue }) = open else { return Ok(()) };
-        let Some(task) = self.asking.remove(&queue) else { return Ok(()) };
-        let Ok(answer) = task.await else { return Ok(()) }; // it panicked, or the process stops
+    /// Waits for an answer and takes it over, as long as the round has nothing else to do: when half of `depth` is gone and
+    /// somebody waits to be promoted, the question stays open for a later round.
+    pub async fn settle(
+        &mut self,
+        store: &Store,
+        rule: &Rule,
+        token: &str,
+        Open { queue }: Open,
+        depth: u64,
+    ) -> Result<(), Error> {
+        let Some(task) = self.asking.get_mut(&queue) else { return Ok(()) };
+        let answer = loop {
+            tokio::select! {
+                answer = &mut *task => break answer,
+                () = tokio::time::sleep(GLANCE) => {}
+            }
+            let now = store.rule_status(&rule.name).await?.queues;
+            if now.iter().any(|now| now.queue == queue && now.waiting_tenants > 0 && now.depth <= depth / 2) {
+                return Ok(());
+            }
+        };
+        self.asking.remove(&queue);
+        let Ok(answer) = answer else { return Ok(()) }; // it panicked, or the process stops
         self.apply(store, rule, token, &queue, answer).await
     }
 
     async fn apply_finished(&mut self, store: &Store, rule: &Rule, token: &str, queue: &str) -> Result<(), Error> {
         match self.asking.get(queue) {
             Some(task) if task.is_finished() => {
-                self.settle(store, rule, token, Some(Open { queue: queue.to_owned() })).await
+                self.settle(store, rule, token, Open { queue: queue.to_owned() }, 0).await
             }
             _ => Ok(()),
         }
