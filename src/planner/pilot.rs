@@ -116,12 +116,13 @@ impl Pilot {
         let outcome = {
             let flight = self.promote_all(&mut course, why);
             tokio::select! {
-                outcome = flight => outcome,
-                () = renewal => Ok(()),
+                outcome = flight => Some(outcome),
+                () = renewal => None,
             }
         };
+        course.lost |= outcome.is_none();
         // Whatever went wrong, what was promoted is recorded.
-        if let Err(error) = &outcome {
+        if let Some(Err(error)) = &outcome {
             (course.report.outcome, course.report.reason) = (Outcome::Failed, Some("store"));
             tracing::warn!(rule = self.rule.name, %error, "a round failed");
         }
@@ -192,6 +193,9 @@ impl Pilot {
             match self.store.promote(&self.rule.name, &course.round.token, &queue.queue, portion).await? {
                 Promoted::Jobs { promoted, tenants, .. } => {
                     course.report.promoted += promoted;
+                    if promoted == 0 {
+                        course.report.reason = Some("hold");
+                    }
                     course.report.add(tenants);
                     course.left = course.left.saturating_sub(promoted);
                     // Fewer than asked for: nobody who could be served is left.
