@@ -12,12 +12,19 @@ pub enum Clock {
     System,
     /// A clock that stands still until a test moves it.
     Manual(Arc<AtomicI64>),
+    /// The machine's clock, wrong by so many milliseconds: for tests of what a wrong clock may do.
+    Skewed(i64),
 }
 
 impl Clock {
     /// A clock that stands at `ms`.
     pub fn manual(ms: i64) -> Self {
         Clock::Manual(Arc::new(AtomicI64::new(ms)))
+    }
+
+    /// A machine's clock that is wrong by `ms`.
+    pub fn skewed(ms: i64) -> Self {
+        Clock::Skewed(ms)
     }
 
     /// Moves a manual clock forward; a system clock moves by itself.
@@ -30,16 +37,19 @@ impl Clock {
     /// The time to pass to a script, or `None` to let it read the server's.
     pub fn for_script(&self) -> Option<i64> {
         match self {
-            Clock::System => None,
+            Clock::System | Clock::Skewed(_) => None,
             Clock::Manual(now) => Some(now.load(Ordering::SeqCst)),
         }
     }
 
     /// The time on this machine.
     pub fn now_ms(&self) -> i64 {
-        self.for_script().unwrap_or_else(|| {
-            // A clock before 1970 is a broken clock; 0 keeps it visible without a panic.
-            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
-        })
+        // A clock before 1970 is a broken clock; 0 keeps it visible without a panic.
+        let system = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
+        match self {
+            Clock::System => system(),
+            Clock::Skewed(by) => system() + by,
+            Clock::Manual(now) => now.load(Ordering::SeqCst),
+        }
     }
 }

@@ -4,7 +4,7 @@ use super::report::{Outcome, Report};
 use super::weighing::Weighing;
 use crate::fair::{Batch, Drain, Gate, Pace, Rule};
 use crate::job::cron::Cron;
-use crate::store::{Begun, Ended, Error, Mark, Observation, Promoted, Round, Store, Why};
+use crate::store::{Begun, Ended, Error, Mark, Next, Observation, Promoted, Round, Store, Why};
 use crate::telemetry::PlannerMetrics;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -46,6 +46,8 @@ pub struct Pilot {
     /// This process, as the lock names it.
     holder: Arc<str>,
     cron: Option<Cron>,
+    /// The store's time as last heard of; schedules know no other.
+    seen: i64,
     drains: HashMap<String, Drain>,
     weighing: Weighing,
     metrics: PlannerMetrics,
@@ -75,19 +77,16 @@ impl Pilot {
             Pace::Every(_) => None,
             Pace::Cron { expression, timezone } => Some(Cron::parse(expression, timezone)?),
         };
-        Ok(Pilot { rule, store, holder, cron, drains: HashMap::new(), weighing, metrics })
+        Ok(Pilot { rule, store, holder, cron, seen: 0, drains: HashMap::new(), weighing, metrics })
     }
 
     /// Runs a round if the lock, the time and the rule allow it.
     pub async fn round(&mut self, why: Why) -> Result<Flight, Error> {
-        let next = self.cron.as_ref().and_then(|cron| cron.next_after(self.store.clock().now_ms()));
         let started = Instant::now();
-        let round = match self.store.begin_round(&self.rule, &self.holder, why, next).await? {
+        let round = match self.begin(why).await? {
             Begun::Round(round) => round,
-            Begun::Early(due) => {
-                let in_ms = u64::try_from(due - self.store.clock().now_ms()).unwrap_or(0);
-                return Ok(Flight::Early { in_ms });
-            }
+            Begun::Early { due, now } => return Ok(Flight::Early { in_ms: u64::try_from(due - now).unwrap_or(0) }),
+            Begun::Again(_) => return Ok(Flight::Early { in_ms: 0 }),
             Begun::Held { by, left_ms } => return Ok(Flight::Elsewhere { by, left_ms }),
             Begun::Paused => return Ok(Flight::Paused),
             Begun::Empty => return Ok(Flight::Empty),
@@ -97,6 +96,25 @@ impl Pilot {
         self.count(&report);
         self.warn_if_slow(&report);
         Ok(Flight::Ran { report, next_ms: u64::try_from(round.due - round.now).unwrap_or(0) })
+    }
+
+    /// Begins a round. Where the schedule's next time has passed since the store was last heard of, it is asked twice.
+    async fn begin(&mut self, why: Why) -> Result<Begun, Error> {
+        for _ in 0..2 {
+            let at = self.cron.as_ref().and_then(|cron| cron.next_after(self.seen));
+            let next = at.map(|at| Next { since: self.seen, at });
+            let begun = self.store.begin_round(&self.rule, &self.holder, why, next).await?;
+            match &begun {
+                Begun::Again(now) => self.seen = *now,
+                Begun::Early { now, .. } => self.seen = *now,
+                Begun::Round(round) => self.seen = round.now,
+                _ => {}
+            }
+            if !matches!(begun, Begun::Again(_)) {
+                return Ok(begun);
+            }
+        }
+        Ok(Begun::Again(self.seen))
     }
 
     /// The round itself, with the lock renewed by its own timer as long as it takes.
@@ -116,12 +134,13 @@ impl Pilot {
         let outcome = {
             let flight = self.promote_all(&mut course, why);
             tokio::select! {
-                outcome = flight => outcome,
-                () = renewal => Ok(()),
+                outcome = flight => Some(outcome),
+                () = renewal => None,
             }
         };
+        course.lost |= outcome.is_none();
         // Whatever went wrong, what was promoted is recorded.
-        if let Err(error) = &outcome {
+        if let Some(Err(error)) = &outcome {
             (course.report.outcome, course.report.reason) = (Outcome::Failed, Some("store"));
             tracing::warn!(rule = self.rule.name, %error, "a round failed");
         }
@@ -161,19 +180,15 @@ impl Pilot {
         let round = course.round;
         for queue in &round.queues {
             course.held &= queue.waiting_tenants == 0;
-            let patience = self.patience(queue);
-            self.weighing.refresh(&self.store, &self.rule, round, queue, patience).await?;
+            let open = self.weighing.refresh(&self.store, &self.rule, round, queue).await?;
+            let before = course.report.promoted;
             self.promote(course, queue, why).await?;
+            if let Some(open) = open.filter(|_| !course.lost) {
+                let depth = queue.depth + (course.report.promoted - before);
+                self.weighing.settle(&self.store, &self.rule, &round.token, open, depth).await?;
+            }
         }
         Ok(())
-    }
-
-    /// How long workers are busy with what the main queue holds; half of it, to be on the safe side.
-    fn patience(&self, queue: &Observation) -> Duration {
-        let timeout = self.rule.weights.webhook.as_ref().map_or(0, |webhook| webhook.timeout) as f64;
-        let rate = self.drains.get(&queue.queue).map_or(0.0, Drain::rate);
-        let busy_ms = if queue.depth == 0 { 0.0 } else { queue.depth as f64 / rate * 500.0 };
-        Duration::from_millis(busy_ms.min(timeout) as u64)
     }
 
     /// Promotes what one main queue takes.
@@ -199,6 +214,9 @@ impl Pilot {
             match self.store.promote(&self.rule.name, &course.round.token, &queue.queue, portion).await? {
                 Promoted::Jobs { promoted, tenants, .. } => {
                     course.report.promoted += promoted;
+                    if promoted == 0 {
+                        course.report.reason = Some("hold");
+                    }
                     course.report.add(tenants);
                     course.left = course.left.saturating_sub(promoted);
                     // Fewer than asked for: nobody who could be served is left.

@@ -5,6 +5,7 @@ use crate::fair::{Rule, Rules};
 use crate::store::{Error, Store, StoredRule};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::watch;
 
 /// Attempts to change the rules while others change them too.
@@ -83,13 +84,15 @@ struct Inner {
     file: Vec<Rule>,
     defaults: config::PlanDefaults,
     known: watch::Sender<Arc<Known>>,
+    /// Whether the file's rules have been put into the store.
+    started: AtomicBool,
 }
 
 impl Rulebook {
     /// The rules of a store, beginning with those of the file.
     pub fn new(store: Store, file: Vec<Rule>, defaults: config::PlanDefaults) -> Self {
         let known = watch::channel(Arc::default()).0;
-        Rulebook { inner: Arc::new(Inner { store, file, defaults, known }) }
+        Rulebook { inner: Arc::new(Inner { store, file, defaults, known, started: AtomicBool::new(false) }) }
     }
 
     /// What the file sets for all rules.
@@ -104,13 +107,15 @@ impl Rulebook {
 
     /// The rules; those of the file are put into the store first, if this has not happened yet.
     pub async fn known(&self) -> Result<Arc<Known>, Error> {
-        let known = Arc::clone(&self.inner.known.borrow());
-        if known.read { Ok(known) } else { self.start().await }
+        match self.is_started() {
+            true => Ok(Arc::clone(&self.inner.known.borrow())),
+            false => self.start().await,
+        }
     }
 
     /// Makes the file's rules hold, except those that were changed at run time.
     pub async fn start(&self) -> Result<Arc<Known>, Error> {
-        self.change(|entries| {
+        let known = self.change(|entries| {
             let stays = |entry: &Entry| entry.source == Source::Api;
             let mut merged: Vec<Entry> = Vec::new();
             for rule in &self.inner.file {
@@ -121,12 +126,21 @@ impl Rulebook {
             let added = |entry: &&Entry| stays(entry) && !self.is_in_file(&entry.rule.name);
             merged.extend(entries.iter().filter(added).cloned());
             merged
-        })
-        .await
+        });
+        let known = known.await?;
+        self.inner.started.store(true, Ordering::SeqCst);
+        Ok(known)
+    }
+
+    fn is_started(&self) -> bool {
+        self.inner.started.load(Ordering::SeqCst)
     }
 
     /// Reads the rules again, because others hold now.
     pub async fn reload(&self) -> Result<Arc<Known>, Error> {
+        if !self.is_started() {
+            return self.start().await; // Redis was away until now
+        }
         let known = self.read().await?;
         // Redis was emptied: what the file says holds anyway.
         if known.version.is_empty() && !self.inner.file.is_empty() { self.start().await } else { Ok(known) }
@@ -184,8 +198,7 @@ impl Rulebook {
                 .enumerate()
                 .map(|(place, entry)| StoredRule { rule: &entry.rule, document: document(entry, place) })
                 .collect();
-            let expected = &*before.version;
-            if self.inner.store.replace_rules(expected, &stored).await?.version != expected {
+            if self.inner.store.replace_rules(&before.version, &stored).await? {
                 return self.read().await;
             }
         }

@@ -114,6 +114,7 @@ async fn plan(desk: Desk, name: String, stop: CancellationToken) {
                 signal = signals.recv() => match signal {
                     Ok(Signal::Staged { rule }) if rule == name && Instant::now() >= deaf_until => break Why::Wake,
                     Ok(Signal::Low { .. }) if Instant::now() >= deaf_until => break Why::Wake,
+                    Ok(Signal::Freed { rule }) if rule == name => break Why::Tick,
                     Ok(Signal::Rules | Signal::Missed) | Err(RecvError::Lagged(_)) => break Why::Tick,
                     Ok(_) => {}
                     Err(RecvError::Closed) => return,

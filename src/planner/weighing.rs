@@ -15,8 +15,15 @@ const CANDIDATES: usize = 200;
 const IN_ROTATION: usize = 100;
 /// Between scheduled rounds the webhook is not asked more often.
 const SELDOM_MS: i64 = 1000;
+/// How often a round that waits for an answer looks whether there is something to do instead.
+const GLANCE: Duration = Duration::from_millis(20);
 /// Rounds that `promoted_1m` is summed from at most.
 const MOST_NOTES: usize = 1000;
+
+/// A question that a round did not wait for.
+pub struct Open {
+    queue: String,
+}
 
 /// Keeps the weights of one rule's tenants up to date.
 pub struct Weighing {
@@ -81,12 +88,12 @@ impl Weighing {
         rule: &Rule,
         round: &Round,
         queue: &Observation,
-        patience: Duration,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<Open>, Error> {
         self.waited_ms = 0.0;
         let name = &queue.queue;
         if self.source.is_none() {
-            return self.apply_own(store, rule, round, name).await;
+            self.apply_own(store, rule, round, name).await?;
+            return Ok(None);
         }
         self.apply_finished(store, rule, &round.token, name).await?;
         let asked_at = self.asked_at.get(name).copied();
@@ -94,25 +101,51 @@ impl Weighing {
         if is_time && !self.asking.contains_key(name) {
             self.ask(store, rule, round, name).await?;
         }
-        if let Some(task) = self.asking.get_mut(name).filter(|_| !patience.is_zero()) {
-            let started = Instant::now();
-            let answer = tokio::time::timeout(patience, task).await;
-            self.waited_ms = started.elapsed().as_secs_f64() * 1e3;
-            if let Ok(answer) = answer {
-                self.asking.remove(name);
-                return self.apply(store, rule, &round.token, name, answer.ok()).await;
-            }
+        if !self.asking.contains_key(name) {
+            return Ok(None);
         }
-        Ok(())
+        let open = Open { queue: queue.queue.clone() };
+        if queue.depth == 0 {
+            return Ok(Some(open));
+        }
+        let started = Instant::now();
+        self.settle(store, rule, &round.token, open, queue.depth).await?;
+        self.waited_ms = started.elapsed().as_secs_f64() * 1e3;
+        Ok(None)
+    }
+
+    /// Waits for an answer and takes it over, as long as the round has nothing else to do: when half of `depth` is gone and
+    /// somebody waits to be promoted, the question stays open for a later round.
+    pub async fn settle(
+        &mut self,
+        store: &Store,
+        rule: &Rule,
+        token: &str,
+        Open { queue }: Open,
+        depth: u64,
+    ) -> Result<(), Error> {
+        let Some(task) = self.asking.get_mut(&queue) else { return Ok(()) };
+        let answer = loop {
+            tokio::select! {
+                answer = &mut *task => break answer,
+                () = tokio::time::sleep(GLANCE) => {}
+            }
+            let now = store.rule_status(&rule.name, None).await?.queues;
+            if now.iter().any(|now| now.queue == queue && now.waiting_tenants > 0 && now.depth <= depth / 2) {
+                return Ok(());
+            }
+        };
+        self.asking.remove(&queue);
+        self.apply(store, rule, token, &queue, answer.ok()).await
     }
 
     async fn apply_finished(&mut self, store: &Store, rule: &Rule, token: &str, queue: &str) -> Result<(), Error> {
-        if !self.asking.get(queue).is_some_and(|task| task.is_finished()) {
-            return Ok(());
+        match self.asking.get(queue) {
+            Some(task) if task.is_finished() => {
+                self.settle(store, rule, token, Open { queue: queue.to_owned() }, 0).await
+            }
+            _ => Ok(()),
         }
-        let Some(task) = self.asking.remove(queue) else { return Ok(()) };
-        let answer = task.await.ok();
-        self.apply(store, rule, token, queue, answer).await
     }
 
     /// Takes an answer over; there is none if the process stops.
@@ -215,8 +248,12 @@ impl Weighing {
         tenants: &[Tenant],
     ) -> Result<(), Error> {
         let Some(status) = self.status() else { return Ok(()) };
+        // The webhook's successes are told in this machine's time, all else in the store's.
+        let last = status.last_success_at.map(|at| round.now - (store.clock().now_ms() - at));
         let stale = |tenant: &Tenant| {
-            let weight = stale_weight(rule, status.last_success_at, round.now, &tenant.name)?;
+            // What another process was told counts as well.
+            let last = last.max((tenant.asked > 0).then_some(tenant.asked));
+            let weight = stale_weight(rule, last, round.now, &tenant.name)?;
             (weight != tenant.weight).then(|| (tenant.name.clone(), weight))
         };
         let stale: Vec<(String, Weight)> = tenants.iter().filter_map(stale).collect();

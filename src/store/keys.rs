@@ -51,11 +51,6 @@ impl Keys {
         self.key("dead")
     }
 
-    /// What scripts know of a plan rule.
-    pub(super) fn plan(&self, rule: &str) -> String {
-        self.key(&format!("plan:{rule}"))
-    }
-
     /// Stream of a rule's rounds.
     pub(super) fn rounds(&self, rule: &str) -> String {
         self.key(&format!("plan:{rule}:rounds"))

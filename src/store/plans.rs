@@ -57,8 +57,13 @@ pub enum Begun {
     Paused,
     /// Nothing is staged.
     Empty,
-    /// Not before this time (ms).
-    Early(i64),
+    /// Not before `due`, on the store's clock as `now`.
+    Early {
+        due: i64,
+        now: i64,
+    },
+    /// The schedule's next time must be computed from this time, which is the store's.
+    Again(i64),
     /// Another process has the lock, for so many ms unless it renews.
     Held {
         by: String,
@@ -79,6 +84,13 @@ pub struct Round {
     pub due: i64,
     pub now: i64,
     pub queues: Vec<Observation>,
+}
+
+/// The next time of a schedule, as seen from some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Next {
+    pub since: i64,
+    pub at: i64,
 }
 
 /// A main queue as a round finds it.
@@ -149,20 +161,20 @@ impl Store {
         self.exchange_rules(None).await
     }
 
-    /// Replaces all plan rules if `expected` still holds; those that hold afterwards.
-    pub async fn replace_rules(&self, expected: &str, rules: &[StoredRule<'_>]) -> Result<RuleSet, Error> {
-        self.exchange_rules(Some((expected, rules))).await
+    /// Replaces all plan rules if `expected` still holds; whether it did.
+    pub async fn replace_rules(&self, expected: &str, rules: &[StoredRule<'_>]) -> Result<bool, Error> {
+        let version = id::generate();
+        Ok(self.exchange_rules(Some((expected, &version, rules))).await?.version == version)
     }
 
-    async fn exchange_rules(&self, new: Option<(&str, &[StoredRule<'_>])>) -> Result<RuleSet, Error> {
-        let version = id::generate();
+    async fn exchange_rules(&self, new: Option<(&str, &str, &[StoredRule<'_>])>) -> Result<RuleSet, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             let command = self.core.begin(command);
-            let Some((expected, rules)) = new else {
+            let Some((expected, version, rules)) = new else {
                 command.arg("");
                 return;
             };
-            command.arg(expected).arg(&version).arg(rules.len());
+            command.arg(expected).arg(version).arg(rules.len());
             rules.iter().for_each(|stored| push_rule(command, stored));
         };
         let answer = RULES.call(&self.core.link, fill).await?;
@@ -173,12 +185,13 @@ impl Store {
         Ok(RuleSet { version, documents, draining: reply::texts(next()?, "rules")? })
     }
 
-    /// Begins a round, if the rule's lock and time allow it.
-    pub async fn begin_round(&self, rule: &Rule, holder: &str, why: Why, next: Option<i64>) -> Result<Begun, Error> {
+    /// Begins a round, if the rule's lock and time allow it; `next` is for rules that have a schedule.
+    pub async fn begin_round(&self, rule: &Rule, holder: &str, why: Why, next: Option<Next>) -> Result<Begun, Error> {
         let nonce = id::generate();
         let fill = |command: &mut redis::Cmd, _: bool| {
             let command = self.core.begin(command).arg(&rule.name).arg(escape(holder)).arg(&nonce);
-            command.arg(rule.planner_lock_ttl).arg(why.word()).arg(or_empty(next.map(|ms| ms as u64)));
+            command.arg(rule.planner_lock_ttl).arg(why.word());
+            command.arg(or_empty(next.map(|next| next.at as u64))).arg(or_empty(next.map(|next| next.since as u64)));
         };
         begun(ROUND.call(&self.core.link, fill).await?)
     }
@@ -255,7 +268,8 @@ fn begun(answer: Value) -> Result<Begun, Error> {
         "gone" => Begun::Gone,
         "paused" => Begun::Paused,
         "empty" => Begun::Empty,
-        "early" => Begun::Early(number()?),
+        "early" => Begun::Early { due: number()?, now: number()? },
+        "again" => Begun::Again(number()?),
         "held" => {
             let by = unescape(&parts.next().map(reply::text).unwrap_or_default());
             Begun::Held { by, left_ms: parts.next().map(reply::number).unwrap_or(0).max(0) as u64 }

@@ -46,6 +46,7 @@ script!(PROMOTE, "call", "lane", "job", "plan", "fair", "stage", "pick", "promot
 script!(RECORD, "call", "lane", "job", "plan", "record");
 script!(RENEW, "call", "renew");
 script!(ANNOUNCE, "call", "announce");
+script!(PAUSE, "call", "pause");
 script!(STATUS, "call", "lane", "job", "plan", "fair", "observe", "status");
 script!(SURVEY, "call", "lane", "job", "plan", "fair", "stage", "survey");
 

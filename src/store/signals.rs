@@ -18,6 +18,8 @@ pub enum Signal {
     Staged { rule: String },
     /// A main queue holds fewer jobs than its planner wants.
     Low { queue: String },
+    /// A rule may be planned again: whoever had its lock has stopped, or a pause is over.
+    Freed { rule: String },
     /// The plan rules changed.
     Rules,
     /// A round was recorded.
@@ -31,6 +33,7 @@ impl Signal {
         Some(match text.split_once(' ').unwrap_or((text, "")) {
             ("staged", rule) => Signal::Staged { rule: rule.to_owned() },
             ("low", queue) => Signal::Low { queue: queue.to_owned() },
+            ("freed", rule) => Signal::Freed { rule: rule.to_owned() },
             ("rules", _) => Signal::Rules,
             ("round", rule) => Signal::Round { rule: rule.to_owned() },
             _ => return None, // a newer process knows more of them

@@ -1,7 +1,7 @@
 //! The planner's state as it is: for previews, statistics and questions to the webhook. Changes nothing.
 
 use super::plans::{Observation, observation};
-use super::script::{STATUS, SURVEY};
+use super::script::{PAUSE, STATUS, SURVEY};
 use super::{Error, Store, reply};
 use crate::fair::Weight;
 use crate::job::escape::{escape, unescape};
@@ -171,16 +171,10 @@ impl Store {
 
     /// Pauses a rule or lets it go on; nothing is promoted meanwhile, nothing is lost.
     pub async fn pause_rule(&self, rule: &str, paused: bool) -> Result<(), Error> {
-        let mut command = redis::cmd("HSET");
-        command.arg(self.core.keys.plan(rule)).arg("paused").arg(u8::from(paused));
-        self.core.command("pause", command).await?;
-        if paused {
-            return Ok(());
-        }
-        // What was staged meanwhile need not wait for the next look.
-        let mut command = redis::cmd("PUBLISH");
-        command.arg(self.core.keys.signals()).arg(format!("staged {rule}"));
-        self.core.command("resume", command).await.map(drop)
+        let fill = |command: &mut redis::Cmd, _: bool| {
+            self.core.begin(command).arg(rule).arg(u8::from(paused));
+        };
+        PAUSE.call(&self.core.link, fill).await.map(drop)
     }
 
     /// Recorded rounds, newest first, older than `before`.

@@ -13,6 +13,7 @@ mod group_commit;
 mod http;
 mod lifecycle;
 mod outage;
+mod planner;
 mod planner_api;
 mod private_redis;
 mod resend;

@@ -15,8 +15,11 @@ local function put(at)
   for index, name in ipairs({'state', 'restage', 'latency', 'depth', 'strict', 'jobs', 'every', 'most', 'tag'}) do
     fields[#fields + 1], fields[#fields + 2] = name, ARGV[at + 1 + index]
   end
+  local key = P .. 'plan:' .. ARGV[at]
+  -- From an interval to a schedule: when the next round is due is decided anew.
+  if (call('HGET', key, 'every') or '') ~= '' and ARGV[at + 8] == '' then call('HDEL', key, 'due') end
   call('HSET', P .. 'rules', ARGV[at], ARGV[at + 1])
-  call('HSET', P .. 'plan:' .. ARGV[at], unpack(fields))
+  call('HSET', key, unpack(fields))
   call('SADD', P .. 'plans', ARGV[at])
 end
 

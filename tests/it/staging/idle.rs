@@ -30,7 +30,7 @@ async fn polls_and_ticks_of_an_idle_server_write_nothing() {
             let why = [Why::Tick, Why::Wake, Why::Run][step % 3];
             assert_eq!(site.begin(why).await, Begun::Empty);
             assert!(!site.app.app.store.tick().await.unwrap());
-            site.app.app.store.rule_status("plan").await.unwrap();
+            site.app.app.store.rule_status("plan", None).await.unwrap();
             site.app.app.store.next_tenants("plan", "default", 100, true).await.unwrap();
             site.app.clock.advance(SECOND);
         }

@@ -93,7 +93,7 @@ impl Site {
 
     /// Jobs staged by the rule, as it counts them.
     async fn staged(&self) -> u64 {
-        self.app.app.store.rule_status(&self.rule.name).await.unwrap().staged
+        self.app.app.store.rule_status(&self.rule.name, None).await.unwrap().staged
     }
 
     /// Names of all tenants with jobs staged for a queue.

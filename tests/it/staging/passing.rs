@@ -76,7 +76,7 @@ async fn a_strict_interval_is_never_exceeded() {
     // A dry main queue changes nothing.
     assert_eq!(client.fetch("default", 9).await.job_ids().len(), 3);
     for why in [Why::Tick, Why::Wake] {
-        assert_eq!(site.begin(why).await, Begun::Early(super::NOON + SECOND));
+        assert_eq!(site.begin(why).await, Begun::Early { due: super::NOON + SECOND, now: super::NOON });
     }
     site.app.clock.advance(SECOND);
     let Begun::Round(round) = site.begin(Why::Tick).await else { panic!("its time has come") };
@@ -86,7 +86,7 @@ async fn a_strict_interval_is_never_exceeded() {
     let (third, fourth) = (site.push("a").await, site.push("a").await);
     assert_eq!((site.is_staged(&third).await, site.is_staged(&fourth).await), (false, true));
     assert_eq!(client.fetch("default", 9).await.job_ids().len(), 3);
-    assert_eq!(site.begin(Why::Wake).await, Begun::Early(super::NOON + 2 * SECOND));
+    assert_eq!(site.begin(Why::Wake).await, Begun::Early { due: super::NOON + 2 * SECOND, now: super::NOON + SECOND });
 }
 
 /// However jobs, workers and rounds mix: what workers get is at most a batch an interval.

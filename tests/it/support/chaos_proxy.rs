@@ -50,6 +50,11 @@ impl ChaosProxy {
         eventually("an answer was lost", async || self.shared.closed.load(Ordering::SeqCst)).await;
     }
 
+    /// Admits no connections until opened.
+    pub fn close(&self) {
+        self.shared.closed.store(true, Ordering::SeqCst);
+    }
+
     /// Admits connections again.
     pub fn open(&self) {
         self.shared.closed.store(false, Ordering::SeqCst);

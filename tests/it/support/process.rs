@@ -1,6 +1,7 @@
 //! A fairgate in a process of its own, as a user runs it, which a test may kill.
 
 use super::{Client, eventually};
+use nix::sys::signal::Signal;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -61,9 +62,26 @@ impl Process {
 
     /// SIGTERM, and the exit status.
     pub fn terminate(&mut self) -> Option<i32> {
-        let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("it runs");
+        self.signal(Signal::SIGTERM);
         self.child.wait().expect("it ends").code()
+    }
+
+    /// SIGSTOP: it stands still, as in a long pause of its machine.
+    pub fn freeze(&self) {
+        self.signal(Signal::SIGSTOP);
+    }
+
+    /// SIGCONT: it goes on, and knows nothing of the pause.
+    pub fn thaw(&self) {
+        self.signal(Signal::SIGCONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.child.id() as i32), signal).expect("it runs");
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     pub fn logged(&self) -> String {

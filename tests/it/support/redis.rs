@@ -14,8 +14,17 @@ pub struct TestRedis {
 impl TestRedis {
     /// Starts a server that keeps nothing on disk.
     pub fn start() -> Self {
+        Self::start_with(false)
+    }
+
+    /// Starts a server with an append-only file, which survives a kill of the server.
+    pub fn durable() -> Self {
+        Self::start_with(true)
+    }
+
+    fn start_with(durable: bool) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
-        let options = Options { data_dir: directory.path().to_owned(), durable: false };
+        let options = Options { data_dir: directory.path().to_owned(), durable };
         let server = PrivateRedis::start(options).expect("redis-server starts; scripts/test installs it");
         TestRedis { server, directory }
     }
@@ -30,6 +39,12 @@ impl TestRedis {
 
     pub fn pid(&self) -> u32 {
         self.server.pid()
+    }
+
+    /// Kills the server; it is started again by itself.
+    pub fn kill(&self) {
+        let pid = nix::unistd::Pid::from_raw(self.pid() as i32);
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL).expect("it runs");
     }
 
     pub fn directory(&self) -> &Path {

@@ -1,0 +1,46 @@
+//! `enqueue_jobs = "auto"` on the real thing: the main queue stays short at any speed of the workers, and hardly ever dry.
+//! `src/fair/auto.rs` has the same with simulated time and sharp bounds; here the machine may be slow.
+
+use super::{depth, planning, rule, stage, status, work};
+use crate::support::TestApp;
+use fairgate::fair::Pace;
+use std::time::{Duration, Instant};
+
+const LATENCY: u64 = 200;
+
+/// Works at a steady rate for a while; the depth at the end, and how many jobs were done.
+async fn at_rate(app: &TestApp, per_second: f64, lasting: Duration) -> (i64, usize) {
+    let (started, mut done) = (Instant::now(), 0);
+    while started.elapsed() < lasting {
+        let owed = (started.elapsed().as_secs_f64() * per_second) as usize;
+        match owed.saturating_sub(done) {
+            0 => tokio::time::sleep(Duration::from_millis(2)).await,
+            // Does not make up for lost time.
+            some => {
+                work(&app.client, some.min(10)).await;
+                done = owed;
+            }
+        }
+    }
+    (depth(app).await, done)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_main_queue_follows_its_workers() {
+    let app = planning(&[rule(|rule| {
+        rule.pace = Pace::Every(100);
+        rule.target_latency = LATENCY;
+    })])
+    .await;
+    stage(&app, &[("a", 1000), ("b", 1000), ("c", 1000)]).await;
+    let started = Instant::now();
+    // The last spell is longer than the time over which a rate is remembered.
+    for (rate, seconds) in [(20.0, 2), (200.0, 2), (20.0, 5)] {
+        let (depth, done) = at_rate(&app, rate, Duration::from_secs(seconds)).await;
+        let most = (rate * LATENCY as f64 / 1000.0 * 3.0) as i64 + 4;
+        assert!(depth <= most, "at {rate}/s {depth} jobs wait, more than {most}");
+        assert!(done as f64 >= rate * seconds as f64 * 0.5, "at {rate}/s {done} in {seconds} s");
+    }
+    let (wasted, took) = (status(&app.app.store).await.wasted_ms, started.elapsed().as_millis() as u64);
+    assert!(wasted * 10 <= took, "workers waited {wasted} of {took} ms although jobs were staged");
+}

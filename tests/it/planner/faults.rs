@@ -1,0 +1,174 @@
+//! Redis restarts, is emptied or loses answers in the middle of a round: what was accepted is promoted once.
+
+use super::{HOUR, by_hand, depth, desk, planning, push, rounds, rule, run, serving, stage, status, work, work_off};
+use crate::support::{ChaosProxy, TestApp, TestRedis, eventually, json};
+use fairgate::clock::Clock;
+use fairgate::config::{Role, StoreUrl};
+use fairgate::fair::{Batch, Pace, Rule, Webhook};
+use fairgate::planner::Outcome;
+use fairgate::store::{Begun, Promoted, Why};
+use std::sync::Arc;
+use std::time::Duration;
+use wiremock::matchers::method;
+use wiremock::{Mock, MockServer, ResponseTemplate};
+
+/// A rule whose rounds last half a second, and the webhook that makes them so.
+async fn slow() -> (MockServer, Rule) {
+    let server = MockServer::start().await;
+    let answer = ResponseTemplate::new(200).set_body_json(json!({"weights": {}}));
+    Mock::given(method("POST")).respond_with(answer.set_delay(Duration::from_millis(500))).mount(&server).await;
+    let webhook = Webhook { url: server.uri(), timeout: 5000, secret_env: None };
+    let rule = rule(|rule| {
+        (rule.pace, rule.batch, rule.planner_lock_ttl) = (Pace::Every(50), Batch::Jobs(5), 1000);
+        rule.weights.webhook = Some(webhook);
+    });
+    (server, rule)
+}
+
+async fn in_mid_round(server: &MockServer) {
+    eventually("a round is under way", async || !server.received_requests().await.unwrap().is_empty()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_is_killed_in_mid_round() {
+    let (server, rule) = slow().await;
+    let redis = Arc::new(TestRedis::durable());
+    let app = super::planning_on(&redis, &[rule]).await;
+    stage(&app, &[("a", 30), ("b", 30)]).await;
+    in_mid_round(&server).await;
+    let before = redis.pid();
+    redis.kill();
+    eventually("Redis is back", async || redis.pid() != before).await;
+    eventually("fairgate is ready again", async || app.client.get("/ready").await.status == 200).await;
+    work_off(&app.client, 60).await;
+    assert_eq!(status(&app.app.store).await.staged, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_is_emptied_in_mid_round() {
+    let (server, rule) = slow().await;
+    let app = planning(&[rule]).await;
+    stage(&app, &[("a", 30), ("b", 30)]).await;
+    in_mid_round(&server).await;
+    let _: () = app.redis.command(&["FLUSHALL"]).await;
+    assert_eq!(work(&app.client, 100).await.len(), 0, "nothing comes back from the dead");
+    push(&app.client, "a", 20).await;
+    assert!(status(&app.app.store).await.staged > 0, "the file's rules hold again");
+    work_off(&app.client, 20).await;
+    assert_eq!(status(&app.app.store).await.staged, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_are_killed_all_the_while() {
+    let app = planning(&[rule(|rule| (rule.pace, rule.batch) = (Pace::Every(10), Batch::Jobs(3)))]).await;
+    stage(&app, &[("a", 150), ("b", 150)]).await;
+    let redis = Arc::clone(&app.redis);
+    let killer = tokio::spawn(async move {
+        loop {
+            for kind in ["normal", "pubsub"] {
+                let _: i64 = redis.command(&["CLIENT", "KILL", "TYPE", kind]).await;
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+    });
+    let mut done = 0;
+    eventually("most jobs are done", async || {
+        done += work(&app.client, 10).await.len();
+        done >= 200
+    })
+    .await;
+    killer.abort();
+    work_off(&app.client, 300 - done).await;
+    assert_eq!(status(&app.app.store).await.staged, 0);
+}
+
+/// A fairgate behind a proxy that may lose answers; it does not plan by itself.
+async fn behind_proxy(rule: &Rule) -> (TestApp, ChaosProxy) {
+    let redis = Arc::new(TestRedis::start());
+    let proxy = ChaosProxy::start(&redis).await;
+    let app = TestApp::start_on(redis, Clock::System, |config| {
+        config.plan = vec![rule.clone()];
+        config.server.roles = vec![Role::Api];
+        config.store.url = Some(StoreUrl::parse(&proxy.url()).unwrap());
+    })
+    .await;
+    stage(&app, &[("a", 10), ("b", 10)]).await;
+    (app, proxy)
+}
+
+async fn lose<T>(proxy: &ChaosProxy, pattern: &str, call: impl Future<Output = T>) -> T {
+    proxy.arm(pattern);
+    let open = async {
+        proxy.struck().await;
+        proxy.open();
+    };
+    tokio::join!(call, open).0
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_answer_to_a_promotion_is_lost() {
+    let rule = by_hand(4, |_| {});
+    let (app, proxy) = behind_proxy(&rule).await;
+    let desk = desk(&app.app.store, &[rule]);
+    // The main queue and the number of jobs, as only a promotion has them in a row.
+    let report = lose(&proxy, "\r\nq\r\n$1\r\n4\r\n", run(&desk)).await;
+    assert_eq!((report.outcome, report.promoted), (Outcome::Promoted, 4));
+    assert_eq!((depth(&app).await, status(&app.app.store).await.staged), (4, 16));
+    let recorded = rounds(&app.app.store).await;
+    assert_eq!((recorded.len(), &recorded[0]["promoted"]), (1, &json!(4)));
+    assert_eq!(run(&desk).await.promoted, 4, "the next round is its own");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_answer_to_the_record_is_lost() {
+    let rule = by_hand(4, |_| {});
+    let (app, proxy) = behind_proxy(&rule).await;
+    let desk = desk(&app.app.store, &[rule]);
+    let report = lose(&proxy, "weights_source", run(&desk)).await;
+    assert_eq!((report.outcome, report.promoted), (Outcome::Promoted, 4));
+    assert_eq!((rounds(&app.app.store).await.len(), status(&app.app.store).await.promoted), (1, 4));
+}
+
+/// The time of a scheduled round has moved on with the first call; the second must not find that it is too early.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_answer_to_the_beginning_of_a_round_is_lost() {
+    let rule = by_hand(4, |_| {});
+    let (app, proxy) = behind_proxy(&rule).await;
+    let store = &app.app.store;
+    let begun = lose(&proxy, "\r\ntick\r\n", store.begin_round(&rule, "A", Why::Tick, None)).await.unwrap();
+    let Begun::Round(round) = begun else { panic!("{begun:?}") };
+    assert_eq!((round.scheduled, round.number, round.room, round.queues.len()), (true, 1, 4, 1));
+    let promoted = store.promote("r", &round.token, "q", 10).await.unwrap();
+    assert!(matches!(promoted, Promoted::Jobs { promoted: 4, .. }), "{promoted:?}");
+    assert_eq!(status(store).await.rounds, 1);
+}
+
+/// Redis cannot be reached for a while: the planner says so, waits and goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outage_ends_and_promotion_goes_on() {
+    let redis = Arc::new(TestRedis::start());
+    let proxy = ChaosProxy::start(&redis).await;
+    let rule = rule(|rule| (rule.pace, rule.batch) = (Pace::Every(HOUR), Batch::Jobs(3)));
+    let app = TestApp::start_on(Arc::clone(&redis), Clock::System, |config| {
+        config.plan = vec![rule.clone()];
+        config.store.url = Some(StoreUrl::parse(&proxy.url()).unwrap());
+    })
+    .await;
+    stage(&app, &[("a", 30)]).await;
+    eventually("it has begun", async || depth(&app).await > 0).await;
+    // Whatever is asked next gets no answer, and no connection for a second.
+    proxy.arm("EVALSHA");
+    _ = app.client.try_send("POST", "/v1/workers/fetch", &[], Some(json!({"queues": ["none"]}).to_string())).await;
+    proxy.struck().await;
+    tokio::time::sleep(Duration::from_millis(1000)).await;
+    proxy.open();
+    eventually("fairgate is ready again", async || app.client.get("/ready").await.status == 200).await;
+    work_off(&app.client, 30).await;
+}
+
+#[tokio::test]
+async fn nothing_is_written_for_a_rule_that_nobody_has() {
+    let app = serving(&[]).await;
+    assert!(!app.app.store.end_round("ghost", "1:x", 7, &Default::default()).await.unwrap());
+    assert_eq!(app.redis.keys_with("ghost").await, Vec::<String>::new());
+}

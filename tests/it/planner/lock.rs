@@ -1,0 +1,216 @@
+//! The lock: one planner at a time, a stale one is refused, a dead one is replaced, a leaving one makes room at once.
+
+use super::{HOUR, by_hand, depth, desk, planning_on, processes, push, rounds, rule, serving, stage, status, work_off};
+use crate::support::{TestApp, TestRedis, eventually, json};
+use fairgate::clock::Clock;
+use fairgate::fair::{Batch, Pace, Webhook};
+use fairgate::planner::{Flight, Outcome};
+use fairgate::store::{Begun, Ended, Promoted, Round, Why};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wiremock::matchers::method;
+use wiremock::{Mock, MockServer, ResponseTemplate};
+
+fn round(begun: Begun) -> Round {
+    match begun {
+        Begun::Round(round) => round,
+        other => panic!("no round: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn whoever_lost_the_lock_promotes_nothing() {
+    let rule = by_hand(4, |rule| rule.planner_lock_ttl = 1000);
+    let app = serving(std::slice::from_ref(&rule)).await;
+    let store = &app.app.store;
+    stage(&app, &[("a", 5), ("b", 5)]).await;
+    let first = round(store.begin_round(&rule, "A", Why::Run, None).await.unwrap());
+    let Begun::Held { by, left_ms } = store.begin_round(&rule, "B", Why::Tick, None).await.unwrap() else {
+        panic!("A holds the lock")
+    };
+    assert!(by == "A" && (1..=1000).contains(&left_ms), "{by} {left_ms}");
+
+    // A stands still until its lock has run out.
+    let mut second = None;
+    eventually("the lock runs out", async || {
+        second = Some(store.begin_round(&rule, "B", Why::Run, None).await.unwrap());
+        matches!(second, Some(Begun::Round(_)))
+    })
+    .await;
+    let second = round(second.unwrap());
+    assert_ne!(first.token, second.token);
+    let Promoted::Jobs { promoted: 4, .. } = store.promote("r", &second.token, "q", 4).await.unwrap() else {
+        panic!("B holds the lock")
+    };
+    assert_eq!(store.promote("r", &first.token, "q", 4).await.unwrap(), Promoted::Lost);
+    assert_eq!(store.reweigh("r", &first.token, "q", true, &[]).await.unwrap(), None);
+    assert!(!store.renew_lock("r", "A", 1000).await.unwrap());
+    let ended = Ended { document: json!({"by": "A"}).to_string(), ..Ended::default() };
+    assert!(!store.end_round("r", &first.token, first.number, &ended).await.unwrap());
+    assert!(store.end_round("r", &second.token, second.number, &ended).await.unwrap());
+    assert_eq!((depth(&app).await, status(store).await.staged), (4, 6), "none lost, none doubled");
+}
+
+/// Answers with some delay and no weights.
+async fn slow_webhook(ms: u64) -> (MockServer, Webhook) {
+    let server = MockServer::start().await;
+    let answer = ResponseTemplate::new(200).set_body_json(json!({"weights": {}})).set_delay(Duration::from_millis(ms));
+    Mock::given(method("POST")).respond_with(answer).mount(&server).await;
+    let webhook = Webhook { url: server.uri(), timeout: 10_000, secret_env: None };
+    (server, webhook)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_round_that_lost_its_lock_says_so() {
+    let (server, webhook) = slow_webhook(1500).await;
+    let rule = by_hand(4, |rule| {
+        rule.planner_lock_ttl = 1000;
+        rule.weights.webhook = Some(webhook);
+    });
+    let app = serving(std::slice::from_ref(&rule)).await;
+    let store = &app.app.store;
+    push(&app.client, "a", 4).await; // pass, so that the round waits for the webhook
+    stage(&app, &[("a", 5), ("b", 5)]).await;
+    let (desk, other) = (desk(store, std::slice::from_ref(&rule)), store.clone());
+    let flight = tokio::spawn(async move { desk.run("r").await });
+    eventually("the webhook was asked", async || !server.received_requests().await.unwrap().is_empty()).await;
+    // As after a pause that outlasted the lock: it is another's.
+    let _: i64 = app.redis.command(&["DEL", "fg:{default}:plan:r:lock"]).await;
+    let theirs = round(other.begin_round(&rule, "B", Why::Run, None).await.unwrap());
+    let promoted = other.promote("r", &theirs.token, "q", 4).await.unwrap();
+    assert!(matches!(promoted, Promoted::Jobs { promoted: 4, .. }), "{promoted:?}");
+    let Some(Flight::Ran { report, .. }) = flight.await.unwrap().unwrap() else { panic!("a round") };
+    assert_eq!((report.outcome, report.promoted), (Outcome::LostLock, 0));
+    assert_eq!(rounds(store).await.last().unwrap()["outcome"], "lost_lock", "and records it");
+    assert_eq!((depth(&app).await, status(store).await.staged), (8, 6), "none lost, none doubled");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_round_longer_than_its_lock_keeps_it() {
+    let (_server, webhook) = slow_webhook(2500).await;
+    let rule = by_hand(4, |rule| {
+        rule.planner_lock_ttl = 1000;
+        rule.weights.webhook = Some(webhook);
+    });
+    let app = serving(std::slice::from_ref(&rule)).await;
+    let store = &app.app.store;
+    push(&app.client, "a", 4).await;
+    stage(&app, &[("a", 5), ("b", 5)]).await;
+    let desk = desk(store, std::slice::from_ref(&rule));
+    let flight = tokio::spawn(async move { desk.run("r").await });
+    eventually("it has the lock", async || status(store).await.lock.is_some()).await;
+    while !flight.is_finished() {
+        let begun = store.begin_round(&rule, "B", Why::Tick, None).await.unwrap();
+        assert!(matches!(begun, Begun::Held { .. } | Begun::Early { .. }), "{begun:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let Some(Flight::Ran { report, .. }) = flight.await.unwrap().unwrap() else { panic!("a round") };
+    assert_eq!((report.outcome, report.promoted), (Outcome::Promoted, 4));
+    assert!(report.duration_ms > 2000.0, "{}", report.duration_ms);
+}
+
+/// Processes, one of them stopped while it has the lock and thawed when another has taken over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_frozen_planner_harms_nobody_when_it_thaws() {
+    let (redis, (server, webhook)) = (TestRedis::start(), slow_webhook(400).await);
+    let options = format!(
+        "enqueue_interval = \"50ms\"\nenqueue_jobs = 3\nplanner_lock_ttl = \"1s\"\nweights.webhook = {{ url = \"{}\" }}",
+        webhook.url
+    );
+    let (processes, _) = processes(&redis, 2, &options).await;
+    let mut pushed = 0;
+    for _ in 0..20 {
+        pushed += push(&processes[0].client, "a", 10).await.len();
+        pushed += push(&processes[0].client, "b", 10).await.len();
+    }
+    let holder = async || -> Option<String> { redis.command(&["HGET", "fg:{default}:plan:r:lock", "holder"]).await };
+    let asked = async || server.received_requests().await.unwrap().len();
+    let mut frozen = None;
+    eventually("somebody plans and waits for the webhook", async || {
+        let Some(holder) = holder().await else { return false };
+        frozen = processes.iter().find(|process| holder.contains(&process.pid().to_string()));
+        frozen.is_some() && asked().await > 0
+    })
+    .await;
+    let frozen = frozen.unwrap();
+    frozen.freeze();
+    let other = processes.iter().find(|process| process.pid() != frozen.pid()).unwrap();
+    let of_other = other.pid().to_string();
+    eventually("the other one takes over", async || {
+        super::work(&other.client, 50).await.iter().for_each(|_| pushed -= 1);
+        holder().await.is_some_and(|holder| holder.contains(&of_other))
+    })
+    .await;
+    frozen.thaw();
+    work_off(&other.client, pushed).await;
+    let staged: Option<i64> = redis.command(&["HGET", "fg:{default}:plan:r", "staged"]).await;
+    assert_eq!(staged, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_killed_planner_is_replaced_within_the_life_of_its_lock() {
+    let redis = TestRedis::start();
+    let options = "enqueue_interval = \"20ms\"\nenqueue_jobs = 1\nstrict_interval = true\nplanner_lock_ttl = \"1s\"";
+    let (mut processes, _) = processes(&redis, 2, options).await;
+    push(&processes[0].client, "a", 1000).await;
+    let lock = async || -> Option<String> { redis.command(&["HGET", "fg:{default}:plan:r:lock", "holder"]).await };
+    eventually("somebody plans", async || lock().await.is_some()).await;
+    let first = lock().await.unwrap();
+    let holds = processes.iter().position(|process| first.contains(&process.pid().to_string())).unwrap();
+    processes[holds].kill();
+    let killed = Instant::now();
+    eventually("the other one plans", async || lock().await.is_some_and(|holder| holder != first)).await;
+    assert!(killed.elapsed() < Duration::from_secs(5), "{:?}", killed.elapsed());
+    let promoted = async || -> i64 { redis.command(&["HGET", "fg:{default}:plan:r", "promoted"]).await };
+    let before = promoted().await;
+    eventually("promotion goes on", async || promoted().await > before + 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_stops_makes_room_at_once() {
+    let redis = Arc::new(TestRedis::start());
+    let rule = rule(|rule| {
+        rule.batch = Batch::Jobs(1);
+        rule.pace = Pace::Every(20);
+        rule.strict_interval = true;
+        rule.planner_lock_ttl = HOUR;
+    });
+    let rules = std::slice::from_ref(&rule);
+    let first = planning_on(&redis, rules).await;
+    push(&first.client, "a", 1000).await;
+    eventually("the first one plans", async || status(&first.app.store).await.lock.is_some()).await;
+    let second = planning_on(&redis, rules).await;
+    let held_by = status(&first.app.store).await.lock.unwrap().holder;
+    let TestApp { app, .. } = first;
+    let stopped = Instant::now();
+    app.shut_down().await;
+    let store = &second.app.store;
+    eventually("the other one plans", async || status(store).await.lock.is_some_and(|lock| lock.holder != held_by))
+        .await;
+    // It looks again after 5 s anyway; the point is that it need not wait for that.
+    assert!(stopped.elapsed() < Duration::from_secs(4), "{:?}", stopped.elapsed());
+}
+
+#[tokio::test]
+async fn only_planners_of_its_group_plan_a_rule() {
+    let redis = Arc::new(TestRedis::start());
+    let rule = rule(|rule| rule.planner_group = "heavy".to_owned());
+    let app = planning_on(&redis, std::slice::from_ref(&rule)).await;
+    let other = super::serving_on(&redis, std::slice::from_ref(&rule)).await;
+    stage(&app, &[("a", 20)]).await;
+    // Whoever planned it would do so on the signal; a second rule shows that signals have been acted upon.
+    let light = fairgate::fair::Rule { name: "light".to_owned(), types: vec!["l".to_owned()], ..rule.clone() };
+    let light = fairgate::fair::Rule { planner_group: "default".to_owned(), queue: None, ..light };
+    super::rulebook(&app.app.store, std::slice::from_ref(&rule)).put(light).await.unwrap();
+    let job = json!({"type": "l", "args": [], "meta": {"tenant_id": "a"}, "options": {"queue": "z"}});
+    app.client.post("/v1/jobs/batch", json!({"jobs": vec![job; 5]})).await.expect(201);
+    eventually("the other rule is planned", async || !app.redis.keys_with("plan:light:rounds").await.is_empty()).await;
+    assert_eq!((status(&app.app.store).await.rounds, depth(&app).await), (0, 0));
+    let heavy = TestApp::start_on(redis, Clock::System, |config| {
+        config.plan = vec![rule.clone()];
+        config.server.planner_groups = vec!["other".to_owned(), "heavy".to_owned()];
+    })
+    .await;
+    work_off(&heavy.client, 20).await;
+    drop(other);
+}

@@ -1,0 +1,148 @@
+//! The planner on a real Redis: who promotes, when, how much, and what happens when something fails meanwhile.
+
+mod auto;
+mod crash;
+mod faults;
+mod gate;
+mod lock;
+mod rules;
+mod schedule;
+mod skew;
+mod wake;
+mod weighing;
+
+use crate::support::{Client, Process, TestApp, TestRedis, eventually, json};
+use fairgate::clock::Clock;
+use fairgate::config::{PlanDefaults, Role};
+use fairgate::fair::{Batch, Rule};
+use fairgate::planner::{Desk, Flight, Report, Rulebook};
+use fairgate::store::{RuleStatus, Store};
+use fairgate::telemetry::Metrics;
+use serde_json::Value;
+use std::sync::Arc;
+
+const HOUR: u64 = 3_600_000;
+
+/// A rule `r` for types `t.*` and the main queue `q`.
+fn rule(change: impl FnOnce(&mut Rule)) -> Rule {
+    let mut rule = Rule::new("r", &["t.*"]);
+    rule.queue = Some("q".to_owned());
+    change(&mut rule);
+    rule
+}
+
+/// A rule that promotes only when a test says so.
+fn by_hand(batch: u32, change: impl FnOnce(&mut Rule)) -> Rule {
+    rule(|rule| {
+        rule.batch = Batch::Jobs(batch);
+        rule.strict_interval = true;
+        rule.pace = fairgate::fair::Pace::Every(HOUR);
+        change(rule);
+    })
+}
+
+/// A fairgate that plans some rules.
+async fn planning(rules: &[Rule]) -> TestApp {
+    TestApp::start_with(Clock::System, |config| config.plan = rules.to_vec()).await
+}
+
+/// One more that plans them, on the same Redis.
+async fn planning_on(redis: &Arc<TestRedis>, rules: &[Rule]) -> TestApp {
+    TestApp::start_on(Arc::clone(redis), Clock::System, |config| config.plan = rules.to_vec()).await
+}
+
+/// A fairgate that knows some rules and leaves planning to others.
+async fn serving(rules: &[Rule]) -> TestApp {
+    serving_on(&Arc::new(TestRedis::start()), rules).await
+}
+
+async fn serving_on(redis: &Arc<TestRedis>, rules: &[Rule]) -> TestApp {
+    TestApp::start_on(Arc::clone(redis), Clock::System, |config| {
+        config.plan = rules.to_vec();
+        config.server.roles = vec![Role::Api, Role::Dispatch];
+    })
+    .await
+}
+
+/// The rules as a process sees them that has these in its file.
+fn rulebook(store: &Store, rules: &[Rule]) -> Rulebook {
+    Rulebook::new(store.clone(), rules.to_vec(), PlanDefaults::default())
+}
+
+/// A desk whose rounds a test asks for.
+fn desk(store: &Store, rules: &[Rule]) -> Desk {
+    Desk::new(store.clone(), rulebook(store, rules), Metrics::default(), "hand").expect("a desk")
+}
+
+/// Runs a round now.
+async fn run(desk: &Desk) -> Report {
+    match desk.run("r").await.expect("a round").expect("a rule") {
+        Flight::Ran { report, .. } => report,
+        other => panic!("no round: {other:?}"),
+    }
+}
+
+/// Pushes up to 1000 jobs of a tenant in one request.
+async fn push(client: &Client, tenant: &str, jobs: usize) -> Vec<String> {
+    let job = json!({"type": "t.job", "args": [], "meta": {"tenant_id": tenant}});
+    client.post("/v1/jobs/batch", json!({"jobs": vec![job; jobs]})).await.expect(201).job_ids()
+}
+
+/// Pushes jobs of tenants while nothing may pass, so that all of them wait in staging.
+async fn stage(app: &TestApp, tenants: &[(&str, usize)]) {
+    app.app.store.pause_rule("r", true).await.unwrap();
+    for (tenant, jobs) in tenants {
+        push(&app.client, tenant, *jobs).await;
+    }
+    app.app.store.pause_rule("r", false).await.unwrap();
+}
+
+/// Does up to so many jobs of the main queue; whose they were, in order.
+async fn work(client: &Client, most: usize) -> Vec<String> {
+    let fetched = client.fetch("q", most).await;
+    for id in fetched.job_ids() {
+        client.ack(&id).await.expect(200);
+    }
+    let jobs = fetched.at("/jobs").as_array().cloned().unwrap_or_default();
+    jobs.iter().map(|job| job["meta"]["tenant_id"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// Works until so many jobs are done.
+async fn work_off(client: &Client, jobs: usize) {
+    let mut done = 0;
+    eventually("all jobs are done", async || {
+        done += work(client, 50).await.len();
+        done >= jobs
+    })
+    .await;
+    assert_eq!((done, work(client, 1).await.len()), (jobs, 0));
+}
+
+async fn status(store: &Store) -> RuleStatus {
+    store.rule_status("r", None).await.expect("a status")
+}
+
+/// Jobs that wait in the main queue.
+async fn depth(app: &TestApp) -> i64 {
+    app.app.store.queue_counts("q").await.unwrap()["available"]
+}
+
+/// The recorded rounds, oldest first.
+async fn rounds(store: &Store) -> Vec<Value> {
+    let mut rounds = store.recorded_rounds("r", None, 1000).await.expect("the rounds");
+    rounds.reverse();
+    rounds.iter().map(|round| serde_json::from_str(&round.document).expect("a document")).collect()
+}
+
+/// Processes that plan the rule which this text configures, on one Redis.
+async fn processes(redis: &TestRedis, count: usize, rule: &str) -> (Vec<Process>, Vec<String>) {
+    let file = redis.directory().join("fairgate.toml");
+    std::fs::write(&file, format!("[[plan]]\nname = \"r\"\ntypes = [\"t.*\"]\nqueue = \"q\"\n{rule}\n")).unwrap();
+    let arguments = ["--config", file.to_str().unwrap(), "--redis", &redis.url()].map(str::to_owned).to_vec();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut processes = Vec::new();
+    for _ in 0..count {
+        processes.push(Process::serve(&words).await);
+    }
+    (processes, arguments)
+}

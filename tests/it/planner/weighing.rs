@@ -1,0 +1,268 @@
+//! Weights in promotion: a webhook that is believed at once, or that fails and stops nothing; static ones; changed rules.
+
+use super::{HOUR, by_hand, desk, planning, rounds, rule, run, serving, stage, status, work, work_off};
+use crate::support::{TestApp, eventually, json};
+use fairgate::fair::{Batch, OnWebhookError, Pace, Rule, Webhook, Weight};
+use fairgate::planner::Desk;
+use serde_json::Value;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use wiremock::matchers::method;
+use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
+
+/// A webhook that says what the test says.
+struct Voice {
+    server: MockServer,
+    says: Words,
+}
+
+#[derive(Clone)]
+struct Words(Arc<Mutex<ResponseTemplate>>);
+
+impl Respond for Words {
+    fn respond(&self, _: &Request) -> ResponseTemplate {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+impl Voice {
+    async fn saying(answer: ResponseTemplate) -> Voice {
+        let (server, says) = (MockServer::start().await, Words(Arc::new(Mutex::new(answer))));
+        Mock::given(method("POST")).respond_with(says.clone()).mount(&server).await;
+        Voice { server, says }
+    }
+
+    fn say(&self, answer: ResponseTemplate) {
+        *self.says.0.lock().unwrap() = answer;
+    }
+
+    fn webhook(&self, timeout: u64) -> Option<Webhook> {
+        Some(Webhook { url: self.server.uri(), timeout, secret_env: None })
+    }
+
+    /// A rule that promotes so many jobs whenever the test says so.
+    fn rule(&self, batch: u32, change: impl FnOnce(&mut Rule)) -> Rule {
+        by_hand(batch, |rule| {
+            rule.weights.webhook = self.webhook(5000);
+            change(rule);
+        })
+    }
+}
+
+fn weights(weights: Value) -> ResponseTemplate {
+    ResponseTemplate::new(200).set_body_json(json!({"weights": weights}))
+}
+
+/// A fairgate with staged jobs, and a desk for its rounds.
+async fn scene(rule: Rule, tenants: &[(&str, usize)]) -> (TestApp, Desk) {
+    let app = serving(std::slice::from_ref(&rule)).await;
+    stage(&app, tenants).await;
+    let desk = desk(&app.app.store, &[rule]);
+    (app, desk)
+}
+
+/// Runs a round and does its jobs: how many each tenant got.
+async fn shares(app: &TestApp, desk: &Desk) -> Vec<(String, usize)> {
+    let promoted = run(desk).await.promoted;
+    let mut tenants = work(&app.client, 50).await;
+    assert_eq!(tenants.len() as u64, promoted);
+    tenants.sort();
+    tenants.chunk_by(|left, right| left == right).map(|jobs| (jobs[0].clone(), jobs.len())).collect()
+}
+
+fn expected(shares: &[(&str, usize)]) -> Vec<(String, usize)> {
+    shares.iter().map(|(tenant, jobs)| ((*tenant).to_owned(), *jobs)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_acts_on_the_backlog_at_once() {
+    let voice = Voice::saying(weights(json!({"a": 3, "b": 1, "stranger": 9}))).await;
+    let (app, desk) = scene(voice.rule(8, |_| {}), &[("a", 40), ("b", 40)]).await;
+    assert_eq!(shares(&app, &desk).await, expected(&[("a", 4), ("b", 4)]), "workers do not wait for the webhook");
+    assert_eq!(shares(&app, &desk).await, expected(&[("a", 6), ("b", 2)]));
+    assert_eq!(shares(&app, &desk).await, expected(&[("a", 6), ("b", 2)]));
+    let requests = voice.server.received_requests().await.unwrap();
+    let asked: Value = serde_json::from_slice(&requests[0].body).unwrap();
+    assert_eq!((&asked["rule"], &asked["queue"]), (&json!("r"), &json!("q")));
+    let mut tenants: Vec<(&str, u64)> = asked["tenants"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tenant| (tenant["id"].as_str().unwrap(), tenant["pending"].as_u64().unwrap()))
+        .collect();
+    tenants.sort_unstable();
+    assert_eq!(tenants, [("a", 40), ("b", 40)]);
+    let recorded = rounds(&app.app.store).await;
+    assert_eq!(recorded.last().unwrap()["weights_source"], "webhook");
+    assert_eq!(recorded.last().unwrap()["served"][0], json!({"tenant_id": "a", "jobs": 6, "weight": 3.0}));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fractions_count() {
+    let voice = Voice::saying(weights(json!({"a": 0.5, "b": 1.5}))).await;
+    let (app, desk) = scene(voice.rule(8, |_| {}), &[("a", 40), ("b", 40)]).await;
+    shares(&app, &desk).await;
+    assert_eq!(shares(&app, &desk).await, expected(&[("a", 2), ("b", 6)]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_of_weight_0_waits_until_it_weighs_more() {
+    let voice = Voice::saying(weights(json!({"a": 0, "b": 1}))).await;
+    let (app, desk) = scene(voice.rule(4, |_| {}), &[("a", 20), ("b", 12)]).await;
+    shares(&app, &desk).await;
+    for _ in 0..2 {
+        assert_eq!(shares(&app, &desk).await, expected(&[("b", 4)]));
+    }
+    // b is through, or nearly: only the one that is held is left, and it is asked about again.
+    shares(&app, &desk).await;
+    let held = run(&desk).await;
+    assert_eq!((held.promoted, held.reason), (0, Some("hold")));
+    voice.say(weights(json!({"a": 0.05})));
+    let mut got = Vec::new();
+    eventually("it is released", async || {
+        got.extend(shares(&app, &desk).await);
+        !got.is_empty()
+    })
+    .await;
+    assert_eq!(got, expected(&[("a", 4)]));
+}
+
+/// Released by the planner itself, without any signal from outside.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn held_tenants_are_asked_about_in_rotation() {
+    let voice = Voice::saying(weights(json!({"a": 0, "b": 0}))).await;
+    let app = planning(&[rule(|rule| {
+        rule.pace = Pace::Every(50);
+        rule.batch = Batch::Jobs(1);
+        rule.weights.webhook = voice.webhook(5000);
+    })])
+    .await;
+    stage(&app, &[("a", 10), ("b", 10)]).await;
+    let store = &app.app.store;
+    let mut done = 0;
+    eventually("both are held", async || {
+        done += work(&app.client, 10).await.len();
+        status(store).await.queues.first().is_some_and(|queue| queue.waiting_tenants == 0)
+    })
+    .await;
+    voice.say(weights(json!({"a": 1, "b": 1})));
+    work_off(&app.client, 20 - done).await;
+}
+
+fn bad_answers() -> Vec<(&'static str, ResponseTemplate, u64)> {
+    let raw = |body: &str| ResponseTemplate::new(200).set_body_string(body);
+    vec![
+        ("down", ResponseTemplate::new(500), 5000),
+        ("slow", weights(json!({"a": 3})).set_delay(Duration::from_secs(20)), 50),
+        ("page", raw("<html>welcome</html>"), 5000),
+        ("huge", raw(&"x".repeat(10 << 20)), 5000),
+        ("redirect", ResponseTemplate::new(302).insert_header("location", "http://127.0.0.1:1/"), 5000),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_webhook_that_fails_stops_nothing() {
+    for (what, answer, timeout) in bad_answers() {
+        let voice = Voice::saying(answer).await;
+        let fixed = [("a".to_owned(), Weight::of(3.0).unwrap())];
+        let rule = voice.rule(8, |rule| {
+            rule.weights.fixed = fixed.into();
+            rule.weights.webhook = voice.webhook(timeout);
+        });
+        let (app, desk) = scene(rule, &[("a", 40), ("b", 40)]).await;
+        for _ in 0..2 {
+            assert_eq!(shares(&app, &desk).await, expected(&[("a", 6), ("b", 2)]), "{what}: the rule's own weights");
+        }
+        let record = super::rounds(&app.app.store).await.pop().unwrap();
+        assert!(record["weights_errors_total"].as_u64() >= Some(1), "{what}: {record}");
+        let events = app.client.get("/v1/events?types=weights.failed").await;
+        assert_eq!(events.at("/events/0/data/rule"), "r", "{what}: {}", events.text);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn values_that_are_no_weights_change_nothing() {
+    for bad in ["-1", "1e999", "\"3\"", "null"] {
+        let body = format!(r#"{{"weights": {{"a": {bad}, "b": 3}}}}"#);
+        let voice = Voice::saying(ResponseTemplate::new(200).set_body_string(body)).await;
+        let (app, desk) = scene(voice.rule(8, |_| {}), &[("a", 40), ("b", 40)]).await;
+        shares(&app, &desk).await;
+        assert_eq!(shares(&app, &desk).await, expected(&[("a", 2), ("b", 6)]), "{bad}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn last_good_weights_serve_until_they_are_too_old() {
+    for (then, after) in [(None, &[("a", 4), ("b", 4)][..]), (Some(OnWebhookError::Hold), &[])] {
+        let voice = Voice::saying(weights(json!({"a": 3, "b": 1}))).await;
+        let rule = voice.rule(8, |rule| {
+            rule.weights.max_weight_age = 4000;
+            rule.weights.on_webhook_error = then;
+        });
+        let (app, desk) = scene(rule, &[("a", 1000), ("a", 1000), ("b", 1000)]).await;
+        let good = expected(&[("a", 6), ("b", 2)]);
+        if then.is_none() {
+            shares(&app, &desk).await;
+        } else {
+            let first = run(&desk).await;
+            assert_eq!((first.promoted, first.reason), (0, Some("hold")), "a webhook that never answered");
+        }
+        assert_eq!(shares(&app, &desk).await, good);
+        voice.say(ResponseTemplate::new(200).set_body_string("<html>"));
+        eventually("it was asked in vain", async || {
+            assert_eq!(shares(&app, &desk).await, good);
+            super::rounds(&app.app.store).await.pop().unwrap()["weights_errors_total"].as_u64() > Some(0)
+        })
+        .await;
+        assert_eq!(shares(&app, &desk).await, good, "the last good ones");
+        eventually("they are too old", async || shares(&app, &desk).await == expected(after)).await;
+        voice.say(weights(json!({"a": 3, "b": 1})));
+        eventually("the webhook is believed again", async || shares(&app, &desk).await == good).await;
+    }
+}
+
+/// Another process takes over: what the webhook said to the first one holds as long as it would have there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn last_good_weights_outlive_the_process_that_asked() {
+    let voice = Voice::saying(weights(json!({"a": 3, "b": 1}))).await;
+    let rule = voice.rule(8, |rule| rule.weights.on_webhook_error = None);
+    let (app, first) = scene(rule.clone(), &[("a", 40), ("b", 40)]).await;
+    shares(&app, &first).await;
+    first.release().await;
+    voice.say(ResponseTemplate::new(503));
+    let second = desk(&app.app.store, &[rule]);
+    for _ in 0..2 {
+        assert_eq!(shares(&app, &second).await, expected(&[("a", 6), ("b", 2)]));
+    }
+}
+
+/// Promotion goes on beside a slow webhook: workers that come for more are not kept waiting by it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slow_webhook_does_not_keep_workers_waiting() {
+    let voice = Voice::saying(weights(json!({})).set_delay(Duration::from_secs(40))).await;
+    let app = planning(&[rule(|rule| {
+        rule.pace = Pace::Every(HOUR);
+        rule.batch = Batch::Jobs(5);
+        rule.weights.webhook = voice.webhook(60_000);
+    })])
+    .await;
+    stage(&app, &[("a", 50), ("b", 50)]).await;
+    work_off(&app.client, 100).await; // gives up long before the webhook answers
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn static_weights_and_a_rule_that_changes_them() {
+    let with = |a: f64, b: f64| {
+        let weights = [("a", a), ("b", b)].map(|(tenant, weight)| (tenant.to_owned(), Weight::of(weight).unwrap()));
+        by_hand(8, |rule| rule.weights.fixed = weights.into())
+    };
+    let (app, desk) = scene(with(1.0, 3.0), &[("a", 80), ("b", 80)]).await;
+    assert_eq!(shares(&app, &desk).await, expected(&[("a", 2), ("b", 6)]));
+    desk.rules().put(with(7.0, 1.0)).await.unwrap();
+    assert_eq!(shares(&app, &desk).await, expected(&[("a", 7), ("b", 1)]), "the backlog is reweighed");
+    desk.rules().put(with(0.0, 1.0)).await.unwrap();
+    assert_eq!(shares(&app, &desk).await, expected(&[("b", 8)]));
+    desk.rules().put(with(1.0, 1.0)).await.unwrap();
+    assert_eq!(shares(&app, &desk).await, expected(&[("a", 4), ("b", 4)]));
+    assert_eq!(rounds(&app.app.store).await[0]["weights_source"], "static");
+}
