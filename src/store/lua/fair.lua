@@ -244,7 +244,10 @@ local function fair_flush()
     if fair.n ~= fair.had_n or fair.jobs ~= fair.had_jobs or fair.moved then
       if fair.n == 0 and fair.had_n > 0 then
         call('UNLINK', key .. ':leaving', key .. ':left', key .. ':moments', key .. ':sums', key .. ':classes')
-        call('HDEL', P .. 'low', 'm ' .. fair.queue, 'd ' .. fair.queue)
+        -- Other rules may have jobs staged for the same queue.
+        if call('HINCRBY', P .. 'low', 'n ' .. fair.queue, -1) <= 0 then
+          call('HDEL', P .. 'low', 'm ' .. fair.queue, 'd ' .. fair.queue, 'n ' .. fair.queue)
+        end
         call('HINCRBY', P .. 'state', 'staged', -1)
         fair.v, fair.w = 0, 0
       end
@@ -252,6 +255,7 @@ local function fair_flush()
     end
     if is_new then
       call('HINCRBY', P .. 'state', 'staged', 1)
+      call('HINCRBY', P .. 'low', 'n ' .. fair.queue, 1)
       call('HSETNX', P .. 'low', 'm ' .. fair.queue, '0')
       signal('staged ' .. fair.rule)
     end

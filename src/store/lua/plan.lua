@@ -3,7 +3,7 @@
 -- plan:R          hash  what scripts need of rule R (written by `rules.lua`), and its counters
 -- plan:R:queues   set   main queues for which R has jobs staged
 -- low             hash  `m Q`: the planner wants to hear when queue Q holds fewer jobs; `d Q`: since when workers come away
---                       empty-handed although jobs are staged for Q
+--                       empty-handed although jobs are staged for Q; `n Q`: rules with tenants that wait for Q
 -- signals         channel, see `signal`
 
 local plans = {}

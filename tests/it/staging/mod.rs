@@ -4,6 +4,7 @@ mod bound;
 mod idle;
 mod passing;
 mod returns;
+mod sharing;
 mod tenancy;
 mod waiting;
 
