@@ -3,6 +3,7 @@
 use super::desk::Desk;
 use super::stats::find;
 use crate::fair::{Batch, FairQueue, Gate, Rule, Tenant, Weight};
+use crate::job::escape::{escape, unescape};
 use crate::store::{Error, Observation, Survey};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -77,7 +78,8 @@ fn wanted(rule: &Rule, queue: &Observation) -> u64 {
 fn picks(survey: &Survey, most: u64) -> Vec<String> {
     let waiting = survey.tenants.iter().filter_map(|tenant| {
         let start = tenant.start?;
-        Some((tenant.name.clone(), Tenant { start, weight: tenant.weight, share: tenant.weight, jobs: tenant.staged }))
+        // Under the names that the scripts compare, for the same order among equals.
+        Some((escape(&tenant.name), Tenant { start, weight: tenant.weight, share: tenant.weight, jobs: tenant.staged }))
     });
     // Those who leave have no name here, only a moment and a weight, which may be that of many.
     let leaving = survey.leavers.iter().enumerate().flat_map(|(number, leaver)| {
@@ -90,5 +92,5 @@ fn picks(survey: &Survey, most: u64) -> Vec<String> {
         })
     });
     let mut queue = FairQueue::restore(survey.clock, survey.total_weight, waiting.chain(leaving));
-    (0..most).map_while(|_| queue.pick()).map(|tenant| tenant.to_string()).collect()
+    (0..most).map_while(|_| queue.pick()).map(|tenant| unescape(&tenant)).collect()
 }

@@ -87,7 +87,9 @@ end
 local function over_bound(first, jobs)
   local wanted = {}
   for index = 0, jobs - 1 do
-    local rule = match(ARGV[first + index * WORDS + 5], 'rule\31([^\31]+)\31')
+    local more = ARGV[first + index * WORDS + 5]
+    local rule = match(more, 'rule\31([^\31]+)\31')
+    if rule and (match(more, '^pending\31') or match(more, 'due\31')) then rule = nil end -- not to be staged now
     local plan = rule and plan_open(rule)
     if plan and plan.most then
       wanted[rule] = (wanted[rule] or 0) + 1

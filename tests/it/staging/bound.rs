@@ -49,3 +49,17 @@ async fn whatever_takes_a_job_out_of_staging_makes_room() {
     site.push("b").await;
     assert_eq!(site.staged().await, 1);
 }
+
+#[tokio::test]
+async fn jobs_that_are_not_staged_now_are_not_counted() {
+    let site = Site::busy(|rule| rule.max_staged = Some(1)).await;
+    let client = &site.app.client;
+    site.push("a").await;
+    for (field, value, state) in [("scheduled_at", json!("+PT1S"), "scheduled"), ("pending", json!(true), "pending")] {
+        let mut job = planned("a");
+        job[field] = value;
+        let id = client.enqueue(job).await;
+        assert_eq!((site.state(&id).await.as_str(), site.is_staged(&id).await), (state, false));
+    }
+    client.post("/v1/jobs", planned("a")).await.expect(429);
+}
