@@ -256,7 +256,7 @@ impl Pilot {
         } else if report.reason.is_none() {
             report.reason = Some(if held { "hold" } else { "depth" });
         }
-        (report.weights_age_ms, report.weights_errors) = self.weighing.health(round.now);
+        (report.weights_age_ms, report.weights_errors) = self.weighing.health(self.store.clock().now_ms());
         report.drain_per_s =
             round.queues.iter().filter_map(|queue| self.drains.get(&queue.queue)).map(Drain::rate).sum();
         report.duration_ms = started.elapsed().as_secs_f64() * 1e3;

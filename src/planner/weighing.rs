@@ -64,7 +64,7 @@ impl Weighing {
         if self.source.is_some() { Source::NAME } else { "static" }
     }
 
-    /// How old the webhook's last good answer is, and how often it failed.
+    /// How old the webhook's last good answer is, and how often it failed; `now` is this machine's time.
     pub fn health(&self, now: i64) -> (Option<u64>, u64) {
         let Some(status) = self.status() else { return (None, 0) };
         let age = status.last_success_at.map(|at| u64::try_from(now - at).unwrap_or(0));
