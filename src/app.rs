@@ -10,7 +10,6 @@ use crate::store::{Address, Options, Settings, Store};
 use crate::telemetry::Metrics;
 use anyhow::Context;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -104,14 +103,11 @@ impl App {
     }
 }
 
-/// This process as locks name it. The number tells several in one process apart, as in tests.
+/// This process as locks name it. The last part tells apart what containers of one name and process id would share.
 fn holder() -> String {
-    static STARTED: AtomicU32 = AtomicU32::new(0);
     let host = nix::unistd::gethostname().map_or_else(|_| "?".to_owned(), |name| name.to_string_lossy().into_owned());
-    match STARTED.fetch_add(1, Ordering::Relaxed) {
-        0 => format!("{host}:{}", std::process::id()),
-        more => format!("{host}:{}.{more}", std::process::id()),
-    }
+    let unique = crate::job::id::generate();
+    format!("{host}:{}:{}", std::process::id(), unique.rsplit('-').next().unwrap_or_default())
 }
 
 /// The Redis that the configuration names, or a private one that is started for us.
