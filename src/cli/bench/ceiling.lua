@@ -61,7 +61,7 @@ if last > 0 then
     call('ZADD', fair .. ':moments', leaving[1], leaving[1])
   end
 end
-local waiting = call('HINCRBY', fair, 'n', -last)
+local waiting = call('HINCRBY', fair, 'n', string.format('%d', -last))
 local jobs = call('HINCRBY', fair, 'jobs', -promoted)
 if waiting == 0 then
   call('UNLINK', fair .. ':leaving', fair .. ':left', fair .. ':moments', fair .. ':sums', fair .. ':classes')
