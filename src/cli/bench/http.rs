@@ -8,7 +8,6 @@ use super::{process, raw};
 use clap::Args;
 use std::process::ExitCode;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
 
 const WARM_UP: Duration = Duration::from_millis(500);
 /// How long each raw measurement takes, about.
@@ -43,17 +42,7 @@ pub(super) struct Http {
 
 impl Http {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
-        // One thread: the load must leave the cores to what it measures.
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let report = runtime.block_on(async {
-            let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-            // Dropping the measurement ends its servers and removes their data.
-            tokio::select! {
-                report = self.measure() => report,
-                _ = terminate.recv() => anyhow::bail!("ended by SIGTERM"),
-                _ = interrupt.recv() => anyhow::bail!("interrupted"),
-            }
-        })?;
+        let report = super::measure(self.measure())?;
         if self.json {
             println!("{}", report.json());
         } else {
@@ -63,7 +52,7 @@ impl Http {
     }
 
     async fn measure(&self) -> anyhow::Result<Report> {
-        let rig = Rig::start(self.durable).await?;
+        let rig = Rig::start(self.durable, "").await?;
         let mut report = Report {
             connections: self.connections.into(),
             seconds: self.seconds.into(),

@@ -1,18 +1,29 @@
 //! `fairgate bench`: measures this machine, on servers of its own.
 
+mod bar;
+mod ceiling;
 mod client;
+mod crew;
+mod directory;
+mod ground;
 mod histogram;
 mod http;
 mod load;
+mod lone;
+mod noisy;
+mod planner;
 mod process;
+mod promotion;
 mod raw;
 mod report;
 mod resp;
 mod rig;
 mod scenario;
+mod shape;
 
 use clap::{Args, Subcommand};
 use std::process::ExitCode;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Measure this machine: rates, latencies and how they compare with bare Redis.
 ///
@@ -27,12 +38,35 @@ pub(super) struct Bench {
 enum Subject {
     /// Enqueue, fetch and ack over HTTP
     Http(http::Http),
+    /// How fast staged jobs are promoted, by the number of tenants
+    Planner(planner::Planner),
+    /// What quiet tenants notice of one that floods the queue
+    Noisy(noisy::Noisy),
+    /// What planning costs a job that comes alone
+    Lone(lone::Lone),
 }
 
 impl Bench {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         match self.subject {
             Subject::Http(command) => command.run(),
+            Subject::Planner(command) => command.run(),
+            Subject::Noisy(command) => command.run(),
+            Subject::Lone(command) => command.run(),
         }
     }
+}
+
+/// Runs a measurement until it ends or somebody ends us; dropping it ends its servers and removes their data.
+fn measure<T>(measurement: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    // One thread: the load must leave the cores to what it measures.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        tokio::select! {
+            outcome = measurement => outcome,
+            _ = terminate.recv() => anyhow::bail!("ended by SIGTERM"),
+            _ = interrupt.recv() => anyhow::bail!("interrupted"),
+        }
+    })
 }

@@ -1,5 +1,6 @@
 //! What a benchmark found, as a table for people and as JSON for machines.
 
+use super::bar::Bar;
 use super::load::Measured;
 use serde_json::{Value, json};
 use std::fmt::{self, Display, Formatter};
@@ -40,20 +41,6 @@ pub(super) struct Report {
     pub(super) loaded_memory: u64,
 }
 
-/// Something that must hold.
-struct Bar {
-    what: &'static str,
-    value: f64,
-    bound: f64,
-    is_met: bool,
-}
-
-impl Bar {
-    fn at_least(what: &'static str, value: f64, bound: f64) -> Bar {
-        Bar { what, value, bound, is_met: value >= bound }
-    }
-}
-
 /// What the Go reference server reaches on two shared cores.
 const GO_ENQUEUES: f64 = 8200.0;
 const GO_CYCLES: f64 = 2800.0;
@@ -85,7 +72,7 @@ impl Report {
             Bar::at_least("enqueue in batches, of raw EVALSHA", self.of_raw_enqueue(&self.batches), 1.5),
             Bar::at_least("enqueue, of the Go server's 8,200/s", enqueues / GO_ENQUEUES, 4.0),
             Bar::at_least("fetch + ack, of the Go server's 2,800/s", cycles / GO_CYCLES, 4.0),
-            Bar { what: "idle memory, below, in MiB", value: idle, bound: 25.0, is_met: idle < 25.0 },
+            Bar::below("idle memory, below, in MiB", idle, 25.0),
         ]
     }
 
@@ -106,7 +93,6 @@ impl Report {
                 "cpu_us_per_job": cpu, "errors": measured.errors, "first_error": measured.first_error,
             })
         };
-        let bar = |bar: &Bar| json!({"what": bar.what, "value": bar.value, "bound": bar.bound, "met": bar.is_met});
         json!({
             "settings": {
                 "connections": self.connections, "seconds": self.seconds, "jobs_per_batch": self.jobs_per_batch,
@@ -114,7 +100,7 @@ impl Report {
             },
             "rows": self.rows().iter().map(row).collect::<Vec<_>>(),
             "memory_bytes": {"idle": self.idle_memory, "after_load": self.loaded_memory},
-            "bars": self.bars().iter().map(bar).collect::<Vec<_>>(),
+            "bars": self.bars().iter().map(Bar::json).collect::<Vec<_>>(),
         })
     }
 }
@@ -143,8 +129,7 @@ impl Display for Report {
         let (idle, loaded) = (mebibytes(self.idle_memory), mebibytes(self.loaded_memory));
         writeln!(f, "\nresident memory of the server: {idle:.1} MiB idle, {loaded:.1} MiB after the load\n")?;
         for bar in self.bars() {
-            let verdict = if bar.is_met { "met" } else { "MISSED" };
-            writeln!(f, "{verdict:<6}  {:<40}  {:>6.2}  (bar {})", bar.what, bar.value, bar.bound)?;
+            writeln!(f, "{bar}")?;
         }
         for row in self.rows() {
             if let Some(error) = &row.measured.first_error {
@@ -155,11 +140,11 @@ impl Display for Report {
     }
 }
 
-fn cpus() -> usize {
+pub(super) fn cpus() -> usize {
     std::thread::available_parallelism().map_or(0, usize::from)
 }
 
-fn mebibytes(bytes: u64) -> f64 {
+pub(super) fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 

@@ -1,13 +1,14 @@
 //! The servers that are measured: a private Redis and a `fairgate serve`, in a directory of their own.
 
 use super::client::{Connection, request};
+use super::directory::Directory;
 use super::resp::Resp;
 use crate::store::embedded::{self, PrivateRedis};
 use anyhow::{Context, bail};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
@@ -24,12 +25,13 @@ pub(super) struct Rig {
 }
 
 impl Rig {
-    /// Starts both and waits until the server is ready.
-    pub(super) async fn start(durable: bool) -> anyhow::Result<Rig> {
+    /// Starts both, the server with this configuration file, and waits until it is ready.
+    pub(super) async fn start(durable: bool, config: &str) -> anyhow::Result<Rig> {
         let directory = Directory::create()?;
-        let data_dir = directory.0.join("redis");
+        std::fs::write(directory.path().join("fairgate.toml"), config)?;
+        let data_dir = directory.path().join("redis");
         let redis = PrivateRedis::start(embedded::Options { data_dir, durable })?;
-        let mut server = spawn_server(&directory.0, redis.socket())?;
+        let mut server = spawn_server(&directory.path(), redis.socket())?;
         let log = server.stderr.take().context("the server has no standard error")?;
         // From here on dropping the rig ends the server.
         let mut rig = Rig { address: ([127, 0, 0, 1], 0).into(), server, redis, _directory: directory };
@@ -112,23 +114,4 @@ fn announced_address(log: ChildStderr) -> anyhow::Result<SocketAddr> {
         }
     });
     address.recv_timeout(PATIENCE_WITH_START).context("the server did not start")
-}
-
-/// A temporary directory, removed when dropped.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn create() -> anyhow::Result<Directory> {
-        let path = std::env::temp_dir().join(format!("fairgate-bench-{}", crate::job::id::generate()));
-        std::fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
-        Ok(Directory(path))
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            eprintln!("cannot remove {}: {error}", self.0.display());
-        }
-    }
 }

@@ -36,7 +36,7 @@ pub(super) struct Requests {
     id_at: usize,
 }
 
-const ID: &str = "00000000-0000-0000-0000-000000000000";
+pub(super) const ID: &str = "00000000-0000-0000-0000-000000000000";
 
 impl Requests {
     pub(super) fn new(scenario: Scenario, worker: usize) -> anyhow::Result<Self> {
@@ -69,13 +69,13 @@ impl Requests {
     }
 }
 
-async fn expect_success(connection: &mut Connection, request: &[u8], what: &str) -> anyhow::Result<()> {
+pub(super) async fn expect_success(connection: &mut Connection, request: &[u8], what: &str) -> anyhow::Result<()> {
     let status = connection.exchange(request).await?;
     ensure!((200..300).contains(&status), "{what} answered {status}: {}", String::from_utf8_lossy(connection.body()));
     Ok(())
 }
 
-fn find(text: &[u8], part: &[u8]) -> Option<usize> {
+pub(super) fn find(text: &[u8], part: &[u8]) -> Option<usize> {
     text.windows(part.len()).position(|window| window == part)
 }
 

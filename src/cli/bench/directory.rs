@@ -1,0 +1,27 @@
+//! A temporary directory of a benchmark's own.
+
+use anyhow::Context;
+use std::path::{Path, PathBuf};
+
+/// A temporary directory, removed when dropped.
+pub(super) struct Directory(PathBuf);
+
+impl Directory {
+    pub(super) fn create() -> anyhow::Result<Directory> {
+        let path = std::env::temp_dir().join(format!("fairgate-bench-{}", crate::job::id::generate()));
+        std::fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        Ok(Directory(path))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            eprintln!("cannot remove {}: {error}", self.0.display());
+        }
+    }
+}

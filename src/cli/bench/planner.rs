@@ -1,0 +1,138 @@
+//! `fairgate bench planner`.
+
+use super::bar::Bar;
+use super::promotion::{Promotion, ROUND};
+use super::report::{cpus, mebibytes};
+use super::shape::Shape;
+use clap::Args;
+use serde_json::json;
+use std::fmt::{self, Display, Formatter};
+use std::process::ExitCode;
+
+const SHAPES: [(u64, u64); 9] =
+    [(10, 1), (1000, 1), (10_000, 1), (100_000, 1), (1_000_000, 1), (10, 20), (1000, 20), (10_000, 20), (100_000, 20)];
+/// Tenants from which on `--quick` leaves a shape out.
+const MANY: u64 = 100_000;
+
+/// Measure promotion from staging by the number of tenants, against a script that is told who goes first.
+///
+/// Starts a private Redis in a temporary directory for each size and removes it afterwards. All of it takes some minutes
+/// and 3 GB of memory. Exits 1 if a bar is missed.
+#[derive(Args)]
+pub(super) struct Planner {
+    /// Leave out 100,000 tenants and more
+    #[arg(long)]
+    quick: bool,
+    /// Measure this size alone, such as 1000x20; can be given several times
+    #[arg(long, value_name = "TENANTSxJOBS")]
+    shape: Vec<Shape>,
+    /// Print one JSON object instead of the table
+    #[arg(long)]
+    json: bool,
+}
+
+impl Planner {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+        let report = super::measure(self.measure())?;
+        if self.json {
+            println!("{}", report.json());
+        } else {
+            print!("{report}");
+        }
+        Ok(if report.bars().iter().all(|bar| bar.is_met) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    async fn measure(&self) -> anyhow::Result<Report> {
+        let all = SHAPES.iter().map(|(tenants, jobs_each)| Shape { tenants: *tenants, jobs_each: *jobs_each });
+        let mut shapes: Vec<Shape> = all.filter(|shape| !self.quick || shape.tenants < MANY).collect();
+        if !self.shape.is_empty() {
+            shapes.clone_from(&self.shape);
+        }
+        let mut rows = Vec::new();
+        for shape in shapes {
+            eprintln!("{shape} …");
+            rows.push(Promotion::measure(shape).await?);
+        }
+        Ok(Report { rows })
+    }
+}
+
+struct Report {
+    rows: Vec<Promotion>,
+}
+
+impl Report {
+    fn bars(&self) -> Vec<Bar> {
+        let over = |value: fn(&Promotion) -> f64| self.rows.iter().map(value);
+        let (least, most) = (|values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min), highest);
+        let of_ceiling = least(&mut over(|row| row.rate / row.ceiling));
+        let rate = least(&mut over(|row| row.rate));
+        let mut bars = vec![
+            Bar::at_least("promotion, of the ceiling, the least", of_ceiling, 0.6),
+            Bar::at_least("promoted jobs/s, the least", rate, 30_000.0),
+        ];
+        for jobs_each in [1, 20] {
+            let rates = || self.rows.iter().filter(move |row| row.shape.jobs_each == jobs_each).map(|row| row.rate);
+            if rates().count() > 1 {
+                let spread = most(&mut rates()) / least(&mut rates());
+                bars.push(Bar::at_most(format!("fastest to slowest size with {jobs_each} each"), spread, 2.0));
+            }
+        }
+        let round = |tenants: u64| {
+            self.rows.iter().find(|row| row.shape == Shape { tenants, jobs_each: 1 }).map(|row| row.round_ms)
+        };
+        if let (Some(few), Some(many)) = (round(1000), round(1_000_000)) {
+            bars.push(Bar::at_most("round over 1,000,000 tenants to one over 1,000", many / few, 2.0));
+        }
+        if let (Some(first), Some(last)) = (self.rows.first(), self.rows.iter().max_by_key(|row| row.shape.tenants)) {
+            let growth = mebibytes(last.memory) - mebibytes(first.memory);
+            bars.push(Bar::at_most("memory with most tenants over that with 10, MiB", growth, 16.0));
+        }
+        bars.push(Bar::at_most("slowest script call, ms", most(&mut over(|row| row.slowest_ms)), 5.0));
+        bars
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let row = |row: &Promotion| {
+            json!({
+                "tenants": row.shape.tenants, "jobs_each": row.shape.jobs_each, "promoted": row.promoted,
+                "rate": row.rate, "rate_in_rounds": row.rate_in_rounds, "ceiling": row.ceiling,
+                "of_ceiling": row.rate / row.ceiling, "round_ms": row.round_ms, "memory_bytes": row.memory,
+                "slow_p99_ms": row.slow_p99_ms, "slowest_ms": row.slowest_ms,
+            })
+        };
+        let bars: Vec<_> = self.bars().iter().map(Bar::json).collect();
+        json!({"cpus": cpus(), "rows": self.rows.iter().map(row).collect::<Vec<_>>(), "bars": bars})
+    }
+}
+
+fn highest(values: &mut dyn Iterator<Item = f64>) -> f64 {
+    values.fold(0.0, f64::max)
+}
+
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(f, "a private Redis without persistence, {} CPUs, portions of 100, rounds of {ROUND}\n", cpus())?;
+        writeln!(
+            f,
+            "{:>14}  {:>8}  {:>9}  {:>10}  {:>8}  {:>10}  {:>9}  {:>7}  {:>11}  {:>10}",
+            "tenants x jobs",
+            "promoted",
+            "jobs/s",
+            "with round",
+            "ceiling",
+            "of ceiling",
+            "round ms",
+            "RSS MiB",
+            "call p99 ms",
+            "slowest ms"
+        )?;
+        for row in &self.rows {
+            write!(f, "{:>14}  {:>8}  {:>9.0}  {:>10.0}", row.shape, row.promoted, row.rate, row.rate_in_rounds)?;
+            write!(f, "  {:>8.0}  {:>10.2}  {:>9.2}", row.ceiling, row.rate / row.ceiling, row.round_ms)?;
+            writeln!(f, "  {:>7.1}  {:>11.2}  {:>10.2}", mebibytes(row.memory), row.slow_p99_ms, row.slowest_ms)?;
+        }
+        writeln!(f)?;
+        self.bars().iter().try_for_each(|bar| writeln!(f, "{bar}"))
+    }
+}
