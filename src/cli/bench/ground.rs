@@ -93,7 +93,7 @@ impl Ground {
             }
         }
         self.store.pause_rule(RULE, false).await?;
-        let staged = self.store.rule_status(RULE).await?.staged;
+        let staged = self.store.rule_status(RULE, None).await?.staged;
         anyhow::ensure!(staged == jobs, "{staged} of {jobs} jobs are staged");
         Ok(())
     }

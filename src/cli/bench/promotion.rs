@@ -174,7 +174,7 @@ async fn rounds(ground: &mut Ground, shape: Shape, tally: &mut Tally) -> anyhow:
     let mut times = Vec::new();
     // The first makes the pilot, and is not counted.
     for round in 0..=ROUNDS {
-        if ground.store.rule_status(RULE).await?.staged == 0 {
+        if ground.store.rule_status(RULE, None).await?.staged == 0 {
             ground.fill(shape).await?;
         }
         let started = Instant::now();
