@@ -2,13 +2,11 @@
 
 use super::request::{ENVELOPE_START, NewJob, QUEUE_START, TYPE_START};
 
-/// A job's place in a plan: the rule's name, the tenant, and what the tenant weighs unless somebody said otherwise.
+/// A job's place in a plan: the rule's name, and the tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
     pub rule: String,
     pub tenant: String,
-    /// In thousandths.
-    pub weight: u32,
 }
 
 impl NewJob {
@@ -57,7 +55,7 @@ mod tests {
         let limits = Limits { max_envelope: 1000, max_meta: 1000, max_result: 1000, max_batch: 1, max_nesting: 9 };
         let mut job = parse(text, &limits, &Context::default()).expect("a job");
         let own = job.envelope.clone();
-        let plan = Planned { rule: "r".to_owned(), tenant: "t".to_owned(), weight: 1000 };
+        let plan = Planned { rule: "r".to_owned(), tenant: "t".to_owned() };
         for queue in ["elsewhere", "x", "q"] {
             job.assign(Some(plan.clone()), Some(queue));
             assert_eq!(job.envelope, own.replacen(r#""queue":"q","args"#, &format!(r#""queue":"{queue}","args"#), 1));

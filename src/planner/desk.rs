@@ -95,7 +95,11 @@ impl Desk {
                 Flight::Elsewhere { .. } if tokio::time::Instant::now() < deadline => {
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }
-                flight => return Ok(Some(flight)),
+                flight => {
+                    // Who asks for a round is often not who plans the rule; whoever does takes the lock again at once.
+                    pilot.release().await;
+                    return Ok(Some(flight));
+                }
             }
         }
     }

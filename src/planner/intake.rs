@@ -72,7 +72,6 @@ fn plan(known: &Known, job: &mut NewJob, header: &dyn Fn(&str) -> Option<String>
         }
         None => DEFAULT_TENANT.to_owned(),
     };
-    let weight = rule.own_weight(&tenant).thousandths();
-    job.assign(Some(Planned { rule: rule.name.clone(), tenant, weight }), rule.queue.as_deref());
+    job.assign(Some(Planned { rule: rule.name.clone(), tenant }), rule.queue.as_deref());
     Ok(())
 }

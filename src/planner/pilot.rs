@@ -4,7 +4,7 @@ use super::report::{Outcome, Report};
 use super::weighing::Weighing;
 use crate::fair::{Batch, Drain, Gate, Pace, Rule};
 use crate::job::cron::Cron;
-use crate::store::{Begun, Ended, Error, Mark, Next, Observation, Promoted, Round, Store, Why};
+use crate::store::{Begun, Ended, Error, Mark, Next, Observation, Promoted, QUEUES_A_ROUND, Round, Store, Why};
 use crate::telemetry::PlannerMetrics;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 const PORTION: u64 = 100;
 /// How long the last known need of the workers lets jobs pass straight through.
 const AIM_HOLDS_MS: u64 = 10_000;
+
+/// Main queues whose drain is remembered; clients choose their names.
+const MOST_DRAINS: usize = 1000;
 
 /// What became of a round.
 #[derive(Debug)]
@@ -49,6 +52,8 @@ pub struct Pilot {
     /// The store's time as last heard of; schedules know no other.
     seen: i64,
     drains: HashMap<String, Drain>,
+    /// Whether the last round could not look at all main queues.
+    has_many_queues: bool,
     weighing: Weighing,
     metrics: PlannerMetrics,
 }
@@ -77,7 +82,17 @@ impl Pilot {
             Pace::Every(_) => None,
             Pace::Cron { expression, timezone } => Some(Cron::parse(expression, timezone)?),
         };
-        Ok(Pilot { rule, store, holder, cron, seen: 0, drains: HashMap::new(), weighing, metrics })
+        Ok(Pilot {
+            rule,
+            store,
+            holder,
+            cron,
+            seen: 0,
+            drains: HashMap::new(),
+            has_many_queues: false,
+            weighing,
+            metrics,
+        })
     }
 
     /// Runs a round if the lock, the time and the rule allow it.
@@ -92,10 +107,16 @@ impl Pilot {
             Begun::Empty => return Ok(Flight::Empty),
             Begun::Gone => return Ok(Flight::Gone),
         };
+        self.has_many_queues = round.queues.len() >= QUEUES_A_ROUND;
         let report = self.fly(&round, why, started).await?;
         self.count(&report);
         self.warn_if_slow(&report);
         Ok(Flight::Ran { report, next_ms: u64::try_from(round.due - round.now).unwrap_or(0) })
+    }
+
+    /// Lets the next round look at a main queue that runs low, if it might not otherwise.
+    pub async fn prefer(&self, queue: &str) -> Result<(), Error> {
+        if self.has_many_queues { self.store.prefer_queue(&self.rule.name, queue).await } else { Ok(()) }
     }
 
     /// Begins a round. Where the schedule's next time has passed since the store was last heard of, it is asked twice.
@@ -179,26 +200,36 @@ impl Pilot {
 
     async fn promote_all(&mut self, course: &mut Course<'_>, why: Why) -> Result<(), Error> {
         let round = course.round;
-        for queue in &round.queues {
+        self.weighing.refresh(&self.store, &self.rule, round).await?;
+        let mut queues: Vec<&Observation> = round.queues.iter().collect();
+        // Another one first in each round, and the dry ones before all: none takes the whole batch every time.
+        let first = round.number as usize % queues.len().max(1);
+        queues.rotate_left(first);
+        queues.sort_by_key(|queue| queue.depth > 0);
+        for (place, queue) in queues.iter().enumerate() {
             course.held &= queue.waiting_tenants == 0;
-            let open = self.weighing.refresh(&self.store, &self.rule, round, queue).await?;
-            let before = course.report.promoted;
-            self.promote(course, queue, why).await?;
-            if let Some(open) = open.filter(|_| !course.lost) {
-                let depth = queue.depth + (course.report.promoted - before);
-                self.weighing.settle(&self.store, &self.rule, &round.token, open, depth).await?;
-            }
+            let rest = queues[place..].iter().filter(|queue| queue.waiting_tenants > 0).count() as u64;
+            self.promote(course, queue, rest.max(1), why).await?;
         }
-        Ok(())
+        if course.lost {
+            return Ok(());
+        }
+        self.weighing.settle(&self.store, &self.rule, round).await
     }
 
-    /// Promotes what one main queue takes.
-    async fn promote(&mut self, course: &mut Course<'_>, queue: &Observation, why: Why) -> Result<(), Error> {
+    /// Promotes what one main queue takes; a batch that is a number is shared with those that come after it.
+    async fn promote(
+        &mut self,
+        course: &mut Course<'_>,
+        queue: &Observation,
+        sharers: u64,
+        why: Why,
+    ) -> Result<(), Error> {
         let now = course.round.now;
         let gate = Gate::read(&self.rule, queue.depth, queue.oldest, now);
         course.report.latency_ms = course.report.latency_ms.max(gate.latency_ms);
         course.report.depth += queue.depth;
-        let (want, mark) = self.size(queue, now, course.left, why);
+        let (want, mark) = self.size(queue, now, course.left.div_ceil(sharers), why);
         course.marks.push(mark);
         if let Some(closed) = gate.closed {
             course.report.reason = course.report.reason.or(Some(closed.name()));
@@ -206,10 +237,6 @@ impl Pilot {
         }
         let mut want = want.min(gate.room).min(queue.staged);
         course.report.batch += want;
-        if self.rule.shadow {
-            course.report.reason = Some("shadow");
-            return Ok(());
-        }
         while want > 0 && !course.lost {
             let portion = want.min(PORTION);
             match self.store.promote(&self.rule.name, &course.round.token, &queue.queue, portion).await? {
@@ -235,6 +262,9 @@ impl Pilot {
 
     /// How many jobs a main queue wants, and when to wake for more.
     fn size(&mut self, queue: &Observation, now: i64, left: u64, why: Why) -> (u64, Mark) {
+        if self.drains.len() >= MOST_DRAINS && !self.drains.contains_key(&queue.queue) {
+            self.drains.clear();
+        }
         let drain = self.drains.entry(queue.queue.clone()).or_default();
         drain.observe(now.max(0) as u64, queue.taken, queue.ran_dry);
         let (want, low, aim) = match self.rule.batch {

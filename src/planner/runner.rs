@@ -85,9 +85,9 @@ impl Planner {
 async fn plan(desk: Desk, name: String, stop: CancellationToken) {
     let mut signals = desk.store().signals();
     let mut why = Why::Tick;
-    let mut failing = false;
+    let (mut failing, mut low) = (false, None);
     loop {
-        let outcome = fly(&desk, &name, why).await;
+        let outcome = fly(&desk, &name, why, low.take()).await;
         if let (Err(error), false) = (&outcome, failing) {
             tracing::warn!(rule = name, %error, "cannot plan: nothing is promoted until Redis is back");
         }
@@ -113,7 +113,10 @@ async fn plan(desk: Desk, name: String, stop: CancellationToken) {
                 () = tokio::time::sleep_until(wake_at) => break Why::Tick,
                 signal = signals.recv() => match signal {
                     Ok(Signal::Staged { rule }) if rule == name && Instant::now() >= deaf_until => break Why::Wake,
-                    Ok(Signal::Low { .. }) if Instant::now() >= deaf_until => break Why::Wake,
+                    Ok(Signal::Low { queue }) if Instant::now() >= deaf_until => {
+                        low = Some(queue);
+                        break Why::Wake;
+                    }
                     Ok(Signal::Freed { rule }) if rule == name => break Why::Tick,
                     Ok(Signal::Rules | Signal::Missed) | Err(RecvError::Lagged(_)) => break Why::Tick,
                     Ok(_) => {}
@@ -124,9 +127,14 @@ async fn plan(desk: Desk, name: String, stop: CancellationToken) {
     }
 }
 
-async fn fly(desk: &Desk, name: &str, why: Why) -> Result<Option<Flight>, Error> {
+async fn fly(desk: &Desk, name: &str, why: Why, low: Option<String>) -> Result<Option<Flight>, Error> {
     let Some(pilot) = desk.pilot(name).await? else { return Ok(None) };
-    let flight = pilot.lock().await.round(why).await?;
+    let mut pilot = pilot.lock().await;
+    if let Some(queue) = low {
+        pilot.prefer(&queue).await?;
+    }
+    let flight = pilot.round(why).await?;
+    drop(pilot);
     if matches!(flight, Flight::Empty) && desk.rules().known().await?.draining.iter().any(|gone| gone == name) {
         desk.rules().reload().await?;
     }

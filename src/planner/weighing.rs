@@ -4,6 +4,7 @@ use crate::fair::{Rule, Weight};
 use crate::job::json;
 use crate::store::{Error, Observation, Round, Served, Store, Tenant};
 use crate::weights::{self, Ask, Source, stale_weight};
+use futures_util::future::select_all;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,15 +16,13 @@ const CANDIDATES: usize = 200;
 const IN_ROTATION: usize = 100;
 /// Between scheduled rounds the webhook is not asked more often.
 const SELDOM_MS: i64 = 1000;
+/// Questions under way at the same time, and main queues whose questions are remembered; clients choose their names.
+const MOST_ASKING: usize = 8;
+const MOST_QUEUES: usize = 1000;
 /// How often a round that waits for an answer looks whether there is something to do instead.
 const GLANCE: Duration = Duration::from_millis(20);
 /// Rounds that `promoted_1m` is summed from at most.
 const MOST_NOTES: usize = 1000;
-
-/// A question that a round did not wait for.
-pub struct Open {
-    queue: String,
-}
 
 /// Keeps the weights of one rule's tenants up to date.
 pub struct Weighing {
@@ -80,72 +79,63 @@ impl Weighing {
         if self.waited_ms > duration_ms / 2.0 { "weights webhook" } else { "promotion" }
     }
 
-    /// Brings the weights of a main queue's tenants up to date before a promotion. An answer of the webhook is waited for
-    /// at most `patience`, as long as workers have something to do; one that comes later serves the next round.
-    pub async fn refresh(
-        &mut self,
-        store: &Store,
-        rule: &Rule,
-        round: &Round,
-        queue: &Observation,
-    ) -> Result<Option<Open>, Error> {
+    /// Brings weights up to date before a promotion. Answers of the webhook are waited for as long as workers have something
+    /// to do; what is not there by then serves a later moment.
+    pub async fn refresh(&mut self, store: &Store, rule: &Rule, round: &Round) -> Result<(), Error> {
         self.waited_ms = 0.0;
-        let name = &queue.queue;
-        if self.source.is_none() {
-            self.apply_own(store, rule, round, name).await?;
-            return Ok(None);
+        if self.settled.len().max(self.asked_at.len()) > MOST_QUEUES {
+            self.settled.clear();
+            self.asked_at.clear();
+            self.cursors.clear();
         }
-        self.apply_finished(store, rule, &round.token, name).await?;
-        let asked_at = self.asked_at.get(name).copied();
-        let is_time = round.scheduled || asked_at.is_none_or(|at| round.now - at >= SELDOM_MS);
-        if is_time && !self.asking.contains_key(name) {
-            self.ask(store, rule, round, name).await?;
-        }
-        if !self.asking.contains_key(name) {
-            return Ok(None);
-        }
-        let open = Open { queue: queue.queue.clone() };
-        if queue.depth == 0 {
-            return Ok(Some(open));
+        for Observation { queue, .. } in &round.queues {
+            if self.source.is_none() {
+                self.apply_own(store, rule, round, queue).await?;
+                continue;
+            }
+            let asked_at = self.asked_at.get(queue).copied();
+            let is_time = round.scheduled || asked_at.is_none_or(|at| round.now - at >= SELDOM_MS);
+            if is_time && !self.asking.contains_key(queue) && self.asking.len() < MOST_ASKING {
+                self.ask(store, rule, round, queue).await?;
+            }
         }
         let started = Instant::now();
-        self.settle(store, rule, &round.token, open, queue.depth).await?;
+        self.settle(store, rule, round).await?;
         self.waited_ms = started.elapsed().as_secs_f64() * 1e3;
-        Ok(None)
+        Ok(())
     }
 
-    /// Waits for an answer and takes it over, as long as the round has nothing else to do: when half of `depth` is gone and
-    /// somebody waits to be promoted, the question stays open for a later round.
-    pub async fn settle(
-        &mut self,
-        store: &Store,
-        rule: &Rule,
-        token: &str,
-        Open { queue }: Open,
-        depth: u64,
-    ) -> Result<(), Error> {
-        let Some(task) = self.asking.get_mut(&queue) else { return Ok(()) };
-        let answer = loop {
-            tokio::select! {
-                answer = &mut *task => break answer,
-                () = tokio::time::sleep(GLANCE) => {}
+    /// Takes over the answers that are there, and waits for the others while the round has nothing else to do: until a main
+    /// queue for which somebody waits is down to half of what it holds now.
+    pub async fn settle(&mut self, store: &Store, rule: &Rule, round: &Round) -> Result<(), Error> {
+        let mut held: Option<HashMap<String, u64>> = None;
+        loop {
+            while let Some((queue, answer)) = self.next_answer(held.is_some()).await {
+                self.apply(store, rule, &round.token, &queue, answer).await?;
             }
-            let now = store.rule_status(&rule.name, None).await?.queues;
-            if now.iter().any(|now| now.queue == queue && now.waiting_tenants > 0 && now.depth <= depth / 2) {
+            if self.asking.is_empty() {
                 return Ok(());
             }
-        };
-        self.asking.remove(&queue);
-        self.apply(store, rule, token, &queue, answer.ok()).await
+            let now = store.rule_status(&rule.name, None).await?.queues;
+            let held = held.get_or_insert_with(|| now.iter().map(|at| (at.queue.clone(), at.depth)).collect());
+            let runs_low = |at: &Observation| at.depth <= held.get(&at.queue).copied().unwrap_or(0) / 2;
+            if now.iter().any(|at| at.waiting_tenants > 0 && runs_low(at)) {
+                return Ok(());
+            }
+        }
     }
 
-    async fn apply_finished(&mut self, store: &Store, rule: &Rule, token: &str, queue: &str) -> Result<(), Error> {
-        match self.asking.get(queue) {
-            Some(task) if task.is_finished() => {
-                self.settle(store, rule, token, Open { queue: queue.to_owned() }, 0).await
-            }
-            _ => Ok(()),
+    /// A question that has been answered, within a glance if the caller has time; no answer in it if the process stops.
+    async fn next_answer(&mut self, has_time: bool) -> Option<(String, Option<weights::Answer>)> {
+        if self.asking.is_empty() {
+            return None;
         }
+        let patience = if has_time { GLANCE } else { Duration::ZERO };
+        let asked: Vec<String> = self.asking.keys().cloned().collect();
+        let (answer, place, _) = tokio::time::timeout(patience, select_all(self.asking.values_mut())).await.ok()?;
+        let queue = asked.into_iter().nth(place)?;
+        self.asking.remove(&queue);
+        Some((queue, answer.ok()))
     }
 
     /// Takes an answer over; there is none if the process stops.

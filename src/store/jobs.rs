@@ -71,6 +71,10 @@ fn push_request(command: &mut Cmd, request: &Request, again: bool) {
 fn further_fields(job: &NewJob) -> String {
     let mut packed = String::new();
     let mut push = |name: &str, value: &str| packed.extend([name, "\u{1f}", value, "\u{1f}"]);
+    if let Some(plan) = &job.plan {
+        push("rule", &plan.rule);
+        push("tenant", &escape(&plan.tenant));
+    }
     if job.pending {
         push("pending", "1");
     }
@@ -79,11 +83,6 @@ fn further_fields(job: &NewJob) -> String {
     }
     for (name, time) in [("due", job.scheduled), ("expires", job.expires), ("ttl", job.ttl), ("total", job.total)] {
         time.into_iter().for_each(|at| push(name, &at.argument()));
-    }
-    if let Some(plan) = &job.plan {
-        push("rule", &plan.rule);
-        push("tenant", &escape(&plan.tenant));
-        push("weight", &plan.weight.to_string());
     }
     job.fields.iter().for_each(|(name, value)| push(name, value));
     packed

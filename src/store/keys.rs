@@ -51,6 +51,11 @@ impl Keys {
         self.key("dead")
     }
 
+    /// Sorted set of main queues for which a rule has jobs staged.
+    pub(super) fn plan_queues(&self, rule: &str) -> String {
+        self.key(&format!("plan:{rule}:queues"))
+    }
+
     /// Stream of a rule's rounds.
     pub(super) fn rounds(&self, rule: &str) -> String {
         self.key(&format!("plan:{rule}:rounds"))

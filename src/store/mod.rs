@@ -31,7 +31,9 @@ pub use events::{Event, EventFilter, EventPage};
 pub use inspect::{Finding, Inspection, Severity};
 pub use jobs::Enqueued;
 pub use leases::{Ack, Fetch, Leased, Nack};
-pub use plans::{Begun, Ended, Mark, Next, Observation, Promoted, Round, RuleSet, Served, StoredRule, Why};
+pub use plans::{
+    Begun, Ended, Mark, Next, Observation, Promoted, QUEUES_A_ROUND, Round, RuleSet, Served, StoredRule, Why,
+};
 pub use queues::{Queue, QueueStats};
 pub use reply::Outcome;
 pub use signals::Signal;

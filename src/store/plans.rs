@@ -2,11 +2,13 @@
 
 use super::script::{PROMOTE, RECORD, RENEW, REWEIGH, ROUND, RULES};
 use super::{Error, Store, or_empty, reply};
-use crate::fair::{Batch, Pace, Rule, Weight};
+use crate::fair::{Batch, OnWebhookError, Pace, Rule, Weight};
 use crate::job::escape::{escape, unescape};
 use crate::job::id;
 use redis::Value;
 
+/// Main queues that one round looks at; `round.lua` has the same number.
+pub const QUEUES_A_ROUND: usize = 64;
 /// Rounds of a rule that are kept for whoever asks.
 const ROUNDS_KEPT: usize = 1000;
 
@@ -196,6 +198,13 @@ impl Store {
         begun(ROUND.call(&self.core.link, fill).await?)
     }
 
+    /// Lets the next round look at a main queue first, where a rule has more of them than a round looks at.
+    pub async fn prefer_queue(&self, rule: &str, queue: &str) -> Result<(), Error> {
+        let mut command = redis::cmd("ZADD");
+        command.arg(self.core.keys.plan_queues(rule)).arg("XX").arg(-1).arg(queue);
+        self.core.command("prefer", command).await.map(drop)
+    }
+
     /// Changes tenants' weights; how many changed, or `None` if the lock is another's.
     pub async fn reweigh(
         &self,
@@ -256,7 +265,14 @@ fn push_rule(command: &mut redis::Cmd, StoredRule { rule, document }: &StoredRul
     command.arg(&rule.name).arg(document).arg(if rule.shadow { "shadow" } else { "running" });
     command.arg(u8::from(rule.restage)).arg(rule.latency_threshold).arg(rule.max_depth);
     command.arg(u8::from(rule.strict_interval)).arg(jobs).arg(or_empty(every)).arg(or_empty(rule.max_staged));
-    command.arg(or_empty(rule.weights.webhook.as_ref().map(|_| rule.weights.max_weight_age)));
+    let weights = &rule.weights;
+    let asks = weights.webhook.is_some();
+    command.arg(or_empty(asks.then_some(weights.max_weight_age)));
+    command.arg(u8::from(asks && weights.on_webhook_error == Some(OnWebhookError::Hold)));
+    command.arg(weights.default_weight.thousandths()).arg(weights.fixed.len());
+    for (tenant, weight) in &weights.fixed {
+        command.arg(escape(tenant)).arg(weight.thousandths());
+    }
 }
 
 fn begun(answer: Value) -> Result<Begun, Error> {

@@ -4,7 +4,7 @@
 --          1 if ids may exist already (sent by the client, or this is a resend), version of the plan rules it was read under;
 --          for each job: id, queue, type, lane, priority, further fields as `name US value US …`, envelope. Among the further
 --          fields are `pending`, and times `due`, `expires`, `ttl`, `total` in ms, or as '+ms' from now.
---          A planned job has `rule`, `tenant` and `weight` among them.
+--          A planned job has `rule`, as the first of them, and `tenant`.
 -- Returns  for each request `ok US created US state US due US state US due …`, `duplicate US index US id`, `stale` if other
 --          rules hold now, `full US rule US most US staged` or `error US text`
 
@@ -83,15 +83,21 @@ local function store(op, at)
   return state .. '\31' .. (job.due and int(job.due) or '')
 end
 
+-- Whether a job would be available if no plan wanted it otherwise.
+local function waits_now(more)
+  local job = {}
+  read_more(job, more)
+  return not job.pending and not (job.due and job.due > now)
+end
+
 -- The first rule whose bound on staged jobs the request would exceed.
 local function over_bound(first, jobs)
   local wanted = {}
   for index = 0, jobs - 1 do
     local more = ARGV[first + index * WORDS + 5]
-    local rule = match(more, 'rule\31([^\31]+)\31')
-    if rule and (match(more, '^pending\31') or match(more, 'due\31')) then rule = nil end -- not to be staged now
+    local rule = match(more, '^rule\31([^\31]+)\31')
     local plan = rule and plan_open(rule)
-    if plan and plan.most then
+    if plan and plan.most and waits_now(more) then
       wanted[rule] = (wanted[rule] or 0) + 1
       if plan.staged + wanted[rule] > plan.most then
         return 'full\31' .. rule .. '\31' .. int(plan.most) .. '\31' .. int(plan.staged)

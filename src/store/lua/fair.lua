@@ -11,9 +11,11 @@
 -- fair:R:Q:lane:T   zset  the tenant's staged jobs, by the score of lanes
 -- fair:R:Q:tag:T    string the weight that a webhook gave a tenant that has no jobs staged, with a TTL
 --
--- Nothing of it outlives the last waiting tenant but the numbers of the held ones.
+-- Nothing of it outlives the last waiting tenant but the numbers of the held ones; the hash itself expires when it is idle.
 
 local LOG2 = math.log(2)
+-- How long a fair queue without jobs is kept: longer than its aim holds.
+local IDLE_MS = 60000
 local fairs = {}
 
 -- What this call has worked out before: many tenants share a weight, and many a start.
@@ -149,7 +151,7 @@ local function tenant_remember(fair, tenant)
   end
 end
 
--- One job more of a tenant. Its weight is the one it has; if it has none, the one remembered; else the one given.
+-- One job more of a tenant; the weight counts if it has none yet.
 local function fair_arrive(fair, tenant, weight)
   fair.jobs = fair.jobs + 1
   if tenant.state then return end
@@ -162,13 +164,13 @@ local function fair_arrive(fair, tenant, weight)
   tenant_touch(fair, tenant)
 end
 
--- The weight under which a tenant would wait now.
-local function tenant_weight(fair, tenant, given)
+-- The weight under which a tenant would wait now: the one it has, the one remembered, its own in the rule, the default.
+local function tenant_weight(fair, tenant, plan)
   if tenant.state then return tenant.weight end
-  local plan = plan_open(fair.rule)
-  local told = plan and plan.tag and call('GET', fair.key .. ':tag:' .. tenant.name)
+  local told = plan.tag and call('GET', fair.key .. ':tag:' .. tenant.name)
   tenant.told = told and true
-  return tonumber(told or nil) or tonumber(given)
+  local own = not told and plan.fixed and call('HGET', plan.key .. ':own', tenant.name)
+  return tonumber(told or own or nil) or plan.default
 end
 
 -- Jobs of a tenant went without being promoted, which costs it nothing.
@@ -266,6 +268,15 @@ local function fair_write(fair)
   if #names > 0 then call('SADD', key .. ':classes', unpack(names)) end
 end
 
+-- A cron's time that passed while nothing was staged is not made up for: the next one counts.
+local function forget_missed(rule)
+  local plan = plan_open(rule)
+  if plan and not plan.every and plan.staged == plan.added and plan.due <= now then
+    call('HDEL', plan.key, 'due')
+    plan.due = 0
+  end
+end
+
 -- When nobody waits, the clock and those who left are nobody's business any more.
 local function fair_flush()
   for _, fair in pairs(fairs) do
@@ -289,8 +300,15 @@ local function fair_flush()
       call('HSETNX', P .. 'low', 'm ' .. fair.queue, '0')
       signal('staged ' .. fair.rule)
     end
-    if fair.jobs > 0 and fair.had_jobs == 0 then call('SADD', P .. 'plan:' .. fair.rule .. ':queues', fair.queue) end
-    if fair.jobs == 0 and fair.had_jobs > 0 then call('SREM', P .. 'plan:' .. fair.rule .. ':queues', fair.queue) end
+    local queues = P .. 'plan:' .. fair.rule .. ':queues'
+    if fair.jobs > 0 and fair.had_jobs == 0 then
+      call('PERSIST', key)
+      call('ZADD', queues, 'NX', 0, fair.queue)
+      forget_missed(fair.rule)
+    elseif fair.jobs == 0 and fair.had_jobs > 0 then
+      call('PEXPIRE', key, IDLE_MS)
+      call('ZREM', queues, fair.queue)
+    end
     fair.had_n, fair.had_jobs, fair.moved = fair.n, fair.jobs, nil
   end
 end

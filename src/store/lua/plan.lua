@@ -1,7 +1,7 @@
 -- Part: plan rules as scripts see them, the gate of a main queue, and signals.
 --
 -- plan:R          hash  what scripts need of rule R (written by `rules.lua`), and its counters
--- plan:R:queues   set   main queues for which R has jobs staged
+-- plan:R:queues   zset  main queues for which R has jobs staged, by the round that last looked at them
 -- low             hash  `m Q`: the planner wants to hear when queue Q holds fewer jobs; `d Q`: since when workers come away
 --                       empty-handed although jobs are staged for Q; `n Q`: rules with tenants that wait for Q
 -- signals         channel, see `signal`
@@ -14,11 +14,11 @@ local function plan_open(rule)
   if plan == nil then
     local key = P .. 'plan:' .. rule
     local f = call('HMGET', key, 'state', 'paused', 'restage', 'latency', 'depth', 'strict', 'jobs', 'every', 'most', 'tag',
-      'staged', 'room', 'due')
+      'staged', 'room', 'due', 'hold', 'default', 'fixed')
     plan = f[1] and {key = key, state = f[1], paused = f[2] == '1', restage = f[3] == '1', latency = tonumber(f[4]),
       depth = tonumber(f[5]), strict = f[6] == '1', jobs = tonumber(f[7]), every = tonumber(f[8]), most = tonumber(f[9]),
       tag = tonumber(f[10]), staged = tonumber(f[11]) or 0, room = tonumber(f[12]) or 0, due = tonumber(f[13]) or 0,
-      added = 0} or false
+      added = 0, hold = f[14] == '1', default = tonumber(f[15]) or 1000, fixed = (tonumber(f[16]) or 0) > 0} or false
     plans[rule] = plan
   end
   return plan

@@ -9,13 +9,15 @@
 --          be computed from another now
 --          or {'ok', token, round, 1 if scheduled, room, due, now, what `observe` says of each queue, …}
 
+local MOST_QUEUES = 64
 local rule, holder, nonce, life, why, next_due, since =
   ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13], tonumber(ARGV[14]), tonumber(ARGV[15])
 local key = P .. 'plan:' .. rule
 local lock = key .. ':lock'
 local plan = plan_open(rule)
 if not plan then return {'gone'} end
-local queues = call('SMEMBERS', key .. ':queues')
+-- Clients choose queue names: of many, those are looked at that no round has looked at for longest.
+local queues = call('ZRANGE', key .. ':queues', 0, MOST_QUEUES - 1)
 if #queues == 0 then return {'empty'} end
 
 local function answer(token, round, scheduled)
@@ -71,6 +73,9 @@ local token = call('HINCRBY', key, 'token', 1) .. ':' .. nonce
 local round = call('HINCRBY', key, 'rounds', 1)
 call('HSET', lock, 'token', token, 'holder', holder, 'busy', '1', 'scheduled', scheduled and '1' or '0')
 call('PEXPIRE', lock, life)
+local visits = {}
+for position, queue in ipairs(queues) do visits[position * 2 - 1], visits[position * 2] = round, queue end
+call('ZADD', key .. ':queues', 'XX', unpack(visits))
 local words = answer(token, round, scheduled)
 commit()
 return words

@@ -2,17 +2,21 @@
 --
 -- rules   hash  rule → document, which only Rust reads; `state` holds their version under `rules`
 -- plans   set   all rules that hold or have jobs staged
+-- plan:R:own  hash  tenants' own weights in rule R
 --
 -- ARGV[9…] '' to read; else the version to replace, the new version, number of rules, and for each: name, document, state,
---          restage, latency ms, depth, strict, jobs (0: auto), interval ms or '', most staged or '', life of tags ms or ''
+--          restage, latency ms, depth, strict, jobs (0: auto), interval ms or '', most staged or '', life of tags ms or '', 1 if
+--          tenants that no webhook has weighed yet are held, default weight, number of tenants with a weight of their own, and
+--          for each of those: tenant, weight
 -- Returns  {version, {name, document, …}, {rules that are gone but have jobs staged}}
 
-local WORDS = 11
+local FIELDS = {'state', 'restage', 'latency', 'depth', 'strict', 'jobs', 'every', 'most', 'tag', 'hold', 'default', 'fixed'}
 local version = call('HGET', P .. 'state', 'rules') or ''
 
+-- Puts the rule at an argument; returns where the next one is.
 local function put(at)
   local fields = {}
-  for index, name in ipairs({'state', 'restage', 'latency', 'depth', 'strict', 'jobs', 'every', 'most', 'tag'}) do
+  for index, name in ipairs(FIELDS) do
     fields[#fields + 1], fields[#fields + 2] = name, ARGV[at + 1 + index]
   end
   local key = P .. 'plan:' .. ARGV[at]
@@ -21,12 +25,20 @@ local function put(at)
   call('HSET', P .. 'rules', ARGV[at], ARGV[at + 1])
   call('HSET', key, unpack(fields))
   call('SADD', P .. 'plans', ARGV[at])
+  call('UNLINK', key .. ':own')
+  local own = at + 2 + #FIELDS
+  local next_rule = own + tonumber(ARGV[own - 1]) * 2
+  for first = own, next_rule - 1, 4000 do
+    call('HSET', key .. ':own', unpack(ARGV, first, math.min(first + 3999, next_rule - 1)))
+  end
+  return next_rule
 end
 
 if #ARGV > 9 and ARGV[9] == version then
   version = ARGV[10]
   call('UNLINK', P .. 'rules')
-  for at = 12, 11 + tonumber(ARGV[11]) * WORDS, WORDS do put(at) end
+  local at = 12
+  for _ = 1, tonumber(ARGV[11]) do at = put(at) end
   call('HSET', P .. 'state', 'rules', version)
   signal('rules')
 end
@@ -37,10 +49,11 @@ for _, name in ipairs(call('SMEMBERS', P .. 'plans')) do
   if call('HEXISTS', P .. 'rules', name) == 0 then
     local key = P .. 'plan:' .. name
     if (tonumber(call('HGET', key, 'staged') or nil) or 0) > 0 then
-      call('HSET', key, 'state', 'draining', 'strict', '0', 'jobs', '0', 'every', '1000', 'paused', '0')
+      call('HSET', key, 'state', 'draining', 'strict', '0', 'jobs', '0', 'every', '1000', 'paused', '0',
+        'tag', '', 'hold', '0', 'default', '1000', 'fixed', '0')
       gone[#gone + 1] = name
     else
-      call('UNLINK', key, key .. ':lock', key .. ':rounds', key .. ':queues')
+      call('UNLINK', key, key .. ':own', key .. ':lock', key .. ':rounds', key .. ':queues')
       call('SREM', P .. 'plans', name)
     end
   end

@@ -10,8 +10,9 @@ local function job_stage(job)
   if not plan or plan.state ~= 'running' then return false end
   local fair = fair_open(job.rule, job.queue)
   local tenant = tenant_of(fair, job.tenant)
-  local weight = tenant_weight(fair, tenant, job.weight)
-  if fair.n == 0 and weight > 0 and gate_passes(plan, job.queue, fair.aim) then
+  local weight = tenant_weight(fair, tenant, plan)
+  local weighed = not plan.hold or tenant.told or (tenant.asked or '0') ~= '0'
+  if fair.n == 0 and weight > 0 and weighed and gate_passes(plan, job.queue, fair.aim) then
     gate_passed(plan, job.queue)
     return false
   end

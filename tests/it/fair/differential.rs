@@ -187,11 +187,11 @@ async fn scripts_and_arithmetic_agree_about_leavers_that_are_due() {
 #[tokio::test]
 async fn scripts_and_arithmetic_agree_about_classes() {
     let source = include_str!("../../../src/store/lua/fair.lua");
-    let start = source.find("local LOG2").unwrap();
+    let start = source.find("local function weight_class").unwrap();
     let function = &source[start..start + source[start..].find("\nend\n").unwrap() + 5];
-    let function = function.replace("local fairs = {}", "");
     let script = format!(
-        "{function}
+        "local LOG2, known_classes = math.log(2), {{}}
+        {function}
         local last, changes = -1, {{}}
         for weight = ARGV[1] + 0, ARGV[2] + 0 do
           local class = weight_class(weight)
