@@ -16,13 +16,26 @@
 local LOG2 = math.log(2)
 local fairs = {}
 
+-- Classes and texts that this call has worked out before: many tenants share a weight, and many a start.
+local known_classes, known_texts = {}, {}
+
 -- The small addition keeps powers of two in their class where the logarithm falls short of them.
 local function weight_class(weight)
-  return math.floor(4 * math.log(weight) / LOG2 + 1e-9)
+  local class = known_classes[weight]
+  if not class then
+    class = math.floor(4 * math.log(weight) / LOG2 + 1e-9)
+    known_classes[weight] = class
+  end
+  return class
 end
 
 local function precise(number)
-  return format('%.17g', number)
+  local text = known_texts[number]
+  if not text then
+    text = format('%.17g', number)
+    known_texts[number] = text
+  end
+  return text
 end
 
 local function fair_open(rule, queue)
@@ -162,61 +175,69 @@ local function fair_withdraw(fair, tenant, jobs, remain)
   tenant_touch(fair, tenant)
 end
 
-local function add(lists, key, ...)
-  local list = lists[key]
+-- Lists by weight class, made when they are first needed.
+local function of_class(lists, class)
+  local list = lists[class]
   if not list then
     list = {}
-    lists[key] = list
+    lists[class] = list
   end
-  for index = 1, select('#', ...) do list[#list + 1] = (select(index, ...)) end
+  return list
 end
 
-local function send(command, lists)
-  for key, list in pairs(lists) do
-    for first = 1, #list, 4000 do call(command, key, unpack(list, first, math.min(first + 3999, #list))) end
-  end
+local function send(command, key, list)
+  for first = 1, #list, 4000 do call(command, key, unpack(list, first, math.min(first + 3999, #list))) end
+end
+
+local function pair(list, first, second)
+  local size = #list
+  list[size + 1], list[size + 2] = first, second
 end
 
 -- Writes where tenants are now; each set is written once, however many of them moved.
 local function fair_write(fair)
-  local key, gone, placed, classes = fair.key, {}, {}, {}
-  local busy, idle, left = {}, {}, {}
+  local key, gone, placed = fair.key, {}, {}
+  local busy, idle, left, stayed, leaving, held, freed = {}, {}, {}, {}, {}, {}, {}
   for _, tenant in pairs(fair.touched) do
-    local name = tenant.name
-    local class = tenant.state == 'w' and weight_class(tenant.weight) or nil
-    if tenant.was_class and tenant.was_class ~= class then add(gone, key .. ':c:' .. tenant.was_class, name) end
-    if class then
-      add(placed, key .. ':c:' .. class, precise(tenant.start), name)
-      classes[class] = true
+    local name, state = tenant.name, tenant.state
+    local was_class, class = tenant.was_class, state == 'w' and weight_class(tenant.weight) or nil
+    if was_class and was_class ~= class then
+      local list = of_class(gone, was_class)
+      list[#list + 1] = name
     end
+    if class then pair(of_class(placed, class), precise(tenant.start), name) end
     if tenant.left then
-      add(placed, key .. ':leaving', precise(tenant.start), name)
-      add(left, key .. ':left', name, int(tenant.left) .. ' ' .. precise(tenant.start))
+      local start = precise(tenant.start)
+      pair(leaving, start, name)
+      pair(left, name, int(tenant.left) .. ' ' .. start)
     elseif tenant.was_left then
-      add(gone, key .. ':leaving', name)
-      add(idle, key .. ':left', name)
+      stayed[#stayed + 1] = name
     end
-    local was_held = tenant.was and not tenant.was_class
-    if tenant.state == 'h' then
-      add(placed, key .. ':held', tenant.asked, name)
-    elseif was_held then
-      add(gone, key .. ':held', name)
+    if state == 'h' then
+      pair(held, tenant.asked, name)
+    elseif tenant.was and not was_class then
+      freed[#freed + 1] = name
     end
-    local now_busy = tenant.state and int(tenant.weight) .. ' ' .. tenant.state .. ' ' .. int(tenant.promoted) .. ' '
+    local now_busy = state and int(tenant.weight) .. ' ' .. state .. ' ' .. int(tenant.promoted) .. ' '
       .. tenant.since .. ' ' .. tenant.asked
     if now_busy then
-      if now_busy ~= tenant.was then add(busy, key .. ':busy', name, now_busy) end
+      if now_busy ~= tenant.was then pair(busy, name, now_busy) end
     elseif tenant.was then
-      add(idle, key .. ':busy', name)
+      idle[#idle + 1] = name
     end
     tenant.was, tenant.was_class, tenant.was_left = now_busy, class, tenant.left and true
   end
   fair.touched = {}
-  send('ZREM', gone)
-  send('ZADD', placed)
-  send('HDEL', idle)
-  send('HSET', busy)
-  send('HSET', left)
+  for class, list in pairs(gone) do send('ZREM', key .. ':c:' .. class, list) end
+  for class, list in pairs(placed) do send('ZADD', key .. ':c:' .. class, list) end
+  send('ZREM', key .. ':leaving', stayed)
+  send('ZADD', key .. ':leaving', leaving)
+  send('HDEL', key .. ':left', stayed)
+  send('HSET', key .. ':left', left)
+  send('ZREM', key .. ':held', freed)
+  send('ZADD', key .. ':held', held)
+  send('HDEL', key .. ':busy', idle)
+  send('HSET', key .. ':busy', busy)
   for start, weight in pairs(fair.sums) do
     if weight ~= 0 then
       local sum = call('HINCRBY', key .. ':sums', start, int(weight))
@@ -230,7 +251,7 @@ local function fair_write(fair)
   end
   fair.sums = {}
   local names = {}
-  for class in pairs(classes) do
+  for class in pairs(placed) do
     if not (fair.classes and fair.classes[class]) then names[#names + 1] = class end
   end
   if #names > 0 then call('SADD', key .. ':classes', unpack(names)) end
