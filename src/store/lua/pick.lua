@@ -10,13 +10,17 @@ local function window_open(fair, set, size)
   local window = {set = set, size = size, at = 1, last = 0, complete = #names < size * 2}
   local unknown = {}
   for position = 1, #names, 2 do
-    local tenant = fair.tenants[names[position]]
-    if not tenant then
-      tenant = {name = names[position]}
-      fair.tenants[tenant.name] = tenant
-      unknown[#unknown + 1] = tenant.name
+    local name, start = names[position], tonumber(names[position + 1])
+    local tenant = fair.tenants[name]
+    if tenant then
+      tenant.start = start
+    else
+      -- All fields that it may get: a table that grows field by field is laid out anew five times.
+      tenant = {name = name, start = start, weight = nil, state = nil, was = nil, promoted = nil, since = nil, asked = nil,
+        was_class = nil, left = nil, was_left = nil, ids = nil, at = nil, all = nil, portion = nil, taken = nil, got = nil}
+      fair.tenants[name] = tenant
+      unknown[#unknown + 1] = name
     end
-    tenant.start = tonumber(names[position + 1])
     window.last = window.last + 1
     window[window.last] = tenant
   end
