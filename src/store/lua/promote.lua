@@ -19,8 +19,66 @@ local fair = fair_open(rule, queue)
 if plan.strict and plan.jobs > 0 then want = math.min(want, plan.room) end
 if fair.n == 0 or want == 0 then return {'ok', 0, fair.jobs} end
 
--- Ids of a tenant are read in portions that grow, one more than needed: that tells whether the last one is out.
-local function next_job(tenant)
+-- What a staged job's record holds: attempt, created, what stays of the changing part, marks, and the part that does not change.
+local STAGED = '^pending\31([^\31]*)\31[^\31]*\31([^\31]*)\31[^\31]*\31([^\30]*)\31([^\31\30]*)\30()'
+  .. '([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\30]*)\30'
+local find = string.find
+
+-- Whether the further fields may hold one of those that matter here. A value of that name is taken for one, to no harm.
+local function is_special(more)
+  return find(more, 'priority\31', 1, true) or find(more, 'trace\31', 1, true) or find(more, 'expires\31', 1, true)
+    or find(more, 'total\31', 1, true) or find(more, 'ttl\31', 1, true)
+end
+
+local lanes, moved = {}, 0
+
+-- Makes a staged job available; false if there is none. Most jobs have nothing but their place changed, without a table of
+-- all their fields; the others go the way of all jobs.
+local function release(id)
+  local key = P .. 'job:' .. id
+  local text = call('GET', key)
+  if not text then return false end
+  local attempt, created, kept, marks, rest, of_queue, kind, lane, more = match(text, STAGED)
+  if not attempt or not find(marks, 's', 1, true) then return false end
+  if of_queue ~= queue or is_special(more) then
+    local job = job_load(id)
+    unmark(job, 's')
+    job_make_available(job)
+    job_save(job)
+    emit('job.enqueued', job, '"state":"available"')
+    return true
+  end
+  seq = seq + 1
+  if marks ~= '' then marks = marks == 's' and '' or string.gsub(marks, 's', '') end
+  call('SET', key, 'available\31' .. attempt .. '\31' .. int(seq) .. '\31' .. created .. '\31' .. now_text .. '\31' .. kept
+    .. '\31' .. marks .. '\30' .. string.sub(text, rest))
+  local pushes, score = lanes[lane], int(lane_score(0, seq))
+  if not pushes then
+    pushes = {lowest = score}
+    lanes[lane] = pushes
+  end
+  pushes[#pushes + 1] = score
+  pushes[#pushes + 1] = id
+  log[#log + 1] = 'job.enqueued\31' .. id .. '\31' .. kind .. '\31' .. queue .. '\31\31"state":"available"'
+  moved = moved + 1
+  return true
+end
+
+-- What `release` has gathered.
+local function push_released()
+  for lane, pushes in pairs(lanes) do
+    send('ZADD', P .. 'lane:' .. queue .. ':' .. lane, pushes)
+    call('ZADD', P .. 'ready:' .. queue, 'LT', pushes.lowest, lane)
+  end
+  if moved > 0 then
+    count(queue, 'pending', -moved)
+    count(queue, 'available', moved)
+  end
+end
+
+-- Promotes a tenant's next job; false if it has none. Ids are read in portions that grow, one more than needed: that tells
+-- whether the last one is out.
+local function promote_next(tenant)
   while true do
     if not tenant.ids or (tenant.at > #tenant.ids and not tenant.all) then
       tenant.portion = tenant.ids and math.min(tenant.portion * 4, 64) or 2
@@ -29,10 +87,9 @@ local function next_job(tenant)
       tenant.at, tenant.all = 1, #tenant.ids < tenant.portion
     end
     local id = tenant.ids[tenant.at]
-    if not id then return nil end
+    if not id then return false end
     tenant.at, tenant.taken = tenant.at + 1, tenant.taken + 1
-    local job = job_load(id)
-    if job and job.state == 'pending' and marked(job, 's') then return job end
+    if release(id) then return true end
     fair.jobs, plan.added = fair.jobs - 1, plan.added - 1 -- an entry without a job: gone, and nobody's turn
   end
 end
@@ -49,12 +106,7 @@ while promoted < want do
   local tenant, window = pick(fair)
   if not tenant then break end
   if not tenant.taken then served[#served + 1] = tenant end
-  local job = next_job(tenant)
-  if job then
-    unmark(job, 's')
-    job_make_available(job)
-    job_save(job)
-    emit('job.enqueued', job, '"state":"available"')
+  if promote_next(tenant) then
     promoted = promoted + 1
     tenant.got = (tenant.got or 0) + 1
     serve(fair, tenant, window, is_drained(tenant))
@@ -67,9 +119,17 @@ while promoted < want do
     fair.moved = true
   end
 end
+push_released()
+local empty = {}
 for _, tenant in ipairs(served) do
-  if tenant.taken > 0 then call('ZREMRANGEBYRANK', staging_lane(fair, tenant.name), 0, tenant.taken - 1) end
+  local lane = staging_lane(fair, tenant.name)
+  if tenant.all and tenant.at > #tenant.ids then
+    empty[#empty + 1] = lane
+  elseif tenant.taken > 0 then
+    call('ZREMRANGEBYRANK', lane, '0', int(tenant.taken - 1))
+  end
 end
+for first = 1, #empty, 4000 do call('UNLINK', unpack(empty, first, math.min(first + 3999, #empty))) end
 fair_write(fair)
 moments_sweep(fair)
 plan.added = plan.added - promoted
