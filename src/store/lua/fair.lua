@@ -16,8 +16,17 @@
 local LOG2 = math.log(2)
 local fairs = {}
 
--- Classes and texts that this call has worked out before: many tenants share a weight, and many a start.
-local known_classes, known_texts = {}, {}
+-- What this call has worked out before: many tenants share a weight, and many a start.
+local known_classes, known_weights, known_texts = {}, {}, {}
+
+local function weight_text(weight)
+  local text = known_weights[weight]
+  if not text then
+    text = int(weight)
+    known_weights[weight] = text
+  end
+  return text
+end
 
 -- The small addition keeps powers of two in their class where the logarithm falls short of them.
 local function weight_class(weight)
@@ -209,7 +218,7 @@ local function fair_write(fair)
     if tenant.left then
       local start = precise(tenant.start)
       pair(leaving, start, name)
-      pair(left, name, int(tenant.left) .. ' ' .. start)
+      pair(left, name, weight_text(tenant.left) .. ' ' .. start)
     elseif tenant.was_left then
       stayed[#stayed + 1] = name
     end
@@ -218,7 +227,7 @@ local function fair_write(fair)
     elseif tenant.was and not was_class then
       freed[#freed + 1] = name
     end
-    local now_busy = state and int(tenant.weight) .. ' ' .. state .. ' ' .. int(tenant.promoted) .. ' '
+    local now_busy = state and weight_text(tenant.weight) .. ' ' .. state .. ' ' .. int(tenant.promoted) .. ' '
       .. tenant.since .. ' ' .. tenant.asked
     if now_busy then
       if now_busy ~= tenant.was then pair(busy, name, now_busy) end

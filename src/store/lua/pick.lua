@@ -15,9 +15,9 @@ local function window_open(fair, set, size)
     if tenant then
       tenant.start = start
     else
-      -- All fields that it may get: a table that grows field by field is laid out anew five times.
+      -- All 16 fields that it may get: a table that grows field by field is laid out anew five times.
       tenant = {name = name, start = start, weight = nil, state = nil, was = nil, promoted = nil, since = nil, asked = nil,
-        was_class = nil, left = nil, was_left = nil, ids = nil, at = nil, all = nil, portion = nil, taken = nil, got = nil}
+        was_class = nil, left = nil, was_left = nil, ids = nil, at = nil, all = nil, taken = nil, got = nil}
       fair.tenants[name] = tenant
       unknown[#unknown + 1] = name
     end

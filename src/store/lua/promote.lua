@@ -19,10 +19,13 @@ local fair = fair_open(rule, queue)
 if plan.strict and plan.jobs > 0 then want = math.min(want, plan.room) end
 if fair.n == 0 or want == 0 then return {'ok', 0, fair.jobs} end
 
--- What a staged job's record holds: attempt, created, what stays of the changing part, marks, and the part that does not change.
+-- A staged job's record: attempt, created, what stays of the changing part, and marks. Most have not run yet, nor waited for
+-- anything else, and are told by a pattern that is matched in a third of the time.
+local FRESH = '^pending\0310\31%d*\31(%d*)\31\31\31\31\31\31\31\31\31\31\31\31s\30()'
 local STAGED = '^pending\31([^\31]*)\31[^\31]*\31([^\31]*)\31[^\31]*\31([^\30]*)\31([^\31\30]*)\30()'
-  .. '([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\30]*)\30'
-local find = string.find
+-- What does not change: queue, type, lane, and where the further fields begin.
+local PLACE = '^([^\31]*)\31([^\31]*)\31([^\31]*)\31()'
+local find, sub = string.find, string.sub
 
 -- Whether the further fields may hold one of those that matter here. A value of that name is taken for one, to no harm.
 local function is_special(more)
@@ -38,9 +41,15 @@ local function release(id)
   local key = P .. 'job:' .. id
   local text = call('GET', key)
   if not text then return false end
-  local attempt, created, kept, marks, rest, of_queue, kind, lane, more = match(text, STAGED)
-  if not attempt or not find(marks, 's', 1, true) then return false end
-  if of_queue ~= queue or is_special(more) then
+  local attempt, kept, marks = '0', '\31\31\31\31\31\31\31\31\31', ''
+  local created, rest = match(text, FRESH)
+  if not created then
+    attempt, created, kept, marks, rest = match(text, STAGED)
+    if not attempt or not find(marks, 's', 1, true) then return false end
+    marks = string.gsub(marks, 's', '')
+  end
+  local of_queue, kind, lane, at = match(text, PLACE, rest)
+  if of_queue ~= queue or is_special(sub(text, at, find(text, '\30', at, true))) then
     local job = job_load(id)
     unmark(job, 's')
     job_make_available(job)
@@ -49,9 +58,8 @@ local function release(id)
     return true
   end
   seq = seq + 1
-  if marks ~= '' then marks = marks == 's' and '' or string.gsub(marks, 's', '') end
   call('SET', key, 'available\31' .. attempt .. '\31' .. int(seq) .. '\31' .. created .. '\31' .. now_text .. '\31' .. kept
-    .. '\31' .. marks .. '\30' .. string.sub(text, rest))
+    .. '\31' .. marks .. '\30' .. sub(text, rest))
   local pushes, score = lanes[lane], int(lane_score(0, seq))
   if not pushes then
     pushes = {lowest = score}
@@ -80,11 +88,13 @@ end
 -- whether the last one is out.
 local function promote_next(tenant)
   while true do
-    if not tenant.ids or (tenant.at > #tenant.ids and not tenant.all) then
-      tenant.portion = tenant.ids and math.min(tenant.portion * 4, 64) or 2
-      tenant.taken = tenant.taken or 0
-      tenant.ids = call('ZRANGE', staging_lane(fair, tenant.name), tenant.taken, tenant.taken + tenant.portion - 1)
-      tenant.at, tenant.all = 1, #tenant.ids < tenant.portion
+    if not tenant.ids then
+      tenant.ids = call('ZRANGE', staging_lane(fair, tenant.name), '0', '1')
+      tenant.at, tenant.taken, tenant.all = 1, 0, #tenant.ids < 2
+    elseif tenant.at > #tenant.ids and not tenant.all then
+      local taken, portion = tenant.taken, math.min(tenant.taken * 4, 64)
+      tenant.ids = call('ZRANGE', staging_lane(fair, tenant.name), int(taken), int(taken + portion - 1))
+      tenant.at, tenant.all = 1, #tenant.ids < portion
     end
     local id = tenant.ids[tenant.at]
     if not id then return false end
@@ -146,6 +156,6 @@ commit()
 local answer = {'ok', promoted, fair.jobs}
 for _, tenant in ipairs(served) do
   local at = #answer
-  answer[at + 1], answer[at + 2], answer[at + 3] = tenant.name, int(tenant.weight), tenant.got or 0
+  answer[at + 1], answer[at + 2], answer[at + 3] = tenant.name, weight_text(tenant.weight), tenant.got or 0
 end
 return answer
