@@ -148,6 +148,7 @@ impl Pilot {
             batch: 0,
             promoted: 0,
             served: Vec::new(),
+            places: HashMap::new(),
             duration_ms: 0.0,
             weights_source: self.weighing.source(),
         };

@@ -3,6 +3,7 @@
 use crate::job::time::rfc3339;
 use crate::store::Served;
 use serde_json::{Value, json};
+use std::collections::HashMap;
 
 /// Tenants that a record names; more are only counted.
 const MOST_NAMED: usize = 100;
@@ -46,6 +47,8 @@ pub struct Report {
     pub batch: u64,
     pub promoted: u64,
     pub served: Vec<Served>,
+    /// Where a tenant stands in `served`: a round may serve tens of thousands.
+    pub(super) places: HashMap<String, usize>,
     pub duration_ms: f64,
     pub weights_source: &'static str,
 }
@@ -54,9 +57,12 @@ impl Report {
     /// Counts a tenant's jobs.
     pub fn add(&mut self, served: Vec<Served>) {
         for more in served {
-            match self.served.iter_mut().find(|known| known.tenant == more.tenant) {
+            match self.places.get(&more.tenant).and_then(|place| self.served.get_mut(*place)) {
                 Some(known) => (known.jobs, known.weight) = (known.jobs + more.jobs, more.weight),
-                None => self.served.push(more),
+                None => {
+                    self.places.insert(more.tenant.clone(), self.served.len());
+                    self.served.push(more);
+                }
             }
         }
     }

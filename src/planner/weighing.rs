@@ -161,7 +161,8 @@ impl Weighing {
             return Ok(());
         }
         self.apply_stale(store, rule, round, queue, &tenants).await?;
-        let tenants = tenants.iter().map(|tenant| self.describe(tenant, round.now)).collect();
+        let promoted = self.promoted_lately(round.now);
+        let tenants = tenants.iter().map(|tenant| describe(tenant, round.now, &promoted)).collect();
         let ask = Ask { queue: queue.to_owned(), round: round.number, tenants };
         self.asked_at.insert(queue.to_owned(), round.now);
         self.asking.insert(queue.to_owned(), tokio::spawn(async move { source.ask(ask).await }));
@@ -222,17 +223,12 @@ impl Weighing {
         Ok(())
     }
 
-    fn describe(&self, tenant: &Tenant, now: i64) -> weights::Tenant {
-        let age = |since: i64| u64::try_from(now - since).unwrap_or(0);
+    /// Jobs of each tenant promoted in the last minute.
+    fn promoted_lately(&self, now: i64) -> HashMap<&str, u64> {
         let recent = self.recent.iter().filter(|(at, _)| now - at <= 60_000).flat_map(|(_, served)| served);
-        let promoted = recent.filter(|served| served.tenant == tenant.name).map(|served| served.jobs).sum();
-        weights::Tenant {
-            pending: Some(tenant.staged),
-            oldest_age_ms: tenant.oldest.map(age),
-            promoted_1m: Some(promoted),
-            weight: Some(tenant.weight),
-            ..weights::Tenant::named(&tenant.name)
-        }
+        let mut promoted = HashMap::new();
+        recent.for_each(|served| *promoted.entry(served.tenant.as_str()).or_insert(0) += served.jobs);
+        promoted
     }
 
     /// Remembers what a round promoted, for the next questions.
@@ -244,5 +240,16 @@ impl Weighing {
         while self.recent.len() > MOST_NOTES || self.recent.front().is_some_and(|(first, _)| at - first > 60_000) {
             self.recent.pop_front();
         }
+    }
+}
+
+fn describe(tenant: &Tenant, now: i64, promoted: &HashMap<&str, u64>) -> weights::Tenant {
+    let age = |since: i64| u64::try_from(now - since).unwrap_or(0);
+    weights::Tenant {
+        pending: Some(tenant.staged),
+        oldest_age_ms: tenant.oldest.map(age),
+        promoted_1m: Some(promoted.get(tenant.name.as_str()).copied().unwrap_or(0)),
+        weight: Some(tenant.weight),
+        ..weights::Tenant::named(&tenant.name)
     }
 }

@@ -98,7 +98,7 @@ impl Report {
                 "tenants": row.shape.tenants, "jobs_each": row.shape.jobs_each, "promoted": row.promoted,
                 "rate": row.rate, "rate_in_rounds": row.rate_in_rounds, "ceiling": row.ceiling,
                 "of_ceiling": row.rate / row.ceiling, "round_ms": row.round_ms, "memory_bytes": row.memory,
-                "slowest_ms": row.slowest_ms,
+                "slow_p99_ms": row.slow_p99_ms, "slowest_ms": row.slowest_ms,
             })
         };
         let bars: Vec<_> = self.bars().iter().map(Bar::json).collect();
@@ -115,7 +115,7 @@ impl Display for Report {
         writeln!(f, "a private Redis without persistence, {} CPUs, portions of 100, rounds of {ROUND}\n", cpus())?;
         writeln!(
             f,
-            "{:>14}  {:>8}  {:>9}  {:>10}  {:>8}  {:>10}  {:>9}  {:>7}  {:>10}",
+            "{:>14}  {:>8}  {:>9}  {:>10}  {:>8}  {:>10}  {:>9}  {:>7}  {:>11}  {:>10}",
             "tenants x jobs",
             "promoted",
             "jobs/s",
@@ -124,12 +124,13 @@ impl Display for Report {
             "of ceiling",
             "round ms",
             "RSS MiB",
+            "call p99 ms",
             "slowest ms"
         )?;
         for row in &self.rows {
             write!(f, "{:>14}  {:>8}  {:>9.0}  {:>10.0}", row.shape, row.promoted, row.rate, row.rate_in_rounds)?;
             write!(f, "  {:>8.0}  {:>10.2}  {:>9.2}", row.ceiling, row.rate / row.ceiling, row.round_ms)?;
-            writeln!(f, "  {:>7.1}  {:>10.2}", mebibytes(row.memory), row.slowest_ms)?;
+            writeln!(f, "  {:>7.1}  {:>11.2}  {:>10.2}", mebibytes(row.memory), row.slow_p99_ms, row.slowest_ms)?;
         }
         writeln!(f)?;
         self.bars().iter().try_for_each(|bar| writeln!(f, "{bar}"))

@@ -32,7 +32,8 @@ pub(super) struct Promotion {
     pub(super) round_ms: f64,
     /// Resident memory of this process at its highest while it promoted.
     pub(super) memory: u64,
-    /// The slowest script call while it promoted, in ms; 0 if none took one.
+    /// Script calls while it promoted, in ms; 0 if none took one.
+    pub(super) slow_p99_ms: f64,
     pub(super) slowest_ms: f64,
 }
 
@@ -59,7 +60,7 @@ impl Promotion {
             promote_parts(&mut ground, &mut ceiling, shape, &mut tally).await?;
         }
         let round_ms = rounds(&mut ground, shape, &mut tally).await?;
-        let slowest_ms = ground.slowest_call(ceiling.sha())?;
+        let (slow_p99_ms, slowest_ms) = ground.slow_calls(ceiling.sha())?;
         let rate = |jobs: u64, took: Duration| jobs as f64 / took.as_secs_f64().max(1e-9);
         Ok(Promotion {
             shape,
@@ -69,6 +70,7 @@ impl Promotion {
             ceiling: rate(tally.ceiling_jobs, tally.ceiling_took),
             round_ms,
             memory: tally.memory,
+            slow_p99_ms,
             slowest_ms,
         })
     }
