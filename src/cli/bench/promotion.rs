@@ -106,16 +106,19 @@ async fn promote_parts(
     tally: &mut Tally,
 ) -> anyhow::Result<()> {
     ground.fill(shape).await?;
+    let half = shape.tenants / 2;
+    let picks = |first: u64| -> Picks {
+        (first..first + ROUND).map(|pick| (shape.tenants - 1 - pick % half, pick / half)).collect()
+    };
+    // The first round loads scripts. Both go on at the same pace, so that they meet in the middle each time.
     promote(ground, ROUND, &mut Tally::default()).await?;
+    promote_at_ceiling(ground, ceiling, shape, &picks(0), &mut Tally::default())?;
     ground.watch_slow_calls()?;
     let kept = ROUND * (ROUNDS + 2);
-    let half = shape.tenants / 2;
     let most = (shape.jobs() / 2 - kept).min(MOST);
     while tally.jobs + ROUND <= most {
         promote(ground, ROUND, tally).await?;
-        let first = tally.ceiling_jobs;
-        let picks: Picks = (first..first + ROUND).map(|pick| (shape.tenants - 1 - pick % half, pick / half)).collect();
-        promote_at_ceiling(ground, ceiling, shape, &picks, tally)?;
+        promote_at_ceiling(ground, ceiling, shape, &picks(tally.ceiling_jobs + ROUND), tally)?;
     }
     Ok(())
 }
