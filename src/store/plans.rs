@@ -195,7 +195,8 @@ impl Store {
             command.arg(rule.planner_lock_ttl).arg(why.word());
             command.arg(or_empty(next.map(|next| next.at as u64))).arg(or_empty(next.map(|next| next.since as u64)));
         };
-        begun(ROUND.call(&self.core.link, fill).await?)
+        let answer = ROUND.call(&self.core.link, fill).await?;
+        begun(answer)
     }
 
     /// Lets the next round look at a main queue first, where a rule has more of them than a round looks at.
@@ -218,8 +219,8 @@ impl Store {
             let command = self.core.begin(command).arg(rule).arg(token).arg(queue).arg(u8::from(told));
             weights.iter().for_each(|(tenant, weight)| _ = command.arg(escape(tenant)).arg(weight.thousandths()));
         };
-        let changed = reply::number(REWEIGH.call(&self.core.link, fill).await?);
-        Ok(u64::try_from(changed).ok())
+        let answer = REWEIGH.call(&self.core.link, fill).await?;
+        Ok(u64::try_from(reply::number(answer)).ok())
     }
 
     /// Promotes up to `jobs` staged jobs into the main queue, in one atomic step.
@@ -229,7 +230,8 @@ impl Store {
             let command = self.core.begin(command).arg(rule).arg(token).arg(queue).arg(jobs);
             command.arg(&call_id).arg(u8::from(again));
         };
-        promoted(PROMOTE.call(&self.core.link, fill).await?)
+        let answer = PROMOTE.call(&self.core.link, fill).await?;
+        promoted(answer)
     }
 
     /// Records a round and ends it; whether the lock was still ours.
@@ -241,7 +243,8 @@ impl Store {
                 command.arg(&mark.queue).arg(mark.low).arg(mark.aim).arg(mark.holds_ms);
             }
         };
-        Ok(reply::number(RECORD.call(&self.core.link, fill).await?) == 1)
+        let answer = RECORD.call(&self.core.link, fill).await?;
+        Ok(reply::number(answer) == 1)
     }
 
     /// Prolongs the lock of a rule by `ms`, or gives it up with 0; whether it is ours.
@@ -249,7 +252,8 @@ impl Store {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(rule).arg(escape(holder)).arg(ms);
         };
-        Ok(reply::number(RENEW.call(&self.core.link, fill).await?) == 1)
+        let answer = RENEW.call(&self.core.link, fill).await?;
+        Ok(reply::number(answer) == 1)
     }
 }
 

@@ -18,8 +18,10 @@ const BATCH: usize = 100;
 /// When marked jobs were pushed and when a worker got them.
 #[derive(Clone, Default)]
 pub(super) struct Ledger {
-    entries: Arc<Mutex<Vec<(Instant, Option<Instant>)>>>,
+    entries: Arc<Mutex<Vec<Entry>>>,
 }
+
+type Entry = (Instant, Option<Instant>);
 
 impl Ledger {
     fn pushed(&self) -> usize {

@@ -31,7 +31,7 @@ impl Rig {
         std::fs::write(directory.path().join("fairgate.toml"), config)?;
         let data_dir = directory.path().join("redis");
         let redis = PrivateRedis::start(embedded::Options { data_dir, durable })?;
-        let mut server = spawn_server(&directory.path(), redis.socket())?;
+        let mut server = spawn_server(directory.path(), redis.socket())?;
         let log = server.stderr.take().context("the server has no standard error")?;
         // From here on dropping the rig ends the server.
         let mut rig = Rig { address: ([127, 0, 0, 1], 0).into(), server, redis, _directory: directory };

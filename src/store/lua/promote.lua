@@ -20,7 +20,7 @@ if plan.strict and plan.jobs > 0 then want = math.min(want, plan.room) end
 if fair.n == 0 or want == 0 then return {'ok', 0, fair.jobs} end
 
 -- A staged job's record: attempt, created, what stays of the changing part, and marks. Most have not run yet, nor waited for
--- anything else, and are told by a pattern that is matched in a third of the time.
+-- anything else, and are told by a pattern without captures of what is empty.
 local FRESH = '^pending\0310\31%d*\31(%d*)\31\31\31\31\31\31\31\31\31\31\31\31s\30()'
 local STAGED = '^pending\31([^\31]*)\31[^\31]*\31([^\31]*)\31[^\31]*\31([^\30]*)\31([^\31\30]*)\30()'
 -- What does not change: queue, type, lane, and where the further fields begin.
