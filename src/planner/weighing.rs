@@ -23,6 +23,8 @@ const MOST_QUEUES: usize = 1000;
 const GLANCE: Duration = Duration::from_millis(20);
 /// Rounds that `promoted_1m` is summed from at most.
 const MOST_NOTES: usize = 1000;
+/// And tenants in them.
+const MOST_NAMED: usize = 20_000;
 
 /// Keeps the weights of one rule's tenants up to date.
 pub struct Weighing {
@@ -293,7 +295,12 @@ impl Weighing {
             return;
         }
         self.recent.push_back((at, served.to_vec()));
-        while self.recent.len() > MOST_NOTES || self.recent.front().is_some_and(|(first, _)| at - first > 60_000) {
+        let named =
+            |recent: &VecDeque<(i64, Vec<Served>)>| recent.iter().map(|(_, served)| served.len()).sum::<usize>();
+        while self.recent.len() > MOST_NOTES
+            || named(&self.recent) > MOST_NAMED
+            || self.recent.front().is_some_and(|(first, _)| at - first > 60_000)
+        {
             self.recent.pop_front();
         }
     }

@@ -1,6 +1,9 @@
 //! The lock: one planner at a time, a stale one is refused, a dead one is replaced, a leaving one makes room at once.
 
-use super::{HOUR, by_hand, depth, desk, planning_on, processes, push, rounds, rule, serving, stage, status, work_off};
+use super::{
+    HOUR, by_hand, depth, desk, planning, planning_on, processes, push, rounds, rule, serving, serving_on, stage,
+    status, work, work_off,
+};
 use crate::support::{TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::fair::{Batch, Pace, Webhook};
@@ -213,4 +216,20 @@ async fn only_planners_of_its_group_plan_a_rule() {
     .await;
     work_off(&heavy.client, 20).await;
     drop(other);
+}
+
+/// The round is carried out where it was asked for; after it, whoever planned the rule goes on at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_round_asked_for_elsewhere_does_not_keep_the_lock() {
+    let rule = rule(|rule| rule.planner_lock_ttl = 600_000);
+    let app = planning(std::slice::from_ref(&rule)).await;
+    stage(&app, &[("a", 200)]).await;
+    let elsewhere = serving_on(&app.redis, &[rule]).await;
+    let mut done = 0;
+    eventually("all jobs are done, long before the lock's life is over", async || {
+        elsewhere.client.post("/ojs/v1/admin/planner/r/run", json!({})).await.expect(200);
+        done += work(&app.client, 10).await.len();
+        done == 200
+    })
+    .await;
 }

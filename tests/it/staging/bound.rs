@@ -62,4 +62,10 @@ async fn jobs_that_are_not_staged_now_are_not_counted() {
         assert_eq!((site.state(&id).await.as_str(), site.is_staged(&id).await), (state, false));
     }
     client.post("/v1/jobs", planned("a")).await.expect(429);
+    // Neither a name that looks like a field nor a time that has passed gets around it.
+    client.post("/v1/jobs", planned("overdue")).await.expect(429);
+    client.post("/v1/jobs", planned("due")).await.expect(429);
+    let mut late = planned("a");
+    late["scheduled_at"] = json!("2020-01-01T00:00:00Z");
+    client.post("/v1/jobs", late).await.expect(429);
 }

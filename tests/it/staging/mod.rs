@@ -7,6 +7,7 @@ mod returns;
 mod sharing;
 mod tenancy;
 mod waiting;
+mod weights;
 
 use crate::support::{Answer, TestApp, json};
 use fairgate::clock::Clock;

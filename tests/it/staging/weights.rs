@@ -1,0 +1,118 @@
+//! Whoever comes to staging comes under the weight that the rule has now, however old the job is.
+
+use super::{NOON, SECOND, Site, planned};
+use crate::support::json;
+use fairgate::fair::{OnWebhookError, Pace, Webhook, Weight};
+use fairgate::planner::Rulebook;
+use fairgate::store::{Begun, Next, Why};
+
+async fn set_weight(site: &Site, tenant: &str, weight: f64) {
+    let mut rule = site.rule.clone();
+    rule.weights.fixed.insert(tenant.to_owned(), Weight::of(weight).unwrap());
+    let book = Rulebook::new(site.app.app.store.clone(), vec![], Default::default());
+    book.put(rule).await.unwrap();
+}
+
+async fn scheduled(site: &Site, tenant: &str) -> String {
+    let mut job = planned(tenant);
+    job["scheduled_at"] = json!("+PT5S");
+    site.app.client.enqueue(job).await
+}
+
+async fn come_due(site: &Site) {
+    site.app.clock.advance(5 * SECOND);
+    while site.app.app.store.tick().await.unwrap() {}
+}
+
+#[tokio::test]
+async fn a_hold_that_ended_does_not_hold_what_was_sent_under_it() {
+    let site = Site::with(|rule| drop(rule.weights.fixed.insert("a".to_owned(), Weight::HELD))).await;
+    let id = scheduled(&site, "a").await;
+    set_weight(&site, "a", 1.0).await;
+    come_due(&site).await;
+    assert_eq!(site.state(&id).await, "available");
+}
+
+#[tokio::test]
+async fn a_hold_holds_what_was_sent_before_it() {
+    let site = Site::open().await;
+    let id = scheduled(&site, "a").await;
+    set_weight(&site, "a", 0.0).await;
+    come_due(&site).await;
+    assert!(site.is_staged(&id).await);
+    assert_eq!(site.round(9).await, 0);
+}
+
+#[tokio::test]
+async fn under_hold_nobody_passes_whom_the_webhook_has_not_weighed() {
+    let site = Site::with(|rule| {
+        rule.weights.webhook = Some(Webhook { url: "http://127.0.0.1:9/".to_owned(), timeout: 100, secret_env: None });
+        rule.weights.on_webhook_error = Some(OnWebhookError::Hold);
+    })
+    .await;
+    let id = site.push("a").await;
+    assert!(site.is_staged(&id).await);
+}
+
+#[tokio::test]
+async fn a_shadow_lets_go_of_what_it_holds() {
+    let site = Site::busy(|_| {}).await;
+    let id = site.push("a").await;
+    let mut rule = site.rule.clone();
+    rule.shadow = true;
+    Rulebook::new(site.app.app.store.clone(), vec![], Default::default()).put(rule).await.unwrap();
+    let later = site.push("a").await;
+    assert_eq!((site.is_staged(&id).await, site.state(&later).await), (true, "available".to_owned()));
+    let desk = fairgate::planner::Desk::new(
+        site.app.app.store.clone(),
+        Rulebook::new(site.app.app.store.clone(), vec![], Default::default()),
+        Default::default(),
+        "hand",
+    )
+    .unwrap();
+    desk.run("plan").await.unwrap();
+    assert_eq!(site.state(&id).await, "available");
+}
+
+/// At three in the night nothing was there; what comes in the afternoon waits for the next night.
+#[tokio::test]
+async fn a_schedule_is_not_made_up_for_when_nothing_was_staged_at_its_time() {
+    const DAY: i64 = 86_400_000;
+    let site = Site::busy(|rule| {
+        rule.pace = Pace::Cron { expression: "0 3 * * *".to_owned(), timezone: "UTC".to_owned() };
+        rule.strict_interval = true;
+    })
+    .await;
+    let begin = async |since: i64, at: i64| {
+        let next = Some(Next { since, at });
+        site.app.app.store.begin_round(&site.rule, "test", Why::Tick, next).await.unwrap()
+    };
+    site.push("a").await;
+    let due = NOON + DAY / 2;
+    assert_eq!(begin(NOON, due).await, Begun::Early { due, now: NOON });
+    site.app.clock.advance(DAY / 2);
+    let Begun::Round(round) = begin(due, due + DAY).await else { panic!("its time has come") };
+    assert!(round.scheduled);
+    assert_eq!(site.fly(round, 9).await, 1);
+
+    site.app.clock.advance(DAY + DAY / 2);
+    let afternoon = due + DAY + DAY / 2;
+    site.push("a").await;
+    let due = due + 2 * DAY;
+    assert_eq!(begin(afternoon, due).await, Begun::Early { due, now: afternoon });
+}
+
+#[tokio::test]
+async fn an_idle_fair_queue_expires_and_a_busy_one_does_not() {
+    let site = Site::busy(|_| {}).await;
+    site.push("a").await;
+    let key = "fg:{default}:fair:plan:default";
+    for (jobs, kept) in [(9, false), (0, true), (9, false)] {
+        if kept {
+            site.push("a").await;
+        }
+        site.round(jobs).await;
+        let ttl: i64 = site.app.redis.command(&["PTTL", key]).await;
+        assert_eq!(ttl == -1, kept, "{ttl}");
+    }
+}
