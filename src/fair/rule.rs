@@ -36,7 +36,7 @@ pub struct Rule {
     pub planner_group: String,
     /// Retries and due schedules go through staging.
     pub restage: bool,
-    /// Plan and record, promote nothing.
+    /// Stage nothing; what is staged already is still promoted.
     pub shadow: bool,
     /// `builtin`, or the name of a `[[main_queue]]`.
     pub main_queue: String,
