@@ -68,7 +68,7 @@ if waiting == 0 then
   call('HSET', fair, 'v', '0', 'w', '0')
   call('HINCRBY', P .. 'state', 'staged', '-1')
 end
-if jobs == 0 then call('SREM', plan .. ':queues', queue) end
+if jobs == 0 then call('ZREM', plan .. ':queues', queue) end
 call('HINCRBY', plan, 'staged', -promoted)
 call('HINCRBY', P .. 'counts:' .. queue, 'pending', -promoted)
 call('HINCRBY', P .. 'counts:' .. queue, 'available', promoted)

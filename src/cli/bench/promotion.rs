@@ -4,13 +4,11 @@ use super::ceiling::{Ceiling, Picks};
 use super::ground::Ground;
 use super::process;
 use super::shape::{QUEUE, RULE, Shape};
-use crate::planner::Flight;
+use crate::planner::{Flight, PORTION};
 use crate::store::{Begun, Ended, Promoted, Why};
 use anyhow::{bail, ensure};
 use std::time::{Duration, Instant};
 
-/// Jobs in one call, as the planner promotes them.
-const PORTION: u64 = 100;
 /// Jobs in one round.
 pub(super) const ROUND: u64 = 1000;
 /// Jobs promoted at least before a rate is told, where there are so many, and at most.
