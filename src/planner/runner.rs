@@ -30,16 +30,12 @@ impl Planner {
         Planner { desk, groups }
     }
 
-    /// Plans until `stop`; rules come and go meanwhile.
+    /// Plans until `stop`; rules come and go meanwhile, as the rulebook hears of them.
     pub async fn run(self, stop: CancellationToken) {
         let mut changes = self.desk.rules().watch();
-        let mut signals = self.desk.store().signals();
         let mut loops: HashMap<String, CancellationToken> = HashMap::new();
         let mut tasks = JoinSet::new();
         loop {
-            if let Err(error) = self.desk.rules().known().await {
-                tracing::debug!(%error, "cannot read the plan rules yet");
-            }
             let wanted = self.wanted(&changes.borrow_and_update().clone());
             loops.retain(|name, cancel| {
                 let stays = wanted.contains(name);
@@ -58,21 +54,10 @@ impl Planner {
             tokio::select! {
                 () = stop.cancelled() => break,
                 _ = changes.changed() => {}
-                signal = signals.recv() => match signal {
-                    Ok(Signal::Rules | Signal::Missed) | Err(RecvError::Lagged(_)) => self.reload().await,
-                    _ => {}
-                },
-                () = tokio::time::sleep(LONGEST) => self.reload().await,
             }
         }
         while tasks.join_next().await.is_some() {}
         self.desk.release().await;
-    }
-
-    async fn reload(&self) {
-        if let Err(error) = self.desk.rules().reload().await {
-            tracing::debug!(%error, "cannot read the plan rules");
-        }
     }
 
     fn wanted(&self, known: &super::Known) -> Vec<String> {
