@@ -2,6 +2,7 @@
 
 use super::desk::Desk;
 use super::rulebook::Known;
+use crate::config::redact;
 use crate::fair::{Gate, Rule, jain_index};
 use crate::job::time::{At, rfc3339};
 use crate::store::{Error, Observation, RuleStatus, Survey};
@@ -147,7 +148,7 @@ impl RuleStats {
             "queue": rule.queue,
             "state": self.state(),
             "source": self.source,
-            "options": rule.to_json(),
+            "options": options(rule),
             "staged": {
                 "jobs": status.staged,
                 "tenants": self.sum(|queue| queue.waiting_tenants),
@@ -204,6 +205,15 @@ impl RuleStats {
             "reason": gate.closed.map(|closed| closed.name()),
         })
     }
+}
+
+/// A rule's options as answers show them: a webhook's URL may hold a key.
+fn options(rule: &Rule) -> Value {
+    let mut options = rule.to_json();
+    if let Some(Value::String(url)) = options.pointer_mut("/weights/webhook/url") {
+        *url = redact(url).text;
+    }
+    options
 }
 
 /// A rule that holds, or one that is gone but has jobs staged; whether it is the latter.
