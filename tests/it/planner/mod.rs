@@ -9,6 +9,7 @@ mod rules;
 mod schedule;
 mod skew;
 mod wake;
+mod watching;
 mod weighing;
 
 use crate::support::{Client, Process, TestApp, TestRedis, eventually, json};
