@@ -137,11 +137,6 @@ impl RuleStats {
         });
         let (furthest, longest) = self.deviation();
         let last = self.rounds.first();
-        let weights_source = match (&rule.weights.webhook, rule.weights.fixed.is_empty()) {
-            (Some(_), _) => "webhook",
-            (None, false) => "static",
-            (None, true) => "default_weight",
-        };
         json!({
             "rule": rule.name,
             "types": rule.types,
@@ -178,7 +173,7 @@ impl RuleStats {
                 "next_at": (status.due > 0).then(|| rfc3339(status.due)),
             },
             "weights": {
-                "source": weights_source,
+                "source": rule.weights.source(),
                 "age_ms": last.map(|round| round["weights_age_ms"].clone()),
                 "errors_total": last.map_or(json!(0), |round| round["weights_errors_total"].clone()),
             },
