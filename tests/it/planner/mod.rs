@@ -5,6 +5,7 @@ mod crash;
 mod faults;
 mod gate;
 mod lock;
+mod looking;
 mod rules;
 mod schedule;
 mod skew;
