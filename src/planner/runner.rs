@@ -30,12 +30,15 @@ impl Planner {
         Planner { desk, groups }
     }
 
-    /// Plans until `stop`; rules come and go meanwhile, as the rulebook hears of them.
+    /// Plans until `stop`; rules come and go meanwhile.
     pub async fn run(self, stop: CancellationToken) {
         let mut changes = self.desk.rules().watch();
         let mut loops: HashMap<String, CancellationToken> = HashMap::new();
         let mut tasks = JoinSet::new();
         loop {
+            if let Err(error) = self.desk.rules().known().await {
+                tracing::debug!(%error, "cannot read the plan rules yet");
+            }
             let wanted = self.wanted(&changes.borrow_and_update().clone());
             loops.retain(|name, cancel| {
                 let stays = wanted.contains(name);
