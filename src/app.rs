@@ -59,7 +59,7 @@ impl App {
         if let Err(error) = rules.start().await {
             tracing::warn!(%error, "cannot write the plan rules yet: the first request will");
         }
-        let desk = Desk::new(store.clone(), rules, metrics.clone(), &holder())?;
+        let desk = Desk::new(store.clone(), rules.clone(), metrics.clone(), &holder())?;
         let api = Api::new(store.clone(), desk.clone(), metrics.clone(), config);
         let server = Server {
             listener,
@@ -71,6 +71,7 @@ impl App {
         };
         let address = server.address()?;
         tasks.spawn(server.run(stop.clone()));
+        tasks.spawn(rules.follow(stop.clone()));
         if config.server.has(Role::Dispatch) {
             tasks.spawn(Ticker::new(store.clone()).run(stop.clone()));
         }

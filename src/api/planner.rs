@@ -17,8 +17,7 @@ use serde_json::{Value, json};
 pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
     let page = Page::of(&Query::of(&uri))?;
     let known = api.desk().rules().known().await?;
-    let names: Vec<&str> = known.rules.iter().map(|rule| rule.name.as_str()).collect();
-    let names: Vec<&str> = names.into_iter().chain(known.draining.iter().map(String::as_str)).collect();
+    let names: Vec<&str> = known.names().collect();
     let mut items = Vec::new();
     for name in names.iter().skip(page.offset).take(page.limit) {
         items.extend(RuleStats::read(api.desk(), name).await?.map(|stats| stats.to_json()));
@@ -105,11 +104,15 @@ pub(super) async fn run(State(api): State<Api>, Name(name): Name) -> Result<Resp
     let round = match api.desk().run(&name).await?.ok_or_else(|| missing(&name))? {
         Flight::Ran { report, .. } => report.to_json(),
         Flight::Paused => skipped(&name, "paused"),
-        Flight::Empty | Flight::Early { .. } => skipped(&name, "empty"),
+        Flight::Empty => skipped(&name, "empty"),
         Flight::Gone => return Err(missing(&name)),
         Flight::Elsewhere { by, .. } => {
             let message = format!("{by} is in the middle of a round of plan rule {name}.");
             return Err(Problem::new(StatusCode::CONFLICT, "conflict", message).with("holder", &by));
+        }
+        Flight::Early { .. } => {
+            let message = format!("The schedule of plan rule {name} changes faster than this process can read it.");
+            return Err(Problem::new(StatusCode::CONFLICT, "conflict", message).hint("Try again."));
         }
     };
     Ok(answer::value(StatusCode::OK, &round))
@@ -139,8 +142,7 @@ fn skipped(name: &str, reason: &str) -> Value {
 
 async fn exists(api: &Api, name: &str) -> Result<(), Problem> {
     let known = api.desk().rules().known().await?;
-    let is_there = known.rules.get(name).is_some() || known.draining.iter().any(|gone| gone == name);
-    if is_there { Ok(()) } else { Err(missing(name)) }
+    if known.has(name) { Ok(()) } else { Err(missing(name)) }
 }
 
 fn missing(name: &str) -> Problem {

@@ -3,14 +3,16 @@
 use super::Api;
 use super::path::Name;
 use super::problem::Problem;
+use crate::planner::Known;
 use crate::store::{RecordedRound, Signal, Store};
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream, StreamExt};
-use std::collections::HashMap;
+use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::fmt;
 use std::time::Duration;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
@@ -18,10 +20,16 @@ use tokio::sync::broadcast::error::RecvError;
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Rounds sent at once to a reader that was away.
 const CATCH_UP: usize = 100;
+/// Before the first round of a rule.
+const FIRST: &str = "0-0";
+
+/// Rules whose places an event's id holds, those with the latest rounds first.
+const MOST_PLACES: usize = 50;
 
 /// `GET /admin/planner/events`: rounds of all rules.
-pub(super) async fn all_rounds(State(api): State<Api>, headers: HeaderMap) -> Response {
-    rounds(&api, None, &headers)
+pub(super) async fn all_rounds(State(api): State<Api>, headers: HeaderMap) -> Result<Response, Problem> {
+    let known = api.desk().rules().known().await?;
+    Ok(rounds(&api, &known, None, &headers).await)
 }
 
 /// `GET /admin/planner/{rule}/events`.
@@ -31,10 +39,10 @@ pub(super) async fn rounds_of(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let known = api.desk().rules().known().await?;
-    if known.rules.get(&name).is_none() && !known.draining.contains(&name) {
+    if !known.has(&name) {
         return Err(Problem::missing("plan rule", &name));
     }
-    Ok(rounds(&api, Some(name), &headers))
+    Ok(rounds(&api, &known, Some(name), &headers).await)
 }
 
 /// What a reader has seen and waits for.
@@ -42,45 +50,35 @@ struct Reader {
     store: Store,
     signals: Receiver<Signal>,
     only: Option<String>,
-    /// The last round sent of each rule.
-    seen: HashMap<String, String>,
+    places: Places,
+    /// Rules that may have rounds which no signal will tell of.
+    behind: Vec<String>,
     draining: tokio_util::sync::CancellationToken,
 }
 
-fn rounds(api: &Api, only: Option<String>, headers: &HeaderMap) -> Response {
-    let mut seen = HashMap::new();
-    // A reader that comes back tells where it was: `rule/id`.
-    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()).and_then(|id| id.split_once('/'));
-    if let Some((rule, id)) = last.filter(|(_, id)| is_stream_id(id)) {
-        seen.insert(rule.to_owned(), id.to_owned());
+async fn rounds(api: &Api, known: &Known, only: Option<String>, headers: &HeaderMap) -> Response {
+    let store = api.store().clone();
+    let signals = store.signals();
+    let is_read = |rule: &str| known.has(rule) && only.as_deref().is_none_or(|only| only == rule);
+    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()).unwrap_or_default();
+    let mut places = Places::parse(last, is_read);
+    let behind = places.rules();
+    // Of other rules a reader wants what happens from now on, and its ids must say from where.
+    for rule in known.names().filter(|rule| is_read(rule)).take(MOST_PLACES) {
+        if places.of(rule).is_none()
+            && let Ok(newest) = store.recorded_rounds(rule, None, 1).await
+        {
+            places.append(rule, newest.first().map_or(FIRST, |round| &round.id));
+        }
     }
-    let reader = Reader {
-        store: api.store().clone(),
-        signals: api.store().signals(),
-        only,
-        seen,
-        draining: api.inner.draining.clone(),
-    };
-    let events = events(reader);
-    Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
-}
-
-fn is_stream_id(id: &str) -> bool {
-    id.len() <= 40 && id.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+    let reader = Reader { store, signals, only, places, behind, draining: api.inner.draining.clone() };
+    Sse::new(events(reader)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
 }
 
 fn events(reader: Reader) -> impl Stream<Item = Result<Event, Infallible>> {
     stream::unfold(reader, |mut reader| async move {
         loop {
-            let signal = tokio::select! {
-                () = reader.draining.cancelled() => return None,
-                signal = reader.signals.recv() => signal,
-            };
-            let rule = match signal {
-                Ok(Signal::Round { rule }) if reader.only.as_ref().is_none_or(|only| *only == rule) => rule,
-                Ok(_) | Err(RecvError::Lagged(_)) => continue,
-                Err(RecvError::Closed) => return None,
-            };
+            let rule = reader.next().await?;
             let fresh = reader.fresh(&rule).await;
             if !fresh.is_empty() {
                 return Some((stream::iter(fresh), reader));
@@ -91,21 +89,85 @@ fn events(reader: Reader) -> impl Stream<Item = Result<Event, Infallible>> {
 }
 
 impl Reader {
+    /// The next rule that may have rounds which were not sent yet; `None` at the end.
+    async fn next(&mut self) -> Option<String> {
+        loop {
+            if let Some(rule) = self.behind.pop() {
+                return Some(rule);
+            }
+            let signal = tokio::select! {
+                () = self.draining.cancelled() => return None,
+                signal = self.signals.recv() => signal,
+            };
+            match signal {
+                Ok(Signal::Round { rule }) if self.only.as_ref().is_none_or(|only| *only == rule) => return Some(rule),
+                Ok(Signal::Missed) | Err(RecvError::Lagged(_)) => self.behind = self.places.rules(),
+                Ok(_) => {}
+                Err(RecvError::Closed) => return None,
+            }
+        }
+    }
+
     /// Rounds of a rule that were not sent yet, oldest first. Without an earlier one, only the newest.
     async fn fresh(&mut self, rule: &str) -> Vec<Result<Event, Infallible>> {
-        let most = if self.seen.contains_key(rule) { CATCH_UP } else { 1 };
+        let seen = self.places.of(rule).map(str::to_owned);
+        let most = if seen.is_some() { CATCH_UP } else { 1 };
         // A store that is away loses events of this stream; the rounds themselves stay on record.
         let recorded = self.store.recorded_rounds(rule, None, most).await.unwrap_or_default();
-        let seen = self.seen.get(rule).cloned();
         let mut fresh: Vec<RecordedRound> =
             recorded.into_iter().take_while(|round| Some(&round.id) != seen.as_ref()).collect();
-        if let Some(newest) = fresh.first() {
-            self.seen.insert(rule.to_owned(), newest.id.clone());
-        }
         fresh.reverse();
         let event = |round: RecordedRound| {
-            Ok(Event::default().event("round").id(format!("{rule}/{}", round.id)).data(round.document))
+            self.places.reach(rule, round.id);
+            Ok(Event::default().event("round").id(self.places.to_string()).data(round.document))
         };
         fresh.into_iter().map(event).collect()
     }
+}
+
+/// The last round of each rule that a reader was sent. Written `rule/id,rule/id`, it is the id of an event, with which a reader
+/// that comes back tells where it was.
+#[derive(Default)]
+struct Places(VecDeque<(String, String)>);
+
+impl Places {
+    fn parse(text: &str, is_read: impl Fn(&str) -> bool) -> Places {
+        let mut places = Places::default();
+        for (rule, id) in text.split(',').take(MOST_PLACES).filter_map(|place| place.split_once('/')) {
+            if is_read(rule) && is_stream_id(id) && places.of(rule).is_none() {
+                places.append(rule, id);
+            }
+        }
+        places
+    }
+
+    fn of(&self, rule: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| known == rule).map(|(_, id)| id.as_str())
+    }
+
+    fn rules(&self) -> Vec<String> {
+        self.0.iter().map(|(rule, _)| rule.clone()).collect()
+    }
+
+    fn append(&mut self, rule: &str, id: &str) {
+        self.0.push_back((rule.to_owned(), id.to_owned()));
+    }
+
+    fn reach(&mut self, rule: &str, id: String) {
+        self.0.retain(|(known, _)| known != rule);
+        self.0.push_front((rule.to_owned(), id));
+    }
+}
+
+impl fmt::Display for Places {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, (rule, id)) in self.0.iter().take(MOST_PLACES).enumerate() {
+            write!(f, "{}{rule}/{id}", if number == 0 { "" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
+fn is_stream_id(id: &str) -> bool {
+    !id.is_empty() && id.len() <= 40 && id.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
 }

@@ -85,11 +85,11 @@ async fn measure_depths(api: &Api) -> Result<(), crate::store::Error> {
     let jobs = &api.metrics().jobs;
     jobs.workers(api.store().worker_count().await?);
     let known = api.desk().rules().known().await?;
-    for rule in known.rules.iter().take(MOST_RULES) {
-        if let Some(stats) = RuleStats::read(api.desk(), &rule.name).await? {
-            api.metrics().planner.levels(&rule.name, stats.levels());
-        }
+    let mut levels = Vec::new();
+    for name in known.names().take(MOST_RULES) {
+        levels.extend(RuleStats::read(api.desk(), name).await?.map(|stats| (name, stats.levels())));
     }
+    api.metrics().planner.levels(levels);
     for queue in api.store().queues().await?.iter().take(MOST_QUEUES) {
         for (state, count) in api.store().queue_counts(&queue.name).await? {
             jobs.depth(&queue.name, state, count);

@@ -30,7 +30,7 @@ pub use describe::describe;
 pub use plan::{IsSet, PlanDefaults, plan_from_json};
 pub use problem::{Error, Mistakes, Problem};
 pub use reader::Reader;
-pub use secret::Secret;
+pub use secret::{Secret, redact};
 pub use sections::{Jobs, Limits, Log, LogFormat, Retention, Workers};
 pub use server::{Role, Server};
 pub use size::ByteSize;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 /// What is printed in place of a secret.
-const MASK: &str = "***";
+pub const MASK: &str = "***";
 
 /// Names of keys whose value is a secret wherever it stands, even if we know no such key.
 const SECRET_KEYS: [&str; 3] = ["password", "secret", "token"];
@@ -56,7 +56,7 @@ impl Redacted {
     }
 }
 
-/// Replaces passwords in URLs and values of keys such as `password`.
+/// Replaces passwords in URLs, the query of those that lead to the web, and values of keys such as `password`.
 ///
 /// Errs on the side of hiding too much: it must also work on lines that do not parse.
 pub fn redact(text: &str) -> Redacted {
@@ -80,6 +80,7 @@ pub fn holds_password(url: &str) -> bool {
 fn secrets(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<_> =
         [url_password(text), query_password(text), assignment(text)].into_iter().flatten().collect();
+    found.extend(web_secrets(text).filter(|range| !range.is_empty()));
     found.sort_by_key(|range| (range.start, range.end));
     found.dedup_by(|next, kept| {
         let overlap = next.start <= kept.end;
@@ -102,6 +103,21 @@ fn query_password(text: &str) -> Option<Range<usize>> {
     let start = ["?pass=", "&pass="].iter().find_map(|mark| text.find(mark).map(|at| at + mark.len()))?;
     let length = text[start..].find(['&', '"', '\'']).unwrap_or(text.len() - start);
     Some(start..start + length)
+}
+
+/// `https://HERE@host/path?HERE`: many a service takes its key there, under a name of its own.
+fn web_secrets(text: &str) -> impl Iterator<Item = Range<usize>> {
+    let schemes = ["http://", "https://"].into_iter().flat_map(|scheme| text.match_indices(scheme));
+    schemes.flat_map(|(at, scheme)| {
+        let start = at + scheme.len();
+        // A URL that stands in quotes ends with them, any other with the text.
+        let quote = text[..at].chars().next_back().filter(|before| ['"', '\''].contains(before));
+        let end = quote.and_then(|quote| text[start..].find(quote)).map_or(text.len(), |length| start + length);
+        let url = &text[start..end];
+        let host = &url[..url.find(['/', '?', '#']).unwrap_or(url.len())];
+        let query = url.find(['?', '#']).map_or(end, |at| start + at + 1);
+        [start..start + host.rfind('@').unwrap_or(0), query..end]
+    })
 }
 
 /// `password = HERE`, to the end of the line.
@@ -136,6 +152,14 @@ mod tests {
             ("redis+sentinel://:hunter2@a:1,b:2/m", "redis+sentinel://:***@a:1,b:2/m"),
             ("unix:///r.sock?pass=hunter2&db=1", "unix:///r.sock?pass=***&db=1"),
             (r#"url = "unix:///r.sock?db=1&pass=hunter2" # x"#, r#"url = "unix:///r.sock?db=1&pass=***" # x"#),
+            ("https://h:1/w?key=hunter2&x=y", "https://h:1/w?***"),
+            ("http://hunter2@h/w", "http://***@h/w"),
+            ("http://h/w?a='hunter2'#x", "http://h/w?***"),
+            ("http://h/w?", "http://h/w?"),
+            (
+                r#"a = "http://h?hunter2", b = 'https://h#hunter2' # c?d"#,
+                r#"a = "http://h?***", b = 'https://h#***' # c?d"#,
+            ),
             (r#"password = "hunter2""#, "password = ***"),
             (r#"store = { "token"="hunter2" }"#, r#"store = { "token"=***"#),
             (r#"password_env = "NAME""#, r#"password_env = "NAME""#),

@@ -94,6 +94,13 @@ pub struct Webhook {
     pub secret_env: Option<String>,
 }
 
+impl Weights {
+    /// Where they come from, as answers and records name it. What is not asked of a webhook is static, the default included.
+    pub fn source(&self) -> &'static str {
+        if self.webhook.is_some() { "webhook" } else { "static" }
+    }
+}
+
 impl Rule {
     /// A rule with every option at its default.
     pub fn new(name: &str, types: &[&str]) -> Rule {

@@ -16,6 +16,7 @@ use tokio::sync::Mutex;
 
 /// How long a round that was asked for waits for one that runs in another process.
 const PATIENCE: Duration = Duration::from_secs(5);
+const BETWEEN: Duration = Duration::from_millis(10);
 
 /// Where rounds are carried out.
 #[derive(Clone)]
@@ -87,20 +88,25 @@ impl Desk {
 
     /// Runs one whole round now, whatever the interval; `None` if there is no such rule.
     pub async fn run(&self, name: &str) -> Result<Option<Flight>, Error> {
-        let Some(pilot) = self.pilot(name).await? else { return Ok(None) };
-        let mut pilot = pilot.lock().await;
         let deadline = tokio::time::Instant::now() + PATIENCE;
         loop {
-            match pilot.round(Why::Run).await? {
-                Flight::Elsewhere { .. } if tokio::time::Instant::now() < deadline => {
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                }
-                flight => {
-                    // Who asks for a round is often not who plans the rule; whoever does takes the lock again at once.
-                    pilot.release().await;
-                    return Ok(Some(flight));
-                }
+            let Some(pilot) = self.pilot(name).await? else { return Ok(None) };
+            let mut pilot = pilot.lock().await;
+            let flight = pilot.round(Why::Run).await?;
+            // Who asks for a round is often not who plans the rule; whoever does takes the lock again at once.
+            if let Flight::Ran { .. } = flight {
+                pilot.release().await;
             }
+            drop(pilot);
+            match flight {
+                _ if tokio::time::Instant::now() >= deadline => return Ok(Some(flight)),
+                Flight::Elsewhere { .. } => {}
+                // What is asked for is early only where the schedule is not the one that this process knows, or where its time
+                // passed while it was asked.
+                Flight::Early { .. } => _ = self.inner.rules.reload().await?,
+                flight => return Ok(Some(flight)),
+            }
+            tokio::time::sleep(BETWEEN).await;
         }
     }
 

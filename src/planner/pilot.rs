@@ -190,7 +190,7 @@ impl Pilot {
             served: Vec::new(),
             places: HashMap::new(),
             duration_ms: 0.0,
-            weights_source: self.weighing.source(),
+            weights_source: self.rule.weights.source(),
             weights_age_ms: None,
             weights_errors: 0,
             drain_per_s: 0.0,

@@ -8,63 +8,89 @@ use crate::store::{Error, Observation, Survey};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
-/// Promotions that a preview shows at most.
+/// Promotions that a preview shows at most, of each main queue.
 const MOST: u64 = 1000;
+/// Tenants that it looks at, which bounds how long Redis is busy with it.
+const SURVEYED: usize = 500;
 
 /// A dry run of a rule's next round, or of one for so many jobs; `None` if there is no such rule.
 pub async fn preview(desk: &Desk, name: &str, jobs: Option<u64>) -> Result<Option<Value>, Error> {
     let known = desk.rules().known().await?;
     let Some((rule, _)) = find(&known, name) else { return Ok(None) };
     let status = desk.store().rule_status(name, rule.queue.as_deref()).await?;
-    let mut queues = Vec::new();
-    let (mut order, mut batch) = (Vec::new(), 0);
+    let (mut queues, mut order, mut tenants) = (Vec::new(), Vec::new(), Tally::default());
+    let (mut batch, mut truncated) = (0, false);
     let mut closed = status.paused.then_some("paused");
+    // A batch that is a number is shared by all main queues; what `auto` wants, each wants for itself.
+    let mut left = match (jobs, rule.batch) {
+        _ if status.paused => 0,
+        (Some(jobs), _) => jobs,
+        (None, Batch::Jobs(jobs)) => u64::from(jobs),
+        (None, Batch::Auto) => u64::MAX,
+    };
     for queue in status.queues.iter().filter(|queue| queue.staged > 0) {
         let gate = Gate::read(&rule, queue.depth, queue.oldest, status.now);
-        let wanted = if status.paused {
-            0
-        } else {
-            jobs.unwrap_or_else(|| wanted(&rule, queue)).min(gate.room).min(queue.staged)
-        };
         closed = closed.or(gate.closed.map(|closed| closed.name()));
-        let survey = desk.store().next_tenants(name, &queue.queue, (wanted as usize).max(1) + 1, false).await?;
-        let picks = picks(&survey, wanted.min(MOST));
-        batch += wanted;
+        let needed = if jobs.is_some() { left } else { wanted(&rule, queue).min(left) };
+        let wanted = needed.min(gate.room).min(queue.staged);
+        let mut picks = Vec::new();
+        let mut own = Tally::default();
+        if wanted > 0 {
+            let survey = desk.store().next_tenants(name, &queue.queue, SURVEYED, false).await?;
+            picks = foresee(&survey, queue.waiting_tenants, wanted.min(MOST));
+            let weights: HashMap<&str, Weight> =
+                survey.tenants.iter().map(|tenant| (tenant.name.as_str(), tenant.weight)).collect();
+            for tenant in &picks {
+                let weight = weights.get(tenant.as_str()).copied().unwrap_or_default();
+                own.count(tenant, weight);
+                tenants.count(tenant, weight);
+            }
+            truncated |= (picks.len() as u64) < wanted;
+        }
+        (batch, left) = (batch + wanted, left - wanted);
+        order.extend_from_slice(&picks);
         queues.push(json!({
             "name": queue.queue,
             "batch": wanted,
             "gate": {"open": gate.closed.is_none(), "reason": gate.closed.map(|closed| closed.name())},
+            "tenants": own.to_json(),
             "order": picks,
         }));
-        order.extend(picks.into_iter().map(|tenant| (tenant, survey_weight(&survey))));
     }
-    let mut tenants: Vec<(String, Weight, u64)> = Vec::new();
-    let mut places: HashMap<String, usize> = HashMap::new();
-    for (tenant, weights) in &order {
-        let place = *places.entry(tenant.clone()).or_insert_with(|| {
-            tenants.push((tenant.clone(), weights.get(tenant).copied().unwrap_or_default(), 0));
-            tenants.len() - 1
-        });
-        tenants[place].2 += 1;
-    }
-    let tenants: Vec<Value> = tenants
-        .into_iter()
-        .map(|(tenant, weight, jobs)| json!({"tenant_id": tenant, "weight": weight.as_f64(), "jobs": jobs}))
-        .collect();
-    let order: Vec<String> = order.into_iter().map(|(tenant, _)| tenant).collect();
     Ok(Some(json!({
         "rule": name,
         "gate": {"open": closed.is_none(), "reason": closed, "latency_threshold_ms": rule.latency_threshold},
         "batch": batch,
-        "tenants": tenants,
+        "tenants": tenants.to_json(),
         "order": order,
+        "truncated": truncated,
         "queues": queues,
         "why": "Among the tenants whose virtual start has come, the one with the earliest deadline goes; each job moves its tenant by 1/weight.",
     })))
 }
 
-fn survey_weight(survey: &Survey) -> HashMap<String, Weight> {
-    survey.tenants.iter().map(|tenant| (tenant.name.clone(), tenant.weight)).collect()
+/// Jobs of each tenant, those first that are served first.
+#[derive(Default)]
+struct Tally {
+    tenants: Vec<(String, Weight, u64)>,
+    places: HashMap<String, usize>,
+}
+
+impl Tally {
+    fn count(&mut self, tenant: &str, weight: Weight) {
+        match self.places.get(tenant) {
+            Some(place) => self.tenants[*place].2 += 1,
+            None => {
+                self.places.insert(tenant.to_owned(), self.tenants.len());
+                self.tenants.push((tenant.to_owned(), weight, 1));
+            }
+        }
+    }
+
+    fn to_json(&self) -> Vec<Value> {
+        let show = |(tenant, weight, jobs): &(String, Weight, u64)| json!({"tenant_id": tenant, "weight": weight.as_f64(), "jobs": jobs});
+        self.tenants.iter().map(show).collect()
+    }
 }
 
 /// How many jobs a scheduled round would want, as far as that is known outside of the process that plans.
@@ -75,7 +101,8 @@ fn wanted(rule: &Rule, queue: &Observation) -> u64 {
     }
 }
 
-fn picks(survey: &Survey, most: u64) -> Vec<String> {
+/// Whose jobs go, in order: up to `most`, or fewer where the next might be one of a tenant that was not looked at.
+fn foresee(survey: &Survey, waiting_tenants: u64, most: u64) -> Vec<String> {
     let waiting = survey.tenants.iter().filter_map(|tenant| {
         let start = tenant.start?;
         // Under the names that the scripts compare, for the same order among equals.
@@ -92,5 +119,43 @@ fn picks(survey: &Survey, most: u64) -> Vec<String> {
         })
     });
     let mut queue = FairQueue::restore(survey.clock, survey.total_weight, waiting.chain(leaving));
-    (0..most).map_while(|_| queue.pick()).map(|tenant| unescape(&tenant)).collect()
+    let mut ahead = Ahead::of(survey, waiting_tenants);
+    let mut picks = Vec::new();
+    while (picks.len() as u64) < most && !ahead.is_spent {
+        let Some(tenant) = queue.pick() else { break };
+        ahead.went(&tenant);
+        picks.push(unescape(&tenant));
+    }
+    picks
+}
+
+/// How far the tenants that were looked at reach. Of each weight class they are the first so many; after the last of them it
+/// may be the turn of one that is not known here.
+struct Ahead {
+    /// Classes of which there may be more tenants, by name of those that were not served yet.
+    classes: HashMap<String, u32>,
+    left: HashMap<u32, usize>,
+    is_spent: bool,
+}
+
+impl Ahead {
+    fn of(survey: &Survey, waiting_tenants: u64) -> Ahead {
+        let waiting = || survey.tenants.iter().filter(|tenant| tenant.start.is_some());
+        let mut left: HashMap<u32, usize> = HashMap::new();
+        waiting().for_each(|tenant| *left.entry(tenant.weight.class()).or_default() += 1);
+        // The same number is asked for of every class: one that gave fewer than another gave all.
+        let asked_for = left.values().copied().max().unwrap_or(0);
+        let is_whole = waiting().count() as u64 >= waiting_tenants;
+        left.retain(|_, count| !is_whole && *count == asked_for);
+        let in_part = waiting().filter(|tenant| left.contains_key(&tenant.weight.class()));
+        let classes = in_part.map(|tenant| (escape(&tenant.name), tenant.weight.class())).collect();
+        Ahead { classes, left, is_spent: false }
+    }
+
+    /// A tenant was served, under the name that scripts know.
+    fn went(&mut self, tenant: &str) {
+        let Some(left) = self.classes.remove(tenant).and_then(|class| self.left.get_mut(&class)) else { return };
+        *left -= 1;
+        self.is_spent |= *left == 0;
+    }
 }

@@ -2,14 +2,19 @@
 
 use crate::config;
 use crate::fair::{Rule, Rules};
-use crate::store::{Error, Store, StoredRule};
+use crate::store::{Error, Signal, Store, StoredRule};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 /// Attempts to change the rules while others change them too.
 const ATTEMPTS: usize = 8;
+/// How often the rules are read although no signal came: one may be lost.
+const LONGEST: Duration = Duration::from_secs(5);
 
 /// Where a rule comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +58,16 @@ impl Known {
     pub fn source(&self, name: &str) -> Option<Source> {
         let place = self.rules.iter().position(|rule| rule.name == name)?;
         self.sources.get(place).copied()
+    }
+
+    /// Names of all rules that jobs are staged under: those that hold, then those that drain.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.rules.iter().map(|rule| rule.name.as_str()).chain(self.draining.iter().map(String::as_str))
+    }
+
+    /// Whether there is a rule of that name, if only one that drains.
+    pub fn has(&self, name: &str) -> bool {
+        self.rules.get(name).is_some() || self.draining.iter().any(|gone| gone == name)
     }
 
     fn entries(&self) -> Vec<Entry> {
@@ -144,6 +159,32 @@ impl Rulebook {
         let known = self.read().await?;
         // Redis was emptied: what the file says holds anyway.
         if known.version.is_empty() && !self.inner.file.is_empty() { self.start().await } else { Ok(known) }
+    }
+
+    /// Keeps up with what other processes change, until `stop`. Every process needs that, whether or not it plans: it answers
+    /// for the rules all the same.
+    pub async fn follow(self, stop: CancellationToken) {
+        let mut signals = self.inner.store.signals();
+        loop {
+            if let Err(error) = self.reload().await {
+                tracing::debug!(%error, "cannot read the plan rules");
+            }
+            let next = tokio::time::sleep(LONGEST);
+            let changed = async {
+                loop {
+                    match signals.recv().await {
+                        Ok(Signal::Rules | Signal::Missed) | Err(RecvError::Lagged(_)) => return,
+                        Ok(_) => {}
+                        Err(RecvError::Closed) => std::future::pending().await,
+                    }
+                }
+            };
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = changed => {}
+                () = next => {}
+            }
+        }
     }
 
     /// Adds a rule or replaces the one of that name.

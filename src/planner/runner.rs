@@ -33,7 +33,6 @@ impl Planner {
     /// Plans until `stop`; rules come and go meanwhile.
     pub async fn run(self, stop: CancellationToken) {
         let mut changes = self.desk.rules().watch();
-        let mut signals = self.desk.store().signals();
         let mut loops: HashMap<String, CancellationToken> = HashMap::new();
         let mut tasks = JoinSet::new();
         loop {
@@ -58,21 +57,10 @@ impl Planner {
             tokio::select! {
                 () = stop.cancelled() => break,
                 _ = changes.changed() => {}
-                signal = signals.recv() => match signal {
-                    Ok(Signal::Rules | Signal::Missed) | Err(RecvError::Lagged(_)) => self.reload().await,
-                    _ => {}
-                },
-                () = tokio::time::sleep(LONGEST) => self.reload().await,
             }
         }
         while tasks.join_next().await.is_some() {}
         self.desk.release().await;
-    }
-
-    async fn reload(&self) {
-        if let Err(error) = self.desk.rules().reload().await {
-            tracing::debug!(%error, "cannot read the plan rules");
-        }
     }
 
     fn wanted(&self, known: &super::Known) -> Vec<String> {

@@ -2,6 +2,7 @@
 
 use super::desk::Desk;
 use super::rulebook::Known;
+use crate::config::redact;
 use crate::fair::{Gate, Rule, jain_index};
 use crate::job::time::{At, rfc3339};
 use crate::store::{Error, Observation, RuleStatus, Survey};
@@ -136,18 +137,13 @@ impl RuleStats {
         });
         let (furthest, longest) = self.deviation();
         let last = self.rounds.first();
-        let weights_source = match (&rule.weights.webhook, rule.weights.fixed.is_empty()) {
-            (Some(_), _) => "webhook",
-            (None, false) => "static",
-            (None, true) => "default_weight",
-        };
         json!({
             "rule": rule.name,
             "types": rule.types,
             "queue": rule.queue,
             "state": self.state(),
             "source": self.source,
-            "options": rule.to_json(),
+            "options": options(rule),
             "staged": {
                 "jobs": status.staged,
                 "tenants": self.sum(|queue| queue.waiting_tenants),
@@ -177,7 +173,7 @@ impl RuleStats {
                 "next_at": (status.due > 0).then(|| rfc3339(status.due)),
             },
             "weights": {
-                "source": weights_source,
+                "source": rule.weights.source(),
                 "age_ms": last.map(|round| round["weights_age_ms"].clone()),
                 "errors_total": last.map_or(json!(0), |round| round["weights_errors_total"].clone()),
             },
@@ -204,6 +200,15 @@ impl RuleStats {
             "reason": gate.closed.map(|closed| closed.name()),
         })
     }
+}
+
+/// A rule's options as answers show them: a webhook's URL may hold a key.
+fn options(rule: &Rule) -> Value {
+    let mut options = rule.to_json();
+    if let Some(Value::String(url)) = options.pointer_mut("/weights/webhook/url") {
+        *url = redact(url).text;
+    }
+    options
 }
 
 /// A rule that holds, or one that is gone but has jobs staged; whether it is the latter.

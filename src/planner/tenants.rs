@@ -4,6 +4,7 @@ use super::desk::Desk;
 use super::stats::find;
 use crate::store::{Error, Tenant};
 use serde_json::{Value, json};
+use std::collections::HashMap;
 
 /// Tenants that are looked at for one list; of more, the list says that it is not all.
 const MOST: usize = 10_000;
@@ -39,10 +40,16 @@ impl Order {
 pub struct TenantList {
     tenants: Vec<(String, Tenant)>,
     now: i64,
-    total_weight: u64,
-    promoted: u64,
+    queues: HashMap<String, Whole>,
     /// Whether there are more than were looked at.
     pub truncated: bool,
+}
+
+/// What a tenant has a share of: each main queue is shared by those who wait for it.
+#[derive(Clone, Copy, Default)]
+struct Whole {
+    weight: u64,
+    promoted: u64,
 }
 
 impl TenantList {
@@ -54,10 +61,9 @@ impl TenantList {
         }
         let store = desk.store();
         let status = store.rule_status(name, None).await?;
-        let mut list =
-            TenantList { tenants: Vec::new(), now: status.now, total_weight: 0, promoted: 0, truncated: false };
+        let mut list = TenantList { tenants: Vec::new(), now: status.now, queues: HashMap::new(), truncated: false };
         for queue in &status.queues {
-            list.total_weight += queue.total_weight;
+            list.queues.insert(queue.queue.clone(), Whole { weight: queue.total_weight, promoted: 0 });
             let mut cursor = 0;
             loop {
                 let (next, names) = store.tenant_names(name, &queue.queue, cursor, PORTION).await?;
@@ -70,8 +76,10 @@ impl TenantList {
             }
             list.truncated |= cursor != 0;
         }
-        list.promoted = list.tenants.iter().map(|(_, tenant)| tenant.promoted).sum();
         list.sort(order);
+        for (queue, tenant) in &list.tenants {
+            list.queues.entry(queue.clone()).or_default().promoted += tenant.promoted;
+        }
         Ok(Some(list))
     }
 
@@ -106,6 +114,7 @@ impl TenantList {
 
     fn show(&self, queue: &str, tenant: &Tenant) -> Value {
         let weight = u64::from(tenant.weight.thousandths());
+        let whole = self.queues.get(queue).copied().unwrap_or_default();
         let of = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
         json!({
             "tenant_id": tenant.name,
@@ -116,9 +125,9 @@ impl TenantList {
             "held": tenant.weight.is_held(),
             "weight_age_ms": (tenant.asked > 1).then(|| (self.now - tenant.asked).max(0)),
             "promoted_total": tenant.promoted,
-            "share": of(tenant.promoted, self.promoted),
-            "expected_share": of(weight, self.total_weight),
-            "wait_bound_jobs": (weight > 0).then(|| self.total_weight.div_ceil(weight) + 1),
+            "share": of(tenant.promoted, whole.promoted),
+            "expected_share": of(weight, whole.weight),
+            "wait_bound_jobs": (weight > 0).then(|| whole.weight.div_ceil(weight) + 1),
         })
     }
 }

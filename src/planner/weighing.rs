@@ -60,11 +60,6 @@ impl Weighing {
         }
     }
 
-    /// Where the weights come from, as rounds record it.
-    pub fn source(&self) -> &'static str {
-        if self.source.is_some() { Source::NAME } else { "static" }
-    }
-
     /// How old the webhook's last good answer is, and how often it failed; `now` is this machine's time.
     pub fn health(&self, now: i64) -> (Option<u64>, u64) {
         let Some(status) = self.status() else { return (None, 0) };

@@ -8,8 +8,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 
 /// Tenants that have series of their own; all others are counted together.
 const MOST_TENANTS: usize = 1000;
@@ -38,6 +39,8 @@ type Level = Gauge<f64, AtomicU64>;
 #[derive(Clone)]
 pub struct PlannerMetrics {
     labels: Arc<(Labels, Labels)>,
+    /// Rules that have levels.
+    shown: Arc<Mutex<HashSet<RuleName>>>,
     rounds: Family<RoundEnd, Counter>,
     seconds: Histograms<RuleName>,
     slow: Family<RuleName, Counter>,
@@ -57,6 +60,7 @@ impl Default for PlannerMetrics {
     fn default() -> Self {
         PlannerMetrics {
             labels: Arc::new((Labels::new(MOST_NAMES), Labels::new(MOST_TENANTS))),
+            shown: Arc::default(),
             rounds: Family::default(),
             seconds: Histograms::new_with_constructor(|| Histogram::new(LATENCIES)),
             slow: Family::default(),
@@ -139,17 +143,37 @@ impl PlannerMetrics {
         self.slow.get_or_create(&self.rule(rule)).inc();
     }
 
-    /// Sets how a rule is.
-    pub fn levels(&self, rule: &str, levels: RuleLevels) {
-        let name = self.rule(rule);
-        self.staged.get_or_create(&name).set(levels.staged as i64);
-        self.tenants.get_or_create(&name).set(levels.tenants as i64);
-        self.oldest.get_or_create(&name).set(levels.oldest_seconds);
-        self.latency.get_or_create(&name).set(levels.latency_seconds);
-        self.depth.get_or_create(&name).set(levels.depth as i64);
-        self.drain.get_or_create(&name).set(levels.drain_per_second);
-        self.open.get_or_create(&name).set(i64::from(levels.gate_open));
-        self.wasted.get_or_create(&name).set(levels.wasted_seconds);
-        self.jain.get_or_create(&name).set(levels.jain_index);
+    /// Sets how all rules are; one that is not among them any more has no levels.
+    pub fn levels<'a>(&self, rules: impl IntoIterator<Item = (&'a str, RuleLevels)>) {
+        // A poisoned lock means that some thread panicked while it held it; the set is whole all the same.
+        let mut shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let gone = std::mem::take(&mut *shown);
+        for (rule, levels) in rules {
+            let name = self.rule(rule);
+            self.set(&name, levels);
+            shown.insert(name);
+        }
+        gone.difference(&shown).for_each(|name| self.forget(name));
+    }
+
+    fn forget(&self, name: &RuleName) {
+        for counts in [&self.staged, &self.tenants, &self.depth, &self.open] {
+            counts.remove(name);
+        }
+        for levels in [&self.oldest, &self.latency, &self.drain, &self.wasted, &self.jain] {
+            levels.remove(name);
+        }
+    }
+
+    fn set(&self, name: &RuleName, levels: RuleLevels) {
+        self.staged.get_or_create(name).set(levels.staged as i64);
+        self.tenants.get_or_create(name).set(levels.tenants as i64);
+        self.oldest.get_or_create(name).set(levels.oldest_seconds);
+        self.latency.get_or_create(name).set(levels.latency_seconds);
+        self.depth.get_or_create(name).set(levels.depth as i64);
+        self.drain.get_or_create(name).set(levels.drain_per_second);
+        self.open.get_or_create(name).set(i64::from(levels.gate_open));
+        self.wasted.get_or_create(name).set(levels.wasted_seconds);
+        self.jain.get_or_create(name).set(levels.jain_index);
     }
 }

@@ -3,11 +3,12 @@
 use ::url::Url;
 
 use crate::config::convert::{Choice, FromValue, Refused};
+use crate::config::secret::MASK;
 use crate::config::tree::Value;
 use crate::fair::{Batch, OnMissingTenant, OnWebhookError, TenantKey, Weight};
 use crate::job::names;
 
-/// The largest batch: one script moves it, and Redis serves nobody else meanwhile.
+/// The largest batch. A round promotes it in portions that let others in between, but keeps the rule's lock to its end.
 const LARGEST_BATCH: u32 = 100_000;
 
 impl Choice for OnMissingTenant {
@@ -88,6 +89,9 @@ impl FromValue for WebhookUrl {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(refused().help("no user and no password: sign the requests with secret_env instead"));
         }
+        if url.query() == Some(MASK) {
+            return Err(refused().help("answers hide what follows the question mark: write the URL as it was"));
+        }
         Ok(Self(text.to_owned()))
     }
 }
@@ -143,8 +147,8 @@ mod tests {
         for good in ["http://h", "https://h:1/weights?x=1", "http://[::1]:9000/"] {
             assert!(read::<WebhookUrl>(text(good)).is_ok(), "{good}");
         }
-        for bad in ["", "h", "/weights", "http://", "http:///w", "ftp://h", "http://u@h", "http://u:p@h", "http://:p@h"]
-        {
+        let of_users = ["http://u@h", "http://u:p@h", "http://:p@h"];
+        for bad in ["", "h", "/weights", "http://", "http:///w", "ftp://h", "http://h?***"].iter().chain(&of_users) {
             assert!(read::<WebhookUrl>(text(bad)).is_err(), "{bad}");
         }
         assert!(read::<WebhookUrl>(Kind::Integer(1)).is_err());

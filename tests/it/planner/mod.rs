@@ -5,11 +5,13 @@ mod crash;
 mod faults;
 mod gate;
 mod lock;
+mod looking;
 mod queues;
 mod rules;
 mod schedule;
 mod skew;
 mod wake;
+mod watching;
 mod weighing;
 
 use crate::support::{Client, Process, TestApp, TestRedis, eventually, json};

@@ -26,7 +26,8 @@ async fn come_due(site: &Site) {
 
 #[tokio::test]
 async fn a_hold_that_ended_does_not_hold_what_was_sent_under_it() {
-    let site = Site::with(|rule| drop(rule.weights.fixed.insert("a".to_owned(), Weight::HELD))).await;
+    let held = [("a".to_owned(), Weight::HELD)];
+    let site = Site::with(|rule| rule.weights.fixed = held.into()).await;
     let id = scheduled(&site, "a").await;
     set_weight(&site, "a", 1.0).await;
     come_due(&site).await;
