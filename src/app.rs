@@ -59,7 +59,7 @@ impl App {
         if let Err(error) = rules.start().await {
             tracing::warn!(%error, "cannot write the plan rules yet: the first request will");
         }
-        let desk = Desk::new(store.clone(), rules.clone(), metrics.clone(), &holder())?;
+        let desk = Desk::new(store.clone(), rules.clone(), metrics.clone(), &holder());
         let api = Api::new(store.clone(), desk.clone(), metrics.clone(), config);
         let server = Server {
             listener,

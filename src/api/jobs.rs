@@ -12,7 +12,7 @@ use axum::response::Response;
 
 /// `POST /jobs`.
 pub(super) async fn enqueue(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
-    let (context, headers) = (context(&api, request.headers()), request.headers().clone());
+    let (context, headers) = (context(&api, request.headers()), tenant_headers(&api, request.headers()));
     let body = Text::read(&api, request).await?;
     let job = job::request::parse(body.as_str(), &api.inner.limits, &context)?;
     let records = store(&api, vec![job], &headers, false).await?;
@@ -22,7 +22,7 @@ pub(super) async fn enqueue(State(api): State<Api>, request: Request) -> Result<
 
 /// `POST /jobs/batch`: all of them or none.
 pub(super) async fn enqueue_batch(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
-    let (context, headers) = (context(&api, request.headers()), request.headers().clone());
+    let (context, headers) = (context(&api, request.headers()), tenant_headers(&api, request.headers()));
     let body = Text::read(&api, request).await?;
     let jobs = job::request::parse_batch(body.as_str(), &api.inner.limits, &context)?;
     let records = store(&api, jobs, &headers, true).await?;
@@ -32,8 +32,13 @@ pub(super) async fn enqueue_batch(State(api): State<Api>, request: Request) -> R
     Ok(answer::json(StatusCode::CREATED, body))
 }
 
-async fn store(api: &Api, jobs: Vec<NewJob>, headers: &HeaderMap, is_batch: bool) -> Result<Vec<Record>, Problem> {
-    let header = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
+async fn store(
+    api: &Api,
+    jobs: Vec<NewJob>,
+    headers: &[(String, String)],
+    is_batch: bool,
+) -> Result<Vec<Record>, Problem> {
+    let header = |name: &str| headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
     match api.inner.intake.enqueue(jobs, is_batch, &header).await? {
         Enqueued::Stored(records) => {
             records.iter().for_each(|record| api.metrics().jobs.enqueued(&record.queue, &record.kind));
@@ -43,6 +48,12 @@ async fn store(api: &Api, jobs: Vec<NewJob>, headers: &HeaderMap, is_batch: bool
         Enqueued::Full { rule, most, staged } => Err(Problem::staging_full(&rule, most, staged)),
         Enqueued::Stale(_) => Err(Problem::bug()), // the intake tries again by itself
     }
+}
+
+/// The headers in which plan rules look for a tenant.
+fn tenant_headers(api: &Api, headers: &HeaderMap) -> Vec<(String, String)> {
+    let value = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
+    api.inner.intake.headers().into_iter().filter_map(|name| value(&name).map(|value| (name, value))).collect()
 }
 
 /// The request's trace context, which its jobs inherit.

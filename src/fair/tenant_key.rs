@@ -63,6 +63,14 @@ impl TenantKey {
         found.filter(|id| !id.is_empty() && id.len() <= LONGEST && !id.chars().any(char::is_control))
     }
 
+    /// The header that is looked at, by its lower-case name.
+    pub fn header(&self) -> Option<&str> {
+        match self {
+            TenantKey::Header(name) => Some(name),
+            _ => None,
+        }
+    }
+
     /// Whether the id stands in the job's arguments, where only a mistake leaves it out.
     pub fn is_in_args(&self) -> bool {
         matches!(self, TenantKey::Args(_))

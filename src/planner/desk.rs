@@ -10,7 +10,7 @@ use crate::store::{Error, Store, Why};
 use crate::telemetry::Metrics;
 use crate::weights::{self, Source};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Mutex;
 
@@ -29,7 +29,8 @@ struct Inner {
     rules: Rulebook,
     metrics: Metrics,
     holder: Arc<str>,
-    http: weights::Client,
+    /// Made for the first rule that needs it: most have no webhook, and its certificates take memory.
+    http: OnceLock<weights::Client>,
     pilots: Mutex<HashMap<String, Hired>>,
 }
 
@@ -42,10 +43,9 @@ struct Hired {
 
 impl Desk {
     /// A desk of a process; `holder` is its name in locks.
-    pub fn new(store: Store, rules: Rulebook, metrics: Metrics, holder: &str) -> anyhow::Result<Desk> {
-        let http = weights::client_builder().build()?;
-        let pilots = Mutex::default();
-        Ok(Desk { inner: Arc::new(Inner { store, rules, metrics, holder: holder.into(), http, pilots }) })
+    pub fn new(store: Store, rules: Rulebook, metrics: Metrics, holder: &str) -> Desk {
+        let (http, pilots) = (OnceLock::new(), Mutex::default());
+        Desk { inner: Arc::new(Inner { store, rules, metrics, holder: holder.into(), http, pilots }) }
     }
 
     /// The rules that are planned.
@@ -72,13 +72,26 @@ impl Desk {
         Ok(Some(hired.pilot))
     }
 
+    fn http(&self) -> Result<weights::Client, Error> {
+        if let Some(http) = self.inner.http.get() {
+            return Ok(http.clone());
+        }
+        let http = weights::client_builder().build().map_err(|error| Error::Backend(error.to_string()))?;
+        Ok(self.inner.http.get_or_init(|| http).clone())
+    }
+
     fn hire(&self, rule: Arc<Rule>) -> Result<Hired, Error> {
         let inner = &self.inner;
         let secret_env = rule.weights.webhook.as_ref().and_then(|webhook| webhook.secret_env.as_deref());
         let secret = secret_env.and_then(|name| std::env::var(name).ok()).map(Secret::new);
-        let clock = inner.store.clock().clone();
-        let source = Source::new(&rule, secret, inner.http.clone(), clock, inner.metrics.weights.clone());
-        let source = source.map_err(|error| Error::Backend(error.to_string()))?.map(Arc::new);
+        let source = match &rule.weights.webhook {
+            Some(_) => {
+                let (clock, metrics) = (inner.store.clock().clone(), inner.metrics.weights.clone());
+                let source = Source::new(&rule, secret, self.http()?, clock, metrics);
+                source.map_err(|error| Error::Backend(error.to_string()))?.map(Arc::new)
+            }
+            None => None,
+        };
         let (store, holder) = (inner.store.clone(), Arc::clone(&inner.holder));
         let weighing = Weighing::new(source);
         let pilot = Pilot::new(Arc::clone(&rule), store, holder, weighing, inner.metrics.planner.clone());

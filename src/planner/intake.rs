@@ -31,6 +31,12 @@ impl Intake {
         Intake { store, rules }
     }
 
+    /// Names of the headers in which rules look for a tenant, so that a request keeps no others.
+    pub fn headers(&self) -> Vec<String> {
+        let known = self.rules.now();
+        known.rules.iter().filter_map(|rule| rule.tenant_key.header().map(str::to_owned)).collect()
+    }
+
     /// Stores jobs, staged where a rule plans them. Those of a batch are named by index where one is refused. `header` looks up the request's headers by lower-case name.
     pub async fn enqueue(
         &self,

@@ -120,10 +120,15 @@ impl Rulebook {
         self.inner.known.subscribe()
     }
 
+    /// The rules as far as they are known.
+    pub fn now(&self) -> Arc<Known> {
+        Arc::clone(&self.inner.known.borrow())
+    }
+
     /// The rules; those of the file are put into the store first, if this has not happened yet.
     pub async fn known(&self) -> Result<Arc<Known>, Error> {
         match self.is_started() {
-            true => Ok(Arc::clone(&self.inner.known.borrow())),
+            true => Ok(self.now()),
             false => self.start().await,
         }
     }

@@ -2,7 +2,7 @@
 
 use super::batch::Verb;
 use super::reply::{self, Outcome};
-use super::script::{ACTIVATE, CANCEL, ENQUEUE, READ, Script};
+use super::script::{ACTIVATE, CANCEL, ENQUEUE, READ, STAGE, Script};
 use super::{Core, Error, Store};
 use crate::job::escape::escape;
 use crate::job::{NewJob, Record};
@@ -46,10 +46,20 @@ impl Verb for Enqueue {
 
     async fn run(&self, requests: Vec<Request>) -> Result<Vec<Self::Reply>, Error> {
         self.0.metrics.group("enqueue", requests.len());
+        let is_planned = requests.iter().flat_map(|request| &request.jobs).any(|job| job.plan.is_some());
+        let script = script_for(is_planned);
         let answers =
-            ENQUEUE.call(&self.0.link, |command, again| push_requests(&self.0, command, &requests, again)).await?;
+            script.call(&self.0.link, |command, again| push_requests(&self.0, command, &requests, again)).await?;
         let answers = reply::array(answers, "enqueue")?;
         Ok(answers.into_iter().zip(requests).map(|(answer, request)| enqueued(answer, request)).collect())
+    }
+}
+
+/// The same verb with and without what only planned jobs need.
+fn script_for(is_planned: bool) -> &'static Script {
+    match is_planned {
+        true => &STAGE,
+        false => &ENQUEUE,
     }
 }
 

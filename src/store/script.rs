@@ -22,7 +22,8 @@ macro_rules! script {
     };
 }
 
-script!(ENQUEUE, "call", "lane", "job", "plan", "fair", "stage", "enqueue");
+script!(ENQUEUE, "call", "lane", "job", "unplanned", "enqueue");
+script!(STAGE, "call", "lane", "job", "plan", "fair", "stage", "enqueue");
 script!(FETCH, "call", "lane", "take", "job", "fetch");
 script!(ACK, "call", "lane", "job", "finish", "answer", "ack");
 script!(NACK, "call", "lane", "job", "finish", "failure", "answer", "nack");

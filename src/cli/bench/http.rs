@@ -5,7 +5,9 @@ use super::report::{Cpu, Report, Row};
 use super::rig::Rig;
 use super::scenario::Scenario;
 use super::{process, raw};
+use anyhow::ensure;
 use clap::Args;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -35,6 +37,9 @@ pub(super) struct Http {
     /// Let Redis write its append-only file, as it does in production
     #[arg(long)]
     durable: bool,
+    /// Another OJS server, on the loopback, that gets the same load in the same run; empty its Redis before
+    #[arg(long, value_name = "ADDR")]
+    against: Option<SocketAddr>,
     /// Print one JSON object instead of the table
     #[arg(long)]
     json: bool,
@@ -66,6 +71,9 @@ impl Http {
         // One job over HTTP makes Redis load the script that is called raw next.
         self.prefill(&rig, 1).await?;
         report.raw_enqueue = self.raw(&rig, "raw EVALSHA enqueue", &raw::Command::enqueue(&rig)?).await?;
+        if let Some(address) = self.against {
+            report.other = Some(self.other(address).await?);
+        }
         report.enqueue = self.http(&rig, "enqueue", Scenario::Enqueue, 0).await?;
         let batches = Scenario::Batch(self.jobs_per_batch.into());
         report.batches = self.http(&rig, "enqueue in batches", batches, 0).await?;
@@ -74,6 +82,20 @@ impl Http {
         report.life = self.http(&rig, "enqueue + fetch + ack", Scenario::Life, 0).await?;
         report.loaded_memory = process::resident(rig.server_pid());
         Ok(report)
+    }
+
+    /// The same load on another server: enqueues, and then fetch + ack of what they left.
+    async fn other(&self, address: SocketAddr) -> anyhow::Result<[Row; 2]> {
+        ensure!(address.ip().is_loopback(), "--against takes a server on the loopback, {address} is none");
+        let mut rows = Vec::new();
+        for (name, scenario) in [("other: enqueue", Scenario::Enqueue), ("other: fetch + ack", Scenario::FetchAck)] {
+            eprintln!("{name} …");
+            let mut load = Load::connect(address, scenario, self.connections.into(), MOST_JOBS).await?;
+            load.run(WARM_UP).await?;
+            let measured = load.run(Duration::from_secs(self.seconds.into())).await?;
+            rows.push(Row { name, measured, cpu: None });
+        }
+        rows.try_into().map_err(|_| anyhow::anyhow!("two rows"))
     }
 
     async fn raw(&self, rig: &Rig, name: &'static str, command: &raw::Command) -> anyhow::Result<Row> {

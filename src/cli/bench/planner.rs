@@ -4,6 +4,7 @@ use super::bar::Bar;
 use super::promotion::{Promotion, ROUND};
 use super::report::{cpus, mebibytes};
 use super::shape::Shape;
+use crate::planner::PORTION;
 use clap::Args;
 use serde_json::json;
 use std::fmt::{self, Display, Formatter};
@@ -112,7 +113,11 @@ fn highest(values: &mut dyn Iterator<Item = f64>) -> f64 {
 
 impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "a private Redis without persistence, {} CPUs, portions of 100, rounds of {ROUND}\n", cpus())?;
+        writeln!(
+            f,
+            "a private Redis without persistence, {} CPUs, portions of {PORTION}, rounds of {ROUND}\n",
+            cpus()
+        )?;
         writeln!(
             f,
             "{:>14}  {:>8}  {:>9}  {:>10}  {:>8}  {:>10}  {:>9}  {:>7}  {:>11}  {:>10}",

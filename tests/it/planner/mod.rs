@@ -74,7 +74,7 @@ fn rulebook(store: &Store, rules: &[Rule]) -> Rulebook {
 
 /// A desk whose rounds a test asks for.
 fn desk(store: &Store, rules: &[Rule]) -> Desk {
-    Desk::new(store.clone(), rulebook(store, rules), Metrics::default(), "hand").expect("a desk")
+    Desk::new(store.clone(), rulebook(store, rules), Metrics::default(), "hand")
 }
 
 /// Runs a round now.
