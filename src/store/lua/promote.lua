@@ -23,12 +23,14 @@ if fair.n == 0 or want == 0 then return {'ok', 0, fair.jobs} end
 -- anything else, and are told by a pattern without captures of what is empty.
 local FRESH = '^pending\0310\31%d*\31(%d*)\31\31\31\31\31\31\31\31\31\31\31\31s\30()'
 local STAGED = '^pending\31([^\31]*)\31[^\31]*\31([^\31]*)\31[^\31]*\31([^\30]*)\31([^\31\30]*)\30()'
--- What does not change: queue, type, lane, and where the further fields begin.
-local PLACE = '^([^\31]*)\31([^\31]*)\31([^\31]*)\31()'
-local find, sub = string.find, string.sub
+-- What does not change: queue, type, lane, the plan, and where what is left of the further fields begins.
+local PLACE = '^([^\31]*)\31([^\31]*)\31([^\31]*)\31rule\31[^\31]*\31tenant\31[^\31]*\31()'
+local find, sub, byte = string.find, string.sub, string.byte
 
--- Whether the further fields may hold one of those that matter here. A value of that name is taken for one, to no harm.
-local function is_special(more)
+-- Whether further fields may hold one of those that matter here. A value of that name is taken for one, to no harm.
+local function is_special(text, at)
+  if byte(text, at) == 30 then return false end
+  local more = sub(text, at, find(text, '\30', at, true))
   return find(more, 'priority\31', 1, true) or find(more, 'trace\31', 1, true) or find(more, 'expires\31', 1, true)
     or find(more, 'total\31', 1, true) or find(more, 'ttl\31', 1, true)
 end
@@ -49,7 +51,7 @@ local function release(id)
     marks = string.gsub(marks, 's', '')
   end
   local of_queue, kind, lane, at = match(text, PLACE, rest)
-  if of_queue ~= queue or is_special(sub(text, at, find(text, '\30', at, true))) then
+  if of_queue ~= queue or is_special(text, at) then
     local job = job_load(id)
     unmark(job, 's')
     job_make_available(job)
