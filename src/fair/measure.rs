@@ -1,4 +1,19 @@
-//! How fair it was.
+//! How fair it was, and is.
+
+use super::Weight;
+
+/// What one job costs in virtual time at a weight of one thousandth.
+pub(super) const JOB: f64 = 1000.0;
+
+/// Jobs by which a tenant of that weight and start is behind its fair share; negative when it is ahead.
+pub fn lag(weight: Weight, start: f64, clock: f64) -> f64 {
+    f64::from(weight.thousandths()) * (clock - start) / JOB
+}
+
+/// How many promotions may pass at most until the next job of a tenant goes, if no weight joins; none if it is held.
+pub fn wait_bound(total: u64, weight: Weight) -> Option<u64> {
+    (!weight.is_held()).then(|| total.div_ceil(u64::from(weight.thousandths())) + 1)
+}
 
 /// Jain's index of what each got per weight: 1 if all got the same, 1/n if one got all. 1 for fewer than two.
 pub fn jain_index(shares: &[f64]) -> f64 {

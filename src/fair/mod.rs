@@ -17,7 +17,7 @@ mod weight;
 
 pub use auto::{Aim, Drain};
 pub use gate::{Closed, Gate};
-pub use measure::jain_index;
+pub use measure::{jain_index, lag, wait_bound};
 pub use queue::FairQueue;
 pub use rule::{Batch, OnMissingTenant, OnWebhookError, Pace, Rule, Webhook, Weights};
 pub use rules::Rules;

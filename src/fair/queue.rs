@@ -2,7 +2,8 @@
 
 use super::Weight;
 use super::line::Line;
-use super::tenant::{JOB, Tenant};
+use super::measure::{JOB, wait_bound};
+use super::tenant::Tenant;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -136,7 +137,7 @@ impl FairQueue {
     /// How many picks may pass at most until a waiting tenant's next job goes, if no weight joins.
     pub fn wait_bound(&self, name: &str) -> Option<u64> {
         let tenant = self.tenant(name).filter(|tenant| tenant.is_waiting())?;
-        Some(self.total.div_ceil(u64::from(tenant.share.thousandths())) + 1)
+        wait_bound(self.total, tenant.share)
     }
 
     /// Whose turn it is. Moves the clock to the lowest start if nobody may go yet.

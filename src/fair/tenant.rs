@@ -1,9 +1,7 @@
 //! A tenant as the fair queue's clock sees it.
 
 use super::Weight;
-
-/// What one job costs in virtual time at a weight of one thousandth.
-pub(super) const JOB: f64 = 1000.0;
+use super::measure::{self, JOB};
 
 /// A tenant's place in virtual time. What is written here is also what a snapshot holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,7 +29,7 @@ impl Tenant {
 
     /// Jobs by which it is behind its fair share; negative when it is ahead.
     pub fn lag(&self, clock: f64) -> f64 {
-        f64::from(self.share.thousandths()) * (clock - self.start) / JOB
+        measure::lag(self.share, self.start, clock)
     }
 
     /// Virtual time by which its next job should be gone.

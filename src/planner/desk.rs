@@ -2,7 +2,6 @@
 
 use super::pilot::{Flight, Pilot};
 use super::rulebook::Rulebook;
-use super::stats::find;
 use super::weighing::Weighing;
 use crate::config::Secret;
 use crate::fair::Rule;
@@ -58,11 +57,10 @@ impl Desk {
         &self.inner.store
     }
 
-    /// The pilot of a rule, as the rule is now; a rule that is gone but has jobs staged is planned with every option at
-    /// its default.
+    /// The pilot of a rule, as the rule is now.
     pub(super) async fn pilot(&self, name: &str) -> Result<Option<Arc<Mutex<Pilot>>>, Error> {
         let known = self.inner.rules.known().await?;
-        let Some((rule, _)) = find(&known, name) else { return Ok(None) };
+        let Some(rule) = known.find(name) else { return Ok(None) };
         let mut pilots = self.inner.pilots.lock().await;
         if let Some(hired) = pilots.get(name).filter(|hired| *hired.rule == *rule) {
             return Ok(Some(Arc::clone(&hired.pilot)));

@@ -9,6 +9,7 @@ mod report;
 mod rulebook;
 mod runner;
 mod stats;
+mod tally;
 mod tenants;
 mod weighing;
 
@@ -20,4 +21,5 @@ pub use report::{Outcome, Report};
 pub use rulebook::{Known, Removed, Rulebook, Source};
 pub use runner::Planner;
 pub use stats::RuleStats;
+pub use tally::Tally;
 pub use tenants::{Order, TenantList};

@@ -1,6 +1,7 @@
 //! A rule's pilot: carries out its rounds. Gate, weights, promotion, record; under the rule's lock.
 
 use super::report::{Outcome, Report};
+use super::tally::Tally;
 use super::weighing::Weighing;
 use crate::fair::{Batch, Drain, Gate, Pace, Rule};
 use crate::job::cron::Cron;
@@ -187,8 +188,7 @@ impl Pilot {
             depth: 0,
             batch: 0,
             promoted: 0,
-            served: Vec::new(),
-            places: HashMap::new(),
+            served: Tally::default(),
             duration_ms: 0.0,
             weights_source: self.rule.weights.source(),
             weights_age_ms: None,
@@ -245,7 +245,7 @@ impl Pilot {
                     if promoted == 0 {
                         course.report.reason = Some("hold");
                     }
-                    course.report.add(tenants);
+                    tenants.into_iter().for_each(|served| course.report.served.add(served));
                     course.left = course.left.saturating_sub(promoted);
                     // Fewer than asked for: nobody who could be served is left.
                     want = if promoted < portion { 0 } else { want - promoted };
@@ -297,14 +297,14 @@ impl Pilot {
         if !self.store.end_round(&self.rule.name, &round.token, round.number, &ended).await? {
             report.outcome = Outcome::LostLock;
         }
-        self.weighing.note(round.now, &report.served);
+        self.weighing.note(round.now, report.served.served());
         Ok(report)
     }
 
     fn count(&self, report: &Report) {
         let name = &self.rule.name;
         self.metrics.round(name, report.outcome.name(), report.reason, report.duration_ms / 1e3);
-        report.served.iter().for_each(|served| self.metrics.promoted(name, &served.tenant, served.jobs));
+        report.served.served().iter().for_each(|served| self.metrics.promoted(name, &served.tenant, served.jobs));
     }
 
     fn warn_if_slow(&self, report: &Report) {

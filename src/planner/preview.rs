@@ -1,10 +1,10 @@
 //! What the next round would do: the same arithmetic as the script's, on a copy.
 
 use super::desk::Desk;
-use super::stats::find;
+use super::tally::{self, Tally};
 use crate::fair::{Batch, FairQueue, Gate, Rule, Tenant, Weight};
 use crate::job::escape::{escape, unescape};
-use crate::store::{Error, Observation, Survey};
+use crate::store::{Error, Observation, Served, Survey};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ const SURVEYED: usize = 500;
 /// A dry run of a rule's next round, or of one for so many jobs; `None` if there is no such rule.
 pub async fn preview(desk: &Desk, name: &str, jobs: Option<u64>) -> Result<Option<Value>, Error> {
     let known = desk.rules().known().await?;
-    let Some((rule, _)) = find(&known, name) else { return Ok(None) };
+    let Some(rule) = known.find(name) else { return Ok(None) };
     let status = desk.store().rule_status(name, rule.queue.as_deref()).await?;
     let (mut queues, mut order, mut tenants) = (Vec::new(), Vec::new(), Tally::default());
     let (mut batch, mut truncated) = (0, false);
@@ -42,8 +42,9 @@ pub async fn preview(desk: &Desk, name: &str, jobs: Option<u64>) -> Result<Optio
                 survey.tenants.iter().map(|tenant| (tenant.name.as_str(), tenant.weight)).collect();
             for tenant in &picks {
                 let weight = weights.get(tenant.as_str()).copied().unwrap_or_default();
-                own.count(tenant, weight);
-                tenants.count(tenant, weight);
+                let served = Served { tenant: tenant.clone(), weight, jobs: 1 };
+                own.add(served.clone());
+                tenants.add(served);
             }
             truncated |= (picks.len() as u64) < wanted;
         }
@@ -53,7 +54,7 @@ pub async fn preview(desk: &Desk, name: &str, jobs: Option<u64>) -> Result<Optio
             "name": queue.queue,
             "batch": wanted,
             "gate": {"open": gate.closed.is_none(), "reason": gate.closed.map(|closed| closed.name())},
-            "tenants": own.to_json(),
+            "tenants": shown(&own),
             "order": picks,
         }));
     }
@@ -61,7 +62,7 @@ pub async fn preview(desk: &Desk, name: &str, jobs: Option<u64>) -> Result<Optio
         "rule": name,
         "gate": {"open": closed.is_none(), "reason": closed, "latency_threshold_ms": rule.latency_threshold},
         "batch": batch,
-        "tenants": tenants.to_json(),
+        "tenants": shown(&tenants),
         "order": order,
         "truncated": truncated,
         "queues": queues,
@@ -69,28 +70,8 @@ pub async fn preview(desk: &Desk, name: &str, jobs: Option<u64>) -> Result<Optio
     })))
 }
 
-/// Jobs of each tenant, those first that are served first.
-#[derive(Default)]
-struct Tally {
-    tenants: Vec<(String, Weight, u64)>,
-    places: HashMap<String, usize>,
-}
-
-impl Tally {
-    fn count(&mut self, tenant: &str, weight: Weight) {
-        match self.places.get(tenant) {
-            Some(place) => self.tenants[*place].2 += 1,
-            None => {
-                self.places.insert(tenant.to_owned(), self.tenants.len());
-                self.tenants.push((tenant.to_owned(), weight, 1));
-            }
-        }
-    }
-
-    fn to_json(&self) -> Vec<Value> {
-        let show = |(tenant, weight, jobs): &(String, Weight, u64)| json!({"tenant_id": tenant, "weight": weight.as_f64(), "jobs": jobs});
-        self.tenants.iter().map(show).collect()
-    }
+fn shown(tally: &Tally) -> Vec<Value> {
+    tally.served().iter().map(tally::show).collect()
 }
 
 /// How many jobs a scheduled round would want, as far as that is known outside of the process that plans.

@@ -1,9 +1,9 @@
 //! What a round did, as it is recorded and shown.
 
+use super::tally::{self, Tally};
 use crate::job::time::rfc3339;
 use crate::store::Served;
 use serde_json::{Value, json};
-use std::collections::HashMap;
 
 /// Tenants that a record names; more are only counted.
 const MOST_NAMED: usize = 100;
@@ -46,9 +46,7 @@ pub struct Report {
     /// Jobs that it wanted to promote.
     pub batch: u64,
     pub promoted: u64,
-    pub served: Vec<Served>,
-    /// Where a tenant stands in `served`: a round may serve tens of thousands.
-    pub(super) places: HashMap<String, usize>,
+    pub served: Tally,
     pub duration_ms: f64,
     pub weights_source: &'static str,
     /// How old the webhook's last good answer is, and how often it failed.
@@ -59,28 +57,11 @@ pub struct Report {
 }
 
 impl Report {
-    /// Counts a tenant's jobs.
-    pub fn add(&mut self, served: Vec<Served>) {
-        for more in served {
-            match self.places.get(&more.tenant).and_then(|place| self.served.get_mut(*place)) {
-                Some(known) => (known.jobs, known.weight) = (known.jobs + more.jobs, more.weight),
-                None => {
-                    self.places.insert(more.tenant.clone(), self.served.len());
-                    self.served.push(more);
-                }
-            }
-        }
-    }
-
     /// As it is recorded and shown.
     pub fn to_json(&self) -> Value {
-        let mut served: Vec<&Served> = self.served.iter().collect();
+        let mut served: Vec<&Served> = self.served.served().iter().collect();
         served.sort_by(|left, right| right.jobs.cmp(&left.jobs).then_with(|| left.tenant.cmp(&right.tenant)));
-        let served: Vec<Value> = served
-            .into_iter()
-            .take(MOST_NAMED)
-            .map(|served| json!({"tenant_id": served.tenant, "jobs": served.jobs, "weight": served.weight.as_f64()}))
-            .collect();
+        let served: Vec<Value> = served.into_iter().take(MOST_NAMED).map(tally::show).collect();
         json!({
             "rule": self.rule,
             "round": self.round,
@@ -92,7 +73,7 @@ impl Report {
             "depth": self.depth,
             "batch": self.batch,
             "promoted": self.promoted,
-            "tenants": self.served.len(),
+            "tenants": self.served.served().len(),
             "served": served,
             "duration_ms": (self.duration_ms * 1000.0).round() / 1000.0,
             "weights_source": self.weights_source,

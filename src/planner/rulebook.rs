@@ -67,7 +67,18 @@ impl Known {
 
     /// Whether there is a rule of that name, if only one that drains.
     pub fn has(&self, name: &str) -> bool {
-        self.rules.get(name).is_some() || self.draining.iter().any(|gone| gone == name)
+        self.rules.get(name).is_some() || self.is_draining(name)
+    }
+
+    /// Whether a rule is gone but has jobs staged.
+    pub fn is_draining(&self, name: &str) -> bool {
+        self.draining.iter().any(|gone| gone == name)
+    }
+
+    /// The rule of that name; one that drains is planned with every option at its default.
+    pub fn find(&self, name: &str) -> Option<Arc<Rule>> {
+        let drained = || self.is_draining(name).then(|| Arc::new(Rule::new(name, &[])));
+        self.rules.get(name).cloned().or_else(drained)
     }
 
     fn entries(&self) -> Vec<Entry> {

@@ -90,8 +90,7 @@ async fn plan(desk: Desk, name: String, stop: CancellationToken) {
                 let left = Duration::from_millis(left_ms.max(1));
                 (left, now + left)
             }
-            Ok(Some(Flight::Paused | Flight::Empty)) => (IDLE, now),
-            Ok(Some(Flight::Gone) | None) => (IDLE, now),
+            Ok(Some(Flight::Paused | Flight::Empty | Flight::Gone) | None) => (IDLE, now),
             Err(_) => (AFTER_FAILURE, now + AFTER_FAILURE),
         };
         let wake_at = now + next.min(LONGEST);
@@ -123,7 +122,7 @@ async fn fly(desk: &Desk, name: &str, why: Why, low: Option<String>) -> Result<O
     }
     let flight = pilot.round(why).await?;
     drop(pilot);
-    if matches!(flight, Flight::Empty) && desk.rules().known().await?.draining.iter().any(|gone| gone == name) {
+    if matches!(flight, Flight::Empty) && desk.rules().known().await?.is_draining(name) {
         desk.rules().reload().await?;
     }
     Ok(Some(flight))

@@ -1,9 +1,8 @@
 //! A rule as whoever watches it sees it.
 
 use super::desk::Desk;
-use super::rulebook::Known;
 use crate::config::redact;
-use crate::fair::{Gate, Rule, jain_index};
+use crate::fair::{Gate, Rule, jain_index, lag, wait_bound};
 use crate::job::time::{At, rfc3339};
 use crate::store::{Error, Observation, RuleStatus, Survey};
 use crate::telemetry::RuleLevels;
@@ -31,7 +30,8 @@ impl RuleStats {
     /// Looks at a rule; `None` if there is none of that name.
     pub async fn read(desk: &Desk, name: &str) -> Result<Option<RuleStats>, Error> {
         let known = desk.rules().known().await?;
-        let Some((rule, draining)) = find(&known, name) else { return Ok(None) };
+        let Some(rule) = known.find(name) else { return Ok(None) };
+        let draining = known.is_draining(name);
         let source = known.source(name).map_or("removed", super::Source::name);
         let store = desk.store();
         let status = store.rule_status(name, rule.queue.as_deref()).await?;
@@ -45,11 +45,14 @@ impl RuleStats {
     }
 
     fn state(&self) -> &'static str {
-        match () {
-            () if self.draining => "draining",
-            () if self.status.paused => "paused",
-            () if self.rule.shadow => "shadow",
-            () => "running",
+        if self.draining {
+            "draining"
+        } else if self.status.paused {
+            "paused"
+        } else if self.rule.shadow {
+            "shadow"
+        } else {
+            "running"
         }
     }
 
@@ -103,10 +106,10 @@ impl RuleStats {
         let (mut furthest, mut longest) = (0.0_f64, 0);
         for survey in &self.surveys {
             for tenant in &survey.tenants {
-                let weight = tenant.weight.thousandths();
-                let Some(start) = tenant.start.filter(|_| weight > 0) else { continue };
-                furthest = furthest.max((f64::from(weight) * (survey.clock - start) / 1000.0).abs());
-                longest = longest.max(survey.total_weight.div_ceil(u64::from(weight)) + 1);
+                let bound = wait_bound(survey.total_weight, tenant.weight);
+                let Some((start, bound)) = tenant.start.zip(bound) else { continue };
+                furthest = furthest.max(lag(tenant.weight, start, survey.clock).abs());
+                longest = longest.max(bound);
             }
         }
         (furthest, longest)
@@ -209,15 +212,6 @@ fn options(rule: &Rule) -> Value {
         *url = redact(url).text;
     }
     options
-}
-
-/// A rule that holds, or one that is gone but has jobs staged; whether it is the latter.
-pub(super) fn find(known: &Known, name: &str) -> Option<(Arc<Rule>, bool)> {
-    match known.rules.get(name) {
-        Some(rule) => Some((Arc::clone(rule), false)),
-        None if known.draining.iter().any(|gone| gone == name) => Some((Arc::new(Rule::new(name, &[])), true)),
-        None => None,
-    }
 }
 
 fn round_to(number: f64, digits: i32) -> f64 {

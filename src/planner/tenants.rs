@@ -1,7 +1,7 @@
 //! Tenants of a rule, as a list that can be sorted.
 
 use super::desk::Desk;
-use super::stats::find;
+use crate::fair::wait_bound;
 use crate::store::{Error, Tenant};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -56,7 +56,7 @@ impl TenantList {
     /// Reads the tenants of a rule; `None` if there is no such rule.
     pub async fn read(desk: &Desk, name: &str, order: Order) -> Result<Option<TenantList>, Error> {
         let known = desk.rules().known().await?;
-        if find(&known, name).is_none() {
+        if !known.has(name) {
             return Ok(None);
         }
         let store = desk.store();
@@ -127,7 +127,7 @@ impl TenantList {
             "promoted_total": tenant.promoted,
             "share": of(tenant.promoted, whole.promoted),
             "expected_share": of(weight, whole.weight),
-            "wait_bound_jobs": (weight > 0).then(|| whole.weight.div_ceil(weight) + 1),
+            "wait_bound_jobs": wait_bound(whole.weight, tenant.weight),
         })
     }
 }

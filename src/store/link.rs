@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 /// A short break is waited out; in a longer one callers are told at once.
 const PATIENCE: Duration = Duration::from_millis(500);
-const FIRST_BACKOFF: Duration = Duration::from_millis(20);
-const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
+pub(super) const FIRST_BACKOFF: Duration = Duration::from_millis(20);
+pub(super) const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
 
 /// A handle to the connection; clones share it.
 #[derive(Clone)]

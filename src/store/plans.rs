@@ -1,13 +1,13 @@
 //! Verbs of the planner: the rules that hold, rounds under a lock, promotion.
 
-use super::script::{PROMOTE, RECORD, RENEW, REWEIGH, ROUND, RULES};
+use super::script::{PAUSE, PROMOTE, RECORD, RENEW, REWEIGH, ROUND, RULES};
 use super::{Error, Store, or_empty, reply};
 use crate::fair::{Batch, OnWebhookError, Pace, Rule, Weight};
 use crate::job::escape::{escape, unescape};
 use crate::job::id;
 use redis::Value;
 
-/// Main queues that one round looks at; `round.lua` has the same number.
+/// Main queues that one round looks at; `MOST_QUEUES` in `plan.lua` is the same.
 pub const QUEUES_A_ROUND: usize = 64;
 /// Rounds of a rule that are kept for whoever asks.
 const ROUNDS_KEPT: usize = 1000;
@@ -245,6 +245,14 @@ impl Store {
         };
         let answer = RECORD.call(&self.core.link, fill).await?;
         Ok(reply::number(answer) == 1)
+    }
+
+    /// Pauses a rule or lets it go on; nothing is promoted meanwhile, nothing is lost.
+    pub async fn pause_rule(&self, rule: &str, paused: bool) -> Result<(), Error> {
+        let fill = |command: &mut redis::Cmd, _: bool| {
+            self.core.begin(command).arg(rule).arg(u8::from(paused));
+        };
+        PAUSE.call(&self.core.link, fill).await.map(drop)
     }
 
     /// Prolongs the lock of a rule by `ms`, or gives it up with 0; whether it is ours.

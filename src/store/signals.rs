@@ -1,15 +1,13 @@
 //! What scripts tell all processes, as it happens. A signal may be lost: nothing may depend on one but speed.
 
 use super::address::Target;
+use super::link::{FIRST_BACKOFF, LONGEST_BACKOFF};
 use futures_util::StreamExt;
-use std::time::Duration;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 /// Signals that a slow listener may lag behind; then it is told that it missed some.
 const BACKLOG: usize = 1024;
-const FIRST_BACKOFF: Duration = Duration::from_millis(20);
-const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
 
 /// Something happened that a loop may want to act on at once.
 #[derive(Clone, Debug, PartialEq, Eq)]

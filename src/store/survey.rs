@@ -1,7 +1,7 @@
 //! The planner's state as it is: for previews, statistics and questions to the webhook. Changes nothing.
 
 use super::plans::{Observation, observation};
-use super::script::{PAUSE, STATUS, SURVEY};
+use super::script::{STATUS, SURVEY};
 use super::{Error, Store, reply};
 use crate::fair::Weight;
 use crate::job::escape::{escape, unescape};
@@ -167,14 +167,6 @@ impl Store {
             leavers: leavers.chunks_exact(2).map(leaver).collect(),
             tenants: tenants.chunks_exact(5).filter_map(tenant).collect(),
         })
-    }
-
-    /// Pauses a rule or lets it go on; nothing is promoted meanwhile, nothing is lost.
-    pub async fn pause_rule(&self, rule: &str, paused: bool) -> Result<(), Error> {
-        let fill = |command: &mut redis::Cmd, _: bool| {
-            self.core.begin(command).arg(rule).arg(u8::from(paused));
-        };
-        PAUSE.call(&self.core.link, fill).await.map(drop)
     }
 
     /// Recorded rounds, newest first, older than `before`.

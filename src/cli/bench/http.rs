@@ -48,11 +48,7 @@ pub(super) struct Http {
 impl Http {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let report = super::measure(self.measure())?;
-        if self.json {
-            println!("{}", report.json());
-        } else {
-            print!("{report}");
-        }
+        super::print(&report, self.json.then(|| report.json()));
         Ok(if report.errors() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 

@@ -22,6 +22,7 @@ mod scenario;
 mod shape;
 
 use clap::{Args, Subcommand};
+use std::fmt::Display;
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -54,6 +55,14 @@ impl Bench {
             Subject::Noisy(command) => command.run(),
             Subject::Lone(command) => command.run(),
         }
+    }
+}
+
+/// Prints a report: its table, or its JSON where that is wanted.
+fn print(report: &impl Display, json: Option<serde_json::Value>) {
+    match json {
+        Some(json) => println!("{json}"),
+        None => print!("{report}"),
     }
 }
 

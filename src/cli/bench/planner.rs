@@ -35,11 +35,7 @@ pub(super) struct Planner {
 impl Planner {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let report = super::measure(self.measure())?;
-        if self.json {
-            println!("{}", report.json());
-        } else {
-            print!("{report}");
-        }
+        super::print(&report, self.json.then(|| report.json()));
         Ok(if report.bars().iter().all(|bar| bar.is_met) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 

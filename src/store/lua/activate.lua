@@ -8,14 +8,11 @@ if not job then return {'missing'} end
 if job.op == ARGV[10] then return {'ok', job_view(job), 'pending'} end
 if job.state ~= 'pending' then return {'conflict', job.state, ''} end
 job.activated, job.op = now_text, ARGV[10]
-local available = true
 if marked(job, 's') then
   job_unstage(job)
-  job_make_available(job)
-  job_save(job)
-else
-  available = job_admit(job)
+  job_release(job)
+elseif job_admit(job) then
+  emit('job.enqueued', job, '"state":"available"')
 end
-if available then emit('job.enqueued', job, '"state":"available"') end
 commit()
 return {'ok', job_view(job), 'pending'}

@@ -14,8 +14,6 @@
 -- Nothing of it outlives the last waiting tenant but the numbers of the held ones; the hash itself expires when it is idle.
 
 local LOG2 = math.log(2)
--- How long a fair queue without jobs is kept: longer than its aim holds.
-local IDLE_MS = 60000
 local fairs = {}
 
 -- What this call has worked out before: many tenants share a weight, and many a start.

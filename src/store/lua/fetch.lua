@@ -66,9 +66,7 @@ local function tell_planner(unmet)
     local low = call('HMGET', P .. 'low', 'm ' .. queue, 'd ' .. queue)
     if low[1] then
       local depth = 0
-      for _, lane in ipairs(call('ZRANGE', P .. 'ready:' .. queue, '0', '200')) do
-        depth = depth + call('ZCARD', P .. 'lane:' .. queue .. ':' .. lane)
-      end
+      for _, key in ipairs(lane_keys(queue)) do depth = depth + call('ZCARD', key) end
       if depth < tonumber(low[1]) then
         call('HSET', P .. 'low', 'm ' .. queue, '0')
         call('PUBLISH', P .. 'signals', 'low ' .. queue)

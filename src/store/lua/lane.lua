@@ -10,6 +10,13 @@ local function lane_score(priority, sequence)
   return (100 - priority) * 35184372088832 + sequence
 end
 
+-- Keys of the lanes of a queue that may run: at most one for each of the 201 priorities.
+local function lane_keys(queue)
+  local lanes = call('ZRANGE', P .. 'ready:' .. queue, '0', '200')
+  for position, lane in ipairs(lanes) do lanes[position] = P .. 'lane:' .. queue .. ':' .. lane end
+  return lanes
+end
+
 local pushed = {} -- lanes that this call pushed to, by queue and name: their key and the lowest score
 
 local function lane_push(queue, lane, id, score)

@@ -6,6 +6,11 @@
 --                       empty-handed although jobs are staged for Q; `n Q`: rules with tenants that wait for Q
 -- signals         channel, see `signal`
 
+-- Main queues that one look takes in: clients choose their names. `QUEUES_A_ROUND` in Rust is the same.
+local MOST_QUEUES = 64
+-- How long a fair queue without jobs is kept: longer than its aim holds.
+local IDLE_MS = 60000
+
 local plans = {}
 
 -- The rule, or false if there is none of that name.
@@ -35,6 +40,11 @@ local function plan_flush()
 end
 at_commit[#at_commit + 1] = plan_flush
 
+-- Main queues for which a rule has jobs staged; of many, those that no round has looked at for longest.
+local function plan_queues(rule)
+  return call('ZRANGE', P .. 'plan:' .. rule .. ':queues', 0, MOST_QUEUES - 1)
+end
+
 -- Tells every process, at the end of the script; a signal may be lost, so nothing may depend on it but speed.
 local signals = {}
 
@@ -53,8 +63,7 @@ local function queue_health(queue)
   local health = healths[queue]
   if not health then
     health = {depth = 0}
-    for _, lane in ipairs(call('ZRANGE', P .. 'ready:' .. queue, 0, 200)) do
-      local key = P .. 'lane:' .. queue .. ':' .. lane
+    for _, key in ipairs(lane_keys(queue)) do
       health.depth = health.depth + call('ZCARD', key)
       local head = call('ZRANGE', key, 0, 0)[1]
       local job = head and job_load(head)

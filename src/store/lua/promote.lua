@@ -52,11 +52,7 @@ local function release(id)
   end
   local of_queue, kind, lane, at = match(text, PLACE, rest)
   if of_queue ~= queue or is_special(text, at) then
-    local job = job_load(id)
-    unmark(job, 's')
-    job_make_available(job)
-    job_save(job)
-    emit('job.enqueued', job, '"state":"available"')
+    job_release(job_load(id))
     return true
   end
   seq = seq + 1

@@ -9,15 +9,13 @@
 --          be computed from another now
 --          or {'ok', token, round, 1 if scheduled, room, due, now, what `observe` says of each queue, …}
 
-local MOST_QUEUES = 64
 local rule, holder, nonce, life, why, next_due, since =
   ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13], tonumber(ARGV[14]), tonumber(ARGV[15])
 local key = P .. 'plan:' .. rule
 local lock = key .. ':lock'
 local plan = plan_open(rule)
 if not plan then return {'gone'} end
--- Clients choose queue names: of many, those are looked at that no round has looked at for longest.
-local queues = call('ZRANGE', key .. ':queues', 0, MOST_QUEUES - 1)
+local queues = plan_queues(rule)
 if #queues == 0 then return {'empty'} end
 
 local function answer(token, round, scheduled)

@@ -42,6 +42,14 @@ local function job_admit(job, is_return)
   return true
 end
 
+-- Makes a job that has left its lane available. Saves it.
+local function job_release(job)
+  unmark(job, 's')
+  job_make_available(job)
+  job_save(job)
+  emit('job.enqueued', job, '"state":"available"')
+end
+
 -- Takes a staged job out of its lane without promoting it.
 local function job_unstage(job)
   flush()
