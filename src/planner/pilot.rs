@@ -70,6 +70,17 @@ struct Course<'a> {
     held: bool,
 }
 
+/// A rule's main queues in the order in which a round serves them, each with how many share what is left of a batch when its
+/// turn comes. Another one is first in each round, and the dry ones before all: none takes the whole batch every time.
+pub(super) fn in_turn(queues: &[Observation], round: u64) -> Vec<(&Observation, u64)> {
+    let mut queues: Vec<&Observation> = queues.iter().collect();
+    let first = round as usize % queues.len().max(1);
+    queues.rotate_left(first);
+    queues.sort_by_key(|queue| queue.depth > 0);
+    let sharers = |place: usize| queues[place..].iter().filter(|queue| queue.waiting_tenants > 0).count() as u64;
+    queues.iter().enumerate().map(|(place, queue)| (*queue, sharers(place).max(1))).collect()
+}
+
 impl Pilot {
     /// A pilot of a rule.
     pub fn new(
@@ -201,15 +212,9 @@ impl Pilot {
     async fn promote_all(&mut self, course: &mut Course<'_>, why: Why) -> Result<(), Error> {
         let round = course.round;
         self.weighing.refresh(&self.store, &self.rule, round).await?;
-        let mut queues: Vec<&Observation> = round.queues.iter().collect();
-        // Another one first in each round, and the dry ones before all: none takes the whole batch every time.
-        let first = round.number as usize % queues.len().max(1);
-        queues.rotate_left(first);
-        queues.sort_by_key(|queue| queue.depth > 0);
-        for (place, queue) in queues.iter().enumerate() {
+        for (queue, sharers) in in_turn(&round.queues, round.number) {
             course.held &= queue.waiting_tenants == 0;
-            let rest = queues[place..].iter().filter(|queue| queue.waiting_tenants > 0).count() as u64;
-            self.promote(course, queue, rest.max(1), why).await?;
+            self.promote(course, queue, sharers, why).await?;
         }
         if course.lost {
             return Ok(());

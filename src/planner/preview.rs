@@ -1,8 +1,9 @@
 //! What the next round would do: the same arithmetic as the script's, on a copy.
 
 use super::desk::Desk;
+use super::pilot::in_turn;
 use super::tally::{self, Tally};
-use crate::fair::{Batch, FairQueue, Gate, Rule, Tenant, Weight};
+use crate::fair::{Batch, FairQueue, Gate, Tenant, Weight};
 use crate::job::escape::{escape, unescape};
 use crate::store::{Error, Observation, Served, Survey};
 use serde_json::{Value, json};
@@ -28,10 +29,15 @@ pub async fn preview(desk: &Desk, name: &str, jobs: Option<u64>) -> Result<Optio
         (None, Batch::Jobs(jobs)) => u64::from(jobs),
         (None, Batch::Auto) => u64::MAX,
     };
-    for queue in status.queues.iter().filter(|queue| queue.staged > 0) {
+    let staged: Vec<Observation> = status.queues.iter().filter(|queue| queue.staged > 0).cloned().collect();
+    for (queue, sharers) in in_turn(&staged, status.rounds + 1) {
         let gate = Gate::read(&rule, queue.depth, queue.oldest, status.now);
         closed = closed.or(gate.closed.map(|closed| closed.name()));
-        let needed = if jobs.is_some() { left } else { wanted(&rule, queue).min(left) };
+        let needed = match (jobs, rule.batch) {
+            // As far as that is known outside of the process that plans.
+            (None, Batch::Auto) => queue.aim.max(1).saturating_sub(queue.depth).min(left),
+            _ => left.div_ceil(sharers),
+        };
         let wanted = needed.min(gate.room).min(queue.staged);
         let mut picks = Vec::new();
         let mut own = Tally::default();
@@ -72,14 +78,6 @@ pub async fn preview(desk: &Desk, name: &str, jobs: Option<u64>) -> Result<Optio
 
 fn shown(tally: &Tally) -> Vec<Value> {
     tally.served().iter().map(tally::show).collect()
-}
-
-/// How many jobs a scheduled round would want, as far as that is known outside of the process that plans.
-fn wanted(rule: &Rule, queue: &Observation) -> u64 {
-    match rule.batch {
-        Batch::Jobs(jobs) => u64::from(jobs),
-        Batch::Auto => queue.aim.max(1).saturating_sub(queue.depth),
-    }
 }
 
 /// Whose jobs go, in order: up to `most`, or fewer where the next might be one of a tenant that was not looked at.

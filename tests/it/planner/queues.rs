@@ -46,6 +46,28 @@ async fn no_queue_takes_the_whole_batch() {
 }
 
 #[tokio::test]
+async fn a_preview_shares_the_batch_as_the_round_does() {
+    let rule = spread(by_hand(10, |_| {}));
+    let app = serving(std::slice::from_ref(&rule)).await;
+    let queues = names(3);
+    stage_for(&app, &queues, 20).await;
+    let desk = desk(&app.app.store, &[rule]);
+    let mut promoted = std::collections::BTreeMap::new();
+    for _ in 0..4 {
+        let preview = app.client.get("/ojs/v1/admin/planner/r/preview").await.expect(200);
+        for queue in preview.at("/queues").as_array().unwrap() {
+            let name = queue["name"].as_str().unwrap().to_owned();
+            *promoted.entry(name).or_insert(0) += queue["batch"].as_i64().unwrap();
+        }
+        run(&desk).await;
+        for queue in &queues {
+            let got = app.app.store.queue_counts(queue).await.unwrap()["available"];
+            assert_eq!(promoted.get(queue), Some(&got), "{queue}: {}", preview.text);
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_dry_queue_is_served_before_a_full_one() {
     let rule = spread(by_hand(10, |rule| rule.strict_interval = false));
     let app = serving(std::slice::from_ref(&rule)).await;
