@@ -76,7 +76,9 @@ fn expected(shares: &[(&str, usize)]) -> Vec<(String, usize)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_acts_on_the_backlog_at_once() {
-    let voice = Voice::saying(weights(json!({"a": 3, "b": 1, "stranger": 9}))).await;
+    // An answer that is there before the promotion would rightly act on it already.
+    let late = weights(json!({"a": 3, "b": 1, "stranger": 9})).set_delay(Duration::from_millis(500));
+    let voice = Voice::saying(late).await;
     let (app, desk) = scene(voice.rule(8, |_| {}), &[("a", 40), ("b", 40)]).await;
     assert_eq!(shares(&app, &desk).await, expected(&[("a", 4), ("b", 4)]), "workers do not wait for the webhook");
     assert_eq!(shares(&app, &desk).await, expected(&[("a", 6), ("b", 2)]));
