@@ -23,33 +23,33 @@ macro_rules! script {
 }
 
 script!(ENQUEUE, "call", "lane", "job", "unplanned", "enqueue");
-script!(STAGE, "call", "lane", "job", "plan", "fair", "stage", "enqueue");
+script!(STAGE, "call", "lane", "job", "plan", "fair", "staging", "stage", "enqueue");
 script!(FETCH, "call", "lane", "take", "job", "fetch");
 script!(ACK, "call", "lane", "job", "finish", "answer", "ack");
 script!(NACK, "call", "lane", "job", "finish", "failure", "answer", "nack");
-script!(CANCEL, "call", "lane", "take", "job", "plan", "fair", "stage", "finish", "detach", "cancel");
-script!(ACTIVATE, "call", "lane", "job", "plan", "fair", "stage", "activate");
+script!(CANCEL, "call", "lane", "take", "job", "plan", "fair", "staging", "stage", "finish", "detach", "cancel");
+script!(ACTIVATE, "call", "lane", "job", "plan", "fair", "staging", "stage", "activate");
 script!(RELEASE, "call", "lane", "job", "release");
 script!(READ, "call", "lane", "job", "read");
 script!(HEARTBEAT, "call", "lane", "job", "worker", "heartbeat");
 script!(DEREGISTER, "call", "lane", "job", "worker", "deregister");
 script!(
-    TICK, "call", "lane", "take", "job", "plan", "fair", "stage", "finish", "detach", "failure", "sweep", "worker",
-    "tick"
+    TICK, "call", "lane", "take", "job", "plan", "fair", "staging", "stage", "finish", "detach", "failure", "sweep",
+    "worker", "tick"
 );
 script!(RETAIN, "call", "lane", "job", "finish", "retain");
-script!(REVIVE, "call", "lane", "job", "plan", "fair", "stage", "revive");
+script!(REVIVE, "call", "lane", "job", "plan", "fair", "staging", "stage", "revive");
 script!(FORGET, "call", "lane", "job", "finish", "forget");
 script!(RULES, "call", "lane", "job", "plan", "rules");
-script!(ROUND, "call", "lane", "job", "plan", "fair", "observe", "round");
-script!(REWEIGH, "call", "lane", "job", "plan", "fair", "reweigh");
-script!(PROMOTE, "call", "lane", "job", "plan", "fair", "stage", "pick", "promote");
+script!(ROUND, "call", "lane", "job", "plan", "fair", "staging", "observe", "round");
+script!(REWEIGH, "call", "lane", "job", "plan", "fair", "staging", "reweigh");
+script!(PROMOTE, "call", "lane", "job", "plan", "fair", "staging", "stage", "pick", "promote");
 script!(RECORD, "call", "lane", "job", "plan", "record");
 script!(RENEW, "call", "renew");
 script!(ANNOUNCE, "call", "announce");
 script!(PAUSE, "call", "pause");
-script!(STATUS, "call", "lane", "job", "plan", "fair", "observe", "status");
-script!(SURVEY, "call", "lane", "job", "plan", "fair", "stage", "survey");
+script!(STATUS, "call", "lane", "job", "plan", "fair", "staging", "observe", "status");
+script!(SURVEY, "call", "lane", "job", "plan", "fair", "staging", "stage", "survey");
 
 impl Script {
     fn digest(&self) -> String {

@@ -1,15 +1,15 @@
--- Part: the fair queue of one plan rule and one main queue: its tenants by virtual time. src/fair/queue.rs does the same
--- sums and has the reasons; a test wants the same order of both, always.
+-- Part: a fair queue: tenants by virtual time. src/fair/queue.rs does the same sums and has the reasons; a test wants the
+-- same order of both, always. Below F, which is `fair:R:Q` for what plan rule R has staged for main queue Q:
 --
--- fair:R:Q          hash  v (clock), w (sum of weights), n (waiting tenants), jobs (staged), aim, aimed (until when it holds)
--- fair:R:Q:c:K      zset  waiting tenants of weight class K by start; `:classes` the set of classes
--- fair:R:Q:moments  zset  starts of tenants that wait no more but count until the clock reaches them; `:sums` their weights by
+-- F          hash  v (clock), w (sum of weights), n (waiting tenants), jobs (staged), aim, aimed (until when it holds)
+-- F:c:K      zset  waiting tenants of weight class K by start; `:classes` the set of classes
+-- F:moments  zset  starts of tenants that wait no more but count until the clock reaches them; `:sums` their weights by
 --                         start, so that all who leave at one moment leave in one step
--- fair:R:Q:left     hash  those tenants: `weight start`; `:leaving` the same by start. Who has left stays until it is swept
--- fair:R:Q:busy     hash  tenants with staged jobs: `weight state promoted since asked`, state w(aiting) or h(eld)
--- fair:R:Q:held     zset  those of weight 0 by when they were last asked about
--- fair:R:Q:lane:T   zset  the tenant's staged jobs, by the score of lanes
--- fair:R:Q:tag:T    string the weight that a webhook gave a tenant that has no jobs staged, with a TTL
+-- F:left     hash  those tenants: `weight start`; `:leaving` the same by start. Who has left stays until it is swept
+-- F:busy     hash  tenants with staged jobs: `weight state promoted since asked`, state w(aiting) or h(eld)
+-- F:held     zset  those of weight 0 by when they were last asked about
+-- F:lane:T   zset  the tenant's staged jobs, by the score of lanes
+-- F:tag:T    string the weight that a webhook gave a tenant that has no jobs staged, with a TTL
 --
 -- Nothing of it outlives the last waiting tenant but the numbers of the held ones; the hash itself expires when it is idle.
 
@@ -47,17 +47,17 @@ local function precise(number)
   return text
 end
 
-local function fair_open(rule, queue)
-  local name = rule .. ':' .. queue
-  local fair = fairs[name]
+-- The fair queue below a key. Its owner is asked to `remember` a tenant that has nothing waiting any more, and told when the
+-- queue was `flushed`: with whether it came to life or ended.
+local function fair_open(key, owner)
+  local fair = fairs[key]
   if not fair then
-    local key = P .. 'fair:' .. name
     local f = call('HMGET', key, 'v', 'w', 'n', 'jobs', 'aim', 'aimed')
-    fair = {key = key, rule = rule, queue = queue, v = tonumber(f[1]) or 0, w = tonumber(f[2]) or 0, n = tonumber(f[3]) or 0,
+    fair = {key = key, owner = owner, v = tonumber(f[1]) or 0, w = tonumber(f[2]) or 0, n = tonumber(f[3]) or 0,
       jobs = tonumber(f[4]) or 0, aim = (tonumber(f[6]) or 0) > now and tonumber(f[5]) or 0, tenants = {}, touched = {},
       sums = {}}
     fair.had_n, fair.had_jobs = fair.n, fair.jobs
-    fairs[name] = fair
+    fairs[key] = fair
   end
   return fair
 end
@@ -141,17 +141,8 @@ local function tenant_leave(fair, tenant)
   tenant.state = nil
 end
 
--- Keeps what a webhook said about a tenant that has no jobs staged any more.
-local function tenant_remember(fair, tenant)
-  local plan = plan_open(fair.rule)
-  if plan and plan.tag and tenant.asked ~= '0' then
-    call('SET', fair.key .. ':tag:' .. tenant.name, int(tenant.weight), 'PX', int(plan.tag))
-  end
-end
-
--- One job more of a tenant; the weight counts if it has none yet.
+-- A tenant has something waiting; the weight counts if it had nothing before.
 local function fair_arrive(fair, tenant, weight)
-  fair.jobs = fair.jobs + 1
   if tenant.state then return end
   tenant.promoted, tenant.since, tenant.asked = 0, now_text, tenant.told and '1' or '0'
   if weight > 0 then
@@ -162,20 +153,10 @@ local function fair_arrive(fair, tenant, weight)
   tenant_touch(fair, tenant)
 end
 
--- The weight under which a tenant would wait now: the one it has, the one remembered, its own in the rule, the default.
-local function tenant_weight(fair, tenant, plan)
-  if tenant.state then return tenant.weight end
-  local told = plan.tag and call('GET', fair.key .. ':tag:' .. tenant.name)
-  tenant.told = told and true
-  local own = not told and plan.fixed and call('HGET', plan.key .. ':own', tenant.name)
-  return tonumber(told or own or nil) or plan.default
-end
-
--- Jobs of a tenant went without being promoted, which costs it nothing.
-local function fair_withdraw(fair, tenant, jobs, remain)
-  fair.jobs = fair.jobs - jobs
-  if remain or not tenant.state then return end
-  tenant_remember(fair, tenant)
+-- A tenant has nothing waiting any more, and was not served: that costs it nothing.
+local function fair_withdraw(fair, tenant)
+  if not tenant.state then return end
+  fair.owner.remember(fair, tenant)
   if tenant.state == 'w' then
     tenant_leave(fair, tenant)
   else
@@ -266,47 +247,19 @@ local function fair_write(fair)
   if #names > 0 then call('SADD', key .. ':classes', unpack(names)) end
 end
 
--- A cron's time that passed while nothing was staged is not made up for: the next one counts.
-local function forget_missed(rule)
-  local plan = plan_open(rule)
-  if plan and not plan.every and plan.staged == plan.added and plan.due <= now then
-    call('HDEL', plan.key, 'due')
-    plan.due = 0
-  end
-end
-
 -- When nobody waits, the clock and those who left are nobody's business any more.
 local function fair_flush()
   for _, fair in pairs(fairs) do
     fair_write(fair)
-    local key, is_new = fair.key, fair.n > 0 and fair.had_n == 0
+    local key, has_begun, has_ended = fair.key, fair.n > 0 and fair.had_n == 0, fair.n == 0 and fair.had_n > 0
     if fair.n ~= fair.had_n or fair.jobs ~= fair.had_jobs or fair.moved then
-      if fair.n == 0 and fair.had_n > 0 then
+      if has_ended then
         call('UNLINK', key .. ':leaving', key .. ':left', key .. ':moments', key .. ':sums', key .. ':classes')
-        -- Other rules may have jobs staged for the same queue.
-        if call('HINCRBY', P .. 'low', 'n ' .. fair.queue, -1) <= 0 then
-          call('HDEL', P .. 'low', 'm ' .. fair.queue, 'd ' .. fair.queue, 'n ' .. fair.queue)
-        end
-        call('HINCRBY', P .. 'state', 'staged', -1)
         fair.v, fair.w = 0, 0
       end
       call('HSET', key, 'v', precise(fair.v), 'w', int(fair.w), 'n', int(fair.n), 'jobs', int(fair.jobs))
     end
-    if is_new then
-      call('HINCRBY', P .. 'state', 'staged', 1)
-      call('HINCRBY', P .. 'low', 'n ' .. fair.queue, 1)
-      call('HSETNX', P .. 'low', 'm ' .. fair.queue, '0')
-      signal('staged ' .. fair.rule)
-    end
-    local queues = P .. 'plan:' .. fair.rule .. ':queues'
-    if fair.jobs > 0 and fair.had_jobs == 0 then
-      call('PERSIST', key)
-      call('ZADD', queues, 'NX', 0, fair.queue)
-      forget_missed(fair.rule)
-    elseif fair.jobs == 0 and fair.had_jobs > 0 then
-      call('PEXPIRE', key, IDLE_MS)
-      call('ZREM', queues, fair.queue)
-    end
+    fair.owner.flushed(fair, has_begun, has_ended)
     fair.had_n, fair.had_jobs, fair.moved = fair.n, fair.jobs, nil
   end
 end

@@ -172,20 +172,30 @@ local function advance(fair)
   fair.v = fair.v + math.max(rest, 0) / fair.w
 end
 
--- The tenant at the head of a window has got one job promoted; `drained` says that it was its last.
+-- The tenant at the head of a window has nothing that could go: it loses its turn, and nothing else.
+local function forgo(fair, tenant, window)
+  window.at = window.at + 1
+  fair.n = fair.n - 1
+  tenant.left, tenant.state = tenant.weight, nil
+  moments_add(fair, tenant.start, tenant.weight)
+  tenant_touch(fair, tenant)
+  fair.moved = true
+end
+
+-- The tenant at the head of a window has got one job out; `drained` says that it was its last.
 local function serve(fair, tenant, window, drained)
   window.at = window.at + 1
   tenant.start = tenant.start + 1000 / tenant.weight
   tenant.promoted = tenant.promoted + 1
   if drained then
     fair.n = fair.n - 1
-    tenant_remember(fair, tenant)
+    fair.owner.remember(fair, tenant)
     tenant.left, tenant.state = tenant.weight, nil
     moments_add(fair, tenant.start, tenant.weight)
   else
     window_insert(window, tenant)
   end
   tenant_touch(fair, tenant)
-  fair.jobs, fair.moved = fair.jobs - 1, true
+  fair.moved = true
   advance(fair)
 end

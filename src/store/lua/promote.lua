@@ -15,7 +15,7 @@ end
 local plan = plan_open(rule)
 if not plan or plan.paused then return {'paused'} end
 
-local fair = fair_open(rule, queue)
+local fair = staging_open(rule, queue)
 if plan.strict and plan.jobs > 0 then want = math.min(want, plan.room) end
 if fair.n == 0 or want == 0 then return {'ok', 0, fair.jobs} end
 
@@ -117,14 +117,10 @@ while promoted < want do
   if promote_next(tenant) then
     promoted = promoted + 1
     tenant.got = (tenant.got or 0) + 1
+    fair.jobs = fair.jobs - 1
     serve(fair, tenant, window, is_drained(tenant))
   else
-    window.at = window.at + 1
-    fair.n = fair.n - 1
-    tenant.left, tenant.state = tenant.weight, nil
-    moments_add(fair, tenant.start, tenant.weight)
-    tenant_touch(fair, tenant)
-    fair.moved = true
+    forgo(fair, tenant, window)
   end
 end
 push_released()

@@ -5,7 +5,7 @@
 
 local rule, queue = ARGV[9], ARGV[11]
 if call('HGET', P .. 'plan:' .. rule .. ':lock', 'token') ~= ARGV[10] then return -1 end
-local fair, changed = fair_open(rule, queue), 0
+local fair, changed = staging_open(rule, queue), 0
 
 local function reweigh(tenant, weight)
   local was = tenant.weight

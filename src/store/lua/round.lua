@@ -52,7 +52,7 @@ end
 -- Signals may be lost: a queue whose planner was told that it runs low, and for which no round has been run since.
 local function is_low()
   for _, queue in ipairs(queues) do
-    if fair_open(rule, queue).n > 0 and (call('HGET', P .. 'low', 'm ' .. queue) or '0') == '0' then return true end
+    if staging_open(rule, queue).n > 0 and (call('HGET', P .. 'low', 'm ' .. queue) or '0') == '0' then return true end
   end
   return false
 end

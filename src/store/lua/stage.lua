@@ -8,7 +8,7 @@ end
 local function job_stage(job)
   local plan = plan_open(job.rule)
   if not plan or plan.state ~= 'running' then return false end
-  local fair = fair_open(job.rule, job.queue)
+  local fair = staging_open(job.rule, job.queue)
   local tenant = tenant_of(fair, job.tenant)
   local weight = tenant_weight(fair, tenant, plan)
   local weighed = not plan.hold or tenant.told or (tenant.asked or '0') ~= '0'
@@ -20,6 +20,7 @@ local function job_stage(job)
   job.seq = int(seq)
   gather('ZADD', staging_lane(fair, job.tenant), lane_score(tonumber(job.priority) or 0, seq), job.id)
   fair_arrive(fair, tenant, weight)
+  fair.jobs = fair.jobs + 1
   plan.staged, plan.added = plan.staged + 1, plan.added + 1
   return true
 end
@@ -53,10 +54,11 @@ end
 -- Takes a staged job out of its lane without promoting it.
 local function job_unstage(job)
   flush()
-  local fair, plan = fair_open(job.rule, job.queue), plan_open(job.rule)
+  local fair, plan = staging_open(job.rule, job.queue), plan_open(job.rule)
   local lane = staging_lane(fair, job.tenant)
   unmark(job, 's')
   if call('ZREM', lane, job.id) == 0 then return end
   if plan then plan.staged, plan.added = plan.staged - 1, plan.added - 1 end
-  fair_withdraw(fair, tenant_of(fair, job.tenant), 1, call('EXISTS', lane) == 1)
+  fair.jobs = fair.jobs - 1
+  if call('EXISTS', lane) == 0 then fair_withdraw(fair, tenant_of(fair, job.tenant)) end
 end

@@ -3,7 +3,7 @@
 -- ARGV[9…] rule, queue, most tenants, 1 to tell since when their first job waits, names
 -- Returns  {now, v, w, {start, weight that leaves then, …}, {tenant, busy entry, start or '', staged jobs, created ms or '', …}}
 
-local fair = fair_open(ARGV[9], ARGV[10])
+local fair = staging_open(ARGV[9], ARGV[10])
 local most, tells_age = tonumber(ARGV[11]), ARGV[12] == '1'
 local names = {}
 if #ARGV > 12 then
