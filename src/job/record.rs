@@ -17,6 +17,8 @@ pub struct Record {
     pub attempt: u32,
     pub max_attempts: Option<u32>,
     pub worker: Option<String>,
+    /// The pool whose worker holds it.
+    pub pool: Option<String>,
     pub created: i64,
     enqueued: Option<i64>,
     started: Option<i64>,
@@ -56,6 +58,7 @@ impl Record {
         let (_op, _period, _stalled_at) = (next()?, next()?, next()?);
         (record.next_retry, record.retry_delay) = (ms(next()), next()?.parse().ok());
         record.activated = ms(next());
+        record.pool = next().filter(|pool| !pool.is_empty()).map(str::to_owned);
         let marks = next()?;
         (record.has_error, record.expired) = (marks.contains('e'), marks.contains('x'));
         record.staged = marks.contains('s');
@@ -240,7 +243,7 @@ mod tests {
     /// A job as it is shown, from the view that a script would give: state, finished, next retry, marks, failures.
     fn shown(state: &str, enqueued: &str, finished: &str, marks: &str, failures: &[&str]) -> serde_json::Value {
         let changing =
-            ["1", "9", "5", enqueued, "", finished, "", "", "", "", "", "7000", "2000", "", marks].join("\u{1f}");
+            ["1", "9", "5", enqueued, "", finished, "", "", "", "", "", "7000", "2000", "", "", marks].join("\u{1f}");
         let fixed = "q\u{1f}test.job\u{1f}p0\u{1f}max\u{1f}5\u{1f}";
         let view = [
             &format!("{state}\u{1f}{changing}"),

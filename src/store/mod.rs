@@ -53,7 +53,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// Version of the data's shape in Redis. Another one is refused: guessing would damage somebody's jobs.
-const SCHEMA: &str = "1";
+const SCHEMA: &str = "2";
 
 /// Where the store is and how it behaves.
 #[derive(Clone)]

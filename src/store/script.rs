@@ -22,28 +22,42 @@ macro_rules! script {
     };
 }
 
+// What only some jobs need stands in scripts of their own: setting a part up takes as long as handling a job.
 script!(ENQUEUE, "call", "lane", "job", "unplanned", "enqueue");
-script!(STAGE, "call", "lane", "job", "plan", "fair", "staging", "stage", "enqueue");
-script!(FETCH, "call", "lane", "take", "job", "fetch");
+script!(STAGE, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "enqueue");
+script!(FETCH, "call", "lane", "job", "window", "source", "unlimited", "fetch");
+script!(
+    DISPATCH, "call", "lane", "limit", "job", "finish", "fair", "level", "quota", "park", "window", "pick", "source",
+    "choose", "turn", "fetch"
+);
 script!(ACK, "call", "lane", "job", "finish", "answer", "ack");
-script!(NACK, "call", "lane", "job", "finish", "failure", "answer", "nack");
-script!(CANCEL, "call", "lane", "take", "job", "plan", "fair", "staging", "stage", "finish", "detach", "cancel");
-script!(ACTIVATE, "call", "lane", "job", "plan", "fair", "staging", "stage", "activate");
-script!(RELEASE, "call", "lane", "job", "release");
+script!(NACK, "call", "lane", "limit", "job", "fair", "level", "finish", "failure", "answer", "nack");
+script!(
+    CANCEL, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
+    "cancel"
+);
+script!(ACTIVATE, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "activate");
+script!(RELEASE, "call", "lane", "limit", "job", "fair", "level", "release");
 script!(READ, "call", "lane", "job", "read");
 script!(HEARTBEAT, "call", "lane", "job", "worker", "heartbeat");
-script!(DEREGISTER, "call", "lane", "job", "worker", "deregister");
+script!(DEREGISTER, "call", "lane", "limit", "job", "fair", "level", "worker", "deregister");
 script!(
-    TICK, "call", "lane", "take", "job", "plan", "fair", "staging", "stage", "finish", "detach", "failure", "sweep",
-    "worker", "tick"
+    TICK, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
+    "failure", "sweep", "worker", "quota", "park", "starve", "tick"
 );
 script!(RETAIN, "call", "lane", "job", "finish", "retain");
-script!(REVIVE, "call", "lane", "job", "plan", "fair", "staging", "stage", "revive");
+script!(REVIVE, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "revive");
 script!(FORGET, "call", "lane", "job", "finish", "forget");
 script!(RULES, "call", "lane", "job", "plan", "rules");
+script!(POLICY, "call", "policy");
+script!(LIMITS, "call", "lane", "quota", "inspect");
+script!(OVERRIDE, "call", "lane", "limit", "job", "finish", "fair", "level", "quota", "park", "override");
+script!(POOLS, "call", "pools");
 script!(ROUND, "call", "lane", "job", "plan", "fair", "staging", "observe", "round");
 script!(REWEIGH, "call", "lane", "job", "plan", "fair", "staging", "reweigh");
-script!(PROMOTE, "call", "lane", "job", "plan", "fair", "staging", "stage", "pick", "promote");
+script!(
+    PROMOTE, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick", "promote"
+);
 script!(RECORD, "call", "lane", "job", "plan", "record");
 script!(RENEW, "call", "renew");
 script!(ANNOUNCE, "call", "announce");

@@ -15,7 +15,8 @@ end
 
 -- A clock that steps back a little (a failover, a slewing clock) stands still instead, so that ages never turn
 -- negative; a step of more than 5 s is somebody setting the clock, and is accepted.
-local state = call('HMGET', P .. 'state', 'clock', 'seq', 'events', 'halted', 'staged', 'rules')
+local state = call('HMGET', P .. 'state', 'clock', 'seq', 'events', 'halted', 'staged', 'rules', 'policy', 'parked',
+  'limits', 'gated')
 local seq, events = tonumber(state[2]) or 0, tonumber(state[3]) or 0
 local now, stepped_back = tonumber(ARGV[1]), nil
 if not now then
@@ -112,9 +113,17 @@ end
 
 local at_commit = {flush}
 
+-- Tells every process, at the end of the script; a signal may be lost, so nothing may depend on it but speed.
+local signals = {}
+
+local function signal(text)
+  signals[text] = true
+end
+
 -- Writes what was gathered. Called once, at the end of a script; a call that changed nothing writes nothing.
 local function commit()
   for _, write in ipairs(at_commit) do write() end
+  for text in pairs(signals) do call('PUBLISH', P .. 'signals', text) end
   if not next(counts) and #log == 0 then return end
   for queue, states in pairs(counts) do
     for name, by in pairs(states) do

@@ -2,7 +2,7 @@
 
 local function job_detach(job)
   if job.state == 'active' then return lease_release(job) end
-  if job.state == 'available' then lane_remove(job.queue, job.lane, job.id) end
+  if job.state == 'available' then lane_remove(job) end
   if marked(job, 's') then job_unstage(job) end
   gather('ZREM', DUE, job.id)
 end

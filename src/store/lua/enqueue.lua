@@ -44,6 +44,14 @@ local function replay(op, first, jobs)
   return created and 'ok\31' .. created .. '\31' .. concat(parts, '\31')
 end
 
+-- A limit without a key is the queue's own.
+local function limit_queue(queue, quota)
+  call('HSET', P .. 'limit:queue:' .. queue, 'j', quota)
+  call('ZADD', P .. 'limits', now_text, 'queue:' .. queue)
+  call('SADD', P .. 'limited', queue)
+  call('HSET', P .. 'state', 'limits', '1')
+end
+
 local function store(op, at)
   local id, queue, type, lane = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   local more, envelope = ARGV[at + 5], ARGV[at + 6]
@@ -64,11 +72,13 @@ local function store(op, at)
   elseif state == 'available' then
     seq = seq + 1
     place = int(seq)
-    lane_push(queue, lane, id, lane_score(tonumber(ARGV[at + 4]), seq))
+    local entry = lane_push(queue, tenant_lane(queue, lane, job.tenant), id, lane_score(tonumber(ARGV[at + 4]), seq))
+    entry.rule, entry.quota, entry.renews = job.rule, job.quota, true
     emit('job.enqueued', job, '"state":"available"')
   elseif state == 'scheduled' then
     emit('job.scheduled', job, '"state":"scheduled","scheduled_at":' .. stamp(int(job.due)))
   end
+  if job.quota and not find(lane, ';k=', 1, true) then limit_queue(queue, job.quota) end
   if #envelope > LONG then
     call('SET', P .. 'env:' .. id, envelope)
     more, envelope = more .. 'apart\0311\31', ''
@@ -77,7 +87,7 @@ local function store(op, at)
   local enqueued = state == 'available' and now_text or ''
   -- The fields of `job_save`, in their order.
   call('SET', P .. 'job:' .. id, state .. '\0310\31' .. place .. '\31' .. now_text .. '\31' .. enqueued
-    .. '\31\31\31\31\31\31\31\31\31\31\31' .. marks .. '\30'
+    .. '\31\31\31\31\31\31\31\31\31\31\31\31' .. marks .. '\30'
     .. queue .. '\31' .. type .. '\31' .. lane .. '\31' .. more .. '\30' .. envelope)
   count(queue, state, 1)
   return state .. '\31' .. (job.due and int(job.due) or '')

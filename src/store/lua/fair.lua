@@ -263,5 +263,5 @@ local function fair_flush()
     fair.had_n, fair.had_jobs, fair.moved = fair.n, fair.jobs, nil
   end
 end
--- Before the others: a fair queue that came to life is signalled at the end.
-table.insert(at_commit, 1, fair_flush)
+-- After the lanes, which bring tenants, and before what counts them.
+table.insert(at_commit, 3, fair_flush)

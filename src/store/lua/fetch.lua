@@ -1,10 +1,13 @@
 -- Hands out jobs under a lease. One job goes to one caller, however many ask at once.
 --
 -- ARGV[9…] call id, 1 if this call is sent again, requests; for each: worker or '', the same as JSON, count,
---          visibility ms or '', fetch id or '', number of queues, queues in the order of preference
+--          visibility ms or '', fetch id or '', pool or '', its own strategy or '' (`strategy digest weights…`), digest of its queues,
+--          number of queues, queues in the order of preference
 --          The count of requests is negative to go ahead although something is due.
--- Returns  {job view, …} or {'error', text} for each request; or `due`, without having done anything: something must come
---          due first, which is the tick's work (most calls never need that code, and it would be half of this script)
+-- Returns  {answers, 1 if it ended early and should be called again at once, notes for metrics}; an answer is {job view, …},
+--          {'pool', name} if the worker is of another pool, or {'error', text}; `due`, without having done anything: something must
+--          come due first, which is the tick's work (most calls never need that code, and it would be half of this script); or `rich`
+--          if there are limits, tenants or pools, of which the short form of this script knows nothing
 
 local REPLAY_MS, RESEND_MS = 60000, 10000
 
@@ -12,20 +15,21 @@ local function is_due(set)
   return #call('ZRANGEBYSCORE', set, '-inf', now_text, 'LIMIT', '0', '1') > 0
 end
 
-local requests, wanted = {}, {}
+local requests = {}
 do
   local at = 12
   for index = 1, math.abs(tonumber(ARGV[11])) do
     local request = {worker = ARGV[at], worker_json = ARGV[at + 1], count = tonumber(ARGV[at + 2]),
-      visibility = tonumber(ARGV[at + 3]), fetch_id = ARGV[at + 4], queues = {}}
-    local queues = tonumber(ARGV[at + 5])
+      visibility = tonumber(ARGV[at + 3]), fetch_id = ARGV[at + 4], pool = ARGV[at + 5], how = ARGV[at + 6],
+      digest = ARGV[at + 7], queues = {}}
+    local queues = tonumber(ARGV[at + 8])
     for position = 1, queues do
-      local queue = ARGV[at + 5 + position]
+      local queue = ARGV[at + 8 + position]
       request.queues[position] = queue
       wanted[queue] = (wanted[queue] or 0) + request.count
     end
     requests[index] = request
-    at = at + 6 + queues
+    at = at + 9 + queues
   end
 end
 
@@ -36,47 +40,29 @@ local function serves(worker)
   return worker == '' or not some_halted or call('SISMEMBER', P .. 'halted', worker) == 0
 end
 
--- Jobs are taken out of a queue once for all requests of the call, and what is left over goes back to its place.
-local stocks = {}
-
-local function next_id(queue)
-  local stock = stocks[queue]
-  if not stock then
-    stock = {taken = lane_take(queue, wanted[queue]), at = 1}
-    stocks[queue] = stock
-  end
-  local id = stock.taken[stock.at]
-  if id then stock.at = stock.at + 3 end
-  return id
-end
-
-local function restock()
-  for queue, stock in pairs(stocks) do
-    for at = stock.at, #stock.taken, 3 do
-      lane_push(queue, stock.taken[at + 2], stock.taken[at], stock.taken[at + 1] + 0)
-    end
-  end
-end
-
 -- The planner hears when a queue runs low for which jobs are staged, and from when on workers found it empty. Nothing is
 -- looked up, let alone written, where nothing is staged.
 local function tell_planner(unmet)
-  lane_flush()
+  settle()
   for queue in pairs(wanted) do
     local low = call('HMGET', P .. 'low', 'm ' .. queue, 'd ' .. queue)
     if low[1] then
-      local depth = 0
-      for _, key in ipairs(lane_keys(queue)) do depth = depth + call('ZCARD', key) end
+      local depth = queue_depth(queue)
       if depth < tonumber(low[1]) then
         call('HSET', P .. 'low', 'm ' .. queue, '0')
         call('PUBLISH', P .. 'signals', 'low ' .. queue)
       end
-      if depth == 0 and unmet[queue] and not low[2] then call('HSET', P .. 'low', 'd ' .. queue, now_text) end
+      if depth <= 0 and unmet[queue] and not low[2] then call('HSET', P .. 'low', 'd ' .. queue, now_text) end
     end
   end
 end
 
-local function lease(job, request)
+-- Dispatches by queue and second, each a number of jobs and the sum of their waits: count · 2^40 + ms.
+local pace = {}
+
+local function lease(job, lane, request)
+  pace[job.queue] = (pace[job.queue] or 0) + 1099511627776 + math.max(now - (tonumber(job.enqueued) or now), 0)
+  lease_under(job, lane, request)
   if job_expiry(job) then gather('ZREM', DUE, job.id) end
   job_move(job, 'active')
   job.attempt, job.started = job.attempt + 1, now_text
@@ -94,16 +80,17 @@ end
 local function fetch(request)
   local views, ids = {}, {}
   if not serves(request.worker) then return views end
-  for _, queue in ipairs(request.queues) do
-    while #views < request.count do
-      local id = next_id(queue)
-      if not id then break end
-      local job = job_load(id)
-      if job then
-        lease(job, request)
-        views[#views + 1] = job_view(job)
-        ids[#ids + 1] = id
-      end
+  local refused = admit(request)
+  if refused then return refused end
+  local turn = turn_open(request)
+  while #views < request.count do
+    local id, lane = turn_next(turn)
+    if not id then break end
+    local job = job_load(id)
+    if job then
+      lease(job, lane, request)
+      views[#views + 1] = job_view(job)
+      ids[#ids + 1] = id
     end
   end
   if #ids > 0 and request.fetch_id ~= '' then
@@ -123,12 +110,13 @@ local function replayed(ids, worker)
   return views
 end
 
-local function serve(request)
+local function attend(request)
   local before = request.fetch_id ~= '' and call('GET', P .. 'fetch:' .. request.fetch_id)
   if before then return replayed(before, request.worker) end
   return fetch(request)
 end
 
+if is_short and (state[9] or state[10] or (state[7] or '') ~= '') then return 'rich' end
 local call_key = P .. 'call:' .. ARGV[9]
 local first = ARGV[10] == '1' and call('GET', call_key)
 local answers = {}
@@ -138,13 +126,14 @@ if first then
     index = index + 1
     answers[index] = replayed(ids, requests[index].worker)
   end
-  return answers
+  return {answers, 0, {}}
 end
 
 if tonumber(ARGV[11]) > 0 and (is_due(DUE) or is_due(LEASES)) then return 'due' end
+local all_awake = wake_due()
 local record, found, unmet = {}, false, {}
 for index, request in ipairs(requests) do
-  answers[index] = guarded(serve, request)
+  answers[index] = guarded(attend, request)
   local ids = request.ids or {}
   found = found or #ids > 0
   if #ids < request.count then
@@ -152,11 +141,14 @@ for index, request in ipairs(requests) do
   end
   record[index] = concat(ids, ' ') .. ','
 end
-restock()
-for queue, stock in pairs(stocks) do
-  if stock.at > 1 then count(queue, 'taken', (stock.at - 1) / 3) end
-end
+levels_close()
+sources_close()
+turns_close()
 if (tonumber(state[5]) or 0) > 0 then tell_planner(unmet) end
 if found then call('SET', call_key, concat(record), 'PX', RESEND_MS) end
+for queue, by in pairs(pace) do
+  local key = P .. 'pace:' .. int(math.floor(now / 60000))
+  if call('HINCRBY', key, queue .. ' ' .. int(math.floor(now / 1000)), int(by)) == by then call('PEXPIRE', key, '180000') end
+end
 commit()
-return answers
+return {answers, (unfinished or not all_awake) and 1 or 0, notes}

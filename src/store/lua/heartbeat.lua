@@ -1,16 +1,35 @@
 -- A sign of life: keeps the worker's record, extends the reservations it names, and tells it what to do.
 --
 -- ARGV[9…] worker, state it reports or '', visibility ms or '', 1 to honour test directives, number of record fields,
---          names and values, ids of the jobs that it works on
--- Returns  {directive, now, {extended id, …}, {cancelled id, …}}
+--          names and values, ids of the jobs that it works on. Among the fields is `registers`, if it may change its pool.
+-- Returns  {directive, now, {extended id, …}, {cancelled id, …}}, or {'pool', name} if the worker is of another pool
 
 local RANK = {running = 0, quiet = 1, terminate = 2}
 
 local worker, reported, visibility, testing = ARGV[9], ARGV[10], tonumber(ARGV[11]), ARGV[12] == '1'
 if reported == '' then reported = 'running' end
 local key, first_job = P .. 'worker:' .. worker, 14 + tonumber(ARGV[13]) * 2
-local record = {'seen', now, 'state', reported}
-for at = 14, first_job - 1 do record[#record + 1] = ARGV[at] end
+local record, told = {'seen', now, 'state', reported}, {}
+for at = 14, first_job - 1, 2 do
+  told[ARGV[at]] = ARGV[at + 1]
+  if ARGV[at] ~= 'registers' then
+    record[#record + 1] = ARGV[at]
+    record[#record + 1] = ARGV[at + 1]
+  end
+end
+
+-- A worker is of one pool. It may come to another one by registering anew, unless it still holds jobs.
+local pool = match(told.pool or '', '^"(.*)"$')
+if pool then
+  local own = match(call('HGET', key, 'pool') or '', '^"(.*)"$') or call('GET', P .. 'member:' .. worker)
+  if own and own ~= pool then
+    if not told.registers or #held_by(worker, 1) > 0 then return {'pool', own} end
+    call('ZREM', P .. 'pool:' .. own .. ':workers', worker)
+  end
+  call('UNLINK', P .. 'member:' .. worker)
+  call('ZADD', P .. 'pool:' .. pool .. ':workers', now_text, worker)
+end
+if (pool or told.concurrency) and not state[10] then call('HSET', P .. 'state', 'gated', '1') end
 local directive = call('HGET', key, 'directive') or 'running'
 if call('EXISTS', key) == 0 then
   record[#record + 1] = 'since'

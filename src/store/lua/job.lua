@@ -10,13 +10,13 @@
 -- finished:S zset    jobs that ended in state S, by when; dead: those of them in the dead letter
 --
 -- A record is one string, because a key costs more than anything inside it: what changes RS what does not RS envelope.
--- What changes are the 16 fields of `job_save`, separated by US and empty where there is nothing; `marks` are letters: f has
--- failures, e the last of them still counts, r has a result, d dead letter, x expired, s staged. What does not change is queue US type US
+-- What changes are the 17 fields of `job_save`, separated by US and empty where there is nothing; `marks` are letters: f has
+-- failures, e the last of them still counts, r has a result, d dead letter, x expired, s staged, l put off by a limit. What does not change is queue US type US
 -- lane US and pairs of name US value US. The envelope is the client's text, opaque to scripts (cjson would change `[]` and
 -- large integers). JSON holds no control characters, so the separators stand out. src/job/record.rs reads the same.
 
-local DUE, LEASES, HELD = P .. 'due', P .. 'leases', P .. 'held'
-local CHANGING = '^' .. string.rep('([^\31]*)\31', 15) .. '([^\30]*)\30()'
+local DUE, LEASES, HELD, WAKES = P .. 'due', P .. 'leases', P .. 'held', P .. 'wakes'
+local CHANGING = '^' .. string.rep('([^\31]*)\31', 16) .. '([^\30]*)\30()'
 local FIXED = '^([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\30]*)\30'
 
 local function job_load(id)
@@ -24,13 +24,13 @@ local function job_load(id)
   local text = call('GET', key)
   if not text then return nil end
   local state, attempt, place, created, enqueued, started, finished, visible_until, worker, op, period, stalled_at,
-    next_retry, retry_delay, activated, marks, rest = match(text, CHANGING)
+    next_retry, retry_delay, activated, pool, marks, rest = match(text, CHANGING)
   local queue, type, lane, more = match(text, FIXED, rest)
   -- All at once: a table that grows field by field is laid out anew five times.
   local job = {id = id, key = key, text = text, rest = rest, state = state, attempt = tonumber(attempt), seq = place,
     created = created, enqueued = enqueued, started = started, finished = finished, visible_until = visible_until,
     worker = worker, op = op, period = period, stalled_at = stalled_at, next_retry = next_retry,
-    retry_delay = retry_delay, activated = activated, marks = marks, queue = queue, type = type, lane = lane}
+    retry_delay = retry_delay, activated = activated, pool = pool, marks = marks, queue = queue, type = type, lane = lane}
   if more ~= '' then
     for name, value in string.gmatch(more, '([^\31]+)\31([^\31]*)\31') do job[name] = value end
   end
@@ -43,7 +43,7 @@ local function job_save(job, keep_ms)
   local text = job.state .. '\31' .. int(job.attempt) .. '\31' .. job.seq .. '\31' .. job.created .. '\31' .. job.enqueued
     .. '\31' .. job.started .. '\31' .. job.finished .. '\31' .. job.visible_until .. '\31' .. job.worker .. '\31' .. job.op
     .. '\31' .. job.period .. '\31' .. job.stalled_at .. '\31' .. job.next_retry .. '\31' .. job.retry_delay
-    .. '\31' .. job.activated .. '\31' .. job.marks .. '\30' .. rest
+    .. '\31' .. job.activated .. '\31' .. job.pool .. '\31' .. job.marks .. '\30' .. rest
   if keep_ms then
     call('SET', job.key, text, 'PX', keep_ms)
   else
@@ -71,6 +71,14 @@ local function job_view(job)
   local result = marked(job, 'r') and call('GET', P .. 'res:' .. job.id) or ''
   local envelope = job.apart and call('GET', P .. 'env:' .. job.id) or ''
   return concat({job.text, failures, result, envelope}, '\30')
+end
+
+-- Sets one of the fields that otherwise do not change, or removes it where there is no value.
+local function job_set(job, name, value)
+  local fixed, envelope = match(string.sub(job.text, job.rest), '^([^\30]*)\30(.*)$')
+  fixed = string.gsub(fixed, '\31' .. name .. '\31[^\31]*\31', '\31', 1)
+  if value then fixed = fixed .. name .. '\31' .. value .. '\31' end
+  job[name], job.text = value, string.sub(job.text, 1, job.rest - 1) .. fixed .. '\30' .. envelope
 end
 
 local function job_move(job, state)
@@ -107,7 +115,9 @@ local function job_make_available(job, keeps_place)
     job.seq = int(seq)
   end
   job.enqueued = now_text
-  lane_push(job.queue, job.lane, job.id, lane_score(tonumber(job.priority) or 0, tonumber(job.seq)))
+  local lane = tenant_lane(job.queue, job.lane, job.tenant)
+  local entry = lane_push(job.queue, lane, job.id, lane_score(tonumber(job.priority) or 0, tonumber(job.seq)))
+  entry.rule, entry.quota = job.rule, job.quota
   job_wait(job)
 end
 
@@ -122,8 +132,43 @@ local function lease_deadline(job)
   return deadline
 end
 
+-- A slot under a limit is free. Who waits for it is looked at by the next fetch, which those who listen are told to send.
+local function slot_free(key, id)
+  local limit = P .. 'limit:' .. key
+  call('SREM', limit .. ':run', id)
+  if (tonumber(state[8]) or 0) == 0 or (tonumber(call('HGET', limit, 'w') or nil) or 0) <= 0 then return end
+  call('ZADD', WAKES, now_text, key)
+  for _, field in ipairs(call('HKEYS', limit .. ':at')) do
+    if string.sub(field, 1, 2) == 'w ' then signal('ready ' .. string.sub(field, 3)) end
+  end
+end
+
+-- A pool that was full is told to its workers.
+local function pool_leave(job)
+  local key = P .. 'pool:' .. job.pool
+  call('SREM', key .. ':run', job.id)
+  local pool = call('HMGET', key, 'full', 'queues')
+  if pool[1] == '1' then
+    call('HDEL', key, 'full')
+    for queue in string.gmatch(pool[2] or '', '%S+') do signal('ready ' .. queue) end
+  end
+  job.pool = ''
+end
+
+-- What a lease counts against counts it no more.
+local function slots_release(job)
+  if job.pool ~= '' then pool_leave(job) end
+  local lane = job.lane
+  if find(state[7] or '', 'x', 1, true) then lane = lane .. ';s=1;t=' .. (job.tenant or '_default') end
+  if find(lane, ';', 1, true) then
+    for _, key in ipairs(lane_limits(job.queue, lane)) do slot_free(key, job.id) end
+  end
+  if state[9] and call('SISMEMBER', P .. 'limited', job.queue) == 1 then signal('ready ' .. job.queue) end
+end
+
 local function lease_release(job)
   gather('ZREM', LEASES, job.id)
+  slots_release(job)
   if job.worker ~= '' then
     gather('ZREM', HELD, job.worker .. '\31' .. job.id)
     job.worker = ''

@@ -1,23 +1,39 @@
--- Part: lanes. A queue is a fair queue of lanes, and a job waits in exactly one of them.
+-- Part: lanes. A queue is made of lanes, and a job waits in exactly one of them.
 --
 -- lane:Q:L   zset  job ids by score, which orders by priority and then by sequence
--- ready:Q    zset  the lanes of queue Q that may run, by the score of their first job
+-- ready:Q    zset  the lanes of queue Q that may run, by the score of their first job; lanes of tenants that take turns stand
+--                  behind one entry for their priority, `@pP`: see `level.lua`
+-- live       zset  queues that have something ready, by since when nobody has taken from them
 --
--- A lane is in `ready` exactly while it holds jobs and nothing blocks it; whoever touches a lane's head keeps that true.
+-- A lane's name says what its jobs share: `pP` their priority; `;k=KEY` and `;y=PATTERN` the limits of their key and type;
+-- `;o=r` or `;o=d` that they are put off or dropped where a limit stops them; `;s=1` that their tenant has slots of its own;
+-- `;t=TENANT`, which is the last. A lane is ready exactly while it holds jobs and nothing blocks it.
 
--- 2^45 sequences below each of the 201 priorities: exact in a double, so FIFO holds however fast jobs arrive.
+local LEVEL = 35184372088832 -- 2^45 sequences below each of the 201 priorities: exact in a double, so FIFO always holds
+local LIVE = P .. 'live'
+local find = string.find
+
 local function lane_score(priority, sequence)
-  return (100 - priority) * 35184372088832 + sequence
+  return (100 - priority) * LEVEL + sequence
 end
 
--- Keys of the lanes of a queue that may run: at most one for each of the 201 priorities.
-local function lane_keys(queue)
-  local lanes = call('ZRANGE', P .. 'ready:' .. queue, '0', '200')
-  for position, lane in ipairs(lanes) do lanes[position] = P .. 'lane:' .. queue .. ':' .. lane end
-  return lanes
+-- Jobs of a queue that may run: those that wait for a limit do not count.
+local function queue_depth(queue)
+  local counted, changed = call('HMGET', P .. 'counts:' .. queue, 'available', 'blocked'), counts[queue] or {}
+  return (tonumber(counted[1] or nil) or 0) + (changed.available or 0)
+    - (tonumber(counted[2] or nil) or 0) - (changed.blocked or 0)
 end
 
-local pushed = {} -- lanes that this call pushed to, by queue and name: their key and the lowest score
+-- A queue that had nothing ready has something.
+local function queue_woke(queue)
+  if call('ZADD', LIVE, 'NX', now_text, queue) == 1 then signal('ready ' .. queue) end
+end
+
+local function queue_slept(queue)
+  call('ZREM', LIVE, queue)
+end
+
+local pushed = {} -- lanes that this call pushed to, by queue and name: their key, the lowest score, how many
 
 local function lane_push(queue, lane, id, score)
   local of_queue = pushed[queue]
@@ -27,19 +43,48 @@ local function lane_push(queue, lane, id, score)
   end
   local entry = of_queue[lane]
   if not entry then
-    entry = {key = P .. 'lane:' .. queue .. ':' .. lane, lowest = score}
+    entry = {key = P .. 'lane:' .. queue .. ':' .. lane, lowest = score, jobs = 1}
     of_queue[lane] = entry
-  elseif score < entry.lowest then
-    entry.lowest = score
+  else
+    entry.jobs = entry.jobs + 1
+    if score < entry.lowest then entry.lowest = score end
   end
   gather('ZADD', entry.key, score, id)
+  return entry
 end
+
+local known_limits = {}
+
+-- Keys of the limits that a lane is under.
+local function lane_limits(queue, lane)
+  local name = queue .. ';' .. lane
+  local keys = known_limits[name]
+  if not keys then
+    local tenant = match(lane, ';s=1;t=(.*)$')
+    keys = {match(lane, ';k=([^;]+)')}
+    keys[#keys + 1] = match(lane, ';y=([^;]+)')
+    if tenant then keys[#keys + 1] = 'tenant:' .. tenant .. ':queue:' .. queue end
+    known_limits[name] = keys
+  end
+  return keys
+end
+
+-- The lane in which a job waits now, given the lane that it was enqueued for: see `level.lua`.
+local tenant_lane = function(_, lane) return lane end
+
+local lane_arrive -- what to do with pushes to a lane under limits or of a tenant: see `limit.lua`
 
 -- Makes pushes visible; lanes that got a new head move in `ready`.
 local function lane_flush()
   flush()
   for queue, lanes in pairs(pushed) do
-    for lane, entry in pairs(lanes) do call('ZADD', P .. 'ready:' .. queue, 'LT', int(entry.lowest), lane) end
+    for lane, entry in pairs(lanes) do
+      if find(lane, ';', 1, true) then
+        lane_arrive(queue, lane, entry)
+      elseif call('ZADD', P .. 'ready:' .. queue, 'LT', int(entry.lowest), lane) == 1 then
+        queue_woke(queue)
+      end
+    end
   end
   pushed = {}
 end

@@ -1,12 +1,27 @@
 -- Fails or hands back active jobs.
 --
 -- ARGV[9…] requests; for each: id, worker or '', op, 1 to hand back unharmed, history entry (JSON members),
---          error (JSON object), classes, verdict, 1 if retryable
+--          error (JSON object), classes, verdict, 1 if retryable, ms until which the limit of the job's key is held or '', why as JSON
 -- Returns  {{'ok', job view} or {'missing'} or {'conflict', state, holder or ''} or {'error', text}, …}
+
+-- What a handler learns from others about a limit holds that limit alone. Of two holds the longer wins.
+local LONGEST_HOLD = 86400000
+
+local function hold(job, hold_until, why)
+  local key = match(job.lane, ';k=([^;]+)')
+  hold_until = math.min(hold_until, now + LONGEST_HOLD)
+  if not key or hold_until <= now then return end
+  local name = P .. 'limit:' .. key
+  if hold_until <= (tonumber(call('HGET', name, 'hold') or nil) or 0) then return end
+  call('HSET', name, 'hold', int(hold_until))
+  call('ZADD', WAKES, int(hold_until), key)
+  emit('rate_limit.dynamic_adjusted', subject(''), '"key":"' .. key .. '","until":' .. stamp(int(hold_until)) .. ',"reason":' .. why)
+end
 
 local function nack(id, worker, op, requeue, failure)
   local job, result_instead = job_to_answer(id, worker, op)
   if not job then return result_instead end
+  if failure.hold then hold(job, failure.hold, failure.why) end
   if requeue then
     lease_hand_back(job)
   else
@@ -19,9 +34,9 @@ end
 local answers, at = {}, 10
 for request = 1, tonumber(ARGV[9]) do
   local failure = {entry = ARGV[at + 4], error = ARGV[at + 5], classes = ARGV[at + 6], verdict = ARGV[at + 7],
-    retryable = ARGV[at + 8] == '1'}
+    retryable = ARGV[at + 8] == '1', hold = tonumber(ARGV[at + 9]), why = ARGV[at + 10]}
   answers[request] = guarded(nack, ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3] == '1', failure)
-  at = at + 9
+  at = at + 11
 end
 commit()
 return answers

@@ -4,60 +4,6 @@ local MOMENTS_A_PICK, MOMENTS_READ = 64, 32
 -- Tenants that have left, swept by one call: more than can leave in it.
 local SWEPT = 256
 
--- The first tenants of a sorted set, in memory; what moves is put back into its place here, and written at the end.
-local function window_open(fair, set, size)
-  local names = call('ZRANGE', fair.key .. set, 0, size - 1, 'WITHSCORES')
-  local window = {set = set, size = size, at = 1, last = 0, complete = #names < size * 2}
-  local unknown = {}
-  for position = 1, #names, 2 do
-    local name, start = names[position], tonumber(names[position + 1])
-    local tenant = fair.tenants[name]
-    if tenant then
-      tenant.start = start
-    else
-      -- All 16 fields that it may get: a table that grows field by field is laid out anew five times.
-      tenant = {name = name, start = start, weight = nil, state = nil, was = nil, promoted = nil, since = nil, asked = nil,
-        was_class = nil, left = nil, was_left = nil, ids = nil, at = nil, all = nil, taken = nil, got = nil}
-      fair.tenants[name] = tenant
-      unknown[#unknown + 1] = name
-    end
-    window.last = window.last + 1
-    window[window.last] = tenant
-  end
-  if #unknown > 0 then
-    local busy = call('HMGET', fair.key .. ':busy', unpack(unknown))
-    for position, name in ipairs(unknown) do
-      if busy[position] then tenant_read(fair.tenants[name], busy[position]) end
-    end
-  end
-  return window
-end
-
--- The set's first tenant. When all that was read has moved on, what moved is written and the set read again.
-local function window_head(fair, window)
-  if window.at > window.last and not window.complete then
-    fair_write(fair)
-    local again = window_open(fair, window.set, window.size)
-    for position = 1, again.last do window[position] = again[position] end
-    window.at, window.last, window.complete = 1, again.last, again.complete
-  end
-  if window.at <= window.last then return window[window.at] end
-end
-
--- Puts a tenant into its place, unless that is behind everything that was read: then it is found there later.
-local function window_insert(window, tenant)
-  local start, name = tenant.start, tenant.name
-  local first, after = window.at, window.last + 1
-  while first < after do
-    local middle = math.floor((first + after) / 2)
-    local other = window[middle]
-    if other.start < start or (other.start == start and other.name < name) then first = middle + 1 else after = middle end
-  end
-  if first > window.last and not window.complete then return end
-  table.insert(window, first, tenant)
-  window.last = window.last + 1
-end
-
 -- The first moments at which somebody leaves, each with the weight that goes then.
 local function moments_open(fair)
   local starts = call('ZRANGE', fair.key .. ':moments', 0, MOMENTS_READ - 1)
@@ -114,13 +60,39 @@ local function moments_sweep(fair)
   end
 end
 
+-- Tenants of a weight class, by name and start as Redis tells them.
+local function tenants_read(fair, names)
+  local tenants, unknown = {}, {}
+  for position = 1, #names, 2 do
+    local name, start = names[position], tonumber(names[position + 1])
+    local tenant = fair.tenants[name]
+    if tenant then
+      tenant.start = start
+    else
+      -- All 16 fields that it may get: a table that grows field by field is laid out anew five times.
+      tenant = {name = name, start = start, weight = nil, state = nil, was = nil, promoted = nil, since = nil, asked = nil,
+        was_class = nil, left = nil, was_left = nil, ids = nil, at = nil, all = nil, taken = nil, got = nil}
+      fair.tenants[name] = tenant
+      unknown[#unknown + 1] = name
+    end
+    tenants[#tenants + 1] = tenant
+  end
+  if #unknown > 0 then
+    local busy = call('HMGET', fair.key .. ':busy', unpack(unknown))
+    for position, name in ipairs(unknown) do
+      if busy[position] then tenant_read(fair.tenants[name], busy[position]) end
+    end
+  end
+  return tenants
+end
+
 local function pick_open(fair, want)
   local names = call('SMEMBERS', fair.key .. ':classes')
   fair.classes, fair.windows = {}, {}
   local size = math.max(16, math.ceil(want * 2 / math.max(#names, 1)))
   local empty = {}
   for _, name in ipairs(names) do
-    local window = window_open(fair, ':c:' .. name, math.min(size, want + 1))
+    local window = window_open(fair.key .. ':c:' .. name, math.min(size, want + 1), fair, tenants_read, fair_write)
     if window.last > 0 then
       fair.classes[tonumber(name)] = true
       fair.windows[#fair.windows + 1] = window
@@ -138,7 +110,7 @@ local function pick(fair)
   for _ = 1, 2 do
     local best, best_window, best_deadline, lowest
     for _, window in ipairs(fair.windows) do
-      local tenant = window_head(fair, window)
+      local tenant = window_head(window)
       if tenant then
         if not lowest or tenant.start < lowest then lowest = tenant.start end
         if tenant.start <= v then

@@ -4,7 +4,6 @@
 -- plan:R:queues   zset  main queues for which R has jobs staged, by the round that last looked at them
 -- low             hash  `m Q`: the planner wants to hear when queue Q holds fewer jobs; `d Q`: since when workers come away
 --                       empty-handed although jobs are staged for Q; `n Q`: rules with tenants that wait for Q
--- signals         channel, see `signal`
 
 -- Main queues that one look takes in: clients choose their names. `QUEUES_A_ROUND` in Rust is the same.
 local MOST_QUEUES = 64
@@ -45,30 +44,39 @@ local function plan_queues(rule)
   return call('ZRANGE', P .. 'plan:' .. rule .. ':queues', 0, MOST_QUEUES - 1)
 end
 
--- Tells every process, at the end of the script; a signal may be lost, so nothing may depend on it but speed.
-local signals = {}
-
-local function signal(text)
-  signals[text] = true
-end
-
-at_commit[#at_commit + 1] = function()
-  for text in pairs(signals) do call('PUBLISH', P .. 'signals', text) end
-end
-
 -- How a main queue is: `depth` and `oldest` (the time since when its oldest job waits, or nil) of what can run. Read once.
 local healths = {}
+
+-- Of the lanes that may run, so many are asked for their first job: of each priority, the oldest is among the first.
+local LANES_ASKED = 201
+
+local function queue_oldest(queue)
+  local oldest
+  local function ask(lane)
+    local head = call('ZRANGE', P .. 'lane:' .. queue .. ':' .. lane, 0, 0)[1]
+    local job = head and job_load(head)
+    oldest = lower(oldest, job and job.enqueued)
+  end
+  for _, lane in ipairs(call('ZRANGE', P .. 'ready:' .. queue, 0, LANES_ASKED - 1)) do
+    local level = match(lane, '^@(.*)$')
+    if not level then
+      ask(lane)
+    else -- tenants that have waited long have the lowest starts
+      local key = P .. 'level:' .. queue .. ':' .. level
+      for _, class in ipairs(call('SMEMBERS', key .. ':classes')) do
+        local tenant = call('ZRANGE', key .. ':c:' .. class, 0, 0)[1]
+        local first = tenant and call('ZRANGE', key .. ':lanes:' .. tenant, 0, 0)[1]
+        if first then ask(first) end
+      end
+    end
+  end
+  return oldest
+end
 
 local function queue_health(queue)
   local health = healths[queue]
   if not health then
-    health = {depth = 0}
-    for _, key in ipairs(lane_keys(queue)) do
-      health.depth = health.depth + call('ZCARD', key)
-      local head = call('ZRANGE', key, 0, 0)[1]
-      local job = head and job_load(head)
-      health.oldest = lower(health.oldest, job and job.enqueued)
-    end
+    health = {depth = queue_depth(queue), oldest = queue_oldest(queue)}
     healths[queue] = health
   end
   return health

@@ -21,11 +21,11 @@ if fair.n == 0 or want == 0 then return {'ok', 0, fair.jobs} end
 
 -- A staged job's record: attempt, created, what stays of the changing part, and marks. Most have not run yet, nor waited for
 -- anything else, and are told by a pattern without captures of what is empty.
-local FRESH = '^pending\0310\31%d*\31(%d*)\31\31\31\31\31\31\31\31\31\31\31\31s\30()'
+local FRESH = '^pending\0310\31%d*\31(%d*)\31\31\31\31\31\31\31\31\31\31\31\31\31s\30()'
 local STAGED = '^pending\31([^\31]*)\31[^\31]*\31([^\31]*)\31[^\31]*\31([^\30]*)\31([^\31\30]*)\30()'
 -- What does not change: queue, type, lane, the plan, and where what is left of the further fields begins.
 local PLACE = '^([^\31]*)\31([^\31]*)\31([^\31]*)\31rule\31[^\31]*\31tenant\31[^\31]*\31()'
-local find, sub, byte = string.find, string.sub, string.byte
+local sub, byte = string.sub, string.byte
 
 -- Whether further fields may hold one of those that matter here. A value of that name is taken for one, to no harm.
 local function is_special(text, at)
@@ -35,7 +35,7 @@ local function is_special(text, at)
     or find(more, 'total\31', 1, true) or find(more, 'ttl\31', 1, true)
 end
 
-local lanes, moved = {}, 0
+local lanes, moved, shares = {}, 0, queue_sharing(queue)
 
 -- Makes a staged job available; false if there is none. Most jobs have nothing but their place changed, without a table of
 -- all their fields; the others go the way of all jobs.
@@ -43,7 +43,7 @@ local function release(id)
   local key = P .. 'job:' .. id
   local text = call('GET', key)
   if not text then return false end
-  local attempt, kept, marks = '0', '\31\31\31\31\31\31\31\31\31', ''
+  local attempt, kept, marks = '0', '\31\31\31\31\31\31\31\31\31\31', ''
   local created, rest = match(text, FRESH)
   if not created then
     attempt, created, kept, marks, rest = match(text, STAGED)
@@ -51,7 +51,7 @@ local function release(id)
     marks = string.gsub(marks, 's', '')
   end
   local of_queue, kind, lane, at = match(text, PLACE, rest)
-  if of_queue ~= queue or is_special(text, at) then
+  if of_queue ~= queue or shares or find(lane, ';', 1, true) or is_special(text, at) then
     job_release(job_load(id))
     return true
   end
@@ -74,7 +74,7 @@ end
 local function push_released()
   for lane, pushes in pairs(lanes) do
     send('ZADD', P .. 'lane:' .. queue .. ':' .. lane, pushes)
-    call('ZADD', P .. 'ready:' .. queue, 'LT', pushes.lowest, lane)
+    if call('ZADD', P .. 'ready:' .. queue, 'LT', pushes.lowest, lane) == 1 then queue_woke(queue) end
   end
   if moved > 0 then
     count(queue, 'pending', -moved)

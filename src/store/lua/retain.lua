@@ -36,6 +36,34 @@ if #surplus > 0 then
 end
 handled = math.max(handled, done)
 
+-- Limits that nobody has used for long, and that nothing says anything about, leave no key behind.
+local LIMIT_MS = 3600000
+
+local function is_over(name)
+  local f = call('HMGET', name, 'n', 'w', 'f', 'a', 'o', 'hold', 'b', 'j')
+  local last = tonumber(match(f[7] or '', '%d+,(%d+),%d+;$') or nil) or 0
+  local period = tonumber(match(f[8] or '', '^%S+ %S+ (%d+)') or nil) or 0
+  return (tonumber(f[1] or nil) or 0) <= 0 and (tonumber(f[2] or nil) or 0) <= 0 and not f[3] and not f[4] and not f[5]
+    and (tonumber(f[6] or nil) or 0) < now and last + period < now and call('EXISTS', name .. ':run') == 0
+end
+
+local function retain_limits()
+  local idle = call('ZRANGEBYSCORE', P .. 'limits', '-inf', now - LIMIT_MS, 'LIMIT', 0, limit)
+  for _, key in ipairs(idle) do
+    local name = P .. 'limit:' .. key
+    if is_over(name) then
+      call('UNLINK', name, name .. ':at', name .. ':tags')
+      call('ZREM', P .. 'limits', key)
+      call('ZREM', P .. 'wakes', key)
+    else
+      call('ZADD', P .. 'limits', now, key)
+    end
+  end
+  return #idle
+end
+
+handled = math.max(handled, retain_limits())
+
 -- An entry holds the events of one call, so the oldest one to keep is found by its running number.
 local function trim_events()
   local portion = call('XRANGE', P .. 'events', '-', '+', 'COUNT', 16)

@@ -12,11 +12,7 @@ call('ZREM', P .. 'finished:discarded', id)
 for _, part in ipairs({'env:', 'err:', 'res:'}) do call('PERSIST', P .. part .. id) end
 job.op = ARGV[10]
 -- Its budgets of time were for its first life, and are over.
-local fixed, envelope = match(string.sub(job.text, job.rest), '^([^\30]*)\30(.*)$')
-for _, name in ipairs({'ttl', 'total'}) do
-  fixed, job[name] = string.gsub(fixed, '\31' .. name .. '\31[^\31]*\31', '\31'), nil
-end
-job.text = string.sub(job.text, 1, job.rest - 1) .. fixed .. '\30' .. envelope
+for _, name in ipairs({'ttl', 'total'}) do job_set(job, name) end
 job.attempt, job.finished, job.started, job.retry_delay, job.next_retry = 0, '', '', '', ''
 unmark(job, 'd')
 unmark(job, 'x')

@@ -8,7 +8,7 @@
 --          restage, latency ms, depth, strict, jobs (0: auto), interval ms or '', most staged or '', life of tags ms or '', 1 if
 --          tenants that no webhook has weighed yet are held, default weight, number of tenants with a weight of their own, and
 --          for each of those: tenant, weight
--- Returns  {version, {name, document, …}, {rules that are gone but have jobs staged}}
+-- Returns  {version, {name, document, …}, {rules that are gone but have jobs staged}, document of the dispatch policy or ''}
 
 local FIELDS = {'state', 'restage', 'latency', 'depth', 'strict', 'jobs', 'every', 'most', 'tag', 'hold', 'default', 'fixed'}
 local version = call('HGET', P .. 'state', 'rules') or ''
@@ -59,4 +59,4 @@ for _, name in ipairs(call('SMEMBERS', P .. 'plans')) do
   end
 end
 commit()
-return {version, call('HGETALL', P .. 'rules'), gone}
+return {version, call('HGETALL', P .. 'rules'), gone, call('HGET', P .. 'policy', 'doc') or ''}

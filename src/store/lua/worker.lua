@@ -33,6 +33,9 @@ local function take_from(worker, limit, reason, handle)
   end
   if #ids < limit then
     local known = call('ZREM', P .. 'workers', worker)
+    local pool = match(call('HGET', P .. 'worker:' .. worker, 'pool') or '', '^"(.*)"$') or call('GET', P .. 'member:' .. worker)
+    if pool then call('ZREM', P .. 'pool:' .. pool .. ':workers', worker) end
+    call('UNLINK', P .. 'member:' .. worker)
     call('UNLINK', P .. 'worker:' .. worker)
     set_halted(worker, false)
     if known == 1 then emit('worker.stopped', subject(worker), '"reason":"' .. reason .. '"') end

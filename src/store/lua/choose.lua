@@ -1,0 +1,276 @@
+-- Part: which lane of a queue goes next, given its limits, its tenants' turns and the age of its jobs.
+
+local PARKED_A_CALL, PUT_OFF_A_CALL = 64, 32
+local parked_now, put_off_now, unfinished, is_short = 0, 0, false, false
+
+-- Lanes of `ready`. Where tenants take turns, what waited from before goes first: it was first.
+local function ready_read(source, names)
+  local lanes, moved = lanes_read(source, names), false
+  for _, lane in ipairs(lanes) do
+    if source.shares and string.sub(lane.name, 1, 1) == '@' then lane.start, moved = lane.start + LEVEL - 1, true end
+  end
+  if moved then
+    table.sort(lanes, function(a, b) return a.start < b.start end)
+  end
+  return lanes
+end
+
+-- With aging, one window for each priority, because an old job of a lower one may come before a young one of a higher.
+local function windows_by_priority(source)
+  local windows, low = {}, '-inf'
+  while true do
+    local first = call('ZRANGEBYSCORE', source.ready, low, '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
+    if not first[1] then return windows end
+    local level = math.floor(tonumber(first[2]) / LEVEL)
+    low = int((level + 1) * LEVEL)
+    local window = window_open(source.ready, LANES_READ, source, ready_read, source_write, int(level * LEVEL), '(' .. low)
+    window.priority = 100 - level
+    windows[#windows + 1] = window
+  end
+end
+
+source_begin = function(source)
+  source.shares = queue_sharing(source.queue)
+  if is_limited(source.queue) then source.limit = limit_open('queue:' .. source.queue) end
+  source.levels = {}
+  if source.aging then
+    source.windows = windows_by_priority(source)
+  else
+    source.windows = {window_open(source.ready, LANES_READ, source, ready_read, source_write)}
+  end
+end
+
+source_is_empty = function(source)
+  return (source.taken > 0 or source.parked) and call('EXISTS', source.ready) == 0
+end
+
+-- A lane that was ready holds nothing any more.
+lane_drained = function(source, lane)
+  if find(lane.name, ';', 1, true) then
+    lane_left(source.queue, lane.name)
+    for _, key in ipairs(lane_limits(source.queue, lane.name)) do limit_freed(key) end
+  end
+end
+
+-- Writes what this call did to a lane, before it is moved elsewhere.
+local function lane_settle(lane)
+  if lane.taken > 0 and lane.start then
+    call('ZREMRANGEBYRANK', lane.key, '0', int(lane.taken - 1))
+    lane.read, lane.taken = lane.read - lane.taken, 0
+  end
+end
+
+-- The first limit that stops a lane, why, from when on it may not, its number and what counts against it.
+local function lane_stop(source, lane)
+  for _, key in ipairs(lane_limits(source.queue, lane.name)) do
+    local limit = limit_open(key)
+    local room, why, at, number, current = limit_room(limit)
+    if room <= 0 then return limit, why, at, number, current end
+  end
+end
+
+-- Takes a stopped lane out of what may run: it waits for the limit. False if this call has parked enough.
+local function lane_park(source, lane, limit, why, at, number, current)
+  if parked_now >= PARKED_A_CALL then
+    unfinished = true
+    return false
+  end
+  parked_now = parked_now + 1
+  local queue, name = source.queue, lane.name
+  lane_settle(lane)
+  call('ZREM', lane.set, name)
+  source.lanes[name], source.parked = nil, true
+  lane_left(queue, name)
+  local tenant, score = lane_tenant(name), lane.start
+  if tenant then
+    score = lane_score(tonumber(string.sub(lane_level(name), 2)), limit_tag(limit, tenant))
+  end
+  call('HSET', P .. 'parked:' .. queue, name, limit.key .. '\31' .. why .. '\31' .. now_text)
+  call('ZADD', P .. 'wait:' .. limit.key .. ':' .. queue, int(score), name)
+  call('HINCRBY', limit.name .. ':at', 'w ' .. queue, 1)
+  call('HINCRBY', limit.name, 'w', 1)
+  call('HINCRBY', P .. 'state', 'parked', 1)
+  limit.waiting = limit.waiting + 1
+  if at then call('ZADD', WAKES, 'LT', int(at), limit.key) end
+  count_blocked(queue, call('ZCARD', lane.key))
+  limit_exceeded(limit, why, number, current)
+  return true
+end
+
+-- Jobs that do not want to wait for a limit are put off or dropped, a bounded number a call.
+local function lane_put_off(source, lane, limit, why, number, current)
+  local drops = find(lane.name, ';o=d', 1, true)
+  limit_exceeded(limit, why, number, current)
+  while lane.start and put_off_now < PUT_OFF_A_CALL do
+    local id = lane_pop(lane, PUT_OFF_A_CALL)
+    if not id then break end
+    put_off_now = put_off_now + 1
+    limits_count(source.queue, lane.name, -1)
+    local job = job_load(id)
+    if job and drops then
+      job_drop(job, limit)
+    elseif job then
+      job_put_off(job, lane_slot(source.queue, lane.name))
+    end
+  end
+  source.parked = true
+  -- A tenant that is passed over would lose its turn, so the call ends here; other lanes wait for the next call.
+  if lane.start and lane_tenant(lane.name) then unfinished = true end
+end
+
+-- Whether a lane may give a job; if not, it is out of the way.
+local function lane_passes(source, lane)
+  if not find(lane.name, ';', 1, true) then return true end
+  local limit, why, at, number, current = lane_stop(source, lane)
+  if not limit then return true end
+  if find(lane.name, ';o=', 1, true) then
+    lane_put_off(source, lane, limit, why, number, current)
+  else
+    lane_park(source, lane, limit, why, at, number, current)
+  end
+  return false
+end
+
+-- The tenants' lanes of one priority.
+local function level_of(source, name)
+  local level = source.levels[name]
+  if not level then
+    level = {fair = level_open(source.queue, string.sub(name, 2))}
+    pick_open(level.fair, source.want)
+    source.levels[name] = level
+  end
+  return level
+end
+
+-- The lane of a tenant whose first job is the oldest, of those that may run.
+local function tenant_choose(source, fair, tenant)
+  local set = level_lanes(fair, tenant.name)
+  while true do
+    if not tenant.lanes or (#tenant.lanes == 0 and not tenant.all_lanes) then
+      local names = call('ZRANGE', set, '0', int(LANES_READ - 1), 'WITHSCORES')
+      tenant.lanes, tenant.all_lanes = lanes_read(source, names), #names < LANES_READ * 2
+      for _, lane in ipairs(tenant.lanes) do lane.set = set end
+    end
+    local lane = tenant.lanes[1]
+    if not lane then return nil end
+    if lane_passes(source, lane) then return lane end
+    if unfinished and source.lanes[lane.name] then return nil end
+    table.remove(tenant.lanes, 1)
+  end
+end
+
+-- The lane of the tenant whose turn it is. Tenants that have nothing to give lose their turn until they have.
+local function level_choose(source, name)
+  local level = level_of(source, name)
+  while true do
+    local tenant, window = pick(level.fair)
+    if not tenant then return nil end
+    local lane = tenant_choose(source, level.fair, tenant)
+    if lane then
+      source.turn = {fair = level.fair, tenant = tenant, window = window}
+      return lane
+    end
+    if unfinished then return nil end
+    forgo(level.fair, tenant, window)
+  end
+end
+
+-- When the first job behind an entry of `ready` became available.
+local function item_since(source, item)
+  local lane = item
+  if string.sub(item.name, 1, 1) == '@' then
+    local tenant = pick(level_of(source, item.name).fair)
+    lane = tenant and lanes_read(source, call('ZRANGE', level_lanes(source.levels[item.name].fair, tenant.name), '0', '0', 'WITHSCORES'))[1]
+  end
+  if not lane or not lane_fill(lane, source.want) then return now end
+  local id = lane.ids[lane.at]
+  if lane.since_of ~= id then
+    local job = job_load(id)
+    lane.since_of, lane.since = id, tonumber(job and job.enqueued or nil) or now
+  end
+  return lane.since
+end
+
+-- The window whose turn it is: the only one, or by priority and age.
+local function window_choose(source)
+  if not source.aging then return source.windows[1] end
+  local best, best_priority, best_since
+  for _, window in ipairs(source.windows) do
+    local item = window_head(window)
+    if item then
+      local aging, since = source.aging, item_since(source, item)
+      local priority = window.priority + math.min(aging.max, aging.step * math.floor((now - since) / aging.every))
+      if not best or priority > best_priority or (priority == best_priority and since < best_since) then
+        best, best_priority, best_since = window, priority, since
+      end
+    end
+  end
+  return best
+end
+
+lane_choose = function(source)
+  if source.limit then
+    local room, why, at, number, current = limit_room(source.limit)
+    if room <= 0 then
+      queue_stopped(source, why, at, number, current)
+      return nil
+    end
+  end
+  while true do
+    local window = window_choose(source)
+    local item = window and window_head(window)
+    if not item then return nil end
+    source.window, source.turn = window, nil
+    if string.sub(item.name, 1, 1) == '@' then
+      local lane = level_choose(source, item.name)
+      if lane then return lane end
+    elseif lane_passes(source, item) then
+      return item
+    end
+    window.at = window.at + 1 -- parked, put off, or a level without anybody
+    if unfinished then return nil end
+  end
+end
+
+lane_popped = function(source, lane, id)
+  limits_count(source.queue, lane.name, -1)
+  local turn = source.turn
+  if not turn then
+    source.window.at = source.window.at + 1
+    if lane.start then window_insert(source.window, lane) end
+    return
+  end
+  local lanes = turn.tenant.lanes
+  if not lane.start then
+    table.remove(lanes, 1)
+  elseif lanes[2] and lanes[2].start < lane.start then
+    table.sort(lanes, function(a, b) return a.start < b.start end)
+  end
+  local drained = #lanes == 0 and (turn.tenant.all_lanes or call('ZCARD', level_lanes(turn.fair, turn.tenant.name)) <= 1)
+  if id then
+    serve(turn.fair, turn.tenant, turn.window, drained)
+  elseif drained then
+    forgo(turn.fair, turn.tenant, turn.window)
+  end
+end
+
+-- Writes the tenants' lanes that this call has read.
+local function levels_close()
+  for _, source in pairs(sources) do
+    for name, lane in pairs(source.lanes) do
+      if lane.set ~= source.ready and (lane.taken > 0 or not lane.start) then
+        local heads, empty = {}, {}
+        lane_write(lane, heads, empty)
+        if heads[1] then call('ZADD', lane.set, heads[1], heads[2]) end
+        if empty[1] then
+          call('ZREM', lane.set, name)
+          lane_drained(source, lane)
+        end
+      end
+    end
+    for _, level in pairs(source.levels or {}) do
+      fair_write(level.fair)
+      moments_sweep(level.fair)
+    end
+  end
+end

@@ -1,0 +1,31 @@
+-- Limits as they are now. Changes nothing.
+--
+-- ARGV[9…] 1 to read the keys that follow, or 0 to list: offset, how many
+-- Returns  {now, total, key, {concurrency, rate, period, throttle, period, running, started, window resets at, next start, available,
+--          room or '', hold, override until or '' or '-'}, …}; a key that there is not is left out
+
+local keys, total = {}, 0
+if ARGV[9] == '1' then
+  for position = 10, #ARGV do keys[#keys + 1] = ARGV[position] end
+else
+  total = call('ZCARD', P .. 'limits')
+  keys = call('ZREVRANGE', P .. 'limits', ARGV[10], ARGV[10] + ARGV[11] - 1)
+end
+local answer = {now_text, total}
+for _, key in ipairs(keys) do
+  local limit = limit_open(key)
+  if limit.exists then
+    local quota, room = limit.quota, limit_room(limit)
+    local available = limit.available
+    local queue = match(key, '^queue:(.*)$')
+    if queue then available = available + (tonumber(call('HGET', P .. 'counts:' .. queue, 'available') or nil) or 0) end
+    local function text(number) return number and int(number) or '' end
+    answer[#answer + 1] = key
+    answer[#answer + 1] = {text(quota.concurrency), text(quota.rate), text(quota.period), text(quota.throttle),
+      text(quota.throttle_period), int(limit.running), int(limit.started),
+      text(limit.buckets[1] and quota.period and limit.buckets[#limit.buckets].last + quota.period),
+      format('%.3f', limit.next), int(available), room == math.huge and '' or int(room), int(limit.hold),
+      limit.overridden or '-'}
+  end
+end
+return answer

@@ -1,0 +1,107 @@
+-- Part: lanes under limits, and lanes of tenants. What a limit allows is in `quota.lua`; here is who waits for it.
+--
+-- limit:K       hash  quotas by who set them: j (the last job), f (the file), a (an admin), o (an override, to `until`); hold
+--                     (nothing before that time), b (starts in the window), next (start after the throttle's last), n (available
+--                     jobs), w (lanes that wait), hit (why its queue is stopped), xS (times it was hit, by strategy)
+-- limit:K:run   set   leased jobs that count against its concurrency
+-- limit:K:at    hash  `r Q` ready lanes of queue Q, `w Q` lanes of Q that wait
+-- limit:K:tags  hash  by tenant: its start tag, which orders tenants that wait for the same limit
+-- wait:K:Q      zset  lanes of Q that wait for K: highest priority first, then by tag, or by their first job
+-- parked:Q      hash  lane → `K US strategy US since`
+-- wakes         zset  limits by when those who wait for them are to be looked at
+-- limits        zset  limits by when they were last used; limited: set of queues that have one of their own
+--
+-- A lane that a limit blocks is neither in `ready` nor read by anybody until the limit frees. For each queue by itself, the
+-- ready lanes under a limit are at least min(what the limit has room for, lanes that wait): so a free slot never waits, a
+-- queue that nobody serves cannot swallow it, and a hundred thousand lanes are not woken for one slot.
+
+local LIMITS = P .. 'limits'
+
+local function lane_tenant(lane)
+  return match(lane, ';t=(.*)$')
+end
+
+local function lane_level(lane)
+  return match(lane, '^p%-?%d+')
+end
+
+-- How many jobs of a queue wait for a limit; they neither close a gate nor count as its depth.
+local function count_blocked(queue, by)
+  count(queue, 'blocked', by)
+end
+
+local level_enter -- puts a tenant's lane among those that take turns: see `level.lua`
+
+-- A lane may run, its first job having a score. Whoever reads it checks its limits.
+local function lane_enter(queue, lane, score, entry)
+  local tenant, added = lane_tenant(lane), nil
+  if tenant then
+    added = level_enter(queue, lane, tenant, score, entry)
+  else
+    added = call('ZADD', P .. 'ready:' .. queue, 'LT', score, lane) == 1
+    if added then queue_woke(queue) end
+  end
+  if added then
+    for _, key in ipairs(lane_limits(queue, lane)) do call('HINCRBY', P .. 'limit:' .. key .. ':at', 'r ' .. queue, 1) end
+  end
+end
+
+-- The lane is ready no more; its entry is gone already.
+local function lane_left(queue, lane)
+  for _, key in ipairs(lane_limits(queue, lane)) do call('HINCRBY', P .. 'limit:' .. key .. ':at', 'r ' .. queue, -1) end
+end
+
+local availables = {} -- by limit: how many available jobs more it has than before this call
+
+-- The available jobs under the limits of a lane change in number.
+local function limits_count(queue, lane, by)
+  for _, key in ipairs(lane_limits(queue, lane)) do availables[key] = (availables[key] or 0) + by end
+end
+
+at_commit[#at_commit + 1] = function()
+  for key, by in pairs(availables) do
+    if by ~= 0 then call('HINCRBY', P .. 'limit:' .. key, 'n', by) end
+  end
+end
+
+-- What a lane waits for, if it does.
+local function lane_parked(queue, lane)
+  local entry = (tonumber(state[8]) or 0) ~= 0 and call('HGET', P .. 'parked:' .. queue, lane)
+  if entry then return match(entry, '^([^\31]*)\31([^\31]*)\31(%d+)$') end
+end
+
+lane_arrive = function(queue, lane, entry)
+  local keys = lane_limits(queue, lane)
+  if #keys > 0 then
+    limits_count(queue, lane, entry.jobs)
+    for _, key in ipairs(keys) do
+      -- Numbers that went with an idle limit come back with the job that brought them.
+      if entry.quota and key == keys[1] and find(lane, ';k=', 1, true) then
+        call(entry.renews and 'HSET' or 'HSETNX', P .. 'limit:' .. key, 'j', entry.quota)
+      end
+      call('ZADD', LIMITS, now_text, key)
+    end
+    if not state[9] then
+      call('HSET', P .. 'state', 'limits', '1')
+      state[9] = '1'
+    end
+    local key = lane_parked(queue, lane)
+    if key then
+      if not lane_tenant(lane) then call('ZADD', P .. 'wait:' .. key .. ':' .. queue, 'LT', int(entry.lowest), lane) end
+      return count_blocked(queue, entry.jobs)
+    end
+  end
+  lane_enter(queue, lane, int(entry.lowest), entry)
+end
+
+-- A parked lane waits no more: it runs again, or is empty.
+local function lane_unpark(queue, lane, key, jobs)
+  call('HDEL', P .. 'parked:' .. queue, lane)
+  call('ZREM', P .. 'wait:' .. key .. ':' .. queue, lane)
+  if call('HINCRBY', P .. 'limit:' .. key .. ':at', 'w ' .. queue, -1) <= 0 then
+    call('HDEL', P .. 'limit:' .. key .. ':at', 'w ' .. queue)
+  end
+  if call('HINCRBY', P .. 'limit:' .. key, 'w', -1) <= 0 then call('UNLINK', P .. 'limit:' .. key .. ':tags') end
+  call('HINCRBY', P .. 'state', 'parked', -1)
+  count_blocked(queue, -jobs)
+end

@@ -1,0 +1,151 @@
+-- Part: what happens where a limit stops a lane, and when it lets lanes go again.
+
+local WOKEN_A_CALL = 64
+local woken_now = 0
+local notes = {} -- for metrics: kind, key, strategy, ms
+
+local function note(kind, key, strategy, ms)
+  local at = #notes
+  notes[at + 1], notes[at + 2], notes[at + 3], notes[at + 4] = kind, key, strategy, int(ms)
+end
+
+local function is_limited(queue)
+  return state[9] and call('SISMEMBER', P .. 'limited', queue) == 1
+end
+
+local function limit_event(kind, key, more)
+  emit('rate_limit.' .. kind, subject(''), '"key":"' .. key .. '"' .. more)
+end
+
+-- Told once for each lane and change, not once for each worker that finds it so.
+local function limit_exceeded(limit, why, number, current)
+  call('HINCRBY', limit.name, 'x' .. why, 1)
+  note('exceeded', limit.key, why, 0)
+  limit_event('exceeded', limit.key, ',"strategy":"' .. why .. '","limit":' .. int(number) .. ',"current":' .. int(current))
+end
+
+local function limit_released(key, why, id, waited)
+  note('released', key, why, waited)
+  limit_event('released', key, ',"strategy":"' .. why .. '","job_id":"' .. id .. '","waited_ms":' .. int(waited))
+end
+
+-- A tenant's start tag under a limit: not before the tag of whoever was let go last, so that absence earns nothing.
+local function limit_tag(limit, tenant)
+  local tags = call('HMGET', limit.name .. ':tags', tenant, '@')
+  return math.max(tonumber(tags[1] or nil) or 0, tonumber(tags[2] or nil) or 0)
+end
+
+-- A queue is stopped as a whole by its own limit; its lanes do not move.
+local function queue_stopped(source, why, at, number, current)
+  local limit = source.limit
+  if at then call('ZADD', WAKES, 'LT', int(at), limit.key) end
+  if match(limit.hit or '', '^%S+') == why then return end
+  limit.hit = why .. ' ' .. now_text
+  call('HSET', limit.name, 'hit', limit.hit)
+  limit_exceeded(limit, why, number, current)
+end
+
+-- A job of a queue that was stopped starts.
+local function queue_goes(source, id)
+  local why, since = match(source.limit.hit or '', '^(%S+) (%d+)$')
+  if not why then return end
+  source.limit.hit = nil
+  call('HDEL', source.limit.name, 'hit')
+  limit_released(source.limit.key, why, id, now - since)
+end
+
+-- Room under a limit may have come to nobody: whoever waits is looked at.
+local function limit_freed(key)
+  local limit = limit_open(key)
+  if limit.waiting > 0 then call('ZADD', WAKES, now_text, key) end
+end
+
+local function job_drop(job, limit)
+  gather('ZREM', DUE, job.id)
+  job_finish(job, 'discarded')
+  limit_event('dropped', limit.key, ',"job_id":"' .. job.id .. '","job_type":"' .. job.type .. '"')
+  emit('job.discarded', job, '"state":"discarded","total_attempts":' .. job.attempt
+    .. ',"last_error":{"code":"rate_limited","message":"dropped by its rate limit","retryable":false}')
+end
+
+-- The time from which on the next job of a lane that is put off may run: each gets the next slot, not all the same.
+local function lane_slot(queue, lane)
+  local at = now + 1
+  for _, key in ipairs(lane_limits(queue, lane)) do
+    local limit = limit_open(key)
+    if limit.later <= now then limit.slots = 0 end
+    limit.slots = limit.slots + 1
+    limit.later = math.max(limit_slot(limit, limit.slots), now + 1)
+    call('HSET', limit.name, 'later', int(limit.later), 'slots', int(limit.slots))
+    at = math.max(at, limit.later)
+  end
+  return at
+end
+
+local function job_put_off(job, at)
+  job_move(job, 'scheduled')
+  job_set(job, 'due', int(at))
+  if not job.shows_due then job_set(job, 'shows_due', '1') end
+  mark(job, 'l')
+  job_wait(job, at)
+  job_save(job)
+  emit('job.scheduled', job, '"state":"scheduled","scheduled_at":' .. stamp(int(at)) .. ',"reason":"rate_limit"')
+end
+
+-- Lets one lane go that waited.
+local function lane_wake(queue, lane, key)
+  local _, why, since = lane_parked(queue, lane)
+  local lane_key = P .. 'lane:' .. queue .. ':' .. lane
+  local head = call('ZRANGE', lane_key, 0, 0, 'WITHSCORES')
+  lane_unpark(queue, lane, key, call('ZCARD', lane_key))
+  if not head[1] then return end
+  lane_enter(queue, lane, head[2])
+  limit_released(key, why or '', head[1], now - tonumber(since or now))
+end
+
+-- Lets go as many lanes of each queue as a limit has room for, counting those that are ready.
+local function wake(key)
+  local queue = match(key, '^queue:(.*)$')
+  if queue and call('ZSCORE', LIVE, queue) then signal('ready ' .. queue) end
+  local limit = limit_open(key)
+  if limit.waiting <= 0 then return end
+  local room, _, at = limit_room(limit)
+  if room <= 0 then
+    if at then call('ZADD', WAKES, int(at), key) end
+    return
+  end
+  local fields, ready, waiting = call('HGETALL', limit.name .. ':at'), {}, {}
+  for position = 1, #fields, 2 do
+    local kind, name = match(fields[position], '^(%a) (.*)$')
+    local of_kind = kind == 'r' and ready or waiting
+    of_kind[name] = tonumber(fields[position + 1])
+  end
+  for name, lanes in pairs(waiting) do
+    local need = math.min(room, lanes) - math.max(ready[name] or 0, 0)
+    if need > 0 then
+      need = math.min(need, WOKEN_A_CALL - woken_now)
+      if need <= 0 then
+        call('ZADD', WAKES, now_text, key) -- goes on with the next call
+        return
+      end
+      local lanes_woken = call('ZRANGE', P .. 'wait:' .. key .. ':' .. name, 0, need - 1, 'WITHSCORES')
+      for position = 1, #lanes_woken, 2 do
+        local lane, score = lanes_woken[position], tonumber(lanes_woken[position + 1])
+        if lane_tenant(lane) then call('HSET', limit.name .. ':tags', '@', int(score % LEVEL)) end
+        lane_wake(name, lane, key)
+        woken_now, limit.waiting = woken_now + 1, limit.waiting - 1
+      end
+    end
+  end
+end
+
+-- Lanes whose limits may have room by now. Whether that is all of them.
+local function wake_due()
+  if not state[9] then return true end
+  local keys = call('ZRANGEBYSCORE', WAKES, '-inf', now_text, 'LIMIT', 0, 32)
+  if #keys == 0 then return true end
+  call('ZREM', WAKES, unpack(keys))
+  for _, key in ipairs(keys) do wake(key) end
+  lane_flush()
+  return #keys < 32 and woken_now < WOKEN_A_CALL
+end

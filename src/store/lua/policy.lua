@@ -1,0 +1,97 @@
+-- What holds for dispatch: pools, sharing between tenants, prevention of starvation, limits of the file. Replaced as a whole.
+--
+-- policy         hash  doc (which only Rust reads), sp (see `turn.lua`), `f Q` (see `level.lua`), `i Q` (the pool that has Q alone)
+-- pools          set   names of pools; policy:limits set of limits that the file sets
+-- state.policy   letters: p there are pools, i isolated ones, f tenants share queues, x with slots of their own, s starvation is
+--                prevented somewhere; `state.rules` is the version of this and of the plan rules
+--
+-- ARGV[9…] version to replace, new version, letters, document, sp, 1 to tell of changes, number of queues with a sharing of their own
+--          and for each: queue or '*', `strategy default`, number of weights, then tenant, weight, …;
+--          number of pools and for each: name, strategy, queues, weights, concurrency or '', 1 if isolated, sp;
+--          number of limits and for each: key, quota
+-- Returns  1, or 0 if another version holds
+
+if (call('HGET', P .. 'state', 'rules') or '') ~= ARGV[9] then return 0 end
+local POLICY, at = P .. 'policy', 14
+
+local function word()
+  at = at + 1
+  return ARGV[at]
+end
+
+for _, field in ipairs(call('HKEYS', POLICY)) do
+  local queue = match(field, '^f (.*)$')
+  if queue then call('UNLINK', POLICY .. ':w:' .. queue) end
+end
+call('UNLINK', POLICY)
+call('HSET', POLICY, 'doc', ARGV[12], 'sp', ARGV[13])
+
+for _ = 1, tonumber(word()) do
+  local queue, how, weights = word(), word(), {}
+  call('HSET', POLICY, 'f ' .. queue, how)
+  for index = 1, tonumber(word()) * 2 do weights[index] = word() end
+  for first = 1, #weights, 4000 do
+    call('HSET', POLICY .. ':w:' .. queue, unpack(weights, first, math.min(first + 3999, #weights)))
+  end
+end
+
+-- A pool that is served in another way begins its turn anew, and whoever watches hears of it.
+local function pool_put(name, strategy, queues, weights, concurrency, isolated, sp)
+  local key = P .. 'pool:' .. name
+  local was = call('HMGET', key, 'strategy', 'queues', 'weights', 'concurrency', 'sp')
+  call('HSET', key, 'strategy', strategy, 'queues', queues, 'weights', weights, 'concurrency', concurrency, 'sp', sp)
+  call('HDEL', key, 'full')
+  if was[1] ~= strategy or was[2] ~= queues or was[3] ~= weights then call('UNLINK', key .. ':turn') end
+  for queue in string.gmatch(queues, '%S+') do
+    if isolated == '1' then call('HSET', POLICY, 'i ' .. queue, name) end
+    signal('ready ' .. queue)
+  end
+  local same = was[1] == strategy and was[2] == queues and was[3] == weights and was[4] == concurrency and was[5] == sp
+  if ARGV[14] == '1' and not same then
+    emit('scheduling.rebalanced', subject(''), '"pool":"' .. name .. '","previous_strategy":'
+      .. (was[1] and '"' .. was[1] .. '"' or 'null') .. ',"new_strategy":"' .. strategy .. '"')
+  end
+end
+
+local kept = {}
+for _ = 1, tonumber(word()) do
+  local name = word()
+  kept[name] = true
+  call('SADD', P .. 'pools', name)
+  pool_put(name, word(), word(), word(), word(), word(), word())
+end
+for _, name in ipairs(call('SMEMBERS', P .. 'pools')) do
+  if not kept[name] then
+    local key = P .. 'pool:' .. name
+    if ARGV[14] == '1' then
+      emit('scheduling.rebalanced', subject(''), '"pool":"' .. name .. '","previous_strategy":"'
+        .. (call('HGET', key, 'strategy') or '') .. '","new_strategy":null')
+    end
+    call('SREM', P .. 'pools', name)
+    call('UNLINK', key, key .. ':turn', key .. ':workers')
+  end
+end
+
+local set = {}
+for _ = 1, tonumber(word()) do
+  local key, quota = word(), word()
+  set[key] = true
+  call('HSET', P .. 'limit:' .. key, 'f', quota)
+  call('SADD', POLICY .. ':limits', key)
+  call('ZADD', P .. 'limits', now_text, key)
+  call('ZADD', P .. 'wakes', now_text, key)
+  call('HSET', P .. 'state', 'limits', '1')
+  local queue = match(key, '^queue:(.*)$')
+  if queue then call('SADD', P .. 'limited', queue) end
+end
+for _, key in ipairs(call('SMEMBERS', POLICY .. ':limits')) do
+  if not set[key] then
+    call('SREM', POLICY .. ':limits', key)
+    call('HDEL', P .. 'limit:' .. key, 'f')
+    call('ZADD', P .. 'wakes', now_text, key)
+  end
+end
+call('HSET', P .. 'state', 'policy', ARGV[11], 'rules', ARGV[10])
+signal('rules')
+commit()
+return 1

@@ -1,0 +1,41 @@
+-- Part: taking one waiting job out of its lane, whichever that was when it came.
+
+-- The lane of a job that was taken out has another head, or is empty.
+local function lane_shrunk(queue, lane, key)
+  local head = call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]
+  if not find(lane, ';', 1, true) then
+    local ready = P .. 'ready:' .. queue
+    if head then return call('ZADD', ready, head, lane) end
+    call('ZREM', ready, lane)
+    if call('EXISTS', ready) == 0 then queue_slept(queue) end
+    return
+  end
+  limits_count(queue, lane, -1)
+  local limit, tenant = lane_parked(queue, lane), lane_tenant(lane)
+  if limit then
+    if not head then return lane_unpark(queue, lane, limit, 1) end
+    if not tenant then call('ZADD', P .. 'wait:' .. limit .. ':' .. queue, head, lane) end
+    return count_blocked(queue, -1)
+  end
+  local fair = tenant and level_open(queue, lane_level(lane))
+  local set = fair and level_lanes(fair, tenant) or P .. 'ready:' .. queue
+  if head then return call('ZADD', set, head, lane) end
+  call('ZREM', set, lane)
+  lane_left(queue, lane)
+  for _, key in ipairs(lane_limits(queue, lane)) do call('ZADD', WAKES, now_text, key) end
+  if call('EXISTS', set) == 1 then return end
+  if fair then
+    fair_withdraw(fair, tenant_of(fair, tenant))
+  else
+    queue_slept(queue)
+  end
+end
+
+local function lane_remove(job)
+  lane_flush()
+  local tenant = ';t=' .. (job.tenant or '_default')
+  for _, suffix in ipairs({'', tenant, ';s=1' .. tenant}) do
+    local key = P .. 'lane:' .. job.queue .. ':' .. job.lane .. suffix
+    if call('ZREM', key, job.id) == 1 then return lane_shrunk(job.queue, job.lane .. suffix, key) end
+  end
+end

@@ -1,0 +1,110 @@
+-- Part: taking jobs out of a queue. Nothing is taken out of a lane before the end: until then it is known what was.
+
+local LANES_READ = 16
+local sources, wanted = {}, {} -- by queue: what is read of it, and how many jobs all requests of the call want at most
+
+-- Which lane goes next, with and without tenants and limits: see `choose.lua` and `unlimited.lua`.
+local source_begin, lane_choose, lane_popped, lane_drained, source_is_empty
+
+-- Lanes of a sorted set, by name and the score of their first job.
+local function lanes_read(source, names)
+  local lanes = {}
+  for position = 1, #names, 2 do
+    local name = names[position]
+    local lane = source.lanes[name]
+    if not lane then
+      -- All fields that it may get: see `job_load`.
+      lane = {name = name, start = nil, key = P .. 'lane:' .. source.queue .. ':' .. name, set = source.ready, ids = nil, at = 1,
+        read = 0, taken = 0, all = false}
+      source.lanes[name] = lane
+    end
+    if lane.taken == 0 then lane.start = tonumber(names[position + 1]) end
+    if lane.start then lanes[#lanes + 1] = lane end
+  end
+  return lanes
+end
+
+-- Whether a lane has another job; ids are read in portions, one more than wanted: that one is the lane's next head.
+local function lane_fill(lane, want)
+  if lane.ids and (lane.at <= #lane.ids or lane.all) then return lane.at <= #lane.ids end
+  lane.ids = call('ZRANGE', lane.key, int(lane.read), int(lane.read + want), 'WITHSCORES')
+  lane.at, lane.read = 1, lane.read + #lane.ids / 2
+  lane.all = #lane.ids <= want * 2
+  return #lane.ids > 0
+end
+
+-- The lane's first job, which is taken; nil if there is none. `start` is that of the next, or nil.
+local function lane_pop(lane, want)
+  if not lane_fill(lane, want) then
+    lane.start = nil
+    return nil
+  end
+  local id = lane.ids[lane.at]
+  lane.at, lane.taken = lane.at + 2, lane.taken + 1
+  lane.start = lane_fill(lane, want) and tonumber(lane.ids[lane.at + 1]) or nil
+  return id
+end
+
+-- Writes what was taken out of a lane, and where it stands among the others: heads and names, or names of empty ones.
+local function lane_write(lane, heads, empty)
+  if lane.taken == 0 and lane.start then return end
+  if not lane.start then
+    if lane.taken > 0 then call('UNLINK', lane.key) end
+    empty[#empty + 1] = lane.name
+  else
+    call('ZREMRANGEBYRANK', lane.key, '0', int(lane.taken - 1))
+    heads[#heads + 1] = int(lane.start)
+    heads[#heads + 1] = lane.name
+  end
+  lane.read, lane.taken = lane.read - lane.taken, 0
+end
+
+-- Writes the lanes of a queue that stand in `ready`; tenants' lanes are written with their tenants.
+local function source_write(source)
+  local heads, empty = {}, {}
+  for name, lane in pairs(source.lanes) do
+    if lane.set == source.ready and (lane.taken > 0 or not lane.start) then
+      lane_write(lane, heads, empty)
+      if not lane.start then
+        source.lanes[name] = nil
+        lane_drained(source, lane)
+      end
+    end
+  end
+  if #heads > 0 then call('ZADD', source.ready, unpack(heads)) end
+  if #empty > 0 then call('ZREM', source.ready, unpack(empty)) end
+end
+
+local function source_open(queue, aging)
+  local source = sources[queue]
+  if not source then
+    source = {queue = queue, ready = P .. 'ready:' .. queue, lanes = {}, taken = 0, want = wanted[queue] or 1, aging = aging}
+    sources[queue] = source
+    source_begin(source)
+  end
+  return source
+end
+
+-- The next job of a queue, and the lane that it was in; nil if none may go. How jobs age is said by the first who asks.
+local function source_next(queue, aging)
+  local source = source_open(queue, aging)
+  while true do
+    local lane = lane_choose(source)
+    if not lane then return nil end
+    local id = lane_pop(lane, source.want)
+    lane_popped(source, lane, id)
+    if id then
+      source.taken = source.taken + 1
+      return id, lane
+    end
+  end
+end
+
+-- Lanes as they are after all was taken.
+local function sources_close()
+  for queue, source in pairs(sources) do
+    source_write(source)
+    if source.taken > 0 then count(queue, 'taken', source.taken) end
+    if source_is_empty(source) then queue_slept(queue) end
+  end
+end

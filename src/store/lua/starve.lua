@@ -1,0 +1,34 @@
+-- Part: queues that have something ready and that nobody takes from. Told once, until somebody does.
+--
+-- starved  zset  those queues, by since when
+
+local function starve()
+  if not find(state[7] or '', 's', 1, true) then return end
+  local patience = {}
+  local default = tonumber(match(call('HGET', P .. 'policy', 'sp') or '', '^(%d+)'))
+  for _, name in ipairs(call('SMEMBERS', P .. 'pools')) do
+    local pool = call('HMGET', P .. 'pool:' .. name, 'queues', 'sp')
+    local own = tonumber(match(pool[2] or '', '^(%d+)')) or (pool[2] or '') == '' and default or nil
+    for queue in string.gmatch(pool[1] or '', '%S+') do
+      if own and (not patience[queue] or own < patience[queue]) then patience[queue] = own end
+      if pool[2] == 'off' and not patience[queue] then patience[queue] = false end
+    end
+  end
+  local quiet = call('ZRANGE', LIVE, 0, 63, 'WITHSCORES')
+  for position = 1, #quiet, 2 do
+    local queue, since = quiet[position], tonumber(quiet[position + 1])
+    local longest = patience[queue]
+    if longest == nil then longest = default end
+    if longest and now - since > longest and call('ZADD', P .. 'starved', 'NX', int(since), queue) == 1 then
+      note('starved', queue, '', now - since)
+      emit('scheduling.queue_starved', subject(''), '"queue":"' .. queue .. '","duration":"PT' .. format('%.3f', (now - since) / 1000)
+        .. 'S","available_count":' .. int(queue_depth(queue)))
+    end
+  end
+  -- Served since, or empty.
+  local told = call('ZRANGE', P .. 'starved', 0, 63, 'WITHSCORES')
+  for position = 1, #told, 2 do
+    local since = tonumber(call('ZSCORE', LIVE, told[position]) or nil)
+    if not since or since > tonumber(told[position + 1]) then call('ZREM', P .. 'starved', told[position]) end
+  end
+end

@@ -1,0 +1,341 @@
+-- Part: which queue is served next. Pools and their strategies, and what keeps a queue from starving.
+--
+-- pool:N       hash  strategy, queues and weights (in thousandths; separated by blanks), concurrency, isolated, sp (see below), full
+-- pool:N:run   set   jobs that its workers hold
+-- pool:N:workers  zset  its workers by their last sign of life; member:W string the pool of a worker, with a TTL
+-- T            hash  the turn: at (queue served last), streak (how often in a row), current and credit (by queue); T is pool:N:turn, or
+--                    turn:DIGEST for a request that brings its own strategy
+-- policy       hash  `i Q`: the pool to which queue Q belongs alone; `sp` what holds where a pool says nothing else
+--
+-- sp: `rotation ms, ratio, most in a row, aging: every ms, step, most`; empty where it is off.
+
+-- How long a turn is kept of which no server setting tells, and how often a worker's last sign of life in a pool is noted.
+local TURN_MS, MEMBER_MS = 600000, 10000
+local turns, pools = {}, {}
+local overloaded = {}
+
+local function pool_open(name)
+  local pool = pools[name]
+  if pool == nil then
+    local key = P .. 'pool:' .. name
+    local f = call('HMGET', key, 'strategy', 'queues', 'weights', 'concurrency', 'sp', 'full')
+    pool = f[1] and {name = name, key = key, strategy = f[1], queues = {}, weights = {}, most = tonumber(f[4] or nil), sp = f[5],
+      full = f[6] == '1'} or false
+    if pool then
+      for queue in string.gmatch(f[2], '%S+') do pool.queues[#pool.queues + 1] = queue end
+      for weight in string.gmatch(f[3], '%S+') do pool.weights[#pool.weights + 1] = tonumber(weight) end
+      pool.running = call('SCARD', key .. ':run')
+    end
+    pools[name] = pool
+  end
+  return pool
+end
+
+local function prevention_of(text)
+  local rotation, ratio, streak, every, step, most = match(text or '', '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  if not rotation then return {} end
+  local aging = tonumber(step) > 0 and {every = tonumber(every), step = tonumber(step), max = tonumber(most)} or nil
+  return {rotation = tonumber(rotation), ratio = tonumber(ratio), streak = tonumber(streak), aging = aging}
+end
+
+local default_prevention
+
+local function prevention(pool)
+  if pool and pool.sp and pool.sp ~= '' then return prevention_of(pool.sp ~= 'off' and pool.sp or '') end
+  if not default_prevention then
+    default_prevention = prevention_of(find(state[7] or '', 's', 1, true) and call('HGET', P .. 'policy', 'sp') or '')
+  end
+  return default_prevention
+end
+
+-- Queues that belong to another pool alone are nobody else's.
+local function is_open_to(queue, pool)
+  if not find(state[7] or '', 'i', 1, true) then return true end
+  local owner = call('HGET', P .. 'policy', 'i ' .. queue)
+  return not owner or owner == pool
+end
+
+local function numbers(text, names)
+  local list, position = {}, 0
+  for number in string.gmatch(text or '', '%S+') do
+    position = position + 1
+    if names[position] then list[names[position]] = tonumber(number) end
+  end
+  return list
+end
+
+-- The queues among which a request chooses, in what way, and whose turn it was.
+local function turn_make(request, pool)
+  local strategy, digest, weights = match(request.how, '^(%S+) (%S+) ?(.*)$')
+  local turn = {pool = pool, strategy = 'strict', queues = request.queues, weights = {}, spent = {}, got = {}}
+  local order = request.queues
+  if pool then
+    turn.strategy, turn.key, order = pool.strategy, pool.key .. ':turn', pool.queues
+    for position, queue in ipairs(pool.queues) do turn.weights[queue] = pool.weights[position] end
+    turn.queues = {}
+    local asked = {}
+    for _, queue in ipairs(request.queues) do asked[queue] = true end
+    for _, queue in ipairs(pool.queues) do
+      if #request.queues == 0 or asked[queue] then turn.queues[#turn.queues + 1] = queue end
+    end
+  elseif strategy then
+    turn.strategy, turn.key, turn.is_own = strategy, P .. 'turn:' .. digest, true
+    turn.weights = numbers(weights, request.queues)
+  end
+  turn.prevention, turn.order = prevention(pool), order
+  if not turn.key and (turn.prevention.ratio or turn.prevention.rotation) then
+    turn.key, turn.is_own = P .. 'turn:' .. request.digest, true
+  end
+  if turn.key then
+    local f = call('HMGET', turn.key, 'at', 'streak', 'current', 'credit')
+    turn.at, turn.streak = f[1], tonumber(f[2] or nil) or 0
+    turn.current, turn.credit = numbers(f[3], order), numbers(f[4], order)
+  end
+  return turn
+end
+
+-- Queues of a turn that have something ready, by since when nobody has taken from them.
+local function turn_look(turn)
+  turn.since, turn.open = {}, {}
+  if #turn.queues == 0 then return end
+  local scores = call('ZMSCORE', LIVE, unpack(turn.queues))
+  for position, queue in ipairs(turn.queues) do
+    if scores[position] and is_open_to(queue, turn.pool and turn.pool.name) then
+      turn.since[queue] = tonumber(scores[position])
+      turn.open[#turn.open + 1] = queue
+    end
+  end
+  if turn.strategy == 'least-loaded' then
+    turn.depth = {}
+    for _, queue in ipairs(turn.open) do turn.depth[queue] = queue_depth(queue) end
+  end
+end
+
+-- Whether a queue can still give something in this call.
+local function turn_close_queue(turn, queue)
+  for position, name in ipairs(turn.open) do
+    if name == queue then table.remove(turn.open, position) end
+  end
+  if turn.credit then turn.credit[queue] = nil end
+end
+
+-- The first open queue after one in the order of the pool, or of the request.
+local function next_after(turn, last)
+  local first, past
+  for _, queue in ipairs(turn.queues) do
+    local is_open = turn.since[queue] and not turn.spent[queue]
+    if is_open and not first then first = queue end
+    if is_open and past then return queue end
+    if queue == last then past = true end
+  end
+  return first
+end
+
+local CHOICES = {}
+
+CHOICES['strict'] = function(turn)
+  return turn.open[1]
+end
+
+CHOICES['round-robin'] = function(turn)
+  return next_after(turn, turn.at)
+end
+
+-- Smooth: each gains its weight, the one that has most goes and pays for all. 5, 3, 1 interleave.
+CHOICES['weighted'] = function(turn)
+  local best
+  for _, queue in ipairs(turn.open) do
+    local has = (turn.current[queue] or 0) + (turn.weights[queue] or 1000)
+    if not best or has > (turn.current[best] or 0) + (turn.weights[best] or 1000) then best = queue end
+  end
+  return best
+end
+
+CHOICES['least-loaded'] = function(turn)
+  local best
+  for _, queue in ipairs(turn.open) do
+    if not best or turn.depth[queue] > turn.depth[best] then best = queue end
+  end
+  return best
+end
+
+-- A queue that must be served before any strategy is asked: one with a whole credit, or nobody's for too long.
+local function owed(turn)
+  local prevention, best = turn.prevention, nil
+  if prevention.ratio and prevention.ratio > 0 then
+    for _, queue in ipairs(turn.open) do
+      local credit = turn.credit[queue] or 0
+      if credit >= 1 - 1e-9 and (not best or credit > turn.credit[best]) then best = queue end
+    end
+    if best then
+      turn.pays = best
+      return best
+    end
+  end
+  if prevention.rotation then
+    for _, queue in ipairs(turn.open) do
+      if now - turn.since[queue] > prevention.rotation and (not best or turn.since[queue] < turn.since[best]) then best = queue end
+    end
+  end
+  return best
+end
+
+local function turn_choose(turn)
+  turn.pays = nil
+  local best = owed(turn)
+  if best then return best end
+  best = CHOICES[turn.strategy](turn)
+  local most = turn.prevention.streak or 0
+  if best and most > 0 and best == turn.at and turn.streak >= most then return next_after(turn, best) end
+  return best
+end
+
+-- A queue was served: who has something ready earns, and the turn moves on.
+local function turn_served(turn, queue)
+  local ratio = turn.prevention.ratio or 0
+  if turn.key then
+    if ratio > 0 then
+      for _, name in ipairs(turn.open) do turn.credit[name] = (turn.credit[name] or 0) + ratio end
+      if turn.pays then turn.credit[queue] = math.max((turn.credit[queue] or 0) - 1, 0) end
+    end
+    if turn.strategy == 'weighted' then
+      local sum = 0
+      for _, name in ipairs(turn.open) do
+        local weight = turn.weights[name] or 1000
+        turn.current[name] = (turn.current[name] or 0) + weight
+        sum = sum + weight
+      end
+      turn.current[queue] = (turn.current[queue] or 0) - sum
+    end
+  end
+  turn.streak = turn.at == queue and (turn.streak or 0) + 1 or 1
+  turn.at, turn.moved, turn.since[queue] = queue, true, now
+  turn.got[queue] = true
+  if turn.depth then turn.depth[queue] = turn.depth[queue] - 1 end
+end
+
+-- Room of the pool and of the worker for another job.
+local function turn_has_room(turn)
+  local pool = turn.pool
+  if pool and pool.most and pool.running >= pool.most then
+    overloaded[pool] = true
+    return false
+  end
+  return not turn.request.room or turn.request.room > 0
+end
+
+local function turn_next(turn)
+  while turn_has_room(turn) do
+    local queue = turn_choose(turn)
+    if not queue then return nil end
+    local id, lane = source_next(queue, turn.prevention.aging)
+    if id then
+      turn_served(turn, queue)
+      return id, lane
+    end
+    turn.spent[queue] = true
+    turn_close_queue(turn, queue)
+  end
+end
+
+-- The turn of a request; requests of one pool, or of the same queues and strategy, share it.
+local function turn_open(request)
+  local pool = request.pool ~= '' and pool_open(request.pool) or nil
+  local name = (pool and pool.name or '') .. '\31' .. request.how .. '\31' .. concat(request.queues, ' ')
+  local turn = turns[name]
+  if not turn then
+    turn = turn_make(request, pool)
+    turn_look(turn)
+    turns[name] = turn
+  end
+  turn.request = request
+  for _, queue in ipairs(turn.queues) do wanted[queue] = (wanted[queue] or 0) + request.count end
+  return turn
+end
+
+local function list(values, names)
+  local parts = {}
+  for position, name in ipairs(names) do parts[position] = format('%.6g', values[name] or 0) end
+  return concat(parts, ' ')
+end
+
+-- Events of pools come at the edge: when the last slot went, and not again before one was free.
+local function pool_overloaded(pool)
+  if pool.full then return end
+  call('HSET', pool.key, 'full', '1')
+  local waiting = 0
+  for _, queue in ipairs(pool.queues) do waiting = waiting + math.max(queue_depth(queue), 0) end
+  if waiting == 0 then return end
+  emit('scheduling.pool_overloaded', subject(''), '"pool":"' .. pool.name .. '","active_jobs":' .. int(pool.running)
+    .. ',"waiting_jobs":' .. int(waiting))
+end
+
+local function turns_close()
+  settle()
+  local watched = find(state[7] or '', 's', 1, true)
+  for _, turn in pairs(turns) do
+    if turn.moved and turn.key then
+      local order = turn.order
+      call('HSET', turn.key, 'at', turn.at, 'streak', int(turn.streak), 'current', list(turn.current, order), 'credit',
+        list(turn.credit, order))
+      if turn.is_own then call('PEXPIRE', turn.key, TURN_MS) end
+    end
+    if watched then
+      for queue in pairs(turn.got) do call('ZADD', LIVE, 'XX', now_text, queue) end
+    end
+  end
+  for pool in pairs(overloaded) do pool_overloaded(pool) end
+end
+
+-- A worker is of one pool: the one it registered with, or named last when it fetched.
+local function pool_join(worker, pool)
+  local members = P .. 'pool:' .. pool .. ':workers'
+  local seen = tonumber(call('ZSCORE', members, worker) or nil)
+  if seen and now - seen < MEMBER_MS then return end
+  call('ZADD', members, now_text, worker)
+  call('SET', P .. 'member:' .. worker, pool, 'PX', ARGV[8])
+end
+
+-- Puts a request into its worker's pool and bounds it by the worker's capacity. A result, if the worker is of another pool.
+local function admit(request)
+  local worker = request.worker
+  if worker == '' then return end
+  local told = state[10] and call('HMGET', P .. 'worker:' .. worker, 'pool', 'concurrency') or {}
+  local own = match(told[1] or '', '^"(.*)"$') or find(state[7] or '', 'p', 1, true) and call('GET', P .. 'member:' .. worker)
+  if own and own ~= '' then
+    if request.pool ~= '' and request.pool ~= own then return {'pool', own} end
+    request.pool = own
+  end
+  if request.pool ~= '' then pool_join(worker, request.pool) end
+  local most = tonumber(told[2] or nil)
+  if most and most > 0 then
+    request.room = most - call('ZLEXCOUNT', HELD, '[' .. worker .. '\31', '(' .. worker .. '\32')
+  end
+end
+
+-- What a lease counts against, besides its queue.
+local function lease_under(job, lane, request)
+  for _, key in ipairs(lane_limits(job.queue, lane.name)) do
+    local limit = limit_open(key)
+    limit_start(limit)
+    gather('SADD', limit.name .. ':run', job.id)
+    local tenant = limit.waiting > 0 and lane_tenant(lane.name)
+    if tenant then -- the more it gets under this limit, the later it comes when it waits for it
+      local tag = limit_tag(limit, tenant) + 1000000 / sharing_weight(job.queue, tenant, job.rule)
+      call('HSET', limit.name .. ':tags', tenant, int(tag))
+    end
+  end
+  local source = sources[job.queue]
+  if source.limit then
+    limit_start(source.limit)
+    queue_goes(source, job.id)
+  end
+  if request.pool ~= '' then
+    local pool = pool_open(request.pool)
+    if pool then
+      pool.running, job.pool = pool.running + 1, pool.name
+      gather('SADD', pool.key .. ':run', job.id)
+    end
+  end
+  if request.room then request.room = request.room - 1 end
+end
