@@ -3,24 +3,35 @@
 //! A plan [`Rule`] says which job types wait in staging, under which tenant and weight; [`Rules`] finds the one that
 //! holds for a type.
 //! [`FairQueue`] says whose job goes next, [`Drain`] how many a round should promote.
+//! A [`Policy`] says what dispatch goes by: pools, limits, fairness between tenants.
 
 mod auto;
 mod gate;
 mod line;
 mod measure;
+mod policy;
+mod pool;
 mod queue;
+mod roster;
 mod rule;
 mod rules;
+mod starvation;
 mod tenant;
+mod tenant_fairness;
 mod tenant_key;
 mod weight;
 
 pub use auto::{Aim, Drain};
 pub use gate::{Closed, Gate};
 pub use measure::{jain_index, lag, wait_bound};
+pub use policy::{LimitRule, Policy, Target};
+pub use pool::{Pool, PoolQueue, Strategy};
 pub use queue::FairQueue;
+pub use roster::{Clash, Roster};
 pub use rule::{Batch, OnMissingTenant, OnWebhookError, Pace, Rule, Webhook, Weights};
 pub use rules::Rules;
+pub use starvation::{Aging, Starvation};
 pub use tenant::Tenant;
+pub use tenant_fairness::{TenantFairness, TenantStrategy};
 pub use tenant_key::{DEFAULT_TENANT, TenantKey};
 pub use weight::Weight;

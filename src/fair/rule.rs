@@ -193,7 +193,7 @@ impl Rule {
 }
 
 /// Whether a text fits a pattern in which `*` stands for any run of characters.
-fn fits(pattern: &str, text: &str) -> bool {
+pub(super) fn fits(pattern: &str, text: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(head) else { return false };
     let mut rest = rest;

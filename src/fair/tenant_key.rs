@@ -1,13 +1,11 @@
 //! Where in a job its tenant's id stands.
 
 use crate::job::json::{self, Object};
+use crate::job::tenant::{id, is_id};
 use std::fmt;
 
 /// Who owns jobs that name no tenant.
 pub const DEFAULT_TENANT: &str = "_default";
-
-/// The longest id of a tenant, in bytes: it becomes part of a key.
-const LONGEST: usize = 256;
 
 /// Where in a job, or in its request, the tenant's id stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,13 +52,12 @@ impl TenantKey {
     ///
     /// `args` and `meta` are JSON text; `header` looks a header up by its lower-case name.
     pub fn tenant(&self, args: &str, meta: &str, header: impl Fn(&str) -> Option<String>) -> Option<String> {
-        let found = match self {
+        match self {
             TenantKey::Meta(path) => walk(meta, path).and_then(id),
             TenantKey::Args(path) => walk(args, path).and_then(id),
-            TenantKey::Header(name) => header(name),
+            TenantKey::Header(name) => header(name).filter(|text| is_id(text)),
             TenantKey::ApiKey => None,
-        };
-        found.filter(|id| !id.is_empty() && id.len() <= LONGEST && !id.chars().any(char::is_control))
+        }
     }
 
     /// The header that is looked at, by its lower-case name.
@@ -87,15 +84,6 @@ fn walk<'a>(json: &'a str, path: &[String]) -> Option<&'a str> {
         };
     }
     Some(value)
-}
-
-/// A string's content, or a number as it was written.
-fn id(value: &str) -> Option<String> {
-    match value.as_bytes().first()? {
-        b'"' => json::text(value).map(|text| text.into_owned()),
-        b'-' | b'0'..=b'9' => Some(value.to_owned()),
-        _ => None,
-    }
 }
 
 impl fmt::Display for TenantKey {

@@ -9,7 +9,7 @@ pub enum Kind {
     Payload,
     /// A field is missing, of the wrong type or out of range.
     Field,
-    /// A value of the retry policy.
+    /// A value of the retry policy, or of a rate limit.
     Retry,
     /// The job names no tenant where its plan rule looks for one.
     Tenant,

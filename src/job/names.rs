@@ -1,6 +1,6 @@
 //! The names that clients choose: job types, queues, workers.
 
-use super::invalid::Invalid;
+use super::invalid::{Invalid, Kind};
 
 /// What an error message says about a bad job type.
 pub const TYPE_EXPECTED: &str = "1 to 255 characters: words of a-z, 0-9, `_` and `-` that start with a letter, joined by dots, such as `email.send`";
@@ -10,6 +10,12 @@ const WORKER_EXPECTED: &str = "1 to 256 bytes without control characters";
 
 /// What an error message says about a bad label.
 pub const LABEL_EXPECTED: &str = "1 to 63 lower-case letters, digits and dashes, not starting with a dash";
+
+/// What an error message says about a bad key of a rate limit.
+pub const RATE_KEY_EXPECTED: &str =
+    "1 to 256 characters of a-z, A-Z, 0-9, `.`, `_`, `:` and `-`, the first a letter or digit";
+/// What an error message says about a bad name of a worker pool.
+pub const POOL_EXPECTED: &str = "1 to 63 characters of a-z, A-Z, 0-9, `.`, `_` and `-`, the first a letter or digit";
 
 /// Whether a text is a job type.
 pub fn is_type(text: &str) -> bool {
@@ -32,6 +38,22 @@ pub fn is_label(text: &str) -> bool {
     text.len() <= 63 && text.bytes().next().is_some_and(plain) && text.bytes().all(|byte| plain(byte) || byte == b'-')
 }
 
+/// Whether a text is the key of a rate limit.
+pub fn is_rate_key(text: &str) -> bool {
+    text.len() <= 256 && is_word(text, b"._:-")
+}
+
+/// Whether a text is the name of a worker pool.
+pub fn is_pool(text: &str) -> bool {
+    text.len() <= 63 && is_word(text, b"._-")
+}
+
+/// Whether a text is made of letters, digits and some further characters, and starts with one of the former.
+fn is_word(text: &str, further: &[u8]) -> bool {
+    text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || further.contains(&byte))
+}
+
 /// Checks a job type under the name of its field.
 pub fn check_type(field: &str, text: &str) -> Result<(), Invalid> {
     if is_type(text) { Ok(()) } else { Err(Invalid::field(field, TYPE_EXPECTED, text)) }
@@ -40,6 +62,11 @@ pub fn check_type(field: &str, text: &str) -> Result<(), Invalid> {
 /// Checks a queue name under the name of its field.
 pub fn check_queue(field: &str, text: &str) -> Result<(), Invalid> {
     if is_queue(text) { Ok(()) } else { Err(Invalid::field(field, QUEUE_EXPECTED, text)) }
+}
+
+/// Checks the key of a rate limit under the name of its field.
+pub fn check_rate_key(field: &str, text: &str) -> Result<(), Invalid> {
+    if is_rate_key(text) { Ok(()) } else { Err(Invalid::field(field, RATE_KEY_EXPECTED, text).of_kind(Kind::Retry)) }
 }
 
 /// Checks a worker's or caller's own name under the name of its field.
@@ -72,6 +99,20 @@ mod tests {
         }
         for bad in ["", "-a", "A", "a_b", "a:b", "ä", &"x".repeat(64)] {
             assert!(!is_label(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn rate_keys_and_pools() {
+        for good in ["a", "0", "api.stripe.com", "tenant:Acme-1:x", &"x".repeat(256)] {
+            assert!(is_rate_key(good), "{good}");
+        }
+        for bad in ["", ".a", ":a", "a b", "a/b", "ä", &"x".repeat(257)] {
+            assert!(!is_rate_key(bad), "{bad}");
+        }
+        assert!(is_pool("GPU_workers-1.eu") && is_pool(&"x".repeat(63)));
+        for bad in ["", "-a", "a:b", "a/b", "a b", &"x".repeat(64)] {
+            assert!(!is_pool(bad), "{bad}");
         }
     }
 

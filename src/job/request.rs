@@ -4,62 +4,8 @@ use super::invalid::{Invalid, Kind};
 use super::json::{self, Member, Object};
 use super::retry::{self, Policy};
 use super::time::{self, At};
-use super::{Limits, Planned, duration, id, meta, names};
+use super::{Limits, Planned, RateLimit, duration, id, members, meta, names, tenant};
 use std::ops::Range;
-
-/// Names that only the server sets; a client's values for them are ignored, never stored.
-const MANAGED: [&str; 24] = [
-    "state",
-    "attempt",
-    "max_attempts",
-    "created_at",
-    "enqueued_at",
-    "started_at",
-    "completed_at",
-    "discarded_at",
-    "cancelled_at",
-    "activated_at",
-    "next_retry_at",
-    "retry_delay_ms",
-    "worker_id",
-    "error",
-    "errors",
-    "result",
-    "parent_results",
-    "checkpoint",
-    "previous_state",
-    "options",
-    "specversion",
-    "retry_policy",
-    "pending",
-    "x_staged",
-];
-
-/// Names with a meaning to the server, which may stand at top level or in `options`.
-const KNOWN: [&str; 19] = [
-    "id",
-    "type",
-    "args",
-    "meta",
-    "queue",
-    "priority",
-    "timeout_ms",
-    "timeout",
-    "tags",
-    "retry",
-    "scheduled_at",
-    "delay_until",
-    "expires_at",
-    "visibility_timeout_ms",
-    "visibility_timeout",
-    "heartbeat_timeout",
-    "total_timeout",
-    "enqueue_ttl",
-    "grace_period",
-];
-
-/// Policies that this version keeps and shows but does not act on; the manifest says so.
-const KEPT: [&str; 2] = ["unique", "rate_limit"];
 
 /// How every stored envelope begins; its id follows.
 pub const ENVELOPE_START: &str = r#"{"specversion":"1.0","id":""#;
@@ -85,6 +31,10 @@ pub struct NewJob {
     /// Where `args` and `meta` stand in the envelope.
     pub(super) args: Range<usize>,
     pub(super) meta: Range<usize>,
+    /// The tenant that `meta.tenant_id` names.
+    pub tenant: Option<String>,
+    /// The limit that it brings along.
+    pub rate_limit: Option<RateLimit>,
     /// The plan rule that it falls under.
     pub plan: Option<Planned>,
     /// The queue that its client asked for, where a plan rule sends it elsewhere.
@@ -176,6 +126,7 @@ impl<'a> Request<'a> {
         let priority = self.integer("priority", -100, 100, "an integer from -100 to 100")?.unwrap_or(0) as i8;
         let (meta, trace) = meta::merge(&self.body, &self.options, &self.context.trace, self.limits.max_meta)?;
 
+        let tenant = tenant::of_meta(&meta);
         let own_id = id.is_some();
         let id = id.unwrap_or_else(id::generate);
         let mut envelope = String::with_capacity(160 + args.len() + meta.len());
@@ -206,6 +157,8 @@ impl<'a> Request<'a> {
             envelope,
             args,
             meta,
+            tenant,
+            rate_limit: None,
             plan: None,
             own_queue: None,
             fields: Vec::new(),
@@ -214,8 +167,9 @@ impl<'a> Request<'a> {
         self.times(&mut job)?;
         self.timeouts(&mut job)?;
         self.retry(&mut job)?;
+        self.rate_limit(&mut job)?;
         self.tags(&mut job)?;
-        for name in KEPT {
+        for name in members::KEPT {
             self.value(name).into_iter().for_each(|value| job.envelope.extend([",\"", name, "\":", value]));
         }
         self.test_directive(&mut job);
@@ -352,6 +306,13 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
+    fn rate_limit(&self, job: &mut NewJob) -> Result<(), Invalid> {
+        let Some(value) = self.value("rate_limit") else { return Ok(()) };
+        job.rate_limit = Some(RateLimit::parse(&self.path("rate_limit"), value)?);
+        job.envelope.extend([",\"rate_limit\":", value]);
+        Ok(())
+    }
+
     fn tags(&self, job: &mut NewJob) -> Result<(), Invalid> {
         let Some(value) = self.value("tags") else { return Ok(()) };
         let strings = json::elements(value).is_some_and(|tags| tags.iter().all(|tag| tag.starts_with('"')));
@@ -375,8 +336,7 @@ impl<'a> Request<'a> {
     /// Attributes that we do not know belong to somebody else and come back untouched.
     fn unknown(&self, job: &mut NewJob) {
         for Member { name, raw_name, value } in self.body.members() {
-            let name = name.as_ref();
-            if ![&KNOWN[..], &MANAGED[..], &KEPT[..]].iter().any(|names| names.contains(&name)) {
+            if !members::is_known(name) {
                 job.envelope.extend([",", raw_name, ":", value]);
             }
         }

@@ -1,0 +1,146 @@
+//! A worker pool: which queues its workers serve, and in which order.
+
+use super::{Starvation, TenantFairness, Weight};
+use serde_json::{Map, Value, json};
+
+/// Which queue is served next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Strategy {
+    /// The first in the list that has a job.
+    Strict,
+    /// One after the other.
+    #[default]
+    RoundRobin,
+    /// By weight.
+    Weighted,
+    /// The one with the most jobs.
+    LeastLoaded,
+}
+
+impl Strategy {
+    /// All names, in the order of the documentation.
+    pub const NAMES: [&'static str; 4] = ["strict", "round-robin", "weighted", "least-loaded"];
+
+    /// The strategy of that name; `_` is as good as `-`.
+    pub fn parse(name: &str) -> Option<Strategy> {
+        match name {
+            "strict" => Some(Strategy::Strict),
+            "round-robin" | "round_robin" => Some(Strategy::RoundRobin),
+            "weighted" | "weighted-fair" | "weighted_fair" => Some(Strategy::Weighted),
+            "least-loaded" | "least_loaded" => Some(Strategy::LeastLoaded),
+            _ => None,
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Strategy::Strict => "strict",
+            Strategy::RoundRobin => "round-robin",
+            Strategy::Weighted => "weighted",
+            Strategy::LeastLoaded => "least-loaded",
+        }
+    }
+}
+
+/// A queue of a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolQueue {
+    pub queue: String,
+    /// Its share under the weighted strategy; never 0.
+    pub weight: Weight,
+}
+
+/// A named group of workers that serve the same queues.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pool {
+    pub name: String,
+    /// What its workers serve; the order counts for the strict strategy.
+    pub queues: Vec<PoolQueue>,
+    pub strategy: Strategy,
+    /// Jobs that all its workers together may hold.
+    pub concurrency: Option<u32>,
+    /// Nobody else may serve its queues.
+    pub isolated: bool,
+    /// Its own, in place of what holds for all.
+    pub starvation: Option<Starvation>,
+    /// Its own, in place of what holds for all.
+    pub tenant_fairness: Option<TenantFairness>,
+}
+
+impl Pool {
+    /// The most queues that a pool can have.
+    pub const MOST_QUEUES: usize = 256;
+
+    /// Whether its workers serve a queue.
+    pub fn has(&self, queue: &str) -> bool {
+        self.queues.iter().any(|place| place.queue == queue)
+    }
+
+    /// Under the names of the configuration; `weights` only where they mean something.
+    pub fn to_json(&self) -> Value {
+        let names: Vec<&str> = self.queues.iter().map(|place| place.queue.as_str()).collect();
+        let mut pool = json!({
+            "name": self.name,
+            "queues": names,
+            "strategy": self.strategy.name(),
+            "concurrency": self.concurrency,
+            "isolated": self.isolated,
+            "starvation_prevention": self.starvation.as_ref().map(Starvation::to_json),
+            "tenant_fairness": self.tenant_fairness.as_ref().map(TenantFairness::to_json),
+        });
+        if self.strategy == Strategy::Weighted || self.queues.iter().any(|place| place.weight != Weight::ONE) {
+            let weights = self.queues.iter().map(|place| (place.queue.clone(), number(place.weight)));
+            pool["weights"] = Value::Object(weights.collect::<Map<_, _>>());
+        }
+        pool
+    }
+}
+
+/// A weight as people wrote it: 5, not 5.0.
+fn number(weight: Weight) -> Value {
+    match weight.thousandths() {
+        whole if whole.is_multiple_of(1000) => json!(whole / 1000),
+        _ => json!(weight.as_f64()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strategies_have_several_spellings() {
+        for name in Strategy::NAMES {
+            assert_eq!(Strategy::parse(name).map(Strategy::name), Some(name));
+        }
+        for (name, expected) in [
+            ("round_robin", Some(Strategy::RoundRobin)),
+            ("least_loaded", Some(Strategy::LeastLoaded)),
+            ("weighted-fair", Some(Strategy::Weighted)),
+            ("random", None),
+        ] {
+            assert_eq!(Strategy::parse(name), expected, "{name}");
+        }
+        assert_eq!(Strategy::default(), Strategy::RoundRobin);
+    }
+
+    #[test]
+    fn weights_are_shown_where_they_mean_something() {
+        let place = |queue: &str, weight| PoolQueue { queue: queue.to_owned(), weight: Weight::of(weight).unwrap() };
+        let mut pool = Pool {
+            name: "p".to_owned(),
+            queues: vec![place("b", 1.0), place("a", 1.0)],
+            concurrency: Some(20),
+            ..Pool::default()
+        };
+        let expected = json!({"name": "p", "queues": ["b", "a"], "strategy": "round-robin", "concurrency": 20,
+            "isolated": false, "starvation_prevention": null, "tenant_fairness": null});
+        assert_eq!(pool.to_json(), expected);
+        pool.strategy = Strategy::Weighted;
+        assert_eq!(pool.to_json()["weights"], json!({"a": 1, "b": 1}));
+        pool = Pool { strategy: Strategy::Strict, queues: vec![place("a", 0.5)], concurrency: None, ..pool };
+        assert_eq!((&pool.to_json()["weights"], &pool.to_json()["concurrency"]), (&json!({"a": 0.5}), &Value::Null));
+        assert!(pool.has("a") && !pool.has("b"));
+    }
+}

@@ -1,0 +1,144 @@
+//! Whether pools go together: names are unique, and who serves an isolated queue serves it alone.
+
+use super::{Pool, Starvation};
+use std::collections::{HashMap, HashSet};
+
+/// Why a pool does not go with what holds already.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clash {
+    /// The key of the pool that is to blame.
+    pub key: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub help: String,
+}
+
+/// Pools that go together, gathered one by one.
+#[derive(Debug, Default)]
+pub struct Roster {
+    /// What holds for pools that have none of their own.
+    starvation: Starvation,
+    names: HashSet<String>,
+    /// By queue, the pool that speaks against others: the isolated one, else the first.
+    holders: HashMap<String, (String, bool)>,
+}
+
+impl Roster {
+    /// The most pools that there can be.
+    pub const MOST_POOLS: usize = 1000;
+
+    /// No pools yet.
+    pub fn new(starvation: &Starvation) -> Roster {
+        Roster { starvation: *starvation, ..Roster::default() }
+    }
+
+    /// Adds a pool, and tells every reason why it does not go with those before it.
+    pub fn admit(&mut self, pool: &Pool) -> Vec<Clash> {
+        let mut clashes = Vec::new();
+        if !self.names.insert(pool.name.clone()) {
+            let message = format!("expected a name that no other pool has, found \"{}\"", pool.name);
+            clashes.push(Clash { key: "name", message, help: "give each pool a name of its own".to_owned() });
+        } else if self.names.len() > Self::MOST_POOLS {
+            let message = format!("expected at most {} pools, and this is one more", Self::MOST_POOLS);
+            clashes.push(Clash { key: "name", message, help: "let pools share more queues".to_owned() });
+        }
+        clashes.extend(self.overlap(pool));
+        if pool.starvation.is_none() {
+            clashes.extend(too_large(&self.starvation, pool));
+        }
+        for place in &pool.queues {
+            let holder = self.holders.entry(place.queue.clone()).or_insert_with(|| (pool.name.clone(), pool.isolated));
+            if pool.isolated && !holder.1 {
+                *holder = (pool.name.clone(), true);
+            }
+        }
+        clashes
+    }
+
+    fn overlap(&self, pool: &Pool) -> Option<Clash> {
+        pool.queues.iter().find_map(|place| {
+            let (other, isolated) = self.holders.get(&place.queue)?;
+            let queue = &place.queue;
+            let (key, message) = match (isolated, pool.isolated) {
+                (true, _) => ("queues", format!("queue \"{queue}\" belongs to the isolated pool \"{other}\" alone")),
+                (_, true) => ("isolated", format!("queue \"{queue}\" is also in pool \"{other}\"")),
+                _ => return None,
+            };
+            let help = format!("take \"{queue}\" out of one of the two pools, or set isolated = false");
+            Some(Clash { key, message, help })
+        })
+    }
+}
+
+/// The clash of a pool with a ratio that is too large for its number of queues.
+fn too_large(starvation: &Starvation, pool: &Pool) -> Option<Clash> {
+    let queues = pool.queues.len();
+    let message = || {
+        format!(
+            "min_dispatch_ratio of [starvation_prevention] is {}, which {queues} queues cannot each have",
+            starvation.min_dispatch_ratio
+        )
+    };
+    let help = || format!("set min_dispatch_ratio to {} at most", Starvation::largest_ratio(queues));
+    (!starvation.fits(queues)).then(|| Clash { key: "queues", message: message(), help: help() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{PoolQueue, Weight};
+    use super::*;
+
+    fn pool(name: &str, queues: &[&str], isolated: bool) -> Pool {
+        let place = |queue: &&str| PoolQueue { queue: (*queue).to_owned(), weight: Weight::ONE };
+        Pool { name: name.to_owned(), queues: queues.iter().map(place).collect(), isolated, ..Pool::default() }
+    }
+
+    fn admit(pools: &[Pool]) -> Vec<(&'static str, String)> {
+        let mut roster = Roster::new(&Starvation { enabled: true, min_dispatch_ratio: 0.4, ..Starvation::default() });
+        let clashes = pools.iter().flat_map(|pool| roster.admit(pool));
+        clashes.map(|clash| (clash.key, format!("{} ({})", clash.message, clash.help))).collect()
+    }
+
+    #[test]
+    fn an_isolated_queue_is_in_no_other_pool() {
+        assert_eq!(admit(&[pool("a", &["x", "y"], false), pool("b", &["y"], false), pool("c", &["z"], true)]), []);
+        let advice = "(take \"y\" out of one of the two pools, or set isolated = false)";
+        for (pools, key, message) in [
+            (
+                [pool("a", &["x", "y"], true), pool("b", &["y"], false)],
+                "queues",
+                "belongs to the isolated pool \"a\" alone",
+            ),
+            (
+                [pool("a", &["x", "y"], true), pool("b", &["y"], true)],
+                "queues",
+                "belongs to the isolated pool \"a\" alone",
+            ),
+            ([pool("a", &["x", "y"], false), pool("b", &["y"], true)], "isolated", "is also in pool \"a\""),
+        ] {
+            assert_eq!(admit(&pools), [(key, format!("queue \"y\" {message} {advice}"))]);
+        }
+        // The isolated one counts, whoever came first.
+        let clashes = admit(&[pool("a", &["y"], false), pool("b", &["y"], true), pool("c", &["y"], false)]);
+        assert!(clashes[1].1.contains("isolated pool \"b\""), "{clashes:?}");
+    }
+
+    #[test]
+    fn names_are_unique_and_few_enough() {
+        assert_eq!(admit(&[pool("a", &["x"], false), pool("a", &["x"], false)])[0].0, "name");
+        let pools: Vec<_> = (0..1001).map(|index| pool(&index.to_string(), &["x"], false)).collect();
+        assert_eq!(admit(&pools[..1000]), []);
+        assert!(admit(&pools)[0].1.starts_with("expected at most 1000 pools"));
+    }
+
+    #[test]
+    fn a_ratio_for_all_must_fit_each_pool_without_its_own() {
+        let mut large = pool("a", &["x", "y", "z"], false);
+        let said = "min_dispatch_ratio of [starvation_prevention] is 0.4, which 3 queues cannot each have \
+            (set min_dispatch_ratio to 0.3333 at most)";
+        assert_eq!(admit(std::slice::from_ref(&large)), [("queues", said.to_owned())]);
+        large.starvation = Some(Starvation::default());
+        assert_eq!(admit(&[large]), []);
+    }
+}

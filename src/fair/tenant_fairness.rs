@@ -1,0 +1,136 @@
+//! How the jobs of several tenants in one queue are interleaved when workers fetch them.
+
+use super::Weight;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// In front of a tenant's id where weights are written; it may be left out.
+const PREFIX: &str = "tenant:";
+
+/// Whose job of a queue goes next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TenantStrategy {
+    /// Tenants share by weight.
+    #[default]
+    FairShare,
+    /// Tenants take turns, whatever they weigh.
+    RoundRobin,
+    /// The oldest job, whosever it is.
+    Strict,
+}
+
+impl TenantStrategy {
+    /// All names, in the order of the documentation.
+    pub const NAMES: [&'static str; 3] = ["fair-share", "round-robin", "strict"];
+
+    /// The strategy of that name; `_` is as good as `-`.
+    pub fn parse(name: &str) -> Option<TenantStrategy> {
+        match name {
+            "fair-share" | "fair_share" | "fairshare" => Some(TenantStrategy::FairShare),
+            "round-robin" | "round_robin" => Some(TenantStrategy::RoundRobin),
+            "strict" => Some(TenantStrategy::Strict),
+            _ => None,
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            TenantStrategy::FairShare => "fair-share",
+            TenantStrategy::RoundRobin => "round-robin",
+            TenantStrategy::Strict => "strict",
+        }
+    }
+}
+
+/// Fairness between tenants at dispatch, for all queues, those of a pool, or one.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct TenantFairness {
+    pub enabled: bool,
+    pub strategy: TenantStrategy,
+    /// Weights by tenant's id.
+    pub weights: BTreeMap<String, Weight>,
+    /// What all others weigh.
+    pub default_weight: Weight,
+}
+
+impl TenantFairness {
+    /// The most weights that can be given.
+    pub const MOST_WEIGHTS: usize = 10_000;
+
+    /// Whether tenants are told apart at all.
+    pub fn interleaves(&self) -> bool {
+        self.enabled && self.strategy != TenantStrategy::Strict
+    }
+
+    /// What a tenant weighs.
+    pub fn weight_of(&self, tenant: &str) -> Weight {
+        match self.strategy {
+            TenantStrategy::FairShare => self.weights.get(tenant).copied().unwrap_or(self.default_weight),
+            TenantStrategy::RoundRobin | TenantStrategy::Strict => Weight::ONE,
+        }
+    }
+
+    /// The tenant's id in a key of `weights`.
+    pub fn tenant_in(key: &str) -> &str {
+        key.strip_prefix(PREFIX).unwrap_or(key)
+    }
+
+    /// Under the names of the configuration.
+    pub fn to_json(&self) -> Value {
+        let mut weights = Map::new();
+        for (tenant, weight) in &self.weights {
+            // An id that starts like the prefix would lose its start when it is read back.
+            let key = if tenant.starts_with(PREFIX) { format!("{PREFIX}{tenant}") } else { tenant.clone() };
+            weights.insert(key, json!(weight.as_f64()));
+        }
+        json!({
+            "enabled": self.enabled,
+            "strategy": self.strategy.name(),
+            "weights": weights,
+            "default_weight": self.default_weight.as_f64(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strategies_have_several_spellings() {
+        for name in TenantStrategy::NAMES {
+            assert_eq!(TenantStrategy::parse(name).map(TenantStrategy::name), Some(name));
+        }
+        for (name, expected) in [
+            ("fair_share", Some(TenantStrategy::FairShare)),
+            ("fairshare", Some(TenantStrategy::FairShare)),
+            ("round_robin", Some(TenantStrategy::RoundRobin)),
+            ("Strict", None),
+            ("", None),
+        ] {
+            assert_eq!(TenantStrategy::parse(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn turns_are_equal_and_shares_are_weighed() {
+        let three = Weight::of(3.0).unwrap();
+        let mut fairness =
+            TenantFairness { weights: [("a".to_owned(), three)].into(), enabled: true, ..TenantFairness::default() };
+        assert_eq!((fairness.weight_of("a"), fairness.weight_of("b")), (three, Weight::ONE));
+        fairness.strategy = TenantStrategy::RoundRobin;
+        assert_eq!(fairness.weight_of("a"), Weight::ONE);
+        assert!(fairness.interleaves());
+        fairness.strategy = TenantStrategy::Strict;
+        assert!(!fairness.interleaves());
+    }
+
+    #[test]
+    fn a_prefix_is_left_out_and_an_id_that_looks_like_one_is_kept() {
+        assert_eq!([TenantFairness::tenant_in("tenant:a"), TenantFairness::tenant_in("a")], ["a", "a"]);
+        let weights = [("tenant:x".to_owned(), Weight::ONE)].into();
+        let json = TenantFairness { weights, ..TenantFairness::default() }.to_json();
+        assert_eq!(json["weights"], json!({"tenant:tenant:x": 1.0}));
+    }
+}

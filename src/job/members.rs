@@ -1,0 +1,61 @@
+//! The names of a job's members that mean something to the server.
+
+/// Names that only the server sets; a client's values for them are ignored, never stored.
+const MANAGED: [&str; 24] = [
+    "state",
+    "attempt",
+    "max_attempts",
+    "created_at",
+    "enqueued_at",
+    "started_at",
+    "completed_at",
+    "discarded_at",
+    "cancelled_at",
+    "activated_at",
+    "next_retry_at",
+    "retry_delay_ms",
+    "worker_id",
+    "error",
+    "errors",
+    "result",
+    "parent_results",
+    "checkpoint",
+    "previous_state",
+    "options",
+    "specversion",
+    "retry_policy",
+    "pending",
+    "x_staged",
+];
+
+/// Names with a meaning to the server, which may stand at top level or in `options`.
+const KNOWN: [&str; 20] = [
+    "id",
+    "type",
+    "args",
+    "meta",
+    "queue",
+    "priority",
+    "timeout_ms",
+    "timeout",
+    "tags",
+    "retry",
+    "scheduled_at",
+    "delay_until",
+    "expires_at",
+    "visibility_timeout_ms",
+    "visibility_timeout",
+    "heartbeat_timeout",
+    "total_timeout",
+    "enqueue_ttl",
+    "grace_period",
+    "rate_limit",
+];
+
+/// Policies that this version keeps and shows but does not act on; the manifest says so.
+pub const KEPT: [&str; 1] = ["unique"];
+
+/// Whether a name means something to the server, so that a client's value for it is not simply handed through.
+pub fn is_known(name: &str) -> bool {
+    [&KNOWN[..], &MANAGED[..], &KEPT[..]].iter().any(|names| names.contains(&name))
+}
