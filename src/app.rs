@@ -3,7 +3,7 @@
 use crate::api::{Api, Server};
 use crate::clock::Clock;
 use crate::config::{self, Config, Role};
-use crate::dispatch::Ticker;
+use crate::dispatch::{Ticker, Waiters};
 use crate::planner::{Desk, Planner, Rulebook};
 use crate::store::embedded::{self, PrivateRedis};
 use crate::store::{Address, Options, Settings, Store};
@@ -60,7 +60,8 @@ impl App {
             tracing::warn!(%error, "cannot write the plan rules yet: the first request will");
         }
         let desk = Desk::new(store.clone(), rules.clone(), metrics.clone(), &holder());
-        let api = Api::new(store.clone(), desk.clone(), metrics.clone(), config);
+        let waiters = Waiters::default();
+        let api = Api::new(store.clone(), desk.clone(), waiters.clone(), metrics.clone(), config);
         let server = Server {
             listener,
             router: api.router(),
@@ -70,6 +71,8 @@ impl App {
             metrics: metrics.http.clone(),
         };
         let address = server.address()?;
+        // Whoever answers a fetch must hear of jobs, whether or not this process makes them come due.
+        tasks.spawn(waiters.follow(store.signals(), stop.clone()));
         tasks.spawn(server.run(stop.clone()));
         tasks.spawn(rules.follow(stop.clone()));
         if config.server.has(Role::Dispatch) {

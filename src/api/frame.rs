@@ -12,7 +12,10 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
-use std::time::Instant;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static OJS_VERSION: HeaderName = HeaderName::from_static("ojs-version");
@@ -28,6 +31,22 @@ impl RequestId {
     }
 }
 
+/// Time that a request spends waiting because its client asked for that: it counts neither against the deadline nor as time
+/// that we took.
+#[derive(Clone, Default)]
+pub(super) struct WaitingTime(Arc<AtomicU64>);
+
+impl WaitingTime {
+    /// Sets it: at first to what it may be, at the end to what it was.
+    pub(super) fn set(&self, time: Duration) {
+        self.0.store(time.as_micros() as u64, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Duration {
+        Duration::from_micros(self.0.load(Ordering::Relaxed))
+    }
+}
+
 /// Runs a request inside its frame.
 pub(super) async fn around(State(api): State<Api>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
@@ -35,9 +54,11 @@ pub(super) async fn around(State(api): State<Api>, mut request: Request, next: N
     let route = request.extensions().get::<MatchedPath>().cloned();
     let request_id = request_id(request.headers());
     request.extensions_mut().insert(RequestId(request_id.clone()));
+    let waiting = WaitingTime::default();
+    request.extensions_mut().insert(waiting.clone());
 
     let mut response = match check_version(request.headers()) {
-        Ok(()) => run(&api, request, next, &request_id).await,
+        Ok(()) => run(&api, request, next, &request_id, &waiting).await,
         Err(problem) => problem.into_response(),
     };
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
@@ -54,22 +75,28 @@ pub(super) async fn around(State(api): State<Api>, mut request: Request, next: N
 
     let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
     let (status, took) = (response.status().as_u16(), started.elapsed());
-    api.metrics().http.observe(method, route, status, took);
+    api.metrics().http.observe(method, route, status, took.saturating_sub(waiting.get()));
     tracing::debug!(method, route, status, took_us = took.as_micros() as u64, "answered");
     response
 }
 
-async fn run(api: &Api, request: Request, next: Next, request_id: &HeaderValue) -> Response {
-    let deadline = api.inner.request_timeout;
+async fn run(api: &Api, request: Request, next: Next, request_id: &HeaderValue, waiting: &WaitingTime) -> Response {
+    let limit = api.inner.request_timeout;
+    let started = tokio::time::Instant::now();
     // A panic is a bug, but one that should cost its own request only.
-    let caught = AssertUnwindSafe(next.run(request)).catch_unwind();
-    match tokio::time::timeout(deadline, caught).await {
-        Ok(Ok(response)) => response,
-        Ok(Err(_)) => {
-            tracing::error!(?request_id, "a handler panicked");
-            Problem::bug().into_response()
+    let mut caught = pin!(AssertUnwindSafe(next.run(request)).catch_unwind());
+    let mut allowed = limit;
+    loop {
+        match tokio::time::timeout_at(started + allowed, &mut caught).await {
+            Ok(Ok(response)) => return response,
+            Ok(Err(_)) => {
+                tracing::error!(?request_id, "a handler panicked");
+                return Problem::bug().into_response();
+            }
+            // Only the handler knows how long its client is willing to wait.
+            Err(_) if limit + waiting.get() > allowed => allowed = limit + waiting.get(),
+            Err(_) => return Problem::timed_out(limit).into_response(),
         }
-        Err(_) => Problem::timed_out(deadline).into_response(),
     }
 }
 

@@ -20,6 +20,7 @@ mod workers;
 pub use server::Server;
 
 use crate::config::Config;
+use crate::dispatch::{LongPolls, Waiters};
 use crate::job;
 use crate::planner::{Desk, Intake};
 use crate::store::Store;
@@ -41,6 +42,7 @@ struct Inner {
     store: Store,
     intake: Intake,
     desk: Desk,
+    long_polls: LongPolls,
     metrics: Metrics,
     limits: job::Limits,
     max_body: usize,
@@ -53,11 +55,14 @@ struct Inner {
 
 impl Api {
     /// An API on a store.
-    pub fn new(store: Store, desk: Desk, metrics: Metrics, config: &Config) -> Self {
+    pub fn new(store: Store, desk: Desk, waiters: Waiters, metrics: Metrics, config: &Config) -> Self {
         let limits = &config.limits;
+        let draining = CancellationToken::new();
+        let waiting = metrics.http.long_polls().clone();
         Api {
             inner: Arc::new(Inner {
                 intake: Intake::new(store.clone(), desk.rules().clone()),
+                long_polls: LongPolls::new(store.clone(), waiters, waiting, draining.clone()),
                 store,
                 desk,
                 metrics,
@@ -73,12 +78,12 @@ impl Api {
                 heartbeat_interval: config.workers.heartbeat_interval,
                 test_directives: config.server.test_directives,
                 started: Instant::now(),
-                draining: CancellationToken::new(),
+                draining,
             }),
         }
     }
 
-    /// From now on `/ready` says no, so that nobody sends new requests.
+    /// From now on `/ready` says no, so that nobody sends new requests, and what waits is answered.
     pub fn drain(&self) {
         self.inner.draining.cancel();
     }

@@ -1,10 +1,11 @@
 //! Workers: fetch, ack, nack, heartbeat, register, goodbye.
 
 use super::body::{Fields, Text};
-use super::frame::RequestId;
+use super::frame::{RequestId, WaitingTime};
 use super::path::Name;
 use super::problem::Problem;
 use super::{Api, answer};
+use crate::dispatch::LONGEST_WAIT;
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::record::push_time;
 use crate::job::{Failure, Record, json, names, time};
@@ -15,6 +16,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use futures_util::TryFutureExt;
 use futures_util::future::join_all;
+use std::time::Duration;
 
 /// Jobs in one fetch; more are clamped, never refused.
 const MOST_JOBS: u64 = 1000;
@@ -22,7 +24,11 @@ const MOST_JOBS: u64 = 1000;
 const MOST_QUEUES: usize = 256;
 
 /// `POST /workers/fetch`.
-pub(super) async fn fetch(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+pub(super) async fn fetch(
+    State(api): State<Api>,
+    Extension(waiting): Extension<WaitingTime>,
+    request: Request,
+) -> Result<Response, Problem> {
     let body = Text::read(&api, request).await?;
     let fields = body.fields()?;
     let expected = format!("an array of 1 to {MOST_QUEUES} queue names");
@@ -43,7 +49,10 @@ pub(super) async fn fetch(State(api): State<Api>, request: Request) -> Result<Re
         visibility_ms: fields.milliseconds("visibility_timeout_ms")?,
         fetch_id,
     };
-    let leased = api.store().fetch(fetch).await?;
+    let wait = wait(&fields)?;
+    waiting.set(wait);
+    let (leased, waited) = api.inner.long_polls.fetch(fetch, wait).await?;
+    waiting.set(waited);
     // From here on nothing is awaited: the jobs go out with this answer, or the client never asked.
     let records = leased.deliver();
     let mut body = String::from("{\"jobs\":");
@@ -59,6 +68,16 @@ pub(super) async fn fetch(State(api): State<Api>, request: Request) -> Result<Re
         api.metrics().jobs.started(&record.queue, &record.kind, now - record.enqueued().unwrap_or(now));
     }
     Ok(answer::json(StatusCode::OK, body))
+}
+
+/// How long a fetch that finds nothing waits.
+fn wait(fields: &Fields<'_>) -> Result<Duration, Invalid> {
+    let Some(value) = fields.get("wait_ms") else { return Ok(Duration::ZERO) };
+    // Read as a number that may be larger than any integer: it is clamped, whatever it is.
+    let ms = json::number(value).filter(|ms| *ms >= 0.0 && ms.fract() == 0.0);
+    let expected = || format!("a whole number of milliseconds from 0 to {}", LONGEST_WAIT.as_millis());
+    let ms = ms.ok_or_else(|| Invalid::field("wait_ms", expected(), value))?;
+    Ok(LONGEST_WAIT.min(Duration::from_millis(ms as u64)))
 }
 
 /// `POST /workers/ack`: one job, or several as `acks`, each with its own result.

@@ -13,7 +13,7 @@ pub enum Role {
     Api,
     /// Promotes staged jobs.
     Planner,
-    /// Runs timers, expiries and long polls.
+    /// Runs timers and expiries.
     Dispatch,
 }
 

@@ -1,5 +1,10 @@
-//! What happens because time passes, for all processes that have the role `dispatch`.
+//! What happens because time passes, for all processes that have the role `dispatch`; and fetches that wait.
 
+mod lines;
+mod long_poll;
 mod ticker;
+mod waiters;
 
+pub use long_poll::{LONGEST_WAIT, LongPolls};
 pub use ticker::Ticker;
+pub use waiters::Waiters;

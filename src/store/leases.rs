@@ -35,6 +35,11 @@ pub struct Leased {
 }
 
 impl Leased {
+    /// Whether there was nothing to lease.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
     /// The jobs; from here on the leases are the worker's.
     pub fn deliver(mut self) -> Vec<Record> {
         std::mem::take(&mut self.records)

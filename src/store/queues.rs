@@ -66,6 +66,14 @@ impl Store {
         Ok(QueueStats { counts, oldest_available: self.oldest_available(queue).await? })
     }
 
+    /// Whether one of these queues holds a job that nothing blocks.
+    pub async fn have_runnable(&self, queues: &[String]) -> Result<bool, Error> {
+        let mut command = redis::cmd("EXISTS");
+        queues.iter().for_each(|queue| _ = command.arg(self.core.keys.ready(queue)));
+        let found = self.core.command("runnable", command).await?;
+        Ok(matches!(found, redis::Value::Int(found) if found > 0))
+    }
+
     /// The heads of at most 201 lanes, one for each priority, hold the oldest.
     async fn oldest_available(&self, queue: &str) -> Result<Option<i64>, Error> {
         let range = |key: String, last: i64| {

@@ -20,6 +20,8 @@ pub enum Signal {
     Freed { rule: String },
     /// The plan rules changed.
     Rules,
+    /// A queue may have a job that can go: it had none, or a limit has room again.
+    Ready { queue: String },
     /// A round was recorded.
     Round { rule: String },
     /// Signals may have been missed: the connection was away.
@@ -31,6 +33,7 @@ impl Signal {
         Some(match text.split_once(' ').unwrap_or((text, "")) {
             ("staged", rule) => Signal::Staged { rule: rule.to_owned() },
             ("low", queue) => Signal::Low { queue: queue.to_owned() },
+            ("ready", queue) => Signal::Ready { queue: queue.to_owned() },
             ("freed", rule) => Signal::Freed { rule: rule.to_owned() },
             ("rules", _) => Signal::Rules,
             ("round", rule) => Signal::Round { rule: rule.to_owned() },

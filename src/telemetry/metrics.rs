@@ -1,6 +1,6 @@
 //! Metrics in Prometheus form. Handles are cheap clones; the registry is encoded on request.
 
-use super::{Labels, PlannerMetrics, WeightsMetrics};
+use super::{Labels, PlannerMetrics, Waiting, WeightsMetrics};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -86,12 +86,18 @@ pub struct HttpMetrics {
     requests: Family<Route, Counter>,
     seconds: Histograms<CallName>,
     connections: Gauge,
+    long_polls: Waiting,
 }
 
 impl Default for HttpMetrics {
     fn default() -> Self {
         let seconds = Histograms::new_with_constructor(|| Histogram::new(LATENCIES));
-        HttpMetrics { requests: Family::default(), seconds, connections: Gauge::default() }
+        HttpMetrics {
+            requests: Family::default(),
+            seconds,
+            connections: Gauge::default(),
+            long_polls: Waiting::default(),
+        }
     }
 }
 
@@ -100,6 +106,7 @@ impl HttpMetrics {
         registry.register("fairgate_http_requests", "Requests answered", self.requests.clone());
         registry.register("fairgate_http_request_seconds", "Time to answer a request, by method", self.seconds.clone());
         registry.register("fairgate_http_connections", "Open connections", self.connections.clone());
+        self.long_polls.register("fairgate_long_polls", "Fetches that wait for a job", registry);
     }
 
     /// Counts an answered request.
@@ -112,6 +119,11 @@ impl HttpMetrics {
     /// Connections that are open now.
     pub fn connections(&self) -> &Gauge {
         &self.connections
+    }
+
+    /// Fetches that wait for a job now.
+    pub fn long_polls(&self) -> &Waiting {
+        &self.long_polls
     }
 }
 

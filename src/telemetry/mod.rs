@@ -4,10 +4,12 @@ mod labels;
 mod logs;
 mod metrics;
 mod planner;
+mod waiting;
 mod weights;
 
 pub use labels::Labels;
 pub use logs::start as start_logs;
 pub use metrics::{HttpMetrics, JobMetrics, Metrics, StoreMetrics};
 pub use planner::{PlannerMetrics, RuleLevels};
+pub use waiting::{Waiting, WaitingOne};
 pub use weights::WeightsMetrics;

@@ -1,0 +1,273 @@
+//! Who waits for which queue, and whose turn it is. Pure: says whom to wake, and wakes nobody.
+//!
+//! A signal for a queue is *offered* to the first in its line, who *holds* it until it has looked. Whoever leaves while
+//! holding, with jobs or because the client is gone, leaves the offer to the next: there may be more jobs. Whoever finds
+//! nothing keeps its place, and the offer ends. Signals that come while one is held make it be offered once more, because
+//! the holder may have looked before the job was there.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// How often an offer is passed on by those who cannot take it, until the next signal. It bounds what a queue costs whose
+/// jobs nobody may have.
+const MOST_PASSES: u8 = 16;
+
+/// One who waits, numbered in the order of arrival.
+pub(super) type Ticket = u64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    /// Waits to be woken.
+    Idle,
+    /// Is looking for jobs at this moment.
+    Busy,
+    /// Could not take what was there. It comes after all others, or a worker that gets no work would hold up those behind.
+    Passed,
+}
+
+/// Where somebody stands; the least is the first.
+type Place = (Standing, u64);
+
+#[derive(Debug, Default)]
+struct Line {
+    places: BTreeMap<Place, Ticket>,
+    holder: Option<Ticket>,
+    /// A signal came after the holder may have looked.
+    again: bool,
+    passes: u8,
+}
+
+#[derive(Debug)]
+struct Entry {
+    queues: Vec<Arc<str>>,
+    place: Place,
+}
+
+/// A line for each queue that somebody waits for.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    last: u64,
+    lines: HashMap<Arc<str>, Line>,
+    entries: HashMap<Ticket, Entry>,
+}
+
+impl Lines {
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Joins the lines of some queues, busy with a first look.
+    pub(super) fn enter(&mut self, queues: &[String]) -> Ticket {
+        let ticket = self.number();
+        let place = (Standing::Busy, ticket);
+        let mut names: Vec<Arc<str>> = queues.iter().map(|queue| Arc::from(queue.as_str())).collect();
+        names.sort();
+        names.dedup();
+        for queue in &names {
+            self.lines.entry(Arc::clone(queue)).or_default().places.insert(place, ticket);
+        }
+        self.entries.insert(ticket, Entry { queues: names, place });
+        ticket
+    }
+
+    /// A queue may have jobs. Who is to be woken, if anybody.
+    pub(super) fn signal(&mut self, queue: &str) -> Option<Ticket> {
+        self.lines.get_mut(queue)?.passes = MOST_PASSES;
+        self.offer(queue)
+    }
+
+    /// Every queue may have jobs.
+    pub(super) fn signal_all(&mut self) -> Vec<Ticket> {
+        let queues: Vec<Arc<str>> = self.lines.keys().cloned().collect();
+        queues.iter().filter_map(|queue| self.signal(queue)).collect()
+    }
+
+    /// Queues whose offers somebody holds.
+    pub(super) fn held(&self, ticket: Ticket) -> Vec<String> {
+        let queues = self.entries.get(&ticket).map_or(&[][..], |entry| &entry.queues);
+        let is_held = |queue: &&Arc<str>| self.lines.get(*queue).is_some_and(|line| line.holder == Some(ticket));
+        queues.iter().filter(is_held).map(|queue| queue.to_string()).collect()
+    }
+
+    /// Goes back to waiting after a look that found nothing. `others_may` says that jobs are there which only this one
+    /// cannot have, so that others are to try.
+    pub(super) fn rest(&mut self, ticket: Ticket, others_may: bool) -> Vec<Ticket> {
+        let place = if others_may { (Standing::Passed, self.number()) } else { (Standing::Idle, ticket) };
+        self.stand(ticket, place);
+        let mut woken = Vec::new();
+        for queue in self.held(ticket) {
+            let Some(line) = self.lines.get_mut(&*queue) else { continue };
+            line.holder = None;
+            let again = std::mem::take(&mut line.again);
+            let is_alone = line.places.values().next() == Some(&ticket);
+            if !again {
+                if !others_may || is_alone || line.passes == 0 {
+                    continue;
+                }
+                line.passes -= 1;
+            }
+            woken.extend(self.offer(&queue));
+        }
+        woken
+    }
+
+    /// Leaves all lines; what it held is offered to the next.
+    pub(super) fn leave(&mut self, ticket: Ticket) -> Vec<Ticket> {
+        let held = self.held(ticket);
+        let Some(entry) = self.entries.remove(&ticket) else { return Vec::new() };
+        for queue in &entry.queues {
+            let Some(line) = self.lines.get_mut(queue) else { continue };
+            line.places.remove(&entry.place);
+            if line.places.is_empty() {
+                self.lines.remove(queue);
+            } else if line.holder == Some(ticket) {
+                (line.holder, line.again) = (None, false);
+            }
+        }
+        held.iter().filter_map(|queue| self.offer(queue)).collect()
+    }
+
+    fn offer(&mut self, queue: &str) -> Option<Ticket> {
+        let line = self.lines.get_mut(queue)?;
+        if line.holder.is_some() {
+            line.again = true;
+            return None;
+        }
+        let (&(standing, _), &first) = line.places.first_key_value()?;
+        line.holder = Some(first);
+        if standing == Standing::Busy {
+            line.again = true; // it may have looked already
+            return None;
+        }
+        self.stand(first, (Standing::Busy, first));
+        Some(first)
+    }
+
+    fn stand(&mut self, ticket: Ticket, place: Place) {
+        let Some(entry) = self.entries.get_mut(&ticket) else { return };
+        for queue in &entry.queues {
+            if let Some(line) = self.lines.get_mut(queue) {
+                line.places.remove(&entry.place);
+                line.places.insert(place, ticket);
+            }
+        }
+        entry.place = place;
+    }
+
+    fn number(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOBODY: [Ticket; 0] = [];
+
+    /// Lines in which some wait idle, each for the queues named by the letters of a word.
+    fn waiting<const N: usize>(words: [&str; N]) -> (Lines, [Ticket; N]) {
+        let mut lines = Lines::default();
+        let tickets = words.map(|word| lines.enter(&word.chars().map(String::from).collect::<Vec<_>>()));
+        for ticket in tickets {
+            assert_eq!(lines.rest(ticket, false), NOBODY);
+        }
+        (lines, tickets)
+    }
+
+    #[test]
+    fn a_signal_wakes_the_first_of_its_queue_only() {
+        let (mut lines, [_, b, _]) = waiting(["r", "qr", "q"]);
+        assert_eq!(lines.signal("q"), Some(b));
+        assert_eq!(lines.signal("nobody's"), None);
+    }
+
+    #[test]
+    fn who_got_jobs_or_is_gone_leaves_the_turn_to_the_next() {
+        let (mut lines, [a, b, c]) = waiting(["q", "q", "q"]);
+        assert_eq!(lines.signal("q"), Some(a));
+        assert_eq!(lines.leave(a), [b]);
+        assert_eq!(lines.leave(b), [c]);
+        assert_eq!(lines.rest(c, false), NOBODY, "the chain ends where nothing was found");
+        assert_eq!(lines.leave(c), NOBODY);
+        assert!(lines.lines.is_empty() && lines.len() == 0, "nothing is left behind");
+    }
+
+    #[test]
+    fn who_found_nothing_is_first_again() {
+        let (mut lines, [a, _]) = waiting(["q", "q"]);
+        for _ in 0..3 {
+            assert_eq!(lines.signal("q"), Some(a));
+            assert_eq!(lines.rest(a, false), NOBODY);
+        }
+    }
+
+    #[test]
+    fn signals_during_a_look_become_one_more_look() {
+        let (mut lines, [a, b]) = waiting(["q", "q"]);
+        assert_eq!(lines.signal("q"), Some(a));
+        assert_eq!((lines.signal("q"), lines.signal("q")), (None, None));
+        assert_eq!(lines.rest(a, false), [a]);
+        assert_eq!(lines.rest(a, false), NOBODY);
+        assert_eq!(lines.signal("q"), Some(a));
+        assert_eq!(lines.signal("q"), None);
+        assert_eq!(lines.leave(a), [b], "and go to the next if the first is served");
+        assert_eq!(lines.rest(b, false), NOBODY);
+    }
+
+    #[test]
+    fn a_signal_during_the_first_look_is_kept() {
+        let mut lines = Lines::default();
+        let a = lines.enter(&["q".to_owned(), "q".to_owned()]);
+        assert_eq!(lines.signal("q"), None);
+        assert_eq!(lines.rest(a, false), [a]);
+    }
+
+    #[test]
+    fn one_who_looks_for_another_queue_does_not_hold_up_the_line() {
+        let (mut lines, [a, b]) = waiting(["qr", "q"]);
+        assert_eq!(lines.signal("r"), Some(a));
+        assert_eq!(lines.signal("q"), Some(b));
+        assert_eq!(lines.leave(b), NOBODY, "only one is left, and it looks already");
+        assert_eq!(lines.rest(a, false), [a], "but may have looked too early");
+    }
+
+    #[test]
+    fn who_cannot_take_what_is_there_lets_others_pass() {
+        let (mut lines, [a, b, c]) = waiting(["q", "q", "q"]);
+        assert_eq!(lines.signal("q"), Some(a));
+        assert_eq!(lines.rest(a, true), [b]);
+        assert_eq!(lines.rest(b, true), [c]);
+        assert_eq!(lines.leave(c), [a], "those who were passed over come after all others, in their order");
+        assert_eq!(lines.rest(a, false), NOBODY);
+        assert_eq!(lines.signal("q"), Some(a), "and have their place again when nothing was there");
+        assert_eq!(lines.rest(a, true), [b]);
+        let d = lines.enter(&["q".to_owned()]);
+        assert_eq!(lines.rest(d, false), NOBODY);
+        assert_eq!(lines.rest(b, true), [d]);
+    }
+
+    #[test]
+    fn an_offer_that_nobody_can_take_ends() {
+        let (mut lines, tickets) = waiting(["q"; 40]);
+        let mut looked = Vec::from_iter(lines.signal("q"));
+        while let [next] = lines.rest(looked[looked.len() - 1], true)[..] {
+            looked.push(next);
+        }
+        assert_eq!(looked, tickets[..1 + usize::from(MOST_PASSES)]);
+        assert_eq!(lines.signal("q"), Some(tickets[17]), "and the next goes on where it ended");
+        let (mut lines, [a]) = waiting(["q"]);
+        assert_eq!(lines.signal("q"), Some(a));
+        assert_eq!(lines.rest(a, true), NOBODY, "one who is alone has nobody to pass it to");
+    }
+
+    #[test]
+    fn after_an_outage_every_line_is_woken() {
+        let (mut lines, [a, b, _]) = waiting(["q", "r", "q"]);
+        let mut woken = lines.signal_all();
+        woken.sort();
+        assert_eq!(woken, [a, b]);
+    }
+}

@@ -1,0 +1,119 @@
+//! Fetches that wait in this process, woken when a job can go. Redis is not asked on their behalf until then.
+
+use super::lines::{Lines, Ticket};
+use crate::store::Signal;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
+use tokio::sync::broadcast::{Receiver, error::RecvError};
+use tokio_util::sync::CancellationToken;
+
+/// Fetches that may wait in a process; further ones are answered at once.
+const MOST: usize = 20_000;
+
+/// All that wait; clones share them.
+#[derive(Clone, Default)]
+pub struct Waiters {
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    lines: Lines,
+    bells: HashMap<Ticket, Arc<Notify>>,
+}
+
+impl Shared {
+    fn wake(&self, woken: impl IntoIterator<Item = Ticket>) {
+        woken.into_iter().filter_map(|ticket| self.bells.get(&ticket)).for_each(|bell| bell.notify_one());
+    }
+}
+
+impl Waiters {
+    /// Joins the lines of some queues; the caller's first look comes after that, or a signal could fall in between. `None` if
+    /// too many wait.
+    pub(super) fn enter(&self, queues: &[String]) -> Option<Waiter> {
+        let mut shared = self.lock();
+        if shared.lines.len() >= MOST {
+            return None;
+        }
+        let (ticket, bell) = (shared.lines.enter(queues), Arc::new(Notify::new()));
+        shared.bells.insert(ticket, Arc::clone(&bell));
+        drop(shared);
+        Some(Waiter { waiters: self.clone(), ticket, bell })
+    }
+
+    /// Passes signals on until `stop`.
+    pub async fn follow(self, mut signals: Receiver<Signal>, stop: CancellationToken) {
+        loop {
+            let signal = tokio::select! {
+                () = stop.cancelled() => return,
+                signal = signals.recv() => signal,
+            };
+            let mut shared = self.lock();
+            let woken = match signal {
+                Ok(Signal::Ready { queue }) => shared.lines.signal(&queue).into_iter().collect(),
+                Ok(Signal::Missed) | Err(RecvError::Lagged(_)) => shared.lines.signal_all(),
+                Ok(_) => continue,
+                Err(RecvError::Closed) => return,
+            };
+            shared.wake(woken);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One that waits. Dropped, because it got jobs or its client is gone, it leaves its turn to the next.
+pub(super) struct Waiter {
+    waiters: Waiters,
+    ticket: Ticket,
+    bell: Arc<Notify>,
+}
+
+impl Waiter {
+    /// Goes back to waiting after a look that found nothing; see [`Lines::rest`].
+    pub(super) fn rest(&self, others_may: bool) {
+        let mut shared = self.waiters.lock();
+        let woken = shared.lines.rest(self.ticket, others_may);
+        shared.wake(woken);
+    }
+
+    /// Waits until it is this one's turn to look.
+    pub(super) async fn turn(&self) {
+        self.bell.notified().await;
+    }
+
+    /// Queues for which it was woken and which nobody else looks at meanwhile.
+    pub(super) fn held(&self) -> Vec<String> {
+        self.waiters.lock().lines.held(self.ticket)
+    }
+}
+
+impl Drop for Waiter {
+    fn drop(&mut self) {
+        let mut shared = self.waiters.lock();
+        shared.bells.remove(&self.ticket);
+        let woken = shared.lines.leave(self.ticket);
+        shared.wake(woken);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_do_not_wait_and_none_is_left_behind() {
+        let (waiters, queues) = (Waiters::default(), ["q".to_owned()]);
+        let mut entered: Vec<Waiter> = (0..MOST).filter_map(|_| waiters.enter(&queues)).collect();
+        assert!(entered.len() == MOST && waiters.enter(&queues).is_none());
+        entered.pop();
+        assert!(waiters.enter(&queues).is_some());
+        drop(entered);
+        let shared = waiters.lock();
+        assert_eq!((shared.lines.len(), shared.bells.len()), (0, 0));
+    }
+}
