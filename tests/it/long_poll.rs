@@ -280,7 +280,8 @@ async fn no_wake_up_is_lost_between_two_servers() {
     let (sender, mut got) = tokio::sync::mpsc::unbounded_channel();
     let work = |n: usize| {
         let client = if n.is_multiple_of(2) { first.client.clone() } else { second.client.clone() };
-        let body = json!({"queues": [["a", "b"][n % 2], "c"], "count": 1 + n % 3, "wait_ms": LONG});
+        let own = ["a", "b"][n / 2 % 2];
+        let body = json!({"queues": [own, "c"], "count": 1 + n % 3, "wait_ms": LONG});
         let sender = sender.clone();
         tokio::spawn(async move {
             loop {
