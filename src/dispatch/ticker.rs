@@ -49,7 +49,7 @@ impl Ticker {
     }
 
     async fn once(&self, retain: bool, stop: &CancellationToken) -> Result<(), Error> {
-        while self.store.tick().await? && !stop.is_cancelled() {
+        while self.store.tick(retain).await? && !stop.is_cancelled() {
             tokio::task::yield_now().await;
         }
         while retain && self.store.retain().await? && !stop.is_cancelled() {

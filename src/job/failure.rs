@@ -2,6 +2,7 @@
 
 use super::invalid::Invalid;
 use super::json::{self, Object};
+use super::time::{self, At};
 
 /// Longer parts are left out, and the entry says so: it is kept up to 25 times per job.
 const LONGEST_PART: usize = 10_000;
@@ -18,6 +19,10 @@ pub struct Failure {
     /// The handler's own decision: `RETRY`, `DISCARD`, `DEAD_LETTER`, `FAIL`, or empty.
     pub verdict: &'static str,
     pub retryable: bool,
+    /// The message as JSON.
+    pub message: String,
+    /// Until when the limit of the job's key is to be held, because somebody else said so.
+    pub hold_until: Option<i64>,
 }
 
 impl Failure {
@@ -36,6 +41,13 @@ impl Failure {
             None => true,
             Some(value) => json::boolean(value)
                 .ok_or_else(|| Invalid::field(format!("{field}.retryable"), "true or false", value))?,
+        };
+        let hold_until = match object.get("rate_limit_until") {
+            None => None,
+            Some(value) => match json::text(value).and_then(|text| At::parse(&text)) {
+                Some(At::Absolute(at)) => Some(at),
+                _ => return Err(Invalid::field(format!("{field}.rate_limit_until"), time::EXPECTED, value)),
+            },
         };
         let verdict = code.as_deref().and_then(verdict).unwrap_or("");
         let code = code.filter(|_| verdict.is_empty()).unwrap_or_else(|| "handler_error".to_owned());
@@ -63,7 +75,15 @@ impl Failure {
         let mut classes = vec![kind, code];
         classes.extend(class);
         classes.iter_mut().for_each(|class| class.retain(|character| !character.is_control()));
-        Ok(Failure { entry, error: format!("{{{core}}}"), classes: classes.join("\u{1f}"), verdict, retryable })
+        Ok(Failure {
+            entry,
+            error: format!("{{{core}}}"),
+            classes: classes.join("\u{1f}"),
+            verdict,
+            retryable,
+            message: json::quoted(&message),
+            hold_until,
+        })
     }
 }
 

@@ -35,6 +35,10 @@ pub struct NewJob {
     pub tenant: Option<String>,
     /// The limit that it brings along.
     pub rate_limit: Option<RateLimit>,
+    /// Key of the limit of its type, if the server sets one.
+    pub type_limit: Option<String>,
+    /// Whether tenants share its queue.
+    pub shared: bool,
     /// The plan rule that it falls under.
     pub plan: Option<Planned>,
     /// The queue that its client asked for, where a plan rule sends it elsewhere.
@@ -159,6 +163,8 @@ impl<'a> Request<'a> {
             meta,
             tenant,
             rate_limit: None,
+            type_limit: None,
+            shared: false,
             plan: None,
             own_queue: None,
             fields: Vec::new(),

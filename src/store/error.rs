@@ -24,6 +24,9 @@ pub enum Error {
         /// Whether the call had been sent before, over a connection that broke.
         again: bool,
     },
+    /// A worker is of one pool, and it is this one.
+    #[error("the worker belongs to pool {0}")]
+    OtherPool(String),
     /// Redis refused the call, or answered with something we cannot read: a bug or a damaged key.
     #[error("the store answered with an error: {0}")]
     Backend(String),

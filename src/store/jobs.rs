@@ -5,7 +5,7 @@ use super::reply::{self, Outcome};
 use super::script::{ACTIVATE, CANCEL, ENQUEUE, READ, STAGE, Script};
 use super::{Core, Error, Store};
 use crate::job::escape::escape;
-use crate::job::{NewJob, Record};
+use crate::job::{NewJob, OnLimit, Record};
 use redis::{Cmd, Value};
 use std::sync::Arc;
 
@@ -46,8 +46,8 @@ impl Verb for Enqueue {
 
     async fn run(&self, requests: Vec<Request>) -> Result<Vec<Self::Reply>, Error> {
         self.0.metrics.group("enqueue", requests.len());
-        let is_planned = requests.iter().flat_map(|request| &request.jobs).any(|job| job.plan.is_some());
-        let script = script_for(is_planned);
+        let asks_more = |job: &NewJob| job.plan.is_some() || job.rate_limit.is_some() || job.shared;
+        let script = script_for(requests.iter().flat_map(|request| &request.jobs).any(asks_more));
         let answers =
             script.call(&self.0.link, |command, again| push_requests(&self.0, command, &requests, again)).await?;
         let answers = reply::array(answers, "enqueue")?;
@@ -55,9 +55,9 @@ impl Verb for Enqueue {
     }
 }
 
-/// The same verb with and without what only planned jobs need.
-fn script_for(is_planned: bool) -> &'static Script {
-    match is_planned {
+/// The same verb with and without what only jobs need that are planned, limited or in queues that tenants share.
+fn script_for(asks_more: bool) -> &'static Script {
+    match asks_more {
         true => &STAGE,
         false => &ENQUEUE,
     }
@@ -84,6 +84,11 @@ fn further_fields(job: &NewJob) -> String {
     if let Some(plan) = &job.plan {
         push("rule", &plan.rule);
         push("tenant", &escape(&plan.tenant));
+    } else if let Some(tenant) = &job.tenant {
+        push("tenant", &escape(tenant));
+    }
+    if let Some(limit) = job.rate_limit.as_ref().filter(|limit| !limit.quota.is_empty()) {
+        push("quota", &limit.quota.packed());
     }
     if job.pending {
         push("pending", "1");
@@ -98,9 +103,24 @@ fn further_fields(job: &NewJob) -> String {
     packed
 }
 
-/// The lane in which a job waits inside its queue: so far one for each priority.
+/// The lane in which a job waits inside its queue, as far as the job itself says: `lane.lua` has the names.
 fn lane(job: &NewJob) -> String {
-    format!("p{}", job.priority)
+    let mut lane = format!("p{}", job.priority);
+    let mut push = |name: &str, value: &str| lane.extend([";", name, "=", value]);
+    let limit = job.rate_limit.as_ref();
+    let own_queue = format!("queue:{}", job.queue);
+    if let Some(key) = limit.and_then(|limit| limit.key.as_deref()).filter(|key| *key != own_queue) {
+        push("k", key);
+    }
+    if let Some(key) = &job.type_limit {
+        push("y", key);
+    }
+    match limit.map(|limit| limit.on_limit) {
+        Some(OnLimit::Reschedule) => push("o", "r"),
+        Some(OnLimit::Drop) => push("o", "d"),
+        Some(OnLimit::Wait) | None => {}
+    }
+    lane
 }
 
 fn enqueued(answer: Value, request: Request) -> Result<Enqueued, Error> {

@@ -2,15 +2,20 @@
 
 use super::batch::{MOST_JOBS, Verb};
 use super::reply::{self, Outcome};
-use super::script::{ACK, FETCH, NACK, RELEASE};
+use super::script::{ACK, DISPATCH, FETCH, NACK, RELEASE};
+use super::script::Script;
 use super::{Core, Error, Store, or_empty};
+use crate::fair::{Strategy, Weight};
 use crate::job::escape::escape;
 use crate::job::{Failure, Record, id, json};
 use redis::Cmd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Portions of due jobs that one fetch waits for.
 const MOST_PORTIONS_DUE: usize = 8;
+/// Calls that one fetch makes because limits had to be looked at first.
+const MOST_CALLS: usize = 32;
 
 /// A worker's request for jobs.
 #[derive(Clone, Debug, Default)]
@@ -20,8 +25,34 @@ pub struct Fetch {
     pub queues: Vec<String>,
     pub count: usize,
     pub visibility_ms: Option<u64>,
+    /// The pool that the worker is of; its queues are then the pool's, of those that are named here.
+    pub pool: Option<String>,
+    /// How to choose among the queues, where no pool says it.
+    pub choice: Option<Choice>,
     /// The client's own name for this request: a repeat within a minute gets the same jobs.
     pub fetch_id: Option<String>,
+}
+
+/// How a request chooses among its queues.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    pub strategy: Strategy,
+    /// In the order of the queues.
+    pub weights: Vec<Weight>,
+}
+
+impl Fetch {
+    /// The choice as scripts read it: `strategy digest weights…`, and the digest of the queues under which a turn is kept.
+    fn choice_words(&self) -> [String; 2] {
+        let digest = |more: &str| {
+            let names = self.queues.join(" ") + more;
+            sha1_smol::Sha1::from(names).digest().to_string()[..16].to_owned()
+        };
+        let Some(choice) = &self.choice else { return [String::new(), digest("")] };
+        let weights: String = choice.weights.iter().map(|weight| format!(" {}", weight.thousandths())).collect();
+        let name = choice.strategy.name();
+        [format!("{name} {}{weights}", digest(&format!("/{name}{weights}"))), digest("")]
+    }
 }
 
 /// Jobs under a lease on their way to a worker. If they are dropped before [`Leased::deliver`], because the client is
@@ -83,7 +114,17 @@ pub struct Nack {
     pub idempotency_key: Option<String>,
 }
 
-pub(super) struct FetchVerb(pub(super) Arc<Core>);
+pub(super) struct FetchVerb {
+    core: Arc<Core>,
+    /// Whether there were limits, tenants or pools when last looked: then the script that knows them is called at once.
+    rich: AtomicBool,
+}
+
+impl FetchVerb {
+    pub(super) fn new(core: Arc<Core>) -> Self {
+        FetchVerb { core, rich: AtomicBool::new(false) }
+    }
+}
 
 impl Verb for FetchVerb {
     type Request = Fetch;
@@ -94,57 +135,115 @@ impl Verb for FetchVerb {
     }
 
     async fn run(&self, requests: Vec<Fetch>) -> Result<Vec<Self::Reply>, Error> {
-        self.0.metrics.group("fetch", requests.len());
-        let mut answer = self.call(&requests, true).await?;
-        // What is due belongs in front of what is fetched. If more comes due than we can handle, fetching goes first.
-        for portion in (0..MOST_PORTIONS_DUE).rev() {
-            if !is_due(&answer) {
+        self.core.metrics.group("fetch", requests.len());
+        let replayable = requests.iter().map(|request| request.fetch_id.is_some());
+        let mut replies: Vec<Self::Reply> = replayable.map(|replayable| Ok(self.leased(replayable))).collect();
+        let mut open: Vec<(usize, Fetch)> = requests.into_iter().enumerate().collect();
+        for _ in 0..MOST_CALLS {
+            let (answers, unfinished) = self.call_when_nothing_is_due(&open).await?;
+            for ((place, request), answer) in open.iter_mut().zip(answers) {
+                match (self.records(answer), &mut replies[*place]) {
+                    (Ok(records), Ok(leased)) => {
+                        request.count -= records.len().min(request.count);
+                        leased.records.extend(records);
+                    }
+                    (Err(error), reply) => {
+                        request.count = 0;
+                        *reply = Err(error);
+                    }
+                    (Ok(_), Err(_)) => {}
+                }
+            }
+            // One that has something takes it along; a repeat of its id replays one call.
+            open.retain(|(place, request)| {
+                request.count > 0 && replies[*place].as_ref().is_ok_and(|leased| leased.records.is_empty())
+            });
+            if !unfinished || open.is_empty() {
                 break;
             }
-            self.0.tick().await?;
-            answer = self.call(&requests, portion > 0).await?;
         }
-        let answers = reply::array(answer, "fetch")?;
-        let replayable = requests.iter().map(|request| request.fetch_id.is_some());
-        Ok(answers.into_iter().zip(replayable).map(|(answer, replayable)| self.leased(answer, replayable)).collect())
+        Ok(replies)
     }
 }
 
-fn is_due(answer: &redis::Value) -> bool {
-    matches!(answer, redis::Value::BulkString(tag) if tag == b"due")
+/// Whether a script answered with a word instead of results.
+fn says(answer: &redis::Value, word: &str) -> bool {
+    matches!(answer, redis::Value::BulkString(tag) if tag == word.as_bytes())
 }
 
 impl FetchVerb {
+    /// What is due belongs in front of what is fetched. If more comes due than we can handle, fetching goes first.
+    async fn call_when_nothing_is_due(&self, requests: &[(usize, Fetch)]) -> Result<(Vec<redis::Value>, bool), Error> {
+        let mut answer = self.call(requests, true).await?;
+        for portion in (0..MOST_PORTIONS_DUE).rev() {
+            if !says(&answer, "due") {
+                break;
+            }
+            self.core.tick(false).await?;
+            answer = self.call(requests, portion > 0).await?;
+        }
+        let [answers, unfinished, notes] = reply::parts(answer, "fetch")?;
+        self.core.note(notes)?;
+        Ok((reply::array(answers, "fetch")?, reply::number(unfinished) == 1))
+    }
+
     /// One call of the script, which may answer that something is due first if it is asked to look.
-    async fn call(&self, requests: &[Fetch], looks_for_due: bool) -> Result<redis::Value, Error> {
+    async fn call(&self, requests: &[(usize, Fetch)], looks_for_due: bool) -> Result<redis::Value, Error> {
         let call_id = id::generate();
+        let asks_more = requests.iter().any(|(_, request)| request.pool.is_some() || request.choice.is_some());
+        let was_rich = self.rich.load(Ordering::Relaxed);
+        if !asks_more && !was_rich {
+            let answer = self.call_script(&FETCH, &call_id, requests, looks_for_due).await?;
+            if !says(&answer, "rich") {
+                return Ok(answer);
+            }
+            self.rich.store(true, Ordering::Relaxed);
+        }
+        self.call_script(&DISPATCH, &call_id, requests, looks_for_due).await
+    }
+
+    async fn call_script(
+        &self,
+        script: &Script,
+        call_id: &str,
+        requests: &[(usize, Fetch)],
+        looks_for_due: bool,
+    ) -> Result<redis::Value, Error> {
         let count = requests.len() as i64;
-        FETCH
-            .call(&self.0.link, |command, again| {
-                self.0.begin(command).arg(&call_id).arg(u8::from(again));
+        script
+            .call(&self.core.link, |command, again| {
+                self.core.begin(command).arg(call_id).arg(u8::from(again));
                 command.arg(if looks_for_due { count } else { -count });
-                for request in requests {
+                for (_, request) in requests {
                     push_worker(command, request.worker.as_deref());
                     command.arg(request.worker.as_deref().map_or_else(|| "null".to_owned(), json::quoted));
                     command.arg(request.count).arg(or_empty(request.visibility_ms));
                     command.arg(request.fetch_id.as_deref().map(escape).unwrap_or_default());
+                    command.arg(request.pool.as_deref().unwrap_or_default()).arg(&request.choice_words());
                     command.arg(request.queues.len()).arg(&request.queues);
                 }
             })
             .await
     }
 
-    fn leased(&self, answer: redis::Value, replayable: bool) -> Result<Leased, Error> {
-        let views = reply::array(answer, "fetch")?;
-        if views.first().is_some_and(|first| matches!(first, redis::Value::BulkString(tag) if tag == b"error")) {
-            let text = views.into_iter().nth(1).map(reply::text).unwrap_or_default();
-            return Err(Error::Backend(text));
+    fn leased(&self, replayable: bool) -> Leased {
+        Leased { records: Vec::new(), replayable, core: Arc::clone(&self.core) }
+    }
+
+    fn records(&self, answer: redis::Value) -> Result<Vec<Record>, Error> {
+        let mut views = reply::array(answer, "fetch")?;
+        if let [tag, text] = &mut views[..] {
+            let mut text = || reply::text(std::mem::replace(text, redis::Value::Nil));
+            match tag {
+                tag if says(tag, "error") => return Err(Error::Backend(text())),
+                tag if says(tag, "pool") => return Err(Error::OtherPool(text())),
+                _ => {}
+            }
         }
         let readable = |view| {
             reply::record(view, "fetch").inspect_err(|error| tracing::error!(%error, "a job cannot be read")).ok()
         };
-        let records = views.into_iter().filter_map(readable).collect();
-        Ok(Leased { records, replayable, core: Arc::clone(&self.0) })
+        Ok(views.into_iter().filter_map(readable).collect())
     }
 }
 
@@ -197,6 +296,7 @@ impl Verb for NackVerb {
                     push_worker(command, nack.worker.as_deref());
                     command.arg(op).arg(u8::from(nack.requeue)).arg(&failure.entry).arg(&failure.error);
                     command.arg(&failure.classes).arg(failure.verdict).arg(u8::from(failure.retryable));
+                    command.arg(failure.hold_until.map(|at| at.to_string()).unwrap_or_default()).arg(&failure.message);
                 }
             })
             .await?;

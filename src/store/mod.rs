@@ -14,8 +14,12 @@ mod inspect;
 mod jobs;
 mod keys;
 mod leases;
+mod limits;
 mod link;
+mod notes;
 mod plans;
+mod policy;
+mod pools;
 mod queues;
 mod reply;
 mod script;
@@ -30,7 +34,9 @@ pub use error::Error;
 pub use events::{Event, EventFilter, EventPage};
 pub use inspect::{Finding, Inspection, Severity};
 pub use jobs::Enqueued;
-pub use leases::{Ack, Fetch, Leased, Nack};
+pub use leases::{Ack, Choice, Fetch, Leased, Nack};
+pub use limits::{LimitState, Layer};
+pub use pools::{Dispatched, PoolStatus, Scheduling};
 pub use plans::{
     Begun, Ended, Mark, Next, Observation, Promoted, QUEUES_A_ROUND, Round, RuleSet, Served, StoredRule, Why,
 };
@@ -155,7 +161,7 @@ impl Store {
         });
         Ok(Store {
             enqueue: Arc::new(Batcher::start(jobs::Enqueue(Arc::clone(&core)), tasks)),
-            fetch: Arc::new(Batcher::start(leases::FetchVerb(Arc::clone(&core)), tasks)),
+            fetch: Arc::new(Batcher::start(leases::FetchVerb::new(Arc::clone(&core)), tasks)),
             ack: Arc::new(Batcher::start(leases::AckVerb(Arc::clone(&core)), tasks)),
             nack: Arc::new(Batcher::start(leases::NackVerb(Arc::clone(&core)), tasks)),
             core,

@@ -28,6 +28,8 @@ pub struct RuleSet {
     pub documents: Vec<(String, String)>,
     /// Rules that are gone but have jobs staged.
     pub draining: Vec<String>,
+    /// Document of the dispatch policy; empty where there never was one.
+    pub policy: String,
 }
 
 /// Why a round is asked for.
@@ -184,7 +186,8 @@ impl Store {
         let mut next = || parts.next().ok_or_else(|| Error::unreadable("rules"));
         let version = reply::text(next()?);
         let documents = reply::pairs(next()?, "rules")?;
-        Ok(RuleSet { version, documents, draining: reply::texts(next()?, "rules")? })
+        let draining = reply::texts(next()?, "rules")?;
+        Ok(RuleSet { version, documents, draining, policy: reply::text(next()?) })
     }
 
     /// Begins a round, if the rule's lock and time allow it; `next` is for rules that have a schedule.

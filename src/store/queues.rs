@@ -74,7 +74,8 @@ impl Store {
         Ok(matches!(found, redis::Value::Int(found) if found > 0))
     }
 
-    /// The heads of at most 201 lanes, one for each priority, hold the oldest.
+    /// Of each priority, the oldest is at the head of one of the first lanes. Tenants that take turns are passed over: their
+    /// lanes stand behind one entry.
     async fn oldest_available(&self, queue: &str) -> Result<Option<i64>, Error> {
         let range = |key: String, last: i64| {
             let mut command = redis::cmd("ZRANGE");

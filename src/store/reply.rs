@@ -14,6 +14,11 @@ pub(super) fn array(value: Value, what: &str) -> Result<Vec<Value>, Error> {
     }
 }
 
+/// The parts of a reply that has a fixed number of them.
+pub(super) fn parts<const N: usize>(value: Value, what: &str) -> Result<[Value; N], Error> {
+    array(value, what)?.try_into().map_err(|_| Error::unreadable(what))
+}
+
 /// Text of a string or number reply; empty for nil.
 pub(super) fn text(value: Value) -> String {
     match value {

@@ -7,16 +7,20 @@ use super::{Core, Error, Store, reply};
 const PORTION: usize = 200;
 
 impl Core {
-    pub(super) async fn tick(&self) -> Result<bool, Error> {
-        let more = TICK.call(&self.link, |command, _| _ = self.begin(command).arg(PORTION)).await?;
+    /// `tells` repeats which queues have something ready.
+    pub(super) async fn tick(&self, tells: bool) -> Result<bool, Error> {
+        let fill = |command: &mut redis::Cmd, _: bool| _ = self.begin(command).arg(PORTION).arg(u8::from(tells));
+        let [more, notes] = reply::parts(TICK.call(&self.link, fill).await?, "tick")?;
+        self.note(notes)?;
         Ok(reply::number(more) == 1)
     }
 }
 
 impl Store {
-    /// Handles what is due: schedules, retries, expiries, leases, dead workers. Whether more is due now.
-    pub async fn tick(&self) -> Result<bool, Error> {
-        self.core.tick().await
+    /// Handles what is due: schedules, retries, expiries, leases, dead workers, limits. Whether more is due now. `tells` repeats
+    /// which queues have something ready, because a signal may be lost.
+    pub async fn tick(&self, tells: bool) -> Result<bool, Error> {
+        self.core.tick(tells).await
     }
 
     /// Removes what has outlived its retention, and restores the schema mark if Redis was emptied. Whether more is left.

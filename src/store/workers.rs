@@ -43,8 +43,12 @@ impl Store {
             .await?;
         let mut parts = reply::array(answer, "heartbeat")?.into_iter();
         let mut next = || parts.next().ok_or_else(|| Error::unreadable("heartbeat"));
+        let directive = reply::text(next()?);
+        if directive == "pool" {
+            return Err(Error::OtherPool(reply::text(next()?)));
+        }
         Ok(Beat {
-            directive: reply::text(next()?),
+            directive,
             server_time: reply::number(next()?),
             extended: reply::texts(next()?, "heartbeat")?,
             cancelled: reply::texts(next()?, "heartbeat")?,

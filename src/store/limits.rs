@@ -1,0 +1,120 @@
+//! Verbs on limits: how they are used, and what an admin says about them.
+
+use super::script::{LIMITS, OVERRIDE};
+use super::{Error, Store, reply};
+use crate::job::{Quota, Window};
+
+/// A limit as it is now. Times are milliseconds since the epoch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LimitState {
+    pub key: String,
+    pub now: i64,
+    /// What holds, whoever set it.
+    pub quota: Quota,
+    /// Jobs that are leased under it.
+    pub running: u64,
+    /// Starts in the window that ends now.
+    pub started: u64,
+    /// When all of those are out of the window.
+    pub resets_at: Option<i64>,
+    /// From when on the throttle lets the next one start.
+    pub next_start: i64,
+    /// Available jobs.
+    pub available: u64,
+    /// Jobs that may start now; none where nothing limits them.
+    pub room: Option<u64>,
+    /// Until when nothing starts, because a handler said so.
+    pub hold_until: Option<i64>,
+    /// Whether an override holds, and until when.
+    pub overridden: Option<Option<i64>>,
+}
+
+impl LimitState {
+    /// Available jobs that are held back.
+    pub fn waiting(&self) -> u64 {
+        self.room.map_or(0, |room| self.available.saturating_sub(room))
+    }
+}
+
+/// Who says what holds for a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layer {
+    /// An admin, in place of the file: a queue's own limit.
+    Admin,
+    /// An admin, for a while.
+    Override,
+}
+
+impl Store {
+    /// One limit, if it is known.
+    pub async fn limit(&self, key: &str) -> Result<Option<LimitState>, Error> {
+        Ok(self.read_limits(&["1", key]).await?.1.pop())
+    }
+
+    /// Limits, those first that were used last, and how many there are.
+    pub async fn limits(&self, offset: usize, most: usize) -> Result<(u64, Vec<LimitState>), Error> {
+        self.read_limits(&["0", &offset.to_string(), &most.to_string()]).await
+    }
+
+    async fn read_limits(&self, words: &[&str]) -> Result<(u64, Vec<LimitState>), Error> {
+        let answer = LIMITS.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(words)).await?;
+        let mut parts = reply::array(answer, "limits")?.into_iter();
+        let mut next = || parts.next();
+        let now = next().map(reply::number).unwrap_or_default();
+        let total = next().map(reply::number).unwrap_or_default() as u64;
+        let mut limits = Vec::new();
+        while let (Some(key), Some(fields)) = (next(), next()) {
+            limits.push(limit(reply::text(key), now, &reply::texts(fields, "limits")?)?);
+        }
+        Ok((total, limits))
+    }
+
+    /// Sets or removes what an admin says about a limit; whether there was something to remove. Who waits for it is let go
+    /// at once where it has room.
+    pub async fn set_limit(
+        &self,
+        key: &str,
+        layer: Layer,
+        quota: Option<&Quota>,
+        until: Option<i64>,
+    ) -> Result<bool, Error> {
+        let field = match layer {
+            Layer::Admin => "a",
+            Layer::Override => "o",
+        };
+        let fill = |command: &mut redis::Cmd, _: bool| {
+            self.core.begin(command).arg(key).arg(field).arg(quota.map(Quota::packed).unwrap_or_default());
+            command.arg(until.map(|at| at.to_string()).unwrap_or_default());
+        };
+        Ok(reply::number(OVERRIDE.call(&self.core.link, fill).await?) == 1)
+    }
+}
+
+fn limit(key: String, now: i64, fields: &[String]) -> Result<LimitState, Error> {
+    let [concurrency, rate, period, throttle, spacing, running, started, resets, next, available, room, hold, until] =
+        fields
+    else {
+        return Err(Error::unreadable("limits"));
+    };
+    let number = |text: &String| text.parse::<u64>().ok();
+    let window =
+        |limit: &String, period: &String| Some(Window { limit: number(limit)? as u32, period: number(period)? });
+    let quota = Quota {
+        concurrency: number(concurrency).map(|number| number as u32),
+        rate: window(rate, period),
+        throttle: window(throttle, spacing),
+    };
+    Ok(LimitState {
+        key,
+        now,
+        quota,
+        running: number(running).unwrap_or(0),
+        started: number(started).unwrap_or(0),
+        resets_at: resets.parse().ok(),
+        next_start: next.parse::<f64>().map_or(0, |at| at.floor() as i64),
+        available: number(available).unwrap_or(0),
+        room: number(room),
+        hold_until: hold.parse().ok().filter(|until| *until > now),
+        overridden: (until != "-").then(|| until.parse().ok()),
+    })
+}

@@ -1,0 +1,63 @@
+//! How dispatch goes: pools with their workers and jobs, and what queues handed out within the last minute.
+
+use super::script::POOLS;
+use super::{Error, Store, reply};
+use std::collections::BTreeMap;
+
+/// Dispatches are counted by the second and told of the last sixty of them.
+const WINDOW_SECONDS: i64 = 60;
+
+/// A pool's workers and jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolStatus {
+    pub active_workers: u64,
+    pub active_jobs: u64,
+}
+
+/// What a queue handed out within the last minute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dispatched {
+    pub jobs: u64,
+    /// How long those jobs were available, all together.
+    pub waited_ms: u64,
+    /// Jobs that are active now, whenever they began.
+    pub active: u64,
+}
+
+/// Dispatch as it is now.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Scheduling {
+    pub queues: BTreeMap<String, Dispatched>,
+    /// In the order in which they were asked for.
+    pub pools: Vec<PoolStatus>,
+}
+
+impl Store {
+    /// What queues and some pools do.
+    pub async fn scheduling(&self, pools: &[&str]) -> Result<Scheduling, Error> {
+        let answer = POOLS.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(pools)).await?;
+        let mut parts = reply::array(answer, "pools")?.into_iter();
+        let mut next = || parts.next().ok_or_else(|| Error::unreadable("pools"));
+        let now = reply::number(next()?) / 1000;
+        let mut queues: BTreeMap<String, Dispatched> = BTreeMap::new();
+        for (queue, active) in reply::pairs(next()?, "pools")? {
+            queues.insert(queue, Dispatched { active: active.parse().unwrap_or(0), ..Dispatched::default() });
+        }
+        for (field, packed) in reply::pairs(next()?, "pools")? {
+            let Some((queue, second)) = field.rsplit_once(' ') else { continue };
+            if second.parse().is_ok_and(|second: i64| second > now - WINDOW_SECONDS) {
+                let packed: u64 = packed.parse().unwrap_or(0);
+                let queue = queues.entry(queue.to_owned()).or_default();
+                queue.jobs += packed >> 40;
+                queue.waited_ms += packed & ((1 << 40) - 1);
+            }
+        }
+        let mut statuses = Vec::with_capacity(pools.len());
+        for _ in pools {
+            let [workers, jobs] = reply::parts(next()?, "pools")?;
+            let (workers, jobs) = (reply::number(workers), reply::number(jobs));
+            statuses.push(PoolStatus { active_workers: workers as u64, active_jobs: jobs as u64 });
+        }
+        Ok(Scheduling { queues, pools: statuses })
+    }
+}
