@@ -10,6 +10,7 @@ mod describe;
 mod env;
 mod file;
 mod plan;
+mod policy;
 mod problem;
 mod reader;
 mod report;
@@ -23,11 +24,12 @@ mod url;
 
 use std::path::PathBuf;
 
-use crate::fair::Rule;
+use crate::fair::{Policy, Rule};
 
 pub use convert::{Choice, FromValue, Ranged, Refused};
 pub use describe::describe;
 pub use plan::{IsSet, PlanDefaults, plan_from_json};
+pub use policy::{policy_from_json, pool_from_json, scheduling_from_json};
 pub use problem::{Error, Mistakes, Problem};
 pub use reader::Reader;
 pub use secret::{Secret, redact};
@@ -93,6 +95,8 @@ pub struct Config {
     pub plan_defaults: PlanDefaults,
     /// Plan rules, in the order in which they are asked.
     pub plan: Vec<Rule>,
+    /// What dispatch goes by until somebody changes it at run time.
+    pub policy: Policy,
 }
 
 /// A configuration together with who set what.
@@ -124,6 +128,7 @@ impl Config {
             log: root.section("log", Log::read),
             plan_defaults: root.section("plan_defaults", |reader| plan_defaults.read(reader, &is_set)),
             plan: plan::read_rules(root, &is_set),
+            policy: policy::read(root),
         }
     }
 }
@@ -221,7 +226,9 @@ mod tests {
             }
             previous = line;
         }
-        let keys = load("[[plan]]\nname = \"a\"\ntypes = [\"a\"]\n", &[]).keys;
+        let lists = "[[plan]]\nname = \"a\"\ntypes = [\"a\"]\n[[pool]]\nname = \"a\"\nqueues = [\"a\"]\n\
+            [[limit]]\nqueue = \"a\"\nconcurrency = 1\n";
+        let keys = load(lists, &[]).keys;
         let is_section = |key: &&String| keys.iter().any(|inner| inner != *key && report::is_within(inner, key));
         let mut known: Vec<_> = keys.iter().filter(|key| !is_section(key)).map(|key| key.replace("[0]", "")).collect();
         // What a rule may take from the defaults is explained there.

@@ -1,5 +1,7 @@
 //! What came up while a configuration was read: mistakes, and the keys that somebody asked for.
 
+use std::collections::HashSet;
+
 use super::problem::Problem;
 use super::tree::{Origin, Value};
 
@@ -8,6 +10,8 @@ use super::tree::{Origin, Value};
 pub struct Report {
     problems: Vec<Problem>,
     known: Vec<String>,
+    /// The same keys, to look one up: a document may have thousands.
+    seen: HashSet<String>,
     unknown: Vec<Unknown>,
 }
 
@@ -32,7 +36,7 @@ impl Report {
 
     /// Remembers a key that can be set.
     pub fn know(&mut self, path: String) {
-        if !self.known.contains(&path) {
+        if self.seen.insert(path.clone()) {
             self.known.push(path);
         }
     }

@@ -90,18 +90,10 @@ impl Pool {
             "tenant_fairness": self.tenant_fairness.as_ref().map(TenantFairness::to_json),
         });
         if self.strategy == Strategy::Weighted || self.queues.iter().any(|place| place.weight != Weight::ONE) {
-            let weights = self.queues.iter().map(|place| (place.queue.clone(), number(place.weight)));
+            let weights = self.queues.iter().map(|place| (place.queue.clone(), place.weight.to_json()));
             pool["weights"] = Value::Object(weights.collect::<Map<_, _>>());
         }
         pool
-    }
-}
-
-/// A weight as people wrote it: 5, not 5.0.
-fn number(weight: Weight) -> Value {
-    match weight.thousandths() {
-        whole if whole.is_multiple_of(1000) => json!(whole / 1000),
-        _ => json!(weight.as_f64()),
     }
 }
 

@@ -43,10 +43,18 @@ impl Default for Starvation {
 }
 
 impl Starvation {
+    /// Ratios are told apart to this part of the whole.
+    const PARTS: f64 = 1e6;
+
+    /// A ratio in whole parts, so that it is the same after it was written and read.
+    pub fn round(ratio: f64) -> f64 {
+        (ratio * Self::PARTS).round() / Self::PARTS
+    }
+
     /// Whether so many queues can each have their share.
     pub fn fits(&self, queues: usize) -> bool {
-        // A third of 1 is written 0.333 or 0.3333333333333333: neither makes more than 1, the last bit aside.
-        !self.enabled || self.min_dispatch_ratio * queues as f64 <= 1.0 + 1e-9
+        // A sixth of 1 may have been rounded up.
+        !self.enabled || (self.min_dispatch_ratio - 1.0 / Self::PARTS) * queues as f64 <= 1.0
     }
 
     /// The largest ratio that so many queues can each have, in ten thousandths.
@@ -79,6 +87,7 @@ mod tests {
             (0.05, 21, false),
             (0.1, 10, true),
             (1.0 / 3.0, 3, true),
+            (Starvation::round(1.0 / 6.0), 6, true),
             (0.334, 3, false),
             (0.0, 256, true),
         ] {

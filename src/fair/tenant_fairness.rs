@@ -82,13 +82,13 @@ impl TenantFairness {
         for (tenant, weight) in &self.weights {
             // An id that starts like the prefix would lose its start when it is read back.
             let key = if tenant.starts_with(PREFIX) { format!("{PREFIX}{tenant}") } else { tenant.clone() };
-            weights.insert(key, json!(weight.as_f64()));
+            weights.insert(key, weight.to_json());
         }
         json!({
             "enabled": self.enabled,
             "strategy": self.strategy.name(),
             "weights": weights,
-            "default_weight": self.default_weight.as_f64(),
+            "default_weight": self.default_weight.to_json(),
         })
     }
 }
@@ -131,6 +131,6 @@ mod tests {
         assert_eq!([TenantFairness::tenant_in("tenant:a"), TenantFairness::tenant_in("a")], ["a", "a"]);
         let weights = [("tenant:x".to_owned(), Weight::ONE)].into();
         let json = TenantFairness { weights, ..TenantFairness::default() }.to_json();
-        assert_eq!(json["weights"], json!({"tenant:tenant:x": 1.0}));
+        assert_eq!(json["weights"], json!({"tenant:tenant:x": 1}));
     }
 }

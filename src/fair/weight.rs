@@ -46,6 +46,11 @@ impl Weight {
         f64::from(self.0) / 1000.0
     }
 
+    /// As answers show it: 5, not 5.0.
+    pub fn to_json(self) -> serde_json::Value {
+        if self.0.is_multiple_of(1000) { (self.0 / 1000).into() } else { self.as_f64().into() }
+    }
+
     /// Whether the tenant is held.
     pub fn is_held(self) -> bool {
         self.0 == 0

@@ -9,7 +9,7 @@ mod values;
 
 use std::time::Duration;
 
-use self::values::{TypePattern, WebhookUrl};
+use self::values::WebhookUrl;
 use super::convert::{Label, Refused};
 use super::reader::Reader;
 use super::tree::Origin;
@@ -19,6 +19,7 @@ use crate::job::names;
 
 pub use defaults::PlanDefaults;
 pub use request::plan_from_json;
+pub(super) use values::TypePattern;
 
 /// A name that a path of the API needs for itself.
 const RESERVED: &str = "events";

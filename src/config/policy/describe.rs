@@ -1,0 +1,83 @@
+//! The policy of dispatch in sentences.
+
+use std::time::Duration;
+
+use crate::config::convert::show_duration;
+use crate::fair::{LimitRule, Policy, Pool, Starvation, Strategy, Target, TenantFairness};
+use crate::job::Window;
+
+/// A sentence for each thing that is set.
+pub fn describe(policy: &Policy) -> Vec<String> {
+    let mut sentences: Vec<String> = policy.pools.iter().map(describe_pool).collect();
+    if policy.starvation.enabled {
+        sentences.push(format!("no queue starves: {}", describe_starvation(&policy.starvation)));
+    }
+    if policy.tenant_fairness.enabled {
+        sentences.push(format!("tenants share queues by {}", describe_fairness(&policy.tenant_fairness)));
+    }
+    sentences.extend(policy.limits.iter().map(describe_limit));
+    sentences
+}
+
+fn describe_pool(pool: &Pool) -> String {
+    let place = |place: &crate::fair::PoolQueue| match pool.strategy {
+        Strategy::Weighted => format!("{} ({})", place.queue, place.weight),
+        _ => place.queue.clone(),
+    };
+    let queues: Vec<_> = pool.queues.iter().map(place).collect();
+    let mut text = format!("pool \"{}\" serves {}, {}", pool.name, queues.join(", "), pool.strategy.name());
+    if let Some(most) = pool.concurrency {
+        text += &format!(", {most} jobs at once");
+    }
+    if pool.isolated {
+        text += ", and nobody else does";
+    }
+    if let Some(starvation) = pool.starvation.as_ref().filter(|starvation| starvation.enabled) {
+        text += &format!("; {}", describe_starvation(starvation));
+    }
+    if let Some(fairness) = pool.tenant_fairness.as_ref().filter(|fairness| fairness.enabled) {
+        text += &format!("; tenants share by {}", describe_fairness(fairness));
+    }
+    text
+}
+
+fn describe_starvation(starvation: &Starvation) -> String {
+    let ratio = starvation.min_dispatch_ratio;
+    let mut text =
+        format!("each gets {ratio} of the jobs at least, and one every {}", time(starvation.rotation_interval));
+    if starvation.max_consecutive > 0 {
+        text += &format!(", at most {} in a row", starvation.max_consecutive);
+    }
+    let aging = starvation.priority_aging;
+    if aging.step > 0 {
+        text += &format!(", priority rises by {} every {} up to {}", aging.step, time(aging.every), aging.max);
+    }
+    text
+}
+
+fn describe_fairness(fairness: &TenantFairness) -> String {
+    match fairness.weights.len() {
+        0 => fairness.strategy.name().to_owned(),
+        1 => format!("{}, one with a weight of its own", fairness.strategy.name()),
+        some => format!("{}, {some} with weights of their own", fairness.strategy.name()),
+    }
+}
+
+fn describe_limit(rule: &LimitRule) -> String {
+    let target = match &rule.target {
+        Target::Queue(queue) => format!("queue \"{queue}\""),
+        Target::Type(pattern) => format!("jobs of type {pattern}"),
+        Target::Key(key) => format!("key \"{key}\""),
+    };
+    let window = |window: Window, verb: &str| format!("{verb} {} every {}", window.limit, time(window.period));
+    let parts = [
+        rule.quota.concurrency.map(|most| format!("{most} at once")),
+        rule.quota.rate.map(|rate| window(rate, "start")),
+        rule.quota.throttle.map(|throttle| window(throttle, "start, evenly spaced,")),
+    ];
+    format!("limit: {}: {}", target, parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+}
+
+fn time(ms: u64) -> String {
+    show_duration(Duration::from_millis(ms))
+}

@@ -1,0 +1,66 @@
+//! `[[limit]]`: what the operator allows a queue, the jobs of some types, or a key.
+
+use std::collections::HashSet;
+
+use super::values::Period;
+use crate::config::plan::TypePattern;
+use crate::config::reader::Reader;
+use crate::fair::{LimitRule, Target};
+use crate::job::quota::{MOST_CONCURRENCY, MOST_STARTS};
+use crate::job::{Quota, Window, names};
+
+const TARGETS: [&str; 3] = ["queue", "type", "key"];
+
+/// Reads every `[[limit]]`.
+pub fn read_limits(root: &mut Reader<'_>) -> Vec<LimitRule> {
+    let mut keys = HashSet::new();
+    let limits = root.each("limit", |reader| {
+        let rule = read_limit(reader);
+        if reader.is_sound(&TARGETS) && !keys.insert(rule.key()) {
+            let message = format!("another limit counts under the key \"{}\" already", rule.key());
+            reader.conflict(&TARGETS, message, Some("put both into one"));
+        }
+        rule
+    });
+    if limits.len() > LimitRule::MOST {
+        let message = format!("expected at most {} limits, found {}", LimitRule::MOST, limits.len());
+        root.conflict(&["limit"], message, Some("a glob of types is one limit"));
+    }
+    limits
+}
+
+fn read_limit(reader: &mut Reader<'_>) -> LimitRule {
+    let queue = reader.find_such("queue", names::QUEUE_EXPECTED, |text: &String| names::is_queue(text));
+    let kind = reader.find("type").map(|TypePattern(pattern)| pattern);
+    let key = reader.find_such("key", names::RATE_KEY_EXPECTED, |text: &String| names::is_rate_key(text));
+    let quota = Quota {
+        concurrency: reader.find_in("concurrency", ..=MOST_CONCURRENCY),
+        rate: reader.find_section("rate", read_window),
+        throttle: reader.find_section("throttle", read_window),
+    };
+    // Asked of the keys, so that what was refused counts as well.
+    let given: Vec<&str> = TARGETS.into_iter().filter(|name| reader.kind(name).is_some()).collect();
+    match given[..] {
+        [_] => {}
+        [] => reader.blame("expected one of queue, type and key, found none", Some("say whose jobs are limited")),
+        _ => {
+            let message = format!("{} are both set", given[..2].join(" and "));
+            reader.conflict(&given[1..], message, Some("keep one of queue, type and key"));
+        }
+    }
+    if quota.is_empty() && !["concurrency", "rate", "throttle"].iter().any(|name| reader.kind(name).is_some()) {
+        reader.blame("expected concurrency, rate or throttle, found none of them", Some("say what the limit is"));
+    }
+    let target = match (queue, kind) {
+        (Some(queue), _) => Target::Queue(queue),
+        (None, Some(pattern)) => Target::Type(pattern),
+        (None, None) => Target::Key(key.unwrap_or_default()),
+    };
+    LimitRule { target, quota }
+}
+
+fn read_window(reader: &mut Reader<'_>) -> Window {
+    let limit = reader.get_in("limit", 1..=MOST_STARTS);
+    let Period(period) = reader.get("period");
+    Window { limit, period }
+}

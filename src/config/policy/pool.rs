@@ -1,0 +1,116 @@
+//! `[[pool]]`: which queues the workers of a pool serve, and in which order.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::values::{QueueName, Share};
+use super::{read_fairness, read_starvation};
+use crate::config::convert::Refused;
+use crate::config::reader::Reader;
+use crate::config::report::nearest;
+use crate::config::tree::Kind;
+use crate::fair::{Pool, PoolQueue, Roster, Starvation, TenantFairness, Weight};
+use crate::job::{names, quota};
+
+/// Reads every `[[pool]]`, and whether they go together.
+pub fn read_pools(root: &mut Reader<'_>, starvation: &Starvation) -> Vec<Pool> {
+    let mut roster = Roster::new(starvation);
+    root.each("pool", |reader| {
+        let pool = read_pool(reader);
+        if reader.is_sound(&["name", "queues"]) {
+            for clash in roster.admit(&pool) {
+                reader.conflict(&[clash.key], clash.message, Some(&clash.help));
+            }
+        }
+        pool
+    })
+}
+
+/// Reads one pool.
+pub fn read_pool(reader: &mut Reader<'_>) -> Pool {
+    let name = reader.get_such("name", names::POOL_EXPECTED, |name: &String| names::is_pool(name));
+    let queues = read_queues(reader);
+    // A list that was refused says nothing about the number of queues.
+    let count = reader.is_sound(&["queues"]).then_some(queues.len());
+    let concurrency = reader.find("concurrency").filter(|most| {
+        let fits = (1..=quota::MOST_CONCURRENCY).contains(most);
+        if !fits {
+            let expected = format!("a whole number of at least 1 and at most {}", quota::MOST_CONCURRENCY);
+            reader.refuse("concurrency", Refused::new(expected).help("leave it out if there should be no limit"));
+        }
+        fits
+    });
+    Pool {
+        name,
+        queues,
+        strategy: reader.find("strategy").unwrap_or_default(),
+        concurrency,
+        isolated: reader.find("isolated").unwrap_or_default(),
+        starvation: reader
+            .find_section("starvation_prevention", |reader| read_starvation(reader, &Starvation::default(), count)),
+        tenant_fairness: reader
+            .find_section("tenant_fairness", |reader| read_fairness(reader, &TenantFairness::default())),
+    }
+}
+
+/// Reads `queues`, a list with `weights` beside it, or an object in which each queue has its weight.
+fn read_queues(reader: &mut Reader<'_>) -> Vec<PoolQueue> {
+    let is_object = matches!(reader.kind("queues"), Some(Kind::Table(_)));
+    let queues = if is_object { read_object(reader) } else { read_list(reader) };
+    let weights: BTreeMap<String, Share> = reader.map("weights");
+    if reader.is_sound(&["queues"]) {
+        match queues.len() {
+            0 => reader.conflict(&["queues"], "expected at least one queue, found none", None),
+            1..=Pool::MOST_QUEUES => {}
+            many => {
+                let message = format!("expected at most {} queues, found {many}", Pool::MOST_QUEUES);
+                reader.conflict(&["queues"], message, Some("share them out among several pools"));
+            }
+        }
+    }
+    if is_object && reader.kind("weights").is_some() {
+        reader.conflict(&["weights"], "weights stand in queues already", Some("keep one of the two"));
+        return queues;
+    }
+    weigh(reader, queues, weights)
+}
+
+fn read_list(reader: &mut Reader<'_>) -> Vec<PoolQueue> {
+    let names: Vec<QueueName> = reader.list("queues");
+    if reader.is_sound(&["queues"]) {
+        let mut seen = HashSet::new();
+        for (index, QueueName(name)) in names.iter().enumerate() {
+            if !seen.insert(name) {
+                reader.refuse_item("queues", index, Refused::new("a queue that is not in the list already"));
+            }
+        }
+    }
+    names.into_iter().map(|QueueName(queue)| PoolQueue { queue, weight: Weight::ONE }).collect()
+}
+
+fn read_object(reader: &mut Reader<'_>) -> Vec<PoolQueue> {
+    let places = reader.each_named("queues", |reader, _| reader.find("weight").unwrap_or_default());
+    for (name, _) in places.iter().filter(|(name, _)| !names::is_queue(name)) {
+        reader.refuse_name("queues", name, Refused::new(names::QUEUE_EXPECTED));
+    }
+    places.into_iter().map(|(queue, Share(weight))| PoolQueue { queue, weight }).collect()
+}
+
+/// Gives queues their weights; a weight of a queue that is not there is most likely a slip.
+fn weigh(reader: &mut Reader<'_>, queues: Vec<PoolQueue>, mut weights: BTreeMap<String, Share>) -> Vec<PoolQueue> {
+    let names: Vec<String> = queues.iter().map(|place| place.queue.clone()).collect();
+    let weighed = queues.into_iter().map(|place| match weights.remove(&place.queue) {
+        Some(Share(weight)) => PoolQueue { weight, ..place },
+        None => place,
+    });
+    let weighed = weighed.collect();
+    if reader.is_sound(&["queues"]) {
+        for name in weights.keys() {
+            let refused = Refused::new("a queue of the pool");
+            let meant = nearest(name, names.iter().map(String::as_str));
+            let help =
+                meant.map_or_else(|| "add it to queues".to_owned(), |meant| format!("did you mean \"{meant}\"?"));
+            reader.refuse_name("weights", name, refused.help(help));
+        }
+    }
+    weighed
+}
