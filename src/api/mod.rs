@@ -4,6 +4,7 @@ mod answer;
 mod body;
 mod dead_letter;
 mod events;
+mod fetch;
 mod frame;
 mod jobs;
 mod manifest;
@@ -116,7 +117,7 @@ impl Api {
             .route("/ojs/v1/jobs/{id}/activate", post(jobs::activate))
             .route("/ojs/v1/jobs/{id}/ack", post(workers::ack_by_path))
             .route("/ojs/v1/jobs/{id}/nack", post(workers::nack_by_path))
-            .route("/ojs/v1/workers/fetch", post(workers::fetch))
+            .route("/ojs/v1/workers/fetch", post(fetch::fetch))
             .route("/ojs/v1/workers/ack", post(workers::ack))
             .route("/ojs/v1/workers/nack", post(workers::nack))
             .route("/ojs/v1/workers/heartbeat", post(workers::heartbeat))

@@ -261,6 +261,11 @@ impl From<store::Error> for Problem {
                 Problem::new(StatusCode::SERVICE_UNAVAILABLE, "backend_unavailable", message).retry_after(1)
             }
             Error::Timeout(limit) => Problem::timed_out(limit),
+            Error::OtherPool(pool) => {
+                let message = format!("The worker belongs to pool {pool}, and a worker is of one pool.");
+                let problem = Problem::new(StatusCode::CONFLICT, "conflict", message).with("field", "pool");
+                problem.with("pool", &pool).hint("Register it anew, when it holds no jobs, or leave the pool out.")
+            }
             Error::Backend(_) | Error::NoScript { .. } => {
                 tracing::error!(%error, "the store answered with an error");
                 let mut problem = Problem::new(

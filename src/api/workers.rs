@@ -1,84 +1,20 @@
-//! Workers: fetch, ack, nack, heartbeat, register, goodbye.
+//! Workers: ack, nack, heartbeat, register, goodbye.
 
 use super::body::{Fields, Text};
-use super::frame::{RequestId, WaitingTime};
+use super::frame::RequestId;
 use super::path::Name;
 use super::problem::Problem;
 use super::{Api, answer};
-use crate::dispatch::LONGEST_WAIT;
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::record::push_time;
 use crate::job::{Failure, Record, json, names, time};
-use crate::store::{Ack, Fetch, Heartbeat, Nack, Outcome};
+use crate::store::{Ack, Heartbeat, Nack, Outcome};
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use futures_util::TryFutureExt;
 use futures_util::future::join_all;
-use std::time::Duration;
-
-/// Jobs in one fetch; more are clamped, never refused.
-const MOST_JOBS: u64 = 1000;
-/// Queues in one fetch.
-const MOST_QUEUES: usize = 256;
-
-/// `POST /workers/fetch`.
-pub(super) async fn fetch(
-    State(api): State<Api>,
-    Extension(waiting): Extension<WaitingTime>,
-    request: Request,
-) -> Result<Response, Problem> {
-    let body = Text::read(&api, request).await?;
-    let fields = body.fields()?;
-    let expected = format!("an array of 1 to {MOST_QUEUES} queue names");
-    let queues = fields.texts("queues", MOST_QUEUES)?.ok_or_else(|| Invalid::missing("queues", &expected))?;
-    if queues.is_empty() {
-        return Err(Invalid::field("queues", expected, "[]").into());
-    }
-    for (index, queue) in queues.iter().enumerate() {
-        names::check_queue(&format!("queues[{index}]"), queue)?;
-    }
-    let names_count = fields.get("count").is_some();
-    let fetch_id = fields.text("fetch_id")?;
-    fetch_id.iter().try_for_each(|id| names::check_worker("fetch_id", id))?;
-    let fetch = Fetch {
-        worker: fields.worker()?,
-        queues,
-        count: fields.number("count", 1)?.unwrap_or(1).min(MOST_JOBS) as usize,
-        visibility_ms: fields.milliseconds("visibility_timeout_ms")?,
-        fetch_id,
-    };
-    let wait = wait(&fields)?;
-    waiting.set(wait);
-    let (leased, waited) = api.inner.long_polls.fetch(fetch, wait).await?;
-    waiting.set(waited);
-    // From here on nothing is awaited: the jobs go out with this answer, or the client never asked.
-    let records = leased.deliver();
-    let mut body = String::from("{\"jobs\":");
-    answer::push_jobs(&mut body, &records);
-    // SDKs from before `count` look for the one job.
-    if let Some(first) = records.first().filter(|_| !names_count) {
-        body.push_str(",\"job\":");
-        first.write(&mut body);
-    }
-    body.push('}');
-    let now = api.store().clock().now_ms();
-    for record in &records {
-        api.metrics().jobs.started(&record.queue, &record.kind, now - record.enqueued().unwrap_or(now));
-    }
-    Ok(answer::json(StatusCode::OK, body))
-}
-
-/// How long a fetch that finds nothing waits.
-fn wait(fields: &Fields<'_>) -> Result<Duration, Invalid> {
-    let Some(value) = fields.get("wait_ms") else { return Ok(Duration::ZERO) };
-    // Read as a number that may be larger than any integer: it is clamped, whatever it is.
-    let ms = json::number(value).filter(|ms| *ms >= 0.0 && ms.fract() == 0.0);
-    let expected = || format!("a whole number of milliseconds from 0 to {}", LONGEST_WAIT.as_millis());
-    let ms = ms.ok_or_else(|| Invalid::field("wait_ms", expected(), value))?;
-    Ok(LONGEST_WAIT.min(Duration::from_millis(ms as u64)))
-}
 
 /// `POST /workers/ack`: one job, or several as `acks`, each with its own result.
 pub(super) async fn ack(
@@ -216,6 +152,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
 pub(super) async fn heartbeat(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
     let body = Text::read(&api, request).await?;
     let beat = read_heartbeat(&body.fields()?)?;
+    known_pool(&api, beat.pool.as_deref()).await?;
     let answer = api.store().heartbeat(&beat).await?;
     let quoted = |ids: &[String]| ids.iter().map(|id| json::quoted(id)).collect::<Vec<_>>().join(",");
     let body = format!(
@@ -232,13 +169,15 @@ pub(super) async fn heartbeat(State(api): State<Api>, request: Request) -> Resul
 pub(super) async fn register(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
     let body = Text::read(&api, request).await?;
     let outer = body.fields()?;
-    let beat = match outer.get("worker") {
+    let mut beat = match outer.get("worker") {
         None => read_heartbeat(&outer)?,
         Some(inner) => {
             let object = json::Object::parse(inner).map_err(|_| Invalid::field("worker", "an object", inner))?;
             read_heartbeat(&Fields::of(object)).map_err(|invalid| invalid.within("worker"))?
         }
     };
+    known_pool(&api, beat.pool.as_deref()).await?;
+    beat.registers = true;
     let answer = api.store().heartbeat(&beat).await?;
     let settings = api.store().settings();
     let interval = api.inner.heartbeat_interval;
@@ -261,10 +200,21 @@ pub(super) async fn deregister(State(api): State<Api>, Name(id): Name) -> Result
     Ok(answer::value(StatusCode::OK, &body))
 }
 
+/// A pool that somebody names must be there.
+pub(super) async fn known_pool(api: &Api, name: Option<&str>) -> Result<(), Problem> {
+    let Some(name) = name else { return Ok(()) };
+    match api.desk().rules().known().await?.dispatch.policy.pool(name) {
+        Some(_) => Ok(()),
+        None => Err(Problem::missing("pool", name).with("field", "pool").hint("GET /ojs/v1/admin/pools lists the pools.")),
+    }
+}
+
 /// The union of the dialects: jobs as `active_jobs` (ids or a count), `active_job_ids` or `job_id`.
 fn read_heartbeat(fields: &Fields<'_>) -> Result<Heartbeat, Invalid> {
     const MOST: usize = 1000;
-    let worker = fields.worker()?.ok_or_else(|| Invalid::missing("worker_id", "the name of the worker"))?;
+    let id = fields.text("id")?.filter(|_| fields.get("worker_id").is_none());
+    id.iter().try_for_each(|id| names::check_worker("id", id))?;
+    let worker = fields.worker()?.or(id).ok_or_else(|| Invalid::missing("worker_id", "the name of the worker"))?;
     let mut jobs = match fields.get("active_jobs") {
         Some(value) if value.starts_with('[') => fields.texts("active_jobs", MOST)?.unwrap_or_default(),
         Some(_) => fields.number("active_jobs", 0).map(|_| Vec::new())?,
@@ -288,6 +238,8 @@ fn read_heartbeat(fields: &Fields<'_>) -> Result<Heartbeat, Invalid> {
         state,
         visibility_ms: fields.milliseconds("visibility_timeout_ms")?,
         jobs,
+        pool: fields.text("pool")?,
+        registers: false,
         fields: told.into_iter().filter_map(kept).collect(),
     })
 }

@@ -71,7 +71,7 @@ impl Policy {
 
     /// Whether nothing is set that dispatch would have to look at.
     pub fn is_plain(&self) -> bool {
-        let fair = |fairness: &TenantFairness| fairness.interleaves();
+        let fair = |fairness: &TenantFairness| fairness.enabled;
         self.pools.is_empty()
             && self.limits.is_empty()
             && !self.starvation.enabled
@@ -85,7 +85,7 @@ impl Policy {
         let of_pools =
             || self.pools.iter().filter(|pool| pool.has(queue)).find_map(|pool| pool.tenant_fairness.as_ref());
         let fairness = self.queues.get(queue).or_else(of_pools).unwrap_or(&self.tenant_fairness);
-        Some(fairness).filter(|fairness| fairness.interleaves())
+        Some(fairness).filter(|fairness| fairness.enabled)
     }
 
     /// The first limit on a job type.

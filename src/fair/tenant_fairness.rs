@@ -15,7 +15,7 @@ pub enum TenantStrategy {
     FairShare,
     /// Tenants take turns, whatever they weigh.
     RoundRobin,
-    /// The oldest job, whosever it is.
+    /// Tenants share by weight, and each has as many slots as it weighs, which are never lent.
     Strict,
 }
 
@@ -58,16 +58,13 @@ impl TenantFairness {
     /// The most weights that can be given.
     pub const MOST_WEIGHTS: usize = 10_000;
 
-    /// Whether tenants are told apart at all.
-    pub fn interleaves(&self) -> bool {
-        self.enabled && self.strategy != TenantStrategy::Strict
-    }
-
     /// What a tenant weighs.
     pub fn weight_of(&self, tenant: &str) -> Weight {
         match self.strategy {
-            TenantStrategy::FairShare => self.weights.get(tenant).copied().unwrap_or(self.default_weight),
-            TenantStrategy::RoundRobin | TenantStrategy::Strict => Weight::ONE,
+            TenantStrategy::RoundRobin => Weight::ONE,
+            TenantStrategy::FairShare | TenantStrategy::Strict => {
+                self.weights.get(tenant).copied().unwrap_or(self.default_weight)
+            }
         }
     }
 

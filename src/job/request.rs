@@ -37,7 +37,7 @@ pub struct NewJob {
     pub rate_limit: Option<RateLimit>,
     /// Key of the limit of its type, if the server sets one.
     pub type_limit: Option<String>,
-    /// Whether tenants share its queue.
+    /// Whether the server limits its type or tenants share its queue.
     pub shared: bool,
     /// The plan rule that it falls under.
     pub plan: Option<Planned>,

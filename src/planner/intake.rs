@@ -1,7 +1,7 @@
 //! The one way in for new jobs: each is put under its plan rule before it is stored.
 
 use super::rulebook::{Known, Rulebook};
-use crate::fair::{DEFAULT_TENANT, OnMissingTenant};
+use crate::fair::{DEFAULT_TENANT, LimitRule, OnMissingTenant};
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::{NewJob, Planned};
 use crate::store::{self, Enqueued, Store};
@@ -65,6 +65,14 @@ impl Intake {
 }
 
 fn plan(known: &Known, job: &mut NewJob, header: &dyn Fn(&str) -> Option<String>) -> Result<(), Invalid> {
+    assign(known, job, header)?;
+    let policy = &known.dispatch.policy;
+    job.type_limit = policy.type_limit(&job.kind).map(LimitRule::key);
+    job.shared = job.type_limit.is_some() || policy.fairness_of(&job.queue).is_some();
+    Ok(())
+}
+
+fn assign(known: &Known, job: &mut NewJob, header: &dyn Fn(&str) -> Option<String>) -> Result<(), Invalid> {
     let Some(rule) = known.rules.of_type(&job.kind) else {
         job.assign(None, None);
         return Ok(());

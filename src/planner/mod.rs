@@ -4,6 +4,7 @@
 mod desk;
 mod intake;
 mod pilot;
+mod policy;
 mod preview;
 mod report;
 mod rulebook;

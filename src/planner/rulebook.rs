@@ -1,7 +1,8 @@
 //! The plan rules that hold: those of the file to start with, and what was changed at run time.
 
 use crate::config;
-use crate::fair::{Rule, Rules};
+use super::policy::Held;
+use crate::fair::{Policy, Rule, Rules};
 use crate::store::{Error, Signal, Store, StoredRule};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// Attempts to change the rules while others change them too.
-const ATTEMPTS: usize = 8;
+pub(super) const ATTEMPTS: usize = 8;
 /// How often the rules are read although no signal came: one may be lost.
 const LONGEST: Duration = Duration::from_secs(5);
 
@@ -49,6 +50,8 @@ pub struct Known {
     sources: Vec<Source>,
     /// Rules that are gone but have jobs staged.
     pub draining: Vec<String>,
+    /// What dispatch goes by, and what of it was changed at run time.
+    pub dispatch: Held,
     /// Whether the store has been asked at all.
     read: bool,
 }
@@ -102,12 +105,13 @@ pub enum Removed {
 /// A handle to the rules; clones share it.
 #[derive(Clone)]
 pub struct Rulebook {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
-struct Inner {
-    store: Store,
+pub(super) struct Inner {
+    pub(super) store: Store,
     file: Vec<Rule>,
+    pub(super) policy: Policy,
     defaults: config::PlanDefaults,
     known: watch::Sender<Arc<Known>>,
     /// Whether the file's rules have been put into the store.
@@ -116,9 +120,9 @@ struct Inner {
 
 impl Rulebook {
     /// The rules of a store, beginning with those of the file.
-    pub fn new(store: Store, file: Vec<Rule>, defaults: config::PlanDefaults) -> Self {
+    pub fn new(store: Store, file: Vec<Rule>, policy: Policy, defaults: config::PlanDefaults) -> Self {
         let known = watch::channel(Arc::default()).0;
-        Rulebook { inner: Arc::new(Inner { store, file, defaults, known, started: AtomicBool::new(false) }) }
+        Rulebook { inner: Arc::new(Inner { store, file, policy, defaults, known, started: AtomicBool::new(false) }) }
     }
 
     /// What the file sets for all rules.
@@ -158,7 +162,8 @@ impl Rulebook {
             merged.extend(entries.iter().filter(added).cloned());
             merged
         });
-        let known = known.await?;
+        known.await?;
+        let known = self.start_policy().await?;
         self.inner.started.store(true, Ordering::SeqCst);
         Ok(known)
     }
@@ -174,7 +179,8 @@ impl Rulebook {
         }
         let known = self.read().await?;
         // Redis was emptied: what the file says holds anyway.
-        if known.version.is_empty() && !self.inner.file.is_empty() { self.start().await } else { Ok(known) }
+        let has_own = !self.inner.file.is_empty() || !self.inner.policy.is_plain();
+        if known.version.is_empty() && has_own { self.start().await } else { Ok(known) }
     }
 
     /// Keeps up with what other processes change, until `stop`. Every process needs that, whether or not it plans: it answers
@@ -262,7 +268,7 @@ impl Rulebook {
         Err(Error::Busy)
     }
 
-    async fn read(&self) -> Result<Arc<Known>, Error> {
+    pub(super) async fn read(&self) -> Result<Arc<Known>, Error> {
         let set = self.inner.store.rules().await?;
         let mut entries: Vec<(u64, Entry)> =
             set.documents.iter().filter_map(|(name, document)| self.entry(name, document)).collect();
@@ -270,7 +276,9 @@ impl Rulebook {
         let (sources, rules): (Vec<_>, Vec<_>) =
             entries.into_iter().map(|(_, entry)| (entry.source, entry.rule)).unzip();
         let version = set.version.into();
-        let known = Arc::new(Known { version, rules: Rules::new(rules), sources, draining: set.draining, read: true });
+        let dispatch = Held::from_document(&set.policy);
+        let (rules, draining) = (Rules::new(rules), set.draining);
+        let known = Arc::new(Known { version, rules, sources, draining, dispatch, read: true });
         self.inner.known.send_if_modified(|now| {
             let changed = now.version != known.version || now.draining != known.draining || !now.read;
             if changed {

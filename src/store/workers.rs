@@ -14,6 +14,10 @@ pub struct Heartbeat {
     pub visibility_ms: Option<u64>,
     /// Jobs whose reservations it extends.
     pub jobs: Vec<String>,
+    /// The pool that it is of.
+    pub pool: Option<String>,
+    /// Whether it registers, and may come to another pool.
+    pub registers: bool,
     /// What the worker tells about itself, kept with its record.
     pub fields: Vec<(&'static str, String)>,
 }
@@ -36,7 +40,11 @@ impl Store {
             .call(&self.core.link, |command, _| {
                 let testing = self.core.settings.test_directives;
                 self.core.begin(command).arg(escape(&beat.worker)).arg(beat.state.as_deref().unwrap_or(""));
-                command.arg(or_empty(beat.visibility_ms)).arg(u8::from(testing)).arg(beat.fields.len());
+                command.arg(or_empty(beat.visibility_ms)).arg(u8::from(testing));
+                command.arg(beat.fields.len() + usize::from(beat.registers));
+                if beat.registers {
+                    command.arg("registers").arg(1);
+                }
                 beat.fields.iter().for_each(|(name, value)| _ = command.arg(*name).arg(value));
                 command.arg(&beat.jobs);
             })

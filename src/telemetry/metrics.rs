@@ -1,6 +1,6 @@
 //! Metrics in Prometheus form. Handles are cheap clones; the registry is encoded on request.
 
-use super::{Labels, PlannerMetrics, Waiting, WeightsMetrics};
+use super::{DispatchMetrics, Labels, PlannerMetrics, Waiting, WeightsMetrics};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -16,7 +16,7 @@ pub(super) const MOST_NAMES: usize = 200;
 
 pub(super) const LATENCIES: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
 const DURATIONS: [f64; 12] = [0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0];
-const QUEUE_TIMES: [f64; 11] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0, 1800.0, 3600.0];
+pub(super) const QUEUE_TIMES: [f64; 11] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0, 1800.0, 3600.0];
 
 pub(super) type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
@@ -134,6 +134,8 @@ pub struct StoreMetrics {
     errors: Family<CallName, Counter>,
     seconds: Histograms<CallName>,
     groups: Histograms<CallName>,
+    /// What scripts decide about limits and queues is told by them alone.
+    pub dispatch: DispatchMetrics,
 }
 
 impl Default for StoreMetrics {
@@ -143,6 +145,7 @@ impl Default for StoreMetrics {
             errors: Family::default(),
             seconds: Histograms::new_with_constructor(|| Histogram::new(LATENCIES)),
             groups: Histograms::new_with_constructor(|| Histogram::new([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])),
+            dispatch: DispatchMetrics::default(),
         }
     }
 }
@@ -153,6 +156,7 @@ impl StoreMetrics {
         registry.register("fairgate_store_errors", "Calls to Redis that failed", self.errors.clone());
         registry.register("fairgate_store_call_seconds", "Time that a call to Redis took", self.seconds.clone());
         registry.register("fairgate_store_group_size", "Requests that went as one call", self.groups.clone());
+        self.dispatch.register(registry);
     }
 
     /// Counts a call.

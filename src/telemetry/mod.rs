@@ -1,5 +1,6 @@
 //! What the process tells about itself: logs and metrics.
 
+mod dispatch;
 mod labels;
 mod logs;
 mod metrics;
@@ -7,6 +8,7 @@ mod planner;
 mod waiting;
 mod weights;
 
+pub use dispatch::{DispatchMetrics, MOST_KEYS};
 pub use labels::Labels;
 pub use logs::start as start_logs;
 pub use metrics::{HttpMetrics, JobMetrics, Metrics, StoreMetrics};

@@ -199,10 +199,10 @@ async fn a_silent_worker_is_dead_and_its_jobs_go_on() {
     app.client.post("/v1/workers/register", json!({"worker": {"worker_id": "w1", "concurrency": 2}})).await.expect(200);
     app.client.fetch("q", 1).await;
     app.clock.advance(29 * SECOND);
-    app.app.store.tick().await.unwrap();
+    app.app.store.tick(false).await.unwrap();
     assert_eq!(app.client.state(&id).await, "active");
     app.clock.advance(2 * SECOND);
-    app.app.store.tick().await.unwrap();
+    app.app.store.tick(false).await.unwrap();
     let job = app.client.job(&id).await;
     assert_eq!((&job["state"], &job["error"]["type"]), (&json!("available"), &json!("worker_death")));
     assert_eq!(app.redis.keys_with("worker").await, Vec::<String>::new());
@@ -214,7 +214,7 @@ async fn a_worker_that_only_fetches_is_not_watched() {
     let id = app.client.enqueue_into("q").await;
     app.client.fetch("q", 1).await;
     app.clock.advance(20 * MINUTE);
-    app.app.store.tick().await.unwrap();
+    app.app.store.tick(false).await.unwrap();
     assert_eq!(app.client.state(&id).await, "active");
 }
 
@@ -249,7 +249,7 @@ async fn a_stalled_job_fails_after_its_own_heartbeat_timeout() {
     let beat = json!({"worker_id": "w1", "active_jobs": [id]});
     app.client.post("/v1/workers/heartbeat", beat).await.expect(200);
     app.clock.advance(11 * SECOND);
-    app.app.store.tick().await.unwrap();
+    app.app.store.tick(false).await.unwrap();
     let job = app.client.job(&id).await;
     assert_eq!((&job["state"], &job["error"]["type"]), (&json!("retryable"), &json!("stalled")));
 }
@@ -267,7 +267,7 @@ async fn a_scheduled_job_becomes_available_in_its_time_and_not_before() {
     app.clock.advance(10 * SECOND - 1);
     assert!(app.client.fetch("default", 9).await.job_ids().is_empty());
     app.clock.advance(1);
-    app.app.store.tick().await.unwrap();
+    app.app.store.tick(false).await.unwrap();
     assert_eq!(app.client.job(&absolute).await["enqueued_at"], "2027-01-15T08:00:10.000Z");
     assert_eq!(app.client.fetch("default", 9).await.job_ids().len(), 2);
 }
@@ -300,7 +300,7 @@ async fn a_started_job_outlives_its_enqueue_ttl_but_not_its_total_timeout() {
     app.clock.advance(10 * SECOND);
     assert_eq!(app.client.fetch("default", 1).await.job_ids(), [&*id], "the ttl was for the first start");
     app.clock.advance(50 * SECOND);
-    app.app.store.tick().await.unwrap();
+    app.app.store.tick(false).await.unwrap();
     let job = app.client.job(&id).await;
     assert_eq!((&job["state"], &job["error"]["type"]), (&json!("discarded"), &json!("total_timeout")));
 }

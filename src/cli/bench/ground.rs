@@ -5,7 +5,7 @@ use super::resp::{Reply, Resp};
 use super::shape::{KIND, RULE, Shape};
 use crate::clock::Clock;
 use crate::config::PlanDefaults;
-use crate::fair::{Batch, Rule};
+use crate::fair::{Batch, Policy, Rule};
 use crate::planner::{Desk, Intake, Rulebook};
 use crate::store::embedded::{self, PrivateRedis};
 use crate::store::{Options, Settings, Store};
@@ -54,7 +54,7 @@ impl Ground {
         let (max_depth, latency_threshold) = (1_000_000_000, 1_000_000_000);
         let batch = Batch::Jobs(round);
         let rule = Rule { batch, max_depth, latency_threshold, ..Rule::new(RULE, &[KIND]) };
-        let rules = Rulebook::new(store.clone(), vec![rule], PlanDefaults::default());
+        let rules = Rulebook::new(store.clone(), vec![rule], Policy::default(), PlanDefaults::default());
         let known = rules.start().await?;
         let rule = known.rules.get(RULE).context("the plan rule does not hold")?;
         let (rule, intake) = (Rule::clone(rule), Intake::new(store.clone(), rules.clone()));

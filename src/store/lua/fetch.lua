@@ -50,7 +50,7 @@ local function tell_planner(unmet)
       local depth = queue_depth(queue)
       if depth < tonumber(low[1]) then
         call('HSET', P .. 'low', 'm ' .. queue, '0')
-        call('PUBLISH', P .. 'signals', 'low ' .. queue)
+        signal('low ' .. queue)
       end
       if depth <= 0 and unmet[queue] and not low[2] then call('HSET', P .. 'low', 'd ' .. queue, now_text) end
     end

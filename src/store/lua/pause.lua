@@ -6,5 +6,5 @@
 local key = P .. 'plan:' .. ARGV[9]
 if call('HEXISTS', key, 'state') == 0 then return 0 end
 call('HSET', key, 'paused', ARGV[10])
-if ARGV[10] == '0' then call('PUBLISH', P .. 'signals', 'freed ' .. ARGV[9]) end
+if ARGV[10] == '0' then redis.pcall('PUBLISH', P .. 'signals', 'freed ' .. ARGV[9]) end
 return 1

@@ -7,7 +7,7 @@ local lock = P .. 'plan:' .. ARGV[9] .. ':lock'
 if call('HGET', lock, 'holder') ~= ARGV[10] then return 0 end
 if ARGV[11] == '0' then
   call('UNLINK', lock)
-  call('PUBLISH', P .. 'signals', 'freed ' .. ARGV[9])
+  redis.pcall('PUBLISH', P .. 'signals', 'freed ' .. ARGV[9])
 else
   call('PEXPIRE', lock, ARGV[11])
 end

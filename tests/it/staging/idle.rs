@@ -29,7 +29,7 @@ async fn polls_and_ticks_of_an_idle_server_write_nothing() {
             assert!(site.app.client.fetch("default", 10).await.job_ids().is_empty());
             let why = [Why::Tick, Why::Wake, Why::Run][step % 3];
             assert_eq!(site.begin(why).await, Begun::Empty);
-            assert!(!site.app.app.store.tick().await.unwrap());
+            assert!(!site.app.app.store.tick(false).await.unwrap());
             site.app.app.store.rule_status("plan", None).await.unwrap();
             site.app.app.store.next_tenants("plan", "default", 100, true).await.unwrap();
             site.app.clock.advance(SECOND);

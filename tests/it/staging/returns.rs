@@ -4,7 +4,7 @@ use super::{SECOND, Site, planned};
 use crate::support::json;
 
 async fn tick(site: &Site) {
-    while site.app.app.store.tick().await.unwrap() {}
+    while site.app.app.store.tick(false).await.unwrap() {}
 }
 
 /// Retries a job once; where it is when its time has come.

@@ -145,10 +145,10 @@ async fn a_job_expires_in_staging() {
     job["expires_at"] = json!("+PT5S");
     let (expiring, other) = (site.app.client.enqueue(job).await, site.push("b").await);
     site.app.clock.advance(5 * SECOND - 1);
-    while site.app.app.store.tick().await.unwrap() {}
+    while site.app.app.store.tick(false).await.unwrap() {}
     assert!(site.is_staged(&expiring).await);
     site.app.clock.advance(1);
-    while site.app.app.store.tick().await.unwrap() {}
+    while site.app.app.store.tick(false).await.unwrap() {}
     assert_eq!((site.state(&expiring).await.as_str(), site.staged().await), ("discarded", 1));
     assert_eq!(site.tenants("default").await, ["b"]);
     assert_eq!(site.round(9).await, 1);

@@ -9,7 +9,7 @@ use fairgate::store::{Begun, Next, Why};
 async fn set_weight(site: &Site, tenant: &str, weight: f64) {
     let mut rule = site.rule.clone();
     rule.weights.fixed.insert(tenant.to_owned(), Weight::of(weight).unwrap());
-    let book = Rulebook::new(site.app.app.store.clone(), vec![], Default::default());
+    let book = Rulebook::new(site.app.app.store.clone(), vec![], Default::default(), Default::default());
     book.put(rule).await.unwrap();
 }
 
@@ -21,7 +21,7 @@ async fn scheduled(site: &Site, tenant: &str) -> String {
 
 async fn come_due(site: &Site) {
     site.app.clock.advance(5 * SECOND);
-    while site.app.app.store.tick().await.unwrap() {}
+    while site.app.app.store.tick(false).await.unwrap() {}
 }
 
 #[tokio::test]
@@ -61,12 +61,12 @@ async fn a_shadow_lets_go_of_what_it_holds() {
     let id = site.push("a").await;
     let mut rule = site.rule.clone();
     rule.shadow = true;
-    Rulebook::new(site.app.app.store.clone(), vec![], Default::default()).put(rule).await.unwrap();
+    Rulebook::new(site.app.app.store.clone(), vec![], Default::default(), Default::default()).put(rule).await.unwrap();
     let later = site.push("a").await;
     assert_eq!((site.is_staged(&id).await, site.state(&later).await), (true, "available".to_owned()));
     let desk = fairgate::planner::Desk::new(
         site.app.app.store.clone(),
-        Rulebook::new(site.app.app.store.clone(), vec![], Default::default()),
+        Rulebook::new(site.app.app.store.clone(), vec![], Default::default(), Default::default()),
         Default::default(),
         "hand",
     );

@@ -1,0 +1,138 @@
+//! `POST /workers/fetch`: what a worker asks for, and what it gets.
+
+use super::body::{Fields, Text};
+use super::frame::WaitingTime;
+use super::problem::Problem;
+use super::workers::known_pool;
+use super::{Api, answer};
+use crate::dispatch::LONGEST_WAIT;
+use crate::fair::{Strategy, Weight};
+use crate::job::invalid::{Invalid, Kind};
+use crate::job::{json, names};
+use crate::store::{Choice, Fetch};
+use axum::Extension;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use std::time::Duration;
+
+/// Jobs in one fetch; more are clamped, never refused.
+const MOST_JOBS: u64 = 1000;
+/// Queues in one fetch.
+const MOST_QUEUES: usize = 256;
+
+/// `POST /workers/fetch`.
+pub(super) async fn fetch(
+    State(api): State<Api>,
+    Extension(waiting): Extension<WaitingTime>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let body = Text::read(&api, request).await?;
+    let fields = body.fields()?;
+    let names_count = fields.get("count").is_some();
+    let fetch = read(&api, &fields).await?;
+    let wait = wait(&fields)?;
+    waiting.set(wait);
+    let (leased, waited) = api.inner.long_polls.fetch(fetch, wait).await?;
+    waiting.set(waited);
+    // From here on nothing is awaited: the jobs go out with this answer, or the client never asked.
+    let records = leased.deliver();
+    let mut body = String::from("{\"jobs\":");
+    answer::push_jobs(&mut body, &records);
+    // SDKs from before `count` look for the one job.
+    if let Some(first) = records.first().filter(|_| !names_count) {
+        body.push_str(",\"job\":");
+        first.write(&mut body);
+    }
+    body.push('}');
+    let now = api.store().clock().now_ms();
+    for record in &records {
+        let waited = now - record.enqueued().unwrap_or(now);
+        api.metrics().jobs.started(&record.queue, &record.kind, waited);
+        api.metrics().store.dispatch.dispatched(&record.queue, record.pool.as_deref(), waited);
+    }
+    Ok(answer::json(StatusCode::OK, body))
+}
+
+async fn read(api: &Api, fields: &Fields<'_>) -> Result<Fetch, Problem> {
+    let pool = fields.text("pool")?;
+    known_pool(api, pool.as_deref()).await?;
+    let queues = match (queues(fields)?, &pool) {
+        (Some(queues), _) => queues,
+        (None, Some(pool)) => {
+            let known = api.desk().rules().known().await?;
+            let places = known.dispatch.policy.pool(pool).map(|pool| pool.queues.clone()).unwrap_or_default();
+            places.into_iter().map(|place| place.queue).collect()
+        }
+        (None, None) => return Err(Invalid::missing("queues", expected_queues()).into()),
+    };
+    let fetch_id = fields.text("fetch_id")?;
+    fetch_id.iter().try_for_each(|id| names::check_worker("fetch_id", id))?;
+    Ok(Fetch {
+        worker: fields.worker()?,
+        choice: choice(fields, &queues)?,
+        queues,
+        count: fields.number("count", 1)?.unwrap_or(1).min(MOST_JOBS) as usize,
+        visibility_ms: fields.milliseconds("visibility_timeout_ms")?,
+        pool,
+        fetch_id,
+    })
+}
+
+fn expected_queues() -> String {
+    format!("an array of 1 to {MOST_QUEUES} queue names")
+}
+
+fn queues(fields: &Fields<'_>) -> Result<Option<Vec<String>>, Invalid> {
+    let Some(mut queues) = fields.texts("queues", MOST_QUEUES)? else { return Ok(None) };
+    if queues.is_empty() {
+        return Err(Invalid::field("queues", expected_queues(), "[]"));
+    }
+    for (index, queue) in queues.iter().enumerate() {
+        names::check_queue(&format!("queues[{index}]"), queue)?;
+    }
+    // A name that comes twice is the same queue, and has one turn.
+    let mut seen = std::collections::HashSet::new();
+    queues.retain(|queue| seen.insert(queue.clone()));
+    Ok(Some(queues))
+}
+
+/// The strategy and weights that a request brings along; they count where no pool says otherwise.
+fn choice(fields: &Fields<'_>, queues: &[String]) -> Result<Option<Choice>, Invalid> {
+    let weights = match fields.get("weights") {
+        None => None,
+        Some(value) => Some(weights(value, queues)?),
+    };
+    let Some(name) = fields.text("strategy")? else {
+        return Ok(weights.map(|weights| Choice { strategy: Strategy::Weighted, weights }));
+    };
+    let expected = format!("one of {}", Strategy::NAMES.join(", "));
+    let strategy = Strategy::parse(&name)
+        .ok_or_else(|| Invalid::field("strategy", expected, &name).of_kind(Kind::Retry))?;
+    Ok(Some(Choice { strategy, weights: weights.unwrap_or_else(|| vec![Weight::ONE; queues.len()]) }))
+}
+
+fn weights(value: &str, queues: &[String]) -> Result<Vec<Weight>, Invalid> {
+    let refused = |path: &str, expected: &str, value: &str| Invalid::field(path, expected, value).of_kind(Kind::Retry);
+    let object = json::Object::parse(value)
+        .map_err(|_| refused("weights", "an object of queue names and numbers", value))?;
+    let mut weights = vec![Weight::ONE; queues.len()];
+    for member in object.members() {
+        let path = format!("weights.{}", member.name);
+        let place = queues.iter().position(|queue| *queue == member.name);
+        let place = place.ok_or_else(|| refused(&path, "the name of a queue in `queues`", &member.name))?;
+        let weight = json::number(member.value).and_then(Weight::of).filter(|weight| !weight.is_held());
+        weights[place] = weight.ok_or_else(|| refused(&path, "a number above 0", member.value))?;
+    }
+    Ok(weights)
+}
+
+/// How long a fetch that finds nothing waits.
+fn wait(fields: &Fields<'_>) -> Result<Duration, Invalid> {
+    let Some(value) = fields.get("wait_ms") else { return Ok(Duration::ZERO) };
+    // Read as a number that may be larger than any integer: it is clamped, whatever it is.
+    let ms = json::number(value).filter(|ms| *ms >= 0.0 && ms.fract() == 0.0);
+    let expected = || format!("a whole number of milliseconds from 0 to {}", LONGEST_WAIT.as_millis());
+    let ms = ms.ok_or_else(|| Invalid::field("wait_ms", expected(), value))?;
+    Ok(LONGEST_WAIT.min(Duration::from_millis(ms as u64)))
+}
