@@ -256,7 +256,7 @@ fn one_of(words: &'static str) -> impl Strategy<Value = &'static str> {
 fn mutation() -> impl Strategy<Value = Mutation> {
     const NAMES: &str = "type args id meta queue priority timeout_ms timeout tags retry retry_policy scheduled_at
         delay_until expires_at visibility_timeout_ms visibility_timeout heartbeat_timeout total_timeout enqueue_ttl
-        grace_period pending options metadata specversion unique state";
+        grace_period pending options metadata specversion unique rate_limit state";
     let name = prop_oneof![4 => one_of(NAMES).prop_map(str::to_owned), 1 => "[a-z_]{0,12}"];
     let member =
         (any::<bool>(), name, value()).prop_map(|(inside, name, value)| Mutation::Member { inside, name, value });
@@ -277,7 +277,8 @@ fn value() -> impl Strategy<Value = String> {
         9223372036854775808 123456789012345678901234567890 "" "\u0000" "\ud800" "\ud83d\ude00" "1.0" "default"
         "P1D" "+PT1S" "2030-01-01T00:00:00Z" "9999-12-31T23:59:59.999999999Z" "0000-01-01T00:00:00Z" [] {}
         [[[[[[[[[[[[]]]]]]]]]]]]"#;
-    const POLICY: &str = "max_attempts initial_interval max_interval_ms backoff_coefficient";
+    const POLICY: &str = "max_attempts initial_interval max_interval_ms backoff_coefficient key concurrency rate
+        throttle max_per_second on_limit";
     prop_oneof![
         6 => one_of(NASTY).prop_map(str::to_owned),
         1 => any::<i64>().prop_map(|number| number.to_string()),

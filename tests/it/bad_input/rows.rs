@@ -114,6 +114,7 @@ pub fn all() -> Vec<Row> {
         paths(),
         job_fields(),
         retry_policies(),
+        rate_limits(),
         sizes(),
         batches(),
         fetches(),
@@ -464,6 +465,36 @@ fn retry_policies() -> Vec<Row> {
             rows.push(outside.field(format!("{name}{field}")));
             rows.push(inside.field(format!("options.{name}{field}")));
         }
+    }
+    rows.into_iter().map(|row| row.is(422, "validation_error").with("/error/type", "validation_error")).collect()
+}
+
+/// Values of a rate limit, in each of its places.
+fn rate_limits() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (policy, field) in [
+        ("[]", ""),
+        ("5", ""),
+        ("{}", ".key"),
+        (r#"{"concurrency":1}"#, ".key"),
+        (r#"{"key":"a b"}"#, ".key"),
+        (r#"{"key":7}"#, ".key"),
+        (r#"{"key":"k","concurrency":-1}"#, ".concurrency"),
+        (r#"{"key":"k","concurrency":1e400}"#, ".concurrency"),
+        (r#"{"key":"k","rate":{"limit":0,"period":"PT1S"}}"#, ".rate.limit"),
+        (r#"{"key":"k","rate":{"limit":1}}"#, ".rate.period"),
+        (r#"{"key":"k","rate":{"limit":1,"period":"P1Y"}}"#, ".rate.period"),
+        (r#"{"key":"k","rate":5,"period":"fortnight"}"#, ".period"),
+        (r#"{"key":"k","throttle":[]}"#, ".throttle"),
+        (r#"{"max_per_second":0}"#, ".max_per_second"),
+        (r#"{"max_per_second":1,"rate":{"limit":1,"period":"PT1S"}}"#, ".max_per_second"),
+        (r#"{"key":"k","on_limit":"explode"}"#, ".on_limit"),
+    ] {
+        let outside = Row::post(format!("rate_limit {policy}"), JOBS, job(&format!(r#""rate_limit":{policy}"#)));
+        let members = job(&format!(r#""options":{{"rate_limit":{policy}}}"#));
+        let inside = Row::post(format!("options.rate_limit {policy}"), JOBS, members);
+        rows.push(outside.field(format!("rate_limit{field}")));
+        rows.push(inside.field(format!("options.rate_limit{field}")));
     }
     rows.into_iter().map(|row| row.is(422, "validation_error").with("/error/type", "validation_error")).collect()
 }
