@@ -55,9 +55,22 @@ pub(super) async fn listen(
     stop: CancellationToken,
 ) {
     let mut backoff = FIRST_BACKOFF;
+    let mut forbidden = false;
     loop {
         let pass_on = async {
-            let Ok(mut connection) = target.listen(&channel).await else { return };
+            let mut connection = match target.listen(&channel).await {
+                Ok(connection) => connection,
+                Err(error) => {
+                    if error.code() == Some("NOPERM") {
+                        if !std::mem::replace(&mut forbidden, true) {
+                            tracing::warn!(channel, "the Redis user may not use this channel: looking once a second");
+                        }
+                        _ = signals.send(Signal::Missed);
+                    }
+                    return;
+                }
+            };
+            forbidden = false;
             backoff = FIRST_BACKOFF;
             // Nobody listening is fine: the receivers come and go.
             _ = signals.send(Signal::Missed);
