@@ -205,7 +205,9 @@ pub(super) async fn known_pool(api: &Api, name: Option<&str>) -> Result<(), Prob
     let Some(name) = name else { return Ok(()) };
     match api.desk().rules().known().await?.dispatch.policy.pool(name) {
         Some(_) => Ok(()),
-        None => Err(Problem::missing("pool", name).with("field", "pool").hint("GET /ojs/v1/admin/pools lists the pools.")),
+        None => {
+            Err(Problem::missing("pool", name).with("field", "pool").hint("GET /ojs/v1/admin/pools lists the pools."))
+        }
     }
 }
 

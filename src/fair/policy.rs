@@ -141,7 +141,7 @@ impl Policy {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{PoolQueue, TenantStrategy, Weight};
+    use super::super::{PoolQueue, Weight};
     use super::*;
 
     fn pool(name: &str, queues: &[&str]) -> Pool {
@@ -171,7 +171,7 @@ mod tests {
         {
             assert_eq!(weight(&policy, queue), expected, "{queue}");
         }
-        policy.tenant_fairness.strategy = TenantStrategy::Strict;
+        policy.tenant_fairness.enabled = false;
         assert_eq!((weight(&policy, "x"), weight(&policy, "y")), (None, Some(2.0)));
     }
 

@@ -118,9 +118,8 @@ mod tests {
         assert_eq!((fairness.weight_of("a"), fairness.weight_of("b")), (three, Weight::ONE));
         fairness.strategy = TenantStrategy::RoundRobin;
         assert_eq!(fairness.weight_of("a"), Weight::ONE);
-        assert!(fairness.interleaves());
         fairness.strategy = TenantStrategy::Strict;
-        assert!(!fairness.interleaves());
+        assert_eq!((fairness.weight_of("a"), fairness.weight_of("b")), (three, Weight::ONE));
     }
 
     #[test]

@@ -53,7 +53,10 @@ impl Held {
         for name in &self.pools {
             let pool = self.policy.pool(name).cloned();
             if pool.is_none_or(|pool| held.policy.set_pool(pool).is_err()) {
-                tracing::warn!(pool = name, "a pool that was set at run time does not go with the file's: it is dropped");
+                tracing::warn!(
+                    pool = name,
+                    "a pool that was set at run time does not go with the file's: it is dropped"
+                );
                 held.pools.remove(name);
             }
         }

@@ -1,7 +1,7 @@
 //! The plan rules that hold: those of the file to start with, and what was changed at run time.
 
-use crate::config;
 use super::policy::Held;
+use crate::config;
 use crate::fair::{Policy, Rule, Rules};
 use crate::store::{Error, Signal, Store, StoredRule};
 use serde_json::{Value, json};

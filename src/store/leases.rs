@@ -2,8 +2,8 @@
 
 use super::batch::{MOST_JOBS, Verb};
 use super::reply::{self, Outcome};
-use super::script::{ACK, DISPATCH, FETCH, NACK, RELEASE};
 use super::script::Script;
+use super::script::{ACK, DISPATCH, FETCH, NACK, RELEASE};
 use super::{Core, Error, Store, or_empty};
 use crate::fair::{Strategy, Weight};
 use crate::job::escape::escape;

@@ -35,11 +35,11 @@ pub use events::{Event, EventFilter, EventPage};
 pub use inspect::{Finding, Inspection, Severity};
 pub use jobs::Enqueued;
 pub use leases::{Ack, Choice, Fetch, Leased, Nack};
-pub use limits::{LimitState, Layer};
-pub use pools::{Dispatched, PoolStatus, Scheduling};
+pub use limits::{Layer, LimitState};
 pub use plans::{
     Begun, Ended, Mark, Next, Observation, Promoted, QUEUES_A_ROUND, Round, RuleSet, Served, StoredRule, Why,
 };
+pub use pools::{Dispatched, PoolStatus, Scheduling};
 pub use queues::{Queue, QueueStats};
 pub use reply::Outcome;
 pub use signals::Signal;

@@ -86,9 +86,8 @@ fn push_sharing(command: &mut Cmd, policy: &Policy) {
 }
 
 fn push_pool(command: &mut Cmd, pool: &Pool) {
-    let words = |word: &dyn Fn(&crate::fair::PoolQueue) -> String| {
-        pool.queues.iter().map(word).collect::<Vec<_>>().join(" ")
-    };
+    let words =
+        |word: &dyn Fn(&crate::fair::PoolQueue) -> String| pool.queues.iter().map(word).collect::<Vec<_>>().join(" ");
     command.arg(&pool.name).arg(pool.strategy.name()).arg(words(&|place| place.queue.clone()));
     command.arg(words(&|place| place.weight.thousandths().to_string()));
     command.arg(or_empty(pool.concurrency.map(u64::from))).arg(u8::from(pool.isolated));

@@ -3,7 +3,7 @@
 
 use crate::support::{Answer, Client, Process, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
-use fairgate::config::{Config, Role};
+use fairgate::config::{Config, Role, Secret};
 use futures_util::future::join_all;
 use serde_json::Value;
 use std::sync::Arc;
@@ -210,6 +210,26 @@ async fn a_wait_is_not_cut_off_by_the_deadline_of_requests() {
         let id = app.client.enqueue_into("q").await;
         let got = join_all(polls.into_iter().map(ids)).await;
         assert_eq!(got, [vec![id], vec![]]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_redis_user_without_the_channel_gets_jobs_all_the_same() {
+    let redis = Arc::new(TestRedis::start());
+    let user = ["on", ">pw", "~fg:*", "resetchannels", "+@all", "-@admin", "+info"];
+    redis.command::<()>(&[&["ACL", "SETUSER", "fg"][..], &user].concat()).await;
+    let deaf = |config: &mut Config| {
+        config.store.username = Some("fg".to_owned());
+        config.store.password = Some(Secret::new("pw".to_owned()));
+    };
+    let app = TestApp::start_on(redis, Clock::System, deaf).await;
+    promptly(async {
+        let polls = line(&app, ["w1", "w2"].map(|worker| request(&["q"], worker))).await;
+        for poll in polls {
+            let id = app.client.enqueue_into("q").await;
+            assert_eq!(ids(poll).await, [id]);
+        }
     })
     .await;
 }

@@ -141,6 +141,7 @@ fn wants(fetch_id: Option<&str>, worker: &str) -> Fetch {
         count: 1,
         visibility_ms: None,
         fetch_id: fetch_id.map(str::to_owned),
+        ..Fetch::default()
     }
 }
 

@@ -1,7 +1,13 @@
 -- Part: which lane of a queue goes next, given its limits, its tenants' turns and the age of its jobs.
 
+-- Whether this call ended early; whether the script knows nothing of limits.
+local unfinished, is_short = false, false
+local levels_close
+
+do -- a script has room for 200 locals
+
 local PARKED_A_CALL, PUT_OFF_A_CALL = 64, 32
-local parked_now, put_off_now, unfinished, is_short = 0, 0, false, false
+local parked_now, put_off_now = 0, 0
 
 -- Lanes of `ready`. Where tenants take turns, what waited from before goes first: it was first.
 local function ready_read(source, names)
@@ -255,7 +261,7 @@ lane_popped = function(source, lane, id)
 end
 
 -- Writes the tenants' lanes that this call has read.
-local function levels_close()
+levels_close = function()
   for _, source in pairs(sources) do
     for name, lane in pairs(source.lanes) do
       if lane.set ~= source.ready and (lane.taken > 0 or not lane.start) then
@@ -273,4 +279,6 @@ local function levels_close()
       moments_sweep(level.fair)
     end
   end
+end
+
 end

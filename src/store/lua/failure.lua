@@ -1,5 +1,9 @@
 -- Part: what happens to a job after a failed attempt. The order of the questions is that of the OJS retry text.
 
+local record_failure, discard, job_fail, server_failure, job_abandoned
+
+do -- a script has room for 200 locals
+
 local HISTORY = 25
 local DEFAULT_RETRY = 'exponential 1000 2 300000 1 discard'
 
@@ -32,7 +36,7 @@ local function is_listed(patterns, classes)
   return false
 end
 
-local function record_failure(job, entry)
+record_failure = function(job, entry)
   local key = P .. 'err:' .. job.id
   call('RPUSH', key, job.attempt .. '\31' .. now .. '\31' .. entry)
   call('LTRIM', key, -HISTORY, -1)
@@ -44,7 +48,7 @@ local function max_attempts(job)
   return tonumber(job.max) or 3
 end
 
-local function discard(job, dead, error)
+discard = function(job, dead, error)
   job_finish(job, 'discarded', dead)
   emit('job.discarded', job, '"state":"discarded","total_attempts":' .. job.attempt .. ',"last_error":' .. error)
   if dead then emit('dead_letter.added', job, '"last_error":' .. error) end
@@ -53,7 +57,7 @@ end
 -- failure: {entry = history entry as JSON members, error = {code,message,retryable} as JSON,
 --           classes = names to compare with non_retryable_errors, verdict = the handler's decision, retryable}
 -- Saves the job.
-local function job_fail(job, failure)
+job_fail = function(job, failure)
   record_failure(job, failure.entry)
   local ran_ms = now - tonumber(job.started)
   emit('job.failed', job, '"attempt":' .. job.attempt .. ',"duration_ms":' .. ran_ms .. ',"error":' .. failure.error)
@@ -77,13 +81,13 @@ local function job_fail(job, failure)
     .. ',"retry_delay_ms":' .. delay .. ',"next_retry_at":' .. stamp(int(now + delay)) .. ',"error":' .. failure.error)
 end
 
-local function server_failure(kind, message, more)
+server_failure = function(kind, message, more)
   local error = '"code":"' .. kind .. '","message":"' .. message .. '","retryable":true'
   return {entry = '"type":"' .. kind .. '",' .. error .. (more or ''), error = '{' .. error .. '}', classes = kind, retryable = true}
 end
 
 -- A lease that ended without an answer: available again at once, without backoff, if an attempt is left. Saves the job.
-local function job_abandoned(job, kind, message)
+job_abandoned = function(job, kind, message)
   lease_release(job)
   local failure = server_failure(kind, message)
   if job.attempt >= max_attempts(job) then return job_fail(job, failure) end
@@ -92,4 +96,6 @@ local function job_abandoned(job, kind, message)
   job.started = ''
   job_make_available(job, true)
   job_save(job)
+end
+
 end

@@ -13,13 +13,18 @@
 --
 -- Nothing of it outlives the last waiting tenant but the numbers of the held ones; the hash itself expires when it is idle.
 
+local weight_text, precise, fair_open, tenant_read, moment_add, tenant_of, tenant_touch, tenant_start, tenant_enter,
+  tenant_leave, fair_arrive, fair_withdraw, send, fair_write
+
+do -- a script has room for 200 locals
+
 local LOG2 = math.log(2)
 local fairs = {}
 
 -- What this call has worked out before: many tenants share a weight, and many a start.
 local known_classes, known_weights, known_texts = {}, {}, {}
 
-local function weight_text(weight)
+weight_text = function(weight)
   local text = known_weights[weight]
   if not text then
     text = int(weight)
@@ -38,7 +43,7 @@ local function weight_class(weight)
   return class
 end
 
-local function precise(number)
+precise = function(number)
   local text = known_texts[number]
   if not text then
     text = format('%.17g', number)
@@ -49,7 +54,7 @@ end
 
 -- The fair queue below a key. Its owner is asked to `remember` a tenant that has nothing waiting any more, and told when the
 -- queue was `flushed`: with whether it came to life or ended.
-local function fair_open(key, owner)
+fair_open = function(key, owner)
   local fair = fairs[key]
   if not fair then
     local f = call('HMGET', key, 'v', 'w', 'n', 'jobs', 'aim', 'aimed')
@@ -62,7 +67,7 @@ local function fair_open(key, owner)
   return fair
 end
 
-local function tenant_read(tenant, busy)
+tenant_read = function(tenant, busy)
   local weight, state, promoted, since, asked = match(busy, '^(%d+) (%a) (%d+) (%d+) (%d+)$')
   tenant.weight, tenant.state, tenant.was = tonumber(weight), state, busy
   tenant.promoted, tenant.since, tenant.asked = tonumber(promoted), since, asked
@@ -80,13 +85,13 @@ local function tenant_left(fair, tenant)
 end
 
 -- Weight that leaves at a moment, or does not after all.
-local function moment_add(fair, start, weight)
+moment_add = function(fair, start, weight)
   local text = precise(start)
   fair.sums[text] = (fair.sums[text] or 0) + weight
 end
 
 -- A tenant as it is; without `state` if it has no jobs staged, with `left` if it still counts as a leaver.
-local function tenant_of(fair, name)
+tenant_of = function(fair, name)
   local tenant = fair.tenants[name]
   if not tenant then
     tenant = {name = name}
@@ -98,11 +103,11 @@ local function tenant_of(fair, name)
   return tenant
 end
 
-local function tenant_touch(fair, tenant)
+tenant_touch = function(fair, tenant)
   fair.touched[tenant.name] = tenant
 end
 
-local function tenant_start(fair, tenant)
+tenant_start = function(fair, tenant)
   if not tenant.start then
     tenant.start = tonumber(call('ZSCORE', fair.key .. ':c:' .. tenant.was_class, tenant.name) or nil) or fair.v
   end
@@ -110,7 +115,7 @@ local function tenant_start(fair, tenant)
 end
 
 -- A tenant begins to wait under a weight: one that left keeps its start, one that is new starts now.
-local function tenant_enter(fair, tenant, weight)
+tenant_enter = function(fair, tenant, weight)
   fair.n = fair.n + 1
   if tenant.left then
     -- One whose start the clock has reached, but which is not taken off yet, has no claim to the time since.
@@ -130,7 +135,7 @@ local function tenant_enter(fair, tenant, weight)
 end
 
 -- A tenant waits no more: it counts until the clock reaches its start, which is at once if it has.
-local function tenant_leave(fair, tenant)
+tenant_leave = function(fair, tenant)
   fair.n = fair.n - 1
   if tenant_start(fair, tenant) > fair.v then
     tenant.left = tenant.weight
@@ -142,7 +147,7 @@ local function tenant_leave(fair, tenant)
 end
 
 -- A tenant has something waiting; the weight counts if it had nothing before.
-local function fair_arrive(fair, tenant, weight)
+fair_arrive = function(fair, tenant, weight)
   if tenant.state then return end
   tenant.promoted, tenant.since, tenant.asked = 0, now_text, tenant.told and '1' or '0'
   if weight > 0 then
@@ -154,7 +159,7 @@ local function fair_arrive(fair, tenant, weight)
 end
 
 -- A tenant has nothing waiting any more, and was not served: that costs it nothing.
-local function fair_withdraw(fair, tenant)
+fair_withdraw = function(fair, tenant)
   if not tenant.state then return end
   fair.owner.remember(fair, tenant)
   if tenant.state == 'w' then
@@ -175,7 +180,7 @@ local function of_class(lists, class)
   return list
 end
 
-local function send(command, key, list)
+send = function(command, key, list)
   for first = 1, #list, 4000 do call(command, key, unpack(list, first, math.min(first + 3999, #list))) end
 end
 
@@ -185,7 +190,7 @@ local function pair(list, first, second)
 end
 
 -- Writes where tenants are now; each set is written once, however many of them moved.
-local function fair_write(fair)
+fair_write = function(fair)
   local key, gone, placed = fair.key, {}, {}
   local busy, idle, left, stayed, leaving, held, freed = {}, {}, {}, {}, {}, {}, {}
   for _, tenant in pairs(fair.touched) do
@@ -265,3 +270,5 @@ local function fair_flush()
 end
 -- After the lanes, which bring tenants, and before what counts them.
 table.insert(at_commit, 3, fair_flush)
+
+end

@@ -1,15 +1,20 @@
 -- Part: what happens where a limit stops a lane, and when it lets lanes go again.
 
+local notes, note, is_limited, limit_exceeded, limit_tag, queue_stopped, queue_goes, limit_freed, job_drop,
+  job_put_off, lane_slot, wake, wake_due
+
+do -- a script has room for 200 locals
+
 local WOKEN_A_CALL = 64
 local woken_now = 0
-local notes = {} -- for metrics: kind, key, strategy, ms
+notes = {} -- for metrics: kind, key, strategy, ms
 
-local function note(kind, key, strategy, ms)
+note = function(kind, key, strategy, ms)
   local at = #notes
   notes[at + 1], notes[at + 2], notes[at + 3], notes[at + 4] = kind, key, strategy, int(ms)
 end
 
-local function is_limited(queue)
+is_limited = function(queue)
   return state[9] and call('SISMEMBER', P .. 'limited', queue) == 1
 end
 
@@ -18,7 +23,7 @@ local function limit_event(kind, key, more)
 end
 
 -- Told once for each lane and change, not once for each worker that finds it so.
-local function limit_exceeded(limit, why, number, current)
+limit_exceeded = function(limit, why, number, current)
   call('HINCRBY', limit.name, 'x' .. why, 1)
   note('exceeded', limit.key, why, 0)
   limit_event('exceeded', limit.key, ',"strategy":"' .. why .. '","limit":' .. int(number) .. ',"current":' .. int(current))
@@ -30,13 +35,13 @@ local function limit_released(key, why, id, waited)
 end
 
 -- A tenant's start tag under a limit: not before the tag of whoever was let go last, so that absence earns nothing.
-local function limit_tag(limit, tenant)
+limit_tag = function(limit, tenant)
   local tags = call('HMGET', limit.name .. ':tags', tenant, '@')
   return math.max(tonumber(tags[1] or nil) or 0, tonumber(tags[2] or nil) or 0)
 end
 
 -- A queue is stopped as a whole by its own limit; its lanes do not move.
-local function queue_stopped(source, why, at, number, current)
+queue_stopped = function(source, why, at, number, current)
   local limit = source.limit
   if at then call('ZADD', WAKES, 'LT', int(at), limit.key) end
   if match(limit.hit or '', '^%S+') == why then return end
@@ -46,7 +51,7 @@ local function queue_stopped(source, why, at, number, current)
 end
 
 -- A job of a queue that was stopped starts.
-local function queue_goes(source, id)
+queue_goes = function(source, id)
   local why, since = match(source.limit.hit or '', '^(%S+) (%d+)$')
   if not why then return end
   source.limit.hit = nil
@@ -55,12 +60,12 @@ local function queue_goes(source, id)
 end
 
 -- Room under a limit may have come to nobody: whoever waits is looked at.
-local function limit_freed(key)
+limit_freed = function(key)
   local limit = limit_open(key)
   if limit.waiting > 0 then call('ZADD', WAKES, now_text, key) end
 end
 
-local function job_drop(job, limit)
+job_drop = function(job, limit)
   gather('ZREM', DUE, job.id)
   job_finish(job, 'discarded')
   limit_event('dropped', limit.key, ',"job_id":"' .. job.id .. '","job_type":"' .. job.type .. '"')
@@ -69,7 +74,7 @@ local function job_drop(job, limit)
 end
 
 -- The time from which on the next job of a lane that is put off may run: each gets the next slot, not all the same.
-local function lane_slot(queue, lane)
+lane_slot = function(queue, lane)
   local at = now + 1
   for _, key in ipairs(lane_limits(queue, lane)) do
     local limit = limit_open(key)
@@ -82,7 +87,7 @@ local function lane_slot(queue, lane)
   return at
 end
 
-local function job_put_off(job, at)
+job_put_off = function(job, at)
   job_move(job, 'scheduled')
   job_set(job, 'due', int(at))
   if not job.shows_due then job_set(job, 'shows_due', '1') end
@@ -104,7 +109,7 @@ local function lane_wake(queue, lane, key)
 end
 
 -- Lets go as many lanes of each queue as a limit has room for, counting those that are ready.
-local function wake(key)
+wake = function(key)
   local queue = match(key, '^queue:(.*)$')
   if queue and call('ZSCORE', LIVE, queue) then signal('ready ' .. queue) end
   local limit = limit_open(key)
@@ -140,7 +145,7 @@ local function wake(key)
 end
 
 -- Lanes whose limits may have room by now. Whether that is all of them.
-local function wake_due()
+wake_due = function()
   if not state[9] then return true end
   local keys = call('ZRANGEBYSCORE', WAKES, '-inf', now_text, 'LIMIT', 0, 32)
   if #keys == 0 then return true end
@@ -148,4 +153,6 @@ local function wake_due()
   for _, key in ipairs(keys) do wake(key) end
   lane_flush()
   return #keys < 32 and woken_now < WOKEN_A_CALL
+end
+
 end

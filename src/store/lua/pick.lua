@@ -1,5 +1,9 @@
 -- Part: who goes next. The earliest deadline among those whose start has come, in a fair queue that only this call moves.
 
+local moments_sweep, pick_open, pick, forgo, serve
+
+do -- a script has room for 200 locals
+
 local MOMENTS_A_PICK, MOMENTS_READ = 64, 32
 -- Tenants that have left, swept by one call: more than can leave in it.
 local SWEPT = 256
@@ -51,7 +55,7 @@ local function moments_pop(fair)
 end
 
 -- Removes tenants whose moment has passed.
-local function moments_sweep(fair)
+moments_sweep = function(fair)
   local head = moments_head(fair)
   local gone = call('ZRANGEBYSCORE', fair.key .. ':leaving', '-inf', head and '(' .. head.name or '+inf', 'LIMIT', 0, SWEPT)
   if #gone > 0 then
@@ -86,7 +90,7 @@ local function tenants_read(fair, names)
   return tenants
 end
 
-local function pick_open(fair, want)
+pick_open = function(fair, want)
   local names = call('SMEMBERS', fair.key .. ':classes')
   fair.classes, fair.windows = {}, {}
   local size = math.max(16, math.ceil(want * 2 / math.max(#names, 1)))
@@ -105,7 +109,7 @@ local function pick_open(fair, want)
 end
 
 -- The tenant whose job goes next, and the window in which it stands first; nil if nobody waits.
-local function pick(fair)
+pick = function(fair)
   local v = fair.v
   for _ = 1, 2 do
     local best, best_window, best_deadline, lowest
@@ -145,7 +149,7 @@ local function advance(fair)
 end
 
 -- The tenant at the head of a window has nothing that could go: it loses its turn, and nothing else.
-local function forgo(fair, tenant, window)
+forgo = function(fair, tenant, window)
   window.at = window.at + 1
   fair.n = fair.n - 1
   tenant.left, tenant.state = tenant.weight, nil
@@ -155,7 +159,7 @@ local function forgo(fair, tenant, window)
 end
 
 -- The tenant at the head of a window has got one job out; `drained` says that it was its last.
-local function serve(fair, tenant, window, drained)
+serve = function(fair, tenant, window, drained)
   window.at = window.at + 1
   tenant.start = tenant.start + 1000 / tenant.weight
   tenant.promoted = tenant.promoted + 1
@@ -170,4 +174,6 @@ local function serve(fair, tenant, window, drained)
   tenant_touch(fair, tenant)
   fair.moved = true
   advance(fair)
+end
+
 end

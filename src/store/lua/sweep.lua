@@ -1,5 +1,9 @@
 -- Part: everything that happens because time has passed.
 
+local sweep
+
+do -- a script has room for 200 locals
+
 local function give_up(job)
   local kind, event = 'expired', 'job.expired'
   if tonumber(job.total) and tonumber(job.total) <= now then
@@ -82,6 +86,8 @@ local function each_due(set, limit, handle)
 end
 
 -- Returns how many were handled; a number equal to `limit` means that more may be due.
-local function sweep(limit)
+sweep = function(limit)
   return math.max(each_due('due', limit, come_due), each_due('leases', limit, lapse))
+end
+
 end

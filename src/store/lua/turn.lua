@@ -9,6 +9,10 @@
 --
 -- sp: `rotation ms, ratio, most in a row, aging: every ms, step, most`; empty where it is off.
 
+local turn_open, turn_next, turns_close, admit, lease_under
+
+do -- a script has room for 200 locals
+
 -- How long a turn is kept of which no server setting tells, and how often a worker's last sign of life in a pool is noted.
 local TURN_MS, MEMBER_MS = 600000, 10000
 local turns, pools = {}, {}
@@ -224,7 +228,7 @@ local function turn_has_room(turn)
   return not turn.request.room or turn.request.room > 0
 end
 
-local function turn_next(turn)
+turn_next = function(turn)
   while turn_has_room(turn) do
     local queue = turn_choose(turn)
     if not queue then return nil end
@@ -239,7 +243,7 @@ local function turn_next(turn)
 end
 
 -- The turn of a request; requests of one pool, or of the same queues and strategy, share it.
-local function turn_open(request)
+turn_open = function(request)
   local pool = request.pool ~= '' and pool_open(request.pool) or nil
   local name = (pool and pool.name or '') .. '\31' .. request.how .. '\31' .. concat(request.queues, ' ')
   local turn = turns[name]
@@ -270,7 +274,7 @@ local function pool_overloaded(pool)
     .. ',"waiting_jobs":' .. int(waiting))
 end
 
-local function turns_close()
+turns_close = function()
   settle()
   local watched = find(state[7] or '', 's', 1, true)
   for _, turn in pairs(turns) do
@@ -297,7 +301,7 @@ local function pool_join(worker, pool)
 end
 
 -- Puts a request into its worker's pool and bounds it by the worker's capacity. A result, if the worker is of another pool.
-local function admit(request)
+admit = function(request)
   local worker = request.worker
   if worker == '' then return end
   local told = state[10] and call('HMGET', P .. 'worker:' .. worker, 'pool', 'concurrency') or {}
@@ -314,7 +318,7 @@ local function admit(request)
 end
 
 -- What a lease counts against, besides its queue.
-local function lease_under(job, lane, request)
+lease_under = function(job, lane, request)
   for _, key in ipairs(lane_limits(job.queue, lane.name)) do
     local limit = limit_open(key)
     limit_start(limit)
@@ -338,4 +342,6 @@ local function lease_under(job, lane, request)
     end
   end
   if request.room then request.room = request.room - 1 end
+end
+
 end

@@ -69,7 +69,7 @@ async fn serving_on(redis: &Arc<TestRedis>, rules: &[Rule]) -> TestApp {
 
 /// The rules as a process sees them that has these in its file.
 fn rulebook(store: &Store, rules: &[Rule]) -> Rulebook {
-    Rulebook::new(store.clone(), rules.to_vec(), PlanDefaults::default())
+    Rulebook::new(store.clone(), rules.to_vec(), Default::default(), PlanDefaults::default())
 }
 
 /// A desk whose rounds a test asks for.
