@@ -3,7 +3,7 @@
 use crate::api::{Api, Server};
 use crate::clock::Clock;
 use crate::config::{self, Config, Role};
-use crate::dispatch::{Ticker, Waiters};
+use crate::dispatch::{Auditor, Ticker, Waiters};
 use crate::planner::{Desk, Planner, Rulebook};
 use crate::store::embedded::{self, PrivateRedis};
 use crate::store::{Address, Options, Settings, Store};
@@ -78,6 +78,7 @@ impl App {
         tasks.spawn(rules.follow(stop.clone()));
         if config.server.has(Role::Dispatch) {
             tasks.spawn(Ticker::new(store.clone()).run(stop.clone()));
+            tasks.spawn(Auditor::new(store.clone(), metrics.store.dispatch.clone()).run(stop.clone()));
         }
         if config.server.has(Role::Planner) {
             tasks.spawn(Planner::new(desk, config.server.planner_groups.clone()).run(stop.clone()));
@@ -143,7 +144,8 @@ pub fn address(config: &config::Store) -> anyhow::Result<Option<Address>> {
     }))
 }
 
-fn settings(config: &Config) -> Settings {
+/// The numbers that scripts decide on.
+pub fn settings(config: &Config) -> Settings {
     let ms = |duration: Duration| duration.as_millis() as u64;
     let retention = &config.retention;
     Settings {

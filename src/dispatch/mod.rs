@@ -1,10 +1,12 @@
 //! What happens because time passes, for all processes that have the role `dispatch`; and fetches that wait.
 
+mod auditor;
 mod lines;
 mod long_poll;
 mod ticker;
 mod waiters;
 
+pub use auditor::Auditor;
 pub use long_poll::{LONGEST_WAIT, LongPolls};
 pub use ticker::Ticker;
 pub use waiters::Waiters;

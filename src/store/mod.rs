@@ -5,6 +5,7 @@
 //! lost is simply sent again.
 
 mod address;
+mod audit;
 mod batch;
 mod dead_letters;
 pub mod embedded;
@@ -29,6 +30,7 @@ mod sweep;
 mod workers;
 
 pub use address::Address;
+pub use audit::{Audit, Difference};
 pub use dead_letters::DeadLetterFilter;
 pub use error::Error;
 pub use events::{Event, EventFilter, EventPage};

@@ -53,6 +53,7 @@ script!(POLICY, "call", "policy");
 script!(LIMITS, "call", "lane", "quota", "inspect");
 script!(OVERRIDE, "call", "lane", "limit", "job", "finish", "fair", "level", "quota", "park", "override");
 script!(POOLS, "call", "pools");
+script!(AUDIT, "call", "lane", "job", "audit");
 script!(ROUND, "call", "lane", "job", "plan", "fair", "staging", "observe", "round");
 script!(REWEIGH, "call", "lane", "job", "plan", "fair", "staging", "reweigh");
 script!(

@@ -5,6 +5,7 @@ mod support;
 mod addresses;
 mod architecture;
 mod at_most_once;
+mod audit;
 mod bad_input;
 mod cli;
 mod envelope;

@@ -1,0 +1,52 @@
+//! Compares what is counted with the leases, which are the truth about what runs.
+
+use super::script::AUDIT;
+use super::{Error, Store, reply};
+
+/// A count that is not what the leases say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// What is counted: `slot`, `held`, `lease`, `active` or `blocked`.
+    pub what: String,
+    /// Whose: a queue, a job, or a set and a job.
+    pub name: String,
+    pub counted: i64,
+    pub real: i64,
+}
+
+/// What a comparison found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Audit {
+    pub compared: u64,
+    pub differences: Vec<Difference>,
+}
+
+impl Store {
+    /// Compares every count with the leases, in portions; `pause` is awaited between two of them. With `repair`, what differs is
+    /// made right.
+    pub async fn audit(&self, repair: bool, pause: impl AsyncFn()) -> Result<Audit, Error> {
+        let mut audit = Audit::default();
+        for what in ["leases", "limits", "pools", "queues"] {
+            let mut cursor = "0".to_owned();
+            loop {
+                let fill = |command: &mut redis::Cmd, _: bool| {
+                    self.core.begin(command).arg(what).arg(&cursor).arg(u8::from(repair));
+                };
+                let [next, compared, found] = reply::parts(AUDIT.call(&self.core.link, fill).await?, "audit")?;
+                audit.compared += reply::number(compared) as u64;
+                audit.differences.extend(reply::texts(found, "audit")?.chunks_exact(4).map(difference));
+                cursor = reply::text(next);
+                pause().await;
+                if cursor == "0" {
+                    break;
+                }
+            }
+        }
+        Ok(audit)
+    }
+}
+
+fn difference(words: &[String]) -> Difference {
+    let number = |index: usize| words[index].parse().unwrap_or(0);
+    Difference { what: words[0].clone(), name: words[1].clone(), counted: number(2), real: number(3) }
+}
