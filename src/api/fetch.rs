@@ -108,12 +108,12 @@ fn choice(fields: &Fields<'_>, queues: &[String]) -> Result<Option<Choice>, Inva
     };
     let expected = format!("one of {}", Strategy::NAMES.join(", "));
     let strategy =
-        Strategy::parse(&name).ok_or_else(|| Invalid::field("strategy", expected, &name).of_kind(Kind::Retry))?;
+        Strategy::parse(&name).ok_or_else(|| Invalid::field("strategy", expected, &name).of_kind(Kind::Policy))?;
     Ok(Some(Choice { strategy, weights: weights.unwrap_or_else(|| vec![Weight::ONE; queues.len()]) }))
 }
 
 fn weights(value: &str, queues: &[String]) -> Result<Vec<Weight>, Invalid> {
-    let refused = |path: &str, expected: &str, value: &str| Invalid::field(path, expected, value).of_kind(Kind::Retry);
+    let refused = |path: &str, expected: &str, value: &str| Invalid::field(path, expected, value).of_kind(Kind::Policy);
     let object =
         json::Object::parse(value).map_err(|_| refused("weights", "an object of queue names and numbers", value))?;
     let mut weights = vec![Weight::ONE; queues.len()];

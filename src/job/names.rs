@@ -66,7 +66,7 @@ pub fn check_queue(field: &str, text: &str) -> Result<(), Invalid> {
 
 /// Checks the key of a rate limit under the name of its field.
 pub fn check_rate_key(field: &str, text: &str) -> Result<(), Invalid> {
-    if is_rate_key(text) { Ok(()) } else { Err(Invalid::field(field, RATE_KEY_EXPECTED, text).of_kind(Kind::Retry)) }
+    if is_rate_key(text) { Ok(()) } else { Err(Invalid::field(field, RATE_KEY_EXPECTED, text).of_kind(Kind::Policy)) }
 }
 
 /// Checks a worker's or caller's own name under the name of its field.
