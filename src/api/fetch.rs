@@ -21,6 +21,9 @@ const MOST_JOBS: u64 = 1000;
 /// Queues in one fetch.
 const MOST_QUEUES: usize = 256;
 
+/// What to look at when a strategy or a weight is refused.
+const CHOICE_HINT: &str = "docs/dispatch.md tells how a worker's queues are chosen from.";
+
 /// `POST /workers/fetch`.
 pub(super) async fn fetch(
     State(api): State<Api>,
@@ -70,7 +73,7 @@ async fn read(api: &Api, fields: &Fields<'_>) -> Result<Fetch, Problem> {
     fetch_id.iter().try_for_each(|id| names::check_worker("fetch_id", id))?;
     Ok(Fetch {
         worker: fields.worker()?,
-        choice: choice(fields, &queues)?,
+        choice: choice(fields, &queues).map_err(|invalid| Problem::from(invalid).hint(CHOICE_HINT))?,
         queues,
         count: fields.number("count", 1)?.unwrap_or(1).min(MOST_JOBS) as usize,
         visibility_ms: fields.milliseconds("visibility_timeout_ms")?,

@@ -31,9 +31,9 @@ impl LimitChange {
         Ok(LimitChange { quota: read(object, &[EXPIRES])?, until })
     }
 
-    /// Reads what holds until somebody changes it.
+    /// Reads what holds until somebody changes it. An answer about it is a request as well.
     pub fn parse_lasting(object: &Object<'_>) -> Result<LimitChange, Invalid> {
-        Ok(LimitChange { quota: read(object, &[])?, until: None })
+        Ok(LimitChange { quota: read(object, &["queue", "source", "state"])?, until: None })
     }
 
     /// An override that would be over before it begins.
