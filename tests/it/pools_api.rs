@@ -160,6 +160,11 @@ async fn a_worker_changes_its_pool_only_by_registering_with_empty_hands() {
     register("b").await.expect(200);
     let workers = async |pool: &str| app.client.get(&format!("{POOLS}/{pool}")).await.at("/active_workers").clone();
     assert_eq!((workers("a").await, workers("b").await), (json!(0), json!(1)));
+
+    app.client.delete(&format!("{POOLS}/b")).await.expect(200);
+    app.client.enqueue_into("a").await;
+    assert_eq!(order(&app, json!({"pool": "a", "worker_id": "w"})).await, "a", "a pool that is gone binds nobody");
+    app.client.post("/v1/workers/heartbeat", json!({"pool": "a", "worker_id": "w"})).await.expect(200);
 }
 
 /// A file with pools `filed` and `both`.
