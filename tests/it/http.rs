@@ -41,7 +41,8 @@ async fn health_readiness_and_manifest_tell_the_truth() {
     let manifest = app.client.get("/ojs/manifest").await.expect(200);
     assert_eq!(manifest.at("/conformance_level"), &json!(1));
     assert_eq!(manifest.at("/capabilities/cron_jobs"), &json!(false), "not yet");
-    assert_eq!(manifest.at("/extensions/official"), &json!([]));
+    assert_eq!(manifest.at("/capabilities/rate_limiting"), &json!(true));
+    assert_eq!(manifest.at("/extensions/official/1/uri"), "urn:ojs:ext:rate-limiting");
 }
 
 #[tokio::test]
