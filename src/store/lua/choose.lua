@@ -98,7 +98,7 @@ local function lane_park(source, lane, limit, why, at, number, current)
   call('HINCRBY', P .. 'state', 'parked', 1)
   limit.waiting = limit.waiting + 1
   if at then call('ZADD', WAKES, 'LT', int(at), limit.key) end
-  count_blocked(queue, call('ZCARD', lane.key))
+  count_blocked(queue, name, call('ZCARD', lane.key))
   limit_exceeded(limit, why, number, current)
   return true
 end

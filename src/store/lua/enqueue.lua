@@ -72,7 +72,7 @@ local function store(op, at)
   elseif state == 'available' then
     seq = seq + 1
     place = int(seq)
-    local entry = lane_push(queue, tenant_lane(queue, lane, job.tenant), id, lane_score(tonumber(ARGV[at + 4]), seq))
+    local entry = lane_push(queue, tenant_lane(queue, lane, job.tenant, job.rule), id, lane_score(tonumber(ARGV[at + 4]), seq))
     entry.rule, entry.quota, entry.renews = job.rule, job.quota, true
     emit('job.enqueued', job, '"state":"available"')
   elseif state == 'scheduled' then

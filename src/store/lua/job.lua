@@ -115,7 +115,7 @@ local function job_make_available(job, keeps_place)
     job.seq = int(seq)
   end
   job.enqueued = now_text
-  local lane = tenant_lane(job.queue, job.lane, job.tenant)
+  local lane = tenant_lane(job.queue, job.lane, job.tenant, job.rule)
   local entry = lane_push(job.queue, lane, job.id, lane_score(tonumber(job.priority) or 0, tonumber(job.seq)))
   entry.rule, entry.quota = job.rule, job.quota
   job_wait(job)

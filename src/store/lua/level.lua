@@ -24,9 +24,9 @@ local function queue_sharing(queue)
   return sharing
 end
 
-tenant_lane = function(queue, lane, tenant)
+tenant_lane = function(queue, lane, tenant, rule)
   local sharing = queue_sharing(queue)
-  if not sharing then return lane end
+  if not sharing then return rule and find(lane, ';', 1, true) and lane .. ';b=' .. tenant or lane end
   return lane .. (sharing.strategy == 's' and ';s=1;t=' or ';t=') .. (tenant or '_default')
 end
 

@@ -7,6 +7,7 @@
 -- limit:K:at    hash  `r Q` ready lanes of queue Q, `w Q` lanes of Q that wait
 -- limit:K:tags  hash  by tenant: its start tag, which orders tenants that wait for the same limit
 -- wait:K:Q      zset  lanes of Q that wait for K: highest priority first, then by tag, or by their first job
+-- blocked:Q     hash  by tenant: its jobs in lanes that wait
 -- parked:Q      hash  lane → `K US strategy US since`
 -- wakes         zset  limits by when those who wait for them are to be looked at
 -- limits        zset  limits by when they were last used; limited: set of queues that have one of their own
@@ -25,9 +26,12 @@ local function lane_level(lane)
   return match(lane, '^p%-?%d+')
 end
 
--- How many jobs of a queue wait for a limit; they neither close a gate nor count as its depth.
-local function count_blocked(queue, by)
+-- How many jobs of a queue wait for a limit; they neither close a gate nor count as its depth. They count against their
+-- tenant, which gets no more of them promoted than its plan rule allows.
+local function count_blocked(queue, lane, by)
   count(queue, 'blocked', by)
+  local tenant = match(lane, ';[bt]=(.*)$')
+  if tenant and call('HINCRBY', P .. 'blocked:' .. queue, tenant, by) <= 0 then call('HDEL', P .. 'blocked:' .. queue, tenant) end
 end
 
 local level_enter -- puts a tenant's lane among those that take turns: see `level.lua`
@@ -88,7 +92,7 @@ lane_arrive = function(queue, lane, entry)
     local key = lane_parked(queue, lane)
     if key then
       if not lane_tenant(lane) then call('ZADD', P .. 'wait:' .. key .. ':' .. queue, 'LT', int(entry.lowest), lane) end
-      return count_blocked(queue, entry.jobs)
+      return count_blocked(queue, lane, entry.jobs)
     end
   end
   lane_enter(queue, lane, int(entry.lowest), entry)
@@ -103,5 +107,5 @@ local function lane_unpark(queue, lane, key, jobs)
   end
   if call('HINCRBY', P .. 'limit:' .. key, 'w', -1) <= 0 then call('UNLINK', P .. 'limit:' .. key .. ':tags') end
   call('HINCRBY', P .. 'state', 'parked', -1)
-  count_blocked(queue, -jobs)
+  count_blocked(queue, lane, -jobs)
 end
