@@ -21,4 +21,5 @@ mod private_redis;
 mod resend;
 mod retention;
 mod staging;
+mod tenant_filter;
 mod weights;

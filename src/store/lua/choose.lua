@@ -2,7 +2,7 @@
 
 -- Whether this call ended early; whether the script knows nothing of limits.
 local unfinished, is_short = false, false
-local levels_close
+local levels_close, tenant_choose
 
 do -- a script has room for 200 locals
 
@@ -90,6 +90,7 @@ local function lane_park(source, lane, limit, why, at, number, current)
   local tenant, score = lane_tenant(name), lane.start
   if tenant then
     score = lane_score(tonumber(string.sub(lane_level(name), 2)), limit_tag(limit, tenant))
+    call('SADD', P .. 'parked:' .. queue .. ':' .. tenant, name)
   end
   call('HSET', P .. 'parked:' .. queue, name, limit.key .. '\31' .. why .. '\31' .. now_text)
   call('ZADD', P .. 'wait:' .. limit.key .. ':' .. queue, int(score), name)
@@ -149,7 +150,7 @@ local function level_of(source, name)
 end
 
 -- The lane of a tenant whose first job is the oldest, of those that may run.
-local function tenant_choose(source, fair, tenant)
+tenant_choose = function(source, fair, tenant)
   local set = level_lanes(fair, tenant.name)
   while true do
     if not tenant.lanes or (#tenant.lanes == 0 and not tenant.all_lanes) then

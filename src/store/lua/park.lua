@@ -1,7 +1,7 @@
 -- Part: what happens where a limit stops a lane, and when it lets lanes go again.
 
 local notes, note, is_limited, limit_exceeded, limit_tag, queue_stopped, queue_goes, limit_freed, job_drop,
-  job_put_off, lane_slot, wake, wake_due
+  job_put_off, lane_slot, lane_wake, wake, wake_due
 
 do -- a script has room for 200 locals
 
@@ -98,7 +98,7 @@ job_put_off = function(job, at)
 end
 
 -- Lets one lane go that waited.
-local function lane_wake(queue, lane, key)
+lane_wake = function(queue, lane, key)
   local _, why, since = lane_parked(queue, lane)
   local lane_key = P .. 'lane:' .. queue .. ':' .. lane
   local head = call('ZRANGE', lane_key, 0, 0, 'WITHSCORES')

@@ -9,7 +9,7 @@
 --
 -- sp: `rotation ms, ratio, most in a row, aging: every ms, step, most`; empty where it is off.
 
-local turn_open, turn_next, turns_close, admit, lease_under
+local turn_open, turn_next, turn_has_room, turns_close, admit, lease_under
 
 do -- a script has room for 200 locals
 
@@ -219,7 +219,7 @@ local function turn_served(turn, queue)
 end
 
 -- Room of the pool and of the worker for another job.
-local function turn_has_room(turn)
+turn_has_room = function(turn)
   local pool = turn.pool
   if pool and pool.most and pool.running >= pool.most then
     overloaded[pool] = true
