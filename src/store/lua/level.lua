@@ -72,7 +72,7 @@ level_enter = function(queue, lane, tenant, score, entry)
     -- Tenants with slots of their own have as many as their weight says.
     if find(lane, ';s=1', 1, true) then
       local key = P .. 'limit:tenant:' .. tenant .. ':queue:' .. queue
-      call('HSET', key, 'f', int(math.max(math.floor(weight / 1000), 1)) .. ' - - - -')
+      call('HSET', key, 'j', int(math.max(math.floor(weight / 1000), 1)) .. ' - - - -')
     end
     fair_arrive(fair, waiting, weight)
   end

@@ -1,6 +1,6 @@
 -- What holds for dispatch: pools, sharing between tenants, prevention of starvation, limits of the file. Replaced as a whole.
 --
--- policy         hash  doc (which only Rust reads), sp (see `turn.lua`), `f Q` (see `level.lua`), `i Q` (the pool that has Q alone)
+-- policy         hash  doc (which only Rust reads), sp (see `turn.lua`), patience (the shortest of all rotations), `f Q` (see `level.lua`), `i Q` (the pool that has Q alone)
 -- pools          set   names of pools; policy:limits set of limits that the file sets
 -- state.policy   letters: p there are pools, i isolated ones, f tenants share queues, x with slots of their own, s starvation is
 --                prevented somewhere; `state.rules` is the version of this and of the plan rules
@@ -53,13 +53,19 @@ local function pool_put(name, strategy, queues, weights, concurrency, isolated, 
   end
 end
 
+-- The shortest patience anywhere: before that, nobody starves.
+local patience = tonumber(match(ARGV[13], '^(%d+)'))
 local kept = {}
 for _ = 1, tonumber(word()) do
   local name = word()
   kept[name] = true
   call('SADD', P .. 'pools', name)
-  pool_put(name, word(), word(), word(), word(), word(), word())
+  local strategy, queues, weights, concurrency, isolated, sp = word(), word(), word(), word(), word(), word()
+  pool_put(name, strategy, queues, weights, concurrency, isolated, sp)
+  local own = tonumber(match(sp, '^(%d+)'))
+  if own and (not patience or own < patience) then patience = own end
 end
+if patience then call('HSET', POLICY, 'patience', int(patience)) end
 for _, name in ipairs(call('SMEMBERS', P .. 'pools')) do
   if not kept[name] then
     local key = P .. 'pool:' .. name

@@ -4,6 +4,9 @@
 
 local function starve()
   if not find(state[7] or '', 's', 1, true) then return end
+  local first, shortest = call('ZRANGE', LIVE, 0, 0, 'WITHSCORES'), tonumber(call('HGET', P .. 'policy', 'patience') or nil)
+  local starves = first[2] and shortest and now - tonumber(first[2]) > shortest
+  if not starves and call('EXISTS', P .. 'starved') == 0 then return end
   local patience = {}
   local default = tonumber(match(call('HGET', P .. 'policy', 'sp') or '', '^(%d+)'))
   for _, name in ipairs(call('SMEMBERS', P .. 'pools')) do
