@@ -1,12 +1,26 @@
 //! Answers: JSON text under the OJS media type, which must stand without parameters.
 
 use crate::job::Record;
+use crate::job::json::Object;
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 
 pub(super) const MEDIA_TYPE: &str = "application/openjobspec+json";
+
+/// When something happened to a job.
+const TIMES: [&str; 9] = [
+    "created_at",
+    "enqueued_at",
+    "scheduled_at",
+    "started_at",
+    "completed_at",
+    "cancelled_at",
+    "discarded_at",
+    "next_retry_at",
+    "expires_at",
+];
 
 /// An answer with a JSON body.
 pub(super) fn json(status: StatusCode, body: String) -> Response {
@@ -31,6 +45,28 @@ pub(super) fn job_with(status: StatusCode, record: &Record, more: &str) -> Respo
     let mut body = String::from("{\"job\":");
     record.write_with(&mut body, more);
     body.push('}');
+    json(status, body)
+}
+
+/// The job itself, as the admin API shows it: its times again in `metadata`, its policy again as `retry_policy`.
+pub(super) fn job_for_admin(status: StatusCode, record: &Record) -> Response {
+    let mut plain = String::new();
+    record.write(&mut plain);
+    let mut more = String::from(",\"metadata\":{");
+    let mut policy = None;
+    // What we wrote is JSON.
+    if let Ok(job) = Object::parse(&plain) {
+        policy = job.get("retry");
+        let times = job.members().filter(|member| TIMES.contains(&&*member.name));
+        let times: Vec<String> = times.map(|member| format!("\"{}\":{}", member.name, member.value)).collect();
+        more.push_str(&times.join(","));
+    }
+    more.push('}');
+    if let Some(policy) = policy {
+        more.extend([",\"retry_policy\":", policy]);
+    }
+    let mut body = String::new();
+    record.write_with(&mut body, &more);
     json(status, body)
 }
 

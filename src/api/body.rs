@@ -60,6 +60,12 @@ impl Text {
         }
     }
 
+    /// All of a body that must be an object.
+    pub(super) fn value(&self) -> Result<serde_json::Value, Problem> {
+        self.fields()?;
+        serde_json::from_str(self.as_str()).map_err(|error| request::unreadable(self.as_str(), &error).into())
+    }
+
     /// The fields of a body that may be missing altogether.
     pub(super) fn optional_fields(&self) -> Result<Fields<'_>, Problem> {
         if self.as_str().trim().is_empty() { Ok(Fields(Object::default())) } else { self.fields() }
@@ -98,6 +104,10 @@ pub(super) struct Fields<'a>(Object<'a>);
 impl<'a> Fields<'a> {
     pub(super) fn of(object: Object<'a>) -> Self {
         Fields(object)
+    }
+
+    pub(super) fn object(&self) -> &Object<'a> {
+        &self.0
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&'a str> {

@@ -21,6 +21,9 @@ const MOST_JOBS: u64 = 1000;
 /// Queues in one fetch.
 const MOST_QUEUES: usize = 256;
 
+/// What to look at when a strategy or a weight is refused.
+const CHOICE_HINT: &str = "docs/dispatch.md tells how a worker's queues are chosen from.";
+
 /// `POST /workers/fetch`.
 pub(super) async fn fetch(
     State(api): State<Api>,
@@ -71,7 +74,7 @@ async fn read(api: &Api, fields: &Fields<'_>) -> Result<Fetch, Problem> {
     fetch_id.iter().try_for_each(|id| names::check_worker("fetch_id", id))?;
     Ok(Fetch {
         worker: fields.worker()?,
-        choice: choice(fields, &queues)?,
+        choice: choice(fields, &queues).map_err(|invalid| Problem::from(invalid).hint(CHOICE_HINT))?,
         queues,
         count: fields.number("count", 1)?.unwrap_or(1).min(MOST_JOBS) as usize,
         visibility_ms: fields.milliseconds("visibility_timeout_ms")?,
@@ -121,12 +124,12 @@ fn choice(fields: &Fields<'_>, queues: &[String]) -> Result<Option<Choice>, Inva
     };
     let expected = format!("one of {}", Strategy::NAMES.join(", "));
     let strategy =
-        Strategy::parse(&name).ok_or_else(|| Invalid::field("strategy", expected, &name).of_kind(Kind::Retry))?;
+        Strategy::parse(&name).ok_or_else(|| Invalid::field("strategy", expected, &name).of_kind(Kind::Policy))?;
     Ok(Some(Choice { strategy, weights: weights.unwrap_or_else(|| vec![Weight::ONE; queues.len()]) }))
 }
 
 fn weights(value: &str, queues: &[String]) -> Result<Vec<Weight>, Invalid> {
-    let refused = |path: &str, expected: &str, value: &str| Invalid::field(path, expected, value).of_kind(Kind::Retry);
+    let refused = |path: &str, expected: &str, value: &str| Invalid::field(path, expected, value).of_kind(Kind::Policy);
     let object =
         json::Object::parse(value).map_err(|_| refused("weights", "an object of queue names and numbers", value))?;
     let mut weights = vec![Weight::ONE; queues.len()];

@@ -3,7 +3,7 @@
 //! One function instead of a stack of layers, which would cost a fifth of the CPU.
 
 use super::problem::Problem;
-use super::{Api, answer};
+use super::{Api, answer, manifest};
 use crate::job::id;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{CONNECTION, RETRY_AFTER};
@@ -125,8 +125,8 @@ fn check_version(headers: &HeaderMap) -> Result<(), Problem> {
         let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "unsupported", message);
         return Err(problem.with("field", "OJS-Version").with("received", version));
     }
-    if let Some(extension) = headers.get(&REQUIRES) {
-        let extension = extension.to_str().unwrap_or("?");
+    let required = headers.get_all(&REQUIRES).iter().flat_map(|value| value.to_str().unwrap_or("?").split(','));
+    if let Some(extension) = required.map(str::trim).find(|extension| !manifest::has(extension)) {
         let message = format!("`OJS-Requires-Extension` names {extension:?}, which this server does not support.");
         let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "EXTENSION_NOT_SUPPORTED", message);
         return Err(problem.with("field", "OJS-Requires-Extension").with_beside("extension", extension));

@@ -3,6 +3,7 @@
 use super::body::Text;
 use super::path::Name;
 use super::problem::Problem;
+use super::rate_limits::with_headers;
 use super::{Api, answer};
 use crate::job::{self, NewJob, Record, trace};
 use crate::store::{Enqueued, Outcome};
@@ -15,9 +16,19 @@ pub(super) async fn enqueue(State(api): State<Api>, request: Request) -> Result<
     let (context, headers) = (context(&api, request.headers()), tenant_headers(&api, request.headers()));
     let body = Text::read(&api, request).await?;
     let job = job::request::parse(body.as_str(), &api.inner.limits, &context)?;
+    let own_limit = job.rate_limit.clone();
     let records = store(&api, vec![job], &headers, false).await?;
     // One job in, one record out.
-    records.first().map(answer::created).ok_or_else(Problem::bug)
+    let record = records.first().ok_or_else(Problem::bug)?;
+    let response = answer::created(record);
+    let Some(key) = api.inner.intake.limit_of(own_limit.as_ref(), &record.queue, &record.kind) else {
+        return Ok(response);
+    };
+    // The job is stored: whether its limit can be looked at changes nothing about that.
+    match api.store().limit(&key).await {
+        Ok(Some(state)) => Ok(with_headers(response, &state)),
+        _ => Ok(response),
+    }
 }
 
 /// `POST /jobs/batch`: all of them or none.
@@ -73,6 +84,12 @@ fn context(api: &Api, headers: &HeaderMap) -> job::request::Context {
 pub(super) async fn show(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
     let record = api.store().job(&id).await?.ok_or_else(|| Problem::missing("job", &id))?;
     Ok(answer::job(StatusCode::OK, &record))
+}
+
+/// `GET /admin/jobs/{id}`.
+pub(super) async fn show_to_admin(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
+    let record = api.store().job(&id).await?.ok_or_else(|| Problem::missing("job", &id))?;
+    Ok(answer::job_for_admin(StatusCode::OK, &record))
 }
 
 /// `DELETE /jobs/{id}` and `POST /jobs/{id}/cancel`.

@@ -6,9 +6,22 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
 
+/// Extensions that are there as a whole, by name, and the version of the text that they follow.
+const EXTENSIONS: [(&str, &str); 2] = [("fair-scheduling", "1.0.0-rc.1"), ("rate-limiting", "1.0.0-rc.1")];
+
+fn uri(name: &str) -> String {
+    format!("urn:ojs:ext:{name}")
+}
+
+/// Whether this server has an extension.
+pub(super) fn has(extension: &str) -> bool {
+    EXTENSIONS.iter().any(|(name, _)| uri(name) == extension)
+}
+
 /// `GET /ojs/manifest`.
 pub(super) async fn show(State(api): State<Api>) -> Response {
     let limits = &api.inner.limits;
+    let extension = |(name, version)| json!({"name": name, "uri": uri(name), "version": version});
     let body = json!({
         "specversion": "1.0",
         "ojs_version": "1.0",
@@ -25,13 +38,13 @@ pub(super) async fn show(State(api): State<Api>) -> Response {
             "priority_queues": true,
             "cron_jobs": false,
             "pause_resume": false,
-            "rate_limiting": false,
+            "rate_limiting": true,
             "schema_validation": false,
             "unique_jobs": false,
             "workflows": false,
         },
         "extensions": {
-            "official": [],
+            "official": EXTENSIONS.map(extension),
             "experimental": [],
             "payload_limits": {
                 "max_envelope_bytes": limits.max_envelope,

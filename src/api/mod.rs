@@ -8,11 +8,16 @@ mod fetch;
 mod frame;
 mod jobs;
 mod manifest;
+mod mistakes;
 mod page;
 mod path;
 mod planner;
+mod pools;
 mod problem;
+mod queue_limits;
 mod queues;
+mod rate_limits;
+mod scheduling;
 mod server;
 mod stream;
 mod system;
@@ -141,6 +146,20 @@ impl Api {
             .route("/ojs/v1/admin/planner/{name}/run", post(planner::run))
             .route("/ojs/v1/admin/planner/{name}/pause", post(planner::pause))
             .route("/ojs/v1/admin/planner/{name}/resume", post(planner::resume))
+            .route("/ojs/v1/admin/jobs/{id}", get(jobs::show_to_admin))
+            .route("/ojs/v1/admin/pools", get(pools::list).post(pools::add))
+            .route("/ojs/v1/admin/pools/{name}", get(pools::show).put(pools::put).delete(pools::remove))
+            .route("/ojs/v1/admin/scheduling/stats", get(scheduling::stats))
+            .route("/ojs/v1/admin/scheduling/config", get(scheduling::config).put(scheduling::put_config))
+            .route("/ojs/v1/rate-limits", get(rate_limits::list))
+            .route(
+                "/ojs/v1/rate-limits/{key}",
+                get(rate_limits::show).put(rate_limits::put).delete(rate_limits::remove),
+            )
+            .route(
+                "/ojs/v1/admin/queues/{name}/rate-limit",
+                get(queue_limits::show).put(queue_limits::put).delete(queue_limits::remove),
+            )
             .route("/ojs/manifest", get(manifest::show))
             .route("/health", get(system::health))
             .route("/healthz", get(system::health))

@@ -14,8 +14,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Name {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let name = Path::<String>::from_request_parts(parts, state).await;
         name.map(|Path(name)| Name(name)).map_err(|_| {
-            let route = parts.extensions.get::<MatchedPath>();
-            let field = if route.is_some_and(|route| route.as_str().contains("{name}")) { "name" } else { "id" };
+            let route = parts.extensions.get::<MatchedPath>().map_or("", MatchedPath::as_str);
+            let field = ["name", "key"].into_iter().find(|name| route.contains(&format!("{{{name}}}"))).unwrap_or("id");
             Invalid::field(field, "percent-encoded UTF-8", parts.uri.path()).into()
         })
     }

@@ -1,6 +1,7 @@
 //! The planner's admin API: rules, their state, rounds, tenants, previews, and the hand on the switch.
 
 use super::body::Text;
+use super::mistakes::refused;
 use super::page::{Page, Query};
 use super::path::Name;
 use super::problem::Problem;
@@ -34,14 +35,11 @@ pub(super) async fn show(State(api): State<Api>, Name(name): Name) -> Result<Res
 
 /// `PUT /admin/planner/{rule}`: adds a rule or replaces it as a whole.
 pub(super) async fn put(State(api): State<Api>, Name(name): Name, request: Request) -> Result<Response, Problem> {
-    let body = Text::read(&api, request).await?;
-    body.fields()?;
-    let options: Value = serde_json::from_str(body.as_str())
-        .map_err(|error| Problem::from(crate::job::request::unreadable(body.as_str(), &error)))?;
+    let options = Text::read(&api, request).await?.value()?;
     let rules = api.desk().rules();
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let rule =
-        config::plan_from_json(&name, options, rules.defaults(), &is_set).map_err(|problems| refused(&problems))?;
+    let rule = config::plan_from_json(&name, options, rules.defaults(), &is_set)
+        .map_err(|problems| refused("rule", &problems))?;
     let is_new = rules.known().await?.rules.get(&name).is_none();
     rules.put(rule).await?;
     let stats = RuleStats::read(api.desk(), &name).await?.ok_or_else(|| missing(&name))?;
@@ -147,26 +145,4 @@ async fn exists(api: &Api, name: &str) -> Result<(), Problem> {
 
 fn missing(name: &str) -> Problem {
     Problem::missing("plan rule", name).hint("GET /ojs/v1/admin/planner lists the rules.")
-}
-
-fn refused(problems: &[config::Problem]) -> Problem {
-    let first = problems.first();
-    let message = first.map_or_else(
-        || "The rule is refused.".to_owned(),
-        |problem| match problem.path.as_str() {
-            "" => format!("The rule is refused: {}.", problem.message),
-            path => format!("`{path}`: {}.", problem.message),
-        },
-    );
-    let all: Vec<Value> = problems
-        .iter()
-        .map(|problem| json!({"field": problem.path, "message": problem.message, "hint": problem.help}))
-        .collect();
-    let answer = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "validation_error", message)
-        .with("field", first.map_or("", |problem| problem.path.as_str()))
-        .with_json("mistakes", &Value::from(all));
-    match first.and_then(|problem| problem.help.as_deref()) {
-        Some(help) => answer.hint(help),
-        None => answer,
-    }
 }

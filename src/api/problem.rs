@@ -209,7 +209,7 @@ impl From<Invalid> for Problem {
         let (status, code) = match invalid.kind {
             Kind::Payload => (StatusCode::BAD_REQUEST, "invalid_payload"),
             Kind::Field => (StatusCode::BAD_REQUEST, "invalid_request"),
-            Kind::Retry | Kind::Tenant => (StatusCode::UNPROCESSABLE_ENTITY, "validation_error"),
+            Kind::Policy | Kind::Tenant => (StatusCode::UNPROCESSABLE_ENTITY, "validation_error"),
             Kind::EnvelopeTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "envelope_too_large"),
             Kind::MetaTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "metadata_too_large"),
             Kind::ResultTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "RESULT_TOO_LARGE"),
@@ -218,7 +218,7 @@ impl From<Invalid> for Problem {
         };
         let mut problem = Problem::new(status, code, invalid.to_string()).with("field", &invalid.field);
         problem.invalid = Some(Box::new(invalid.clone()));
-        problem.kind = matches!(invalid.kind, Kind::Retry | Kind::Tenant).then_some("validation_error");
+        problem.kind = matches!(invalid.kind, Kind::Policy | Kind::Tenant).then_some("validation_error");
         for (name, value) in [("expected", &invalid.expected), ("received", &invalid.received)] {
             if let Some(value) = value {
                 problem = problem.with(name, value);

@@ -2,7 +2,8 @@
 
 use super::problem::Problem;
 use super::{Api, answer};
-use crate::planner::RuleStats;
+use crate::planner::{Known, RuleStats};
+use crate::telemetry::{DispatchLevels, MOST_KEYS};
 use axum::extract::State;
 use axum::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
@@ -90,10 +91,33 @@ async fn measure_depths(api: &Api) -> Result<(), crate::store::Error> {
         levels.extend(RuleStats::read(api.desk(), name).await?.map(|stats| (name, stats.levels())));
     }
     api.metrics().planner.levels(levels);
+    measure_dispatch(api, &known).await?;
     for queue in api.store().queues().await?.iter().take(MOST_QUEUES) {
         for (state, count) in api.store().queue_counts(&queue.name).await? {
             jobs.depth(&queue.name, state, count);
         }
     }
+    Ok(())
+}
+
+async fn measure_dispatch(api: &Api, known: &Known) -> Result<(), crate::store::Error> {
+    let bounded: Vec<(&str, u64)> = known
+        .dispatch
+        .policy
+        .pools
+        .iter()
+        .filter_map(|pool| Some((pool.name.as_str(), u64::from(pool.concurrency?))))
+        .collect();
+    let names: Vec<&str> = bounded.iter().map(|(name, _)| *name).collect();
+    let scheduling = api.store().scheduling(&names).await?;
+    let (_, limits) = api.store().limits(0, MOST_KEYS).await?;
+    let total = scheduling.total();
+    let queues = scheduling.queues.iter().map(|(name, queue)| (name.as_str(), queue.ratio(total)));
+    let pools = bounded.iter().zip(&scheduling.pools).map(|((name, most), pool)| (*name, pool.active_jobs, *most));
+    api.metrics().store.dispatch.levels(&DispatchLevels {
+        queues: queues.collect(),
+        pools: pools.collect(),
+        limits: limits.iter().map(|limit| (limit.key.as_str(), limit.running, limit.waiting())).collect(),
+    });
     Ok(())
 }

@@ -93,6 +93,11 @@ impl Policy {
         self.limits.iter().find(|rule| matches!(&rule.target, Target::Type(pattern) if fits(pattern, kind)))
     }
 
+    /// The limit on a queue.
+    pub fn queue_limit(&self, queue: &str) -> Option<&LimitRule> {
+        self.limits.iter().find(|rule| matches!(&rule.target, Target::Queue(name) if name == queue))
+    }
+
     /// The pool that has a queue for itself.
     pub fn isolated(&self, queue: &str) -> Option<&Pool> {
         self.pools.iter().find(|pool| pool.isolated && pool.has(queue))
@@ -124,8 +129,8 @@ impl Policy {
         Some(self.pools.remove(at))
     }
 
-    /// Under the names of the configuration, where lists of tables are in the singular.
-    pub fn to_json(&self) -> Value {
+    /// What holds for all pools and for single queues, under the names of the configuration.
+    pub fn scheduling_to_json(&self) -> Value {
         let queue = |(name, fairness): (&String, &TenantFairness)| {
             (name.clone(), json!({"tenant_fairness": fairness.to_json()}))
         };
@@ -133,9 +138,15 @@ impl Policy {
             "starvation_prevention": self.starvation.to_json(),
             "tenant_fairness": self.tenant_fairness.to_json(),
             "queues": self.queues.iter().map(queue).collect::<Map<_, _>>(),
-            "pool": self.pools.iter().map(Pool::to_json).collect::<Vec<_>>(),
-            "limit": self.limits.iter().map(LimitRule::to_json).collect::<Vec<_>>(),
         })
+    }
+
+    /// All of it, under the names of the configuration, where lists of tables are in the singular.
+    pub fn to_json(&self) -> Value {
+        let mut all = self.scheduling_to_json();
+        all["pool"] = self.pools.iter().map(Pool::to_json).collect();
+        all["limit"] = self.limits.iter().map(LimitRule::to_json).collect();
+        all
     }
 }
 

@@ -9,8 +9,8 @@ pub enum Kind {
     Payload,
     /// A field is missing, of the wrong type or out of range.
     Field,
-    /// A value of the retry policy, or of a rate limit.
-    Retry,
+    /// A value of a policy: how to retry, what to limit, whom to serve.
+    Policy,
     /// The job names no tenant where its plan rule looks for one.
     Tenant,
     /// The job as a whole is too large.

@@ -7,6 +7,7 @@ pub mod failure;
 pub mod id;
 pub mod invalid;
 pub mod json;
+pub mod limit_change;
 pub mod limits;
 mod members;
 pub mod meta;
@@ -24,6 +25,7 @@ pub mod trace;
 
 pub use failure::Failure;
 pub use invalid::Invalid;
+pub use limit_change::LimitChange;
 pub use limits::Limits;
 pub use planned::Planned;
 pub use quota::{Quota, Window};

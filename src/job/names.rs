@@ -43,6 +43,17 @@ pub fn is_rate_key(text: &str) -> bool {
     text.len() <= 256 && is_word(text, b"._:-")
 }
 
+/// Whether a text is a job type or a glob of types.
+pub fn is_type_pattern(text: &str) -> bool {
+    let in_glob = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-.*".contains(&byte);
+    is_type(text) || (text.contains('*') && text.len() <= 255 && text.bytes().all(in_glob))
+}
+
+/// Whether a limit can count under a key: that of a job, or `type:` and a glob, as the server makes it.
+pub fn is_limit_key(text: &str) -> bool {
+    is_rate_key(text) || text.strip_prefix("type:").is_some_and(is_type_pattern)
+}
+
 /// Whether a text is the name of a worker pool.
 pub fn is_pool(text: &str) -> bool {
     text.len() <= 63 && is_word(text, b"._-")
@@ -66,7 +77,7 @@ pub fn check_queue(field: &str, text: &str) -> Result<(), Invalid> {
 
 /// Checks the key of a rate limit under the name of its field.
 pub fn check_rate_key(field: &str, text: &str) -> Result<(), Invalid> {
-    if is_rate_key(text) { Ok(()) } else { Err(Invalid::field(field, RATE_KEY_EXPECTED, text).of_kind(Kind::Retry)) }
+    if is_rate_key(text) { Ok(()) } else { Err(Invalid::field(field, RATE_KEY_EXPECTED, text).of_kind(Kind::Policy)) }
 }
 
 /// Checks a worker's or caller's own name under the name of its field.
@@ -110,6 +121,8 @@ mod tests {
         for bad in ["", ".a", ":a", "a b", "a/b", "ä", &"x".repeat(257)] {
             assert!(!is_rate_key(bad), "{bad}");
         }
+        assert!(is_limit_key("type:report.*") && is_limit_key("type:*") && is_limit_key("a:B"));
+        assert!(!is_limit_key("report.*") && !is_limit_key("type:Report.*") && !is_limit_key("type:a b*"));
         assert!(is_pool("GPU_workers-1.eu") && is_pool(&"x".repeat(63)));
         for bad in ["", "-a", "a:b", "a/b", "a b", &"x".repeat(64)] {
             assert!(!is_pool(bad), "{bad}");

@@ -163,11 +163,11 @@ impl Reader<'_> {
     }
 
     fn conflict(&self, name: &str, problem: &str) -> Invalid {
-        Invalid::new(Kind::Retry, self.field(name), problem)
+        Invalid::new(Kind::Policy, self.field(name), problem)
     }
 
     fn missing(&self, name: &str, expected: &str) -> Invalid {
-        Invalid::missing(self.field(name), expected).of_kind(Kind::Retry)
+        Invalid::missing(self.field(name), expected).of_kind(Kind::Policy)
     }
 
     fn field(&self, name: &str) -> String {
@@ -181,7 +181,7 @@ fn starts(least: u32, most: u32) -> String {
 
 /// A value of a policy that is not what is expected.
 pub(super) fn refused(field: &str, expected: &str, value: &str) -> Invalid {
-    Invalid::field(field, expected, value).of_kind(Kind::Retry)
+    Invalid::field(field, expected, value).of_kind(Kind::Policy)
 }
 
 #[cfg(test)]
@@ -248,7 +248,7 @@ mod tests {
             (r#"{"rate":{"limit":1,"period":"PT1S"},"period":"PT1S"}"#, "period", "has a period of its own"),
         ] {
             let problem = parse(text).unwrap_err();
-            assert_eq!((problem.kind, problem.field), (Kind::Retry, format!("rate_limit.{field}")), "{text}");
+            assert_eq!((problem.kind, problem.field), (Kind::Policy, format!("rate_limit.{field}")), "{text}");
             assert!(problem.problem.contains(part), "{text}: {}", problem.problem);
         }
         let problem = Quota::parse("", &Object::parse(r#"{"rate":{"limit":1}}"#).unwrap()).unwrap_err();

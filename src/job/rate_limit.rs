@@ -58,7 +58,7 @@ impl RateLimit {
             }
             // Without a key, only this dialect says what is meant: the queue.
             None if object.get("max_per_second").is_some() => None,
-            None => return Err(Invalid::missing(field("key"), names::RATE_KEY_EXPECTED).of_kind(Kind::Retry)),
+            None => return Err(Invalid::missing(field("key"), names::RATE_KEY_EXPECTED).of_kind(Kind::Policy)),
         };
         let on_limit = match object.get("on_limit") {
             None => OnLimit::default(),
@@ -128,7 +128,7 @@ mod tests {
             (r#"{"key":"k","rate":{"limit":1,"period":"x"}}"#, "rate_limit.rate.period"),
         ] {
             let problem = parse(text).unwrap_err();
-            assert_eq!((problem.kind, problem.field.as_str()), (Kind::Retry, field), "{text}");
+            assert_eq!((problem.kind, problem.field.as_str()), (Kind::Policy, field), "{text}");
         }
     }
 

@@ -153,7 +153,7 @@ fn is_class(text: &str) -> bool {
 }
 
 fn refused(field: &str, expected: &str, value: &str) -> Invalid {
-    Invalid::field(field, expected, value).of_kind(Kind::Retry)
+    Invalid::field(field, expected, value).of_kind(Kind::Policy)
 }
 
 #[cfg(test)]
@@ -202,7 +202,7 @@ mod tests {
             ("[]", "retry"),
         ] {
             let problem = Policy::parse("retry", text).unwrap_err();
-            assert_eq!((problem.kind, problem.field.as_str()), (Kind::Retry, field), "{text}");
+            assert_eq!((problem.kind, problem.field.as_str()), (Kind::Policy, field), "{text}");
         }
     }
 }

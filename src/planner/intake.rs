@@ -3,7 +3,7 @@
 use super::rulebook::{Known, Rulebook};
 use crate::fair::{DEFAULT_TENANT, LimitRule, OnMissingTenant};
 use crate::job::invalid::{Invalid, Kind};
-use crate::job::{NewJob, Planned};
+use crate::job::{NewJob, Planned, RateLimit};
 use crate::store::{self, Enqueued, Store};
 
 /// Attempts to store jobs while the rules change under them.
@@ -35,6 +35,16 @@ impl Intake {
     pub fn headers(&self) -> Vec<String> {
         let known = self.rules.now();
         known.rules.iter().filter_map(|rule| rule.tenant_key.header().map(str::to_owned)).collect()
+    }
+
+    /// The key of the limit that a stored job is told about: its own, else that of its type, else the file's on its queue.
+    pub fn limit_of(&self, own: Option<&RateLimit>, queue: &str, kind: &str) -> Option<String> {
+        let by_server = || {
+            let known = self.rules.now();
+            let policy = &known.dispatch.policy;
+            policy.type_limit(kind).or_else(|| policy.queue_limit(queue)).map(LimitRule::key)
+        };
+        own.map(|limit| limit.key_in(queue).into_owned()).or_else(by_server)
     }
 
     /// Stores jobs, staged where a rule plans them. Those of a batch are named by index where one is refused. `header` looks up the request's headers by lower-case name.

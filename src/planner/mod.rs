@@ -17,6 +17,7 @@ mod weighing;
 pub use desk::Desk;
 pub use intake::{Intake, Refusal};
 pub use pilot::{Flight, PORTION};
+pub use policy::{Held, PolicyRefused};
 pub use preview::preview;
 pub use report::{Outcome, Report};
 pub use rulebook::{Known, Removed, Rulebook, Source};

@@ -1,7 +1,7 @@
 //! The dispatch policy that holds: that of the file to start with, and what was changed at run time. It is kept beside the plan
 //! rules, under the same version.
 
-use super::rulebook::{ATTEMPTS, Known, Removed, Rulebook};
+use super::rulebook::{ATTEMPTS, Known, Removed, Rulebook, Source};
 use crate::config;
 use crate::fair::{Clash, Policy, Pool};
 use crate::store::Error;
@@ -42,6 +42,24 @@ impl Held {
         json!({"policy": self.policy.to_json(), "pools": self.pools, "scheduling": self.scheduling}).to_string()
     }
 
+    /// Where a pool comes from.
+    pub fn source_of(&self, pool: &str) -> Source {
+        if self.pools.contains(pool) { Source::Api } else { Source::File }
+    }
+
+    /// Where what holds for all pools and for queues comes from.
+    pub fn scheduling_source(&self) -> Source {
+        if self.scheduling { Source::Api } else { Source::File }
+    }
+
+    /// The same with a pool that is set at run time.
+    fn with(&self, pool: &Pool) -> Result<Held, PolicyRefused> {
+        let mut held = self.clone();
+        held.policy.set_pool(pool.clone()).map_err(PolicyRefused::Clashes)?;
+        held.pools.insert(pool.name.clone());
+        Ok(held)
+    }
+
     /// What the file says, except where it was changed at run time.
     fn on_top_of(&self, file: &Policy) -> Held {
         let mut held = Held { policy: file.clone(), ..self.clone() };
@@ -64,12 +82,18 @@ impl Held {
     }
 }
 
-/// Why a pool was not set.
+/// Why a change of the policy was not made.
 #[derive(Debug, thiserror::Error)]
-pub enum PoolRefused {
-    /// It does not go with the others.
+pub enum PolicyRefused {
+    /// A pool does not go with the others.
     #[error("the pool does not go with the others")]
     Clashes(Vec<Clash>),
+    /// There is a pool of that name.
+    #[error("there is a pool {0} already")]
+    Exists(String),
+    /// What was asked for is full of mistakes.
+    #[error("it is full of mistakes")]
+    Mistakes(Vec<config::Problem>),
     #[error(transparent)]
     Store(#[from] Error),
 }
@@ -77,24 +101,24 @@ pub enum PoolRefused {
 impl Rulebook {
     /// Makes the file's policy hold, except what was changed at run time.
     pub(super) async fn start_policy(&self) -> Result<Arc<Known>, Error> {
-        self.change_policy(false, |held| held.on_top_of(&self.inner.policy)).await
+        self.change_policy(false, |held| Ok(held.on_top_of(&self.inner.policy))).await
     }
 
     /// Adds a pool or replaces the one of that name. Whether it is new.
-    pub async fn put_pool(&self, pool: Pool) -> Result<bool, PoolRefused> {
-        let mut trial = self.reload().await?.dispatch.policy.clone();
-        let is_new = trial.pool(&pool.name).is_none();
-        trial.set_pool(pool.clone()).map_err(PoolRefused::Clashes)?;
-        self.change_policy(true, |held| {
-            let mut held = held.clone();
-            // What clashes with somebody else's change in between changes nothing.
-            if held.policy.set_pool(pool.clone()).is_ok() {
-                held.pools.insert(pool.name.clone());
-            }
-            held
-        })
-        .await?;
+    pub async fn put_pool(&self, pool: Pool) -> Result<bool, PolicyRefused> {
+        let is_new = self.reload().await?.dispatch.policy.pool(&pool.name).is_none();
+        self.change_policy(true, |held| held.with(&pool)).await?;
         Ok(is_new)
+    }
+
+    /// Adds a pool, unless there is one of that name.
+    pub async fn add_pool(&self, pool: Pool) -> Result<(), PolicyRefused> {
+        self.reload().await?;
+        let add = |held: &Held| match held.policy.pool(&pool.name) {
+            Some(_) => Err(PolicyRefused::Exists(pool.name.clone())),
+            None => held.with(&pool),
+        };
+        self.change_policy(true, add).await.map(drop)
     }
 
     /// Removes a pool, or what was changed about one of the file.
@@ -106,34 +130,43 @@ impl Rulebook {
             (Some(_), false) => return Ok(Removed::InFile),
             (Some(_), true) => {}
         }
-        self.change_policy(true, |held| {
+        self.change_policy::<Error>(true, |held| {
             let mut held = held.clone();
             held.pools.remove(name);
             held.policy.remove_pool(name);
-            held.on_top_of(&self.inner.policy)
+            Ok(held.on_top_of(&self.inner.policy))
         })
         .await?;
         Ok(if in_file { Removed::Restored } else { Removed::Gone })
     }
 
-    /// Replaces what holds for all pools and for single queues by what `change` makes of it.
-    pub async fn put_scheduling(&self, change: impl Fn(&Policy) -> Policy) -> Result<Arc<Known>, Error> {
-        self.change_policy(true, |held| Held { policy: change(&held.policy), scheduling: true, ..held.clone() }).await
+    /// Changes what holds for all pools and for single queues, as the body of a request says.
+    pub async fn put_scheduling(&self, change: &Value) -> Result<Arc<Known>, PolicyRefused> {
+        self.reload().await?;
+        self.change_policy(true, |held| {
+            let policy = config::scheduling_from_json(change.clone(), &held.policy).map_err(PolicyRefused::Mistakes)?;
+            Ok(Held { policy, scheduling: true, ..held.clone() })
+        })
+        .await
     }
 
     /// Like the change of rules: somebody else's change in between is taken into account.
-    async fn change_policy(&self, tells: bool, change: impl Fn(&Held) -> Held) -> Result<Arc<Known>, Error> {
+    async fn change_policy<E: From<Error>>(
+        &self,
+        tells: bool,
+        change: impl Fn(&Held) -> Result<Held, E>,
+    ) -> Result<Arc<Known>, E> {
         for _ in 0..ATTEMPTS {
             let before = self.read().await?;
-            let new = change(&before.dispatch);
+            let new = change(&before.dispatch)?;
             if new == before.dispatch {
                 return Ok(before);
             }
             let store = &self.inner.store;
             if store.replace_policy(&before.version, &new.policy, &new.document(), tells).await? {
-                return self.read().await;
+                return Ok(self.read().await?);
             }
         }
-        Err(Error::Busy)
+        Err(Error::Busy.into())
     }
 }

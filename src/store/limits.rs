@@ -2,6 +2,7 @@
 
 use super::script::{LIMITS, OVERRIDE};
 use super::{Error, Store, reply};
+use crate::job::time::At;
 use crate::job::{Quota, Window};
 
 /// A limit as it is now. Times are milliseconds since the epoch.
@@ -27,12 +28,24 @@ pub struct LimitState {
     pub hold_until: Option<i64>,
     /// Whether an override holds, and until when.
     pub overridden: Option<Option<i64>>,
+    /// What an admin set in place of the file's.
+    pub admin: Option<Quota>,
+    /// What the file sets.
+    pub file: Option<Quota>,
 }
 
 impl LimitState {
     /// Available jobs that are held back.
     pub fn waiting(&self) -> u64 {
         self.room.map_or(0, |room| self.available.saturating_sub(room))
+    }
+
+    /// Until when what is used up stays so, as far as time alone decides.
+    pub fn free_at(&self) -> i64 {
+        let window = self.quota.rate.and(self.resets_at);
+        let turn = self.quota.throttle.map(|_| self.next_start);
+        let at = self.hold_until.or(window).or(turn).unwrap_or(self.now);
+        at.max(self.now)
     }
 }
 
@@ -78,21 +91,45 @@ impl Store {
         quota: Option<&Quota>,
         until: Option<i64>,
     ) -> Result<bool, Error> {
+        Ok(self.say_limit(key, layer, quota, until.map(At::Absolute)).await? == 1)
+    }
+
+    /// Overrides a limit; whether that will be over only after now, by the store's clock: otherwise nothing is stored.
+    pub async fn override_limit(&self, key: &str, quota: &Quota, until: Option<At>) -> Result<bool, Error> {
+        Ok(self.say_limit(key, Layer::Override, Some(quota), until).await? == 1)
+    }
+
+    async fn say_limit(&self, key: &str, layer: Layer, quota: Option<&Quota>, until: Option<At>) -> Result<i64, Error> {
         let field = match layer {
             Layer::Admin => "a",
             Layer::Override => "o",
         };
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(key).arg(field).arg(quota.map(Quota::packed).unwrap_or_default());
-            command.arg(until.map(|at| at.to_string()).unwrap_or_default());
+            command.arg(until.map(At::argument).unwrap_or_default());
         };
-        Ok(reply::number(OVERRIDE.call(&self.core.link, fill).await?) == 1)
+        Ok(reply::number(OVERRIDE.call(&self.core.link, fill).await?))
     }
 }
 
 fn limit(key: String, now: i64, fields: &[String]) -> Result<LimitState, Error> {
-    let [concurrency, rate, period, throttle, spacing, running, started, resets, next, available, room, hold, until] =
-        fields
+    let [
+        concurrency,
+        rate,
+        period,
+        throttle,
+        spacing,
+        running,
+        started,
+        resets,
+        next,
+        available,
+        room,
+        hold,
+        until,
+        admin,
+        file,
+    ] = fields
     else {
         return Err(Error::unreadable("limits"));
     };
@@ -116,5 +153,7 @@ fn limit(key: String, now: i64, fields: &[String]) -> Result<LimitState, Error> 
         room: number(room),
         hold_until: hold.parse().ok().filter(|until| *until > now),
         overridden: (until != "-").then(|| until.parse().ok()),
+        admin: Quota::from_packed(admin),
+        file: Quota::from_packed(file),
     })
 }

@@ -24,12 +24,32 @@ pub struct Dispatched {
     pub active: u64,
 }
 
+impl Dispatched {
+    /// Its share of so many dispatches, in ten thousandths; 0 where there are none.
+    pub fn ratio(&self, total: u64) -> f64 {
+        let share = self.jobs as f64 / total.max(1) as f64;
+        (share * 1e4).round() / 1e4
+    }
+
+    /// How long a job was available before it was handed out.
+    pub fn average_wait_ms(&self) -> u64 {
+        self.waited_ms.checked_div(self.jobs).unwrap_or(0)
+    }
+}
+
 /// Dispatch as it is now.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scheduling {
     pub queues: BTreeMap<String, Dispatched>,
     /// In the order in which they were asked for.
     pub pools: Vec<PoolStatus>,
+}
+
+impl Scheduling {
+    /// What all queues together handed out within the last minute.
+    pub fn total(&self) -> u64 {
+        self.queues.values().map(|queue| queue.jobs).sum()
+    }
 }
 
 impl Store {

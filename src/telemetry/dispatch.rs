@@ -8,8 +8,9 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 
 /// Limits that have series of their own; all others are counted together.
 pub const MOST_KEYS: usize = 200;
@@ -43,10 +44,30 @@ struct KeyAndStrategy {
 
 type Level = Gauge<f64, AtomicU64>;
 
+/// Dispatch as it is at the time of a scrape.
+#[derive(Clone, Debug, Default)]
+pub struct DispatchLevels<'a> {
+    /// Queues and their shares of the last minute.
+    pub queues: Vec<(&'a str, f64)>,
+    /// Pools that have a concurrency, with active jobs and that bound.
+    pub pools: Vec<(&'a str, u64, u64)>,
+    /// Limits with the jobs that they let run and that they hold back.
+    pub limits: Vec<(&'a str, u64, u64)>,
+}
+
+/// Labels that have levels.
+#[derive(Debug, Default)]
+struct Shown {
+    queues: HashSet<String>,
+    pools: HashSet<String>,
+    keys: HashSet<String>,
+}
+
 /// What dispatch does. Counters are of this process; levels are of the store, as of the last reading.
 #[derive(Clone)]
 pub struct DispatchMetrics {
     labels: Arc<(Labels, Labels, Labels)>,
+    shown: Arc<Mutex<Shown>>,
     dispatched: Family<QueueAndPool, Counter>,
     ratio: Family<QueueName, Level>,
     waited: Histograms<QueueName>,
@@ -63,6 +84,7 @@ impl Default for DispatchMetrics {
     fn default() -> Self {
         DispatchMetrics {
             labels: Arc::new((Labels::new(MOST_NAMES), Labels::new(MOST_NAMES), Labels::new(MOST_KEYS))),
+            shown: Arc::default(),
             dispatched: Family::default(),
             ratio: Family::default(),
             waited: Histograms::new_with_constructor(|| Histogram::new(QUEUE_TIMES)),
@@ -124,25 +146,96 @@ impl DispatchMetrics {
         self.starved.get_or_create(&QueueName { queue: self.labels.0.of(queue).to_owned() }).inc();
     }
 
-    /// A queue's share of all dispatches of the last minute.
-    pub fn ratio(&self, queue: &str, ratio: f64) {
-        self.ratio.get_or_create(&QueueName { queue: self.labels.0.of(queue).to_owned() }).set(ratio);
+    /// Sets how everything is; what is not there any more has no levels.
+    pub fn levels(&self, now: &DispatchLevels<'_>) {
+        // Those without a series of their own are shown together.
+        let mut ratios: BTreeMap<&str, f64> = BTreeMap::new();
+        for (queue, ratio) in &now.queues {
+            *ratios.entry(self.labels.0.of(queue)).or_default() += ratio;
+        }
+        let mut pools: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+        for (pool, active, most) in &now.pools {
+            let used = pools.entry(self.labels.1.of(pool)).or_default();
+            *used = (used.0 + active, used.1 + most);
+        }
+        let mut keys: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+        for (key, active, waiting) in &now.limits {
+            let used = keys.entry(self.labels.2.of(key)).or_default();
+            *used = (used.0 + active, used.1 + waiting);
+        }
+        // A poisoned lock means that some thread panicked while it held it; the sets are whole all the same.
+        let mut shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let gone = std::mem::take(&mut *shown);
+        for (queue, ratio) in ratios {
+            self.ratio.get_or_create(&QueueName { queue: queue.to_owned() }).set(ratio);
+            shown.queues.insert(queue.to_owned());
+        }
+        for (pool, (active, most)) in pools {
+            let utilization = active as f64 / most.max(1) as f64;
+            self.utilization.get_or_create(&PoolName { pool: pool.to_owned() }).set(utilization);
+            shown.pools.insert(pool.to_owned());
+        }
+        for (key, (active, waiting)) in keys {
+            let name = KeyName { key: key.to_owned() };
+            self.active.get_or_create(&name).set(active as i64);
+            self.waiting.get_or_create(&name).set(waiting as i64);
+            shown.keys.insert(key.to_owned());
+        }
+        self.forget(&gone, &shown);
     }
 
-    /// How much of a pool's concurrency is in use.
-    pub fn utilization(&self, pool: &str, utilization: f64) {
-        self.utilization.get_or_create(&PoolName { pool: self.labels.1.of(pool).to_owned() }).set(utilization);
-    }
-
-    /// What a limit holds, and holds back.
-    pub fn limit(&self, key: &str, active: u64, waiting: u64) {
-        let key = KeyName { key: self.labels.2.of(key).to_owned() };
-        self.active.get_or_create(&key).set(active as i64);
-        self.waiting.get_or_create(&key).set(waiting as i64);
+    fn forget(&self, gone: &Shown, shown: &Shown) {
+        for queue in gone.queues.difference(&shown.queues) {
+            self.ratio.remove(&QueueName { queue: queue.clone() });
+        }
+        for pool in gone.pools.difference(&shown.pools) {
+            self.utilization.remove(&PoolName { pool: pool.clone() });
+        }
+        for key in gone.keys.difference(&shown.keys) {
+            let name = KeyName { key: key.clone() };
+            self.active.remove(&name);
+            self.waiting.remove(&name);
+        }
     }
 
     /// Counts that differ from what the leases say.
     pub fn drift(&self, differences: u64) {
         self.drift.set(differences as i64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prometheus_client::encoding::text::encode;
+
+    #[test]
+    fn what_is_gone_has_no_levels_and_what_has_no_label_is_shown_together() {
+        let (metrics, mut registry) = (DispatchMetrics::default(), Registry::default());
+        metrics.register(&mut registry);
+        let shown = |registry: &Registry| {
+            let mut text = String::new();
+            encode(&mut text, registry).expect("a String takes everything");
+            text
+        };
+        let names: Vec<String> = (0..MOST_KEYS + 2).map(|number| format!("k{number}")).collect();
+        let mut now = DispatchLevels { queues: vec![("q", 0.5)], pools: vec![("p", 1, 4)], ..Default::default() };
+        now.limits = names.iter().map(|name| (name.as_str(), 2, 3)).collect();
+        metrics.levels(&now);
+        let text = shown(&registry);
+        for line in [
+            "ojs_scheduling_dispatch_ratio{queue=\"q\"} 0.5",
+            "ojs_scheduling_pool_utilization{pool=\"p\"} 0.25",
+            "ojs_rate_limit_active{key=\"k0\"} 2",
+            "ojs_rate_limit_waiting{key=\"_other\"} 6",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+        metrics.levels(&DispatchLevels { limits: vec![("k1", 0, 0)], ..Default::default() });
+        let text = shown(&registry);
+        for gone in ["queue=\"q\"", "pool=\"p\"", "k0", "_other"] {
+            assert!(!text.contains(gone), "{gone} is still in\n{text}");
+        }
+        assert!(text.contains("ojs_rate_limit_active{key=\"k1\"} 0"), "{text}");
     }
 }

@@ -8,7 +8,7 @@ mod planner;
 mod waiting;
 mod weights;
 
-pub use dispatch::{DispatchMetrics, MOST_KEYS};
+pub use dispatch::{DispatchLevels, DispatchMetrics, MOST_KEYS};
 pub use labels::Labels;
 pub use logs::start as start_logs;
 pub use metrics::{HttpMetrics, JobMetrics, Metrics, StoreMetrics};

@@ -59,9 +59,7 @@ pub struct TypePattern(pub String);
 impl FromValue for TypePattern {
     fn from_value(value: &Value) -> Result<Self, Refused> {
         let text = value.text().unwrap_or_default();
-        let in_glob = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-.*".contains(&byte);
-        let is_glob = text.contains('*') && text.len() <= 255 && text.bytes().all(in_glob);
-        if is_glob || names::is_type(text) {
+        if names::is_type_pattern(text) {
             return Ok(Self(text.to_owned()));
         }
         let refused = Refused::new("a job type such as email.send, or a glob such as email.*");

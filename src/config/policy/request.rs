@@ -13,6 +13,9 @@ use crate::job::names;
 /// The most queues that have a fairness of their own.
 const MOST_QUEUES: usize = 1000;
 
+/// What answers tell and nobody can set. It may come back with an answer that is sent as a request.
+const READ_ONLY: [&str; 3] = ["active_workers", "active_jobs", "source"];
+
 /// Reads what [`Policy::to_json`] prints.
 pub fn policy_from_json(json: serde_json::Value) -> Result<Policy, Vec<Problem>> {
     let mut table = table(json, "a policy")?;
@@ -34,13 +37,27 @@ pub fn policy_from_json(json: serde_json::Value) -> Result<Policy, Vec<Problem>>
 /// the path of its key in the body. Whether it goes with other pools is for [`Policy::set_pool`] to say.
 ///
 /// The body may be wrapped in `pool`; `queues` is a list with `weights` beside it, or `{"a": {"weight": 5}}`; `null` is
-/// as good as nothing.
+/// as good as nothing. An answer about a pool is a body as well.
 pub fn pool_from_json(name: Option<&str>, json: serde_json::Value) -> Result<Pool, Vec<Problem>> {
     let mut table = table(json, "the options of a pool")?;
-    let is_wrapped = table.len() == 1 && table.contains_key("pool");
-    match table.get_mut("pool").filter(|_| is_wrapped).map(|value| &mut value.kind) {
-        Some(Kind::Table(inner)) => complete(inner, name),
-        _ => complete(&mut table, name),
+    tidy(&mut table);
+    let is_wrapped = matches!(table.get("pool"), Some(Value { kind: Kind::Table(_), .. }));
+    if let Some(Value { kind: Kind::Table(inner), .. }) = table.get_mut("pool") {
+        tidy(inner);
+        let same = inner.clone();
+        complete(inner, name);
+        // An answer says everything twice.
+        table.retain(|key, value| same.get(key) != Some(value));
+        let message = |key: &str| format!("does not say what `pool` says about `{key}`");
+        let other = table.iter().filter(|(key, _)| *key != "pool");
+        let keep = || Some("send only `pool`, or only what stands beside it".to_owned());
+        let differing: Vec<_> =
+            other.map(|(key, value)| Problem::at(value, key.clone(), message(key), keep())).collect();
+        if !differing.is_empty() {
+            return Err(differing);
+        }
+    } else {
+        complete(&mut table, name);
     }
     let read_it = |reader: &mut Reader<'_>| {
         let pool = pool::read_pool(reader);
@@ -53,9 +70,14 @@ pub fn pool_from_json(name: Option<&str>, json: serde_json::Value) -> Result<Poo
     finish(&table, |reader| if is_wrapped { reader.section("pool", read_it) } else { read_it(reader) })
 }
 
-/// Reads a change of what holds for all pools and for single queues; what it does not name stays as it is.
+/// Reads a change of what holds for all pools and for single queues; what it does not name, or names `null`, stays as it
+/// is. An answer is a body as well.
 pub fn scheduling_from_json(json: serde_json::Value, current: &Policy) -> Result<Policy, Vec<Problem>> {
-    let table = table(json, "the options of scheduling")?;
+    let mut table = table(json, "the options of scheduling")?;
+    // The `null` of a queue says something.
+    let queues = table.remove("queues").filter(|queues| !matches!(queues.kind, Kind::Null));
+    tidy(&mut table);
+    table.extend(queues.map(|queues| ("queues".to_owned(), queues)));
     finish(&table, |reader| {
         let mut policy = current.clone();
         policy.starvation = reader.section("starvation_prevention", |reader| {
@@ -112,16 +134,26 @@ fn table(json: serde_json::Value, what: &str) -> Result<Table, Vec<Problem>> {
 }
 
 fn complete(pool: &mut Table, name: Option<&str>) {
-    drop_nulls(pool);
     if let Some(name) = name {
         let given = || Value::new(Kind::Text(name.to_owned()), Origin::Request);
         pool.entry("name".to_owned()).or_insert_with(given);
     }
 }
 
+/// Takes away what only answers have.
+fn tidy(table: &mut Table) {
+    table.retain(|key, _| !READ_ONLY.contains(&key.as_str()));
+    drop_nulls(table);
+}
+
 /// In JSON, what is not there may be written `null`.
 fn drop_nulls(table: &mut Table) {
     table.retain(|_, value| !matches!(value.kind, Kind::Null));
+    for section in ["starvation_prevention", "priority_aging", "tenant_fairness"] {
+        if let Some(Value { kind: Kind::Table(inner), .. }) = table.get_mut(section) {
+            drop_nulls(inner);
+        }
+    }
 }
 
 fn finish<T>(table: &Table, read: impl FnOnce(&mut Reader<'_>) -> T) -> Result<T, Vec<Problem>> {

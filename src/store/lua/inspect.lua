@@ -2,7 +2,8 @@
 --
 -- ARGV[9…] 1 to read the keys that follow, or 0 to list: offset, how many
 -- Returns  {now, total, key, {concurrency, rate, period, throttle, period, running, started, window resets at, next start, available,
---          room or '', hold, override until or '' or '-'}, …}; a key that there is not is left out
+--          room or '', hold, override until or '' or '-', what an admin set or '', what the file sets or ''}, …}; a key that there
+--          is not is left out
 
 local keys, total = {}, 0
 if ARGV[9] == '1' then
@@ -25,7 +26,7 @@ for _, key in ipairs(keys) do
       text(quota.throttle_period), int(limit.running), int(limit.started),
       text(limit.buckets[1] and quota.period and limit.buckets[#limit.buckets].last + quota.period),
       format('%.3f', limit.next), int(available), room == math.huge and '' or int(room), int(limit.hold),
-      limit.overridden or '-'}
+      limit.overridden or '-', limit.admin or '', limit.file or ''}
   end
 end
 return answer

@@ -40,7 +40,8 @@ local function limit_open(key)
   if override then layers[#layers + 1] = f[4] end
   limit = {key = key, name = name, quota = quota_of(layers), hold = tonumber(f[6] or nil) or 0, next = tonumber(f[8] or nil) or 0,
     waiting = tonumber(f[9] or nil) or 0, hit = f[10], available = tonumber(f[11] or nil) or 0, buckets = {}, started = 0,
-    overridden = override and (f[5] or '') or nil, later = tonumber(f[12] or nil) or 0, slots = tonumber(f[13] or nil) or 0}
+    overridden = override and (f[5] or '') or nil, later = tonumber(f[12] or nil) or 0, slots = tonumber(f[13] or nil) or 0,
+    file = f[2], admin = f[3]}
   limit.exists = f[1] or f[2] or f[3] or f[4] or f[6] or f[11]
   for first, last, number in string.gmatch(f[7] or '', '(%d+),(%d+),(%d+);') do
     limit.buckets[#limit.buckets + 1] = {first = tonumber(first), last = tonumber(last), count = tonumber(number)}

@@ -40,10 +40,11 @@ handled = math.max(handled, done)
 local LIMIT_MS = 3600000
 
 local function is_over(name)
-  local f = call('HMGET', name, 'n', 'w', 'f', 'a', 'o', 'hold', 'b', 'j')
+  local f = call('HMGET', name, 'n', 'w', 'f', 'a', 'o', 'hold', 'b', 'j', 'until')
+  local overridden = f[5] and (tonumber(f[9] or nil) or now) >= now
   local last = tonumber(match(f[7] or '', '%d+,(%d+),%d+;$') or nil) or 0
   local period = tonumber(match(f[8] or '', '^%S+ %S+ (%d+)') or nil) or 0
-  return (tonumber(f[1] or nil) or 0) <= 0 and (tonumber(f[2] or nil) or 0) <= 0 and not f[3] and not f[4] and not f[5]
+  return (tonumber(f[1] or nil) or 0) <= 0 and (tonumber(f[2] or nil) or 0) <= 0 and not f[3] and not f[4] and not overridden
     and (tonumber(f[6] or nil) or 0) < now and last + period < now and call('EXISTS', name .. ':run') == 0
 end
 

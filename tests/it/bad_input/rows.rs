@@ -2,6 +2,10 @@
 //!
 //! The limits of the server under test are those of [`limits`]; one job, [`TAKEN`], is there before the first row.
 
+mod dispatch;
+
+pub use dispatch::{policy, set_up};
+
 use crate::support::json;
 use fairgate::config::{ByteSize, Limits};
 use serde_json::Value;
@@ -43,6 +47,8 @@ pub struct Row {
     pub field: Option<String>,
     /// Further members that must be there, by JSON pointer.
     pub members: Vec<(&'static str, Value)>,
+    /// Whether the answer must say what to do.
+    pub hints: bool,
     /// Whether the server has to close the connection, because it cannot know where the next request starts.
     pub closes: bool,
 }
@@ -62,6 +68,7 @@ impl Row {
             code,
             field: None,
             members: vec![],
+            hints: false,
             closes: false,
         }
     }
@@ -123,6 +130,7 @@ pub fn all() -> Vec<Row> {
         heartbeats(),
         queries(),
         lookups(),
+        dispatch::all(),
     ];
     groups.into_iter().flatten().collect()
 }
@@ -290,6 +298,14 @@ fn paths() -> Vec<Row> {
         ("DELETE", "/v1/dead-letter", "GET,HEAD"),
         ("GET", "/v1/dead-letter/019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f/retry", "POST"),
         ("POST", "/v1/events", "GET,HEAD"),
+        ("DELETE", "/v1/admin/pools", "GET,HEAD,POST"),
+        ("POST", "/v1/admin/pools/a", "GET,HEAD,PUT,DELETE"),
+        ("PUT", "/v1/admin/scheduling/stats", "GET,HEAD"),
+        ("POST", "/v1/admin/scheduling/config", "GET,HEAD,PUT"),
+        ("PUT", "/v1/rate-limits", "GET,HEAD"),
+        ("POST", "/v1/rate-limits/a", "GET,HEAD,PUT,DELETE"),
+        ("POST", "/v1/admin/queues/a/rate-limit", "GET,HEAD,PUT,DELETE"),
+        ("DELETE", "/v1/admin/jobs/019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f", "GET,HEAD"),
         ("POST", "/v1/health", "GET,HEAD"),
         ("POST", "/ojs/manifest", "GET,HEAD"),
         ("DELETE", "/metrics", "GET,HEAD"),
@@ -757,7 +773,7 @@ fn heartbeats() -> Vec<Row> {
 
 fn queries() -> Vec<Row> {
     let mut rows = Vec::new();
-    for list in ["dead-letter", "queues"] {
+    for list in ["dead-letter", "queues", "rate-limits", "admin/pools"] {
         for (query, field) in [
             ("limit=0", "limit"),
             ("limit=-1", "limit"),
@@ -834,6 +850,13 @@ fn lookups() -> Vec<Row> {
             ("GET", format!("/v1/queues/{id}"), "queue"),
             ("GET", format!("/v1/queues/{id}/stats"), "queue"),
             ("DELETE", format!("/v1/workers/{id}"), "worker"),
+            ("GET", format!("/v1/admin/jobs/{id}"), "job"),
+            ("GET", format!("/v1/admin/pools/{id}"), "pool"),
+            ("DELETE", format!("/v1/admin/pools/{id}"), "pool"),
+            ("GET", format!("/v1/rate-limits/{id}"), "rate limit"),
+            ("DELETE", format!("/v1/rate-limits/{id}"), "override"),
+            ("GET", format!("/v1/admin/queues/{id}/rate-limit"), "limit of queue"),
+            ("DELETE", format!("/v1/admin/queues/{id}/rate-limit"), "limit of queue"),
         ] {
             rows.push(Row::new(format!("{method} {path}"), method, path).missing(resource));
         }
@@ -848,6 +871,11 @@ fn lookups() -> Vec<Row> {
         ("GET", "/v1/queues/%FF", "name"),
         ("GET", "/v1/queues/%FF/stats", "name"),
         ("DELETE", "/v1/workers/%FF", "id"),
+        ("GET", "/v1/admin/pools/%FF", "name"),
+        ("PUT", "/v1/admin/pools/%FF", "name"),
+        ("GET", "/v1/rate-limits/%FF", "key"),
+        ("PUT", "/v1/rate-limits/%FF", "key"),
+        ("PUT", "/v1/admin/queues/%FF/rate-limit", "name"),
     ] {
         rows.push(Row::new(format!("{method} {path}"), method, path).field(field));
     }

@@ -1,0 +1,94 @@
+//! Worker pools: list, add, change, remove, and how busy they are.
+
+use super::body::Text;
+use super::mistakes::refused;
+use super::page::{Page, Query};
+use super::path::Name;
+use super::problem::Problem;
+use super::{Api, answer};
+use crate::config;
+use crate::fair::Pool;
+use crate::planner::{Held, Removed};
+use crate::store::PoolStatus;
+use axum::extract::{Request, State};
+use axum::http::header::LOCATION;
+use axum::http::{HeaderValue, StatusCode, Uri};
+use axum::response::Response;
+use serde_json::{Value, json};
+
+/// `GET /admin/pools`.
+pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
+    let page = Page::of(&Query::of(&uri))?;
+    let known = api.desk().rules().known().await?;
+    let pools = &known.dispatch.policy.pools;
+    let shown: Vec<&Pool> = pools.iter().skip(page.offset).take(page.limit).collect();
+    let names: Vec<&str> = shown.iter().map(|pool| pool.name.as_str()).collect();
+    let statuses = api.store().scheduling(&names).await?.pools;
+    let items: Vec<Value> =
+        shown.into_iter().zip(statuses).map(|(pool, status)| describe(&known.dispatch, pool, status)).collect();
+    Ok(answer::value(StatusCode::OK, &json!({"items": items, "pagination": page.describe(pools.len())})))
+}
+
+/// `GET /admin/pools/{name}`.
+pub(super) async fn show(State(api): State<Api>, Name(name): Name) -> Result<Response, Problem> {
+    found(&api, &name, StatusCode::OK).await
+}
+
+/// `PUT /admin/pools/{name}`: adds a pool or replaces it as a whole.
+pub(super) async fn put(State(api): State<Api>, Name(name): Name, request: Request) -> Result<Response, Problem> {
+    let body = Text::read(&api, request).await?.value()?;
+    let pool = config::pool_from_json(Some(&name), body).map_err(|problems| refused("pool", &problems))?;
+    let is_new = api.desk().rules().put_pool(pool).await?;
+    found(&api, &name, if is_new { StatusCode::CREATED } else { StatusCode::OK }).await
+}
+
+/// `POST /admin/pools`, the name being in the body.
+pub(super) async fn add(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+    let body = Text::read(&api, request).await?.value()?;
+    let pool = config::pool_from_json(None, body).map_err(|problems| refused("pool", &problems))?;
+    let name = pool.name.clone();
+    api.desk().rules().add_pool(pool).await?;
+    let mut response = found(&api, &name, StatusCode::CREATED).await?;
+    // A name holds nothing that a header may not.
+    if let Ok(location) = HeaderValue::try_from(format!("/ojs/v1/admin/pools/{name}")) {
+        response.headers_mut().insert(LOCATION, location);
+    }
+    Ok(response)
+}
+
+/// `DELETE /admin/pools/{name}`.
+pub(super) async fn remove(State(api): State<Api>, Name(name): Name) -> Result<Response, Problem> {
+    let holds = match api.desk().rules().remove_pool(&name).await? {
+        Removed::Gone => Value::Null,
+        Removed::Restored => json!("file"),
+        Removed::InFile => {
+            let message = format!("Pool {name} stands in the configuration file and was not changed at run time.");
+            let problem = Problem::new(StatusCode::CONFLICT, "conflict", message).with("pool", &name);
+            return Err(problem.hint("Remove it from the file and restart, or PUT another one in its place."));
+        }
+        Removed::Unknown => return Err(missing(&name)),
+    };
+    Ok(answer::value(StatusCode::OK, &json!({"pool": name, "removed": true, "holds": holds})))
+}
+
+async fn found(api: &Api, name: &str, status: StatusCode) -> Result<Response, Problem> {
+    let known = api.desk().rules().known().await?;
+    let pool = known.dispatch.policy.pool(name).ok_or_else(|| missing(name))?;
+    let usage = api.store().scheduling(&[name]).await?.pools.first().copied().unwrap_or_default();
+    let pool = describe(&known.dispatch, pool, usage);
+    let mut body = pool.clone();
+    body["pool"] = pool;
+    Ok(answer::value(status, &body))
+}
+
+fn describe(held: &Held, pool: &Pool, status: PoolStatus) -> Value {
+    let mut shown = pool.to_json();
+    shown["active_workers"] = status.active_workers.into();
+    shown["active_jobs"] = status.active_jobs.into();
+    shown["source"] = held.source_of(&pool.name).name().into();
+    shown
+}
+
+fn missing(name: &str) -> Problem {
+    Problem::missing("pool", name).hint("GET /ojs/v1/admin/pools lists the pools.")
+}

@@ -1,0 +1,73 @@
+//! A queue's own rate limit: what the file says, or an admin in its place.
+
+use super::body::Text;
+use super::path::Name;
+use super::problem::Problem;
+use super::rate_limits::{HINT, describe, with_headers};
+use super::{Api, answer};
+use crate::job::invalid::Kind;
+use crate::job::{LimitChange, names};
+use crate::planner::Source;
+use crate::store::{Layer, LimitState};
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::{Value, json};
+
+/// `GET /admin/queues/{name}/rate-limit`.
+pub(super) async fn show(State(api): State<Api>, Name(queue): Name) -> Result<Response, Problem> {
+    let state = find(&api, &queue).await?;
+    state.and_then(|state| shown(&queue, &state)).ok_or_else(|| missing(&queue))
+}
+
+/// `PUT /admin/queues/{name}/rate-limit`: all jobs of the queue, whatever limits of their own they have.
+pub(super) async fn put(State(api): State<Api>, Name(queue): Name, request: Request) -> Result<Response, Problem> {
+    let body = Text::read(&api, request).await?;
+    let refused = |invalid| Problem::from(invalid).hint(HINT);
+    names::check_queue("name", &queue).map_err(|invalid| refused(invalid.of_kind(Kind::Policy)))?;
+    let change = LimitChange::parse_lasting(body.fields()?.object()).map_err(refused)?;
+    api.store().set_limit(&key(&queue), Layer::Admin, Some(&change.quota), None).await?;
+    find(&api, &queue).await?.and_then(|state| shown(&queue, &state)).ok_or_else(Problem::bug)
+}
+
+/// `DELETE /admin/queues/{name}/rate-limit`: the file's holds again, if there is one.
+pub(super) async fn remove(State(api): State<Api>, Name(queue): Name) -> Result<Response, Problem> {
+    if api.store().set_limit(&key(&queue), Layer::Admin, None, None).await? {
+        let holds = find(&api, &queue).await?.and_then(|state| state.file);
+        let holds = holds.map(|_| Source::File.name());
+        return Ok(answer::value(StatusCode::OK, &json!({"queue": queue, "removed": true, "holds": holds})));
+    }
+    if find(&api, &queue).await?.is_some_and(|state| state.file.is_some()) {
+        let message = format!("The limit of queue {queue} stands in the configuration file.");
+        let problem = Problem::new(StatusCode::CONFLICT, "conflict", message).with("queue", &queue);
+        return Err(problem.hint("Remove it from the file and restart, or PUT another one in its place."));
+    }
+    Err(missing(&queue))
+}
+
+fn key(queue: &str) -> String {
+    format!("queue:{queue}")
+}
+
+async fn find(api: &Api, queue: &str) -> Result<Option<LimitState>, Problem> {
+    Ok(api.store().limit(&key(queue)).await?)
+}
+
+/// What was set, in the form in which it can be set again, and how it is used.
+fn shown(queue: &str, state: &LimitState) -> Option<Response> {
+    let (quota, source) = match (&state.admin, &state.file) {
+        (Some(quota), _) => (quota, Source::Api),
+        (None, Some(quota)) => (quota, Source::File),
+        (None, None) => return None,
+    };
+    let mut body = Value::Object(quota.to_json());
+    body["queue"] = queue.into();
+    body["source"] = source.name().into();
+    body["state"] = describe(state);
+    Some(with_headers(answer::value(StatusCode::OK, &body), state))
+}
+
+fn missing(queue: &str) -> Problem {
+    let hint = "PUT here sets one; GET /ojs/v1/rate-limits lists the limits that jobs bring along.";
+    Problem::missing("limit of queue", queue).hint(hint)
+}

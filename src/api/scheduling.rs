@@ -1,0 +1,48 @@
+//! Scheduling: what queues handed out within the last minute, and what holds for all of them.
+
+use super::body::Text;
+use super::problem::Problem;
+use super::{Api, answer};
+use crate::planner::Known;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::{Value, json};
+
+/// What the store counts over.
+const WINDOW: &str = "PT1M";
+
+/// `GET /admin/scheduling/stats`.
+pub(super) async fn stats(State(api): State<Api>) -> Result<Response, Problem> {
+    let scheduling = api.store().scheduling(&[]).await?;
+    let total = scheduling.total();
+    let queue = |(name, queue): (&String, &crate::store::Dispatched)| {
+        json!({
+            "name": name,
+            "dispatch_count_1m": queue.jobs,
+            "dispatch_ratio_1m": queue.ratio(total),
+            "avg_wait_ms": queue.average_wait_ms(),
+            "active_jobs": queue.active,
+        })
+    };
+    let queues: Vec<Value> = scheduling.queues.iter().map(queue).collect();
+    let body = json!({"stats": {"queues": queues, "window": WINDOW}, "queues": queues, "window": WINDOW});
+    Ok(answer::value(StatusCode::OK, &body))
+}
+
+/// `GET /admin/scheduling/config`.
+pub(super) async fn config(State(api): State<Api>) -> Result<Response, Problem> {
+    Ok(answer::value(StatusCode::OK, &describe(&*api.desk().rules().known().await?)))
+}
+
+/// `PUT /admin/scheduling/config`: changes what it names.
+pub(super) async fn put_config(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+    let body = Text::read(&api, request).await?.value()?;
+    Ok(answer::value(StatusCode::OK, &describe(&*api.desk().rules().put_scheduling(&body).await?)))
+}
+
+fn describe(known: &Known) -> Value {
+    let mut shown = known.dispatch.policy.scheduling_to_json();
+    shown["source"] = known.dispatch.scheduling_source().name().into();
+    shown
+}
