@@ -20,6 +20,7 @@ mod resp;
 mod rig;
 mod scenario;
 mod shape;
+mod staging;
 
 use clap::{Args, Subcommand};
 use std::fmt::Display;

@@ -27,8 +27,7 @@ pub(super) struct Rig {
 impl Rig {
     /// Starts both, the server with this configuration file, and waits until it is ready.
     pub(super) async fn start(durable: bool, config: &str) -> anyhow::Result<Rig> {
-        let directory = Directory::create()?;
-        std::fs::write(directory.path().join("fairgate.toml"), config)?;
+        let directory = Directory::with_config(config)?;
         let data_dir = directory.path().join("redis");
         let redis = PrivateRedis::start(embedded::Options { data_dir, durable })?;
         let mut server = spawn_server(directory.path(), redis.socket())?;
