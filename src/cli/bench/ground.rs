@@ -121,7 +121,7 @@ fn script_time(entry: &Reply, except: &str) -> Option<i64> {
     (is(0, "EVALSHA") && !is(1, except)).then_some(*took)
 }
 
-/// A job as a client would post it, under an id that the server makes.
+/// A job as a client would post it.
 pub(super) fn new_job(text: &str) -> anyhow::Result<NewJob> {
     let job = request::parse(text, &Limits::default(), &Surroundings::default());
     job.map_err(|problem| anyhow::anyhow!("the job is refused: {problem:?}"))

@@ -2,6 +2,7 @@
 
 use super::client::{Connection, request};
 use super::directory::Directory;
+use super::process;
 use super::resp::Resp;
 use crate::store::embedded::{self, PrivateRedis};
 use anyhow::{Context, bail};
@@ -49,8 +50,9 @@ impl Rig {
         self.server.id()
     }
 
-    pub(super) fn redis_pid(&self) -> u32 {
-        self.redis.pid()
+    /// CPU time of the server, of Redis and of this process, which makes the load.
+    pub(super) fn cpu_times(&self) -> [Duration; 3] {
+        [self.server.id(), self.redis.pid(), std::process::id()].map(process::cpu_time)
     }
 
     pub(super) fn socket(&self) -> &Path {
