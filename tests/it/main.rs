@@ -8,6 +8,7 @@ mod at_most_once;
 mod audit;
 mod bad_input;
 mod cli;
+mod conformance;
 mod envelope;
 mod event_stream;
 mod fair;
