@@ -46,7 +46,7 @@ impl Failure {
             None => None,
             Some(value) => match json::text(value).and_then(|text| At::parse(&text)) {
                 Some(At::Absolute(at)) => Some(at),
-                _ => return Err(Invalid::field(format!("{field}.rate_limit_until"), time::EXPECTED, value)),
+                _ => return Err(Invalid::field(format!("{field}.rate_limit_until"), time::ABSOLUTE_EXPECTED, value)),
             },
         };
         let verdict = code.as_deref().and_then(verdict).unwrap_or("");

@@ -6,6 +6,9 @@ use jiff::Timestamp;
 /// What an error message says about an unreadable time.
 pub const EXPECTED: &str = "an RFC 3339 timestamp with a zone (2026-01-31T10:00:00Z), or a relative one such as +PT5S";
 
+/// The same where a relative time means nothing.
+pub const ABSOLUTE_EXPECTED: &str = "an RFC 3339 timestamp with a zone (2026-01-31T10:00:00Z)";
+
 /// A time that a client asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {

@@ -41,7 +41,11 @@ pub fn policy_from_json(json: serde_json::Value) -> Result<Policy, Vec<Problem>>
 pub fn pool_from_json(name: Option<&str>, json: serde_json::Value) -> Result<Pool, Vec<Problem>> {
     let mut table = table(json, "the options of a pool")?;
     tidy(&mut table);
-    let is_wrapped = matches!(table.get("pool"), Some(Value { kind: Kind::Table(_), .. }));
+    let is_wrapped = match table.get("pool").map(|value| &value.kind) {
+        Some(Kind::Table(_)) => true,
+        Some(_) => table.len() == 1,
+        None => false,
+    };
     if let Some(Value { kind: Kind::Table(inner), .. }) = table.get_mut("pool") {
         tidy(inner);
         let same = inner.clone();
@@ -56,7 +60,7 @@ pub fn pool_from_json(name: Option<&str>, json: serde_json::Value) -> Result<Poo
         if !differing.is_empty() {
             return Err(differing);
         }
-    } else {
+    } else if !is_wrapped {
         complete(&mut table, name);
     }
     let read_it = |reader: &mut Reader<'_>| {

@@ -22,7 +22,7 @@ end
 local pool = match(told.pool or '', '^"(.*)"$')
 if pool then
   local own = match(call('HGET', key, 'pool') or '', '^"(.*)"$') or call('GET', P .. 'member:' .. worker)
-  if own and own ~= pool then
+  if own and own ~= pool and call('EXISTS', P .. 'pool:' .. own) == 1 then
     if not told.registers or #held_by(worker, 1) > 0 then return {'pool', own} end
     call('ZREM', P .. 'pool:' .. own .. ':workers', worker)
   end

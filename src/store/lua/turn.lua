@@ -306,7 +306,7 @@ admit = function(request)
   if worker == '' then return end
   local told = state[10] and call('HMGET', P .. 'worker:' .. worker, 'pool', 'concurrency') or {}
   local own = match(told[1] or '', '^"(.*)"$') or find(state[7] or '', 'p', 1, true) and call('GET', P .. 'member:' .. worker)
-  if own and own ~= '' then
+  if own and own ~= '' and pool_open(own) then -- a pool that is gone binds nobody
     if request.pool ~= '' and request.pool ~= own then return {'pool', own} end
     request.pool = own
   end

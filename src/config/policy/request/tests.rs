@@ -50,6 +50,32 @@ fn a_pool_comes_in_several_forms() {
 }
 
 #[test]
+fn an_answer_about_a_pool_is_a_body_as_well() {
+    let told = json!({"name": "p", "queues": ["a"], "concurrency": null, "active_workers": 3, "active_jobs": 9,
+        "source": "file", "starvation_prevention": {"enabled": true, "rotation_interval": null}});
+    let mut both = told.clone();
+    both["pool"] = told.clone();
+    let read = |json| pool(Some("p"), json);
+    assert_eq!(read(both.clone()), read(told));
+    both["concurrency"] = json!(5);
+    both["sources"] = json!("file");
+    let problems = read(both).expect_err("it says two things");
+    assert_eq!(problems.len(), 2, "{problems:?}");
+    assert!(problems[0].starts_with("concurrency: does not say what `pool` says about `concurrency` (send only"));
+    assert!(pool(Some("p"), json!({"queues": {"a": null}})).is_err(), "a queue is not left out in silence");
+}
+
+#[test]
+fn an_answer_about_scheduling_is_a_body_as_well_and_null_changes_nothing() {
+    let current = load("[starvation_prevention]\nmax_consecutive = 3", &[]).config.policy;
+    let mut told = current.scheduling_to_json();
+    told["source"] = json!("api");
+    assert_eq!(change(told, &current).as_ref(), Ok(&current));
+    let nulls = json!({"starvation_prevention": {"max_consecutive": null}, "tenant_fairness": null, "queues": null});
+    assert_eq!(change(nulls, &current).as_ref(), Ok(&current));
+}
+
+#[test]
 fn every_mistake_in_a_pool_is_told_with_its_path() {
     let json = json!({
         "name": "b",
@@ -108,7 +134,8 @@ fn bad_bodies_of_pools() {
         (Some("p"), json!({"pool": {"queues": ["a", "a"]}}), "pool.queues[1]: expected a queue that is not in"),
         (Some("p"), json!({"pool": {"name": "q", "queues": ["a"]}}), "pool.name: expected \"p\", as the path says"),
         (Some("p"), json!({"pool": 5}), "pool: expected a table, found 5"),
-        (Some("p"), json!({"pool": {}, "queues": ["a"]}), "pool: unknown key \"pool\" in the request"),
+        (Some("p"), json!({"pool": {}, "queues": ["a"]}), "queues: does not say what `pool` says about `queues`"),
+        (Some("p"), json!({"pool": 5, "queues": ["a"]}), "pool: unknown key \"pool\" in the request"),
         (
             Some("p"),
             json!({"queues": ["a", "b"], "starvation_prevention": {"enabled": true, "min_dispatch_ratio": 0.51}}),
@@ -166,7 +193,7 @@ fn bad_changes() {
     for (json, expected) in [
         (json!(5), ": expected an object with the options of scheduling, found 5"),
         (json!({"tenant_fairnes": {}}), "tenant_fairnes: unknown key \"tenant_fairnes\" in the request (did you mean"),
-        (json!({"tenant_fairness": null}), "tenant_fairness: expected a table, found null"),
+        (json!({"tenant_fairness": 5}), "tenant_fairness: expected a table, found 5"),
         (json!({"tenant_fairness": {"weights": {"a": 0}}}), "tenant_fairness.weights.a: expected a number from 0.05"),
         (json!({"queues": []}), "queues: expected a table, found a list"),
         (json!({"queues": {"X": {"tenant_fairness": {}}}}), "queues.X: expected 1 to 128 characters"),
