@@ -7,6 +7,7 @@ mod architecture;
 mod at_most_once;
 mod bad_input;
 mod cli;
+mod dispatch;
 mod envelope;
 mod fair;
 mod group_commit;
