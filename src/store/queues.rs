@@ -1,6 +1,6 @@
 //! Queues: which there are, and how many jobs of each state they hold.
 
-use super::script::OLDEST;
+use super::script::ELDEST;
 use super::{Error, Store, reply};
 use crate::job::State;
 use std::collections::BTreeMap;
@@ -76,7 +76,7 @@ impl Store {
     }
 
     async fn oldest_available(&self, queue: &str) -> Result<Option<i64>, Error> {
-        let answer = OLDEST.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(queue)).await?;
+        let answer = ELDEST.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(queue)).await?;
         Ok(reply::text(answer).parse().ok())
     }
 }

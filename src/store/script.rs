@@ -49,7 +49,7 @@ script!(RETAIN, "call", "lane", "job", "finish", "retain");
 script!(REVIVE, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "revive");
 script!(FORGET, "call", "lane", "job", "finish", "forget");
 script!(RULES, "call", "lane", "job", "plan", "rules");
-script!(OLDEST, "call", "lane", "job", "plan", "oldest");
+script!(ELDEST, "call", "lane", "job", "plan", "eldest");
 script!(POLICY, "call", "policy");
 script!(LIMITS, "call", "lane", "quota", "inspect");
 script!(OVERRIDE, "call", "lane", "limit", "job", "finish", "fair", "level", "quota", "park", "override");

@@ -16,7 +16,7 @@ mod weighted;
 
 use crate::support::{TestApp, TestRedis, json};
 use fairgate::clock::Clock;
-use fairgate::config::{PlanDefaults, Role, policy_from_json, pool_from_json, scheduling_from_json};
+use fairgate::config::{PlanDefaults, Role, policy_from_json, pool_from_json};
 use fairgate::fair::{Policy, Strategy, Weight};
 use fairgate::job::Record;
 use fairgate::planner::Rulebook;
@@ -65,8 +65,7 @@ impl Ground {
 
     /// Changes what holds for all pools and queues, given as in a PUT.
     async fn put_scheduling(&self, change: Value) {
-        let change = |policy: &Policy| scheduling_from_json(change.clone(), policy).expect("a change");
-        self.rules.put_scheduling(change).await.expect("a policy");
+        self.rules.put_scheduling(&change).await.expect("a policy");
     }
 
     /// Stores jobs in one request; their ids, in order.
