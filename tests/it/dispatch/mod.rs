@@ -17,7 +17,7 @@ mod weighted;
 use crate::support::{TestApp, TestRedis, json};
 use fairgate::clock::Clock;
 use fairgate::config::{PlanDefaults, Role, policy_from_json, pool_from_json};
-use fairgate::fair::{Policy, Strategy, Weight};
+use fairgate::fair::{Strategy, Weight};
 use fairgate::job::Record;
 use fairgate::planner::Rulebook;
 use fairgate::store::{Ack, Choice, Error, Event, EventFilter, Fetch, Heartbeat, Store};
