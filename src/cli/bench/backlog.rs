@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// Jobs that are fetched, in portions: with and without a backlog take turns.
 const FETCHES: u64 = 2000;
-const PORTION: u64 = 100;
+const PORTION: u64 = 25;
 /// Fetches that are not counted.
 const WARM_UP: u64 = 200;
 
@@ -37,8 +37,8 @@ pub(super) struct Behind {
 /// What a number of fetches took.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Times {
-    times: Vec<Duration>,
-    commands: u64,
+    pub(super) times: Vec<Duration>,
+    pub(super) commands: u64,
 }
 
 impl Times {
@@ -68,7 +68,19 @@ impl Behind {
 }
 
 impl Backlog {
+    /// None, where limits are known all the same: what the others are compared with.
     pub(super) const NONE: Backlog = Backlog { jobs: 0, keys: 1, knows_limits: true };
+
+    /// Its jobs in words.
+    pub(super) fn describe(self) -> String {
+        let keys = match self.keys.min(self.jobs) {
+            0 if !self.knows_limits => return "no job blocked, no limits known".to_owned(),
+            0 => return "no job blocked".to_owned(),
+            1 => "1 key".to_owned(),
+            keys => format!("{keys} keys"),
+        };
+        format!("{} blocked of {keys}", self.jobs)
+    }
 
     /// A store with nothing but this backlog, out of the way of those who fetch.
     async fn lay(self) -> anyhow::Result<(Ground, f64, u64)> {
@@ -159,5 +171,9 @@ mod tests {
         let job = limited("k17", 0).expect("a job");
         let limit = job.rate_limit.expect("a limit");
         assert_eq!((limit.key.as_deref(), limit.quota.concurrency), (Some("k17"), Some(0)));
+        let backlog = Backlog { jobs: 1000, keys: 10_000, knows_limits: true };
+        assert_eq!(backlog.describe(), "1000 blocked of 1000 keys");
+        assert_eq!(Backlog { keys: 1, ..backlog }.describe(), "1000 blocked of 1 key");
+        assert_eq!(Backlog::NONE.describe(), "no job blocked");
     }
 }

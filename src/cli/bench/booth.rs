@@ -32,7 +32,7 @@ pub(super) struct Cycles {
     pub(super) over_http: Way,
     pub(super) in_process: Way,
     /// Redis commands that the cycles in this process took, those of the tick beside them included.
-    commands: u64,
+    pub(super) commands: u64,
 }
 
 /// Cycles that were done one way.
@@ -40,7 +40,7 @@ pub(super) struct Cycles {
 pub(super) struct Way {
     pub(super) measured: Measured,
     /// CPU time of server, Redis and this process.
-    cpu: [Duration; 3],
+    pub(super) cpu: [Duration; 3],
 }
 
 impl Way {
@@ -59,7 +59,7 @@ impl Way {
 
 impl Cycles {
     /// Redis commands of one cycle.
-    pub(super) fn commands(&self) -> f64 {
+    pub(super) fn commands_each(&self) -> f64 {
         self.commands as f64 / self.in_process.measured.jobs.max(1) as f64
     }
 }

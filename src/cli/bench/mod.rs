@@ -11,6 +11,7 @@ mod crew;
 mod direct;
 mod directory;
 mod dispatch;
+mod findings;
 mod ground;
 mod histogram;
 mod http;
