@@ -1,7 +1,6 @@
 -- Sets or removes what an admin says about a limit: an override, or a queue's own limit. Who waits is looked at.
 --
--- ARGV[9…] key, field (`o` an override, `a` a limit), quota or '' to remove it, ms at which it ends or '', 1 to keep what the quota
---          does not name of an override that holds
+-- ARGV[9…] key, field (`o` an override, `a` a limit), quota or '' to remove it, ms at which it ends or ''
 -- Returns  1, or 0 if there was nothing to remove
 
 local key, field, quota, ends = ARGV[9], ARGV[10], ARGV[11], ARGV[12]
@@ -13,10 +12,7 @@ if quota == '' then
   if had == 0 then return 0 end
 else
   call('HSET', name, field, quota)
-  if field == 'o' then
-    call('HSET', name, 'until', ends)
-    if ends ~= '' then call('ZADD', WAKES, 'LT', ends, key) end
-  end
+  if field == 'o' then call('HSET', name, 'until', ends) end
   call('ZADD', P .. 'limits', now_text, key)
   call('HSET', P .. 'state', 'limits', '1')
   if queue then call('SADD', P .. 'limited', queue) end
@@ -24,7 +20,5 @@ end
 state[9] = '1'
 limits[key] = nil
 wake(key)
--- An override that ends is looked at then, even if something else is due before.
-if ends ~= '' and not call('ZSCORE', WAKES, key) then call('ZADD', WAKES, ends, key) end
 commit()
 return 1
