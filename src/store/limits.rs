@@ -148,7 +148,7 @@ fn limit(key: String, now: i64, fields: &[String]) -> Result<LimitState, Error> 
         running: number(running).unwrap_or(0),
         started: number(started).unwrap_or(0),
         resets_at: resets.parse().ok(),
-        next_start: next.parse::<f64>().map_or(0, |at| at.floor() as i64),
+        next_start: next.parse().unwrap_or(0),
         available: number(available).unwrap_or(0),
         room: number(room),
         hold_until: hold.parse().ok().filter(|until| *until > now),

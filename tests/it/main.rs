@@ -16,6 +16,7 @@ mod fair;
 mod group_commit;
 mod http;
 mod lifecycle;
+mod limits;
 mod long_poll;
 mod outage;
 mod planner;

@@ -101,13 +101,17 @@ local function lane_park(source, lane, limit, why, at, number, current)
   if at then call('ZADD', WAKES, 'LT', int(at), limit.key) end
   count_blocked(queue, name, call('ZCARD', lane.key))
   limit_exceeded(limit, why, number, current)
+  -- Its place under its other limits is free for somebody else.
+  for _, key in ipairs(lane_limits(queue, name)) do
+    if key ~= limit.key and limit_freed(key) then source.freed = true end
+  end
   return true
 end
 
 -- Jobs that do not want to wait for a limit are put off or dropped, a bounded number a call.
 local function lane_put_off(source, lane, limit, why, number, current)
   local drops = find(lane.name, ';o=d', 1, true)
-  limit_exceeded(limit, why, number, current)
+  if put_off_now < PUT_OFF_A_CALL then limit_exceeded(limit, why, number, current) end
   while lane.start and put_off_now < PUT_OFF_A_CALL do
     local id = lane_pop(lane, PUT_OFF_A_CALL)
     if not id then break end
@@ -215,6 +219,23 @@ local function window_choose(source)
   return best
 end
 
+-- Lanes were woken, or are to be: what was read of the queue is read again. Tenants have their place in levels that were read
+-- as well, so where there are some, the next call does it.
+local function source_refresh(source)
+  source.freed = nil
+  if find(state[7] or '', 'f', 1, true) then
+    unfinished = true
+    return
+  end
+  source_write(source)
+  if not wake_due() then unfinished = true end
+  if source.aging then
+    source.windows = windows_by_priority(source)
+  else
+    window_fill(source.windows[1])
+  end
+end
+
 lane_choose = function(source)
   if source.limit then
     local room, why, at, number, current = limit_room(source.limit)
@@ -235,12 +256,13 @@ lane_choose = function(source)
       return item
     end
     window.at = window.at + 1 -- parked, put off, or a level without anybody
+    if source.freed then source_refresh(source) end
     if unfinished then return nil end
   end
 end
 
 lane_popped = function(source, lane, id)
-  limits_count(source.queue, lane.name, -1)
+  if id then limits_count(source.queue, lane.name, -1) end
   local turn = source.turn
   if not turn then
     source.window.at = source.window.at + 1

@@ -131,7 +131,8 @@ if first then
 end
 
 if tonumber(ARGV[11]) > 0 and (is_due(DUE) or is_due(LEASES)) then return 'due' end
-local all_awake = wake_due()
+local all_awake = wake_due(tonumber(ARGV[11]) > 0)
+if all_awake == nil then return 'due' end
 local record, found, unmet = {}, false, {}
 for index, request in ipairs(requests) do
   answers[index] = guarded(attend, request)

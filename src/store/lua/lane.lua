@@ -73,7 +73,8 @@ end
 -- The lane in which a job waits now, given the lane that it was enqueued for: see `level.lua`.
 local tenant_lane = function(_, lane) return lane end
 
-local lane_arrive -- what to do with pushes to a lane under limits or of a tenant: see `limit.lua`
+-- What to do with pushes to a lane under limits or of a tenant, and with the numbers that a job brings: see `limit.lua`.
+local lane_arrive, limit_renew
 
 -- Makes pushes visible; lanes that got a new head move in `ready`.
 local function lane_flush()

@@ -16,10 +16,7 @@ if quota == '' then
   if had == 0 or over and over <= now then return 0 end
 else
   call('HSET', name, field, quota)
-  if field == 'o' then
-    call('HSET', name, 'until', ends)
-    if ends ~= '' then call('ZADD', WAKES, 'LT', ends, key) end
-  end
+  if field == 'o' then call('HSET', name, 'until', ends) end
   call('ZADD', P .. 'limits', now_text, key)
   call('HSET', P .. 'state', 'limits', '1')
   if queue then call('SADD', P .. 'limited', queue) end
@@ -27,7 +24,5 @@ end
 state[9] = '1'
 limits[key] = nil
 wake(key)
--- An override that ends is looked at then, even if something else is due before.
-if ends ~= '' and not call('ZSCORE', WAKES, key) then call('ZADD', WAKES, ends, key) end
 commit()
 return 1
