@@ -152,6 +152,7 @@ wake_due = function()
   call('ZREM', WAKES, unpack(keys))
   for _, key in ipairs(keys) do wake(key) end
   lane_flush()
+  fair_flush() -- tenants that were woken stand where this call looks for them
   return #keys < 32 and woken_now < WOKEN_A_CALL
 end
 
