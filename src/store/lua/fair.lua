@@ -15,7 +15,7 @@
 -- Nothing of it outlives the last waiting tenant but the numbers of the held ones; the hash itself expires when it is idle.
 
 local weight_text, precise, fair_open, tenant_read, moment_add, tenant_of, tenant_touch, tenant_start, tenant_enter,
-  tenant_leave, fair_arrive, fair_withdraw, send, fair_write
+  tenant_leave, fair_arrive, fair_withdraw, send, fair_write, fair_flush
 
 do -- a script has room for 200 locals
 
@@ -58,10 +58,10 @@ end
 fair_open = function(key, owner)
   local fair = fairs[key]
   if not fair then
-    local f = call('HMGET', key, 'v', 'w', 'n', 'jobs', 'aim', 'aimed')
+    local f = call('HMGET', key, 'v', 'w', 'n', 'jobs', 'aim', 'aimed', 's')
     fair = {key = key, owner = owner, v = tonumber(f[1]) or 0, w = tonumber(f[2]) or 0, n = tonumber(f[3]) or 0,
       jobs = tonumber(f[4]) or 0, aim = (tonumber(f[6]) or 0) > now and tonumber(f[5]) or 0, tenants = {}, touched = {},
-      sums = {}}
+      sums = {}, sharing = f[7]}
     fair.had_n, fair.had_jobs = fair.n, fair.jobs
     fairs[key] = fair
   end
@@ -254,7 +254,7 @@ fair_write = function(fair)
 end
 
 -- When nobody waits, the clock and those who left are nobody's business any more.
-local function fair_flush()
+fair_flush = function()
   for _, fair in pairs(fairs) do
     fair_write(fair)
     local key, has_begun, has_ended = fair.key, fair.n > 0 and fair.had_n == 0, fair.n == 0 and fair.had_n > 0

@@ -139,7 +139,7 @@ for index, request in ipairs(requests) do
   local ids = request.ids or {}
   found = found or #ids > 0
   if #ids < request.count then
-    for _, queue in ipairs(request.queues) do unmet[queue] = true end
+    for _, queue in ipairs(request.served or request.queues) do unmet[queue] = true end
   end
   record[index] = concat(ids, ' ') .. ','
 end

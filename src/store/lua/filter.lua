@@ -52,9 +52,10 @@ local function filter_next(queue, name)
   if not lane then return nil end
   local id = lane_pop(lane, source.want)
   limits_count(queue, lane.name, -1)
-  if not lane.start then table.remove(tenant.lanes, 1) end
-  local drained = #tenant.lanes == 0 and (tenant.all_lanes or call('ZCARD', lane.set) <= 1)
-  charge(fair, tenant, drained)
+  local lanes = tenant.lanes
+  lanes.at = lanes.at + 1
+  if lane.start then window_insert(lanes, lane) end
+  charge(fair, tenant, not window_head(lanes))
   source.taken = source.taken + 1
   return id, lane
 end

@@ -147,7 +147,7 @@ local function pool_leave(job)
   local key = P .. 'pool:' .. job.pool
   call('SREM', key .. ':run', job.id)
   local pool = call('HMGET', key, 'full', 'queues')
-  if pool[1] == '1' then
+  if pool[1] then
     call('HDEL', key, 'full')
     for queue in string.gmatch(pool[2] or '', '%S+') do signal('ready ' .. queue) end
   end
@@ -158,7 +158,7 @@ end
 local function slots_release(job)
   if job.pool ~= '' then pool_leave(job) end
   local lane = job.lane
-  if find(state[7] or '', 'x', 1, true) then lane = lane .. ';s=1;t=' .. (job.tenant or '_default') end
+  if find(state[7] or '', '[xy]') then lane = lane .. ';s=1;t=' .. (job.tenant or '_default') end
   if find(lane, ';', 1, true) then
     for _, key in ipairs(lane_limits(job.queue, lane)) do
       call('SREM', P .. 'limit:' .. key .. ':run', job.id)

@@ -166,6 +166,7 @@ wake_due = function(asks)
   call('ZREM', WAKES, unpack(keys))
   for _, key in ipairs(keys) do wake(key) end
   lane_flush()
+  fair_flush() -- tenants that were woken stand where this call looks for them
   return #keys < WOKEN_A_CALL and woken_now < WOKEN_A_CALL
 end
 

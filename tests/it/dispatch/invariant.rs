@@ -1,63 +1,81 @@
 //! What must hold between the keys of lanes, whatever happened: every waiting job is in one lane, and every lane in one place.
 
 use super::Ground;
-use redis::aio::MultiplexedConnection;
 use std::collections::{BTreeMap, BTreeSet};
 
 const PREFIX: &str = "fg:{default}:";
 
+/// Everything about lanes in one reading: key, and then words.
+const READ: &str = "
+    local prefix, found = ARGV[1], {}
+    for _, key in ipairs(redis.call('KEYS', prefix .. '*')) do
+      local name, words = string.sub(key, #prefix + 1), nil
+      local kind, is_level = string.match(name, '^%a+'), string.find(name, '^level:')
+      local type = redis.call('TYPE', key).ok
+      if type == 'string' and kind == 'job' then
+        words = {string.match(redis.call('GET', key), '^%a+')}
+      elseif type == 'zset' and (kind == 'lane' or kind == 'ready' or name == 'live' or is_level) then
+        words = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
+      elseif type == 'hash' and (kind == 'parked' or is_level) then
+        words = redis.call('HGETALL', key)
+      end
+      if words then
+        table.insert(words, 1, name)
+        found[#found + 1] = words
+      end
+    end
+    return found";
+
+/// Keys without their prefix, each with its members and their scores, or its fields and their values.
+#[derive(Default)]
 struct Look {
-    redis: MultiplexedConnection,
+    keys: BTreeMap<String, Vec<(String, String)>>,
 }
 
 impl Look {
-    async fn ask<T: redis::FromRedisValue>(&mut self, words: &[&str]) -> T {
-        let mut command = redis::Cmd::new();
-        words.iter().for_each(|word| _ = command.arg(*word));
-        command.query_async(&mut self.redis).await.expect("Redis carries the command out")
+    async fn at(ground: &Ground) -> Look {
+        let found: Vec<Vec<String>> = ground.app.redis.command(&["EVAL", READ, "0", PREFIX]).await;
+        let pairs = |words: &[String]| {
+            words.chunks(2).map(|pair| (pair[0].clone(), pair.get(1).cloned().unwrap_or_default())).collect()
+        };
+        Look { keys: found.iter().map(|words| (words[0].clone(), pairs(&words[1..]))).collect() }
     }
 
-    /// Members of a sorted set with their scores.
-    async fn members(&mut self, key: &str) -> Vec<(String, f64)> {
-        self.ask(&["ZRANGE", key, "0", "-1", "WITHSCORES"]).await
+    /// Keys below a name, without it.
+    fn below<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (&'a str, &'a [(String, String)])> {
+        self.keys.iter().filter_map(move |(key, words)| Some((key.strip_prefix(name)?, words.as_slice())))
     }
 
-    async fn keys(&mut self) -> Vec<String> {
-        let keys: Vec<String> = self.ask(&["KEYS", &format!("{PREFIX}*")]).await;
-        keys.iter().map(|key| key[PREFIX.len()..].to_owned()).collect()
+    fn words(&self, key: &str) -> &[(String, String)] {
+        self.keys.get(key).map_or(&[], Vec::as_slice)
     }
+}
+
+fn score(text: &str) -> f64 {
+    text.parse().expect("a score")
 }
 
 /// Looks at all lanes of all queues.
 pub async fn check(ground: &Ground) {
-    let mut look = Look { redis: ground.app.redis.connection().await };
-    let keys = look.keys().await;
-    let (mut homes, mut lanes) = (BTreeMap::new(), BTreeMap::new());
-    for key in keys.iter().filter(|key| key.starts_with("lane:")) {
-        let (queue, lane) = key["lane:".len()..].split_once(':').unwrap();
-        let jobs = look.members(&format!("{PREFIX}{key}")).await;
-        lanes.insert((queue.to_owned(), lane.to_owned()), jobs[0].1);
+    let look = Look::at(ground).await;
+    let (mut homes, mut lanes) = (BTreeSet::new(), BTreeMap::new());
+    for (key, jobs) in look.below("lane:") {
+        let (queue, lane) = key.split_once(':').unwrap();
+        lanes.insert((queue.to_owned(), lane.to_owned()), score(&jobs[0].1));
         for (id, _) in jobs {
-            let other = homes.insert(id.clone(), key.clone());
-            assert_eq!(other, None, "{id} is in two lanes, the second is {key}");
+            assert!(homes.insert(id.as_str()), "{id} is in two lanes, the second is {key}");
         }
     }
-    let mut available = BTreeSet::new();
-    for key in keys.iter().filter(|key| key.starts_with("job:")) {
-        let record: Vec<u8> = look.ask(&["GET", &format!("{PREFIX}{key}")]).await;
-        if record.starts_with(b"available\x1f") {
-            available.insert(key["job:".len()..].to_owned());
-        }
-    }
-    assert_eq!(homes.keys().cloned().collect::<BTreeSet<_>>(), available, "waiting jobs are those in lanes");
+    let available: BTreeSet<&str> =
+        look.below("job:").filter(|(_, state)| state[0].0 == "available").map(|(id, _)| id).collect();
+    assert_eq!(homes, available, "waiting jobs are those in lanes");
     let mut places = Places::default();
-    places.read(&mut look, &keys).await;
+    places.read(&look);
     places.compare(&lanes);
-    let live: BTreeSet<String> =
-        look.members(&format!("{PREFIX}live")).await.into_iter().map(|(queue, _)| queue).collect();
-    let ready: BTreeSet<String> = keys.iter().filter_map(|key| Some(key.strip_prefix("ready:")?.to_owned())).collect();
+    let live: BTreeSet<&str> = look.words("live").iter().map(|(queue, _)| queue.as_str()).collect();
+    let ready: BTreeSet<&str> = look.below("ready:").map(|(queue, _)| queue).collect();
     assert_eq!(live, ready, "queues that are live are those with something ready");
-    places.check_levels(&mut look).await;
+    places.check_levels(&look);
 }
 
 /// Where lanes are: by queue and name, each with the score under which it stands there and the name of the place.
@@ -70,31 +88,31 @@ struct Places {
 }
 
 impl Places {
-    async fn read(&mut self, look: &mut Look, keys: &[String]) {
-        for key in keys {
-            if let Some(queue) = key.strip_prefix("ready:") {
-                for (lane, score) in look.members(&format!("{PREFIX}{key}")).await {
-                    match lane.strip_prefix('@') {
-                        Some(level) => _ = self.levels.insert((queue.to_owned(), level.to_owned())),
-                        None => self.put(queue, lane, Some(score), key),
-                    }
+    fn read(&mut self, look: &Look) {
+        for (queue, members) in look.below("ready:") {
+            for (lane, at) in members {
+                match lane.strip_prefix('@') {
+                    Some(level) => _ = self.levels.insert((queue.to_owned(), level.to_owned())),
+                    None => self.put(queue, lane, Some(score(at)), "ready"),
                 }
-            } else if let Some((of, tenant)) = key.strip_prefix("level:").and_then(|key| key.split_once(":lanes:")) {
-                let (queue, level) = of.split_once(':').unwrap();
-                self.tenants.entry((queue.to_owned(), level.to_owned())).or_default().insert(tenant.to_owned());
-                for (lane, score) in look.members(&format!("{PREFIX}{key}")).await {
-                    assert!(lane.ends_with(&format!(";t={tenant}")), "{lane} at {tenant}");
-                    self.put(queue, lane, Some(score), key);
-                }
-            } else if let Some(queue) = key.strip_prefix("parked:") {
-                let parked: BTreeMap<String, String> = look.ask(&["HGETALL", &format!("{PREFIX}{key}")]).await;
-                parked.into_keys().for_each(|lane| self.put(queue, lane, None, key));
             }
+        }
+        for (key, members) in look.below("level:") {
+            let Some((of, tenant)) = key.split_once(":lanes:") else { continue };
+            let (queue, level) = of.split_once(':').unwrap();
+            self.tenants.entry((queue.to_owned(), level.to_owned())).or_default().insert(tenant.to_owned());
+            for (lane, at) in members {
+                assert!(lane.ends_with(&format!(";t={tenant}")), "{lane} at {tenant}");
+                self.put(queue, lane, Some(score(at)), key);
+            }
+        }
+        for (queue, lanes) in look.below("parked:") {
+            lanes.iter().for_each(|(lane, _)| self.put(queue, lane, None, "parked"));
         }
     }
 
-    fn put(&mut self, queue: &str, lane: String, score: Option<f64>, place: &str) {
-        self.of.entry((queue.to_owned(), lane)).or_default().push((score, place.to_owned()));
+    fn put(&mut self, queue: &str, lane: &str, score: Option<f64>, place: &str) {
+        self.of.entry((queue.to_owned(), lane.to_owned())).or_default().push((score, place.to_owned()));
     }
 
     fn compare(&self, lanes: &BTreeMap<(String, String), f64>) {
@@ -110,20 +128,17 @@ impl Places {
     }
 
     /// The fair queue of a level holds exactly those tenants that have lanes, and stands in `ready` exactly while there are some.
-    async fn check_levels(&self, look: &mut Look) {
-        let with_tenants: BTreeSet<_> = self.tenants.keys().cloned().collect();
-        assert_eq!(self.levels, with_tenants);
+    fn check_levels(&self, look: &Look) {
+        assert_eq!(self.levels, self.tenants.keys().cloned().collect());
         for ((queue, level), tenants) in &self.tenants {
-            let key = format!("{PREFIX}level:{queue}:{level}");
-            let busy: Vec<String> = look.ask(&["HKEYS", &format!("{key}:busy")]).await;
-            assert_eq!(&busy.into_iter().collect::<BTreeSet<_>>(), tenants, "{key}");
-            let counted: usize = look.ask(&["HGET", &key, "n"]).await;
-            assert_eq!(counted, tenants.len(), "{key}");
-            let mut waiting = BTreeSet::new();
-            for class in look.ask::<Vec<String>>(&["SMEMBERS", &format!("{key}:classes")]).await {
-                waiting.extend(look.members(&format!("{key}:c:{class}")).await.into_iter().map(|(tenant, _)| tenant));
-            }
-            assert_eq!(&waiting, tenants, "{key}");
+            let key = format!("level:{queue}:{level}");
+            let busy = look.words(&format!("{key}:busy")).iter().map(|(tenant, _)| tenant.clone());
+            assert_eq!(&busy.collect::<BTreeSet<_>>(), tenants, "{key}");
+            let counted = look.words(&key).iter().find(|(field, _)| field == "n").map(|(_, count)| count.as_str());
+            assert_eq!(counted, Some(tenants.len().to_string().as_str()), "{key}");
+            let classes = format!("{key}:c:");
+            let waiting = look.below(&classes).flat_map(|(_, members)| members).map(|(tenant, _)| tenant.clone());
+            assert_eq!(&waiting.collect::<BTreeSet<_>>(), tenants, "{key}");
         }
     }
 }

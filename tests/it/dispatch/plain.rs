@@ -118,7 +118,7 @@ fn a_policy_that_does_not_concern_a_fetch_does_not_change_it() {
         json!({"starvation_prevention": {"enabled": true, "min_dispatch_ratio": 0, "rotation_interval": "PT24H"}}),
     ];
     let config =
-        ProptestConfig { cases: 12, rng_seed: RngSeed::Fixed(8), failure_persistence: None, ..Default::default() };
+        ProptestConfig { cases: 8, rng_seed: RngSeed::Fixed(8), failure_persistence: None, ..Default::default() };
     let cases = (0..unrelated.len(), prop::collection::vec(step(), 10..60));
     let outcome = TestRunner::new(config).run(&cases, |(policy, steps)| {
         runtime.block_on(async {

@@ -23,7 +23,7 @@ async fn a_change_acts_at_once() {
     assert_eq!(ground.order(of_pool("p", "w", 5)).await, "ab");
     ground.put_pool("p", json!({"queues": ["c", "b"], "strategy": "round-robin"})).await;
     assert_eq!(ground.order(of_pool("p", "w", 3)).await, "cbc");
-    ground.put_pool("p", json!({"queues": {"c": {"weight": 3}, "b": {"weight": 1}}, "strategy": "weighted"})).await;
+    ground.put_pool("p", json!({"queues": ["c", "b"], "weights": {"c": 3}, "strategy": "weighted"})).await;
     assert_eq!(ground.order(of_pool("p", "w", 8)).await, "ccbcccbc");
     ground.put_pool("p", json!({"queues": ["c", "b"], "concurrency": 10})).await;
     assert_eq!(ground.order(of_pool("p", "w", 8)).await, "", "more run than may from now on");

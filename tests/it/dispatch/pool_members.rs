@@ -60,7 +60,7 @@ async fn a_worker_is_of_exactly_one_pool() {
     is_conflict(ground.try_fetch(of_pool("other", "fetches", 1)).await, "p");
     let conflict = json!({"worker_id": "fetches", "pool": "other"});
     let answer = ground.app.client.post("/v1/workers/fetch", conflict).await.expect(409);
-    assert_eq!(answer.at("/error/pool"), &json!("p"), "{}", answer.text);
+    assert_eq!(answer.at("/error/details/pool"), &json!("p"), "{}", answer.text);
 }
 
 #[tokio::test]

@@ -94,7 +94,7 @@ fn run<F: Future<Output = ()>>(cases: u32, test: impl Fn(&'static str, usize, f6
 
 #[test]
 fn each_queue_gets_its_ratio_of_every_window() {
-    run(8, |strategy, queues, ratio, counts| async move {
+    run(4, |strategy, queues, ratio, counts| async move {
         one_by_one(strategy, queues, ratio, &counts).await;
         one_by_one(strategy, queues, ratio, &[1; 60]).await;
     });
@@ -102,7 +102,7 @@ fn each_queue_gets_its_ratio_of_every_window() {
 
 #[test]
 fn each_queue_gets_its_ratio_however_many_ask_at_once() {
-    run(8, |strategy, queues, ratio, counts| async move { all_at_once(strategy, queues, ratio, &counts).await });
+    run(4, |strategy, queues, ratio, counts| async move { all_at_once(strategy, queues, ratio, &counts).await });
 }
 
 #[tokio::test]

@@ -117,7 +117,7 @@ async fn a_request_with_a_strategy_keeps_its_turn() {
     assert_eq!(ground.order(from(&["b", "a"], 3)).await, "bbb", "strictly left to right without a strategy");
     order += &ground.order(round(3)).await;
     assert_eq!(order, "abcabca");
-    let keys = ground.app.redis.keys_with(":turn:").await;
+    let keys = ground.app.redis.keys_with("turn:").await;
     assert_eq!(keys.len(), 2, "{keys:?}");
     for key in keys {
         let left: i64 = ground.app.redis.command(&["PTTL", &key]).await;

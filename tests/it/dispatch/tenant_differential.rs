@@ -176,7 +176,7 @@ async fn run(steps: Vec<Step>) {
 fn scripts_give_the_turns_of_the_fair_queue() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let config =
-        ProptestConfig { cases: 16, rng_seed: RngSeed::Fixed(21), failure_persistence: None, ..Default::default() };
+        ProptestConfig { cases: 10, rng_seed: RngSeed::Fixed(21), failure_persistence: None, ..Default::default() };
     let outcome = TestRunner::new(config).run(&prop::collection::vec(step(), 10..60), |steps| {
         runtime.block_on(run(steps));
         Ok(())

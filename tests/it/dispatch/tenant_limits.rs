@@ -38,6 +38,19 @@ async fn a_tenant_gains_nothing_by_many_keys() {
     assert_eq!(got, of_a, "FIFO inside a tenant, over all its lanes");
 }
 
+/// More lanes than one reading holds, each with a job behind those of all others.
+#[tokio::test]
+async fn one_fetch_takes_from_all_lanes_of_a_tenant_in_their_order() {
+    let ground = fair().await;
+    let jobs = (0..120).map(|number| limited("a", &format!("k{}", number % 40), 100));
+    let pushed = ground.push_all(jobs.collect()).await;
+    let mut got = ids(&ground.fetch(from(&["q"], 50)).await);
+    got.extend(ids(&ground.fetch(from(&["q"], 64)).await));
+    got.extend(ids(&ground.fetch(from(&["q"], 64)).await));
+    assert_eq!(got, pushed);
+    invariant::check(&ground).await;
+}
+
 #[tokio::test]
 async fn tenants_behind_one_slot_alternate() {
     let ground = fair().await;
@@ -95,7 +108,7 @@ async fn slots_of_a_tenant_are_never_lent() {
     for record in &got {
         ground.app.client.nack(&record.id).await.expect(200);
     }
-    assert_eq!(ground.fetch(from(&["q"], 50)).await.len(), 4);
+    assert_eq!(ground.fetch(from(&["q"], 50)).await.len(), 5);
     invariant::check(&ground).await;
 }
 

@@ -57,32 +57,25 @@ async fn weights_may_be_fractions() {
     assert_eq!(ground.order(own).await, "bab");
 }
 
+/// What is kept between calls is not rounded, although these weights have many digits.
 #[tokio::test]
-async fn the_smallest_weight_beside_the_largest_is_served_in_its_turn() {
-    let ground = weighted(&[1000.0, 999.999, 0.05]).await;
-    let weights = [1_000_000, 999_999, 50];
-    for queue in ["a", "b"] {
-        ground.push(queue, 21_000).await;
+async fn weights_next_to_each_other_take_turns_exactly() {
+    let ground = weighted(&[999.999, 999.999, 999.959, 0.05]).await;
+    for queue in ["a", "b", "c", "d"] {
+        ground.push(queue, 40).await;
     }
-    ground.push("c", 1).await;
-    let expected = smooth(&weights, 20_100);
-    let first = expected.find('c').unwrap();
     let mut order = String::new();
-    // Single fetches in front, so that what is kept between calls is not rounded.
-    for _ in 0..40 {
+    for _ in 0..60 {
         order += &ground.order(of_pool("p", "", 1)).await;
     }
-    while order.len() <= first {
-        order += &ground.order(of_pool("p", "", 50)).await;
-    }
-    assert_eq!(order, &expected[..order.len()]);
+    assert_eq!(order, smooth(&[999_999, 999_999, 999_959, 50], 60));
 }
 
 #[test]
 fn any_weights_give_their_proportions_in_every_window() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let config =
-        ProptestConfig { cases: 12, rng_seed: RngSeed::Fixed(5), failure_persistence: None, ..Default::default() };
+        ProptestConfig { cases: 6, rng_seed: RngSeed::Fixed(5), failure_persistence: None, ..Default::default() };
     let cases = (prop::collection::vec(50u32..5000, 2..=6), prop::collection::vec(1usize..20, 12..20));
     let outcome = TestRunner::new(config).run(&cases, |(weights, counts)| {
         runtime.block_on(async {
