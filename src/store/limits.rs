@@ -108,7 +108,9 @@ impl Store {
             self.core.begin(command).arg(key).arg(field).arg(quota.map(Quota::packed).unwrap_or_default());
             command.arg(until.map(At::argument).unwrap_or_default());
         };
-        Ok(reply::number(OVERRIDE.call(&self.core.link, fill).await?))
+        let [outcome, notes] = reply::parts(OVERRIDE.call(&self.core.link, fill).await?, "override")?;
+        self.core.note(notes)?;
+        Ok(reply::number(outcome))
     }
 }
 

@@ -22,6 +22,8 @@ async fn an_override_changes_only_what_it_names() {
     site.advance(MINUTE).await;
     let limit = site.limit("k").await;
     assert_eq!((limit.quota, limit.overridden), (base, None), "it has ended");
+    assert!(!site.unset("k", Layer::Override).await, "there is none any more");
+    site.set("k", Layer::Override, concurrency(3), None).await;
     assert!(site.unset("k", Layer::Override).await);
     assert!(!site.unset("k", Layer::Override).await, "there was none");
 }
