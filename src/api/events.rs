@@ -2,22 +2,25 @@
 
 use super::page::Query;
 use super::problem::Problem;
-use super::{Api, answer};
+use super::{Api, answer, event_stream};
 use crate::job::invalid::Invalid;
 use crate::job::{json, time};
 use crate::store::{Event, EventFilter, EventPage};
 use axum::extract::State;
-use axum::http::{StatusCode, Uri};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 
-/// `GET /events`, oldest first.
-pub(super) async fn poll(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
+/// `GET /events`, oldest first; as a stream to whoever accepts one.
+pub(super) async fn poll(State(api): State<Api>, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     let query = Query::of(&uri);
     let limit = query.number("limit", 1, 1_000_000)?.unwrap_or(100).min(1000);
     let name = if query.get("after").is_some() { "after" } else { "cursor" };
     let after = query.get(name);
     let filter =
         EventFilter { types: query.list("types"), queues: query.list("queues"), job_types: query.list("job_types") };
+    if event_stream::is_wanted(&headers) {
+        return event_stream::stream(&api, filter, after, &headers).await;
+    }
     let Some(EventPage { events, cursor, has_more }) = api.store().events(&filter, after, limit).await? else {
         return Err(Invalid::field(name, "the id of an event", after.unwrap_or_default()).into());
     };
@@ -29,6 +32,13 @@ pub(super) async fn poll(State(api): State<Api>, uri: Uri) -> Result<Response, P
     let cursor = cursor.as_deref().or(after).unwrap_or_default();
     body.push_str(&format!("],\"cursor\":{},\"has_more\":{has_more}}}", json::quoted(cursor)));
     Ok(answer::json(StatusCode::OK, body))
+}
+
+/// An event as JSON.
+pub(super) fn event_json(event: &Event) -> String {
+    let mut text = String::new();
+    push_event(&mut text, event);
+    text
 }
 
 fn push_event(out: &mut String, event: &Event) {

@@ -8,11 +8,11 @@ use super::{Api, answer};
 use crate::dispatch::LONGEST_WAIT;
 use crate::fair::{Strategy, Weight};
 use crate::job::invalid::{Invalid, Kind};
-use crate::job::{json, names};
+use crate::job::{json, names, tenant};
 use crate::store::{Choice, Fetch};
 use axum::Extension;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use std::time::Duration;
 
@@ -30,10 +30,11 @@ pub(super) async fn fetch(
     Extension(waiting): Extension<WaitingTime>,
     request: Request,
 ) -> Result<Response, Problem> {
+    let tenant = tenant(request.headers())?;
     let body = Text::read(&api, request).await?;
     let fields = body.fields()?;
     let names_count = fields.get("count").is_some();
-    let fetch = read(&api, &fields).await?;
+    let fetch = Fetch { tenant, ..read(&api, &fields).await? };
     let wait = wait(&fields)?;
     waiting.set(wait);
     let (leased, waited) = api.inner.long_polls.fetch(fetch, wait).await?;
@@ -78,8 +79,20 @@ async fn read(api: &Api, fields: &Fields<'_>) -> Result<Fetch, Problem> {
         count: fields.number("count", 1)?.unwrap_or(1).min(MOST_JOBS) as usize,
         visibility_ms: fields.milliseconds("visibility_timeout_ms")?,
         pool,
+        tenant: None,
         fetch_id,
     })
+}
+
+/// The tenant whose jobs alone are wanted.
+fn tenant(headers: &HeaderMap) -> Result<Option<String>, Invalid> {
+    const NAME: &str = "X-OJS-Tenant";
+    let Some(value) = headers.get(NAME) else { return Ok(None) };
+    let tenant = value.to_str().unwrap_or_default();
+    match tenant::is_id(tenant) {
+        true => Ok(Some(tenant.to_owned())),
+        false => Err(Invalid::field(NAME, tenant::EXPECTED, tenant)),
+    }
 }
 
 fn expected_queues() -> String {

@@ -3,6 +3,7 @@
 mod answer;
 mod body;
 mod dead_letter;
+mod event_stream;
 mod events;
 mod fetch;
 mod frame;
@@ -57,6 +58,8 @@ struct Inner {
     test_directives: bool,
     started: Instant,
     draining: CancellationToken,
+    /// Streams of events that may be open at once.
+    event_readers: Arc<tokio::sync::Semaphore>,
 }
 
 impl Api {
@@ -85,6 +88,7 @@ impl Api {
                 test_directives: config.server.test_directives,
                 started: Instant::now(),
                 draining,
+                event_readers: Arc::new(tokio::sync::Semaphore::new(event_stream::MOST_READERS)),
             }),
         }
     }

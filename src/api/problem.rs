@@ -93,7 +93,7 @@ impl Problem {
         self
     }
 
-    fn retry_after(mut self, seconds: u32) -> Self {
+    pub(super) fn retry_after(mut self, seconds: u32) -> Self {
         (self.retryable, self.retry_after) = (true, Some(seconds));
         self
     }

@@ -98,6 +98,15 @@ impl Store {
         ANNOUNCE.call(&self.core.link, fill).await.map(drop)
     }
 
+    /// Id of the newest event, if there is one.
+    pub async fn last_event(&self) -> Result<Option<String>, Error> {
+        let mut command = redis::cmd("XREVRANGE");
+        command.arg(self.core.keys.events()).arg("+").arg("-").arg("COUNT").arg(1);
+        let newest = reply::array(self.core.command("events", command).await?, "events")?;
+        let Some(entry) = newest.into_iter().next() else { return Ok(None) };
+        Ok(Place::end_of(&read_entry(entry, None)?.0).map(Place::id))
+    }
+
     /// Events behind `after`, oldest first. `None` if `after` is no event id.
     pub async fn events(
         &self,

@@ -41,11 +41,6 @@ impl Keys {
         self.key(&format!("ready:{queue}"))
     }
 
-    /// Sorted set of a lane's job ids.
-    pub(super) fn lane(&self, queue: &str, lane: &str) -> String {
-        self.key(&format!("lane:{queue}:{lane}"))
-    }
-
     /// Sorted set of dead letters by the time they were discarded.
     pub(super) fn dead(&self) -> String {
         self.key("dead")

@@ -27,6 +27,8 @@ pub struct Fetch {
     pub visibility_ms: Option<u64>,
     /// The pool that the worker is of; its queues are then the pool's, of those that are named here.
     pub pool: Option<String>,
+    /// The tenant whose jobs alone are wanted, in queues that tenants share.
+    pub tenant: Option<String>,
     /// How to choose among the queues, where no pool says it.
     pub choice: Option<Choice>,
     /// The client's own name for this request: a repeat within a minute gets the same jobs.
@@ -42,6 +44,11 @@ pub struct Choice {
 }
 
 impl Fetch {
+    /// Whether only the script that knows pools, strategies and tenants can answer it.
+    fn asks_more(&self) -> bool {
+        self.pool.is_some() || self.choice.is_some() || self.tenant.is_some()
+    }
+
     /// The choice as scripts read it: `strategy digest weights…`, and the digest of the queues under which a turn is kept.
     fn choice_words(&self) -> [String; 2] {
         let digest = |more: &str| {
@@ -131,7 +138,9 @@ impl Verb for FetchVerb {
     type Reply = Result<Leased, Error>;
 
     fn weight(request: &Fetch) -> (usize, usize) {
-        (request.count, request.queues.iter().map(String::len).sum())
+        // One that wants a single tenant's jobs goes alone: it takes them out of turn, of which others would know nothing.
+        let jobs = if request.tenant.is_some() { MOST_JOBS } else { request.count };
+        (jobs, request.queues.iter().map(String::len).sum())
     }
 
     async fn run(&self, requests: Vec<Fetch>) -> Result<Vec<Self::Reply>, Error> {
@@ -190,7 +199,7 @@ impl FetchVerb {
     /// One call of the script, which may answer that something is due first if it is asked to look.
     async fn call(&self, requests: &[(usize, Fetch)], looks_for_due: bool) -> Result<redis::Value, Error> {
         let call_id = id::generate();
-        let asks_more = requests.iter().any(|(_, request)| request.pool.is_some() || request.choice.is_some());
+        let asks_more = requests.iter().any(|(_, request)| request.asks_more());
         let was_rich = self.rich.load(Ordering::Relaxed);
         if !asks_more && !was_rich {
             let answer = self.call_script(&FETCH, &call_id, requests, looks_for_due).await?;
@@ -220,6 +229,7 @@ impl FetchVerb {
                     command.arg(request.count).arg(or_empty(request.visibility_ms));
                     command.arg(request.fetch_id.as_deref().map(escape).unwrap_or_default());
                     command.arg(request.pool.as_deref().unwrap_or_default()).arg(&request.choice_words());
+                    command.arg(request.tenant.as_deref().map(escape).unwrap_or_default());
                     command.arg(request.queues.len()).arg(&request.queues);
                 }
             })

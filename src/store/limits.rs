@@ -108,7 +108,9 @@ impl Store {
             self.core.begin(command).arg(key).arg(field).arg(quota.map(Quota::packed).unwrap_or_default());
             command.arg(until.map(At::argument).unwrap_or_default());
         };
-        Ok(reply::number(OVERRIDE.call(&self.core.link, fill).await?))
+        let [outcome, notes] = reply::parts(OVERRIDE.call(&self.core.link, fill).await?, "override")?;
+        self.core.note(notes)?;
+        Ok(reply::number(outcome))
     }
 }
 
@@ -148,7 +150,7 @@ fn limit(key: String, now: i64, fields: &[String]) -> Result<LimitState, Error> 
         running: number(running).unwrap_or(0),
         started: number(started).unwrap_or(0),
         resets_at: resets.parse().ok(),
-        next_start: next.parse::<f64>().map_or(0, |at| at.floor() as i64),
+        next_start: next.parse().unwrap_or(0),
         available: number(available).unwrap_or(0),
         room: number(room),
         hold_until: hold.parse().ok().filter(|until| *until > now),

@@ -284,7 +284,7 @@ fn push_rule(command: &mut redis::Cmd, StoredRule { rule, document }: &StoredRul
     let asks = weights.webhook.is_some();
     command.arg(or_empty(asks.then_some(weights.max_weight_age)));
     command.arg(u8::from(asks && weights.on_webhook_error == Some(OnWebhookError::Hold)));
-    command.arg(weights.default_weight.thousandths()).arg(weights.fixed.len());
+    command.arg(rule.max_blocked).arg(weights.default_weight.thousandths()).arg(weights.fixed.len());
     for (tenant, weight) in &weights.fixed {
         command.arg(escape(tenant)).arg(weight.thousandths());
     }

@@ -20,7 +20,7 @@ impl Store {
         let version = id::generate();
         let fill = |command: &mut Cmd, _: bool| {
             let command = self.core.begin(command).arg(expected).arg(&version).arg(letters(policy)).arg(document);
-            command.arg(prevention(&policy.starvation)).arg(u8::from(tells));
+            command.arg(prevention(&policy.starvation)).arg(u8::from(tells)).arg(for_all(policy));
             push_sharing(command, policy);
             command.arg(policy.pools.len());
             policy.pools.iter().for_each(|pool| push_pool(command, pool));
@@ -46,6 +46,13 @@ fn letters(policy: &Policy) -> String {
     .into_iter()
     .filter_map(|(letter, holds)| holds.then_some(letter))
     .collect()
+}
+
+/// What holds for all pools and for single queues, to be compared: empty where that is the default.
+fn for_all(policy: &Policy) -> String {
+    let Policy { starvation, tenant_fairness, queues, .. } = policy.clone();
+    let alone = Policy { starvation, tenant_fairness, queues, ..Policy::default() };
+    if alone == Policy::default() { String::new() } else { alone.to_json().to_string() }
 }
 
 /// Every queue that may differ from the others in how tenants share it, and then all others.
@@ -96,6 +103,7 @@ fn push_pool(command: &mut Cmd, pool: &Pool) {
         Some(own) if !own.enabled => "off".to_owned(),
         Some(own) => prevention(own),
     });
+    command.arg(pool.tenant_fairness.as_ref().map(|own| own.to_json().to_string()).unwrap_or_default());
 }
 
 /// `rotation ms, ratio, most in a row, aging: every ms, step, most`; empty where it is off.

@@ -1,5 +1,6 @@
 //! Queues: which there are, and how many jobs of each state they hold.
 
+use super::script::ELDEST;
 use super::{Error, Store, reply};
 use crate::job::State;
 use std::collections::BTreeMap;
@@ -15,7 +16,7 @@ pub struct Queue {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QueueStats {
     pub counts: BTreeMap<&'static str, i64>,
-    /// When the job at the head became available.
+    /// When the oldest job that may run became available.
     pub oldest_available: Option<i64>,
 }
 
@@ -74,20 +75,8 @@ impl Store {
         Ok(matches!(found, redis::Value::Int(found) if found > 0))
     }
 
-    /// Of each priority, the oldest is at the head of one of the first lanes. Tenants that take turns are passed over: their
-    /// lanes stand behind one entry.
     async fn oldest_available(&self, queue: &str) -> Result<Option<i64>, Error> {
-        let range = |key: String, last: i64| {
-            let mut command = redis::cmd("ZRANGE");
-            command.arg(key).arg(0).arg(last);
-            command
-        };
-        let ready = self.core.command("ready", range(self.core.keys.ready(queue), 200)).await?;
-        let mut heads = Vec::new();
-        for lane in reply::texts(ready, "ready lanes")? {
-            let head = self.core.command("lane", range(self.core.keys.lane(queue, &lane), 0)).await?;
-            heads.extend(reply::texts(head, "lane")?);
-        }
-        Ok(self.jobs(&heads).await?.iter().filter_map(crate::job::Record::enqueued).min())
+        let answer = ELDEST.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(queue)).await?;
+        Ok(reply::text(answer).parse().ok())
     }
 }

@@ -28,7 +28,7 @@ script!(STAGE, "call", "lane", "limit", "job", "plan", "fair", "staging", "level
 script!(FETCH, "call", "lane", "job", "window", "source", "unlimited", "fetch");
 script!(
     DISPATCH, "call", "lane", "limit", "job", "finish", "fair", "level", "quota", "park", "window", "pick", "source",
-    "choose", "turn", "fetch"
+    "choose", "turn", "filter", "fetch"
 );
 script!(ACK, "call", "lane", "job", "finish", "answer", "ack");
 script!(NACK, "call", "lane", "limit", "job", "fair", "level", "finish", "failure", "answer", "nack");
@@ -49,6 +49,7 @@ script!(RETAIN, "call", "lane", "job", "finish", "retain");
 script!(REVIVE, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "revive");
 script!(FORGET, "call", "lane", "job", "finish", "forget");
 script!(RULES, "call", "lane", "job", "plan", "rules");
+script!(ELDEST, "call", "lane", "job", "plan", "eldest");
 script!(POLICY, "call", "policy");
 script!(LIMITS, "call", "lane", "quota", "inspect");
 script!(OVERRIDE, "call", "lane", "limit", "job", "finish", "fair", "level", "quota", "park", "override");

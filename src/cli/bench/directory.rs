@@ -1,5 +1,6 @@
 //! A temporary directory of a benchmark's own.
 
+use crate::config::{Config, Sources};
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,18 @@ impl Directory {
         let path = std::env::temp_dir().join(format!("fairgate-bench-{}", crate::job::id::generate()));
         std::fs::create_dir(&path).with_context(|| format!("cannot create {}", path.display()))?;
         Ok(Directory(path))
+    }
+
+    /// One with a configuration file, where a server that starts in it finds that.
+    pub(super) fn with_config(text: &str) -> anyhow::Result<Directory> {
+        let directory = Directory::create()?;
+        std::fs::write(directory.0.join("fairgate.toml"), text)?;
+        Ok(directory)
+    }
+
+    /// What its configuration file says, whatever the environment does.
+    pub(super) fn config(&self) -> anyhow::Result<Config> {
+        Ok(Config::load(&Sources { directory: self.0.clone(), ..Sources::default() })?)
     }
 
     pub(super) fn path(&self) -> &Path {

@@ -1,17 +1,18 @@
-//! A private Redis with the store and the planner on it, all in this process: promotion is measured without a server.
+//! The store and its way in, in this process: what is measured without a server.
 
 use super::directory::Directory;
 use super::resp::{Reply, Resp};
-use super::shape::{KIND, RULE, Shape};
+use crate::app;
 use crate::clock::Clock;
-use crate::config::PlanDefaults;
-use crate::fair::{Batch, Policy, Rule};
-use crate::planner::{Desk, Intake, Rulebook};
+use crate::job::request::{self, Context as Surroundings};
+use crate::job::{Limits, NewJob};
+use crate::planner::{Intake, Rulebook};
 use crate::store::embedded::{self, PrivateRedis};
-use crate::store::{Options, Settings, Store};
+use crate::store::{Address, Enqueued, Options, Store};
 use crate::telemetry::Metrics;
-use anyhow::{Context, bail};
+use anyhow::{bail, ensure};
 use futures_util::{StreamExt, TryStreamExt, stream};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -22,79 +23,74 @@ const IN_FLIGHT: usize = 4;
 /// How often a long filling tells how far it is.
 const PROGRESS: Duration = Duration::from_secs(10);
 
-/// Where promotion is measured. Dropping it ends Redis and removes its data.
+/// A store under the rules of a configuration. Dropping it closes the store, and ends the Redis that it has started.
 pub(super) struct Ground {
-    pub(super) rule: Rule,
     pub(super) store: Store,
-    pub(super) desk: Desk,
+    pub(super) rules: Rulebook,
+    pub(super) metrics: Metrics,
     intake: Intake,
-    fillings: u64,
     stop: CancellationToken,
-    redis: PrivateRedis,
-    _directory: Directory,
+    socket: PathBuf,
+    /// The directory last, because Redis still uses it when it ends.
+    own: Option<(PrivateRedis, Directory)>,
 }
 
 impl Ground {
-    /// Starts Redis and makes one plan rule hold, with rounds of so many jobs.
-    pub(super) async fn start(round: u32) -> anyhow::Result<Ground> {
+    /// Starts a Redis and makes a configuration hold there.
+    pub(super) async fn start(config: &str) -> anyhow::Result<Ground> {
         let directory = Directory::create()?;
         let data_dir = directory.path().join("redis");
         let redis = PrivateRedis::start(embedded::Options { data_dir, durable: false })?;
+        let mut ground = Ground::on(redis.socket(), config).await?;
+        ground.own = Some((redis, directory));
+        Ok(ground)
+    }
+
+    /// Makes a configuration hold on a Redis that is there.
+    pub(super) async fn on(socket: &Path, config: &str) -> anyhow::Result<Ground> {
+        let config = Directory::with_config(config)?.config()?;
         let options = Options {
-            address: redis.address(),
+            address: Address::unix(socket),
             namespace: "default".to_owned(),
             call_timeout: Duration::from_secs(30),
             clock: Clock::System,
-            settings: Settings::default(),
+            settings: app::settings(&config),
         };
         let (metrics, stop) = (Metrics::default(), CancellationToken::new());
         let store = Store::open(options, metrics.store.clone(), &TaskTracker::new(), stop.clone())?;
         store.connected_within(Duration::from_secs(5)).await?;
-        // The gate stays open, however much was promoted before.
-        let (max_depth, latency_threshold) = (1_000_000_000, 1_000_000_000);
-        let batch = Batch::Jobs(round);
-        let rule = Rule { batch, max_depth, latency_threshold, ..Rule::new(RULE, &[KIND]) };
-        let rules = Rulebook::new(store.clone(), vec![rule], Policy::default(), PlanDefaults::default());
-        let known = rules.start().await?;
-        let rule = known.rules.get(RULE).context("the plan rule does not hold")?;
-        let (rule, intake) = (Rule::clone(rule), Intake::new(store.clone(), rules.clone()));
-        let desk = Desk::new(store.clone(), rules, metrics, "bench");
-        Ok(Ground { rule, store, desk, intake, fillings: 0, stop, redis, _directory: directory })
+        let rules = Rulebook::new(store.clone(), config.plan, config.policy, config.plan_defaults);
+        rules.start().await?;
+        let intake = Intake::new(store.clone(), rules.clone());
+        Ok(Ground { store, rules, metrics, intake, stop, socket: socket.to_owned(), own: None })
     }
 
     pub(super) fn redis(&self) -> anyhow::Result<Resp> {
-        Resp::connect(self.redis.socket())
+        Resp::connect(&self.socket)
     }
 
-    /// The number of the last filling.
-    pub(super) fn filling(&self) -> u64 {
-        self.fillings
-    }
-
-    /// Stages all jobs of a shape through the planner's intake.
-    pub(super) async fn fill(&mut self, shape: Shape) -> anyhow::Result<()> {
-        self.fillings += 1;
-        // While a rule is paused nothing passes straight through to the main queue.
-        self.store.pause_rule(RULE, true).await?;
-        let (filling, intake, jobs) = (self.fillings, &self.intake, shape.jobs());
+    /// Stores so many jobs, each by its place; those before come first.
+    pub(super) async fn fill(
+        &self,
+        jobs: u64,
+        job: impl Fn(u64) -> anyhow::Result<NewJob> + Sync,
+    ) -> anyhow::Result<()> {
+        let (intake, job) = (&self.intake, &job);
         let request = |first: u64| async move {
             let places = first..(first + PORTION).min(jobs);
-            let jobs = places.map(|place| shape.job(filling, place)).collect::<anyhow::Result<Vec<_>>>()?;
-            intake.enqueue(jobs, true, &|_| None).await?;
-            anyhow::Ok(first)
+            let answer = intake.enqueue(places.map(job).collect::<anyhow::Result<_>>()?, true, &|_| None).await?;
+            ensure!(matches!(answer, Enqueued::Stored(_)), "jobs are not stored: {answer:?}");
+            Ok(first)
         };
         let mut told = Instant::now();
         let firsts = (0..jobs).step_by(PORTION as usize);
         let mut done = stream::iter(firsts).map(request).buffered(IN_FLIGHT);
         while let Some(first) = done.try_next().await? {
             if told.elapsed() > PROGRESS {
-                eprintln!("  staged {first} of {jobs} …");
+                eprintln!("  stored {first} of {jobs} …");
                 told = Instant::now();
             }
         }
-        self.store.pause_rule(RULE, false).await?;
-        let staged = self.store.rule_status(RULE, None).await?.staged;
-        anyhow::ensure!(staged == jobs, "{staged} of {jobs} jobs are staged");
         Ok(())
     }
 
@@ -123,6 +119,12 @@ fn script_time(entry: &Reply, except: &str) -> Option<i64> {
     let (Reply::Number(took), Reply::List(words)) = (fields.get(2)?, fields.get(3)?) else { return None };
     let is = |place: usize, text: &str| matches!(words.get(place), Some(Reply::Text(word)) if word == text);
     (is(0, "EVALSHA") && !is(1, except)).then_some(*took)
+}
+
+/// A job as a client would post it.
+pub(super) fn new_job(text: &str) -> anyhow::Result<NewJob> {
+    let job = request::parse(text, &Limits::default(), &Surroundings::default());
+    job.map_err(|problem| anyhow::anyhow!("the job is refused: {problem:?}"))
 }
 
 impl Drop for Ground {

@@ -1,5 +1,6 @@
 //! `fairgate bench http`.
 
+use super::case::Case;
 use super::load::{Load, Measured};
 use super::report::{Cpu, Report, Row};
 use super::rig::Rig;
@@ -86,7 +87,7 @@ impl Http {
         let mut rows = Vec::new();
         for (name, scenario) in [("other: enqueue", Scenario::Enqueue), ("other: fetch + ack", Scenario::FetchAck)] {
             eprintln!("{name} …");
-            let mut load = Load::connect(address, scenario, self.connections.into(), MOST_JOBS).await?;
+            let mut load = Load::connect(address, &Case::PLAIN, scenario, self.connections.into(), MOST_JOBS).await?;
             load.run(WARM_UP).await?;
             let measured = load.run(Duration::from_secs(self.seconds.into())).await?;
             rows.push(Row { name, measured, cpu: None });
@@ -109,11 +110,11 @@ impl Http {
         }
         eprintln!("{name} …");
         let most = if prepared > 0 { prepared } else { MOST_JOBS };
-        let mut load = Load::connect(rig.address, scenario, self.connections.into(), most).await?;
+        let mut load = Load::connect(rig.address, &Case::PLAIN, scenario, self.connections.into(), most).await?;
         let warm_up = load.run(WARM_UP).await?;
-        let before = cpu_times(rig);
+        let before = rig.cpu_times();
         let mut measured = load.run(Duration::from_secs(self.seconds.into())).await?;
-        let spent = cpu_times(rig);
+        let spent = rig.cpu_times();
         // A failure is one whenever it happens.
         measured.errors += warm_up.errors;
         measured.first_error = warm_up.first_error.or(measured.first_error);
@@ -124,12 +125,8 @@ impl Http {
 
     async fn prefill(&self, rig: &Rig, jobs: u64) -> anyhow::Result<()> {
         let (scenario, connections) = if jobs < 100 { (Scenario::Enqueue, 1) } else { (Scenario::Batch(100), 8) };
-        let mut load = Load::connect(rig.address, scenario, connections, jobs).await?;
+        let mut load = Load::connect(rig.address, &Case::PLAIN, scenario, connections, jobs).await?;
         let Measured { first_error, .. } = load.run(Duration::from_secs(60)).await?;
         first_error.map_or(Ok(()), |error| Err(anyhow::anyhow!("cannot prepare jobs: {error}")))
     }
-}
-
-fn cpu_times(rig: &Rig) -> [Duration; 3] {
-    [rig.server_pid(), rig.redis_pid(), std::process::id()].map(process::cpu_time)
 }

@@ -1,5 +1,6 @@
-//! Load: many connections that repeat a scenario until time or jobs run out.
+//! Load: many clients that repeat a unit of work until time or jobs run out.
 
+use super::case::Case;
 use super::client::Connection;
 use super::histogram::Histogram;
 use super::scenario::{Requests, Scenario};
@@ -26,23 +27,41 @@ pub(super) struct Measured {
 }
 
 impl Measured {
+    /// Counts a further run in; of latencies, the higher ones are kept.
+    pub(super) fn add(&mut self, more: Measured) {
+        self.jobs += more.jobs;
+        self.seconds += more.seconds;
+        (self.p50_ms, self.p99_ms) = (self.p50_ms.max(more.p50_ms), self.p99_ms.max(more.p99_ms));
+        self.errors += more.errors;
+        self.first_error = self.first_error.take().or(more.first_error);
+    }
+
     /// Jobs a second.
     pub(super) fn rate(&self) -> f64 {
         self.jobs as f64 / self.seconds.max(1e-9)
     }
 }
 
-/// Open connections, each with its requests.
-pub(super) struct Load {
-    scenario: Scenario,
-    clients: Vec<(Connection, Requests)>,
+/// Somebody who does the same over and over.
+pub(super) trait Client: Send + 'static {
+    /// Does one unit of work.
+    fn step(&mut self) -> impl Future<Output = anyhow::Result<()>> + Send;
+}
+
+/// Clients that work at the same time.
+pub(super) struct Load<C> {
+    clients: Vec<C>,
+    /// Jobs that a unit of work is about.
+    jobs: usize,
     /// Jobs that may still be used, over all runs: what bounds the memory of Redis.
     jobs_left: Arc<AtomicI64>,
 }
 
-impl Load {
+impl Load<(Connection, Requests)> {
+    /// Opens connections to a server, each with its requests.
     pub(super) async fn connect(
         address: SocketAddr,
+        case: &Case,
         scenario: Scenario,
         connections: usize,
         jobs: u64,
@@ -50,19 +69,26 @@ impl Load {
         let mut clients = Vec::with_capacity(connections);
         for worker in 0..connections {
             let connection = Connection::open(address).await.context("cannot connect to the server")?;
-            clients.push((connection, Requests::new(scenario, worker)?));
+            clients.push((connection, Requests::new(case, scenario, worker)?));
         }
-        Ok(Load { scenario, clients, jobs_left: Arc::new(AtomicI64::new(jobs as i64)) })
+        Ok(Load { jobs: scenario.jobs(), ..Load::new(clients, jobs) })
+    }
+}
+
+impl<C: Client> Load<C> {
+    /// Clients whose units are single jobs, of so many in all.
+    pub(super) fn new(clients: Vec<C>, jobs: u64) -> Self {
+        Load { clients, jobs: 1, jobs_left: Arc::new(AtomicI64::new(jobs as i64)) }
     }
 
-    /// Repeats the scenario on all connections for a while, or until the jobs are used up.
+    /// Lets all clients work for a while, or until the jobs are used up.
     pub(super) async fn run(&mut self, duration: Duration) -> anyhow::Result<Measured> {
         let started = Instant::now();
         let until = started + duration;
         let mut tasks = tokio::task::JoinSet::new();
         for client in self.clients.drain(..) {
             let jobs_left = Arc::clone(&self.jobs_left);
-            tasks.spawn(repeat(client, self.scenario.jobs() as i64, jobs_left, until));
+            tasks.spawn(repeat(client, self.jobs as i64, jobs_left, until));
         }
         let tallies = tokio::time::timeout(duration + PATIENCE, tasks.join_all()).await;
         let tallies = tallies.context("the server stopped answering")?;
@@ -71,7 +97,7 @@ impl Load {
         for (client, tally) in tallies {
             self.clients.push(client);
             latencies.merge(&tally.latencies);
-            measured.jobs += tally.units * self.scenario.jobs() as u64;
+            measured.jobs += tally.units * self.jobs as u64;
             measured.errors += tally.errors;
             measured.first_error = measured.first_error.or(tally.first_error);
         }
@@ -87,14 +113,11 @@ struct Tally {
     latencies: Histogram,
 }
 
-type Client = (Connection, Requests);
-
-async fn repeat(mut client: Client, jobs: i64, jobs_left: Arc<AtomicI64>, until: Instant) -> (Client, Tally) {
+async fn repeat<C: Client>(mut client: C, jobs: i64, jobs_left: Arc<AtomicI64>, until: Instant) -> (C, Tally) {
     let mut tally = Tally { units: 0, errors: 0, first_error: None, latencies: Histogram::new() };
-    let (connection, requests) = &mut client;
     let mut started = Instant::now();
     while started < until && tally.errors < MOST_ERRORS && jobs_left.fetch_sub(jobs, Ordering::Relaxed) >= jobs {
-        let outcome = requests.step(connection).await;
+        let outcome = client.step().await;
         let ended = Instant::now();
         match outcome {
             Ok(()) => {

@@ -1,13 +1,21 @@
 //! `fairgate bench`: measures this machine, on servers of its own.
 
+mod backlog;
 mod bar;
+mod booth;
+mod case;
 mod ceiling;
 mod client;
+mod commands;
 mod crew;
+mod direct;
 mod directory;
+mod dispatch;
+mod findings;
 mod ground;
 mod histogram;
 mod http;
+mod idle;
 mod load;
 mod lone;
 mod noisy;
@@ -20,6 +28,7 @@ mod resp;
 mod rig;
 mod scenario;
 mod shape;
+mod staging;
 
 use clap::{Args, Subcommand};
 use std::fmt::Display;
@@ -39,6 +48,8 @@ pub(super) struct Bench {
 enum Subject {
     /// Enqueue, fetch and ack over HTTP
     Http(http::Http),
+    /// What pools, tenants, limits, blocked jobs and long polls cost those who fetch
+    Dispatch(dispatch::Dispatch),
     /// How fast staged jobs are promoted, by the number of tenants
     Planner(planner::Planner),
     /// What quiet tenants notice of one that floods the queue
@@ -51,6 +62,7 @@ impl Bench {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         match self.subject {
             Subject::Http(command) => command.run(),
+            Subject::Dispatch(command) => command.run(),
             Subject::Planner(command) => command.run(),
             Subject::Noisy(command) => command.run(),
             Subject::Lone(command) => command.run(),

@@ -1,9 +1,9 @@
 //! How fast the jobs of one shape are promoted, beside the ceiling on the same data.
 
 use super::ceiling::{Ceiling, Picks};
-use super::ground::Ground;
 use super::process;
 use super::shape::{QUEUE, RULE, Shape};
+use super::staging::Staging;
 use crate::planner::{Flight, PORTION};
 use crate::store::{Begun, Ended, Promoted, Why};
 use anyhow::{bail, ensure};
@@ -49,16 +49,16 @@ impl Promotion {
     /// Fills an empty Redis with jobs of a shape and promotes them. Promotion and ceiling take turns, so that whatever else
     /// goes on in the machine happens to both.
     pub(super) async fn measure(shape: Shape) -> anyhow::Result<Promotion> {
-        let mut ground = Ground::start(ROUND as u32).await?;
-        let mut ceiling = Ceiling::load(ground.redis()?)?;
+        let mut staging = Staging::start(ROUND).await?;
+        let mut ceiling = Ceiling::load(staging.ground.redis()?)?;
         let mut tally = Tally::default();
         if shape.jobs() <= LEAST {
-            promote_fillings(&mut ground, &mut ceiling, shape, &mut tally).await?;
+            promote_fillings(&mut staging, &mut ceiling, shape, &mut tally).await?;
         } else {
-            promote_parts(&mut ground, &mut ceiling, shape, &mut tally).await?;
+            promote_parts(&mut staging, &mut ceiling, shape, &mut tally).await?;
         }
-        let round_ms = rounds(&mut ground, shape, &mut tally).await?;
-        let (slow_p99_ms, slowest_ms) = ground.slow_calls(ceiling.sha())?;
+        let round_ms = rounds(&mut staging, shape, &mut tally).await?;
+        let (slow_p99_ms, slowest_ms) = staging.ground.slow_calls(ceiling.sha())?;
         let rate = |jobs: u64, took: Duration| jobs as f64 / took.as_secs_f64().max(1e-9);
         Ok(Promotion {
             shape,
@@ -76,57 +76,58 @@ impl Promotion {
 
 /// A small shape is filled and promoted as a whole, over and over.
 async fn promote_fillings(
-    ground: &mut Ground,
+    staging: &mut Staging,
     ceiling: &mut Ceiling,
     shape: Shape,
     tally: &mut Tally,
 ) -> anyhow::Result<()> {
     // The first round loads scripts.
-    ground.fill(shape).await?;
-    promote(ground, shape.jobs(), &mut Tally::default()).await?;
-    ground.watch_slow_calls()?;
+    staging.fill(shape).await?;
+    promote(staging, shape.jobs(), &mut Tally::default()).await?;
+    staging.ground.watch_slow_calls()?;
     while tally.jobs < LEAST {
-        ground.fill(shape).await?;
-        promote(ground, shape.jobs(), tally).await?;
-        ground.fill(shape).await?;
+        staging.fill(shape).await?;
+        promote(staging, shape.jobs(), tally).await?;
+        staging.fill(shape).await?;
         let picks: Picks =
             (0..shape.jobs_each).flat_map(|job| (0..shape.tenants).map(move |tenant| (tenant, job))).collect();
-        promote_at_ceiling(ground, ceiling, shape, &picks, tally)?;
+        promote_at_ceiling(staging, ceiling, shape, &picks, tally)?;
     }
     Ok(())
 }
 
 /// Of a large shape the planner promotes from its first tenants on, the ceiling from the last ones back.
 async fn promote_parts(
-    ground: &mut Ground,
+    staging: &mut Staging,
     ceiling: &mut Ceiling,
     shape: Shape,
     tally: &mut Tally,
 ) -> anyhow::Result<()> {
-    ground.fill(shape).await?;
+    staging.fill(shape).await?;
     let half = shape.tenants / 2;
     let picks = |first: u64| -> Picks {
         (first..first + ROUND).map(|pick| (shape.tenants - 1 - pick % half, pick / half)).collect()
     };
     // The first round loads scripts. Both go on at the same pace, so that they meet in the middle each time.
-    promote(ground, ROUND, &mut Tally::default()).await?;
-    promote_at_ceiling(ground, ceiling, shape, &picks(0), &mut Tally::default())?;
-    ground.watch_slow_calls()?;
+    promote(staging, ROUND, &mut Tally::default()).await?;
+    promote_at_ceiling(staging, ceiling, shape, &picks(0), &mut Tally::default())?;
+    staging.ground.watch_slow_calls()?;
     let kept = ROUND * (ROUNDS + 2);
     let most = (shape.jobs() / 2 - kept).min(MOST);
     while tally.jobs + ROUND <= most {
-        promote(ground, ROUND, tally).await?;
-        promote_at_ceiling(ground, ceiling, shape, &picks(tally.ceiling_jobs + ROUND), tally)?;
+        promote(staging, ROUND, tally).await?;
+        promote_at_ceiling(staging, ceiling, shape, &picks(tally.ceiling_jobs + ROUND), tally)?;
     }
     Ok(())
 }
 
 /// Promotes jobs as the planner does: rounds of portions under the lock.
-async fn promote(ground: &Ground, jobs: u64, tally: &mut Tally) -> anyhow::Result<()> {
+async fn promote(staging: &Staging, jobs: u64, tally: &mut Tally) -> anyhow::Result<()> {
     let mut left = jobs;
     while left > 0 {
         let started = Instant::now();
-        let Begun::Round(round) = ground.store.begin_round(&ground.rule, "bench", Why::Run, None).await? else {
+        let Begun::Round(round) = staging.ground.store.begin_round(&staging.rule, "bench", Why::Run, None).await?
+        else {
             bail!("a round did not begin although {left} jobs are staged");
         };
         let want = left.min(ROUND);
@@ -134,14 +135,14 @@ async fn promote(ground: &Ground, jobs: u64, tally: &mut Tally) -> anyhow::Resul
         while promoted_in_round < want {
             let portion = (want - promoted_in_round).min(PORTION);
             let called = Instant::now();
-            let answer = ground.store.promote(RULE, &round.token, QUEUE, portion).await?;
+            let answer = staging.ground.store.promote(RULE, &round.token, QUEUE, portion).await?;
             tally.took += called.elapsed();
             let Promoted::Jobs { promoted, .. } = answer else { bail!("promote answered {answer:?}") };
             ensure!(promoted == portion, "promote promoted {promoted} jobs of {portion}");
             promoted_in_round += promoted;
         }
         let ended = Ended { promoted: want, ..Ended::default() };
-        ground.store.end_round(RULE, &round.token, round.number, &ended).await?;
+        staging.ground.store.end_round(RULE, &round.token, round.number, &ended).await?;
         tally.with_rounds += started.elapsed();
         tally.jobs += want;
         left -= want;
@@ -151,14 +152,14 @@ async fn promote(ground: &Ground, jobs: u64, tally: &mut Tally) -> anyhow::Resul
 }
 
 fn promote_at_ceiling(
-    ground: &Ground,
+    staging: &Staging,
     ceiling: &mut Ceiling,
     shape: Shape,
     picks: &[(u64, u64)],
     tally: &mut Tally,
 ) -> anyhow::Result<()> {
     for portion in picks.chunks(PORTION as usize) {
-        let words = ceiling.words(shape, ground.filling(), portion);
+        let words = ceiling.words(shape, staging.filling(), portion);
         let called = Instant::now();
         ceiling.call(&words, portion.len())?;
         tally.ceiling_took += called.elapsed();
@@ -168,15 +169,15 @@ fn promote_at_ceiling(
 }
 
 /// Times the planner's own rounds: gate, weights, promotion, record.
-async fn rounds(ground: &mut Ground, shape: Shape, tally: &mut Tally) -> anyhow::Result<f64> {
+async fn rounds(staging: &mut Staging, shape: Shape, tally: &mut Tally) -> anyhow::Result<f64> {
     let mut times = Vec::new();
     // The first makes the pilot, and is not counted.
     for round in 0..=ROUNDS {
-        if ground.store.rule_status(RULE, None).await?.staged == 0 {
-            ground.fill(shape).await?;
+        if staging.ground.store.rule_status(RULE, None).await?.staged == 0 {
+            staging.fill(shape).await?;
         }
         let started = Instant::now();
-        let flight = ground.desk.run(RULE).await?;
+        let flight = staging.desk.run(RULE).await?;
         let took = started.elapsed();
         let Some(Flight::Ran { report, .. }) = flight else { bail!("a round did not run: {flight:?}") };
         ensure!(report.promoted == shape.jobs().min(ROUND), "a round promoted {} jobs", report.promoted);

@@ -1,11 +1,10 @@
 //! Raw Redis on the same machine in the same run: what `redis-benchmark` reaches without any server in between.
 
+use super::ground::new_job;
 use super::load::Measured;
 use super::resp::{Reply, Resp};
 use super::rig::Rig;
 use super::scenario::JOB;
-use crate::job::Limits;
-use crate::job::request::{self, Context as Surroundings};
 use crate::store;
 use crate::telemetry::StoreMetrics;
 use anyhow::{Context, bail, ensure};
@@ -38,8 +37,7 @@ impl Command {
 
     /// The call with which the store enqueues a single job, each time with another id.
     pub(super) fn enqueue(rig: &Rig) -> anyhow::Result<Command> {
-        let job = request::parse(JOB, &Limits::default(), &Surroundings::default())
-            .map_err(|problem| anyhow::anyhow!("the job is refused: {problem:?}"))?;
+        let job = new_job(JOB)?;
         let id = job.id.clone();
         let options = store::Options {
             address: store::Address::unix(rig.socket()),

@@ -2,6 +2,7 @@
 
 use super::client::{Connection, request};
 use super::directory::Directory;
+use super::process;
 use super::resp::Resp;
 use crate::store::embedded::{self, PrivateRedis};
 use anyhow::{Context, bail};
@@ -27,8 +28,7 @@ pub(super) struct Rig {
 impl Rig {
     /// Starts both, the server with this configuration file, and waits until it is ready.
     pub(super) async fn start(durable: bool, config: &str) -> anyhow::Result<Rig> {
-        let directory = Directory::create()?;
-        std::fs::write(directory.path().join("fairgate.toml"), config)?;
+        let directory = Directory::with_config(config)?;
         let data_dir = directory.path().join("redis");
         let redis = PrivateRedis::start(embedded::Options { data_dir, durable })?;
         let mut server = spawn_server(directory.path(), redis.socket())?;
@@ -50,8 +50,9 @@ impl Rig {
         self.server.id()
     }
 
-    pub(super) fn redis_pid(&self) -> u32 {
-        self.redis.pid()
+    /// CPU time of the server, of Redis and of this process, which makes the load.
+    pub(super) fn cpu_times(&self) -> [Duration; 3] {
+        [self.server.id(), self.redis.pid(), std::process::id()].map(process::cpu_time)
     }
 
     pub(super) fn socket(&self) -> &Path {

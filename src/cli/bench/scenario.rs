@@ -1,6 +1,8 @@
 //! What a connection does over and over: the requests of one unit of work.
 
+use super::case::Case;
 use super::client::{Connection, request};
+use super::load::Client;
 use anyhow::{Context, ensure};
 
 /// A job of 211 bytes, the size that earlier measurements used.
@@ -39,21 +41,22 @@ pub(super) struct Requests {
 pub(super) const ID: &str = "00000000-0000-0000-0000-000000000000";
 
 impl Requests {
-    pub(super) fn new(scenario: Scenario, worker: usize) -> anyhow::Result<Self> {
+    /// Those of a worker; what is enqueued is always the first job of the case.
+    pub(super) fn new(case: &Case, scenario: Scenario, worker: usize) -> anyhow::Result<Self> {
+        let job = case.job(0);
         let enqueue = match scenario {
             Scenario::Batch(jobs) => {
-                request("/ojs/v1/jobs/batch", &format!("{{\"jobs\":[{}]}}", vec![JOB; jobs].join(",")))
+                request("/ojs/v1/jobs/batch", &format!("{{\"jobs\":[{}]}}", vec![job; jobs].join(",")))
             }
-            _ => request("/ojs/v1/jobs", JOB),
+            _ => request("/ojs/v1/jobs", &job),
         };
-        let fetch = format!(r#"{{"queues":["default"],"count":1,"worker_id":"bench-{worker}"}}"#);
+        let fetch = format!(r#"{{{},"count":1,"worker_id":"bench-{worker}"}}"#, case.fetch_member());
         let ack = request("/ojs/v1/workers/ack", &format!(r#"{{"job_id":"{ID}","worker_id":"bench-{worker}"}}"#));
         let id_at = find(&ack, ID.as_bytes()).context("an ack has an id")?;
         Ok(Requests { scenario, enqueue, fetch: request("/ojs/v1/workers/fetch", &fetch), ack, id_at })
     }
 
-    /// Does one unit of work.
-    pub(super) async fn step(&mut self, connection: &mut Connection) -> anyhow::Result<()> {
+    async fn step(&mut self, connection: &mut Connection) -> anyhow::Result<()> {
         if self.scenario != Scenario::FetchAck {
             expect_success(connection, &self.enqueue, "enqueue").await?;
         }
@@ -66,6 +69,13 @@ impl Requests {
             expect_success(connection, &self.ack, "ack").await?;
         }
         Ok(())
+    }
+}
+
+impl Client for (Connection, Requests) {
+    async fn step(&mut self) -> anyhow::Result<()> {
+        let (connection, requests) = self;
+        requests.step(connection).await
     }
 }
 
@@ -91,7 +101,7 @@ mod tests {
 
     #[test]
     fn an_ack_has_room_for_an_id() {
-        let requests = Requests::new(Scenario::Life, 7).expect("requests");
+        let requests = Requests::new(&Case::PLAIN, Scenario::Life, 7).expect("requests");
         let body = requests.ack.split(|byte| *byte == b'\n').next_back().expect("a body");
         let body: serde_json::Value = serde_json::from_slice(body).expect("JSON");
         assert_eq!(body, serde_json::json!({"job_id": ID, "worker_id": "bench-7"}));

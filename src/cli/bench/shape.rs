@@ -1,7 +1,7 @@
 //! Staged jobs of a known form: so many tenants with so many jobs each, all named by number, so that nobody need remember them.
 
-use crate::job::request::{self, Context as Surroundings};
-use crate::job::{Limits, NewJob};
+use super::ground::new_job;
+use crate::job::NewJob;
 use anyhow::Context;
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
@@ -28,8 +28,7 @@ impl Shape {
         let text = format!(
             r#"{{"id":"{id}","type":"{KIND}","queue":"{QUEUE}","args":["user@example.com","Welcome aboard",{{"locale":"en-GB"}}],"meta":{{"tenant_id":"{tenant}","source":"signup-form"}}}}"#
         );
-        let job = request::parse(&text, &Limits::default(), &Surroundings::default());
-        let mut job = job.map_err(|problem| anyhow::anyhow!("the job is refused: {problem:?}"))?;
+        let mut job = new_job(&text)?;
         // No two of ours are the same, so that the store need not look: as it is with ids that the server makes.
         job.own_id = false;
         Ok(job)

@@ -123,6 +123,7 @@ end
 -- Writes what was gathered. Called once, at the end of a script; a call that changed nothing writes nothing.
 local function commit()
   for _, write in ipairs(at_commit) do write() end
+  flush() -- what those counted and gathered themselves
   -- A user without rights on the channel gets on without: its processes ask from time to time.
   for text in pairs(signals) do redis.pcall('PUBLISH', P .. 'signals', text) end
   if not next(counts) and #log == 0 then return end

@@ -2,23 +2,28 @@
 
 -- Whether this call ended early; whether the script knows nothing of limits.
 local unfinished, is_short = false, false
-local levels_close
+local levels_close, tenant_choose
 
 do -- a script has room for 200 locals
 
 local PARKED_A_CALL, PUT_OFF_A_CALL = 64, 32
 local parked_now, put_off_now = 0, 0
 
--- Lanes of `ready`. Where tenants take turns, what waited from before goes first: it was first.
+-- Lanes of `ready`. Where tenants take turns, what waited from before goes first: it was first. Where that is more than was
+-- read, tenants are left out until it is gone.
 local function ready_read(source, names)
-  local lanes, moved = lanes_read(source, names), false
+  local lanes, kept, moved = lanes_read(source, names), {}, false
+  if not source.shares then return lanes end
+  local last = #names == LANES_READ * 2 and math.floor(tonumber(names[#names]) / LEVEL)
   for _, lane in ipairs(lanes) do
-    if source.shares and string.sub(lane.name, 1, 1) == '@' then lane.start, moved = lane.start + LEVEL - 1, true end
+    local is_level = string.sub(lane.name, 1, 1) == '@'
+    if not is_level or math.floor(lane.start / LEVEL) ~= last then kept[#kept + 1] = lane end
+    if is_level then lane.start, moved = lane.start + LEVEL - 1, true end
   end
   if moved then
-    table.sort(lanes, function(a, b) return a.start < b.start end)
+    table.sort(kept, function(a, b) return a.start < b.start end)
   end
-  return lanes
+  return kept
 end
 
 -- With aging, one window for each priority, because an old job of a lower one may come before a young one of a higher.
@@ -90,6 +95,7 @@ local function lane_park(source, lane, limit, why, at, number, current)
   local tenant, score = lane_tenant(name), lane.start
   if tenant then
     score = lane_score(tonumber(string.sub(lane_level(name), 2)), limit_tag(limit, tenant))
+    call('SADD', P .. 'parked:' .. queue .. ':' .. tenant, name)
   end
   call('HSET', P .. 'parked:' .. queue, name, limit.key .. '\31' .. why .. '\31' .. now_text)
   call('ZADD', P .. 'wait:' .. limit.key .. ':' .. queue, int(score), name)
@@ -98,15 +104,19 @@ local function lane_park(source, lane, limit, why, at, number, current)
   call('HINCRBY', P .. 'state', 'parked', 1)
   limit.waiting = limit.waiting + 1
   if at then call('ZADD', WAKES, 'LT', int(at), limit.key) end
-  count_blocked(queue, call('ZCARD', lane.key))
+  count_blocked(queue, name, call('ZCARD', lane.key))
   limit_exceeded(limit, why, number, current)
+  -- Its place under its other limits is free for somebody else.
+  for _, key in ipairs(lane_limits(queue, name)) do
+    if key ~= limit.key and limit_freed(key) then source.freed = true end
+  end
   return true
 end
 
 -- Jobs that do not want to wait for a limit are put off or dropped, a bounded number a call.
 local function lane_put_off(source, lane, limit, why, number, current)
   local drops = find(lane.name, ';o=d', 1, true)
-  limit_exceeded(limit, why, number, current)
+  if put_off_now < PUT_OFF_A_CALL then limit_exceeded(limit, why, number, current) end
   while lane.start and put_off_now < PUT_OFF_A_CALL do
     local id = lane_pop(lane, PUT_OFF_A_CALL)
     if not id then break end
@@ -119,7 +129,7 @@ local function lane_put_off(source, lane, limit, why, number, current)
       job_put_off(job, lane_slot(source.queue, lane.name))
     end
   end
-  source.parked = true
+  source.parked, lane.skipped = true, true
   -- A tenant that is passed over would lose its turn, so the call ends here; other lanes wait for the next call.
   if lane.start and lane_tenant(lane.name) then unfinished = true end
 end
@@ -142,26 +152,55 @@ local function level_of(source, name)
   local level = source.levels[name]
   if not level then
     level = {fair = level_open(source.queue, string.sub(name, 2))}
+    level_reweigh(level.fair)
     pick_open(level.fair, source.want)
     source.levels[name] = level
   end
   return level
 end
 
+-- Writes a tenant's lane of which this call has taken.
+local function tenant_lane_write(source, lane)
+  local heads, empty = {}, {}
+  lane_write(lane, heads, empty)
+  if heads[1] then call('ZADD', lane.set, heads[1], heads[2]) end
+  if empty[1] then
+    call('ZREM', lane.set, lane.name)
+    source.lanes[lane.name] = nil
+    lane_drained(source, lane)
+  end
+end
+
+local function tenant_lanes_read(owner, names)
+  local lanes = lanes_read(owner.source, names)
+  for _, lane in ipairs(lanes) do lane.set = owner.set end
+  return lanes
+end
+
+local function tenant_lanes_write(owner)
+  for _, lane in pairs(owner.source.lanes) do
+    if lane.set == owner.set and (lane.taken > 0 or not lane.start) then tenant_lane_write(owner.source, lane) end
+  end
+end
+
+-- The lanes of a tenant that may run, the one with the oldest first job in front.
+local function tenant_lanes(source, fair, tenant)
+  if not tenant.lanes then
+    local owner = {source = source, set = level_lanes(fair, tenant.name)}
+    tenant.lanes = window_open(owner.set, LANES_READ, owner, tenant_lanes_read, tenant_lanes_write)
+  end
+  return tenant.lanes
+end
+
 -- The lane of a tenant whose first job is the oldest, of those that may run.
-local function tenant_choose(source, fair, tenant)
-  local set = level_lanes(fair, tenant.name)
+tenant_choose = function(source, fair, tenant)
+  local lanes = tenant_lanes(source, fair, tenant)
   while true do
-    if not tenant.lanes or (#tenant.lanes == 0 and not tenant.all_lanes) then
-      local names = call('ZRANGE', set, '0', int(LANES_READ - 1), 'WITHSCORES')
-      tenant.lanes, tenant.all_lanes = lanes_read(source, names), #names < LANES_READ * 2
-      for _, lane in ipairs(tenant.lanes) do lane.set = set end
-    end
-    local lane = tenant.lanes[1]
+    local lane = window_head(lanes)
     if not lane then return nil end
     if lane_passes(source, lane) then return lane end
     if unfinished and source.lanes[lane.name] then return nil end
-    table.remove(tenant.lanes, 1)
+    lanes.at = lanes.at + 1
   end
 end
 
@@ -185,8 +224,9 @@ end
 local function item_since(source, item)
   local lane = item
   if string.sub(item.name, 1, 1) == '@' then
-    local tenant = pick(level_of(source, item.name).fair)
-    lane = tenant and lanes_read(source, call('ZRANGE', level_lanes(source.levels[item.name].fair, tenant.name), '0', '0', 'WITHSCORES'))[1]
+    local fair = level_of(source, item.name).fair
+    local tenant = pick(fair)
+    lane = tenant and window_head(tenant_lanes(source, fair, tenant))
   end
   if not lane or not lane_fill(lane, source.want) then return now end
   local id = lane.ids[lane.at]
@@ -214,6 +254,23 @@ local function window_choose(source)
   return best
 end
 
+-- Lanes were woken, or are to be: what was read of the queue is read again. Tenants have their place in levels that were read
+-- as well, so where there are some, the next call does it.
+local function source_refresh(source)
+  source.freed = nil
+  if find(state[7] or '', 'f', 1, true) then
+    unfinished = true
+    return
+  end
+  source_write(source)
+  if not wake_due() then unfinished = true end
+  if source.aging then
+    source.windows = windows_by_priority(source)
+  else
+    window_fill(source.windows[1])
+  end
+end
+
 lane_choose = function(source)
   if source.limit then
     local room, why, at, number, current = limit_room(source.limit)
@@ -227,19 +284,23 @@ lane_choose = function(source)
     local item = window and window_head(window)
     if not item then return nil end
     source.window, source.turn = window, nil
-    if string.sub(item.name, 1, 1) == '@' then
+    if item.skipped then -- read again: there is nothing behind
+      unfinished = true
+    elseif string.sub(item.name, 1, 1) == '@' then
       local lane = level_choose(source, item.name)
       if lane then return lane end
+      fair_flush() -- or it would be read again
     elseif lane_passes(source, item) then
       return item
     end
     window.at = window.at + 1 -- parked, put off, or a level without anybody
+    if source.freed then source_refresh(source) end
     if unfinished then return nil end
   end
 end
 
 lane_popped = function(source, lane, id)
-  limits_count(source.queue, lane.name, -1)
+  if id then limits_count(source.queue, lane.name, -1) end
   local turn = source.turn
   if not turn then
     source.window.at = source.window.at + 1
@@ -247,12 +308,9 @@ lane_popped = function(source, lane, id)
     return
   end
   local lanes = turn.tenant.lanes
-  if not lane.start then
-    table.remove(lanes, 1)
-  elseif lanes[2] and lanes[2].start < lane.start then
-    table.sort(lanes, function(a, b) return a.start < b.start end)
-  end
-  local drained = #lanes == 0 and (turn.tenant.all_lanes or call('ZCARD', level_lanes(turn.fair, turn.tenant.name)) <= 1)
+  lanes.at = lanes.at + 1
+  if lane.start then window_insert(lanes, lane) end
+  local drained = not window_head(lanes)
   if id then
     serve(turn.fair, turn.tenant, turn.window, drained)
   elseif drained then
@@ -263,16 +321,8 @@ end
 -- Writes the tenants' lanes that this call has read.
 levels_close = function()
   for _, source in pairs(sources) do
-    for name, lane in pairs(source.lanes) do
-      if lane.set ~= source.ready and (lane.taken > 0 or not lane.start) then
-        local heads, empty = {}, {}
-        lane_write(lane, heads, empty)
-        if heads[1] then call('ZADD', lane.set, heads[1], heads[2]) end
-        if empty[1] then
-          call('ZREM', lane.set, name)
-          lane_drained(source, lane)
-        end
-      end
+    for _, lane in pairs(source.lanes) do
+      if lane.set ~= source.ready and (lane.taken > 0 or not lane.start) then tenant_lane_write(source, lane) end
     end
     for _, level in pairs(source.levels or {}) do
       fair_write(level.fair)

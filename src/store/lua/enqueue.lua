@@ -44,14 +44,6 @@ local function replay(op, first, jobs)
   return created and 'ok\31' .. created .. '\31' .. concat(parts, '\31')
 end
 
--- A limit without a key is the queue's own.
-local function limit_queue(queue, quota)
-  call('HSET', P .. 'limit:queue:' .. queue, 'j', quota)
-  call('ZADD', P .. 'limits', now_text, 'queue:' .. queue)
-  call('SADD', P .. 'limited', queue)
-  call('HSET', P .. 'state', 'limits', '1')
-end
-
 local function store(op, at)
   local id, queue, type, lane = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
   local more, envelope = ARGV[at + 5], ARGV[at + 6]
@@ -72,13 +64,14 @@ local function store(op, at)
   elseif state == 'available' then
     seq = seq + 1
     place = int(seq)
-    local entry = lane_push(queue, tenant_lane(queue, lane, job.tenant), id, lane_score(tonumber(ARGV[at + 4]), seq))
-    entry.rule, entry.quota, entry.renews = job.rule, job.quota, true
+    local entry = lane_push(queue, tenant_lane(queue, lane, job.tenant, job.rule), id, lane_score(tonumber(ARGV[at + 4]), seq))
+    entry.rule = job.rule
     emit('job.enqueued', job, '"state":"available"')
   elseif state == 'scheduled' then
     emit('job.scheduled', job, '"state":"scheduled","scheduled_at":' .. stamp(int(job.due)))
   end
-  if job.quota and not find(lane, ';k=', 1, true) then limit_queue(queue, job.quota) end
+  -- A limit without a key is the queue's own.
+  if job.quota then limit_renew(match(lane, ';k=([^;]+)') or 'queue:' .. queue, job.quota) end
   if #envelope > LONG then
     call('SET', P .. 'env:' .. id, envelope)
     more, envelope = more .. 'apart\0311\31', ''

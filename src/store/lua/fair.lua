@@ -6,15 +6,16 @@
 -- F:moments  zset  starts of tenants that wait no more but count until the clock reaches them; `:sums` their weights by
 --                         start, so that all who leave at one moment leave in one step
 -- F:left     hash  those tenants: `weight start`; `:leaving` the same by start. Who has left stays until it is swept
--- F:busy     hash  tenants with staged jobs: `weight state promoted since asked`, state w(aiting) or h(eld)
+-- F:busy     hash  tenants with staged jobs: `weight state promoted since asked`, state w(aiting), h(eld) or b(locked)
 -- F:held     zset  those of weight 0 by when they were last asked about
+-- F:stuck    set   those that stay in staging because too many of their promoted jobs are blocked
 -- F:lane:T   zset  the tenant's staged jobs, by the score of lanes
 -- F:tag:T    string the weight that a webhook gave a tenant that has no jobs staged, with a TTL
 --
 -- Nothing of it outlives the last waiting tenant but the numbers of the held ones; the hash itself expires when it is idle.
 
 local weight_text, precise, fair_open, tenant_read, moment_add, tenant_of, tenant_touch, tenant_start, tenant_enter,
-  tenant_leave, fair_arrive, fair_withdraw, send, fair_write
+  tenant_leave, fair_arrive, fair_withdraw, send, fair_write, fair_flush
 
 do -- a script has room for 200 locals
 
@@ -57,10 +58,10 @@ end
 fair_open = function(key, owner)
   local fair = fairs[key]
   if not fair then
-    local f = call('HMGET', key, 'v', 'w', 'n', 'jobs', 'aim', 'aimed')
+    local f = call('HMGET', key, 'v', 'w', 'n', 'jobs', 'aim', 'aimed', 's')
     fair = {key = key, owner = owner, v = tonumber(f[1]) or 0, w = tonumber(f[2]) or 0, n = tonumber(f[3]) or 0,
       jobs = tonumber(f[4]) or 0, aim = (tonumber(f[6]) or 0) > now and tonumber(f[5]) or 0, tenants = {}, touched = {},
-      sums = {}}
+      sums = {}, sharing = f[7]}
     fair.had_n, fair.had_jobs = fair.n, fair.jobs
     fairs[key] = fair
   end
@@ -253,7 +254,7 @@ fair_write = function(fair)
 end
 
 -- When nobody waits, the clock and those who left are nobody's business any more.
-local function fair_flush()
+fair_flush = function()
   for _, fair in pairs(fairs) do
     fair_write(fair)
     local key, has_begun, has_ended = fair.key, fair.n > 0 and fair.had_n == 0, fair.n == 0 and fair.had_n > 0

@@ -1,8 +1,8 @@
 -- Hands out jobs under a lease. One job goes to one caller, however many ask at once.
 --
 -- ARGV[9…] call id, 1 if this call is sent again, requests; for each: worker or '', the same as JSON, count,
---          visibility ms or '', fetch id or '', pool or '', its own strategy or '' (`strategy digest weights…`), digest of its queues,
---          number of queues, queues in the order of preference
+--          visibility ms or '', fetch id or '', pool or '', its own strategy or '' (`strategy digest weights…`), digest of its queues, the
+--          tenant whose jobs alone are wanted or '' (then it is the only request), number of queues, queues in the order of preference
 --          The count of requests is negative to go ahead although something is due.
 -- Returns  {answers, 1 if it ended early and should be called again at once, notes for metrics}; an answer is {job view, …},
 --          {'pool', name} if the worker is of another pool, or {'error', text}; `due`, without having done anything: something must
@@ -21,15 +21,15 @@ do
   for index = 1, math.abs(tonumber(ARGV[11])) do
     local request = {worker = ARGV[at], worker_json = ARGV[at + 1], count = tonumber(ARGV[at + 2]),
       visibility = tonumber(ARGV[at + 3]), fetch_id = ARGV[at + 4], pool = ARGV[at + 5], how = ARGV[at + 6],
-      digest = ARGV[at + 7], queues = {}}
-    local queues = tonumber(ARGV[at + 8])
+      digest = ARGV[at + 7], tenant = ARGV[at + 8], queues = {}}
+    local queues = tonumber(ARGV[at + 9])
     for position = 1, queues do
-      local queue = ARGV[at + 8 + position]
+      local queue = ARGV[at + 9 + position]
       request.queues[position] = queue
       wanted[queue] = (wanted[queue] or 0) + request.count
     end
     requests[index] = request
-    at = at + 9 + queues
+    at = at + 10 + queues
   end
 end
 
@@ -84,7 +84,8 @@ local function fetch(request)
   if refused then return refused end
   local turn = turn_open(request)
   while #views < request.count do
-    local id, lane = turn_next(turn)
+    local id, lane
+    if request.tenant == '' then id, lane = turn_next(turn) else id, lane = tenant_next(turn, request.tenant) end
     if not id then break end
     local job = job_load(id)
     if job then
@@ -130,14 +131,15 @@ if first then
 end
 
 if tonumber(ARGV[11]) > 0 and (is_due(DUE) or is_due(LEASES)) then return 'due' end
-local all_awake = wake_due()
+local all_awake = wake_due(tonumber(ARGV[11]) > 0)
+if all_awake == nil then return 'due' end
 local record, found, unmet = {}, false, {}
 for index, request in ipairs(requests) do
   answers[index] = guarded(attend, request)
   local ids = request.ids or {}
   found = found or #ids > 0
   if #ids < request.count then
-    for _, queue in ipairs(request.queues) do unmet[queue] = true end
+    for _, queue in ipairs(request.served or request.queues) do unmet[queue] = true end
   end
   record[index] = concat(ids, ' ') .. ','
 end

@@ -18,16 +18,22 @@ for at = 14, first_job - 1, 2 do
   end
 end
 
--- A worker is of one pool. It may come to another one by registering anew, unless it still holds jobs.
+-- A worker is of one pool. It may come to another one by registering anew, unless it still holds jobs. A pool that is gone is none.
 local pool = match(told.pool or '', '^"(.*)"$')
-if pool then
-  local own = match(call('HGET', key, 'pool') or '', '^"(.*)"$') or call('GET', P .. 'member:' .. worker)
-  if own and own ~= pool and call('EXISTS', P .. 'pool:' .. own) == 1 then
-    if not told.registers or #held_by(worker, 1) > 0 then return {'pool', own} end
-    call('ZREM', P .. 'pool:' .. own .. ':workers', worker)
+if find(state[7] or '', 'p', 1, true) then
+  local member = P .. 'member:' .. worker
+  local own = match(call('HGET', key, 'pool') or '', '^"(.*)"$') or call('GET', member)
+  if own and call('EXISTS', P .. 'pool:' .. own) == 0 then own = nil end
+  local leaves = own and told.registers and told.pool and own ~= pool
+  if own and pool and own ~= pool and (not leaves or #held_by(worker, 1) > 0) then return {'pool', own} end
+  if leaves then call('ZREM', P .. 'pool:' .. own .. ':workers', worker) end
+  local joins = pool or not leaves and own
+  if joins then call('ZADD', P .. 'pool:' .. joins .. ':workers', now_text, worker) end
+  if pool or leaves then
+    call('UNLINK', member)
+  elseif own then
+    call('PEXPIRE', member, ARGV[8])
   end
-  call('UNLINK', P .. 'member:' .. worker)
-  call('ZADD', P .. 'pool:' .. pool .. ':workers', now_text, worker)
 end
 if (pool or told.concurrency) and not state[10] then call('HSET', P .. 'state', 'gated', '1') end
 local directive = call('HGET', key, 'directive') or 'running'

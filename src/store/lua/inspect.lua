@@ -23,9 +23,9 @@ for _, key in ipairs(keys) do
     local function text(number) return number and int(number) or '' end
     answer[#answer + 1] = key
     answer[#answer + 1] = {text(quota.concurrency), text(quota.rate), text(quota.period), text(quota.throttle),
-      text(quota.throttle_period), int(limit.running), int(limit.started),
+      text(quota.spread), int(limit.running), int(limit.started),
       text(limit.buckets[1] and quota.period and limit.buckets[#limit.buckets].last + quota.period),
-      format('%.3f', limit.next), int(available), room == math.huge and '' or int(room), int(limit.hold),
+      int(limit.next.ms), int(available), room == math.huge and '' or int(room), int(limit.hold),
       limit.overridden or '-', limit.admin or '', limit.file or ''}
   end
 end

@@ -115,9 +115,9 @@ local function job_make_available(job, keeps_place)
     job.seq = int(seq)
   end
   job.enqueued = now_text
-  local lane = tenant_lane(job.queue, job.lane, job.tenant)
+  local lane = tenant_lane(job.queue, job.lane, job.tenant, job.rule)
   local entry = lane_push(job.queue, lane, job.id, lane_score(tonumber(job.priority) or 0, tonumber(job.seq)))
-  entry.rule, entry.quota = job.rule, job.quota
+  entry.rule, entry.quota = job.rule, job.quota or entry.quota
   job_wait(job)
 end
 
@@ -133,9 +133,8 @@ local function lease_deadline(job)
 end
 
 -- A slot under a limit is free. Who waits for it is looked at by the next fetch, which those who listen are told to send.
-local function slot_free(key, id)
+local function slot_free(key)
   local limit = P .. 'limit:' .. key
-  call('SREM', limit .. ':run', id)
   if (tonumber(state[8]) or 0) == 0 or (tonumber(call('HGET', limit, 'w') or nil) or 0) <= 0 then return end
   call('ZADD', WAKES, now_text, key)
   for _, field in ipairs(call('HKEYS', limit .. ':at')) do
@@ -148,7 +147,7 @@ local function pool_leave(job)
   local key = P .. 'pool:' .. job.pool
   call('SREM', key .. ':run', job.id)
   local pool = call('HMGET', key, 'full', 'queues')
-  if pool[1] == '1' then
+  if pool[1] then
     call('HDEL', key, 'full')
     for queue in string.gmatch(pool[2] or '', '%S+') do signal('ready ' .. queue) end
   end
@@ -159,11 +158,17 @@ end
 local function slots_release(job)
   if job.pool ~= '' then pool_leave(job) end
   local lane = job.lane
-  if find(state[7] or '', 'x', 1, true) then lane = lane .. ';s=1;t=' .. (job.tenant or '_default') end
+  if find(state[7] or '', '[xy]') then lane = lane .. ';s=1;t=' .. (job.tenant or '_default') end
   if find(lane, ';', 1, true) then
-    for _, key in ipairs(lane_limits(job.queue, lane)) do slot_free(key, job.id) end
+    for _, key in ipairs(lane_limits(job.queue, lane)) do
+      call('SREM', P .. 'limit:' .. key .. ':run', job.id)
+      slot_free(key)
+    end
   end
-  if state[9] and call('SISMEMBER', P .. 'limited', job.queue) == 1 then signal('ready ' .. job.queue) end
+  if state[9] and call('SISMEMBER', P .. 'limited', job.queue) == 1 then
+    slot_free('queue:' .. job.queue) -- jobs elsewhere may have that key
+    signal('ready ' .. job.queue)
+  end
 end
 
 local function lease_release(job)

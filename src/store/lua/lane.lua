@@ -7,7 +7,8 @@
 --
 -- A lane's name says what its jobs share: `pP` their priority; `;k=KEY` and `;y=PATTERN` the limits of their key and type;
 -- `;o=r` or `;o=d` that they are put off or dropped where a limit stops them; `;s=1` that their tenant has slots of its own;
--- `;t=TENANT`, which is the last. A lane is ready exactly while it holds jobs and nothing blocks it.
+-- `;t=TENANT` their tenant, where tenants take turns, or `;b=TENANT` where a planner wants to know how many of its jobs are
+-- blocked; either is the last. A lane is ready exactly while it holds jobs and nothing blocks it.
 
 local LEVEL = 35184372088832 -- 2^45 sequences below each of the 201 priorities: exact in a double, so FIFO always holds
 local LIVE = P .. 'live'
@@ -72,7 +73,8 @@ end
 -- The lane in which a job waits now, given the lane that it was enqueued for: see `level.lua`.
 local tenant_lane = function(_, lane) return lane end
 
-local lane_arrive -- what to do with pushes to a lane under limits or of a tenant: see `limit.lua`
+-- What to do with pushes to a lane under limits or of a tenant, and with the numbers that a job brings: see `limit.lua`.
+local lane_arrive, limit_renew
 
 -- Makes pushes visible; lanes that got a new head move in `ready`.
 local function lane_flush()

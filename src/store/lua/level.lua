@@ -1,6 +1,6 @@
 -- Part: tenants that take turns inside one queue and priority. Each such level is a fair queue like those of staging.
 --
--- level:Q:pP          a fair queue: see `fair.lua`
+-- level:Q:pP          a fair queue: see `fair.lua`; and s, the version of the sharing under which its tenants were weighed
 -- level:Q:pP:lanes:T  zset  the tenant's lanes that may run, by the score of their first job
 -- policy              hash  `f Q` or `f *`: how tenants share queue Q, or all: `strategy default_weight`; see `policy.lua`
 -- policy:w:Q          hash  weights by tenant, in thousandths; policy:w:* for all queues
@@ -13,10 +13,11 @@ local function queue_sharing(queue)
   if sharing == nil then
     sharing = false
     if find(state[7] or '', 'f', 1, true) then
-      local own = call('HMGET', P .. 'policy', 'f ' .. queue, 'f *')
+      local own = call('HMGET', P .. 'policy', 'f ' .. queue, 'f *', 'shares')
       local strategy, default = match(own[1] or own[2] or '', '^(%a) (%d+)$')
       if strategy then
-        sharing = {strategy = strategy, default = tonumber(default), weights = P .. 'policy:w:' .. (own[1] and queue or '*')}
+        sharing = {strategy = strategy, default = tonumber(default), weights = P .. 'policy:w:' .. (own[1] and queue or '*'),
+          version = own[3] or ''}
       end
     end
     sharings[queue] = sharing
@@ -24,23 +25,27 @@ local function queue_sharing(queue)
   return sharing
 end
 
-tenant_lane = function(queue, lane, tenant)
+tenant_lane = function(queue, lane, tenant, rule)
   local sharing = queue_sharing(queue)
-  if not sharing then return lane end
+  if not sharing then return rule and find(lane, ';', 1, true) and lane .. ';b=' .. tenant or lane end
   return lane .. (sharing.strategy == 's' and ';s=1;t=' or ';t=') .. (tenant or '_default')
 end
 
--- A tenant's weight in a queue: its own, that of the plan rule which promoted it, or the default.
+-- A tenant's weight in a queue: its own, that of the plan rule which promoted it, or the default; and whether it is the rule's.
 local function sharing_weight(queue, tenant, rule)
   local sharing = queue_sharing(queue)
   if not sharing or sharing.strategy == 'r' then return 1000 end
-  local own = call('HGET', sharing.weights, tenant) or rule and call('HGET', P .. 'plan:' .. rule .. ':own', tenant)
-  return math.max(tonumber(own or nil) or sharing.default, 50)
+  local own = call('HGET', sharing.weights, tenant)
+  local of_rule = not own and rule and call('HGET', P .. 'plan:' .. rule .. ':own', tenant)
+  return math.max(tonumber(own or of_rule or nil) or sharing.default, 50), of_rule
 end
 
 local function level_flushed(fair, has_begun, has_ended)
   local ready = P .. 'ready:' .. fair.queue
   if has_begun then
+    local sharing = queue_sharing(fair.queue)
+    fair.sharing = sharing and sharing.version or ''
+    call('HSET', fair.key, 's', fair.sharing)
     -- First of its priority: what waited there from before tenants took turns is found by looking behind it.
     call('ZADD', ready, int(lane_score(tonumber(string.sub(fair.level, 2)), 0)), '@' .. fair.level)
     queue_woke(fair.queue)
@@ -68,13 +73,34 @@ level_enter = function(queue, lane, tenant, score, entry)
   local added = call('ZADD', level_lanes(fair, tenant), 'LT', score, lane) == 1
   local waiting = tenant_of(fair, tenant)
   if not waiting.state then
-    local weight = sharing_weight(queue, tenant, entry and entry.rule)
+    local weight, of_rule = sharing_weight(queue, tenant, entry and entry.rule)
     -- Tenants with slots of their own have as many as their weight says.
     if find(lane, ';s=1', 1, true) then
       local key = P .. 'limit:tenant:' .. tenant .. ':queue:' .. queue
-      call('HSET', key, 'f', int(math.max(math.floor(weight / 1000), 1)) .. ' - - - -')
+      call('HSET', key, 'j', int(math.max(math.floor(weight / 1000), 1)) .. ' - - - -')
     end
     fair_arrive(fair, waiting, weight)
+    if of_rule then waiting.asked = '1' end
   end
   return added
+end
+
+-- Weighs waiting tenants anew where they share in another way than before; what they are ahead or behind stays the same. Whoever
+-- has its weight of a plan rule keeps it, unless it has one of its own now.
+local function level_reweigh(fair)
+  local sharing = queue_sharing(fair.queue)
+  if not sharing or fair.n == 0 or fair.sharing == sharing.version then return end
+  for _, name in ipairs(call('HKEYS', fair.key .. ':busy')) do
+    local tenant = tenant_of(fair, name)
+    local was, weight = tenant.weight, sharing_weight(fair.queue, name)
+    if tenant.asked == '1' and sharing.strategy ~= 'r' and call('HEXISTS', sharing.weights, name) == 0 then weight = was end
+    if was ~= weight then
+      tenant.start = fair.v - (fair.v - tenant_start(fair, tenant)) * was / weight
+      fair.w, tenant.weight = fair.w + (weight - was), weight
+      tenant_touch(fair, tenant)
+    end
+  end
+  fair.sharing, fair.moved = sharing.version, true
+  call('HSET', fair.key, 's', sharing.version)
+  fair_write(fair)
 end

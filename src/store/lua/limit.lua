@@ -1,19 +1,22 @@
 -- Part: lanes under limits, and lanes of tenants. What a limit allows is in `quota.lua`; here is who waits for it.
 --
 -- limit:K       hash  quotas by who set them: j (the last job), f (the file), a (an admin), o (an override, to `until`); hold
---                     (nothing before that time), b (starts in the window), next (start after the throttle's last), n (available
---                     jobs), w (lanes that wait), hit (why its queue is stopped), xS (times it was hit, by strategy)
+--                     (nothing before that time), b (starts in the window), next (start after the throttle's last), later and turn
+--                     (the same of starts that jobs were put off to), n (available jobs), w (lanes that wait), hit (why its queue is
+--                     stopped), xS (times it was hit, by strategy)
 -- limit:K:run   set   leased jobs that count against its concurrency
--- limit:K:at    hash  `r Q` ready lanes of queue Q, `w Q` lanes of Q that wait
+-- limit:K:at    hash  `r pP Q` ready lanes of queue Q and priority P, `w Q` lanes of Q that wait
 -- limit:K:tags  hash  by tenant: its start tag, which orders tenants that wait for the same limit
 -- wait:K:Q      zset  lanes of Q that wait for K: highest priority first, then by tag, or by their first job
--- parked:Q      hash  lane → `K US strategy US since`
+-- blocked:Q     hash  by tenant: its jobs in lanes that wait
+-- parked:Q      hash  lane → `K US strategy US since`; parked:Q:T set of those of tenant T, where tenants take turns
 -- wakes         zset  limits by when those who wait for them are to be looked at
 -- limits        zset  limits by when they were last used; limited: set of queues that have one of their own
 --
 -- A lane that a limit blocks is neither in `ready` nor read by anybody until the limit frees. For each queue by itself, the
--- ready lanes under a limit are at least min(what the limit has room for, lanes that wait): so a free slot never waits, a
--- queue that nobody serves cannot swallow it, and a hundred thousand lanes are not woken for one slot.
+-- ready lanes under a limit are at least min(what the limit has room for, lanes that wait), and nobody waits for whom there
+-- is room beside the ready lanes of its priority and above: so a free slot never waits, a queue that nobody serves cannot
+-- swallow it, a higher priority never waits for a lower, and a hundred thousand lanes are not woken for one slot.
 
 local LIMITS = P .. 'limits'
 
@@ -25,12 +28,24 @@ local function lane_level(lane)
   return match(lane, '^p%-?%d+')
 end
 
--- How many jobs of a queue wait for a limit; they neither close a gate nor count as its depth.
-local function count_blocked(queue, by)
+-- How many jobs of a queue wait for a limit; they neither close a gate nor count as its depth. They count against their
+-- tenant, which gets no more of them promoted than its plan rule allows.
+local function count_blocked(queue, lane, by)
   count(queue, 'blocked', by)
+  local tenant = match(lane, ';[bt]=(.*)$')
+  if tenant and call('HINCRBY', P .. 'blocked:' .. queue, tenant, by) <= 0 then call('HDEL', P .. 'blocked:' .. queue, tenant) end
 end
 
 local level_enter -- puts a tenant's lane among those that take turns: see `level.lua`
+
+-- One ready lane more or less under each of its limits.
+local function lane_ready(queue, lane, by)
+  local field = 'r ' .. lane_level(lane) .. ' ' .. queue
+  for _, key in ipairs(lane_limits(queue, lane)) do
+    local at = P .. 'limit:' .. key .. ':at'
+    if call('HINCRBY', at, field, by) <= 0 then call('HDEL', at, field) end
+  end
+end
 
 -- A lane may run, its first job having a score. Whoever reads it checks its limits.
 local function lane_enter(queue, lane, score, entry)
@@ -41,14 +56,31 @@ local function lane_enter(queue, lane, score, entry)
     added = call('ZADD', P .. 'ready:' .. queue, 'LT', score, lane) == 1
     if added then queue_woke(queue) end
   end
-  if added then
-    for _, key in ipairs(lane_limits(queue, lane)) do call('HINCRBY', P .. 'limit:' .. key .. ':at', 'r ' .. queue, 1) end
-  end
+  if added then lane_ready(queue, lane, 1) end
 end
 
 -- The lane is ready no more; its entry is gone already.
 local function lane_left(queue, lane)
-  for _, key in ipairs(lane_limits(queue, lane)) do call('HINCRBY', P .. 'limit:' .. key .. ':at', 'r ' .. queue, -1) end
+  lane_ready(queue, lane, -1)
+end
+
+local renewed = {}
+
+-- The last enqueued numbers of a key are the key's. Who waits under other ones is looked at.
+limit_renew = function(key, quota)
+  if renewed[key] == quota then return end
+  renewed[key] = quota
+  local name = P .. 'limit:' .. key
+  call('ZADD', LIMITS, now_text, key)
+  local was, queue = call('HMGET', name, 'j', 'w'), match(key, '^queue:(.*)$')
+  if was[1] == quota then return end
+  call('HSET', name, 'j', quota)
+  if queue then call('SADD', P .. 'limited', queue) end
+  if queue or (tonumber(was[2] or nil) or 0) > 0 then call('ZADD', P .. 'wakes', now_text, key) end
+  if not state[9] then
+    call('HSET', P .. 'state', 'limits', '1')
+    state[9] = '1'
+  end
 end
 
 local availables = {} -- by limit: how many available jobs more it has than before this call
@@ -77,7 +109,7 @@ lane_arrive = function(queue, lane, entry)
     for _, key in ipairs(keys) do
       -- Numbers that went with an idle limit come back with the job that brought them.
       if entry.quota and key == keys[1] and find(lane, ';k=', 1, true) then
-        call(entry.renews and 'HSET' or 'HSETNX', P .. 'limit:' .. key, 'j', entry.quota)
+        call('HSETNX', P .. 'limit:' .. key, 'j', entry.quota)
       end
       call('ZADD', LIMITS, now_text, key)
     end
@@ -88,7 +120,7 @@ lane_arrive = function(queue, lane, entry)
     local key = lane_parked(queue, lane)
     if key then
       if not lane_tenant(lane) then call('ZADD', P .. 'wait:' .. key .. ':' .. queue, 'LT', int(entry.lowest), lane) end
-      return count_blocked(queue, entry.jobs)
+      return count_blocked(queue, lane, entry.jobs)
     end
   end
   lane_enter(queue, lane, int(entry.lowest), entry)
@@ -97,11 +129,13 @@ end
 -- A parked lane waits no more: it runs again, or is empty.
 local function lane_unpark(queue, lane, key, jobs)
   call('HDEL', P .. 'parked:' .. queue, lane)
+  local tenant = lane_tenant(lane)
+  if tenant then call('SREM', P .. 'parked:' .. queue .. ':' .. tenant, lane) end
   call('ZREM', P .. 'wait:' .. key .. ':' .. queue, lane)
   if call('HINCRBY', P .. 'limit:' .. key .. ':at', 'w ' .. queue, -1) <= 0 then
     call('HDEL', P .. 'limit:' .. key .. ':at', 'w ' .. queue)
   end
   if call('HINCRBY', P .. 'limit:' .. key, 'w', -1) <= 0 then call('UNLINK', P .. 'limit:' .. key .. ':tags') end
   call('HINCRBY', P .. 'state', 'parked', -1)
-  count_blocked(queue, -jobs)
+  count_blocked(queue, lane, -jobs)
 end

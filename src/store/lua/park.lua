@@ -1,7 +1,7 @@
 -- Part: what happens where a limit stops a lane, and when it lets lanes go again.
 
 local notes, note, is_limited, limit_exceeded, limit_tag, queue_stopped, queue_goes, limit_freed, job_drop,
-  job_put_off, lane_slot, wake, wake_due
+  job_put_off, lane_slot, lane_wake, wake, wake_due
 
 do -- a script has room for 200 locals
 
@@ -59,10 +59,11 @@ queue_goes = function(source, id)
   limit_released(source.limit.key, why, id, now - since)
 end
 
--- Room under a limit may have come to nobody: whoever waits is looked at.
+-- Room under a limit may have come to nobody: whoever waits is looked at. Whether somebody does.
 limit_freed = function(key)
   local limit = limit_open(key)
   if limit.waiting > 0 then call('ZADD', WAKES, now_text, key) end
+  return limit.waiting > 0
 end
 
 job_drop = function(job, limit)
@@ -76,14 +77,7 @@ end
 -- The time from which on the next job of a lane that is put off may run: each gets the next slot, not all the same.
 lane_slot = function(queue, lane)
   local at = now + 1
-  for _, key in ipairs(lane_limits(queue, lane)) do
-    local limit = limit_open(key)
-    if limit.later <= now then limit.slots = 0 end
-    limit.slots = limit.slots + 1
-    limit.later = math.max(limit_slot(limit, limit.slots), now + 1)
-    call('HSET', limit.name, 'later', int(limit.later), 'slots', int(limit.slots))
-    at = math.max(at, limit.later)
-  end
+  for _, key in ipairs(lane_limits(queue, lane)) do at = math.max(at, limit_reserve(limit_open(key))) end
   return at
 end
 
@@ -98,7 +92,7 @@ job_put_off = function(job, at)
 end
 
 -- Lets one lane go that waited.
-local function lane_wake(queue, lane, key)
+lane_wake = function(queue, lane, key)
   local _, why, since = lane_parked(queue, lane)
   local lane_key = P .. 'lane:' .. queue .. ':' .. lane
   local head = call('ZRANGE', lane_key, 0, 0, 'WITHSCORES')
@@ -108,51 +102,72 @@ local function lane_wake(queue, lane, key)
   limit_released(key, why or '', head[1], now - tonumber(since or now))
 end
 
--- Lets go as many lanes of each queue as a limit has room for, counting those that are ready.
-wake = function(key)
-  local queue = match(key, '^queue:(.*)$')
-  if queue and call('ZSCORE', LIVE, queue) then signal('ready ' .. queue) end
-  local limit = limit_open(key)
-  if limit.waiting <= 0 then return end
-  local room, _, at = limit_room(limit)
-  if room <= 0 then
-    if at then call('ZADD', WAKES, int(at), key) end
-    return
-  end
+-- Ready and waiting lanes under a limit, by queue; the ready ones by priority.
+local function lanes_under(limit)
   local fields, ready, waiting = call('HGETALL', limit.name .. ':at'), {}, {}
   for position = 1, #fields, 2 do
-    local kind, name = match(fields[position], '^(%a) (.*)$')
-    local of_kind = kind == 'r' and ready or waiting
-    of_kind[name] = tonumber(fields[position + 1])
+    local number = tonumber(fields[position + 1])
+    local priority, queue = match(fields[position], '^r p(%S+) (.*)$')
+    if priority then
+      local levels = ready[queue] or {}
+      ready[queue], levels[tonumber(priority)] = levels, number
+    else
+      waiting[match(fields[position], '^w (.*)$')] = number
+    end
   end
+  return ready, waiting
+end
+
+-- Lets lanes of one queue go that wait for a limit, of `lanes`, for which there is room beside the ready ones of their
+-- priority and above. False if this call has woken enough.
+local function wake_queue(limit, room, queue, lanes, ready)
+  local most = math.min(room, lanes)
+  local first = call('ZRANGE', P .. 'wait:' .. limit.key .. ':' .. queue, 0, int(math.min(most, WOKEN_A_CALL) - 1), 'WITHSCORES')
+  for position = 1, #first, 2 do
+    local lane, score, before = first[position], tonumber(first[position + 1]), (position - 1) / 2
+    for priority, number in pairs(ready or {}) do
+      if priority >= 100 - math.floor(score / LEVEL) then before = before + number end
+    end
+    if before >= room then return true end
+    if woken_now >= WOKEN_A_CALL then return false end
+    if lane_tenant(lane) then call('HSET', limit.name .. ':tags', '@', int(score % LEVEL)) end
+    lane_wake(queue, lane, limit.key)
+    woken_now, limit.waiting = woken_now + 1, limit.waiting - 1
+  end
+  return #first / 2 >= most
+end
+
+-- Lets go who waits for a limit, as far as it has room.
+wake = function(key)
+  local queue, limit = match(key, '^queue:(.*)$'), limit_open(key)
+  local room, _, at = limit_room(limit)
+  if at and (limit.waiting > 0 or queue) then call('ZADD', WAKES, 'LT', int(at), key) end
+  if room <= 0 then return end
+  if queue and call('ZSCORE', LIVE, queue) then signal('ready ' .. queue) end
+  if limit.waiting <= 0 then return end
+  local ready, waiting = lanes_under(limit)
   for name, lanes in pairs(waiting) do
-    local need = math.min(room, lanes) - math.max(ready[name] or 0, 0)
-    if need > 0 then
-      need = math.min(need, WOKEN_A_CALL - woken_now)
-      if need <= 0 then
-        call('ZADD', WAKES, now_text, key) -- goes on with the next call
-        return
-      end
-      local lanes_woken = call('ZRANGE', P .. 'wait:' .. key .. ':' .. name, 0, need - 1, 'WITHSCORES')
-      for position = 1, #lanes_woken, 2 do
-        local lane, score = lanes_woken[position], tonumber(lanes_woken[position + 1])
-        if lane_tenant(lane) then call('HSET', limit.name .. ':tags', '@', int(score % LEVEL)) end
-        lane_wake(name, lane, key)
-        woken_now, limit.waiting = woken_now + 1, limit.waiting - 1
-      end
+    if not wake_queue(limit, room, name, lanes, ready[name]) then
+      call('ZADD', WAKES, now_text, key) -- goes on with the next call
     end
   end
 end
 
--- Lanes whose limits may have room by now. Whether that is all of them.
-wake_due = function()
+-- Lanes whose limits may have room by now. Whether that is all of them; nil, without having done anything, if there are more
+-- than one call looks at and the caller wants to know.
+wake_due = function(asks)
   if not state[9] then return true end
-  local keys = call('ZRANGEBYSCORE', WAKES, '-inf', now_text, 'LIMIT', 0, 32)
+  local keys = call('ZRANGEBYSCORE', WAKES, '-inf', now_text, 'LIMIT', '0', int(WOKEN_A_CALL + 1))
   if #keys == 0 then return true end
+  if #keys > WOKEN_A_CALL then
+    if asks then return nil end
+    keys[#keys] = nil
+  end
   call('ZREM', WAKES, unpack(keys))
   for _, key in ipairs(keys) do wake(key) end
   lane_flush()
-  return #keys < 32 and woken_now < WOKEN_A_CALL
+  fair_flush() -- tenants that were woken stand where this call looks for them
+  return #keys < WOKEN_A_CALL and woken_now < WOKEN_A_CALL
 end
 
 end

@@ -1,6 +1,6 @@
 -- Part: who goes next. The earliest deadline among those whose start has come, in a fair queue that only this call moves.
 
-local moments_sweep, pick_open, pick, forgo, serve
+local moments_sweep, pick_open, pick, forgo, charge, serve
 
 do -- a script has room for 200 locals
 
@@ -158,22 +158,27 @@ forgo = function(fair, tenant, window)
   fair.moved = true
 end
 
--- The tenant at the head of a window has got one job out; `drained` says that it was its last.
-serve = function(fair, tenant, window, drained)
-  window.at = window.at + 1
-  tenant.start = tenant.start + 1000 / tenant.weight
+-- A tenant has got one job out, and pays for it, whether or not it was its turn; `drained` says that it was its last.
+charge = function(fair, tenant, drained)
+  if not fair.moments then moments_open(fair) end
+  tenant.start = tenant_start(fair, tenant) + 1000 / tenant.weight
   tenant.promoted = tenant.promoted + 1
   if drained then
     fair.n = fair.n - 1
     fair.owner.remember(fair, tenant)
     tenant.left, tenant.state = tenant.weight, nil
     moments_add(fair, tenant.start, tenant.weight)
-  else
-    window_insert(window, tenant)
   end
   tenant_touch(fair, tenant)
   fair.moved = true
   advance(fair)
+end
+
+-- The tenant at the head of a window has got one job out.
+serve = function(fair, tenant, window, drained)
+  window.at = window.at + 1
+  charge(fair, tenant, drained)
+  if not drained then window_insert(window, tenant) end
 end
 
 end

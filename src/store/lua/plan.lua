@@ -18,11 +18,12 @@ local function plan_open(rule)
   if plan == nil then
     local key = P .. 'plan:' .. rule
     local f = call('HMGET', key, 'state', 'paused', 'restage', 'latency', 'depth', 'strict', 'jobs', 'every', 'most', 'tag',
-      'staged', 'room', 'due', 'hold', 'default', 'fixed')
+      'staged', 'room', 'due', 'hold', 'default', 'fixed', 'blocked')
     plan = f[1] and {key = key, state = f[1], paused = f[2] == '1', restage = f[3] == '1', latency = tonumber(f[4]),
       depth = tonumber(f[5]), strict = f[6] == '1', jobs = tonumber(f[7]), every = tonumber(f[8]), most = tonumber(f[9]),
       tag = tonumber(f[10]), staged = tonumber(f[11]) or 0, room = tonumber(f[12]) or 0, due = tonumber(f[13]) or 0,
-      added = 0, hold = f[14] == '1', default = tonumber(f[15]) or 1000, fixed = (tonumber(f[16]) or 0) > 0} or false
+      added = 0, hold = f[14] == '1', default = tonumber(f[15]) or 1000, fixed = (tonumber(f[16]) or 0) > 0,
+      blocked = tonumber(f[17]) or math.huge} or false
     plans[rule] = plan
   end
   return plan

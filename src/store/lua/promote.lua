@@ -108,13 +108,22 @@ local function is_drained(tenant)
   return call('ZCARD', staging_lane(fair, tenant.name)) <= tenant.taken
 end
 
-pick_open(fair, want)
 local promoted, served = 0, {}
+
+local function promote_first(tenant)
+  if not tenant.taken then served[#served + 1] = tenant end
+  return promote_next(tenant)
+end
+
+pick_open(fair, want)
 while promoted < want do
   local tenant, window = pick(fair)
   if not tenant then break end
-  if not tenant.taken then served[#served + 1] = tenant end
-  if promote_next(tenant) then
+  if is_stuck(plan, queue, tenant.name) then
+    forgo(fair, tenant, window)
+    tenant.state = 'b'
+    call('SADD', fair.key .. ':stuck', tenant.name)
+  elseif promote_first(tenant) then
     promoted = promoted + 1
     tenant.got = (tenant.got or 0) + 1
     fair.jobs = fair.jobs - 1

@@ -1,11 +1,24 @@
 -- Part: what a limit allows now.
 --
--- A rate is counted in at most 65 buckets, each of up to a 64th of the period: `first,last,count;…`. A bucket counts until the
--- period after its *last* start is over, so that no window of that length ever holds more than the limit; up to 64 starts a
--- period are counted exactly. A throttle keeps the time from which on the next start is due, in fractions of a ms.
+-- A rate is counted in buckets, `first,last,count;…`. A bucket counts until the period after its *last* start is over, so that no
+-- window of that length ever holds more than the limit. The first 64 starts are counted exactly; where there are more in a
+-- period, those within a 64th of it share a bucket, so that there are never more than 129.
+--
+-- A throttle keeps the time at which the next start is due, `ms parts limit`: exactly, in parts of a ms, of which one has as
+-- many as the throttle's limit.
+--
+-- Starts to which jobs were put off are kept in the same way: `later`, times and how many, and `turn`, the throttle's next after
+-- them.
 
-local BUCKETS = 64
 local limits = {}
+local limit_open, limit_room, limit_start, limit_reserve
+
+do -- a script has room for 200 locals
+
+local BUCKETS, MOST_LATER = 64, 128
+-- What is free when under a concurrency limit nobody knows: a job is put off by this long for each turn; or until a pause is
+-- looked at again.
+local TURN_LASTS, PAUSE_LASTS = 1000, 60000
 
 local function quota_of(layers)
   local quota = {}
@@ -13,8 +26,7 @@ local function quota_of(layers)
     local concurrency, rate, rate_period, throttle, throttle_period = match(text, '^(%S+) (%S+) (%S+) (%S+) (%S+)$')
     quota.concurrency = tonumber(concurrency or nil) or quota.concurrency
     if tonumber(rate or nil) then quota.rate, quota.period = tonumber(rate), tonumber(rate_period) end
-    if tonumber(throttle or nil) then quota.throttle, quota.spacing = tonumber(throttle), tonumber(throttle_period) / throttle end
-    if tonumber(throttle or nil) then quota.throttle_period = tonumber(throttle_period) end
+    if tonumber(throttle or nil) then quota.throttle, quota.spread = tonumber(throttle), tonumber(throttle_period) end
   end
   return quota
 end
@@ -28,24 +40,45 @@ local function limit_prune(limit)
   end
 end
 
-local function limit_open(key)
+-- The time of a throttle as it is kept, in parts of the present limit.
+local function throttle_read(text, quota)
+  local ms, parts, limit = match(text or '', '^(%d+) (%d+) (%d+)$')
+  if not ms then return {ms = 0, parts = 0} end
+  return {ms = tonumber(ms), parts = math.floor(parts * (quota.throttle or 0) / limit)}
+end
+
+local function throttle_text(time, quota)
+  return int(time.ms) .. ' ' .. int(time.parts) .. ' ' .. int(quota.throttle)
+end
+
+-- A start that is due at a time happens, not before `now_or_later`: the time at which the next is due.
+local function throttle_after(time, now_or_later, quota)
+  local ms, parts = time.ms, time.parts + quota.spread
+  if ms < now_or_later then ms, parts = now_or_later, quota.spread end
+  return {ms = ms + math.floor(parts / quota.throttle), parts = parts % quota.throttle}
+end
+
+limit_open = function(key)
   local limit = limits[key]
   if limit then return limit end
   local name = P .. 'limit:' .. key
-  local f = call('HMGET', name, 'j', 'f', 'a', 'o', 'until', 'hold', 'b', 'next', 'w', 'hit', 'n', 'later', 'slots')
+  local f = call('HMGET', name, 'j', 'f', 'a', 'o', 'until', 'hold', 'b', 'next', 'w', 'hit', 'n', 'later', 'turn')
   local layers = {}
   layers[1] = f[1] or nil
   layers[#layers + 1] = f[3] or f[2] or nil -- what an admin set stands in place of the file's
   local override = f[4] and ((f[5] or '') == '' or tonumber(f[5]) > now)
   if override then layers[#layers + 1] = f[4] end
-  limit = {key = key, name = name, quota = quota_of(layers), hold = tonumber(f[6] or nil) or 0, next = tonumber(f[8] or nil) or 0,
+  limit = {key = key, name = name, quota = quota_of(layers), hold = tonumber(f[6] or nil) or 0,
     waiting = tonumber(f[9] or nil) or 0, hit = f[10], available = tonumber(f[11] or nil) or 0, buckets = {}, started = 0,
-    overridden = override and (f[5] or '') or nil, later = tonumber(f[12] or nil) or 0, slots = tonumber(f[13] or nil) or 0,
-    file = f[2], admin = f[3]}
+    overridden = override and (f[5] or '') or nil, later = {}, file = f[2], admin = f[3]}
+  limit.next, limit.turn = throttle_read(f[8], limit.quota), throttle_read(f[13], limit.quota)
   limit.exists = f[1] or f[2] or f[3] or f[4] or f[6] or f[11]
   for first, last, number in string.gmatch(f[7] or '', '(%d+),(%d+),(%d+);') do
     limit.buckets[#limit.buckets + 1] = {first = tonumber(first), last = tonumber(last), count = tonumber(number)}
     limit.started = limit.started + tonumber(number)
+  end
+  for at, number in string.gmatch(f[12] or '', '(%d+),(%d+);') do
+    limit.later[#limit.later + 1] = {last = tonumber(at), count = tonumber(number)}
   end
   if limit.quota.period then limit_prune(limit) end
   limit.running = call('SCARD', name .. ':run')
@@ -55,68 +88,96 @@ local function limit_open(key)
   return limit
 end
 
--- How many jobs may start now; where none may: why, from when on if time alone will tell, the limit and what counts against it.
-local function limit_room(limit)
+-- When a limit is to be looked at again that stops somebody until a time, or for how long nobody knows.
+local function look_at(limit, at)
+  local ends = tonumber(limit.overridden)
+  if ends and (not at or ends < at) then return ends end
+  return at
+end
+
+-- How many jobs may start now; where none may: why, when to look again if time may tell, the limit and what counts against it.
+limit_room = function(limit)
   local quota, room = limit.quota, math.huge
-  if limit.hold > now then return 0, 'hold', limit.hold, 0, limit.running end
+  if limit.hold > now then return 0, 'hold', look_at(limit, limit.hold), 0, limit.running end
   if quota.concurrency then
     room = quota.concurrency - limit.running
-    if room <= 0 then return 0, 'concurrency', nil, quota.concurrency, limit.running end
+    if room <= 0 then return 0, 'concurrency', look_at(limit), quota.concurrency, limit.running end
   end
   if quota.rate then
     local left = quota.rate - limit.started
-    if left <= 0 then return 0, 'rate', limit.buckets[1].last + quota.period, quota.rate, limit.started end
+    if left <= 0 then return 0, 'rate', look_at(limit, limit.buckets[1].last + quota.period), quota.rate, limit.started end
     room = math.min(room, left)
   end
   if quota.throttle then
-    if math.floor(limit.next) > now then
-      return 0, 'throttle', math.floor(limit.next), quota.throttle, 1
-    end
-    room = math.min(room, math.ceil((now + 1 - math.max(limit.next, now)) / quota.spacing))
+    local due = limit.next
+    if due.ms > now then return 0, 'throttle', look_at(limit, due.ms), quota.throttle, 1 end
+    -- Those that are due within this ms.
+    room = math.min(room, math.ceil((quota.throttle - (due.ms == now and due.parts or 0)) / quota.spread))
   end
   return room
 end
 
 -- A job under the limit starts.
-local function limit_start(limit)
+limit_start = function(limit)
   local quota = limit.quota
   limit.running = limit.running + 1
   limit.dirty = limit.dirty or quota.rate or quota.throttle
   if quota.rate then
     local last = limit.buckets[#limit.buckets]
-    if last and now - last.first < quota.period / BUCKETS then
+    if last and (last.last == now or #limit.buckets >= BUCKETS and now - last.first < quota.period / BUCKETS) then
       last.last, last.count = now, last.count + 1
     else
       limit.buckets[#limit.buckets + 1] = {first = now, last = now, count = 1}
     end
     limit.started = limit.started + 1
   end
-  if quota.throttle then limit.next = math.max(limit.next, now) + quota.spacing end
+  if quota.throttle then limit.next = throttle_after(limit.next, now, quota) end
 end
 
--- When the k-th job from now may start: exact for windows, throttles and holds, one second a turn for concurrency.
-local function limit_slot(limit, k)
-  local quota, at = limit.quota, math.max(limit.hold, now)
-  if quota.rate then
-    local turns, place = math.floor((k - 1) / quota.rate), (k - 1) % quota.rate + 1
-    local free, when = quota.rate - limit.started, now
-    if place > free then
-      place = place - free
-      for _, bucket in ipairs(limit.buckets) do
-        when, place = bucket.last + quota.period, place - bucket.count
-        if place <= 0 then break end
-      end
-    end
-    at = math.max(at, when + turns * quota.period)
-  end
-  if quota.throttle then at = math.max(at, math.ceil(math.max(limit.next, now) + (k - 1) * quota.spacing)) end
-  if quota.concurrency then
-    local free = quota.concurrency - limit.running
-    if k > free then
-      local turns = math.ceil((k - math.max(free, 0)) / math.max(quota.concurrency, 1))
-      at = math.max(at, now + (quota.concurrency == 0 and 60000 or 1000) * turns)
+-- The time at which the window lets another start, after those that have started and those that were put off.
+local function window_slot(limit)
+  local before = limit.quota.rate
+  for _, list in ipairs({limit.later, limit.buckets}) do
+    for position = #list, 1, -1 do
+      before = before - list[position].count
+      if before <= 0 then return list[position].last + limit.quota.period end
     end
   end
+  return now
+end
+
+local function concurrency_slot(limit, last)
+  local most = limit.quota.concurrency
+  if limit.running < most then return now end
+  if most == 0 then return now + PAUSE_LASTS end
+  if last and last.count < most then return last.last end
+  return math.max(last and last.last or 0, now) + TURN_LASTS
+end
+
+-- The time at which a job that is put off may start: each gets the next one, exact for windows, throttles and holds.
+limit_reserve = function(limit)
+  local quota, later = limit.quota, limit.later
+  while later[1] and later[1].last <= now do table.remove(later, 1) end
+  local last = later[#later]
+  local at = math.max(limit.hold, now + 1)
+  if quota.rate then at = math.max(at, window_slot(limit)) end
+  if quota.concurrency then at = math.max(at, concurrency_slot(limit, last)) end
+  if quota.throttle then
+    local next, turn = limit.next, limit.turn
+    if turn.ms > next.ms or turn.ms == next.ms and turn.parts > next.parts then next = turn end
+    at = math.max(at, next.ms)
+    limit.turn = throttle_after(next, at, quota)
+  end
+  if last and last.last == at then
+    last.count = last.count + 1
+  else
+    later[#later + 1] = {last = at, count = 1}
+  end
+  if #later > MOST_LATER then
+    later[2].count = later[2].count + later[1].count
+    table.remove(later, 1)
+  end
+  limit.put_off = true
   return at
 end
 
@@ -127,8 +188,18 @@ at_commit[#at_commit + 1] = function()
       for position, bucket in ipairs(limit.buckets) do
         parts[position] = int(bucket.first) .. ',' .. int(bucket.last) .. ',' .. int(bucket.count) .. ';'
       end
-      call('HSET', limit.name, 'b', concat(parts), 'next', format('%.3f', limit.next))
+      call('HSET', limit.name, 'b', concat(parts))
+      if limit.quota.throttle then call('HSET', limit.name, 'next', throttle_text(limit.next, limit.quota)) end
       limit.dirty = nil
     end
+    if limit.put_off then
+      local parts = {}
+      for position, start in ipairs(limit.later) do parts[position] = int(start.last) .. ',' .. int(start.count) .. ';' end
+      call('HSET', limit.name, 'later', concat(parts))
+      if limit.quota.throttle then call('HSET', limit.name, 'turn', throttle_text(limit.turn, limit.quota)) end
+      limit.put_off = nil
+    end
   end
+end
+
 end

@@ -15,7 +15,7 @@ local function lane_shrunk(queue, lane, key)
   if limit then
     if not head then return lane_unpark(queue, lane, limit, 1) end
     if not tenant then call('ZADD', P .. 'wait:' .. limit .. ':' .. queue, head, lane) end
-    return count_blocked(queue, -1)
+    return count_blocked(queue, lane, -1)
   end
   local fair = tenant and level_open(queue, lane_level(lane))
   local set = fair and level_lanes(fair, tenant) or P .. 'ready:' .. queue
@@ -33,8 +33,8 @@ end
 
 local function lane_remove(job)
   lane_flush()
-  local tenant = ';t=' .. (job.tenant or '_default')
-  for _, suffix in ipairs({'', tenant, ';s=1' .. tenant}) do
+  local tenant = '=' .. (job.tenant or '_default')
+  for _, suffix in ipairs({'', ';t' .. tenant, ';s=1;t' .. tenant, ';b' .. tenant}) do
     local key = P .. 'lane:' .. job.queue .. ':' .. job.lane .. suffix
     if call('ZREM', key, job.id) == 1 then return lane_shrunk(job.queue, job.lane .. suffix, key) end
   end

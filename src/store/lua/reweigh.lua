@@ -14,10 +14,12 @@ local function reweigh(tenant, weight)
   if was == weight then return end
   changed, fair.moved = changed + 1, true
   if weight == 0 then
-    tenant_leave(fair, tenant)
+    if tenant.state == 'w' then tenant_leave(fair, tenant) end
     tenant.weight, tenant.state = 0, 'h'
   elseif tenant.state == 'h' then
     tenant_enter(fair, tenant, weight)
+  elseif tenant.state == 'b' then
+    tenant.weight = weight
   else
     tenant.start = fair.v - (fair.v - tenant_start(fair, tenant)) * was / weight
     fair.w = fair.w + (weight - was)

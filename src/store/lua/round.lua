@@ -18,6 +18,23 @@ if not plan then return {'gone'} end
 local queues = plan_queues(rule)
 if #queues == 0 then return {'empty'} end
 
+-- Tenants that stayed in staging because of blocked jobs wait for their turn again when those are fewer.
+local STUCK_A_ROUND = 64
+
+local function unstick(queue)
+  local fair = staging_open(rule, queue)
+  for _, name in ipairs(call('SRANDMEMBER', fair.key .. ':stuck', STUCK_A_ROUND)) do
+    if not is_stuck(plan, queue, name) then
+      local tenant = tenant_of(fair, name)
+      call('SREM', fair.key .. ':stuck', name)
+      if tenant.state == 'b' then
+        tenant_enter(fair, tenant, tenant.weight)
+        tenant_touch(fair, tenant)
+      end
+    end
+  end
+end
+
 local function answer(token, round, scheduled)
   local words = {'ok', token, round, scheduled and 1 or 0, plan.room, int(plan.due), now_text}
   for _, queue in ipairs(queues) do words[#words + 1] = observe(rule, queue) end
@@ -64,6 +81,7 @@ if not scheduled and not unfinished and why ~= 'run' and (plan.strict or (why ==
   return {'early', int(plan.due), now_text}
 end
 
+for _, queue in ipairs(queues) do unstick(queue) end
 if scheduled then plan.due = plan.every and now + plan.every or next_due end
 if scheduled or why == 'run' then plan.room = plan.jobs end
 plan.spent = true

@@ -6,11 +6,11 @@
 --
 -- ARGV[9…] '' to read; else the version to replace, the new version, number of rules, and for each: name, document, state,
 --          restage, latency ms, depth, strict, jobs (0: auto), interval ms or '', most staged or '', life of tags ms or '', 1 if
---          tenants that no webhook has weighed yet are held, default weight, number of tenants with a weight of their own, and
+--          tenants that no webhook has weighed yet are held, most blocked jobs of a tenant, default weight, number of tenants with a weight of their own, and
 --          for each of those: tenant, weight
 -- Returns  {version, {name, document, …}, {rules that are gone but have jobs staged}, document of the dispatch policy or ''}
 
-local FIELDS = {'state', 'restage', 'latency', 'depth', 'strict', 'jobs', 'every', 'most', 'tag', 'hold', 'default', 'fixed'}
+local FIELDS = {'state', 'restage', 'latency', 'depth', 'strict', 'jobs', 'every', 'most', 'tag', 'hold', 'blocked', 'default', 'fixed'}
 local version = call('HGET', P .. 'state', 'rules') or ''
 
 -- Puts the rule at an argument; returns where the next one is.

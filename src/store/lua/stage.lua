@@ -12,7 +12,7 @@ local function job_stage(job)
   local tenant = tenant_of(fair, job.tenant)
   local weight = tenant_weight(fair, tenant, plan)
   local weighed = not plan.hold or tenant.told or (tenant.asked or '0') ~= '0'
-  if fair.n == 0 and weight > 0 and weighed and gate_passes(plan, job.queue, fair.aim) then
+  if fair.n == 0 and weight > 0 and weighed and not is_stuck(plan, job.queue, job.tenant) and gate_passes(plan, job.queue, fair.aim) then
     gate_passed(plan, job.queue)
     return false
   end

@@ -50,6 +50,12 @@ local function staging_flushed(fair, has_begun, has_ended)
   end
 end
 
+-- Whether so many promoted jobs of a tenant wait for their limits that it stays in staging.
+local function is_stuck(plan, queue, name)
+  if (tonumber(state[8]) or 0) == 0 or plan.blocked == math.huge then return false end
+  return (tonumber(call('HGET', P .. 'blocked:' .. queue, name) or nil) or 0) >= plan.blocked
+end
+
 local STAGING = {remember = tenant_remember, flushed = staging_flushed}
 
 local function staging_open(rule, queue)

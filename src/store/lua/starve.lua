@@ -2,8 +2,14 @@
 --
 -- starved  zset  those queues, by since when
 
+-- Starving queues that are looked at by one call: there can be as many as clients make up names.
+local MOST_STARVED = 1000
+
 local function starve()
   if not find(state[7] or '', 's', 1, true) then return end
+  local first, shortest = call('ZRANGE', LIVE, 0, 0, 'WITHSCORES'), tonumber(call('HGET', P .. 'policy', 'patience') or nil)
+  local starves = first[2] and shortest and now - tonumber(first[2]) > shortest
+  if not starves and call('EXISTS', P .. 'starved') == 0 then return end
   local patience = {}
   local default = tonumber(match(call('HGET', P .. 'policy', 'sp') or '', '^(%d+)'))
   for _, name in ipairs(call('SMEMBERS', P .. 'pools')) do
@@ -14,7 +20,9 @@ local function starve()
       if pool[2] == 'off' and not patience[queue] then patience[queue] = false end
     end
   end
-  local quiet = call('ZRANGE', LIVE, 0, 63, 'WITHSCORES')
+  -- Those who are told of already stand in front.
+  local most = math.min(call('ZCARD', P .. 'starved'), MOST_STARVED) + 63
+  local quiet = call('ZRANGE', LIVE, 0, most, 'WITHSCORES')
   for position = 1, #quiet, 2 do
     local queue, since = quiet[position], tonumber(quiet[position + 1])
     local longest = patience[queue]
@@ -26,7 +34,7 @@ local function starve()
     end
   end
   -- Served since, or empty.
-  local told = call('ZRANGE', P .. 'starved', 0, 63, 'WITHSCORES')
+  local told = call('ZRANGE', P .. 'starved', 0, most, 'WITHSCORES')
   for position = 1, #told, 2 do
     local since = tonumber(call('ZSCORE', LIVE, told[position]) or nil)
     if not since or since > tonumber(told[position + 1]) then call('ZREM', P .. 'starved', told[position]) end

@@ -28,9 +28,9 @@ local function come_due(job)
   if was ~= 'scheduled' and was ~= 'retryable' then return job_wait(job) end
   local at = tonumber(was == 'scheduled' and job.due or job.next_retry)
   if at > now then return job_wait(job, at) end
-  if marked(job, 'l') then -- a limit put it off, not its client: it has been through staging
+  if marked(job, 'l') then -- a limit put it off, not its client: it has been through staging, and keeps its place
     unmark(job, 'l')
-    job_make_available(job)
+    job_make_available(job, true)
     job_save(job)
     emit('job.enqueued', job, '"state":"available"')
   elseif job_admit(job, true) and was == 'scheduled' then

@@ -1,6 +1,7 @@
 -- Part: which queue is served next. Pools and their strategies, and what keeps a queue from starving.
 --
--- pool:N       hash  strategy, queues and weights (in thousandths; separated by blanks), concurrency, isolated, sp (see below), full
+-- pool:N       hash  strategy, queues and weights (in thousandths; separated by blanks), concurrency, sp (see below), full (1, or 2 where
+--                    that was told), and what `policy.lua` compares
 -- pool:N:run   set   jobs that its workers hold
 -- pool:N:workers  zset  its workers by their last sign of life; member:W string the pool of a worker, with a TTL
 -- T            hash  the turn: at (queue served last), streak (how often in a row), current and credit (by queue); T is pool:N:turn, or
@@ -9,14 +10,15 @@
 --
 -- sp: `rotation ms, ratio, most in a row, aging: every ms, step, most`; empty where it is off.
 
-local turn_open, turn_next, turns_close, admit, lease_under
+local turn_open, turn_next, turn_has_room, turns_close, admit, lease_under
 
 do -- a script has room for 200 locals
 
 -- How long a turn is kept of which no server setting tells, and how often a worker's last sign of life in a pool is noted.
 local TURN_MS, MEMBER_MS = 600000, 10000
-local turns, pools = {}, {}
-local overloaded = {}
+local turns, pools, books = {}, {}, {}
+local overloaded, rooms = {}, {} -- pools that were found full; by worker: how many jobs more it can hold
+local quiet, depths = {}, {} -- by queue: since when nobody has taken from it, and how many jobs it has
 
 local function pool_open(name)
   local pool = pools[name]
@@ -24,7 +26,7 @@ local function pool_open(name)
     local key = P .. 'pool:' .. name
     local f = call('HMGET', key, 'strategy', 'queues', 'weights', 'concurrency', 'sp', 'full')
     pool = f[1] and {name = name, key = key, strategy = f[1], queues = {}, weights = {}, most = tonumber(f[4] or nil), sp = f[5],
-      full = f[6] == '1'} or false
+      full = f[6]} or false
     if pool then
       for queue in string.gmatch(f[2], '%S+') do pool.queues[#pool.queues + 1] = queue end
       for weight in string.gmatch(f[3], '%S+') do pool.weights[#pool.weights + 1] = tonumber(weight) end
@@ -68,13 +70,25 @@ local function numbers(text, names)
   return list
 end
 
+-- What is known of a turn between calls. Requests of one call that share a turn share it, whichever queues they ask for.
+local function book_open(key, order, is_own)
+  local book = key and books[key]
+  if not book then
+    local f = key and call('HMGET', key, 'at', 'streak', 'current', 'credit') or {}
+    book = {key = key, order = order, is_own = is_own, at = f[1], streak = tonumber(f[2] or nil) or 0,
+      current = numbers(f[3], order), credit = numbers(f[4], order)}
+    if key then books[key] = book end
+  end
+  return book
+end
+
 -- The queues among which a request chooses, in what way, and whose turn it was.
 local function turn_make(request, pool)
   local strategy, digest, weights = match(request.how, '^(%S+) (%S+) ?(.*)$')
-  local turn = {pool = pool, strategy = 'strict', queues = request.queues, weights = {}, spent = {}, got = {}}
-  local order = request.queues
+  local turn = {pool = pool, strategy = 'strict', queues = request.queues, weights = {}, got = {}, total = 0}
+  local key, order, is_own = nil, request.queues, true
   if pool then
-    turn.strategy, turn.key, order = pool.strategy, pool.key .. ':turn', pool.queues
+    turn.strategy, key, order, is_own = pool.strategy, pool.key .. ':turn', pool.queues, false
     for position, queue in ipairs(pool.queues) do turn.weights[queue] = pool.weights[position] end
     turn.queues = {}
     local asked = {}
@@ -83,53 +97,48 @@ local function turn_make(request, pool)
       if #request.queues == 0 or asked[queue] then turn.queues[#turn.queues + 1] = queue end
     end
   elseif strategy then
-    turn.strategy, turn.key, turn.is_own = strategy, P .. 'turn:' .. digest, true
+    turn.strategy, key = strategy, P .. 'turn:' .. digest
     turn.weights = numbers(weights, request.queues)
   end
-  turn.prevention, turn.order = prevention(pool), order
-  if not turn.key and (turn.prevention.ratio or turn.prevention.rotation) then
-    turn.key, turn.is_own = P .. 'turn:' .. request.digest, true
-  end
-  if turn.key then
-    local f = call('HMGET', turn.key, 'at', 'streak', 'current', 'credit')
-    turn.at, turn.streak = f[1], tonumber(f[2] or nil) or 0
-    turn.current, turn.credit = numbers(f[3], order), numbers(f[4], order)
-  end
+  turn.prevention = prevention(pool)
+  if not key and turn.prevention.rotation then key = P .. 'turn:' .. request.digest end
+  for _, queue in ipairs(order) do turn.total = turn.total + (turn.weights[queue] or 1000) end
+  turn.book = book_open(key, order, is_own)
   return turn
 end
 
--- Queues of a turn that have something ready, by since when nobody has taken from them.
+-- Queues of a turn that have something ready. One that has nothing has no credit.
 local function turn_look(turn)
-  turn.since, turn.open = {}, {}
+  turn.open, turn.is_open = {}, {}
   if #turn.queues == 0 then return end
   local scores = call('ZMSCORE', LIVE, unpack(turn.queues))
   for position, queue in ipairs(turn.queues) do
     if scores[position] and is_open_to(queue, turn.pool and turn.pool.name) then
-      turn.since[queue] = tonumber(scores[position])
-      turn.open[#turn.open + 1] = queue
+      quiet[queue] = quiet[queue] or tonumber(scores[position])
+      turn.open[#turn.open + 1], turn.is_open[queue] = queue, true
+      if turn.strategy == 'least-loaded' then depths[queue] = depths[queue] or queue_depth(queue) end
+    else
+      turn.book.credit[queue] = nil
     end
-  end
-  if turn.strategy == 'least-loaded' then
-    turn.depth = {}
-    for _, queue in ipairs(turn.open) do turn.depth[queue] = queue_depth(queue) end
   end
 end
 
--- Whether a queue can still give something in this call.
+-- A queue can give nothing more in this call.
 local function turn_close_queue(turn, queue)
   for position, name in ipairs(turn.open) do
     if name == queue then table.remove(turn.open, position) end
   end
-  if turn.credit then turn.credit[queue] = nil end
+  turn.is_open[queue], turn.book.credit[queue] = nil, nil
 end
 
 -- The first open queue after one in the order of the pool, or of the request.
 local function next_after(turn, last)
   local first, past
-  for _, queue in ipairs(turn.queues) do
-    local is_open = turn.since[queue] and not turn.spent[queue]
-    if is_open and not first then first = queue end
-    if is_open and past then return queue end
+  for _, queue in ipairs(turn.book.order) do
+    if turn.is_open[queue] then
+      if past then return queue end
+      first = first or queue
+    end
     if queue == last then past = true end
   end
   return first
@@ -142,15 +151,15 @@ CHOICES['strict'] = function(turn)
 end
 
 CHOICES['round-robin'] = function(turn)
-  return next_after(turn, turn.at)
+  return next_after(turn, turn.book.at)
 end
 
 -- Smooth: each gains its weight, the one that has most goes and pays for all. 5, 3, 1 interleave.
 CHOICES['weighted'] = function(turn)
-  local best
+  local best, most
   for _, queue in ipairs(turn.open) do
-    local has = (turn.current[queue] or 0) + (turn.weights[queue] or 1000)
-    if not best or has > (turn.current[best] or 0) + (turn.weights[best] or 1000) then best = queue end
+    local has = (turn.book.current[queue] or 0) + (turn.weights[queue] or 1000)
+    if not best or has > most then best, most = queue, has end
   end
   return best
 end
@@ -158,18 +167,18 @@ end
 CHOICES['least-loaded'] = function(turn)
   local best
   for _, queue in ipairs(turn.open) do
-    if not best or turn.depth[queue] > turn.depth[best] then best = queue end
+    if not best or depths[queue] > depths[best] then best = queue end
   end
   return best
 end
 
 -- A queue that must be served before any strategy is asked: one with a whole credit, or nobody's for too long.
 local function owed(turn)
-  local prevention, best = turn.prevention, nil
+  local prevention, credits, best = turn.prevention, turn.book.credit, nil
   if prevention.ratio and prevention.ratio > 0 then
     for _, queue in ipairs(turn.open) do
-      local credit = turn.credit[queue] or 0
-      if credit >= 1 - 1e-9 and (not best or credit > turn.credit[best]) then best = queue end
+      local credit = credits[queue] or 0
+      if credit >= 1 - 1e-9 and (not best or credit > credits[best]) then best = queue end
     end
     if best then
       turn.pays = best
@@ -178,7 +187,7 @@ local function owed(turn)
   end
   if prevention.rotation then
     for _, queue in ipairs(turn.open) do
-      if now - turn.since[queue] > prevention.rotation and (not best or turn.since[queue] < turn.since[best]) then best = queue end
+      if now - quiet[queue] > prevention.rotation and (not best or quiet[queue] < quiet[best]) then best = queue end
     end
   end
   return best
@@ -189,43 +198,45 @@ local function turn_choose(turn)
   local best = owed(turn)
   if best then return best end
   best = CHOICES[turn.strategy](turn)
-  local most = turn.prevention.streak or 0
-  if best and most > 0 and best == turn.at and turn.streak >= most then return next_after(turn, best) end
+  local most, book = turn.prevention.streak or 0, turn.book
+  if best and most > 0 and best == book.at and book.streak >= most then return next_after(turn, best) end
   return best
 end
 
 -- A queue was served: who has something ready earns, and the turn moves on.
 local function turn_served(turn, queue)
-  local ratio = turn.prevention.ratio or 0
-  if turn.key then
-    if ratio > 0 then
-      for _, name in ipairs(turn.open) do turn.credit[name] = (turn.credit[name] or 0) + ratio end
-      if turn.pays then turn.credit[queue] = math.max((turn.credit[queue] or 0) - 1, 0) end
-    end
-    if turn.strategy == 'weighted' then
-      local sum = 0
-      for _, name in ipairs(turn.open) do
-        local weight = turn.weights[name] or 1000
-        turn.current[name] = (turn.current[name] or 0) + weight
-        sum = sum + weight
-      end
-      turn.current[queue] = (turn.current[queue] or 0) - sum
-    end
+  local ratio, book = turn.prevention.ratio or 0, turn.book
+  local credit, current = book.credit, book.current
+  if ratio > 0 then
+    for _, name in ipairs(turn.open) do credit[name] = (credit[name] or 0) + ratio end
+    if turn.pays then credit[queue] = math.max((credit[queue] or 0) - 1, 0) end
   end
-  turn.streak = turn.at == queue and (turn.streak or 0) + 1 or 1
-  turn.at, turn.moved, turn.since[queue] = queue, true, now
+  if turn.strategy == 'weighted' then
+    local sum, total = 0, turn.total
+    for _, name in ipairs(turn.open) do
+      local weight = turn.weights[name] or 1000
+      current[name] = (current[name] or 0) + weight
+      sum = sum + weight
+    end
+    current[queue] = current[queue] - sum
+    -- Turns alone do not reach that; who is served out of turn, or passed over for it, owes or is owed one round at most.
+    for _, name in ipairs(turn.open) do current[name] = math.max(math.min(current[name], total), -total) end
+  end
+  book.streak = book.at == queue and book.streak + 1 or 1
+  book.at, book.moved, quiet[queue] = queue, true, now
   turn.got[queue] = true
-  if turn.depth then turn.depth[queue] = turn.depth[queue] - 1 end
+  if depths[queue] then depths[queue] = depths[queue] - 1 end
 end
 
 -- Room of the pool and of the worker for another job.
-local function turn_has_room(turn)
+turn_has_room = function(turn)
   local pool = turn.pool
   if pool and pool.most and pool.running >= pool.most then
     overloaded[pool] = true
     return false
   end
-  return not turn.request.room or turn.request.room > 0
+  local room = rooms[turn.request.worker]
+  return not room or room > 0
 end
 
 turn_next = function(turn)
@@ -237,7 +248,6 @@ turn_next = function(turn)
       turn_served(turn, queue)
       return id, lane
     end
-    turn.spent[queue] = true
     turn_close_queue(turn, queue)
   end
 end
@@ -252,23 +262,24 @@ turn_open = function(request)
     turn_look(turn)
     turns[name] = turn
   end
-  turn.request = request
+  turn.request, request.served = request, turn.queues
   for _, queue in ipairs(turn.queues) do wanted[queue] = (wanted[queue] or 0) + request.count end
   return turn
 end
 
 local function list(values, names)
   local parts = {}
-  for position, name in ipairs(names) do parts[position] = format('%.6g', values[name] or 0) end
+  for position, name in ipairs(names) do parts[position] = format('%.10g', values[name] or 0) end
   return concat(parts, ' ')
 end
 
--- Events of pools come at the edge: when the last slot went, and not again before one was free.
+-- Events of pools come at the edge: when all slots are taken and something waits, and not again before a slot was free.
 local function pool_overloaded(pool)
-  if pool.full then return end
-  call('HSET', pool.key, 'full', '1')
+  if pool.full == '2' then return end
   local waiting = 0
   for _, queue in ipairs(pool.queues) do waiting = waiting + math.max(queue_depth(queue), 0) end
+  local full = waiting > 0 and '2' or '1'
+  if pool.full ~= full then call('HSET', pool.key, 'full', full) end
   if waiting == 0 then return end
   emit('scheduling.pool_overloaded', subject(''), '"pool":"' .. pool.name .. '","active_jobs":' .. int(pool.running)
     .. ',"waiting_jobs":' .. int(waiting))
@@ -277,13 +288,14 @@ end
 turns_close = function()
   settle()
   local watched = find(state[7] or '', 's', 1, true)
-  for _, turn in pairs(turns) do
-    if turn.moved and turn.key then
-      local order = turn.order
-      call('HSET', turn.key, 'at', turn.at, 'streak', int(turn.streak), 'current', list(turn.current, order), 'credit',
-        list(turn.credit, order))
-      if turn.is_own then call('PEXPIRE', turn.key, TURN_MS) end
+  for _, book in pairs(books) do
+    if book.moved then
+      call('HSET', book.key, 'at', book.at, 'streak', int(book.streak), 'current', list(book.current, book.order), 'credit',
+        list(book.credit, book.order))
+      if book.is_own then call('PEXPIRE', book.key, TURN_MS) end
     end
+  end
+  for _, turn in pairs(turns) do
     if watched then
       for queue in pairs(turn.got) do call('ZADD', LIVE, 'XX', now_text, queue) end
     end
@@ -291,13 +303,23 @@ turns_close = function()
   for pool in pairs(overloaded) do pool_overloaded(pool) end
 end
 
--- A worker is of one pool: the one it registered with, or named last when it fetched.
+-- Notes a worker's sign of life in its pool. Those that were silent for too long are forgotten, or names would pile up.
 local function pool_join(worker, pool)
-  local members = P .. 'pool:' .. pool .. ':workers'
+  local members, longest = P .. 'pool:' .. pool .. ':workers', tonumber(ARGV[8])
   local seen = tonumber(call('ZSCORE', members, worker) or nil)
-  if seen and now - seen < MEMBER_MS then return end
+  if seen and now - seen < math.min(MEMBER_MS, longest / 3) then return end
+  call('ZREMRANGEBYSCORE', members, '-inf', '(' .. int(now - longest))
   call('ZADD', members, now_text, worker)
   call('SET', P .. 'member:' .. worker, pool, 'PX', ARGV[8])
+end
+
+-- The pool that a worker is of: the one it registered with, or named last when it fetched. One that is gone is none.
+local function pool_of(worker, told)
+  if not find(state[7] or '', 'p', 1, true) then return end
+  local own = match(told or '', '^"(.*)"$')
+  if own and pool_open(own) then return own end
+  own = call('GET', P .. 'member:' .. worker)
+  return own and pool_open(own) and own
 end
 
 -- Puts a request into its worker's pool and bounds it by the worker's capacity. A result, if the worker is of another pool.
@@ -305,15 +327,15 @@ admit = function(request)
   local worker = request.worker
   if worker == '' then return end
   local told = state[10] and call('HMGET', P .. 'worker:' .. worker, 'pool', 'concurrency') or {}
-  local own = match(told[1] or '', '^"(.*)"$') or find(state[7] or '', 'p', 1, true) and call('GET', P .. 'member:' .. worker)
-  if own and own ~= '' and pool_open(own) then -- a pool that is gone binds nobody
+  local own = pool_of(worker, told[1])
+  if own then
     if request.pool ~= '' and request.pool ~= own then return {'pool', own} end
     request.pool = own
   end
-  if request.pool ~= '' then pool_join(worker, request.pool) end
+  if request.pool ~= '' and pool_open(request.pool) then pool_join(worker, request.pool) end
   local most = tonumber(told[2] or nil)
-  if most and most > 0 then
-    request.room = most - call('ZLEXCOUNT', HELD, '[' .. worker .. '\31', '(' .. worker .. '\32')
+  if most and most > 0 and not rooms[worker] then
+    rooms[worker] = most - call('ZLEXCOUNT', HELD, '[' .. worker .. '\31', '(' .. worker .. '\32')
   end
 end
 
@@ -341,7 +363,8 @@ lease_under = function(job, lane, request)
       gather('SADD', pool.key .. ':run', job.id)
     end
   end
-  if request.room then request.room = request.room - 1 end
+  local room = rooms[request.worker]
+  if room then rooms[request.worker] = room - 1 end
 end
 
 end

@@ -33,6 +33,8 @@ local function turn_next(turn)
   end
 end
 
+local function tenant_next() end
+
 local function turns_close() end
 
 local function admit() end

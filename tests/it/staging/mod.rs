@@ -1,5 +1,6 @@
 //! Jobs of planned types wait in staging, are promoted, pass, return, expire and are bounded.
 
+mod blocked;
 mod bound;
 mod idle;
 mod passing;

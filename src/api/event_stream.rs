@@ -1,0 +1,97 @@
+//! Events as they happen: `GET /events` with `Accept: text/event-stream`.
+
+use super::Api;
+use super::events::event_json;
+use super::problem::Problem;
+use crate::job::invalid::Invalid;
+use crate::store::{EventFilter, EventPage, Store};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream::{self, Stream, StreamExt};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::sync::CancellationToken;
+
+/// How often a reader that has seen everything looks again.
+const EVERY: Duration = Duration::from_millis(250);
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// What a client is told to wait before it connects again.
+const RETRY: Duration = Duration::from_secs(3);
+/// Events read at once.
+const PORTION: usize = 200;
+/// Readers at once: each of them looks on its own.
+pub(super) const MOST_READERS: usize = 100;
+
+/// Whether a request asks for a stream.
+pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
+    headers.get_all(header::ACCEPT).iter().any(|value| value.to_str().unwrap_or("").contains("text/event-stream"))
+}
+
+struct Reader {
+    store: Store,
+    filter: EventFilter,
+    cursor: Option<String>,
+    draining: CancellationToken,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// Streams what happens behind `after` or the header's `Last-Event-ID`; without either, from now on.
+pub(super) async fn stream(
+    api: &Api,
+    filter: EventFilter,
+    after: Option<&str>,
+    headers: &HeaderMap,
+) -> Result<Response, Problem> {
+    let permit = Arc::clone(&api.inner.event_readers).try_acquire_owned().map_err(|_| {
+        let message = format!("{MOST_READERS} clients read the stream of events already.");
+        let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message).retry_after(5);
+        problem.hint("Close a stream that nobody reads, or poll GET /ojs/v1/events.")
+    })?;
+    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let cursor = match last.or(after) {
+        None => api.store().last_event().await?,
+        Some(id) => {
+            // Checked once here, so that the stream need not tell of it.
+            if api.store().events(&filter, Some(id), 1).await?.is_none() {
+                return Err(Invalid::field("Last-Event-ID", "the id of an event", id).into());
+            }
+            Some(id.to_owned())
+        }
+    };
+    let draining = api.inner.draining.clone();
+    let reader = Reader { store: api.store().clone(), filter, cursor, draining, _permit: permit };
+    let keep_alive = KeepAlive::new().interval(KEEP_ALIVE).text("heartbeat");
+    let mut response = Sse::new(events(reader)).keep_alive(keep_alive).into_response();
+    response.headers_mut().insert("x-accel-buffering", header::HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+fn events(reader: Reader) -> impl Stream<Item = Result<Event, Infallible>> {
+    let first = stream::iter([Ok(Event::default().retry(RETRY).comment("events follow"))]);
+    let rest = stream::unfold(reader, |mut reader| async move {
+        loop {
+            // A store that is away ends nothing: the stream goes on behind the last event that was sent.
+            if let Ok(Some(page)) = reader.store.events(&reader.filter, reader.cursor.as_deref(), PORTION).await {
+                let EventPage { events, cursor, has_more } = page;
+                reader.cursor = cursor.or(reader.cursor);
+                if !events.is_empty() {
+                    let frame = |event: crate::store::Event| {
+                        Ok(Event::default().id(&event.id).event(&event.kind).data(event_json(&event)))
+                    };
+                    return Some((stream::iter(events.into_iter().map(frame).collect::<Vec<_>>()), reader));
+                }
+                if has_more {
+                    continue;
+                }
+            }
+            tokio::select! {
+                () = reader.draining.cancelled() => return None,
+                () = tokio::time::sleep(EVERY) => {}
+            }
+        }
+    });
+    first.chain(rest.flatten())
+}

@@ -1,0 +1,155 @@
+//! What jobs are made of and what the server minds: a queue alone, or pools, tenants and limits.
+
+use super::scenario::JOB;
+use super::shape::tenant;
+use crate::store::Fetch;
+use std::fmt::Write;
+
+const POOL: &str = "bench";
+/// Of any five queues of a pool, which one a job is for: as many jobs as its queue's weight, so that they drain together.
+const OF_FIVE: [u64; 15] = [0, 1, 1, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 4];
+/// Never reached, so that what is measured is minding a limit, not waiting for it.
+const QUOTA: &str = r#""concurrency":1000000,"rate":{"limit":1000000000,"period":"minute"}"#;
+
+/// A form of jobs with the configuration that it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Case {
+    pub(super) name: &'static str,
+    /// More than one are those of a weighted pool, in fives.
+    queues: u64,
+    /// Tenants that take turns; 0 if nobody minds them.
+    tenants: u64,
+    /// Keys of the limits that jobs bring along; 0 if they bring none.
+    keys: u64,
+    prevents_starvation: bool,
+}
+
+impl Case {
+    pub(super) const PLAIN: Case = Case { name: "plain", queues: 1, tenants: 0, keys: 0, prevents_starvation: false };
+    pub(super) const ONE_LANE: Case = Case { name: "one lane", tenants: 1, ..Case::PLAIN };
+    pub(super) const TENANTS: Case = Case { name: "tenants", tenants: 10_000, ..Case::PLAIN };
+    pub(super) const ALL: Case = Case { name: "all", queues: 50, tenants: 1000, keys: 1000, prevents_starvation: true };
+    /// In the order in which they are told.
+    pub(super) const EACH: [Case; 6] = [
+        Case::PLAIN,
+        Case { name: "pool", queues: 50, ..Case::PLAIN },
+        Case::ONE_LANE,
+        Case::TENANTS,
+        Case { name: "limits", keys: 1000, ..Case::PLAIN },
+        Case::ALL,
+    ];
+
+    fn is_pooled(&self) -> bool {
+        self.queues > 1
+    }
+
+    /// The names of its queues.
+    fn queues(&self) -> Vec<String> {
+        match self.is_pooled() {
+            true => (0..self.queues).map(queue).collect(),
+            false => vec!["default".to_owned()],
+        }
+    }
+
+    /// The configuration file.
+    pub(super) fn config(&self) -> String {
+        let mut text = String::new();
+        if self.tenants > 0 {
+            text += "[tenant_fairness]\nenabled = true\n";
+        }
+        if self.prevents_starvation {
+            // All queues of a pool together cannot be promised more than everything.
+            _ = writeln!(
+                text,
+                "[starvation_prevention]\nenabled = true\nmin_dispatch_ratio = {}",
+                0.5 / self.queues as f64
+            );
+        }
+        if self.is_pooled() {
+            let weights: Vec<_> =
+                (0..self.queues).map(|number| format!("{} = {}", queue(number), number % 5 + 1)).collect();
+            _ = writeln!(text, "[[pool]]\nname = \"{POOL}\"\nqueues = {:?}\nstrategy = \"weighted\"", self.queues());
+            _ = writeln!(text, "weights = {{ {} }}", weights.join(", "));
+        }
+        text
+    }
+
+    /// The text of a job by its number. The plain one is `JOB`; the others differ only in what their case is about.
+    pub(super) fn job(&self, number: u64) -> String {
+        let mut text = JOB.to_owned();
+        if self.is_pooled() {
+            let of_five = OF_FIVE[(number % 15) as usize];
+            text =
+                text.replacen("\"default\"", &format!("{:?}", queue(number / 15 % (self.queues / 5) * 5 + of_five)), 1);
+        }
+        if self.tenants > 0 {
+            let tenant = tenant(number % self.tenants);
+            text = text.replacen("\"tenant\":\"acme\"", &format!("\"tenant_id\":\"{tenant}\""), 1);
+        }
+        if self.keys > 0 {
+            text.pop();
+            _ = write!(text, ",\"rate_limit\":{{\"key\":\"k{:06}\",{QUOTA}}}}}", number % self.keys);
+        }
+        text
+    }
+
+    /// What a fetch over HTTP says about where its jobs are to come from.
+    pub(super) fn fetch_member(&self) -> String {
+        if self.is_pooled() { format!("\"pool\":\"{POOL}\"") } else { format!("\"queues\":{:?}", self.queues()) }
+    }
+
+    /// The same request as the store gets it.
+    pub(super) fn fetch(&self, worker: usize) -> Fetch {
+        Fetch {
+            worker: Some(format!("bench-{worker}")),
+            queues: self.queues(),
+            count: 1,
+            pool: self.is_pooled().then(|| POOL.to_owned()),
+            ..Fetch::default()
+        }
+    }
+}
+
+fn queue(number: u64) -> String {
+    format!("bench-{number:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::directory::Directory;
+    use super::super::ground::new_job;
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn policy(case: Case) -> crate::fair::Policy {
+        Directory::with_config(&case.config()).and_then(|directory| directory.config()).expect("a configuration").policy
+    }
+
+    #[test]
+    fn every_case_has_a_configuration_and_jobs_that_are_accepted() {
+        assert_eq!(Case::PLAIN.job(7), JOB);
+        assert!(policy(Case::PLAIN).is_plain());
+        for case in Case::EACH {
+            let policy = policy(case);
+            assert_eq!(policy.tenant_fairness.enabled, case.tenants > 0, "{}", case.name);
+            let queues = policy.pools.first().map_or(1, |pool| pool.queues.len());
+            assert_eq!((queues as u64, case.fetch(0).queues.len() as u64), (case.queues, case.queues));
+            let job = new_job(&case.job(1234)).expect("a job");
+            assert_eq!(job.tenant.is_some(), case.tenants > 0, "{}", case.name);
+            let key = job.rate_limit.and_then(|limit| limit.key);
+            assert_eq!(key, (case.keys > 0).then(|| "k000234".to_owned()), "{}", case.name);
+        }
+    }
+
+    #[test]
+    fn queues_get_jobs_by_their_weight() {
+        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        for number in 0..300 {
+            *counts.entry(new_job(&Case::ALL.job(number)).expect("a job").queue).or_default() += 1;
+        }
+        let pool = &policy(Case::ALL).pools[0];
+        for place in &pool.queues {
+            assert_eq!(counts[&place.queue] * 1000, 2 * u64::from(place.weight.thousandths()), "{}", place.queue);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! A plan rule with jobs of a shape staged under it, and the planner that promotes them.
+
+use super::ground::Ground;
+use super::shape::{KIND, RULE, Shape};
+use crate::fair::Rule;
+use crate::planner::Desk;
+use anyhow::Context;
+
+/// Where promotion is measured.
+pub(super) struct Staging {
+    pub(super) ground: Ground,
+    pub(super) rule: Rule,
+    pub(super) desk: Desk,
+    fillings: u64,
+}
+
+impl Staging {
+    /// Makes one plan rule hold, with rounds of so many jobs.
+    pub(super) async fn start(round: u64) -> anyhow::Result<Staging> {
+        // The gate stays open, however much was promoted before.
+        let gate = "max_depth = 1000000000\nlatency_threshold = \"1000000s\"";
+        let config = format!("[[plan]]\nname = \"{RULE}\"\ntypes = [\"{KIND}\"]\nenqueue_jobs = {round}\n{gate}\n");
+        let ground = Ground::start(&config).await?;
+        let known = ground.rules.known().await?;
+        let rule = Rule::clone(known.rules.get(RULE).context("the plan rule does not hold")?);
+        let desk = Desk::new(ground.store.clone(), ground.rules.clone(), ground.metrics.clone(), "bench");
+        Ok(Staging { ground, rule, desk, fillings: 0 })
+    }
+
+    /// The number of the last filling.
+    pub(super) fn filling(&self) -> u64 {
+        self.fillings
+    }
+
+    /// Stages all jobs of a shape through the planner's intake.
+    pub(super) async fn fill(&mut self, shape: Shape) -> anyhow::Result<()> {
+        self.fillings += 1;
+        let (filling, jobs, store) = (self.fillings, shape.jobs(), &self.ground.store);
+        // While a rule is paused nothing passes straight through to the main queue.
+        store.pause_rule(RULE, true).await?;
+        self.ground.fill(jobs, |place| shape.job(filling, place)).await?;
+        store.pause_rule(RULE, false).await?;
+        let staged = store.rule_status(RULE, None).await?.staged;
+        anyhow::ensure!(staged == jobs, "{staged} of {jobs} jobs are staged");
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+-- Part: jobs of one tenant alone, for whoever asks only for those. Queues are taken in their order, where tenants take turns.
+
+local tenant_next
+
+do -- a script has room for 200 locals
+
+local MOST_PROBED = 16
+
+-- Lanes of the tenant that wait for limits which have room now: not all that waited were let go at once.
+local function probe(source, tenant)
+  local woken = false
+  for _, name in ipairs(call('SRANDMEMBER', P .. 'parked:' .. source.queue .. ':' .. tenant, MOST_PROBED)) do
+    local stopped = false
+    for _, key in ipairs(lane_limits(source.queue, name)) do stopped = stopped or limit_room(limit_open(key)) <= 0 end
+    local key = not stopped and lane_parked(source.queue, name)
+    if key then
+      lane_wake(source.queue, name, key)
+      limits[key].waiting = limits[key].waiting - 1
+      woken = true
+    end
+  end
+  return woken
+end
+
+-- The highest priority at which the tenant has a lane that may give a job.
+local function filter_choose(source, name)
+  for _, entry in ipairs(call('ZRANGE', source.ready, 0, 200)) do
+    local level = match(entry, '^@(.*)$')
+    local fair = level and level_open(source.queue, level)
+    local tenant = fair and tenant_of(fair, name)
+    if tenant and tenant.state == 'w' then
+      tenant.lanes = nil -- some may have been let go since
+      local lane = tenant_choose(source, fair, tenant)
+      if lane then return lane, fair, tenant end
+      if unfinished then return nil end
+      fair_withdraw(fair, tenant)
+    end
+  end
+end
+
+local function filter_next(queue, name)
+  local source = source_open(queue)
+  if source.limit then
+    local room, why, at, number, current = limit_room(source.limit)
+    if room <= 0 then return queue_stopped(source, why, at, number, current) end
+  end
+  local lane, fair, tenant = filter_choose(source, name)
+  if not lane and probe(source, name) then
+    lane_flush()
+    lane, fair, tenant = filter_choose(source, name)
+  end
+  if not lane then return nil end
+  local id = lane_pop(lane, source.want)
+  limits_count(queue, lane.name, -1)
+  local lanes = tenant.lanes
+  lanes.at = lanes.at + 1
+  if lane.start then window_insert(lanes, lane) end
+  charge(fair, tenant, not window_head(lanes))
+  source.taken = source.taken + 1
+  return id, lane
+end
+
+tenant_next = function(turn, name)
+  if not turn_has_room(turn) then return nil end
+  for _, queue in ipairs(turn.queues) do
+    local id, lane = filter_next(queue, name)
+    if id then return id, lane end
+  end
+end
+
+end

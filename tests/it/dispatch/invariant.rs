@@ -1,0 +1,144 @@
+//! What must hold between the keys of lanes, whatever happened: every waiting job is in one lane, and every lane in one place.
+
+use super::Ground;
+use std::collections::{BTreeMap, BTreeSet};
+
+const PREFIX: &str = "fg:{default}:";
+
+/// Everything about lanes in one reading: key, and then words.
+const READ: &str = "
+    local prefix, found = ARGV[1], {}
+    for _, key in ipairs(redis.call('KEYS', prefix .. '*')) do
+      local name, words = string.sub(key, #prefix + 1), nil
+      local kind, is_level = string.match(name, '^%a+'), string.find(name, '^level:')
+      local type = redis.call('TYPE', key).ok
+      if type == 'string' and kind == 'job' then
+        words = {string.match(redis.call('GET', key), '^%a+')}
+      elseif type == 'zset' and (kind == 'lane' or kind == 'ready' or name == 'live' or is_level) then
+        words = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
+      elseif type == 'hash' and (kind == 'parked' or is_level) then
+        words = redis.call('HGETALL', key)
+      end
+      if words then
+        table.insert(words, 1, name)
+        found[#found + 1] = words
+      end
+    end
+    return found";
+
+/// Keys without their prefix, each with its members and their scores, or its fields and their values.
+#[derive(Default)]
+struct Look {
+    keys: BTreeMap<String, Vec<(String, String)>>,
+}
+
+impl Look {
+    async fn at(ground: &Ground) -> Look {
+        let found: Vec<Vec<String>> = ground.app.redis.command(&["EVAL", READ, "0", PREFIX]).await;
+        let pairs = |words: &[String]| {
+            words.chunks(2).map(|pair| (pair[0].clone(), pair.get(1).cloned().unwrap_or_default())).collect()
+        };
+        Look { keys: found.iter().map(|words| (words[0].clone(), pairs(&words[1..]))).collect() }
+    }
+
+    /// Keys below a name, without it.
+    fn below<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (&'a str, &'a [(String, String)])> {
+        self.keys.iter().filter_map(move |(key, words)| Some((key.strip_prefix(name)?, words.as_slice())))
+    }
+
+    fn words(&self, key: &str) -> &[(String, String)] {
+        self.keys.get(key).map_or(&[], Vec::as_slice)
+    }
+}
+
+fn score(text: &str) -> f64 {
+    text.parse().expect("a score")
+}
+
+/// Looks at all lanes of all queues.
+pub async fn check(ground: &Ground) {
+    let look = Look::at(ground).await;
+    let (mut homes, mut lanes) = (BTreeSet::new(), BTreeMap::new());
+    for (key, jobs) in look.below("lane:") {
+        let (queue, lane) = key.split_once(':').unwrap();
+        lanes.insert((queue.to_owned(), lane.to_owned()), score(&jobs[0].1));
+        for (id, _) in jobs {
+            assert!(homes.insert(id.as_str()), "{id} is in two lanes, the second is {key}");
+        }
+    }
+    let available: BTreeSet<&str> =
+        look.below("job:").filter(|(_, state)| state[0].0 == "available").map(|(id, _)| id).collect();
+    assert_eq!(homes, available, "waiting jobs are those in lanes");
+    let mut places = Places::default();
+    places.read(&look);
+    places.compare(&lanes);
+    let live: BTreeSet<&str> = look.words("live").iter().map(|(queue, _)| queue.as_str()).collect();
+    let ready: BTreeSet<&str> = look.below("ready:").map(|(queue, _)| queue).collect();
+    assert_eq!(live, ready, "queues that are live are those with something ready");
+    places.check_levels(&look);
+}
+
+/// Where lanes are: by queue and name, each with the score under which it stands there and the name of the place.
+#[derive(Default)]
+struct Places {
+    of: BTreeMap<(String, String), Vec<(Option<f64>, String)>>,
+    /// Levels that stand in `ready`, and the tenants of each that has lanes.
+    levels: BTreeSet<(String, String)>,
+    tenants: BTreeMap<(String, String), BTreeSet<String>>,
+}
+
+impl Places {
+    fn read(&mut self, look: &Look) {
+        for (queue, members) in look.below("ready:") {
+            for (lane, at) in members {
+                match lane.strip_prefix('@') {
+                    Some(level) => _ = self.levels.insert((queue.to_owned(), level.to_owned())),
+                    None => self.put(queue, lane, Some(score(at)), "ready"),
+                }
+            }
+        }
+        for (key, members) in look.below("level:") {
+            let Some((of, tenant)) = key.split_once(":lanes:") else { continue };
+            let (queue, level) = of.split_once(':').unwrap();
+            self.tenants.entry((queue.to_owned(), level.to_owned())).or_default().insert(tenant.to_owned());
+            for (lane, at) in members {
+                assert!(lane.ends_with(&format!(";t={tenant}")), "{lane} at {tenant}");
+                self.put(queue, lane, Some(score(at)), key);
+            }
+        }
+        for (queue, lanes) in look.below("parked:") {
+            lanes.iter().for_each(|(lane, _)| self.put(queue, lane, None, "parked"));
+        }
+    }
+
+    fn put(&mut self, queue: &str, lane: &str, score: Option<f64>, place: &str) {
+        self.of.entry((queue.to_owned(), lane.to_owned())).or_default().push((score, place.to_owned()));
+    }
+
+    fn compare(&self, lanes: &BTreeMap<(String, String), f64>) {
+        for (lane, places) in &self.of {
+            assert_eq!(places.len(), 1, "{lane:?} is in {places:?}");
+            let head = lanes.get(lane);
+            assert!(head.is_some(), "{lane:?} holds nothing and is in {places:?}");
+            assert!(places[0].0.is_none() || places[0].0.as_ref() == head, "{lane:?} has another head than {places:?}");
+        }
+        for lane in lanes.keys() {
+            assert!(self.of.contains_key(lane), "{lane:?} is nowhere");
+        }
+    }
+
+    /// The fair queue of a level holds exactly those tenants that have lanes, and stands in `ready` exactly while there are some.
+    fn check_levels(&self, look: &Look) {
+        assert_eq!(self.levels, self.tenants.keys().cloned().collect());
+        for ((queue, level), tenants) in &self.tenants {
+            let key = format!("level:{queue}:{level}");
+            let busy = look.words(&format!("{key}:busy")).iter().map(|(tenant, _)| tenant.clone());
+            assert_eq!(&busy.collect::<BTreeSet<_>>(), tenants, "{key}");
+            let counted = look.words(&key).iter().find(|(field, _)| field == "n").map(|(_, count)| count.as_str());
+            assert_eq!(counted, Some(tenants.len().to_string().as_str()), "{key}");
+            let classes = format!("{key}:c:");
+            let waiting = look.below(&classes).flat_map(|(_, members)| members).map(|(tenant, _)| tenant.clone());
+            assert_eq!(&waiting.collect::<BTreeSet<_>>(), tenants, "{key}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! FETCH with a policy that does not concern it gives what FETCH without any gives.
+
+use super::{Ground, from, job};
+use crate::support::json;
+use proptest::prelude::*;
+use proptest::test_runner::{RngSeed, TestRunner};
+use serde_json::Value;
+use std::collections::HashMap;
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Jobs of a queue, each with its priority.
+    Push(usize, Vec<i64>),
+    /// Queues in the order of preference, and how many jobs.
+    Fetch(Vec<usize>, usize),
+    Cancel(usize),
+    Nack(usize),
+    Ack(usize),
+    HandBack(usize),
+    Wait(i64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let priority = prop_oneof![3 => Just(0i64), 2 => -2i64..=2, 1 => -100i64..=100];
+    let queues = Just(vec![0usize, 1, 2, 3])
+        .prop_shuffle()
+        .prop_flat_map(|queues| (1usize..=4).prop_map(move |count| queues[..count].to_vec()));
+    prop_oneof![
+        6 => (0usize..4, prop::collection::vec(priority, 1..25)).prop_map(|(queue, jobs)| Step::Push(queue, jobs)),
+        6 => (queues, prop_oneof![1usize..5, 5usize..70]).prop_map(|(queues, count)| Step::Fetch(queues, count)),
+        2 => any::<usize>().prop_map(Step::Cancel),
+        2 => any::<usize>().prop_map(Step::Nack),
+        2 => any::<usize>().prop_map(Step::Ack),
+        2 => any::<usize>().prop_map(Step::HandBack),
+        1 => (1i64..4000).prop_map(Step::Wait),
+    ]
+}
+
+/// One of the two, with its jobs numbered in the order of their arrival.
+struct Side {
+    ground: Ground,
+    ids: Vec<String>,
+    numbers: HashMap<String, usize>,
+    held: Vec<usize>,
+}
+
+impl Side {
+    async fn open(policy: Value) -> Side {
+        Side { ground: Ground::open(policy).await, ids: Vec::new(), numbers: HashMap::new(), held: Vec::new() }
+    }
+
+    fn chosen(&mut self, place: usize) -> Option<String> {
+        let place = place.checked_rem(self.held.len())?;
+        Some(self.ids[self.held.remove(place)].clone())
+    }
+
+    /// What it answers.
+    async fn take(&mut self, step: &Step) -> Vec<usize> {
+        let client = &self.ground.app.client;
+        match step {
+            Step::Push(queue, priorities) => {
+                let retry = json!({"max_attempts": 9, "initial_interval": "PT1S", "jitter": false});
+                let job = |priority: &i64| {
+                    let mut job = job(&format!("q{queue}"), Some("t"), *priority);
+                    job["options"]["retry"] = retry.clone();
+                    job
+                };
+                for id in self.ground.push_all(priorities.iter().map(job).collect()).await {
+                    self.numbers.insert(id.clone(), self.ids.len());
+                    self.ids.push(id);
+                }
+                Vec::new()
+            }
+            Step::Fetch(queues, count) => {
+                let names: Vec<String> = queues.iter().map(|queue| format!("q{queue}")).collect();
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                let got = self.ground.fetch(from(&names, *count)).await;
+                let got: Vec<usize> = got.iter().map(|record| self.numbers[&record.id]).collect();
+                self.held.extend(&got);
+                got
+            }
+            Step::Cancel(place) => {
+                let Some(place) = place.checked_rem(self.ids.len()) else { return Vec::new() };
+                self.held.retain(|held| *held != place);
+                vec![client.delete(&format!("/v1/jobs/{}", self.ids[place])).await.status.into()]
+            }
+            Step::Nack(place) => match self.chosen(*place) {
+                Some(id) => vec![self.ground.app.client.nack(&id).await.status.into()],
+                None => Vec::new(),
+            },
+            Step::HandBack(place) => match self.chosen(*place) {
+                Some(id) => {
+                    let body = json!({"job_id": id, "requeue": true});
+                    vec![self.ground.app.client.post("/v1/workers/nack", body).await.status.into()]
+                }
+                None => Vec::new(),
+            },
+            Step::Ack(place) => match self.chosen(*place) {
+                Some(id) => vec![self.ground.app.client.ack(&id).await.status.into()],
+                None => Vec::new(),
+            },
+            Step::Wait(ms) => {
+                self.ground.app.clock.advance(*ms);
+                Vec::new()
+            }
+        }
+    }
+}
+
+#[test]
+fn a_policy_that_does_not_concern_a_fetch_does_not_change_it() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let unrelated = [
+        json!({"pool": [{"name": "p", "queues": ["elsewhere"], "isolated": true}]}),
+        json!({"queues": {"elsewhere": {"tenant_fairness": {"enabled": true}}}, "limit": [{"queue": "elsewhere", "concurrency": 1}]}),
+        // One tenant takes turns with nobody.
+        json!({"tenant_fairness": {"enabled": true}}),
+        json!({"starvation_prevention": {"enabled": true, "min_dispatch_ratio": 0, "rotation_interval": "PT24H"}}),
+    ];
+    let config =
+        ProptestConfig { cases: 8, rng_seed: RngSeed::Fixed(8), failure_persistence: None, ..Default::default() };
+    let cases = (0..unrelated.len(), prop::collection::vec(step(), 10..60));
+    let outcome = TestRunner::new(config).run(&cases, |(policy, steps)| {
+        runtime.block_on(async {
+            let (mut plain, mut rich) = (Side::open(json!({})).await, Side::open(unrelated[policy].clone()).await);
+            let all = Step::Fetch(vec![2, 0, 3, 1], 5000);
+            for step in steps.iter().chain([&Step::Wait(600_000), &all, &all]) {
+                assert_eq!(plain.take(step).await, rich.take(step).await, "{step:?} under {}", unrelated[policy]);
+                super::invariant::check(&plain.ground).await;
+                super::invariant::check(&rich.ground).await;
+            }
+        });
+        Ok(())
+    });
+    outcome.unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// The same over HTTP requests that say what they would get anyway.
+#[tokio::test]
+async fn strict_in_a_request_is_what_a_request_without_gets() {
+    let ground = Ground::open(json!({})).await;
+    for queue in ["a", "b"] {
+        ground.push(queue, 5).await;
+    }
+    assert_eq!(ground.order(super::by(fairgate::fair::Strategy::Strict, &[("b", 1.0), ("a", 1.0)], 3)).await, "bbb");
+    assert_eq!(ground.order(from(&["b", "a"], 3)).await, "bba");
+}

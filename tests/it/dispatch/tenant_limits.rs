@@ -1,0 +1,157 @@
+//! Tenants in turn whose jobs are under limits, and tenants with slots of their own.
+
+use super::{Ground, from, ids, invariant, job, tenant_of};
+use crate::support::json;
+use fairgate::job::Record;
+use serde_json::Value;
+
+fn limited(tenant: &str, key: &str, concurrency: u32) -> Value {
+    let mut job = job("q", Some(tenant), 0);
+    job["rate_limit"] = json!({"key": key, "concurrency": concurrency});
+    job
+}
+
+async fn fair() -> Ground {
+    Ground::open(json!({"tenant_fairness": {"enabled": true}})).await
+}
+
+fn turns(records: &[Record]) -> String {
+    records.iter().map(tenant_of).collect()
+}
+
+#[tokio::test]
+async fn a_tenant_gains_nothing_by_many_keys() {
+    let ground = fair().await;
+    ground.push_for(&[("b", 40)]).await;
+    let many = (0..40).map(|number| limited("a", &format!("k{}", number % 20), 100));
+    let of_a = ground.push_all(many.collect()).await;
+    let got = ground.fetch(from(&["q"], 30)).await;
+    assert_eq!(turns(&got), "ab".repeat(15));
+    let mut got = ids(&got);
+    while got.len() < 80 {
+        let more = ids(&ground.fetch(from(&["q"], 7)).await);
+        assert!(!more.is_empty());
+        got.extend(more);
+        invariant::check(&ground).await;
+    }
+    got.retain(|id| of_a.contains(id));
+    assert_eq!(got, of_a, "FIFO inside a tenant, over all its lanes");
+}
+
+/// More lanes than one reading holds, each with a job behind those of all others.
+#[tokio::test]
+async fn one_fetch_takes_from_all_lanes_of_a_tenant_in_their_order() {
+    let ground = fair().await;
+    let jobs = (0..120).map(|number| limited("a", &format!("k{}", number % 40), 100));
+    let pushed = ground.push_all(jobs.collect()).await;
+    let mut got = ids(&ground.fetch(from(&["q"], 50)).await);
+    got.extend(ids(&ground.fetch(from(&["q"], 64)).await));
+    got.extend(ids(&ground.fetch(from(&["q"], 64)).await));
+    assert_eq!(got, pushed);
+    invariant::check(&ground).await;
+}
+
+#[tokio::test]
+async fn tenants_behind_one_slot_alternate() {
+    let ground = fair().await;
+    let jobs = (0..60).map(|number| limited(if number < 40 { "a" } else { "b" }, "shared", 1));
+    ground.push_all(jobs.collect()).await;
+    let mut order = String::new();
+    for _ in 0..30 {
+        let got = ground.fetch(from(&["q"], 5)).await;
+        assert_eq!(got.len(), 1, "one at a time");
+        order += &turns(&got);
+        invariant::check(&ground).await;
+        ground.ack(&got[0]).await;
+    }
+    assert!(
+        ["ab".repeat(15), format!("a{}b", "ab".repeat(14))].contains(&order)
+            || order.matches('a').count().abs_diff(15) <= 1,
+        "{order}"
+    );
+    assert!(!order.contains("aaa") && !order.contains("bbb"), "{order}");
+}
+
+#[tokio::test]
+async fn a_tenant_that_is_blocked_leaves_its_turn_to_others() {
+    let ground = fair().await;
+    ground.push_all(vec![limited("a", "one", 1); 5]).await;
+    ground.push_for(&[("b", 3), ("c", 3)]).await;
+    let got = ground.fetch(from(&["q"], 20)).await;
+    assert_eq!(turns(&got), "abcbcbc");
+    invariant::check(&ground).await;
+    ground.push_for(&[("b", 2)]).await;
+    ground.ack(&got[0]).await;
+    assert_eq!(turns(&ground.fetch(from(&["q"], 20)).await), "abb");
+    invariant::check(&ground).await;
+}
+
+/// As many slots as a tenant weighs, in each queue by itself.
+#[tokio::test]
+async fn slots_of_a_tenant_are_never_lent() {
+    let strict = json!({"tenant_fairness": {"enabled": true, "strategy": "strict", "weights": {"a": 3, "b": 0.5}, "default_weight": 2}});
+    let ground = Ground::open(strict).await;
+    ground.push_for(&[("a", 9), ("b", 9), ("c", 9)]).await;
+    let mut got = ground.fetch(from(&["q"], 50)).await;
+    let mut sorted: Vec<char> = turns(&got).chars().collect();
+    sorted.sort_unstable();
+    assert_eq!(sorted, ['a', 'a', 'a', 'b', 'c', 'c']);
+    invariant::check(&ground).await;
+    assert_eq!(ground.fetch(from(&["q"], 50)).await.len(), 0);
+    let place = got.iter().position(|record| tenant_of(record) == "c").unwrap();
+    ground.ack(&got.remove(place)).await;
+    assert_eq!(turns(&ground.fetch(from(&["q"], 50)).await), "c", "to nobody else");
+    ground.push_all(vec![job("r", Some("b"), 0); 3]).await;
+    assert_eq!(ground.fetch(from(&["r"], 50)).await.len(), 1);
+    invariant::check(&ground).await;
+    // Each end of a lease frees its slot.
+    for record in &got {
+        ground.app.client.nack(&record.id).await.expect(200);
+    }
+    assert_eq!(ground.fetch(from(&["q"], 50)).await.len(), 5);
+    invariant::check(&ground).await;
+}
+
+#[tokio::test]
+async fn slots_are_not_lost_when_the_strategy_changes() {
+    let with =
+        |strategy: &str| json!({"tenant_fairness": {"enabled": true, "strategy": strategy, "weights": {"a": 2}}});
+    let ground = Ground::open(with("strict")).await;
+    ground.push_for(&[("a", 20)]).await;
+    let held = ground.fetch(from(&["q"], 9)).await;
+    assert_eq!(held.len(), 2);
+    ground.put_scheduling(with("fair-share")).await;
+    for record in &held {
+        ground.ack(record).await;
+    }
+    ground.put_scheduling(with("strict")).await;
+    let got = ground.fetch(from(&["q"], 9)).await;
+    assert_eq!(got.len(), 2, "all slots are free");
+    ground.put_scheduling(json!({"tenant_fairness": {"enabled": false}})).await;
+    for record in &got {
+        ground.ack(record).await;
+    }
+    let mut left = 16;
+    while left > 0 {
+        let got = ground.fetch(from(&["q"], 50)).await;
+        assert!(!got.is_empty(), "{left} jobs are stuck");
+        left -= got.len();
+        for record in &got {
+            ground.ack(record).await;
+        }
+        invariant::check(&ground).await;
+    }
+}
+
+#[tokio::test]
+async fn more_slots_act_at_once() {
+    let with =
+        |weight: u32| json!({"tenant_fairness": {"enabled": true, "strategy": "strict", "weights": {"a": weight}}});
+    let ground = Ground::open(with(1)).await;
+    ground.push_for(&[("a", 20)]).await;
+    assert_eq!(ground.fetch(from(&["q"], 9)).await.len(), 1);
+    assert_eq!(ground.fetch(from(&["q"], 9)).await.len(), 0);
+    ground.put_scheduling(with(4)).await;
+    assert_eq!(ground.fetch(from(&["q"], 9)).await.len(), 3);
+    invariant::check(&ground).await;
+}

@@ -1,0 +1,142 @@
+//! Never more at once than a limit says, whoever asks.
+
+use super::{Site, concurrency, job, request};
+use crate::support::{TestApp, json};
+use fairgate::store::{Ack, EventFilter, Layer};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// How many ran at each moment, from the log that Redis keeps: the highest, and the last.
+async fn history(app: &TestApp) -> (usize, usize) {
+    let page = app.app.store.events(&EventFilter::default(), None, 100_000).await.unwrap().unwrap();
+    let (mut running, mut most) = (HashSet::new(), 0);
+    for event in page.events {
+        match event.kind.as_str() {
+            "job.started" => assert!(running.insert(event.subject.clone()), "{} runs already", event.subject),
+            "job.completed" | "job.failed" => assert!(running.remove(&event.subject), "{} did not run", event.subject),
+            _ => continue,
+        }
+        most = most.max(running.len());
+    }
+    (most, running.len())
+}
+
+/// RL-001: 64 callers, one key, concurrency 7.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_64_callers_at_once_never_more_than_7_hold_a_job() {
+    const JOBS: usize = 600;
+    let app = Arc::new(TestApp::start().await);
+    let jobs = vec![job("q", 0, json!({"key": "k", "concurrency": 7})); JOBS];
+    app.client.post("/v1/jobs/batch", json!({"jobs": jobs})).await.expect(201);
+    let callers = (0..64).map(|caller| {
+        let app = Arc::clone(&app);
+        tokio::spawn(async move {
+            let (store, worker) = (&app.app.store, format!("w{caller}"));
+            let mut done = 0;
+            loop {
+                let jobs = store.fetch(request(&worker, &["q"], 1 + caller % 3)).await.unwrap().deliver();
+                if jobs.is_empty() && store.queue_counts("q").await.unwrap()["completed"] == JOBS as i64 {
+                    return done;
+                }
+                for job in jobs {
+                    tokio::task::yield_now().await;
+                    let (job_id, worker) = (job.id, Some(worker.clone()));
+                    store.ack(Ack { job_id, worker, result: None, idempotency_key: None }).await.unwrap();
+                    done += 1;
+                }
+            }
+        })
+    });
+    let done: usize = futures_util::future::join_all(callers).await.into_iter().map(Result::unwrap).sum();
+    assert_eq!((done, history(&app).await), (JOBS, (7, 0)));
+    super::audit::audit(&app).await;
+}
+
+#[tokio::test]
+async fn a_limit_holds_inside_one_request_and_inside_a_group_of_requests() {
+    let site = Site::open().await;
+    site.push_many(20, "q", json!({"key": "k", "concurrency": 5})).await;
+    let first = site.fetch("q", 20).await;
+    assert_eq!(first.len(), 5);
+    site.ack_all(&first).await;
+    // Sent together, they go as one call.
+    let store = site.store();
+    let requests = (0..10).map(|worker| store.fetch(request(&format!("w{worker}"), &["q"], 2)));
+    let leased = futures_util::future::join_all(requests).await;
+    let sizes: Vec<usize> = leased.into_iter().map(|leased| leased.unwrap().deliver().len()).collect();
+    assert_eq!(sizes.iter().sum::<usize>(), 5, "{sizes:?}");
+    assert_eq!(sizes[..2], [2, 2], "whoever came first: {sizes:?}");
+    site.audit().await;
+}
+
+/// RL-002: what one key uses up is no other's.
+#[tokio::test]
+async fn each_key_has_its_own_slots() {
+    let site = Site::open().await;
+    for key in ["a", "b", "a", "b", "a"] {
+        site.push("q", json!({"key": key, "concurrency": 1})).await;
+    }
+    assert_eq!(site.fetch("q", 10).await.len(), 2);
+    site.audit().await;
+}
+
+/// RL-003, RL-004: jobs behind a blocked one go, the blocked ones stay available and come first when a slot is free.
+#[tokio::test]
+async fn a_blocked_job_is_skipped_and_keeps_its_place() {
+    let site = Site::open().await;
+    let limited = site.push_many(3, "q", json!({"key": "k", "concurrency": 1})).await;
+    let free = site.push_many(2, "q", json!(null)).await;
+    assert_eq!(site.fetch("q", 10).await, [&limited[..1], &free[..]].concat());
+    assert_eq!(site.state(&limited[1]).await, "available");
+    let late = site.push("q", json!(null)).await;
+    site.ack(&limited[0]).await;
+    assert_eq!(site.fetch("q", 10).await, [limited[1].clone(), late]);
+    site.audit().await;
+}
+
+#[tokio::test]
+async fn concurrency_0_pauses_a_key() {
+    let site = Site::open().await;
+    let paused = site.push("q", json!({"key": "k", "concurrency": 0})).await;
+    assert!(site.fetch("q", 5).await.is_empty());
+    site.advance(3_600_000).await;
+    assert!(site.fetch("q", 5).await.is_empty(), "not by waiting");
+    assert_eq!(site.limit("k").await.waiting(), 1);
+    site.set("k", Layer::Override, concurrency(1), None).await;
+    assert_eq!(site.fetch("q", 5).await, [paused]);
+    site.audit().await;
+}
+
+/// The last enqueued numbers are the key's, and whoever waits under the old ones is looked at.
+#[tokio::test]
+async fn the_last_enqueued_numbers_hold_and_wake_who_waits() {
+    let site = Site::open().await;
+    let jobs = site.push_many(3, "q", json!({"key": "k", "concurrency": 1})).await;
+    assert_eq!(site.fetch("q", 5).await, jobs[..1]);
+    let more = site.push("other", json!({"key": "k", "concurrency": 3})).await;
+    assert_eq!(site.fetch("q", 5).await, jobs[1..]);
+    assert!(site.fetch("other", 5).await.is_empty());
+    let unsaid = site.push_at("q", 7, json!({"key": "k"})).await;
+    assert_eq!(site.limit("k").await.quota, concurrency(3), "a job without numbers changes none");
+    site.ack_all(&jobs).await;
+    assert_eq!(site.fetch_from(&["q", "other"], 5).await, [unsaid, more]);
+    site.audit().await;
+}
+
+/// Also where the job with new numbers does not come to its queue yet, or comes with others.
+#[tokio::test]
+async fn numbers_come_with_jobs_that_wait_elsewhere() {
+    let site = Site::open().await;
+    let jobs = site.push_many(3, "q", json!({"key": "k", "concurrency": 1})).await;
+    assert_eq!(site.fetch("q", 5).await, jobs[..1]);
+    let mut later = job("q", 0, json!({"key": "k", "concurrency": 2}));
+    later["scheduled_at"] = json!("2030-01-01T00:00:00Z");
+    site.app.client.enqueue(later).await;
+    assert_eq!(site.limit("k").await.quota, concurrency(2));
+    assert_eq!(site.fetch("q", 5).await, jobs[1..2]);
+    let batch = [(3, 5), (0, 4), (-3, 3)];
+    let batch = batch.map(|(priority, most)| job("q", priority, json!({"key": "k", "concurrency": most})));
+    site.push_all(batch.to_vec()).await;
+    assert_eq!(site.limit("k").await.quota, concurrency(3), "the last of a batch");
+    site.audit().await;
+}

@@ -1,0 +1,165 @@
+//! Limits at dispatch: what may start, who waits, and when it goes on.
+
+mod audit;
+mod concurrency;
+mod cost;
+mod drops;
+mod events;
+mod holds;
+mod ledger;
+mod model;
+mod overrides;
+mod planned;
+mod rate;
+mod reschedule;
+mod skipping;
+mod slots;
+mod throttle;
+mod together;
+
+use crate::support::{TestApp, json};
+use fairgate::clock::Clock;
+use fairgate::config::{Config, Role};
+use fairgate::job::{Quota, Record, Window};
+use fairgate::store::{Ack, EventFilter, Fetch, Layer, LimitState, Store};
+use serde_json::Value;
+
+const NOON: i64 = 1_800_000_000_000;
+const SECOND: i64 = 1000;
+const MINUTE: i64 = 60 * SECOND;
+
+/// A server whose clock only the test turns, and on which nothing ticks but what the test sends.
+struct Site {
+    app: TestApp,
+}
+
+impl Site {
+    async fn open() -> Site {
+        Site::with(|_| {}).await
+    }
+
+    async fn with(change: impl FnOnce(&mut Config)) -> Site {
+        let app = TestApp::start_with(Clock::manual(NOON), |config| {
+            config.server.roles = vec![Role::Api];
+            change(config);
+        });
+        Site { app: app.await }
+    }
+
+    fn store(&self) -> &Store {
+        &self.app.app.store
+    }
+
+    /// A job under a limit, as it is sent.
+    async fn push(&self, queue: &str, rate_limit: Value) -> String {
+        self.push_at(queue, 0, rate_limit).await
+    }
+
+    async fn push_at(&self, queue: &str, priority: i32, rate_limit: Value) -> String {
+        self.app.client.enqueue(job(queue, priority, rate_limit)).await
+    }
+
+    /// So many equal jobs.
+    async fn push_many(&self, jobs: usize, queue: &str, rate_limit: Value) -> Vec<String> {
+        self.push_all(vec![job(queue, 0, rate_limit); jobs]).await
+    }
+
+    /// Jobs in batches, as large as they may be.
+    async fn push_all(&self, jobs: Vec<Value>) -> Vec<String> {
+        let mut ids = Vec::new();
+        for batch in jobs.chunks(1000) {
+            let answer = self.app.client.post("/v1/jobs/batch", json!({"jobs": batch})).await.expect(201);
+            ids.extend(answer.job_ids());
+        }
+        ids
+    }
+
+    async fn fetch(&self, queue: &str, count: usize) -> Vec<String> {
+        self.fetch_from(&[queue], count).await
+    }
+
+    async fn fetch_from(&self, queues: &[&str], count: usize) -> Vec<String> {
+        self.fetch_as("w", queues, count).await.into_iter().map(|record| record.id).collect()
+    }
+
+    async fn fetch_as(&self, worker: &str, queues: &[&str], count: usize) -> Vec<Record> {
+        self.store().fetch(request(worker, queues, count)).await.unwrap().deliver()
+    }
+
+    async fn ack(&self, id: &str) {
+        let ack = Ack { job_id: id.to_owned(), worker: None, result: None, idempotency_key: None };
+        self.store().ack(ack).await.unwrap();
+    }
+
+    async fn ack_all(&self, ids: &[String]) {
+        for id in ids {
+            self.ack(id).await;
+        }
+    }
+
+    /// Time passes, and what it brings happens.
+    async fn advance(&self, ms: i64) {
+        self.app.clock.advance(ms);
+        self.tick().await;
+    }
+
+    async fn tick(&self) {
+        while self.store().tick(false).await.unwrap() {}
+    }
+
+    async fn limit(&self, key: &str) -> LimitState {
+        self.store().limit(key).await.unwrap().unwrap_or_else(|| panic!("no limit {key}"))
+    }
+
+    async fn set(&self, key: &str, layer: Layer, quota: Quota, until: Option<i64>) {
+        assert!(self.store().set_limit(key, layer, Some(&quota), until).await.unwrap());
+    }
+
+    async fn unset(&self, key: &str, layer: Layer) -> bool {
+        self.store().set_limit(key, layer, None, None).await.unwrap()
+    }
+
+    async fn state(&self, id: &str) -> String {
+        self.app.client.state(id).await
+    }
+
+    /// Data of all events of a kind, oldest first; times in it as numbers.
+    async fn told(&self, kind: &str) -> Vec<Value> {
+        let filter = EventFilter { types: vec![kind.to_owned()], ..EventFilter::default() };
+        let page = self.store().events(&filter, None, 100_000).await.unwrap().unwrap();
+        let read = |data: &str| serde_json::from_str(&format!("{{{}}}", data.replace('\u{1d}', ""))).unwrap();
+        page.events.iter().map(|event| read(&event.data)).collect()
+    }
+
+    async fn audit(&self) {
+        audit::audit(&self.app).await;
+    }
+}
+
+fn request(worker: &str, queues: &[&str], count: usize) -> Fetch {
+    Fetch {
+        worker: Some(worker.to_owned()),
+        queues: queues.iter().map(|queue| (*queue).to_owned()).collect(),
+        count,
+        ..Fetch::default()
+    }
+}
+
+fn job(queue: &str, priority: i32, rate_limit: Value) -> Value {
+    let options = json!({"queue": queue, "priority": priority});
+    let retry =
+        json!({"max_attempts": 100, "initial_interval": "PT1S", "backoff_strategy": "constant", "jitter": false});
+    json!({"type": "test.job", "args": [], "options": options, "retry": retry, "rate_limit": rate_limit})
+}
+
+fn concurrency(most: u32) -> Quota {
+    Quota { concurrency: Some(most), ..Quota::default() }
+}
+
+fn rate(limit: u32, period: u64) -> Quota {
+    Quota { rate: Some(Window { limit, period }), ..Quota::default() }
+}
+
+fn throttle(limit: u32, period: u64) -> Quota {
+    Quota { throttle: Some(Window { limit, period }), ..Quota::default() }
+}

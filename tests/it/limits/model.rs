@@ -1,0 +1,243 @@
+//! Whatever happens, FETCH gives exactly the jobs that a simple model gives, and the counts are the model's.
+
+use super::ledger::{Ledger, State};
+use super::{NOON, Site, concurrency, job, rate, request};
+use crate::support::json;
+use fairgate::job::{Failure, Quota};
+use fairgate::store::{Layer, Nack};
+use proptest::prelude::*;
+use proptest::sample::{Index, select, subsequence};
+use proptest::test_runner::{RngSeed, TestRunner};
+use serde_json::Value;
+
+const QUEUES: [&str; 3] = ["x", "y", "z"];
+const KEYS: [&str; 4] = ["a", "b", "c", "d"];
+const VISIBILITY: i64 = 10_000;
+const RETRY: i64 = 1000;
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// `concurrency` is what jobs of key `a` say; those of `b`, `c` and `d` always say the same.
+    Push {
+        queue: &'static str,
+        priority: i32,
+        key: Option<&'static str>,
+        concurrency: u32,
+    },
+    Fetch {
+        worker: u8,
+        queues: Vec<&'static str>,
+        count: usize,
+    },
+    Ack(Index),
+    Nack(Index),
+    Requeue(Index),
+    Cancel(Index),
+    Advance(i64),
+    Override {
+        key: &'static str,
+        concurrency: u32,
+        lasts: Option<i64>,
+    },
+    Lift(&'static str),
+    Queue {
+        queue: &'static str,
+        concurrency: Option<u32>,
+    },
+}
+
+fn step() -> BoxedStrategy<Step> {
+    let queues = || (subsequence(&QUEUES[..], 1..=3), any::<bool>());
+    let order = |(mut queues, reversed): (Vec<&'static str>, bool)| {
+        if reversed {
+            queues.reverse();
+        }
+        queues
+    };
+    let key = prop_oneof![1 => Just(None), 6 => select(&KEYS[..]).prop_map(Some)];
+    let push = (select(&QUEUES[..]), -2i32..3, key, 0u32..4);
+    prop_oneof![
+        12 => push.prop_map(|(queue, priority, key, concurrency)| Step::Push { queue, priority, key, concurrency }),
+        10 => (0u8..3, queues().prop_map(order), 1usize..7)
+            .prop_map(|(worker, queues, count)| Step::Fetch { worker, queues, count }),
+        6 => any::<Index>().prop_map(Step::Ack),
+        2 => any::<Index>().prop_map(Step::Nack),
+        2 => any::<Index>().prop_map(Step::Requeue),
+        2 => any::<Index>().prop_map(Step::Cancel),
+        5 => prop_oneof![4 => 1i64..700, 2 => Just(1000), 1 => Just(VISIBILITY)].prop_map(Step::Advance),
+        2 => (select(&KEYS[..]), 0u32..4, prop::option::of(1i64..3000))
+            .prop_map(|(key, concurrency, lasts)| Step::Override { key, concurrency, lasts }),
+        2 => select(&KEYS[..]).prop_map(Step::Lift),
+        2 => (select(&QUEUES[..]), prop::option::of(0u32..4))
+            .prop_map(|(queue, concurrency)| Step::Queue { queue, concurrency }),
+    ]
+    .boxed()
+}
+
+/// What a job of a key says of it.
+fn quota_of(key: &str, most: u32) -> Quota {
+    match key {
+        "a" => concurrency(most),
+        "b" => rate(3, 1000),
+        "c" => Quota { concurrency: Some(2), ..super::throttle(3, 1000) },
+        _ => Quota::default(),
+    }
+}
+
+/// The server and the model, which are told the same.
+struct Pair<'a> {
+    site: &'a Site,
+    ledger: Ledger,
+}
+
+impl Pair<'_> {
+    async fn take(&mut self, step: &Step) {
+        let (site, ledger) = (self.site, &mut self.ledger);
+        match step {
+            Step::Push { queue, priority, key, concurrency } => {
+                let mut limit = Value::Null;
+                if let Some(key) = key {
+                    let quota = quota_of(key, *concurrency);
+                    let mut members = quota.to_json();
+                    members.insert("key".to_owned(), json!(key));
+                    limit = Value::Object(members);
+                    if !quota.is_empty() {
+                        ledger.limit(key).job = quota;
+                    }
+                }
+                let id = site.app.client.enqueue(job(queue, *priority, limit)).await;
+                ledger.push(id, queue, *priority, *key);
+            }
+            Step::Fetch { worker, queues, count } => {
+                let mut fetch = request(&format!("w{worker}"), queues, *count);
+                fetch.visibility_ms = Some(VISIBILITY as u64);
+                let got = site.store().fetch(fetch).await.unwrap().deliver();
+                let got: Vec<String> = got.into_iter().map(|record| record.id).collect();
+                assert_eq!(got, ledger.fetch(queues, *count, VISIBILITY), "{step:?}");
+            }
+            Step::Ack(index) => {
+                if let Some(id) = self.change(index, is_active, |_| State::Gone) {
+                    site.ack(&id).await;
+                }
+            }
+            Step::Nack(index) => {
+                if let Some(id) = self.change(index, is_active, |now| State::Retry(now + RETRY)) {
+                    nack(site, id, false).await;
+                }
+            }
+            Step::Requeue(index) => {
+                if let Some(id) = self.change(index, is_active, |_| State::Available) {
+                    nack(site, id, true).await;
+                }
+            }
+            Step::Cancel(index) => {
+                if let Some(id) = self.change(index, |state| state != State::Gone, |_| State::Gone) {
+                    site.store().cancel(&id).await.unwrap();
+                }
+            }
+            Step::Advance(ms) => {
+                ledger.advance(*ms);
+                site.advance(*ms).await;
+            }
+            Step::Override { key, concurrency: most, lasts } => {
+                let until = lasts.map(|ms| ledger.now + ms);
+                ledger.limit(key).over = Some((concurrency(*most), until));
+                site.set(key, Layer::Override, concurrency(*most), until).await;
+            }
+            Step::Lift(key) => {
+                ledger.limit(key).over = None;
+                site.unset(key, Layer::Override).await;
+            }
+            Step::Queue { queue, concurrency: most } => {
+                let key = format!("queue:{queue}");
+                let quota = most.map(concurrency);
+                ledger.limit(&key).admin = quota.clone().unwrap_or_default();
+                site.store().set_limit(&key, Layer::Admin, quota.as_ref(), None).await.unwrap();
+            }
+        }
+    }
+
+    /// Changes the state of a job that is chosen among those in some state.
+    fn change(&mut self, index: &Index, is: fn(State) -> bool, to: impl Fn(i64) -> State) -> Option<String> {
+        let places = self.ledger.places(is);
+        let place = places.get(index.index(places.len().max(1)))?;
+        let job = &mut self.ledger.jobs[*place];
+        job.state = to(self.ledger.now);
+        Some(job.id.clone())
+    }
+
+    async fn compare(&self) {
+        for queue in QUEUES {
+            let counts = self.site.store().queue_counts(queue).await.unwrap();
+            let key = format!("queue:{queue}");
+            let expected = (self.ledger.available(&key) as i64, self.ledger.running(&key) as i64);
+            assert_eq!((counts["available"], counts["active"]), expected, "available and active in {queue}");
+        }
+        for limit in self.site.store().limits(0, 100).await.unwrap().1 {
+            let key = &limit.key;
+            let told = (limit.running as usize, limit.available as usize, limit.room != Some(0));
+            let expected = (self.ledger.running(key), self.ledger.available(key), self.ledger.is_open(key));
+            assert_eq!(told, expected, "running, available and open under {key}");
+        }
+    }
+}
+
+fn is_active(state: State) -> bool {
+    matches!(state, State::Active(_))
+}
+
+async fn nack(site: &Site, job_id: String, requeue: bool) {
+    let failure = Failure::parse("error", Some(r#"{"message":"oops"}"#)).unwrap();
+    site.store().nack(Nack { job_id, worker: None, failure, requeue, idempotency_key: None }).await.unwrap();
+}
+
+async fn run(site: &Site, steps: &[Step]) {
+    let _: () = site.app.redis.command(&["FLUSHALL"]).await;
+    let mut pair = Pair { site, ledger: Ledger::default() };
+    pair.ledger.now = site.app.clock.now_ms();
+    for (number, step) in steps.iter().enumerate() {
+        pair.take(step).await;
+        pair.compare().await;
+        if number % 8 == 7 {
+            site.audit().await;
+        }
+    }
+    site.audit().await;
+    // Everything that is left can go in the end.
+    for key in KEYS {
+        pair.take(&Step::Override { key, concurrency: 1000, lasts: None }).await;
+    }
+    for queue in QUEUES {
+        pair.take(&Step::Queue { queue, concurrency: None }).await;
+    }
+    for _ in 0..200 {
+        if pair.ledger.places(|state| state != State::Gone).is_empty() {
+            break;
+        }
+        pair.take(&Step::Advance(RETRY)).await;
+        pair.take(&Step::Fetch { worker: 0, queues: QUEUES.to_vec(), count: 64 }).await;
+        for place in pair.ledger.places(is_active) {
+            pair.ledger.jobs[place].state = State::Gone;
+            site.ack(&pair.ledger.jobs[place].id).await;
+        }
+    }
+    assert!(pair.ledger.places(|state| state != State::Gone).is_empty(), "everything went");
+    site.audit().await;
+    let left = site.app.redis.keys_with("lane:").await;
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn fetch_gives_what_the_model_gives() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let site = runtime.block_on(Site::open());
+    assert_eq!(site.app.clock.now_ms(), NOON);
+    // A fixed seed, so that a run says the same about the same code.
+    let config =
+        ProptestConfig { cases: 40, rng_seed: RngSeed::Fixed(4), failure_persistence: None, ..Default::default() };
+    let outcome = TestRunner::new(config).run(&prop::collection::vec(step(), 1..160), |steps| {
+        runtime.block_on(run(&site, &steps));
+        Ok(())
+    });
+    outcome.unwrap_or_else(|error| panic!("{error}"));
+}

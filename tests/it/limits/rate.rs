@@ -1,0 +1,135 @@
+//! Windows: never more starts in any window than the limit, and no fewer than that allows.
+
+use super::{NOON, SECOND, Site, concurrency, rate};
+use crate::support::json;
+use fairgate::store::Layer;
+use proptest::prelude::*;
+use proptest::test_runner::{RngSeed, TestRunner};
+
+/// L4-RL-001: one a second for the whole queue, without a key.
+#[tokio::test]
+async fn one_a_second_gives_one_then_none_then_the_next() {
+    let site = Site::open().await;
+    let jobs = site.push_many(3, "q", json!({"max_per_second": 1})).await;
+    assert_eq!(site.fetch("q", 1).await, jobs[..1]);
+    assert!(site.fetch("q", 1).await.is_empty());
+    site.advance(999).await;
+    assert!(site.fetch("q", 1).await.is_empty());
+    site.advance(1).await;
+    assert_eq!(site.fetch("q", 3).await, jobs[1..2]);
+    site.advance(1500).await;
+    assert_eq!(site.fetch("q", 3).await, jobs[2..]);
+    assert_eq!(site.limit("queue:q").await.started, 1);
+    site.audit().await;
+}
+
+#[tokio::test]
+async fn a_window_slides_and_does_not_jump() {
+    let site = Site::open().await;
+    let jobs = site.push_many(8, "q", json!({"key": "k", "rate": {"limit": 3, "period": "PT10S"}})).await;
+    assert_eq!(site.fetch("q", 2).await, jobs[..2]);
+    site.advance(9 * SECOND).await;
+    assert_eq!(site.fetch("q", 5).await, jobs[2..3]);
+    let limit = site.limit("k").await;
+    assert_eq!((limit.started, limit.waiting(), limit.room), (3, 5, Some(0)));
+    assert_eq!(limit.resets_at, Some(NOON + 19 * SECOND), "when all of them are out");
+    site.audit().await;
+    site.advance(SECOND).await;
+    assert_eq!(site.fetch("q", 5).await, jobs[3..5], "the first two are out, the third is not");
+    site.advance(8999).await;
+    assert!(site.fetch("q", 5).await.is_empty());
+    site.advance(1).await;
+    assert_eq!(site.fetch("q", 5).await, jobs[5..6]);
+    site.audit().await;
+}
+
+/// A start counts, whatever becomes of the job.
+#[tokio::test]
+async fn a_job_that_is_done_has_started_nevertheless() {
+    let site = Site::open().await;
+    let jobs = site.push_many(3, "q", json!({"key": "k", "rate": {"limit": 2, "period": "PT1M"}})).await;
+    let started = site.fetch("q", 5).await;
+    site.ack_all(&started).await;
+    assert!(site.fetch("q", 5).await.is_empty());
+    site.advance(60 * SECOND).await;
+    assert_eq!(site.fetch("q", 5).await, jobs[2..]);
+}
+
+#[derive(Clone, Debug)]
+struct Run {
+    limit: u32,
+    period: u64,
+    /// How long nothing is asked for, and then how many.
+    asks: Vec<(i64, usize)>,
+}
+
+fn run() -> impl Strategy<Value = Run> {
+    let limits = prop_oneof![Just(1u32), 2u32..8, Just(20), Just(64), 65u32..120];
+    let periods = prop_oneof![1u64..5, Just(100), Just(1000), Just(60_000)];
+    (limits, periods).prop_flat_map(|(limit, period)| {
+        let pause = prop_oneof![3 => 0..=period as i64 / 20 + 1, 2 => 0..=period as i64, 1 => Just(period as i64)];
+        let most = (limit as usize + 2).min(48);
+        let asks = prop::collection::vec((pause, 1usize..most), 1..25);
+        asks.prop_map(move |asks| Run { limit, period, asks })
+    })
+}
+
+/// Compares what was let go with an exact log of all starts.
+async fn check(site: &Site, name: &str, run: &Run) {
+    let jobs: usize = run.asks.iter().map(|(_, count)| count).sum();
+    site.push_many(jobs, name, json!({"key": name})).await;
+    site.set(name, Layer::Override, rate(run.limit, run.period), None).await;
+    let mut starts: Vec<i64> = Vec::new();
+    for (pause, count) in &run.asks {
+        site.app.clock.advance(*pause);
+        let now = site.app.clock.now_ms();
+        let within = |period: i64| starts.iter().filter(|start| **start > now - period).count();
+        let left = |counted: usize| (run.limit as usize).saturating_sub(counted).min(*count);
+        let most = left(within(run.period as i64));
+        let got = site.fetch(name, *count).await;
+        assert!(got.len() <= most, "{} in one window", within(run.period as i64) + got.len());
+        // Up to 64 starts are known exactly; of more, a start counts for up to a 64th of the period too long.
+        let is_exact = starts.len() + got.len() <= 64;
+        let longer = if is_exact { 0 } else { run.period as i64 / 64 + 1 };
+        assert!(got.len() >= left(within(run.period as i64 + longer)), "not less than allowed");
+        starts.extend(got.iter().map(|_| now));
+        site.ack_all(&got).await;
+    }
+}
+
+#[test]
+fn no_window_ever_holds_more_than_the_limit() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let site = runtime.block_on(Site::open());
+    let config =
+        ProptestConfig { cases: 40, rng_seed: RngSeed::Fixed(6), failure_persistence: None, ..Default::default() };
+    let names = std::sync::atomic::AtomicUsize::new(0);
+    let outcome = TestRunner::new(config).run(&run(), |run| {
+        let name = format!("k{}", names.fetch_add(1, std::sync::atomic::Ordering::SeqCst));
+        runtime.block_on(check(&site, &name, &run));
+        Ok(())
+    });
+    outcome.unwrap_or_else(|error| panic!("{error}"));
+    runtime.block_on(site.audit());
+}
+
+/// A queue's own window, beside others.
+#[tokio::test]
+async fn a_queue_has_a_window_of_its_own() {
+    let site = Site::open().await;
+    let quota = fairgate::job::Quota { concurrency: Some(3), ..rate(4, 1000) };
+    site.set("queue:q", Layer::Admin, quota, None).await;
+    let jobs = site.push_many(9, "q", json!(null)).await;
+    let first = site.fetch("q", 9).await;
+    assert_eq!(first, jobs[..3]);
+    site.ack_all(&first).await;
+    assert_eq!(site.fetch("q", 9).await, jobs[3..4], "four a second");
+    site.set("queue:q", Layer::Override, concurrency(0), None).await;
+    site.advance(SECOND).await;
+    assert!(site.fetch("q", 9).await.is_empty());
+    assert!(site.unset("queue:q", Layer::Override).await);
+    assert_eq!(site.fetch("q", 9).await, jobs[4..6], "one still runs");
+    assert!(site.unset("queue:q", Layer::Admin).await);
+    assert_eq!(site.fetch("q", 9).await, jobs[6..]);
+    site.audit().await;
+}

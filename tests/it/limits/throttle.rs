@@ -1,0 +1,87 @@
+//! Throttles: starts are evenly spaced, whatever fractions of a millisecond that means.
+
+use super::{NOON, SECOND, Site};
+use crate::support::json;
+
+/// When each of the jobs started, in ms since the first, with somebody asking for several at every millisecond.
+async fn starts(limit: u32, period: &str, jobs: usize, ms: i64) -> Vec<i64> {
+    let site = Site::open().await;
+    site.push_many(jobs, "q", json!({"key": "k", "throttle": {"limit": limit, "period": period}})).await;
+    let mut starts = Vec::new();
+    for now in 0..ms {
+        let got = site.fetch("q", 10).await;
+        starts.extend(got.iter().map(|_| now));
+        if starts.len() == jobs {
+            break;
+        }
+        site.app.clock.advance(1);
+    }
+    site.audit().await;
+    starts
+}
+
+#[tokio::test]
+async fn ten_a_second_start_100_ms_apart() {
+    assert_eq!(starts(10, "PT1S", 5, 1000).await, [0, 100, 200, 300, 400]);
+}
+
+#[tokio::test]
+async fn fractions_of_a_millisecond_are_not_lost() {
+    assert_eq!(starts(3, "PT0.1S", 10, 1000).await, [0, 33, 66, 100, 133, 166, 200, 233, 266, 300]);
+    assert_eq!(starts(7, "PT0.01S", 15, 1000).await, [0, 1, 2, 4, 5, 7, 8, 10, 11, 12, 14, 15, 17, 18, 20]);
+}
+
+#[tokio::test]
+async fn more_than_a_thousand_a_second_start_several_in_a_millisecond() {
+    assert_eq!(starts(2500, "PT1S", 11, 100).await, [0, 0, 0, 1, 1, 2, 2, 2, 3, 3, 4]);
+}
+
+/// Thirds of a second stay thirds, however long that goes on.
+#[tokio::test]
+async fn spacing_does_not_drift() {
+    let site = Site::open().await;
+    site.push_many(301, "q", json!({"key": "k", "throttle": {"limit": 3, "period": "PT1S"}})).await;
+    for start in 0..301 {
+        let due = NOON + start * 1000 / 3;
+        let now = site.app.clock.now_ms();
+        if due > now {
+            site.app.clock.advance(due - now - 1);
+            assert!(site.fetch("q", 5).await.is_empty(), "start {start} not before its time");
+            site.app.clock.advance(1);
+        }
+        assert_eq!(site.fetch("q", 5).await.len(), 1, "start {start}");
+    }
+    site.audit().await;
+}
+
+/// Who came late has not saved up anything.
+#[tokio::test]
+async fn idle_time_is_not_made_up_for() {
+    let site = Site::open().await;
+    let jobs = site.push_many(4, "q", json!({"key": "k", "throttle": {"limit": 2, "period": "PT1S"}})).await;
+    assert_eq!(site.fetch("q", 4).await, jobs[..1]);
+    site.advance(10 * SECOND).await;
+    assert_eq!(site.fetch("q", 4).await, jobs[1..2]);
+    assert_eq!(site.limit("k").await.next_start, NOON + 10_500);
+    site.advance(499).await;
+    assert!(site.fetch("q", 4).await.is_empty());
+    site.advance(1).await;
+    assert_eq!(site.fetch("q", 4).await, jobs[2..3]);
+    site.audit().await;
+}
+
+/// The tick alone wakes who waits, so that a fetch that waits is answered.
+#[tokio::test]
+async fn whoever_waits_is_let_go_when_the_time_has_come() {
+    let site = Site::open().await;
+    let jobs = site.push_many(2, "q", json!({"key": "k", "throttle": {"limit": 1, "period": "PT1S"}})).await;
+    assert_eq!(site.fetch("q", 1).await, jobs[..1]);
+    assert!(site.fetch("q", 1).await.is_empty());
+    let queues = ["q".to_owned()];
+    assert!(!site.store().have_runnable(&queues).await.unwrap());
+    site.advance(999).await;
+    assert!(!site.store().have_runnable(&queues).await.unwrap());
+    site.advance(1).await;
+    assert!(site.store().have_runnable(&queues).await.unwrap());
+    assert_eq!(site.fetch("q", 1).await, jobs[1..]);
+}

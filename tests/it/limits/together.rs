@@ -1,0 +1,142 @@
+//! Several limits at once: a job starts when all of them let it.
+
+use super::{SECOND, Site, concurrency, job, rate};
+use crate::support::json;
+use fairgate::fair::{LimitRule, Target};
+use fairgate::store::Layer;
+
+/// The seed's example 14.5, in small numbers.
+#[tokio::test]
+async fn concurrency_rate_and_throttle_of_one_key() {
+    let site = Site::open().await;
+    let limit = json!({"key": "k", "concurrency": 2, "rate": {"limit": 4, "period": "PT1M"},
+        "throttle": {"limit": 10, "period": "PT1S"}});
+    let jobs = site.push_many(8, "q", limit).await;
+    let mut got = Vec::new();
+    for (wait, expected, finished) in [
+        (0, 1, 0),  // the throttle lets one start,
+        (99, 0, 0), // and not the next one yet
+        (1, 1, 0),
+        (100, 0, 1), // two are running; one finishes,
+        (0, 1, 1),   // and the time for the next has come
+        (100, 1, 2), // four have started
+        (100, 0, 0),
+        (59_599, 0, 0), // 59,999 ms after the first
+        (1, 1, 1),
+        (99, 0, 0),
+        (1, 1, 0), // 60,100 ms after the first, 60,000 after the second
+        (100, 0, 0),
+    ] {
+        site.advance(wait).await;
+        let next = site.fetch("q", 5).await;
+        assert_eq!(next, jobs[got.len()..got.len() + expected], "after {wait} ms");
+        got.extend(next);
+        for id in got.iter().rev().take(finished) {
+            site.ack(id).await;
+        }
+        site.audit().await;
+    }
+}
+
+fn three_limits(config: &mut fairgate::config::Config) {
+    let target = Target::Type("test.*".to_owned());
+    config.policy.limits = vec![LimitRule { target, quota: concurrency(2) }];
+}
+
+/// Limits of key, type and queue, each of which is the one that counts in turn.
+#[tokio::test]
+async fn a_lane_behind_three_limits() {
+    let site = Site::with(three_limits).await;
+    site.set("queue:q", Layer::Admin, concurrency(3), None).await;
+    let jobs = site.push_many(4, "q", json!({"key": "k", "concurrency": 1})).await;
+    let typed = site.push_many(3, "q", json!(null)).await;
+    let mut free = job("q", 0, json!(null));
+    free["type"] = json!("other.job");
+    let free = site.push_all(vec![free; 3]).await;
+    let first = site.fetch("q", 9).await;
+    assert_eq!(first, [&jobs[0], &typed[0], &free[0]].map(Clone::clone), "key, type, queue");
+    assert_eq!(site.limit("type:test.*").await.running, 2);
+    site.audit().await;
+    // The key is free again, and the type: the oldest of them goes.
+    site.ack(&jobs[0]).await;
+    assert_eq!(site.fetch("q", 9).await, jobs[1..2]);
+    site.ack(&typed[0]).await;
+    assert_eq!(site.fetch("q", 9).await, typed[1..2], "the key is not free");
+    // The type has a slot, the key has none, and nobody else is of the type.
+    site.ack(&typed[1]).await;
+    site.store().cancel(&typed[2]).await.unwrap();
+    assert_eq!(site.fetch("q", 9).await, free[1..2]);
+    site.ack(&free[0]).await;
+    site.ack(&jobs[1]).await;
+    assert_eq!(site.fetch("q", 9).await, [&jobs[2], &free[2]].map(Clone::clone));
+    site.audit().await;
+}
+
+/// A slot that is offered to a lane which another limit stops goes to the next that can use it.
+#[tokio::test]
+async fn a_slot_passes_by_whom_another_limit_stops() {
+    let site = Site::with(three_limits).await;
+    site.set("type:test.*", Layer::Override, concurrency(1), None).await;
+    let holder = site.push("other", json!(null)).await;
+    // All wait for the type; those of a, b and c would be stopped by their key as well.
+    let mut stopped = Vec::new();
+    for key in ["a", "b", "c"] {
+        stopped.push(site.push("q", json!({"key": key})).await);
+    }
+    let runnable = site.push("q", json!({"key": "d"})).await;
+    assert_eq!(site.fetch_from(&["other", "q"], 9).await, [holder.clone()]);
+    for key in ["a", "b", "c"] {
+        site.set(key, Layer::Override, concurrency(0), None).await;
+    }
+    site.ack(&holder).await;
+    assert_eq!(site.fetch("q", 9).await, [runnable.clone()]);
+    site.audit().await;
+    site.ack(&runnable).await;
+    assert!(site.unset("b", Layer::Override).await);
+    assert_eq!(site.fetch("q", 9).await, stopped[1..2]);
+    site.audit().await;
+}
+
+/// Whatever the job says, the queue's limit holds too; the one that allows less counts.
+#[tokio::test]
+async fn of_queue_and_job_the_stricter_counts() {
+    for (of_queue, of_job, expected) in [(1, 5, 1), (5, 1, 1), (3, 3, 3)] {
+        let site = Site::open().await;
+        site.set("queue:q", Layer::Admin, concurrency(of_queue), None).await;
+        site.push_many(9, "q", json!({"key": "k", "concurrency": of_job})).await;
+        assert_eq!(site.fetch("q", 9).await.len(), expected, "queue {of_queue}, job {of_job}");
+        site.audit().await;
+    }
+}
+
+/// A key may be named after the queue; then it is the queue's own limit, which all its jobs are under.
+#[tokio::test]
+async fn a_key_that_names_its_queue_is_the_queues_limit() {
+    let site = Site::open().await;
+    let first = site.push("email", json!({"key": "queue:email", "rate": {"limit": 2, "period": "PT1S"}})).await;
+    let rest = site.push_many(3, "email", json!(null)).await;
+    assert_eq!(site.fetch("email", 9).await, [first, rest[0].clone()]);
+    assert_eq!(site.limit("queue:email").await.waiting(), 2);
+    site.advance(SECOND).await;
+    assert_eq!(site.fetch("email", 9).await, rest[1..]);
+    site.audit().await;
+}
+
+/// One limit for several queues: each is offered what is free, and only what is free is handed out.
+#[tokio::test]
+async fn one_key_in_several_queues() {
+    let site = Site::open().await;
+    site.set("k", Layer::Override, rate(2, 1000), None).await;
+    let mut jobs = Vec::new();
+    for queue in ["a", "b", "c"] {
+        jobs.extend(site.push_many(2, queue, json!({"key": "k"})).await);
+    }
+    assert_eq!(site.fetch_from(&["a", "b", "c"], 9).await, jobs[..2]);
+    assert!(site.fetch_from(&["c", "b"], 9).await.is_empty());
+    site.advance(SECOND).await;
+    assert_eq!(site.fetch("c", 9).await, jobs[4..]);
+    assert!(site.fetch_from(&["a", "b"], 9).await.is_empty());
+    site.advance(SECOND).await;
+    assert_eq!(site.fetch_from(&["a", "b"], 9).await, jobs[2..4]);
+    site.audit().await;
+}
