@@ -3,6 +3,7 @@
 use super::{NOON, SECOND, Site, concurrency};
 use crate::support::json;
 use fairgate::store::Layer;
+use std::slice::from_ref;
 
 #[tokio::test]
 async fn a_lane_that_is_stopped_and_let_go_is_told_of_once_each() {
@@ -14,7 +15,7 @@ async fn a_lane_that_is_stopped_and_let_go_is_told_of_once_each() {
         site.tick().await;
     }
     let exceeded = json!({"key": "k", "strategy": "concurrency", "limit": 1, "current": 1});
-    assert_eq!(site.told("rate_limit.exceeded").await, [exceeded.clone()]);
+    assert_eq!(site.told("rate_limit.exceeded").await, from_ref(&exceeded));
     assert!(site.told("rate_limit.released").await.is_empty());
     site.app.clock.advance(1500);
     site.ack(&jobs[0]).await;

@@ -3,6 +3,7 @@
 use super::{MINUTE, NOON, SECOND, Site};
 use crate::support::{Answer, json};
 use fairgate::job::time::rfc3339;
+use std::slice::from_ref;
 
 /// Fails a job with a hold until so many ms after noon.
 async fn nack(site: &Site, id: &str, until: i64) -> Answer {
@@ -80,7 +81,7 @@ async fn a_hold_of_a_job_without_a_key_is_its_queues() {
     let site = Site::open().await;
     let limited = site.push("q", json!({"max_per_second": 100})).await;
     let behind = site.push("q", json!(null)).await;
-    assert_eq!(site.fetch("q", 1).await, [limited.clone()]);
+    assert_eq!(site.fetch("q", 1).await, from_ref(&limited));
     nack(&site, &limited, MINUTE).await;
     assert!(site.fetch("q", 9).await.is_empty());
     site.advance(MINUTE).await;

@@ -3,6 +3,7 @@
 use super::{SECOND, Site, concurrency, job};
 use crate::support::json;
 use fairgate::store::Layer;
+use std::slice::from_ref;
 
 /// A slot is free while the first who waits for it is in a queue that nobody serves.
 #[tokio::test]
@@ -12,11 +13,11 @@ async fn a_queue_that_nobody_serves_cannot_swallow_a_slot() {
     let holder = site.push("served", limit.clone()).await;
     let forsaken = site.push_many(3, "forsaken", limit.clone()).await;
     let served = site.push_many(3, "served", limit).await;
-    assert_eq!(site.fetch_from(&["served", "forsaken"], 9).await, [holder.clone()]);
+    assert_eq!(site.fetch_from(&["served", "forsaken"], 9).await, from_ref(&holder));
     let mut last = holder;
     for id in &served {
         site.ack(&last).await;
-        assert_eq!(site.fetch("served", 9).await, [id.clone()]);
+        assert_eq!(site.fetch("served", 9).await, from_ref(id));
         site.audit().await;
         last = id.clone();
     }
@@ -32,7 +33,7 @@ async fn of_those_who_wait_the_highest_priority_goes_first() {
     let site = Site::open().await;
     let limit = json!({"key": "k", "concurrency": 1});
     let holder = site.push("q", limit.clone()).await;
-    assert_eq!(site.fetch("q", 1).await, [holder.clone()]);
+    assert_eq!(site.fetch("q", 1).await, from_ref(&holder));
     let mut waiting = Vec::new();
     for priority in [0, 5, -5, 5, 9, 0] {
         waiting.push((priority, site.push_at("q", priority, limit.clone()).await));
@@ -42,7 +43,7 @@ async fn of_those_who_wait_the_highest_priority_goes_first() {
     let mut last = holder;
     for (priority, id) in waiting {
         site.ack(&last).await;
-        assert_eq!(site.fetch("q", 9).await, [id.clone()], "priority {priority}");
+        assert_eq!(site.fetch("q", 9).await, from_ref(&id), "priority {priority}");
         last = id;
     }
     site.audit().await;
@@ -54,7 +55,7 @@ async fn a_lane_that_nobody_has_looked_at_does_not_go_before_a_higher_one_that_w
     let site = Site::open().await;
     let limit = json!({"key": "k", "concurrency": 1});
     let holder = site.push("q", limit.clone()).await;
-    assert_eq!(site.fetch("q", 1).await, [holder.clone()]);
+    assert_eq!(site.fetch("q", 1).await, from_ref(&holder));
     let high = site.push_at("q", 5, limit.clone()).await;
     let low = site.push_at("q", 0, limit).await;
     let between = site.push_many(2, "q", json!(null)).await;
@@ -62,7 +63,7 @@ async fn a_lane_that_nobody_has_looked_at_does_not_go_before_a_higher_one_that_w
     // Finds the high one blocked, and enough before it comes to the low one.
     assert_eq!(site.fetch("q", 1).await, [middle]);
     site.ack(&holder).await;
-    assert_eq!(site.fetch("q", 1).await, [high.clone()]);
+    assert_eq!(site.fetch("q", 1).await, from_ref(&high));
     assert_eq!(site.fetch("q", 9).await, between);
     site.ack(&high).await;
     assert_eq!(site.fetch("q", 9).await, [low]);
@@ -91,7 +92,7 @@ async fn who_joins_a_waiting_lane_waits_with_it() {
     let site = Site::open().await;
     let limit = json!({"key": "k", "concurrency": 1});
     let first = site.push("q", limit.clone()).await;
-    assert_eq!(site.fetch("q", 1).await, [first.clone()]);
+    assert_eq!(site.fetch("q", 1).await, from_ref(&first));
     let second = site.push("q", limit.clone()).await;
     assert!(site.fetch("q", 1).await.is_empty());
     let third = site.push("q", limit.clone()).await;
@@ -101,7 +102,7 @@ async fn who_joins_a_waiting_lane_waits_with_it() {
     let body = json!({"job_id": first, "requeue": true, "error": {"message": "bye"}});
     site.app.client.post("/v1/workers/nack", body).await.expect(200);
     site.audit().await;
-    assert_eq!(site.fetch("q", 9).await, [first.clone()]);
+    assert_eq!(site.fetch("q", 9).await, from_ref(&first));
     site.ack(&first).await;
     site.store().cancel(&second).await.unwrap();
     assert_eq!(site.fetch("q", 9).await, [third]);
@@ -157,7 +158,7 @@ async fn who_expires_while_it_waits_is_gone() {
     let mut expiring = job("q", 0, json!({"key": "k", "concurrency": 1}));
     expiring["expires_at"] = json!("2027-01-15T08:00:05Z");
     let expiring = site.app.client.enqueue(expiring).await;
-    assert_eq!(site.fetch("q", 9).await, [holder.clone()]);
+    assert_eq!(site.fetch("q", 9).await, from_ref(&holder));
     site.advance(5 * SECOND).await;
     assert_eq!(site.state(&expiring).await, "discarded");
     site.audit().await;

@@ -4,6 +4,7 @@ use super::{SECOND, Site, concurrency, job, rate};
 use crate::support::json;
 use fairgate::fair::{LimitRule, Target};
 use fairgate::store::Layer;
+use std::slice::from_ref;
 
 /// The seed's example 14.5, in small numbers.
 #[tokio::test]
@@ -84,12 +85,12 @@ async fn a_slot_passes_by_whom_another_limit_stops() {
         stopped.push(site.push("q", json!({"key": key})).await);
     }
     let runnable = site.push("q", json!({"key": "d"})).await;
-    assert_eq!(site.fetch_from(&["other", "q"], 9).await, [holder.clone()]);
+    assert_eq!(site.fetch_from(&["other", "q"], 9).await, from_ref(&holder));
     for key in ["a", "b", "c"] {
         site.set(key, Layer::Override, concurrency(0), None).await;
     }
     site.ack(&holder).await;
-    assert_eq!(site.fetch("q", 9).await, [runnable.clone()]);
+    assert_eq!(site.fetch("q", 9).await, from_ref(&runnable));
     site.audit().await;
     site.ack(&runnable).await;
     assert!(site.unset("b", Layer::Override).await);
