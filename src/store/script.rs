@@ -28,7 +28,7 @@ script!(STAGE, "call", "lane", "limit", "job", "plan", "fair", "staging", "level
 script!(FETCH, "call", "lane", "job", "window", "source", "unlimited", "fetch");
 script!(
     DISPATCH, "call", "lane", "limit", "job", "finish", "fair", "level", "quota", "park", "window", "pick", "source",
-    "choose", "turn", "filter", "fetch"
+    "choose", "pool", "turn", "filter", "fetch"
 );
 script!(ACK, "call", "lane", "job", "finish", "answer", "ack");
 script!(NACK, "call", "lane", "limit", "job", "fair", "level", "finish", "failure", "answer", "nack");

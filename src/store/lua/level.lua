@@ -86,11 +86,17 @@ level_enter = function(queue, lane, tenant, score, entry)
 end
 
 -- Weighs waiting tenants anew where they share in another way than before; what they are ahead or behind stays the same. Whoever
--- has its weight of a plan rule keeps it, unless it has one of its own now.
+-- has its weight of a plan rule keeps it, unless it has one of its own now. A portion a call: there may be a million of them.
+local REWEIGHED_A_CALL = 256
+
 local function level_reweigh(fair)
   local sharing = queue_sharing(fair.queue)
   if not sharing or fair.n == 0 or fair.sharing == sharing.version then return end
-  for _, name in ipairs(call('HKEYS', fair.key .. ':busy')) do
+  -- `version cursor` while not all have been looked at.
+  local cursor = match(fair.sharing or '', '^' .. sharing.version .. ' (%d+)$') or '0'
+  local found = call('HSCAN', fair.key .. ':busy', cursor, 'COUNT', REWEIGHED_A_CALL)
+  for position = 1, #found[2], 2 do
+    local name = found[2][position]
     local tenant = tenant_of(fair, name)
     local was, weight = tenant.weight, sharing_weight(fair.queue, name)
     if tenant.asked == '1' and sharing.strategy ~= 'r' and call('HEXISTS', sharing.weights, name) == 0 then weight = was end
@@ -100,7 +106,7 @@ local function level_reweigh(fair)
       tenant_touch(fair, tenant)
     end
   end
-  fair.sharing, fair.moved = sharing.version, true
-  call('HSET', fair.key, 's', sharing.version)
+  fair.sharing, fair.moved = found[1] == '0' and sharing.version or sharing.version .. ' ' .. found[1], true
+  call('HSET', fair.key, 's', fair.sharing)
   fair_write(fair)
 end

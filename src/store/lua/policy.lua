@@ -1,6 +1,7 @@
 -- What holds for dispatch: pools, sharing between tenants, prevention of starvation, limits of the file. Replaced as a whole.
 --
--- policy         hash  doc (which only Rust reads), sp (see `turn.lua`), patience (the shortest of all rotations), `f Q` (see `level.lua`), `i Q` (the pool that has Q alone)
+-- policy         hash  doc (which only Rust reads), sp (see `pool.lua`), patience (the shortest of all rotations), `f Q` (see
+--                `level.lua`), `i Q` (the pool that has Q alone)
 -- pools          set   names of pools; policy:limits set of limits that the file sets
 -- state.policy   letters: p there are pools, i isolated ones, f tenants share queues, x with slots of their own, s starvation is
 --                prevented somewhere, y there were slots, and jobs may hold some; `state.rules` is the version of this and of the

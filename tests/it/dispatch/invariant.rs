@@ -78,10 +78,13 @@ pub async fn check(ground: &Ground) {
     places.check_levels(&look);
 }
 
-/// Where lanes are: by queue and name, each with the score under which it stands there and the name of the place.
+/// The score under which a lane stands somewhere, and where.
+type Place = (Option<f64>, String);
+
+/// Where lanes are, by queue and name.
 #[derive(Default)]
 struct Places {
-    of: BTreeMap<(String, String), Vec<(Option<f64>, String)>>,
+    of: BTreeMap<(String, String), Vec<Place>>,
     /// Levels that stand in `ready`, and the tenants of each that has lanes.
     levels: BTreeSet<(String, String)>,
     tenants: BTreeMap<(String, String), BTreeSet<String>>,

@@ -117,7 +117,7 @@ async fn a_pool_that_is_full_says_so_once() {
         ground.fetch(of_pool(POOL, "w", 2)).await;
     }
     let told = json!({"pool": POOL, "active_jobs": 3, "waiting_jobs": 27});
-    assert_eq!(ground.events(kind).await, [told.clone()]);
+    assert_eq!(ground.events(kind).await, std::slice::from_ref(&told));
     ground.ack(&got[0]).await;
     ground.put_pool("unrelated", json!({"queues": ["z"]})).await;
     assert_eq!(ground.events(kind).await.len(), 1);

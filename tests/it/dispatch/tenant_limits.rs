@@ -155,3 +155,22 @@ async fn more_slots_act_at_once() {
     assert_eq!(ground.fetch(from(&["q"], 9)).await.len(), 3);
     invariant::check(&ground).await;
 }
+
+/// More lanes than one reading holds, none of which waits for its limit, and more jobs than one call puts off.
+#[tokio::test]
+async fn a_fetch_ends_although_no_lane_may_give_anything_more() {
+    let ground = Ground::open(json!({})).await;
+    let put_off = |number: usize| {
+        let mut job = job("q", None, 0);
+        job["rate_limit"] = json!({"key": format!("k{}", number % 20), "concurrency": 1, "on_limit": "reschedule"});
+        job
+    };
+    let pushed = ground.push_all((0..200).map(put_off).collect()).await;
+    assert_eq!(ids(&ground.fetch(from(&["q"], 50)).await), pushed[..20]);
+    for _ in 0..8 {
+        assert_eq!(ground.fetch(from(&["q"], 50)).await.len(), 0);
+    }
+    let counts = ground.store().queue_counts("q").await.unwrap();
+    assert_eq!((counts["active"], counts["scheduled"], counts["available"]), (20, 180, 0));
+    invariant::check(&ground).await;
+}
