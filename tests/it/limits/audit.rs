@@ -96,7 +96,11 @@ impl Keys {
             let parts: Vec<&str> = text.split('\u{1e}').collect();
             let fixed: Vec<&str> = parts[1].split('\u{1f}').collect();
             let state = parts[0].split('\u{1f}').next().unwrap_or_default();
-            keys.jobs.insert(id, (state.to_owned(), fixed[0].to_owned(), fixed[2].to_owned()));
+            // Where tenants have slots of their own, they are part of the lane in which the job waited.
+            let tenant = fixed[3..].chunks_exact(2).find(|pair| pair[0] == "tenant").map_or("_default", |pair| pair[1]);
+            let is_strict = keys.state.get("policy").is_some_and(|letters| letters.contains('x'));
+            let own = if is_strict { format!(";s=1;t={tenant}") } else { String::new() };
+            keys.jobs.insert(id, (state.to_owned(), fixed[0].to_owned(), fixed[2].to_owned() + &own));
         }
         keys
     }

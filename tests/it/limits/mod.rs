@@ -14,8 +14,10 @@ mod rate;
 mod reschedule;
 mod skipping;
 mod slots;
+mod tenants;
 mod throttle;
 mod together;
+mod waiting;
 
 use crate::support::{TestApp, json};
 use fairgate::clock::Clock;

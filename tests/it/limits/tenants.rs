@@ -1,0 +1,82 @@
+//! Limits where tenants take turns: nothing drifts, nobody is forgotten, nothing is exceeded.
+
+use super::{Site, concurrency};
+use crate::support::json;
+use fairgate::fair::{LimitRule, Target, TenantFairness, TenantStrategy};
+use std::collections::HashMap;
+
+/// A small generator, so that a run says the same about the same code.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, sides: u64) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) % sides) as usize
+    }
+}
+
+async fn turmoil(strategy: TenantStrategy) {
+    let site = Site::with(|config| {
+        config.policy.tenant_fairness = TenantFairness { enabled: true, strategy, ..TenantFairness::default() };
+        let target = Target::Type("test.*".to_owned());
+        config.policy.limits = vec![LimitRule { target, quota: concurrency(5) }];
+    })
+    .await;
+    let mut dice = Dice(7);
+    let (mut active, mut keys) = (Vec::new(), HashMap::new());
+    for step in 0..250 {
+        match dice.below(10) {
+            0..4 => {
+                let key = ["a", "b", "c", "d"][dice.below(4)];
+                let mut job =
+                    super::job(["x", "y"][dice.below(2)], dice.below(3) as i32, json!({"key": key, "concurrency": 2}));
+                job["meta"] = json!({"tenant_id": format!("t{}", dice.below(3))});
+                keys.insert(site.app.client.enqueue(job).await, key);
+            }
+            4..7 => active.extend(site.fetch_from(&["x", "y"], 1 + dice.below(4)).await),
+            7 if !keys.is_empty() => {
+                let id = keys.keys().nth(dice.below(keys.len() as u64)).unwrap().clone();
+                site.store().cancel(&id).await.unwrap();
+                active.retain(|other| *other != id);
+                keys.remove(&id);
+            }
+            _ if !active.is_empty() => {
+                let id = active.swap_remove(dice.below(active.len() as u64));
+                keys.remove(&id);
+                site.ack(&id).await;
+            }
+            _ => {}
+        }
+        let running = |key: &str| active.iter().filter(|id| keys.get(*id) == Some(&key)).count();
+        assert!(active.len() <= 5 && ["a", "b", "c", "d"].iter().all(|key| running(key) <= 2), "at step {step}");
+        if step % 5 == 0 {
+            site.audit().await;
+        }
+    }
+    let mut idle = 0;
+    while !keys.is_empty() && idle < 5 {
+        active.extend(site.fetch_from(&["x", "y"], 9).await);
+        idle = if active.is_empty() { idle + 1 } else { 0 };
+        for id in active.drain(..) {
+            keys.remove(&id);
+            site.ack(&id).await;
+        }
+    }
+    assert!(keys.is_empty(), "{} are left", keys.len());
+    site.audit().await;
+}
+
+#[tokio::test]
+async fn fair_shares_under_limits() {
+    turmoil(TenantStrategy::FairShare).await;
+}
+
+#[tokio::test]
+async fn turns_under_limits() {
+    turmoil(TenantStrategy::RoundRobin).await;
+}
+
+#[tokio::test]
+async fn own_slots_under_limits() {
+    turmoil(TenantStrategy::Strict).await;
+}
