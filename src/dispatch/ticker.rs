@@ -30,12 +30,13 @@ impl Ticker {
         let mut ticks: u32 = 0;
         let mut failing = false;
         loop {
-            tokio::select! {
+            let in_turn = tokio::select! {
                 () = stop.cancelled() => return,
-                _ = interval.tick() => {}
-            }
-            ticks = ticks.wrapping_add(1);
-            let outcome = self.once(ticks.is_multiple_of(RETENTION_EVERY), &stop).await;
+                _ = interval.tick() => true,
+                () = self.store.due() => false,
+            };
+            ticks = ticks.wrapping_add(u32::from(in_turn));
+            let outcome = self.once(in_turn && ticks.is_multiple_of(RETENTION_EVERY), &stop).await;
             // One line when it starts to fail and one when it works again, not ten a second.
             match (&outcome, failing) {
                 (Err(error), false) => {

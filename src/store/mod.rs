@@ -5,6 +5,7 @@
 //! lost is simply sent again.
 
 mod address;
+mod alarm;
 mod audit;
 mod batch;
 mod dead_letters;
@@ -50,6 +51,7 @@ pub use workers::{Beat, Heartbeat};
 
 use crate::clock::Clock;
 use crate::telemetry::StoreMetrics;
+use alarm::Alarm;
 use batch::Batcher;
 use keys::Keys;
 use link::Link;
@@ -130,6 +132,7 @@ pub(crate) struct Core {
     tasks: TaskTracker,
     metrics: StoreMetrics,
     signals: broadcast::Sender<Signal>,
+    alarm: Alarm,
 }
 
 impl Store {
@@ -160,6 +163,7 @@ impl Store {
             tasks: tasks.clone(),
             metrics,
             signals,
+            alarm: Alarm::default(),
         });
         Ok(Store {
             enqueue: Arc::new(Batcher::start(jobs::Enqueue(Arc::clone(&core)), tasks)),
@@ -178,6 +182,11 @@ impl Store {
     /// What scripts tell all processes, from now on.
     pub fn signals(&self) -> broadcast::Receiver<Signal> {
         self.core.signals.subscribe()
+    }
+
+    /// Waits until something comes due of which a call of this process told.
+    pub async fn due(&self) {
+        self.core.alarm.rings().await;
     }
 
     /// The clock that the store's calls carry.

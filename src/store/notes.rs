@@ -1,10 +1,11 @@
-//! What scripts note for metrics: who was stopped by a limit, who was let go, which queue starves.
+//! What scripts note by the way: who was stopped by a limit, who was let go and when, which queue starves.
 
 use super::{Core, Error, reply};
 use redis::Value;
+use std::time::Duration;
 
 impl Core {
-    /// Counts notes: kind, name, strategy and milliseconds each.
+    /// Acts on notes: kind, name, strategy and milliseconds each.
     pub(super) fn note(&self, notes: Value) -> Result<(), Error> {
         for note in reply::texts(notes, "notes")?.chunks_exact(4) {
             let [kind, name, strategy, ms] = note else { continue };
@@ -13,6 +14,7 @@ impl Core {
                 "exceeded" => self.metrics.dispatch.exceeded(name, strategy),
                 "released" => self.metrics.dispatch.released(name, ms),
                 "starved" => self.metrics.dispatch.starved(name),
+                "due" => self.alarm.set(Duration::from_millis(ms)),
                 _ => {}
             }
         }

@@ -47,6 +47,11 @@ local function stamp(ms)
   return '\29' .. ms .. '\29'
 end
 
+local counts = {}
+local count, gather, settle, flush, at_commit, signal, commit, guarded
+
+do -- a script has room for 200 locals
+
 -- What an item changes besides its own keys is staged until the item has succeeded: see `guarded`.
 local staged, staged_size = {}, 0
 
@@ -57,16 +62,15 @@ local function stage(kind, key, first, second)
 end
 
 -- Counts of jobs by queue and state. Changed only here, in the script that changes the job's state.
-local counts = {}
 
-local function count(queue, state, by)
+count = function(queue, state, by)
   stage('count', queue, state, by)
 end
 
 -- Writes to one key are gathered and sent as one command: a call costs Redis commands by the key, not by the job.
 local gathered, gathered_order = {}, {}
 
-local function gather(command, key, first, second)
+gather = function(command, key, first, second)
   stage(command, key, type(first) == 'number' and int(first) or first, second)
 end
 
@@ -81,7 +85,7 @@ local function send_gathered()
 end
 
 -- Takes over what was staged.
-local function settle()
+settle = function()
   for at = 1, staged_size, 4 do
     local kind, key, first, second = staged[at], staged[at + 1], staged[at + 2], staged[at + 3]
     if kind == 'count' then
@@ -106,22 +110,22 @@ local function settle()
   staged_size = 0
 end
 
-local function flush()
+flush = function()
   settle()
   send_gathered()
 end
 
-local at_commit = {flush}
+at_commit = {flush}
 
 -- Tells every process, at the end of the script; a signal may be lost, so nothing may depend on it but speed.
 local signals = {}
 
-local function signal(text)
+signal = function(text)
   signals[text] = true
 end
 
 -- Writes what was gathered. Called once, at the end of a script; a call that changed nothing writes nothing.
-local function commit()
+commit = function()
   for _, write in ipairs(at_commit) do write() end
   flush() -- what those counted and gathered themselves
   -- A user without rights on the channel gets on without: its processes ask from time to time.
@@ -141,7 +145,7 @@ local function commit()
 end
 
 -- One bad item harms only itself: an error while it is handled becomes its own result, and what it staged is dropped.
-local function guarded(handle, ...)
+guarded = function(handle, ...)
   settle()
   local logged = #log
   local ok, result = pcall(handle, ...)
@@ -154,4 +158,6 @@ local function guarded(handle, ...)
     if string.find(text, code, 1, true) then call('HSET', P .. 'state', 'clock', now_text) end
   end
   return {'error', text}
+end
+
 end

@@ -95,7 +95,7 @@ local function lane_park(source, lane, limit, why, at, number, current)
   local tenant, score = lane_tenant(name), lane.start
   if tenant then
     score = lane_score(tonumber(string.sub(lane_level(name), 2)), limit_tag(limit, tenant))
-    call('SADD', P .. 'parked:' .. queue .. ':' .. tenant, name)
+    call('SADD', P .. 'asleep:' .. queue .. ':' .. tenant, name)
   end
   call('HSET', P .. 'parked:' .. queue, name, limit.key .. '\31' .. why .. '\31' .. now_text)
   call('ZADD', P .. 'wait:' .. limit.key .. ':' .. queue, int(score), name)
@@ -103,7 +103,7 @@ local function lane_park(source, lane, limit, why, at, number, current)
   call('HINCRBY', limit.name, 'w', 1)
   call('HINCRBY', P .. 'state', 'parked', 1)
   limit.waiting = limit.waiting + 1
-  if at then call('ZADD', WAKES, 'LT', int(at), limit.key) end
+  if at then wake_at(limit.key, at) end
   count_blocked(queue, name, call('ZCARD', lane.key))
   limit_exceeded(limit, why, number, current)
   -- Its place under its other limits is free for somebody else.

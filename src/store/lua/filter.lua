@@ -9,7 +9,7 @@ local MOST_PROBED = 16
 -- Lanes of the tenant that wait for limits which have room now: not all that waited were let go at once.
 local function probe(source, tenant)
   local woken = false
-  for _, name in ipairs(call('SRANDMEMBER', P .. 'parked:' .. source.queue .. ':' .. tenant, MOST_PROBED)) do
+  for _, name in ipairs(call('SRANDMEMBER', P .. 'asleep:' .. source.queue .. ':' .. tenant, MOST_PROBED)) do
     local stopped = false
     for _, key in ipairs(lane_limits(source.queue, name)) do stopped = stopped or limit_room(limit_open(key)) <= 0 end
     local key = not stopped and lane_parked(source.queue, name)

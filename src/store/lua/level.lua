@@ -93,7 +93,8 @@ local function level_reweigh(fair)
   local sharing = queue_sharing(fair.queue)
   if not sharing or fair.n == 0 or fair.sharing == sharing.version then return end
   -- `version cursor` while not all have been looked at.
-  local cursor = match(fair.sharing or '', '^' .. sharing.version .. ' (%d+)$') or '0'
+  local under, cursor = match(fair.sharing or '', '^(.*) (%d+)$')
+  if under ~= sharing.version then cursor = '0' end
   local found = call('HSCAN', fair.key .. ':busy', cursor, 'COUNT', REWEIGHED_A_CALL)
   for position = 1, #found[2], 2 do
     local name = found[2][position]

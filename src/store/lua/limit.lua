@@ -9,7 +9,7 @@
 -- limit:K:tags  hash  by tenant: its start tag, which orders tenants that wait for the same limit
 -- wait:K:Q      zset  lanes of Q that wait for K: highest priority first, then by tag, or by their first job
 -- blocked:Q     hash  by tenant: its jobs in lanes that wait
--- parked:Q      hash  lane → `K US strategy US since`; parked:Q:T set of those of tenant T, where tenants take turns
+-- parked:Q      hash  lane → `K US strategy US since`; asleep:Q:T set of those of tenant T, where tenants take turns
 -- wakes         zset  limits by when those who wait for them are to be looked at
 -- limits        zset  limits by when they were last used; limited: set of queues that have one of their own
 --
@@ -130,7 +130,7 @@ end
 local function lane_unpark(queue, lane, key, jobs)
   call('HDEL', P .. 'parked:' .. queue, lane)
   local tenant = lane_tenant(lane)
-  if tenant then call('SREM', P .. 'parked:' .. queue .. ':' .. tenant, lane) end
+  if tenant then call('SREM', P .. 'asleep:' .. queue .. ':' .. tenant, lane) end
   call('ZREM', P .. 'wait:' .. key .. ':' .. queue, lane)
   if call('HINCRBY', P .. 'limit:' .. key .. ':at', 'w ' .. queue, -1) <= 0 then
     call('HDEL', P .. 'limit:' .. key .. ':at', 'w ' .. queue)

@@ -1,17 +1,24 @@
 -- Part: what happens where a limit stops a lane, and when it lets lanes go again.
 
 local notes, note, is_limited, limit_exceeded, limit_tag, queue_stopped, queue_goes, limit_freed, job_drop,
-  job_put_off, lane_slot, lane_wake, wake, wake_due
+  job_put_off, lane_slot, lane_wake, wake, wake_at, wake_due
 
 do -- a script has room for 200 locals
 
 local WOKEN_A_CALL = 64
 local woken_now = 0
+local TICK_MS = 100
 notes = {} -- for metrics: kind, key, strategy, ms
 
 note = function(kind, key, strategy, ms)
   local at = #notes
   notes[at + 1], notes[at + 2], notes[at + 3], notes[at + 4] = kind, key, strategy, int(ms)
+end
+
+-- From then on a limit may have room. A time before the next tick is told to whoever ticks.
+wake_at = function(key, at)
+  call('ZADD', WAKES, 'LT', int(at), key)
+  if at - now < TICK_MS then note('due', key, '', at - now) end
 end
 
 is_limited = function(queue)
@@ -43,7 +50,7 @@ end
 -- A queue is stopped as a whole by its own limit; its lanes do not move.
 queue_stopped = function(source, why, at, number, current)
   local limit = source.limit
-  if at then call('ZADD', WAKES, 'LT', int(at), limit.key) end
+  if at then wake_at(limit.key, at) end
   if match(limit.hit or '', '^%S+') == why then return end
   limit.hit = why .. ' ' .. now_text
   call('HSET', limit.name, 'hit', limit.hit)
@@ -141,7 +148,7 @@ end
 wake = function(key)
   local queue, limit = match(key, '^queue:(.*)$'), limit_open(key)
   local room, _, at = limit_room(limit)
-  if at and (limit.waiting > 0 or queue) then call('ZADD', WAKES, 'LT', int(at), key) end
+  if at and (limit.waiting > 0 or queue) then wake_at(key, at) end
   if room <= 0 then return end
   if queue and call('ZSCORE', LIVE, queue) then signal('ready ' .. queue) end
   if limit.waiting <= 0 then return end

@@ -1,0 +1,65 @@
+//! Something comes due before the next tick, and whoever ticks wants to know when.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// The next such time, if one is known in this process.
+#[derive(Debug, Default)]
+pub(super) struct Alarm {
+    at: Mutex<Option<Instant>>,
+    moved: Notify,
+}
+
+impl Alarm {
+    /// Rings after a while, or earlier if that was set before.
+    pub(super) fn set(&self, after: Duration) {
+        let new = Instant::now() + after;
+        let mut at = self.at.lock().unwrap_or_else(PoisonError::into_inner);
+        if at.is_none_or(|at| new < at) {
+            *at = Some(new);
+            self.moved.notify_one();
+        }
+    }
+
+    /// Waits until it rings.
+    pub(super) async fn rings(&self) {
+        loop {
+            let at = *self.at.lock().unwrap_or_else(PoisonError::into_inner);
+            let ringing = async {
+                match at {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = ringing => {
+                    *self.at.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                    return;
+                }
+                () = self.moved.notified() => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_earliest_time_counts_and_rings_once() {
+        let alarm = Alarm::default();
+        let hour = Duration::from_secs(3600);
+        alarm.set(hour);
+        let earlier = async {
+            tokio::task::yield_now().await;
+            alarm.set(Duration::ZERO);
+            alarm.set(hour);
+        };
+        let rings = async { tokio::join!(alarm.rings(), earlier) };
+        tokio::time::timeout(Duration::from_secs(30), rings).await.expect("it rings");
+        assert!(tokio::time::timeout(Duration::from_millis(50), alarm.rings()).await.is_err(), "and not again");
+    }
+}
