@@ -112,8 +112,10 @@ impl Backlog {
             ground.fill(WARM_UP + FETCHES, |place| new_job(&Case::PLAIN.job(place))).await?;
             fetch(ground, WARM_UP, &mut Times::default()).await?;
         }
-        for _ in 0..FETCHES / PORTION {
-            for (ground, times) in &mut both {
+        for turn in 0..FETCHES / PORTION {
+            // Each goes first as often as the other.
+            for place in 0..2 {
+                let (ground, times) = &mut both[((place + turn) % 2) as usize];
                 fetch(ground, PORTION, times).await?;
             }
         }
