@@ -152,7 +152,8 @@ local function level_of(source, name)
   return level
 end
 
--- The lane of a tenant whose first job is the oldest, of those that may run.
+-- The lane of a tenant whose first job is the oldest, of those that may run; or nil, and whether it has more that were not
+-- looked at.
 local function tenant_choose(source, fair, tenant)
   local set = level_lanes(fair, tenant.name)
   while true do
@@ -162,9 +163,9 @@ local function tenant_choose(source, fair, tenant)
       for _, lane in ipairs(tenant.lanes) do lane.set = set end
     end
     local lane = tenant.lanes[1]
-    if not lane then return nil end
+    if not lane then return nil, false end
     if lane_passes(source, lane) then return lane end
-    if unfinished and source.lanes[lane.name] then return nil end
+    if source.lanes[lane.name] and lane.start then return nil, true end
     table.remove(tenant.lanes, 1)
   end
 end
@@ -175,13 +176,14 @@ local function level_choose(source, name)
   while true do
     local tenant, window = pick(level.fair)
     if not tenant then return nil end
-    local lane = tenant_choose(source, level.fair, tenant)
+    local lane, has_more = tenant_choose(source, level.fair, tenant)
     if lane then
       source.turn = {fair = level.fair, tenant = tenant, window = window}
       return lane
     end
-    if unfinished then return nil end
+    if has_more then return nil end
     forgo(level.fair, tenant, window)
+    if unfinished then return nil end
   end
 end
 
