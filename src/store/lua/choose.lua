@@ -192,14 +192,15 @@ local function tenant_lanes(source, fair, tenant)
   return tenant.lanes
 end
 
--- The lane of a tenant whose first job is the oldest, of those that may run.
+-- The lane of a tenant whose first job is the oldest, of those that may run; or nil, and whether it has more that were not
+-- looked at.
 tenant_choose = function(source, fair, tenant)
   local lanes = tenant_lanes(source, fair, tenant)
   while true do
     local lane = window_head(lanes)
-    if not lane then return nil end
+    if not lane then return nil, false end
     if lane_passes(source, lane) then return lane end
-    if unfinished and source.lanes[lane.name] then return nil end
+    if source.lanes[lane.name] and lane.start then return nil, true end
     lanes.at = lanes.at + 1
   end
 end
@@ -210,13 +211,14 @@ local function level_choose(source, name)
   while true do
     local tenant, window = pick(level.fair)
     if not tenant then return nil end
-    local lane = tenant_choose(source, level.fair, tenant)
+    local lane, has_more = tenant_choose(source, level.fair, tenant)
     if lane then
       source.turn = {fair = level.fair, tenant = tenant, window = window}
       return lane
     end
-    if unfinished then return nil end
+    if has_more then return nil end
     forgo(level.fair, tenant, window)
+    if unfinished then return nil end
   end
 end
 

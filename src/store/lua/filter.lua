@@ -30,9 +30,9 @@ local function filter_choose(source, name)
     local tenant = fair and tenant_of(fair, name)
     if tenant and tenant.state == 'w' then
       tenant.lanes = nil -- some may have been let go since
-      local lane = tenant_choose(source, fair, tenant)
+      local lane, has_more = tenant_choose(source, fair, tenant)
       if lane then return lane, fair, tenant end
-      if unfinished then return nil end
+      if has_more then return nil end
       fair_withdraw(fair, tenant)
     end
   end

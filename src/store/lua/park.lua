@@ -158,6 +158,8 @@ wake = function(key)
       call('ZADD', WAKES, now_text, key) -- goes on with the next call
     end
   end
+  at = limit.waiting > 0 and limit_grows(limit)
+  if at then wake_at(key, at) end
 end
 
 -- Lanes whose limits may have room by now. Whether that is all of them; nil, without having done anything, if there are more

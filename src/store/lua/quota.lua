@@ -11,7 +11,7 @@
 -- them.
 
 local limits = {}
-local limit_open, limit_room, limit_start, limit_reserve
+local limit_open, limit_room, limit_grows, limit_start, limit_reserve
 
 do -- a script has room for 200 locals
 
@@ -115,6 +115,12 @@ limit_room = function(limit)
     room = math.min(room, math.ceil((quota.throttle - (due.ms == now and due.parts or 0)) / quota.spread))
   end
   return room
+end
+
+-- When there may be more room than now, by time alone; nil if never. What a throttle lets go in one ms does not add up.
+limit_grows = function(limit)
+  local first = limit.quota.rate and limit.buckets[1]
+  return look_at(limit, first and first.last + limit.quota.period or nil)
 end
 
 -- A job under the limit starts.

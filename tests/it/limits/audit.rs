@@ -219,24 +219,28 @@ fn audit_limits(keys: &Keys) {
     assert!(keys.runs.keys().all(known) && keys.at.keys().all(known), "a limit's parts have a limit");
 }
 
-/// Nobody waits where there is room, and where time alone will tell, somebody will look then.
+fn priority(lane: &str) -> i32 {
+    lane.split(';').next().unwrap()[1..].parse().expect("a lane begins with its priority")
+}
+
+/// Nobody waits where there is room. Where time alone will tell, somebody will look then: at a ready lane that goes first
+/// anyway, or at those who wait.
 async fn audit_who_sleeps(app: &TestApp, keys: &Keys) {
     for ((limit, queue), lanes) in &keys.waits {
         let state = app.app.store.limit(limit).await.unwrap().expect("a limit that is waited for");
         let room = state.room.unwrap_or(u64::MAX).min(lanes.len() as u64) as usize;
-        let ready = keys
-            .ready
-            .get(queue)
-            .map_or(0, |ready| ready.keys().filter(|lane| limits_of(queue, lane).contains(limit)).count());
+        let ready: Vec<i32> = keys.ready.get(queue).map_or_else(Vec::new, |ready| {
+            ready.keys().filter(|lane| limits_of(queue, lane).contains(limit)).map(|lane| priority(lane)).collect()
+        });
         let wake = keys.wakes.get(limit).map(|at| *at as i64);
         let is_seen_to = wake.is_some_and(|at| at <= state.now);
-        assert!(ready >= room || is_seen_to, "{room} of {lanes:?} may run under {limit}: {state:?}");
-        let now = state.now;
+        assert!(ready.len() >= room || is_seen_to, "{room} of {lanes:?} may run under {limit}: {state:?}");
+        let first = lanes.keys().map(|lane| priority(lane)).max().expect("somebody waits");
         let is_full = state.quota.concurrency.is_some_and(|most| state.running >= u64::from(most));
         let is_used_up = state.quota.rate.is_some_and(|rate| state.started >= u64::from(rate.limit));
         let ends = state.hold_until.is_some() || state.overridden.flatten().is_some();
-        if room == 0 && (ends || !is_full && (is_used_up || state.next_start > now)) {
-            assert!(wake.is_some(), "somebody looks at {limit} again: {state:?}");
-        }
+        let by_time = room == 0 && (ends || !is_full && (is_used_up || state.next_start > state.now));
+        let is_led = ready.iter().any(|priority| *priority >= first);
+        assert!(!by_time || is_led || wake.is_some(), "somebody looks at {limit} again: {state:?}");
     }
 }

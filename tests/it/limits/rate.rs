@@ -43,6 +43,26 @@ async fn a_window_slides_and_does_not_jump() {
     site.audit().await;
 }
 
+/// Room that grows while nobody asks is there for all who wait, when somebody does.
+#[tokio::test]
+async fn room_that_grows_by_itself_wakes_as_many_as_it_is() {
+    let site = Site::open().await;
+    let mut jobs = Vec::new();
+    for priority in (0..6).rev() {
+        jobs.push(site.push_at("q", priority, json!({"key": "k", "rate": {"limit": 3, "period": "PT1S"}})).await);
+    }
+    for n in 0..3 {
+        assert_eq!(site.fetch("q", 1).await, jobs[n..=n]);
+        site.advance(10).await;
+    }
+    assert!(site.fetch("q", 9).await.is_empty());
+    site.advance(970).await; // the first has left the window,
+    site.advance(500).await; // and then all
+    site.audit().await;
+    assert_eq!(site.fetch("q", 9).await, jobs[3..]);
+    site.audit().await;
+}
+
 /// A start counts, whatever becomes of the job.
 #[tokio::test]
 async fn a_job_that_is_done_has_started_nevertheless() {
