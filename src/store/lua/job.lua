@@ -16,10 +16,14 @@
 -- large integers). JSON holds no control characters, so the separators stand out. src/job/record.rs reads the same.
 
 local DUE, LEASES, HELD, WAKES = P .. 'due', P .. 'leases', P .. 'held', P .. 'wakes'
+local job_load
+
+do
+
 local CHANGING = '^' .. string.rep('([^\31]*)\31', 16) .. '([^\30]*)\30()'
 local FIXED = '^([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\30]*)\30'
 
-local function job_load(id)
+job_load = function(id)
   local key = P .. 'job:' .. id
   local text = call('GET', key)
   if not text then return nil end
@@ -35,6 +39,8 @@ local function job_load(id)
     for name, value in string.gmatch(more, '([^\31]+)\31([^\31]*)\31') do job[name] = value end
   end
   return job
+end
+
 end
 
 -- Writes the record; a finished job with the time for which it is kept.
@@ -132,6 +138,10 @@ local function lease_deadline(job)
   return deadline
 end
 
+local slots_release
+
+do -- a script has room for 200 locals
+
 -- A slot under a limit is free. Who waits for it is looked at by the next fetch, which those who listen are told to send.
 local function slot_free(key)
   local limit = P .. 'limit:' .. key
@@ -155,7 +165,7 @@ local function pool_leave(job)
 end
 
 -- What a lease counts against counts it no more.
-local function slots_release(job)
+slots_release = function(job)
   if job.pool ~= '' then pool_leave(job) end
   local lane = job.lane
   if find(state[7] or '', '[xy]') then lane = lane .. ';s=1;t=' .. (job.tenant or '_default') end
@@ -169,6 +179,8 @@ local function slots_release(job)
     slot_free('queue:' .. job.queue) -- jobs elsewhere may have that key
     signal('ready ' .. job.queue)
   end
+end
+
 end
 
 local function lease_release(job)
