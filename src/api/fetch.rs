@@ -61,7 +61,9 @@ pub(super) async fn fetch(
 async fn read(api: &Api, fields: &Fields<'_>) -> Result<Fetch, Problem> {
     let pool = fields.text("pool")?;
     known_pool(api, pool.as_deref()).await?;
-    let queues = match (queues(fields)?, &pool) {
+    let named = queues(fields)?;
+    let whole_pool = named.is_none();
+    let queues = match (named, &pool) {
         (Some(queues), _) => queues,
         (None, Some(pool)) => {
             let known = api.desk().rules().known().await?;
@@ -79,6 +81,7 @@ async fn read(api: &Api, fields: &Fields<'_>) -> Result<Fetch, Problem> {
         count: fields.number("count", 1)?.unwrap_or(1).min(MOST_JOBS) as usize,
         visibility_ms: fields.milliseconds("visibility_timeout_ms")?,
         pool,
+        whole_pool,
         tenant: None,
         fetch_id,
     })

@@ -27,6 +27,8 @@ pub struct Fetch {
     pub visibility_ms: Option<u64>,
     /// The pool that the worker is of; its queues are then the pool's, of those that are named here.
     pub pool: Option<String>,
+    /// Whether `queues` are simply all of the pool's, which need not be sent.
+    pub whole_pool: bool,
     /// The tenant whose jobs alone are wanted, in queues that tenants share.
     pub tenant: Option<String>,
     /// How to choose among the queues, where no pool says it.
@@ -230,7 +232,8 @@ impl FetchVerb {
                     command.arg(request.fetch_id.as_deref().map(escape).unwrap_or_default());
                     command.arg(request.pool.as_deref().unwrap_or_default()).arg(&request.choice_words());
                     command.arg(request.tenant.as_deref().map(escape).unwrap_or_default());
-                    command.arg(request.queues.len()).arg(&request.queues);
+                    let named: &[String] = if request.whole_pool { &[] } else { &request.queues };
+                    command.arg(named.len()).arg(named);
                 }
             })
             .await

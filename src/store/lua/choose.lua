@@ -14,7 +14,7 @@ local parked_now, put_off_now = 0, 0
 local function ready_read(source, names)
   local lanes, kept, moved = lanes_read(source, names), {}, false
   if not source.shares then return lanes end
-  local last = #names == LANES_READ * 2 and math.floor(tonumber(names[#names]) / LEVEL)
+  local last = #names == lanes_wanted(source) * 2 and math.floor(tonumber(names[#names]) / LEVEL)
   for _, lane in ipairs(lanes) do
     local is_level = string.sub(lane.name, 1, 1) == '@'
     if not is_level or math.floor(lane.start / LEVEL) ~= last then kept[#kept + 1] = lane end
@@ -34,7 +34,7 @@ local function windows_by_priority(source)
     if not first[1] then return windows end
     local level = math.floor(tonumber(first[2]) / LEVEL)
     low = int((level + 1) * LEVEL)
-    local window = window_open(source.ready, LANES_READ, source, ready_read, source_write, int(level * LEVEL), '(' .. low)
+    local window = window_open(source.ready, lanes_wanted(source), source, ready_read, source_write, int(level * LEVEL), '(' .. low)
     window.priority = 100 - level
     windows[#windows + 1] = window
   end
@@ -47,7 +47,7 @@ source_begin = function(source)
   if source.aging then
     source.windows = windows_by_priority(source)
   else
-    source.windows = {window_open(source.ready, LANES_READ, source, ready_read, source_write)}
+    source.windows = {window_open(source.ready, lanes_wanted(source), source, ready_read, source_write)}
   end
 end
 

@@ -26,8 +26,9 @@ do
     for position = 1, queues do
       local queue = ARGV[at + 9 + position]
       request.queues[position] = queue
-      wanted[queue] = (wanted[queue] or 0) + request.count
+      if is_short then wanted[queue] = (wanted[queue] or 0) + request.count end
     end
+    wanted_in_all = wanted_in_all + request.count
     requests[index] = request
     at = at + 10 + queues
   end

@@ -1,7 +1,8 @@
 -- Part: taking jobs out of a queue. Nothing is taken out of a lane before the end: until then it is known what was.
 
-local LANES_READ = 16
-local sources, wanted = {}, {} -- by queue: what is read of it, and how many jobs all requests of the call want at most
+local LANES_READ, MOST_LANES_READ = 16, 128
+local sources, wanted = {}, {} -- by queue: what is read of it, and how many jobs are likely to be taken in this call
+local wanted_in_all = 0
 
 -- Which lane goes next, with and without tenants and limits: see `choose.lua` and `unlimited.lua`.
 local source_begin, lane_choose, lane_popped, lane_drained, source_is_empty
@@ -15,7 +16,7 @@ local function lanes_read(source, names)
     if not lane then
       -- All fields that it may get: see `job_load`.
       lane = {name = name, start = nil, key = P .. 'lane:' .. source.queue .. ':' .. name, set = source.ready, ids = nil, at = 1,
-        read = 0, taken = 0, all = false}
+        read = 0, taken = 0, all = false, portion = nil}
       source.lanes[name] = lane
     end
     if lane.taken == 0 then lane.start = tonumber(names[position + 1]) end
@@ -24,12 +25,14 @@ local function lanes_read(source, names)
   return lanes
 end
 
--- Whether a lane has another job; ids are read in portions, one more than wanted: that one is the lane's next head.
+-- Whether a lane has another job; ids are read in portions, one more than wanted: that one is the lane's next head. Of lanes that
+-- share a queue with many others mostly one job is taken, so their portions begin small and grow.
 local function lane_fill(lane, want)
   if lane.ids and (lane.at <= #lane.ids or lane.all) then return lane.at <= #lane.ids end
-  lane.ids = call('ZRANGE', lane.key, int(lane.read), int(lane.read + want), 'WITHSCORES')
-  lane.at, lane.read = 1, lane.read + #lane.ids / 2
-  lane.all = #lane.ids <= want * 2
+  local portion = lane.portion and math.min(lane.portion * 4, want) or (find(lane.name, ';', 1, true) and 1 or want)
+  lane.ids = call('ZRANGE', lane.key, int(lane.read), int(lane.read + portion), 'WITHSCORES')
+  lane.at, lane.read, lane.portion = 1, lane.read + #lane.ids / 2, portion
+  lane.all = #lane.ids <= portion * 2
   return #lane.ids > 0
 end
 
@@ -73,6 +76,11 @@ local function source_write(source)
   end
   if #heads > 0 then call('ZADD', source.ready, unpack(heads)) end
   if #empty > 0 then call('ZREM', source.ready, unpack(empty)) end
+end
+
+-- How many lanes of a queue to read at once.
+local function lanes_wanted(source)
+  return math.min(math.max(source.want + 1, LANES_READ), MOST_LANES_READ)
 end
 
 local function source_open(queue, aging)

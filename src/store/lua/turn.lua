@@ -214,10 +214,12 @@ turn_open = function(request)
   if not turn then
     turn = turn_make(request, pool)
     turn_look(turn)
+    -- What a queue gives is not more than its part, unless the others have nothing: then it is read again.
+    local share = turn.strategy == 'strict' and wanted_in_all or math.ceil(wanted_in_all / math.max(#turn.open, 1)) + 1
+    for _, queue in ipairs(turn.queues) do wanted[queue] = math.max(wanted[queue] or 0, share) end
     turns[name] = turn
   end
   turn.request, request.served = request, turn.queues
-  for _, queue in ipairs(turn.queues) do wanted[queue] = (wanted[queue] or 0) + request.count end
   return turn
 end
 

@@ -4,7 +4,7 @@
 lane_drained = function() end
 
 source_begin = function(source)
-  source.window = window_open(source.ready, LANES_READ, source, lanes_read, source_write)
+  source.window = window_open(source.ready, lanes_wanted(source), source, lanes_read, source_write)
 end
 
 source_is_empty = function(source)
