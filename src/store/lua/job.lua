@@ -152,16 +152,25 @@ local function slot_free(key)
   end
 end
 
+local looked_at = {} -- pools, and queues with whether they have a limit of their own, once a call
+
 -- A pool that was full is told to its workers.
 local function pool_leave(job)
   local key = P .. 'pool:' .. job.pool
-  call('SREM', key .. ':run', job.id)
+  gather('SREM', key .. ':run', job.id)
+  job.pool = ''
+  if looked_at[key] then return end
+  looked_at[key] = true
   local pool = call('HMGET', key, 'full', 'queues')
   if pool[1] then
     call('HDEL', key, 'full')
     for queue in string.gmatch(pool[2] or '', '%S+') do signal('ready ' .. queue) end
   end
-  job.pool = ''
+end
+
+local function has_limit(queue)
+  if looked_at[queue] == nil then looked_at[queue] = call('SISMEMBER', P .. 'limited', queue) == 1 end
+  return looked_at[queue]
 end
 
 -- What a lease counts against counts it no more.
@@ -171,11 +180,11 @@ slots_release = function(job)
   if find(state[7] or '', '[xy]') then lane = lane .. ';s=1;t=' .. (job.tenant or '_default') end
   if find(lane, ';', 1, true) then
     for _, key in ipairs(lane_limits(job.queue, lane)) do
-      call('SREM', P .. 'limit:' .. key .. ':run', job.id)
+      gather('SREM', P .. 'limit:' .. key .. ':run', job.id)
       slot_free(key)
     end
   end
-  if state[9] and call('SISMEMBER', P .. 'limited', job.queue) == 1 then
+  if state[9] and has_limit(job.queue) then
     slot_free('queue:' .. job.queue) -- jobs elsewhere may have that key
     signal('ready ' .. job.queue)
   end

@@ -5,10 +5,14 @@
 -- policy              hash  `f Q` or `f *`: how tenants share queue Q, or all: `strategy default_weight`; see `policy.lua`
 -- policy:w:Q          hash  weights by tenant, in thousandths; policy:w:* for all queues
 
+local queue_sharing, sharing_weight, level_open, level_lanes, level_reweigh
+
+do -- a script has room for 200 locals
+
 local sharings = {}
 
 -- How tenants share a queue: strategy letter (f, r or s), default weight and the hash of weights; false if they do not.
-local function queue_sharing(queue)
+queue_sharing = function(queue)
   local sharing = sharings[queue]
   if sharing == nil then
     sharing = false
@@ -32,7 +36,7 @@ tenant_lane = function(queue, lane, tenant, rule)
 end
 
 -- A tenant's weight in a queue: its own, that of the plan rule which promoted it, or the default; and whether it is the rule's.
-local function sharing_weight(queue, tenant, rule)
+sharing_weight = function(queue, tenant, rule)
   local sharing = queue_sharing(queue)
   if not sharing or sharing.strategy == 'r' then return 1000 end
   local own = call('HGET', sharing.weights, tenant)
@@ -58,13 +62,13 @@ end
 
 local LEVELS = {remember = function() end, flushed = level_flushed}
 
-local function level_open(queue, level)
+level_open = function(queue, level)
   local fair = fair_open(P .. 'level:' .. queue .. ':' .. level, LEVELS)
   fair.queue, fair.level = queue, level
   return fair
 end
 
-local function level_lanes(fair, tenant)
+level_lanes = function(fair, tenant)
   return fair.key .. ':lanes:' .. tenant
 end
 
@@ -89,7 +93,7 @@ end
 -- has its weight of a plan rule keeps it, unless it has one of its own now. A portion a call: there may be a million of them.
 local REWEIGHED_A_CALL = 256
 
-local function level_reweigh(fair)
+level_reweigh = function(fair)
   local sharing = queue_sharing(fair.queue)
   if not sharing or fair.n == 0 or fair.sharing == sharing.version then return end
   -- `version cursor` while not all have been looked at.
@@ -110,4 +114,6 @@ local function level_reweigh(fair)
   fair.sharing, fair.moved = found[1] == '0' and sharing.version or sharing.version .. ' ' .. found[1], true
   call('HSET', fair.key, 's', fair.sharing)
   fair_write(fair)
+end
+
 end

@@ -8,7 +8,7 @@
 --
 -- sp: `rotation ms, ratio, most in a row, aging: every ms, step, most`; empty where it is off.
 
-local pool_open, pool_overloaded, pool_join, pool_of, prevention, is_open_to
+local pool_open, pool_overloaded, is_member, pool_join, pool_of, prevention, is_open_to
 
 do -- a script has room for 200 locals
 
@@ -69,12 +69,17 @@ pool_overloaded = function(pool)
     .. ',"waiting_jobs":' .. int(waiting))
 end
 
+-- Whether a worker gave a sign of life in a pool a moment ago.
+is_member = function(worker, pool)
+  local seen = tonumber(call('ZSCORE', P .. 'pool:' .. pool .. ':workers', worker) or nil)
+  return seen and now - seen < math.min(MEMBER_MS, tonumber(ARGV[8]) / 3)
+end
+
 -- Notes a worker's sign of life in its pool. Those that were silent for too long are forgotten, or names would pile up.
 pool_join = function(worker, pool)
-  local members, longest = P .. 'pool:' .. pool .. ':workers', tonumber(ARGV[8])
-  local seen = tonumber(call('ZSCORE', members, worker) or nil)
-  if seen and now - seen < math.min(MEMBER_MS, longest / 3) then return end
-  call('ZREMRANGEBYSCORE', members, '-inf', '(' .. int(now - longest))
+  if is_member(worker, pool) then return end
+  local members = P .. 'pool:' .. pool .. ':workers'
+  call('ZREMRANGEBYSCORE', members, '-inf', '(' .. int(now - tonumber(ARGV[8])))
   call('ZADD', members, now_text, worker)
   call('SET', P .. 'member:' .. worker, pool, 'PX', ARGV[8])
 end

@@ -63,13 +63,15 @@ end
 
 -- Queues of a turn that have something ready. One that has nothing has no credit.
 local function turn_look(turn)
-  turn.open, turn.is_open = {}, {}
+  turn.open, turn.is_open, turn.sum = {}, {}, 0
   if #turn.queues == 0 then return end
   local scores = call('ZMSCORE', LIVE, unpack(turn.queues))
   for position, queue in ipairs(turn.queues) do
     if scores[position] and is_open_to(queue, turn.pool and turn.pool.name) then
       quiet[queue] = quiet[queue] or tonumber(scores[position])
       turn.open[#turn.open + 1], turn.is_open[queue] = queue, true
+      turn.sum = turn.sum + (turn.weights[queue] or 1000)
+      turn.is_late = turn.is_late or turn.prevention.rotation and now - quiet[queue] > turn.prevention.rotation
       if turn.strategy == 'least-loaded' then depths[queue] = depths[queue] or queue_depth(queue) end
     else
       turn.book.credit[queue] = nil
@@ -80,7 +82,10 @@ end
 -- A queue can give nothing more in this call.
 local function turn_close_queue(turn, queue)
   for position, name in ipairs(turn.open) do
-    if name == queue then table.remove(turn.open, position) end
+    if name == queue then
+      table.remove(turn.open, position)
+      turn.sum = turn.sum - (turn.weights[queue] or 1000)
+    end
   end
   turn.is_open[queue], turn.book.credit[queue] = nil, nil
 end
@@ -111,8 +116,10 @@ end
 -- Smooth: each gains its weight, the one that has most goes and pays for all. 5, 3, 1 interleave.
 CHOICES['weighted'] = function(turn)
   local best, most
-  for _, queue in ipairs(turn.open) do
-    local has = (turn.book.current[queue] or 0) + (turn.weights[queue] or 1000)
+  local open, current, weights = turn.open, turn.book.current, turn.weights
+  for position = 1, #open do
+    local queue = open[position]
+    local has = (current[queue] or 0) + (weights[queue] or 1000)
     if not best or has > most then best, most = queue, has end
   end
   return best
@@ -129,7 +136,9 @@ end
 -- A queue that must be served before any strategy is asked: one with a whole credit, or nobody's for too long.
 local function owed(turn)
   local prevention, credits, best = turn.prevention, turn.book.credit, nil
-  if prevention.ratio and prevention.ratio > 0 then
+  -- Nobody has a whole credit if nobody had when this turn was served last.
+  local may_owe = turn.book.last ~= turn or turn.richest >= 1 - 1e-9
+  if prevention.ratio and prevention.ratio > 0 and may_owe then
     for _, queue in ipairs(turn.open) do
       local credit = credits[queue] or 0
       if credit >= 1 - 1e-9 and (not best or credit > credits[best]) then best = queue end
@@ -139,7 +148,7 @@ local function owed(turn)
       return best
     end
   end
-  if prevention.rotation then
+  if turn.is_late then
     for _, queue in ipairs(turn.open) do
       if now - quiet[queue] > prevention.rotation and (not best or quiet[queue] < quiet[best]) then best = queue end
     end
@@ -160,21 +169,27 @@ end
 -- A queue was served: who has something ready earns, and the turn moves on.
 local function turn_served(turn, queue)
   local ratio, book = turn.prevention.ratio or 0, turn.book
-  local credit, current = book.credit, book.current
+  local credit, current, open, weights = book.credit, book.current, turn.open, turn.weights
   if ratio > 0 then
-    for _, name in ipairs(turn.open) do credit[name] = (credit[name] or 0) + ratio end
+    local richest = 0
+    for position = 1, #open do
+      local name = open[position]
+      local has = (credit[name] or 0) + ratio
+      credit[name] = has
+      if has > richest then richest = has end
+    end
+    book.last, turn.richest = turn, richest
     if turn.pays then credit[queue] = math.max((credit[queue] or 0) - 1, 0) end
   end
   if turn.strategy == 'weighted' then
-    local sum, total = 0, turn.total
-    for _, name in ipairs(turn.open) do
-      local weight = turn.weights[name] or 1000
-      current[name] = (current[name] or 0) + weight
-      sum = sum + weight
+    -- Turns alone do not reach the total; who is served out of turn, or passed over for it, owes or is owed one round at most.
+    local total = turn.total
+    for position = 1, #open do
+      local name = open[position]
+      local has = (current[name] or 0) + (weights[name] or 1000)
+      if name == queue then has = math.max(has - turn.sum, -total) end
+      current[name] = has > total and total or has
     end
-    current[queue] = current[queue] - sum
-    -- Turns alone do not reach that; who is served out of turn, or passed over for it, owes or is owed one round at most.
-    for _, name in ipairs(turn.open) do current[name] = math.max(math.min(current[name], total), -total) end
   end
   book.streak = book.at == queue and book.streak + 1 or 1
   book.at, book.moved, quiet[queue] = queue, true, now
@@ -252,12 +267,15 @@ admit = function(request)
   local worker = request.worker
   if worker == '' then return end
   local told = state[10] and call('HMGET', P .. 'worker:' .. worker, 'pool', 'concurrency') or {}
-  local own = pool_of(worker, told[1])
-  if own then
-    if request.pool ~= '' and request.pool ~= own then return {'pool', own} end
-    request.pool = own
+  -- Whoever was in this pool a moment ago is of no other.
+  if request.pool == '' or told[1] or not is_member(worker, request.pool) then
+    local own = pool_of(worker, told[1])
+    if own then
+      if request.pool ~= '' and request.pool ~= own then return {'pool', own} end
+      request.pool = own
+    end
+    if request.pool ~= '' and pool_open(request.pool) then pool_join(worker, request.pool) end
   end
-  if request.pool ~= '' and pool_open(request.pool) then pool_join(worker, request.pool) end
   local most = tonumber(told[2] or nil)
   if most and most > 0 and not rooms[worker] then
     rooms[worker] = most - call('ZLEXCOUNT', HELD, '[' .. worker .. '\31', '(' .. worker .. '\32')
