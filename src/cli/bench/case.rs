@@ -105,6 +105,7 @@ impl Case {
             queues: self.queues(),
             count: 1,
             pool: self.is_pooled().then(|| POOL.to_owned()),
+            whole_pool: self.is_pooled(),
             ..Fetch::default()
         }
     }

@@ -192,6 +192,7 @@ end
 
 -- Writes where tenants are now; each set is written once, however many of them moved.
 fair_write = function(fair)
+  if not next(fair.touched) and not next(fair.sums) then return end
   local key, gone, placed = fair.key, {}, {}
   local busy, idle, left, stayed, leaving, held, freed = {}, {}, {}, {}, {}, {}, {}
   for _, tenant in pairs(fair.touched) do

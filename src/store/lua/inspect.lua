@@ -17,6 +17,7 @@ for _, key in ipairs(keys) do
   local limit = limit_open(key)
   if limit.exists then
     local quota, room = limit.quota, limit_room(limit)
+    local _, newest = starts_last(limit)
     local available = limit.available
     local queue = match(key, '^queue:(.*)$')
     if queue then available = available + (tonumber(call('HGET', P .. 'counts:' .. queue, 'available') or nil) or 0) end
@@ -24,7 +25,7 @@ for _, key in ipairs(keys) do
     answer[#answer + 1] = key
     answer[#answer + 1] = {text(quota.concurrency), text(quota.rate), text(quota.period), text(quota.throttle),
       text(quota.spread), int(limit.running), int(limit.started),
-      text(limit.buckets[1] and quota.period and limit.buckets[#limit.buckets].last + quota.period),
+      text(newest and quota.period and newest + quota.period),
       int(limit.next.ms), int(available), room == math.huge and '' or int(room), int(limit.hold),
       limit.overridden or '-', limit.admin or '', limit.file or ''}
   end

@@ -1,7 +1,7 @@
 -- Part: lanes under limits, and lanes of tenants. What a limit allows is in `quota.lua`; here is who waits for it.
 --
 -- limit:K       hash  quotas by who set them: j (the last job), f (the file), a (an admin), o (an override, to `until`); hold
---                     (nothing before that time), b (starts in the window), next (start after the throttle's last), later and turn
+--                     (nothing before that time), b (starts in the window), sums (how many, in how many buckets), next (start after the throttle's last), later and turn
 --                     (the same of starts that jobs were put off to), n (available jobs), w (lanes that wait), hit (why its queue is
 --                     stopped), xS (times it was hit, by strategy)
 -- limit:K:run   set   leased jobs that count against its concurrency

@@ -11,7 +11,7 @@
 -- them.
 
 local limits = {}
-local limit_open, limit_room, limit_grows, limit_start, limit_reserve
+local limit_open, limit_room, limit_grows, limit_start, limit_reserve, starts_last
 
 do -- a script has room for 200 locals
 
@@ -31,12 +31,39 @@ local function quota_of(layers)
   return quota
 end
 
+-- Starts are kept as text, and most calls look at its ends only: the first bucket's last start, its count, and where the next begins.
+local function starts_first(limit)
+  local last, number, rest = match(limit.starts, '^%d+,(%d+),(%d+);()')
+  return tonumber(last or nil), tonumber(number or nil), rest
+end
+
+-- The last bucket: first and last start, count, and its text, which is shorter than 64 bytes.
+starts_last = function(limit)
+  local text = match(string.sub(limit.starts, -64), '([^;]+);$')
+  if not text then return nil end
+  local first, last, number = match(text, '^(%d+),(%d+),(%d+)$')
+  return tonumber(first), tonumber(last), tonumber(number), text
+end
+
+local function starts_list(limit)
+  local list = {}
+  for last, number in string.gmatch(limit.starts, '%d+,(%d+),(%d+);') do
+    list[#list + 1] = {last = tonumber(last), count = tonumber(number)}
+  end
+  return list
+end
+
 -- Forgets starts that are older than the period.
 local function limit_prune(limit)
-  local period = limit.quota.period
-  while limit.buckets[1] and limit.buckets[1].last + period <= now do
-    limit.started = limit.started - limit.buckets[1].count
-    table.remove(limit.buckets, 1)
+  local period, _, newest = limit.quota.period, starts_last(limit)
+  if not newest or newest + period <= now then
+    limit.starts, limit.started, limit.entries = '', 0, 0
+    return
+  end
+  local last, number, rest = starts_first(limit)
+  while last + period <= now do
+    limit.starts, limit.started, limit.entries = string.sub(limit.starts, rest), limit.started - number, limit.entries - 1
+    last, number, rest = starts_first(limit)
   end
 end
 
@@ -62,21 +89,19 @@ limit_open = function(key)
   local limit = limits[key]
   if limit then return limit end
   local name = P .. 'limit:' .. key
-  local f = call('HMGET', name, 'j', 'f', 'a', 'o', 'until', 'hold', 'b', 'next', 'w', 'hit', 'n', 'later', 'turn')
+  local f = call('HMGET', name, 'j', 'f', 'a', 'o', 'until', 'hold', 'b', 'next', 'w', 'hit', 'n', 'later', 'turn', 'sums')
   local layers = {}
   layers[1] = f[1] or nil
   layers[#layers + 1] = f[3] or f[2] or nil -- what an admin set stands in place of the file's
   local override = f[4] and ((f[5] or '') == '' or tonumber(f[5]) > now)
   if override then layers[#layers + 1] = f[4] end
   limit = {key = key, name = name, quota = quota_of(layers), hold = tonumber(f[6] or nil) or 0,
-    waiting = tonumber(f[9] or nil) or 0, hit = f[10], available = tonumber(f[11] or nil) or 0, buckets = {}, started = 0,
+    waiting = tonumber(f[9] or nil) or 0, hit = f[10], available = tonumber(f[11] or nil) or 0, starts = f[7] or '',
     overridden = override and (f[5] or '') or nil, later = {}, file = f[2], admin = f[3]}
   limit.next, limit.turn = throttle_read(f[8], limit.quota), throttle_read(f[13], limit.quota)
   limit.exists = f[1] or f[2] or f[3] or f[4] or f[6] or f[11]
-  for first, last, number in string.gmatch(f[7] or '', '(%d+),(%d+),(%d+);') do
-    limit.buckets[#limit.buckets + 1] = {first = tonumber(first), last = tonumber(last), count = tonumber(number)}
-    limit.started = limit.started + tonumber(number)
-  end
+  local started, entries = match(f[14] or '', '^(%d+) (%d+)$')
+  limit.started, limit.entries = tonumber(started or nil) or 0, tonumber(entries or nil) or 0
   for at, number in string.gmatch(f[12] or '', '(%d+),(%d+);') do
     limit.later[#limit.later + 1] = {last = tonumber(at), count = tonumber(number)}
   end
@@ -105,7 +130,7 @@ limit_room = function(limit)
   end
   if quota.rate then
     local left = quota.rate - limit.started
-    if left <= 0 then return 0, 'rate', look_at(limit, limit.buckets[1].last + quota.period), quota.rate, limit.started end
+    if left <= 0 then return 0, 'rate', look_at(limit, starts_first(limit) + quota.period), quota.rate, limit.started end
     room = math.min(room, left)
   end
   if quota.throttle then
@@ -119,8 +144,8 @@ end
 
 -- When there may be more room than now, by time alone; nil if never. What a throttle lets go in one ms does not add up.
 limit_grows = function(limit)
-  local first = limit.quota.rate and limit.buckets[1]
-  return look_at(limit, first and first.last + limit.quota.period or nil)
+  local first = limit.quota.rate and starts_first(limit)
+  return look_at(limit, first and first + limit.quota.period or nil)
 end
 
 -- A job under the limit starts.
@@ -129,11 +154,11 @@ limit_start = function(limit)
   limit.running = limit.running + 1
   limit.dirty = limit.dirty or quota.rate or quota.throttle
   if quota.rate then
-    local last = limit.buckets[#limit.buckets]
-    if last and (last.last == now or #limit.buckets >= BUCKETS and now - last.first < quota.period / BUCKETS) then
-      last.last, last.count = now, last.count + 1
+    local first, last, number, text = starts_last(limit)
+    if last and (last == now or limit.entries >= BUCKETS and now - first < quota.period / BUCKETS) then
+      limit.starts = string.sub(limit.starts, 1, -#text - 2) .. int(first) .. ',' .. now_text .. ',' .. int(number + 1) .. ';'
     else
-      limit.buckets[#limit.buckets + 1] = {first = now, last = now, count = 1}
+      limit.starts, limit.entries = limit.starts .. now_text .. ',' .. now_text .. ',1;', limit.entries + 1
     end
     limit.started = limit.started + 1
   end
@@ -143,7 +168,7 @@ end
 -- The time at which the window lets another start, after those that have started and those that were put off.
 local function window_slot(limit)
   local before = limit.quota.rate
-  for _, list in ipairs({limit.later, limit.buckets}) do
+  for _, list in ipairs({limit.later, starts_list(limit)}) do
     for position = #list, 1, -1 do
       before = before - list[position].count
       if before <= 0 then return list[position].last + limit.quota.period end
@@ -190,11 +215,9 @@ end
 at_commit[#at_commit + 1] = function()
   for _, limit in pairs(limits) do
     if limit.dirty then
-      local parts = {}
-      for position, bucket in ipairs(limit.buckets) do
-        parts[position] = int(bucket.first) .. ',' .. int(bucket.last) .. ',' .. int(bucket.count) .. ';'
+      if limit.quota.rate then
+        call('HSET', limit.name, 'b', limit.starts, 'sums', int(limit.started) .. ' ' .. int(limit.entries))
       end
-      call('HSET', limit.name, 'b', concat(parts))
       if limit.quota.throttle then call('HSET', limit.name, 'next', throttle_text(limit.next, limit.quota)) end
       limit.dirty = nil
     end
