@@ -3,6 +3,7 @@
 use super::Api;
 use super::events::event_json;
 use super::problem::Problem;
+use super::round_stream::{KEEP_ALIVE, last_event};
 use crate::job::invalid::Invalid;
 use crate::store::{EventFilter, EventPage, Store};
 use axum::http::{HeaderMap, StatusCode, header};
@@ -17,7 +18,6 @@ use tokio_util::sync::CancellationToken;
 
 /// How often a reader that has seen everything looks again.
 const EVERY: Duration = Duration::from_millis(250);
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// What a client is told to wait before it connects again.
 const RETRY: Duration = Duration::from_secs(3);
 /// Events read at once.
@@ -50,8 +50,7 @@ pub(super) async fn stream(
         let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message).retry_after(5);
         problem.hint("Close a stream that nobody reads, or poll GET /ojs/v1/events.")
     })?;
-    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
-    let cursor = match last.or(after) {
+    let cursor = match last_event(headers).or(after) {
         None => api.store().last_event().await?,
         Some(id) => {
             // Checked once here, so that the stream need not tell of it.

@@ -18,9 +18,9 @@ mod problem;
 mod queue_limits;
 mod queues;
 mod rate_limits;
+mod round_stream;
 mod scheduling;
 mod server;
-mod stream;
 mod system;
 mod workers;
 
@@ -141,9 +141,9 @@ impl Api {
             .route("/ojs/v1/dead-letter/{id}/retry", post(dead_letter::retry))
             .route("/ojs/v1/events", get(events::poll))
             .route("/ojs/v1/admin/planner", get(planner::list))
-            .route("/ojs/v1/admin/planner/events", get(stream::all_rounds))
+            .route("/ojs/v1/admin/planner/events", get(round_stream::all_rounds))
             .route("/ojs/v1/admin/planner/{name}", get(planner::show).put(planner::put).delete(planner::remove))
-            .route("/ojs/v1/admin/planner/{name}/events", get(stream::rounds_of))
+            .route("/ojs/v1/admin/planner/{name}/events", get(round_stream::rounds_of))
             .route("/ojs/v1/admin/planner/{name}/rounds", get(planner::rounds))
             .route("/ojs/v1/admin/planner/{name}/tenants", get(planner::tenants))
             .route("/ojs/v1/admin/planner/{name}/preview", get(planner::preview))

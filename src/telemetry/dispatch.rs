@@ -1,7 +1,7 @@
 //! Dispatch, named as the OJS texts on fair scheduling and rate limiting name it.
 
 use super::Labels;
-use super::metrics::{Histograms, MOST_NAMES, QUEUE_TIMES};
+use super::metrics::{Histograms, Level, MOST_NAMES, QUEUE_TIMES};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -9,7 +9,6 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 /// Limits that have series of their own; all others are counted together.
@@ -41,8 +40,6 @@ struct KeyAndStrategy {
     key: String,
     strategy: String,
 }
-
-type Level = Gauge<f64, AtomicU64>;
 
 /// Dispatch as it is at the time of a scrape.
 #[derive(Clone, Debug, Default)]

@@ -9,6 +9,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 /// Distinct queues, types and rules that have a series of their own.
@@ -17,6 +18,9 @@ pub(super) const MOST_NAMES: usize = 200;
 pub(super) const LATENCIES: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
 const DURATIONS: [f64; 12] = [0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0];
 pub(super) const QUEUE_TIMES: [f64; 11] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0, 1800.0, 3600.0];
+
+/// A gauge that holds fractions.
+pub(super) type Level = Gauge<f64, AtomicU64>;
 
 pub(super) type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 

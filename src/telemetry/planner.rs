@@ -1,7 +1,7 @@
 //! Rounds of the planner, by rule, and what they promoted, by tenant.
 
 use super::Labels;
-use super::metrics::{Histograms, LATENCIES, MOST_NAMES};
+use super::metrics::{Histograms, LATENCIES, Level, MOST_NAMES};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -9,7 +9,6 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use std::collections::HashSet;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 /// Tenants that have series of their own; all others are counted together.
@@ -32,8 +31,6 @@ struct TenantName {
     rule: String,
     tenant: String,
 }
-
-type Level = Gauge<f64, AtomicU64>;
 
 /// What the planner does.
 #[derive(Clone)]

@@ -19,8 +19,7 @@ end
 -- The sets that a lease is to be in.
 local function sets_of(job)
   local sets = {}
-  local lane = job.lane
-  for _, key in ipairs(lane_limits(job.queue, lane)) do sets[#sets + 1] = P .. 'limit:' .. key .. ':run' end
+  for _, key in ipairs(lane_limits(job.queue, job.lane)) do sets[#sets + 1] = P .. 'limit:' .. key .. ':run' end
   if job.pool ~= '' then sets[#sets + 1] = P .. 'pool:' .. job.pool .. ':run' end
   return sets
 end

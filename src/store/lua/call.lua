@@ -47,7 +47,7 @@ local function stamp(ms)
   return '\29' .. ms .. '\29'
 end
 
-local counts = {}
+local counts = {} -- of jobs by queue and state
 local count, gather, settle, flush, at_commit, signal, commit, guarded
 
 do -- a script has room for 200 locals
@@ -61,8 +61,7 @@ local function stage(kind, key, first, second)
   staged_size = staged_size + 4
 end
 
--- Counts of jobs by queue and state. Changed only here, in the script that changes the job's state.
-
+-- Counts are changed only here, in the script that changes the job's state.
 count = function(queue, state, by)
   stage('count', queue, state, by)
 end

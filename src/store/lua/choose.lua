@@ -2,7 +2,7 @@
 
 -- Whether this call ended early; whether the script knows nothing of limits.
 local unfinished, is_short = false, false
-local levels_close, tenant_choose
+local levels_close, tenant_choose, queue_may
 
 do -- a script has room for 200 locals
 
@@ -63,14 +63,6 @@ lane_drained = function(source, lane)
   end
 end
 
--- Writes what this call did to a lane, before it is moved elsewhere.
-local function lane_settle(lane)
-  if lane.taken > 0 and lane.start then
-    call('ZREMRANGEBYRANK', lane.key, '0', int(lane.taken - 1))
-    lane.read, lane.taken = lane.read - lane.taken, 0
-  end
-end
-
 -- The first limit that stops a lane, why, from when on it may not, its number and what counts against it.
 local function lane_stop(source, lane)
   for _, key in ipairs(lane_limits(source.queue, lane.name)) do
@@ -88,7 +80,7 @@ local function lane_park(source, lane, limit, why, at, number, current)
   end
   parked_now = parked_now + 1
   local queue, name = source.queue, lane.name
-  lane_settle(lane)
+  if lane.taken > 0 then lane_cut(lane) end
   call('ZREM', lane.set, name)
   source.lanes[name], source.parked = nil, true
   lane_left(queue, name)
@@ -273,14 +265,16 @@ local function source_refresh(source)
   end
 end
 
+-- Whether the queue's own limit lets another job start.
+queue_may = function(source)
+  if not source.limit then return true end
+  local room, why, at, number, current = limit_room(source.limit)
+  if room <= 0 then queue_stopped(source, why, at, number, current) end
+  return room > 0
+end
+
 lane_choose = function(source)
-  if source.limit then
-    local room, why, at, number, current = limit_room(source.limit)
-    if room <= 0 then
-      queue_stopped(source, why, at, number, current)
-      return nil
-    end
-  end
+  if not queue_may(source) then return nil end
   while true do
     local window = window_choose(source)
     local item = window and window_head(window)

@@ -40,24 +40,15 @@ end
 
 local function filter_next(queue, name)
   local source = source_open(queue)
-  if source.limit then
-    local room, why, at, number, current = limit_room(source.limit)
-    if room <= 0 then return queue_stopped(source, why, at, number, current) end
-  end
+  if not queue_may(source) then return nil end
   local lane, fair, tenant = filter_choose(source, name)
   if not lane and probe(source, name) then
     lane_flush()
     lane, fair, tenant = filter_choose(source, name)
   end
   if not lane then return nil end
-  local id = lane_pop(lane, source.want)
-  limits_count(queue, lane.name, -1)
-  local lanes = tenant.lanes
-  lanes.at = lanes.at + 1
-  if lane.start then window_insert(lanes, lane) end
-  charge(fair, tenant, not window_head(lanes))
-  source.taken = source.taken + 1
-  return id, lane
+  source.turn = {fair = fair, tenant = tenant}
+  return source_take(source, lane), lane
 end
 
 tenant_next = function(turn, name)

@@ -138,7 +138,7 @@ local function lease_deadline(job)
   return deadline
 end
 
-local slots_release
+local slots_release, is_limited
 
 do -- a script has room for 200 locals
 
@@ -168,7 +168,9 @@ local function pool_leave(job)
   end
 end
 
-local function has_limit(queue)
+-- Whether a queue has a limit of its own.
+is_limited = function(queue)
+  if not state[9] then return false end
   if looked_at[queue] == nil then looked_at[queue] = call('SISMEMBER', P .. 'limited', queue) == 1 end
   return looked_at[queue]
 end
@@ -184,7 +186,7 @@ slots_release = function(job)
       slot_free(key)
     end
   end
-  if state[9] and has_limit(job.queue) then
+  if is_limited(job.queue) then
     slot_free('queue:' .. job.queue) -- jobs elsewhere may have that key
     signal('ready ' .. job.queue)
   end

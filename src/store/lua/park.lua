@@ -1,6 +1,6 @@
 -- Part: what happens where a limit stops a lane, and when it lets lanes go again.
 
-local notes, note, is_limited, limit_exceeded, limit_tag, queue_stopped, queue_goes, limit_freed, job_drop,
+local notes, note, limit_exceeded, limit_tag, queue_stopped, queue_goes, limit_freed, job_drop,
   job_put_off, lane_slot, lane_wake, wake, wake_at, wake_due
 
 do -- a script has room for 200 locals
@@ -19,10 +19,6 @@ end
 wake_at = function(key, at)
   call('ZADD', WAKES, 'LT', int(at), key)
   if at - now < TICK_MS then note('due', key, '', at - now) end
-end
-
-is_limited = function(queue)
-  return state[9] and call('SISMEMBER', P .. 'limited', queue) == 1
 end
 
 local function limit_event(kind, key, more)

@@ -1,6 +1,6 @@
 -- Part: who goes next. The earliest deadline among those whose start has come, in a fair queue that only this call moves.
 
-local moments_sweep, pick_open, pick, forgo, charge, serve
+local moments_sweep, pick_open, pick, forgo, serve
 
 do -- a script has room for 200 locals
 
@@ -20,6 +20,7 @@ local function moments_open(fair)
 end
 
 local function moments_head(fair)
+  if not fair.moments then moments_open(fair) end
   local moments = fair.moments
   if moments.at > moments.last and not moments.complete then
     fair_write(fair)
@@ -31,6 +32,7 @@ end
 
 -- Somebody will leave at `start`; a moment behind everything that was read is found there later.
 local function moments_add(fair, start, weight)
+  if not fair.moments then moments_open(fair) end
   moment_add(fair, start, weight)
   local moments = fair.moments
   for position = moments.at, moments.last do
@@ -148,19 +150,20 @@ local function advance(fair)
   fair.v = fair.v + math.max(rest, 0) / fair.w
 end
 
--- The tenant at the head of a window has nothing that could go: it loses its turn, and nothing else.
+-- A tenant has nothing that could go: it loses its turn, and nothing else. It stands at the head of a window, unless its jobs were
+-- asked for out of turn.
 forgo = function(fair, tenant, window)
-  window.at = window.at + 1
+  if window then window.at = window.at + 1 end
   fair.n = fair.n - 1
   tenant.left, tenant.state = tenant.weight, nil
-  moments_add(fair, tenant.start, tenant.weight)
+  moments_add(fair, tenant_start(fair, tenant), tenant.weight)
   tenant_touch(fair, tenant)
   fair.moved = true
 end
 
 -- A tenant has got one job out, and pays for it, whether or not it was its turn; `drained` says that it was its last.
-charge = function(fair, tenant, drained)
-  if not fair.moments then moments_open(fair) end
+serve = function(fair, tenant, window, drained)
+  if window then window.at = window.at + 1 end
   tenant.start = tenant_start(fair, tenant) + 1000 / tenant.weight
   tenant.promoted = tenant.promoted + 1
   if drained then
@@ -168,17 +171,12 @@ charge = function(fair, tenant, drained)
     fair.owner.remember(fair, tenant)
     tenant.left, tenant.state = tenant.weight, nil
     moments_add(fair, tenant.start, tenant.weight)
+  elseif window then
+    window_insert(window, tenant)
   end
   tenant_touch(fair, tenant)
   fair.moved = true
   advance(fair)
-end
-
--- The tenant at the head of a window has got one job out.
-serve = function(fair, tenant, window, drained)
-  window.at = window.at + 1
-  charge(fair, tenant, drained)
-  if not drained then window_insert(window, tenant) end
 end
 
 end

@@ -48,18 +48,24 @@ local function lane_pop(lane, want)
   return id
 end
 
+-- Writes that jobs were taken from the front of a lane that has more.
+local function lane_cut(lane)
+  call('ZREMRANGEBYRANK', lane.key, '0', int(lane.taken - 1))
+  lane.read, lane.taken = lane.read - lane.taken, 0
+end
+
 -- Writes what was taken out of a lane, and where it stands among the others: heads and names, or names of empty ones.
 local function lane_write(lane, heads, empty)
   if lane.taken == 0 and lane.start then return end
   if not lane.start then
     if lane.taken > 0 then call('UNLINK', lane.key) end
+    lane.read, lane.taken = lane.read - lane.taken, 0
     empty[#empty + 1] = lane.name
   else
-    call('ZREMRANGEBYRANK', lane.key, '0', int(lane.taken - 1))
+    lane_cut(lane)
     heads[#heads + 1] = int(lane.start)
     heads[#heads + 1] = lane.name
   end
-  lane.read, lane.taken = lane.read - lane.taken, 0
 end
 
 -- Writes the lanes of a queue that stand in `ready`; tenants' lanes are written with their tenants.
@@ -93,18 +99,22 @@ local function source_open(queue, aging)
   return source
 end
 
+-- The first job of a lane whose turn it is; nil if there is none after all.
+local function source_take(source, lane)
+  local id = lane_pop(lane, source.want)
+  lane_popped(source, lane, id)
+  if id then source.taken = source.taken + 1 end
+  return id
+end
+
 -- The next job of a queue, and the lane that it was in; nil if none may go. How jobs age is said by the first who asks.
 local function source_next(queue, aging)
   local source = source_open(queue, aging)
   while true do
     local lane = lane_choose(source)
     if not lane then return nil end
-    local id = lane_pop(lane, source.want)
-    lane_popped(source, lane, id)
-    if id then
-      source.taken = source.taken + 1
-      return id, lane
-    end
+    local id = source_take(source, lane)
+    if id then return id, lane end
   end
 end
 

@@ -17,7 +17,8 @@ use std::time::Duration;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// How often a stream shows that it is there.
+pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// Rounds sent at once to a reader that was away.
 const CATCH_UP: usize = 100;
 /// Before the first round of a rule.
@@ -45,6 +46,11 @@ pub(super) async fn rounds_of(
     Ok(rounds(&api, &known, Some(name), &headers).await)
 }
 
+/// The last event that a reader of a stream has seen, if it says so.
+pub(super) fn last_event(headers: &HeaderMap) -> Option<&str> {
+    headers.get("last-event-id").and_then(|id| id.to_str().ok())
+}
+
 /// What a reader has seen and waits for.
 struct Reader {
     store: Store,
@@ -60,7 +66,7 @@ async fn rounds(api: &Api, known: &Known, only: Option<String>, headers: &Header
     let store = api.store().clone();
     let signals = store.signals();
     let is_read = |rule: &str| known.has(rule) && only.as_deref().is_none_or(|only| only == rule);
-    let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()).unwrap_or_default();
+    let last = last_event(headers).unwrap_or_default();
     let mut places = Places::parse(last, is_read);
     let behind = places.rules();
     // Of other rules a reader wants what happens from now on, and its ids must say from where.
