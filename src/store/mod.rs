@@ -65,6 +65,9 @@ use tokio_util::task::TaskTracker;
 /// Version of the data's shape in Redis. Another one is refused: guessing would damage somebody's jobs.
 const SCHEMA: &str = "2";
 
+/// How long after the start a connection is waited for, to remove what other versions left.
+const TIDY_WITHIN: Duration = Duration::from_secs(600);
+
 /// Where the store is and how it behaves.
 #[derive(Clone)]
 pub struct Options {
@@ -149,6 +152,7 @@ impl Store {
         let (link, keeper) = Link::open(&options.address, deadline, metrics.clone(), stop.clone(), check)?;
         tasks.spawn(keeper);
         let signals = signals::channel();
+        tasks.spawn(tidy(link.clone(), stop.clone()));
         let target = options.address.open().map_err(|error| Error::Backend(error.to_string()))?;
         tasks.spawn(signals::listen(target, keys.signals(), signals.clone(), stop));
         let s = &options.settings;
@@ -213,6 +217,22 @@ impl Core {
 
     async fn command(&self, name: &'static str, command: Cmd) -> Result<redis::Value, Error> {
         self.link.call(name, |_| command.clone()).await
+    }
+}
+
+/// Once there is a connection, removes what other versions left in Redis. Nothing depends on it but memory.
+async fn tidy(link: Link, stop: CancellationToken) {
+    let work = async {
+        link.connected_within(TIDY_WITHIN).await?;
+        script::forget_others(&link).await
+    };
+    tokio::select! {
+        () = stop.cancelled() => {}
+        outcome = work => {
+            if let Err(error) = outcome {
+                tracing::debug!(%error, "cannot remove functions of other versions");
+            }
+        }
     }
 }
 

@@ -83,7 +83,7 @@ async fn a_nack_that_a_full_redis_refuses_changes_nothing() {
 async fn an_enqueue_whose_answer_and_script_were_lost_is_stored_once() {
     let (app, _other, proxy) = behind_proxy().await;
     let call = lost_enqueue(&app, &proxy).await;
-    app.redis.command::<()>(&["SCRIPT", "FLUSH"]).await;
+    app.redis.command::<()>(&["FUNCTION", "FLUSH"]).await;
     proxy.open();
     call.await.unwrap().expect(201);
     let waiting: i64 = app.redis.command(&["ZCARD", "fg:{default}:lane:q:p0"]).await;

@@ -18,10 +18,12 @@ local function ack(id, worker, op, has_result, result)
   return {'ok', job_view(job)}
 end
 
-local answers, at = {}, 10
-for request = 1, tonumber(ARGV[9]) do
-  answers[request] = guarded(ack, ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3] == '1', ARGV[at + 4])
-  at = at + 5
+run = function()
+  local answers, at = {}, 10
+  for request = 1, tonumber(ARGV[9]) do
+    answers[request] = guarded(ack, ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3] == '1', ARGV[at + 4])
+    at = at + 5
+  end
+  commit()
+  return answers
 end
-commit()
-return answers

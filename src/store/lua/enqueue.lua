@@ -121,14 +121,16 @@ local function enqueue(op, first, jobs, may_exist, version)
   return 'ok\31' .. now_text .. '\31' .. concat(parts, '\31')
 end
 
-local answers, at = {}, 10
-for request = 1, tonumber(ARGV[9]) do
-  local jobs = tonumber(ARGV[at + 1])
-  local result = guarded(enqueue, ARGV[at], at + 4, jobs, ARGV[at + 2] == '1', ARGV[at + 3])
-  answers[request] = type(result) == 'table' and concat(result, '\31') or result
-  at = at + 4 + jobs * WORDS
+run = function()
+  local answers, at = {}, 10
+  for request = 1, tonumber(ARGV[9]) do
+    local jobs = tonumber(ARGV[at + 1])
+    local result = guarded(enqueue, ARGV[at], at + 4, jobs, ARGV[at + 2] == '1', ARGV[at + 3])
+    answers[request] = type(result) == 'table' and concat(result, '\31') or result
+    at = at + 4 + jobs * WORDS
+  end
+  settle()
+  for queue in pairs(counts) do call('HSETNX', P .. 'queues', queue, now_text) end
+  commit()
+  return answers
 end
-settle()
-for queue in pairs(counts) do call('HSETNX', P .. 'queues', queue, now_text) end
-commit()
-return answers

@@ -15,8 +15,12 @@ local function is_due(set)
   return #call('ZRANGEBYSCORE', set, '-inf', now_text, 'LIMIT', '0', '1') > 0
 end
 
-local requests = {}
-do
+local requests
+local some_halted -- workers that are not to be given work are few; where there is none, nobody is looked up
+local pace -- dispatches by queue and second, each a number of jobs and the sum of their waits: count · 2^40 + ms
+
+local function read_requests()
+  requests = {}
   local at = 12
   for index = 1, math.abs(tonumber(ARGV[11])) do
     local request = {worker = ARGV[at], worker_json = ARGV[at + 1], count = tonumber(ARGV[at + 2]),
@@ -33,9 +37,6 @@ do
     at = at + 10 + queues
   end
 end
-
--- Workers that are not to be given work are few; where there is none, nobody is looked up.
-local some_halted = (tonumber(state[4]) or 0) > 0
 
 local function serves(worker)
   return worker == '' or not some_halted or call('SISMEMBER', P .. 'halted', worker) == 0
@@ -57,9 +58,6 @@ local function tell_planner(unmet)
     end
   end
 end
-
--- Dispatches by queue and second, each a number of jobs and the sum of their waits: count · 2^40 + ms.
-local pace = {}
 
 local function lease(job, lane, request)
   pace[job.queue] = (pace[job.queue] or 0) + 1099511627776 + math.max(now - (tonumber(job.enqueued) or now), 0)
@@ -118,40 +116,44 @@ local function attend(request)
   return fetch(request)
 end
 
-if is_short and (state[9] or state[10] or (state[7] or '') ~= '') then return 'rich' end
-local call_key = P .. 'call:' .. ARGV[9]
-local first = ARGV[10] == '1' and call('GET', call_key)
-local answers = {}
-if first then
-  local index = 0
-  for ids in string.gmatch(first, '([^,]*),') do
-    index = index + 1
-    answers[index] = replayed(ids, requests[index].worker)
+run = function()
+  if is_short and (state[9] or state[10] or (state[7] or '') ~= '') then return 'rich' end
+  read_requests()
+  some_halted, pace = (tonumber(state[4]) or 0) > 0, {}
+  local call_key = P .. 'call:' .. ARGV[9]
+  local first = ARGV[10] == '1' and call('GET', call_key)
+  local answers = {}
+  if first then
+    local index = 0
+    for ids in string.gmatch(first, '([^,]*),') do
+      index = index + 1
+      answers[index] = replayed(ids, requests[index].worker)
+    end
+    return {answers, 0, {}}
   end
-  return {answers, 0, {}}
-end
 
-if tonumber(ARGV[11]) > 0 and (is_due(DUE) or is_due(LEASES)) then return 'due' end
-local all_awake = wake_due(tonumber(ARGV[11]) > 0)
-if all_awake == nil then return 'due' end
-local record, found, unmet = {}, false, {}
-for index, request in ipairs(requests) do
-  answers[index] = guarded(attend, request)
-  local ids = request.ids or {}
-  found = found or #ids > 0
-  if #ids < request.count then
-    for _, queue in ipairs(request.served or request.queues) do unmet[queue] = true end
+  if tonumber(ARGV[11]) > 0 and (is_due(DUE) or is_due(LEASES)) then return 'due' end
+  local all_awake = wake_due(tonumber(ARGV[11]) > 0)
+  if all_awake == nil then return 'due' end
+  local record, found, unmet = {}, false, {}
+  for index, request in ipairs(requests) do
+    answers[index] = guarded(attend, request)
+    local ids = request.ids or {}
+    found = found or #ids > 0
+    if #ids < request.count then
+      for _, queue in ipairs(request.served or request.queues) do unmet[queue] = true end
+    end
+    record[index] = concat(ids, ' ') .. ','
   end
-  record[index] = concat(ids, ' ') .. ','
+  levels_close()
+  sources_close()
+  turns_close()
+  if (tonumber(state[5]) or 0) > 0 then tell_planner(unmet) end
+  if found then call('SET', call_key, concat(record), 'PX', RESEND_MS) end
+  for queue, by in pairs(pace) do
+    local key = P .. 'pace:' .. int(math.floor(now / 60000))
+    if call('HINCRBY', key, queue .. ' ' .. int(math.floor(now / 1000)), int(by)) == by then call('PEXPIRE', key, '180000') end
+  end
+  commit()
+  return {answers, (unfinished or not all_awake) and 1 or 0, notes}
 end
-levels_close()
-sources_close()
-turns_close()
-if (tonumber(state[5]) or 0) > 0 then tell_planner(unmet) end
-if found then call('SET', call_key, concat(record), 'PX', RESEND_MS) end
-for queue, by in pairs(pace) do
-  local key = P .. 'pace:' .. int(math.floor(now / 60000))
-  if call('HINCRBY', key, queue .. ' ' .. int(math.floor(now / 1000)), int(by)) == by then call('PEXPIRE', key, '180000') end
-end
-commit()
-return {answers, (unfinished or not all_awake) and 1 or 0, notes}

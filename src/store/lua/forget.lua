@@ -3,12 +3,14 @@
 -- ARGV[9…] id, 1 if this call is sent again, so that a job that is gone was deleted by it
 -- Returns  {'ok'} or {'missing'}
 
-local id = ARGV[9]
-local job = call('ZSCORE', P .. 'dead', id) and job_load(id)
-if not job then return {ARGV[10] == '1' and 'ok' or 'missing'} end
-call('ZREM', P .. 'dead', id)
-call('ZREM', P .. 'finished:discarded', id)
-job_erase(id)
-emit('dead_letter.deleted', job)
-commit()
-return {'ok'}
+run = function()
+  local id = ARGV[9]
+  local job = call('ZSCORE', P .. 'dead', id) and job_load(id)
+  if not job then return {ARGV[10] == '1' and 'ok' or 'missing'} end
+  call('ZREM', P .. 'dead', id)
+  call('ZREM', P .. 'finished:discarded', id)
+  job_erase(id)
+  emit('dead_letter.deleted', job)
+  commit()
+  return {'ok'}
+end

@@ -15,8 +15,12 @@
 -- lane US and pairs of name US value US. The envelope is the client's text, opaque to scripts (cjson would change `[]` and
 -- large integers). JSON holds no control characters, so the separators stand out. src/job/record.rs reads the same.
 
-local DUE, LEASES, HELD, WAKES = P .. 'due', P .. 'leases', P .. 'held', P .. 'wakes'
+local DUE, LEASES, HELD, WAKES
 local job_load
+
+at_begin(function()
+  DUE, LEASES, HELD, WAKES = P .. 'due', P .. 'leases', P .. 'held', P .. 'wakes'
+end)
 
 do
 
@@ -152,7 +156,11 @@ local function slot_free(key)
   end
 end
 
-local looked_at = {} -- pools, and queues with whether they have a limit of their own, once a call
+local looked_at -- pools, and queues with whether they have a limit of their own, once a call
+
+at_begin(function()
+  looked_at = {}
+end)
 
 -- A pool that was full is told to its workers.
 local function pool_leave(job)

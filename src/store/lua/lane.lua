@@ -11,7 +11,7 @@
 -- blocked; either is the last. A lane is ready exactly while it holds jobs and nothing blocks it.
 
 local LEVEL = 35184372088832 -- 2^45 sequences below each of the 201 priorities: exact in a double, so FIFO always holds
-local LIVE = P .. 'live'
+local LIVE
 local find = string.find
 
 local function lane_score(priority, sequence)
@@ -34,7 +34,7 @@ local function queue_slept(queue)
   call('ZREM', LIVE, queue)
 end
 
-local pushed = {} -- lanes that this call pushed to, by queue and name: their key, the lowest score, how many
+local pushed -- lanes that this call pushed to, by queue and name: their key, the lowest score, how many
 
 local function lane_push(queue, lane, id, score)
   local of_queue = pushed[queue]
@@ -54,7 +54,7 @@ local function lane_push(queue, lane, id, score)
   return entry
 end
 
-local known_limits = {}
+local known_limits
 
 -- Keys of the limits that a lane is under.
 local function lane_limits(queue, lane)
@@ -91,3 +91,7 @@ local function lane_flush()
   pushed = {}
 end
 at_commit[#at_commit + 1] = lane_flush
+
+at_begin(function()
+  LIVE, pushed, known_limits = P .. 'live', {}, {}
+end)

@@ -18,7 +18,7 @@
 -- is room beside the ready lanes of its priority and above: so a free slot never waits, a queue that nobody serves cannot
 -- swallow it, a higher priority never waits for a lower, and a hundred thousand lanes are not woken for one slot.
 
-local LIMITS = P .. 'limits'
+local LIMITS
 
 local function lane_tenant(lane)
   return match(lane, ';t=(.*)$')
@@ -64,7 +64,7 @@ local function lane_left(queue, lane)
   lane_ready(queue, lane, -1)
 end
 
-local renewed = {}
+local renewed
 
 -- The last enqueued numbers of a key are the key's. Who waits under other ones is looked at.
 limit_renew = function(key, quota)
@@ -83,7 +83,11 @@ limit_renew = function(key, quota)
   end
 end
 
-local availables = {} -- by limit: how many available jobs more it has than before this call
+local availables -- by limit: how many available jobs more it has than before this call
+
+at_begin(function()
+  LIMITS, renewed, availables = P .. 'limits', {}, {}
+end)
 
 -- The available jobs under the limits of a lane change in number.
 local function limits_count(queue, lane, by)

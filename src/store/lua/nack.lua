@@ -31,12 +31,14 @@ local function nack(id, worker, op, requeue, failure)
   return {'ok', job_view(job)}
 end
 
-local answers, at = {}, 10
-for request = 1, tonumber(ARGV[9]) do
-  local failure = {entry = ARGV[at + 4], error = ARGV[at + 5], classes = ARGV[at + 6], verdict = ARGV[at + 7],
-    retryable = ARGV[at + 8] == '1', hold = tonumber(ARGV[at + 9]), why = ARGV[at + 10]}
-  answers[request] = guarded(nack, ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3] == '1', failure)
-  at = at + 11
+run = function()
+  local answers, at = {}, 10
+  for request = 1, tonumber(ARGV[9]) do
+    local failure = {entry = ARGV[at + 4], error = ARGV[at + 5], classes = ARGV[at + 6], verdict = ARGV[at + 7],
+      retryable = ARGV[at + 8] == '1', hold = tonumber(ARGV[at + 9]), why = ARGV[at + 10]}
+    answers[request] = guarded(nack, ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3] == '1', failure)
+    at = at + 11
+  end
+  commit()
+  return answers
 end
-commit()
-return answers

@@ -10,7 +10,12 @@
 -- Starts to which jobs were put off are kept in the same way: `later`, times and how many, and `turn`, the throttle's next after
 -- them.
 
-local limits = {}
+local limits
+
+at_begin(function()
+  limits = {}
+end)
+
 local limit_open, limit_room, limit_grows, limit_start, limit_reserve, starts_last
 
 do -- a script has room for 200 locals

@@ -7,15 +7,17 @@ local function bury(job)
   job_abandoned(job, 'worker_death', 'the worker was silent for too long')
 end
 
-local limit = tonumber(ARGV[9])
-local handled = sweep(limit)
-for _, worker in ipairs(call('ZRANGEBYSCORE', P .. 'workers', '-inf', now - ARGV[8], 'LIMIT', 0, 10)) do
-  handled = math.max(handled, (take_from(worker, limit, 'error', bury)))
+run = function()
+  local limit = tonumber(ARGV[9])
+  local handled = sweep(limit)
+  for _, worker in ipairs(call('ZRANGEBYSCORE', P .. 'workers', '-inf', now - ARGV[8], 'LIMIT', 0, 10)) do
+    handled = math.max(handled, (take_from(worker, limit, 'error', bury)))
+  end
+  local all_awake = wake_due()
+  starve()
+  if ARGV[10] == '1' then
+    for _, queue in ipairs(call('ZRANGE', LIVE, 0, 63)) do signal('ready ' .. queue) end
+  end
+  commit()
+  return {(handled >= limit or not all_awake) and 1 or 0, notes}
 end
-local all_awake = wake_due()
-starve()
-if ARGV[10] == '1' then
-  for _, queue in ipairs(call('ZRANGE', LIVE, 0, 63)) do signal('ready ' .. queue) end
-end
-commit()
-return {(handled >= limit or not all_awake) and 1 or 0, notes}

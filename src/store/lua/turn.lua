@@ -11,9 +11,13 @@ do -- a script has room for 200 locals
 
 -- How long a turn is kept of which no server setting tells.
 local TURN_MS = 600000
-local turns, books = {}, {}
-local overloaded, rooms = {}, {} -- pools that were found full; by worker: how many jobs more it can hold
-local quiet, depths = {}, {} -- by queue: since when nobody has taken from it, and how many jobs it has
+local turns, books
+local overloaded, rooms -- pools that were found full; by worker: how many jobs more it can hold
+local quiet, depths -- by queue: since when nobody has taken from it, and how many jobs it has
+
+at_begin(function()
+  turns, books, overloaded, rooms, quiet, depths = {}, {}, {}, {}, {}, {}
+end)
 
 local function numbers(text, names)
   local list, position = {}, 0

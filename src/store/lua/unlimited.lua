@@ -47,4 +47,5 @@ end
 
 local function levels_close() end
 
-local notes, unfinished, is_short = {}, false, true
+local unfinished, is_short = false, true
+local notes = {} -- there is nothing to note
