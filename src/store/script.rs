@@ -35,7 +35,7 @@ macro_rules! scripts {
     };
 }
 
-// What only some jobs need stands in scripts of their own: setting a part up takes as long as handling a job.
+// What only some jobs need stands in scripts of their own: asking for each job whether it does would slow the others down.
 scripts! {
     ENQUEUE: "call", "lane", "job", "unplanned", "enqueue";
     STAGE: "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "enqueue";
