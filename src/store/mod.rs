@@ -6,6 +6,7 @@
 
 mod address;
 mod alarm;
+mod api_keys;
 mod audit;
 mod batch;
 mod dead_letters;
@@ -31,6 +32,7 @@ mod sweep;
 mod workers;
 
 pub use address::Address;
+pub use api_keys::{KeyDropped, KeyKept, StoredKey};
 pub use audit::{Audit, Difference};
 pub use dead_letters::DeadLetterFilter;
 pub use error::Error;
@@ -50,6 +52,7 @@ pub use survey::{Leaver, Lock, RecordedRound, RuleStatus, Survey, Tenant};
 pub use workers::{Beat, Heartbeat};
 
 use crate::clock::Clock;
+use crate::job::Scope;
 use crate::telemetry::StoreMetrics;
 use alarm::Alarm;
 use batch::Batcher;
@@ -119,6 +122,8 @@ pub struct Store {
     fetch: Arc<Batcher<leases::FetchVerb>>,
     ack: Arc<Batcher<leases::AckVerb>>,
     nack: Arc<Batcher<leases::NackVerb>>,
+    /// Whose jobs its verbs see and touch.
+    scope: Scope,
 }
 
 /// What every verb needs.
@@ -171,7 +176,19 @@ impl Store {
             ack: Arc::new(Batcher::start(leases::AckVerb(Arc::clone(&core)), tasks)),
             nack: Arc::new(Batcher::start(leases::NackVerb(Arc::clone(&core)), tasks)),
             core,
+            scope: Scope::ALL,
         })
+    }
+
+    /// The same store, as far as a scope reaches: what is not in it is not there. Every verb on jobs, leases, workers, events
+    /// and limits keeps to it; those on queues, rules, pools and keys are about all tenants and know no scope.
+    pub fn within(&self, scope: &Scope) -> Store {
+        Store { scope: scope.clone(), ..self.clone() }
+    }
+
+    /// Whose jobs its verbs see and touch.
+    pub fn scope(&self) -> &Scope {
+        &self.scope
     }
 
     /// Waits for the first connection; the reason if there is none after `patience`.

@@ -65,6 +65,8 @@ script!(RENEW, "call", "renew");
 script!(ANNOUNCE, "call", "announce");
 script!(PAUSE, "call", "pause");
 script!(STATUS, "call", "lane", "job", "plan", "fair", "staging", "observe", "status");
+script!(KEEP_KEY, "call", "keep_key");
+script!(DROP_KEY, "call", "drop_key");
 script!(SURVEY, "call", "lane", "job", "plan", "fair", "staging", "stage", "survey");
 
 impl Script {

@@ -29,12 +29,13 @@ if now < last then
 end
 local now_text = int(now)
 
--- Events are records of fields, kept as text that only Rust turns into JSON; one stream entry per call.
+-- Events are records of fields, kept as text that only Rust turns into JSON; one stream entry per call. A job's tenant stands
+-- behind its trace, where entries from before have none.
 local log = {}
 
 local function emit(kind, job, data)
   log[#log + 1] = kind .. '\31' .. job.id .. '\31' .. job.type .. '\31' .. job.queue .. '\31'
-    .. (job.trace or '') .. '\31' .. (data or '')
+    .. (job.trace or '') .. (job.tenant and '\28' .. job.tenant or '') .. '\31' .. (data or '')
 end
 
 -- What an event without a job is about: a worker by its id, or nothing.
