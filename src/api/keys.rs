@@ -42,9 +42,8 @@ fn describe(held: &Held) -> Value {
 pub(super) async fn create(api: Api, request: Request) -> Result<Response, Problem> {
     let body = Text::read(&api, request).await?;
     let fields = body.fields()?;
-    let required = |field: &'static str, expected: &str| {
-        fields.text(field)?.ok_or_else(|| Invalid::missing(field, expected))
-    };
+    let required =
+        |field: &'static str, expected: &str| fields.text(field)?.ok_or_else(|| Invalid::missing(field, expected));
     let name = required("name", NAME_EXPECTED)?;
     if !auth::is_name(&name) {
         return Err(Invalid::field("name", NAME_EXPECTED, &name).into());

@@ -79,14 +79,7 @@ struct Inner {
 
 impl Api {
     /// An API on a store.
-    pub fn new(
-        store: Store,
-        keys: Keyring,
-        desk: Desk,
-        waiters: Waiters,
-        metrics: Metrics,
-        config: &Config,
-    ) -> Self {
+    pub fn new(store: Store, keys: Keyring, desk: Desk, waiters: Waiters, metrics: Metrics, config: &Config) -> Self {
         let limits = &config.limits;
         let draining = CancellationToken::new();
         let waiting = metrics.http.long_polls().clone();

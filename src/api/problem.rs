@@ -1,7 +1,7 @@
 //! The one map from what went wrong to an OJS error answer.
 
-use crate::job::invalid::{Invalid, Kind};
 use crate::auth::Role;
+use crate::job::invalid::{Invalid, Kind};
 use crate::job::json;
 use crate::job::scope::Foreign;
 use crate::planner;

@@ -34,11 +34,7 @@ pub(super) async fn all_rounds(api: Api, headers: HeaderMap) -> Result<Response,
 }
 
 /// `GET /admin/planner/{rule}/events`.
-pub(super) async fn rounds_of(
-    api: Api,
-    Name(name): Name,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
+pub(super) async fn rounds_of(api: Api, Name(name): Name, headers: HeaderMap) -> Result<Response, Problem> {
     let known = api.desk().rules().known().await?;
     if !known.has(&name) {
         return Err(Problem::missing("plan rule", &name));
@@ -78,7 +74,8 @@ async fn rounds(api: &Api, known: &Known, only: Option<String>, headers: &Header
             places.append(rule, newest.first().map_or(FIRST, |round| &round.id));
         }
     }
-    let reader = Reader { store, signals, only, places, behind, draining: api.inner.draining.clone(), pass: api.pass() };
+    let reader =
+        Reader { store, signals, only, places, behind, draining: api.inner.draining.clone(), pass: api.pass() };
     Sse::new(events(reader)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
 }
 

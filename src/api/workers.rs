@@ -85,11 +85,7 @@ pub(super) async fn nack(api: Api, request: Request) -> Result<Response, Problem
 }
 
 /// `POST /jobs/{id}/nack`.
-pub(super) async fn nack_by_path(
-    api: Api,
-    Name(id): Name,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(super) async fn nack_by_path(api: Api, Name(id): Name, request: Request) -> Result<Response, Problem> {
     let key = idempotency_key(request.headers())?;
     let body = Text::read(&api, request).await?;
     let fields = body.optional_fields()?;

@@ -76,7 +76,9 @@ mod tests {
 
     #[test]
     fn what_can_be_guessed_is_no_key() {
-        for text in ["", "password", &"x".repeat(31), &"x".repeat(513), &format!("{} ", "x".repeat(40)), &"ä".repeat(20)] {
+        for text in
+            ["", "password", &"x".repeat(31), &"x".repeat(513), &format!("{} ", "x".repeat(40)), &"ä".repeat(20)]
+        {
             assert!(!is_strong(text), "{text}");
         }
     }

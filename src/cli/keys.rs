@@ -154,7 +154,9 @@ async fn revoke(keys: Keyring, id: &str) -> anyhow::Result<ExitCode> {
         }
         Revoked::Missing => anyhow::bail!("there is no key {id:?}; `fairgate keys list` tells the ids"),
         Revoked::InConfig => anyhow::bail!("{id} is in the configuration: remove it there and start the servers again"),
-        Revoked::Last => anyhow::bail!("{id} is the last key of an admin: nobody could manage keys; make another first"),
+        Revoked::Last => {
+            anyhow::bail!("{id} is the last key of an admin: nobody could manage keys; make another first")
+        }
     }
 }
 

@@ -40,7 +40,8 @@ fn read_key(reader: &mut Reader<'_>, sources: &Sources) -> Option<ApiKey> {
             // Not repeated: it may be the key itself.
             let digest = Digest::parse(&hash);
             if digest.is_none() {
-                let help = "`fairgate keys create --offline` makes a key and its hash, `fairgate keys hash` one of a key";
+                let help =
+                    "`fairgate keys create --offline` makes a key and its hash, `fairgate keys hash` one of a key";
                 reader.conflict(&["hash"], format!("expected {}, found something else", Digest::EXPECTED), Some(help));
             }
             digest

@@ -43,8 +43,8 @@ pub use tree::{Origin, Table, Value};
 pub use url::{Host, StoreUrl, Topology};
 
 use problem::Source;
-use tree::Kind;
 use report::Report;
+use tree::Kind;
 
 /// Every key with its default and its meaning: the reference of the configuration.
 pub const DEFAULTS: &str = include_str!("default.toml");

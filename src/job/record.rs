@@ -57,7 +57,8 @@ impl Record {
         record.created = ms(next())?;
         (record.enqueued, record.started, record.finished) = (ms(next()), ms(next()), ms(next()));
         let _visible_until = next()?;
-        record.worker = next().filter(|worker| !worker.is_empty()).map(|worker| own_worker(&unescape(worker)).to_owned());
+        record.worker =
+            next().filter(|worker| !worker.is_empty()).map(|worker| own_worker(&unescape(worker)).to_owned());
         let (_op, _period, _stalled_at) = (next()?, next()?, next()?);
         (record.next_retry, record.retry_delay) = (ms(next()), next()?.parse().ok());
         record.activated = ms(next());

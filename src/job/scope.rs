@@ -60,7 +60,8 @@ impl Scope {
     /// clients cannot choose one that starts with `@`.
     pub fn rate_key(&self, key: &str) -> String {
         match self.tenant() {
-            Some(tenant) => format!("@{}/{key}", escape(tenant)),
+            // The tenant holds no slash then, so that it ends at the first, whatever the key is.
+            Some(tenant) => format!("@{}/{key}", escape(tenant).replace('/', "%2F")),
             None => key.to_owned(),
         }
     }
@@ -68,7 +69,7 @@ impl Scope {
     /// The key that the caller knows a limit by; `None` if it is another tenant's.
     pub fn own_rate_key<'k>(&self, key: &'k str) -> Option<&'k str> {
         let Some(tenant) = self.tenant() else { return Some(key) };
-        let (owner, own) = key.strip_prefix('@')?.rsplit_once('/')?;
+        let (owner, own) = key.strip_prefix('@')?.split_once('/')?;
         (unescape(owner) == tenant).then_some(own)
     }
 
@@ -171,6 +172,7 @@ mod tests {
             assert_eq!(acme.own_rate_key(foreign), None, "{foreign}");
         }
         assert_eq!(Scope::of("a").own_rate_key(&slash.rate_key("c")), None);
+        assert_ne!(Scope::of("a").rate_key("b/c"), slash.rate_key("c"));
         let mut limited = job(r#","options":{"queue":"q","rate_limit":{"max_per_second":1}}"#);
         for _ in 0..2 {
             acme.claim(&mut limited).unwrap();

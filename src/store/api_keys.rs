@@ -20,7 +20,9 @@ pub struct StoredKey {
 pub enum KeyKept {
     Kept,
     /// There are as many keys as there may be.
-    Full { most: usize },
+    Full {
+        most: usize,
+    },
     /// Other keys of that name have another role or tenant.
     Differs,
     /// As many keys of that name are valid as may be.
@@ -45,10 +47,12 @@ impl Store {
         command.arg(self.core.keys.api_keys());
         let records = reply::texts(self.core.command("api_keys", command).await?, "api keys")?;
         // One that cannot be read opens nothing, and must not keep the others from opening what they do.
-        let readable = |record: &String| stored_key(record).or_else(|| {
-            tracing::error!("cannot read a stored API key: it is not valid");
-            None
-        });
+        let readable = |record: &String| {
+            stored_key(record).or_else(|| {
+                tracing::error!("cannot read a stored API key: it is not valid");
+                None
+            })
+        };
         let mut keys: Vec<StoredKey> = records.iter().filter_map(readable).collect();
         keys.sort_by(|left, right| (&left.key.name, left.created).cmp(&(&right.key.name, right.created)));
         Ok(keys)

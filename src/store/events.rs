@@ -180,7 +180,17 @@ fn read_event(record: &str, place: Place, time: i64) -> Option<Event> {
     let (job_type, queue, trace) = (parts.next()?, parts.next()?, parts.next()?);
     let (trace, tenant) = trace.split_once('\u{1c}').unwrap_or((&trace, DEFAULT_TENANT));
     let tenant = (!job_type.is_empty()).then(|| unescape(tenant));
-    Some(Event { id: place.id(), kind, time, subject, job_type, queue, trace: trace.to_owned(), tenant, data: parts.next()? })
+    Some(Event {
+        id: place.id(),
+        kind,
+        time,
+        subject,
+        job_type,
+        queue,
+        trace: trace.to_owned(),
+        tenant,
+        data: parts.next()?,
+    })
 }
 
 #[cfg(test)]

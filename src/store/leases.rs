@@ -280,14 +280,19 @@ impl Verb for AckVerb {
 
     async fn run(&self, requests: Vec<Scoped<Ack>>) -> Result<Vec<Self::Reply>, Error> {
         self.0.metrics.group("ack", requests.len());
-        let ops: Vec<String> = requests.iter().map(|request| op("ack", request.answer.idempotency_key.as_deref())).collect();
+        let ops: Vec<String> =
+            requests.iter().map(|request| op("ack", request.answer.idempotency_key.as_deref())).collect();
         let answers = ACK
             .call(&self.0.link, |command, _| {
                 self.0.begin(command).arg(requests.len());
                 for (Scoped { answer: ack, scope }, op) in requests.iter().zip(&ops) {
                     command.arg(&ack.job_id);
                     push_worker(command, scope, ack.worker.as_deref());
-                    command.arg(op).arg(scope.word()).arg(u8::from(ack.result.is_some())).arg(ack.result.as_deref().unwrap_or(""));
+                    command
+                        .arg(op)
+                        .arg(scope.word())
+                        .arg(u8::from(ack.result.is_some()))
+                        .arg(ack.result.as_deref().unwrap_or(""));
                 }
             })
             .await?;
@@ -307,7 +312,8 @@ impl Verb for NackVerb {
 
     async fn run(&self, requests: Vec<Scoped<Nack>>) -> Result<Vec<Self::Reply>, Error> {
         self.0.metrics.group("nack", requests.len());
-        let ops: Vec<String> = requests.iter().map(|request| op("nack", request.answer.idempotency_key.as_deref())).collect();
+        let ops: Vec<String> =
+            requests.iter().map(|request| op("nack", request.answer.idempotency_key.as_deref())).collect();
         let answers = NACK
             .call(&self.0.link, |command, _| {
                 self.0.begin(command).arg(requests.len());
@@ -315,7 +321,12 @@ impl Verb for NackVerb {
                     let failure = &nack.failure;
                     command.arg(&nack.job_id);
                     push_worker(command, scope, nack.worker.as_deref());
-                    command.arg(op).arg(scope.word()).arg(u8::from(nack.requeue)).arg(&failure.entry).arg(&failure.error);
+                    command
+                        .arg(op)
+                        .arg(scope.word())
+                        .arg(u8::from(nack.requeue))
+                        .arg(&failure.entry)
+                        .arg(&failure.error);
                     command.arg(&failure.classes).arg(failure.verdict).arg(u8::from(failure.retryable));
                     command.arg(failure.hold_until.map(|at| at.to_string()).unwrap_or_default()).arg(&failure.message);
                 }

@@ -119,7 +119,11 @@ impl Store {
             Layer::Override => "o",
         };
         let fill = |command: &mut redis::Cmd, _: bool| {
-            self.core.begin(command).arg(self.scope.rate_key(key)).arg(field).arg(quota.map(Quota::packed).unwrap_or_default());
+            self.core
+                .begin(command)
+                .arg(self.scope.rate_key(key))
+                .arg(field)
+                .arg(quota.map(Quota::packed).unwrap_or_default());
             command.arg(until.map(At::argument).unwrap_or_default());
         };
         let [outcome, notes] = reply::parts(OVERRIDE.call(&self.core.link, fill).await?, "override")?;

@@ -39,7 +39,10 @@ impl Store {
         let answer = HEARTBEAT
             .call(&self.core.link, |command, _| {
                 let testing = self.core.settings.test_directives;
-                self.core.begin(command).arg(escape(&self.scope.worker(&beat.worker))).arg(beat.state.as_deref().unwrap_or(""));
+                self.core
+                    .begin(command)
+                    .arg(escape(&self.scope.worker(&beat.worker)))
+                    .arg(beat.state.as_deref().unwrap_or(""));
                 command.arg(or_empty(beat.visibility_ms)).arg(u8::from(testing)).arg(self.scope.word());
                 command.arg(beat.fields.len() + usize::from(beat.registers));
                 if beat.registers {

@@ -90,7 +90,7 @@ fn every_route_stands_in_the_table_that_says_who_may_use_it() {
     for (path, text) in sources(&root) {
         let routes = code(&text).filter(|line| line.contains(".route(") || line.contains("State<Api>")).count();
         let allowed = match path.file_name().and_then(|name| name.to_str()) {
-            Some("mod.rs") => 1, // which makes the router of the table
+            Some("mod.rs") => 1,   // which makes the router of the table
             Some("frame.rs") => 1, // which asks who is let in
             _ => 0,
         };

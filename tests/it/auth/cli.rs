@@ -53,8 +53,10 @@ async fn keys_are_made_listed_and_revoked_without_a_server_and_servers_hear_of_i
     })
     .await;
     assert!(keys(&["revoke", id]).status.success());
-    eventually("the server has heard", async || Caller::new(&server.client, &bound).get("/v1/jobs/none").await.status == 401)
-        .await;
+    eventually("the server has heard", async || {
+        Caller::new(&server.client, &bound).get("/v1/jobs/none").await.status == 401
+    })
+    .await;
     let again = keys(&["revoke", id]);
     assert!(!again.status.success() && text(&again.stderr).contains("there is no key"), "{again:?}");
     let root = list.lines().find(|line| line.contains("root")).unwrap().split_whitespace().next().unwrap();

@@ -75,7 +75,9 @@ async fn keys_are_in_no_log_and_in_no_answer() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("f.toml");
     let admin = Digest::of(&secret("admin")).text();
-    let text = format!("[log]\nlevel = \"trace\"\nformat = \"json\"\n[[api_key]]\nname = \"root\"\nrole = \"admin\"\nhash = \"{admin}\"\n");
+    let text = format!(
+        "[log]\nlevel = \"trace\"\nformat = \"json\"\n[[api_key]]\nname = \"root\"\nrole = \"admin\"\nhash = \"{admin}\"\n"
+    );
     std::fs::write(&file, text).unwrap();
     let mut process = Process::serve(&["--redis", &redis.url(), "--config", file.to_str().unwrap()]).await;
     let admin = super::Caller::new(&process.client, &secret("admin"));

@@ -115,7 +115,8 @@ struct Seen {
 impl Seen {
     /// Whether the handler was reached: it names what is missing, where the router and the gate say that there is nothing.
     fn reached(&self) -> bool {
-        self.status != 401 && self.status != 403
+        self.status != 401
+            && self.status != 403
             && (self.status != 404 || self.body["error"]["details"]["resource_type"].is_string())
     }
 }
@@ -151,7 +152,9 @@ async fn every_route_lets_in_whom_it_should_and_nobody_else() {
                 let seen = ask(&http, base, method, &path, Some(&secret(&name))).await;
                 let bound = name != role;
                 match (may, bound && *who != "-" && !who.contains('t')) {
-                    (false, _) => assert_eq!((seen.status, seen.code.as_str()), (403, "forbidden"), "{}", what(&name, &seen)),
+                    (false, _) => {
+                        assert_eq!((seen.status, seen.code.as_str()), (403, "forbidden"), "{}", what(&name, &seen))
+                    }
                     (true, true) => assert!(seen.status == 404 && !seen.reached(), "{}", what(&name, &seen)),
                     (true, false) => assert!(seen.reached(), "{}", what(&name, &seen)),
                 }
