@@ -6,6 +6,7 @@
 
 mod address;
 mod alarm;
+mod answers;
 mod api_keys;
 mod audit;
 mod batch;
@@ -32,6 +33,7 @@ mod sweep;
 mod workers;
 
 pub use address::Address;
+pub use answers::{Ack, Nack};
 pub use api_keys::{KeyDropped, KeyKept, StoredKey};
 pub use audit::{Audit, Difference};
 pub use dead_letters::DeadLetterFilter;
@@ -39,7 +41,7 @@ pub use error::Error;
 pub use events::{Event, EventFilter, EventPage};
 pub use inspect::{Finding, Inspection, Severity};
 pub use jobs::Enqueued;
-pub use leases::{Ack, Choice, Fetch, Leased, Nack};
+pub use leases::{Choice, Fetch, Leased};
 pub use limits::{Layer, LimitState};
 pub use plans::{
     Begun, Ended, Mark, Next, Observation, Promoted, QUEUES_A_ROUND, Round, RuleSet, Served, StoredRule, Why,
@@ -120,8 +122,8 @@ pub struct Store {
     core: Arc<Core>,
     enqueue: Arc<Batcher<jobs::Enqueue>>,
     fetch: Arc<Batcher<leases::FetchVerb>>,
-    ack: Arc<Batcher<leases::AckVerb>>,
-    nack: Arc<Batcher<leases::NackVerb>>,
+    ack: Arc<Batcher<answers::AckVerb>>,
+    nack: Arc<Batcher<answers::NackVerb>>,
     /// Whose jobs its verbs see and touch.
     scope: Scope,
 }
@@ -173,8 +175,8 @@ impl Store {
         Ok(Store {
             enqueue: Arc::new(Batcher::start(jobs::Enqueue(Arc::clone(&core)), tasks)),
             fetch: Arc::new(Batcher::start(leases::FetchVerb::new(Arc::clone(&core)), tasks)),
-            ack: Arc::new(Batcher::start(leases::AckVerb(Arc::clone(&core)), tasks)),
-            nack: Arc::new(Batcher::start(leases::NackVerb(Arc::clone(&core)), tasks)),
+            ack: Arc::new(Batcher::start(answers::AckVerb(Arc::clone(&core)), tasks)),
+            nack: Arc::new(Batcher::start(answers::NackVerb(Arc::clone(&core)), tasks)),
             core,
             scope: Scope::ALL,
         })

@@ -127,7 +127,7 @@ async fn a_lease_without_a_worker_is_not_everybodys() {
     let app = guarded().await;
     let (admin, beta) = (caller(&app, "admin"), caller(&app, "beta-worker"));
     let id = admin.enqueue(job(Some("acme"))).await;
-    assert_eq!(admin.post("/v1/workers/fetch", json!({"queues": ["q"]})).await.job_ids(), [id.clone()]);
+    assert_eq!(admin.post("/v1/workers/fetch", json!({"queues": ["q"]})).await.job_ids(), std::slice::from_ref(&id));
     let beat = beta.post("/v1/workers/heartbeat", json!({"worker_id": "w", "active_jobs": [id]})).await.expect(200);
     assert_eq!(beat.at("/jobs_extended"), &json!([]));
     admin.delete(&format!("/v1/jobs/{id}")).await.expect(200);
