@@ -7,13 +7,13 @@ use super::problem::Problem;
 use super::{Api, answer};
 use crate::job::time;
 use crate::store::{DeadLetterFilter, Outcome};
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use std::collections::BTreeMap;
 
 /// `GET /dead-letter`, newest first.
-pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
+pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
     let query = Query::of(&uri);
     let page = Page::of(&query)?;
     let filter = DeadLetterFilter {
@@ -31,7 +31,7 @@ pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, P
 }
 
 /// `GET /dead-letter/stats`.
-pub(super) async fn stats(State(api): State<Api>) -> Result<Response, Problem> {
+pub(super) async fn stats(api: Api) -> Result<Response, Problem> {
     let settings = api.store().settings();
     let most = settings.max_dead_letters as usize;
     let (records, total) = api.store().dead_letters(&DeadLetterFilter::default(), 0, most).await?;
@@ -53,13 +53,13 @@ pub(super) async fn stats(State(api): State<Api>) -> Result<Response, Problem> {
 }
 
 /// `GET /dead-letter/{id}`.
-pub(super) async fn show(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn show(api: Api, Name(id): Name) -> Result<Response, Problem> {
     let record = api.store().dead_letter(&id).await?.ok_or_else(|| Problem::missing("dead letter", &id))?;
     Ok(answer::job(StatusCode::OK, &record))
 }
 
 /// `POST /dead-letter/{id}/retry`.
-pub(super) async fn retry(State(api): State<Api>, Name(id): Name, request: Request) -> Result<Response, Problem> {
+pub(super) async fn retry(api: Api, Name(id): Name, request: Request) -> Result<Response, Problem> {
     let body = Text::read(&api, request).await?;
     if body.optional_fields()?.get("override").is_some() {
         let message = "`override` is not supported: the job is retried as it is.";
@@ -75,7 +75,7 @@ pub(super) async fn retry(State(api): State<Api>, Name(id): Name, request: Reque
 }
 
 /// `DELETE /dead-letter/{id}`.
-pub(super) async fn forget(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn forget(api: Api, Name(id): Name) -> Result<Response, Problem> {
     if !api.store().forget(&id).await? {
         return Err(Problem::missing("dead letter", &id));
     }

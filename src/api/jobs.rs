@@ -7,12 +7,12 @@ use super::rate_limits::with_headers;
 use super::{Api, answer};
 use crate::job::{self, NewJob, Record, trace};
 use crate::store::{Enqueued, Outcome};
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 
 /// `POST /jobs`.
-pub(super) async fn enqueue(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+pub(super) async fn enqueue(api: Api, request: Request) -> Result<Response, Problem> {
     let (context, headers) = (context(&api, request.headers()), tenant_headers(&api, request.headers()));
     let body = Text::read(&api, request).await?;
     let job = job::request::parse(body.as_str(), &api.inner.limits, &context)?;
@@ -21,7 +21,7 @@ pub(super) async fn enqueue(State(api): State<Api>, request: Request) -> Result<
     // One job in, one record out.
     let record = records.first().ok_or_else(Problem::bug)?;
     let response = answer::created(record);
-    let Some(key) = api.inner.intake.limit_of(own_limit.as_ref(), &record.queue, &record.kind) else {
+    let Some(key) = api.intake().limit_of(own_limit.as_ref(), &record.queue, &record.kind) else {
         return Ok(response);
     };
     // The job is stored: whether its limit can be looked at changes nothing about that.
@@ -32,7 +32,7 @@ pub(super) async fn enqueue(State(api): State<Api>, request: Request) -> Result<
 }
 
 /// `POST /jobs/batch`: all of them or none.
-pub(super) async fn enqueue_batch(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+pub(super) async fn enqueue_batch(api: Api, request: Request) -> Result<Response, Problem> {
     let (context, headers) = (context(&api, request.headers()), tenant_headers(&api, request.headers()));
     let body = Text::read(&api, request).await?;
     let jobs = job::request::parse_batch(body.as_str(), &api.inner.limits, &context)?;
@@ -50,7 +50,7 @@ async fn store(
     is_batch: bool,
 ) -> Result<Vec<Record>, Problem> {
     let header = |name: &str| headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
-    match api.inner.intake.enqueue(jobs, is_batch, &header).await? {
+    match api.intake().enqueue(jobs, is_batch, &header).await? {
         Enqueued::Stored(records) => {
             records.iter().for_each(|record| api.metrics().jobs.enqueued(&record.queue, &record.kind));
             Ok(records)
@@ -64,7 +64,7 @@ async fn store(
 /// The headers in which plan rules look for a tenant.
 fn tenant_headers(api: &Api, headers: &HeaderMap) -> Vec<(String, String)> {
     let value = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
-    api.inner.intake.headers().into_iter().filter_map(|name| value(&name).map(|value| (name, value))).collect()
+    api.intake().headers().into_iter().filter_map(|name| value(&name).map(|value| (name, value))).collect()
 }
 
 /// The request's trace context, which its jobs inherit.
@@ -81,19 +81,19 @@ fn context(api: &Api, headers: &HeaderMap) -> job::request::Context {
 }
 
 /// `GET /jobs/{id}`.
-pub(super) async fn show(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn show(api: Api, Name(id): Name) -> Result<Response, Problem> {
     let record = api.store().job(&id).await?.ok_or_else(|| Problem::missing("job", &id))?;
     Ok(answer::job(StatusCode::OK, &record))
 }
 
 /// `GET /admin/jobs/{id}`.
-pub(super) async fn show_to_admin(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn show_to_admin(api: Api, Name(id): Name) -> Result<Response, Problem> {
     let record = api.store().job(&id).await?.ok_or_else(|| Problem::missing("job", &id))?;
     Ok(answer::job_for_admin(StatusCode::OK, &record))
 }
 
 /// `DELETE /jobs/{id}` and `POST /jobs/{id}/cancel`.
-pub(super) async fn cancel(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn cancel(api: Api, Name(id): Name) -> Result<Response, Problem> {
     match api.store().cancel(&id).await? {
         Outcome::Done(record, previous) => {
             api.metrics().jobs.cancelled(&record.queue, &record.kind);
@@ -105,7 +105,7 @@ pub(super) async fn cancel(State(api): State<Api>, Name(id): Name) -> Result<Res
 }
 
 /// `POST /jobs/{id}/activate`.
-pub(super) async fn activate(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn activate(api: Api, Name(id): Name) -> Result<Response, Problem> {
     match api.store().activate(&id).await? {
         Outcome::Done(record, previous) => Ok(changed(&record, previous)),
         Outcome::Missing => Err(Problem::missing("job", &id)),

@@ -1,7 +1,9 @@
 //! The one map from what went wrong to an OJS error answer.
 
+use crate::auth::Role;
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::json;
+use crate::job::scope::Foreign;
 use crate::planner;
 use crate::store;
 use axum::http::StatusCode;
@@ -28,6 +30,8 @@ pub(super) struct Problem {
     kind: Option<&'static str>,
     hint: Option<String>,
     pub(super) retry_after: Option<u32>,
+    /// What WWW-Authenticate asks for.
+    pub(super) challenge: Option<&'static str>,
     /// The request's body was not read to its end, so that the connection cannot be used again.
     pub(super) closes: bool,
 }
@@ -46,6 +50,7 @@ impl Problem {
             kind: None,
             hint: None,
             retry_after: None,
+            challenge: None,
             closes: false,
         }
     }
@@ -107,6 +112,41 @@ impl Problem {
         let message = "This path exists, but not for this method.";
         Problem::new(StatusCode::METHOD_NOT_ALLOWED, "invalid_request", message)
             .hint("The Allow header lists the methods of this path.")
+    }
+
+    /// No key was presented, or one that is not valid.
+    pub(super) fn unauthorized(is_wrong: bool) -> Self {
+        let (message, challenge) = match is_wrong {
+            false => ("This server asks for an API key.", "Bearer realm=\"fairgate\""),
+            true => ("The API key is not valid.", "Bearer realm=\"fairgate\", error=\"invalid_token\""),
+        };
+        let problem = Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", message);
+        // The body was not read.
+        Problem { challenge: Some(challenge), ..problem }
+            .closing()
+            .hint("Send `Authorization: Bearer KEY`; docs/security.md tells how keys are made.")
+    }
+
+    /// The key is valid, but of another role.
+    pub(super) fn forbidden_role(role: Role, roles: &[Role]) -> Self {
+        let names: Vec<&str> = roles.iter().map(|role| role.name()).collect();
+        let message = format!("A key with the role {} may not do this.", role.name());
+        Problem::new(StatusCode::FORBIDDEN, "forbidden", message)
+            .with("canonical", "PERMISSION_DENIED")
+            .with("role", role.name())
+            .with("expected", &names.join(", "))
+            .closing()
+            .hint("docs/security.md lists what each role may do.")
+    }
+
+    /// The key is bound to a tenant, and the request names another one.
+    pub(super) fn foreign_tenant(tenant: &str, field: &str) -> Self {
+        let message = format!("`{field}` names another tenant than that of the API key.");
+        Problem::new(StatusCode::FORBIDDEN, "forbidden", message)
+            .with("canonical", "TENANT_ACCESS_DENIED")
+            .with("tenant_id", tenant)
+            .with("field", field)
+            .hint("Leave it out: what the key enqueues and asks for is its tenant's.")
     }
 
     /// Something that was asked for by name does not exist.
@@ -242,6 +282,12 @@ impl From<planner::Refusal> for Problem {
     fn from(refusal: planner::Refusal) -> Self {
         match refusal {
             planner::Refusal::Invalid(invalid) => invalid.into(),
+            planner::Refusal::Foreign(Foreign { tenant, field }, index) => match index {
+                Some(index) => {
+                    Problem::foreign_tenant(&tenant, &format!("jobs[{index}].{field}")).with_number("index", index)
+                }
+                None => Problem::foreign_tenant(&tenant, &field),
+            },
             planner::Refusal::Store(error) => error.into(),
         }
     }

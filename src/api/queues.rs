@@ -6,13 +6,12 @@ use super::problem::Problem;
 use super::{Api, answer};
 use crate::job::{State as JobState, time};
 use crate::store::{Queue, QueueStats};
-use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use serde_json::{Value, json};
 
 /// `GET /queues`.
-pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
+pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
     let page = Page::of(&Query::of(&uri))?;
     let queues = api.store().queues().await?;
     let shown = queues.iter().skip(page.offset).take(page.limit);
@@ -24,7 +23,7 @@ pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, P
 }
 
 /// `GET /queues/{name}`.
-pub(super) async fn show(State(api): State<Api>, Name(name): Name) -> Result<Response, Problem> {
+pub(super) async fn show(api: Api, Name(name): Name) -> Result<Response, Problem> {
     let (queue, stats) = find(&api, &name).await?;
     let shown = describe(&api, &name, &stats);
     let body = json!({
@@ -38,7 +37,7 @@ pub(super) async fn show(State(api): State<Api>, Name(name): Name) -> Result<Res
 }
 
 /// `GET /queues/{name}/stats`.
-pub(super) async fn stats(State(api): State<Api>, Name(name): Name) -> Result<Response, Problem> {
+pub(super) async fn stats(api: Api, Name(name): Name) -> Result<Response, Problem> {
     let (_, stats) = find(&api, &name).await?;
     let shown = describe(&api, &name, &stats);
     let mut plain = shown.clone();

@@ -4,7 +4,6 @@ use super::problem::Problem;
 use super::{Api, answer};
 use crate::planner::{Known, RuleStats};
 use crate::telemetry::{DispatchLevels, MOST_KEYS};
-use axum::extract::State;
 use axum::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -17,7 +16,7 @@ const MOST_QUEUES: usize = 200;
 const MOST_RULES: usize = 50;
 
 /// `GET /health`: 200 while the store answers, else 503 in the same shape.
-pub(super) async fn health(State(api): State<Api>) -> Response {
+pub(super) async fn health(api: Api) -> Response {
     let started = Instant::now();
     let queues = api.store().queues().await;
     let latency_ms = started.elapsed().as_secs_f64() * 1e3;
@@ -45,7 +44,7 @@ pub(super) async fn health(State(api): State<Api>) -> Response {
 }
 
 /// `GET /ready`: whether to send requests here.
-pub(super) async fn ready(State(api): State<Api>) -> Response {
+pub(super) async fn ready(api: Api) -> Response {
     let reason = if api.is_draining() {
         Some("shutting down")
     } else {
@@ -69,7 +68,7 @@ fn with_retry_after(mut response: Response) -> Response {
 }
 
 /// `GET /metrics`.
-pub(super) async fn metrics(State(api): State<Api>, headers: HeaderMap) -> Result<Response, Problem> {
+pub(super) async fn metrics(api: Api, headers: HeaderMap) -> Result<Response, Problem> {
     // Without Redis there are no depths, but everything else is worth more than ever.
     if let Err(error) = measure_depths(&api).await {
         tracing::debug!(%error, "metrics without queue depths");

@@ -2,6 +2,7 @@
 
 use super::escape::unescape;
 use super::request::{ENVELOPE_START, NewJob};
+use super::scope::own_worker;
 use super::{State, json, retry, time};
 use std::fmt::Write;
 
@@ -17,6 +18,8 @@ pub struct Record {
     pub attempt: u32,
     pub max_attempts: Option<u32>,
     pub worker: Option<String>,
+    /// The tenant that it belongs to; the default one's if there is none.
+    pub tenant: Option<String>,
     /// The pool whose worker holds it.
     pub pool: Option<String>,
     pub created: i64,
@@ -54,7 +57,8 @@ impl Record {
         record.created = ms(next())?;
         (record.enqueued, record.started, record.finished) = (ms(next()), ms(next()), ms(next()));
         let _visible_until = next()?;
-        record.worker = next().filter(|worker| !worker.is_empty()).map(unescape);
+        record.worker =
+            next().filter(|worker| !worker.is_empty()).map(|worker| own_worker(&unescape(worker)).to_owned());
         let (_op, _period, _stalled_at) = (next()?, next()?, next()?);
         (record.next_retry, record.retry_delay) = (ms(next()), next()?.parse().ok());
         record.activated = ms(next());
@@ -105,6 +109,7 @@ impl Record {
             "expires" => self.expires = value.parse().ok(),
             "shows_expires" => self.shows_expires = true,
             "retry" => self.has_policy = true,
+            "tenant" => self.tenant = Some(unescape(value)),
             _ => {}
         }
     }

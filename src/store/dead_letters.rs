@@ -3,7 +3,7 @@
 use super::reply::{self, Outcome};
 use super::script::{FORGET, REVIVE};
 use super::{Error, Store};
-use crate::job::Record;
+use crate::job::{Record, Scope};
 
 /// Which dead letters to list.
 #[derive(Clone, Debug, Default)]
@@ -40,7 +40,7 @@ impl Store {
         limit: usize,
     ) -> Result<(Vec<Record>, usize), Error> {
         let ids = self.dead_ids(filter).await?;
-        if filter.is_by_time_only() {
+        if filter.is_by_time_only() && self.scope == Scope::ALL {
             let page: Vec<String> = ids.iter().skip(offset).take(limit).cloned().collect();
             return Ok((self.jobs(&page).await?, ids.len()));
         }
@@ -80,9 +80,10 @@ impl Store {
 
     /// Deletes a dead letter for good; whether there was one.
     pub async fn forget(&self, id: &str) -> Result<bool, Error> {
-        let answer = FORGET
-            .call(&self.core.link, |command, again| _ = self.core.begin(command).arg(id).arg(u8::from(again)))
-            .await?;
+        let fill = |command: &mut redis::Cmd, again: bool| {
+            self.core.begin(command).arg(id).arg(u8::from(again)).arg(self.scope.word());
+        };
+        let answer = FORGET.call(&self.core.link, fill).await?;
         Ok(reply::texts(answer, "forget")?.first().is_some_and(|tag| tag == "ok"))
     }
 }

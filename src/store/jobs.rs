@@ -180,7 +180,9 @@ impl Store {
             return Ok(Vec::new());
         }
         let views = READ.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(ids)).await?;
-        reply::records(views, "read")
+        let mut records = reply::records(views, "read")?;
+        records.retain(|record| self.scope.admits(record.tenant.as_deref()));
+        Ok(records)
     }
 
     /// Ends a job that has not ended.
@@ -196,7 +198,8 @@ impl Store {
     /// Runs a script that takes one job id and answers with its outcome.
     pub(super) async fn change(&self, script: &Script, id: &str) -> Result<Outcome, Error> {
         let op = crate::job::id::generate();
-        let answer = script.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(id).arg(&op)).await?;
+        let fill = |command: &mut Cmd, _: bool| _ = self.core.begin(command).arg(id).arg(&op).arg(self.scope.word());
+        let answer = script.call(&self.core.link, fill).await?;
         reply::outcome(answer, script.name)
     }
 }

@@ -71,6 +71,16 @@ impl Keys {
         self.key("signals")
     }
 
+    /// Sorted set of limits by when they were last used.
+    pub(super) fn limits(&self) -> String {
+        self.key("limits")
+    }
+
+    /// Hash of the API keys that were made at run time.
+    pub(super) fn api_keys(&self) -> String {
+        self.key("keys")
+    }
+
     /// Sorted set of workers by the time they were last seen.
     pub(super) fn workers(&self) -> String {
         self.key("workers")

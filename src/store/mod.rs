@@ -6,6 +6,8 @@
 
 mod address;
 mod alarm;
+mod answers;
+mod api_keys;
 mod audit;
 mod batch;
 mod dead_letters;
@@ -31,13 +33,15 @@ mod sweep;
 mod workers;
 
 pub use address::Address;
+pub use answers::{Ack, Nack};
+pub use api_keys::{KeyDropped, KeyKept, StoredKey};
 pub use audit::{Audit, Difference};
 pub use dead_letters::DeadLetterFilter;
 pub use error::Error;
 pub use events::{Event, EventFilter, EventPage};
 pub use inspect::{Finding, Inspection, Severity};
 pub use jobs::Enqueued;
-pub use leases::{Ack, Choice, Fetch, Leased, Nack};
+pub use leases::{Choice, Fetch, Leased};
 pub use limits::{Layer, LimitState};
 pub use plans::{
     Begun, Ended, Mark, Next, Observation, Promoted, QUEUES_A_ROUND, Round, RuleSet, Served, StoredRule, Why,
@@ -50,6 +54,7 @@ pub use survey::{Leaver, Lock, RecordedRound, RuleStatus, Survey, Tenant};
 pub use workers::{Beat, Heartbeat};
 
 use crate::clock::Clock;
+use crate::job::Scope;
 use crate::telemetry::StoreMetrics;
 use alarm::Alarm;
 use batch::Batcher;
@@ -120,8 +125,10 @@ pub struct Store {
     core: Arc<Core>,
     enqueue: Arc<Batcher<jobs::Enqueue>>,
     fetch: Arc<Batcher<leases::FetchVerb>>,
-    ack: Arc<Batcher<leases::AckVerb>>,
-    nack: Arc<Batcher<leases::NackVerb>>,
+    ack: Arc<Batcher<answers::AckVerb>>,
+    nack: Arc<Batcher<answers::NackVerb>>,
+    /// Whose jobs its verbs see and touch.
+    scope: Scope,
 }
 
 /// What every verb needs.
@@ -172,10 +179,22 @@ impl Store {
         Ok(Store {
             enqueue: Arc::new(Batcher::start(jobs::Enqueue(Arc::clone(&core)), tasks)),
             fetch: Arc::new(Batcher::start(leases::FetchVerb::new(Arc::clone(&core)), tasks)),
-            ack: Arc::new(Batcher::start(leases::AckVerb(Arc::clone(&core)), tasks)),
-            nack: Arc::new(Batcher::start(leases::NackVerb(Arc::clone(&core)), tasks)),
+            ack: Arc::new(Batcher::start(answers::AckVerb(Arc::clone(&core)), tasks)),
+            nack: Arc::new(Batcher::start(answers::NackVerb(Arc::clone(&core)), tasks)),
             core,
+            scope: Scope::ALL,
         })
+    }
+
+    /// The same store, as far as a scope reaches: what is not in it is not there. Every verb on jobs, leases, workers, events
+    /// and limits keeps to it; those on queues, rules, pools and keys are about all tenants and know no scope.
+    pub fn within(&self, scope: &Scope) -> Store {
+        Store { scope: scope.clone(), ..self.clone() }
+    }
+
+    /// Whose jobs its verbs see and touch.
+    pub fn scope(&self) -> &Scope {
+        &self.scope
     }
 
     /// Waits for the first connection; the reason if there is none after `patience`.

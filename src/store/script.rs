@@ -75,6 +75,8 @@ scripts! {
     PAUSE: "call", "pause";
     STATUS: "call", "lane", "job", "plan", "fair", "staging", "observe", "status";
     SURVEY: "call", "lane", "job", "plan", "fair", "staging", "stage", "survey";
+    KEEP_KEY: "call", "keep_key";
+    DROP_KEY: "call", "drop_key";
 }
 
 fn digest(text: &str) -> String {

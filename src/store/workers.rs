@@ -39,8 +39,11 @@ impl Store {
         let answer = HEARTBEAT
             .call(&self.core.link, |command, _| {
                 let testing = self.core.settings.test_directives;
-                self.core.begin(command).arg(escape(&beat.worker)).arg(beat.state.as_deref().unwrap_or(""));
-                command.arg(or_empty(beat.visibility_ms)).arg(u8::from(testing));
+                self.core
+                    .begin(command)
+                    .arg(escape(&self.scope.worker(&beat.worker)))
+                    .arg(beat.state.as_deref().unwrap_or(""));
+                command.arg(or_empty(beat.visibility_ms)).arg(u8::from(testing)).arg(self.scope.word());
                 command.arg(beat.fields.len() + usize::from(beat.registers));
                 if beat.registers {
                     command.arg("registers").arg(1);
@@ -69,7 +72,7 @@ impl Store {
         loop {
             let answer = DEREGISTER
                 .call(&self.core.link, |command, again| {
-                    self.core.begin(command).arg(escape(worker)).arg(u8::from(again));
+                    self.core.begin(command).arg(escape(&self.scope.worker(worker))).arg(u8::from(again));
                 })
                 .await?;
             let numbers: Vec<i64> = reply::array(answer, "deregister")?.into_iter().map(reply::number).collect();

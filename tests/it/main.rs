@@ -6,6 +6,7 @@ mod addresses;
 mod architecture;
 mod at_most_once;
 mod audit;
+mod auth;
 mod bad_input;
 mod cli;
 mod conformance;

@@ -29,7 +29,8 @@ local function int(number)
 end
 
 local state, seq, events, now, now_text, stepped_back
--- Events are records of fields, kept as text that only Rust turns into JSON; one stream entry per call.
+-- Events are records of fields, kept as text that only Rust turns into JSON; one stream entry per call. A job's tenant stands
+-- behind its trace, where entries from before have none.
 local log
 local counts -- of jobs by queue and state
 
@@ -52,7 +53,7 @@ end)
 
 local function emit(kind, job, data)
   log[#log + 1] = kind .. '\31' .. job.id .. '\31' .. job.type .. '\31' .. job.queue .. '\31'
-    .. (job.trace or '') .. '\31' .. (data or '')
+    .. (job.trace or '') .. (job.tenant and '\28' .. job.tenant or '') .. '\31' .. (data or '')
 end
 
 -- What an event without a job is about: a worker by its id, or nothing.

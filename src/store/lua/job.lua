@@ -27,7 +27,8 @@ do
 local CHANGING = '^' .. string.rep('([^\31]*)\31', 16) .. '([^\30]*)\30()'
 local FIXED = '^([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\30]*)\30'
 
-job_load = function(id)
+-- The job, unless it is not there; nor is one of another tenant, for a caller who sees those of one alone.
+job_load = function(id, scope)
   local key = P .. 'job:' .. id
   local text = call('GET', key)
   if not text then return nil end
@@ -42,6 +43,7 @@ job_load = function(id)
   if more ~= '' then
     for name, value in string.gmatch(more, '([^\31]+)\31([^\31]*)\31') do job[name] = value end
   end
+  if scope and scope ~= '' and scope ~= (job.tenant or '_default') then return nil end
   return job
 end
 

@@ -1,11 +1,11 @@
 -- Gives a dead letter another life: available at once, attempts counted anew, history kept.
 --
--- ARGV[9…] id, op
+-- ARGV[9…] id, op, the one tenant whose jobs are there or ''
 -- Returns  {'ok', job view} or {'missing'}
 
 run = function()
   local id = ARGV[9]
-  local job = job_load(id)
+  local job = job_load(id, ARGV[11])
   if job and job.op == ARGV[10] then return {'ok', job_view(job)} end
   if not job or not call('ZSCORE', P .. 'dead', id) then return {'missing'} end
   call('ZREM', P .. 'dead', id)
