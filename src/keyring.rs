@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, MutexGuard, watch};
 use tokio_util::sync::CancellationToken;
 
 /// How often the keys are read although no signal came: one may be lost.
@@ -71,7 +71,7 @@ impl Ring {
     }
 }
 
-/// What became of the wish for a key.
+/// What became of the wish to revoke a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Revoked {
     Done,
@@ -118,7 +118,11 @@ impl Keyring {
     /// The same, once Redis has been asked.
     pub async fn known_gate(&self) -> Result<Gate, Error> {
         if self.gate() == Gate::Unknown {
-            self.reload().await?;
+            let reading = self.inner.reading.lock().await;
+            // Whoever came first has asked for all.
+            if self.gate() == Gate::Unknown {
+                self.read(&reading).await?;
+            }
         }
         Ok(self.gate())
     }
@@ -174,7 +178,11 @@ impl Keyring {
 
     /// Reads the keys again.
     pub async fn reload(&self) -> Result<(), Error> {
-        let _one_at_a_time = self.inner.reading.lock().await;
+        let reading = self.inner.reading.lock().await;
+        self.read(&reading).await
+    }
+
+    async fn read(&self, _one_at_a_time: &MutexGuard<'_, ()>) -> Result<(), Error> {
         let stored = self.inner.store.api_keys().await?;
         let own = self.inner.config.iter().map(|key| Held::new(key, None));
         let others = stored.iter().map(|StoredKey { key, created }| Held::new(key, Some(*created)));

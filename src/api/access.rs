@@ -136,3 +136,19 @@ impl FromRequestParts<Root> for Api {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::routes;
+    use super::*;
+
+    #[test]
+    fn what_the_table_does_not_name_is_not_found() {
+        let accesses = Accesses::of(&routes::table());
+        let found = |path, method| accesses.find(path, &method);
+        assert!(matches!(found("/ready", Method::GET), Found::Access(Access::Public)));
+        assert!(matches!(found("/ojs/v1/queues", Method::HEAD), Found::Access(Access::Whole(_))));
+        assert!(matches!(found("/ojs/v1/queues", Method::PATCH), Found::OtherMethods(_)));
+        assert!(matches!(found("/ojs/v1/new", Method::GET), Found::NoPath));
+    }
+}

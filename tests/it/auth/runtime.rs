@@ -144,6 +144,20 @@ async fn nobody_is_let_in_before_it_is_known_whether_there_are_keys() {
 }
 
 #[tokio::test]
+async fn keys_of_the_configuration_need_no_redis() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("f.toml");
+    let hash = key("root", Role::Admin, None).digest.text();
+    std::fs::write(&file, format!("[[api_key]]\nname = \"root\"\nrole = \"admin\"\nhash = \"{hash}\"\n")).unwrap();
+    let url = format!("unix://{}", directory.path().join("none.sock").display());
+    let process = Process::spawn(&["--redis", &url, "--config", file.to_str().unwrap()]);
+    eventually("it answers", async || process.client.try_send("GET", "/health", &[], None).await.is_ok()).await;
+    process.client.get("/v1/queues").await.expect(401);
+    Caller::new(&process.client, &secret("wrong")).get("/v1/queues").await.expect(401);
+    Caller::new(&process.client, &secret("root")).get("/v1/queues").await.expect(503);
+}
+
+#[tokio::test]
 async fn bad_wishes_are_refused_with_the_field() {
     let app = guarded_on(Arc::new(TestRedis::start()), |_| {}).await;
     let admin = super::caller(&app, "admin");
