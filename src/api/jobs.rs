@@ -75,7 +75,7 @@ fn context(api: &Api, headers: &HeaderMap) -> job::request::Context {
         (usable && value.len() <= 8192).then(|| (name, value.to_owned()))
     };
     job::request::Context {
-        trace: trace::HEADERS.into_iter().filter_map(header).collect(),
+        meta: trace::HEADERS.into_iter().filter_map(header).collect(),
         test_directives: api.inner.test_directives,
     }
 }

@@ -2,6 +2,7 @@
 
 mod answer;
 mod body;
+mod crons;
 mod dead_letter;
 mod event_stream;
 mod events;
@@ -27,7 +28,7 @@ mod workers;
 pub use server::Server;
 
 use crate::config::Config;
-use crate::dispatch::{LongPolls, Waiters};
+use crate::dispatch::{LongPolls, Timetable, Waiters};
 use crate::job;
 use crate::planner::{Desk, Intake};
 use crate::store::Store;
@@ -45,9 +46,17 @@ pub struct Api {
     inner: Arc<Inner>,
 }
 
+/// The ways by which jobs come and go.
+pub struct Doors {
+    pub intake: Intake,
+    pub timetable: Timetable,
+    pub waiters: Waiters,
+}
+
 struct Inner {
     store: Store,
     intake: Intake,
+    timetable: Timetable,
     desk: Desk,
     long_polls: LongPolls,
     metrics: Metrics,
@@ -64,24 +73,19 @@ struct Inner {
 
 impl Api {
     /// An API on a store.
-    pub fn new(store: Store, desk: Desk, waiters: Waiters, metrics: Metrics, config: &Config) -> Self {
+    pub fn new(store: Store, desk: Desk, doors: Doors, metrics: Metrics, config: &Config) -> Self {
         let limits = &config.limits;
         let draining = CancellationToken::new();
         let waiting = metrics.http.long_polls().clone();
         Api {
             inner: Arc::new(Inner {
-                intake: Intake::new(store.clone(), desk.rules().clone()),
-                long_polls: LongPolls::new(store.clone(), waiters, waiting, draining.clone()),
+                intake: doors.intake,
+                timetable: doors.timetable,
+                long_polls: LongPolls::new(store.clone(), doors.waiters, waiting, draining.clone()),
                 store,
                 desk,
                 metrics,
-                limits: job::Limits {
-                    max_envelope: limits.max_envelope.bytes(),
-                    max_meta: limits.max_meta.bytes(),
-                    max_result: limits.max_result.bytes(),
-                    max_batch: limits.max_batch,
-                    max_nesting: limits.max_nesting,
-                },
+                limits: limits.of_jobs(),
                 max_body: limits.max_body.bytes(),
                 request_timeout: limits.request_timeout,
                 heartbeat_interval: config.workers.heartbeat_interval,
@@ -139,6 +143,11 @@ impl Api {
             .route("/ojs/v1/dead-letter/stats", get(dead_letter::stats))
             .route("/ojs/v1/dead-letter/{id}", get(dead_letter::show).delete(dead_letter::forget))
             .route("/ojs/v1/dead-letter/{id}/retry", post(dead_letter::retry))
+            .route("/ojs/v1/cron", get(crons::list).post(crons::register))
+            .route("/ojs/v1/cron/{name}", get(crons::show).patch(crons::change).delete(crons::remove))
+            .route("/ojs/v1/cron/{name}/next", get(crons::next_times))
+            .route("/ojs/v1/cron/{name}/run", post(crons::run))
+            .route("/ojs/v1/cron-preview", post(crons::preview))
             .route("/ojs/v1/events", get(events::poll))
             .route("/ojs/v1/admin/planner", get(planner::list))
             .route("/ojs/v1/admin/planner/events", get(round_stream::all_rounds))

@@ -1,6 +1,7 @@
 //! Jobs as data: what a client may send, what a policy means, how a job is shown. Pure: no I/O, no clock, no tokio.
 
 pub mod cron;
+pub mod cron_job;
 pub mod duration;
 pub mod escape;
 pub mod failure;
@@ -23,6 +24,7 @@ pub mod tenant;
 pub mod time;
 pub mod trace;
 
+pub use cron_job::{CronJob, Overlap, Timing};
 pub use failure::Failure;
 pub use invalid::Invalid;
 pub use limit_change::LimitChange;

@@ -50,8 +50,8 @@ pub struct NewJob {
 /// What surrounds a request and becomes part of its jobs.
 #[derive(Clone, Debug, Default)]
 pub struct Context {
-    /// Trace headers of the request, put into `meta` where the job has none of that name.
-    pub trace: Vec<(&'static str, String)>,
+    /// Put into `meta` where the job has none of that name: trace headers of the request, or which cron makes the job.
+    pub meta: Vec<(&'static str, String)>,
     /// Whether `options.metadata.test_directive` is honoured.
     pub test_directives: bool,
 }
@@ -128,7 +128,7 @@ impl<'a> Request<'a> {
         let queue = self.string("queue")?.unwrap_or_else(|| "default".to_owned());
         names::check_queue(&self.path("queue"), &queue)?;
         let priority = self.integer("priority", -100, 100, "an integer from -100 to 100")?.unwrap_or(0) as i8;
-        let (meta, trace) = meta::merge(&self.body, &self.options, &self.context.trace, self.limits.max_meta)?;
+        let (meta, trace) = meta::merge(&self.body, &self.options, &self.context.meta, self.limits.max_meta)?;
 
         let tenant = tenant::of_meta(&meta);
         let own_id = id.is_some();

@@ -4,7 +4,7 @@ use super::rulebook::{Known, Rulebook};
 use crate::fair::{DEFAULT_TENANT, LimitRule, OnMissingTenant};
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::{NewJob, Planned, RateLimit};
-use crate::store::{self, Enqueued, Store};
+use crate::store::{self, Enqueued, Fired, Firing, Store};
 
 /// Attempts to store jobs while the rules change under them.
 const ATTEMPTS: usize = 8;
@@ -71,6 +71,26 @@ impl Intake {
             }
         }
         Err(Refusal::Store(store::Error::Busy))
+    }
+
+    /// Fires a cron: its job goes the way of all new jobs. One that its plan rule refuses is told of as skipped.
+    pub async fn fire(&self, firing: &Firing<'_>, job: Result<NewJob, Invalid>) -> Result<Fired, store::Error> {
+        for _ in 0..ATTEMPTS {
+            let known = self.rules.known().await?;
+            let planned = job.clone().and_then(|mut job| plan(&known, &mut job, &|_| None).map(|()| job));
+            let made = match planned {
+                Ok(job) => Ok((Box::new(job), known.version.clone())),
+                Err(problem) => {
+                    tracing::warn!(cron = firing.cron.name, %problem, "a cron's job is refused");
+                    Err("job_refused")
+                }
+            };
+            match self.store.fire(firing, made).await? {
+                Fired::Stale => self.rules.reload().await?,
+                done => return Ok(done),
+            };
+        }
+        Err(store::Error::Busy)
     }
 }
 

@@ -31,6 +31,19 @@ pub(super) struct Request {
     rules: Arc<str>,
 }
 
+impl Request {
+    /// Jobs that were prepared under a version of the plan rules.
+    pub(super) fn of(jobs: Vec<NewJob>, rules: Arc<str>) -> Request {
+        let own_ids = jobs.iter().any(|job| job.own_id);
+        Request { jobs, op: if own_ids { crate::job::id::generate() } else { String::new() }, rules }
+    }
+
+    /// Its first job.
+    pub(super) fn first(&self) -> Option<&NewJob> {
+        self.jobs.first()
+    }
+}
+
 pub(super) struct Enqueue(pub(super) Arc<Core>);
 
 impl Verb for Enqueue {
@@ -68,7 +81,7 @@ fn push_requests(core: &Core, command: &mut Cmd, requests: &[Request], again: bo
     requests.iter().for_each(|request| push_request(command, request, again));
 }
 
-fn push_request(command: &mut Cmd, request: &Request, again: bool) {
+pub(super) fn push_request(command: &mut Cmd, request: &Request, again: bool) {
     let may_exist = again || !request.op.is_empty();
     command.arg(&request.op).arg(request.jobs.len()).arg(u8::from(may_exist)).arg(&*request.rules);
     for job in &request.jobs {
@@ -123,7 +136,7 @@ fn lane(job: &NewJob) -> String {
     lane
 }
 
-fn enqueued(answer: Value, request: Request) -> Result<Enqueued, Error> {
+pub(super) fn enqueued(answer: Value, request: Request) -> Result<Enqueued, Error> {
     let answer = reply::text(answer);
     let mut parts = answer.split('\u{1f}');
     let mut next = || parts.next().ok_or_else(|| Error::unreadable("enqueue"));
@@ -147,9 +160,7 @@ fn enqueued(answer: Value, request: Request) -> Result<Enqueued, Error> {
 impl Store {
     /// Stores jobs that were prepared under a version of the plan rules: all of them or none.
     pub async fn enqueue(&self, jobs: Vec<NewJob>, rules: Arc<str>) -> Result<Enqueued, Error> {
-        let own_ids = jobs.iter().any(|job| job.own_id);
-        let op = if own_ids { crate::job::id::generate() } else { String::new() };
-        self.enqueue.submit(Request { jobs, op, rules }).await?
+        self.enqueue.submit(Request::of(jobs, rules)).await?
     }
 
     /// The words of the call that enqueues a single job, for measuring Redis without us in between.

@@ -41,6 +41,11 @@ impl Keys {
         self.key(&format!("ready:{queue}"))
     }
 
+    /// Sorted set of crons by their next time.
+    pub(super) fn crons(&self) -> String {
+        self.key("crons")
+    }
+
     /// Sorted set of dead letters by the time they were discarded.
     pub(super) fn dead(&self) -> String {
         self.key("dead")

@@ -8,6 +8,7 @@ mod address;
 mod alarm;
 mod audit;
 mod batch;
+mod crons;
 mod dead_letters;
 pub mod embedded;
 mod error;
@@ -32,6 +33,7 @@ mod workers;
 
 pub use address::Address;
 pub use audit::{Audit, Difference};
+pub use crons::{Fired, Firing, MOST_CRONS, Made, Registered, StoredCron, Timetable};
 pub use dead_letters::DeadLetterFilter;
 pub use error::Error;
 pub use events::{Event, EventFilter, EventPage};

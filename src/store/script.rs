@@ -23,8 +23,8 @@ macro_rules! script {
 }
 
 // What only some jobs need stands in scripts of their own: setting a part up takes as long as handling a job.
-script!(ENQUEUE, "call", "lane", "job", "unplanned", "enqueue");
-script!(STAGE, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "enqueue");
+script!(ENQUEUE, "call", "lane", "job", "unplanned", "store", "enqueue");
+script!(STAGE, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "enqueue");
 script!(FETCH, "call", "lane", "job", "window", "source", "unlimited", "fetch");
 script!(
     DISPATCH, "call", "lane", "limit", "job", "finish", "fair", "level", "quota", "park", "window", "pick", "source",
@@ -44,6 +44,13 @@ script!(DEREGISTER, "call", "lane", "limit", "job", "fair", "level", "worker", "
 script!(
     TICK, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
     "failure", "sweep", "worker", "quota", "park", "starve", "tick"
+);
+script!(SCHEDULE, "call", "schedule");
+script!(UNSCHEDULE, "call", "unschedule");
+script!(TIMETABLE, "call", "timetable");
+script!(
+    FIRE, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
+    "store", "fire"
 );
 script!(RETAIN, "call", "lane", "job", "finish", "retain");
 script!(REVIVE, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "revive");

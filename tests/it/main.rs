@@ -9,6 +9,7 @@ mod audit;
 mod bad_input;
 mod cli;
 mod conformance;
+mod crons;
 mod dispatch;
 mod envelope;
 mod event_stream;
