@@ -70,6 +70,14 @@ pub(super) fn job_for_admin(status: StatusCode, record: &Record) -> Response {
     json(status, body)
 }
 
+/// `{"job":…}` of a job that is there instead of the one that was sent.
+pub(super) fn deduplicated(record: &Record) -> Response {
+    let mut body = String::from("{\"job\":");
+    record.write(&mut body);
+    body.push_str(",\"deduplicated\":true}");
+    json(StatusCode::OK, body)
+}
+
 /// `{"job":…}` of a job that was just stored, with its address.
 pub(super) fn created(record: &Record) -> Response {
     let mut response = job(StatusCode::CREATED, record);

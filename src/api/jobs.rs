@@ -20,6 +20,9 @@ pub(super) async fn enqueue(State(api): State<Api>, request: Request) -> Result<
     let records = store(&api, vec![job], &headers, false).await?;
     // One job in, one record out.
     let record = records.first().ok_or_else(Problem::bug)?;
+    if record.existing {
+        return Ok(answer::deduplicated(record));
+    }
     let response = answer::created(record);
     let Some(key) = api.inner.intake.limit_of(own_limit.as_ref(), &record.queue, &record.kind) else {
         return Ok(response);
@@ -39,7 +42,13 @@ pub(super) async fn enqueue_batch(State(api): State<Api>, request: Request) -> R
     let records = store(&api, jobs, &headers, true).await?;
     let mut body = String::from("{\"jobs\":");
     answer::push_jobs(&mut body, &records);
-    body.push_str(&format!(",\"count\":{}}}", records.len()));
+    body.push_str(&format!(",\"count\":{}", records.len()));
+    let existing: Vec<usize> =
+        records.iter().enumerate().filter_map(|(index, record)| record.existing.then_some(index)).collect();
+    if !existing.is_empty() {
+        body.push_str(&format!(",\"deduplicated\":{existing:?}"));
+    }
+    body.push('}');
     Ok(answer::json(StatusCode::CREATED, body))
 }
 
@@ -52,10 +61,14 @@ async fn store(
     let header = |name: &str| headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
     match api.inner.intake.enqueue(jobs, is_batch, &header).await? {
         Enqueued::Stored(records) => {
-            records.iter().for_each(|record| api.metrics().jobs.enqueued(&record.queue, &record.kind));
+            let new = records.iter().filter(|record| !record.existing);
+            new.for_each(|record| api.metrics().jobs.enqueued(&record.queue, &record.kind));
             Ok(records)
         }
         Enqueued::Duplicate { index, id } => Err(Problem::duplicate(&id, is_batch.then_some(index))),
+        Enqueued::Exists { index, id, state, key } => {
+            Err(Problem::exists(&id, &state, &key, is_batch.then_some(index)))
+        }
         Enqueued::Full { rule, most, staged } => Err(Problem::staging_full(&rule, most, staged)),
         Enqueued::Stale(_) => Err(Problem::bug()), // the intake tries again by itself
     }

@@ -145,6 +145,18 @@ impl Problem {
         }
     }
 
+    /// A unique job has a duplicate.
+    pub(super) fn exists(id: &str, state: &str, key: &str, index: Option<usize>) -> Self {
+        let place = index.map_or_else(|| "unique".to_owned(), |index| format!("jobs[{index}].unique"));
+        let message = format!("`{place}` does not allow this job: job {id} counts as the same and is {state}.");
+        let problem = Problem::new(StatusCode::CONFLICT, "duplicate", message)
+            .with("existing_job_id", id)
+            .with("existing_job_state", state)
+            .with("unique_key", key)
+            .with("field", &place);
+        index.into_iter().fold(problem, |problem, index| problem.with_number("index", index))
+    }
+
     /// A plan rule has as many jobs staged as it may.
     pub(super) fn staging_full(rule: &str, most: u64, staged: u64) -> Self {
         let message = format!("Plan rule {rule} has {staged} jobs staged and takes {most} at most (max_staged).");

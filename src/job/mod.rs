@@ -1,5 +1,6 @@
 //! Jobs as data: what a client may send, what a policy means, how a job is shown. Pure: no I/O, no clock, no tokio.
 
+pub mod canonical;
 pub mod cron;
 pub mod cron_job;
 pub mod duration;
@@ -23,6 +24,7 @@ pub mod state;
 pub mod tenant;
 pub mod time;
 pub mod trace;
+pub mod unique;
 
 pub use cron_job::{CronJob, Overlap, Timing};
 pub use failure::Failure;
@@ -35,3 +37,4 @@ pub use rate_limit::{OnLimit, RateLimit};
 pub use record::Record;
 pub use request::NewJob;
 pub use state::State;
+pub use unique::{OnConflict, Unique};

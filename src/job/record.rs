@@ -37,6 +37,8 @@ pub struct Record {
     expired: bool,
     /// Waits in its tenant's lane for a round of the planner.
     pub staged: bool,
+    /// Whether a new job was not stored because this one is its like.
+    pub existing: bool,
     /// Failed attempts, oldest first: `attempt US ms US members`.
     pub failures: Vec<String>,
     pub result: Option<String>,
@@ -82,6 +84,9 @@ impl Record {
 
     /// The record of a job that was just stored, without reading it back.
     pub fn stored(job: NewJob, state: &str, created: &str, due: &str) -> Self {
+        if let Some(id) = state.strip_prefix('=') {
+            return Record { id: id.to_owned(), existing: true, ..Record::default() };
+        }
         let mut record =
             Record { id: job.id, envelope: job.envelope, queue: job.queue, kind: job.kind, ..Record::default() };
         job.fields.iter().for_each(|(name, value)| record.set(name, value));

@@ -2,7 +2,7 @@
 
 use super::batch::Verb;
 use super::reply::{self, Outcome};
-use super::script::{ACTIVATE, CANCEL, ENQUEUE, READ, STAGE, Script};
+use super::script::{ACTIVATE, CANCEL, ENQUEUE, READ, STAGE, Script, UNIQUE};
 use super::{Core, Error, Store};
 use crate::job::escape::escape;
 use crate::job::{NewJob, OnLimit, Record};
@@ -16,6 +16,8 @@ pub enum Enqueued {
     Stored(Vec<Record>),
     /// One of its ids is taken, and nothing was stored.
     Duplicate { index: usize, id: String },
+    /// One of its jobs is to be the only one of its kind and is not, and nothing was stored.
+    Exists { index: usize, id: String, state: String, key: String },
     /// A plan rule has as many jobs staged as it may, and nothing was stored.
     Full { rule: String, most: u64, staged: u64 },
     /// Other plan rules hold than those it was prepared under: the jobs again, not stored.
@@ -59,8 +61,7 @@ impl Verb for Enqueue {
 
     async fn run(&self, requests: Vec<Request>) -> Result<Vec<Self::Reply>, Error> {
         self.0.metrics.group("enqueue", requests.len());
-        let asks_more = |job: &NewJob| job.plan.is_some() || job.rate_limit.is_some() || job.shared;
-        let script = script_for(requests.iter().flat_map(|request| &request.jobs).any(asks_more));
+        let script = script_for(requests.iter().flat_map(|request| &request.jobs));
         let answers =
             script.call(&self.0.link, |command, again| push_requests(&self.0, command, &requests, again)).await?;
         let answers = reply::array(answers, "enqueue")?;
@@ -68,12 +69,16 @@ impl Verb for Enqueue {
     }
 }
 
-/// The same verb with and without what only jobs need that are planned, limited or in queues that tenants share.
-fn script_for(asks_more: bool) -> &'static Script {
-    match asks_more {
-        true => &STAGE,
-        false => &ENQUEUE,
+/// The same verb with and without what only jobs need that are unique, planned, limited or in queues that tenants share.
+fn script_for<'a>(jobs: impl Iterator<Item = &'a NewJob>) -> &'static Script {
+    let mut asks_more = false;
+    for job in jobs {
+        if job.unique.is_some() {
+            return &UNIQUE;
+        }
+        asks_more |= job.plan.is_some() || job.rate_limit.is_some() || job.shared;
     }
+    if asks_more { &STAGE } else { &ENQUEUE }
 }
 
 fn push_requests(core: &Core, command: &mut Cmd, requests: &[Request], again: bool) {
@@ -147,6 +152,10 @@ pub(super) fn enqueued(answer: Value, request: Request) -> Result<Enqueued, Erro
             request.jobs.into_iter().map(&mut store).collect::<Result<_, Error>>().map(Enqueued::Stored)
         }
         "duplicate" => Ok(Enqueued::Duplicate { index: next()?.parse().unwrap_or(0), id: next()?.to_owned() }),
+        "exists" => {
+            let index = next()?.parse().unwrap_or(0);
+            Ok(Enqueued::Exists { index, id: next()?.to_owned(), state: next()?.to_owned(), key: next()?.to_owned() })
+        }
         "full" => {
             let rule = next()?.to_owned();
             let mut number = || Ok::<u64, Error>(next()?.parse().unwrap_or(0));
@@ -160,7 +169,20 @@ pub(super) fn enqueued(answer: Value, request: Request) -> Result<Enqueued, Erro
 impl Store {
     /// Stores jobs that were prepared under a version of the plan rules: all of them or none.
     pub async fn enqueue(&self, jobs: Vec<NewJob>, rules: Arc<str>) -> Result<Enqueued, Error> {
-        self.enqueue.submit(Request::of(jobs, rules)).await?
+        match self.enqueue.submit(Request::of(jobs, rules)).await?? {
+            Enqueued::Stored(records) if records.iter().any(|record| record.existing) => self.look_up(records).await,
+            done => Ok(done),
+        }
+    }
+
+    /// Jobs that were not stored, because their like exists, are shown as those are.
+    async fn look_up(&self, mut records: Vec<Record>) -> Result<Enqueued, Error> {
+        for record in records.iter_mut().filter(|record| record.existing) {
+            // One that is gone by now can stand in nobody's way: the next attempt is stored.
+            *record = self.job(&record.id).await?.ok_or(Error::Busy)?;
+            record.existing = true;
+        }
+        Ok(Enqueued::Stored(records))
     }
 
     /// The words of the call that enqueues a single job, for measuring Redis without us in between.

@@ -25,6 +25,10 @@ macro_rules! script {
 // What only some jobs need stands in scripts of their own: setting a part up takes as long as handling a job.
 script!(ENQUEUE, "call", "lane", "job", "unplanned", "store", "enqueue");
 script!(STAGE, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "enqueue");
+script!(
+    UNIQUE, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
+    "unique", "store", "enqueue"
+);
 script!(FETCH, "call", "lane", "job", "window", "source", "unlimited", "fetch");
 script!(
     DISPATCH, "call", "lane", "limit", "job", "finish", "fair", "level", "quota", "park", "window", "pick", "source",
@@ -50,7 +54,7 @@ script!(UNSCHEDULE, "call", "unschedule");
 script!(TIMETABLE, "call", "timetable");
 script!(
     FIRE, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
-    "store", "fire"
+    "unique", "store", "fire"
 );
 script!(RETAIN, "call", "lane", "job", "finish", "retain");
 script!(REVIVE, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "revive");

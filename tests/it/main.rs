@@ -30,4 +30,5 @@ mod retention;
 mod scheduling_api;
 mod staging;
 mod tenant_filter;
+mod unique;
 mod weights;

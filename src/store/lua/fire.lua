@@ -49,15 +49,15 @@ if before and before.finished == '' then
 end
 
 local answer = enqueue_request(FIRST)
-local outcome = match(answer, '^[^\31]+')
+local outcome, existing = match(answer, '^[^\31]+'), match(answer, '^ok\31%d+\31=([^\31]+)') or match(answer, '^exists\31%d+\31([^\31]+)')
 queues_note()
 if outcome == 'error' then
   commit()
   return {'ok', answer}
 elseif outcome == 'full' then
   return skip('queue_full')
-elseif outcome ~= 'ok' then
-  return skip('duplicate')
+elseif outcome ~= 'ok' or existing then
+  return skip('duplicate', existing)
 end
 go_on()
 call('HSET', key, 'last', scheduled, 'job', id)

@@ -100,6 +100,16 @@ local function lower(a, b)
   return a
 end
 
+-- Set by `unique.lua`, in scripts that are called where there are unique jobs.
+local unique_conflict, unique_existing, unique_take
+
+-- A job that has not ended stands in the way of others of its key: see `unique.lua`.
+local function unique_hold(job)
+  local set = P .. 'unique:' .. match(job.unique, '^%S+')
+  call('ZADD', set, '+inf', job.id)
+  call('PERSIST', set)
+end
+
 -- When a waiting job is given up: `expires` always, `ttl` before its first start, `total` over all attempts.
 local function job_expiry(job)
   if job.expires or job.ttl or job.total then

@@ -5,7 +5,8 @@
 -- fields as `name US value US …`, envelope. Among the further fields are `pending`, and times `due`, `expires`, `ttl`, `total` in ms,
 -- or as '+ms' from now. A planned job has `rule`, as the first of them, and `tenant`.
 -- Its answer is `ok US created US state US due US state US due …`, `duplicate US index US id`, `stale` if other rules hold now,
--- `full US rule US most US staged` or `error US text`.
+-- `full US rule US most US staged`, `exists US index US id US state US key` if a unique job has a duplicate, or `error US text`. The
+-- state of a job that was not stored, because its like exists, is `=` and the id of that one.
 
 local WORDS = 7
 -- A longer envelope has a key of its own, so that it is not copied whenever the job's state changes.
@@ -37,7 +38,9 @@ local function replay(op, first, jobs)
       created = stored.created
       parts[index + 1] = stored.state .. '\31' .. (stored.due or '')
     else
-      parts[index + 1] = 'completed\31' -- gone since, if the others are there
+      -- Gone since, if the others are there; or never stored, because its like was there.
+      local existing = unique_existing and unique_existing(ARGV[first + index * WORDS + 5])
+      parts[index + 1] = existing and '=' .. existing.id .. '\31' or 'completed\31'
     end
   end
   return created and 'ok\31' .. created .. '\31' .. concat(parts, '\31')
@@ -50,6 +53,11 @@ local function store(op, at)
   local state, place, marks = 'available', '', ''
   if more ~= '' then
     more = read_more(job, more)
+    if job.unique then
+      local existing
+      more, existing = unique_take(job, more)
+      if existing then return '=' .. existing.id .. '\31' end
+    end
     if job.pending then
       state = 'pending'
     elseif job.due and job.due > now then
@@ -115,6 +123,8 @@ local function enqueue(op, first, jobs, may_exist, version)
   if version ~= (state[6] or '') then return 'stale' end
   local full = version ~= '' and over_bound(first, jobs)
   if full then return full end
+  local conflict = unique_conflict and unique_conflict(first, jobs, WORDS)
+  if conflict then return conflict end
   if jobs == 1 then return 'ok\31' .. now_text .. '\31' .. store(op, first) end
   local parts = {}
   for index = 1, jobs do parts[index] = store(op, first + (index - 1) * WORDS) end
