@@ -88,6 +88,19 @@ pub(super) fn created(record: &Record) -> Response {
     response
 }
 
+/// Tells how full a queue is: jobs in it, and how many those may be.
+pub(super) fn with_pressure(mut response: Response, (depth, most): (u64, u64)) -> Response {
+    let pressure = format!("{:.2}", depth as f64 / most.max(1) as f64);
+    let headers = response.headers_mut();
+    headers.insert("x-ojs-queue-depth", HeaderValue::from(depth));
+    headers.insert("x-ojs-queue-bound", HeaderValue::from(most));
+    // A number holds nothing that a header may not.
+    if let Ok(pressure) = HeaderValue::try_from(pressure) {
+        headers.insert("x-ojs-queue-pressure", pressure);
+    }
+    response
+}
+
 /// Appends `[job,job,…]`.
 pub(super) fn push_jobs(out: &mut String, records: &[Record]) {
     out.push('[');

@@ -16,6 +16,7 @@ mod path;
 mod planner;
 mod pools;
 mod problem;
+mod queue_config;
 mod queue_limits;
 mod queues;
 mod rate_limits;
@@ -139,6 +140,12 @@ impl Api {
             .route("/ojs/v1/queues", get(queues::list))
             .route("/ojs/v1/queues/{name}", get(queues::show))
             .route("/ojs/v1/queues/{name}/stats", get(queues::stats))
+            .route("/ojs/v1/queues/{name}/pause", post(queues::pause))
+            .route("/ojs/v1/queues/{name}/resume", post(queues::resume))
+            .route("/ojs/v1/queues/{name}/config", get(queue_config::show).put(queue_config::put))
+            .route("/ojs/v1/admin/queues/{name}/config", get(queue_config::show).put(queue_config::put))
+            .route("/ojs/v1/admin/queues/{name}/pause", post(queues::pause_as_admin))
+            .route("/ojs/v1/admin/queues/{name}/resume", post(queues::resume_as_admin))
             .route("/ojs/v1/dead-letter", get(dead_letter::list))
             .route("/ojs/v1/dead-letter/stats", get(dead_letter::stats))
             .route("/ojs/v1/dead-letter/{id}", get(dead_letter::show).delete(dead_letter::forget))

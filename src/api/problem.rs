@@ -28,6 +28,8 @@ pub(super) struct Problem {
     kind: Option<&'static str>,
     hint: Option<String>,
     pub(super) retry_after: Option<u32>,
+    /// Jobs in the queue that has no room, and how many those may be.
+    pub(super) pressure: Option<(u64, u64)>,
     /// The request's body was not read to its end, so that the connection cannot be used again.
     pub(super) closes: bool,
 }
@@ -46,6 +48,7 @@ impl Problem {
             kind: None,
             hint: None,
             retry_after: None,
+            pressure: None,
             closes: false,
         }
     }
@@ -168,6 +171,22 @@ impl Problem {
             .hint("Send it again later; the rule's rounds make room. A batch is taken as a whole or not at all.")
     }
 
+    /// A queue holds as many jobs as it may.
+    pub(super) fn queue_full(queue: &str, depth: u64, most: u64, strategy: &str) -> Self {
+        let message = format!("Queue {queue} holds {depth} jobs and takes {most} at most.");
+        let mut problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "QUEUE_FULL", message)
+            .with_beside("queue", queue)
+            .with_beside("strategy", strategy)
+            .retry_after(1)
+            .hint("Send it again later. A batch is taken as a whole or not at all.");
+        for (name, number) in [("depth", depth), ("bound", most)] {
+            problem.beside.push((name, number.to_string()));
+            problem = problem.with_number(name, number as usize);
+        }
+        problem.pressure = Some((depth, most));
+        problem
+    }
+
     /// The client took too long to send its body.
     pub(super) fn body_timed_out(limit: Duration) -> Self {
         let message = format!("The request body did not arrive within {limit:?}.");
@@ -227,6 +246,7 @@ impl From<Invalid> for Problem {
             Kind::ResultTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "RESULT_TOO_LARGE"),
             Kind::BatchTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "BATCH_SIZE_EXCEEDED"),
             Kind::Duplicate => (StatusCode::CONFLICT, "duplicate"),
+            Kind::Unsupported => (StatusCode::UNPROCESSABLE_ENTITY, "unsupported"),
         };
         let mut problem = Problem::new(status, code, invalid.to_string()).with("field", &invalid.field);
         problem.invalid = Some(Box::new(invalid.clone()));

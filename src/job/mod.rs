@@ -1,5 +1,6 @@
 //! Jobs as data: what a client may send, what a policy means, how a job is shown. Pure: no I/O, no clock, no tokio.
 
+pub mod bound;
 pub mod canonical;
 pub mod cron;
 pub mod cron_job;
@@ -26,6 +27,7 @@ pub mod time;
 pub mod trace;
 pub mod unique;
 
+pub use bound::Bound;
 pub use cron_job::{CronJob, Overlap, Timing};
 pub use failure::Failure;
 pub use invalid::Invalid;

@@ -39,6 +39,8 @@ pub struct Record {
     pub staged: bool,
     /// Whether a new job was not stored because this one is its like.
     pub existing: bool,
+    /// Jobs in its queue and how many those may be, where it was stored into one that fills up.
+    pub pressure: Option<(u64, u64)>,
     /// Failed attempts, oldest first: `attempt US ms US members`.
     pub failures: Vec<String>,
     pub result: Option<String>,

@@ -2,12 +2,13 @@
 
 use super::batch::Verb;
 use super::reply::{self, Outcome};
-use super::script::{ACTIVATE, CANCEL, ENQUEUE, READ, STAGE, Script, UNIQUE};
+use super::script::{ACTIVATE, ADMIT, CANCEL, ENQUEUE, READ, STAGE, Script};
 use super::{Core, Error, Store};
 use crate::job::escape::escape;
 use crate::job::{NewJob, OnLimit, Record};
 use redis::{Cmd, Value};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What became of a request to enqueue.
 #[derive(Clone, Debug)]
@@ -20,6 +21,8 @@ pub enum Enqueued {
     Exists { index: usize, id: String, state: String, key: String },
     /// A plan rule has as many jobs staged as it may, and nothing was stored.
     Full { rule: String, most: u64, staged: u64 },
+    /// A queue holds as many jobs as it may, and nothing was stored.
+    Bounded { queue: String, depth: u64, most: u64, strategy: String },
     /// Other plan rules hold than those it was prepared under: the jobs again, not stored.
     Stale(Vec<NewJob>),
 }
@@ -46,7 +49,23 @@ impl Request {
     }
 }
 
-pub(super) struct Enqueue(pub(super) Arc<Core>);
+pub(super) struct Enqueue {
+    core: Arc<Core>,
+    /// Whether queues were bounded when somebody last looked: then the longest form of the script is called at once.
+    bounded: AtomicBool,
+}
+
+impl Enqueue {
+    pub(super) fn new(core: Arc<Core>) -> Self {
+        Enqueue { core, bounded: AtomicBool::new(false) }
+    }
+
+    async fn send(&self, script: &'static Script, requests: &[Request]) -> Result<Vec<Value>, Error> {
+        let answers =
+            script.call(&self.core.link, |command, again| push_requests(&self.core, command, requests, again)).await?;
+        reply::array(answers, "enqueue")
+    }
+}
 
 impl Verb for Enqueue {
     type Request = Request;
@@ -60,25 +79,38 @@ impl Verb for Enqueue {
     }
 
     async fn run(&self, requests: Vec<Request>) -> Result<Vec<Self::Reply>, Error> {
-        self.0.metrics.group("enqueue", requests.len());
-        let script = script_for(requests.iter().flat_map(|request| &request.jobs));
-        let answers =
-            script.call(&self.0.link, |command, again| push_requests(&self.0, command, &requests, again)).await?;
-        let answers = reply::array(answers, "enqueue")?;
+        self.core.metrics.group("enqueue", requests.len());
+        let is_bounded = self.bounded.load(Ordering::Relaxed);
+        let script = script_for(requests.iter().flat_map(|request| &request.jobs), is_bounded);
+        let mut answers = self.send(script, &requests).await?;
+        let says = |answer: &Value, word: &str| matches!(answer, Value::BulkString(text) if text == word.as_bytes());
+        if answers.iter().any(|answer| says(answer, "rich")) {
+            self.bounded.store(true, Ordering::Relaxed);
+            answers = self.send(longest(), &requests).await?;
+        } else if is_bounded && answers.last().is_some_and(|answer| says(answer, "plain")) {
+            self.bounded.store(false, Ordering::Relaxed);
+        }
         Ok(answers.into_iter().zip(requests).map(|(answer, request)| enqueued(answer, request)).collect())
     }
 }
 
-/// The same verb with and without what only jobs need that are unique, planned, limited or in queues that tenants share.
-fn script_for<'a>(jobs: impl Iterator<Item = &'a NewJob>) -> &'static Script {
+/// The same verb with and without what only jobs need that are planned, limited or in queues that tenants share; and with all that
+/// can keep a job out, which only those need that are unique or go where queues are bounded.
+fn script_for<'a>(mut jobs: impl Iterator<Item = &'a NewJob>, is_bounded: bool) -> &'static Script {
     let mut asks_more = false;
-    for job in jobs {
-        if job.unique.is_some() {
-            return &UNIQUE;
-        }
+    let mut is_plain = |job: &NewJob| {
         asks_more |= job.plan.is_some() || job.rate_limit.is_some() || job.shared;
+        job.unique.is_none()
+    };
+    match !is_bounded && jobs.all(&mut is_plain) {
+        false => longest(),
+        true if asks_more => &STAGE,
+        true => &ENQUEUE,
     }
-    if asks_more { &STAGE } else { &ENQUEUE }
+}
+
+fn longest() -> &'static Script {
+    &ADMIT
 }
 
 fn push_requests(core: &Core, command: &mut Cmd, requests: &[Request], again: bool) {
@@ -149,7 +181,14 @@ pub(super) fn enqueued(answer: Value, request: Request) -> Result<Enqueued, Erro
         "ok" => {
             let created = next()?;
             let mut store = |job| Ok(Record::stored(job, next()?, created, next()?));
-            request.jobs.into_iter().map(&mut store).collect::<Result<_, Error>>().map(Enqueued::Stored)
+            let mut records: Vec<Record> = request.jobs.into_iter().map(&mut store).collect::<Result<_, Error>>()?;
+            if let (Some("!"), Some(queue), Some(depth), Some(most)) =
+                (parts.next(), parts.next(), parts.next(), parts.next())
+                && let Some(record) = records.iter_mut().find(|record| record.queue == queue)
+            {
+                record.pressure = depth.parse().ok().zip(most.parse().ok());
+            }
+            Ok(Enqueued::Stored(records))
         }
         "duplicate" => Ok(Enqueued::Duplicate { index: next()?.parse().unwrap_or(0), id: next()?.to_owned() }),
         "exists" => {
@@ -160,6 +199,12 @@ pub(super) fn enqueued(answer: Value, request: Request) -> Result<Enqueued, Erro
             let rule = next()?.to_owned();
             let mut number = || Ok::<u64, Error>(next()?.parse().unwrap_or(0));
             Ok(Enqueued::Full { rule, most: number()?, staged: number()? })
+        }
+        "bound" => {
+            let queue = next()?.to_owned();
+            let mut number = || Ok::<u64, Error>(next()?.parse().unwrap_or(0));
+            let (depth, most) = (number()?, number()?);
+            Ok(Enqueued::Bounded { queue, depth, most, strategy: next()?.to_owned() })
         }
         "stale" => Ok(Enqueued::Stale(request.jobs)),
         _ => Err(Error::Backend(next()?.to_owned())),

@@ -41,6 +41,16 @@ impl Keys {
         self.key(&format!("ready:{queue}"))
     }
 
+    /// Hash of paused queues and since when.
+    pub(super) fn paused(&self) -> String {
+        self.key("paused")
+    }
+
+    /// Hash of queues and how many jobs they hold at most.
+    pub(super) fn bounds(&self) -> String {
+        self.key("bounds")
+    }
+
     /// Sorted set of crons by their next time.
     pub(super) fn crons(&self) -> String {
         self.key("crons")

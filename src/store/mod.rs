@@ -168,7 +168,7 @@ impl Store {
             alarm: Alarm::default(),
         });
         Ok(Store {
-            enqueue: Arc::new(Batcher::start(jobs::Enqueue(Arc::clone(&core)), tasks)),
+            enqueue: Arc::new(Batcher::start(jobs::Enqueue::new(Arc::clone(&core)), tasks)),
             fetch: Arc::new(Batcher::start(leases::FetchVerb::new(Arc::clone(&core)), tasks)),
             ack: Arc::new(Batcher::start(leases::AckVerb(Arc::clone(&core)), tasks)),
             nack: Arc::new(Batcher::start(leases::NackVerb(Arc::clone(&core)), tasks)),

@@ -26,8 +26,8 @@ macro_rules! script {
 script!(ENQUEUE, "call", "lane", "job", "unplanned", "store", "enqueue");
 script!(STAGE, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "enqueue");
 script!(
-    UNIQUE, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
-    "unique", "store", "enqueue"
+    ADMIT, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
+    "failure", "unique", "bound", "store", "enqueue"
 );
 script!(FETCH, "call", "lane", "job", "window", "source", "unlimited", "fetch");
 script!(
@@ -49,12 +49,14 @@ script!(
     TICK, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
     "failure", "sweep", "worker", "quota", "park", "starve", "tick"
 );
+script!(BOUNDING, "call", "bounding");
+script!(PAUSING, "call", "pausing");
 script!(SCHEDULE, "call", "schedule");
 script!(UNSCHEDULE, "call", "unschedule");
 script!(TIMETABLE, "call", "timetable");
 script!(
     FIRE, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
-    "unique", "store", "fire"
+    "failure", "unique", "bound", "store", "fire"
 );
 script!(RETAIN, "call", "lane", "job", "finish", "retain");
 script!(REVIVE, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "revive");

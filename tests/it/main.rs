@@ -24,6 +24,7 @@ mod planner;
 mod planner_api;
 mod pools_api;
 mod private_redis;
+mod queue_ops;
 mod rate_limits_api;
 mod resend;
 mod retention;

@@ -34,6 +34,12 @@ do
   end
 end
 
+-- Dispatches by queue and second, each a number of jobs and the sum of their waits: count · 2^40 + ms.
+local pace = {}
+local tell_planner, replayed, attend
+
+do -- a script has room for 200 locals
+
 -- Workers that are not to be given work are few; where there is none, nobody is looked up.
 local some_halted = (tonumber(state[4]) or 0) > 0
 
@@ -43,7 +49,7 @@ end
 
 -- The planner hears when a queue runs low for which jobs are staged, and from when on workers found it empty. Nothing is
 -- looked up, let alone written, where nothing is staged.
-local function tell_planner(unmet)
+tell_planner = function(unmet)
   settle()
   for queue in pairs(wanted) do
     local low = call('HMGET', P .. 'low', 'm ' .. queue, 'd ' .. queue)
@@ -57,9 +63,6 @@ local function tell_planner(unmet)
     end
   end
 end
-
--- Dispatches by queue and second, each a number of jobs and the sum of their waits: count · 2^40 + ms.
-local pace = {}
 
 local function lease(job, lane, request)
   pace[job.queue] = (pace[job.queue] or 0) + 1099511627776 + math.max(now - (tonumber(job.enqueued) or now), 0)
@@ -103,7 +106,7 @@ local function fetch(request)
 end
 
 -- The same jobs again, as far as they are still held by the same worker.
-local function replayed(ids, worker)
+replayed = function(ids, worker)
   local views = {}
   for id in string.gmatch(ids, '%S+') do
     local job = job_load(id)
@@ -112,10 +115,12 @@ local function replayed(ids, worker)
   return views
 end
 
-local function attend(request)
+attend = function(request)
   local before = request.fetch_id ~= '' and call('GET', P .. 'fetch:' .. request.fetch_id)
   if before then return replayed(before, request.worker) end
   return fetch(request)
+end
+
 end
 
 if is_short and (state[9] or state[10] or (state[7] or '') ~= '') then return 'rich' end

@@ -54,7 +54,7 @@ queues_note()
 if outcome == 'error' then
   commit()
   return {'ok', answer}
-elseif outcome == 'full' then
+elseif outcome == 'full' or outcome == 'bound' then
   return skip('queue_full')
 elseif outcome ~= 'ok' or existing then
   return skip('duplicate', existing)

@@ -100,11 +100,12 @@ local function lower(a, b)
   return a
 end
 
--- Set by `unique.lua`, in scripts that are called where there are unique jobs.
-local unique_conflict, unique_existing, unique_take
+-- What keeps new jobs out. `conflict`, `existing` and `take` are set by `unique.lua`, `refusal` by `bound.lua`, in the form of a
+-- script that is called where there are unique jobs or bounded queues; `release` by `finish.lua`.
+local door = {}
 
 -- A job that has not ended stands in the way of others of its key: see `unique.lua`.
-local function unique_hold(job)
+door.hold = function(job)
   local set = P .. 'unique:' .. match(job.unique, '^%S+')
   call('ZADD', set, '+inf', job.id)
   call('PERSIST', set)

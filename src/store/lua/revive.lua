@@ -16,7 +16,7 @@ for _, name in ipairs({'ttl', 'total'}) do job_set(job, name) end
 job.attempt, job.finished, job.started, job.retry_delay, job.next_retry = 0, '', '', '', ''
 unmark(job, 'd')
 unmark(job, 'x')
-if job.unique then unique_hold(job) end
+if job.unique then door.hold(job) end
 job_admit(job, true)
 emit('dead_letter.retried', job, '"state":"' .. job.state .. '"')
 commit()

@@ -5,8 +5,10 @@
 -- fields as `name US value US …`, envelope. Among the further fields are `pending`, and times `due`, `expires`, `ttl`, `total` in ms,
 -- or as '+ms' from now. A planned job has `rule`, as the first of them, and `tenant`.
 -- Its answer is `ok US created US state US due US state US due …`, `duplicate US index US id`, `stale` if other rules hold now,
--- `full US rule US most US staged`, `exists US index US id US state US key` if a unique job has a duplicate, or `error US text`. The
--- state of a job that was not stored, because its like exists, is `=` and the id of that one.
+-- `full US rule US most US staged`, `exists US index US id US state US key` if a unique job has a duplicate, `bound US queue US depth US
+-- most US strategy` if a queue is full, `rich` if only the longest form of the script can tell, or `error US text`. The state of a job
+-- that was not stored, because its like exists, is `=` and the id of that one. Behind `ok` and all jobs may stand `! US queue US depth
+-- US most` of a queue that fills up.
 
 local WORDS = 7
 -- A longer envelope has a key of its own, so that it is not copied whenever the job's state changes.
@@ -39,7 +41,7 @@ local function replay(op, first, jobs)
       parts[index + 1] = stored.state .. '\31' .. (stored.due or '')
     else
       -- Gone since, if the others are there; or never stored, because its like was there.
-      local existing = unique_existing and unique_existing(ARGV[first + index * WORDS + 5])
+      local existing = door.existing and door.existing(ARGV[first + index * WORDS + 5])
       parts[index + 1] = existing and '=' .. existing.id .. '\31' or 'completed\31'
     end
   end
@@ -55,7 +57,7 @@ local function store(op, at)
     more = read_more(job, more)
     if job.unique then
       local existing
-      more, existing = unique_take(job, more)
+      more, existing = door.take(job, more)
       if existing then return '=' .. existing.id .. '\31' end
     end
     if job.pending then
@@ -123,12 +125,19 @@ local function enqueue(op, first, jobs, may_exist, version)
   if version ~= (state[6] or '') then return 'stale' end
   local full = version ~= '' and over_bound(first, jobs)
   if full then return full end
-  local conflict = unique_conflict and unique_conflict(first, jobs, WORDS)
+  local conflict = door.conflict and door.conflict(first, jobs, WORDS)
   if conflict then return conflict end
-  if jobs == 1 then return 'ok\31' .. now_text .. '\31' .. store(op, first) end
+  local pressure = ''
+  if state[12] then
+    if not door.refusal then return 'rich' end
+    local refused, told = door.refusal(first, jobs, WORDS)
+    if refused then return refused end
+    pressure = told or ''
+  end
+  if jobs == 1 then return 'ok\31' .. now_text .. '\31' .. store(op, first) .. pressure end
   local parts = {}
   for index = 1, jobs do parts[index] = store(op, first + (index - 1) * WORDS) end
-  return 'ok\31' .. now_text .. '\31' .. concat(parts, '\31')
+  return 'ok\31' .. now_text .. '\31' .. concat(parts, '\31') .. pressure
 end
 
 -- The answer to the request whose words begin at `at`, and where the next one begins.

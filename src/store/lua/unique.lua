@@ -6,6 +6,8 @@
 -- Whether one does stand in the way is asked of its record, so that a job that changes its state needs to tell nobody. A policy is
 -- `key states period conflict`, states as letters, period in ms or `-`.
 
+do -- a script has room for 200 locals
+
 local LOOKED_AT = 64
 local LETTERS = {available = 'v', active = 'a', scheduled = 's', retryable = 'r', pending = 'p', completed = 'c',
   cancelled = 'x', discarded = 'd'}
@@ -30,13 +32,13 @@ local function policy_in(more)
 end
 
 -- The job because of which a job with these further fields would not be stored.
-unique_existing = function(more)
+door.existing = function(more)
   local policy = policy_in(more)
   return policy and unique_matches(policy)[1]
 end
 
 -- Why a request is refused as a whole, if it is: one of its jobs has a duplicate, perhaps in the same request.
-unique_conflict = function(first, jobs, words)
+door.conflict = function(first, jobs, words)
   local seen = {}
   for index = 0, jobs - 1 do
     local at = first + index * words
@@ -55,7 +57,7 @@ end
 
 -- Makes room for a unique job, or returns the one that there is instead. The new job's further fields are returned changed where it
 -- takes over the other's time.
-unique_take = function(job, more)
+door.take = function(job, more)
   local conflict = match(job.unique, '%S+$')
   for _, other in ipairs(unique_matches(job.unique)) do
     if conflict == 'ignore' then return more, other end
@@ -72,6 +74,8 @@ unique_take = function(job, more)
         .. job.id .. '"')
     end
   end
-  unique_hold(job)
+  door.hold(job)
   return more
+end
+
 end
