@@ -30,6 +30,13 @@ pub(super) fn json(status: StatusCode, body: String) -> Response {
     response
 }
 
+/// An answer without a body.
+pub(super) fn nothing() -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
 /// An answer built with `serde_json`, for those that are not asked for often.
 pub(super) fn value(status: StatusCode, body: &serde_json::Value) -> Response {
     json(status, body.to_string())
@@ -68,6 +75,15 @@ pub(super) fn job_for_admin(status: StatusCode, record: &Record) -> Response {
     let mut body = String::new();
     record.write_with(&mut body, &more);
     json(status, body)
+}
+
+/// The job itself, and again inside `job`: the two planes of the API want it differently.
+pub(super) fn job_both_ways(record: &Record) -> Response {
+    let mut plain = String::new();
+    record.write(&mut plain);
+    let mut body = String::new();
+    record.write_with(&mut body, &format!(",\"job\":{plain}"));
+    json(StatusCode::OK, body)
 }
 
 /// `{"job":…}` of a job that is there instead of the one that was sent.

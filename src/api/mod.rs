@@ -1,7 +1,11 @@
 //! The HTTP API: requests into verbs of the store, results into OJS answers. No business rule lives here.
 
+mod admin;
+mod admin_jobs;
+mod admin_workers;
 mod answer;
 mod body;
+mod bulk;
 mod crons;
 mod dead_letter;
 mod event_stream;
@@ -16,10 +20,12 @@ mod path;
 mod planner;
 mod pools;
 mod problem;
+mod progress;
 mod queue_config;
 mod queue_limits;
 mod queues;
 mod rate_limits;
+mod results;
 mod round_stream;
 mod scheduling;
 mod server;
@@ -131,10 +137,19 @@ impl Api {
             .route("/ojs/v1/jobs/{id}/activate", post(jobs::activate))
             .route("/ojs/v1/jobs/{id}/ack", post(workers::ack_by_path))
             .route("/ojs/v1/jobs/{id}/nack", post(workers::nack_by_path))
+            .route("/ojs/v1/jobs/results", post(results::read))
+            .route("/ojs/v1/jobs/{id}/result", get(results::show))
+            .route("/ojs/v1/jobs/{id}/progress", get(progress::show).put(progress::report))
+            .route(
+                "/ojs/v1/jobs/{id}/checkpoint",
+                get(progress::checkpoint).put(progress::keep).post(progress::keep).delete(progress::drop_checkpoint),
+            )
             .route("/ojs/v1/workers/fetch", post(fetch::fetch))
             .route("/ojs/v1/workers/ack", post(workers::ack))
             .route("/ojs/v1/workers/nack", post(workers::nack))
             .route("/ojs/v1/workers/heartbeat", post(workers::heartbeat))
+            .route("/ojs/v1/workers/beat", post(workers::heartbeat))
+            .route("/ojs/v1/workers/{id}/health", get(admin_workers::health))
             .route("/ojs/v1/workers/register", post(workers::register))
             .route("/ojs/v1/workers/{id}", delete(workers::deregister))
             .route("/ojs/v1/queues", get(queues::list))
@@ -146,10 +161,19 @@ impl Api {
             .route("/ojs/v1/admin/queues/{name}/config", get(queue_config::show).put(queue_config::put))
             .route("/ojs/v1/admin/queues/{name}/pause", post(queues::pause_as_admin))
             .route("/ojs/v1/admin/queues/{name}/resume", post(queues::resume_as_admin))
-            .route("/ojs/v1/dead-letter", get(dead_letter::list))
+            .route("/ojs/v1/dead-letter", get(dead_letter::list).delete(dead_letter::forget_many))
+            .route("/ojs/v1/dead-letter/retry", post(dead_letter::retry_many))
             .route("/ojs/v1/dead-letter/stats", get(dead_letter::stats))
             .route("/ojs/v1/dead-letter/{id}", get(dead_letter::show).delete(dead_letter::forget))
             .route("/ojs/v1/dead-letter/{id}/retry", post(dead_letter::retry))
+            .route("/ojs/v1/admin/dead-letter", get(dead_letter::list_items).delete(dead_letter::forget_many))
+            .route("/ojs/v1/admin/dead-letter/stats", get(dead_letter::stats))
+            .route("/ojs/v1/admin/dead-letter/retry", post(dead_letter::retry_many))
+            .route(
+                "/ojs/v1/admin/dead-letter/{id}",
+                get(dead_letter::show_to_admin).delete(dead_letter::forget_silently),
+            )
+            .route("/ojs/v1/admin/dead-letter/{id}/retry", post(dead_letter::retry_as_admin))
             .route("/ojs/v1/cron", get(crons::list).post(crons::register))
             .route("/ojs/v1/cron/{name}", get(crons::show).patch(crons::change).delete(crons::remove))
             .route("/ojs/v1/cron/{name}/next", get(crons::next_times))
@@ -166,7 +190,22 @@ impl Api {
             .route("/ojs/v1/admin/planner/{name}/run", post(planner::run))
             .route("/ojs/v1/admin/planner/{name}/pause", post(planner::pause))
             .route("/ojs/v1/admin/planner/{name}/resume", post(planner::resume))
+            .route("/ojs/v1/admin/stats", get(admin::stats))
+            .route("/ojs/v1/admin/queues", get(admin::queues))
+            .route("/ojs/v1/admin/queues/{name}", get(admin::queue))
+            .route("/ojs/v1/admin/queues/{name}/jobs", delete(admin_jobs::purge))
+            .route("/ojs/v1/admin/jobs", get(admin_jobs::list))
             .route("/ojs/v1/admin/jobs/{id}", get(jobs::show_to_admin))
+            .route("/ojs/v1/admin/jobs/{id}/cancel", post(admin_jobs::cancel))
+            .route("/ojs/v1/admin/jobs/{id}/retry", post(admin_jobs::retry))
+            .route("/ojs/v1/admin/jobs/bulk/retry", post(admin_jobs::retry_many))
+            .route("/ojs/v1/admin/jobs/bulk/cancel", post(admin_jobs::cancel_many))
+            .route("/ojs/v1/admin/jobs/bulk/delete", post(admin_jobs::delete_many))
+            .route("/ojs/v1/admin/workers", get(admin_workers::list))
+            .route("/ojs/v1/admin/workers/{id}", get(admin_workers::show).delete(admin_workers::remove))
+            .route("/ojs/v1/admin/workers/{id}/quiet", post(admin_workers::quiet))
+            .route("/ojs/v1/admin/workers/{id}/resume", post(admin_workers::resume))
+            .route("/ojs/v1/admin/workers/{id}/terminate", post(admin_workers::terminate))
             .route("/ojs/v1/admin/pools", get(pools::list).post(pools::add))
             .route("/ojs/v1/admin/pools/{name}", get(pools::show).put(pools::put).delete(pools::remove))
             .route("/ojs/v1/admin/scheduling/stats", get(scheduling::stats))

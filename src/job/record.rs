@@ -44,6 +44,8 @@ pub struct Record {
     /// Failed attempts, oldest first: `attempt US ms US members`.
     pub failures: Vec<String>,
     pub result: Option<String>,
+    /// What is kept for the next attempt: `sequence US ms US state as JSON`.
+    checkpoint: Option<String>,
 }
 
 impl Record {
@@ -78,7 +80,9 @@ impl Record {
         record.failures =
             failures.map(|failures| failures.split('\u{1d}').map(str::to_owned).collect()).unwrap_or_default();
         record.result = sections.next().filter(|result| !result.is_empty()).map(str::to_owned);
-        let envelope = if envelope.is_empty() { sections.next()? } else { envelope };
+        let apart = sections.next();
+        let envelope = if envelope.is_empty() { apart? } else { envelope };
+        record.checkpoint = sections.next().filter(|kept| !kept.is_empty()).map(str::to_owned);
         record.id = envelope.strip_prefix(ENVELOPE_START)?.get(..36)?.to_owned();
         record.envelope = envelope.to_owned();
         Some(record)
@@ -214,8 +218,19 @@ impl Record {
             out.push_str(",\"result\":");
             out.push_str(result);
         }
+        if let Some((sequence, created, state)) = self.checkpoint() {
+            _ = write!(out, ",\"checkpoint\":{{\"sequence\":{sequence}");
+            push_time(out, "created_at", Some(created));
+            out.extend([",\"state\":", state, "}"]);
+        }
         out.push_str(more);
         out.push('}');
+    }
+
+    /// What is kept for the next attempt: how many were kept, when, and the state as JSON.
+    pub fn checkpoint(&self) -> Option<(u64, i64, &str)> {
+        let mut parts = self.checkpoint.as_deref()?.splitn(3, '\u{1f}');
+        Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?))
     }
 }
 

@@ -263,18 +263,27 @@ impl Store {
 
     /// Ends a job that has not ended.
     pub async fn cancel(&self, id: &str) -> Result<Outcome, Error> {
-        self.change(&CANCEL, id).await
+        self.cancel_unless(id, false).await
+    }
+
+    /// Ends a job that waits; one that a worker has is left to it.
+    pub async fn cancel_waiting(&self, id: &str) -> Result<Outcome, Error> {
+        self.cancel_unless(id, true).await
+    }
+
+    async fn cancel_unless(&self, id: &str, is_active: bool) -> Result<Outcome, Error> {
+        self.change(&CANCEL, id, u8::from(is_active)).await
     }
 
     /// Makes a pending job available.
     pub async fn activate(&self, id: &str) -> Result<Outcome, Error> {
-        self.change(&ACTIVATE, id).await
+        self.change(&ACTIVATE, id, 0).await
     }
 
-    /// Runs a script that takes one job id and answers with its outcome.
-    pub(super) async fn change(&self, script: &Script, id: &str) -> Result<Outcome, Error> {
+    /// Runs a script that takes one job id, an operation id and perhaps a switch, and answers with its outcome.
+    pub(super) async fn change(&self, script: &Script, id: &str, switch: u8) -> Result<Outcome, Error> {
         let op = crate::job::id::generate();
-        let answer = script.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(id).arg(&op)).await?;
-        reply::outcome(answer, script.name)
+        let fill = |command: &mut Cmd, _: bool| _ = self.core.begin(command).arg(id).arg(&op).arg(switch);
+        reply::outcome(script.call(&self.core.link, fill).await?, script.name)
     }
 }

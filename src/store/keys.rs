@@ -41,6 +41,11 @@ impl Keys {
         self.key(&format!("ready:{queue}"))
     }
 
+    /// Hash of how far a job has got.
+    pub(super) fn progress(&self, id: &str) -> String {
+        self.key(&format!("prog:{id}"))
+    }
+
     /// Hash of paused queues and since when.
     pub(super) fn paused(&self) -> String {
         self.key("paused")
@@ -84,6 +89,21 @@ impl Keys {
     /// Channel on which scripts tell what happens.
     pub(super) fn signals(&self) -> String {
         self.key("signals")
+    }
+
+    /// Hash of what a worker tells about itself.
+    pub(super) fn worker(&self, name: &str) -> String {
+        self.key(&format!("worker:{name}"))
+    }
+
+    /// Sorted set of the jobs that workers hold, by name of the worker.
+    pub(super) fn leased(&self) -> String {
+        self.key("held")
+    }
+
+    /// Sorted set of jobs that ended in a state, by when.
+    pub(super) fn finished(&self, state: &str) -> String {
+        self.key(&format!("finished:{state}"))
     }
 
     /// Sorted set of workers by the time they were last seen.

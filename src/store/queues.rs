@@ -128,4 +128,11 @@ impl Store {
         command.arg(self.core.keys.bounds()).arg(queue);
         Ok(Bound::from_packed(&reply::text(self.core.command("bound", command).await?)))
     }
+
+    /// Jobs that ended in a state since a moment, as far as they are still kept.
+    pub async fn ended_since(&self, state: State, since: i64) -> Result<u64, Error> {
+        let mut command = redis::cmd("ZCOUNT");
+        command.arg(self.core.keys.finished(state.name())).arg(since).arg("+inf");
+        Ok(reply::number(self.core.command("ended", command).await?) as u64)
+    }
 }

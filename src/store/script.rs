@@ -44,11 +44,15 @@ script!(ACTIVATE, "call", "lane", "limit", "job", "plan", "fair", "staging", "le
 script!(RELEASE, "call", "lane", "limit", "job", "fair", "level", "release");
 script!(READ, "call", "lane", "job", "read");
 script!(HEARTBEAT, "call", "lane", "job", "worker", "heartbeat");
+script!(DIRECT, "call", "lane", "job", "worker", "direct");
 script!(DEREGISTER, "call", "lane", "limit", "job", "fair", "level", "worker", "deregister");
 script!(
     TICK, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
     "failure", "sweep", "worker", "quota", "park", "starve", "tick"
 );
+script!(FIND, "call", "lane", "job", "find");
+script!(PROGRESS, "call", "lane", "job", "progress");
+script!(CHECKPOINT, "call", "lane", "job", "checkpoint");
 script!(BOUNDING, "call", "bounding");
 script!(PAUSING, "call", "pausing");
 script!(SCHEDULE, "call", "schedule");

@@ -3,6 +3,7 @@
 mod support;
 
 mod addresses;
+mod admin_api;
 mod architecture;
 mod at_most_once;
 mod audit;
@@ -24,6 +25,7 @@ mod planner;
 mod planner_api;
 mod pools_api;
 mod private_redis;
+mod progress;
 mod queue_ops;
 mod rate_limits_api;
 mod resend;

@@ -40,8 +40,11 @@ local function job_finish(job, state, dead)
   if marked(job, 'f') then call('PEXPIRE', P .. 'err:' .. job.id, keep_ms) end
   if marked(job, 'r') then call('PEXPIRE', P .. 'res:' .. job.id, keep_ms) end
   if job.apart then call('PEXPIRE', P .. 'env:' .. job.id, keep_ms) end
+  if marked(job, 'p') then call('PEXPIRE', P .. 'prog:' .. job.id, keep_ms) end
+  if marked(job, 'k') then call('PEXPIRE', P .. 'chk:' .. job.id, keep_ms) end
 end
 
 local function job_erase(id)
-  call('UNLINK', P .. 'job:' .. id, P .. 'env:' .. id, P .. 'err:' .. id, P .. 'res:' .. id)
+  call('UNLINK', P .. 'job:' .. id, P .. 'env:' .. id, P .. 'err:' .. id, P .. 'res:' .. id, P .. 'prog:' .. id,
+    P .. 'chk:' .. id)
 end
