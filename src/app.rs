@@ -1,11 +1,11 @@
 //! Puts the parts together and takes them down again. The only spawner of long-lived tasks.
 
-use crate::api::{Api, Server};
+use crate::api::{Api, Doors, Server};
 use crate::clock::Clock;
 use crate::config::{self, Config, Role};
-use crate::dispatch::{Auditor, Ticker, Waiters};
+use crate::dispatch::{Auditor, Ticker, Timetable, Waiters};
 use crate::keyring::Keyring;
-use crate::planner::{Desk, Planner, Rulebook};
+use crate::planner::{Desk, Intake, Planner, Rulebook};
 use crate::store::embedded::{self, PrivateRedis};
 use crate::store::{Address, Options, Settings, Store};
 use crate::telemetry::Metrics;
@@ -68,7 +68,10 @@ impl App {
         }
         let desk = Desk::new(store.clone(), rules.clone(), metrics.clone(), &holder());
         let waiters = Waiters::default();
-        let api = Api::new(store.clone(), keys.clone(), desk.clone(), waiters.clone(), metrics.clone(), config);
+        let intake = Intake::new(store.clone(), rules.clone());
+        let timetable = Timetable::new(store.clone(), intake.clone(), config.limits.of_jobs());
+        let doors = Doors { intake, timetable: timetable.clone(), waiters: waiters.clone() };
+        let api = Api::new(store.clone(), keys.clone(), desk.clone(), doors, metrics.clone(), config);
         let server = Server {
             listener,
             router: api.router(),
@@ -85,6 +88,7 @@ impl App {
         tasks.spawn(keys.clone().follow(stop.clone()));
         if config.server.has(Role::Dispatch) {
             tasks.spawn(Ticker::new(store.clone()).run(stop.clone()));
+            tasks.spawn(timetable.run(stop.clone()));
             tasks.spawn(Auditor::new(store.clone(), metrics.store.dispatch.clone()).run(stop.clone()));
         }
         if config.server.has(Role::Planner) {

@@ -54,11 +54,13 @@ fn push_event(out: &mut String, event: &Event) {
     let name = match component {
         "worker" => "worker_id",
         "weights" => "rule",
+        "cron" => "cron_name",
+        "queue" | "backpressure" => "", // the queue is told anyway
         _ => "job_id",
     };
     let members =
         [(name, &event.subject), ("job_type", &event.job_type), ("queue", &event.queue), ("trace_id", &event.trace)];
-    for (name, value) in members.into_iter().filter(|(_, value)| !value.is_empty()) {
+    for (name, value) in members.into_iter().filter(|(name, value)| !name.is_empty() && !value.is_empty()) {
         out.push_str(&format!("{separator}\"{name}\":"));
         json::push_text(out, value);
         separator = ",";

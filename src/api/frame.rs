@@ -111,7 +111,10 @@ fn error_response(problem: &Problem, request_id: &str) -> Response {
     if let Some(seconds) = problem.retry_after {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
-    response
+    match problem.pressure {
+        Some(pressure) => answer::with_pressure(response, pressure),
+        None => response,
+    }
 }
 
 /// The client's id for the request, if it is fit for a header and a log line, else one of ours.

@@ -1,8 +1,13 @@
 //! The HTTP API: requests into verbs of the store, results into OJS answers. No business rule lives here.
 
 mod access;
+mod admin;
+mod admin_jobs;
+mod admin_workers;
 mod answer;
 mod body;
+mod bulk;
+mod crons;
 mod dead_letter;
 mod event_stream;
 mod events;
@@ -17,9 +22,12 @@ mod path;
 mod planner;
 mod pools;
 mod problem;
+mod progress;
+mod queue_config;
 mod queue_limits;
 mod queues;
 mod rate_limits;
+mod results;
 mod round_stream;
 mod routes;
 mod scheduling;
@@ -31,7 +39,7 @@ pub use routes::{Access, routes};
 pub use server::Server;
 
 use crate::config::Config;
-use crate::dispatch::{LongPolls, Waiters};
+use crate::dispatch::{LongPolls, Timetable, Waiters};
 use crate::job;
 use crate::keyring::{Caller, Keyring, Pass};
 use crate::planner::{Desk, Intake};
@@ -57,12 +65,19 @@ pub struct Api {
 /// The router's state. No handler can get at it: they ask for an [`Api`] and get their caller's.
 #[derive(Clone)]
 struct Root(Api);
+/// The ways by which jobs come and go.
+pub struct Doors {
+    pub intake: Intake,
+    pub timetable: Timetable,
+    pub waiters: Waiters,
+}
 
 struct Inner {
     store: Store,
     keys: Keyring,
     accesses: access::Accesses,
     intake: Intake,
+    timetable: Timetable,
     desk: Desk,
     long_polls: LongPolls,
     metrics: Metrics,
@@ -79,26 +94,21 @@ struct Inner {
 
 impl Api {
     /// An API on a store.
-    pub fn new(store: Store, keys: Keyring, desk: Desk, waiters: Waiters, metrics: Metrics, config: &Config) -> Self {
+    pub fn new(store: Store, keys: Keyring, desk: Desk, doors: Doors, metrics: Metrics, config: &Config) -> Self {
         let limits = &config.limits;
         let draining = CancellationToken::new();
         let waiting = metrics.http.long_polls().clone();
         Api {
             inner: Arc::new(Inner {
-                intake: Intake::new(store.clone(), desk.rules().clone()),
-                long_polls: LongPolls::new(store.clone(), waiters, waiting, draining.clone()),
+                intake: doors.intake,
+                timetable: doors.timetable,
+                long_polls: LongPolls::new(store.clone(), doors.waiters, waiting, draining.clone()),
                 store,
                 keys,
                 accesses: access::Accesses::of(&routes::table()),
                 desk,
                 metrics,
-                limits: job::Limits {
-                    max_envelope: limits.max_envelope.bytes(),
-                    max_meta: limits.max_meta.bytes(),
-                    max_result: limits.max_result.bytes(),
-                    max_batch: limits.max_batch,
-                    max_nesting: limits.max_nesting,
-                },
+                limits: limits.of_jobs(),
                 max_body: limits.max_body.bytes(),
                 request_timeout: limits.request_timeout,
                 heartbeat_interval: config.workers.heartbeat_interval,

@@ -32,6 +32,8 @@ pub(super) struct Problem {
     pub(super) retry_after: Option<u32>,
     /// What WWW-Authenticate asks for.
     pub(super) challenge: Option<&'static str>,
+    /// Jobs in the queue that has no room, and how many those may be.
+    pub(super) pressure: Option<(u64, u64)>,
     /// The request's body was not read to its end, so that the connection cannot be used again.
     pub(super) closes: bool,
 }
@@ -51,6 +53,7 @@ impl Problem {
             hint: None,
             retry_after: None,
             challenge: None,
+            pressure: None,
             closes: false,
         }
     }
@@ -185,6 +188,18 @@ impl Problem {
         }
     }
 
+    /// A unique job has a duplicate.
+    pub(super) fn exists(id: &str, state: &str, key: &str, index: Option<usize>) -> Self {
+        let place = index.map_or_else(|| "unique".to_owned(), |index| format!("jobs[{index}].unique"));
+        let message = format!("`{place}` does not allow this job: job {id} counts as the same and is {state}.");
+        let problem = Problem::new(StatusCode::CONFLICT, "duplicate", message)
+            .with("existing_job_id", id)
+            .with("existing_job_state", state)
+            .with("unique_key", key)
+            .with("field", &place);
+        index.into_iter().fold(problem, |problem, index| problem.with_number("index", index))
+    }
+
     /// A plan rule has as many jobs staged as it may.
     pub(super) fn staging_full(rule: &str, most: u64, staged: u64) -> Self {
         let message = format!("Plan rule {rule} has {staged} jobs staged and takes {most} at most (max_staged).");
@@ -194,6 +209,22 @@ impl Problem {
             .with_number("current", staged as usize)
             .retry_after(1)
             .hint("Send it again later; the rule's rounds make room. A batch is taken as a whole or not at all.")
+    }
+
+    /// A queue holds as many jobs as it may.
+    pub(super) fn queue_full(queue: &str, depth: u64, most: u64, strategy: &str) -> Self {
+        let message = format!("Queue {queue} holds {depth} jobs and takes {most} at most.");
+        let mut problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "QUEUE_FULL", message)
+            .with_beside("queue", queue)
+            .with_beside("strategy", strategy)
+            .retry_after(1)
+            .hint("Send it again later. A batch is taken as a whole or not at all.");
+        for (name, number) in [("depth", depth), ("bound", most)] {
+            problem.beside.push((name, number.to_string()));
+            problem = problem.with_number(name, number as usize);
+        }
+        problem.pressure = Some((depth, most));
+        problem
     }
 
     /// The client took too long to send its body.
@@ -255,6 +286,7 @@ impl From<Invalid> for Problem {
             Kind::ResultTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "RESULT_TOO_LARGE"),
             Kind::BatchTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "BATCH_SIZE_EXCEEDED"),
             Kind::Duplicate => (StatusCode::CONFLICT, "duplicate"),
+            Kind::Unsupported => (StatusCode::UNPROCESSABLE_ENTITY, "unsupported"),
         };
         let mut problem = Problem::new(status, code, invalid.to_string()).with("field", &invalid.field);
         problem.invalid = Some(Box::new(invalid.clone()));

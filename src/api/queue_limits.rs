@@ -26,7 +26,7 @@ pub(super) async fn put(api: Api, Name(queue): Name, request: Request) -> Result
     let refused = |invalid| Problem::from(invalid).hint(HINT);
     names::check_queue("name", &queue).map_err(|invalid| refused(invalid.of_kind(Kind::Policy)))?;
     let change = LimitChange::parse_lasting(body.fields()?.object()).map_err(refused)?;
-    api.store().set_limit(&key(&queue), Layer::Admin, Some(&change.quota), None).await?;
+    set_limit(&api, &queue, &change).await?;
     find(&api, &queue).await?.and_then(|state| shown(&queue, &state)).ok_or_else(Problem::bug)
 }
 
@@ -45,7 +45,13 @@ pub(super) async fn remove(api: Api, Name(queue): Name) -> Result<Response, Prob
     Err(missing(&queue))
 }
 
-fn key(queue: &str) -> String {
+/// Sets what an admin says about a queue in place of the file.
+pub(super) async fn set_limit(api: &Api, queue: &str, change: &LimitChange) -> Result<(), Problem> {
+    api.store().set_limit(&key(queue), Layer::Admin, Some(&change.quota), None).await?;
+    Ok(())
+}
+
+pub(super) fn key(queue: &str) -> String {
     format!("queue:{queue}")
 }
 

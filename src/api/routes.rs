@@ -3,8 +3,8 @@
 //! A route that is not in here does not exist, and one cannot be added without saying whose it is.
 
 use super::{
-    Root, dead_letter, events, fetch, jobs, keys, manifest, planner, pools, queue_limits, queues, rate_limits,
-    round_stream, scheduling, system, workers,
+    Root, admin, admin_jobs, admin_workers, crons, dead_letter, events, fetch, jobs, keys, manifest, planner, pools,
+    progress, queue_config, queue_limits, queues, rate_limits, results, round_stream, scheduling, system, workers,
 };
 use crate::auth::Role::{self, Admin, Operator, Producer, Worker};
 use axum::handler::Handler;
@@ -28,6 +28,7 @@ const ALL: &[Role] = &[Producer, Worker, Operator, Admin];
 const PRODUCERS: &[Role] = &[Producer, Admin];
 const WORKERS: &[Role] = &[Worker, Admin];
 const READERS: &[Role] = &[Operator, Admin];
+const WATCHERS: &[Role] = &[Worker, Operator, Admin];
 const ADMINS: &[Role] = &[Admin];
 
 /// A route: what it answers to, who may use it, and what it does.
@@ -46,6 +47,7 @@ where
     let filter = match method {
         Method::POST => MethodFilter::POST,
         Method::PUT => MethodFilter::PUT,
+        Method::PATCH => MethodFilter::PATCH,
         Method::DELETE => MethodFilter::DELETE,
         _ => MethodFilter::GET,
     };
@@ -62,6 +64,10 @@ fn post<H: Handler<T, Root>, T: 'static>(path: &'static str, access: Access, han
 
 fn put<H: Handler<T, Root>, T: 'static>(path: &'static str, access: Access, handler: H) -> Route {
     route(Method::PUT, path, access, handler)
+}
+
+fn patch<H: Handler<T, Root>, T: 'static>(path: &'static str, access: Access, handler: H) -> Route {
+    route(Method::PATCH, path, access, handler)
 }
 
 fn delete<H: Handler<T, Root>, T: 'static>(path: &'static str, access: Access, handler: H) -> Route {
@@ -129,6 +135,57 @@ pub(super) fn table() -> Vec<Route> {
         get("/ojs/v1/admin/queues/{name}/rate-limit", Whole(READERS), queue_limits::show),
         put("/ojs/v1/admin/queues/{name}/rate-limit", Whole(ADMINS), queue_limits::put),
         delete("/ojs/v1/admin/queues/{name}/rate-limit", Whole(ADMINS), queue_limits::remove),
+        post("/ojs/v1/jobs/results", Scoped(ALL), results::read),
+        get("/ojs/v1/jobs/{id}/result", Scoped(ALL), results::show),
+        get("/ojs/v1/jobs/{id}/progress", Scoped(ALL), progress::show),
+        put("/ojs/v1/jobs/{id}/progress", Scoped(WORKERS), progress::report),
+        get("/ojs/v1/jobs/{id}/checkpoint", Scoped(WATCHERS), progress::checkpoint),
+        put("/ojs/v1/jobs/{id}/checkpoint", Scoped(WORKERS), progress::keep),
+        post("/ojs/v1/jobs/{id}/checkpoint", Scoped(WORKERS), progress::keep),
+        delete("/ojs/v1/jobs/{id}/checkpoint", Scoped(WORKERS), progress::drop_checkpoint),
+        post("/ojs/v1/workers/beat", Scoped(WORKERS), workers::heartbeat),
+        get("/ojs/v1/workers/{id}/health", Whole(WATCHERS), admin_workers::health),
+        post("/ojs/v1/queues/{name}/pause", Whole(READERS), queues::pause),
+        post("/ojs/v1/queues/{name}/resume", Whole(READERS), queues::resume),
+        get("/ojs/v1/queues/{name}/config", Whole(READERS), queue_config::show),
+        put("/ojs/v1/queues/{name}/config", Whole(ADMINS), queue_config::put),
+        delete("/ojs/v1/dead-letter", Scoped(ADMINS), dead_letter::forget_many),
+        post("/ojs/v1/dead-letter/retry", Scoped(ADMINS), dead_letter::retry_many),
+        get("/ojs/v1/cron", Whole(READERS), crons::list),
+        post("/ojs/v1/cron", Whole(PRODUCERS), crons::register),
+        get("/ojs/v1/cron/{name}", Whole(READERS), crons::show),
+        patch("/ojs/v1/cron/{name}", Whole(PRODUCERS), crons::change),
+        delete("/ojs/v1/cron/{name}", Whole(PRODUCERS), crons::remove),
+        get("/ojs/v1/cron/{name}/next", Whole(READERS), crons::next_times),
+        post("/ojs/v1/cron/{name}/run", Whole(PRODUCERS), crons::run),
+        post("/ojs/v1/cron-preview", Whole(ALL), crons::preview),
+        get("/ojs/v1/admin/stats", Whole(READERS), admin::stats),
+        get("/ojs/v1/admin/queues", Whole(READERS), admin::queues),
+        get("/ojs/v1/admin/queues/{name}", Whole(READERS), admin::queue),
+        delete("/ojs/v1/admin/queues/{name}/jobs", Whole(ADMINS), admin_jobs::purge),
+        get("/ojs/v1/admin/queues/{name}/config", Whole(READERS), queue_config::show),
+        put("/ojs/v1/admin/queues/{name}/config", Whole(ADMINS), queue_config::put),
+        post("/ojs/v1/admin/queues/{name}/pause", Whole(READERS), queues::pause_as_admin),
+        post("/ojs/v1/admin/queues/{name}/resume", Whole(READERS), queues::resume_as_admin),
+        get("/ojs/v1/admin/dead-letter", Scoped(READERS), dead_letter::list_items),
+        delete("/ojs/v1/admin/dead-letter", Scoped(ADMINS), dead_letter::forget_many),
+        get("/ojs/v1/admin/dead-letter/stats", Scoped(READERS), dead_letter::stats),
+        post("/ojs/v1/admin/dead-letter/retry", Scoped(ADMINS), dead_letter::retry_many),
+        get("/ojs/v1/admin/dead-letter/{id}", Scoped(READERS), dead_letter::show_to_admin),
+        delete("/ojs/v1/admin/dead-letter/{id}", Scoped(ADMINS), dead_letter::forget_silently),
+        post("/ojs/v1/admin/dead-letter/{id}/retry", Scoped(ADMINS), dead_letter::retry_as_admin),
+        get("/ojs/v1/admin/jobs", Whole(READERS), admin_jobs::list),
+        post("/ojs/v1/admin/jobs/{id}/cancel", Scoped(ADMINS), admin_jobs::cancel),
+        post("/ojs/v1/admin/jobs/{id}/retry", Scoped(ADMINS), admin_jobs::retry),
+        post("/ojs/v1/admin/jobs/bulk/retry", Whole(ADMINS), admin_jobs::retry_many),
+        post("/ojs/v1/admin/jobs/bulk/cancel", Whole(ADMINS), admin_jobs::cancel_many),
+        post("/ojs/v1/admin/jobs/bulk/delete", Whole(ADMINS), admin_jobs::delete_many),
+        get("/ojs/v1/admin/workers", Whole(READERS), admin_workers::list),
+        get("/ojs/v1/admin/workers/{id}", Whole(READERS), admin_workers::show),
+        delete("/ojs/v1/admin/workers/{id}", Whole(ADMINS), admin_workers::remove),
+        post("/ojs/v1/admin/workers/{id}/quiet", Whole(READERS), admin_workers::quiet),
+        post("/ojs/v1/admin/workers/{id}/resume", Whole(READERS), admin_workers::resume),
+        post("/ojs/v1/admin/workers/{id}/terminate", Whole(ADMINS), admin_workers::terminate),
         get("/ojs/v1/admin/keys", Whole(ADMINS), keys::list),
         post("/ojs/v1/admin/keys", Whole(ADMINS), keys::create),
         delete("/ojs/v1/admin/keys/{id}", Whole(ADMINS), keys::revoke),

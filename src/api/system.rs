@@ -22,6 +22,7 @@ pub(super) async fn health(api: Api) -> Response {
     let latency_ms = started.elapsed().as_secs_f64() * 1e3;
     let uptime = api.inner.started.elapsed().as_secs();
     let workers = api.store().worker_count().await.unwrap_or(0);
+    let paused = api.store().paused_queues().await.map_or(0, |paused| paused.len());
     let (status, backend, active) = match &queues {
         Ok(queues) => {
             (StatusCode::OK, json!({"type": "redis", "status": "ok", "latency_ms": latency_ms}), queues.len())
@@ -37,7 +38,7 @@ pub(super) async fn health(api: Api) -> Response {
         "version": "1.0",
         "uptime_seconds": uptime,
         "backend": backend,
-        "queues": {"active": active, "paused": 0},
+        "queues": {"active": active.saturating_sub(paused), "paused": paused},
         "workers": {"connected": workers, "stale": 0},
     });
     with_retry_after(answer::value(status, &body))

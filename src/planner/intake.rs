@@ -5,7 +5,7 @@ use crate::fair::{DEFAULT_TENANT, LimitRule, OnMissingTenant};
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::scope::Foreign;
 use crate::job::{NewJob, Planned, RateLimit, Scope};
-use crate::store::{self, Enqueued, Store};
+use crate::store::{self, Enqueued, Fired, Firing, Store};
 
 /// Attempts to store jobs while the rules change under them.
 const ATTEMPTS: usize = 8;
@@ -85,6 +85,27 @@ impl Intake {
             }
         }
         Err(Refusal::Store(store::Error::Busy))
+    }
+
+    /// Fires a cron: its job goes the way of all new jobs. One that its plan rule refuses is told of as skipped.
+    pub async fn fire(&self, firing: &Firing<'_>, job: Result<NewJob, Invalid>) -> Result<Fired, store::Error> {
+        for _ in 0..ATTEMPTS {
+            let known = self.rules.known().await?;
+            let plan = |mut job| plan(&known, &mut job, &|_| None, self.store.scope()).map(|()| job);
+            let planned = job.clone().map_err(Refusal::Invalid).and_then(plan);
+            let made = match planned {
+                Ok(job) => Ok((Box::new(job), known.version.clone())),
+                Err(problem) => {
+                    tracing::warn!(cron = firing.cron.name, %problem, "a cron's job is refused");
+                    Err("job_refused")
+                }
+            };
+            match self.store.fire(firing, made).await? {
+                Fired::Stale => self.rules.reload().await?,
+                done => return Ok(done),
+            };
+        }
+        Err(store::Error::Busy)
     }
 }
 

@@ -17,6 +17,15 @@ pub struct DeadLetterFilter {
     pub until: Option<i64>,
 }
 
+/// What became of a deletion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deleted {
+    Done,
+    Missing,
+    /// The job has not ended; its state.
+    Conflict(String),
+}
+
 impl DeadLetterFilter {
     fn admits(&self, record: &Record) -> bool {
         let equals = |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
@@ -56,6 +65,20 @@ impl Store {
         Ok((page, matched))
     }
 
+    /// Ids of all dead letters that a filter admits, newest first.
+    pub async fn dead_letter_ids(&self, filter: &DeadLetterFilter) -> Result<Vec<String>, Error> {
+        let ids = self.dead_ids(filter).await?;
+        if filter.is_by_time_only() {
+            return Ok(ids);
+        }
+        let mut admitted = Vec::new();
+        for portion in ids.chunks(200) {
+            let records = self.jobs(portion).await?.into_iter().filter(|record| filter.admits(record));
+            admitted.extend(records.map(|record| record.id));
+        }
+        Ok(admitted)
+    }
+
     async fn dead_ids(&self, filter: &DeadLetterFilter) -> Result<Vec<String>, Error> {
         let bound = |ms: Option<i64>, open: &str| ms.map_or_else(|| open.to_owned(), |ms| ms.to_string());
         let mut command = redis::cmd("ZREVRANGEBYSCORE");
@@ -75,15 +98,29 @@ impl Store {
 
     /// Makes a dead letter available again, its attempts counted anew.
     pub async fn revive(&self, id: &str) -> Result<Outcome, Error> {
-        self.change(&REVIVE, id).await
+        self.retry(id, false).await
+    }
+
+    /// Gives a dead letter another life, or any job that was discarded or cancelled.
+    pub async fn retry(&self, id: &str, any: bool) -> Result<Outcome, Error> {
+        self.change(&REVIVE, id, u8::from(any)).await
     }
 
     /// Deletes a dead letter for good; whether there was one.
     pub async fn forget(&self, id: &str) -> Result<bool, Error> {
+        Ok(self.delete(id, false).await? == Deleted::Done)
+    }
+
+    /// Deletes a dead letter for good, or any job that has ended.
+    pub async fn delete(&self, id: &str, any: bool) -> Result<Deleted, Error> {
         let fill = |command: &mut redis::Cmd, again: bool| {
-            self.core.begin(command).arg(id).arg(u8::from(again)).arg(self.scope.word());
+            self.core.begin(command).arg(id).arg(u8::from(again)).arg(self.scope.word()).arg(u8::from(any));
         };
-        let answer = FORGET.call(&self.core.link, fill).await?;
-        Ok(reply::texts(answer, "forget")?.first().is_some_and(|tag| tag == "ok"))
+        let answer = reply::texts(FORGET.call(&self.core.link, fill).await?, "forget")?;
+        Ok(match answer.first().map(String::as_str) {
+            Some("ok") => Deleted::Done,
+            Some("conflict") => Deleted::Conflict(answer.get(1).cloned().unwrap_or_default()),
+            _ => Deleted::Missing,
+        })
     }
 }

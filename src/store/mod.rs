@@ -10,10 +10,12 @@ mod answers;
 mod api_keys;
 mod audit;
 mod batch;
+mod crons;
 mod dead_letters;
 pub mod embedded;
 mod error;
 mod events;
+mod find;
 mod inspect;
 mod jobs;
 mod keys;
@@ -24,6 +26,7 @@ mod notes;
 mod plans;
 mod policy;
 mod pools;
+mod progress;
 mod queues;
 mod reply;
 mod script;
@@ -36,9 +39,11 @@ pub use address::Address;
 pub use answers::{Ack, Nack};
 pub use api_keys::{KeyDropped, KeyKept, StoredKey};
 pub use audit::{Audit, Difference};
-pub use dead_letters::DeadLetterFilter;
+pub use crons::{Fired, Firing, MOST_CRONS, Made, Registered, StoredCron, Timetable};
+pub use dead_letters::{DeadLetterFilter, Deleted};
 pub use error::Error;
 pub use events::{Event, EventFilter, EventPage};
+pub use find::{Found, JobFilter};
 pub use inspect::{Finding, Inspection, Severity};
 pub use jobs::Enqueued;
 pub use leases::{Choice, Fetch, Leased};
@@ -47,11 +52,12 @@ pub use plans::{
     Begun, Ended, Mark, Next, Observation, Promoted, QUEUES_A_ROUND, Round, RuleSet, Served, StoredRule, Why,
 };
 pub use pools::{Dispatched, PoolStatus, Scheduling};
+pub use progress::{Checkpoint, Progress, Report, Told};
 pub use queues::{Queue, QueueStats};
 pub use reply::Outcome;
 pub use signals::Signal;
 pub use survey::{Leaver, Lock, RecordedRound, RuleStatus, Survey, Tenant};
-pub use workers::{Beat, Heartbeat};
+pub use workers::{Beat, Directed, Heartbeat, Worker};
 
 use crate::clock::Clock;
 use crate::job::Scope;
@@ -177,7 +183,7 @@ impl Store {
             alarm: Alarm::default(),
         });
         Ok(Store {
-            enqueue: Arc::new(Batcher::start(jobs::Enqueue(Arc::clone(&core)), tasks)),
+            enqueue: Arc::new(Batcher::start(jobs::Enqueue::new(Arc::clone(&core)), tasks)),
             fetch: Arc::new(Batcher::start(leases::FetchVerb::new(Arc::clone(&core)), tasks)),
             ack: Arc::new(Batcher::start(answers::AckVerb(Arc::clone(&core)), tasks)),
             nack: Arc::new(Batcher::start(answers::NackVerb(Arc::clone(&core)), tasks)),

@@ -37,8 +37,8 @@ macro_rules! scripts {
 
 // What only some jobs need stands in scripts of their own: asking for each job whether it does would slow the others down.
 scripts! {
-    ENQUEUE: "call", "lane", "job", "unplanned", "enqueue";
-    STAGE: "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "enqueue";
+    ENQUEUE: "call", "lane", "job", "unplanned", "store", "enqueue";
+    STAGE: "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "enqueue";
     FETCH: "call", "lane", "job", "window", "source", "unlimited", "fetch";
     DISPATCH:
         "call", "lane", "limit", "job", "finish", "fair", "level", "quota", "park", "window", "pick", "source",
@@ -77,6 +77,21 @@ scripts! {
     SURVEY: "call", "lane", "job", "plan", "fair", "staging", "stage", "survey";
     KEEP_KEY: "call", "keep_key";
     DROP_KEY: "call", "drop_key";
+    ADMIT:
+        "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
+        "failure", "unique", "bound", "store", "enqueue";
+    DIRECT: "call", "lane", "job", "worker", "direct";
+    FIND: "call", "lane", "job", "find";
+    PROGRESS: "call", "lane", "job", "progress";
+    CHECKPOINT: "call", "lane", "job", "checkpoint";
+    BOUNDING: "call", "bounding";
+    PAUSING: "call", "pausing";
+    SCHEDULE: "call", "schedule";
+    UNSCHEDULE: "call", "unschedule";
+    TIMETABLE: "call", "timetable";
+    FIRE:
+        "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
+        "failure", "unique", "bound", "store", "fire";
 }
 
 fn digest(text: &str) -> String {

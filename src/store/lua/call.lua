@@ -37,7 +37,8 @@ local counts -- of jobs by queue and state
 -- A clock that steps back a little (a failover, a slewing clock) stands still instead, so that ages never turn
 -- negative; a step of more than 5 s is somebody setting the clock, and is accepted.
 at_begin(function()
-  state = call('HMGET', P .. 'state', 'clock', 'seq', 'events', 'halted', 'staged', 'rules', 'policy', 'parked', 'limits', 'gated')
+  state = call('HMGET', P .. 'state', 'clock', 'seq', 'events', 'halted', 'staged', 'rules', 'policy', 'parked',
+    'limits', 'gated', 'paused', 'bounded')
   seq, events = tonumber(state[2]) or 0, tonumber(state[3]) or 0
   now, stepped_back = tonumber(ARGV[1]), nil
   if not now then
