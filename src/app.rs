@@ -4,6 +4,7 @@ use crate::api::{Api, Server};
 use crate::clock::Clock;
 use crate::config::{self, Config, Role};
 use crate::dispatch::{Auditor, Ticker, Waiters};
+use crate::main_queue::MainQueues;
 use crate::planner::{Desk, Planner, Rulebook};
 use crate::store::embedded::{self, PrivateRedis};
 use crate::store::{Address, Options, Settings, Store};
@@ -60,7 +61,8 @@ impl App {
         if let Err(error) = rules.start().await {
             tracing::warn!(%error, "cannot write the plan rules yet: the first request will");
         }
-        let desk = Desk::new(store.clone(), rules.clone(), metrics.clone(), &holder());
+        let main_queues = MainQueues::builtin(store.clone());
+        let desk = Desk::new(store.clone(), rules.clone(), main_queues, metrics.clone(), &holder());
         let waiters = Waiters::default();
         let api = Api::new(store.clone(), desk.clone(), waiters.clone(), metrics.clone(), config);
         let server = Server {

@@ -9,6 +9,8 @@
 //! - [`fair`] – fairness as arithmetic: plan rules, weights, the virtual clock. As pure as `job`.
 //! - [`store`] – verbs of the domain on Redis, each one script. The only place that knows Redis.
 //! - [`weights`] – asks the user's webhook what tenants weigh. The only place that sends HTTP requests.
+//! - [`main_queue`] – where promoted jobs go, and how it is doing there: fairgate's own queues, or those of a system that stands
+//!   beside it.
 //! - [`planner`] – when staged jobs are promoted, how many, under which weights.
 //! - [`dispatch`] – what happens because time passes.
 //! - [`api`] – HTTP requests into verbs, results into OJS answers. No rules.
@@ -23,6 +25,7 @@ pub mod config;
 pub mod dispatch;
 pub mod fair;
 pub mod job;
+pub mod main_queue;
 pub mod planner;
 pub mod store;
 pub mod telemetry;

@@ -5,6 +5,7 @@ use super::rulebook::Rulebook;
 use super::weighing::Weighing;
 use crate::config::Secret;
 use crate::fair::Rule;
+use crate::main_queue::{MainQueue, MainQueues};
 use crate::store::{Error, Store, Why};
 use crate::telemetry::Metrics;
 use crate::weights::{self, Source};
@@ -26,6 +27,7 @@ pub struct Desk {
 struct Inner {
     store: Store,
     rules: Rulebook,
+    main_queues: MainQueues,
     metrics: Metrics,
     holder: Arc<str>,
     /// Made for the first rule that needs it: most have no webhook, and its certificates take memory.
@@ -42,9 +44,9 @@ struct Hired {
 
 impl Desk {
     /// A desk of a process; `holder` is its name in locks.
-    pub fn new(store: Store, rules: Rulebook, metrics: Metrics, holder: &str) -> Desk {
+    pub fn new(store: Store, rules: Rulebook, main_queues: MainQueues, metrics: Metrics, holder: &str) -> Desk {
         let (http, pilots) = (OnceLock::new(), Mutex::default());
-        Desk { inner: Arc::new(Inner { store, rules, metrics, holder: holder.into(), http, pilots }) }
+        Desk { inner: Arc::new(Inner { store, rules, main_queues, metrics, holder: holder.into(), http, pilots }) }
     }
 
     /// The rules that are planned.
@@ -78,6 +80,18 @@ impl Desk {
         Ok(self.inner.http.get_or_init(|| http).clone())
     }
 
+    /// Where the jobs of a rule are promoted into.
+    fn main_queue(&self, rule: &Rule) -> Result<MainQueue, Error> {
+        let named = self.inner.main_queues.get(&rule.main_queue);
+        named.ok_or_else(|| {
+            Error::Backend(format!(
+                "plan rule {:?} promotes into main queue {:?}, which this process does not know: add the [[main_queue]] \
+                 of that name to its configuration; the rule's jobs stay in staging until then",
+                rule.name, rule.main_queue
+            ))
+        })
+    }
+
     fn hire(&self, rule: Arc<Rule>) -> Result<Hired, Error> {
         let inner = &self.inner;
         let secret_env = rule.weights.webhook.as_ref().and_then(|webhook| webhook.secret_env.as_deref());
@@ -91,8 +105,9 @@ impl Desk {
             None => None,
         };
         let (store, holder) = (inner.store.clone(), Arc::clone(&inner.holder));
-        let weighing = Weighing::new(source);
-        let pilot = Pilot::new(Arc::clone(&rule), store, holder, weighing, inner.metrics.planner.clone());
+        let (main_queue, weighing) = (self.main_queue(&rule)?, Weighing::new(source));
+        let metrics = inner.metrics.planner.clone();
+        let pilot = Pilot::new(Arc::clone(&rule), store, main_queue, holder, weighing, metrics);
         let pilot = Arc::new(Mutex::new(pilot.map_err(Error::Backend)?));
         Ok(Hired { rule, pilot })
     }

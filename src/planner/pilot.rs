@@ -5,6 +5,7 @@ use super::tally::Tally;
 use super::weighing::Weighing;
 use crate::fair::{Batch, Drain, Gate, Pace, Rule};
 use crate::job::cron::Cron;
+use crate::main_queue::MainQueue;
 use crate::store::{Begun, Ended, Error, Mark, Next, Observation, Promoted, QUEUES_A_ROUND, Round, Store, Why};
 use crate::telemetry::PlannerMetrics;
 use std::collections::HashMap;
@@ -47,6 +48,7 @@ pub enum Flight {
 pub struct Pilot {
     rule: Arc<Rule>,
     store: Store,
+    main_queue: MainQueue,
     /// This process, as the lock names it.
     holder: Arc<str>,
     cron: Option<Cron>,
@@ -86,6 +88,7 @@ impl Pilot {
     pub fn new(
         rule: Arc<Rule>,
         store: Store,
+        main_queue: MainQueue,
         holder: Arc<str>,
         weighing: Weighing,
         metrics: PlannerMetrics,
@@ -97,6 +100,7 @@ impl Pilot {
         Ok(Pilot {
             rule,
             store,
+            main_queue,
             holder,
             cron,
             seen: 0,
@@ -110,7 +114,7 @@ impl Pilot {
     /// Runs a round if the lock, the time and the rule allow it.
     pub async fn round(&mut self, why: Why) -> Result<Flight, Error> {
         let started = Instant::now();
-        let round = match self.begin(why).await? {
+        let mut round = match self.begin(why).await? {
             Begun::Round(round) => round,
             Begun::Early { due, now } => return Ok(Flight::Early { in_ms: u64::try_from(due - now).unwrap_or(0) }),
             Begun::Again(_) => return Ok(Flight::Early { in_ms: 0 }),
@@ -120,7 +124,8 @@ impl Pilot {
             Begun::Gone => return Ok(Flight::Gone),
         };
         self.has_many_queues = round.queues.len() >= QUEUES_A_ROUND;
-        let report = self.fly(&round, why, started).await?;
+        let observed = self.main_queue.observe(&mut round.queues).await;
+        let report = self.fly(&round, observed, why, started).await?;
         self.count(&report);
         self.warn_if_slow(&report);
         Ok(Flight::Ran { report, next_ms: u64::try_from(round.due - round.now).unwrap_or(0) })
@@ -151,7 +156,13 @@ impl Pilot {
     }
 
     /// The round itself, with the lock renewed by its own timer as long as it takes.
-    async fn fly(&mut self, round: &Round, why: Why, started: Instant) -> Result<Report, Error> {
+    async fn fly(
+        &mut self,
+        round: &Round,
+        observed: Result<(), Error>,
+        why: Why,
+        started: Instant,
+    ) -> Result<Report, Error> {
         let (store, rule, holder) = (self.store.clone(), Arc::clone(&self.rule), Arc::clone(&self.holder));
         let renewal = async move {
             let third = Duration::from_millis((rule.planner_lock_ttl / 3).max(1));
@@ -165,7 +176,10 @@ impl Pilot {
         };
         let mut course = self.course(round, why);
         let outcome = {
-            let flight = self.promote_all(&mut course, why);
+            let flight = async {
+                observed?;
+                self.promote_all(&mut course, why).await
+            };
             tokio::select! {
                 outcome = flight => Some(outcome),
                 () = renewal => None,
@@ -244,7 +258,7 @@ impl Pilot {
         course.report.batch += want;
         while want > 0 && !course.lost {
             let portion = want.min(PORTION);
-            match self.store.promote(&self.rule.name, &course.round.token, &queue.queue, portion).await? {
+            match self.main_queue.promote(&self.rule.name, &course.round.token, &queue.queue, portion).await? {
                 Promoted::Jobs { promoted, tenants, .. } => {
                     course.report.promoted += promoted;
                     if promoted == 0 {

@@ -3,6 +3,7 @@
 use super::ground::Ground;
 use super::shape::{KIND, RULE, Shape};
 use crate::fair::Rule;
+use crate::main_queue::MainQueues;
 use crate::planner::Desk;
 use anyhow::Context;
 
@@ -23,7 +24,8 @@ impl Staging {
         let ground = Ground::start(&config).await?;
         let known = ground.rules.known().await?;
         let rule = Rule::clone(known.rules.get(RULE).context("the plan rule does not hold")?);
-        let desk = Desk::new(ground.store.clone(), ground.rules.clone(), ground.metrics.clone(), "bench");
+        let main_queues = MainQueues::builtin(ground.store.clone());
+        let desk = Desk::new(ground.store.clone(), ground.rules.clone(), main_queues, ground.metrics.clone(), "bench");
         Ok(Staging { ground, rule, desk, fillings: 0 })
     }
 
