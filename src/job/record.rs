@@ -37,6 +37,8 @@ pub struct Record {
     expired: bool,
     /// Waits in its tenant's lane for a round of the planner.
     pub staged: bool,
+    /// The main queue that is not ours into which it was promoted: what became of it there is not known here.
+    left: Option<String>,
     /// Failed attempts, oldest first: `attempt US ms US members`.
     pub failures: Vec<String>,
     pub result: Option<String>,
@@ -105,6 +107,7 @@ impl Record {
             "expires" => self.expires = value.parse().ok(),
             "shows_expires" => self.shows_expires = true,
             "retry" => self.has_policy = true,
+            "left" => self.left = Some(value.to_owned()),
             _ => {}
         }
     }
@@ -183,6 +186,10 @@ impl Record {
         }
         if self.staged {
             out.push_str(",\"x_staged\":true");
+        }
+        if let Some(name) = &self.left {
+            out.push_str(",\"x_promoted_to\":");
+            json::push_text(out, name);
         }
         if let Some(delay) = self.retry_delay {
             _ = write!(out, ",\"retry_delay_ms\":{delay}");

@@ -4,7 +4,7 @@ use super::invalid::{Invalid, Kind};
 use super::json::{self, Member, Object};
 use super::retry::{self, Policy};
 use super::time::{self, At};
-use super::{Limits, Planned, RateLimit, duration, id, members, meta, names, tenant};
+use super::{Limits, Outward, Planned, RateLimit, duration, id, members, meta, names, tenant};
 use std::ops::Range;
 
 /// How every stored envelope begins; its id follows.
@@ -43,6 +43,8 @@ pub struct NewJob {
     pub plan: Option<Planned>,
     /// The queue that its client asked for, where a plan rule sends it elsewhere.
     pub(super) own_queue: Option<String>,
+    /// What is pushed elsewhere when it is promoted, where its rule's main queue is not ours.
+    pub outward: Option<Outward>,
     /// Further fields of the store's record: name and value, only where they differ from the default.
     pub fields: Vec<(&'static str, String)>,
 }
@@ -167,6 +169,7 @@ impl<'a> Request<'a> {
             shared: false,
             plan: None,
             own_queue: None,
+            outward: None,
             fields: Vec::new(),
         };
         job.fields.extend(trace.map(|trace| ("trace", trace)));

@@ -4,9 +4,9 @@ use super::pilot::{Flight, Pilot};
 use super::rulebook::Rulebook;
 use super::weighing::Weighing;
 use crate::config::Secret;
-use crate::fair::Rule;
+use crate::fair::{Closed, Rule};
 use crate::main_queue::{MainQueue, MainQueues};
-use crate::store::{Error, Store, Why};
+use crate::store::{Error, RuleStatus, Store, Why};
 use crate::telemetry::Metrics;
 use crate::weights::{self, Source};
 use std::collections::HashMap;
@@ -59,6 +59,11 @@ impl Desk {
         &self.inner.store
     }
 
+    /// The main queues that rules can name.
+    pub fn main_queues(&self) -> &MainQueues {
+        &self.inner.main_queues
+    }
+
     /// The pilot of a rule, as the rule is now.
     pub(super) async fn pilot(&self, name: &str) -> Result<Option<Arc<Mutex<Pilot>>>, Error> {
         let known = self.inner.rules.known().await?;
@@ -70,6 +75,20 @@ impl Desk {
         let hired = self.hire(rule)?;
         pilots.insert(name.to_owned(), hired.clone());
         Ok(Some(hired.pilot))
+    }
+
+    /// A rule as it is now, and its main queue. One that cannot be reached is a closed gate.
+    pub(super) async fn status(&self, rule: &Rule) -> Result<RuleStatus, Error> {
+        let mut status = self.inner.store.rule_status(&rule.name, rule.queue.as_deref()).await?;
+        let observed = match self.main_queue(rule) {
+            Ok(main_queue) => main_queue.observe(&mut status.queues).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = observed {
+            tracing::debug!(rule = rule.name, %error, "cannot look at the main queue");
+            status.queues.iter_mut().for_each(|queue| queue.hindrance = Some(Closed::Unreachable));
+        }
+        Ok(status)
     }
 
     fn http(&self) -> Result<weights::Client, Error> {

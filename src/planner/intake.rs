@@ -57,7 +57,7 @@ impl Intake {
         for _ in 0..ATTEMPTS {
             let known = self.rules.known().await?;
             for (index, job) in jobs.iter_mut().enumerate() {
-                plan(&known, job, header).map_err(|problem| match is_batch {
+                plan(&known, job, header, self.store.clock().now_ms()).map_err(|problem| match is_batch {
                     true => Refusal::Invalid(problem.in_job(index)),
                     false => Refusal::Invalid(problem),
                 })?;
@@ -74,15 +74,15 @@ impl Intake {
     }
 }
 
-fn plan(known: &Known, job: &mut NewJob, header: &dyn Fn(&str) -> Option<String>) -> Result<(), Invalid> {
-    assign(known, job, header)?;
+fn plan(known: &Known, job: &mut NewJob, header: &dyn Fn(&str) -> Option<String>, now: i64) -> Result<(), Invalid> {
+    assign(known, job, header, now)?;
     let policy = &known.dispatch.policy;
     job.type_limit = policy.type_limit(&job.kind).map(LimitRule::key);
     job.shared = job.type_limit.is_some() || policy.fairness_of(&job.queue).is_some();
     Ok(())
 }
 
-fn assign(known: &Known, job: &mut NewJob, header: &dyn Fn(&str) -> Option<String>) -> Result<(), Invalid> {
+fn assign(known: &Known, job: &mut NewJob, header: &dyn Fn(&str) -> Option<String>, now: i64) -> Result<(), Invalid> {
     let Some(rule) = known.rules.of_type(&job.kind) else {
         job.assign(None, None);
         return Ok(());
@@ -97,5 +97,17 @@ fn assign(known: &Known, job: &mut NewJob, header: &dyn Fn(&str) -> Option<Strin
         None => DEFAULT_TENANT.to_owned(),
     };
     job.assign(Some(Planned { rule: rule.name.clone(), tenant }), rule.queue.as_deref());
+    match &rule.class {
+        _ if rule.is_builtin() => {}
+        Some(class) => job.order(class, now),
+        None => {
+            let expected = format!(
+                "a type whose plan rule names a class: rule {:?} promotes into main queue {:?} and has none for jobs that \
+                 come over HTTP",
+                rule.name, rule.main_queue
+            );
+            return Err(Invalid::field("type", expected, &job.kind));
+        }
+    }
     Ok(())
 }

@@ -12,6 +12,7 @@ mod runner;
 mod stats;
 mod tally;
 mod tenants;
+mod watch;
 mod weighing;
 
 pub use desk::Desk;

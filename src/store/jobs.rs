@@ -51,7 +51,8 @@ impl Verb for Enqueue {
         let answers =
             script.call(&self.0.link, |command, again| push_requests(&self.0, command, &requests, again)).await?;
         let answers = reply::array(answers, "enqueue")?;
-        Ok(answers.into_iter().zip(requests).map(|(answer, request)| enqueued(answer, request)).collect())
+        let read = |(answer, request): (Value, Request)| enqueued(&reply::text(answer), request.jobs);
+        Ok(answers.into_iter().zip(requests).map(read).collect())
     }
 }
 
@@ -71,10 +72,12 @@ fn push_requests(core: &Core, command: &mut Cmd, requests: &[Request], again: bo
 fn push_request(command: &mut Cmd, request: &Request, again: bool) {
     let may_exist = again || !request.op.is_empty();
     command.arg(&request.op).arg(request.jobs.len()).arg(u8::from(may_exist)).arg(&*request.rules);
-    for job in &request.jobs {
-        command.arg(&job.id).arg(&job.queue).arg(&job.kind);
-        command.arg(lane(job)).arg(job.priority).arg(further_fields(job)).arg(&job.envelope);
-    }
+    request.jobs.iter().for_each(|job| push_job(command, job));
+}
+
+pub(super) fn push_job(command: &mut Cmd, job: &NewJob) {
+    command.arg(&job.id).arg(&job.queue).arg(&job.kind);
+    command.arg(lane(job)).arg(job.priority).arg(further_fields(job)).arg(&job.envelope);
 }
 
 /// What a job has beyond the default, as `name US value US …`; nothing for most jobs.
@@ -84,6 +87,8 @@ fn further_fields(job: &NewJob) -> String {
     if let Some(plan) = &job.plan {
         push("rule", &plan.rule);
         push("tenant", &escape(&plan.tenant));
+        // Right after these two, where `forward.lua` looks for it.
+        job.push_field().iter().for_each(|text| push("push", text));
     } else if let Some(tenant) = &job.tenant {
         push("tenant", &escape(tenant));
     }
@@ -123,15 +128,14 @@ fn lane(job: &NewJob) -> String {
     lane
 }
 
-fn enqueued(answer: Value, request: Request) -> Result<Enqueued, Error> {
-    let answer = reply::text(answer);
+pub(super) fn enqueued(answer: &str, jobs: Vec<NewJob>) -> Result<Enqueued, Error> {
     let mut parts = answer.split('\u{1f}');
     let mut next = || parts.next().ok_or_else(|| Error::unreadable("enqueue"));
     match next()? {
         "ok" => {
             let created = next()?;
             let mut store = |job| Ok(Record::stored(job, next()?, created, next()?));
-            request.jobs.into_iter().map(&mut store).collect::<Result<_, Error>>().map(Enqueued::Stored)
+            jobs.into_iter().map(&mut store).collect::<Result<_, Error>>().map(Enqueued::Stored)
         }
         "duplicate" => Ok(Enqueued::Duplicate { index: next()?.parse().unwrap_or(0), id: next()?.to_owned() }),
         "full" => {
@@ -139,7 +143,7 @@ fn enqueued(answer: Value, request: Request) -> Result<Enqueued, Error> {
             let mut number = || Ok::<u64, Error>(next()?.parse().unwrap_or(0));
             Ok(Enqueued::Full { rule, most: number()?, staged: number()? })
         }
-        "stale" => Ok(Enqueued::Stale(request.jobs)),
+        "stale" => Ok(Enqueued::Stale(jobs)),
         _ => Err(Error::Backend(next()?.to_owned())),
     }
 }

@@ -23,8 +23,9 @@ macro_rules! script {
 }
 
 // What only some jobs need stands in scripts of their own: setting a part up takes as long as handling a job.
-script!(ENQUEUE, "call", "lane", "job", "unplanned", "enqueue");
-script!(STAGE, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "enqueue");
+script!(ENQUEUE, "call", "lane", "job", "unplanned", "store", "enqueue");
+script!(STAGE, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "enqueue");
+script!(DRAIN, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "drain");
 script!(FETCH, "call", "lane", "job", "window", "source", "unlimited", "fetch");
 script!(
     DISPATCH, "call", "lane", "limit", "job", "finish", "fair", "level", "quota", "park", "window", "pick", "source",
@@ -58,14 +59,25 @@ script!(AUDIT, "call", "lane", "job", "audit");
 script!(ROUND, "call", "lane", "job", "plan", "fair", "staging", "observe", "round");
 script!(REWEIGH, "call", "lane", "job", "plan", "fair", "staging", "reweigh");
 script!(
-    PROMOTE, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick", "promote"
+    PROMOTE, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick", "staged",
+    "own", "promote"
 );
+script!(
+    FORWARD, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick", "staged",
+    "forward", "promote"
+);
+script!(CONFIRM, "call", "confirm");
 script!(RECORD, "call", "lane", "job", "plan", "record");
 script!(RENEW, "call", "renew");
 script!(ANNOUNCE, "call", "announce");
 script!(PAUSE, "call", "pause");
 script!(STATUS, "call", "lane", "job", "plan", "fair", "staging", "observe", "status");
 script!(SURVEY, "call", "lane", "job", "plan", "fair", "staging", "stage", "survey");
+// On the Redis of a Sidekiq, whose keys are its own.
+script!(LOOK, "sidekiq/look");
+script!(CREW, "sidekiq/crew");
+script!(DELIVER, "sidekiq/deliver");
+script!(CLAIM, "sidekiq/claim");
 
 impl Script {
     fn digest(&self) -> String {

@@ -1,7 +1,7 @@
 -- Part: the end of a job. It is kept for its retention, and then leaves no key behind.
 
 local SHORTEST = 10000
-local KEEP = {completed = ARGV[4], cancelled = ARGV[5], discarded = ARGV[6], dead_letter = ARGV[7]}
+local KEEP = {completed = ARGV[4], cancelled = ARGV[5], discarded = ARGV[6], dead_letter = ARGV[7], forwarded = ARGV[4]}
 
 -- Moves the job to its last state and saves it.
 local function job_finish(job, state, dead)
