@@ -1,6 +1,8 @@
 //! A Sidekiq as the main queue: its Redis is real, and so are its workers.
 
 mod passage;
+mod ruby;
+mod worker;
 
 use crate::support::{Client, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
