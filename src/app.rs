@@ -5,7 +5,7 @@ use crate::clock::Clock;
 use crate::config::{self, Config, MainQueue as MainQueueConfig, MainQueueKind, Role};
 use crate::dispatch::{Auditor, Ticker, Waiters};
 use crate::main_queue::{MainQueue, MainQueues, Place, Sidekiq};
-use crate::planner::{Desk, Planner, Rulebook};
+use crate::planner::{Desk, DrainSource, Drainer, Planner, Rulebook};
 use crate::store::embedded::{self, PrivateRedis};
 use crate::store::{self, Address, Options, Settings, Store};
 use crate::telemetry::Metrics;
@@ -78,12 +78,15 @@ impl App {
         // Whoever answers a fetch must hear of jobs, whether or not this process makes them come due.
         tasks.spawn(waiters.follow(store.signals(), stop.clone()));
         tasks.spawn(server.run(stop.clone()));
-        tasks.spawn(rules.follow(stop.clone()));
+        tasks.spawn(rules.clone().follow(stop.clone()));
         if config.server.has(Role::Dispatch) {
             tasks.spawn(Ticker::new(store.clone()).run(stop.clone()));
             tasks.spawn(Auditor::new(store.clone(), metrics.store.dispatch.clone()).run(stop.clone()));
         }
         if config.server.has(Role::Planner) {
+            for drainer in drainers(config, &store, &rules, desk.main_queues()) {
+                tasks.spawn(drainer.run(stop.clone()));
+            }
             tasks.spawn(Planner::new(desk, config.server.planner_groups.clone()).run(stop.clone()));
         }
         Ok(App { address, store, metrics, api, stop, stop_store, tasks, store_tasks, private })
@@ -181,6 +184,19 @@ fn main_queues(
         others.push((name.clone(), MainQueue::Sidekiq(Arc::new(sidekiq))));
     }
     Ok(MainQueues::new(store.clone(), others))
+}
+
+/// What takes in the jobs that clients of a Sidekiq push.
+fn drainers(config: &Config, store: &Store, rules: &Rulebook, main_queues: &MainQueues) -> Vec<Drainer> {
+    let mut drainers = Vec::new();
+    for MainQueueConfig { name, kind: MainQueueKind::Sidekiq(config) } in &config.main_queues {
+        let Some(MainQueue::Sidekiq(sidekiq)) = main_queues.get(name) else { continue };
+        let queues = config.staging_queue.iter().cloned().map(DrainSource::Queue);
+        let classes = config.fairplay_classes.iter().cloned().map(DrainSource::Fairplay);
+        let drainer = |source| Drainer::new(store.clone(), rules.clone(), Arc::clone(&sidekiq), source);
+        drainers.extend(queues.chain(classes).map(drainer));
+    }
+    drainers
 }
 
 /// The numbers that scripts decide on.

@@ -118,6 +118,7 @@ impl Ordered<'_> {
 pub struct Payload<'a> {
     text: &'a str,
     object: Object<'a>,
+    /// The class that does the work: of a job of ActiveJob the one that is wrapped.
     pub class: String,
     pub args: &'a str,
 }
@@ -126,7 +127,8 @@ impl<'a> Payload<'a> {
     /// Reads a payload; `None` if a worker could not run it.
     pub fn parse(text: &'a str) -> Option<Payload<'a>> {
         let object = Object::parse(text).ok()?;
-        let class = json::text(object.get("class")?)?.into_owned();
+        let class = json::text(object.get("class")?)?;
+        let class = object.get("wrapped").and_then(json::text).unwrap_or(class).into_owned();
         let args = object.get("args").filter(|args| args.starts_with('['))?;
         Some(Payload { text, object, class, args })
     }
@@ -145,7 +147,7 @@ impl<'a> Payload<'a> {
 
     /// The payload as it is pushed into a queue at a time.
     pub fn into_queue(&self, queue: &str, at: i64) -> String {
-        self.template(queue).replace(ARGS, self.args).replace(TIME, &seconds(at))
+        fill(&self.template(queue), self.args, at)
     }
 
     /// The template of the payload: the same bytes but for its queue, its time and its args.
@@ -180,6 +182,11 @@ impl<'a> Payload<'a> {
         let start = part.as_ptr() as usize - self.text.as_ptr() as usize;
         start..start + part.len()
     }
+}
+
+/// The payload that a template makes.
+pub fn fill(template: &str, args: &str, at: i64) -> String {
+    template.replace(ARGS, args).replace(TIME, &seconds(at))
 }
 
 /// What the gem sidekiq-fairplay staged: nothing but arguments.
@@ -251,6 +258,12 @@ mod tests {
         for text in ["", "[]", "{}", r#"{"class":"A"}"#, r#"{"class":1,"args":[]}"#, r#"{"class":"A","args":{}}"#] {
             assert!(Payload::parse(text).is_none(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_wrapped_class_is_the_one_that_counts() {
+        let text = r#"{"class":"ActiveJob::Wrapper","wrapped":"HeavyJob","args":[{}]}"#;
+        assert_eq!(Payload::parse(text).expect("a payload").class, "HeavyJob");
     }
 
     #[test]

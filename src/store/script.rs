@@ -78,6 +78,9 @@ script!(LOOK, "sidekiq/look");
 script!(CREW, "sidekiq/crew");
 script!(DELIVER, "sidekiq/deliver");
 script!(CLAIM, "sidekiq/claim");
+script!(FAIRPLAY, "sidekiq/fairplay");
+script!(YIELD, "sidekiq/yield");
+script!(WORK, "sidekiq/work");
 
 impl Script {
     fn digest(&self) -> String {

@@ -13,12 +13,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// Processes that are looked at.
-const MOST_PROCESSES: usize = 512;
+pub(super) const MOST_PROCESSES: usize = 512;
 
 /// A handle to a Sidekiq; clones share it.
 #[derive(Clone)]
 pub struct Sidekiq {
-    link: Link,
+    pub(super) link: Link,
     prefix: Arc<str>,
 }
 

@@ -1,5 +1,8 @@
 //! A Sidekiq as the main queue: its Redis is real, and so are its workers.
 
+mod crash;
+mod fairplay;
+mod inflow;
 mod passage;
 mod ruby;
 mod worker;
