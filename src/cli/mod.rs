@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod doctor;
 mod serve;
+mod sidekiq;
 
 use crate::config::{self, Sources};
 use clap::{Args, Parser, Subcommand};
@@ -34,6 +35,7 @@ Examples:
   fairgate check --config fairgate.toml              what a configuration means, or all that is wrong with it
   fairgate check --type report.daily                 which plan rule a job type falls under
   fairgate doctor                                    whether Redis is fit to keep your jobs
+  fairgate sidekiq inspect redis://10.0.0.5:6379/0   what an existing Sidekiq is made of, and who waits in it
 
 Every key of the configuration is also an environment variable: FAIRGATE_SERVER__LISTEN=127.0.0.1:9000.
 `fairgate check --reference` prints all keys with their meaning and default.";
@@ -46,6 +48,8 @@ enum Command {
     Check(check::Check),
     /// Look at Redis: reachable, version, settings that lose jobs, clock
     Doctor(doctor::Doctor),
+    /// Look at a Sidekiq that you have
+    Sidekiq(sidekiq::Sidekiq),
     /// Measure this machine: rates, latencies and how they compare with bare Redis
     Bench(bench::Bench),
 }
@@ -108,6 +112,7 @@ pub fn run() -> ExitCode {
         Command::Serve(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Doctor(command) => command.run(),
+        Command::Sidekiq(command) => command.run(),
         Command::Bench(command) => command.run(),
     };
     outcome.unwrap_or_else(|error| {

@@ -8,6 +8,7 @@ mod address;
 mod alarm;
 mod audit;
 mod batch;
+mod census;
 mod dead_letters;
 pub mod embedded;
 mod error;
@@ -35,6 +36,7 @@ mod workers;
 
 pub use address::Address;
 pub use audit::{Audit, Difference};
+pub use census::{GemClass, Totals};
 pub use dead_letters::DeadLetterFilter;
 pub use error::Error;
 pub use events::{Event, EventFilter, EventPage};

@@ -98,3 +98,56 @@ async fn a_gate_closes_by_latency_by_depth_and_where_the_queue_is_paused() {
     app.redis.command::<i64>(&["SREM", "paused", "heavy"]).await;
     assert_eq!(run(&app.client).await["promoted"], 4);
 }
+
+#[tokio::test]
+async fn inspect_tells_what_is_there_and_changes_nothing() {
+    let redis = TestRedis::start();
+    let worker = Worker::start(&redis, &Crew { queues: &["light"], ..Crew::default() });
+    eventually("it has told of itself", async || redis.command::<i64>(&["SCARD", "processes"]).await == 1).await;
+    for (tenant, jobs) in [("noisy", 9), ("quiet", 1)] {
+        for _ in 0..jobs {
+            let payload = json!({"class": "HeavyJob", "args": [tenant], "enqueued_at": 1_700_000_000.5}).to_string();
+            redis.command::<i64>(&["LPUSH", "queue:heavy", &payload]).await;
+        }
+    }
+    redis.command::<i64>(&["SADD", "queues", "heavy", "light"]).await;
+    redis.command::<i64>(&["HSET", "fairplay:heavy_job:tenant_counts", "a", "3", "b", "4"]).await;
+    let keys = async || {
+        let mut keys: Vec<String> = redis.command(&["KEYS", "*"]).await;
+        keys.retain(|key| {
+            !key.starts_with("stat:") && !key.contains(':') || key.starts_with("queue") || key.starts_with("fair")
+        });
+        keys.sort();
+        keys
+    };
+    let before = keys().await;
+    let inspect = async |more: &[&str]| {
+        let url = redis.url();
+        let words = [&["sidekiq", "inspect", url.as_str(), "--queue", "heavy"], more].concat();
+        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_fairgate"));
+        let output = command.args(words).output().await.expect("it runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let report: Value = serde_json::from_str(&inspect(&["--json"]).await).expect("JSON");
+    let queue =
+        |name: &str| report["queues"].as_array().unwrap().iter().find(|queue| queue["name"] == name).cloned().unwrap();
+    assert_eq!((&queue("heavy")["depth"], &queue("heavy")["processes"]), (&json!(10), &json!(0)));
+    assert_eq!((&queue("light")["depth"], &queue("light")["processes"]), (&json!(0), &json!(1)));
+    assert_eq!(
+        (&report["processes"][0]["concurrency"], &report["processes"][0]["queues"]),
+        (&json!(1), &json!(["light"]))
+    );
+    assert_eq!(report["fairplay"], json!([{"key": "heavy_job", "tenants": 2, "jobs": 7}]));
+    let tenants = report["looked_at"]["tenants"].as_array().unwrap();
+    assert_eq!(
+        (&tenants[1]["tenant_id"], &tenants[1]["first_place"], &tenants[1]["first_place_in_turns"]),
+        (&json!("quiet"), &json!(10), &json!(2))
+    );
+    let text = inspect(&[]).await;
+    for part in ["heavy: 10 jobs", "no process listens", "heavy_job: 7 jobs of 2 tenants", "10→2"] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    assert_eq!(keys().await, before);
+    drop(worker);
+}
