@@ -18,9 +18,14 @@ pub(super) struct Staging {
 impl Staging {
     /// Makes one plan rule hold, with rounds of so many jobs.
     pub(super) async fn start(round: u64) -> anyhow::Result<Staging> {
+        Self::start_with(round, "", &format!("types = [\"{KIND}\"]")).await
+    }
+
+    /// The same with other sections before it and other options of the rule.
+    pub(super) async fn start_with(round: u64, before: &str, options: &str) -> anyhow::Result<Staging> {
         // The gate stays open, however much was promoted before.
         let gate = "max_depth = 1000000000\nlatency_threshold = \"1000000s\"";
-        let config = format!("[[plan]]\nname = \"{RULE}\"\ntypes = [\"{KIND}\"]\nenqueue_jobs = {round}\n{gate}\n");
+        let config = format!("{before}[[plan]]\nname = \"{RULE}\"\nenqueue_jobs = {round}\n{options}\n{gate}\n");
         let ground = Ground::start(&config).await?;
         let known = ground.rules.known().await?;
         let rule = Rule::clone(known.rules.get(RULE).context("the plan rule does not hold")?);
