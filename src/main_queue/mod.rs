@@ -62,6 +62,14 @@ impl MainQueue {
             MainQueue::Sidekiq(sidekiq) => sidekiq.settle(rule).await,
         }
     }
+
+    /// Jobs that were promoted and have not arrived, as far as they are looked at: none unless something is wrong.
+    pub async fn undelivered(&self, rule: &str) -> Result<u64, Error> {
+        match self {
+            MainQueue::Builtin(_) => Ok(0),
+            MainQueue::Sidekiq(sidekiq) => sidekiq.undelivered(rule).await,
+        }
+    }
 }
 
 /// The main queues that plan rules can name; clones share them.

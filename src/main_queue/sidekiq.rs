@@ -121,6 +121,14 @@ impl Sidekiq {
         }
     }
 
+    /// Jobs in the first entries of a rule's outbox.
+    pub async fn undelivered(&self, rule: &str) -> Result<u64, Error> {
+        match self.place {
+            Place::Here => Ok(0),
+            _ => Ok(self.store.outbox(rule).await?.iter().map(|parcel| parcel.payloads.len() as u64).sum()),
+        }
+    }
+
     /// Where the target keeps how far a rule's outbox has been delivered.
     fn marker(&self, rule: &str, parcel: &Parcel) -> String {
         format!("fairgate:{}:{rule}:delivered", parcel.origin)

@@ -124,7 +124,8 @@ impl Desk {
             None => None,
         };
         let (store, holder) = (inner.store.clone(), Arc::clone(&inner.holder));
-        let (main_queue, weighing) = (self.main_queue(&rule)?, Weighing::new(source));
+        let main_queue = self.main_queue(&rule)?;
+        let weighing = Weighing::new(source, main_queue.clone());
         let metrics = inner.metrics.planner.clone();
         let pilot = Pilot::new(Arc::clone(&rule), store, main_queue, holder, weighing, metrics);
         let pilot = Arc::new(Mutex::new(pilot.map_err(Error::Backend)?));

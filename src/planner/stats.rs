@@ -20,6 +20,8 @@ pub struct RuleStats {
     rule: Arc<Rule>,
     /// What its main queue is.
     kind: &'static str,
+    /// Jobs that were promoted and have not arrived there.
+    undelivered: u64,
     source: &'static str,
     draining: bool,
     status: RuleStatus,
@@ -43,8 +45,11 @@ impl RuleStats {
         }
         let recorded = store.recorded_rounds(name, None, LAST_ROUNDS).await?;
         let rounds = recorded.iter().filter_map(|round| serde_json::from_str(&round.document).ok()).collect();
-        let kind = desk.main_queues().get(&rule.main_queue).map_or("unknown", |queue| queue.kind());
-        Ok(Some(RuleStats { rule, kind, source, draining, status, surveys, rounds }))
+        let (kind, undelivered) = match desk.main_queues().get(&rule.main_queue) {
+            Some(queue) => (queue.kind(), queue.undelivered(name).await?),
+            None => ("unknown", 0),
+        };
+        Ok(Some(RuleStats { rule, kind, undelivered, source, draining, status, surveys, rounds }))
     }
 
     fn state(&self) -> &'static str {
@@ -163,6 +168,7 @@ impl RuleStats {
                 "depth": self.sum(|queue| queue.depth),
                 "active": self.sum(|queue| queue.active),
                 "drain_per_s": self.drain_per_s(),
+                "undelivered": self.undelivered,
                 "queues": queues,
             },
             "gate": {

@@ -5,6 +5,7 @@ mod fairplay;
 mod inflow;
 mod passage;
 mod ruby;
+mod trouble;
 mod worker;
 
 use crate::support::{Client, TestApp, TestRedis, eventually, json};
