@@ -9,7 +9,7 @@ use super::rulebook::{Known, Rulebook};
 use crate::config::FairplayClass;
 use crate::fair::{DEFAULT_TENANT, Rule};
 use crate::job::sidekiq::{self, Payload};
-use crate::job::{NewJob, Planned, id};
+use crate::job::{NewJob, Planned, id, json, tenant};
 use crate::main_queue::Sidekiq;
 use crate::store::{Error, Inbox, Parcel, Store, TakeOver, TakenIn};
 use std::sync::Arc;
@@ -241,15 +241,15 @@ impl Drainer {
 
 /// What becomes of a job of the gem, of which nothing but tenant and arguments is left.
 fn order(main_queue: &str, known: &Known, class: &str, tenant: &str, args: &str, now: i64) -> Fate {
+    if json::elements(args).is_none() {
+        return Fate::Bury(args.to_owned());
+    }
     let rule = known.rules.of_class(main_queue, class);
     let queue = rule.and_then(|rule| rule.queue.clone()).unwrap_or_else(|| DEFAULT_QUEUE.to_owned());
     let template = sidekiq::fairplay_template(class, &queue, &sidekiq::jid(&id::generate()), now);
-    match rule {
-        Some(rule) => {
-            Fate::Stage(Box::new(planned(NewJob::foreign(class, &queue, args, template), rule, tenant.to_owned())))
-        }
-        None => Fate::Pass { queue, payload: sidekiq::fill(&template, args, now) },
-    }
+    let Some(rule) = rule else { return Fate::Pass { queue, payload: sidekiq::fill(&template, args, now) } };
+    let tenant = if tenant::is_id(tenant) { tenant } else { DEFAULT_TENANT };
+    Fate::Stage(Box::new(planned(NewJob::foreign(class, &queue, args, template), rule, tenant.to_owned())))
 }
 
 fn planned(mut job: NewJob, rule: &Rule, tenant: String) -> NewJob {

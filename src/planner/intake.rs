@@ -55,9 +55,9 @@ impl Intake {
         header: &(dyn Fn(&str) -> Option<String> + Sync),
     ) -> Result<Enqueued, Refusal> {
         for _ in 0..ATTEMPTS {
-            let known = self.rules.known().await?;
+            let (known, now) = (self.rules.known().await?, self.store.clock().now_ms());
             for (index, job) in jobs.iter_mut().enumerate() {
-                plan(&known, job, header, self.store.clock().now_ms()).map_err(|problem| match is_batch {
+                plan(&known, job, header, now).map_err(|problem| match is_batch {
                     true => Refusal::Invalid(problem.in_job(index)),
                     false => Refusal::Invalid(problem),
                 })?;

@@ -55,7 +55,7 @@ impl Sidekiq {
         let is_ours = parts.next().as_deref() == Some("1");
         let job = |entry: String| {
             let mut words = entry.splitn(3, '\u{1f}').map(str::to_owned);
-            Some(StagedByGem { sequence: words.next()?.parse().ok()?, tenant: words.next()?, args: words.next()? })
+            Some(StagedByGem { sequence: words.next()?.parse().ok()?, args: words.next()?, tenant: words.next()? })
         };
         let jobs =
             parts.map(|entry| job(entry).ok_or_else(|| Error::unreadable("fairplay"))).collect::<Result<_, _>>()?;

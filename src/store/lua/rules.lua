@@ -43,12 +43,12 @@ if #ARGV > 9 and ARGV[9] == version then
   signal('rules')
 end
 
--- A rule that is gone stays until its last job is promoted.
+-- A rule that is gone stays until its last job is promoted and has arrived.
 local gone = {}
 for _, name in ipairs(call('SMEMBERS', P .. 'plans')) do
   if call('HEXISTS', P .. 'rules', name) == 0 then
     local key = P .. 'plan:' .. name
-    if (tonumber(call('HGET', key, 'staged') or nil) or 0) > 0 then
+    if (tonumber(call('HGET', key, 'staged') or nil) or 0) > 0 or call('EXISTS', P .. 'outbox:' .. name) == 1 then
       call('HSET', key, 'state', 'draining', 'strict', '0', 'jobs', '0', 'every', '1000', 'paused', '0',
         'tag', '', 'hold', '0', 'default', '1000', 'fixed', '0')
       gone[#gone + 1], gone[#gone + 2] = name, call('HGET', key, 'main') or 'builtin'

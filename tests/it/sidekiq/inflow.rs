@@ -159,3 +159,50 @@ async fn the_middleware_passes_its_own_tests() {
     let output = tokio::process::Command::new("ruby").arg(test).output().await.expect("ruby starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
+
+/// What a Sidekiq process does from time to time: it pushes scheduled jobs and retries that are due, through the middleware.
+const COME_DUE: &str = r#"require "sidekiq/scheduled"; sleep 0.05; Sidekiq::Scheduled::Enq.new.enqueue_jobs"#;
+
+#[tokio::test]
+async fn jobs_for_later_are_staged_when_they_come_due() {
+    let app = beside(&[all_at_once()], draining()).await;
+    let jid = script(&app.redis, &format!(r#"puts StagedJob.perform_in(0.01, "a", 1); {COME_DUE}"#)).await;
+    eventually("it is promoted", async || waiting(&app.redis, "queue:heavy").await.len() == 1).await;
+    let promoted = &waiting(&app.redis, "queue:heavy").await[0];
+    assert_eq!((promoted["jid"].as_str(), &promoted["queue"]), (Some(jid.trim()), &json!("heavy")));
+}
+
+#[tokio::test]
+async fn retries_are_staged_again_by_the_middleware_alone() {
+    let app = beside(&[rule(|rule| rule.queue = None)], draining()).await;
+    pause(&app.client, "pause").await;
+    let fair = r#"require ENV.fetch("MIDDLEWARE")
+        fair = {staging_queue: "stage", classes: {"HeavyJob" => ->(t, *) { t }}}
+        Sidekiq.configure_client { |c| c.client_middleware { |chain| chain.add Fairgate::Client, fair } };"#;
+    let failed = r#"{"class":"HeavyJob","args":["a"],"queue":"heavy","jid":"j","retry":true,"retry_count":0}"#;
+    for (prelude, staged_again) in [("", 0), (fair, 1)] {
+        app.redis.command::<i64>(&["ZADD", "retry", "1", failed]).await;
+        script(&app.redis, &format!("{prelude} {COME_DUE}")).await;
+        let straight = 1 - staged_again;
+        eventually("it is where it should be", async || {
+            let waits = waiting(&app.redis, "queue:heavy").await.len() as u64;
+            (staged(&app.client).await, waits) == (staged_again, straight)
+        })
+        .await;
+        app.redis.command::<i64>(&["DEL", "queue:heavy"]).await;
+    }
+}
+
+#[test]
+fn the_examples_are_valid() {
+    for (file, part) in [
+        ("fairgate.toml", "what lies in its queue stage is staged"),
+        ("fairplay.toml", "takes over from sidekiq-fairplay: HeavyJob, API::SyncJob"),
+    ] {
+        let path = format!("{}/deploy/sidekiq/{file}", env!("CARGO_MANIFEST_DIR"));
+        let words = ["check", "--config", path.as_str()];
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_fairgate")).args(words).output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains(part), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    }
+}

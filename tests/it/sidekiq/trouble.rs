@@ -86,8 +86,10 @@ async fn read_only() {
     .await;
     theirs.command::<String>(&["REPLICAOF", "NO", "ONE"]).await;
     arrived(&theirs, 5).await;
-    let stats = app.client.get("/v1/admin/planner/r").await.expect(200);
-    assert_eq!(stats.at("/main_queue/undelivered"), &json!(0));
+    eventually("that is told too", async || {
+        app.client.get("/v1/admin/planner/r").await.expect(200).at("/main_queue/undelivered") == &json!(0)
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -128,4 +130,29 @@ async fn a_main_queue_that_this_process_does_not_know() {
     let stats = does_not.client.get("/v1/admin/planner/r").await.expect(200);
     assert_eq!((stats.at("/staged/jobs"), stats.at("/gate/reason")), (&json!(3), &json!("unreachable")));
     assert_eq!(run(&knows.client).await["promoted"], 3);
+}
+
+#[tokio::test]
+async fn a_rule_that_goes_while_the_door_is_closed_delivers_what_it_promoted() {
+    let theirs = TestRedis::start();
+    let proxy = ChaosProxy::start(&theirs).await;
+    let app = beside(
+        &[],
+        legacy(|sidekiq| {
+            sidekiq.access.url = Some(StoreUrl::parse(&proxy.url()).expect("a url"));
+        }),
+    )
+    .await;
+    let body = often().to_json().to_string();
+    app.client.send("PUT", "/v1/admin/planner/r", Some(body)).await.expect(201);
+    proxy.arm(":delivered");
+    push(&app.client, "a", 1).await;
+    proxy.struck().await;
+    assert_eq!(app.redis.keys_with("outbox").await.len(), 1);
+    app.client.delete("/v1/admin/planner/r").await.expect(200);
+    // The delivery whose answer was lost is asked for again; the target knows it.
+    proxy.open();
+    eventually("it is known to be there", async || app.redis.keys_with("outbox").await.is_empty()).await;
+    arrived(&theirs, 1).await;
+    eventually("the rule is gone", async || app.redis.keys_with("plan:r").await.is_empty()).await;
 }

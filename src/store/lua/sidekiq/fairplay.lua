@@ -3,7 +3,7 @@
 --
 -- ARGV     prefix of the class's keys, owner of the locks, their life in s, key of the inbox, of its last sequence, sequence up to
 --          which the inbox has been taken in, most entries, 1 if jobs may be taken
--- Returns  {1 if the locks are the owner's, else 0, `sequence US tenant US args`, …}
+-- Returns  {1 if the locks are the owner's, else 0, `sequence US args US tenant`, …}
 
 local class, owner, life, inbox, most = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[7])
 local call = redis.call
@@ -39,7 +39,7 @@ if ours and ARGV[8] == '1' and room > 0 and call('EXISTS', counts) == 1 then
       local args = call('LPOP', queue)
       if not args then break end
       sequence, room = sequence + 1, room - 1
-      call('RPUSH', inbox, string.format('%d', sequence) .. '\31' .. tenants[at] .. '\31' .. args)
+      call('RPUSH', inbox, string.format('%d', sequence) .. '\31' .. args .. '\31' .. tenants[at])
     end
     -- The list is the truth: where it expired, its count makes the gem fail in every round.
     local left = call('LLEN', queue)
