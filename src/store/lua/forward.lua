@@ -27,8 +27,10 @@ local function args_of(id, text, after, first, length)
   return call('GETRANGE', P .. 'env:' .. id, first - 1, first + length - 2), true
 end
 
+-- A template may do without the time.
 local function fill(template, args)
   local place, time = find(template, '\28', 1, true), find(template, '\29', 1, true)
+  if not time then return sub(template, 1, place - 1) .. args .. sub(template, place + 1) end
   if place < time then
     return sub(template, 1, place - 1) .. args .. sub(template, place + 1, time - 1) .. stamp_text .. sub(template, time + 1)
   end

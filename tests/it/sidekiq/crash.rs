@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 /// Kills; `FAIRGATE_TEST_KILLS` sets another number.
-const KILLS: usize = 40;
+const KILLS: usize = 100;
 
 /// Arguments of a fairgate between two Redis servers.
 fn arguments(ours: &TestRedis, theirs: &str) -> Vec<String> {

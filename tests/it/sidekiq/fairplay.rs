@@ -1,5 +1,6 @@
 //! Taking over from the gem sidekiq-fairplay, by its keys alone.
 
+use super::ruby::{Crew, Worker};
 use super::*;
 use std::collections::HashSet;
 
@@ -89,4 +90,35 @@ async fn nothing_is_taken_while_a_planner_of_the_gem_has_its_lock_or_runs() {
     redis.command::<i64>(&["DEL", &format!("{identity}:workers")]).await;
     eventually("it is promoted", async || waiting(&redis, "queue:heavy").await.len() == 1).await;
     drop(app);
+}
+
+#[tokio::test]
+async fn a_worker_runs_what_the_gem_staged_in_balanced_order() {
+    let redis = Arc::new(TestRedis::start());
+    for (tenant, jobs) in [("noisy", 40), ("b", 10), ("c", 10)] {
+        for number in 0..jobs {
+            stage(&redis, tenant, number).await;
+        }
+    }
+    let app = TestApp::start_on(Arc::clone(&redis), Clock::System, |config| {
+        configure(config, &[rule(|_| {})], taking_over());
+    })
+    .await;
+    app.client.post("/v1/admin/planner/r/pause", json!({})).await.expect(200);
+    eventually("all are taken over", async || {
+        redis.command::<i64>(&["EXISTS", &format!("{KEYS}tenant_counts")]).await == 0
+    })
+    .await;
+    let before = waiting(&redis, "queue:heavy").await.len();
+    app.client.post("/v1/admin/planner/r/resume", json!({})).await.expect(200);
+    let worker = Worker::start(&redis, &Crew::default());
+    let ran = worker.ran_all(60).await;
+    let (jids, args): (HashSet<&str>, HashSet<&str>) =
+        ran.iter().map(|ran| (ran.jid.as_str(), ran.args.as_str())).unzip();
+    assert_eq!((ran.len(), jids.len(), args.len()), (60, 60, 60));
+    // What was promoted before the rule was paused may have been all that had been taken over by then.
+    let fair: Vec<String> = ran[before..before + 24].iter().map(|ran| ran.tenant()).collect();
+    for turn in fair.chunks(3) {
+        assert_eq!(turn.iter().collect::<HashSet<_>>().len(), 3, "{fair:?}");
+    }
 }

@@ -230,3 +230,28 @@ async fn a_rule_that_goes_drains_into_its_sidekiq() {
     .await;
     assert_eq!(app.redis.command::<i64>(&["EXISTS", "fg:{default}:ready:heavy"]).await, 0);
 }
+
+/// The rights that docs/sidekiq.md names.
+#[tokio::test]
+async fn a_user_needs_no_more_than_a_few_keys_of_sidekiq() {
+    let redis = Arc::new(TestRedis::start());
+    let rights = "%R~* ~fg:* ~fairgate:* ~queue:* ~queues ~dead ~fairplay:* &fg:* +@all -@admin +info";
+    let words: Vec<&str> = ["ACL", "SETUSER", "fair", "on", "nopass"].into_iter().chain(rights.split(' ')).collect();
+    redis.command::<String>(&words).await;
+    let rule = rule(|rule| (rule.batch, rule.pace) = (Batch::Jobs(100), Pace::Every(50)));
+    let app = TestApp::start_on(Arc::clone(&redis), Clock::System, |config| {
+        config.store.username = Some("fair".to_owned());
+        config.store.password = Some(fairgate::config::Secret::new("x"));
+        configure(config, &[rule], legacy(|sidekiq| sidekiq.staging_queue = Some("stage".to_owned())));
+    })
+    .await;
+    push(&app.client, "a", 3).await;
+    for text in ["junk", r#"{"class":"Other","args":[]}"#, r#"{"class":"HeavyJob","args":["b"]}"#] {
+        redis.command::<i64>(&["LPUSH", "queue:stage", text]).await;
+    }
+    eventually("all have arrived", async || {
+        let (heavy, others) = (waiting(&redis, "queue:heavy").await, waiting(&redis, "queue:default").await);
+        (heavy.len(), others.len()) == (4, 1) && redis.command::<i64>(&["ZCARD", "dead"]).await == 1
+    })
+    .await;
+}
