@@ -55,6 +55,7 @@ fn push_event(out: &mut String, event: &Event) {
     let name = match component {
         "worker" => "worker_id",
         "weights" => "rule",
+        "workflow" => "workflow_id",
         _ => "job_id",
     };
     let members =

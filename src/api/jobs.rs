@@ -62,13 +62,13 @@ async fn store(
 }
 
 /// The headers in which plan rules look for a tenant.
-fn tenant_headers(api: &Api, headers: &HeaderMap) -> Vec<(String, String)> {
+pub(super) fn tenant_headers(api: &Api, headers: &HeaderMap) -> Vec<(String, String)> {
     let value = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
     api.inner.intake.headers().into_iter().filter_map(|name| value(&name).map(|value| (name, value))).collect()
 }
 
 /// The request's trace context, which its jobs inherit.
-fn context(api: &Api, headers: &HeaderMap) -> job::request::Context {
+pub(super) fn context(api: &Api, headers: &HeaderMap) -> job::request::Context {
     let header = |name: &'static str| {
         let value = headers.get(name)?.to_str().ok()?;
         let usable = name != "traceparent" || trace::trace_id(value).is_some();

@@ -23,6 +23,7 @@ mod scheduling;
 mod server;
 mod system;
 mod workers;
+mod workflows;
 
 pub use server::Server;
 
@@ -139,6 +140,8 @@ impl Api {
             .route("/ojs/v1/dead-letter/stats", get(dead_letter::stats))
             .route("/ojs/v1/dead-letter/{id}", get(dead_letter::show).delete(dead_letter::forget))
             .route("/ojs/v1/dead-letter/{id}/retry", post(dead_letter::retry))
+            .route("/ojs/v1/workflows", post(workflows::begin))
+            .route("/ojs/v1/workflows/{id}", get(workflows::show).delete(workflows::cancel))
             .route("/ojs/v1/events", get(events::poll))
             .route("/ojs/v1/admin/planner", get(planner::list))
             .route("/ojs/v1/admin/planner/events", get(round_stream::all_rounds))

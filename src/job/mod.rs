@@ -22,6 +22,8 @@ pub mod state;
 pub mod tenant;
 pub mod time;
 pub mod trace;
+pub mod workflow;
+pub mod workflow_record;
 
 pub use failure::Failure;
 pub use invalid::Invalid;
@@ -33,3 +35,5 @@ pub use rate_limit::{OnLimit, RateLimit};
 pub use record::Record;
 pub use request::NewJob;
 pub use state::State;
+pub use workflow::NewWorkflow;
+pub use workflow_record::WorkflowRecord;

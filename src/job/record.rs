@@ -40,10 +40,12 @@ pub struct Record {
     /// Failed attempts, oldest first: `attempt US ms US members`.
     pub failures: Vec<String>,
     pub result: Option<String>,
+    /// What the steps before it in its workflow gave: a JSON array.
+    pub inputs: Option<String>,
 }
 
 impl Record {
-    /// Reads a view of the store: the record as `lua/job.lua` describes it, and perhaps failures, result and envelope.
+    /// Reads a view of the store: the record as `lua/job.lua` describes it, and perhaps failures, result, envelope and inputs.
     pub fn parse(view: &str) -> Option<Self> {
         let mut sections = view.split('\u{1e}');
         let mut changing = sections.next()?.split('\u{1f}');
@@ -74,7 +76,9 @@ impl Record {
         record.failures =
             failures.map(|failures| failures.split('\u{1d}').map(str::to_owned).collect()).unwrap_or_default();
         record.result = sections.next().filter(|result| !result.is_empty()).map(str::to_owned);
-        let envelope = if envelope.is_empty() { sections.next()? } else { envelope };
+        let apart = sections.next();
+        let envelope = if envelope.is_empty() { apart? } else { envelope };
+        record.inputs = sections.next().filter(|inputs| !inputs.is_empty()).map(str::to_owned);
         record.id = envelope.strip_prefix(ENVELOPE_START)?.get(..36)?.to_owned();
         record.envelope = envelope.to_owned();
         Some(record)
@@ -203,9 +207,8 @@ impl Record {
             }
             out.push(']');
         }
-        if let Some(result) = &self.result {
-            out.push_str(",\"result\":");
-            out.push_str(result);
+        for (name, value) in [("parent_results", &self.inputs), ("result", &self.result)] {
+            value.iter().for_each(|value| out.extend([",\"", name, "\":", value]));
         }
         out.push_str(more);
         out.push('}');

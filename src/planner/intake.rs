@@ -7,7 +7,7 @@ use crate::job::{NewJob, Planned, RateLimit};
 use crate::store::{self, Enqueued, Store};
 
 /// Attempts to store jobs while the rules change under them.
-const ATTEMPTS: usize = 8;
+pub(super) const ATTEMPTS: usize = 8;
 
 /// Why jobs were not even offered to the store.
 #[derive(Debug, thiserror::Error)]
@@ -21,8 +21,8 @@ pub enum Refusal {
 /// Stores new jobs; clones share it.
 #[derive(Clone)]
 pub struct Intake {
-    store: Store,
-    rules: Rulebook,
+    pub(super) store: Store,
+    pub(super) rules: Rulebook,
 }
 
 impl Intake {
@@ -74,7 +74,8 @@ impl Intake {
     }
 }
 
-fn plan(known: &Known, job: &mut NewJob, header: &dyn Fn(&str) -> Option<String>) -> Result<(), Invalid> {
+/// Puts a job under the rules that hold.
+pub(super) fn plan(known: &Known, job: &mut NewJob, header: &dyn Fn(&str) -> Option<String>) -> Result<(), Invalid> {
     assign(known, job, header)?;
     let policy = &known.dispatch.policy;
     job.type_limit = policy.type_limit(&job.kind).map(LimitRule::key);

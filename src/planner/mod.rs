@@ -13,6 +13,7 @@ mod stats;
 mod tally;
 mod tenants;
 mod weighing;
+mod workflows;
 
 pub use desk::Desk;
 pub use intake::{Intake, Refusal};

@@ -77,6 +77,12 @@ fn push_request(command: &mut Cmd, request: &Request, again: bool) {
     }
 }
 
+/// The same words as one, for a job whose turn has not come.
+pub(super) fn packed_words(job: &NewJob) -> String {
+    let (lane, priority, more) = (lane(job), job.priority.to_string(), further_fields(job));
+    [&job.id, &job.queue, &job.kind, &lane, &priority, &more, &job.envelope].map(String::as_str).join("\u{1e}")
+}
+
 /// What a job has beyond the default, as `name US value US …`; nothing for most jobs.
 fn further_fields(job: &NewJob) -> String {
     let mut packed = String::new();

@@ -29,6 +29,7 @@ mod signals;
 mod survey;
 mod sweep;
 mod workers;
+mod workflows;
 
 pub use address::Address;
 pub use audit::{Audit, Difference};
@@ -48,6 +49,7 @@ pub use reply::Outcome;
 pub use signals::Signal;
 pub use survey::{Leaver, Lock, RecordedRound, RuleStatus, Survey, Tenant};
 pub use workers::{Beat, Heartbeat};
+pub use workflows::{CalledOff, WorkflowBegun};
 
 use crate::clock::Clock;
 use crate::telemetry::StoreMetrics;

@@ -3,6 +3,11 @@
 local SHORTEST = 10000
 local KEEP
 
+-- A job of a workflow has ended, which moves the workflow on: see `workflow.lua`. A script without that part leaves it to the tick.
+local workflow_hears = function(job, state)
+  gather('RPUSH', P .. 'workflows:todo', 'ended ' .. job.workflow .. ' ' .. job.node .. ' ' .. job.id .. ' ' .. state)
+end
+
 at_begin(function()
   KEEP = {completed = ARGV[4], cancelled = ARGV[5], discarded = ARGV[6], dead_letter = ARGV[7]}
 end)
@@ -22,8 +27,9 @@ local function job_finish(job, state, dead)
   if marked(job, 'f') then call('PEXPIRE', P .. 'err:' .. job.id, keep_ms) end
   if marked(job, 'r') then call('PEXPIRE', P .. 'res:' .. job.id, keep_ms) end
   if job.apart then call('PEXPIRE', P .. 'env:' .. job.id, keep_ms) end
+  if job.workflow then workflow_hears(job, state, keep_ms) end
 end
 
 local function job_erase(id)
-  call('UNLINK', P .. 'job:' .. id, P .. 'env:' .. id, P .. 'err:' .. id, P .. 'res:' .. id)
+  call('UNLINK', P .. 'job:' .. id, P .. 'env:' .. id, P .. 'err:' .. id, P .. 'res:' .. id, P .. 'par:' .. id)
 end

@@ -10,7 +10,7 @@ run = function()
   if not job or not call('ZSCORE', P .. 'dead', id) then return {'missing'} end
   call('ZREM', P .. 'dead', id)
   call('ZREM', P .. 'finished:discarded', id)
-  for _, part in ipairs({'env:', 'err:', 'res:'}) do call('PERSIST', P .. part .. id) end
+  for _, part in ipairs({'env:', 'err:', 'res:', 'par:'}) do call('PERSIST', P .. part .. id) end
   job.op = ARGV[10]
   -- Its budgets of time were for its first life, and are over.
   for _, name in ipairs({'ttl', 'total'}) do job_set(job, name) end
