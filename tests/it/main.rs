@@ -30,3 +30,4 @@ mod scheduling_api;
 mod staging;
 mod tenant_filter;
 mod weights;
+mod workflows;
