@@ -6,23 +6,33 @@ use super::problem::Problem;
 use super::{Api, answer, jobs};
 use crate::job::{WorkflowRecord, id, workflow};
 use crate::store::{CalledOff, WorkflowBegun};
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
+use std::time::Instant;
 
 /// `POST /workflows`: all of it is stored, or nothing.
-pub(super) async fn begin(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+pub(super) async fn begin(api: Api, request: Request) -> Result<Response, Problem> {
     let context = jobs::context(&api, request.headers());
-    let headers = jobs::tenant_headers(&api, request.headers());
+    let told = jobs::Told::of(&api, request.headers())?;
     let body = Text::read(&api, request).await?;
     let mut new = workflow::parse(body.as_str(), &api.inner.limits, &context)?;
-    let header = |name: &str| headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
-    let record = match api.inner.intake.begin_workflow(&mut new, &header).await? {
-        WorkflowBegun::Stored(record) => record,
-        WorkflowBegun::Duplicate => return Err(Problem::duplicate_workflow(&new.id)),
-        WorkflowBegun::Full { rule, most, staged } => return Err(Problem::staging_full(&rule, most, staged)),
-        WorkflowBegun::Stale => return Err(Problem::bug()), // the intake tries again by itself
+    let header = |name: &str| told.tenants.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+    let deadline = Instant::now() + told.patience;
+    let record = loop {
+        match api.intake().begin_workflow(&mut new, &header).await? {
+            WorkflowBegun::Stored(record) => break record,
+            WorkflowBegun::Bounded { strategy, .. } if strategy == "block" && Instant::now() < deadline => {
+                tokio::time::sleep(jobs::ROOM_EVERY).await;
+            }
+            WorkflowBegun::Bounded { queue, depth, most, strategy } => {
+                return Err(Problem::queue_full(&queue, depth, most, &strategy));
+            }
+            WorkflowBegun::Duplicate => return Err(Problem::duplicate_workflow(&new.id)),
+            WorkflowBegun::Full { rule, most, staged } => return Err(Problem::staging_full(&rule, most, staged)),
+            WorkflowBegun::Stale => return Err(Problem::bug()), // the intake tries again by itself
+        }
     };
     new.first_jobs().for_each(|job| api.metrics().jobs.enqueued(&job.queue, &job.kind));
     let mut response = shown(StatusCode::CREATED, &record);
@@ -34,7 +44,7 @@ pub(super) async fn begin(State(api): State<Api>, request: Request) -> Result<Re
 }
 
 /// `GET /workflows/{id}`.
-pub(super) async fn show(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn show(api: Api, Name(id): Name) -> Result<Response, Problem> {
     let missing = || Problem::missing("workflow", &id);
     if !id::is_valid(&id) {
         return Err(missing());
@@ -44,7 +54,7 @@ pub(super) async fn show(State(api): State<Api>, Name(id): Name) -> Result<Respo
 }
 
 /// `DELETE /workflows/{id}`.
-pub(super) async fn cancel(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn cancel(api: Api, Name(id): Name) -> Result<Response, Problem> {
     if !id::is_valid(&id) {
         return Err(Problem::missing("workflow", &id));
     }

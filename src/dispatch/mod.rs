@@ -4,9 +4,11 @@ mod auditor;
 mod lines;
 mod long_poll;
 mod ticker;
+mod timetable;
 mod waiters;
 
 pub use auditor::Auditor;
 pub use long_poll::{LONGEST_WAIT, LongPolls};
 pub use ticker::Ticker;
+pub use timetable::Timetable;
 pub use waiters::Waiters;

@@ -57,6 +57,8 @@ pub struct NewWorkflow {
     pub name: Option<String>,
     /// JSON text.
     pub meta: Option<String>,
+    /// Whose it is, and all of its jobs with it.
+    pub tenant: Option<String>,
     /// The first is the workflow itself. Children of one node have numbers in a row, callbacks after the others.
     pub nodes: Vec<Node>,
 }
@@ -135,15 +137,16 @@ pub fn parse(text: &str, limits: &Limits, context: &Context) -> Result<NewWorkfl
     let id = own_id.unwrap_or_else(id::generate);
     let whole = Whole { id: &id, defaults: [&options, &body] };
     // What is wrong with the defaults is told once, under their own names.
-    parse_part(r#"{"type":"workflow","args":[]}"#, limits, context, Some(whole))?;
+    let defaults = parse_part(r#"{"type":"workflow","args":[]}"#, limits, context, Some(whole))?;
+    check_unique(&defaults, &options)?;
     let (context, tenant) = in_tenant(&body, &options, context)?;
-    let nodes = Reader { limits, context, tenant, whole }.read(text)?;
+    let nodes = Reader { limits, context, tenant: tenant.clone(), whole }.read(text)?;
     let shape = match nodes.first().map(|node| &node.part) {
         Some(Part::Many { shape, .. }) => *shape,
         _ => return Err(unknown_shape("type", body.get("type"))),
     };
     let [name, meta] = ["name", "meta"].map(|name| body.get(name).map(str::to_owned));
-    Ok(NewWorkflow { id, shape, name, meta, nodes })
+    Ok(NewWorkflow { id, shape, name, meta, tenant, nodes })
 }
 
 fn string(body: &Object<'_>, name: &str) -> Result<Option<String>, Invalid> {
@@ -158,6 +161,15 @@ fn object<'a>(body: &Object<'a>, name: &str) -> Result<Object<'a>, Invalid> {
 
 fn wrong(field: impl Into<String>, problem: impl Into<String>) -> Invalid {
     Invalid::new(Kind::Workflow, field, problem)
+}
+
+/// A step that is not stored, because its like exists, could never end.
+fn check_unique(job: &NewJob, options: &Object<'_>) -> Result<(), Invalid> {
+    let place = if options.get("unique").is_some() { "options.unique" } else { "unique" };
+    match job.unique {
+        Some(_) => Err(wrong(place, "is not supported inside a workflow")),
+        None => Ok(()),
+    }
 }
 
 fn unknown_shape(field: &str, value: Option<&str>) -> Invalid {
@@ -187,7 +199,7 @@ fn in_tenant(body: &Object<'_>, options: &Object<'_>, context: &Context) -> Resu
     let Some((value, path)) = named.or_else(|| named_tenant(body)) else { return Ok((context.clone(), None)) };
     let tenant = tenant::id(value).ok_or_else(|| Invalid::field(path, tenant::EXPECTED, value))?;
     let mut context = context.clone();
-    context.trace.push(("tenant_id", tenant.clone()));
+    context.meta.push(("tenant_id", tenant.clone()));
     Ok((context, Some(tenant)))
 }
 
@@ -299,6 +311,7 @@ impl Reader<'_> {
             return Err(Invalid::field(path, expected, value).of_kind(Kind::Workflow));
         }
         let mut job = parse_part(of.text, self.limits, &self.context, Some(self.whole))?;
+        check_unique(&job, &object(body, "options")?)?;
         job.fields.push(("workflow", self.whole.id.to_owned()));
         job.fields.push(("node", number.to_string()));
         if of.has_inputs {

@@ -2,6 +2,7 @@
 
 use super::intake::{ATTEMPTS, Intake, Refusal, plan};
 use crate::job::NewWorkflow;
+use crate::job::scope::Foreign;
 use crate::store::{self, WorkflowBegun};
 
 impl Intake {
@@ -11,10 +12,24 @@ impl Intake {
         workflow: &mut NewWorkflow,
         header: &(dyn Fn(&str) -> Option<String> + Sync),
     ) -> Result<WorkflowBegun, Refusal> {
+        let scope = self.store.scope();
+        let inside = |foreign: Foreign, path: &str| {
+            Refusal::Foreign(Foreign { field: format!("{path}.{}", foreign.field), ..foreign }, None)
+        };
+        for (job, path) in workflow.jobs_mut() {
+            scope.claim(job).map_err(|foreign| inside(foreign, path))?;
+        }
+        if let Some(tenant) = scope.tenant() {
+            workflow.tenant = Some(tenant.to_owned());
+        }
         for _ in 0..ATTEMPTS {
             let known = self.rules.known().await?;
             for (job, path) in workflow.jobs_mut() {
-                plan(&known, job, header).map_err(|problem| Refusal::Invalid(problem.within(path)))?;
+                plan(&known, job, header, scope).map_err(|problem| match problem {
+                    Refusal::Invalid(problem) => Refusal::Invalid(problem.within(path)),
+                    Refusal::Foreign(foreign, _) => inside(foreign, path),
+                    other => other,
+                })?;
             }
             match self.store.begin_workflow(workflow, &known.version).await? {
                 WorkflowBegun::Stale => self.rules.reload().await?,

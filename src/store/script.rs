@@ -35,7 +35,7 @@ macro_rules! scripts {
     };
 }
 
-// What only some jobs need stands in scripts of their own: setting a part up takes as long as handling a job.
+// What only some jobs need stands in scripts of their own: asking for each job whether it does would slow the others down.
 scripts! {
     ENQUEUE: "call", "lane", "job", "unplanned", "store", "enqueue";
     STAGE: "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "enqueue";
@@ -70,8 +70,8 @@ scripts! {
     OVERRIDE: "call", "lane", "limit", "job", "finish", "fair", "level", "quota", "park", "override";
     POOLS: "call", "pools";
     BEGIN:
-        "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish", "workflow",
-        "outline", "begin";
+        "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
+        "failure", "unique", "bound", "store", "workflow", "outline", "begin";
     CALL_OFF:
         "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish", "workflow",
         "remove", "detach", "outline", "call_off";
@@ -86,6 +86,23 @@ scripts! {
     PAUSE: "call", "pause";
     STATUS: "call", "lane", "job", "plan", "fair", "staging", "observe", "status";
     SURVEY: "call", "lane", "job", "plan", "fair", "staging", "stage", "survey";
+    KEEP_KEY: "call", "keep_key";
+    DROP_KEY: "call", "drop_key";
+    ADMIT:
+        "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
+        "failure", "unique", "bound", "store", "enqueue";
+    DIRECT: "call", "lane", "job", "worker", "direct";
+    FIND: "call", "lane", "job", "find";
+    PROGRESS: "call", "lane", "job", "progress";
+    CHECKPOINT: "call", "lane", "job", "checkpoint";
+    BOUNDING: "call", "bounding";
+    PAUSING: "call", "pausing";
+    SCHEDULE: "call", "schedule";
+    UNSCHEDULE: "call", "unschedule";
+    TIMETABLE: "call", "timetable";
+    FIRE:
+        "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
+        "failure", "unique", "bound", "store", "fire";
 }
 
 fn digest(text: &str) -> String {

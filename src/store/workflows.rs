@@ -4,10 +4,11 @@ use super::jobs::packed_words;
 use super::reply;
 use super::script::{BEGIN, CALL_OFF, SHOW};
 use super::{Error, Store};
+use crate::job::escape::escape;
 use crate::job::id::generate;
 use crate::job::workflow::{Node, Part};
 use crate::job::{NewWorkflow, WorkflowRecord};
-use redis::Value;
+use redis::{Cmd, Value};
 
 /// What became of a new workflow.
 #[derive(Clone, Debug)]
@@ -18,6 +19,8 @@ pub enum WorkflowBegun {
     Duplicate,
     /// A plan rule has as many jobs staged as it may, and nothing was stored.
     Full { rule: String, most: u64, staged: u64 },
+    /// A queue holds as many jobs as it may, and nothing was stored.
+    Bounded { queue: String, depth: u64, most: u64, strategy: String },
     /// Other plan rules hold than those it was prepared under.
     Stale,
 }
@@ -78,7 +81,8 @@ impl Store {
             .call(&self.core.link, |command, _| {
                 let command = self.core.begin(command).arg(&workflow.id).arg(&op).arg(rules).arg(workflow.shape.name());
                 command.arg(workflow.name.as_deref().unwrap_or("")).arg(workflow.meta.as_deref().unwrap_or(""));
-                command.arg(workflow.jobs()).arg(workflow.nodes.len()).arg(&words);
+                command.arg(workflow.jobs()).arg(workflow.nodes.len());
+                command.arg(workflow.tenant.as_deref().map(escape).unwrap_or_default()).arg(&words);
             })
             .await?;
         let (tag, view) = tagged(answer, "begin")?;
@@ -92,13 +96,19 @@ impl Store {
                 let mut number = || fields.next().and_then(|text| text.parse().ok()).unwrap_or(0);
                 Ok(WorkflowBegun::Full { rule, most: number(), staged: number() })
             }
+            Some("bound") => {
+                let mut text = || fields.next().unwrap_or_default().to_owned();
+                let (queue, depth, most) = (text(), text().parse().unwrap_or(0), text().parse().unwrap_or(0));
+                Ok(WorkflowBegun::Bounded { queue, depth, most, strategy: text() })
+            }
             _ => Err(Error::unreadable("begin")),
         }
     }
 
     /// A workflow as it is now.
     pub async fn workflow(&self, id: &str) -> Result<Option<WorkflowRecord>, Error> {
-        let answer = SHOW.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(id)).await?;
+        let fill = |command: &mut Cmd, _: bool| _ = self.core.begin(command).arg(id).arg(self.scope().word());
+        let answer = SHOW.call(&self.core.link, fill).await?;
         match tagged(answer, "show")? {
             (tag, view) if tag == "ok" => record(id, view, "show").map(|record| Some(*record)),
             _ => Ok(None),
@@ -108,7 +118,10 @@ impl Store {
     /// Cancels a workflow that has not ended; jobs that are active may finish.
     pub async fn cancel_workflow(&self, id: &str) -> Result<CalledOff, Error> {
         let op = generate();
-        let answer = CALL_OFF.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(id).arg(&op)).await?;
+        let fill = |command: &mut Cmd, _: bool| {
+            self.core.begin(command).arg(id).arg(&op).arg(self.scope().word());
+        };
+        let answer = CALL_OFF.call(&self.core.link, fill).await?;
         match tagged(answer, "call_off")? {
             (tag, view) if tag == "ok" => record(id, view, "call_off").map(CalledOff::Done),
             (tag, _) if tag == "missing" => Ok(CalledOff::Missing),

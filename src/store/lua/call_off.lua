@@ -1,6 +1,6 @@
 -- Cancels a workflow that has not ended, with all of its jobs that are not active.
 --
--- ARGV[9…] id, op
+-- ARGV[9…] id, op, the one tenant whose are there or ''
 -- Returns  {'ok', view}, {'missing'} or {'conflict', state}
 
 -- What is active may finish, but not wait again: see `call_off` in `sweep.lua`.
@@ -19,8 +19,8 @@ end
 
 run = function()
   local workflow = workflow_open(ARGV[9])
-  if not workflow then return {'missing'} end
-  if workflow.op == ARGV[10] then return {'ok', workflow_view(workflow.id)} end
+  if not workflow or not workflow_is_in(workflow.tenant, ARGV[11]) then return {'missing'} end
+  if workflow.op == ARGV[10] then return {'ok', workflow_view(workflow.id, ARGV[11])} end
   if workflow.state ~= 'running' then return {'conflict', workflow.state} end
   workflow.op = ARGV[10]
   workflow_finish(workflow, 'cancelled')
@@ -30,5 +30,5 @@ run = function()
     if job then job_call_off(job) end
   end
   commit()
-  return {'ok', workflow_view(workflow.id)}
+  return {'ok', workflow_view(workflow.id, ARGV[11])}
 end

@@ -1,6 +1,6 @@
 -- Part: workflows. A job that ends moves its workflow on in the same script, so that no crash can fall in between.
 --
--- workflow:ID          hash  state, kind, name and meta (JSON), created, finished, by (who made it), op (who cancelled it), nodes
+-- workflow:ID          hash  state, kind, name and meta (JSON), tenant, created, finished, by (who made it), op (who cancelled it), nodes
 --                            and jobs (how many), ok and failed (of its jobs), bytes (of results)
 -- workflow:ID:nodes    hash  number → node, fields separated by US, from 0 on, each before its children. A job: `job`, parent, slot,
 --                            state, id, type, started, finished. Others: chain, group or batch, parent, slot, state, first
@@ -28,8 +28,9 @@ at_begin(function()
   opened, ended, starts, known_queues = {}, {}, 0, {}
 end)
 
-workflow_new = function(id, kind, name, created)
+workflow_new = function(id, kind, name, created, tenant)
   local workflow = {id = id, key = P .. 'workflow:' .. id, state = 'running', kind = kind, name = name, created = created,
+    tenant = tenant ~= '' and tenant or nil,
     ok = 0, failed = 0, bytes = 0, nodes = {}, touched = {}}
   opened[id] = workflow
   return workflow
@@ -38,10 +39,10 @@ end
 -- The workflow, or false if there is none.
 workflow_open = function(id)
   if opened[id] == nil then
-    local f = call('HMGET', P .. 'workflow:' .. id, 'state', 'kind', 'name', 'created', 'ok', 'failed', 'bytes', 'op')
+    local f = call('HMGET', P .. 'workflow:' .. id, 'state', 'kind', 'name', 'created', 'ok', 'failed', 'bytes', 'op', 'tenant')
     opened[id] = false
     if f[1] then
-      local workflow = workflow_new(id, f[2], f[3], f[4])
+      local workflow = workflow_new(id, f[2], f[3], f[4], f[9] or '')
       workflow.state, workflow.ok, workflow.failed = f[1], tonumber(f[5]), tonumber(f[6])
       workflow.bytes, workflow.op = tonumber(f[7]), f[8]
     end
@@ -64,7 +65,7 @@ end
 
 local function tell(workflow, kind, more)
   local name = workflow.name ~= '' and ',"workflow_name":' .. workflow.name or ''
-  emit('workflow.' .. kind, subject(workflow.id), '"workflow_type":"' .. workflow.kind .. '"' .. name .. (more or ''))
+  emit('workflow.' .. kind, {id = workflow.id, type = '', queue = '', tenant = workflow.tenant}, '"workflow_type":"' .. workflow.kind .. '"' .. name .. (more or ''))
 end
 
 -- Numbers of the jobs whose turn comes with a node's.
@@ -87,7 +88,7 @@ local function start(workflow, number, words)
     gather('HDEL', workflow.key .. ':jobs', number)
     words = {match(text, SEVEN)}
   end
-  job_store('', words, 1)
+  store('', words, 1)
   local queue = words[2]
   if not known_queues[queue] then call('HSETNX', P .. 'queues', queue, now_text) end
   known_queues[queue] = true
