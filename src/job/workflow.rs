@@ -8,6 +8,8 @@ use std::collections::VecDeque;
 
 /// How deep chains, groups and batches may stand inside each other, the workflow itself included.
 pub const MOST_LEVELS: usize = 3;
+/// Jobs of a workflow, even where a batch may hold more: scripts handle all of them in one call.
+pub const MOST_JOBS: usize = 1000;
 /// The longest name, in bytes.
 const LONGEST_NAME: usize = 255;
 /// When a batch calls whom.
@@ -140,7 +142,8 @@ pub fn parse(text: &str, limits: &Limits, context: &Context) -> Result<NewWorkfl
     let defaults = parse_part(r#"{"type":"workflow","args":[]}"#, limits, context, Some(whole))?;
     check_unique(&defaults, &options)?;
     let (context, tenant) = in_tenant(&body, &options, context)?;
-    let nodes = Reader { limits, context, tenant: tenant.clone(), whole }.read(text)?;
+    let nodes =
+        Reader { limits, most: limits.max_batch.min(MOST_JOBS), context, tenant: tenant.clone(), whole }.read(text)?;
     let shape = match nodes.first().map(|node| &node.part) {
         Some(Part::Many { shape, .. }) => *shape,
         _ => return Err(unknown_shape("type", body.get("type"))),
@@ -205,6 +208,8 @@ fn in_tenant(body: &Object<'_>, options: &Object<'_>, context: &Context) -> Resu
 
 struct Reader<'a> {
     limits: &'a Limits,
+    /// Jobs that it may have.
+    most: usize,
     context: Context,
     tenant: Option<String>,
     whole: Whole<'a>,
@@ -222,19 +227,14 @@ impl Reader<'_> {
                 path => problem.within(path),
             })?;
             jobs += usize::from(matches!(part, Part::Job(_)));
-            if jobs > self.limits.max_batch {
-                let field = nodes.first().map_or("jobs", |root: &Node| match root.part {
+            // Whatever is still to be read holds a job at least.
+            if jobs + unread.len() > self.most {
+                let name = nodes.first().map_or("jobs", |root: &Node| match root.part {
                     Part::Many { shape, .. } => shape.parts(),
                     Part::Job(_) => "jobs",
                 });
                 let size = jobs + unread.len();
-                return Err(Invalid::too_large(
-                    Kind::BatchTooLarge,
-                    field,
-                    size,
-                    self.limits.max_batch,
-                    "jobs or more",
-                ));
+                return Err(Invalid::too_large(Kind::BatchTooLarge, name, size, self.most, "jobs or more"));
             }
             nodes.push(Node { parent: next.parent, slot: next.slot, path, part });
         }
@@ -275,7 +275,7 @@ impl Reader<'_> {
         if of.level > MOST_LEVELS {
             return Err(wrong("type", format!("is nested too deep: a workflow has {MOST_LEVELS} levels at most")));
         }
-        let (name, most) = (shape.parts(), self.limits.max_batch);
+        let (name, most) = (shape.parts(), self.most);
         let expected = format!("an array of 1 to {most} {name}");
         let value = body.get(name).ok_or_else(|| Invalid::missing(name, &expected).of_kind(Kind::Workflow))?;
         let elements = json::elements(value).filter(|elements| !elements.is_empty());

@@ -110,3 +110,31 @@ async fn a_step_that_its_limit_drops_fails_the_workflow() {
     eventually("the drop is heard of", async || state(client, &id).await == "failed").await;
     assert_eq!(states(&show(client, &id).await), ["completed", "failed", "cancelled"]);
 }
+
+#[tokio::test]
+async fn a_workflow_whose_first_jobs_have_no_room_in_their_queue_is_refused_whole() {
+    let app = app().await;
+    let client = &app.client;
+    let bound = json!({"backpressure": {"max_depth": 2, "strategy": "reject"}});
+    client.send("PUT", "/v1/admin/queues/q/config", Some(bound.to_string())).await.expect(200);
+    let refused = client.post("/v1/workflows", group(jobs(&["a", "b", "c"]))).await.expect(429);
+    assert_eq!(refused.at("/error/details/bound"), &json!(2), "{}", refused.text);
+    assert_eq!(app.redis.keys_with("workflow").await, Vec::<String>::new());
+    // What comes later was accepted with the whole, and finds its place.
+    begin(client, chain(vec![job("a"), group(jobs(&["b", "c", "d"]))])).await;
+    pass(client, "a").await;
+    assert_eq!(names(&taken(client).await), ["b", "c", "d"]);
+}
+
+/// Whoever ends a job of a workflow without knowing workflows leaves a note for the tick.
+#[tokio::test]
+async fn a_step_that_a_full_queue_drops_fails_the_workflow() {
+    let app = app().await;
+    let client = &app.client;
+    let id = begin(client, chain(jobs(&["a", "b"]))).await;
+    let bound = json!({"backpressure": {"max_depth": 1, "strategy": "drop_oldest"}});
+    client.send("PUT", "/v1/admin/queues/q/config", Some(bound.to_string())).await.expect(200);
+    client.enqueue_into("q").await;
+    eventually("the drop is heard of", async || state(client, &id).await == "failed").await;
+    assert_eq!(app.redis.keys_with("todo").await, Vec::<String>::new());
+}

@@ -8,6 +8,7 @@ mod doors;
 mod events;
 mod groups;
 mod nesting;
+mod ownership;
 mod survival;
 
 use crate::support::{Answer, Client, TestApp, json};

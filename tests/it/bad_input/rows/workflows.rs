@@ -111,6 +111,10 @@ fn steps() -> Vec<Row> {
     }
     let policy = chain(&[&job(r#""retry":{"max_attempts":-1}"#)]);
     rows.push(wrong(policy, "steps[0].retry.max_attempts").is(422, "validation_error"));
+    let unique = r#"{"keys":["type"]}"#;
+    rows.push(wrong(chain(&[&job(&format!(r#""unique":{unique}"#))]), "steps[0].unique"));
+    rows.push(wrong(group(&[&job(&format!(r#""options":{{"unique":{unique}}}"#))]), "jobs[0].options.unique"));
+    rows.push(wrong(with(&format!(r#""options":{{"unique":{unique}}}"#)), "options.unique"));
     let own_id = chain(&[&job(&format!(r#""id":"{FREE}""#))]);
     rows.push(wrong(own_id, "steps[0].id"));
     for place in ["meta", "options\":{\"metadata"] {
