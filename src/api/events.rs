@@ -54,6 +54,7 @@ fn push_event(out: &mut String, event: &Event) {
     let name = match component {
         "worker" => "worker_id",
         "weights" => "rule",
+        "workflow" => "workflow_id",
         "cron" => "cron_name",
         "queue" | "backpressure" => "", // the queue is told anyway
         _ => "job_id",

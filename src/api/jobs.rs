@@ -14,7 +14,7 @@ use axum::response::Response;
 use std::time::{Duration, Instant};
 
 /// How often a producer that waits looks for room.
-const ROOM_EVERY: Duration = Duration::from_millis(50);
+pub(super) const ROOM_EVERY: Duration = Duration::from_millis(50);
 
 /// `POST /jobs`.
 pub(super) async fn enqueue(api: Api, request: Request) -> Result<Response, Problem> {
@@ -97,15 +97,15 @@ fn refusal(refused: Enqueued, is_batch: bool) -> Problem {
 }
 
 /// What a request's headers tell about its jobs.
-struct Told {
+pub(super) struct Told {
     /// The headers in which plan rules look for a tenant.
-    tenants: Vec<(String, String)>,
+    pub(super) tenants: Vec<(String, String)>,
     /// How long to wait for room in a queue that blocks.
-    patience: Duration,
+    pub(super) patience: Duration,
 }
 
 impl Told {
-    fn of(api: &Api, headers: &HeaderMap) -> Result<Told, Problem> {
+    pub(super) fn of(api: &Api, headers: &HeaderMap) -> Result<Told, Problem> {
         let value = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
         let names = api.intake().headers().into_iter();
         let tenants = names.filter_map(|name| value(&name).map(|value| (name, value))).collect();
@@ -124,7 +124,7 @@ impl Told {
 }
 
 /// The request's trace context, which its jobs inherit.
-fn context(api: &Api, headers: &HeaderMap) -> job::request::Context {
+pub(super) fn context(api: &Api, headers: &HeaderMap) -> job::request::Context {
     let header = |name: &'static str| {
         let value = headers.get(name)?.to_str().ok()?;
         let usable = name != "traceparent" || trace::trace_id(value).is_some();

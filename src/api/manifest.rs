@@ -40,7 +40,7 @@ pub(super) async fn show(api: Api) -> Response {
             "rate_limiting": true,
             "schema_validation": false,
             "unique_jobs": false,
-            "workflows": false,
+            "workflows": true,
         },
         "extensions": {
             "official": EXTENSIONS.map(extension),

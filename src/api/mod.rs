@@ -34,6 +34,7 @@ mod scheduling;
 mod server;
 mod system;
 mod workers;
+mod workflows;
 
 pub use routes::{Access, routes};
 pub use server::Server;

@@ -188,6 +188,21 @@ impl Problem {
         }
     }
 
+    /// The id of a new workflow is taken.
+    pub(super) fn duplicate_workflow(id: &str) -> Self {
+        let message = format!("`id` is taken: a workflow with the id {id} exists already.");
+        Problem::new(StatusCode::CONFLICT, "duplicate", message).with("existing_workflow_id", id).with("field", "id")
+    }
+
+    /// The workflow has ended, so that it cannot be cancelled.
+    pub(super) fn workflow_over(id: &str, state: &str) -> Self {
+        let message = format!("Workflow {id} is {state}; only one that is running can be cancelled.");
+        Problem::new(StatusCode::CONFLICT, "conflict", message)
+            .with("workflow_id", id)
+            .with("current_state", state)
+            .with("expected_state", "running")
+    }
+
     /// A unique job has a duplicate.
     pub(super) fn exists(id: &str, state: &str, key: &str, index: Option<usize>) -> Self {
         let place = index.map_or_else(|| "unique".to_owned(), |index| format!("jobs[{index}].unique"));
@@ -281,6 +296,7 @@ impl From<Invalid> for Problem {
             Kind::Payload => (StatusCode::BAD_REQUEST, "invalid_payload"),
             Kind::Field => (StatusCode::BAD_REQUEST, "invalid_request"),
             Kind::Policy | Kind::Tenant => (StatusCode::UNPROCESSABLE_ENTITY, "validation_error"),
+            Kind::Workflow => (StatusCode::BAD_REQUEST, "invalid_workflow"),
             Kind::EnvelopeTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "envelope_too_large"),
             Kind::MetaTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "metadata_too_large"),
             Kind::ResultTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "RESULT_TOO_LARGE"),

@@ -5,6 +5,7 @@
 use super::{
     Root, admin, admin_jobs, admin_workers, crons, dead_letter, events, fetch, jobs, keys, manifest, planner, pools,
     progress, queue_config, queue_limits, queues, rate_limits, results, round_stream, scheduling, system, workers,
+    workflows,
 };
 use crate::auth::Role::{self, Admin, Operator, Producer, Worker};
 use axum::handler::Handler;
@@ -106,6 +107,9 @@ pub(super) fn table() -> Vec<Route> {
         get("/ojs/v1/dead-letter/{id}", Scoped(READERS), dead_letter::show),
         delete("/ojs/v1/dead-letter/{id}", Scoped(ADMINS), dead_letter::forget),
         post("/ojs/v1/dead-letter/{id}/retry", Scoped(ADMINS), dead_letter::retry),
+        post("/ojs/v1/workflows", Scoped(PRODUCERS), workflows::begin),
+        get("/ojs/v1/workflows/{id}", Scoped(ALL), workflows::show),
+        delete("/ojs/v1/workflows/{id}", Scoped(PRODUCERS), workflows::cancel),
         get("/ojs/v1/events", Scoped(READERS), events::poll),
         get("/ojs/v1/rate-limits", Scoped(READERS), rate_limits::list),
         get("/ojs/v1/rate-limits/{key}", Scoped(READERS), rate_limits::show),

@@ -13,6 +13,8 @@ pub enum Kind {
     Policy,
     /// The job names no tenant where its plan rule looks for one.
     Tenant,
+    /// The shape of a workflow.
+    Workflow,
     /// The job as a whole is too large.
     EnvelopeTooLarge,
     /// `meta` is too large.

@@ -29,6 +29,8 @@ pub mod tenant;
 pub mod time;
 pub mod trace;
 pub mod unique;
+pub mod workflow;
+pub mod workflow_record;
 
 pub use bound::Bound;
 pub use cron_job::{CronJob, Overlap, Timing};
@@ -45,3 +47,5 @@ pub use request::NewJob;
 pub use scope::Scope;
 pub use state::State;
 pub use unique::{OnConflict, Unique};
+pub use workflow::NewWorkflow;
+pub use workflow_record::WorkflowRecord;

@@ -51,10 +51,12 @@ pub struct Record {
     pub result: Option<String>,
     /// What is kept for the next attempt: `sequence US ms US state as JSON`.
     checkpoint: Option<String>,
+    /// What the steps before it in its workflow gave: a JSON array.
+    pub inputs: Option<String>,
 }
 
 impl Record {
-    /// Reads a view of the store: the record as `lua/job.lua` describes it, and perhaps failures, result and envelope.
+    /// Reads a view of the store: the record as `lua/job.lua` describes it, and perhaps failures, result, envelope and inputs.
     pub fn parse(view: &str) -> Option<Self> {
         let mut sections = view.split('\u{1e}');
         let mut changing = sections.next()?.split('\u{1f}');
@@ -89,6 +91,7 @@ impl Record {
         let apart = sections.next();
         let envelope = if envelope.is_empty() { apart? } else { envelope };
         record.checkpoint = sections.next().filter(|kept| !kept.is_empty()).map(str::to_owned);
+        record.inputs = sections.next().filter(|inputs| !inputs.is_empty()).map(str::to_owned);
         record.id = envelope.strip_prefix(ENVELOPE_START)?.get(..36)?.to_owned();
         record.envelope = envelope.to_owned();
         Some(record)
@@ -226,9 +229,8 @@ impl Record {
             }
             out.push(']');
         }
-        if let Some(result) = &self.result {
-            out.push_str(",\"result\":");
-            out.push_str(result);
+        for (name, value) in [("parent_results", &self.inputs), ("result", &self.result)] {
+            value.iter().for_each(|value| out.extend([",\"", name, "\":", value]));
         }
         if let Some((sequence, created, state)) = self.checkpoint() {
             _ = write!(out, ",\"checkpoint\":{{\"sequence\":{sequence}");

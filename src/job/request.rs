@@ -62,8 +62,26 @@ pub struct Context {
     pub test_directives: bool,
 }
 
+/// The workflow that a job is part of.
+#[derive(Clone, Copy)]
+pub(super) struct Whole<'a> {
+    pub(super) id: &'a str,
+    /// Its `options` and the rest of it, whose values count for jobs that say nothing themselves.
+    pub(super) defaults: [&'a Object<'a>; 2],
+}
+
 /// Reads one job.
 pub fn parse(text: &str, limits: &Limits, context: &Context) -> Result<NewJob, Invalid> {
+    parse_part(text, limits, context, None)
+}
+
+/// Reads one job, perhaps of a workflow.
+pub(super) fn parse_part(
+    text: &str,
+    limits: &Limits,
+    context: &Context,
+    whole: Option<Whole<'_>>,
+) -> Result<NewJob, Invalid> {
     if text.len() > limits.max_envelope {
         return Err(Invalid::too_large(Kind::EnvelopeTooLarge, "", text.len(), limits.max_envelope, "bytes"));
     }
@@ -75,7 +93,7 @@ pub fn parse(text: &str, limits: &Limits, context: &Context) -> Result<NewJob, I
         None => Object::default(),
         Some(value) => Object::parse(value).map_err(|_| Invalid::field("options", "an object", value))?,
     };
-    Request { body, options, limits, context }.read()
+    Request { body, options, limits, context, whole }.read()
 }
 
 /// Reads `{"jobs":[…]}`: all of them, or the first that is wrong and its index.
@@ -120,6 +138,7 @@ struct Request<'a> {
     options: Object<'a>,
     limits: &'a Limits,
     context: &'a Context,
+    whole: Option<Whole<'a>>,
 }
 
 impl<'a> Request<'a> {
@@ -191,16 +210,24 @@ impl<'a> Request<'a> {
         self.tags(&mut job)?;
         self.test_directive(&mut job);
         self.unknown(&mut job);
+        if let Some(whole) = self.whole {
+            job.envelope.extend([",\"workflow_id\":\"", whole.id, "\""]);
+        }
         Ok(job)
     }
 
-    /// The value of an option: `options` wins over the top level.
+    /// The value of an option: `options` wins over the top level, and the job over its workflow.
     fn value(&self, name: &str) -> Option<&'a str> {
-        self.options.get(name).or_else(|| self.body.get(name))
+        let by_default = || self.whole?.defaults.iter().find_map(|object| object.get(name));
+        self.options.get(name).or_else(|| self.body.get(name)).or_else(by_default)
     }
 
     fn path(&self, name: &str) -> String {
-        if self.options.get(name).is_some() { format!("options.{name}") } else { name.to_owned() }
+        let in_options = match self.whole {
+            Some(whole) if self.body.get(name).is_none() => whole.defaults[0].get(name).is_some(),
+            _ => false,
+        };
+        if in_options || self.options.get(name).is_some() { format!("options.{name}") } else { name.to_owned() }
     }
 
     fn refuse(&self, name: &str, expected: &str, value: &str) -> Invalid {
@@ -375,7 +402,8 @@ impl<'a> Request<'a> {
     /// Attributes that we do not know belong to somebody else and come back untouched.
     fn unknown(&self, job: &mut NewJob) {
         for Member { name, raw_name, value } in self.body.members() {
-            if !members::is_known(name) {
+            let is_ours = self.whole.is_some() && name == "workflow_id";
+            if !members::is_known(name) && !is_ours {
                 job.envelope.extend([",", raw_name, ":", value]);
             }
         }

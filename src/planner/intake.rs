@@ -8,7 +8,7 @@ use crate::job::{NewJob, Planned, RateLimit, Scope};
 use crate::store::{self, Enqueued, Fired, Firing, Store};
 
 /// Attempts to store jobs while the rules change under them.
-const ATTEMPTS: usize = 8;
+pub(super) const ATTEMPTS: usize = 8;
 
 /// Why jobs were not even offered to the store.
 #[derive(Debug, thiserror::Error)]
@@ -25,8 +25,8 @@ pub enum Refusal {
 /// Stores new jobs; clones share it.
 #[derive(Clone)]
 pub struct Intake {
-    store: Store,
-    rules: Rulebook,
+    pub(super) store: Store,
+    pub(super) rules: Rulebook,
 }
 
 impl Intake {
@@ -109,9 +109,16 @@ impl Intake {
     }
 }
 
-type Headers<'a> = &'a dyn Fn(&str) -> Option<String>;
+pub(super) type Headers<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-fn plan(known: &Known, job: &mut NewJob, header: Headers<'_>, scope: &Scope, now: i64) -> Result<(), Refusal> {
+/// Puts a job under the rules that hold.
+pub(super) fn plan(
+    known: &Known,
+    job: &mut NewJob,
+    header: Headers<'_>,
+    scope: &Scope,
+    now: i64,
+) -> Result<(), Refusal> {
     assign(known, job, header, scope, now)?;
     let policy = &known.dispatch.policy;
     job.type_limit = policy.type_limit(&job.kind).map(LimitRule::key);

@@ -15,6 +15,7 @@ mod tally;
 mod tenants;
 mod watch;
 mod weighing;
+mod workflows;
 
 pub use desk::Desk;
 pub use drainer::{Drainer, Source as DrainSource};

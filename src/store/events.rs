@@ -25,7 +25,7 @@ pub struct Event {
     pub job_type: String,
     pub queue: String,
     pub trace: String,
-    /// The tenant of the job that it is about; none if it is about something else.
+    /// The tenant of the job or workflow that it is about; none if it is about something else.
     pub tenant: Option<String>,
     /// Further members as JSON.
     pub data: String,
@@ -179,7 +179,8 @@ fn read_event(record: &str, place: Place, time: i64) -> Option<Event> {
     let (kind, subject) = (parts.next()?, own_worker(&unescape(&parts.next()?)).to_owned());
     let (job_type, queue, trace) = (parts.next()?, parts.next()?, parts.next()?);
     let (trace, tenant) = trace.split_once('\u{1c}').unwrap_or((&trace, DEFAULT_TENANT));
-    let tenant = (!job_type.is_empty()).then(|| unescape(tenant));
+    let has_owner = !job_type.is_empty() || kind.starts_with("workflow.");
+    let tenant = has_owner.then(|| unescape(tenant));
     Some(Event {
         id: place.id(),
         kind,

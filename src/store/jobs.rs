@@ -133,6 +133,12 @@ pub(super) fn push_job(command: &mut Cmd, job: &NewJob) {
     command.arg(lane(job)).arg(job.priority).arg(further_fields(job)).arg(&job.envelope);
 }
 
+/// The same words as one, for a job whose turn has not come.
+pub(super) fn packed_words(job: &NewJob) -> String {
+    let (lane, priority, more) = (lane(job), job.priority.to_string(), further_fields(job));
+    [&job.id, &job.queue, &job.kind, &lane, &priority, &more, &job.envelope].map(String::as_str).join("\u{1e}")
+}
+
 /// What a job has beyond the default, as `name US value US …`; nothing for most jobs.
 fn further_fields(job: &NewJob) -> String {
     let mut packed = String::new();

@@ -38,6 +38,7 @@ mod signals;
 mod survey;
 mod sweep;
 mod workers;
+mod workflows;
 
 pub use address::Address;
 pub use answers::{Ack, Nack};
@@ -66,6 +67,7 @@ pub use sidekiq::{Claimed, Sidekiq, SidekiqProcess, SidekiqQueue};
 pub use signals::Signal;
 pub use survey::{Leaver, Lock, RecordedRound, RuleStatus, Survey, Tenant};
 pub use workers::{Beat, Directed, Heartbeat, Worker};
+pub use workflows::{CalledOff, WorkflowBegun};
 
 use crate::clock::Clock;
 use crate::job::Scope;

@@ -52,19 +52,23 @@ scripts! {
     DISPATCH:
         "call", "lane", "limit", "job", "finish", "fair", "level", "quota", "park", "window", "pick", "source",
         "choose", "pool", "turn", "filter", "fetch";
-    ACK: "call", "lane", "job", "finish", "answer", "ack";
-    NACK: "call", "lane", "limit", "job", "fair", "level", "finish", "failure", "answer", "nack";
+    ACK:
+        "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish", "workflow",
+        "answer", "ack";
+    NACK:
+        "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish", "workflow",
+        "failure", "answer", "nack";
     CANCEL:
-        "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
-        "cancel";
+        "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish", "workflow",
+        "remove", "detach", "cancel";
     ACTIVATE: "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "activate";
     RELEASE: "call", "lane", "limit", "job", "fair", "level", "release";
     READ: "call", "lane", "job", "read";
     HEARTBEAT: "call", "lane", "job", "worker", "heartbeat";
     DEREGISTER: "call", "lane", "limit", "job", "fair", "level", "worker", "deregister";
     TICK:
-        "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
-        "failure", "sweep", "worker", "quota", "park", "starve", "tick";
+        "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish", "workflow",
+        "remove", "detach", "failure", "sweep", "worker", "quota", "park", "starve", "tick";
     RETAIN: "call", "lane", "job", "finish", "retain";
     REVIVE: "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "revive";
     FORGET: "call", "lane", "job", "finish", "forget";
@@ -74,6 +78,13 @@ scripts! {
     LIMITS: "call", "lane", "quota", "inspect";
     OVERRIDE: "call", "lane", "limit", "job", "finish", "fair", "level", "quota", "park", "override";
     POOLS: "call", "pools";
+    BEGIN:
+        "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
+        "failure", "unique", "bound", "store", "workflow", "outline", "begin";
+    CALL_OFF:
+        "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish", "workflow",
+        "remove", "detach", "outline", "call_off";
+    SHOW: "call", "outline", "show";
     AUDIT: "call", "lane", "job", "audit";
     ROUND: "call", "lane", "job", "plan", "fair", "staging", "observe", "round";
     REWEIGH: "call", "lane", "job", "plan", "fair", "staging", "reweigh";

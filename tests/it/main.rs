@@ -37,3 +37,4 @@ mod staging;
 mod tenant_filter;
 mod unique;
 mod weights;
+mod workflows;

@@ -65,11 +65,11 @@ end
 
 -- Queues with a bound into which the request's jobs would go, and how many; those that are not stored because their like is there
 -- do not count.
-local function wanted_of(first, jobs, words)
+local function wanted_of(list, first, jobs, words)
   local wanted = {}
   for index = 0, jobs - 1 do
     local at = first + index * words
-    local queue, more = ARGV[at + 1], ARGV[at + 5]
+    local queue, more = list[at + 1], list[at + 5]
     if bound_of(queue) and not find(more, 'pending\0311\31', 1, true) and not door.existing(more) then
       wanted[queue] = (wanted[queue] or 0) + 1
     end
@@ -78,8 +78,8 @@ local function wanted_of(first, jobs, words)
 end
 
 -- Why a request is refused as a whole; or how full the fullest of its queues is with it, where that is worth a warning.
-door.refusal = function(first, jobs, words)
-  local wanted, pressure, fullest = wanted_of(first, jobs, words), nil, 0
+door.refusal = function(list, first, jobs, words)
+  local wanted, pressure, fullest = wanted_of(list, first, jobs, words), nil, 0
   settle()
   for queue, number in pairs(wanted) do
     local bound, depth = bound_of(queue), depth_of(queue)

@@ -3,6 +3,11 @@
 local SHORTEST = 10000
 local KEEP
 
+-- A job of a workflow has ended, which moves the workflow on: see `workflow.lua`. A script without that part leaves it to the tick.
+local workflow_hears = function(job, state)
+  gather('RPUSH', P .. 'workflows:todo', 'ended ' .. job.workflow .. ' ' .. job.node .. ' ' .. job.id .. ' ' .. state)
+end
+
 at_begin(function()
   KEEP = {completed = ARGV[4], cancelled = ARGV[5], discarded = ARGV[6], dead_letter = ARGV[7], forwarded = ARGV[4]}
 end)
@@ -46,9 +51,10 @@ local function job_finish(job, state, dead)
   if job.apart then call('PEXPIRE', P .. 'env:' .. job.id, keep_ms) end
   if marked(job, 'p') then call('PEXPIRE', P .. 'prog:' .. job.id, keep_ms) end
   if marked(job, 'k') then call('PEXPIRE', P .. 'chk:' .. job.id, keep_ms) end
+  if job.workflow then workflow_hears(job, state, keep_ms) end
 end
 
 local function job_erase(id)
   call('UNLINK', P .. 'job:' .. id, P .. 'env:' .. id, P .. 'err:' .. id, P .. 'res:' .. id, P .. 'prog:' .. id,
-    P .. 'chk:' .. id)
+    P .. 'chk:' .. id, P .. 'par:' .. id)
 end

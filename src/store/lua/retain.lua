@@ -1,6 +1,6 @@
--- Retention: finished jobs and dead letters by age or count, whichever comes first, and events by count.
+-- Retention: finished jobs, workflows and dead letters by age or count, whichever comes first, and events by count.
 --
--- ARGV[9…] most records to handle of each kind, most finished jobs to keep of each state, most dead letters, most events
+-- ARGV[9…] most records to handle of each kind, most finished jobs to keep of each state, and workflows, most dead letters, most events
 -- Returns  1 if more is left to remove and the caller should call again at once, else 0
 
 run = function()
@@ -34,6 +34,15 @@ run = function()
   end
   if #surplus > 0 then
     emit('dead_letter.pruned', subject(''), '"count":' .. #surplus)
+  end
+  handled = math.max(handled, done)
+
+  local longest = math.max(tonumber(KEEP.completed), tonumber(KEEP.cancelled), tonumber(KEEP.discarded))
+  done, surplus = retain('workflows', longest, max_finished)
+  for _, id in ipairs(surplus) do
+    local key = P .. 'workflow:' .. id
+    call('UNLINK', key, key .. ':nodes', key .. ':results')
+    call('ZREM', P .. 'workflows', id)
   end
   handled = math.max(handled, done)
 

@@ -13,6 +13,8 @@ run = function()
   call('ZREM', P .. 'dead', id)
   call('ZREM', P .. 'finished:' .. job.state, id)
   for _, part in ipairs({'env:', 'err:', 'res:', 'prog:', 'chk:'}) do call('PERSIST', P .. part .. id) end
+  -- It may wait for longer than its workflow is kept.
+  if job.inputs then call('SET', P .. 'par:' .. id, job_inputs(job)) end
   job.op = ARGV[10]
   -- Its budgets of time were for its first life, and are over.
   local over = is_dead and {'ttl', 'total'} or {'ttl', 'total', 'expires', 'shows_expires'}
@@ -20,6 +22,7 @@ run = function()
   job.attempt, job.finished, job.started, job.retry_delay, job.next_retry = 0, '', '', '', ''
   unmark(job, 'd')
   unmark(job, 'x')
+  unmark(job, 'c')
   if job.unique then door.hold(job) end
   job_admit(job, true)
   emit(is_dead and 'dead_letter.retried' or 'job.revived', job, '"state":"' .. job.state .. '"')

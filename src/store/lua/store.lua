@@ -48,9 +48,10 @@ local function replay(op, first, jobs)
   return created and 'ok\31' .. created .. '\31' .. concat(parts, '\31')
 end
 
-local function store(op, at)
-  local id, queue, type, lane = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
-  local more, envelope = ARGV[at + 5], ARGV[at + 6]
+-- Stores the job whose words begin at `at` of a list.
+local function store(op, words, at)
+  local id, queue, type, lane = words[at], words[at + 1], words[at + 2], words[at + 3]
+  local more, envelope = words[at + 5], words[at + 6]
   local job = {id = id, type = type, queue = queue, attempt = 0}
   local state, place, marks = 'available', '', ''
   if more ~= '' then
@@ -73,7 +74,7 @@ local function store(op, at)
   elseif state == 'available' then
     seq = seq + 1
     place = int(seq)
-    local entry = lane_push(queue, tenant_lane(queue, lane, job.tenant, job.rule), id, lane_score(tonumber(ARGV[at + 4]), seq))
+    local entry = lane_push(queue, tenant_lane(queue, lane, job.tenant, job.rule), id, lane_score(tonumber(words[at + 4]), seq))
     entry.rule = job.rule
     emit('job.enqueued', job, '"state":"available"')
   elseif state == 'scheduled' then
@@ -102,11 +103,11 @@ local function waits_now(more)
   return not job.pending and not (job.due and job.due > now)
 end
 
--- The first rule whose bound on staged jobs the request would exceed.
-local function over_bound(first, jobs)
+-- The first rule whose bound on staged jobs so many jobs would exceed.
+local function over_bound(words, first, jobs)
   local wanted = {}
   for index = 0, jobs - 1 do
-    local more = ARGV[first + index * WORDS + 5]
+    local more = words[first + index * WORDS + 5]
     local rule = match(more, '^rule\31([^\31]+)\31')
     local plan = rule and plan_open(rule)
     if plan and plan.most and waits_now(more) then
@@ -123,20 +124,20 @@ local function enqueue(op, first, jobs, may_exist, version)
   local replayed = may_exist and replay(op, first, jobs)
   if replayed then return replayed end
   if version ~= (state[6] or '') then return 'stale' end
-  local full = version ~= '' and over_bound(first, jobs)
+  local full = version ~= '' and over_bound(ARGV, first, jobs)
   if full then return full end
   local conflict = door.conflict and door.conflict(first, jobs, WORDS)
   if conflict then return conflict end
   local pressure = ''
   if state[12] then
     if not door.refusal then return 'rich' end
-    local refused, told = door.refusal(first, jobs, WORDS)
+    local refused, told = door.refusal(ARGV, first, jobs, WORDS)
     if refused then return refused end
     pressure = told or ''
   end
-  if jobs == 1 then return 'ok\31' .. now_text .. '\31' .. store(op, first) .. pressure end
+  if jobs == 1 then return 'ok\31' .. now_text .. '\31' .. store(op, ARGV, first) .. pressure end
   local parts = {}
-  for index = 1, jobs do parts[index] = store(op, first + (index - 1) * WORDS) end
+  for index = 1, jobs do parts[index] = store(op, ARGV, first + (index - 1) * WORDS) end
   return 'ok\31' .. now_text .. '\31' .. concat(parts, '\31') .. pressure
 end
 

@@ -1,4 +1,4 @@
--- What is due everywhere: schedules, retries, expiries, leases, dead workers, limits that have room again.
+-- What is due everywhere: schedules, retries, expiries, leases, dead workers, workflows' next jobs, limits that have room again.
 --
 -- ARGV[9…] most jobs to handle of each kind, 1 to tell again which queues have something ready, because a signal may be lost
 -- Returns  {1 if more is due and the caller should call again at once, else 0, notes for metrics}
@@ -13,6 +13,7 @@ run = function()
   for _, worker in ipairs(call('ZRANGEBYSCORE', P .. 'workers', '-inf', now - ARGV[8], 'LIMIT', 0, 10)) do
     handled = math.max(handled, (take_from(worker, limit, 'error', bury)))
   end
+  handled = math.max(handled, workflows_catch_up(limit))
   local all_awake = wake_due()
   starve()
   if ARGV[10] == '1' then
