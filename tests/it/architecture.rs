@@ -72,11 +72,19 @@ fn each_script_is_called_from_one_place() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store");
     let files = sources(&root);
     let scripts = std::fs::read_to_string(root.join("script.rs")).unwrap();
-    let names = scripts.split("script!(").skip(1).filter_map(|rest| rest.trim_start().split(',').next());
-    let names = names.filter(|name| name.chars().all(|letter| letter.is_ascii_uppercase()));
+    // `NAME: "part", …;` inside of `scripts!`, or `script!(NAME, …`.
+    let lines = scripts.lines().filter_map(|line| {
+        let line = line.trim_start();
+        line.strip_prefix("script!(")
+            .and_then(|rest| rest.split(',').next())
+            .or(line.split_once(':').map(|(name, _)| name))
+    });
+    let is_name = |name: &&str| name.len() > 1 && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+    let names: Vec<&str> = lines.filter(is_name).collect();
+    assert!(names.len() > 40, "{names:?}");
     for name in names {
         // A mention that starts a call: `NAME.call(…)`, `NAME` on a line of its own, or `&NAME` handed to one that calls.
-        let starts = [format!(" {name}.call("), format!("({name}.call("), format!(" {name}\n"), format!("&{name},")];
+        let starts = [" {}.call(", "({}.call(", " {}\n", "&{},", "&{}\n"].map(|start| start.replace("{}", name));
         let uses = |text: &str| starts.iter().map(|start| text.matches(start.as_str()).count()).sum::<usize>();
         let total: usize =
             files.iter().filter(|(path, _)| !path.ends_with("script.rs")).map(|(_, text)| uses(text)).sum();

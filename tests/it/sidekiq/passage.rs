@@ -255,3 +255,15 @@ async fn a_user_needs_no_more_than_a_few_keys_of_sidekiq() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_unique_job_stands_in_the_way_of_its_like_until_it_has_left() {
+    let app = beside(&[by_hand(10)], legacy(|_| {})).await;
+    let job = json!({"type": "t.job", "args": ["a", 1], "unique": {"keys": ["type", "args"], "conflict": "reject"}});
+    app.client.post("/v1/jobs", job.clone()).await.expect(201);
+    app.client.post("/v1/jobs", job.clone()).await.expect(409);
+    assert_eq!(run(&app.client).await["promoted"], 1);
+    app.client.post("/v1/jobs", job).await.expect(201);
+    assert_eq!(run(&app.client).await["promoted"], 1);
+    assert_eq!(waiting(&app.redis, "queue:heavy").await.len(), 2);
+}
