@@ -3,11 +3,12 @@
 use crate::api::{Api, Doors, Server};
 use crate::clock::Clock;
 use crate::config::{self, Config, Role};
-use crate::dispatch::{Auditor, Ticker, Timetable, Waiters};
+use crate::dispatch::{Auditor, Deliveries, Ticker, Timetable, Waiters};
 use crate::planner::{Desk, Intake, Planner, Rulebook};
 use crate::store::embedded::{self, PrivateRedis};
 use crate::store::{Address, Options, Settings, Store};
 use crate::telemetry::Metrics;
+use crate::webhooks::Sender;
 use anyhow::Context;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -64,7 +65,8 @@ impl App {
         let waiters = Waiters::default();
         let intake = Intake::new(store.clone(), rules.clone());
         let timetable = Timetable::new(store.clone(), intake.clone(), config.limits.of_jobs());
-        let doors = Doors { intake, timetable: timetable.clone(), waiters: waiters.clone() };
+        let sender = Sender::new(config.server.webhooks_to_private).context("cannot make a client for webhooks")?;
+        let doors = Doors { intake, timetable: timetable.clone(), waiters: waiters.clone(), sender: sender.clone() };
         let api = Api::new(store.clone(), desk.clone(), doors, metrics.clone(), config);
         let server = Server {
             listener,
@@ -82,6 +84,7 @@ impl App {
         if config.server.has(Role::Dispatch) {
             tasks.spawn(Ticker::new(store.clone()).run(stop.clone()));
             tasks.spawn(timetable.run(stop.clone()));
+            tasks.spawn(Deliveries::new(store.clone(), sender).run(stop.clone()));
             tasks.spawn(Auditor::new(store.clone(), metrics.store.dispatch.clone()).run(stop.clone()));
         }
         if config.server.has(Role::Planner) {

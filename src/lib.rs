@@ -26,4 +26,5 @@ pub mod job;
 pub mod planner;
 pub mod store;
 pub mod telemetry;
+pub mod webhooks;
 pub mod weights;

@@ -30,6 +30,7 @@ mod round_stream;
 mod scheduling;
 mod server;
 mod system;
+mod webhooks;
 mod workers;
 
 pub use server::Server;
@@ -40,6 +41,7 @@ use crate::job;
 use crate::planner::{Desk, Intake};
 use crate::store::Store;
 use crate::telemetry::Metrics;
+use crate::webhooks::Sender;
 use axum::Router;
 use axum::routing::{delete, get, post};
 use problem::Problem;
@@ -58,12 +60,14 @@ pub struct Doors {
     pub intake: Intake,
     pub timetable: Timetable,
     pub waiters: Waiters,
+    pub sender: Sender,
 }
 
 struct Inner {
     store: Store,
     intake: Intake,
     timetable: Timetable,
+    sender: Sender,
     desk: Desk,
     long_polls: LongPolls,
     metrics: Metrics,
@@ -88,6 +92,7 @@ impl Api {
             inner: Arc::new(Inner {
                 intake: doors.intake,
                 timetable: doors.timetable,
+                sender: doors.sender,
                 long_polls: LongPolls::new(store.clone(), doors.waiters, waiting, draining.clone()),
                 store,
                 desk,
@@ -174,6 +179,15 @@ impl Api {
                 get(dead_letter::show_to_admin).delete(dead_letter::forget_silently),
             )
             .route("/ojs/v1/admin/dead-letter/{id}/retry", post(dead_letter::retry_as_admin))
+            .route("/ojs/v1/webhooks/subscriptions", get(webhooks::list).post(webhooks::create))
+            .route(
+                "/ojs/v1/webhooks/subscriptions/{id}",
+                get(webhooks::show).patch(webhooks::change).delete(webhooks::remove),
+            )
+            .route("/ojs/v1/webhooks/subscriptions/{id}/rotate-secret", post(webhooks::rotate))
+            .route("/ojs/v1/webhooks/deliveries", get(webhooks::deliveries))
+            .route("/ojs/v1/webhooks/deliveries/{id}", get(webhooks::delivery))
+            .route("/ojs/v1/webhooks/deliveries/{id}/retry", post(webhooks::redeliver))
             .route("/ojs/v1/cron", get(crons::list).post(crons::register))
             .route("/ojs/v1/cron/{name}", get(crons::show).patch(crons::change).delete(crons::remove))
             .route("/ojs/v1/cron/{name}/next", get(crons::next_times))

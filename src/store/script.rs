@@ -53,6 +53,11 @@ script!(
 script!(FIND, "call", "lane", "job", "find");
 script!(PROGRESS, "call", "lane", "job", "progress");
 script!(CHECKPOINT, "call", "lane", "job", "checkpoint");
+script!(SUBSCRIBE, "call", "subscribe");
+script!(ENLIST, "call", "enlist");
+script!(CLAIM, "call", "claim");
+script!(SETTLE, "call", "settle");
+script!(REDELIVER, "call", "redeliver");
 script!(BOUNDING, "call", "bounding");
 script!(PAUSING, "call", "pausing");
 script!(SCHEDULE, "call", "schedule");

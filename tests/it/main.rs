@@ -34,4 +34,5 @@ mod scheduling_api;
 mod staging;
 mod tenant_filter;
 mod unique;
+mod webhooks;
 mod weights;
