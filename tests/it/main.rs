@@ -12,6 +12,7 @@ mod cli;
 mod conformance;
 mod crons;
 mod dispatch;
+mod doors;
 mod envelope;
 mod event_stream;
 mod fair;
