@@ -65,7 +65,7 @@ impl App {
         let waiters = Waiters::default();
         let intake = Intake::new(store.clone(), rules.clone());
         let timetable = Timetable::new(store.clone(), intake.clone(), config.limits.of_jobs());
-        let sender = Sender::new(config.server.webhooks_to_private).context("cannot make a client for webhooks")?;
+        let sender = Sender::new(config.server.private_webhooks).context("cannot make a client for webhooks")?;
         let doors = Doors { intake, timetable: timetable.clone(), waiters: waiters.clone(), sender: sender.clone() };
         let api = Api::new(store.clone(), desk.clone(), doors, metrics.clone(), config);
         let server = Server {

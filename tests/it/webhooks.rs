@@ -22,7 +22,7 @@ async fn endpoint(answers: &[u16]) -> MockServer {
 }
 
 async fn start() -> TestApp {
-    TestApp::start_with(Clock::manual(NOON), |config| config.server.webhooks_to_private = true).await
+    TestApp::start_with(Clock::manual(NOON), |config| config.server.private_webhooks = true).await
 }
 
 async fn subscribe(client: &Client, url: &str, events: Value) -> Answer {
@@ -160,7 +160,7 @@ async fn however_many_processes_deliver_each_event_is_sent_once() {
     let redis = Arc::new(TestRedis::start());
     let mut apps = Vec::new();
     for _ in 0..3 {
-        let private = |config: &mut fairgate::config::Config| config.server.webhooks_to_private = true;
+        let private = |config: &mut fairgate::config::Config| config.server.private_webhooks = true;
         apps.push(TestApp::start_on(redis.clone(), Clock::System, private).await);
     }
     let server = endpoint(&[200]).await;
