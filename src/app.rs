@@ -3,13 +3,14 @@
 use crate::api::{Api, Doors, Server};
 use crate::clock::Clock;
 use crate::config::{self, Config, MainQueue as MainQueueConfig, MainQueueKind, Role};
-use crate::dispatch::{Auditor, Ticker, Timetable, Waiters};
+use crate::dispatch::{Auditor, Deliveries, Ticker, Timetable, Waiters};
 use crate::keyring::Keyring;
 use crate::main_queue::{MainQueue, MainQueues, Place, Sidekiq};
 use crate::planner::{Desk, DrainSource, Drainer, Intake, Planner, Rulebook};
 use crate::store::embedded::{self, PrivateRedis};
 use crate::store::{self, Address, Options, Settings, Store};
 use crate::telemetry::Metrics;
+use crate::webhooks::Sender;
 use anyhow::Context;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -73,7 +74,8 @@ impl App {
         let waiters = Waiters::default();
         let intake = Intake::new(store.clone(), rules.clone());
         let timetable = Timetable::new(store.clone(), intake.clone(), config.limits.of_jobs());
-        let doors = Doors { intake, timetable: timetable.clone(), waiters: waiters.clone() };
+        let sender = Sender::new(config.server.private_webhooks).context("cannot make a client for webhooks")?;
+        let doors = Doors { intake, timetable: timetable.clone(), waiters: waiters.clone(), sender: sender.clone() };
         let api = Api::new(store.clone(), keys.clone(), desk.clone(), doors, metrics.clone(), config);
         let server = Server {
             listener,
@@ -92,6 +94,7 @@ impl App {
         if config.server.has(Role::Dispatch) {
             tasks.spawn(Ticker::new(store.clone()).run(stop.clone()));
             tasks.spawn(timetable.run(stop.clone()));
+            tasks.spawn(Deliveries::new(store.clone(), sender).run(stop.clone()));
             tasks.spawn(Auditor::new(store.clone(), metrics.store.dispatch.clone()).run(stop.clone()));
         }
         if config.server.has(Role::Planner) {

@@ -33,4 +33,5 @@ pub mod main_queue;
 pub mod planner;
 pub mod store;
 pub mod telemetry;
+pub mod webhooks;
 pub mod weights;

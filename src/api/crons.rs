@@ -73,7 +73,7 @@ pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
         Some(value) => Some(json::boolean(value).ok_or_else(|| Invalid::field("enabled", "true or false", value))?),
     };
     let table = api.store().crons(page.offset, page.limit, enabled).await?;
-    let crons: Vec<String> = table.crons.iter().map(|stored| describe(stored)).collect();
+    let crons: Vec<String> = table.crons.iter().map(describe).collect();
     let crons = crons.join(",");
     let body = format!(
         "{{\"crons\":[{crons}],\"cron_jobs\":[{crons}],\"count\":{},\"pagination\":{}}}",

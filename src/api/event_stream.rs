@@ -1,7 +1,6 @@
 //! Events as they happen: `GET /events` with `Accept: text/event-stream`.
 
 use super::Api;
-use super::events::event_json;
 use super::problem::Problem;
 use super::round_stream::{KEEP_ALIVE, last_event};
 use crate::job::invalid::Invalid;
@@ -81,7 +80,7 @@ fn events(reader: Reader) -> impl Stream<Item = Result<Event, Infallible>> {
                 reader.cursor = cursor.or(reader.cursor);
                 if !events.is_empty() {
                     let frame = |event: crate::store::Event| {
-                        Ok(Event::default().id(&event.id).event(&event.kind).data(event_json(&event)))
+                        Ok(Event::default().id(&event.id).event(&event.kind).data(event.to_json()))
                     };
                     return Some((stream::iter(events.into_iter().map(frame).collect::<Vec<_>>()), reader));
                 }

@@ -6,7 +6,13 @@ use axum::response::Response;
 use serde_json::json;
 
 /// Extensions that are there as a whole, by name, and the version of the text that they follow.
-const EXTENSIONS: [(&str, &str); 2] = [("fair-scheduling", "1.0.0-rc.1"), ("rate-limiting", "1.0.0-rc.1")];
+const EXTENSIONS: [(&str, &str); 5] = [
+    ("fair-scheduling", "1.0.0-rc.1"),
+    ("rate-limiting", "1.0.0-rc.1"),
+    ("dead-letter", "1.0.0-rc.1"),
+    ("backpressure", "1.0.0-rc.1"),
+    ("admin-api", "1.0.0-rc.1"),
+];
 
 fn uri(name: &str) -> String {
     format!("urn:ojs:ext:{name}")
@@ -25,7 +31,7 @@ pub(super) async fn show(api: Api) -> Response {
         "specversion": "1.0",
         "ojs_version": "1.0",
         "implementation": {"name": "fairgate", "version": env!("CARGO_PKG_VERSION"), "language": "rust"},
-        "conformance_level": 1,
+        "conformance_level": 2,
         "conformance_tier": "runtime",
         "protocols": ["http"],
         "backend": "redis",
@@ -35,11 +41,11 @@ pub(super) async fn show(api: Api) -> Response {
             "delayed_jobs": true,
             "job_ttl": true,
             "priority_queues": true,
-            "cron_jobs": false,
-            "pause_resume": false,
+            "cron_jobs": true,
+            "pause_resume": true,
             "rate_limiting": true,
             "schema_validation": false,
-            "unique_jobs": false,
+            "unique_jobs": true,
             "workflows": true,
         },
         "extensions": {
@@ -58,6 +64,7 @@ pub(super) async fn show(api: Api) -> Response {
             },
         },
         "schema_validation": false,
+        "unique_job_strength": "strong",
         "delivery": "at_least_once",
         "endpoints": {"base_url": "/ojs/v1", "manifest": "/ojs/manifest", "health": "/ojs/v1/health"},
     });

@@ -33,6 +33,7 @@ mod routes;
 mod scheduling;
 mod server;
 mod system;
+mod webhooks;
 mod workers;
 mod workflows;
 
@@ -46,6 +47,7 @@ use crate::keyring::{Caller, Keyring, Pass};
 use crate::planner::{Desk, Intake};
 use crate::store::Store;
 use crate::telemetry::Metrics;
+use crate::webhooks::Sender;
 use axum::Router;
 use problem::Problem;
 use std::borrow::Cow;
@@ -71,6 +73,7 @@ pub struct Doors {
     pub intake: Intake,
     pub timetable: Timetable,
     pub waiters: Waiters,
+    pub sender: Sender,
 }
 
 struct Inner {
@@ -79,6 +82,7 @@ struct Inner {
     accesses: access::Accesses,
     intake: Intake,
     timetable: Timetable,
+    sender: Sender,
     desk: Desk,
     long_polls: LongPolls,
     metrics: Metrics,
@@ -103,6 +107,7 @@ impl Api {
             inner: Arc::new(Inner {
                 intake: doors.intake,
                 timetable: doors.timetable,
+                sender: doors.sender,
                 long_polls: LongPolls::new(store.clone(), doors.waiters, waiting, draining.clone()),
                 store,
                 keys,

@@ -4,8 +4,8 @@
 
 use super::{
     Root, admin, admin_jobs, admin_workers, crons, dead_letter, events, fetch, jobs, keys, manifest, planner, pools,
-    progress, queue_config, queue_limits, queues, rate_limits, results, round_stream, scheduling, system, workers,
-    workflows,
+    progress, queue_config, queue_limits, queues, rate_limits, results, round_stream, scheduling, system, webhooks,
+    workers, workflows,
 };
 use crate::auth::Role::{self, Admin, Operator, Producer, Worker};
 use axum::handler::Handler;
@@ -190,6 +190,15 @@ pub(super) fn table() -> Vec<Route> {
         post("/ojs/v1/admin/workers/{id}/quiet", Whole(READERS), admin_workers::quiet),
         post("/ojs/v1/admin/workers/{id}/resume", Whole(READERS), admin_workers::resume),
         post("/ojs/v1/admin/workers/{id}/terminate", Whole(ADMINS), admin_workers::terminate),
+        get("/ojs/v1/webhooks/subscriptions", Whole(READERS), webhooks::list),
+        post("/ojs/v1/webhooks/subscriptions", Whole(ADMINS), webhooks::create),
+        get("/ojs/v1/webhooks/subscriptions/{id}", Whole(READERS), webhooks::show),
+        patch("/ojs/v1/webhooks/subscriptions/{id}", Whole(ADMINS), webhooks::change),
+        delete("/ojs/v1/webhooks/subscriptions/{id}", Whole(ADMINS), webhooks::remove),
+        post("/ojs/v1/webhooks/subscriptions/{id}/rotate-secret", Whole(ADMINS), webhooks::rotate),
+        get("/ojs/v1/webhooks/deliveries", Whole(READERS), webhooks::deliveries),
+        get("/ojs/v1/webhooks/deliveries/{id}", Whole(READERS), webhooks::delivery),
+        post("/ojs/v1/webhooks/deliveries/{id}/retry", Whole(ADMINS), webhooks::redeliver),
         get("/ojs/v1/admin/keys", Whole(ADMINS), keys::list),
         post("/ojs/v1/admin/keys", Whole(ADMINS), keys::create),
         delete("/ojs/v1/admin/keys/{id}", Whole(ADMINS), keys::revoke),

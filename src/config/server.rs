@@ -35,6 +35,8 @@ pub struct Server {
     pub test_directives: bool,
     /// Whether somebody in front authenticates, so that we need not.
     pub insecure_no_auth: bool,
+    /// Whether webhooks may lead to addresses that are not public, and without TLS.
+    pub private_webhooks: bool,
     /// How long requests in flight may take to finish after SIGTERM.
     pub shutdown_grace: Duration,
 }
@@ -48,6 +50,7 @@ impl Server {
             planner_groups: reader.list("planner_groups").into_iter().map(|Label(group)| group).collect(),
             test_directives: reader.get("test_directives"),
             insecure_no_auth: reader.get("insecure_no_auth"),
+            private_webhooks: reader.get("private_webhooks"),
             shutdown_grace: reader.get("shutdown_grace"),
         };
         if reader.is_sound(&["roles"]) && !are_some_and_different(&server.roles) {

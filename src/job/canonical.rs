@@ -71,7 +71,7 @@ fn push_number(out: &mut String, text: &str) {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let is_integer = text.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit());
     match text.parse::<f64>() {
-        Ok(number) if number == 0.0 => out.push('0'),
+        Ok(0.0) => out.push('0'),
         Ok(number) if number.is_finite() && !(is_integer && number.abs() >= EXACT) => push_double(out, number),
         _ => out.push_str(text),
     }

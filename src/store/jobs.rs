@@ -86,7 +86,7 @@ impl Verb for Enqueue {
         let says = |answer: &Value, word: &str| matches!(answer, Value::BulkString(text) if text == word.as_bytes());
         if answers.iter().any(|answer| says(answer, "rich")) {
             self.bounded.store(true, Ordering::Relaxed);
-            answers = self.send(longest(), &requests).await?;
+            answers = self.send(script_for([].iter(), true), &requests).await?;
         } else if is_bounded && answers.last().is_some_and(|answer| says(answer, "plain")) {
             self.bounded.store(false, Ordering::Relaxed);
         }
@@ -107,14 +107,10 @@ fn script_for<'a>(mut jobs: impl Iterator<Item = &'a NewJob>, is_bounded: bool) 
         job.unique.is_none()
     };
     match !is_bounded && jobs.all(&mut is_plain) {
-        false => longest(),
+        false => &ADMIT,
         true if asks_more => &STAGE,
         true => &ENQUEUE,
     }
-}
-
-fn longest() -> &'static Script {
-    &ADMIT
 }
 
 fn push_requests(core: &Core, command: &mut Cmd, requests: &[Request], again: bool) {

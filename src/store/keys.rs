@@ -46,6 +46,31 @@ impl Keys {
         self.key(&format!("prog:{id}"))
     }
 
+    /// Hash of subscriptions to events.
+    pub(super) fn hooks(&self) -> String {
+        self.key("hooks")
+    }
+
+    /// The event up to which deliveries were made.
+    pub(super) fn hooked(&self) -> String {
+        self.key("hooked")
+    }
+
+    /// Sorted set of deliveries by when they are tried next.
+    pub(super) fn deliveries(&self) -> String {
+        self.key("deliveries")
+    }
+
+    /// Sorted set of deliveries that were given up, by when.
+    pub(super) fn undelivered(&self) -> String {
+        self.key("undelivered")
+    }
+
+    /// Hash of a delivery.
+    pub(super) fn delivery(&self, id: &str) -> String {
+        self.key(&format!("delivery:{id}"))
+    }
+
     /// Hash of paused queues and since when.
     pub(super) fn paused(&self) -> String {
         self.key("paused")

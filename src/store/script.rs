@@ -119,6 +119,11 @@ scripts! {
         "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick", "staged",
         "forward", "promote";
     CONFIRM: "call", "confirm";
+    SUBSCRIBE: "call", "subscribe";
+    ENLIST: "call", "enlist";
+    COLLECT: "call", "collect";
+    SETTLE: "call", "settle";
+    REDELIVER: "call", "redeliver";
 }
 
 // On the Redis of a Sidekiq, whose keys are its own.

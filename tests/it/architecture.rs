@@ -55,13 +55,17 @@ fn only_the_store_knows_redis() {
 }
 
 #[test]
-fn only_weights_sends_requests_and_knows_nothing_else() {
-    forbid(
-        "weights",
-        &["redis::", "axum", "crate::store", "crate::api", "crate::dispatch", "crate::app", "crate::cli"],
-    );
+fn only_weights_and_webhooks_send_requests_and_know_nothing_else() {
+    let senders = ["weights", "webhooks"];
+    for module in senders {
+        forbid(
+            module,
+            &["redis::", "axum", "crate::store", "crate::api", "crate::dispatch", "crate::app", "crate::cli"],
+        );
+    }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    for (path, text) in sources(&root).iter().filter(|(path, _)| !path.starts_with(root.join("weights"))) {
+    let sends = |path: &Path| senders.iter().any(|module| path.starts_with(root.join(module)));
+    for (path, text) in sources(&root).iter().filter(|(path, _)| !sends(path)) {
         let line = code(text).find(|line| line.contains("reqwest"));
         assert_eq!(line, None, "{} must not use reqwest", path.display());
     }

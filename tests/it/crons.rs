@@ -199,7 +199,7 @@ async fn overlap_policies_decide_what_becomes_of_two_at_once() {
         looked_at(&app, "c").await;
         let first = events(client, "cron.triggered").await[0]["data"]["job_id"].as_str().unwrap().to_owned();
         if is_active {
-            assert_eq!(client.fetch("q", 9).await.job_ids(), [first.clone()], "{policy}");
+            assert_eq!(client.fetch("q", 9).await.job_ids(), [first.as_str()], "{policy}");
         }
         app.clock.advance(MINUTE);
         looked_at(&app, "c").await;

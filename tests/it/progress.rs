@@ -11,7 +11,7 @@ async fn put(client: &Client, path: &str, body: Value) -> Answer {
 
 async fn started(client: &Client) -> String {
     let id = client.enqueue_into("q").await;
-    assert_eq!(client.fetch("q", 1).await.job_ids(), [id.clone()]);
+    assert_eq!(client.fetch("q", 1).await.job_ids(), [id.as_str()]);
     id
 }
 

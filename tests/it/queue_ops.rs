@@ -29,7 +29,7 @@ async fn a_paused_queue_takes_jobs_and_hands_out_none() {
     let app = TestApp::start_at(NOON).await;
     let client = &app.client;
     let active = client.enqueue_into("q").await;
-    assert_eq!(client.fetch("q", 1).await.job_ids(), [active.clone()]);
+    assert_eq!(client.fetch("q", 1).await.job_ids(), [active.as_str()]);
     let paused = client.post("/v1/queues/q/pause", json!({})).await.expect(200);
     assert_eq!((paused.at("/queue/paused"), paused.at("/status")), (&json!(true), &json!("paused")));
     assert_eq!(paused.at("/paused_at"), "2027-01-15T08:00:00.000Z");

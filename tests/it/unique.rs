@@ -193,7 +193,7 @@ async fn a_replaced_job_is_cancelled_wherever_it_was() {
         let id = client.enqueue(next).await;
         assert_eq!(client.state(&previous).await, "cancelled", "before {how}");
         match how {
-            "active" => assert_eq!(client.fetch("q", 9).await.job_ids(), [id.clone()]),
+            "active" => assert_eq!(client.fetch("q", 9).await.job_ids(), [id.as_str()]),
             "retryable" => {
                 client.fetch("q", 9).await;
                 client.nack(&id).await.expect(200);
