@@ -31,7 +31,7 @@ pub(super) async fn show(api: Api) -> Response {
         "specversion": "1.0",
         "ojs_version": "1.0",
         "implementation": {"name": "fairgate", "version": env!("CARGO_PKG_VERSION"), "language": "rust"},
-        "conformance_level": 2,
+        "conformance_level": 4,
         "conformance_tier": "runtime",
         "protocols": ["http"],
         "backend": "redis",

@@ -1,9 +1,10 @@
 //! A cron: when it fires, which job that makes, and what happens if the last one has not ended.
 
+use super::NewJob;
 use super::cron::{self, Cron};
 use super::invalid::Invalid;
 use super::json::{self, Object};
-use super::request::{self, Context, NewJob};
+use super::request::{self, Context};
 use super::{Limits, duration, names, time};
 
 /// The names under which an expression may come.

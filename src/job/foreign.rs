@@ -1,6 +1,7 @@
 //! Jobs that another system runs: what is pushed there when they are promoted.
 
-use super::request::{ENVELOPE_START, NewJob, QUEUE_START, TYPE_START};
+use super::NewJob;
+use super::request::{ENVELOPE_START, QUEUE_START, TYPE_START};
 use super::sidekiq::{Ordered, kind};
 use super::{id, json, names, retry};
 

@@ -1,6 +1,7 @@
 //! A job's place in a plan.
 
-use super::request::{ENVELOPE_START, NewJob, QUEUE_START, TYPE_START};
+use super::NewJob;
+use super::request::{ENVELOPE_START, QUEUE_START, TYPE_START};
 
 /// A job's place in a plan: the rule's name, and the tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! A stored job as the store gives it back, and as answers show it.
 
+use super::NewJob;
 use super::escape::unescape;
-use super::request::{ENVELOPE_START, NewJob};
+use super::request::ENVELOPE_START;
 use super::scope::own_worker;
 use super::{State, json, retry, time};
 use std::fmt::Write;

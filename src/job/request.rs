@@ -4,54 +4,12 @@ use super::invalid::{Invalid, Kind};
 use super::json::{self, Member, Object};
 use super::retry::{self, Policy};
 use super::time::{self, At};
-use super::{
-    Limits, OnConflict, Outward, Planned, RateLimit, Unique, duration, id, members, meta, names, tenant, unique,
-};
-use std::ops::Range;
+use super::{Limits, NewJob, OnConflict, RateLimit, Unique, duration, id, members, meta, names, tenant, unique};
 
 /// How every stored envelope begins; its id follows.
 pub const ENVELOPE_START: &str = r#"{"specversion":"1.0","id":""#;
 pub(super) const TYPE_START: &str = r#"","type":""#;
 pub(super) const QUEUE_START: &str = r#"","queue":""#;
-
-/// A checked job, not yet stored.
-#[derive(Clone, Debug)]
-pub struct NewJob {
-    pub id: String,
-    /// Whether the client chose the id, so that it may be taken.
-    pub own_id: bool,
-    pub kind: String,
-    pub queue: String,
-    pub priority: i8,
-    pub pending: bool,
-    pub scheduled: Option<At>,
-    pub expires: Option<At>,
-    pub ttl: Option<At>,
-    pub total: Option<At>,
-    /// The envelope's text, kept to the byte, as an object without its closing brace: answers only add to it.
-    pub envelope: String,
-    /// Where `args` and `meta` stand in the envelope.
-    pub(super) args: Range<usize>,
-    pub(super) meta: Range<usize>,
-    /// The tenant that `meta.tenant_id` names.
-    pub tenant: Option<String>,
-    /// The limit that it brings along.
-    pub rate_limit: Option<RateLimit>,
-    /// Which jobs count as the same as this one, if it is to be the only one.
-    pub unique: Option<Unique>,
-    /// Key of the limit of its type, if the server sets one.
-    pub type_limit: Option<String>,
-    /// Whether the server limits its type or tenants share its queue.
-    pub shared: bool,
-    /// The plan rule that it falls under.
-    pub plan: Option<Planned>,
-    /// The queue that its client asked for, where a plan rule sends it elsewhere.
-    pub(super) own_queue: Option<String>,
-    /// What is pushed elsewhere when it is promoted, where its rule's main queue is not ours.
-    pub outward: Option<Outward>,
-    /// Further fields of the store's record: name and value, only where they differ from the default.
-    pub fields: Vec<(&'static str, String)>,
-}
 
 /// What surrounds a request and becomes part of its jobs.
 #[derive(Clone, Debug, Default)]

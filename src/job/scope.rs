@@ -1,8 +1,8 @@
 //! Whose jobs a caller may see and touch: everybody's, or those of the one tenant that its API key is bound to.
 
+use super::NewJob;
 use super::escape::{escape, unescape};
 use super::json::{self, Object};
-use super::request::NewJob;
 use std::sync::Arc;
 
 /// Whose a job is that names no tenant.
