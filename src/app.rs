@@ -55,8 +55,13 @@ impl App {
             Err(error @ crate::store::Error::Schema(_)) => return Err(error.into()),
             Err(error) => tracing::warn!(%error, "starting without Redis: answering 503 until it is there"),
         }
-        let rules =
-            Rulebook::new(store.clone(), config.plan.clone(), config.policy.clone(), config.plan_defaults.clone());
+        let rules = Rulebook::with_tenants(
+            store.clone(),
+            config.plan.clone(),
+            config.policy.clone(),
+            config.plan_defaults.clone(),
+            config.tenant.clone(),
+        );
         if let Err(error) = rules.start().await {
             tracing::warn!(%error, "cannot write the plan rules yet: the first request will");
         }

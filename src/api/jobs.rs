@@ -4,7 +4,9 @@ use super::body::Text;
 use super::path::Name;
 use super::problem::Problem;
 use super::rate_limits::with_headers;
-use super::{Api, answer};
+use super::{Api, answer, tenant};
+use crate::fair::TenantSource;
+use crate::job::invalid::Invalid;
 use crate::job::{self, NewJob, Record, trace};
 use crate::store::{Enqueued, Outcome};
 use axum::extract::{Request, State};
@@ -13,7 +15,7 @@ use axum::response::Response;
 
 /// `POST /jobs`.
 pub(super) async fn enqueue(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
-    let (context, headers) = (context(&api, request.headers()), tenant_headers(&api, request.headers()));
+    let (context, headers) = (context(&api, request.headers())?, tenant_headers(&api, request.headers()));
     let body = Text::read(&api, request).await?;
     let job = job::request::parse(body.as_str(), &api.inner.limits, &context)?;
     let own_limit = job.rate_limit.clone();
@@ -33,7 +35,7 @@ pub(super) async fn enqueue(State(api): State<Api>, request: Request) -> Result<
 
 /// `POST /jobs/batch`: all of them or none.
 pub(super) async fn enqueue_batch(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
-    let (context, headers) = (context(&api, request.headers()), tenant_headers(&api, request.headers()));
+    let (context, headers) = (context(&api, request.headers())?, tenant_headers(&api, request.headers()));
     let body = Text::read(&api, request).await?;
     let jobs = job::request::parse_batch(body.as_str(), &api.inner.limits, &context)?;
     let records = store(&api, jobs, &headers, true).await?;
@@ -52,11 +54,15 @@ async fn store(
     let header = |name: &str| headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
     match api.inner.intake.enqueue(jobs, is_batch, &header).await? {
         Enqueued::Stored(records) => {
-            records.iter().for_each(|record| api.metrics().jobs.enqueued(&record.queue, &record.kind));
+            for record in &records {
+                api.metrics().jobs.enqueued(&record.queue, &record.kind);
+                api.metrics().store.tenants.enqueued(record.tenant.as_deref(), &record.queue);
+            }
             Ok(records)
         }
         Enqueued::Duplicate { index, id } => Err(Problem::duplicate(&id, is_batch.then_some(index))),
         Enqueued::Full { rule, most, staged } => Err(Problem::staging_full(&rule, most, staged)),
+        Enqueued::Limited(exceeded) => Err(Problem::tenant_limited(&exceeded, is_batch)),
         Enqueued::Stale(_) => Err(Problem::bug()), // the intake tries again by itself
     }
 }
@@ -67,22 +73,26 @@ fn tenant_headers(api: &Api, headers: &HeaderMap) -> Vec<(String, String)> {
     api.inner.intake.headers().into_iter().filter_map(|name| value(&name).map(|value| (name, value))).collect()
 }
 
-/// The request's trace context, which its jobs inherit.
-fn context(api: &Api, headers: &HeaderMap) -> job::request::Context {
+/// The request's trace context and tenant, which its jobs inherit.
+fn context(api: &Api, headers: &HeaderMap) -> Result<job::request::Context, Invalid> {
     let header = |name: &'static str| {
         let value = headers.get(name)?.to_str().ok()?;
         let usable = name != "traceparent" || trace::trace_id(value).is_some();
         (usable && value.len() <= 8192).then(|| (name, value.to_owned()))
     };
-    job::request::Context {
+    let tenancy = &api.inner.tenancy;
+    Ok(job::request::Context {
         trace: trace::HEADERS.into_iter().filter_map(header).collect(),
         test_directives: api.inner.test_directives,
-    }
+        tenant: if tenancy.has(TenantSource::Header) { tenant::named(headers)? } else { None },
+        ignores_meta_tenant: !tenancy.has(TenantSource::Meta),
+    })
 }
 
 /// `GET /jobs/{id}`.
-pub(super) async fn show(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn show(State(api): State<Api>, Name(id): Name, headers: HeaderMap) -> Result<Response, Problem> {
     let record = api.store().job(&id).await?.ok_or_else(|| Problem::missing("job", &id))?;
+    tenant::check_owner(&headers, &record)?;
     Ok(answer::job(StatusCode::OK, &record))
 }
 
@@ -93,7 +103,12 @@ pub(super) async fn show_to_admin(State(api): State<Api>, Name(id): Name) -> Res
 }
 
 /// `DELETE /jobs/{id}` and `POST /jobs/{id}/cancel`.
-pub(super) async fn cancel(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn cancel(State(api): State<Api>, Name(id): Name, headers: HeaderMap) -> Result<Response, Problem> {
+    if tenant::wanted(&headers)?.is_some() {
+        // Whose a job is never changes.
+        let record = api.store().job(&id).await?.ok_or_else(|| Problem::missing("job", &id))?;
+        tenant::check_owner(&headers, &record)?;
+    }
     match api.store().cancel(&id).await? {
         Outcome::Done(record, previous) => {
             api.metrics().jobs.cancelled(&record.queue, &record.kind);

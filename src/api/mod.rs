@@ -22,18 +22,21 @@ mod round_stream;
 mod scheduling;
 mod server;
 mod system;
+mod tenant;
+mod tenants;
 mod workers;
 
 pub use server::Server;
 
 use crate::config::Config;
 use crate::dispatch::{LongPolls, Waiters};
+use crate::fair::Tenancy;
 use crate::job;
 use crate::planner::{Desk, Intake};
 use crate::store::Store;
 use crate::telemetry::Metrics;
 use axum::Router;
-use axum::routing::{delete, get, post};
+use axum::routing::{delete, get, post, put};
 use problem::Problem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -56,6 +59,7 @@ struct Inner {
     request_timeout: Duration,
     heartbeat_interval: Duration,
     test_directives: bool,
+    tenancy: Arc<Tenancy>,
     started: Instant,
     draining: CancellationToken,
     /// Streams of events that may be open at once.
@@ -68,9 +72,10 @@ impl Api {
         let limits = &config.limits;
         let draining = CancellationToken::new();
         let waiting = metrics.http.long_polls().clone();
+        let tenancy = Arc::new(config.tenancy.clone());
         Api {
             inner: Arc::new(Inner {
-                intake: Intake::new(store.clone(), desk.rules().clone()),
+                intake: Intake::new(store.clone(), desk.rules().clone(), Arc::clone(&tenancy)),
                 long_polls: LongPolls::new(store.clone(), waiters, waiting, draining.clone()),
                 store,
                 desk,
@@ -86,6 +91,7 @@ impl Api {
                 request_timeout: limits.request_timeout,
                 heartbeat_interval: config.workers.heartbeat_interval,
                 test_directives: config.server.test_directives,
+                tenancy,
                 started: Instant::now(),
                 draining,
                 event_readers: Arc::new(tokio::sync::Semaphore::new(event_stream::MOST_READERS)),
@@ -155,6 +161,10 @@ impl Api {
             .route("/ojs/v1/admin/pools/{name}", get(pools::show).put(pools::put).delete(pools::remove))
             .route("/ojs/v1/admin/scheduling/stats", get(scheduling::stats))
             .route("/ojs/v1/admin/scheduling/config", get(scheduling::config).put(scheduling::put_config))
+            .route("/ojs/v1/admin/tenants", get(tenants::list))
+            .route("/ojs/v1/admin/tenants/{id}", get(tenants::show).put(tenants::put).delete(tenants::remove))
+            .route("/ojs/v1/admin/tenants/{id}/limits", put(tenants::put_limits))
+            .route("/ojs/v1/admin/tenants/{id}/stats", get(tenants::stats))
             .route("/ojs/v1/rate-limits", get(rate_limits::list))
             .route(
                 "/ojs/v1/rate-limits/{key}",

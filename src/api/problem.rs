@@ -156,6 +156,26 @@ impl Problem {
             .hint("Send it again later; the rule's rounds make room. A batch is taken as a whole or not at all.")
     }
 
+    /// A job would exceed what its tenant may enqueue.
+    pub(super) fn tenant_limited(exceeded: &store::Exceeded, is_batch: bool) -> Self {
+        let store::Exceeded { index, tenant, limit, current, maximum, retry_after } = exceeded;
+        let message = format!("Tenant {} has exceeded {limit} ({maximum}).", json::quoted(tenant));
+        let seconds = retry_after.as_millis().div_ceil(1000).max(1) as u32;
+        let mut problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "TENANT_LIMIT_EXCEEDED", message)
+            .with_beside("tenant_id", tenant)
+            .with_beside("limit", limit)
+            .retry_after(seconds)
+            .hint("Send it again later. A batch is taken as a whole or not at all.");
+        for (name, value) in [("current", current), ("maximum", maximum)] {
+            problem.beside.push((name, value.to_string()));
+            problem.details.push((name, value.to_string()));
+        }
+        match is_batch {
+            true => problem.with("field", &format!("jobs[{index}]")).with_number("index", *index),
+            false => problem,
+        }
+    }
+
     /// The client took too long to send its body.
     pub(super) fn body_timed_out(limit: Duration) -> Self {
         let message = format!("The request body did not arrive within {limit:?}.");

@@ -19,12 +19,13 @@ mod sections;
 mod server;
 mod size;
 mod store;
+mod tenancy;
 mod tree;
 mod url;
 
 use std::path::PathBuf;
 
-use crate::fair::{Policy, Rule};
+use crate::fair::{Policy, Rule, Tenancy, TenantRule};
 
 pub use convert::{Choice, FromValue, Ranged, Refused};
 pub use describe::describe;
@@ -37,6 +38,7 @@ pub use sections::{Jobs, Limits, Log, LogFormat, Retention, Workers};
 pub use server::{Role, Server};
 pub use size::ByteSize;
 pub use store::Store;
+pub use tenancy::{limits_from_json, tenant_from_json};
 pub use tree::{Origin, Table, Value};
 pub use url::{Host, StoreUrl, Topology};
 
@@ -97,6 +99,10 @@ pub struct Config {
     pub plan: Vec<Rule>,
     /// What dispatch goes by until somebody changes it at run time.
     pub policy: Policy,
+    /// How tenants are told apart.
+    pub tenancy: Tenancy,
+    /// On which terms they are served, until somebody changes it at run time.
+    pub tenant: Vec<TenantRule>,
 }
 
 /// A configuration together with who set what.
@@ -129,6 +135,8 @@ impl Config {
             plan_defaults: root.section("plan_defaults", |reader| plan_defaults.read(reader, &is_set)),
             plan: plan::read_rules(root, &is_set),
             policy: policy::read(root),
+            tenancy: root.section("tenancy", tenancy::read_tenancy),
+            tenant: tenancy::read_tenants(root),
         }
     }
 }
@@ -227,7 +235,7 @@ mod tests {
             previous = line;
         }
         let lists = "[[plan]]\nname = \"a\"\ntypes = [\"a\"]\n[[pool]]\nname = \"a\"\nqueues = [\"a\"]\n\
-            [[limit]]\nqueue = \"a\"\nconcurrency = 1\n";
+            [[limit]]\nqueue = \"a\"\nconcurrency = 1\n[[tenant]]\nid = \"a\"\n";
         let keys = load(lists, &[]).keys;
         let is_section = |key: &&String| keys.iter().any(|inner| inner != *key && report::is_within(inner, key));
         let mut known: Vec<_> = keys.iter().filter(|key| !is_section(key)).map(|key| key.replace("[0]", "")).collect();

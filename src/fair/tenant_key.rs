@@ -4,9 +4,6 @@ use crate::job::json::{self, Object};
 use crate::job::tenant::{id, is_id};
 use std::fmt;
 
-/// Who owns jobs that name no tenant.
-pub const DEFAULT_TENANT: &str = "_default";
-
 /// Where in a job, or in its request, the tenant's id stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TenantKey {

@@ -2,7 +2,7 @@
 
 use super::escape::unescape;
 use super::request::{ENVELOPE_START, NewJob};
-use super::{State, json, retry, time};
+use super::{State, json, retry, tenant, time};
 use std::fmt::Write;
 
 /// A job's record. Times are milliseconds since the epoch.
@@ -17,6 +17,8 @@ pub struct Record {
     pub attempt: u32,
     pub max_attempts: Option<u32>,
     pub worker: Option<String>,
+    /// The tenant that owns it; none for the default one.
+    pub tenant: Option<String>,
     /// The pool whose worker holds it.
     pub pool: Option<String>,
     pub created: i64,
@@ -83,7 +85,8 @@ impl Record {
     /// The record of a job that was just stored, without reading it back.
     pub fn stored(job: NewJob, state: &str, created: &str, due: &str) -> Self {
         let mut record =
-            Record { id: job.id, envelope: job.envelope, queue: job.queue, kind: job.kind, ..Record::default() };
+            Record { queue: job.home().into_owned(), tenant: job.owner().map(str::to_owned), ..Record::default() };
+        (record.id, record.envelope, record.kind) = (job.id, job.envelope, job.kind);
         job.fields.iter().for_each(|(name, value)| record.set(name, value));
         record.staged = !job.pending && state == State::Pending.name();
         record.state = state.to_owned();
@@ -105,6 +108,7 @@ impl Record {
             "expires" => self.expires = value.parse().ok(),
             "shows_expires" => self.shows_expires = true,
             "retry" => self.has_policy = true,
+            "tenant" if value != tenant::DEFAULT => self.tenant = Some(unescape(value)),
             _ => {}
         }
     }

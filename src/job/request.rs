@@ -31,8 +31,12 @@ pub struct NewJob {
     /// Where `args` and `meta` stand in the envelope.
     pub(super) args: Range<usize>,
     pub(super) meta: Range<usize>,
-    /// The tenant that `meta.tenant_id` names.
+    /// The tenant that the request or `meta.tenant_id` names.
     pub tenant: Option<String>,
+    /// Whether it waits among its tenant's own, where no plan rule says in which order jobs go.
+    pub apart: bool,
+    /// The tenant in whose own queues it waits, where tenants share none.
+    pub namespace: Option<String>,
     /// The limit that it brings along.
     pub rate_limit: Option<RateLimit>,
     /// Key of the limit of its type, if the server sets one.
@@ -54,6 +58,10 @@ pub struct Context {
     pub trace: Vec<(&'static str, String)>,
     /// Whether `options.metadata.test_directive` is honoured.
     pub test_directives: bool,
+    /// The tenant that the request names for all its jobs, a checked name.
+    pub tenant: Option<String>,
+    /// Whether `meta.tenant_id` means nothing to this server.
+    pub ignores_meta_tenant: bool,
 }
 
 /// Reads one job.
@@ -130,7 +138,10 @@ impl<'a> Request<'a> {
         let priority = self.integer("priority", -100, 100, "an integer from -100 to 100")?.unwrap_or(0) as i8;
         let (meta, trace) = meta::merge(&self.body, &self.options, &self.context.trace, self.limits.max_meta)?;
 
-        let tenant = tenant::of_meta(&meta);
+        let (meta, tenant) = match self.context.ignores_meta_tenant && self.context.tenant.is_none() {
+            true => (meta, None),
+            false => tenant::settle(meta, self.context.tenant.as_deref())?,
+        };
         let own_id = id.is_some();
         let id = id.unwrap_or_else(id::generate);
         let mut envelope = String::with_capacity(160 + args.len() + meta.len());
@@ -162,6 +173,8 @@ impl<'a> Request<'a> {
             args,
             meta,
             tenant,
+            apart: false,
+            namespace: None,
             rate_limit: None,
             type_limit: None,
             shared: false,

@@ -9,6 +9,7 @@ use crate::store::{Error, Store, Why};
 use crate::telemetry::Metrics;
 use crate::weights::{self, Source};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -37,6 +38,9 @@ struct Inner {
 #[derive(Clone)]
 struct Hired {
     rule: Arc<Rule>,
+    /// The version under which the weights that tenants have everywhere were last known, and whether they may have changed.
+    version: Arc<str>,
+    changed: Arc<AtomicBool>,
     pilot: Arc<Mutex<Pilot>>,
 }
 
@@ -62,10 +66,14 @@ impl Desk {
         let known = self.inner.rules.known().await?;
         let Some(rule) = known.find(name) else { return Ok(None) };
         let mut pilots = self.inner.pilots.lock().await;
-        if let Some(hired) = pilots.get(name).filter(|hired| *hired.rule == *rule) {
+        if let Some(hired) = pilots.get_mut(name).filter(|hired| *hired.rule == *rule) {
+            if hired.version != known.version {
+                hired.version = Arc::clone(&known.version);
+                hired.changed.store(true, Ordering::Relaxed);
+            }
             return Ok(Some(Arc::clone(&hired.pilot)));
         }
-        let hired = self.hire(rule)?;
+        let hired = self.hire(rule, Arc::clone(&known.version))?;
         pilots.insert(name.to_owned(), hired.clone());
         Ok(Some(hired.pilot))
     }
@@ -78,7 +86,7 @@ impl Desk {
         Ok(self.inner.http.get_or_init(|| http).clone())
     }
 
-    fn hire(&self, rule: Arc<Rule>) -> Result<Hired, Error> {
+    fn hire(&self, rule: Arc<Rule>, version: Arc<str>) -> Result<Hired, Error> {
         let inner = &self.inner;
         let secret_env = rule.weights.webhook.as_ref().and_then(|webhook| webhook.secret_env.as_deref());
         let secret = secret_env.and_then(|name| std::env::var(name).ok()).map(Secret::new);
@@ -91,10 +99,11 @@ impl Desk {
             None => None,
         };
         let (store, holder) = (inner.store.clone(), Arc::clone(&inner.holder));
-        let weighing = Weighing::new(source);
+        let changed = Arc::default();
+        let weighing = Weighing::new(source, Arc::clone(&changed));
         let pilot = Pilot::new(Arc::clone(&rule), store, holder, weighing, inner.metrics.planner.clone());
         let pilot = Arc::new(Mutex::new(pilot.map_err(Error::Backend)?));
-        Ok(Hired { rule, pilot })
+        Ok(Hired { rule, version, changed, pilot })
     }
 
     /// Runs one whole round now, whatever the interval; `None` if there is no such rule.

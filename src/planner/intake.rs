@@ -1,10 +1,11 @@
 //! The one way in for new jobs: each is put under its plan rule before it is stored.
 
 use super::rulebook::{Known, Rulebook};
-use crate::fair::{DEFAULT_TENANT, LimitRule, OnMissingTenant};
+use crate::fair::{Isolation, LimitRule, OnMissingTenant, Tenancy};
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::{NewJob, Planned, RateLimit};
 use crate::store::{self, Enqueued, Store};
+use std::sync::Arc;
 
 /// Attempts to store jobs while the rules change under them.
 const ATTEMPTS: usize = 8;
@@ -23,12 +24,13 @@ pub enum Refusal {
 pub struct Intake {
     store: Store,
     rules: Rulebook,
+    tenancy: Arc<Tenancy>,
 }
 
 impl Intake {
     /// The way into a store under the rules of a book.
-    pub fn new(store: Store, rules: Rulebook) -> Self {
-        Intake { store, rules }
+    pub fn new(store: Store, rules: Rulebook, tenancy: Arc<Tenancy>) -> Self {
+        Intake { store, rules, tenancy }
     }
 
     /// Names of the headers in which rules look for a tenant, so that a request keeps no others.
@@ -57,7 +59,7 @@ impl Intake {
         for _ in 0..ATTEMPTS {
             let known = self.rules.known().await?;
             for (index, job) in jobs.iter_mut().enumerate() {
-                plan(&known, job, header).map_err(|problem| match is_batch {
+                plan(&known, &self.tenancy, job, header).map_err(|problem| match is_batch {
                     true => Refusal::Invalid(problem.in_job(index)),
                     false => Refusal::Invalid(problem),
                 })?;
@@ -74,15 +76,26 @@ impl Intake {
     }
 }
 
-fn plan(known: &Known, job: &mut NewJob, header: &dyn Fn(&str) -> Option<String>) -> Result<(), Invalid> {
-    assign(known, job, header)?;
+type Header<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+fn plan(known: &Known, tenancy: &Tenancy, job: &mut NewJob, header: Header<'_>) -> Result<(), Invalid> {
+    if job.tenant.is_none() {
+        job.tenant = tenancy.named_default().filter(|_| !tenancy.require_tenant).map(str::to_owned);
+    }
+    assign(known, tenancy, job, header)?;
+    if tenancy.require_tenant && job.owner().is_none() {
+        let expected = "the tenant that owns the job, there or in the header X-OJS-Tenant";
+        return Err(Invalid::missing("meta.tenant_id", expected).of_kind(Kind::Tenant));
+    }
+    job.apart = tenancy.isolation == Isolation::Sharded;
+    job.namespace = job.owner().filter(|_| tenancy.isolation == Isolation::Namespace).map(str::to_owned);
     let policy = &known.dispatch.policy;
     job.type_limit = policy.type_limit(&job.kind).map(LimitRule::key);
     job.shared = job.type_limit.is_some() || policy.fairness_of(&job.queue).is_some();
     Ok(())
 }
 
-fn assign(known: &Known, job: &mut NewJob, header: &dyn Fn(&str) -> Option<String>) -> Result<(), Invalid> {
+fn assign(known: &Known, tenancy: &Tenancy, job: &mut NewJob, header: Header<'_>) -> Result<(), Invalid> {
     let Some(rule) = known.rules.of_type(&job.kind) else {
         job.assign(None, None);
         return Ok(());
@@ -94,7 +107,7 @@ fn assign(known: &Known, job: &mut NewJob, header: &dyn Fn(&str) -> Option<Strin
                 format!("the tenant's id as a string or number, because plan rule {:?} looks for it there", rule.name);
             return Err(Invalid::missing(rule.tenant_key.to_string(), expected).of_kind(Kind::Tenant));
         }
-        None => DEFAULT_TENANT.to_owned(),
+        None => tenancy.default_tenant.clone(),
     };
     job.assign(Some(Planned { rule: rule.name.clone(), tenant }), rule.queue.as_deref());
     Ok(())

@@ -11,6 +11,8 @@ mod rulebook;
 mod runner;
 mod stats;
 mod tally;
+mod tenancy;
+mod tenant_roll;
 mod tenants;
 mod weighing;
 
@@ -24,4 +26,6 @@ pub use rulebook::{Known, Removed, Rulebook, Source};
 pub use runner::Planner;
 pub use stats::RuleStats;
 pub use tally::Tally;
+pub use tenancy::{Author, Served, TermsRefused};
+pub use tenant_roll::{Enrolled, Roll, RollFilter, RollOrder};
 pub use tenants::{Order, TenantList};

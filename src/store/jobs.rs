@@ -4,10 +4,12 @@ use super::batch::Verb;
 use super::reply::{self, Outcome};
 use super::script::{ACTIVATE, CANCEL, ENQUEUE, READ, STAGE, Script};
 use super::{Core, Error, Store};
-use crate::job::escape::escape;
+use crate::job::escape::{escape, unescape};
 use crate::job::{NewJob, OnLimit, Record};
 use redis::{Cmd, Value};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// What became of a request to enqueue.
 #[derive(Clone, Debug)]
@@ -18,8 +20,23 @@ pub enum Enqueued {
     Duplicate { index: usize, id: String },
     /// A plan rule has as many jobs staged as it may, and nothing was stored.
     Full { rule: String, most: u64, staged: u64 },
+    /// A job would exceed what its tenant may enqueue, and nothing was stored.
+    Limited(Box<Exceeded>),
     /// Other plan rules hold than those it was prepared under: the jobs again, not stored.
     Stale(Vec<NewJob>),
+}
+
+/// A tenant's limit, and by which job of a request it would be exceeded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exceeded {
+    pub index: usize,
+    pub tenant: String,
+    /// The limit's name in the configuration.
+    pub limit: String,
+    pub current: u64,
+    pub maximum: u64,
+    /// When there may be room.
+    pub retry_after: Duration,
 }
 
 /// Jobs that are stored together or not at all.
@@ -31,7 +48,32 @@ pub(super) struct Request {
     rules: Arc<str>,
 }
 
-pub(super) struct Enqueue(pub(super) Arc<Core>);
+pub(super) struct Enqueue {
+    core: Arc<Core>,
+    /// Whether tenants were limited when last looked: then the script that knows them is called at once.
+    rich: AtomicBool,
+}
+
+impl Enqueue {
+    pub(super) fn new(core: Arc<Core>) -> Self {
+        Enqueue { core, rich: AtomicBool::new(false) }
+    }
+
+    /// Calls the short form of the script, unless jobs ask for more than it knows, or it says so itself.
+    async fn call(&self, requests: &[Request]) -> Result<Value, Error> {
+        let asks_more = |job: &NewJob| job.plan.is_some() || job.rate_limit.is_some() || job.shared;
+        let fill = |command: &mut Cmd, again: bool| push_requests(&self.core, command, requests, again);
+        let is_plain = !requests.iter().flat_map(|request| &request.jobs).any(asks_more);
+        if is_plain && !self.rich.load(Ordering::Relaxed) {
+            let answer = ENQUEUE.call(&self.core.link, fill).await?;
+            if !matches!(&answer, Value::BulkString(word) if word == b"rich") {
+                return Ok(answer);
+            }
+            self.rich.store(true, Ordering::Relaxed);
+        }
+        STAGE.call(&self.core.link, fill).await
+    }
+}
 
 impl Verb for Enqueue {
     type Request = Request;
@@ -45,26 +87,15 @@ impl Verb for Enqueue {
     }
 
     async fn run(&self, requests: Vec<Request>) -> Result<Vec<Self::Reply>, Error> {
-        self.0.metrics.group("enqueue", requests.len());
-        let asks_more = |job: &NewJob| job.plan.is_some() || job.rate_limit.is_some() || job.shared;
-        let script = script_for(requests.iter().flat_map(|request| &request.jobs).any(asks_more));
-        let answers =
-            script.call(&self.0.link, |command, again| push_requests(&self.0, command, &requests, again)).await?;
-        let answers = reply::array(answers, "enqueue")?;
-        Ok(answers.into_iter().zip(requests).map(|(answer, request)| enqueued(answer, request)).collect())
-    }
-}
-
-/// The same verb with and without what only jobs need that are planned, limited or in queues that tenants share.
-fn script_for(asks_more: bool) -> &'static Script {
-    match asks_more {
-        true => &STAGE,
-        false => &ENQUEUE,
+        self.core.metrics.group("enqueue", requests.len());
+        let answers = reply::array(self.call(&requests).await?, "enqueue")?;
+        Ok(answers.into_iter().zip(requests).map(|(answer, request)| self.enqueued(answer, request)).collect())
     }
 }
 
 fn push_requests(core: &Core, command: &mut Cmd, requests: &[Request], again: bool) {
-    core.begin(command).arg(requests.len());
+    let names_tenant = requests.iter().flat_map(|request| &request.jobs).any(|job| job.owner().is_some());
+    core.begin(command).arg(u8::from(names_tenant)).arg(requests.len());
     requests.iter().for_each(|request| push_request(command, request, again));
 }
 
@@ -72,7 +103,7 @@ fn push_request(command: &mut Cmd, request: &Request, again: bool) {
     let may_exist = again || !request.op.is_empty();
     command.arg(&request.op).arg(request.jobs.len()).arg(u8::from(may_exist)).arg(&*request.rules);
     for job in &request.jobs {
-        command.arg(&job.id).arg(&job.queue).arg(&job.kind);
+        command.arg(&job.id).arg(&*job.home()).arg(&job.kind);
         command.arg(lane(job)).arg(job.priority).arg(further_fields(job)).arg(&job.envelope);
     }
 }
@@ -108,7 +139,7 @@ fn lane(job: &NewJob) -> String {
     let mut lane = format!("p{}", job.priority);
     let mut push = |name: &str, value: &str| lane.extend([";", name, "=", value]);
     let limit = job.rate_limit.as_ref();
-    let own_queue = format!("queue:{}", job.queue);
+    let own_queue = format!("queue:{}", job.home());
     if let Some(key) = limit.and_then(|limit| limit.key.as_deref()).filter(|key| *key != own_queue) {
         push("k", key);
     }
@@ -120,27 +151,45 @@ fn lane(job: &NewJob) -> String {
         Some(OnLimit::Drop) => push("o", "d"),
         Some(OnLimit::Wait) | None => {}
     }
+    if let Some(tenant) = job.tenant.as_deref().filter(|_| job.apart && job.plan.is_none()) {
+        push("b", &escape(tenant));
+    }
     lane
 }
 
-fn enqueued(answer: Value, request: Request) -> Result<Enqueued, Error> {
-    let answer = reply::text(answer);
-    let mut parts = answer.split('\u{1f}');
-    let mut next = || parts.next().ok_or_else(|| Error::unreadable("enqueue"));
-    match next()? {
-        "ok" => {
-            let created = next()?;
-            let mut store = |job| Ok(Record::stored(job, next()?, created, next()?));
-            request.jobs.into_iter().map(&mut store).collect::<Result<_, Error>>().map(Enqueued::Stored)
+impl Enqueue {
+    fn enqueued(&self, answer: Value, request: Request) -> Result<Enqueued, Error> {
+        let answer = reply::text(answer);
+        let mut parts = answer.split('\u{1f}');
+        let mut next = || parts.next().ok_or_else(|| Error::unreadable("enqueue"));
+        match next()? {
+            "ok" => {
+                let created = next()?;
+                let mut store = |job| Ok(Record::stored(job, next()?, created, next()?));
+                let records = request.jobs.into_iter().map(&mut store).collect::<Result<_, Error>>()?;
+                while let (Ok(tenant), Ok(limit)) = (next(), next()) {
+                    self.core.metrics.tenants.exceeded(&unescape(tenant), limit, "accepted");
+                }
+                Ok(Enqueued::Stored(records))
+            }
+            "limited" => {
+                let number = |text: &str| text.parse::<u64>().unwrap_or(0);
+                let index = number(next()?) as usize;
+                let (tenant, limit) = (unescape(next()?), next()?.to_owned());
+                self.core.metrics.tenants.exceeded(&tenant, &limit, "rejected");
+                let (current, maximum) = (number(next()?), number(next()?));
+                let retry_after = Duration::from_millis(number(next()?));
+                Ok(Enqueued::Limited(Box::new(Exceeded { index, tenant, limit, current, maximum, retry_after })))
+            }
+            "duplicate" => Ok(Enqueued::Duplicate { index: next()?.parse().unwrap_or(0), id: next()?.to_owned() }),
+            "full" => {
+                let rule = next()?.to_owned();
+                let mut number = || Ok::<u64, Error>(next()?.parse().unwrap_or(0));
+                Ok(Enqueued::Full { rule, most: number()?, staged: number()? })
+            }
+            "stale" => Ok(Enqueued::Stale(request.jobs)),
+            _ => Err(Error::Backend(next()?.to_owned())),
         }
-        "duplicate" => Ok(Enqueued::Duplicate { index: next()?.parse().unwrap_or(0), id: next()?.to_owned() }),
-        "full" => {
-            let rule = next()?.to_owned();
-            let mut number = || Ok::<u64, Error>(next()?.parse().unwrap_or(0));
-            Ok(Enqueued::Full { rule, most: number()?, staged: number()? })
-        }
-        "stale" => Ok(Enqueued::Stale(request.jobs)),
-        _ => Err(Error::Backend(next()?.to_owned())),
     }
 }
 

@@ -66,6 +66,31 @@ impl Keys {
         self.key(&format!("fair:{rule}:{queue}:held"))
     }
 
+    /// Hash of tenants' jobs by state.
+    pub(super) fn tenants(&self) -> String {
+        self.key("tenants")
+    }
+
+    /// Hash of documents of tenants that have terms of their own.
+    pub(super) fn tenancy(&self) -> String {
+        self.key("tenancy")
+    }
+
+    /// Hash of what tenants and tiers are allowed.
+    pub(super) fn quotas(&self) -> String {
+        self.key("quotas")
+    }
+
+    /// Set of tenants that the file names.
+    pub(super) fn file_tenants(&self) -> String {
+        self.key("tenancy:file")
+    }
+
+    /// What a limited tenant has enqueued lately.
+    pub(super) fn tenant(&self, name: &str) -> String {
+        self.key(&format!("tenant:{name}"))
+    }
+
     /// Channel on which scripts tell what happens.
     pub(super) fn signals(&self) -> String {
         self.key("signals")

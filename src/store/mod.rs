@@ -28,6 +28,7 @@ mod script;
 mod signals;
 mod survey;
 mod sweep;
+mod tenants;
 mod workers;
 
 pub use address::Address;
@@ -36,7 +37,7 @@ pub use dead_letters::DeadLetterFilter;
 pub use error::Error;
 pub use events::{Event, EventFilter, EventPage};
 pub use inspect::{Finding, Inspection, Severity};
-pub use jobs::Enqueued;
+pub use jobs::{Enqueued, Exceeded};
 pub use leases::{Ack, Choice, Fetch, Leased, Nack};
 pub use limits::{Layer, LimitState};
 pub use plans::{
@@ -47,6 +48,7 @@ pub use queues::{Queue, QueueStats};
 pub use reply::Outcome;
 pub use signals::Signal;
 pub use survey::{Leaver, Lock, RecordedRound, RuleStatus, Survey, Tenant};
+pub use tenants::{FileTenant, TenantChange, TenantJobs};
 pub use workers::{Beat, Heartbeat};
 
 use crate::clock::Clock;
@@ -166,7 +168,7 @@ impl Store {
             alarm: Alarm::default(),
         });
         Ok(Store {
-            enqueue: Arc::new(Batcher::start(jobs::Enqueue(Arc::clone(&core)), tasks)),
+            enqueue: Arc::new(Batcher::start(jobs::Enqueue::new(Arc::clone(&core)), tasks)),
             fetch: Arc::new(Batcher::start(leases::FetchVerb::new(Arc::clone(&core)), tasks)),
             ack: Arc::new(Batcher::start(leases::AckVerb(Arc::clone(&core)), tasks)),
             nack: Arc::new(Batcher::start(leases::NackVerb(Arc::clone(&core)), tasks)),

@@ -24,48 +24,52 @@ macro_rules! script {
 
 // What only some jobs need stands in scripts of their own: setting a part up takes as long as handling a job.
 script!(ENQUEUE, "call", "lane", "job", "unplanned", "enqueue");
-script!(STAGE, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "enqueue");
+script!(
+    STAGE, "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "admit", "enqueue"
+);
 script!(FETCH, "call", "lane", "job", "window", "source", "unlimited", "fetch");
 script!(
-    DISPATCH, "call", "lane", "limit", "job", "finish", "fair", "level", "quota", "park", "window", "pick", "source",
-    "choose", "pool", "turn", "filter", "fetch"
+    DISPATCH, "call", "lane", "tenant", "limit", "job", "finish", "fair", "level", "quota", "park", "window", "pick",
+    "source", "choose", "pool", "turn", "remove", "filter", "fetch"
 );
 script!(ACK, "call", "lane", "job", "finish", "answer", "ack");
-script!(NACK, "call", "lane", "limit", "job", "fair", "level", "finish", "failure", "answer", "nack");
+script!(NACK, "call", "lane", "tenant", "limit", "job", "fair", "level", "finish", "failure", "answer", "nack");
 script!(
-    CANCEL, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
-    "cancel"
+    CANCEL, "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove",
+    "detach", "cancel"
 );
-script!(ACTIVATE, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "activate");
-script!(RELEASE, "call", "lane", "limit", "job", "fair", "level", "release");
+script!(ACTIVATE, "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "activate");
+script!(RELEASE, "call", "lane", "tenant", "limit", "job", "fair", "level", "release");
 script!(READ, "call", "lane", "job", "read");
 script!(HEARTBEAT, "call", "lane", "job", "worker", "heartbeat");
-script!(DEREGISTER, "call", "lane", "limit", "job", "fair", "level", "worker", "deregister");
+script!(DEREGISTER, "call", "lane", "tenant", "limit", "job", "fair", "level", "worker", "deregister");
 script!(
-    TICK, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
-    "failure", "sweep", "worker", "quota", "park", "starve", "tick"
+    TICK, "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove",
+    "detach", "failure", "sweep", "worker", "quota", "park", "starve", "tick"
 );
 script!(RETAIN, "call", "lane", "job", "finish", "retain");
-script!(REVIVE, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "revive");
+script!(REVIVE, "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "revive");
 script!(FORGET, "call", "lane", "job", "finish", "forget");
 script!(RULES, "call", "lane", "job", "plan", "rules");
 script!(ELDEST, "call", "lane", "job", "plan", "eldest");
 script!(POLICY, "call", "policy");
-script!(LIMITS, "call", "lane", "quota", "inspect");
-script!(OVERRIDE, "call", "lane", "limit", "job", "finish", "fair", "level", "quota", "park", "override");
+script!(CONFIGURE, "call", "configure");
+script!(LIMITS, "call", "lane", "tenant", "quota", "inspect");
+script!(OVERRIDE, "call", "lane", "tenant", "limit", "job", "finish", "fair", "level", "quota", "park", "override");
 script!(POOLS, "call", "pools");
 script!(AUDIT, "call", "lane", "job", "audit");
-script!(ROUND, "call", "lane", "job", "plan", "fair", "staging", "observe", "round");
-script!(REWEIGH, "call", "lane", "job", "plan", "fair", "staging", "reweigh");
+script!(ROUND, "call", "lane", "tenant", "job", "plan", "fair", "staging", "observe", "round");
+script!(REWEIGH, "call", "lane", "tenant", "job", "plan", "fair", "staging", "reweigh");
 script!(
-    PROMOTE, "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick", "promote"
+    PROMOTE, "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick",
+    "promote"
 );
 script!(RECORD, "call", "lane", "job", "plan", "record");
 script!(RENEW, "call", "renew");
 script!(ANNOUNCE, "call", "announce");
 script!(PAUSE, "call", "pause");
-script!(STATUS, "call", "lane", "job", "plan", "fair", "staging", "observe", "status");
-script!(SURVEY, "call", "lane", "job", "plan", "fair", "staging", "stage", "survey");
+script!(STATUS, "call", "lane", "tenant", "job", "plan", "fair", "staging", "observe", "status");
+script!(SURVEY, "call", "lane", "tenant", "job", "plan", "fair", "staging", "stage", "survey");
 
 impl Script {
     fn digest(&self) -> String {

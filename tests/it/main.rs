@@ -29,4 +29,5 @@ mod retention;
 mod scheduling_api;
 mod staging;
 mod tenant_filter;
+mod tenants;
 mod weights;

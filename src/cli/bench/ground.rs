@@ -59,9 +59,10 @@ impl Ground {
         let (metrics, stop) = (Metrics::default(), CancellationToken::new());
         let store = Store::open(options, metrics.store.clone(), &TaskTracker::new(), stop.clone())?;
         store.connected_within(Duration::from_secs(5)).await?;
-        let rules = Rulebook::new(store.clone(), config.plan, config.policy, config.plan_defaults);
+        let rules =
+            Rulebook::with_tenants(store.clone(), config.plan, config.policy, config.plan_defaults, config.tenant);
         rules.start().await?;
-        let intake = Intake::new(store.clone(), rules.clone());
+        let intake = Intake::new(store.clone(), rules.clone(), config.tenancy.into());
         Ok(Ground { store, rules, metrics, intake, stop, socket: socket.to_owned(), own: None })
     }
 

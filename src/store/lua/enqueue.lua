@@ -1,12 +1,14 @@
 -- Stores new jobs. Each request is all or nothing; requests of one call are independent.
 --
--- ARGV[9…] requests, then for each: op ('' where the server made the ids: then an id is proof enough), jobs,
+-- ARGV[9…] 1 if some job names its tenant, requests, then for each: op ('' where the server made the ids: then an id is proof enough), jobs,
 --          1 if ids may exist already (sent by the client, or this is a resend), version of the plan rules it was read under;
 --          for each job: id, queue, type, lane, priority, further fields as `name US value US …`, envelope. Among the further
 --          fields are `pending`, and times `due`, `expires`, `ttl`, `total` in ms, or as '+ms' from now.
 --          A planned job has `rule`, as the first of them, and `tenant`.
 -- Returns  for each request `ok US created US state US due US state US due …`, `duplicate US index US id`, `stale` if other
---          rules hold now, `full US rule US most US staged` or `error US text`
+--          rules hold now, `full US rule US most US staged`, `limited US index US tenant US limit US current US maximum US ms` or
+--          `error US text`; after an `ok` come tenant and limit for each soft limit that was exceeded. The short form of this
+--          script answers `rich`, without having done anything, if tenants are limited, of which it knows nothing
 
 local WORDS = 7
 -- A longer envelope has a key of its own, so that it is not copied whenever the job's state changes.
@@ -23,9 +25,14 @@ local function read_more(job, more)
     else
       job[name] = value
     end
-    if name ~= 'pending' then parts[#parts + 1] = name .. '\31' .. value .. '\31' end
+    if name == 'priority' then
+      job.priority_at = #parts + 1
+      parts[job.priority_at] = name .. '\31' .. value .. '\31'
+    elseif name ~= 'pending' then
+      parts[#parts + 1] = name .. '\31' .. value .. '\31'
+    end
   end
-  return concat(parts)
+  return parts
 end
 
 -- A request whose answer was lost is sent again with the same op: its jobs are there, and it gets the first answer.
@@ -49,8 +56,17 @@ local function store(op, at)
   local more, envelope = ARGV[at + 5], ARGV[at + 6]
   local job = {id = id, type = type, queue = queue, attempt = 0}
   local state, place, marks = 'available', '', ''
-  if more ~= '' then
-    more = read_more(job, more)
+  local priority = tonumber(ARGV[at + 4])
+  local parts = more ~= '' and read_more(job, more)
+  local boost = tenant_boost(job.tenant)
+  if boost then
+    parts, priority = parts or {}, math.max(-100, math.min(priority + boost, 100))
+    lane = string.gsub(lane, '^p%-?%d+', 'p' .. int(priority))
+    parts[job.priority_at or #parts + 1] = 'priority\31' .. int(priority) .. '\31'
+    job.priority = int(priority)
+  end
+  if parts then
+    more = concat(parts)
     if job.pending then
       state = 'pending'
     elseif job.due and job.due > now then
@@ -64,7 +80,7 @@ local function store(op, at)
   elseif state == 'available' then
     seq = seq + 1
     place = int(seq)
-    local entry = lane_push(queue, tenant_lane(queue, lane, job.tenant, job.rule), id, lane_score(tonumber(ARGV[at + 4]), seq))
+    local entry = lane_push(queue, tenant_lane(queue, lane, job.tenant, job.rule), id, lane_score(priority, seq))
     entry.rule = job.rule
     emit('job.enqueued', job, '"state":"available"')
   elseif state == 'scheduled' then
@@ -83,6 +99,7 @@ local function store(op, at)
     .. '\31\31\31\31\31\31\31\31\31\31\31\31' .. marks .. '\30'
     .. queue .. '\31' .. type .. '\31' .. lane .. '\31' .. more .. '\30' .. envelope)
   count(queue, state, 1)
+  tally(job.tenant, state, 1)
   return state .. '\31' .. (job.due and int(job.due) or '')
 end
 
@@ -115,14 +132,17 @@ local function enqueue(op, first, jobs, may_exist, version)
   if version ~= (state[6] or '') then return 'stale' end
   local full = version ~= '' and over_bound(first, jobs)
   if full then return full end
-  if jobs == 1 then return 'ok\31' .. now_text .. '\31' .. store(op, first) end
+  local limited, exceeded = tenants_admit(first, jobs, WORDS)
+  if limited then return limited end
+  if jobs == 1 then return 'ok\31' .. now_text .. '\31' .. store(op, first) .. exceeded end
   local parts = {}
   for index = 1, jobs do parts[index] = store(op, first + (index - 1) * WORDS) end
-  return 'ok\31' .. now_text .. '\31' .. concat(parts, '\31')
+  return 'ok\31' .. now_text .. '\31' .. concat(parts, '\31') .. exceeded
 end
 
-local answers, at = {}, 10
-for request = 1, tonumber(ARGV[9]) do
+if knows_no_tenants and (ARGV[9] == '1' and allowed ~= '' or find(allowed, 'd', 1, true)) then return 'rich' end
+local answers, at = {}, 11
+for request = 1, tonumber(ARGV[10]) do
   local jobs = tonumber(ARGV[at + 1])
   local result = guarded(enqueue, ARGV[at], at + 4, jobs, ARGV[at + 2] == '1', ARGV[at + 3])
   answers[request] = type(result) == 'table' and concat(result, '\31') or result

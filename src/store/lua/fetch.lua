@@ -9,8 +9,6 @@
 --          come due first, which is the tick's work (most calls never need that code, and it would be half of this script); or `rich`
 --          if there are limits, tenants or pools, of which the short form of this script knows nothing
 
-local REPLAY_MS, RESEND_MS = 60000, 10000
-
 local function is_due(set)
   return #call('ZRANGEBYSCORE', set, '-inf', now_text, 'LIMIT', '0', '1') > 0
 end
@@ -34,6 +32,14 @@ do
   end
 end
 
+-- Dispatches by queue and second, each a number of jobs and the sum of their waits: count · 2^40 + ms.
+local pace = {}
+local tell_planner, replayed, attend
+
+do -- a script has room for 200 locals
+
+local REPLAY_MS = 60000
+
 -- Workers that are not to be given work are few; where there is none, nobody is looked up.
 local some_halted = (tonumber(state[4]) or 0) > 0
 
@@ -43,7 +49,7 @@ end
 
 -- The planner hears when a queue runs low for which jobs are staged, and from when on workers found it empty. Nothing is
 -- looked up, let alone written, where nothing is staged.
-local function tell_planner(unmet)
+tell_planner = function(unmet)
   settle()
   for queue in pairs(wanted) do
     local low = call('HMGET', P .. 'low', 'm ' .. queue, 'd ' .. queue)
@@ -57,9 +63,6 @@ local function tell_planner(unmet)
     end
   end
 end
-
--- Dispatches by queue and second, each a number of jobs and the sum of their waits: count · 2^40 + ms.
-local pace = {}
 
 local function lease(job, lane, request)
   pace[job.queue] = (pace[job.queue] or 0) + 1099511627776 + math.max(now - (tonumber(job.enqueued) or now), 0)
@@ -103,7 +106,7 @@ local function fetch(request)
 end
 
 -- The same jobs again, as far as they are still held by the same worker.
-local function replayed(ids, worker)
+replayed = function(ids, worker)
   local views = {}
   for id in string.gmatch(ids, '%S+') do
     local job = job_load(id)
@@ -112,46 +115,54 @@ local function replayed(ids, worker)
   return views
 end
 
-local function attend(request)
+attend = function(request)
   local before = request.fetch_id ~= '' and call('GET', P .. 'fetch:' .. request.fetch_id)
   if before then return replayed(before, request.worker) end
   return fetch(request)
 end
 
-if is_short and (state[9] or state[10] or (state[7] or '') ~= '') then return 'rich' end
-local call_key = P .. 'call:' .. ARGV[9]
-local first = ARGV[10] == '1' and call('GET', call_key)
-local answers = {}
-if first then
-  local index = 0
-  for ids in string.gmatch(first, '([^,]*),') do
-    index = index + 1
-    answers[index] = replayed(ids, requests[index].worker)
-  end
-  return {answers, 0, {}}
 end
 
-if tonumber(ARGV[11]) > 0 and (is_due(DUE) or is_due(LEASES)) then return 'due' end
-local all_awake = wake_due(tonumber(ARGV[11]) > 0)
-if all_awake == nil then return 'due' end
-local record, found, unmet = {}, false, {}
-for index, request in ipairs(requests) do
-  answers[index] = guarded(attend, request)
-  local ids = request.ids or {}
-  found = found or #ids > 0
-  if #ids < request.count then
-    for _, queue in ipairs(request.served or request.queues) do unmet[queue] = true end
+-- A function, because it has locals of its own: a script has room for 200.
+local function run()
+  local RESEND_MS = 10000
+  if is_short and (state[9] or state[10] or (state[7] or '') ~= '' or find(allowed, 'c', 1, true)) then return 'rich' end
+  local call_key = P .. 'call:' .. ARGV[9]
+  local first = ARGV[10] == '1' and call('GET', call_key)
+  local answers = {}
+  if first then
+    local index = 0
+    for ids in string.gmatch(first, '([^,]*),') do
+      index = index + 1
+      answers[index] = replayed(ids, requests[index].worker)
+    end
+    return {answers, 0, {}}
   end
-  record[index] = concat(ids, ' ') .. ','
+
+  if tonumber(ARGV[11]) > 0 and (is_due(DUE) or is_due(LEASES)) then return 'due' end
+  local all_awake = wake_due(tonumber(ARGV[11]) > 0)
+  if all_awake == nil then return 'due' end
+  local record, found, unmet = {}, false, {}
+  for index, request in ipairs(requests) do
+    answers[index] = guarded(attend, request)
+    local ids = request.ids or {}
+    found = found or #ids > 0
+    if #ids < request.count then
+      for _, queue in ipairs(request.served or request.queues) do unmet[queue] = true end
+    end
+    record[index] = concat(ids, ' ') .. ','
+  end
+  levels_close()
+  sources_close()
+  turns_close()
+  if (tonumber(state[5]) or 0) > 0 then tell_planner(unmet) end
+  if found then call('SET', call_key, concat(record), 'PX', RESEND_MS) end
+  for queue, by in pairs(pace) do
+    local key = P .. 'pace:' .. int(math.floor(now / 60000))
+    if call('HINCRBY', key, queue .. ' ' .. int(math.floor(now / 1000)), int(by)) == by then call('PEXPIRE', key, '180000') end
+  end
+  commit()
+  return {answers, (unfinished or not all_awake) and 1 or 0, notes}
 end
-levels_close()
-sources_close()
-turns_close()
-if (tonumber(state[5]) or 0) > 0 then tell_planner(unmet) end
-if found then call('SET', call_key, concat(record), 'PX', RESEND_MS) end
-for queue, by in pairs(pace) do
-  local key = P .. 'pace:' .. int(math.floor(now / 60000))
-  if call('HINCRBY', key, queue .. ' ' .. int(math.floor(now / 1000)), int(by)) == by then call('PEXPIRE', key, '180000') end
-end
-commit()
-return {answers, (unfinished or not all_awake) and 1 or 0, notes}
+
+return run()

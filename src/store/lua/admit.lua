@@ -1,0 +1,207 @@
+-- Part: what tenants may enqueue. A request is measured as a whole before anything of it is stored.
+--
+-- tenant:T  string  `told|depth|scheduled|starts`, kept for as long as it says something. told: `limit ms,…`, when which limit was last
+--                   exceeded; depth and scheduled: `ms count added rate`, how fast that many jobs became fewer; starts: enqueues within the
+--                   period, `first,last,count;…`, where a bucket counts until the period after its *last* one is over
+
+local tenants_admit, tenant_boost
+local knows_no_tenants = false
+
+do -- a script has room for 200 locals
+
+local BUCKETS, SEEN_MS, KEPT_MS = 16, 1000, 120000
+local LONGEST_RETRY_MS = 3600000
+local books, order = {}, {}
+
+-- How fast something becomes fewer: jobs a second, measured from second to second and smoothed.
+local function pace_read(text)
+  local at, count, added, rate = match(text, '^(%d+) (%d+) (%d+) (%S+)$')
+  if at then return {at = tonumber(at), count = tonumber(count), added = tonumber(added), rate = tonumber(rate)} end
+end
+
+local function pace_look(pace, count)
+  if not pace then return {at = now, count = count, added = 0, rate = 0} end
+  local passed = now - pace.at
+  if passed < SEEN_MS then return pace end
+  local rate = math.max(pace.count + pace.added - count, 0) * 1000 / passed
+  return {at = now, count = count, added = 0, rate = pace.rate > 0 and (pace.rate + rate) / 2 or rate}
+end
+
+-- When so many jobs too many will be gone, in ms from now, as far as can be told.
+local function pace_lasts(pace, surplus)
+  if pace.rate <= 0 then return SEEN_MS end
+  return math.min(math.max(math.ceil(surplus * 1000 / pace.rate), 1), LONGEST_RETRY_MS)
+end
+
+local function pace_text(pace)
+  return pace and int(pace.at) .. ' ' .. int(pace.count) .. ' ' .. int(pace.added) .. ' ' .. format('%.6g', pace.rate) or ''
+end
+
+local function book_read(name, text, quota)
+  local told, depth, scheduled, starts = match(text or '', '^([^|]*)|([^|]*)|([^|]*)|([^|]*)$')
+  local book = {name = name, quota = quota, told = {}, starts = {}, started = 0,
+    depth = pace_read(depth or ''), scheduled = pace_read(scheduled or '')}
+  for limit, at in string.gmatch(told or '', '(%S+) (%d+),') do
+    if now - tonumber(at) < TOLD_AGAIN_MS then book.told[limit] = tonumber(at) end
+  end
+  for first, last, count in string.gmatch(starts or '', '(%d+),(%d+),(%d+);') do
+    if quota.period and tonumber(last) + quota.period > now then
+      book.starts[#book.starts + 1] = {first = tonumber(first), last = tonumber(last), count = tonumber(count)}
+      book.started = book.started + tonumber(count)
+    end
+  end
+  return book
+end
+
+local function book_text(book)
+  local told, starts = {}, {}
+  for limit, at in pairs(book.told) do told[#told + 1] = limit .. ' ' .. int(at) .. ',' end
+  for place, start in ipairs(book.starts) do
+    starts[place] = int(start.first) .. ',' .. int(start.last) .. ',' .. int(start.count) .. ';'
+  end
+  return concat(told) .. '|' .. pace_text(book.depth) .. '|' .. pace_text(book.scheduled) .. '|' .. concat(starts)
+end
+
+-- Opens the books of tenants that are limited, all at once.
+local function books_open(names)
+  tenants_open(names)
+  local keys, new = {}, {}
+  for _, name in ipairs(names) do
+    local quota = tenant_quota(name)
+    if books[name] == nil then
+      books[name] = false
+      if quota.rate or quota.depth or quota.scheduled then
+        new[#new + 1], keys[#keys + 1] = name, P .. 'tenant:' .. name
+      end
+    end
+  end
+  if #new == 0 then return end
+  local texts = call('MGET', unpack(keys))
+  for place, name in ipairs(new) do
+    books[name] = book_read(name, texts[place], tenant_quota(name))
+    order[#order + 1] = books[name]
+  end
+end
+
+at_commit[#at_commit + 1] = function()
+  for _, book in ipairs(order) do
+    if book.dirty then
+      call('SET', P .. 'tenant:' .. book.name, book_text(book), 'PX', int(math.max(book.quota.period or 0, KEPT_MS)))
+    end
+  end
+end
+
+local function start_add(book, number)
+  local last = book.starts[#book.starts]
+  if last and now - last.first < book.quota.period / BUCKETS then
+    last.last, last.count = now, last.count + number
+  else
+    book.starts[#book.starts + 1] = {first = now, last = now, count = number}
+  end
+  book.started = book.started + number
+end
+
+-- When the window will have room for so many.
+local function starts_last(book, number)
+  local left = book.started + number - book.quota.rate
+  for _, start in ipairs(book.starts) do
+    left = left - start.count
+    if left <= 0 then return start.last + book.quota.period - now end
+  end
+  return book.quota.period
+end
+
+-- The tenant of a job among the arguments; nil if nobody counts it.
+local function tenant_in(more)
+  local name = match(more, '^tenant\31([^\31]*)\31') or match(more, '^rule\31[^\31]*\31tenant\31([^\31]*)\31')
+  if name and name ~= '_default' then return name end
+  return find(allowed, 'd', 1, true) and '_default' or nil
+end
+
+-- Whether a job is for later.
+local function is_later(more)
+  local sign, at = match(more, '\31due\31(%+?)(%-?%d+)\31')
+  if not at then
+    sign, at = match(more, '^due\31(%+?)(%-?%d+)\31')
+  end
+  if not at or find(more, '\31pending\0311\31', 1, true) or find(more, '^pending\0311\31') then return false end
+  return sign == '+' and tonumber(at) > 0 or sign == '' and tonumber(at) > now
+end
+
+-- The first limit that one more job exceeds: its name, what there is, what is allowed, and when there may be room.
+local function exceeded_by(book, wanted, later)
+  local quota, jobs = book.quota, book.jobs
+  local depth = jobs.pending + jobs.available + jobs.scheduled
+  if quota.rate and book.started + wanted.jobs > quota.rate then
+    return 'max_enqueue_rate', book.started, quota.rate, starts_last(book, wanted.jobs)
+  end
+  if quota.depth and depth + wanted.jobs > quota.depth then
+    return 'max_queue_depth', depth, quota.depth, pace_lasts(book.depth, depth + wanted.jobs - quota.depth)
+  end
+  if later and quota.scheduled and jobs.scheduled + wanted.later > quota.scheduled then
+    return 'max_scheduled', jobs.scheduled, quota.scheduled, pace_lasts(book.scheduled, jobs.scheduled + wanted.later - quota.scheduled)
+  end
+end
+
+local function tell(book, limit, current, maximum, action)
+  if not book.told[limit] then tenant_exceeded(book.name, limit, current, maximum, action) end
+  book.told[limit], book.dirty = now, true
+end
+
+-- Takes into the books what a request brings.
+local function book_enter(book, wanted)
+  if book.quota.rate then start_add(book, wanted.jobs) end
+  if book.depth then book.depth.added = book.depth.added + wanted.jobs end
+  if book.scheduled then book.scheduled.added = book.scheduled.added + wanted.later end
+  book.dirty = true
+end
+
+-- Measures a request. Returns the answer if a limit refuses it; else nil, and the soft limits that it exceeds.
+tenants_admit = function(first, jobs, words)
+  if not find(allowed, 'e', 1, true) then return nil, '' end
+  local owners, names, seen = {}, {}, {}
+  for index = 0, jobs - 1 do
+    local name = tenant_in(ARGV[first + index * words + 5])
+    owners[index] = name
+    if name and not seen[name] then seen[name], names[#names + 1] = {jobs = 0, later = 0}, name end
+  end
+  if #names == 0 then return nil, '' end
+  settle()
+  books_open(names)
+  local exceeded, soft = {}, {}
+  for index = 0, jobs - 1 do
+    local name = owners[index]
+    local book = name and books[name]
+    if book then
+      local wanted, later = seen[name], is_later(ARGV[first + index * words + 5])
+      if wanted.jobs == 0 then
+        book.jobs = tenant_jobs(name)
+        book.depth = book.quota.depth and pace_look(book.depth, book.jobs.pending + book.jobs.available + book.jobs.scheduled)
+        book.scheduled = book.quota.scheduled and pace_look(book.scheduled, book.jobs.scheduled)
+      end
+      wanted.jobs, wanted.later = wanted.jobs + 1, wanted.later + (later and 1 or 0)
+      local limit, current, maximum, ms = exceeded_by(book, wanted, later)
+      if limit and book.quota.soft then
+        if not soft[name .. limit] then
+          soft[name .. limit] = {book, limit, current, maximum}
+          exceeded[#exceeded + 1] = '\31' .. name .. '\31' .. limit
+        end
+      elseif limit then
+        tell(book, limit, current, maximum, 'rejected')
+        return concat({'limited', index, name, limit, int(current), int(maximum), int(ms)}, '\31')
+      end
+    end
+  end
+  for _, name in ipairs(names) do
+    if books[name] then book_enter(books[name], seen[name]) end
+  end
+  for _, over in pairs(soft) do tell(over[1], over[2], over[3], over[4], 'accepted') end
+  return nil, concat(exceeded)
+end
+
+tenant_boost = function(name)
+  local boost = find(allowed, 'b', 1, true) and tenant_quota(name or '_default').boost
+  return boost and boost ~= 0 and boost or nil
+end
+
+end
