@@ -178,12 +178,12 @@ mod tests {
         let text = describe(&try_load("\n[limits]\nmax_batch = 5\n", &env, &flags).expect("all is well"));
         for line in [
             "[server]",
-            "  listen              \"[::1]:9000\"         flag --listen",
-            "  roles               [\"api\"]              environment FAIRGATE_SERVER__ROLES__0",
-            "  max_batch           5                    fairgate.toml:3",
-            "  max_body            \"16MiB\"              default",
-            "  url                 \"rediss://:***@h/1\"  environment FAIRGATE_STORE__URL",
-            "  username            -                    not set",
+            "  listen              \"[::1]:9000\"                   flag --listen",
+            "  roles               [\"api\"]                        environment FAIRGATE_SERVER__ROLES__0",
+            "  max_batch           5                              fairgate.toml:3",
+            "  max_body            \"16MiB\"                        default",
+            "  url                 \"rediss://:***@h/1\"            environment FAIRGATE_STORE__URL",
+            "  username            -                              not set",
             "store: the Redis at h:6379, database 1 over TLS with a password, namespace default",
             "serves [::1]:9000, loopback only, as api",
         ] {

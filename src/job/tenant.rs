@@ -45,7 +45,8 @@ fn in_meta(meta: &str) -> Option<&str> {
     if !meta.contains("tenant_id") && !meta.contains('\\') {
         return None;
     }
-    Object::parse(meta).ok()?.get("tenant_id")
+    let object = Object::parse(meta).ok()?;
+    object.members().find(|member| member.name == "tenant_id").map(|member| member.value)
 }
 
 /// Whose a job is: the tenant that the request names, which is then written into `meta`, or the one that `meta` names. `null` names

@@ -73,7 +73,7 @@ local function check_queue(queue, active)
 end
 
 -- Active jobs by queue, where they are few enough to be counted in one call.
-local function tally()
+local function active_by_queue()
   if call('ZCARD', LEASES) > MOST_TALLIED then return nil end
   local active = {}
   for _, id in ipairs(call('ZRANGE', LEASES, 0, -1)) do
@@ -179,7 +179,7 @@ elseif what == 'pools' then
 elseif what == 'tenants' then
   check_tenants()
 else
-  local active = tally()
+  local active = active_by_queue()
   for _, queue in ipairs(call('HKEYS', P .. 'queues')) do check_queue(queue, active) end
 end
 if mends then commit() end

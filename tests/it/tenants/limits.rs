@@ -197,10 +197,12 @@ async fn the_default_tenant_has_limits_like_any_other() {
 async fn staged_jobs_count_as_waiting() {
     let app = site_with(&[("a", depth(2))], |config| {
         let mut rule = fairgate::fair::Rule::new("r", &["t.job"]);
-        rule.max_depth = 0;
+        rule.max_depth = 1;
+        rule.pace = fairgate::fair::Pace::Every(86_400_000);
         config.plan = vec![rule];
     })
     .await;
+    app.push(job("x")).await.expect(201); // passes, and closes the gate
     for _ in 0..2 {
         app.push(job("a")).await.expect(201);
     }

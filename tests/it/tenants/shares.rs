@@ -44,11 +44,13 @@ async fn the_weight_of_a_tenant_counts_in_a_plan_rule_unless_that_says_one() {
     let app = site_with(&[], |config| {
         config.tenant = vec![weighing("gold", 3.0, 0), weighing("own", 9.0, 0)];
         let mut rule = Rule::new("r", &["t.job"]);
-        rule.max_depth = 0;
+        rule.max_depth = 1;
+        rule.pace = fairgate::fair::Pace::Every(86_400_000);
         rule.weights.fixed.insert("own".to_owned(), Weight::of(2.0).unwrap());
         config.plan = vec![rule];
     })
     .await;
+    app.push(job("x")).await.expect(201); // passes, and closes the gate
     for tenant in ["gold", "own", "free"] {
         for _ in 0..2 {
             app.push(job(tenant)).await.expect(201);
