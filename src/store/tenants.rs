@@ -59,31 +59,33 @@ pub struct FileTenant<'a> {
 impl Store {
     /// Changes a tenant's terms, unless another document holds than was expected; whether it did.
     pub async fn change_tenant(&self, change: &TenantChange<'_>) -> Result<bool, Error> {
-        let version = id::generate();
-        let fill = |command: &mut Cmd, _: bool| {
-            let (document, terms) = change.after.map_or(("", None), |(document, terms)| (document, Some(terms)));
-            let command = self.core.begin(command).arg("put").arg(&version);
-            command.arg(terms.map(Terms::letters).unwrap_or_default()).arg(escape(change.id)).arg(change.before);
-            command.arg(document).arg(terms.map(Terms::packed).unwrap_or_default());
-            command.arg(change.event).arg(change.data).arg(change.id);
-        };
-        Ok(reply::number(CONFIGURE.call(&self.core.link, fill).await?) == 1)
+        let (document, terms) = change.after.map_or(("", None), |(document, terms)| (document, Some(terms)));
+        let letters = terms.map(Terms::letters).unwrap_or_default();
+        let words = terms.map(Terms::packed).unwrap_or_default();
+        let name = escape(change.id);
+        let [before, event, data] = [change.before, change.event, change.data];
+        self.configure("put", &letters, &[&name, before, document, &words, event, data, change.id]).await
     }
 
     /// Makes the file's tenants and tiers hold, except tenants that were changed at run time.
     pub async fn seed_tenants(&self, rules: &[TenantRule], tenants: &[FileTenant<'_>]) -> Result<(), Error> {
-        let version = id::generate();
         let letters: String = rules.iter().map(|rule| rule.terms.letters()).collect();
-        let fits_default =
-            rules.iter().any(|rule| rule.prefix().is_some_and(|prefix| tenant::DEFAULT.starts_with(prefix)));
+        let fits = |rule: &TenantRule| rule.prefix().is_some_and(|prefix| tenant::DEFAULT.starts_with(prefix));
+        let fits_default = u8::from(rules.iter().any(fits)).to_string();
+        let mut words = vec![TenantRule::tiers(rules), fits_default, tenants.len().to_string()];
+        for FileTenant { rule, document, data } in tenants {
+            words.extend([escape(&rule.id), document.clone(), rule.terms.packed(), data.clone(), rule.id.clone()]);
+        }
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        self.configure("seed", &letters, &words).await.map(drop)
+    }
+
+    async fn configure(&self, what: &str, letters: &str, words: &[&str]) -> Result<bool, Error> {
+        let version = id::generate();
         let fill = |command: &mut Cmd, _: bool| {
-            let command = self.core.begin(command).arg("seed").arg(&version).arg(&letters);
-            command.arg(TenantRule::tiers(rules)).arg(u8::from(fits_default)).arg(tenants.len());
-            for FileTenant { rule, document, data } in tenants {
-                command.arg(escape(&rule.id)).arg(document).arg(rule.terms.packed()).arg(data).arg(&rule.id);
-            }
+            self.core.begin(command).arg(what).arg(&version).arg(letters).arg(words);
         };
-        CONFIGURE.call(&self.core.link, fill).await.map(drop)
+        Ok(reply::number(CONFIGURE.call(&self.core.link, fill).await?) == 1)
     }
 
     /// Whether tenants or tiers of some file hold.

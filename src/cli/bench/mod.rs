@@ -29,6 +29,7 @@ mod rig;
 mod scenario;
 mod shape;
 mod staging;
+mod tenants;
 
 use clap::{Args, Subcommand};
 use std::fmt::Display;
@@ -56,6 +57,8 @@ enum Subject {
     Noisy(noisy::Noisy),
     /// What planning costs a job that comes alone
     Lone(lone::Lone),
+    /// What limits of tenants cost those who enqueue
+    Tenants(tenants::Tenants),
 }
 
 impl Bench {
@@ -66,6 +69,7 @@ impl Bench {
             Subject::Planner(command) => command.run(),
             Subject::Noisy(command) => command.run(),
             Subject::Lone(command) => command.run(),
+            Subject::Tenants(command) => command.run(),
         }
     }
 }
