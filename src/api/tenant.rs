@@ -23,8 +23,7 @@ pub(super) fn named(headers: &HeaderMap) -> Result<Option<String>, Invalid> {
 
 /// The same for who only looks for jobs, which may be the default tenant's.
 pub(super) fn wanted(headers: &HeaderMap) -> Result<Option<String>, Invalid> {
-    let is_default = |name: &&str| headers.get(*name).is_some_and(|value| value == tenant::DEFAULT);
-    if NAMES.iter().any(|name| is_default(&name)) {
+    if NAMES.iter().any(|name| headers.get(*name).is_some_and(|value| value == tenant::DEFAULT)) {
         return Ok(Some(tenant::DEFAULT.to_owned()));
     }
     named(headers)

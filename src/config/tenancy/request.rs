@@ -4,6 +4,7 @@ use super::{read_limits, read_terms};
 use crate::config::convert::Refused;
 use crate::config::policy::{finish, table};
 use crate::config::problem::Problem;
+use crate::config::reader::Reader;
 use crate::config::tree::{Kind, Table};
 use crate::fair::{TenantLimits, Terms};
 
@@ -29,7 +30,7 @@ pub fn tenant_from_json(id: &str, json: serde_json::Value) -> Result<(Terms, Opt
         if named.is_some_and(|named| named != id) {
             reader.refuse("tenant_id", Refused::new(format!("\"{id}\", as the path says")));
         }
-        let reason = reader.find_such("reason", "a text of at most 1000 bytes", is_reason);
+        let reason = read_reason(reader);
         (read_terms(reader), reason)
     })
 }
@@ -41,13 +42,12 @@ pub fn limits_from_json(
 ) -> Result<(TenantLimits, Option<String>), Vec<Problem>> {
     let table = table(json, "limits of a tenant")?;
     finish(&table, |reader| {
-        let reason = (!reader.is_null("reason"))
-            .then(|| reader.find_such("reason", "a text of at most 1000 bytes", is_reason))
-            .flatten();
+        let reason = if reader.is_null("reason") { None } else { read_reason(reader) };
         (read_limits(reader, current), reason)
     })
 }
 
-fn is_reason(text: &String) -> bool {
-    text.len() <= LONGEST_REASON
+/// Why terms are changed, if that is said.
+fn read_reason(reader: &mut Reader<'_>) -> Option<String> {
+    reader.find_such("reason", "a text of at most 1000 bytes", |text: &String| text.len() <= LONGEST_REASON)
 }

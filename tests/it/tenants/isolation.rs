@@ -74,7 +74,7 @@ async fn in_namespaces_nothing_crosses() {
     let bare = app.client.enqueue(json!({"type": "t.job", "args": [], "queue": "q"})).await;
     assert_eq!(app.client.job(&a).await["queue"], "q", "as its client named it");
     assert_eq!(app.client.fetch("q", 9).await.job_ids(), [bare]);
-    assert_eq!(app.fetch_for("a:1", 9).await, [a.clone()]);
+    assert_eq!(app.fetch_for("a:1", 9).await, std::slice::from_ref(&a));
     assert_eq!(app.fetch_for("a:1", 9).await, Vec::<String>::new());
     assert_eq!(app.fetch_for("b", 9).await, [b]);
     let shown = app.with_header("GET", "/v1/queues/q", "a:1", None).await.expect(200);

@@ -1,9 +1,11 @@
 //! What a tenant may have waiting: depth and schedules, hard and soft.
 
-use super::{job, later, site, site_with};
-use crate::support::{TestApp, json};
+use super::{job, later, rules, site, site_with};
+use crate::support::{ChaosProxy, TestApp, TestRedis, json};
 use fairgate::clock::Clock;
-use fairgate::fair::{TenantLimits, TenantRule, Terms};
+use fairgate::config::StoreUrl;
+use fairgate::fair::TenantLimits;
+use fairgate::job::Window;
 use std::sync::Arc;
 
 fn depth(most: u64) -> TenantLimits {
@@ -109,8 +111,7 @@ async fn a_limit_is_told_once_until_there_was_quiet() {
 #[tokio::test]
 async fn two_hundred_producers_fill_a_depth_of_a_thousand_exactly() {
     let app = TestApp::start_with(Clock::System, |config| {
-        let terms = Terms { limits: depth(1000), ..Terms::default() };
-        config.tenant = vec![TenantRule { id: "t-*".to_owned(), terms }];
+        config.tenant = rules(&[("t-*", depth(1000))]);
     })
     .await;
     let app = Arc::new(app);
@@ -209,5 +210,31 @@ async fn staged_jobs_count_as_waiting() {
     assert_eq!(app.jobs_of("a").await.pending, 2);
     app.push(job("a")).await.expect(429);
     app.push(job("b")).await.expect(201);
+    app.agrees().await;
+}
+
+#[tokio::test]
+async fn an_enqueue_whose_answer_was_lost_counts_once() {
+    let redis = Arc::new(TestRedis::start());
+    let proxy = ChaosProxy::start(&redis).await;
+    let url = proxy.url();
+    let app = TestApp::start_on(redis, Clock::System, |config| {
+        config.store.url = Some(StoreUrl::parse(&url).unwrap());
+        let rate = Window { limit: 2, period: 3_600_000 };
+        config.tenant = rules(&[("a", TenantLimits { max_enqueue_rate: Some(rate), ..depth(2) })]);
+    })
+    .await;
+    app.push(job("a")).await.expect(201);
+    proxy.arm("test.lost");
+    let mut lost = job("a");
+    lost["type"] = "test.lost".into();
+    let client = app.client.clone();
+    let answer = tokio::spawn(async move { client.post("/v1/jobs", lost).await });
+    proxy.struck().await;
+    proxy.open();
+    answer.await.unwrap().expect(201);
+    let stats = app.client.get("/v1/admin/tenants/a/stats").await.expect(200);
+    assert_eq!((stats.at("/total_jobs"), stats.at("/limits/max_enqueue_rate/current")), (&json!(2), &json!(2)));
+    app.push(job("a")).await.expect(429);
     app.agrees().await;
 }

@@ -69,6 +69,17 @@ async fn the_weight_of_a_tenant_counts_in_a_plan_rule_unless_that_says_one() {
     app.put("/v1/admin/tenants/gold", json!({"fairness_weight": 5})).await.expect(200);
     app.client.post("/v1/admin/planner/r/run", json!({})).await.expect(200);
     assert_eq!(weights().await, expected(5.0), "those who wait are weighed anew by the next round");
+    // What is promoted is counted as what it is.
+    let passed = app.client.fetch("q", 9).await.job_ids();
+    app.client.ack(&passed[0]).await.expect(200);
+    app.client.post("/v1/admin/planner/r/run", json!({})).await.expect(200);
+    let mut waiting = (0, 0);
+    for tenant in ["gold", "own", "free"] {
+        let jobs = app.jobs_of(tenant).await;
+        waiting = (waiting.0 + jobs.pending, waiting.1 + jobs.available);
+    }
+    assert!(waiting.1 > 0 && waiting.0 + waiting.1 == 6, "{waiting:?}");
+    app.agrees().await;
 }
 
 #[tokio::test]
