@@ -86,9 +86,9 @@ impl Keys {
         self.key("tenancy:file")
     }
 
-    /// What a limited tenant has enqueued lately.
-    pub(super) fn tenant(&self, name: &str) -> String {
-        self.key(&format!("tenant:{name}"))
+    /// Hash of what limited tenants have enqueued lately.
+    pub(super) fn books(&self) -> String {
+        self.key("books")
     }
 
     /// Channel on which scripts tell what happens.

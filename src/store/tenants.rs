@@ -180,8 +180,8 @@ impl Store {
 
     /// Jobs that a tenant has enqueued within the period that ends now, as its limit counts them.
     pub async fn enqueued_lately(&self, id: &str, period: u64) -> Result<u64, Error> {
-        let mut command = redis::cmd("GET");
-        command.arg(self.core.keys.tenant(&escape(id)));
+        let mut command = redis::cmd("HGET");
+        command.arg(self.core.keys.books()).arg(escape(id));
         let text = reply::text(self.core.command("tenant", command).await?);
         let starts = text.rsplit('|').next().unwrap_or_default();
         let since = self.core.clock.now_ms() - period as i64;

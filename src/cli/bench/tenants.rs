@@ -3,6 +3,8 @@
 use super::bar::Bar;
 use super::ground::{Ground, new_job};
 use super::report::cpus;
+use super::resp::Reply;
+use anyhow::bail;
 use clap::Args;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value, json};
@@ -45,14 +47,15 @@ struct Case {
     tenants: u64,
     limited: bool,
     pushed: u64,
-    /// Of each turn, for one job.
+    /// Of each turn, for one job: as long as it took, and Redis' CPU time, in µs.
     times: Vec<Duration>,
+    redis: Vec<f64>,
 }
 
 impl Case {
     async fn open(tenants: u64, limited: bool) -> anyhow::Result<Case> {
         let ground = Ground::start(if limited { LIMITED } else { "" }).await?;
-        Ok(Case { ground, tenants, limited, pushed: 0, times: Vec::new() })
+        Ok(Case { ground, tenants, limited, pushed: 0, times: Vec::new(), redis: Vec::new() })
     }
 
     async fn turn(&mut self, jobs: u64) -> anyhow::Result<()> {
@@ -63,19 +66,32 @@ impl Case {
                 new_job(&format!(r#"{{"type":"bench.job","args":[{place}],"meta":{{"tenant_id":"t{tenant}"}}}}"#))
             })
             .collect::<anyhow::Result<Vec<_>>>()?;
-        let started = Instant::now();
+        let (started, redis) = (Instant::now(), self.redis_us()?);
         let pushes = stream::iter(parsed).map(|job| ground.enqueue(vec![job])).buffer_unordered(IN_FLIGHT);
         pushes.try_for_each(|()| std::future::ready(Ok(()))).await?;
         self.times.push(started.elapsed() / jobs as u32);
+        self.redis.push((self.redis_us()? - redis) / jobs as f64);
         self.pushed += jobs;
         Ok(())
     }
 
-    /// The median turn, in µs a job.
-    fn median_us(&self) -> f64 {
-        let mut times = self.times.clone();
-        times.sort_unstable();
-        times.get(times.len() / 2).map_or(0.0, |time| time.as_secs_f64() * 1e6)
+    /// The CPU time of Redis so far, in µs: unlike the clock, it does not know who else uses the machine.
+    fn redis_us(&self) -> anyhow::Result<f64> {
+        let Reply::Text(stats) = self.ground.redis()?.call(&["INFO", "cpu"])? else { bail!("no statistics") };
+        let seconds = |line: &str| {
+            let (name, value) = line.split_once(':')?;
+            ["used_cpu_user", "used_cpu_sys"].contains(&name).then(|| value.trim().parse::<f64>().ok()).flatten()
+        };
+        Ok(stats.lines().filter_map(seconds).sum::<f64>() * 1e6)
+    }
+
+    /// The median turn, in µs a job, and Redis' CPU time.
+    fn medians_us(&self) -> (f64, f64) {
+        let median = |mut times: Vec<f64>| {
+            times.sort_by(f64::total_cmp);
+            times.get(times.len() / 2).copied().unwrap_or(0.0)
+        };
+        (median(self.times.iter().map(|time| time.as_secs_f64() * 1e6).collect()), median(self.redis.clone()))
     }
 }
 
@@ -95,7 +111,9 @@ impl Tenants {
         }
         for case in &mut cases {
             case.turn(self.jobs).await?;
-            case.times.clear(); // to warm up
+            // To warm up.
+            case.times.clear();
+            case.redis.clear();
         }
         for turn in 1..=self.turns {
             eprintln!("turn {turn} of {} …", self.turns);
@@ -103,7 +121,10 @@ impl Tenants {
                 case.turn(self.jobs).await?;
             }
         }
-        let rows = cases.iter().map(|case| Row { tenants: case.tenants, limited: case.limited, us: case.median_us() });
+        let rows = cases.iter().map(|case| {
+            let (us, redis_us) = case.medians_us();
+            Row { tenants: case.tenants, limited: case.limited, us, redis_us }
+        });
         Ok(Report { turns: self.turns, jobs: self.jobs, rows: rows.collect() })
     }
 }
@@ -112,6 +133,7 @@ struct Row {
     tenants: u64,
     limited: bool,
     us: f64,
+    redis_us: f64,
 }
 
 struct Report {
@@ -144,7 +166,7 @@ impl Report {
     }
 
     fn json(&self) -> Value {
-        let row = |row: &Row| json!({"tenants": row.tenants, "limited": row.limited, "us_per_job": row.us});
+        let row = |row: &Row| json!({"tenants": row.tenants, "limited": row.limited, "us_per_job": row.us, "redis_us_per_job": row.redis_us});
         let (rows, bars): (Vec<Value>, Vec<Value>) =
             (self.rows.iter().map(row).collect(), self.bars().iter().map(Bar::json).collect());
         json!({"turns": self.turns, "jobs": self.jobs, "cases": rows, "bars": bars})
@@ -162,7 +184,11 @@ impl Display for Report {
         )?;
         for row in &self.rows {
             let limits = if row.limited { "all four limits" } else { "no limits" };
-            writeln!(f, "{:>7} tenants, {limits:<15}  {:>8.1} µs a job", row.tenants, row.us)?;
+            writeln!(
+                f,
+                "{:>7} tenants, {limits:<15}  {:>8.1} µs a job, {:>6.1} of Redis' CPU",
+                row.tenants, row.us, row.redis_us
+            )?;
         }
         writeln!(f)?;
         self.bars().iter().try_for_each(|bar| writeln!(f, "{bar}"))

@@ -1,8 +1,8 @@
 -- Part: what tenants may enqueue. A request is measured as a whole before anything of it is stored.
 --
--- tenant:T  string  `told|depth|scheduled|starts`, kept for as long as it says something. told: `limit ms,…`, when which limit was last
---                   exceeded; depth and scheduled: `ms count added rate`, how fast that many jobs became fewer; starts: enqueues within the
---                   period, `first,last,count;…`, where a bucket counts until the period after its *last* one is over
+-- books     hash  tenant → `told|depth|scheduled|starts`, until `books:at`, a zset by when that says nothing any more. told: `limit ms,…`, when
+--                 which limit was last exceeded; depth and scheduled: `ms count added rate`, how fast that many jobs became fewer; starts:
+--                 enqueues within the period, `first,last,count;…`, where a bucket counts until the period after its *last* one is over
 
 local tenants_admit, tenant_boost
 local knows_no_tenants = false
@@ -62,33 +62,37 @@ local function book_text(book)
   return concat(told) .. '|' .. pace_text(book.depth) .. '|' .. pace_text(book.scheduled) .. '|' .. concat(starts)
 end
 
--- Opens the books of tenants that are limited, all at once.
+-- Opens the books of tenants that are limited, and reads how many jobs they have, all at once.
 local function books_open(names)
   tenants_open(names)
-  local keys, new = {}, {}
+  local new = {}
   for _, name in ipairs(names) do
-    local quota = tenant_quota(name)
     if books[name] == nil then
+      local quota = tenant_quota(name)
       books[name] = false
-      if quota.rate or quota.depth or quota.scheduled then
-        new[#new + 1], keys[#keys + 1] = name, P .. 'tenant:' .. name
-      end
+      if quota.rate or quota.depth or quota.scheduled then new[#new + 1] = name end
     end
   end
   if #new == 0 then return end
-  local texts = call('MGET', unpack(keys))
-  for place, name in ipairs(new) do
-    books[name] = book_read(name, texts[place], tenant_quota(name))
+  tenants_load(new)
+  for place, text in ipairs(call('HMGET', P .. 'books', unpack(new))) do
+    local name = new[place]
+    books[name] = book_read(name, text, tenant_quota(name))
     order[#order + 1] = books[name]
   end
 end
 
 at_commit[#at_commit + 1] = function()
+  local texts, ends = {}, {}
   for _, book in ipairs(order) do
     if book.dirty then
-      call('SET', P .. 'tenant:' .. book.name, book_text(book), 'PX', int(math.max(book.quota.period or 0, KEPT_MS)))
+      texts[#texts + 1], texts[#texts + 2] = book.name, book_text(book)
+      ends[#ends + 1], ends[#ends + 2] = int(now + math.max(book.quota.period or 0, KEPT_MS)), book.name
     end
   end
+  if #texts == 0 then return end
+  call('HSET', P .. 'books', unpack(texts))
+  call('ZADD', P .. 'books:at', unpack(ends))
 end
 
 local function start_add(book, number)
@@ -156,6 +160,24 @@ local function book_enter(book, wanted)
   book.dirty = true
 end
 
+-- Opens the books of all tenants that this call has jobs of.
+local opened = false
+
+local function open_all(words)
+  if opened then return end
+  opened = true
+  local names, seen, at = {}, {}, 11
+  for _ = 1, tonumber(ARGV[10]) do
+    local jobs = tonumber(ARGV[at + 1])
+    for index = 0, jobs - 1 do
+      local name = tenant_in(ARGV[at + 4 + index * words + 5])
+      if name and not seen[name] then seen[name], names[#names + 1] = true, name end
+    end
+    at = at + 4 + jobs * words
+  end
+  if #names > 0 then books_open(names) end
+end
+
 -- Measures a request. Returns the answer if a limit refuses it; else nil, and the soft limits that it exceeds.
 tenants_admit = function(first, jobs, words)
   if not find(allowed, 'e', 1, true) then return nil, '' end
@@ -167,7 +189,7 @@ tenants_admit = function(first, jobs, words)
   end
   if #names == 0 then return nil, '' end
   settle()
-  books_open(names)
+  open_all(words)
   local exceeded, soft = {}, {}
   for index = 0, jobs - 1 do
     local name = owners[index]

@@ -48,7 +48,7 @@ local function stamp(ms)
 end
 
 local counts = {} -- of jobs by queue and state
-local count, tally, tenant_jobs, gather, settle, flush, at_commit, signal, commit, guarded
+local count, tally, tenants_load, tenant_jobs, gather, settle, flush, at_commit, signal, commit, guarded
 -- What tenants are allowed: see `tenant.lua`.
 local allowed = state[11] or ''
 
@@ -91,9 +91,18 @@ local function tenants_read(names)
   end
 end
 
+-- Reads the jobs of tenants, all of them at once.
+tenants_load = function(names)
+  local unread = {}
+  for _, name in ipairs(names) do
+    if not stored[name] then unread[#unread + 1] = name end
+  end
+  if #unread > 0 then tenants_read(unread) end
+end
+
 -- Jobs of a tenant by state, with what this call has settled.
 tenant_jobs = function(name)
-  if not stored[name] then tenants_read({name}) end
+  tenants_load({name})
   local jobs, by = stored[name], tallies[name] or {0, 0, 0, 0, 0}
   return {pending = jobs[1] + by[1], available = jobs[2] + by[2], scheduled = jobs[3] + by[3], retryable = jobs[4] + by[4],
     active = jobs[5] + by[5]}

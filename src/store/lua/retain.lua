@@ -65,6 +65,17 @@ end
 
 handled = math.max(handled, retain_limits(P .. 'limits'), retain_limits(P .. 'caps'))
 
+-- What limited tenants enqueued, once that says nothing any more.
+local function retain_books()
+  local over = call('ZRANGEBYSCORE', P .. 'books:at', '-inf', now, 'LIMIT', 0, limit)
+  if #over == 0 then return 0 end
+  call('HDEL', P .. 'books', unpack(over))
+  call('ZREM', P .. 'books:at', unpack(over))
+  return #over
+end
+
+handled = math.max(handled, retain_books())
+
 -- An entry holds the events of one call, so the oldest one to keep is found by its running number.
 local function trim_events()
   local portion = call('XRANGE', P .. 'events', '-', '+', 'COUNT', 16)
