@@ -2,13 +2,13 @@
 
 use super::batch::Verb;
 use super::reply::{self, Outcome};
-use super::script::{ACTIVATE, CANCEL, ENQUEUE, READ, STAGE, Script};
+use super::script::{ACTIVATE, ADMIT, CANCEL, ENQUEUE, READ, STAGE, Script};
 use super::{Core, Error, Store};
 use crate::job::escape::{escape, unescape};
 use crate::job::{NewJob, OnLimit, Record};
 use redis::{Cmd, Value};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// What became of a request to enqueue.
@@ -50,26 +50,37 @@ pub(super) struct Request {
 
 pub(super) struct Enqueue {
     core: Arc<Core>,
-    /// Whether tenants were limited when last looked: then the script that knows them is called at once.
-    rich: AtomicBool,
+    /// The form of the script that knew enough when last asked: 0 for the shortest.
+    form: AtomicUsize,
+    /// Calls of the longest form that a shorter one may have been enough for.
+    long_calls: AtomicUsize,
 }
+
+/// After so many calls of the longest form the one before is tried again: lanes do not wait for limits for ever.
+const LONG_CALLS: usize = 64;
 
 impl Enqueue {
     pub(super) fn new(core: Arc<Core>) -> Self {
-        Enqueue { core, rich: AtomicBool::new(false) }
+        Enqueue { core, form: AtomicUsize::new(0), long_calls: AtomicUsize::new(0) }
     }
 
-    /// Calls the short form of the script, unless jobs ask for more than it knows, or it says so itself.
+    /// Calls the shortest form of the script that knows all that the jobs ask for; one that knows too little says so.
     async fn call(&self, requests: &[Request]) -> Result<Value, Error> {
         let asks_more = |job: &NewJob| job.plan.is_some() || job.rate_limit.is_some() || job.shared;
         let fill = |command: &mut Cmd, again: bool| push_requests(&self.core, command, requests, again);
-        let is_plain = !requests.iter().flat_map(|request| &request.jobs).any(asks_more);
-        if is_plain && !self.rich.load(Ordering::Relaxed) {
-            let answer = ENQUEUE.call(&self.core.link, fill).await?;
-            if !matches!(&answer, Value::BulkString(word) if word == b"rich") {
-                return Ok(answer);
+        if !requests.iter().flat_map(|request| &request.jobs).any(asks_more) {
+            let mut form = self.form.load(Ordering::Relaxed);
+            if form > 1 && self.long_calls.fetch_add(1, Ordering::Relaxed) % LONG_CALLS == LONG_CALLS - 1 {
+                form = 1;
             }
-            self.rich.store(true, Ordering::Relaxed);
+            for (script, place) in [(&ENQUEUE, 0), (&ADMIT, 1)].into_iter().skip(form) {
+                let answer = script.call(&self.core.link, fill).await?;
+                let is_enough = !matches!(&answer, Value::BulkString(word) if word == b"rich");
+                self.form.store(if is_enough { place } else { place + 1 }, Ordering::Relaxed);
+                if is_enough {
+                    return Ok(answer);
+                }
+            }
         }
         STAGE.call(&self.core.link, fill).await
     }

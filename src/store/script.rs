@@ -24,6 +24,7 @@ macro_rules! script {
 
 // What only some jobs need stands in scripts of their own: setting a part up takes as long as handling a job.
 script!(ENQUEUE, "call", "lane", "job", "unplanned", "enqueue");
+script!(ADMIT, "call", "lane", "tenant", "job", "light", "admit", "enqueue");
 script!(
     STAGE, "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "admit", "enqueue"
 );

@@ -22,14 +22,16 @@ end
 local function pace_look(pace, count)
   if not pace then return {at = now, count = count, added = 0, rate = 0} end
   local passed = now - pace.at
-  if passed < SEEN_MS then return pace end
-  local rate = math.max(pace.count + pace.added - count, 0) * 1000 / passed
-  return {at = now, count = count, added = 0, rate = pace.rate > 0 and (pace.rate + rate) / 2 or rate}
+  if passed >= SEEN_MS then
+    local rate = math.max(pace.count + pace.added - count, 0) * 1000 / passed
+    pace.at, pace.count, pace.added, pace.rate = now, count, 0, pace.rate > 0 and (pace.rate + rate) / 2 or rate
+  end
+  return pace
 end
 
 -- When so many jobs too many will be gone, in ms from now, as far as can be told.
 local function pace_lasts(pace, surplus)
-  if pace.rate <= 0 then return SEEN_MS end
+  if not pace or pace.rate <= 0 then return SEEN_MS end
   return math.min(math.max(math.ceil(surplus * 1000 / pace.rate), 1), LONGEST_RETRY_MS)
 end
 
@@ -38,9 +40,13 @@ local function pace_text(pace)
 end
 
 local function book_read(name, text, quota)
-  local told, depth, scheduled, starts = match(text or '', '^([^|]*)|([^|]*)|([^|]*)|([^|]*)$')
-  local book = {name = name, quota = quota, told = {}, starts = {}, started = 0,
-    depth = pace_read(depth or ''), scheduled = pace_read(scheduled or '')}
+  -- All fields that it may get: see `job_load`.
+  local book = {name = name, quota = quota, told = {}, starts = {}, started = 0, depth = nil, scheduled = nil, dirty = nil,
+    renewed = not text, waits = 0, later = 0, wanted = 0, wanted_later = 0}
+  if not text then return book end
+  local told, depth, scheduled, starts = match(text, '^([^|]*)|([^|]*)|([^|]*)|([^|]*)$')
+  if depth ~= '' then book.depth = pace_read(depth or '') end
+  if scheduled ~= '' then book.scheduled = pace_read(scheduled or '') end
   for limit, at in string.gmatch(told or '', '(%S+) (%d+),') do
     if now - tonumber(at) < TOLD_AGAIN_MS then book.told[limit] = tonumber(at) end
   end
@@ -87,12 +93,13 @@ at_commit[#at_commit + 1] = function()
   for _, book in ipairs(order) do
     if book.dirty then
       texts[#texts + 1], texts[#texts + 2] = book.name, book_text(book)
-      ends[#ends + 1], ends[#ends + 2] = int(now + math.max(book.quota.period or 0, KEPT_MS)), book.name
+      -- A bucket that only grows is kept long enough already.
+      if book.renewed then ends[#ends + 1], ends[#ends + 2] = int(now + math.max((book.quota.period or 0) * 2, KEPT_MS)), book.name end
     end
   end
   if #texts == 0 then return end
   call('HSET', P .. 'books', unpack(texts))
-  call('ZADD', P .. 'books:at', unpack(ends))
+  if #ends > 0 then call('ZADD', P .. 'books:at', unpack(ends)) end
 end
 
 local function start_add(book, number)
@@ -101,6 +108,7 @@ local function start_add(book, number)
     last.last, last.count = now, last.count + number
   else
     book.starts[#book.starts + 1] = {first = now, last = now, count = number}
+    book.renewed = true
   end
   book.started = book.started + number
 end
@@ -124,6 +132,7 @@ end
 
 -- Whether a job is for later.
 local function is_later(more)
+  if not find(more, 'due\31', 1, true) then return false end
   local sign, at = match(more, '\31due\31(%+?)(%-?%d+)\31')
   if not at then
     sign, at = match(more, '^due\31(%+?)(%-?%d+)\31')
@@ -132,45 +141,18 @@ local function is_later(more)
   return sign == '+' and tonumber(at) > 0 or sign == '' and tonumber(at) > now
 end
 
--- The first limit that one more job exceeds: its name, what there is, what is allowed, and when there may be room.
-local function exceeded_by(book, wanted, later)
-  local quota, jobs = book.quota, book.jobs
-  local depth = jobs.pending + jobs.available + jobs.scheduled
-  if quota.rate and book.started + wanted.jobs > quota.rate then
-    return 'max_enqueue_rate', book.started, quota.rate, starts_last(book, wanted.jobs)
-  end
-  if quota.depth and depth + wanted.jobs > quota.depth then
-    return 'max_queue_depth', depth, quota.depth, pace_lasts(book.depth, depth + wanted.jobs - quota.depth)
-  end
-  if later and quota.scheduled and jobs.scheduled + wanted.later > quota.scheduled then
-    return 'max_scheduled', jobs.scheduled, quota.scheduled, pace_lasts(book.scheduled, jobs.scheduled + wanted.later - quota.scheduled)
-  end
-end
-
-local function tell(book, limit, current, maximum, action)
-  if not book.told[limit] then tenant_exceeded(book.name, limit, current, maximum, action) end
-  book.told[limit], book.dirty = now, true
-end
-
--- Takes into the books what a request brings.
-local function book_enter(book, wanted)
-  if book.quota.rate then start_add(book, wanted.jobs) end
-  if book.depth then book.depth.added = book.depth.added + wanted.jobs end
-  if book.scheduled then book.scheduled.added = book.scheduled.added + wanted.later end
-  book.dirty = true
-end
-
--- Opens the books of all tenants that this call has jobs of.
-local opened = false
+-- Opens the books of all tenants that this call has jobs of, and remembers whose each job is.
+local owners
 
 local function open_all(words)
-  if opened then return end
-  opened = true
+  if owners then return end
+  owners = {}
   local names, seen, at = {}, {}, 11
   for _ = 1, tonumber(ARGV[10]) do
     local jobs = tonumber(ARGV[at + 1])
-    for index = 0, jobs - 1 do
-      local name = tenant_in(ARGV[at + 4 + index * words + 5])
+    for position = at + 4, at + 3 + jobs * words, words do
+      local name = tenant_in(ARGV[position + 5])
+      owners[position] = name
       if name and not seen[name] then seen[name], names[#names + 1] = true, name end
     end
     at = at + 4 + jobs * words
@@ -178,46 +160,74 @@ local function open_all(words)
   if #names > 0 then books_open(names) end
 end
 
+-- What the tenant has as of now. How fast that becomes less is measured from half of the limit on.
+local function book_look(book)
+  local quota = book.quota
+  book.wanted, book.wanted_later = 0, 0
+  book.waits, book.later = tenant_waits(book.name)
+  book.depth = quota.depth and book.waits * 2 >= quota.depth and pace_look(book.depth, book.waits) or nil
+  book.scheduled = quota.scheduled and book.later * 2 >= quota.scheduled and pace_look(book.scheduled, book.later) or nil
+end
+
+-- Asks for one more job. The first limit that it exceeds: its name, what there is, what is allowed, and when there may be room.
+local function book_ask(book, later)
+  local quota, wanted = book.quota, book.wanted + 1
+  book.wanted = wanted
+  if later then book.wanted_later = book.wanted_later + 1 end
+  if quota.rate and book.started + wanted > quota.rate then
+    return 'max_enqueue_rate', book.started, quota.rate, starts_last(book, wanted)
+  end
+  if quota.depth and book.waits + wanted > quota.depth then
+    return 'max_queue_depth', book.waits, quota.depth, pace_lasts(book.depth, book.waits + wanted - quota.depth)
+  end
+  if later and quota.scheduled and book.later + book.wanted_later > quota.scheduled then
+    return 'max_scheduled', book.later, quota.scheduled, pace_lasts(book.scheduled, book.later + book.wanted_later - quota.scheduled)
+  end
+end
+
+local function tell(book, limit, current, maximum, action)
+  if not book.told[limit] then tenant_exceeded(book.name, limit, current, maximum, action) end
+  book.told[limit], book.dirty, book.renewed = now, true, true
+end
+
+-- Takes into the books what was asked for.
+local function book_enter(book)
+  if book.quota.rate then start_add(book, book.wanted) end
+  if book.depth then book.depth.added = book.depth.added + book.wanted end
+  if book.scheduled then book.scheduled.added = book.scheduled.added + book.wanted_later end
+  if book.quota.rate or book.depth or book.scheduled then book.dirty = true end
+end
+
 -- Measures a request. Returns the answer if a limit refuses it; else nil, and the soft limits that it exceeds.
 tenants_admit = function(first, jobs, words)
   if not find(allowed, 'e', 1, true) then return nil, '' end
-  local owners, names, seen = {}, {}, {}
-  for index = 0, jobs - 1 do
-    local name = tenant_in(ARGV[first + index * words + 5])
-    owners[index] = name
-    if name and not seen[name] then seen[name], names[#names + 1] = {jobs = 0, later = 0}, name end
-  end
-  if #names == 0 then return nil, '' end
-  settle()
   open_all(words)
-  local exceeded, soft = {}, {}
+  local asked, soft = {}, nil
   for index = 0, jobs - 1 do
-    local name = owners[index]
-    local book = name and books[name]
+    local position = first + index * words
+    local book = books[owners[position] or false]
     if book then
-      local wanted, later = seen[name], is_later(ARGV[first + index * words + 5])
-      if wanted.jobs == 0 then
-        book.jobs = tenant_jobs(name)
-        book.depth = book.quota.depth and pace_look(book.depth, book.jobs.pending + book.jobs.available + book.jobs.scheduled)
-        book.scheduled = book.quota.scheduled and pace_look(book.scheduled, book.jobs.scheduled)
+      if not asked[book] then
+        asked[book] = true
+        book_look(book)
       end
-      wanted.jobs, wanted.later = wanted.jobs + 1, wanted.later + (later and 1 or 0)
-      local limit, current, maximum, ms = exceeded_by(book, wanted, later)
-      if limit and book.quota.soft then
-        if not soft[name .. limit] then
-          soft[name .. limit] = {book, limit, current, maximum}
-          exceeded[#exceeded + 1] = '\31' .. name .. '\31' .. limit
-        end
-      elseif limit then
+      local limit, current, maximum, ms = book_ask(book, is_later(ARGV[position + 5]))
+      if limit and not book.quota.soft then
         tell(book, limit, current, maximum, 'rejected')
-        return concat({'limited', index, name, limit, int(current), int(maximum), int(ms)}, '\31')
+        return concat({'limited', index, book.name, limit, int(current), int(maximum), int(ms)}, '\31')
+      elseif limit then
+        soft = soft or {}
+        soft[book.name .. '\31' .. limit] = soft[book.name .. '\31' .. limit] or {book, limit, current, maximum}
       end
     end
   end
-  for _, name in ipairs(names) do
-    if books[name] then book_enter(books[name], seen[name]) end
+  for book in pairs(asked) do book_enter(book) end
+  if not soft then return nil, '' end
+  local exceeded = {}
+  for name, over in pairs(soft) do
+    exceeded[#exceeded + 1] = '\31' .. name
+    tell(over[1], over[2], over[3], over[4], 'accepted')
   end
-  for _, over in pairs(soft) do tell(over[1], over[2], over[3], over[4], 'accepted') end
   return nil, concat(exceeded)
 end
 

@@ -48,7 +48,7 @@ local function stamp(ms)
 end
 
 local counts = {} -- of jobs by queue and state
-local count, tally, tenants_load, tenant_jobs, gather, settle, flush, at_commit, signal, commit, guarded
+local count, tally, tenants_load, tenant_waits, tenant_jobs, gather, settle, flush, at_commit, signal, commit, guarded
 -- What tenants are allowed: see `tenant.lua`.
 local allowed = state[11] or ''
 
@@ -98,6 +98,14 @@ tenants_load = function(names)
     if not stored[name] then unread[#unread + 1] = name end
   end
   if #unread > 0 then tenants_read(unread) end
+end
+
+-- How many jobs of a tenant wait, and how many of those are scheduled, with what this call has settled.
+tenant_waits = function(name)
+  if not stored[name] then tenants_read({name}) end
+  local jobs, by = stored[name], tallies[name]
+  if not by then return jobs[1] + jobs[2] + jobs[3], jobs[3] end
+  return jobs[1] + jobs[2] + jobs[3] + by[1] + by[2] + by[3], jobs[3] + by[3]
 end
 
 -- Jobs of a tenant by state, with what this call has settled.

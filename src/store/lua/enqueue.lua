@@ -7,8 +7,9 @@
 --          A planned job has `rule`, as the first of them, and `tenant`.
 -- Returns  for each request `ok US created US state US due US state US due …`, `duplicate US index US id`, `stale` if other
 --          rules hold now, `full US rule US most US staged`, `limited US index US tenant US limit US current US maximum US ms` or
---          `error US text`; after an `ok` come tenant and limit for each soft limit that was exceeded. The short form of this
---          script answers `rich`, without having done anything, if tenants are limited, of which it knows nothing
+--          `error US text`; after an `ok` come tenant and limit for each soft limit that was exceeded. Shorter forms
+--          of this script answer `rich`, without having done anything, if there is something of which they know nothing: tenants that
+--          are limited, or lanes that wait for a limit
 
 local WORDS = 7
 -- A longer envelope has a key of its own, so that it is not copied whenever the job's state changes.
@@ -141,6 +142,7 @@ local function enqueue(op, first, jobs, may_exist, version)
 end
 
 if knows_no_tenants and (ARGV[9] == '1' and allowed ~= '' or find(allowed, 'd', 1, true)) then return 'rich' end
+if knows_no_limits and (tonumber(state[8]) or 0) > 0 then return 'rich' end
 local answers, at = {}, 11
 for request = 1, tonumber(ARGV[10]) do
   local jobs = tonumber(ARGV[at + 1])

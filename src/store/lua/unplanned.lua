@@ -15,4 +15,4 @@ local function tenants_admit()
   return nil, ''
 end
 
-local knows_no_tenants = true
+local knows_no_tenants, knows_no_limits = true, false
