@@ -1,15 +1,19 @@
 //! Puts the parts together and takes them down again. The only spawner of long-lived tasks.
 
-use crate::api::{Api, Server};
+use crate::api::{Api, Doors, Server};
 use crate::clock::Clock;
-use crate::config::{self, Config, Role};
-use crate::dispatch::{Auditor, Ticker, Waiters};
-use crate::planner::{Desk, Planner, Rulebook};
+use crate::config::{self, Config, MainQueue as MainQueueConfig, MainQueueKind, Role};
+use crate::dispatch::{Auditor, Deliveries, Ticker, Timetable, Waiters};
+use crate::keyring::Keyring;
+use crate::main_queue::{MainQueue, MainQueues, Place, Sidekiq};
+use crate::planner::{Desk, DrainSource, Drainer, Intake, Planner, Rulebook};
 use crate::store::embedded::{self, PrivateRedis};
-use crate::store::{Address, Options, Settings, Store};
+use crate::store::{self, Address, Options, Settings, Store};
 use crate::telemetry::Metrics;
+use crate::webhooks::Sender;
 use anyhow::Context;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +27,7 @@ pub struct App {
     pub address: SocketAddr,
     pub store: Store,
     pub metrics: Metrics,
+    pub keys: Keyring,
     api: Api,
     stop: CancellationToken,
     stop_store: CancellationToken,
@@ -38,12 +43,12 @@ impl App {
         let listener = TcpListener::bind(config.server.listen).await.with_context(|| {
             format!("cannot listen on {}; choose another address with --listen", config.server.listen)
         })?;
-        let (address, private) = store_address(&config.store).await?;
+        let (at, private) = store_address(&config.store).await?;
         let (stop, stop_store) = (CancellationToken::new(), CancellationToken::new());
         let (tasks, store_tasks) = (TaskTracker::new(), TaskTracker::new());
         let metrics = Metrics::default();
         let options = Options {
-            address,
+            address: at.clone(),
             namespace: config.store.namespace.clone(),
             call_timeout: config.store.call_timeout,
             clock,
@@ -55,6 +60,10 @@ impl App {
             Err(error @ crate::store::Error::Schema(_)) => return Err(error.into()),
             Err(error) => tracing::warn!(%error, "starting without Redis: answering 503 until it is there"),
         }
+        let keys = Keyring::new(store.clone(), config.api_keys.clone());
+        if let Err(error) = keys.reload().await {
+            tracing::warn!(%error, "cannot read the API keys yet: nobody is let in before that");
+        }
         let rules = Rulebook::with_tenants(
             store.clone(),
             config.plan.clone(),
@@ -65,9 +74,14 @@ impl App {
         if let Err(error) = rules.start().await {
             tracing::warn!(%error, "cannot write the plan rules yet: the first request will");
         }
-        let desk = Desk::new(store.clone(), rules.clone(), metrics.clone(), &holder());
+        let main_queues = main_queues(config, &at, &store, &metrics, &store_tasks, &stop_store)?;
+        let desk = Desk::new(store.clone(), rules.clone(), main_queues, metrics.clone(), &holder());
         let waiters = Waiters::default();
-        let api = Api::new(store.clone(), desk.clone(), waiters.clone(), metrics.clone(), config);
+        let intake = Intake::new(store.clone(), rules.clone(), Arc::new(config.tenancy.clone()));
+        let timetable = Timetable::new(store.clone(), intake.clone(), config.limits.of_jobs());
+        let sender = Sender::new(config.server.private_webhooks).context("cannot make a client for webhooks")?;
+        let doors = Doors { intake, timetable: timetable.clone(), waiters: waiters.clone(), sender: sender.clone() };
+        let api = Api::new(store.clone(), keys.clone(), desk.clone(), doors, metrics.clone(), config);
         let server = Server {
             listener,
             router: api.router(),
@@ -80,15 +94,21 @@ impl App {
         // Whoever answers a fetch must hear of jobs, whether or not this process makes them come due.
         tasks.spawn(waiters.follow(store.signals(), stop.clone()));
         tasks.spawn(server.run(stop.clone()));
-        tasks.spawn(rules.follow(stop.clone()));
+        tasks.spawn(rules.clone().follow(stop.clone()));
+        tasks.spawn(keys.clone().follow(stop.clone()));
         if config.server.has(Role::Dispatch) {
             tasks.spawn(Ticker::new(store.clone()).run(stop.clone()));
+            tasks.spawn(timetable.run(stop.clone()));
+            tasks.spawn(Deliveries::new(store.clone(), sender).run(stop.clone()));
             tasks.spawn(Auditor::new(store.clone(), metrics.store.dispatch.clone()).run(stop.clone()));
         }
         if config.server.has(Role::Planner) {
+            for drainer in drainers(config, &store, &rules, desk.main_queues()) {
+                tasks.spawn(drainer.run(stop.clone()));
+            }
             tasks.spawn(Planner::new(desk, config.server.planner_groups.clone()).run(stop.clone()));
         }
-        Ok(App { address, store, metrics, api, stop, stop_store, tasks, store_tasks, private })
+        Ok(App { address, store, metrics, keys, api, stop, stop_store, tasks, store_tasks, private })
     }
 
     /// The private Redis, if there is one.
@@ -102,7 +122,7 @@ impl App {
         self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
-        drop((self.api, self.store));
+        drop((self.api, self.keys, self.store));
         self.stop_store.cancel();
         self.store_tasks.close();
         // Leases of clients that went away in the last moment are handed back by now, or run out by themselves.
@@ -133,20 +153,69 @@ async fn store_address(config: &config::Store) -> anyhow::Result<(Address, Optio
 
 /// The Redis that the configuration names, if it names one.
 pub fn address(config: &config::Store) -> anyhow::Result<Option<Address>> {
-    let Some(url) = &config.url else { return Ok(None) };
-    let certificates = match &config.ca_file {
+    let access = config::Access {
+        url: config.url.clone(),
+        username: config.username.clone(),
+        password: config.password.clone(),
+        ca_file: config.ca_file.clone(),
+    };
+    address_of(&access, "store")
+}
+
+fn address_of(access: &config::Access, section: &str) -> anyhow::Result<Option<Address>> {
+    let Some(url) = &access.url else { return Ok(None) };
+    let certificates = match &access.ca_file {
         None => None,
         Some(path) => {
-            Some(std::fs::read(path).with_context(|| format!("cannot read store.ca_file {}", path.display()))?)
+            Some(std::fs::read(path).with_context(|| format!("cannot read {section}.ca_file {}", path.display()))?)
         }
     };
     Ok(Some(Address {
         topology: url.topology.clone(),
         tls: url.tls,
-        username: config.username.clone(),
-        password: config.password.as_ref().map(|password| password.expose().to_owned()),
+        username: access.username.clone(),
+        password: access.password.as_ref().map(|password| password.expose().to_owned()),
         root_certificates: certificates,
     }))
+}
+
+/// The main queues that the configuration names; they are connected to in the background.
+fn main_queues(
+    config: &Config,
+    ours: &Address,
+    store: &Store,
+    metrics: &Metrics,
+    tasks: &TaskTracker,
+    stop: &CancellationToken,
+) -> anyhow::Result<MainQueues> {
+    let mut others = Vec::new();
+    for MainQueueConfig { name, kind: MainQueueKind::Sidekiq(sidekiq) } in &config.main_queues {
+        let own = || sidekiq.database.map_or_else(|| ours.clone(), |database| ours.in_database(database));
+        let theirs = address_of(&sidekiq.access, &format!("main_queue {name:?}"))?.unwrap_or_else(own);
+        let place = match (ours.is_same_server(&theirs), ours.database(), theirs.database()) {
+            (true, ours, theirs) if ours == theirs => Place::Here,
+            (true, ours, theirs) => Place::Database { theirs, ours },
+            (false, ..) => Place::Elsewhere,
+        };
+        let (deadline, metrics) = (config.store.call_timeout, metrics.store.clone());
+        let redis = store::Sidekiq::open(&theirs, &sidekiq.prefix(), deadline, metrics, tasks, stop.clone())?;
+        let sidekiq = Sidekiq::new(name, store.clone(), redis, place);
+        others.push((name.clone(), MainQueue::Sidekiq(Arc::new(sidekiq))));
+    }
+    Ok(MainQueues::new(store.clone(), others))
+}
+
+/// What takes in the jobs that clients of a Sidekiq push.
+fn drainers(config: &Config, store: &Store, rules: &Rulebook, main_queues: &MainQueues) -> Vec<Drainer> {
+    let mut drainers = Vec::new();
+    for MainQueueConfig { name, kind: MainQueueKind::Sidekiq(config) } in &config.main_queues {
+        let Some(MainQueue::Sidekiq(sidekiq)) = main_queues.get(name) else { continue };
+        let queues = config.staging_queue.iter().cloned().map(DrainSource::Queue);
+        let classes = config.fairplay_classes.iter().cloned().map(DrainSource::Fairplay);
+        let drainer = |source| Drainer::new(store.clone(), rules.clone(), Arc::clone(&sidekiq), source);
+        drainers.extend(queues.chain(classes).map(drainer));
+    }
+    drainers
 }
 
 /// The numbers that scripts decide on.

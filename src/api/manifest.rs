@@ -1,13 +1,18 @@
 //! The manifest: what this server can do. Nothing is listed here that does not work.
 
 use super::{Api, answer};
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
 
 /// Extensions that are there as a whole, by name, and the version of the text that they follow.
-const EXTENSIONS: [(&str, &str); 2] = [("fair-scheduling", "1.0.0-rc.1"), ("rate-limiting", "1.0.0-rc.1")];
+const EXTENSIONS: [(&str, &str); 5] = [
+    ("fair-scheduling", "1.0.0-rc.1"),
+    ("rate-limiting", "1.0.0-rc.1"),
+    ("dead-letter", "1.0.0-rc.1"),
+    ("backpressure", "1.0.0-rc.1"),
+    ("admin-api", "1.0.0-rc.1"),
+];
 
 /// The same of those whose texts are experimental.
 const EXPERIMENTAL: [(&str, &str); 1] = [("multi-tenancy", "0.1.0")];
@@ -27,7 +32,7 @@ pub(super) fn has(extension: &str) -> bool {
 }
 
 /// `GET /ojs/manifest`.
-pub(super) async fn show(State(api): State<Api>) -> Response {
+pub(super) async fn show(api: Api) -> Response {
     let (limits, tenancy) = (&api.inner.limits, &api.inner.tenancy);
     let extension = |(name, version)| json!({"name": name, "uri": uri(name), "version": version});
     let experimental = |(name, version)| json!({"name": name, "uri": experimental_uri(name), "version": version});
@@ -35,7 +40,7 @@ pub(super) async fn show(State(api): State<Api>) -> Response {
         "specversion": "1.0",
         "ojs_version": "1.0",
         "implementation": {"name": "fairgate", "version": env!("CARGO_PKG_VERSION"), "language": "rust"},
-        "conformance_level": 1,
+        "conformance_level": 2,
         "conformance_tier": "runtime",
         "protocols": ["http"],
         "backend": "redis",
@@ -45,12 +50,12 @@ pub(super) async fn show(State(api): State<Api>) -> Response {
             "delayed_jobs": true,
             "job_ttl": true,
             "priority_queues": true,
-            "cron_jobs": false,
-            "pause_resume": false,
+            "cron_jobs": true,
+            "pause_resume": true,
             "rate_limiting": true,
             "schema_validation": false,
-            "unique_jobs": false,
-            "workflows": false,
+            "unique_jobs": true,
+            "workflows": true,
         },
         "extensions": {
             "official": EXTENSIONS.map(extension),
@@ -74,6 +79,7 @@ pub(super) async fn show(State(api): State<Api>) -> Response {
             "require_tenant": tenancy.require_tenant,
         },
         "schema_validation": false,
+        "unique_job_strength": "strong",
         "delivery": "at_least_once",
         "endpoints": {"base_url": "/ojs/v1", "manifest": "/ojs/manifest", "health": "/ojs/v1/health"},
     });

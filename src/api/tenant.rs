@@ -1,5 +1,6 @@
 //! The tenant that a request names in its header.
 
+use super::Api;
 use super::problem::Problem;
 use crate::job::Record;
 use crate::job::invalid::{Invalid, Kind};
@@ -27,6 +28,12 @@ pub(super) fn wanted(headers: &HeaderMap) -> Result<Option<String>, Invalid> {
         return Ok(Some(tenant::DEFAULT.to_owned()));
     }
     named(headers)
+}
+
+/// The tenant whose jobs alone a request is about: that of the caller's key, else the one that it names.
+pub(super) fn of_caller(api: &Api, headers: &HeaderMap) -> Result<Option<String>, Invalid> {
+    let named = wanted(headers)?;
+    Ok(api.store().scope().tenant().map(str::to_owned).or(named))
 }
 
 /// Refuses a job that is not the tenant's that the request names, as if there were none.

@@ -12,16 +12,18 @@ use crate::job::invalid::{Invalid, Kind};
 use crate::job::{tenant, time};
 use crate::planner::{Author, Enrolled, Removed, Roll, RollFilter, RollOrder, Served, TermsRefused};
 use crate::store::TenantJobs;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use serde_json::{Value, json};
 
-/// Who changes terms, as long as nobody says who he is.
-const ANYBODY: &str = "anonymous";
+/// Who changes terms: the name of the caller's key, where the server asks for one.
+fn author(api: &Api) -> String {
+    api.caller().map_or_else(|| "anonymous".to_owned(), |caller| caller.key.name.clone())
+}
 
 /// `GET /admin/tenants`.
-pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
+pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
     let query = Query::of(&uri);
     let page = Page::of(&query)?;
     let order = match query.get("sort") {
@@ -48,30 +50,30 @@ pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, P
 }
 
 /// `GET /admin/tenants/{id}`.
-pub(super) async fn show(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn show(api: Api, Name(id): Name) -> Result<Response, Problem> {
     found(&api, &id, StatusCode::OK).await
 }
 
 /// `PUT /admin/tenants/{id}`: sets a tenant's terms as a whole.
-pub(super) async fn put(State(api): State<Api>, Name(id): Name, request: Request) -> Result<Response, Problem> {
+pub(super) async fn put(api: Api, Name(id): Name, request: Request) -> Result<Response, Problem> {
     check(&id)?;
     let body = Text::read(&api, request).await?.value()?;
     let (terms, reason) = config::tenant_from_json(&id, body).map_err(|problems| refused("tenant", &problems))?;
-    let author = Author { by: ANYBODY.to_owned(), reason };
+    let author = Author { by: author(&api), reason };
     let is_new = api.desk().rules().put_tenant(&id, &terms, &author).await?;
     found(&api, &id, if is_new { StatusCode::CREATED } else { StatusCode::OK }).await
 }
 
 /// `PUT /admin/tenants/{id}/limits`: changes the limits that it names.
-pub(super) async fn put_limits(State(api): State<Api>, Name(id): Name, request: Request) -> Result<Response, Problem> {
+pub(super) async fn put_limits(api: Api, Name(id): Name, request: Request) -> Result<Response, Problem> {
     check(&id)?;
     let body = Text::read(&api, request).await?.value()?;
-    api.desk().rules().put_tenant_limits(&id, &body, ANYBODY).await?;
+    api.desk().rules().put_tenant_limits(&id, &body, &author(&api)).await?;
     found(&api, &id, StatusCode::OK).await
 }
 
 /// `DELETE /admin/tenants/{id}`.
-pub(super) async fn remove(State(api): State<Api>, Name(id): Name, uri: Uri) -> Result<Response, Problem> {
+pub(super) async fn remove(api: Api, Name(id): Name, uri: Uri) -> Result<Response, Problem> {
     check(&id)?;
     let force = matches!(Query::of(&uri).get("force"), Some("true" | "1"));
     let jobs = jobs_of(&api, &id).await?;
@@ -95,7 +97,7 @@ pub(super) async fn remove(State(api): State<Api>, Name(id): Name, uri: Uri) -> 
 }
 
 /// `GET /admin/tenants/{id}/stats`.
-pub(super) async fn stats(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn stats(api: Api, Name(id): Name) -> Result<Response, Problem> {
     check(&id)?;
     let served = served(&api, &id).await?;
     let jobs = jobs_of(&api, &id).await?;

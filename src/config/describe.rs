@@ -7,7 +7,8 @@ use super::convert::{Choice, show_duration as time};
 use super::report::{is_within, split};
 use super::tree::{Kind, Table, Value};
 use super::url::{Host, Topology};
-use super::{Config, Loaded, policy, tenancy};
+use super::{Config, Loaded, MainQueue, MainQueueKind, policy, tenancy};
+use crate::auth::ApiKey;
 use crate::fair::{Pace, Rule};
 
 /// Values longer than this push their origin out of its column instead of the whole column to the right.
@@ -83,10 +84,11 @@ fn lookup<'a>(table: &'a Table, path: &str) -> Option<&'a Value> {
 fn sentences(config: &Config) -> Vec<String> {
     let Config { server, limits, store, jobs, workers, retention, .. } = config;
     let roles: Vec<_> = server.roles.iter().map(|role| role.name()).collect();
-    let reach = if server.listen.ip().is_loopback() {
-        "loopback only"
-    } else {
-        "to everybody who reaches it, without authentication"
+    let reach = match (server.listen.ip().is_loopback(), config.api_keys.is_empty()) {
+        (true, true) => "loopback only",
+        (true, false) => "loopback only, to holders of a key",
+        (false, true) => "to everybody who reaches it, without authentication",
+        (false, false) => "to holders of a key",
     };
     let mut sentences = vec![
         format!("serves {}, {reach}, as {}", server.listen, roles.join(", ")),
@@ -112,9 +114,11 @@ fn sentences(config: &Config) -> Vec<String> {
             retention.max_dead_letters,
         ),
     ];
+    sentences.extend(config.main_queues.iter().map(describe_main_queue));
     sentences.extend(config.plan.iter().map(describe_rule));
     sentences.extend(policy::describe(&config.policy));
     sentences.extend(tenancy::describe(&config.tenancy, &config.tenant));
+    sentences.extend(config.api_keys.iter().map(describe_key));
     if server.test_directives {
         sentences.push("test directives are honoured: clients can make jobs fail".to_owned());
     }
@@ -127,7 +131,31 @@ fn describe_rule(rule: &Rule) -> String {
         Pace::Cron { expression, timezone } => format!("at {expression} in {timezone}"),
     };
     let shadow = if rule.shadow { ", in shadow: it promotes nothing" } else { "" };
-    format!("rule \"{}\" plans {} {pace}{shadow}", rule.name, rule.types.join(", "))
+    let into = if rule.is_builtin() { String::new() } else { format!(" into main queue \"{}\"", rule.main_queue) };
+    format!("rule \"{}\" plans {} {pace}{into}{shadow}", rule.name, rule.types.join(", "))
+}
+
+fn describe_main_queue(main_queue: &MainQueue) -> String {
+    let MainQueueKind::Sidekiq(sidekiq) = &main_queue.kind;
+    let place = match (&sidekiq.access.url, sidekiq.database) {
+        (Some(url), _) => format!("at {url}"),
+        (None, Some(database)) => format!("in database {database} of the store's Redis"),
+        (None, None) => "in the store's Redis".to_owned(),
+    };
+    let mut text = format!("main queue \"{}\" is a Sidekiq {place}", main_queue.name);
+    if let Some(queue) = &sidekiq.staging_queue {
+        text.push_str(&format!("; what lies in its queue {queue} is staged"));
+    }
+    if !sidekiq.fairplay_classes.is_empty() {
+        let classes: Vec<_> = sidekiq.fairplay_classes.iter().map(|one| one.class.as_str()).collect();
+        text.push_str(&format!("; takes over from sidekiq-fairplay: {}", classes.join(", ")));
+    }
+    text
+}
+
+fn describe_key(key: &ApiKey) -> String {
+    let tenant = key.tenant.as_ref().map(|tenant| format!(", for tenant \"{tenant}\" alone")).unwrap_or_default();
+    format!("{} \"{}\" has the key {}{tenant}", key.role.name(), key.name, key.id())
 }
 
 fn describe_store(config: &Config) -> String {

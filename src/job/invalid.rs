@@ -13,6 +13,8 @@ pub enum Kind {
     Policy,
     /// The job names no tenant where its plan rule looks for one.
     Tenant,
+    /// The shape of a workflow.
+    Workflow,
     /// The job as a whole is too large.
     EnvelopeTooLarge,
     /// `meta` is too large.
@@ -23,6 +25,8 @@ pub enum Kind {
     BatchTooLarge,
     /// The same id twice in one batch.
     Duplicate,
+    /// Part of the text, but not of this server.
+    Unsupported,
 }
 
 /// A refused value: which field, why, and what would be accepted.

@@ -1,7 +1,7 @@
 //! The names of a job's members that mean something to the server.
 
 /// Names that only the server sets; a client's values for them are ignored, never stored.
-const MANAGED: [&str; 24] = [
+const MANAGED: [&str; 25] = [
     "state",
     "attempt",
     "max_attempts",
@@ -26,10 +26,11 @@ const MANAGED: [&str; 24] = [
     "retry_policy",
     "pending",
     "x_staged",
+    "x_promoted_to",
 ];
 
 /// Names with a meaning to the server, which may stand at top level or in `options`.
-const KNOWN: [&str; 20] = [
+const KNOWN: [&str; 21] = [
     "id",
     "type",
     "args",
@@ -50,12 +51,10 @@ const KNOWN: [&str; 20] = [
     "enqueue_ttl",
     "grace_period",
     "rate_limit",
+    "unique",
 ];
-
-/// Policies that this version keeps and shows but does not act on; the manifest says so.
-pub const KEPT: [&str; 1] = ["unique"];
 
 /// Whether a name means something to the server, so that a client's value for it is not simply handed through.
 pub fn is_known(name: &str) -> bool {
-    [&KNOWN[..], &MANAGED[..], &KEPT[..]].iter().any(|names| names.contains(&name))
+    [&KNOWN[..], &MANAGED[..]].iter().any(|names| names.contains(&name))
 }

@@ -1,9 +1,13 @@
 //! Jobs as data: what a client may send, what a policy means, how a job is shown. Pure: no I/O, no clock, no tokio.
 
+pub mod bound;
+pub mod canonical;
 pub mod cron;
+pub mod cron_job;
 pub mod duration;
 pub mod escape;
 pub mod failure;
+pub mod foreign;
 pub mod id;
 pub mod invalid;
 pub mod json;
@@ -18,12 +22,21 @@ pub mod rate_limit;
 pub mod record;
 pub mod request;
 pub mod retry;
+pub mod scope;
+pub mod sidekiq;
 pub mod state;
+pub mod subscription;
 pub mod tenant;
 pub mod time;
 pub mod trace;
+pub mod unique;
+pub mod workflow;
+pub mod workflow_record;
 
+pub use bound::Bound;
+pub use cron_job::{CronJob, Overlap, Timing};
 pub use failure::Failure;
+pub use foreign::Outward;
 pub use invalid::Invalid;
 pub use limit_change::LimitChange;
 pub use limits::Limits;
@@ -32,4 +45,9 @@ pub use quota::{Quota, Window};
 pub use rate_limit::{OnLimit, RateLimit};
 pub use record::Record;
 pub use request::NewJob;
+pub use scope::Scope;
 pub use state::State;
+pub use subscription::Subscription;
+pub use unique::{OnConflict, Unique};
+pub use workflow::NewWorkflow;
+pub use workflow_record::WorkflowRecord;

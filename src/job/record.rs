@@ -2,6 +2,7 @@
 
 use super::escape::unescape;
 use super::request::{ENVELOPE_START, NewJob};
+use super::scope::own_worker;
 use super::{State, json, retry, tenant, time};
 use std::fmt::Write;
 
@@ -39,13 +40,23 @@ pub struct Record {
     expired: bool,
     /// Waits in its tenant's lane for a round of the planner.
     pub staged: bool,
+    /// Whether a new job was not stored because this one is its like.
+    pub existing: bool,
+    /// Jobs in its queue and how many those may be, where it was stored into one that fills up.
+    pub pressure: Option<(u64, u64)>,
+    /// The main queue that is not ours into which it was promoted: what became of it there is not known here.
+    left: Option<String>,
     /// Failed attempts, oldest first: `attempt US ms US members`.
     pub failures: Vec<String>,
     pub result: Option<String>,
+    /// What is kept for the next attempt: `sequence US ms US state as JSON`.
+    checkpoint: Option<String>,
+    /// What the steps before it in its workflow gave: a JSON array.
+    pub inputs: Option<String>,
 }
 
 impl Record {
-    /// Reads a view of the store: the record as `lua/job.lua` describes it, and perhaps failures, result and envelope.
+    /// Reads a view of the store: the record as `lua/job.lua` describes it, and perhaps failures, result, envelope and inputs.
     pub fn parse(view: &str) -> Option<Self> {
         let mut sections = view.split('\u{1e}');
         let mut changing = sections.next()?.split('\u{1f}');
@@ -56,7 +67,8 @@ impl Record {
         record.created = ms(next())?;
         (record.enqueued, record.started, record.finished) = (ms(next()), ms(next()), ms(next()));
         let _visible_until = next()?;
-        record.worker = next().filter(|worker| !worker.is_empty()).map(unescape);
+        record.worker =
+            next().filter(|worker| !worker.is_empty()).map(|worker| own_worker(&unescape(worker)).to_owned());
         let (_op, _period, _stalled_at) = (next()?, next()?, next()?);
         (record.next_retry, record.retry_delay) = (ms(next()), next()?.parse().ok());
         record.activated = ms(next());
@@ -76,7 +88,10 @@ impl Record {
         record.failures =
             failures.map(|failures| failures.split('\u{1d}').map(str::to_owned).collect()).unwrap_or_default();
         record.result = sections.next().filter(|result| !result.is_empty()).map(str::to_owned);
-        let envelope = if envelope.is_empty() { sections.next()? } else { envelope };
+        let apart = sections.next();
+        let envelope = if envelope.is_empty() { apart? } else { envelope };
+        record.checkpoint = sections.next().filter(|kept| !kept.is_empty()).map(str::to_owned);
+        record.inputs = sections.next().filter(|inputs| !inputs.is_empty()).map(str::to_owned);
         record.id = envelope.strip_prefix(ENVELOPE_START)?.get(..36)?.to_owned();
         record.envelope = envelope.to_owned();
         Some(record)
@@ -84,6 +99,9 @@ impl Record {
 
     /// The record of a job that was just stored, without reading it back.
     pub fn stored(job: NewJob, state: &str, created: &str, due: &str) -> Self {
+        if let Some(id) = state.strip_prefix('=') {
+            return Record { id: id.to_owned(), existing: true, ..Record::default() };
+        }
         let mut record =
             Record { queue: job.home().into_owned(), tenant: job.owner().map(str::to_owned), ..Record::default() };
         (record.id, record.envelope, record.kind) = (job.id, job.envelope, job.kind);
@@ -109,6 +127,7 @@ impl Record {
             "shows_expires" => self.shows_expires = true,
             "retry" => self.has_policy = true,
             "tenant" if value != tenant::DEFAULT => self.tenant = Some(unescape(value)),
+            "left" => self.left = Some(value.to_owned()),
             _ => {}
         }
     }
@@ -188,6 +207,10 @@ impl Record {
         if self.staged {
             out.push_str(",\"x_staged\":true");
         }
+        if let Some(name) = &self.left {
+            out.push_str(",\"x_promoted_to\":");
+            json::push_text(out, name);
+        }
         if let Some(delay) = self.retry_delay {
             _ = write!(out, ",\"retry_delay_ms\":{delay}");
         }
@@ -207,12 +230,22 @@ impl Record {
             }
             out.push(']');
         }
-        if let Some(result) = &self.result {
-            out.push_str(",\"result\":");
-            out.push_str(result);
+        for (name, value) in [("parent_results", &self.inputs), ("result", &self.result)] {
+            value.iter().for_each(|value| out.extend([",\"", name, "\":", value]));
+        }
+        if let Some((sequence, created, state)) = self.checkpoint() {
+            _ = write!(out, ",\"checkpoint\":{{\"sequence\":{sequence}");
+            push_time(out, "created_at", Some(created));
+            out.extend([",\"state\":", state, "}"]);
         }
         out.push_str(more);
         out.push('}');
+    }
+
+    /// What is kept for the next attempt: how many were kept, when, and the state as JSON.
+    pub fn checkpoint(&self) -> Option<(u64, i64, &str)> {
+        let mut parts = self.checkpoint.as_deref()?.splitn(3, '\u{1f}');
+        Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?))
     }
 }
 

@@ -4,7 +4,9 @@ use super::invalid::{Invalid, Kind};
 use super::json::{self, Member, Object};
 use super::retry::{self, Policy};
 use super::time::{self, At};
-use super::{Limits, Planned, RateLimit, duration, id, members, meta, names, tenant};
+use super::{
+    Limits, OnConflict, Outward, Planned, RateLimit, Unique, duration, id, members, meta, names, tenant, unique,
+};
 use std::ops::Range;
 
 /// How every stored envelope begins; its id follows.
@@ -39,6 +41,8 @@ pub struct NewJob {
     pub namespace: Option<String>,
     /// The limit that it brings along.
     pub rate_limit: Option<RateLimit>,
+    /// Which jobs count as the same as this one, if it is to be the only one.
+    pub unique: Option<Unique>,
     /// Key of the limit of its type, if the server sets one.
     pub type_limit: Option<String>,
     /// Whether the server limits its type or tenants share its queue.
@@ -47,6 +51,8 @@ pub struct NewJob {
     pub plan: Option<Planned>,
     /// The queue that its client asked for, where a plan rule sends it elsewhere.
     pub(super) own_queue: Option<String>,
+    /// What is pushed elsewhere when it is promoted, where its rule's main queue is not ours.
+    pub outward: Option<Outward>,
     /// Further fields of the store's record: name and value, only where they differ from the default.
     pub fields: Vec<(&'static str, String)>,
 }
@@ -54,8 +60,8 @@ pub struct NewJob {
 /// What surrounds a request and becomes part of its jobs.
 #[derive(Clone, Debug, Default)]
 pub struct Context {
-    /// Trace headers of the request, put into `meta` where the job has none of that name.
-    pub trace: Vec<(&'static str, String)>,
+    /// Put into `meta` where the job has none of that name: trace headers of the request, or which cron makes the job.
+    pub meta: Vec<(&'static str, String)>,
     /// Whether `options.metadata.test_directive` is honoured.
     pub test_directives: bool,
     /// The tenant that the request names for all its jobs, a checked name.
@@ -64,8 +70,26 @@ pub struct Context {
     pub ignores_meta_tenant: bool,
 }
 
+/// The workflow that a job is part of.
+#[derive(Clone, Copy)]
+pub(super) struct Whole<'a> {
+    pub(super) id: &'a str,
+    /// Its `options` and the rest of it, whose values count for jobs that say nothing themselves.
+    pub(super) defaults: [&'a Object<'a>; 2],
+}
+
 /// Reads one job.
 pub fn parse(text: &str, limits: &Limits, context: &Context) -> Result<NewJob, Invalid> {
+    parse_part(text, limits, context, None)
+}
+
+/// Reads one job, perhaps of a workflow.
+pub(super) fn parse_part(
+    text: &str,
+    limits: &Limits,
+    context: &Context,
+    whole: Option<Whole<'_>>,
+) -> Result<NewJob, Invalid> {
     if text.len() > limits.max_envelope {
         return Err(Invalid::too_large(Kind::EnvelopeTooLarge, "", text.len(), limits.max_envelope, "bytes"));
     }
@@ -77,7 +101,7 @@ pub fn parse(text: &str, limits: &Limits, context: &Context) -> Result<NewJob, I
         None => Object::default(),
         Some(value) => Object::parse(value).map_err(|_| Invalid::field("options", "an object", value))?,
     };
-    Request { body, options, limits, context }.read()
+    Request { body, options, limits, context, whole }.read()
 }
 
 /// Reads `{"jobs":[…]}`: all of them, or the first that is wrong and its index.
@@ -112,11 +136,17 @@ pub fn unreadable(text: &str, problem: &serde_json::Error) -> Invalid {
     }
 }
 
+/// Whether a job takes over the time for which its like was scheduled.
+fn keeps_old_time(job: &NewJob) -> bool {
+    job.unique.as_ref().is_some_and(|unique| unique.on_conflict == OnConflict::ReplaceExceptSchedule)
+}
+
 struct Request<'a> {
     body: Object<'a>,
     options: Object<'a>,
     limits: &'a Limits,
     context: &'a Context,
+    whole: Option<Whole<'a>>,
 }
 
 impl<'a> Request<'a> {
@@ -136,7 +166,7 @@ impl<'a> Request<'a> {
         let queue = self.string("queue")?.unwrap_or_else(|| "default".to_owned());
         names::check_queue(&self.path("queue"), &queue)?;
         let priority = self.integer("priority", -100, 100, "an integer from -100 to 100")?.unwrap_or(0) as i8;
-        let (meta, trace) = meta::merge(&self.body, &self.options, &self.context.trace, self.limits.max_meta)?;
+        let (meta, trace) = meta::merge(&self.body, &self.options, &self.context.meta, self.limits.max_meta)?;
 
         let (meta, tenant) = match self.context.ignores_meta_tenant && self.context.tenant.is_none() {
             true => (meta, None),
@@ -176,33 +206,41 @@ impl<'a> Request<'a> {
             apart: false,
             namespace: None,
             rate_limit: None,
+            unique: None,
             type_limit: None,
             shared: false,
             plan: None,
             own_queue: None,
+            outward: None,
             fields: Vec::new(),
         };
         job.fields.extend(trace.map(|trace| ("trace", trace)));
+        self.unique(&mut job)?;
         self.times(&mut job)?;
         self.timeouts(&mut job)?;
         self.retry(&mut job)?;
         self.rate_limit(&mut job)?;
         self.tags(&mut job)?;
-        for name in members::KEPT {
-            self.value(name).into_iter().for_each(|value| job.envelope.extend([",\"", name, "\":", value]));
-        }
         self.test_directive(&mut job);
         self.unknown(&mut job);
+        if let Some(whole) = self.whole {
+            job.envelope.extend([",\"workflow_id\":\"", whole.id, "\""]);
+        }
         Ok(job)
     }
 
-    /// The value of an option: `options` wins over the top level.
+    /// The value of an option: `options` wins over the top level, and the job over its workflow.
     fn value(&self, name: &str) -> Option<&'a str> {
-        self.options.get(name).or_else(|| self.body.get(name))
+        let by_default = || self.whole?.defaults.iter().find_map(|object| object.get(name));
+        self.options.get(name).or_else(|| self.body.get(name)).or_else(by_default)
     }
 
     fn path(&self, name: &str) -> String {
-        if self.options.get(name).is_some() { format!("options.{name}") } else { name.to_owned() }
+        let in_options = match self.whole {
+            Some(whole) if self.body.get(name).is_none() => whole.defaults[0].get(name).is_some(),
+            _ => false,
+        };
+        if in_options || self.options.get(name).is_some() { format!("options.{name}") } else { name.to_owned() }
     }
 
     fn refuse(&self, name: &str, expected: &str, value: &str) -> Invalid {
@@ -259,7 +297,10 @@ impl<'a> Request<'a> {
         let at = json::text(value).and_then(|text| At::parse(&text));
         let at = at.ok_or_else(|| self.refuse(name, time::EXPECTED, value))?;
         match at {
+            // The store may decide otherwise, and shows what it decided.
+            At::Absolute(_) if shown == "scheduled_at" && keeps_old_time(job) => {}
             At::Absolute(_) => job.envelope.extend([",\"", shown, "\":", value]),
+            At::Relative(_) if shown == "scheduled_at" && keeps_old_time(job) => {}
             At::Relative(_) if shown == "scheduled_at" => job.fields.push(("shows_due", "1".to_owned())),
             At::Relative(_) => job.fields.push(("shows_expires", "1".to_owned())),
         }
@@ -325,6 +366,25 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
+    fn unique(&self, job: &mut NewJob) -> Result<(), Invalid> {
+        let Some(value) = self.value("unique") else { return Ok(()) };
+        let subject = unique::Subject {
+            kind: &job.kind,
+            queue: &job.queue,
+            args: job.args(),
+            meta: job.meta(),
+            tenant: job.tenant.as_deref(),
+        };
+        let unique = Unique::parse(&self.path("unique"), value, &subject)?;
+        job.envelope.extend([",\"unique\":", value]);
+        job.fields.push(("unique", unique.packed()));
+        job.unique = Some(unique);
+        if keeps_old_time(job) {
+            job.fields.push(("shows_due", "1".to_owned()));
+        }
+        Ok(())
+    }
+
     fn rate_limit(&self, job: &mut NewJob) -> Result<(), Invalid> {
         let Some(value) = self.value("rate_limit") else { return Ok(()) };
         job.rate_limit = Some(RateLimit::parse(&self.path("rate_limit"), value)?);
@@ -355,7 +415,8 @@ impl<'a> Request<'a> {
     /// Attributes that we do not know belong to somebody else and come back untouched.
     fn unknown(&self, job: &mut NewJob) {
         for Member { name, raw_name, value } in self.body.members() {
-            if !members::is_known(name) {
+            let is_ours = self.whole.is_some() && name == "workflow_id";
+            if !members::is_known(name) && !is_ours {
                 job.envelope.extend([",", raw_name, ":", value]);
             }
         }

@@ -3,18 +3,22 @@
 use super::rulebook::{Known, Rulebook};
 use crate::fair::{Isolation, LimitRule, OnMissingTenant, Tenancy};
 use crate::job::invalid::{Invalid, Kind};
-use crate::job::{NewJob, Planned, RateLimit};
-use crate::store::{self, Enqueued, Store};
+use crate::job::scope::Foreign;
+use crate::job::{NewJob, Planned, RateLimit, Scope};
+use crate::store::{self, Enqueued, Fired, Firing, Store};
 use std::sync::Arc;
 
 /// Attempts to store jobs while the rules change under them.
-const ATTEMPTS: usize = 8;
+pub(super) const ATTEMPTS: usize = 8;
 
 /// Why jobs were not even offered to the store.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     #[error("{0}")]
     Invalid(Invalid),
+    /// A job that would be another tenant's than the caller's; in a batch, its index.
+    #[error("the job belongs to another tenant than the caller")]
+    Foreign(Foreign, Option<usize>),
     #[error(transparent)]
     Store(#[from] store::Error),
 }
@@ -22,8 +26,8 @@ pub enum Refusal {
 /// Stores new jobs; clones share it.
 #[derive(Clone)]
 pub struct Intake {
-    store: Store,
-    rules: Rulebook,
+    pub(super) store: Store,
+    pub(super) rules: Rulebook,
     tenancy: Arc<Tenancy>,
 }
 
@@ -33,13 +37,18 @@ impl Intake {
         Intake { store, rules, tenancy }
     }
 
+    /// The same way for a caller who sees no more than this store: all that comes in is its tenant's.
+    pub fn within(&self, store: &Store) -> Self {
+        Intake { store: store.clone(), rules: self.rules.clone(), tenancy: Arc::clone(&self.tenancy) }
+    }
+
     /// Names of the headers in which rules look for a tenant, so that a request keeps no others.
     pub fn headers(&self) -> Vec<String> {
         let known = self.rules.now();
         known.rules.iter().filter_map(|rule| rule.tenant_key.header().map(str::to_owned)).collect()
     }
 
-    /// The key of the limit that a stored job is told about: its own, else that of its type, else the file's on its queue.
+    /// The key of the limit that a stored job is told about, as its client knows it: its own, else that of its type, else the file's on its queue.
     pub fn limit_of(&self, own: Option<&RateLimit>, queue: &str, kind: &str) -> Option<String> {
         let by_server = || {
             let known = self.rules.now();
@@ -56,12 +65,17 @@ impl Intake {
         is_batch: bool,
         header: &(dyn Fn(&str) -> Option<String> + Sync),
     ) -> Result<Enqueued, Refusal> {
+        let scope = self.store.scope();
+        for (index, job) in jobs.iter_mut().enumerate() {
+            scope.claim(job).map_err(|foreign| Refusal::Foreign(foreign, is_batch.then_some(index)))?;
+        }
         for _ in 0..ATTEMPTS {
-            let known = self.rules.known().await?;
+            let (known, now) = (self.rules.known().await?, self.store.clock().now_ms());
             for (index, job) in jobs.iter_mut().enumerate() {
-                plan(&known, &self.tenancy, job, header).map_err(|problem| match is_batch {
-                    true => Refusal::Invalid(problem.in_job(index)),
-                    false => Refusal::Invalid(problem),
+                self.plan(&known, job, header, now).map_err(|problem| match problem {
+                    Refusal::Invalid(problem) if is_batch => Refusal::Invalid(problem.in_job(index)),
+                    Refusal::Foreign(foreign, _) => Refusal::Foreign(foreign, is_batch.then_some(index)),
+                    other => other,
                 })?;
             }
             match self.store.enqueue(jobs, known.version.clone()).await? {
@@ -74,41 +88,88 @@ impl Intake {
         }
         Err(Refusal::Store(store::Error::Busy))
     }
+
+    /// Fires a cron: its job goes the way of all new jobs. One that its plan rule refuses is told of as skipped.
+    pub async fn fire(&self, firing: &Firing<'_>, job: Result<NewJob, Invalid>) -> Result<Fired, store::Error> {
+        for _ in 0..ATTEMPTS {
+            let (known, now) = (self.rules.known().await?, self.store.clock().now_ms());
+            let plan = |mut job| self.plan(&known, &mut job, &|_| None, now).map(|()| job);
+            let planned = job.clone().map_err(Refusal::Invalid).and_then(plan);
+            let made = match planned {
+                Ok(job) => Ok((Box::new(job), known.version.clone())),
+                Err(problem) => {
+                    tracing::warn!(cron = firing.cron.name, %problem, "a cron's job is refused");
+                    Err("job_refused")
+                }
+            };
+            match self.store.fire(firing, made).await? {
+                Fired::Stale => self.rules.reload().await?,
+                done => return Ok(done),
+            };
+        }
+        Err(store::Error::Busy)
+    }
+
+    /// Puts a job under the rules that hold, and where its tenant's jobs go.
+    pub(super) fn plan(&self, known: &Known, job: &mut NewJob, header: Headers<'_>, now: i64) -> Result<(), Refusal> {
+        let tenancy = &*self.tenancy;
+        if job.tenant.is_none() {
+            job.tenant = tenancy.named_default().filter(|_| !tenancy.require_tenant).map(str::to_owned);
+        }
+        assign(known, tenancy, job, header, self.store.scope(), now)?;
+        if tenancy.require_tenant && job.owner().is_none() {
+            let expected = "the tenant that owns the job, there or in the header X-OJS-Tenant";
+            return Err(Refusal::Invalid(Invalid::missing("meta.tenant_id", expected).of_kind(Kind::Tenant)));
+        }
+        job.apart = tenancy.isolation == Isolation::Sharded;
+        // Another system's queues are nobody's own.
+        let has_own_queues = tenancy.isolation == Isolation::Namespace && job.outward.is_none();
+        job.namespace = job.owner().filter(|_| has_own_queues).map(str::to_owned);
+        let policy = &known.dispatch.policy;
+        job.type_limit = policy.type_limit(&job.kind).map(LimitRule::key);
+        job.shared = job.type_limit.is_some() || policy.fairness_of(&job.queue).is_some();
+        Ok(())
+    }
 }
 
-type Header<'a> = &'a dyn Fn(&str) -> Option<String>;
+type Headers<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-fn plan(known: &Known, tenancy: &Tenancy, job: &mut NewJob, header: Header<'_>) -> Result<(), Invalid> {
-    if job.tenant.is_none() {
-        job.tenant = tenancy.named_default().filter(|_| !tenancy.require_tenant).map(str::to_owned);
-    }
-    assign(known, tenancy, job, header)?;
-    if tenancy.require_tenant && job.owner().is_none() {
-        let expected = "the tenant that owns the job, there or in the header X-OJS-Tenant";
-        return Err(Invalid::missing("meta.tenant_id", expected).of_kind(Kind::Tenant));
-    }
-    job.apart = tenancy.isolation == Isolation::Sharded;
-    job.namespace = job.owner().filter(|_| tenancy.isolation == Isolation::Namespace).map(str::to_owned);
-    let policy = &known.dispatch.policy;
-    job.type_limit = policy.type_limit(&job.kind).map(LimitRule::key);
-    job.shared = job.type_limit.is_some() || policy.fairness_of(&job.queue).is_some();
-    Ok(())
-}
-
-fn assign(known: &Known, tenancy: &Tenancy, job: &mut NewJob, header: Header<'_>) -> Result<(), Invalid> {
+fn assign(
+    known: &Known,
+    tenancy: &Tenancy,
+    job: &mut NewJob,
+    header: Headers<'_>,
+    scope: &Scope,
+    now: i64,
+) -> Result<(), Refusal> {
     let Some(rule) = known.rules.of_type(&job.kind) else {
         job.assign(None, None);
         return Ok(());
     };
     let tenant = match rule.tenant_key.tenant(job.args(), job.meta(), header) {
-        Some(tenant) => tenant,
+        Some(tenant) if scope.admits(Some(&tenant)) => tenant,
+        Some(_) => return Err(Refusal::Foreign(scope.foreign(&rule.tenant_key.to_string()), None)),
+        None if scope.tenant().is_some() => scope.tenant().unwrap_or_default().to_owned(),
         None if rule.tenant_key.is_in_args() && rule.on_missing_tenant == OnMissingTenant::Reject => {
             let expected =
                 format!("the tenant's id as a string or number, because plan rule {:?} looks for it there", rule.name);
-            return Err(Invalid::missing(rule.tenant_key.to_string(), expected).of_kind(Kind::Tenant));
+            let missing = Invalid::missing(rule.tenant_key.to_string(), expected).of_kind(Kind::Tenant);
+            return Err(Refusal::Invalid(missing));
         }
         None => tenancy.default_tenant.clone(),
     };
     job.assign(Some(Planned { rule: rule.name.clone(), tenant }), rule.queue.as_deref());
+    match &rule.class {
+        _ if rule.is_builtin() => {}
+        Some(class) => job.order(class, now),
+        None => {
+            let expected = format!(
+                "a type whose plan rule names a class: rule {:?} promotes into main queue {:?} and has none for jobs that \
+                 come over HTTP",
+                rule.name, rule.main_queue
+            );
+            return Err(Refusal::Invalid(Invalid::field("type", expected, &job.kind)));
+        }
+    }
     Ok(())
 }

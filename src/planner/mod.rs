@@ -2,6 +2,7 @@
 //! store's scripts on live state.
 
 mod desk;
+mod drainer;
 mod intake;
 mod pilot;
 mod policy;
@@ -14,9 +15,12 @@ mod tally;
 mod tenancy;
 mod tenant_roll;
 mod tenants;
+mod watch;
 mod weighing;
+mod workflows;
 
 pub use desk::Desk;
+pub use drainer::{Drainer, Source as DrainSource};
 pub use intake::{Intake, Refusal};
 pub use pilot::{Flight, PORTION};
 pub use policy::{Held, PolicyRefused};

@@ -3,6 +3,9 @@
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 use std::time::Duration;
 
+/// What Redis says to FCALL of a function that it does not have, or may not have.
+const FORGOTTEN: [&str; 3] = ["Function not found", "unknown command 'FCALL'", "permissions to run the 'fcall'"];
+
 /// A failed call to the store.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
@@ -62,6 +65,9 @@ impl Error {
             | ErrorKind::NoValidReplicasFoundBySentinel => (Error::Unavailable(text), Loss::Connection),
             ErrorKind::AuthenticationFailed => (Error::Unavailable(text), Loss::Refused),
             _ => match error.code() {
+                _ if FORGOTTEN.iter().any(|part| text.contains(part)) => {
+                    (Error::NoScript { again: false }, Loss::Final)
+                }
                 // A script that meets a full or failing disk ends with one of these, before it wrote anything.
                 Some("OOM" | "MISCONF" | "NOREPLICAS" | "BUSY" | "NOAUTH" | "WRONGPASS") => {
                     (Error::Unavailable(text), Loss::Refused)
@@ -69,6 +75,11 @@ impl Error {
                 _ => (Error::Backend(text), Loss::Final),
             },
         }
+    }
+
+    /// Whether Redis refused because it may not take more memory.
+    pub(super) fn is_full(&self) -> bool {
+        matches!(self, Error::Unavailable(text) if text.contains("OOM"))
     }
 
     pub(super) fn unreadable(what: &str) -> Error {

@@ -8,7 +8,7 @@ use crate::job::escape::{escape, unescape};
 use crate::job::{NewJob, OnLimit, Record};
 use redis::{Cmd, Value};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// What became of a request to enqueue.
@@ -18,8 +18,12 @@ pub enum Enqueued {
     Stored(Vec<Record>),
     /// One of its ids is taken, and nothing was stored.
     Duplicate { index: usize, id: String },
+    /// One of its jobs is to be the only one of its kind and is not, and nothing was stored.
+    Exists { index: usize, id: String, state: String, key: String },
     /// A plan rule has as many jobs staged as it may, and nothing was stored.
     Full { rule: String, most: u64, staged: u64 },
+    /// A queue holds as many jobs as it may, and nothing was stored.
+    Bounded { queue: String, depth: u64, most: u64, strategy: String },
     /// A job would exceed what its tenant may enqueue, and nothing was stored.
     Limited(Box<Exceeded>),
     /// Other plan rules hold than those it was prepared under: the jobs again, not stored.
@@ -39,50 +43,55 @@ pub struct Exceeded {
     pub retry_after: Duration,
 }
 
+impl Exceeded {
+    /// Reads what a script tells behind `limited`.
+    pub(super) fn read<'t>(mut words: impl Iterator<Item = &'t str>) -> Option<Exceeded> {
+        let index = words.next()?.parse().ok()?;
+        let (tenant, limit) = (unescape(words.next()?), words.next()?.to_owned());
+        let mut number = || words.next()?.parse::<u64>().ok();
+        let (current, maximum) = (number()?, number()?);
+        let retry_after = Duration::from_millis(number()?);
+        Some(Exceeded { index, tenant, limit, current, maximum, retry_after })
+    }
+}
+
 /// Jobs that are stored together or not at all.
 pub(super) struct Request {
-    jobs: Vec<NewJob>,
+    pub(super) jobs: Vec<NewJob>,
     /// Tells a resend from another client's use of the same id.
     op: String,
     /// Version of the plan rules under which the jobs were prepared.
     rules: Arc<str>,
 }
 
-pub(super) struct Enqueue {
-    core: Arc<Core>,
-    /// The form of the script that knew enough when last asked: 0 for the shortest.
-    form: AtomicUsize,
-    /// Calls of the longest form that a shorter one may have been enough for.
-    long_calls: AtomicUsize,
+impl Request {
+    /// Jobs that were prepared under a version of the plan rules.
+    pub(super) fn of(jobs: Vec<NewJob>, rules: Arc<str>) -> Request {
+        let own_ids = jobs.iter().any(|job| job.own_id);
+        Request { jobs, op: if own_ids { crate::job::id::generate() } else { String::new() }, rules }
+    }
+
+    /// Its first job.
+    pub(super) fn first(&self) -> Option<&NewJob> {
+        self.jobs.first()
+    }
 }
 
-/// After so many calls of the longest form the one before is tried again: lanes do not wait for limits for ever.
-const LONG_CALLS: usize = 64;
+pub(super) struct Enqueue {
+    core: Arc<Core>,
+    /// Whether queues were bounded or tenants limited when somebody last looked: then the longest form of the script is called at once.
+    rich: AtomicBool,
+}
 
 impl Enqueue {
     pub(super) fn new(core: Arc<Core>) -> Self {
-        Enqueue { core, form: AtomicUsize::new(0), long_calls: AtomicUsize::new(0) }
+        Enqueue { core, rich: AtomicBool::new(false) }
     }
 
-    /// Calls the shortest form of the script that knows all that the jobs ask for; one that knows too little says so.
-    async fn call(&self, requests: &[Request]) -> Result<Value, Error> {
-        let asks_more = |job: &NewJob| job.plan.is_some() || job.rate_limit.is_some() || job.shared;
-        let fill = |command: &mut Cmd, again: bool| push_requests(&self.core, command, requests, again);
-        if !requests.iter().flat_map(|request| &request.jobs).any(asks_more) {
-            let mut form = self.form.load(Ordering::Relaxed);
-            if form > 1 && self.long_calls.fetch_add(1, Ordering::Relaxed) % LONG_CALLS == LONG_CALLS - 1 {
-                form = 1;
-            }
-            for (script, place) in [(&ENQUEUE, 0), (&ADMIT, 1)].into_iter().skip(form) {
-                let answer = script.call(&self.core.link, fill).await?;
-                let is_enough = !matches!(&answer, Value::BulkString(word) if word == b"rich");
-                self.form.store(if is_enough { place } else { place + 1 }, Ordering::Relaxed);
-                if is_enough {
-                    return Ok(answer);
-                }
-            }
-        }
-        STAGE.call(&self.core.link, fill).await
+    /// `again` tells that a shorter form may have been sent before, and its answer lost.
+    async fn send(&self, script: &'static Script, requests: &[Request], again: bool) -> Result<Vec<Value>, Error> {
+        let fill = |command: &mut Cmd, resent: bool| push_requests(&self.core, command, requests, again || resent);
+        reply::array(script.call(&self.core.link, fill).await?, "enqueue")
     }
 }
 
@@ -99,8 +108,36 @@ impl Verb for Enqueue {
 
     async fn run(&self, requests: Vec<Request>) -> Result<Vec<Self::Reply>, Error> {
         self.core.metrics.group("enqueue", requests.len());
-        let answers = reply::array(self.call(&requests).await?, "enqueue")?;
-        Ok(answers.into_iter().zip(requests).map(|(answer, request)| self.enqueued(answer, request)).collect())
+        let is_rich = self.rich.load(Ordering::Relaxed);
+        let script = script_for(requests.iter().flat_map(|request| &request.jobs), is_rich);
+        let mut answers = self.send(script, &requests, false).await?;
+        let says = |answer: &Value, word: &str| matches!(answer, Value::BulkString(text) if text == word.as_bytes());
+        if answers.iter().any(|answer| says(answer, "rich")) {
+            self.rich.store(true, Ordering::Relaxed);
+            answers = self.send(script_for([].iter(), true), &requests, true).await?;
+        } else if is_rich && answers.last().is_some_and(|answer| says(answer, "plain")) {
+            self.rich.store(false, Ordering::Relaxed);
+        }
+        Ok(answers
+            .into_iter()
+            .zip(requests)
+            .map(|(answer, request)| enqueued(&self.core, &reply::text(answer), request.jobs))
+            .collect())
+    }
+}
+
+/// The same verb with and without what only jobs need that are planned, limited or in queues that tenants share; and with all that
+/// can keep a job out, which only those need that are unique or go where queues are bounded or tenants limited.
+fn script_for<'a>(mut jobs: impl Iterator<Item = &'a NewJob>, is_rich: bool) -> &'static Script {
+    let mut asks_more = false;
+    let mut is_plain = |job: &NewJob| {
+        asks_more |= job.plan.is_some() || job.rate_limit.is_some() || job.shared;
+        job.unique.is_none()
+    };
+    match !is_rich && jobs.all(&mut is_plain) {
+        false => &ADMIT,
+        true if asks_more => &STAGE,
+        true => &ENQUEUE,
     }
 }
 
@@ -110,13 +147,21 @@ fn push_requests(core: &Core, command: &mut Cmd, requests: &[Request], again: bo
     requests.iter().for_each(|request| push_request(command, request, again));
 }
 
-fn push_request(command: &mut Cmd, request: &Request, again: bool) {
+pub(super) fn push_request(command: &mut Cmd, request: &Request, again: bool) {
     let may_exist = again || !request.op.is_empty();
     command.arg(&request.op).arg(request.jobs.len()).arg(u8::from(may_exist)).arg(&*request.rules);
-    for job in &request.jobs {
-        command.arg(&job.id).arg(&*job.home()).arg(&job.kind);
-        command.arg(lane(job)).arg(job.priority).arg(further_fields(job)).arg(&job.envelope);
-    }
+    request.jobs.iter().for_each(|job| push_job(command, job));
+}
+
+pub(super) fn push_job(command: &mut Cmd, job: &NewJob) {
+    command.arg(&job.id).arg(&*job.home()).arg(&job.kind);
+    command.arg(lane(job)).arg(job.priority).arg(further_fields(job)).arg(&job.envelope);
+}
+
+/// The same words as one, for a job whose turn has not come.
+pub(super) fn packed_words(job: &NewJob) -> String {
+    let (lane, priority, more) = (lane(job), job.priority.to_string(), further_fields(job));
+    [&job.id, &*job.home(), &job.kind, &lane, &priority, &more, &job.envelope].join("\u{1e}")
 }
 
 /// What a job has beyond the default, as `name US value US …`; nothing for most jobs.
@@ -126,6 +171,8 @@ fn further_fields(job: &NewJob) -> String {
     if let Some(plan) = &job.plan {
         push("rule", &plan.rule);
         push("tenant", &escape(&plan.tenant));
+        // Right after these two, where `forward.lua` looks for it.
+        job.push_field().iter().for_each(|text| push("push", text));
     } else if let Some(tenant) = &job.tenant {
         push("tenant", &escape(tenant));
     }
@@ -168,54 +215,81 @@ fn lane(job: &NewJob) -> String {
     lane
 }
 
-impl Enqueue {
-    fn enqueued(&self, answer: Value, request: Request) -> Result<Enqueued, Error> {
-        let answer = reply::text(answer);
-        let mut parts = answer.split('\u{1f}');
-        let mut next = || parts.next().ok_or_else(|| Error::unreadable("enqueue"));
-        match next()? {
-            "ok" => {
-                let created = next()?;
-                let mut store = |job| Ok(Record::stored(job, next()?, created, next()?));
-                let records = request.jobs.into_iter().map(&mut store).collect::<Result<_, Error>>()?;
-                while let (Ok(tenant), Ok(limit)) = (next(), next()) {
-                    self.core.metrics.tenants.exceeded(&unescape(tenant), limit, "accepted");
+pub(super) fn enqueued(core: &Core, answer: &str, jobs: Vec<NewJob>) -> Result<Enqueued, Error> {
+    let mut parts = answer.split('\u{1f}');
+    let mut next = || parts.next().ok_or_else(|| Error::unreadable("enqueue"));
+    match next()? {
+        "ok" => {
+            let created = next()?;
+            let mut store = |job| Ok(Record::stored(job, next()?, created, next()?));
+            let mut records: Vec<Record> = jobs.into_iter().map(&mut store).collect::<Result<_, Error>>()?;
+            while let Some(word) = parts.next() {
+                let mut next = || parts.next().unwrap_or_default();
+                if word == "?" {
+                    core.metrics.tenants.exceeded(&unescape(next()), next(), "accepted");
+                } else {
+                    let (queue, depth, most) = (next(), next(), next());
+                    if let Some(record) = records.iter_mut().find(|record| record.queue == queue) {
+                        record.pressure = depth.parse().ok().zip(most.parse().ok());
+                    }
                 }
-                Ok(Enqueued::Stored(records))
             }
-            "limited" => {
-                let number = |text: &str| text.parse::<u64>().unwrap_or(0);
-                let index = number(next()?) as usize;
-                let (tenant, limit) = (unescape(next()?), next()?.to_owned());
-                self.core.metrics.tenants.exceeded(&tenant, &limit, "rejected");
-                let (current, maximum) = (number(next()?), number(next()?));
-                let retry_after = Duration::from_millis(number(next()?));
-                Ok(Enqueued::Limited(Box::new(Exceeded { index, tenant, limit, current, maximum, retry_after })))
-            }
-            "duplicate" => Ok(Enqueued::Duplicate { index: next()?.parse().unwrap_or(0), id: next()?.to_owned() }),
-            "full" => {
-                let rule = next()?.to_owned();
-                let mut number = || Ok::<u64, Error>(next()?.parse().unwrap_or(0));
-                Ok(Enqueued::Full { rule, most: number()?, staged: number()? })
-            }
-            "stale" => Ok(Enqueued::Stale(request.jobs)),
-            _ => Err(Error::Backend(next()?.to_owned())),
+            Ok(Enqueued::Stored(records))
         }
+        "duplicate" => Ok(Enqueued::Duplicate { index: next()?.parse().unwrap_or(0), id: next()?.to_owned() }),
+        "exists" => {
+            let index = next()?.parse().unwrap_or(0);
+            Ok(Enqueued::Exists { index, id: next()?.to_owned(), state: next()?.to_owned(), key: next()?.to_owned() })
+        }
+        "full" => {
+            let rule = next()?.to_owned();
+            let mut number = || Ok::<u64, Error>(next()?.parse().unwrap_or(0));
+            Ok(Enqueued::Full { rule, most: number()?, staged: number()? })
+        }
+        "bound" => {
+            let queue = next()?.to_owned();
+            let mut number = || Ok::<u64, Error>(next()?.parse().unwrap_or(0));
+            let (depth, most) = (number()?, number()?);
+            Ok(Enqueued::Bounded { queue, depth, most, strategy: next()?.to_owned() })
+        }
+        "limited" => Ok(Enqueued::Limited(core.refused(parts)?)),
+        "stale" => Ok(Enqueued::Stale(jobs)),
+        _ => Err(Error::Backend(next()?.to_owned())),
+    }
+}
+
+impl Core {
+    /// Reads what a script tells behind `limited`, and counts it.
+    pub(super) fn refused<'t>(&self, words: impl Iterator<Item = &'t str>) -> Result<Box<Exceeded>, Error> {
+        let exceeded = Exceeded::read(words).ok_or_else(|| Error::unreadable("a tenant's limit"))?;
+        self.metrics.tenants.exceeded(&exceeded.tenant, &exceeded.limit, "rejected");
+        Ok(Box::new(exceeded))
     }
 }
 
 impl Store {
     /// Stores jobs that were prepared under a version of the plan rules: all of them or none.
     pub async fn enqueue(&self, jobs: Vec<NewJob>, rules: Arc<str>) -> Result<Enqueued, Error> {
-        let own_ids = jobs.iter().any(|job| job.own_id);
-        let op = if own_ids { crate::job::id::generate() } else { String::new() };
-        self.enqueue.submit(Request { jobs, op, rules }).await?
+        match self.enqueue.submit(Request::of(jobs, rules)).await?? {
+            Enqueued::Stored(records) if records.iter().any(|record| record.existing) => self.look_up(records).await,
+            done => Ok(done),
+        }
+    }
+
+    /// Jobs that were not stored, because their like exists, are shown as those are.
+    async fn look_up(&self, mut records: Vec<Record>) -> Result<Enqueued, Error> {
+        for record in records.iter_mut().filter(|record| record.existing) {
+            // One that is gone by now can stand in nobody's way: the next attempt is stored.
+            *record = self.job(&record.id).await?.ok_or(Error::Busy)?;
+            record.existing = true;
+        }
+        Ok(Enqueued::Stored(records))
     }
 
     /// The words of the call that enqueues a single job, for measuring Redis without us in between.
     pub fn enqueue_words(&self, job: NewJob) -> Vec<Vec<u8>> {
-        let mut command = redis::cmd("EVALSHA");
-        command.arg(ENQUEUE.sha());
+        let mut command = redis::cmd("FCALL");
+        command.arg(ENQUEUE.function());
         push_requests(
             &self.core,
             &mut command,
@@ -240,23 +314,36 @@ impl Store {
             return Ok(Vec::new());
         }
         let views = READ.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(ids)).await?;
-        reply::records(views, "read")
+        let mut records = reply::records(views, "read")?;
+        records.retain(|record| self.scope.admits(record.tenant.as_deref()));
+        Ok(records)
     }
 
     /// Ends a job that has not ended.
     pub async fn cancel(&self, id: &str) -> Result<Outcome, Error> {
-        self.change(&CANCEL, id).await
+        self.cancel_unless(id, false).await
+    }
+
+    /// Ends a job that waits; one that a worker has is left to it.
+    pub async fn cancel_waiting(&self, id: &str) -> Result<Outcome, Error> {
+        self.cancel_unless(id, true).await
+    }
+
+    async fn cancel_unless(&self, id: &str, is_active: bool) -> Result<Outcome, Error> {
+        self.change(&CANCEL, id, u8::from(is_active)).await
     }
 
     /// Makes a pending job available.
     pub async fn activate(&self, id: &str) -> Result<Outcome, Error> {
-        self.change(&ACTIVATE, id).await
+        self.change(&ACTIVATE, id, 0).await
     }
 
-    /// Runs a script that takes one job id and answers with its outcome.
-    pub(super) async fn change(&self, script: &Script, id: &str) -> Result<Outcome, Error> {
+    /// Runs a script that takes one job id, an operation id and perhaps a switch, and answers with its outcome.
+    pub(super) async fn change(&self, script: &Script, id: &str, switch: u8) -> Result<Outcome, Error> {
         let op = crate::job::id::generate();
-        let answer = script.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(id).arg(&op)).await?;
-        reply::outcome(answer, script.name)
+        let fill = |command: &mut Cmd, _: bool| {
+            self.core.begin(command).arg(id).arg(&op).arg(self.scope.word()).arg(switch);
+        };
+        reply::outcome(script.call(&self.core.link, fill).await?, script.name)
     }
 }

@@ -5,6 +5,7 @@ use super::error::{Error, Loss};
 use crate::telemetry::StoreMetrics;
 use redis::{Cmd, Value};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
@@ -26,6 +27,8 @@ struct Shared {
     deadline: Duration,
     broken: Notify,
     metrics: StoreMetrics,
+    /// Whether Redis keeps functions for us, as far as is known.
+    functions: AtomicBool,
 }
 
 #[derive(Clone)]
@@ -62,7 +65,8 @@ impl Link {
             retired: 0,
         };
         let (sender, status) = watch::channel(away);
-        let shared = Arc::new(Shared { target, deadline, broken: Notify::new(), metrics });
+        let shared =
+            Arc::new(Shared { target, deadline, broken: Notify::new(), metrics, functions: AtomicBool::new(true) });
         let keeper = Self::keep_connected(Arc::clone(&shared), sender, stop, check);
         Ok((Link { shared, status }, keeper))
     }
@@ -113,6 +117,16 @@ impl Link {
                 }
             }
         }
+    }
+
+    /// Whether Redis keeps functions for us. Taken for granted until it refuses to.
+    pub(super) fn has_functions(&self) -> bool {
+        self.shared.functions.load(Ordering::Relaxed)
+    }
+
+    /// Redis keeps no functions for us: it is too old, or our user may not load them.
+    pub(super) fn without_functions(&self) {
+        self.shared.functions.store(false, Ordering::Relaxed);
     }
 
     /// Waits until there is a connection, as long as the caller likes; the reason if there is none.

@@ -6,12 +6,21 @@
 
 mod address;
 mod alarm;
+mod answers;
+mod api_keys;
 mod audit;
 mod batch;
+mod census;
+mod crons;
 mod dead_letters;
 pub mod embedded;
 mod error;
+mod event_json;
 mod events;
+mod fairplay;
+mod find;
+mod forwards;
+mod hooks;
 mod inspect;
 mod jobs;
 mod keys;
@@ -22,36 +31,51 @@ mod notes;
 mod plans;
 mod policy;
 mod pools;
+mod progress;
 mod queues;
 mod reply;
 mod script;
+mod sidekiq;
 mod signals;
 mod survey;
 mod sweep;
 mod tenants;
 mod workers;
+mod workflows;
 
 pub use address::Address;
+pub use answers::{Ack, Nack};
+pub use api_keys::{KeyDropped, KeyKept, StoredKey};
 pub use audit::{Audit, Difference};
-pub use dead_letters::DeadLetterFilter;
+pub use census::{GemClass, Totals};
+pub use crons::{Fired, Firing, MOST_CRONS, Made, Registered, StoredCron, Timetable};
+pub use dead_letters::{DeadLetterFilter, Deleted};
 pub use error::Error;
 pub use events::{Event, EventFilter, EventPage};
+pub use fairplay::{StagedByGem, TakeOver, Taken};
+pub use find::{Found, JobFilter};
+pub use forwards::{Destination, Inbox, Parcel, Passage, TakenIn};
+pub use hooks::{Delivery, Settled, Subscribed};
 pub use inspect::{Finding, Inspection, Severity};
 pub use jobs::{Enqueued, Exceeded};
-pub use leases::{Ack, Choice, Fetch, Leased, Nack};
+pub use leases::{Choice, Fetch, Leased};
 pub use limits::{Layer, LimitState};
 pub use plans::{
     Begun, Ended, Mark, Next, Observation, Promoted, QUEUES_A_ROUND, Round, RuleSet, Served, StoredRule, Why,
 };
 pub use pools::{Dispatched, PoolStatus, Scheduling};
+pub use progress::{Checkpoint, Progress, Report, Told};
 pub use queues::{Queue, QueueStats};
 pub use reply::Outcome;
+pub use sidekiq::{Claimed, Sidekiq, SidekiqProcess, SidekiqQueue};
 pub use signals::Signal;
 pub use survey::{Leaver, Lock, RecordedRound, RuleStatus, Survey, Tenant};
 pub use tenants::{FileTenant, TenantChange, TenantJobs};
-pub use workers::{Beat, Heartbeat};
+pub use workers::{Beat, Directed, Heartbeat, Worker};
+pub use workflows::{CalledOff, WorkflowBegun};
 
 use crate::clock::Clock;
+use crate::job::Scope;
 use crate::telemetry::StoreMetrics;
 use alarm::Alarm;
 use batch::Batcher;
@@ -66,6 +90,9 @@ use tokio_util::task::TaskTracker;
 
 /// Version of the data's shape in Redis. Another one is refused: guessing would damage somebody's jobs.
 const SCHEMA: &str = "2";
+
+/// How long after the start a connection is waited for, to remove what other versions left.
+const TIDY_WITHIN: Duration = Duration::from_secs(600);
 
 /// Where the store is and how it behaves.
 #[derive(Clone)]
@@ -119,8 +146,10 @@ pub struct Store {
     core: Arc<Core>,
     enqueue: Arc<Batcher<jobs::Enqueue>>,
     fetch: Arc<Batcher<leases::FetchVerb>>,
-    ack: Arc<Batcher<leases::AckVerb>>,
-    nack: Arc<Batcher<leases::NackVerb>>,
+    ack: Arc<Batcher<answers::AckVerb>>,
+    nack: Arc<Batcher<answers::NackVerb>>,
+    /// Whose jobs its verbs see and touch.
+    scope: Scope,
 }
 
 /// What every verb needs.
@@ -151,6 +180,7 @@ impl Store {
         let (link, keeper) = Link::open(&options.address, deadline, metrics.clone(), stop.clone(), check)?;
         tasks.spawn(keeper);
         let signals = signals::channel();
+        tasks.spawn(tidy(link.clone(), stop.clone()));
         let target = options.address.open().map_err(|error| Error::Backend(error.to_string()))?;
         tasks.spawn(signals::listen(target, keys.signals(), signals.clone(), stop));
         let s = &options.settings;
@@ -170,10 +200,22 @@ impl Store {
         Ok(Store {
             enqueue: Arc::new(Batcher::start(jobs::Enqueue::new(Arc::clone(&core)), tasks)),
             fetch: Arc::new(Batcher::start(leases::FetchVerb::new(Arc::clone(&core)), tasks)),
-            ack: Arc::new(Batcher::start(leases::AckVerb(Arc::clone(&core)), tasks)),
-            nack: Arc::new(Batcher::start(leases::NackVerb(Arc::clone(&core)), tasks)),
+            ack: Arc::new(Batcher::start(answers::AckVerb(Arc::clone(&core)), tasks)),
+            nack: Arc::new(Batcher::start(answers::NackVerb(Arc::clone(&core)), tasks)),
             core,
+            scope: Scope::ALL,
         })
+    }
+
+    /// The same store, as far as a scope reaches: what is not in it is not there. Every verb on jobs, leases, workers, events
+    /// and limits keeps to it; those on queues, rules, pools and keys are about all tenants and know no scope.
+    pub fn within(&self, scope: &Scope) -> Store {
+        Store { scope: scope.clone(), ..self.clone() }
+    }
+
+    /// Whose jobs its verbs see and touch.
+    pub fn scope(&self) -> &Scope {
+        &self.scope
     }
 
     /// Waits for the first connection; the reason if there is none after `patience`.
@@ -215,6 +257,22 @@ impl Core {
 
     async fn command(&self, name: &'static str, command: Cmd) -> Result<redis::Value, Error> {
         self.link.call(name, |_| command.clone()).await
+    }
+}
+
+/// Once there is a connection, removes what other versions left in Redis. Nothing depends on it but memory.
+async fn tidy(link: Link, stop: CancellationToken) {
+    let work = async {
+        link.connected_within(TIDY_WITHIN).await?;
+        script::forget_others(&link).await
+    };
+    tokio::select! {
+        () = stop.cancelled() => {}
+        outcome = work => {
+            if let Err(error) = outcome {
+                tracing::debug!(%error, "cannot remove functions of other versions");
+            }
+        }
     }
 }
 

@@ -1,101 +1,238 @@
-//! Lua scripts: one file a verb, with shared parts included as text, called by EVALSHA.
+//! Lua scripts: one file a verb, with shared parts included as text.
+//!
+//! Redis keeps a script's functions between calls as a library of its own (FUNCTION LOAD, FCALL): making them anew takes longer
+//! than most calls do. Where a Redis has no functions, or its user may not load them, EVALSHA does the same from the same text.
 
 use super::error::Error;
 use super::link::Link;
 use redis::{Cmd, Value};
 use std::sync::LazyLock;
 
-/// A script and its digest.
+/// What the names of our libraries begin with, whatever their version.
+const PREFIX: &str = "fairgate_";
+
+/// A script, and what Redis knows it by.
 pub(super) struct Script {
     pub(super) name: &'static str,
+    /// Of ours, it defines `handle`, which takes keys and arguments of a call.
     source: &'static str,
+    /// Whether it runs on our own Redis. Another system's keeps nothing of ours but the text of scripts.
+    is_ours: bool,
+    /// The digest of the text that EVALSHA runs.
     sha: LazyLock<String>,
+    /// The name of its library and function, which changes with the text: versions live beside each other.
+    function: LazyLock<String>,
 }
 
 macro_rules! script {
-    ($name:ident, $($part:literal),+) => {
+    ($name:ident, $is_ours:literal, $($part:literal),+) => {
         pub(super) static $name: Script = Script {
             name: stringify!($name),
             source: concat!($(include_str!(concat!("lua/", $part, ".lua")), "\n"),+),
-            sha: LazyLock::new(|| $name.digest()),
+            is_ours: $is_ours,
+            sha: LazyLock::new(|| digest(&$name.text())),
+            function: LazyLock::new(|| $name.function_name()),
         };
     };
 }
 
-// What only some jobs need stands in scripts of their own: setting a part up takes as long as handling a job.
-script!(ENQUEUE, "call", "lane", "job", "unplanned", "enqueue");
-script!(ADMIT, "call", "lane", "tenant", "job", "light", "admit", "enqueue");
-script!(
-    STAGE, "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "admit", "enqueue"
-);
-script!(FETCH, "call", "lane", "job", "window", "source", "unlimited", "fetch");
-script!(
-    DISPATCH, "call", "lane", "tenant", "limit", "job", "finish", "fair", "level", "quota", "park", "window", "pick",
-    "source", "choose", "pool", "turn", "remove", "filter", "fetch"
-);
-script!(ACK, "call", "lane", "job", "finish", "answer", "ack");
-script!(NACK, "call", "lane", "tenant", "limit", "job", "fair", "level", "finish", "failure", "answer", "nack");
-script!(
-    CANCEL, "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove",
-    "detach", "cancel"
-);
-script!(ACTIVATE, "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "activate");
-script!(RELEASE, "call", "lane", "tenant", "limit", "job", "fair", "level", "release");
-script!(READ, "call", "lane", "job", "read");
-script!(HEARTBEAT, "call", "lane", "job", "worker", "heartbeat");
-script!(DEREGISTER, "call", "lane", "tenant", "limit", "job", "fair", "level", "worker", "deregister");
-script!(
-    TICK, "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove",
-    "detach", "failure", "sweep", "worker", "quota", "park", "starve", "tick"
-);
-script!(RETAIN, "call", "lane", "job", "finish", "retain");
-script!(REVIVE, "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "revive");
-script!(FORGET, "call", "lane", "job", "finish", "forget");
-script!(RULES, "call", "lane", "job", "plan", "rules");
-script!(ELDEST, "call", "lane", "job", "plan", "eldest");
-script!(POLICY, "call", "policy");
-script!(CONFIGURE, "call", "configure");
-script!(LIMITS, "call", "lane", "tenant", "quota", "inspect");
-script!(OVERRIDE, "call", "lane", "tenant", "limit", "job", "finish", "fair", "level", "quota", "park", "override");
-script!(POOLS, "call", "pools");
-script!(AUDIT, "call", "lane", "job", "audit");
-script!(ROUND, "call", "lane", "tenant", "job", "plan", "fair", "staging", "observe", "round");
-script!(REWEIGH, "call", "lane", "tenant", "job", "plan", "fair", "staging", "reweigh");
-script!(
-    PROMOTE, "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick",
-    "promote"
-);
-script!(RECORD, "call", "lane", "job", "plan", "record");
-script!(RENEW, "call", "renew");
-script!(ANNOUNCE, "call", "announce");
-script!(PAUSE, "call", "pause");
-script!(STATUS, "call", "lane", "tenant", "job", "plan", "fair", "staging", "observe", "status");
-script!(SURVEY, "call", "lane", "tenant", "job", "plan", "fair", "staging", "stage", "survey");
+macro_rules! scripts {
+    ($($name:ident: $($part:literal),+;)+) => {
+        $(script!($name, true, $($part),+);)+
+
+        static OURS: &[&Script] = &[$(&$name),+];
+    };
+}
+
+// What only some jobs need stands in scripts of their own: asking for each job whether it does would slow the others down.
+scripts! {
+    ENQUEUE: "call", "lane", "job", "unplanned", "store", "enqueue";
+    STAGE:
+        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "admit", "store",
+        "enqueue";
+    FETCH: "call", "lane", "job", "window", "source", "unlimited", "fetch";
+    DISPATCH:
+        "call", "lane", "tenant", "limit", "job", "finish", "fair", "level", "quota", "park", "window", "pick",
+        "source", "choose", "pool", "turn", "remove", "filter", "fetch";
+    ACK:
+        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
+        "workflow", "answer", "ack";
+    NACK:
+        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
+        "workflow", "failure", "answer", "nack";
+    CANCEL:
+        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
+        "workflow", "remove", "detach", "cancel";
+    ACTIVATE: "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "activate";
+    RELEASE: "call", "lane", "tenant", "limit", "job", "fair", "level", "release";
+    READ: "call", "lane", "job", "read";
+    HEARTBEAT: "call", "lane", "job", "worker", "heartbeat";
+    DEREGISTER: "call", "lane", "tenant", "limit", "job", "fair", "level", "worker", "deregister";
+    TICK:
+        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
+        "workflow", "remove", "detach", "failure", "sweep", "worker", "quota", "park", "starve", "tick";
+    RETAIN: "call", "lane", "job", "finish", "retain";
+    REVIVE: "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "revive";
+    FORGET: "call", "lane", "job", "finish", "forget";
+    RULES: "call", "lane", "job", "plan", "rules";
+    ELDEST: "call", "lane", "job", "plan", "eldest";
+    POLICY: "call", "policy";
+    CONFIGURE: "call", "configure";
+    LIMITS: "call", "lane", "tenant", "quota", "inspect";
+    OVERRIDE: "call", "lane", "tenant", "limit", "job", "finish", "fair", "level", "quota", "park", "override";
+    POOLS: "call", "pools";
+    BEGIN:
+        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove",
+        "detach", "failure", "unique", "bound", "admit", "store", "workflow", "outline", "begin";
+    CALL_OFF:
+        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
+        "workflow", "remove", "detach", "outline", "call_off";
+    SHOW: "call", "outline", "show";
+    AUDIT: "call", "lane", "job", "audit";
+    ROUND: "call", "lane", "tenant", "job", "plan", "fair", "staging", "observe", "round";
+    REWEIGH: "call", "lane", "tenant", "job", "plan", "fair", "staging", "reweigh";
+    PROMOTE:
+        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick",
+        "staged", "own", "promote";
+    RECORD: "call", "lane", "job", "plan", "record";
+    RENEW: "call", "renew";
+    ANNOUNCE: "call", "announce";
+    PAUSE: "call", "pause";
+    STATUS: "call", "lane", "tenant", "job", "plan", "fair", "staging", "observe", "status";
+    SURVEY: "call", "lane", "tenant", "job", "plan", "fair", "staging", "stage", "survey";
+    KEEP_KEY: "call", "keep_key";
+    DROP_KEY: "call", "drop_key";
+    ADMIT:
+        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove",
+        "detach", "failure", "unique", "bound", "admit", "store", "enqueue";
+    DIRECT: "call", "lane", "job", "worker", "direct";
+    FIND: "call", "lane", "job", "find";
+    PROGRESS: "call", "lane", "job", "progress";
+    CHECKPOINT: "call", "lane", "job", "checkpoint";
+    BOUNDING: "call", "bounding";
+    PAUSING: "call", "pausing";
+    SCHEDULE: "call", "schedule";
+    UNSCHEDULE: "call", "unschedule";
+    TIMETABLE: "call", "timetable";
+    FIRE:
+        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove",
+        "detach", "failure", "unique", "bound", "admit", "store", "fire";
+    DRAIN:
+        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "admit", "store",
+        "drain";
+    FORWARD:
+        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick",
+        "staged", "forward", "promote";
+    CONFIRM: "call", "confirm";
+    SUBSCRIBE: "call", "subscribe";
+    ENLIST: "call", "enlist";
+    COLLECT: "call", "collect";
+    SETTLE: "call", "settle";
+    REDELIVER: "call", "redeliver";
+}
+
+// On the Redis of a Sidekiq, whose keys are its own.
+script!(LOOK, false, "sidekiq/look");
+script!(CREW, false, "sidekiq/crew");
+script!(DELIVER, false, "sidekiq/deliver");
+script!(CLAIM, false, "sidekiq/claim");
+script!(FAIRPLAY, false, "sidekiq/fairplay");
+script!(YIELD, false, "sidekiq/yield");
+script!(WORK, false, "sidekiq/work");
+
+fn digest(text: &str) -> String {
+    sha1_smol::Sha1::from(text).digest().to_string()
+}
 
 impl Script {
-    fn digest(&self) -> String {
-        sha1_smol::Sha1::from(self.source).digest().to_string()
+    fn function_name(&self) -> String {
+        format!("{PREFIX}{}_{}", self.name.to_lowercase(), &digest(self.source)[..12])
     }
 
-    /// The digest under which Redis knows the script.
-    pub(super) fn sha(&self) -> &str {
-        &self.sha
+    /// The text that EVAL runs.
+    fn text(&self) -> String {
+        if !self.is_ours {
+            return self.source.to_owned();
+        }
+        format!("local keys, arguments = KEYS, ARGV\n{}return handle(keys, arguments)", self.source)
+    }
+
+    /// The library's text. While it is loaded nothing but its registration is allowed, so its first call sets it up.
+    fn library(&self) -> String {
+        let (name, source) = (self.function(), self.source);
+        format!(
+            "#!lua name={name}\nlocal handle\nredis.register_function('{name}', function(keys, arguments)\n\
+             if not handle then handle = (function()\n{source}return handle end)() end\n\
+             return handle(keys, arguments) end)"
+        )
+    }
+
+    /// The name under which FCALL knows the script.
+    pub(super) fn function(&self) -> &str {
+        &self.function
     }
 
     /// Calls the script. `fill` appends the arguments and is told whether the call is sent again.
     pub(super) async fn call(&self, link: &Link, fill: impl Fn(&mut Cmd, bool)) -> Result<Value, Error> {
-        let command = |verb: &str, script: &str, again: bool| {
-            let mut command = redis::cmd(verb);
-            command.arg(script);
-            fill(&mut command, again);
-            command
+        let send = async |verb: &str, script: &str, before: bool| {
+            let make = |again| {
+                let mut command = redis::cmd(verb);
+                command.arg(script);
+                fill(&mut command, again || before);
+                command
+            };
+            link.call(self.name, make).await
         };
-        match link.call(self.name, |again| command("EVALSHA", self.sha(), again)).await {
-            // Redis was restarted or its scripts were flushed: EVAL also stores the script again.
-            Err(Error::NoScript { again: before }) => {
-                link.call(self.name, |again| command("EVAL", self.source, again || before)).await
+        let mut before = false;
+        // Twice, because Redis may have been restarted or emptied of functions, or never had this one.
+        for is_loaded in [false, true] {
+            if !self.is_ours || !link.has_functions() || (is_loaded && !self.load(link).await?) {
+                break;
             }
+            match send("FCALL", self.function(), before).await {
+                Err(Error::NoScript { again }) => before = again,
+                // A full Redis refuses a function whole, but a script only where it would take more memory.
+                Err(error) if error.is_full() => {
+                    before = true;
+                    break;
+                }
+                outcome => return outcome,
+            }
+        }
+        match send("EVALSHA", &self.sha, before).await {
+            // EVAL also stores the script.
+            Err(Error::NoScript { again }) => send("EVAL", &self.text(), again).await,
             outcome => outcome,
         }
     }
+
+    /// Loads the library; false if there can be none here, which is then known.
+    async fn load(&self, link: &Link) -> Result<bool, Error> {
+        let library = self.library();
+        let make = |_| redis::cmd("FUNCTION").arg("LOAD").arg("REPLACE").arg(&library).to_owned();
+        match link.call("FUNCTION", make).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_full() => Ok(false),
+            Err(Error::Backend(reason)) => {
+                tracing::info!(reason, "Redis loads no functions for us; scripts are sent instead, which is slower");
+                link.without_functions();
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Deletes libraries that other versions of us have left behind. One that a process still uses is loaded again by it.
+pub(super) async fn forget_others(link: &Link) -> Result<(), Error> {
+    let make = |_| redis::cmd("FUNCTION").arg("LIST").arg("LIBRARYNAME").arg(format!("{PREFIX}*")).to_owned();
+    let listed = link.call("FUNCTION", make).await?;
+    let names: Vec<std::collections::HashMap<String, Value>> = redis::from_redis_value(listed).unwrap_or_default();
+    for name in names.iter().filter_map(|library| library.get("library_name")) {
+        let Ok(name) = redis::from_redis_value::<String>(name.clone()) else { continue };
+        if !OURS.iter().any(|script| script.function() == name) {
+            link.call("FUNCTION", |_| redis::cmd("FUNCTION").arg("DELETE").arg(&name).to_owned()).await?;
+        }
+    }
+    Ok(())
 }

@@ -19,3 +19,4 @@ pub use client::{Client, client_builder};
 pub use error::{Error, ErrorKind, InvalidUrl};
 pub use reply::Outcome;
 pub use source::{Answer, Source, Status};
+pub use webhook::signature;

@@ -82,7 +82,7 @@ impl Webhook {
 }
 
 /// As OJS signs event webhooks. The timestamp is signed too, so that a receiver can refuse what was recorded earlier.
-fn signature(secret: &Secret, timestamp: i64, body: &str) -> String {
+pub fn signature(secret: &Secret, timestamp: i64, body: &str) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.expose().as_bytes()).expect("HMAC takes keys of any length");
     mac.update(format!("{timestamp}.").as_bytes());
     mac.update(body.as_bytes());

@@ -101,6 +101,64 @@ async fn an_acl_user_that_may_touch_only_our_keys() {
     works(&client).await;
 }
 
+/// Calls of FCALL and of EVALSHA so far.
+fn script_calls(server: &Server) -> (usize, usize) {
+    let stats = server.cli(&["INFO", "commandstats"]);
+    let calls = |name: &str| {
+        let line = stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{name}:calls=")));
+        line.and_then(|line| line.split(',').next()?.parse().ok()).unwrap_or(0)
+    };
+    (calls("fcall"), calls("evalsha"))
+}
+
+#[tokio::test]
+async fn a_redis_with_functions_is_sent_no_scripts() {
+    let server = Server::start(&[]).up().await;
+    let (_app, client) = start(&format!("redis://127.0.0.1:{}", server.port), |_| {}).await;
+    works(&client).await;
+    let (functions, scripts) = script_calls(&server);
+    assert!(functions > 3 && scripts == 0, "{functions} and {scripts}");
+}
+
+#[tokio::test]
+async fn a_redis_without_functions_is_sent_scripts() {
+    let server = Server::start(&["--rename-command", "FCALL", "", "--rename-command", "FUNCTION", ""]).up().await;
+    let (_app, client) = start(&format!("redis://127.0.0.1:{}", server.port), |_| {}).await;
+    works(&client).await;
+    server.cli(&["SCRIPT", "FLUSH"]);
+    works(&client).await;
+    let (functions, scripts) = script_calls(&server);
+    assert!(functions == 0 && scripts > 6, "{functions} and {scripts}");
+}
+
+#[tokio::test]
+async fn a_user_that_may_not_load_functions_sends_scripts() {
+    let server = Server::start(&[]).up().await;
+    let rights = ["~fg:*", "&*", "+@all", "-@admin", "+info", "-function", "-fcall"];
+    server.cli(&[&["ACL", "SETUSER", "fg", "on", ">pw"], &rights[..]].concat());
+    let (_app, client) = start(&format!("redis://127.0.0.1:{}", server.port), |config| {
+        config.store.username = Some("fg".to_owned());
+        config.store.password = Some(Secret::new("pw".to_owned()));
+    })
+    .await;
+    works(&client).await;
+    assert!(script_calls(&server).1 > 3);
+}
+
+#[tokio::test]
+async fn functions_of_other_versions_are_removed_at_start() {
+    let server = Server::start(&[]).up().await;
+    for name in ["fairgate_enqueue_000000000000", "somebody_elses"] {
+        let library = format!("#!lua name={name}\nredis.register_function('{name}', function() return 1 end)");
+        assert_eq!(server.cli(&["FUNCTION", "LOAD", &library]).trim(), name);
+    }
+    let (_app, client) = start(&format!("redis://127.0.0.1:{}", server.port), |_| {}).await;
+    let libraries = || server.cli(&["FUNCTION", "LIST"]);
+    eventually("the old library is gone", async || !libraries().contains("_000000000000")).await;
+    works(&client).await;
+    assert!(libraries().contains("somebody_elses") && libraries().contains("fairgate_enqueue_"), "{}", libraries());
+}
+
 #[tokio::test]
 async fn a_wrong_password_is_a_503_and_never_in_the_answer() {
     let server = Server::start(&["--requirepass", "sesame"]).up().await;

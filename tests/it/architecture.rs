@@ -46,22 +46,26 @@ fn jobs_and_fairness_are_pure() {
 
 #[test]
 fn only_the_store_knows_redis() {
-    for module in ["api", "planner", "dispatch", "telemetry", "config", "job"] {
+    for module in ["api", "auth", "main_queue", "planner", "dispatch", "telemetry", "config", "job"] {
         forbid(module, &["redis::"]);
     }
-    for module in ["store", "planner", "dispatch", "job", "config", "telemetry"] {
+    for module in ["store", "auth", "main_queue", "planner", "dispatch", "job", "config", "telemetry"] {
         forbid(module, &["axum", "crate::api", "crate::app", "crate::cli", "clap"]);
     }
 }
 
 #[test]
-fn only_weights_sends_requests_and_knows_nothing_else() {
-    forbid(
-        "weights",
-        &["redis::", "axum", "crate::store", "crate::api", "crate::dispatch", "crate::app", "crate::cli"],
-    );
+fn only_weights_and_webhooks_send_requests_and_know_nothing_else() {
+    let senders = ["weights", "webhooks"];
+    for module in senders {
+        forbid(
+            module,
+            &["redis::", "axum", "crate::store", "crate::api", "crate::dispatch", "crate::app", "crate::cli"],
+        );
+    }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    for (path, text) in sources(&root).iter().filter(|(path, _)| !path.starts_with(root.join("weights"))) {
+    let sends = |path: &Path| senders.iter().any(|module| path.starts_with(root.join(module)));
+    for (path, text) in sources(&root).iter().filter(|(path, _)| !sends(path)) {
         let line = code(text).find(|line| line.contains("reqwest"));
         assert_eq!(line, None, "{} must not use reqwest", path.display());
     }
@@ -72,16 +76,46 @@ fn each_script_is_called_from_one_place() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store");
     let files = sources(&root);
     let scripts = std::fs::read_to_string(root.join("script.rs")).unwrap();
-    let names = scripts.split("script!(").skip(1).filter_map(|rest| rest.trim_start().split(',').next());
-    let names = names.filter(|name| name.chars().all(|letter| letter.is_ascii_uppercase()));
+    // `NAME: "part", …;` inside of `scripts!`, or `script!(NAME, …`.
+    let lines = scripts.lines().filter_map(|line| {
+        let line = line.trim_start();
+        line.strip_prefix("script!(")
+            .and_then(|rest| rest.split(',').next())
+            .or(line.split_once(':').map(|(name, _)| name))
+    });
+    let is_name = |name: &&str| name.len() > 1 && name.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+    let names: Vec<&str> = lines.filter(is_name).collect();
+    assert!(names.len() > 40, "{names:?}");
     for name in names {
         // A mention that starts a call: `NAME.call(…)`, `NAME` on a line of its own, or `&NAME` handed to one that calls.
-        let starts = [format!(" {name}.call("), format!("({name}.call("), format!(" {name}\n"), format!("&{name},")];
+        let starts = [" {}.call(", "({}.call(", " {}\n", "&{},", "&{}\n"].map(|start| start.replace("{}", name));
         let uses = |text: &str| starts.iter().map(|start| text.matches(start.as_str()).count()).sum::<usize>();
         let total: usize =
             files.iter().filter(|(path, _)| !path.ends_with("script.rs")).map(|(_, text)| uses(text)).sum();
         assert_eq!(total, 1, "{name} is called from {total} places");
     }
+}
+
+#[test]
+fn every_route_stands_in_the_table_that_says_who_may_use_it() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/api");
+    for (path, text) in sources(&root) {
+        let routes = code(&text).filter(|line| line.contains(".route(") || line.contains("State<Api>")).count();
+        let allowed = match path.file_name().and_then(|name| name.to_str()) {
+            Some("mod.rs") => 1,   // which makes the router of the table
+            Some("frame.rs") => 1, // which asks who is let in
+            _ => 0,
+        };
+        assert_eq!(routes, allowed, "{} makes routes, or answers without asking for whom", path.display());
+    }
+}
+
+#[test]
+fn keys_are_compared_in_constant_time() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/auth/digest.rs");
+    let text = std::fs::read_to_string(root).unwrap();
+    assert!(text.contains("self.0.ct_eq(&other.0).into()"));
+    assert!(code(&text).all(|line| !line.contains("derive(") || !line.contains("PartialEq")));
 }
 
 #[test]

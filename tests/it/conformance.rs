@@ -2,10 +2,43 @@
 
 use std::path::Path;
 
-const REQUIREMENTS: [&str; 27] = [
-    "FS-001", "FS-002", "FS-003", "FS-004", "FS-R001", "FS-R002", "FS-R003", "FS-R004", "FS-R005", "FS-R006", "RL-001",
-    "RL-002", "RL-003", "RL-004", "RL-005", "RL-006", "RL-R001", "RL-R002", "RL-R003", "RL-R004", "RL-R005", "MT-001",
-    "MT-002", "MT-003", "MT-004", "MT-005", "MT-006",
+const REQUIREMENTS: [&str; 36] = [
+    "FS-001",
+    "FS-002",
+    "FS-003",
+    "FS-004",
+    "FS-R001",
+    "FS-R002",
+    "FS-R003",
+    "FS-R004",
+    "FS-R005",
+    "FS-R006",
+    "RL-001",
+    "RL-002",
+    "RL-003",
+    "RL-004",
+    "RL-005",
+    "RL-006",
+    "RL-R001",
+    "RL-R002",
+    "RL-R003",
+    "RL-R004",
+    "RL-R005",
+    "MT-001",
+    "MT-002",
+    "MT-003",
+    "MT-004",
+    "MT-005",
+    "MT-006",
+    "WF-chain",
+    "WF-chain-failure",
+    "WF-group",
+    "WF-batch",
+    "WF-nesting",
+    "WF-cancel",
+    "WF-events",
+    "WF-atomic",
+    "WF-retention",
 ];
 
 fn exists(name: &str) -> bool {

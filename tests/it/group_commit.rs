@@ -10,7 +10,7 @@ async fn script_calls(app: &TestApp) -> u64 {
         let line = stats.lines().find(|line| line.starts_with(&format!("cmdstat_{name}:")))?;
         line.split_once("calls=")?.1.split(',').next()?.parse::<u64>().ok()
     };
-    calls("evalsha").unwrap_or(0) + calls("eval").unwrap_or(0)
+    calls("fcall").unwrap_or(0)
 }
 
 /// An app without the tick, whose calls would be counted as well.

@@ -39,8 +39,10 @@ async fn health_readiness_and_manifest_tell_the_truth() {
     assert_eq!((health.text_at("/status"), health.text_at("/backend/status")), ("ok", "ok"));
     assert_eq!(app.client.get("/ready").await.expect(200).text_at("/status"), "ready");
     let manifest = app.client.get("/ojs/manifest").await.expect(200);
-    assert_eq!(manifest.at("/conformance_level"), &json!(1));
-    assert_eq!(manifest.at("/capabilities/cron_jobs"), &json!(false), "not yet");
+    assert_eq!(manifest.at("/conformance_level"), &json!(2));
+    for (name, works) in [("cron_jobs", true), ("unique_jobs", true), ("pause_resume", true), ("workflows", false)] {
+        assert_eq!(manifest.at(&format!("/capabilities/{name}")), &json!(works), "{name}");
+    }
     assert_eq!(manifest.at("/capabilities/rate_limiting"), &json!(true));
     assert_eq!(manifest.at("/extensions/official/1/uri"), "urn:ojs:ext:rate-limiting");
 }

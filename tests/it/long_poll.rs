@@ -257,15 +257,15 @@ async fn those_who_wait_cost_redis_nothing() {
     promptly(async {
         let polls: Vec<_> = (0..200).map(|n| poll(&app.client, request(&["q", &format!("q{n}")], "w1"))).collect();
         waiting(&app, 200).await;
-        let evalsha = async || -> u64 {
+        let fcall = async || -> u64 {
             let stats: String = app.redis.command(&["INFO", "commandstats"]).await;
-            let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")?.split(',').next());
+            let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_fcall:calls=")?.split(',').next());
             calls.and_then(|calls| calls.parse().ok()).expect("scripts were called")
         };
         let count = async || (calls(&app, "FETCH"), calls(&app, "runnable"));
-        let (before, scripts_before, ticks_before) = (count().await, evalsha().await, calls(&app, "TICK"));
+        let (before, scripts_before, ticks_before) = (count().await, fcall().await, calls(&app, "TICK"));
         eventually("twenty ticks", async || calls(&app, "TICK") >= ticks_before + 20).await;
-        let scripts = evalsha().await - scripts_before;
+        let scripts = fcall().await - scripts_before;
         let ticks = calls(&app, "TICK") - ticks_before;
         assert_eq!(count().await, before, "nobody asked");
         assert!(scripts < 2 * ticks + 20, "{scripts} scripts in {ticks} ticks");

@@ -90,7 +90,7 @@ async fn forgotten_scripts_are_sent_again_under_load() {
     enqueue_all_the_while(&app, async || {
         for _ in 0..5 {
             while_busy(&app).await;
-            app.redis.command::<()>(&["SCRIPT", "FLUSH"]).await;
+            app.redis.command::<()>(&["FUNCTION", "FLUSH"]).await;
         }
         while_busy(&app).await;
     })

@@ -83,7 +83,7 @@ async fn a_nack_that_a_full_redis_refuses_changes_nothing() {
 async fn an_enqueue_whose_answer_and_script_were_lost_is_stored_once() {
     let (app, _other, proxy) = behind_proxy().await;
     let call = lost_enqueue(&app, &proxy).await;
-    app.redis.command::<()>(&["SCRIPT", "FLUSH"]).await;
+    app.redis.command::<()>(&["FUNCTION", "FLUSH"]).await;
     proxy.open();
     call.await.unwrap().expect(201);
     let waiting: i64 = app.redis.command(&["ZCARD", "fg:{default}:lane:q:p0"]).await;
@@ -318,4 +318,42 @@ async fn a_nack_that_fails_halfway_leaves_the_lease() {
     let answer = app.client.nack(&id).await;
     let leases: i64 = app.redis.command(&["ZCARD", "fg:{default}:leases"]).await;
     assert_eq!((answer.status, app.client.state(&id).await.as_str(), leases), (500, "active", 1));
+}
+
+#[tokio::test]
+async fn a_unique_job_whose_answer_was_lost_is_not_its_own_duplicate() {
+    let (app, other, proxy) = behind_proxy().await;
+    other.client.enqueue(json!({"type": "test.warm", "args": [], "unique": {}})).await;
+    for (conflict, status) in [("reject", 201), ("replace", 201), ("ignore", 201)] {
+        let job = json!({"type": "test.twice", "args": [conflict], "queue": conflict, "options": {"unique": {"keys": ["args"], "on_conflict": conflict}}});
+        let client = app.client.clone();
+        let call = lost(&proxy, "test.twice", async move { client.post("/v1/jobs", job).await }).await;
+        proxy.open();
+        let answer = call.await.unwrap();
+        assert_eq!(answer.status, status, "{conflict}: {}", answer.text);
+        assert_eq!(
+            (counted(&app, conflict, "available").await, counted(&app, conflict, "cancelled").await),
+            (1, 0),
+            "{conflict}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_cron_that_is_run_twice_by_a_lost_answer_makes_one_job() {
+    let (app, other, proxy) = behind_proxy().await;
+    let cron =
+        |name: &str| json!({"name": name, "expression": "@yearly", "type": "test.cron", "options": {"queue": name}});
+    for name in ["warm", "c"] {
+        other.client.post("/v1/cron", cron(name)).await.expect(201);
+    }
+    other.client.post("/v1/cron/warm/run", json!({})).await.expect(201);
+    let client = app.client.clone();
+    let call = lost(&proxy, "test.cron", async move { client.post("/v1/cron/c/run", json!({})).await }).await;
+    proxy.open();
+    let answer = call.await.unwrap().expect(201);
+    assert_eq!(counted(&app, "c", "available").await, 1);
+    let shown = other.client.get("/v1/cron/c").await;
+    assert_eq!(shown.at("/cron/run_count"), &json!(1));
+    assert_eq!(other.client.fetch("c", 9).await.job_ids(), [answer.text_at("/job/id")]);
 }

@@ -5,7 +5,7 @@ use anyhow::bail;
 use std::collections::BTreeMap;
 
 /// The calls that carry the others, and our own question.
-const NOT_COUNTED: [&str; 3] = ["eval", "evalsha", "info"];
+const NOT_COUNTED: [&str; 4] = ["fcall", "eval", "evalsha", "info"];
 
 /// Calls of each command so far.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +38,7 @@ impl Commands {
 
     /// Calls of scripts.
     pub(super) fn scripts(&self) -> u64 {
-        self.of("evalsha") + self.of("eval")
+        self.of("fcall") + self.of("evalsha") + self.of("eval")
     }
 
     /// Calls of everything that works on data, inside scripts or not.
@@ -55,7 +55,7 @@ mod tests {
     fn counts_what_scripts_do_but_neither_scripts_nor_questions() {
         let commands = Commands::parse(
             "# Commandstats\r\ncmdstat_zadd:calls=3,usec=12,usec_per_call=4.00,rejected_calls=0,failed_calls=0\r\n\
-             cmdstat_config|set:calls=1,usec=2\r\ncmdstat_evalsha:calls=5,usec=90\r\ncmdstat_eval:calls=1,usec=9\r\n\
+             cmdstat_config|set:calls=1,usec=2\r\ncmdstat_fcall:calls=4,usec=90\r\ncmdstat_evalsha:calls=1,usec=9\r\ncmdstat_eval:calls=1,usec=9\r\n\
              cmdstat_info:calls=7,usec=70\r\n",
         );
         assert_eq!((commands.total(), commands.scripts(), commands.of("zadd"), commands.of("get")), (4, 6, 3, 0));

@@ -66,6 +66,10 @@ impl Ground {
         Ok(Ground { store, rules, metrics, intake, stop, socket: socket.to_owned(), own: None })
     }
 
+    pub(super) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
     pub(super) fn redis(&self) -> anyhow::Result<Resp> {
         Resp::connect(&self.socket)
     }
@@ -125,7 +129,7 @@ fn script_time(entry: &Reply, except: &str) -> Option<i64> {
     let Reply::List(fields) = entry else { return None };
     let (Reply::Number(took), Reply::List(words)) = (fields.get(2)?, fields.get(3)?) else { return None };
     let is = |place: usize, text: &str| matches!(words.get(place), Some(Reply::Text(word)) if word == text);
-    (is(0, "EVALSHA") && !is(1, except)).then_some(*took)
+    ((is(0, "FCALL") || is(0, "EVALSHA")) && !is(1, except)).then_some(*took)
 }
 
 /// A job as a client would post it.

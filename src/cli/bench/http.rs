@@ -67,7 +67,7 @@ impl Http {
         report.raw_set = self.raw(&rig, "raw SET", &raw::Command::set()).await?;
         // One job over HTTP makes Redis load the script that is called raw next.
         self.prefill(&rig, 1).await?;
-        report.raw_enqueue = self.raw(&rig, "raw EVALSHA enqueue", &raw::Command::enqueue(&rig)?).await?;
+        report.raw_enqueue = self.raw(&rig, "raw FCALL enqueue", &raw::Command::enqueue(&rig)?).await?;
         if let Some(address) = self.against {
             report.other = Some(self.other(address).await?);
         }

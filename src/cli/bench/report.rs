@@ -74,9 +74,9 @@ impl Report {
             None => ("the Go server's, elsewhere", [GO_ENQUEUES, GO_CYCLES]),
         };
         vec![
-            Bar::at_least("enqueue, of raw EVALSHA", self.of_raw_enqueue(&self.enqueue), 0.5),
+            Bar::at_least("enqueue, of raw FCALL", self.of_raw_enqueue(&self.enqueue), 0.5),
             Bar::at_least("enqueue, of raw SET", self.of_raw_set(&self.enqueue), 0.4),
-            Bar::at_least("enqueue in batches, of raw EVALSHA", self.of_raw_enqueue(&self.batches), 1.5),
+            Bar::at_least("enqueue in batches, of raw FCALL", self.of_raw_enqueue(&self.batches), 1.5),
             Bar::at_least(format!("enqueue, of {whose}"), enqueues / theirs[0], 4.0),
             Bar::at_least(format!("fetch + ack, of {whose}"), cycles / theirs[1], 4.0),
             Bar::below("idle memory, below, in MiB", idle, 25.0),
@@ -118,7 +118,7 @@ impl Display for Report {
         let (connections, seconds, batch) = (self.connections, self.seconds, self.jobs_per_batch);
         writeln!(f, "{connections} connections, {seconds} s each, jobs of 211 bytes, batches of {batch}\n")?;
         let heads =
-            ["per second", "p50 ms", "p99 ms", "of EVALSHA", "of SET", "CPU us: server", "Redis", "load", "errors"];
+            ["per second", "p50 ms", "p99 ms", "of FCALL", "of SET", "CPU us: server", "Redis", "load", "errors"];
         write!(f, "{:<22}", "")?;
         heads.iter().try_for_each(|head| write!(f, "  {head:>6}"))?;
         writeln!(f)?;

@@ -4,14 +4,15 @@
 --                 which limit was last exceeded; depth and scheduled: `ms count added rate`, how fast that many jobs became fewer; starts:
 --                 enqueues within the period, `first,last,count;…`, where a bucket counts until the period after its *last* one is over
 
-local tenants_admit, tenant_boost
-local knows_no_tenants = false
-
 do -- a script has room for 200 locals
 
 local BUCKETS, SEEN_MS, KEPT_MS = 16, 1000, 120000
 local LONGEST_RETRY_MS = 3600000
-local books, order = {}, {}
+local books, order
+
+at_begin(function()
+  books, order = {}, {}
+end)
 
 -- How fast something becomes fewer: jobs a second, measured from second to second and smoothed.
 local function pace_read(text)
@@ -141,23 +142,26 @@ local function is_later(more)
   return sign == '+' and tonumber(at) > 0 or sign == '' and tonumber(at) > now
 end
 
--- Opens the books of all tenants that this call has jobs of, and remembers whose each job is.
-local owners
-
-local function open_all(words)
-  if owners then return end
-  owners = {}
-  local names, seen, at = {}, {}, 11
-  for _ = 1, tonumber(ARGV[10]) do
+-- Opens the books of all tenants that so many requests have jobs of, the first of which begins at `at`.
+door.foresee = function(at, requests, words)
+  local names, seen = {}, {}
+  for _ = 1, requests do
     local jobs = tonumber(ARGV[at + 1])
     for position = at + 4, at + 3 + jobs * words, words do
       local name = tenant_in(ARGV[position + 5])
-      owners[position] = name
       if name and not seen[name] then seen[name], names[#names + 1] = true, name end
     end
     at = at + 4 + jobs * words
   end
   if #names > 0 then books_open(names) end
+end
+
+-- The book of a job's tenant, if that is limited.
+local function book_of(more)
+  local name = tenant_in(more)
+  if not name then return false end
+  if books[name] == nil then books_open({name}) end
+  return books[name]
 end
 
 -- What the tenant has as of now. How fast that becomes less is measured from half of the limit on.
@@ -198,42 +202,35 @@ local function book_enter(book)
   if book.quota.rate or book.depth or book.scheduled then book.dirty = true end
 end
 
--- Measures a request. Returns the answer if a limit refuses it; else nil, and the soft limits that it exceeds.
-tenants_admit = function(first, jobs, words)
-  if not find(allowed, 'e', 1, true) then return nil, '' end
-  open_all(words)
-  local asked, soft = {}, nil
+-- Measures a request, before anything of it is stored. Returns the answer if a limit refuses it; else nil, the soft limits that it
+-- exceeds, and what takes it into the books once it is let in. Jobs that are not stored because their like is there do not count.
+door.admit = function(list, first, jobs, words)
+  local asked, soft = {}, {}
+  settle()
   for index = 0, jobs - 1 do
-    local position = first + index * words
-    local book = books[owners[position] or false]
-    if book then
+    local more = list[first + index * words + 5]
+    local book = book_of(more)
+    if book and not (door.existing and door.existing(more)) then
       if not asked[book] then
         asked[book] = true
         book_look(book)
       end
-      local limit, current, maximum, ms = book_ask(book, is_later(ARGV[position + 5]))
-      if limit and not book.quota.soft then
+      local limit, current, maximum, ms = book_ask(book, is_later(more))
+      if limit and not book.quota.soft and not door.is_open then
         tell(book, limit, current, maximum, 'rejected')
         return concat({'limited', index, book.name, limit, int(current), int(maximum), int(ms)}, '\31')
       elseif limit then
-        soft = soft or {}
-        soft[book.name .. '\31' .. limit] = soft[book.name .. '\31' .. limit] or {book, limit, current, maximum}
+        local name = book.name .. '\31' .. limit
+        soft[name] = soft[name] or {book, limit, current, maximum}
       end
     end
   end
-  for book in pairs(asked) do book_enter(book) end
-  if not soft then return nil, '' end
   local exceeded = {}
-  for name, over in pairs(soft) do
-    exceeded[#exceeded + 1] = '\31' .. name
-    tell(over[1], over[2], over[3], over[4], 'accepted')
+  for name in pairs(soft) do exceeded[#exceeded + 1] = '\31?\31' .. name end
+  return nil, concat(exceeded), function()
+    for book in pairs(asked) do book_enter(book) end
+    for _, over in pairs(soft) do tell(over[1], over[2], over[3], over[4], 'accepted') end
   end
-  return nil, concat(exceeded)
-end
-
-tenant_boost = function(name)
-  local boost = find(allowed, 'b', 1, true) and tenant_quota(name or '_default').boost
-  return boost and boost ~= 0 and boost or nil
 end
 
 end

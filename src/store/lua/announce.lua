@@ -3,6 +3,8 @@
 -- ARGV[9…] type, subject, data as JSON members
 -- Returns  1
 
-emit(ARGV[9], subject(ARGV[10]), ARGV[11])
-commit()
-return 1
+run = function()
+  emit(ARGV[9], subject(ARGV[10]), ARGV[11])
+  commit()
+  return 1
+end

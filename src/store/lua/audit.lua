@@ -5,182 +5,185 @@
 -- Returns  {cursor for the next portion, or 0 if that was all, things compared, {what, name, counted, should be, …}}
 
 local PORTION, MOST_TALLIED = 200, 5000
-local what, mends = ARGV[9], ARGV[11] == '1'
-local compared, differences = 0, {}
 
-local function compare(kind, name, counted, real, mend)
-  compared = compared + 1
-  if counted == real then return end
-  local at = #differences
-  differences[at + 1], differences[at + 2], differences[at + 3], differences[at + 4] = kind, name, counted, real
-  if mends then mend() end
-end
+run = function()
+  local what, mends = ARGV[9], ARGV[11] == '1'
+  local compared, differences = 0, {}
 
--- The sets that a lease is to be in.
-local function sets_of(job)
-  local sets = {}
-  for _, key in ipairs(lane_limits(job.queue, job.lane)) do sets[#sets + 1] = P .. 'limit:' .. key .. ':run' end
-  if job.pool ~= '' then sets[#sets + 1] = P .. 'pool:' .. job.pool .. ':run' end
-  return sets
-end
-
-local function check_lease(id)
-  local job = job_load(id)
-  local is_active = job and job.state == 'active'
-  compare('lease', id, 1, is_active and 1 or 0, function() call('ZREM', LEASES, id) end)
-  if not is_active then return end
-  for _, set in ipairs(sets_of(job)) do
-    compare('slot', set .. ' ' .. id, call('SISMEMBER', set, id), 1, function() call('SADD', set, id) end)
+  local function compare(kind, name, counted, real, mend)
+    compared = compared + 1
+    if counted == real then return end
+    local at = #differences
+    differences[at + 1], differences[at + 2], differences[at + 3], differences[at + 4] = kind, name, counted, real
+    if mends then mend() end
   end
-  if job.worker ~= '' then
-    local member = job.worker .. '\31' .. id
-    compare('held', id, call('ZSCORE', HELD, member) and 1 or 0, 1, function() call('ZADD', HELD, '0', member) end)
-  end
-end
 
--- Every member of a set of slots is a lease that belongs there.
-local function check_set(set, belongs)
-  for _, id in ipairs(call('SRANDMEMBER', set, PORTION)) do
-    local job = call('ZSCORE', LEASES, id) and job_load(id)
-    local real = job and job.state == 'active' and belongs(job) and 1 or 0
-    compare('slot', set .. ' ' .. id, 1, real, function() call('SREM', set, id) end)
+  -- The sets that a lease is to be in.
+  local function sets_of(job)
+    local sets = {}
+    for _, key in ipairs(lane_limits(job.queue, job.lane)) do sets[#sets + 1] = P .. 'limit:' .. key .. ':run' end
+    if job.pool ~= '' then sets[#sets + 1] = P .. 'pool:' .. job.pool .. ':run' end
+    return sets
   end
-end
 
-local function check_limit(key)
-  local tenant, queue = match(key, '^tenant:(.*):queue:([^:]*)$')
-  check_set(P .. 'limit:' .. key .. ':run', function(job)
-    if tenant and job.queue == queue and (job.tenant or '_default') == tenant then return true end
-    for _, own in ipairs(lane_limits(job.queue, job.lane)) do
-      if own == key then return true end
-    end
-  end)
-end
-
-local function check_queue(queue, active)
-  local counts = P .. 'counts:' .. queue
-  local counted = call('HMGET', counts, 'active', 'blocked')
-  if active then
-    local real = active[queue] or 0
-    compare('active', queue, tonumber(counted[1] or nil) or 0, real, function() call('HSET', counts, 'active', int(real)) end)
-  end
-  if call('HLEN', P .. 'parked:' .. queue) > MOST_TALLIED then return end
-  local blocked = 0
-  for _, lane in ipairs(call('HKEYS', P .. 'parked:' .. queue)) do
-    blocked = blocked + call('ZCARD', P .. 'lane:' .. queue .. ':' .. lane)
-  end
-  compare('blocked', queue, tonumber(counted[2] or nil) or 0, blocked, function() call('HSET', counts, 'blocked', int(blocked)) end)
-end
-
--- Active jobs by queue, where they are few enough to be counted in one call.
-local function active_by_queue()
-  if call('ZCARD', LEASES) > MOST_TALLIED then return nil end
-  local active = {}
-  for _, id in ipairs(call('ZRANGE', LEASES, 0, -1)) do
+  local function check_lease(id)
     local job = job_load(id)
-    if job then active[job.queue] = (active[job.queue] or 0) + 1 end
-  end
-  return active
-end
-
--- All lanes of a queue that hold available jobs: those that may run, those of tenants that take turns, and those that wait.
-local function lanes_of(queue)
-  local lanes = call('HKEYS', P .. 'parked:' .. queue)
-  for _, entry in ipairs(call('ZRANGE', P .. 'ready:' .. queue, 0, -1)) do
-    local level = match(entry, '^@(.*)$')
-    local key = level and P .. 'level:' .. queue .. ':' .. level
-    for _, tenant in ipairs(level and call('HKEYS', key .. ':busy') or {}) do
-      for _, lane in ipairs(call('ZRANGE', key .. ':lanes:' .. tenant, 0, -1)) do lanes[#lanes + 1] = lane end
+    local is_active = job and job.state == 'active'
+    compare('lease', id, 1, is_active and 1 or 0, function() call('ZREM', LEASES, id) end)
+    if not is_active then return end
+    for _, set in ipairs(sets_of(job)) do
+      compare('slot', set .. ' ' .. id, call('SISMEMBER', set, id), 1, function() call('SADD', set, id) end)
     end
-    if not level then lanes[#lanes + 1] = entry end
-  end
-  return lanes
-end
-
--- Jobs by tenant as they are: active, scheduled, retryable and available ones. Pending ones are in no index.
-local function tenants_tally()
-  local queues, available = call('HKEYS', P .. 'queues'), 0
-  for _, queue in ipairs(queues) do available = available + (tonumber(call('HGET', P .. 'counts:' .. queue, 'available') or nil) or 0) end
-  if available + call('ZCARD', LEASES) + call('ZCARD', DUE) + call('HLEN', P .. 'tenants') > MOST_TALLIED then return nil end
-  local real = {}
-  local function add(id, is_here)
-    local job = job_load(id)
-    local name = job and is_here[job.state] and (job.tenant or '_default')
-    if name then
-      real[name] = real[name] or {}
-      real[name][job.state] = (real[name][job.state] or 0) + 1
+    if job.worker ~= '' then
+      local member = job.worker .. '\31' .. id
+      compare('held', id, call('ZSCORE', HELD, member) and 1 or 0, 1, function() call('ZADD', HELD, '0', member) end)
     end
   end
-  for _, id in ipairs(call('ZRANGE', LEASES, 0, -1)) do add(id, {active = true}) end
-  for _, id in ipairs(call('ZRANGE', DUE, 0, -1)) do add(id, {scheduled = true, retryable = true}) end
-  for _, queue in ipairs(queues) do
-    for _, lane in ipairs(lanes_of(queue)) do
-      for _, id in ipairs(call('ZRANGE', P .. 'lane:' .. queue .. ':' .. lane, 0, -1)) do add(id, {available = true}) end
+
+  -- Every member of a set of slots is a lease that belongs there.
+  local function check_set(set, belongs)
+    for _, id in ipairs(call('SRANDMEMBER', set, PORTION)) do
+      local job = call('ZSCORE', LEASES, id) and job_load(id)
+      local real = job and job.state == 'active' and belongs(job) and 1 or 0
+      compare('slot', set .. ' ' .. id, 1, real, function() call('SREM', set, id) end)
     end
   end
-  return real
-end
 
-local function check_tenant(name, real)
-  local jobs = tenant_jobs(name)
-  for _, state in ipairs({'active', 'available', 'scheduled', 'retryable'}) do
-    local should = real[state] or 0
-    compare('tenant', name .. ' ' .. state, jobs[state], should, function() tally(name, state, should - jobs[state]) end)
+  local function check_limit(key)
+    local tenant, queue = match(key, '^tenant:(.*):queue:([^:]*)$')
+    check_set(P .. 'limit:' .. key .. ':run', function(job)
+      if tenant and job.queue == queue and (job.tenant or '_default') == tenant then return true end
+      for _, own in ipairs(lane_limits(job.queue, job.lane)) do
+        if own == key then return true end
+      end
+    end)
   end
-end
 
--- `*` is the sum of all others.
-local function check_all()
-  if mends then commit() end
-  local sums, texts = {0, 0, 0, 0, 0}, call('HGETALL', P .. 'tenants')
-  local all = '0 0 0 0 0'
-  for position = 1, #texts, 2 do
-    local name, place = texts[position], 0
-    if name == '*' then
-      all = texts[position + 1]
-    elseif name ~= '_default' then
-      for number in string.gmatch(texts[position + 1], '%d+') do
-        place = place + 1
-        sums[place] = sums[place] + tonumber(number)
+  local function check_queue(queue, active)
+    local counts = P .. 'counts:' .. queue
+    local counted = call('HMGET', counts, 'active', 'blocked')
+    if active then
+      local real = active[queue] or 0
+      compare('active', queue, tonumber(counted[1] or nil) or 0, real, function() call('HSET', counts, 'active', int(real)) end)
+    end
+    if call('HLEN', P .. 'parked:' .. queue) > MOST_TALLIED then return end
+    local blocked = 0
+    for _, lane in ipairs(call('HKEYS', P .. 'parked:' .. queue)) do
+      blocked = blocked + call('ZCARD', P .. 'lane:' .. queue .. ':' .. lane)
+    end
+    compare('blocked', queue, tonumber(counted[2] or nil) or 0, blocked, function() call('HSET', counts, 'blocked', int(blocked)) end)
+  end
+
+  -- Active jobs by queue, where they are few enough to be counted in one call.
+  local function active_by_queue()
+    if call('ZCARD', LEASES) > MOST_TALLIED then return nil end
+    local active = {}
+    for _, id in ipairs(call('ZRANGE', LEASES, 0, -1)) do
+      local job = job_load(id)
+      if job then active[job.queue] = (active[job.queue] or 0) + 1 end
+    end
+    return active
+  end
+
+  -- All lanes of a queue that hold available jobs: those that may run, those of tenants that take turns, and those that wait.
+  local function lanes_of(queue)
+    local lanes = call('HKEYS', P .. 'parked:' .. queue)
+    for _, entry in ipairs(call('ZRANGE', P .. 'ready:' .. queue, 0, -1)) do
+      local level = match(entry, '^@(.*)$')
+      local key = level and P .. 'level:' .. queue .. ':' .. level
+      for _, tenant in ipairs(level and call('HKEYS', key .. ':busy') or {}) do
+        for _, lane in ipairs(call('ZRANGE', key .. ':lanes:' .. tenant, 0, -1)) do lanes[#lanes + 1] = lane end
+      end
+      if not level then lanes[#lanes + 1] = entry end
+    end
+    return lanes
+  end
+
+  -- Jobs by tenant as they are: active, scheduled, retryable and available ones. Pending ones are in no index.
+  local function tenants_tally()
+    local queues, available = call('HKEYS', P .. 'queues'), 0
+    for _, queue in ipairs(queues) do available = available + (tonumber(call('HGET', P .. 'counts:' .. queue, 'available') or nil) or 0) end
+    if available + call('ZCARD', LEASES) + call('ZCARD', DUE) + call('HLEN', P .. 'tenants') > MOST_TALLIED then return nil end
+    local real = {}
+    local function add(id, is_here)
+      local job = job_load(id)
+      local name = job and is_here[job.state] and (job.tenant or '_default')
+      if name then
+        real[name] = real[name] or {}
+        real[name][job.state] = (real[name][job.state] or 0) + 1
       end
     end
+    for _, id in ipairs(call('ZRANGE', LEASES, 0, -1)) do add(id, {active = true}) end
+    for _, id in ipairs(call('ZRANGE', DUE, 0, -1)) do add(id, {scheduled = true, retryable = true}) end
+    for _, queue in ipairs(queues) do
+      for _, lane in ipairs(lanes_of(queue)) do
+        for _, id in ipairs(call('ZRANGE', P .. 'lane:' .. queue .. ':' .. lane, 0, -1)) do add(id, {available = true}) end
+      end
+    end
+    return real
   end
-  local should = format('%d %d %d %d %d', unpack(sums))
-  compare('tenant', '*', all == should and 1 or 0, 1, function() call('HSET', P .. 'tenants', '*', should) end)
-end
 
-local function check_tenants()
-  local real = tenants_tally()
-  if not real then return end
-  for _, name in ipairs(call('HKEYS', P .. 'tenants')) do
-    if name ~= '*' then real[name] = real[name] or {} end
+  local function check_tenant(name, real)
+    local jobs = tenant_jobs(name)
+    for _, state in ipairs({'active', 'available', 'scheduled', 'retryable'}) do
+      local should = real[state] or 0
+      compare('tenant', name .. ' ' .. state, jobs[state], should, function() tally(name, state, should - jobs[state]) end)
+    end
   end
-  if not find(allowed, 'd', 1, true) then real._default = nil end
-  local names = {}
-  for name in pairs(real) do names[#names + 1] = name end
-  table.sort(names)
-  for _, name in ipairs(names) do check_tenant(name, real[name]) end
-  check_all()
-end
 
-local cursor = '0'
-if what == 'leases' or what == 'limits' then
-  local set = what == 'leases' and LEASES or P .. 'limits'
-  local found = call('ZSCAN', set, ARGV[10], 'COUNT', PORTION)
-  cursor = found[1]
-  for position = 1, #found[2], 2 do
-    local check = what == 'leases' and check_lease or check_limit
-    check(found[2][position])
+  -- `*` is the sum of all others.
+  local function check_all()
+    if mends then commit() end
+    local sums, texts = {0, 0, 0, 0, 0}, call('HGETALL', P .. 'tenants')
+    local all = '0 0 0 0 0'
+    for position = 1, #texts, 2 do
+      local name, place = texts[position], 0
+      if name == '*' then
+        all = texts[position + 1]
+      elseif name ~= '_default' then
+        for number in string.gmatch(texts[position + 1], '%d+') do
+          place = place + 1
+          sums[place] = sums[place] + tonumber(number)
+        end
+      end
+    end
+    local should = format('%d %d %d %d %d', unpack(sums))
+    compare('tenant', '*', all == should and 1 or 0, 1, function() call('HSET', P .. 'tenants', '*', should) end)
   end
-elseif what == 'pools' then
-  for _, name in ipairs(call('SMEMBERS', P .. 'pools')) do
-    check_set(P .. 'pool:' .. name .. ':run', function(job) return job.pool == name end)
+
+  local function check_tenants()
+    local real = tenants_tally()
+    if not real then return end
+    for _, name in ipairs(call('HKEYS', P .. 'tenants')) do
+      if name ~= '*' then real[name] = real[name] or {} end
+    end
+    if not find(allowed, 'd', 1, true) then real._default = nil end
+    local names = {}
+    for name in pairs(real) do names[#names + 1] = name end
+    table.sort(names)
+    for _, name in ipairs(names) do check_tenant(name, real[name]) end
+    check_all()
   end
-elseif what == 'tenants' then
-  check_tenants()
-else
-  local active = active_by_queue()
-  for _, queue in ipairs(call('HKEYS', P .. 'queues')) do check_queue(queue, active) end
+
+  local cursor = '0'
+  if what == 'leases' or what == 'limits' then
+    local set = what == 'leases' and LEASES or P .. 'limits'
+    local found = call('ZSCAN', set, ARGV[10], 'COUNT', PORTION)
+    cursor = found[1]
+    for position = 1, #found[2], 2 do
+      local check = what == 'leases' and check_lease or check_limit
+      check(found[2][position])
+    end
+  elseif what == 'pools' then
+    for _, name in ipairs(call('SMEMBERS', P .. 'pools')) do
+      check_set(P .. 'pool:' .. name .. ':run', function(job) return job.pool == name end)
+    end
+  elseif what == 'tenants' then
+    check_tenants()
+  else
+    local active = active_by_queue()
+    for _, queue in ipairs(call('HKEYS', P .. 'queues')) do check_queue(queue, active) end
+  end
+  if mends then commit() end
+  return {cursor, compared, differences}
 end
-if mends then commit() end
-return {cursor, compared, differences}

@@ -4,8 +4,23 @@
 -- ARGV[1]  now in ms for tests, or '' to read the server's clock, on which processes with skewed clocks agree
 -- ARGV[2…8] settings: visibility, timeout, retention of completed, cancelled, discarded and dead letters, dead_after (ms)
 -- ARGV[9…] the verb's own arguments
-local P, call = KEYS[1], redis.call
+--
+-- A script is set up once and called many times: Redis keeps its functions as a library, because making them takes longer than
+-- most calls. So what lasts for one call is made in `at_begin`, never where it is declared, and what a verb does is its `run`.
+local P, ARGV, call, run
 local concat, match, format = table.concat, string.match, string.format
+local begins = {}
+
+local function at_begin(set_up)
+  begins[#begins + 1] = set_up
+end
+
+-- One call.
+local function handle(keys, arguments)
+  P, ARGV, call = keys[1], arguments, redis.call
+  for position = 1, #begins do begins[position]() end
+  return run()
+end
 
 -- Numbers are passed on as text made with `%d`: Redis and Lua would each print them as floating point, at several times
 -- the cost, and most commands carry a time, a score or a sequence.
@@ -13,28 +28,33 @@ local function int(number)
   return format('%d', number)
 end
 
+local state, seq, events, now, now_text, stepped_back
+-- Events are records of fields, kept as text that only Rust turns into JSON; one stream entry per call. A job's tenant stands
+-- behind its trace, where entries from before have none.
+local log
+local counts -- of jobs by queue and state
+
 -- A clock that steps back a little (a failover, a slewing clock) stands still instead, so that ages never turn
 -- negative; a step of more than 5 s is somebody setting the clock, and is accepted.
-local state = call('HMGET', P .. 'state', 'clock', 'seq', 'events', 'halted', 'staged', 'rules', 'policy', 'parked',
-  'limits', 'gated', 'tenants')
-local seq, events = tonumber(state[2]) or 0, tonumber(state[3]) or 0
-local now, stepped_back = tonumber(ARGV[1]), nil
-if not now then
-  local time = call('TIME')
-  now = time[1] * 1000 + math.floor(time[2] / 1000)
-end
-local last = tonumber(state[1]) or 0
-if now < last then
-  if last - now <= 5000 then now = last else stepped_back = last - now end
-end
-local now_text = int(now)
-
--- Events are records of fields, kept as text that only Rust turns into JSON; one stream entry per call.
-local log = {}
+at_begin(function()
+  state = call('HMGET', P .. 'state', 'clock', 'seq', 'events', 'halted', 'staged', 'rules', 'policy', 'parked',
+    'limits', 'gated', 'paused', 'bounded', 'tenants')
+  seq, events = tonumber(state[2]) or 0, tonumber(state[3]) or 0
+  now, stepped_back = tonumber(ARGV[1]), nil
+  if not now then
+    local time = call('TIME')
+    now = time[1] * 1000 + math.floor(time[2] / 1000)
+  end
+  local last = tonumber(state[1]) or 0
+  if now < last then
+    if last - now <= 5000 then now = last else stepped_back = last - now end
+  end
+  now_text, log, counts = int(now), {}, {}
+end)
 
 local function emit(kind, job, data)
   log[#log + 1] = kind .. '\31' .. job.id .. '\31' .. job.type .. '\31' .. job.queue .. '\31'
-    .. (job.trace or '') .. '\31' .. (data or '')
+    .. (job.trace or '') .. (job.tenant and '\28' .. job.tenant or '') .. '\31' .. (data or '')
 end
 
 -- What an event without a job is about: a worker by its id, or nothing.
@@ -47,15 +67,13 @@ local function stamp(ms)
   return '\29' .. ms .. '\29'
 end
 
-local counts = {} -- of jobs by queue and state
 local count, tally, tenants_load, tenant_waits, tenant_jobs, gather, settle, flush, at_commit, signal, commit, guarded
--- What tenants are allowed: see `tenant.lua`.
-local allowed = state[11] or ''
+local allowed -- what tenants are: see `tenant.lua`
 
 do -- a script has room for 200 locals
 
 -- What an item changes besides its own keys is staged until the item has succeeded: see `guarded`.
-local staged, staged_size = {}, 0
+local staged, staged_size
 
 local function stage(kind, key, first, second)
   staged[staged_size + 1], staged[staged_size + 2] = kind, key
@@ -71,8 +89,12 @@ end
 -- Jobs of a tenant that have not ended, by state, in one hash for all: whoever has none is not in it. A job without a tenant is the
 -- default tenant's, which is counted from when on somebody limits it. `*` are all others together.
 local LIVING = {pending = 1, available = 2, scheduled = 3, retryable = 4, active = 5}
-local counts_default = string.find(allowed, 'd', 1, true)
-local tallies, stored = {}, {}
+local counts_default, tallies, stored
+
+at_begin(function()
+  allowed = state[13] or ''
+  counts_default, tallies, stored = string.find(allowed, 'd', 1, true), {}, {}
+end)
 
 tally = function(tenant, state, by)
   if not LIVING[state] then return end
@@ -144,7 +166,7 @@ local function tenants_write()
 end
 
 -- Writes to one key are gathered and sent as one command: a call costs Redis commands by the key, not by the job.
-local gathered, gathered_order = {}, {}
+local gathered, gathered_order
 
 gather = function(command, key, first, second)
   stage(command, key, type(first) == 'number' and int(first) or first, second)
@@ -201,7 +223,7 @@ end
 at_commit = {flush}
 
 -- Tells every process, at the end of the script; a signal may be lost, so nothing may depend on it but speed.
-local signals = {}
+local signals
 
 signal = function(text)
   signals[text] = true
@@ -243,5 +265,9 @@ guarded = function(handle, ...)
   end
   return {'error', text}
 end
+
+at_begin(function()
+  staged, staged_size, gathered, gathered_order, signals = {}, 0, {}, {}, {}
+end)
 
 end

@@ -1,13 +1,17 @@
 -- Part: which lane of a queue goes next, given its limits, its tenants' turns and the age of its jobs.
 
 -- Whether this call ended early; whether the script knows nothing of limits.
-local unfinished, is_short = false, false
-local levels_close, tenant_choose, queue_may, lane_passes
+local unfinished, is_short = nil, false
+local levels_close, tenant_choose, queue_may
 
 do -- a script has room for 200 locals
 
 local PARKED_A_CALL, PUT_OFF_A_CALL = 64, 32
-local parked_now, put_off_now = 0, 0
+local parked_now, put_off_now
+
+at_begin(function()
+  unfinished, parked_now, put_off_now = false, 0, 0
+end)
 
 -- Reads what the tenants of lanes are allowed, all at once.
 local function tenants_of(names)

@@ -10,12 +10,16 @@
 --          A document that was set at run time begins with `a`.
 -- Returns  1, or 0 if another document holds
 
-local DOCS, QUOTAS, FILE = P .. 'tenancy', P .. 'quotas', P .. 'tenancy:file'
-local find, letters = string.find, ARGV[11]
+local find = string.find
+local DOCS, QUOTAS, FILE, letters
+
+at_begin(function()
+  DOCS, QUOTAS, FILE, letters = P .. 'tenancy', P .. 'quotas', P .. 'tenancy:file', ARGV[11]
+end)
 
 -- Whoever waits for a tenant's limit is looked at anew.
 local function rouse(tenant)
-  call('ZADD', P .. 'wakes', now_text, '@' .. tenant)
+  call('ZADD', P .. 'wakes', now_text, '!' .. tenant)
 end
 
 -- Jobs of the default tenant so far: all of the queues that are nobody else's.
@@ -66,36 +70,38 @@ local function finish()
   return 1
 end
 
-if call('HGET', P .. 'state', 'rules') == ARGV[10] then return 1 end -- sent again
-if ARGV[9] == 'put' then
-  local tenant, before, document = ARGV[12], ARGV[13], ARGV[14]
-  if (call('HGET', DOCS, tenant) or '') ~= before then return 0 end
-  if document == '' then remove(tenant) else put(tenant, document, ARGV[15]) end
-  emit(ARGV[16], subject(ARGV[18]), ARGV[17])
+run = function()
+  if call('HGET', P .. 'state', 'rules') == ARGV[10] then return 1 end -- sent again
+  if ARGV[9] == 'put' then
+    local tenant, before, document = ARGV[12], ARGV[13], ARGV[14]
+    if (call('HGET', DOCS, tenant) or '') ~= before then return 0 end
+    if document == '' then remove(tenant) else put(tenant, document, ARGV[15]) end
+    emit(ARGV[16], subject(ARGV[18]), ARGV[17])
+    return finish()
+  end
+
+  local tiers = ARGV[12]
+  if (call('HGET', QUOTAS, '*') or '') ~= tiers then
+    if tiers == '' then call('HDEL', QUOTAS, '*') else call('HSET', QUOTAS, '*', tiers) end
+    call('SET', P .. 'rouse', '0') -- by the tick, in portions
+  end
+  if ARGV[13] == '1' then count_default() end
+  local kept, at = {}, 15
+  for _ = 1, tonumber(ARGV[14]) do
+    local tenant, document, words, data, id = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
+    local holds = call('HGET', DOCS, tenant)
+    kept[tenant] = true
+    call('SADD', FILE, tenant)
+    if not holds then emit('tenant.created', subject(id), data) end
+    if (not holds or string.sub(holds, 1, 1) ~= 'a') and holds ~= document then put(tenant, document, words) end
+    at = at + 5
+  end
+  for _, tenant in ipairs(call('SMEMBERS', FILE)) do
+    if not kept[tenant] then
+      local holds = call('HGET', DOCS, tenant)
+      if holds and string.sub(holds, 1, 1) ~= 'a' then remove(tenant) end
+      call('SREM', FILE, tenant)
+    end
+  end
   return finish()
 end
-
-local tiers = ARGV[12]
-if (call('HGET', QUOTAS, '*') or '') ~= tiers then
-  if tiers == '' then call('HDEL', QUOTAS, '*') else call('HSET', QUOTAS, '*', tiers) end
-  call('SET', P .. 'rouse', '0') -- by the tick, in portions
-end
-if ARGV[13] == '1' then count_default() end
-local kept, at = {}, 15
-for _ = 1, tonumber(ARGV[14]) do
-  local tenant, document, words, data, id = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4]
-  local holds = call('HGET', DOCS, tenant)
-  kept[tenant] = true
-  call('SADD', FILE, tenant)
-  if not holds then emit('tenant.created', subject(id), data) end
-  if (not holds or string.sub(holds, 1, 1) ~= 'a') and holds ~= document then put(tenant, document, words) end
-  at = at + 5
-end
-for _, tenant in ipairs(call('SMEMBERS', FILE)) do
-  if not kept[tenant] then
-    local holds = call('HGET', DOCS, tenant)
-    if holds and string.sub(holds, 1, 1) ~= 'a' then remove(tenant) end
-    call('SREM', FILE, tenant)
-  end
-end
-return finish()

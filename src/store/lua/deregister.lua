@@ -5,6 +5,8 @@
 
 local BOUND = 200
 
-local handed_back, known = take_from(ARGV[9], BOUND, 'shutdown', lease_hand_back)
-commit()
-return {ARGV[10] == '1' and 1 or known, handed_back, handed_back == BOUND and 1 or 0}
+run = function()
+  local handed_back, known = take_from(ARGV[9], BOUND, 'shutdown', lease_hand_back)
+  commit()
+  return {ARGV[10] == '1' and 1 or known, handed_back, handed_back == BOUND and 1 or 0}
+end

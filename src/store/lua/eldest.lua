@@ -3,5 +3,7 @@
 -- ARGV[9]  queue
 -- Returns  ms, or '' if nothing may run
 
-local oldest = queue_oldest(ARGV[9])
-return oldest and int(oldest) or ''
+run = function()
+  local oldest = queue_oldest(ARGV[9])
+  return oldest and int(oldest) or ''
+end

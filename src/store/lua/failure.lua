@@ -7,7 +7,9 @@ do -- a script has room for 200 locals
 local HISTORY = 25
 local DEFAULT_RETRY = 'exponential 1000 2 300000 1 discard'
 
-math.randomseed(now % 1000000 * 1000 + seq % 1000)
+at_begin(function()
+  math.randomseed(now % 1000000 * 1000 + seq % 1000)
+end)
 
 -- Delay in ms after failed attempt number `attempt`; the cap holds before and after the jitter.
 local function retry_delay(policy, attempt)

@@ -20,10 +20,14 @@ local weight_text, precise, fair_open, tenant_read, moment_add, tenant_of, tenan
 do -- a script has room for 200 locals
 
 local LOG2 = math.log(2)
-local fairs = {}
+local fairs
 
 -- What this call has worked out before: many tenants share a weight, and many a start.
-local known_classes, known_weights, known_texts = {}, {}, {}
+local known_classes, known_weights, known_texts
+
+at_begin(function()
+  fairs, known_classes, known_weights, known_texts = {}, {}, {}, {}
+end)
 
 weight_text = function(weight)
   local text = known_weights[weight]

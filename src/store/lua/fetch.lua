@@ -9,12 +9,18 @@
 --          come due first, which is the tick's work (most calls never need that code, and it would be half of this script); or `rich`
 --          if there are limits, tenants or pools, of which the short form of this script knows nothing
 
+local REPLAY_MS, RESEND_MS = 60000, 10000
+
 local function is_due(set)
   return #call('ZRANGEBYSCORE', set, '-inf', now_text, 'LIMIT', '0', '1') > 0
 end
 
-local requests = {}
-do
+local requests
+local some_halted -- workers that are not to be given work are few; where there is none, nobody is looked up
+local pace -- dispatches by queue and second, each a number of jobs and the sum of their waits: count · 2^40 + ms
+
+local function read_requests()
+  requests = {}
   local at = 12
   for index = 1, math.abs(tonumber(ARGV[11])) do
     local request = {worker = ARGV[at], worker_json = ARGV[at + 1], count = tonumber(ARGV[at + 2]),
@@ -32,24 +38,13 @@ do
   end
 end
 
--- Dispatches by queue and second, each a number of jobs and the sum of their waits: count · 2^40 + ms.
-local pace = {}
-local tell_planner, replayed, attend
-
-do -- a script has room for 200 locals
-
-local REPLAY_MS = 60000
-
--- Workers that are not to be given work are few; where there is none, nobody is looked up.
-local some_halted = (tonumber(state[4]) or 0) > 0
-
 local function serves(worker)
   return worker == '' or not some_halted or call('SISMEMBER', P .. 'halted', worker) == 0
 end
 
 -- The planner hears when a queue runs low for which jobs are staged, and from when on workers found it empty. Nothing is
 -- looked up, let alone written, where nothing is staged.
-tell_planner = function(unmet)
+local function tell_planner(unmet)
   settle()
   for queue in pairs(wanted) do
     local low = call('HMGET', P .. 'low', 'm ' .. queue, 'd ' .. queue)
@@ -106,7 +101,7 @@ local function fetch(request)
 end
 
 -- The same jobs again, as far as they are still held by the same worker.
-replayed = function(ids, worker)
+local function replayed(ids, worker)
   local views = {}
   for id in string.gmatch(ids, '%S+') do
     local job = job_load(id)
@@ -115,18 +110,16 @@ replayed = function(ids, worker)
   return views
 end
 
-attend = function(request)
+local function attend(request)
   local before = request.fetch_id ~= '' and call('GET', P .. 'fetch:' .. request.fetch_id)
   if before then return replayed(before, request.worker) end
   return fetch(request)
 end
 
-end
-
--- A function, because it has locals of its own: a script has room for 200.
-local function run()
-  local RESEND_MS = 10000
+run = function()
   if is_short and (state[9] or state[10] or (state[7] or '') ~= '' or find(allowed, 'c', 1, true)) then return 'rich' end
+  read_requests()
+  some_halted, pace = (tonumber(state[4]) or 0) > 0, {}
   local call_key = P .. 'call:' .. ARGV[9]
   local first = ARGV[10] == '1' and call('GET', call_key)
   local answers = {}
@@ -164,5 +157,3 @@ local function run()
   commit()
   return {answers, (unfinished or not all_awake) and 1 or 0, notes}
 end
-
-return run()

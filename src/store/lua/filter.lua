@@ -122,6 +122,7 @@ local function first_of(source, name)
 end
 
 local function filter_next(queue, name)
+  if is_paused(queue) then return nil end
   local source = source_open(queue)
   source.entries = source.entries or call('ZRANGE', source.ready, '0', int(MOST_ENTRIES - 1))
   if not queue_may(source) then return nil end

@@ -5,29 +5,31 @@
 --          room or '', hold, override until or '' or '-', what an admin set or '', what the file sets or ''}, …}; a key that there
 --          is not is left out
 
-local keys, total = {}, 0
-if ARGV[9] == '1' then
-  for position = 10, #ARGV do keys[#keys + 1] = ARGV[position] end
-else
-  total = call('ZCARD', P .. 'limits')
-  keys = call('ZREVRANGE', P .. 'limits', ARGV[10], ARGV[10] + ARGV[11] - 1)
-end
-local answer = {now_text, total}
-for _, key in ipairs(keys) do
-  local limit = limit_open(key)
-  if limit.exists then
-    local quota, room = limit.quota, limit_room(limit)
-    local _, newest = starts_last(limit)
-    local available = limit.available
-    local queue = match(key, '^queue:(.*)$')
-    if queue then available = available + (tonumber(call('HGET', P .. 'counts:' .. queue, 'available') or nil) or 0) end
-    local function text(number) return number and int(number) or '' end
-    answer[#answer + 1] = key
-    answer[#answer + 1] = {text(quota.concurrency), text(quota.rate), text(quota.period), text(quota.throttle),
-      text(quota.spread), int(limit.running), int(limit.started),
-      text(newest and quota.period and newest + quota.period),
-      int(limit.next.ms), int(available), room == math.huge and '' or int(room), int(limit.hold),
-      limit.overridden or '-', limit.admin or '', limit.file or ''}
+run = function()
+  local keys, total = {}, 0
+  if ARGV[9] == '1' then
+    for position = 10, #ARGV do keys[#keys + 1] = ARGV[position] end
+  else
+    total = call('ZCARD', P .. 'limits')
+    keys = call('ZREVRANGE', P .. 'limits', ARGV[10], ARGV[10] + ARGV[11] - 1)
   end
+  local answer = {now_text, total}
+  for _, key in ipairs(keys) do
+    local limit = limit_open(key)
+    if limit.exists then
+      local quota, room = limit.quota, limit_room(limit)
+      local _, newest = starts_last(limit)
+      local available = limit.available
+      local queue = match(key, '^queue:(.*)$')
+      if queue then available = available + (tonumber(call('HGET', P .. 'counts:' .. queue, 'available') or nil) or 0) end
+      local function text(number) return number and int(number) or '' end
+      answer[#answer + 1] = key
+      answer[#answer + 1] = {text(quota.concurrency), text(quota.rate), text(quota.period), text(quota.throttle),
+        text(quota.spread), int(limit.running), int(limit.started),
+        text(newest and quota.period and newest + quota.period),
+        int(limit.next.ms), int(available), room == math.huge and '' or int(room), int(limit.hold),
+        limit.overridden or '-', limit.admin or '', limit.file or ''}
+    end
+  end
+  return answer
 end
-return answer

@@ -4,6 +4,8 @@
 -- env:ID     string  an envelope too long to be copied at every step; shorter ones are the end of the record
 -- err:ID     list    failed attempts, `attempt US ms US json`
 -- res:ID     string  the result
+-- par:ID     string  what a dead letter of a workflow was given to work on; other jobs of one find it in their workflow
+-- prog:ID, chk:ID  hash  how far it has got: see `progress.lua` and `checkpoint.lua`
 -- due        zset    waiting jobs by the next time something happens to them: they become available, or are given up
 -- leases     zset    active jobs by their next deadline: the truth about what runs
 -- held       zset    `worker US id` of active jobs, all of score 0, read by range of worker
@@ -11,19 +13,24 @@
 --
 -- A record is one string, because a key costs more than anything inside it: what changes RS what does not RS envelope.
 -- What changes are the 17 fields of `job_save`, separated by US and empty where there is nothing; `marks` are letters: f has
--- failures, e the last of them still counts, r has a result, d dead letter, x expired, s staged, l put off by a limit. What does not change is queue US type US
+-- failures, e the last of them still counts, r has a result, d dead letter, x expired, s staged, l put off by a limit, p has told its progress, k has a checkpoint, c called off with its workflow while it ran, h handed to another system. What does not change is queue US type US
 -- lane US and pairs of name US value US. The envelope is the client's text, opaque to scripts (cjson would change `[]` and
 -- large integers). JSON holds no control characters, so the separators stand out. src/job/record.rs reads the same.
 
-local DUE, LEASES, HELD, WAKES = P .. 'due', P .. 'leases', P .. 'held', P .. 'wakes'
+local DUE, LEASES, HELD, WAKES
 local job_load
+
+at_begin(function()
+  DUE, LEASES, HELD, WAKES = P .. 'due', P .. 'leases', P .. 'held', P .. 'wakes'
+end)
 
 do
 
 local CHANGING = '^' .. string.rep('([^\31]*)\31', 16) .. '([^\30]*)\30()'
 local FIXED = '^([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\30]*)\30'
 
-job_load = function(id)
+-- The job, unless it is not there; nor is one of another tenant, for a caller who sees those of one alone.
+job_load = function(id, scope)
   local key = P .. 'job:' .. id
   local text = call('GET', key)
   if not text then return nil end
@@ -38,6 +45,7 @@ job_load = function(id)
   if more ~= '' then
     for name, value in string.gmatch(more, '([^\31]+)\31([^\31]*)\31') do job[name] = value end
   end
+  if scope and scope ~= '' and scope ~= (job.tenant or '_default') then return nil end
   return job
 end
 
@@ -70,13 +78,73 @@ local function unmark(job, letter)
   if job.marks ~= '' then job.marks = string.gsub(job.marks, letter, '') end
 end
 
--- What Rust needs to show the job: its record and, where there are some, RS failures RS result RS envelope.
+local node_read, job_inputs
+
+do -- a script has room for 200 locals
+
+-- A node of a workflow: a job, or a chain, group or batch of nodes, which are numbered from `first` on: `count` steps or jobs,
+-- then callbacks. `workflow.lua` has the rest.
+local JOB = '^job\31(%d*)\31([^\31]*)\31(%l+)\31([^\31]*)\31([^\31]*)\31(%d*)\31(%d*)$'
+local PARENT = '^(%l+)\31(%d*)\31([^\31]*)\31(%l+)\31(%d+)\31(%d+)\31(%d+)\31(%d+)\31(%d+)\31(%d+)\31(%d*)$'
+
+node_read = function(text)
+  local parent, slot, state, id, type, started, finished = match(text, JOB)
+  if parent then
+    return {kind = 'job', parent = tonumber(parent), slot = slot, state = state, id = id, type = type, started = started,
+      finished = finished}
+  end
+  local kind, above, place, now_is, first, count, callbacks, ok, failed, fired, ended = match(text, PARENT)
+  return {kind = kind, parent = tonumber(above), slot = place, state = now_is, first = tonumber(first), count = tonumber(count),
+    callbacks = tonumber(callbacks), ok = tonumber(ok), failed = tonumber(failed), fired = tonumber(fired), finished = ended}
+end
+
+-- Appends what each of so many nodes from `first` on gave: a job its result, a chain that of its last step, the others an array.
+local function outputs(key, first, count, list)
+  if count == 0 then return list end
+  local numbers = {}
+  for index = 1, count do numbers[index] = first + index - 1 end
+  local nodes, results = call('HMGET', key .. ':nodes', unpack(numbers)), call('HMGET', key .. ':results', unpack(numbers))
+  for index = 1, count do
+    local node = node_read(nodes[index])
+    if node.kind == 'job' then
+      list[#list + 1] = results[index] or 'null'
+    elseif node.kind == 'chain' then
+      outputs(key, node.first + node.count - 1, 1, list)
+    else
+      list[#list + 1] = '[' .. concat(outputs(key, node.first, node.count, {}), ',') .. ']'
+    end
+  end
+  return list
+end
+
+-- What came before a node: the steps before it in its chain, and before that chain; for a callback its batch's jobs.
+local function inputs(key, number, list)
+  local node = node_read(call('HGET', key .. ':nodes', number))
+  if not node.parent then return list end
+  local parent = node_read(call('HGET', key .. ':nodes', node.parent))
+  if number >= parent.first + parent.count then return outputs(key, parent.first, parent.count, list) end
+  inputs(key, node.parent, list)
+  if parent.kind == 'chain' then outputs(key, parent.first, number - parent.first, list) end
+  return list
+end
+
+-- What a job of a workflow is given to work on, as a JSON array. Nothing once all of that is gone.
+job_inputs = function(job)
+  local key = P .. 'workflow:' .. job.workflow
+  if call('EXISTS', key) == 0 then return call('GET', P .. 'par:' .. job.id) or '' end
+  return '[' .. concat(inputs(key, tonumber(job.node), {}), ',') .. ']'
+end
+
+end
+
+-- What Rust needs to show the job: its record and, where there are some, RS failures RS result RS envelope RS checkpoint RS inputs.
 local function job_view(job)
-  if (job.marks == '' or job.marks == 's') and not job.apart then return job.text end
+  if (job.marks == '' or job.marks == 's') and not job.apart and not job.inputs then return job.text end
   local failures = marked(job, 'f') and concat(call('LRANGE', P .. 'err:' .. job.id, 0, -1), '\29') or ''
   local result = marked(job, 'r') and call('GET', P .. 'res:' .. job.id) or ''
   local envelope = job.apart and call('GET', P .. 'env:' .. job.id) or ''
-  return concat({job.text, failures, result, envelope}, '\30')
+  local kept = marked(job, 'k') and concat(call('HMGET', P .. 'chk:' .. job.id, 'n', 't', 's'), '\31') or ''
+  return concat({job.text, failures, result, envelope, kept, job.inputs and job_inputs(job) or nil}, '\30')
 end
 
 -- Sets one of the fields that otherwise do not change, or removes it where there is no value.
@@ -100,6 +168,17 @@ local function lower(a, b)
   a, b = tonumber(a), tonumber(b)
   if not a or b and b < a then return b end
   return a
+end
+
+-- What keeps new jobs out. `conflict`, `existing` and `take` are set by `unique.lua`, `refusal` by `bound.lua`, in the form of a
+-- script that is called where there are unique jobs or bounded queues; `release` by `finish.lua`.
+local door = {}
+
+-- A job that has not ended stands in the way of others of its key: see `unique.lua`.
+door.hold = function(job)
+  local set = P .. 'unique:' .. match(job.unique, '^%S+')
+  call('ZADD', set, '+inf', job.id)
+  call('PERSIST', set)
 end
 
 -- When a waiting job is given up: `expires` always, `ttl` before its first start, `total` over all attempts.
@@ -154,7 +233,11 @@ local function slot_free(key)
   end
 end
 
-local looked_at = {} -- pools, and queues with whether they have a limit of their own, once a call
+local looked_at -- pools, and queues with whether they have a limit of their own, once a call
+
+at_begin(function()
+  looked_at = {}
+end)
 
 -- A pool that was full is told to its workers.
 local function pool_leave(job)
@@ -190,7 +273,7 @@ slots_release = function(job)
       end
     end
   end
-  if find(allowed, 'c', 1, true) then slot_free('@' .. (job.tenant or '_default')) end
+  if find(allowed, 'c', 1, true) then slot_free('!' .. (job.tenant or '_default')) end
   if is_limited(job.queue) then
     slot_free('queue:' .. job.queue) -- jobs elsewhere may have that key
     signal('ready ' .. job.queue)

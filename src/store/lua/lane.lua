@@ -11,7 +11,7 @@
 -- last. A lane is ready exactly while it holds jobs and nothing blocks it.
 
 local LEVEL = 35184372088832 -- 2^45 sequences below each of the 201 priorities: exact in a double, so FIFO always holds
-local LIVE = P .. 'live'
+local LIVE
 local find = string.find
 
 local function lane_score(priority, sequence)
@@ -25,6 +25,25 @@ local function queue_depth(queue)
     - (tonumber(counted[2] or nil) or 0) - (changed.blocked or 0)
 end
 
+-- Paused queues are few; where there is none, none is looked up.
+local is_paused
+
+do -- a script has room for 200 locals
+
+local paused
+
+at_begin(function()
+  paused = {}
+end)
+
+is_paused = function(queue)
+  if not state[11] then return false end
+  if paused[queue] == nil then paused[queue] = call('HEXISTS', P .. 'paused', queue) == 1 end
+  return paused[queue]
+end
+
+end
+
 -- A queue that had nothing ready has something.
 local function queue_woke(queue)
   if call('ZADD', LIVE, 'NX', now_text, queue) == 1 then signal('ready ' .. queue) end
@@ -34,7 +53,7 @@ local function queue_slept(queue)
   call('ZREM', LIVE, queue)
 end
 
-local pushed = {} -- lanes that this call pushed to, by queue and name: their key, the lowest score, how many
+local pushed -- lanes that this call pushed to, by queue and name: their key, the lowest score, how many
 
 local function lane_push(queue, lane, id, score)
   local of_queue = pushed[queue]
@@ -59,15 +78,15 @@ local function lane_base(lane)
   return match(lane, '^(.-);b=') or lane
 end
 
--- Whether a tenant may have only so many jobs active: see `tenant.lua`.
-local tenant_capped = function() return false end
+-- How many jobs a tenant may have active, if that is limited, and by how much its jobs go before others: see `tenant.lua`.
+local tenant_capped, tenant_boost = function() return false end, function() end
 
 -- Limits of a tenant are those whose key begins so. They count what the tenant has active, and have no set of their own.
 local function is_cap(key)
-  return string.byte(key) == 64
+  return string.byte(key) == 33
 end
 
-local known_limits = {}
+local known_limits
 
 -- Keys of the limits that a lane is under.
 local function lane_limits(queue, lane)
@@ -79,7 +98,7 @@ local function lane_limits(queue, lane)
     keys[#keys + 1] = match(lane, ';y=([^;]+)')
     if tenant then keys[#keys + 1] = 'tenant:' .. tenant .. ':queue:' .. queue end
     local owner = match(lane, ';[bt]=(.*)$')
-    if owner and tenant_capped(owner) then keys[#keys + 1] = '@' .. owner end
+    if owner and tenant_capped(owner) then keys[#keys + 1] = '!' .. owner end
     known_limits[name] = keys
   end
   return keys
@@ -106,3 +125,7 @@ local function lane_flush()
   pushed = {}
 end
 at_commit[#at_commit + 1] = lane_flush
+
+at_begin(function()
+  LIVE, pushed, known_limits = P .. 'live', {}, {}
+end)

@@ -9,7 +9,11 @@ local queue_sharing, sharing_weight, level_open, level_lanes, level_reweigh
 
 do -- a script has room for 200 locals
 
-local sharings = {}
+local sharings
+
+at_begin(function()
+  sharings = {}
+end)
 
 -- How tenants share a queue: strategy letter (f, r or s), default weight and the hash of weights; false if they do not.
 queue_sharing = function(queue)

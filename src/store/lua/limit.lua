@@ -11,7 +11,7 @@
 -- blocked:Q     hash  by tenant: its jobs in lanes that wait
 -- parked:Q      hash  lane → `K US strategy US since`; asleep:Q:T set of those of tenant T
 -- awake:Q:T     set   ready lanes of tenant T under limits, where tenants do not take turns
--- limit:@T            a tenant's own limit: only what waits for it is kept here; what it allows is in `quotas`, what counts in `tenants`;
+-- limit:!T            a tenant's own limit: only what waits for it is kept here; what it allows is in `quotas`, what counts in `tenants`;
 --                     caps: zset of those that stopped somebody, by when
 -- wakes         zset  limits by when those who wait for them are to be looked at
 -- limits        zset  limits by when they were last used; limited: set of queues that have one of their own
@@ -77,9 +77,11 @@ local function lane_left(queue, lane)
   if owner then call('SREM', P .. 'awake:' .. queue .. ':' .. owner, lane) end
 end
 
+local limits_count
+
 do -- a script has room for 200 locals
 
-local renewed = {}
+local renewed
 
 -- The last enqueued numbers of a key are the key's. Who waits under other ones is looked at.
 limit_renew = function(key, quota)
@@ -98,13 +100,11 @@ limit_renew = function(key, quota)
   end
 end
 
-end
+local availables -- by limit: how many available jobs more it has than before this call
 
-local limits_count
-
-do
-
-local availables = {} -- by limit: how many available jobs more it has than before this call
+at_begin(function()
+  renewed, availables = {}, {}
+end)
 
 -- The available jobs under the limits of a lane change in number.
 limits_count = function(queue, lane, by)

@@ -6,9 +6,13 @@ local notes, note, limit_exceeded, limit_tag, queue_stopped, queue_goes, limit_f
 do -- a script has room for 200 locals
 
 local WOKEN_A_CALL = 64
-local woken_now = 0
+local woken_now
 local TICK_MS = 100
-notes = {} -- for metrics: kind, key, strategy, ms
+
+at_begin(function()
+  woken_now = 0
+  notes = {} -- for metrics: kind, key, strategy, ms
+end)
 
 note = function(kind, key, strategy, ms)
   local at = #notes
@@ -37,7 +41,7 @@ end
 
 -- Told once for each lane and change, not once for each worker that finds it so.
 limit_exceeded = function(limit, why, number, current)
-  local owner = match(limit.key, '^@(.*)$')
+  local owner = match(limit.key, '^!(.*)$')
   if owner then return tenant_stopped(limit, owner, number, current) end
   call('HINCRBY', limit.name, 'x' .. why, 1)
   note('exceeded', limit.key, why, 0)

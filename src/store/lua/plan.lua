@@ -10,7 +10,7 @@ local MOST_QUEUES = 64
 -- How long a fair queue without jobs is kept: longer than its aim holds.
 local IDLE_MS = 60000
 
-local plans = {}
+local plans
 
 -- The rule, or false if there is none of that name.
 local function plan_open(rule)
@@ -46,7 +46,11 @@ local function plan_queues(rule)
 end
 
 -- How a main queue is: `depth` and `oldest` (the time since when its oldest job waits, or nil) of what can run. Read once.
-local healths = {}
+local healths
+
+at_begin(function()
+  plans, healths = {}, {}
+end)
 
 -- Of the lanes that may run, so many are asked for their first job: of each priority, the oldest is among the first.
 local LANES_ASKED = 201

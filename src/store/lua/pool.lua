@@ -14,7 +14,11 @@ do -- a script has room for 200 locals
 
 -- How often a worker's last sign of life in a pool is noted.
 local MEMBER_MS = 10000
-local pools = {}
+local pools, default_prevention
+
+at_begin(function()
+  pools, default_prevention = {}, nil
+end)
 
 pool_open = function(name)
   local pool = pools[name]
@@ -39,8 +43,6 @@ local function prevention_of(text)
   local aging = tonumber(step) > 0 and {every = tonumber(every), step = tonumber(step), max = tonumber(most)} or nil
   return {rotation = tonumber(rotation), ratio = tonumber(ratio), streak = tonumber(streak), aging = aging}
 end
-
-local default_prevention
 
 prevention = function(pool)
   if pool and pool.sp and pool.sp ~= '' then return prevention_of(pool.sp ~= 'off' and pool.sp or '') end

@@ -10,7 +10,12 @@
 -- Starts to which jobs were put off are kept in the same way: `later`, times and how many, and `turn`, the throttle's next after
 -- them.
 
-local limits = {}
+local limits
+
+at_begin(function()
+  limits = {}
+end)
+
 local limit_open, limit_room, limit_grows, limit_start, limit_reserve, starts_last
 
 do -- a script has room for 200 locals
@@ -106,7 +111,7 @@ limit_open = function(key)
     limit.later[#limit.later + 1] = {last = tonumber(at), count = tonumber(number)}
   end
   if limit.quota.period then limit_prune(limit) end
-  local owner = match(key, '^@(.*)$')
+  local owner = match(key, '^!(.*)$')
   if owner then
     limit.quota, limit.running = {concurrency = tenant_capped(owner) or nil}, tenant_jobs(owner).active
   else

@@ -3,12 +3,14 @@
 -- ARGV[9…] rule, holder, life ms; 0 gives it up
 -- Returns  1, or 0 if the lock is another's
 
-local lock = P .. 'plan:' .. ARGV[9] .. ':lock'
-if call('HGET', lock, 'holder') ~= ARGV[10] then return 0 end
-if ARGV[11] == '0' then
-  call('UNLINK', lock)
-  redis.pcall('PUBLISH', P .. 'signals', 'freed ' .. ARGV[9])
-else
-  call('PEXPIRE', lock, ARGV[11])
+run = function()
+  local lock = P .. 'plan:' .. ARGV[9] .. ':lock'
+  if call('HGET', lock, 'holder') ~= ARGV[10] then return 0 end
+  if ARGV[11] == '0' then
+    call('UNLINK', lock)
+    redis.pcall('PUBLISH', P .. 'signals', 'freed ' .. ARGV[9])
+  else
+    call('PEXPIRE', lock, ARGV[11])
+  end
+  return 1
 end
-return 1

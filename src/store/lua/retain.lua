@@ -1,102 +1,113 @@
--- Retention: finished jobs and dead letters by age or count, whichever comes first, and events by count.
+-- Retention: finished jobs, workflows and dead letters by age or count, whichever comes first, and events by count.
 --
--- ARGV[9…] most records to handle of each kind, most finished jobs to keep of each state, most dead letters, most events
+-- ARGV[9…] most records to handle of each kind, most finished jobs to keep of each state, and workflows, most dead letters, most events
 -- Returns  1 if more is left to remove and the caller should call again at once, else 0
 
-local limit, max_finished, max_dead, max_events =
-  tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
-local handled = 0
+run = function()
+  local limit, max_finished, max_dead, max_events =
+    tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
+  local handled = 0
 
--- Records go by age through their own TTL; the indexes follow by range, and what exceeds the count goes first.
-local function retain(set, age, most)
-  local trimmed = call('ZRANGEBYSCORE', P .. set, '-inf', now - age, 'LIMIT', 0, limit)
-  if #trimmed > 0 then call('ZREM', P .. set, unpack(trimmed)) end
-  local surplus = math.min(call('ZCARD', P .. set) - most, limit)
-  if surplus <= 0 then return #trimmed, {} end
-  return math.max(#trimmed, surplus), call('ZRANGE', P .. set, 0, surplus - 1)
-end
+  -- Records go by age through their own TTL; the indexes follow by range, and what exceeds the count goes first.
+  local function retain(set, age, most)
+    local trimmed = call('ZRANGEBYSCORE', P .. set, '-inf', now - age, 'LIMIT', 0, limit)
+    if #trimmed > 0 then call('ZREM', P .. set, unpack(trimmed)) end
+    local surplus = math.min(call('ZCARD', P .. set) - most, limit)
+    if surplus <= 0 then return #trimmed, {} end
+    return math.max(#trimmed, surplus), call('ZRANGE', P .. set, 0, surplus - 1)
+  end
 
-for _, state in ipairs({'completed', 'cancelled', 'discarded'}) do
-  local done, surplus = retain('finished:' .. state, tonumber(KEEP[state]), max_finished)
+  for _, state in ipairs({'completed', 'cancelled', 'discarded', 'forwarded'}) do
+    local done, surplus = retain('finished:' .. state, tonumber(KEEP[state]), max_finished)
+    for _, id in ipairs(surplus) do
+      -- A dead letter has its own bound and is only taken off this index.
+      if not call('ZSCORE', P .. 'dead', id) then job_erase(id) end
+      call('ZREM', P .. 'finished:' .. state, id)
+    end
+    handled = math.max(handled, done)
+  end
+  local done, surplus = retain('dead', tonumber(KEEP.dead_letter), max_dead)
   for _, id in ipairs(surplus) do
-    -- A dead letter has its own bound and is only taken off this index.
-    if not call('ZSCORE', P .. 'dead', id) then job_erase(id) end
-    call('ZREM', P .. 'finished:' .. state, id)
+    job_erase(id)
+    call('ZREM', P .. 'dead', id)
+    call('ZREM', P .. 'finished:discarded', id)
+  end
+  if #surplus > 0 then
+    emit('dead_letter.pruned', subject(''), '"count":' .. #surplus)
   end
   handled = math.max(handled, done)
-end
-local done, surplus = retain('dead', tonumber(KEEP.dead_letter), max_dead)
-for _, id in ipairs(surplus) do
-  job_erase(id)
-  call('ZREM', P .. 'dead', id)
-  call('ZREM', P .. 'finished:discarded', id)
-end
-if #surplus > 0 then
-  emit('dead_letter.pruned', subject(''), '"count":' .. #surplus)
-end
-handled = math.max(handled, done)
 
--- Limits that nobody has used for long, and that nothing says anything about, leave no key behind.
-local LIMIT_MS = 3600000
+  local longest = math.max(tonumber(KEEP.completed), tonumber(KEEP.cancelled), tonumber(KEEP.discarded))
+  done, surplus = retain('workflows', longest, max_finished)
+  for _, id in ipairs(surplus) do
+    local key = P .. 'workflow:' .. id
+    call('UNLINK', key, key .. ':nodes', key .. ':results')
+    call('ZREM', P .. 'workflows', id)
+  end
+  handled = math.max(handled, done)
 
-local function is_over(name)
-  local f = call('HMGET', name, 'n', 'w', 'f', 'a', 'o', 'hold', 'b', 'j', 'until')
-  local overridden = f[5] and (tonumber(f[9] or nil) or now) >= now
-  local last = tonumber(match(f[7] or '', '%d+,(%d+),%d+;$') or nil) or 0
-  local period = tonumber(match(f[8] or '', '^%S+ %S+ (%d+)') or nil) or 0
-  return (tonumber(f[1] or nil) or 0) <= 0 and (tonumber(f[2] or nil) or 0) <= 0 and not f[3] and not f[4] and not overridden
-    and (tonumber(f[6] or nil) or 0) < now and last + period < now and call('EXISTS', name .. ':run') == 0
-end
+  -- Limits that nobody has used for long, and that nothing says anything about, leave no key behind.
+  local LIMIT_MS = 3600000
 
-local function retain_limits(set)
-  local idle = call('ZRANGEBYSCORE', set, '-inf', now - LIMIT_MS, 'LIMIT', 0, limit)
-  for _, key in ipairs(idle) do
-    local name = P .. 'limit:' .. key
-    if is_over(name) then
-      call('UNLINK', name, name .. ':at', name .. ':tags')
-      call('ZREM', set, key)
-      call('ZREM', P .. 'wakes', key)
-    else
-      call('ZADD', set, now, key)
+  local function is_over(name)
+    local f = call('HMGET', name, 'n', 'w', 'f', 'a', 'o', 'hold', 'b', 'j', 'until')
+    local overridden = f[5] and (tonumber(f[9] or nil) or now) >= now
+    local last = tonumber(match(f[7] or '', '%d+,(%d+),%d+;$') or nil) or 0
+    local period = tonumber(match(f[8] or '', '^%S+ %S+ (%d+)') or nil) or 0
+    return (tonumber(f[1] or nil) or 0) <= 0 and (tonumber(f[2] or nil) or 0) <= 0 and not f[3] and not f[4] and not overridden
+      and (tonumber(f[6] or nil) or 0) < now and last + period < now and call('EXISTS', name .. ':run') == 0
+  end
+
+  local function retain_limits(set)
+    local idle = call('ZRANGEBYSCORE', set, '-inf', now - LIMIT_MS, 'LIMIT', 0, limit)
+    for _, key in ipairs(idle) do
+      local name = P .. 'limit:' .. key
+      if is_over(name) then
+        call('UNLINK', name, name .. ':at', name .. ':tags')
+        call('ZREM', set, key)
+        call('ZREM', P .. 'wakes', key)
+      else
+        call('ZADD', set, now, key)
+      end
     end
+    return #idle
   end
-  return #idle
-end
 
-handled = math.max(handled, retain_limits(P .. 'limits'), retain_limits(P .. 'caps'))
+  handled = math.max(handled, retain_limits(P .. 'limits'), retain_limits(P .. 'caps'))
 
--- What limited tenants enqueued, once that says nothing any more.
-local function retain_books()
-  local over = call('ZRANGEBYSCORE', P .. 'books:at', '-inf', now, 'LIMIT', 0, limit)
-  if #over == 0 then return 0 end
-  call('HDEL', P .. 'books', unpack(over))
-  call('ZREM', P .. 'books:at', unpack(over))
-  return #over
-end
+  -- What limited tenants enqueued, once that says nothing any more.
+  local function retain_books()
+    local over = call('ZRANGEBYSCORE', P .. 'books:at', '-inf', now, 'LIMIT', 0, limit)
+    if #over == 0 then return 0 end
+    call('HDEL', P .. 'books', unpack(over))
+    call('ZREM', P .. 'books:at', unpack(over))
+    return #over
+  end
 
-handled = math.max(handled, retain_books())
+  handled = math.max(handled, retain_books())
 
--- An entry holds the events of one call, so the oldest one to keep is found by its running number.
-local function trim_events()
-  local portion = call('XRANGE', P .. 'events', '-', '+', 'COUNT', 16)
-  local kept
-  for _, entry in ipairs(portion) do
-    if tonumber(entry[2][2]) > events - max_events then
-      kept = entry[1]
-      break
+  -- An entry holds the events of one call, so the oldest one to keep is found by its running number.
+  local function trim_events()
+    local portion = call('XRANGE', P .. 'events', '-', '+', 'COUNT', 16)
+    local kept
+    for _, entry in ipairs(portion) do
+      if tonumber(entry[2][2]) > events - max_events then
+        kept = entry[1]
+        break
+      end
     end
+    if kept then
+      call('XTRIM', P .. 'events', 'MINID', kept)
+    elseif #portion > 0 then
+      local ids = {}
+      for position, entry in ipairs(portion) do ids[position] = entry[1] end
+      call('XDEL', P .. 'events', unpack(ids))
+      return limit
+    end
+    return 0
   end
-  if kept then
-    call('XTRIM', P .. 'events', 'MINID', kept)
-  elseif #portion > 0 then
-    local ids = {}
-    for position, entry in ipairs(portion) do ids[position] = entry[1] end
-    call('XDEL', P .. 'events', unpack(ids))
-    return limit
-  end
-  return 0
-end
 
-if events > max_events then handled = math.max(handled, trim_events()) end
-commit()
-return handled >= limit and 1 or 0
+  if events > max_events then handled = math.max(handled, trim_events()) end
+  commit()
+  return handled >= limit and 1 or 0
+end

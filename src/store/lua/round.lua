@@ -9,89 +9,91 @@
 --          be computed from another now
 --          or {'ok', token, round, 1 if scheduled, room, due, now, what `observe` says of each queue, …}
 
-local rule, holder, nonce, life, why, next_due, since =
-  ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13], tonumber(ARGV[14]), tonumber(ARGV[15])
-local key = P .. 'plan:' .. rule
-local lock = key .. ':lock'
-local plan = plan_open(rule)
-if not plan then return {'gone'} end
-local queues = plan_queues(rule)
-if #queues == 0 then return {'empty'} end
+run = function()
+  local rule, holder, nonce, life, why, next_due, since =
+    ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13], tonumber(ARGV[14]), tonumber(ARGV[15])
+  local key = P .. 'plan:' .. rule
+  local lock = key .. ':lock'
+  local plan = plan_open(rule)
+  if not plan then return {'gone'} end
+  local queues = plan_queues(rule)
+  if #queues == 0 then return {'empty'} end
 
--- Tenants that stayed in staging because of blocked jobs wait for their turn again when those are fewer.
-local STUCK_A_ROUND = 64
+  -- Tenants that stayed in staging because of blocked jobs wait for their turn again when those are fewer.
+  local STUCK_A_ROUND = 64
 
-local function unstick(queue)
-  local fair = staging_open(rule, queue)
-  for _, name in ipairs(call('SRANDMEMBER', fair.key .. ':stuck', STUCK_A_ROUND)) do
-    if not is_stuck(plan, queue, name) then
-      local tenant = tenant_of(fair, name)
-      call('SREM', fair.key .. ':stuck', name)
-      if tenant.state == 'b' then
-        tenant_enter(fair, tenant, tenant.weight)
-        tenant_touch(fair, tenant)
+  local function unstick(queue)
+    local fair = staging_open(rule, queue)
+    for _, name in ipairs(call('SRANDMEMBER', fair.key .. ':stuck', STUCK_A_ROUND)) do
+      if not is_stuck(plan, queue, name) then
+        local tenant = tenant_of(fair, name)
+        call('SREM', fair.key .. ':stuck', name)
+        if tenant.state == 'b' then
+          tenant_enter(fair, tenant, tenant.weight)
+          tenant_touch(fair, tenant)
+        end
       end
     end
   end
-end
 
-local function answer(token, round, scheduled)
-  local words = {'ok', token, round, scheduled and 1 or 0, plan.room, int(plan.due), now_text}
-  for _, queue in ipairs(queues) do words[#words + 1] = observe(rule, queue) end
+  local function answer(token, round, scheduled)
+    local words = {'ok', token, round, scheduled and 1 or 0, plan.room, int(plan.due), now_text}
+    for _, queue in ipairs(queues) do words[#words + 1] = observe(rule, queue) end
+    return words
+  end
+
+  local held = call('HMGET', lock, 'holder', 'busy', 'token', 'scheduled')
+  local counted = call('HMGET', key, 'rounds', 'recorded')
+  -- Sent again: the round has begun, and its time has moved on.
+  if held[3] and string.sub(held[3], -#nonce - 1) == ':' .. nonce then
+    return answer(held[3], counted[1], held[4] == '1')
+  end
+  if plan.paused then return {'paused'} end
+  if held[1] and held[1] ~= holder and not (why == 'run' and held[2] == '0') then
+    return {'held', held[1], call('PTTL', lock)}
+  end
+
+  -- When the next scheduled round is due. It is never further away than one step of the pace: else the pace is another one
+  -- now, or the clock has stepped back.
+  if plan.every then
+    if plan.due > now + plan.every then plan.due = now end
+  elseif not next_due then
+    return {'early', int(now + 1000), now_text} -- the caller still knows an interval; it hears of the cron in a moment
+  elseif since > now or next_due <= now then
+    return {'again', now_text}
+  elseif plan.due == 0 or (plan.due > now and plan.due ~= next_due) then
+    -- The first due time is the next one; an interval begins at once.
+    call('HSET', key, 'due', int(next_due))
+    plan.due = next_due
+  end
+
+  -- Signals may be lost: a queue whose planner was told that it runs low, and for which no round has been run since.
+  local function is_low()
+    for _, queue in ipairs(queues) do
+      if staging_open(rule, queue).n > 0 and (call('HGET', P .. 'low', 'm ' .. queue) or '0') == '0' then return true end
+    end
+    return false
+  end
+
+  local scheduled = why == 'tick' and now >= plan.due
+  -- Whoever began the last round has not ended it: what it left of the interval's batch is promoted now.
+  local unfinished = (counted[1] or '0') ~= (counted[2] or '0')
+  if not scheduled and not unfinished and why ~= 'run' and (plan.strict or (why == 'tick' and not is_low())) then
+    return {'early', int(plan.due), now_text}
+  end
+
+  for _, queue in ipairs(queues) do unstick(queue) end
+  if scheduled then plan.due = plan.every and now + plan.every or next_due end
+  if scheduled or why == 'run' then plan.room = plan.jobs end
+  plan.spent = true
+  local token = call('HINCRBY', key, 'token', 1) .. ':' .. nonce
+  local round = call('HINCRBY', key, 'rounds', 1)
+  call('HSET', lock, 'token', token, 'holder', holder, 'busy', '1', 'scheduled', scheduled and '1' or '0')
+  call('PEXPIRE', lock, life)
+  local visits = {}
+  for position, queue in ipairs(queues) do visits[position * 2 - 1], visits[position * 2] = round, queue end
+  call('ZADD', key .. ':queues', 'XX', unpack(visits))
+  local words = answer(token, round, scheduled)
+  commit()
   return words
 end
-
-local held = call('HMGET', lock, 'holder', 'busy', 'token', 'scheduled')
-local counted = call('HMGET', key, 'rounds', 'recorded')
--- Sent again: the round has begun, and its time has moved on.
-if held[3] and string.sub(held[3], -#nonce - 1) == ':' .. nonce then
-  return answer(held[3], counted[1], held[4] == '1')
-end
-if plan.paused then return {'paused'} end
-if held[1] and held[1] ~= holder and not (why == 'run' and held[2] == '0') then
-  return {'held', held[1], call('PTTL', lock)}
-end
-
--- When the next scheduled round is due. It is never further away than one step of the pace: else the pace is another one
--- now, or the clock has stepped back.
-if plan.every then
-  if plan.due > now + plan.every then plan.due = now end
-elseif not next_due then
-  return {'early', int(now + 1000), now_text} -- the caller still knows an interval; it hears of the cron in a moment
-elseif since > now or next_due <= now then
-  return {'again', now_text}
-elseif plan.due == 0 or (plan.due > now and plan.due ~= next_due) then
-  -- The first due time is the next one; an interval begins at once.
-  call('HSET', key, 'due', int(next_due))
-  plan.due = next_due
-end
-
--- Signals may be lost: a queue whose planner was told that it runs low, and for which no round has been run since.
-local function is_low()
-  for _, queue in ipairs(queues) do
-    if staging_open(rule, queue).n > 0 and (call('HGET', P .. 'low', 'm ' .. queue) or '0') == '0' then return true end
-  end
-  return false
-end
-
-local scheduled = why == 'tick' and now >= plan.due
--- Whoever began the last round has not ended it: what it left of the interval's batch is promoted now.
-local unfinished = (counted[1] or '0') ~= (counted[2] or '0')
-if not scheduled and not unfinished and why ~= 'run' and (plan.strict or (why == 'tick' and not is_low())) then
-  return {'early', int(plan.due), now_text}
-end
-
-for _, queue in ipairs(queues) do unstick(queue) end
-if scheduled then plan.due = plan.every and now + plan.every or next_due end
-if scheduled or why == 'run' then plan.room = plan.jobs end
-plan.spent = true
-local token = call('HINCRBY', key, 'token', 1) .. ':' .. nonce
-local round = call('HINCRBY', key, 'rounds', 1)
-call('HSET', lock, 'token', token, 'holder', holder, 'busy', '1', 'scheduled', scheduled and '1' or '0')
-call('PEXPIRE', lock, life)
-local visits = {}
-for position, queue in ipairs(queues) do visits[position * 2 - 1], visits[position * 2] = round, queue end
-call('ZADD', key .. ':queues', 'XX', unpack(visits))
-local words = answer(token, round, scheduled)
-commit()
-return words

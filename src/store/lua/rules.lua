@@ -6,57 +6,60 @@
 --
 -- ARGV[9…] '' to read; else the version to replace, the new version, number of rules, and for each: name, document, state,
 --          restage, latency ms, depth, strict, jobs (0: auto), interval ms or '', most staged or '', life of tags ms or '', 1 if
---          tenants that no webhook has weighed yet are held, most blocked jobs of a tenant, default weight, number of tenants with a weight of their own, and
+--          tenants that no webhook has weighed yet are held, most blocked jobs of a tenant, main queue, default weight, number of tenants with a weight of their own, and
 --          for each of those: tenant, weight
--- Returns  {version, {name, document, …}, {rules that are gone but have jobs staged}, document of the dispatch policy or ''}
+-- Returns  {version, {name, document, …}, {rule that is gone but has jobs staged, its main queue, …}, document of the dispatch policy or ''}
 
-local FIELDS = {'state', 'restage', 'latency', 'depth', 'strict', 'jobs', 'every', 'most', 'tag', 'hold', 'blocked', 'default', 'fixed'}
-local version = call('HGET', P .. 'state', 'rules') or ''
+local FIELDS = {'state', 'restage', 'latency', 'depth', 'strict', 'jobs', 'every', 'most', 'tag', 'hold', 'blocked', 'main', 'default', 'fixed'}
 
--- Puts the rule at an argument; returns where the next one is.
-local function put(at)
-  local fields = {}
-  for index, name in ipairs(FIELDS) do
-    fields[#fields + 1], fields[#fields + 2] = name, ARGV[at + 1 + index]
+run = function()
+  local version = call('HGET', P .. 'state', 'rules') or ''
+
+  -- Puts the rule at an argument; returns where the next one is.
+  local function put(at)
+    local fields = {}
+    for index, name in ipairs(FIELDS) do
+      fields[#fields + 1], fields[#fields + 2] = name, ARGV[at + 1 + index]
+    end
+    local key = P .. 'plan:' .. ARGV[at]
+    -- From an interval to a schedule: when the next round is due is decided anew.
+    if (call('HGET', key, 'every') or '') ~= '' and ARGV[at + 8] == '' then call('HDEL', key, 'due') end
+    call('HSET', P .. 'rules', ARGV[at], ARGV[at + 1])
+    call('HSET', key, unpack(fields))
+    call('SADD', P .. 'plans', ARGV[at])
+    call('UNLINK', key .. ':own')
+    local own = at + 2 + #FIELDS
+    local next_rule = own + tonumber(ARGV[own - 1]) * 2
+    for first = own, next_rule - 1, 4000 do
+      call('HSET', key .. ':own', unpack(ARGV, first, math.min(first + 3999, next_rule - 1)))
+    end
+    return next_rule
   end
-  local key = P .. 'plan:' .. ARGV[at]
-  -- From an interval to a schedule: when the next round is due is decided anew.
-  if (call('HGET', key, 'every') or '') ~= '' and ARGV[at + 8] == '' then call('HDEL', key, 'due') end
-  call('HSET', P .. 'rules', ARGV[at], ARGV[at + 1])
-  call('HSET', key, unpack(fields))
-  call('SADD', P .. 'plans', ARGV[at])
-  call('UNLINK', key .. ':own')
-  local own = at + 2 + #FIELDS
-  local next_rule = own + tonumber(ARGV[own - 1]) * 2
-  for first = own, next_rule - 1, 4000 do
-    call('HSET', key .. ':own', unpack(ARGV, first, math.min(first + 3999, next_rule - 1)))
+
+  if #ARGV > 9 and ARGV[9] == version then
+    version = ARGV[10]
+    call('UNLINK', P .. 'rules')
+    local at = 12
+    for _ = 1, tonumber(ARGV[11]) do at = put(at) end
+    call('HSET', P .. 'state', 'rules', version)
+    signal('rules')
   end
-  return next_rule
-end
 
-if #ARGV > 9 and ARGV[9] == version then
-  version = ARGV[10]
-  call('UNLINK', P .. 'rules')
-  local at = 12
-  for _ = 1, tonumber(ARGV[11]) do at = put(at) end
-  call('HSET', P .. 'state', 'rules', version)
-  signal('rules')
-end
-
--- A rule that is gone stays until its last job is promoted.
-local gone = {}
-for _, name in ipairs(call('SMEMBERS', P .. 'plans')) do
-  if call('HEXISTS', P .. 'rules', name) == 0 then
-    local key = P .. 'plan:' .. name
-    if (tonumber(call('HGET', key, 'staged') or nil) or 0) > 0 then
-      call('HSET', key, 'state', 'draining', 'strict', '0', 'jobs', '0', 'every', '1000', 'paused', '0',
-        'tag', '', 'hold', '0', 'default', '1000', 'fixed', '0')
-      gone[#gone + 1] = name
-    else
-      call('UNLINK', key, key .. ':own', key .. ':lock', key .. ':rounds', key .. ':queues')
-      call('SREM', P .. 'plans', name)
+  -- A rule that is gone stays until its last job is promoted and has arrived.
+  local gone = {}
+  for _, name in ipairs(call('SMEMBERS', P .. 'plans')) do
+    if call('HEXISTS', P .. 'rules', name) == 0 then
+      local key = P .. 'plan:' .. name
+      if (tonumber(call('HGET', key, 'staged') or nil) or 0) > 0 or call('EXISTS', P .. 'outbox:' .. name) == 1 then
+        call('HSET', key, 'state', 'draining', 'strict', '0', 'jobs', '0', 'every', '1000', 'paused', '0',
+          'tag', '', 'hold', '0', 'default', '1000', 'fixed', '0')
+        gone[#gone + 1], gone[#gone + 2] = name, call('HGET', key, 'main') or 'builtin'
+      else
+        call('UNLINK', key, key .. ':own', key .. ':lock', key .. ':rounds', key .. ':queues')
+        call('SREM', P .. 'plans', name)
+      end
     end
   end
+  commit()
+  return {version, call('HGETALL', P .. 'rules'), gone, call('HGET', P .. 'policy', 'doc') or ''}
 end
-commit()
-return {version, call('HGETALL', P .. 'rules'), gone, call('HGET', P .. 'policy', 'doc') or ''}

@@ -1,8 +1,12 @@
 -- Part: taking jobs out of a queue. Nothing is taken out of a lane before the end: until then it is known what was.
 
 local LANES_READ, MOST_LANES_READ = 16, 128
-local sources, wanted = {}, {} -- by queue: what is read of it, and how many jobs are likely to be taken in this call
-local wanted_in_all = 0
+local sources, wanted -- by queue: what is read of it, and how many jobs are likely to be taken in this call
+local wanted_in_all
+
+at_begin(function()
+  sources, wanted, wanted_in_all = {}, {}, 0
+end)
 
 -- Which lane goes next, with and without tenants and limits: see `choose.lua` and `unlimited.lua`.
 local source_begin, lane_choose, lane_popped, lane_drained, source_is_empty
@@ -109,6 +113,7 @@ end
 
 -- The next job of a queue, and the lane that it was in; nil if none may go. How jobs age is said by the first who asks.
 local function source_next(queue, aging)
+  if is_paused(queue) then return nil end
   local source = source_open(queue, aging)
   while true do
     local lane = lane_choose(source)

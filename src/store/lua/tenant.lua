@@ -13,7 +13,11 @@ do -- a script has room for 200 locals
 
 local NAMES = {'weight', 'boost', 'concurrency', 'rate', 'period', 'depth', 'scheduled', 'soft'}
 local NONE = {}
-local quotas, tiers = {}, nil
+local quotas, tiers
+
+at_begin(function()
+  quotas, tiers = {}, nil
+end)
 
 local function quota_read(words)
   local quota, place = {}, 0
@@ -81,6 +85,11 @@ end
 -- How many jobs a tenant may have active.
 tenant_capped = function(name)
   return find(allowed, 'c', 1, true) and tenant_quota(name).concurrency or false
+end
+
+tenant_boost = function(name)
+  local boost = find(allowed, 'b', 1, true) and tenant_quota(name or '_default').boost
+  return boost and boost ~= 0 and boost or nil
 end
 
 end

@@ -1,4 +1,4 @@
--- What is due everywhere: schedules, retries, expiries, leases, dead workers, limits that have room again.
+-- What is due everywhere: schedules, retries, expiries, leases, dead workers, workflows' next jobs, limits that have room again.
 --
 -- ARGV[9…] most jobs to handle of each kind, 1 to tell again which queues have something ready, because a signal may be lost
 -- Returns  {1 if more is due and the caller should call again at once, else 0, notes for metrics}
@@ -7,22 +7,25 @@ local function bury(job)
   job_abandoned(job, 'worker_death', 'the worker was silent for too long')
 end
 
-local limit = tonumber(ARGV[9])
-local handled = sweep(limit)
-for _, worker in ipairs(call('ZRANGEBYSCORE', P .. 'workers', '-inf', now - ARGV[8], 'LIMIT', 0, 10)) do
-  handled = math.max(handled, (take_from(worker, limit, 'error', bury)))
+run = function()
+  local limit = tonumber(ARGV[9])
+  local handled = sweep(limit)
+  for _, worker in ipairs(call('ZRANGEBYSCORE', P .. 'workers', '-inf', now - ARGV[8], 'LIMIT', 0, 10)) do
+    handled = math.max(handled, (take_from(worker, limit, 'error', bury)))
+  end
+  handled = math.max(handled, workflows_catch_up(limit))
+  -- Other quotas hold for whole tiers: whoever waits for a tenant's limit is looked at anew, a portion a call.
+  local cursor = call('GET', P .. 'rouse')
+  if cursor then
+    local found = call('ZSCAN', P .. 'caps', cursor, 'COUNT', 200)
+    for position = 1, #found[2], 2 do call('ZADD', WAKES, now_text, found[2][position]) end
+    if found[1] == '0' then call('UNLINK', P .. 'rouse') else call('SET', P .. 'rouse', found[1]) end
+  end
+  local all_awake = wake_due()
+  starve()
+  if ARGV[10] == '1' then
+    for _, queue in ipairs(call('ZRANGE', LIVE, 0, 63)) do signal('ready ' .. queue) end
+  end
+  commit()
+  return {(handled >= limit or not all_awake) and 1 or 0, notes}
 end
--- Other quotas hold for whole tiers: whoever waits for a tenant's limit is looked at anew, a portion a call.
-local cursor = call('GET', P .. 'rouse')
-if cursor then
-  local found = call('ZSCAN', P .. 'caps', cursor, 'COUNT', 200)
-  for position = 1, #found[2], 2 do call('ZADD', WAKES, now_text, found[2][position]) end
-  if found[1] == '0' then call('UNLINK', P .. 'rouse') else call('SET', P .. 'rouse', found[1]) end
-end
-local all_awake = wake_due()
-starve()
-if ARGV[10] == '1' then
-  for _, queue in ipairs(call('ZRANGE', LIVE, 0, 63)) do signal('ready ' .. queue) end
-end
-commit()
-return {(handled >= limit or not all_awake) and 1 or 0, notes}

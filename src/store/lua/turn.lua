@@ -11,9 +11,13 @@ do -- a script has room for 200 locals
 
 -- How long a turn is kept of which no server setting tells.
 local TURN_MS = 600000
-local turns, books = {}, {}
-local overloaded, rooms = {}, {} -- pools that were found full; by worker: how many jobs more it can hold
-local quiet, depths = {}, {} -- by queue: since when nobody has taken from it, and how many jobs it has
+local turns, books
+local overloaded, rooms -- pools that were found full; by worker: how many jobs more it can hold
+local quiet, depths -- by queue: since when nobody has taken from it, and how many jobs it has
+
+at_begin(function()
+  turns, books, overloaded, rooms, quiet, depths = {}, {}, {}, {}, {}, {}
+end)
 
 local function numbers(text, names)
   local list, position = {}, 0
@@ -67,7 +71,7 @@ local function turn_look(turn)
   if #turn.queues == 0 then return end
   local scores = call('ZMSCORE', LIVE, unpack(turn.queues))
   for position, queue in ipairs(turn.queues) do
-    if scores[position] and is_open_to(queue, turn.pool and turn.pool.name) then
+    if scores[position] and not is_paused(queue) and is_open_to(queue, turn.pool and turn.pool.name) then
       quiet[queue] = quiet[queue] or tonumber(scores[position])
       turn.open[#turn.open + 1], turn.is_open[queue] = queue, true
       turn.sum = turn.sum + (turn.weights[queue] or 1000)

@@ -3,6 +3,7 @@
 //! The limits of the server under test are those of [`limits`]; one job, [`TAKEN`], is there before the first row.
 
 mod dispatch;
+mod workflows;
 
 pub use dispatch::{policy, set_up};
 
@@ -131,6 +132,7 @@ pub fn all() -> Vec<Row> {
         queries(),
         lookups(),
         dispatch::all(),
+        workflows::all(),
     ];
     groups.into_iter().flatten().collect()
 }
@@ -142,6 +144,7 @@ const ACK: &str = "/v1/workers/ack";
 const NACK: &str = "/v1/workers/nack";
 const HEARTBEAT: &str = "/v1/workers/heartbeat";
 const REGISTER: &str = "/v1/workers/register";
+const WORKFLOWS: &str = "/v1/workflows";
 
 const JOB: &str = r#"{"type":"test.job","args":[]}"#;
 
@@ -184,7 +187,7 @@ fn bodies() -> Vec<Row> {
     for value in ["[]", "\"text\"", "1", "true", "null", "[{\"type\":\"test.job\",\"args\":[]}]"] {
         rows.push(Row::post(format!("a job that is {value}"), JOBS, value).field(""));
     }
-    for path in [BATCH, FETCH, ACK, NACK, HEARTBEAT, REGISTER] {
+    for path in [BATCH, FETCH, ACK, NACK, HEARTBEAT, REGISTER, WORKFLOWS] {
         rows.push(Row::post(format!("nothing for {path}"), path, "").unreadable());
         rows.push(Row::post(format!("no JSON for {path}"), path, "{\"job_id\"").unreadable());
         rows.push(Row::post(format!("no UTF-8 for {path}"), path, b"{\"worker_id\":\"\xc3\x28\"}").unreadable());
@@ -228,7 +231,7 @@ fn headers() -> Vec<Row> {
         let name = format!("the content type {kind:?}");
         rows.push(Row::post(name, JOBS, JOB).header("Content-Type", kind).field("Content-Type"));
     }
-    for path in [BATCH, FETCH, ACK, NACK, HEARTBEAT, REGISTER] {
+    for path in [BATCH, FETCH, ACK, NACK, HEARTBEAT, REGISTER, WORKFLOWS] {
         let row = Row::post(format!("a form for {path}"), path, "job_id=1");
         rows.push(row.header("Content-Type", "application/x-www-form-urlencoded").field("Content-Type"));
     }
@@ -295,8 +298,15 @@ fn paths() -> Vec<Row> {
         ("GET", "/v1/workers/register", "POST"),
         ("GET", "/v1/workers/w1", "DELETE"),
         ("POST", "/v1/queues", "GET,HEAD"),
-        ("DELETE", "/v1/dead-letter", "GET,HEAD"),
+        ("POST", "/v1/dead-letter", "GET,HEAD,DELETE"),
+        ("GET", "/v1/dead-letter/retry", "POST"),
+        ("PUT", "/v1/cron", "GET,HEAD,POST"),
+        ("POST", "/v1/cron/nightly", "GET,HEAD,PATCH,DELETE"),
+        ("GET", "/v1/queues/q/pause", "POST"),
+        ("PUT", "/v1/webhooks/subscriptions", "GET,HEAD,POST"),
         ("GET", "/v1/dead-letter/019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f/retry", "POST"),
+        ("GET", "/v1/workflows", "POST"),
+        ("POST", "/v1/workflows/019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f", "GET,HEAD,DELETE"),
         ("POST", "/v1/events", "GET,HEAD"),
         ("DELETE", "/v1/admin/pools", "GET,HEAD,POST"),
         ("POST", "/v1/admin/pools/a", "GET,HEAD,PUT,DELETE"),

@@ -36,13 +36,13 @@ async fn a_policy_of_the_file_survives_an_emptied_redis() {
 #[tokio::test]
 async fn scripts_that_redis_forgot_are_sent_again() {
     let ground = Ground::open(policy()).await;
-    let _: () = ground.app.redis.command(&["SCRIPT", "FLUSH"]).await;
+    let _: () = ground.app.redis.command(&["FUNCTION", "FLUSH"]).await;
     check(&ground).await;
-    let _: () = ground.app.redis.command(&["SCRIPT", "FLUSH"]).await;
+    let _: () = ground.app.redis.command(&["FUNCTION", "FLUSH"]).await;
     assert_eq!(ground.pool("p").await, (1, 4));
     ground.beat("w", Some("p"), true).await.unwrap();
     ground.put_pool("p", json!({"queues": ["b", "a"], "concurrency": 5})).await;
-    let _: () = ground.app.redis.command(&["SCRIPT", "FLUSH"]).await;
+    let _: () = ground.app.redis.command(&["FUNCTION", "FLUSH"]).await;
     assert_eq!(ground.order(of_pool("p", "w", 9)).await, "b");
     ground.tick().await;
 }

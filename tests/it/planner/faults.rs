@@ -157,7 +157,7 @@ async fn an_outage_ends_and_promotion_goes_on() {
     stage(&app, &[("a", 30)]).await;
     eventually("it has begun", async || depth(&app).await > 0).await;
     // Whatever is asked next gets no answer, and no connection for a second.
-    proxy.arm("EVALSHA");
+    proxy.arm("FCALL");
     _ = app.client.try_send("POST", "/v1/workers/fetch", &[], Some(json!({"queues": ["none"]}).to_string())).await;
     proxy.struck().await;
     tokio::time::sleep(Duration::from_millis(1000)).await;

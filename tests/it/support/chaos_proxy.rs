@@ -64,20 +64,27 @@ impl ChaosProxy {
 async fn pass_on(mut client: TcpStream, socket: PathBuf, shared: Arc<Shared>) {
     let Ok(mut redis) = UnixStream::connect(socket).await else { return };
     let (mut request, mut answer) = (vec![0; 65536], vec![0; 65536]);
-    let mut doomed = false;
+    let mut doomed: Option<String> = None;
     loop {
         tokio::select! {
             read = client.read(&mut request) => {
                 let Some(length) = read.ok().filter(|length| *length > 0) else { return };
                 let text = String::from_utf8_lossy(&request[..length]).into_owned();
-                doomed |= shared.pattern.lock().unwrap().take_if(|pattern| text.contains(pattern.as_str())).is_some();
+                let found = shared.pattern.lock().unwrap().take_if(|pattern| text.contains(pattern.as_str()));
+                doomed = found.or(doomed);
                 if redis.write_all(&request[..length]).await.is_err() {
                     return;
                 }
             }
             read = redis.read(&mut answer) => {
                 let Some(length) = read.ok().filter(|length| *length > 0) else { return };
-                if doomed && !answer[..length].starts_with(b"-NOSCRIPT") {
+                // A script that Redis does not know yet was not run: its call comes again.
+                let unknown = [&b"-NOSCRIPT"[..], b"-ERR Function not found"];
+                if unknown.iter().any(|error| answer[..length].starts_with(error)) {
+                    let pattern = doomed.take();
+                    let mut armed = shared.pattern.lock().unwrap();
+                    *armed = pattern.or(armed.take());
+                } else if doomed.is_some() {
                     shared.closed.store(true, Ordering::SeqCst);
                     return;
                 }

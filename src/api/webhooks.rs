@@ -1,0 +1,169 @@
+//! Subscriptions to events, and what became of their deliveries.
+
+use super::body::Text;
+use super::page::{Page, Query};
+use super::path::Name;
+use super::problem::Problem;
+use super::{Api, answer};
+use crate::job::invalid::Invalid;
+use crate::job::{Subscription, id, json, time};
+use crate::store::{Delivery, Subscribed};
+use axum::extract::Request;
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+use serde_json::json;
+
+/// Attempts to change a subscription while others change it.
+const ATTEMPTS: usize = 8;
+
+/// `POST /webhooks/subscriptions`. Its secret is shown here and never again.
+pub(super) async fn create(api: Api, request: Request) -> Result<Response, Problem> {
+    let body = Text::read(&api, request).await?;
+    body.fields()?;
+    let id = format!("sub_{}", id::generate());
+    let new = Subscription::parse(body.as_str(), &id, api.store().clock().now_ms(), secret())?;
+    check(&api, &new)?;
+    match api.store().subscribe(&new, None).await? {
+        Subscribed::Done => Ok(with_secret(StatusCode::CREATED, &new)),
+        Subscribed::Full | Subscribed::Stale => {
+            let message = "There are as many subscriptions as there may be.";
+            Err(Problem::new(StatusCode::CONFLICT, "conflict", message).hint("Delete one that nobody needs any more."))
+        }
+    }
+}
+
+/// `GET /webhooks/subscriptions`, the oldest first.
+pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
+    let page = Page::of(&Query::of(&uri))?;
+    let all = api.store().subscriptions().await?;
+    let shown: Vec<String> = all.iter().skip(page.offset).take(page.limit).map(Subscription::to_json).collect();
+    let body = format!("{{\"subscriptions\":[{}],\"pagination\":{}}}", shown.join(","), page.describe(all.len()));
+    Ok(answer::json(StatusCode::OK, body))
+}
+
+/// `GET /webhooks/subscriptions/{id}`.
+pub(super) async fn show(api: Api, Name(id): Name) -> Result<Response, Problem> {
+    Ok(wrapped(&find(&api, &id).await?))
+}
+
+/// `PATCH /webhooks/subscriptions/{id}`: changes what it names.
+pub(super) async fn change(api: Api, Name(id): Name, request: Request) -> Result<Response, Problem> {
+    let body = Text::read(&api, request).await?;
+    body.fields()?;
+    for _ in 0..ATTEMPTS {
+        let old = find(&api, &id).await?;
+        let new = old.changed(body.as_str())?;
+        check(&api, &new)?;
+        if api.store().subscribe(&new, Some(&old)).await? == Subscribed::Done {
+            return Ok(wrapped(&new));
+        }
+    }
+    Err(busy(&id))
+}
+
+/// `POST /webhooks/subscriptions/{id}/rotate-secret`: the old one still signs for a day.
+pub(super) async fn rotate(api: Api, Name(id): Name) -> Result<Response, Problem> {
+    for _ in 0..ATTEMPTS {
+        let old = find(&api, &id).await?;
+        let new = old.rotated(secret(), api.store().clock().now_ms());
+        if api.store().subscribe(&new, Some(&old)).await? == Subscribed::Done {
+            return Ok(with_secret(StatusCode::OK, &new));
+        }
+    }
+    Err(busy(&id))
+}
+
+/// `DELETE /webhooks/subscriptions/{id}`: what waits for it is not sent any more.
+pub(super) async fn remove(api: Api, Name(id): Name) -> Result<Response, Problem> {
+    for _ in 0..ATTEMPTS {
+        let old = find(&api, &id).await?;
+        if api.store().unsubscribe(&old).await? == Subscribed::Done {
+            return Ok(answer::value(StatusCode::OK, &json!({"deleted": true, "id": id})));
+        }
+    }
+    Err(busy(&id))
+}
+
+/// `GET /webhooks/deliveries`: those that wait, or with `status=dead` those that were given up.
+pub(super) async fn deliveries(api: Api, uri: Uri) -> Result<Response, Problem> {
+    let query = Query::of(&uri);
+    let page = Page::of(&query)?;
+    let dead = match query.get("status").unwrap_or("pending") {
+        "pending" => false,
+        "dead" => true,
+        other => return Err(Invalid::field("status", "`pending` or `dead`", other).into()),
+    };
+    let (ids, total) = api.store().delivery_ids(dead, page.offset, page.limit).await?;
+    let mut shown = Vec::new();
+    for id in &ids {
+        shown.extend(api.store().delivery(id).await?.map(|delivery| describe(&delivery)));
+    }
+    let body = format!("{{\"deliveries\":[{}],\"pagination\":{}}}", shown.join(","), page.describe(total));
+    Ok(answer::json(StatusCode::OK, body))
+}
+
+/// `GET /webhooks/deliveries/{id}`.
+pub(super) async fn delivery(api: Api, Name(id): Name) -> Result<Response, Problem> {
+    let delivery = api.store().delivery(&id).await?.ok_or_else(|| Problem::missing("delivery", &id))?;
+    Ok(answer::json(StatusCode::OK, format!("{{\"delivery\":{}}}", describe(&delivery))))
+}
+
+/// `POST /webhooks/deliveries/{id}/retry`: one that was given up is tried again.
+pub(super) async fn redeliver(api: Api, Name(id): Name) -> Result<Response, Problem> {
+    match api.store().redeliver(&id).await? {
+        true => Ok(answer::value(StatusCode::OK, &json!({"id": id, "status": "pending"}))),
+        false => Err(Problem::missing("delivery", &id)),
+    }
+}
+
+fn check(api: &Api, subscription: &Subscription) -> Result<(), Problem> {
+    let expected = "an https:// URL of a public host";
+    api.inner.sender.check(&subscription.url).map_err(|problem| {
+        let invalid =
+            Invalid { problem: format!("must be {expected}: {problem}"), ..Invalid::field("url", expected, "") };
+        Problem::from(Invalid { received: None, ..invalid })
+    })
+}
+
+async fn find(api: &Api, id: &str) -> Result<Subscription, Problem> {
+    api.store().subscription(id).await?.ok_or_else(|| Problem::missing("subscription", id))
+}
+
+fn wrapped(subscription: &Subscription) -> Response {
+    answer::json(StatusCode::OK, format!("{{\"subscription\":{}}}", subscription.to_json()))
+}
+
+fn with_secret(status: StatusCode, subscription: &Subscription) -> Response {
+    let mut shown = subscription.to_json();
+    shown.pop();
+    let secret = json::quoted(subscription.secret());
+    answer::json(status, format!("{{\"subscription\":{shown},\"secret\":{secret}}}}}"))
+}
+
+fn describe(delivery: &Delivery) -> String {
+    let body = json!({
+        "id": delivery.id,
+        "subscription_id": delivery.subscription,
+        "event_type": delivery.kind,
+        "status": if delivery.dead { "dead" } else { "pending" },
+        "attempts": delivery.tries,
+        "created_at": time::rfc3339(delivery.created),
+    });
+    let mut shown = body.to_string();
+    shown.pop();
+    // Both are JSON already.
+    let error = delivery.error.as_deref().unwrap_or("null");
+    format!("{shown},\"last_error\":{error},\"event\":{}}}", delivery.body)
+}
+
+/// 256 bits that nobody can guess.
+fn secret() -> String {
+    use sha2::Digest;
+    let random: [String; 4] = std::array::from_fn(|_| uuid::Uuid::new_v4().to_string());
+    format!("whsec_{:x}", sha2::Sha256::digest(random.concat()))
+}
+
+fn busy(id: &str) -> Problem {
+    let message = format!("Subscription {id} is being changed by others all the time.");
+    Problem::new(StatusCode::CONFLICT, "conflict", message).with("id", id).hint("Try again.")
+}

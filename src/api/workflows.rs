@@ -1,0 +1,74 @@
+//! Workflows: begin, look up, cancel.
+
+use super::body::Text;
+use super::path::Name;
+use super::problem::Problem;
+use super::{Api, answer, jobs};
+use crate::job::{WorkflowRecord, id, workflow};
+use crate::store::{CalledOff, WorkflowBegun};
+use axum::extract::Request;
+use axum::http::header::LOCATION;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::Response;
+use std::time::Instant;
+
+/// `POST /workflows`: all of it is stored, or nothing.
+pub(super) async fn begin(api: Api, request: Request) -> Result<Response, Problem> {
+    let context = jobs::context(&api, request.headers())?;
+    let told = jobs::Told::of(&api, request.headers())?;
+    let body = Text::read(&api, request).await?;
+    let mut new = workflow::parse(body.as_str(), &api.inner.limits, &context)?;
+    let header = |name: &str| told.tenants.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+    let deadline = Instant::now() + told.patience;
+    let record = loop {
+        match api.intake().begin_workflow(&mut new, &header).await? {
+            WorkflowBegun::Stored(record) => break record,
+            WorkflowBegun::Bounded { strategy, .. } if strategy == "block" && Instant::now() < deadline => {
+                tokio::time::sleep(jobs::ROOM_EVERY).await;
+            }
+            WorkflowBegun::Bounded { queue, depth, most, strategy } => {
+                return Err(Problem::queue_full(&queue, depth, most, &strategy));
+            }
+            WorkflowBegun::Duplicate => return Err(Problem::duplicate_workflow(&new.id)),
+            WorkflowBegun::Full { rule, most, staged } => return Err(Problem::staging_full(&rule, most, staged)),
+            WorkflowBegun::Limited(exceeded) => return Err(Problem::tenant_limited(&exceeded, false)),
+            WorkflowBegun::Stale => return Err(Problem::bug()), // the intake tries again by itself
+        }
+    };
+    new.first_jobs().for_each(|job| api.metrics().jobs.enqueued(&job.queue, &job.kind));
+    let mut response = shown(StatusCode::CREATED, &record);
+    // An id holds nothing that a header may not.
+    if let Ok(location) = HeaderValue::try_from(format!("/ojs/v1/workflows/{}", record.id)) {
+        response.headers_mut().insert(LOCATION, location);
+    }
+    Ok(response)
+}
+
+/// `GET /workflows/{id}`.
+pub(super) async fn show(api: Api, Name(id): Name) -> Result<Response, Problem> {
+    let missing = || Problem::missing("workflow", &id);
+    if !id::is_valid(&id) {
+        return Err(missing());
+    }
+    let record = api.store().workflow(&id).await?.ok_or_else(missing)?;
+    Ok(shown(StatusCode::OK, &record))
+}
+
+/// `DELETE /workflows/{id}`.
+pub(super) async fn cancel(api: Api, Name(id): Name) -> Result<Response, Problem> {
+    if !id::is_valid(&id) {
+        return Err(Problem::missing("workflow", &id));
+    }
+    match api.store().cancel_workflow(&id).await? {
+        CalledOff::Done(record) => Ok(shown(StatusCode::OK, &record)),
+        CalledOff::Missing => Err(Problem::missing("workflow", &id)),
+        CalledOff::Over(state) => Err(Problem::workflow_over(&id, &state)),
+    }
+}
+
+fn shown(status: StatusCode, record: &WorkflowRecord) -> Response {
+    let mut body = String::from("{\"workflow\":");
+    record.write(&mut body);
+    body.push('}');
+    answer::json(status, body)
+}

@@ -1,0 +1,426 @@
+//! What a client may post as a workflow: checked as a whole, and laid out as numbered nodes whose jobs are ready to be stored.
+
+use super::invalid::{Invalid, Kind};
+use super::json::{self, Object};
+use super::request::{Context, Whole, parse_part, unreadable};
+use super::{Limits, NewJob, id, tenant};
+use std::collections::VecDeque;
+
+/// How deep chains, groups and batches may stand inside each other, the workflow itself included.
+pub const MOST_LEVELS: usize = 3;
+/// Jobs of a workflow, even where a batch may hold more: scripts handle all of them in one call.
+pub const MOST_JOBS: usize = 1000;
+/// The longest name, in bytes.
+const LONGEST_NAME: usize = 255;
+/// When a batch calls whom.
+pub const CALLBACKS: [&str; 3] = ["on_complete", "on_success", "on_failure"];
+
+/// The field of a job that gets the results of others.
+const INPUTS: &str = "inputs";
+
+/// What is done with the parts of a workflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// One after the other.
+    Chain,
+    /// All at once.
+    Group,
+    /// All at once, then callbacks.
+    Batch,
+}
+
+impl Shape {
+    /// As clients write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Shape::Chain => "chain",
+            Shape::Group => "group",
+            Shape::Batch => "batch",
+        }
+    }
+
+    /// The shape of that name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        [Shape::Chain, Shape::Group, Shape::Batch].into_iter().find(|shape| shape.name() == name)
+    }
+
+    /// The member that holds its parts.
+    pub fn parts(self) -> &'static str {
+        if self == Shape::Chain { "steps" } else { "jobs" }
+    }
+}
+
+/// A checked workflow, not yet stored.
+#[derive(Clone, Debug)]
+pub struct NewWorkflow {
+    pub id: String,
+    pub shape: Shape,
+    /// JSON text.
+    pub name: Option<String>,
+    /// JSON text.
+    pub meta: Option<String>,
+    /// Whose it is, and all of its jobs with it.
+    pub tenant: Option<String>,
+    /// The first is the workflow itself. Children of one node have numbers in a row, callbacks after the others.
+    pub nodes: Vec<Node>,
+}
+
+/// A part of a workflow.
+#[derive(Clone, Debug)]
+pub struct Node {
+    pub parent: Option<usize>,
+    /// Its index, or the name of a callback.
+    pub slot: String,
+    /// Where it stands in the request.
+    pub path: String,
+    pub part: Part,
+}
+
+/// What a node is.
+#[derive(Clone, Debug)]
+pub enum Part {
+    Job(Box<NewJob>),
+    /// The numbers of its parts begin with `first`; callbacks follow them.
+    Many {
+        shape: Shape,
+        first: usize,
+        parts: usize,
+        callbacks: usize,
+    },
+}
+
+impl NewWorkflow {
+    /// Its jobs, and where they stand in the request.
+    pub fn jobs_mut(&mut self) -> impl Iterator<Item = (&mut NewJob, &str)> {
+        self.nodes.iter_mut().filter_map(|node| match &mut node.part {
+            Part::Job(job) => Some((&mut **job, node.path.as_str())),
+            Part::Many { .. } => None,
+        })
+    }
+
+    /// How many jobs it has.
+    pub fn jobs(&self) -> usize {
+        self.nodes.iter().filter(|node| matches!(node.part, Part::Job(_))).count()
+    }
+
+    /// Its jobs whose turn comes at once: those that get nothing from others.
+    pub fn first_jobs(&self) -> impl Iterator<Item = &NewJob> {
+        self.nodes.iter().filter_map(|node| match &node.part {
+            Part::Job(job) if !job.fields.iter().any(|(name, _)| *name == INPUTS) => Some(&**job),
+            _ => None,
+        })
+    }
+}
+
+/// A part that is still to be read.
+struct Unread<'a> {
+    text: &'a str,
+    path: String,
+    parent: Option<usize>,
+    slot: String,
+    level: usize,
+    /// Whether something comes before it whose results it gets.
+    has_inputs: bool,
+}
+
+/// Reads a workflow.
+pub fn parse(text: &str, limits: &Limits, context: &Context) -> Result<NewWorkflow, Invalid> {
+    let body = Object::parse(text).map_err(|problem| unreadable(text, &problem))?;
+    let own_id = string(&body, "id")?;
+    if let Some(id) = own_id.as_deref().filter(|id| !id::is_valid(id)) {
+        return Err(Invalid::field("id", "a lower-case UUIDv7", id));
+    }
+    if string(&body, "name")?.is_some_and(|name| name.len() > LONGEST_NAME) {
+        let expected = format!("a string of at most {LONGEST_NAME} bytes");
+        return Err(Invalid::field("name", expected, body.get("name").unwrap_or_default()));
+    }
+    let options = object(&body, "options")?;
+    object(&body, "meta")?;
+    let id = own_id.unwrap_or_else(id::generate);
+    let whole = Whole { id: &id, defaults: [&options, &body] };
+    // What is wrong with the defaults is told once, under their own names.
+    let defaults = parse_part(r#"{"type":"workflow","args":[]}"#, limits, context, Some(whole))?;
+    check_unique(&defaults, &options)?;
+    let (context, tenant) = in_tenant(&body, &options, context)?;
+    let nodes =
+        Reader { limits, most: limits.max_batch.min(MOST_JOBS), context, tenant: tenant.clone(), whole }.read(text)?;
+    let shape = match nodes.first().map(|node| &node.part) {
+        Some(Part::Many { shape, .. }) => *shape,
+        _ => return Err(unknown_shape("type", body.get("type"))),
+    };
+    let [name, meta] = ["name", "meta"].map(|name| body.get(name).map(str::to_owned));
+    Ok(NewWorkflow { id, shape, name, meta, tenant, nodes })
+}
+
+fn string(body: &Object<'_>, name: &str) -> Result<Option<String>, Invalid> {
+    let Some(value) = body.get(name) else { return Ok(None) };
+    json::text(value).map(|text| Some(text.into_owned())).ok_or_else(|| Invalid::field(name, "a string", value))
+}
+
+fn object<'a>(body: &Object<'a>, name: &str) -> Result<Object<'a>, Invalid> {
+    let Some(value) = body.get(name) else { return Ok(Object::default()) };
+    Object::parse(value).map_err(|_| Invalid::field(name, "an object", value))
+}
+
+fn wrong(field: impl Into<String>, problem: impl Into<String>) -> Invalid {
+    Invalid::new(Kind::Workflow, field, problem)
+}
+
+/// A step that is not stored, because its like exists, could never end.
+fn check_unique(job: &NewJob, options: &Object<'_>) -> Result<(), Invalid> {
+    let place = if options.get("unique").is_some() { "options.unique" } else { "unique" };
+    match job.unique {
+        Some(_) => Err(wrong(place, "is not supported inside a workflow")),
+        None => Ok(()),
+    }
+}
+
+fn unknown_shape(field: &str, value: Option<&str>) -> Invalid {
+    let expected = "\"chain\", \"group\" or \"batch\"";
+    match value {
+        Some(value) => Invalid::field(field, expected, value),
+        None => Invalid::missing(field, expected),
+    }
+    .of_kind(Kind::Workflow)
+}
+
+/// Where a job, or a workflow, may name its tenant: the value, and the path to it.
+fn named_tenant<'a>(body: &Object<'a>) -> Option<(&'a str, &'static str)> {
+    let options = body.get("options").and_then(|text| Object::parse(text).ok()).unwrap_or_default();
+    let places = [
+        (body.get("meta"), "meta.tenant_id"),
+        (options.get("meta"), "options.meta.tenant_id"),
+        (options.get("metadata"), "options.metadata.tenant_id"),
+    ];
+    places.into_iter().find_map(|(text, path)| Some((Object::parse(text?).ok()?.get("tenant_id")?, path)))
+}
+
+/// The context of a workflow's jobs, which are all of its tenant.
+fn in_tenant(body: &Object<'_>, options: &Object<'_>, context: &Context) -> Result<(Context, Option<String>), Invalid> {
+    let named = body.get("tenant_id").map(|value| (value, "tenant_id"));
+    let named = named.or_else(|| options.get("tenant_id").map(|value| (value, "options.tenant_id")));
+    let named = named.or_else(|| named_tenant(body)).filter(|_| !context.ignores_meta_tenant);
+    let Some((value, path)) = named else { return Ok((context.clone(), context.tenant.clone())) };
+    let tenant = tenant::id(value).filter(|name| tenant::is_name(name));
+    let tenant = tenant.ok_or_else(|| Invalid::field(path, tenant::NAME_EXPECTED, value).of_kind(Kind::Tenant))?;
+    if let Some(by_header) = context.tenant.as_ref().filter(|by_header| **by_header != tenant) {
+        let expected = format!("{by_header:?}, as the request's header says, or nothing");
+        return Err(Invalid::field(path, expected, value));
+    }
+    Ok((Context { tenant: Some(tenant.clone()), ..context.clone() }, Some(tenant)))
+}
+
+struct Reader<'a> {
+    limits: &'a Limits,
+    /// Jobs that it may have.
+    most: usize,
+    context: Context,
+    tenant: Option<String>,
+    whole: Whole<'a>,
+}
+
+impl Reader<'_> {
+    fn read(&self, text: &str) -> Result<Vec<Node>, Invalid> {
+        let root = Unread { text, path: String::new(), parent: None, slot: String::new(), level: 1, has_inputs: false };
+        let (mut nodes, mut unread, mut jobs) = (Vec::new(), VecDeque::from([root]), 0);
+        // Breadth first, so that the children of a node have numbers in a row.
+        while let Some(next) = unread.pop_front() {
+            let path = next.path.clone();
+            let part = self.part(&next, nodes.len(), &mut unread).map_err(|problem| match path.as_str() {
+                "" => problem,
+                path => problem.within(path),
+            })?;
+            jobs += usize::from(matches!(part, Part::Job(_)));
+            // Whatever is still to be read holds a job at least.
+            if jobs + unread.len() > self.most {
+                let name = nodes.first().map_or("jobs", |root: &Node| match root.part {
+                    Part::Many { shape, .. } => shape.parts(),
+                    Part::Job(_) => "jobs",
+                });
+                let size = jobs + unread.len();
+                return Err(Invalid::too_large(Kind::BatchTooLarge, name, size, self.most, "jobs or more"));
+            }
+            nodes.push(Node { parent: next.parent, slot: next.slot, path, part });
+        }
+        Ok(nodes)
+    }
+
+    fn part<'a>(&self, next: &Unread<'a>, number: usize, unread: &mut VecDeque<Unread<'a>>) -> Result<Part, Invalid> {
+        let body = Object::parse(next.text).map_err(|_| match next.parent {
+            Some(_) => Invalid::field("", "a job, or a chain, group or batch", next.text).of_kind(Kind::Workflow),
+            None => Invalid::field("", "a JSON object", next.text),
+        })?;
+        if body.get("depends_on").is_some() {
+            let problem = "is not supported: put what depends on something behind it in a chain";
+            return Err(wrong("depends_on", problem));
+        }
+        let kind = body.get("type");
+        let shape = kind.and_then(json::text).and_then(|name| Shape::of_name(&name));
+        match shape {
+            Some(shape) if next.parent.is_none() || body.get("args").is_none() => {
+                self.many(&body, shape, next, number, unread)
+            }
+            _ if next.parent.is_none() => Err(unknown_shape("type", kind)),
+            _ => self.job(&body, next, number).map(|job| Part::Job(Box::new(job))),
+        }
+    }
+
+    fn many<'a>(
+        &self,
+        body: &Object<'a>,
+        shape: Shape,
+        of: &Unread<'a>,
+        number: usize,
+        unread: &mut VecDeque<Unread<'a>>,
+    ) -> Result<Part, Invalid> {
+        if of.slot.starts_with("on_") {
+            return Err(wrong("type", "must be that of a job: a callback is a single job"));
+        }
+        if of.level > MOST_LEVELS {
+            return Err(wrong("type", format!("is nested too deep: a workflow has {MOST_LEVELS} levels at most")));
+        }
+        let (name, most) = (shape.parts(), self.most);
+        let expected = format!("an array of 1 to {most} {name}");
+        let value = body.get(name).ok_or_else(|| Invalid::missing(name, &expected).of_kind(Kind::Workflow))?;
+        let elements = json::elements(value).filter(|elements| !elements.is_empty());
+        let elements = elements.ok_or_else(|| Invalid::field(name, &expected, value).of_kind(Kind::Workflow))?;
+        if elements.len() > most {
+            return Err(Invalid::too_large(Kind::BatchTooLarge, name, elements.len(), most, "jobs"));
+        }
+        let callbacks = callbacks(body, shape)?;
+        let first = number + 1 + unread.len();
+        let (parts, calls) = (elements.len(), callbacks.len());
+        let mut push = |text, place: String, slot: String, has_inputs| {
+            let path = if of.path.is_empty() { place } else { format!("{}.{place}", of.path) };
+            unread.push_back(Unread { text, path, parent: Some(number), slot, level: of.level + 1, has_inputs });
+        };
+        for (index, text) in elements.into_iter().enumerate() {
+            let follows = shape == Shape::Chain && index > 0;
+            push(text, format!("{name}[{index}]"), index.to_string(), of.has_inputs || follows);
+        }
+        for (callback, text) in callbacks {
+            push(text, format!("callbacks.{callback}"), callback.to_owned(), true);
+        }
+        Ok(Part::Many { shape, first, parts, callbacks: calls })
+    }
+
+    fn job(&self, body: &Object<'_>, of: &Unread<'_>, number: usize) -> Result<NewJob, Invalid> {
+        if body.get("id").is_some() {
+            return Err(wrong("id", "must be left out: the server chooses the ids of a workflow's jobs"));
+        }
+        if let Some((value, path)) = named_tenant(body).filter(|_| self.tenant.is_some())
+            && tenant::id(value) != self.tenant
+        {
+            let expected = "that of the workflow, or left out";
+            return Err(Invalid::field(path, expected, value).of_kind(Kind::Workflow));
+        }
+        let mut job = parse_part(of.text, self.limits, &self.context, Some(self.whole))?;
+        check_unique(&job, &object(body, "options")?)?;
+        job.fields.push(("workflow", self.whole.id.to_owned()));
+        job.fields.push(("node", number.to_string()));
+        if of.has_inputs {
+            job.fields.push((INPUTS, "1".to_owned()));
+        }
+        Ok(job)
+    }
+}
+
+/// A batch's callbacks, of which it needs at least one.
+fn callbacks<'a>(body: &Object<'a>, shape: Shape) -> Result<Vec<(&'static str, &'a str)>, Invalid> {
+    let expected = "an object with on_complete, on_success or on_failure";
+    let Some(value) = body.get("callbacks") else {
+        return match shape {
+            Shape::Batch => Err(Invalid::missing("callbacks", expected).of_kind(Kind::Workflow)),
+            _ => Ok(Vec::new()),
+        };
+    };
+    if shape != Shape::Batch {
+        return Err(wrong("callbacks", "is only for a batch"));
+    }
+    let object =
+        Object::parse(value).map_err(|_| Invalid::field("callbacks", expected, value).of_kind(Kind::Workflow))?;
+    if let Some(other) = object.members().find(|member| !CALLBACKS.contains(&&*member.name)) {
+        return Err(wrong(
+            format!("callbacks.{}", other.name),
+            format!("is unknown; there are {}", CALLBACKS.join(", ")),
+        ));
+    }
+    let found: Vec<_> = CALLBACKS.into_iter().filter_map(|name| Some((name, object.get(name)?))).collect();
+    match found.is_empty() {
+        true => Err(Invalid::field("callbacks", expected, value).of_kind(Kind::Workflow)),
+        false => Ok(found),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const JOB: &str = r#"{"type":"a.b","args":[1.0]}"#;
+
+    fn read(text: &str) -> Result<NewWorkflow, Invalid> {
+        parse(text, &Limits { max_batch: 5, ..Limits::default() }, &Context::default())
+    }
+
+    /// Each node as `parent slot`, with an asterisk for a job that gets something, or with its children's numbers.
+    fn outline(workflow: &NewWorkflow) -> Vec<String> {
+        let describe = |node: &Node| {
+            let rest = match &node.part {
+                Part::Job(job) if job.fields.iter().any(|(name, _)| *name == INPUTS) => "*".to_owned(),
+                Part::Job(_) => String::new(),
+                Part::Many { shape, first, parts, callbacks } => {
+                    format!(" {} {first}+{parts}+{callbacks}", shape.name())
+                }
+            };
+            format!("{} {}{rest}", node.parent.map_or("-".to_owned(), |parent| parent.to_string()), node.slot)
+        };
+        workflow.nodes.iter().map(describe).collect()
+    }
+
+    #[test]
+    fn children_have_numbers_in_a_row() {
+        let batch = format!(
+            r#"{{"type":"batch","jobs":[{JOB},{JOB}],"callbacks":{{"on_failure":{JOB},"on_complete":{JOB}}}}}"#
+        );
+        let workflow = read(&format!(r#"{{"type":"chain","steps":[{batch},{JOB}]}}"#)).expect("a workflow");
+        let expected = ["-  chain 1+2+0", "0 0 batch 3+2+2", "0 1*", "1 0", "1 1", "1 on_complete*", "1 on_failure*"];
+        assert_eq!(outline(&workflow), expected);
+        assert_eq!((workflow.jobs(), workflow.first_jobs().count()), (5, 2));
+        assert_eq!(workflow.nodes[5].path, "steps[0].callbacks.on_complete");
+    }
+
+    #[test]
+    fn a_job_knows_its_place_and_keeps_its_text() {
+        let text =
+            r#"{"type":"group","jobs":[{"type":"a.b","args":[1.0, {"x":1,"x":2}],"workflow_id":"mine","y":1e400}]}"#;
+        let mut workflow = read(text).expect("a workflow");
+        let id = workflow.id.clone();
+        let (job, path) = workflow.jobs_mut().next().expect("a job");
+        assert_eq!((job.args(), path), (r#"[1.0, {"x":1,"x":2}]"#, "jobs[0]"));
+        assert!(job.envelope.ends_with(&format!(r#","y":1e400,"workflow_id":"{id}""#)), "{}", job.envelope);
+        assert_eq!(job.fields, [("workflow", id), ("node", "1".to_owned())]);
+    }
+
+    #[test]
+    fn a_job_whose_type_is_the_name_of_a_shape_is_a_job() {
+        let workflow = read(r#"{"type":"chain","steps":[{"type":"group","args":[]}]}"#).expect("a workflow");
+        assert_eq!(outline(&workflow), ["-  chain 1+1+0", "0 0"]);
+    }
+
+    #[test]
+    fn no_more_jobs_than_a_batch_has_wherever_they_stand() {
+        let group = |count: usize| format!(r#"{{"type":"group","jobs":[{}]}}"#, vec![JOB; count].join(","));
+        for (text, is_refused) in [
+            (group(5), false),
+            (group(6), true),
+            (format!(r#"{{"type":"chain","steps":[{},{}]}}"#, group(2), group(3)), false),
+            (format!(r#"{{"type":"chain","steps":[{},{}]}}"#, group(3), group(3)), true),
+        ] {
+            assert_eq!(
+                read(&text).err().map(|problem| problem.kind),
+                is_refused.then_some(Kind::BatchTooLarge),
+                "{text}"
+            );
+        }
+    }
+}

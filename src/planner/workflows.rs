@@ -1,0 +1,46 @@
+//! The way in for workflows: each of their jobs is put under its plan rule, whenever its turn comes.
+
+use super::intake::{ATTEMPTS, Intake, Refusal};
+use crate::job::scope::Foreign;
+use crate::job::{Invalid, NewWorkflow};
+use crate::store::{self, WorkflowBegun};
+
+impl Intake {
+    /// Begins a workflow. `header` looks up the request's headers by lower-case name.
+    pub async fn begin_workflow(
+        &self,
+        workflow: &mut NewWorkflow,
+        header: &(dyn Fn(&str) -> Option<String> + Sync),
+    ) -> Result<WorkflowBegun, Refusal> {
+        let scope = self.store.scope();
+        let inside = |foreign: Foreign, path: &str| {
+            Refusal::Foreign(Foreign { field: format!("{path}.{}", foreign.field), ..foreign }, None)
+        };
+        for (job, path) in workflow.jobs_mut() {
+            scope.claim(job).map_err(|foreign| inside(foreign, path))?;
+        }
+        if let Some(tenant) = scope.tenant() {
+            workflow.tenant = Some(tenant.to_owned());
+        }
+        for _ in 0..ATTEMPTS {
+            let (known, now) = (self.rules.known().await?, self.store.clock().now_ms());
+            for (job, path) in workflow.jobs_mut() {
+                self.plan(&known, job, header, now).map_err(|problem| match problem {
+                    Refusal::Invalid(problem) => Refusal::Invalid(problem.within(path)),
+                    Refusal::Foreign(foreign, _) => inside(foreign, path),
+                    other => other,
+                })?;
+                // What becomes of it there is never told, so the workflow would never go on.
+                if job.outward.is_some() {
+                    let expected = "a type whose jobs end in our own queues: this one's go to another main queue";
+                    return Err(Refusal::Invalid(Invalid::field("type", expected, &job.kind).within(path)));
+                }
+            }
+            match self.store.begin_workflow(workflow, &known.version).await? {
+                WorkflowBegun::Stale => self.rules.reload().await?,
+                done => return Ok(done),
+            };
+        }
+        Err(Refusal::Store(store::Error::Busy))
+    }
+}

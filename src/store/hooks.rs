@@ -1,0 +1,193 @@
+//! Subscriptions to events, and deliveries of events to them.
+
+use super::reply;
+use super::script::{COLLECT, ENLIST, REDELIVER, SETTLE, SUBSCRIBE};
+use super::{Error, Store};
+use crate::job::Subscription;
+use redis::Value;
+
+/// Subscriptions that there may be: each event is compared with all of them.
+const MOST_SUBSCRIPTIONS: usize = 100;
+/// Deliveries that may wait; more are dropped, and that is told.
+const MOST_DELIVERIES: usize = 100_000;
+/// Deliveries that were given up and are kept, and for how long.
+const MOST_DEAD: usize = 1000;
+const KEEP_DEAD_MS: u64 = 7 * 86_400_000;
+
+/// What became of a change to a subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subscribed {
+    Done,
+    /// Somebody else changed it meanwhile.
+    Stale,
+    /// There are as many as there may be.
+    Full,
+}
+
+/// An event on its way to a subscription.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delivery {
+    pub id: String,
+    pub subscription: String,
+    /// The event's type, and the event as JSON.
+    pub kind: String,
+    pub body: String,
+    /// Tries so far.
+    pub tries: usize,
+    pub created: i64,
+    /// What went wrong at the last try.
+    pub error: Option<String>,
+    pub dead: bool,
+}
+
+/// What becomes of a delivery after a try.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Settled {
+    Done,
+    /// It is tried again after so many milliseconds.
+    Again(u64, String),
+    Dead(String),
+}
+
+impl Store {
+    /// Keeps a subscription in place of an older form of it, if that is given.
+    pub async fn subscribe(&self, new: &Subscription, old: Option<&Subscription>) -> Result<Subscribed, Error> {
+        self.change_subscription(&new.id, old, Some(new)).await
+    }
+
+    /// Removes a subscription.
+    pub async fn unsubscribe(&self, old: &Subscription) -> Result<Subscribed, Error> {
+        self.change_subscription(&old.id, Some(old), None).await
+    }
+
+    async fn change_subscription(
+        &self,
+        id: &str,
+        old: Option<&Subscription>,
+        new: Option<&Subscription>,
+    ) -> Result<Subscribed, Error> {
+        let newest = self.last_event().await?.unwrap_or_default();
+        let document =
+            |subscription: Option<&Subscription>| subscription.map(Subscription::document).unwrap_or_default();
+        let answer = SUBSCRIBE
+            .call(&self.core.link, |command, _| {
+                self.core.begin(command).arg(id).arg(document(old)).arg(document(new));
+                command.arg(MOST_SUBSCRIPTIONS).arg(&newest);
+            })
+            .await?;
+        match reply::text(answer).as_str() {
+            "ok" => Ok(Subscribed::Done),
+            "stale" => Ok(Subscribed::Stale),
+            "full" => Ok(Subscribed::Full),
+            _ => Err(Error::unreadable("subscribe")),
+        }
+    }
+
+    /// All subscriptions, the oldest first.
+    pub async fn subscriptions(&self) -> Result<Vec<Subscription>, Error> {
+        let mut command = redis::cmd("HVALS");
+        command.arg(self.core.keys.hooks());
+        let documents = reply::texts(self.core.command("subscriptions", command).await?, "subscriptions")?;
+        let mut found: Vec<Subscription> = documents.iter().filter_map(|text| Subscription::stored(text)).collect();
+        found.sort_by(|left, right| (left.created, &left.id).cmp(&(right.created, &right.id)));
+        Ok(found)
+    }
+
+    /// A subscription by its id.
+    pub async fn subscription(&self, id: &str) -> Result<Option<Subscription>, Error> {
+        let mut command = redis::cmd("HGET");
+        command.arg(self.core.keys.hooks()).arg(id);
+        Ok(Subscription::stored(&reply::text(self.core.command("subscription", command).await?)))
+    }
+
+    /// The event up to which deliveries were made.
+    pub async fn hooked(&self) -> Result<String, Error> {
+        let mut command = redis::cmd("GET");
+        command.arg(self.core.keys.hooked());
+        Ok(reply::text(self.core.command("hooked", command).await?))
+    }
+
+    /// Makes deliveries and moves on from one event to another; false if another process did.
+    pub async fn enlist(&self, from: &str, to: &str, deliveries: &[Delivery]) -> Result<bool, Error> {
+        let answer = ENLIST
+            .call(&self.core.link, |command, _| {
+                self.core.begin(command).arg(from).arg(to).arg(MOST_DELIVERIES);
+                for delivery in deliveries {
+                    command.arg(&delivery.id).arg(&delivery.subscription).arg(&delivery.kind).arg(&delivery.body);
+                }
+            })
+            .await?;
+        Ok(reply::number(answer) == 1)
+    }
+
+    /// Deliveries that are due, which nobody else gets for `lease_ms`; and the store's time.
+    pub async fn claim(&self, limit: usize, lease_ms: u64) -> Result<(i64, Vec<Delivery>), Error> {
+        let fill = |command: &mut redis::Cmd, _: bool| {
+            self.core.begin(command).arg(limit).arg(lease_ms);
+        };
+        let mut parts = reply::array(COLLECT.call(&self.core.link, fill).await?, "collect")?.into_iter();
+        let now = parts.next().map_or(0, reply::number);
+        let mut deliveries = Vec::new();
+        while let (Some(id), Some(fields)) = (parts.next(), parts.next()) {
+            let [subscription, kind, body, tries] =
+                <[String; 4]>::try_from(reply::texts(fields, "claim")?).map_err(|_| Error::unreadable("claim"))?;
+            let tries = tries.parse().unwrap_or(0);
+            deliveries.push(Delivery { id: reply::text(id), subscription, kind, body, tries, ..Delivery::default() });
+        }
+        Ok((now, deliveries))
+    }
+
+    /// Keeps what became of a delivery.
+    pub async fn settle(&self, id: &str, settled: &Settled) -> Result<(), Error> {
+        let (word, after, error) = match settled {
+            Settled::Done => ("done", 0, ""),
+            Settled::Again(after, error) => ("again", *after, error.as_str()),
+            Settled::Dead(error) => ("dead", 0, error.as_str()),
+        };
+        let error = crate::job::json::quoted(error);
+        let fill = |command: &mut redis::Cmd, _: bool| {
+            self.core.begin(command).arg(id).arg(word).arg(after).arg(&error).arg(KEEP_DEAD_MS).arg(MOST_DEAD);
+        };
+        SETTLE.call(&self.core.link, fill).await.map(drop)
+    }
+
+    /// Tries a delivery that was given up once more; whether there is one.
+    pub async fn redeliver(&self, id: &str) -> Result<bool, Error> {
+        let answer = REDELIVER.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(id)).await?;
+        Ok(reply::number(answer) == 1)
+    }
+
+    /// Ids of deliveries that wait, or that were given up, the newest first; and how many there are.
+    pub async fn delivery_ids(&self, dead: bool, offset: usize, limit: usize) -> Result<(Vec<String>, usize), Error> {
+        let key = if dead { self.core.keys.undelivered() } else { self.core.keys.deliveries() };
+        let mut count = redis::cmd("ZCARD");
+        count.arg(&key);
+        let total = reply::number(self.core.command("deliveries", count).await?) as usize;
+        let mut command = redis::cmd("ZREVRANGE");
+        command.arg(&key).arg(offset).arg(offset + limit - 1);
+        Ok((reply::texts(self.core.command("deliveries", command).await?, "deliveries")?, total))
+    }
+
+    /// A delivery by its id, while it waits or after it was given up.
+    pub async fn delivery(&self, id: &str) -> Result<Option<Delivery>, Error> {
+        let mut command = redis::cmd("HMGET");
+        command.arg(self.core.keys.delivery(id)).arg(&["sub", "kind", "body", "n", "created", "error", "dead"]);
+        let fields = reply::array(self.core.command("delivery", command).await?, "delivery")?;
+        let mut fields = fields.into_iter().map(|value| match value {
+            Value::Nil => None,
+            value => Some(reply::text(value)),
+        });
+        let mut next = || fields.next().flatten();
+        let Some(subscription) = next() else { return Ok(None) };
+        Ok(Some(Delivery {
+            id: id.to_owned(),
+            subscription,
+            kind: next().unwrap_or_default(),
+            body: next().unwrap_or_default(),
+            tries: next().and_then(|tries| tries.parse().ok()).unwrap_or(0),
+            created: next().and_then(|at| at.parse().ok()).unwrap_or(0),
+            error: next(),
+            dead: next().is_some(),
+        }))
+    }
+}

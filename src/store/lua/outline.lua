@@ -1,0 +1,27 @@
+-- Part: a workflow as Rust shows it.
+
+-- Whether a caller who sees one tenant's, or all, sees a workflow.
+local function workflow_is_in(tenant, scope)
+  return scope == '' or scope == (tenant and tenant ~= '' and tenant or '_default')
+end
+
+-- {{state, kind, name, meta, created, finished, jobs, jobs that succeeded and failed}, nodes, {number, result, …}}, or nil. A job
+-- that has begun and not ended is followed by US state US started, as it is now.
+local function workflow_view(id, scope)
+  local key = P .. 'workflow:' .. id
+  local header = call('HMGET', key, 'state', 'kind', 'name', 'meta', 'created', 'finished', 'jobs', 'ok', 'failed', 'tenant')
+  if not header[1] or not workflow_is_in(header[10], scope) then return nil end
+  for position = 1, #header do header[position] = header[position] or '' end
+  local numbers = {}
+  for number = 1, tonumber(call('HGET', key, 'nodes')) do numbers[number] = number - 1 end
+  local nodes = call('HMGET', key .. ':nodes', unpack(numbers))
+  for position, text in ipairs(nodes) do
+    local job = match(text, '^job\31[^\31]*\31[^\31]*\31open\31([^\31]*)')
+    if job then
+      local record = call('GETRANGE', P .. 'job:' .. job, 0, 127)
+      local state, started = match(record, '^(%l+)\31[^\31]*\31[^\31]*\31[^\31]*\31[^\31]*\31([^\31]*)')
+      nodes[position] = text .. '\31' .. (state or '') .. '\31' .. (started or '')
+    end
+  end
+  return {header, nodes, call('HGETALL', key .. ':results')}
+end

@@ -1,0 +1,134 @@
+//! Workflows: begin, look up, cancel. Whatever ends a job moves its workflow on, in the same script.
+
+use super::jobs::{Exceeded, packed_words};
+use super::reply;
+use super::script::{BEGIN, CALL_OFF, SHOW};
+use super::{Error, Store};
+use crate::job::escape::escape;
+use crate::job::id::generate;
+use crate::job::workflow::{Node, Part};
+use crate::job::{NewWorkflow, WorkflowRecord};
+use redis::{Cmd, Value};
+
+/// What became of a new workflow.
+#[derive(Clone, Debug)]
+pub enum WorkflowBegun {
+    /// It is stored, and its first jobs with it.
+    Stored(Box<WorkflowRecord>),
+    /// Its id is taken, and nothing was stored.
+    Duplicate,
+    /// A plan rule has as many jobs staged as it may, and nothing was stored.
+    Full { rule: String, most: u64, staged: u64 },
+    /// A queue holds as many jobs as it may, and nothing was stored.
+    Bounded { queue: String, depth: u64, most: u64, strategy: String },
+    /// A job would exceed what its tenant may enqueue, and nothing was stored.
+    Limited(Box<Exceeded>),
+    /// Other plan rules hold than those it was prepared under.
+    Stale,
+}
+
+/// What became of a workflow that was to be cancelled.
+#[derive(Clone, Debug)]
+pub enum CalledOff {
+    Done(Box<WorkflowRecord>),
+    Missing,
+    /// It has ended in this state.
+    Over(String),
+}
+
+/// A node as `lua/workflow.lua` describes it, waiting.
+fn node_text(node: &Node) -> String {
+    let parent = node.parent.map(|number| number.to_string()).unwrap_or_default();
+    let slot = &node.slot;
+    let (kind, rest) = match &node.part {
+        Part::Job(job) => ("job", format!("{}\u{1f}{}\u{1f}\u{1f}", job.id, job.kind)),
+        Part::Many { shape, first, parts, callbacks } => {
+            let rest = format!("{first}\u{1f}{parts}\u{1f}{callbacks}\u{1f}0\u{1f}0\u{1f}0\u{1f}");
+            (shape.name(), rest)
+        }
+    };
+    [kind, &parent, slot, "waiting", &rest].join("\u{1f}")
+}
+
+fn record(id: &str, view: Value, what: &str) -> Result<Box<WorkflowRecord>, Error> {
+    let [header, nodes, results] = reply::parts(view, what)?;
+    let (header, nodes) = (reply::texts(header, what)?, reply::texts(nodes, what)?);
+    let results = reply::texts(results, what)?;
+    let record = WorkflowRecord::parse(id, &header, &nodes, &results).ok_or_else(|| Error::unreadable(what))?;
+    Ok(Box::new(record))
+}
+
+/// The first word of an answer and the value behind it.
+fn tagged(answer: Value, what: &str) -> Result<(String, Value), Error> {
+    let mut parts = reply::array(answer, what)?.into_iter();
+    Ok((parts.next().map(reply::text).unwrap_or_default(), parts.next().unwrap_or(Value::Nil)))
+}
+
+impl Store {
+    /// Begins a workflow that was prepared under a version of the plan rules.
+    pub async fn begin_workflow(&self, workflow: &NewWorkflow, rules: &str) -> Result<WorkflowBegun, Error> {
+        let op = generate();
+        let words: Vec<String> = workflow
+            .nodes
+            .iter()
+            .flat_map(|node| {
+                let job = match &node.part {
+                    Part::Job(job) => packed_words(job),
+                    Part::Many { .. } => String::new(),
+                };
+                [node_text(node), job]
+            })
+            .collect();
+        let answer = BEGIN
+            .call(&self.core.link, |command, _| {
+                let command = self.core.begin(command).arg(&workflow.id).arg(&op).arg(rules).arg(workflow.shape.name());
+                command.arg(workflow.name.as_deref().unwrap_or("")).arg(workflow.meta.as_deref().unwrap_or(""));
+                command.arg(workflow.jobs()).arg(workflow.nodes.len());
+                command.arg(workflow.tenant.as_deref().map(escape).unwrap_or_default()).arg(&words);
+            })
+            .await?;
+        let (tag, view) = tagged(answer, "begin")?;
+        let mut fields = tag.split('\u{1f}');
+        match fields.next() {
+            Some("ok") => record(&workflow.id, view, "begin").map(WorkflowBegun::Stored),
+            Some("duplicate") => Ok(WorkflowBegun::Duplicate),
+            Some("stale") => Ok(WorkflowBegun::Stale),
+            Some("full") => {
+                let rule = fields.next().unwrap_or_default().to_owned();
+                let mut number = || fields.next().and_then(|text| text.parse().ok()).unwrap_or(0);
+                Ok(WorkflowBegun::Full { rule, most: number(), staged: number() })
+            }
+            Some("limited") => Ok(WorkflowBegun::Limited(self.core.refused(fields)?)),
+            Some("bound") => {
+                let mut text = || fields.next().unwrap_or_default().to_owned();
+                let (queue, depth, most) = (text(), text().parse().unwrap_or(0), text().parse().unwrap_or(0));
+                Ok(WorkflowBegun::Bounded { queue, depth, most, strategy: text() })
+            }
+            _ => Err(Error::unreadable("begin")),
+        }
+    }
+
+    /// A workflow as it is now.
+    pub async fn workflow(&self, id: &str) -> Result<Option<WorkflowRecord>, Error> {
+        let fill = |command: &mut Cmd, _: bool| _ = self.core.begin(command).arg(id).arg(self.scope().word());
+        let answer = SHOW.call(&self.core.link, fill).await?;
+        match tagged(answer, "show")? {
+            (tag, view) if tag == "ok" => record(id, view, "show").map(|record| Some(*record)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Cancels a workflow that has not ended; jobs that are active may finish.
+    pub async fn cancel_workflow(&self, id: &str) -> Result<CalledOff, Error> {
+        let op = generate();
+        let fill = |command: &mut Cmd, _: bool| {
+            self.core.begin(command).arg(id).arg(&op).arg(self.scope().word());
+        };
+        let answer = CALL_OFF.call(&self.core.link, fill).await?;
+        match tagged(answer, "call_off")? {
+            (tag, view) if tag == "ok" => record(id, view, "call_off").map(CalledOff::Done),
+            (tag, _) if tag == "missing" => Ok(CalledOff::Missing),
+            (_, state) => Ok(CalledOff::Over(reply::text(state))),
+        }
+    }
+}

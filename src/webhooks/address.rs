@@ -1,0 +1,158 @@
+//! Which addresses a webhook may have. Clients choose them, and ours is a machine inside somebody's network.
+
+use reqwest::Url;
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use url::Host;
+
+/// Whether an address is one of the open Internet.
+pub fn is_public(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => is_public_v4(address),
+        IpAddr::V6(address) => is_public_v6(address),
+    }
+}
+
+fn is_public_v4(address: Ipv4Addr) -> bool {
+    let [first, second, third, _] = address.octets();
+    !(address.is_private()
+        || address.is_loopback()
+        || address.is_link_local()
+        || address.is_multicast()
+        || address.is_documentation()
+        || first == 0
+        || first >= 240
+        || (first == 100 && (64..128).contains(&second))
+        || (first == 192 && second == 0 && third == 0)
+        || (first == 198 && (18..20).contains(&second)))
+}
+
+fn is_public_v6(address: Ipv6Addr) -> bool {
+    let [first, second, .., seventh, eighth] = address.segments();
+    let embedded = |high: u16, low: u16| {
+        let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
+        is_public_v4(Ipv4Addr::new(a, b, c, d))
+    };
+    if let Some(mapped) = address.to_ipv4_mapped() {
+        return is_public_v4(mapped);
+    }
+    match (first, second) {
+        (0x64, 0xff9b) => embedded(seventh, eighth),
+        (0x2002, high) => embedded(high, address.segments()[2]),
+        // Teredo, documentation, and what is not assigned to the open Internet.
+        (0x2001, 0 | 0xdb8) => false,
+        (first, _) => (0x2000..0x4000).contains(&first),
+    }
+}
+
+/// Whether a webhook may have a URL, as far as its text tells; a message says why not.
+pub fn check_url(text: &str, private: bool) -> Result<(), String> {
+    let url = Url::parse(text).map_err(|error| error.to_string())?;
+    match url.scheme() {
+        "https" => {}
+        "http" if private => {}
+        scheme => return Err(format!("its scheme is {scheme:?}")),
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("it holds a user name or password".to_owned());
+    }
+    let address = match url.host() {
+        Some(Host::Ipv4(address)) => Some(IpAddr::V4(address)),
+        Some(Host::Ipv6(address)) => Some(IpAddr::V6(address)),
+        Some(Host::Domain(_)) => None,
+        None => return Err("it has no host".to_owned()),
+    };
+    match address.filter(|address| !private && !is_public(*address)) {
+        Some(address) => Err(format!("{address} is no public address")),
+        None => Ok(()),
+    }
+}
+
+/// Looks names up and leaves out addresses that are not public: whoever owns a name decides what it stands for, and may change that
+/// after the URL was checked.
+pub(super) struct PublicOnly;
+
+impl Resolve for PublicOnly {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move {
+            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let public: Vec<SocketAddr> = found.filter(|address| is_public(address.ip())).collect();
+            if public.is_empty() {
+                return Err(format!("{} has no public address", name.as_str()).into());
+            }
+            Ok(Box::new(public.into_iter()) as Addrs)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_open_internet_is_public() {
+        for address in ["93.184.216.34", "8.8.8.8", "100.63.0.1", "172.32.0.1", "2606:4700::1111", "::ffff:8.8.8.8"] {
+            assert!(is_public(address.parse().unwrap()), "{address}");
+        }
+        for address in [
+            "127.0.0.1",
+            "10.0.0.1",
+            "172.16.0.1",
+            "192.168.1.1",
+            "169.254.169.254",
+            "0.0.0.0",
+            "100.64.0.1",
+            "192.0.0.8",
+            "198.18.0.1",
+            "224.0.0.1",
+            "240.0.0.1",
+            "255.255.255.255",
+            "192.0.2.1",
+            "::",
+            "::1",
+            "::ffff:127.0.0.1",
+            "fe80::1",
+            "fc00::1",
+            "fd12::1",
+            "ff02::1",
+            "64:ff9b::7f00:1",
+            "2002:7f00:1::",
+            "2001::1",
+            "2001:db8::1",
+            "::7f00:1",
+        ] {
+            assert!(!is_public(address.parse().unwrap()), "{address}");
+        }
+    }
+
+    #[test]
+    fn urls_that_lead_inside_are_refused() {
+        for url in ["https://example.com/hook?x=1", "https://93.184.216.34:8443/"] {
+            assert_eq!(check_url(url, false), Ok(()), "{url}");
+        }
+        for url in [
+            "http://example.com/",
+            "https://127.0.0.1/",
+            "https://[::1]/",
+            "https://2130706433/",
+            "https://0x7f.1/",
+            "https://user:pw@example.com/",
+            "ftp://example.com/",
+            "file:///etc/passwd",
+            "",
+            "example.com",
+            "https://169.254.169.254/latest/",
+        ] {
+            assert!(check_url(url, false).is_err(), "{url}");
+        }
+        assert_eq!(check_url("http://127.0.0.1:9/", true), Ok(()));
+        assert!(check_url("gopher://127.0.0.1:9/", true).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_name_that_stands_for_an_address_inside_is_not_found() {
+        let name = "localhost".parse().unwrap();
+        let error = PublicOnly.resolve(name).await.err().expect("no public address");
+        assert_eq!(error.to_string(), "localhost has no public address");
+    }
+}

@@ -1,0 +1,44 @@
+//! A workflow is a tenant's, with all of its jobs.
+
+use super::*;
+use crate::auth::{caller, guarded};
+
+#[tokio::test]
+async fn a_workflow_of_a_tenants_key_is_the_tenants_alone() {
+    let app = guarded().await;
+    let (acme, beta, admin) = (caller(&app, "acme-producer"), caller(&app, "beta-producer"), caller(&app, "admin"));
+    let begun = acme.post("/v1/workflows", chain(jobs(&["a", "b"]))).await.expect(201);
+    let path = format!("/v1/workflows/{}", begun.text_at("/workflow/id"));
+    let first = begun.text_at("/workflow/steps/0/job_id").to_owned();
+    assert_eq!(admin.get(&format!("/v1/jobs/{first}")).await.at("/job/meta/tenant_id"), "acme");
+    for foreign in [beta.get(&path).await, beta.delete(&path).await, caller(&app, "beta-admin").get(&path).await] {
+        assert_eq!(foreign.expect(404).text_at("/error/code"), "not_found");
+    }
+    for own in [acme.get(&path).await, admin.get(&path).await, caller(&app, "acme-worker").get(&path).await] {
+        assert_eq!(own.expect(200).text_at("/workflow/state"), "running", "nobody has cancelled it");
+    }
+    // The second step is the tenant's as well, though a worker of all tenants makes its turn come.
+    let worker = caller(&app, "worker");
+    worker.post("/v1/workers/fetch", json!({"queues": ["q"], "worker_id": "w"})).await.expect(200);
+    worker.post("/v1/workers/ack", json!({"job_id": first, "result": 1})).await.expect(200);
+    let second = acme.get(&path).await.expect(200).text_at("/workflow/steps/1/job_id").to_owned();
+    assert_eq!(acme.get(&format!("/v1/jobs/{second}")).await.expect(200).at("/job/parent_results"), &json!([1]));
+    beta.get(&format!("/v1/jobs/{second}")).await.expect(404);
+    acme.delete(&path).await.expect(200);
+    for (name, expected) in [("acme-operator", 4), ("beta-operator", 0), ("operator", 4)] {
+        let events = caller(&app, name).get("/v1/events?types=workflow.*").await.expect(200);
+        assert_eq!(events.at("/events").as_array().map(Vec::len), Some(expected), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_job_of_another_tenant_is_refused_with_the_whole() {
+    let app = guarded().await;
+    let acme = caller(&app, "acme-producer");
+    let foreign = json!({"type": "test.b", "args": [], "meta": {"tenant_id": "beta"}});
+    let refused = acme.post("/v1/workflows", chain(vec![job("a"), group(vec![foreign])])).await.expect(403);
+    assert_eq!(refused.at("/error/details/field"), "steps[1].jobs[0].meta.tenant_id");
+    let whole = json!({"type": "group", "jobs": jobs(&["a"]), "meta": {"tenant_id": "beta"}});
+    acme.post("/v1/workflows", whole).await.expect(403);
+    assert_eq!(app.redis.keys_with("workflow").await, Vec::<String>::new());
+}
