@@ -64,15 +64,20 @@ impl App {
         if let Err(error) = keys.reload().await {
             tracing::warn!(%error, "cannot read the API keys yet: nobody is let in before that");
         }
-        let rules =
-            Rulebook::new(store.clone(), config.plan.clone(), config.policy.clone(), config.plan_defaults.clone());
+        let rules = Rulebook::with_tenants(
+            store.clone(),
+            config.plan.clone(),
+            config.policy.clone(),
+            config.plan_defaults.clone(),
+            config.tenant.clone(),
+        );
         if let Err(error) = rules.start().await {
             tracing::warn!(%error, "cannot write the plan rules yet: the first request will");
         }
         let main_queues = main_queues(config, &at, &store, &metrics, &store_tasks, &stop_store)?;
         let desk = Desk::new(store.clone(), rules.clone(), main_queues, metrics.clone(), &holder());
         let waiters = Waiters::default();
-        let intake = Intake::new(store.clone(), rules.clone());
+        let intake = Intake::new(store.clone(), rules.clone(), Arc::new(config.tenancy.clone()));
         let timetable = Timetable::new(store.clone(), intake.clone(), config.limits.of_jobs());
         let sender = Sender::new(config.server.private_webhooks).context("cannot make a client for webhooks")?;
         let doors = Doors { intake, timetable: timetable.clone(), waiters: waiters.clone(), sender: sender.clone() };

@@ -4,15 +4,17 @@ use super::body::{Fields, Text};
 use super::frame::WaitingTime;
 use super::problem::Problem;
 use super::workers::known_pool;
-use super::{Api, answer};
+use super::{Api, answer, tenant};
 use crate::dispatch::LONGEST_WAIT;
-use crate::fair::{Strategy, Weight};
+use crate::fair::{Isolation, Strategy, Weight};
 use crate::job::invalid::{Invalid, Kind};
-use crate::job::{json, names, tenant};
+use crate::job::planned::queue_of;
+use crate::job::tenant::DEFAULT;
+use crate::job::{json, names};
 use crate::store::{Choice, Fetch};
 use axum::Extension;
 use axum::extract::Request;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
 use std::time::Duration;
 
@@ -30,11 +32,11 @@ pub(super) async fn fetch(
     Extension(waiting): Extension<WaitingTime>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let tenant = tenant(request.headers())?;
+    let tenant = tenant::of_caller(&api, request.headers())?;
     let body = Text::read(&api, request).await?;
     let fields = body.fields()?;
     let names_count = fields.get("count").is_some();
-    let fetch = Fetch { tenant, ..read(&api, &fields).await? };
+    let fetch = in_namespace(&api, Fetch { tenant, ..read(&api, &fields).await? });
     let wait = wait(&fields)?;
     waiting.set(wait);
     let (polls, pass) = (api.long_polls(), api.pass());
@@ -70,6 +72,17 @@ pub(super) async fn fetch(
     Ok(answer::json(StatusCode::OK, body))
 }
 
+/// Where tenants have queues of their own, a fetch for one of them is a fetch from those.
+fn in_namespace(api: &Api, fetch: Fetch) -> Fetch {
+    match &fetch.tenant {
+        Some(tenant) if api.inner.tenancy.isolation == Isolation::Namespace => {
+            let own = |queue: &String| if tenant == DEFAULT { queue.clone() } else { queue_of(tenant, queue) };
+            Fetch { queues: fetch.queues.iter().map(own).collect(), whole_pool: false, tenant: None, ..fetch }
+        }
+        _ => fetch,
+    }
+}
+
 async fn read(api: &Api, fields: &Fields<'_>) -> Result<Fetch, Problem> {
     let pool = fields.text("pool")?;
     known_pool(api, pool.as_deref()).await?;
@@ -97,17 +110,6 @@ async fn read(api: &Api, fields: &Fields<'_>) -> Result<Fetch, Problem> {
         tenant: None,
         fetch_id,
     })
-}
-
-/// The tenant whose jobs alone are wanted.
-fn tenant(headers: &HeaderMap) -> Result<Option<String>, Invalid> {
-    const NAME: &str = "X-OJS-Tenant";
-    let Some(value) = headers.get(NAME) else { return Ok(None) };
-    let tenant = value.to_str().unwrap_or_default();
-    match tenant::is_id(tenant) {
-        true => Ok(Some(tenant.to_owned())),
-        false => Err(Invalid::field(NAME, tenant::EXPECTED, tenant)),
-    }
 }
 
 fn expected_queues() -> String {

@@ -4,7 +4,8 @@ use super::body::Text;
 use super::path::Name;
 use super::problem::Problem;
 use super::rate_limits::with_headers;
-use super::{Api, answer};
+use super::{Api, answer, tenant};
+use crate::fair::TenantSource;
 use crate::job::invalid::Invalid;
 use crate::job::{self, NewJob, Record, trace};
 use crate::store::{Enqueued, Outcome};
@@ -18,7 +19,7 @@ pub(super) const ROOM_EVERY: Duration = Duration::from_millis(50);
 
 /// `POST /jobs`.
 pub(super) async fn enqueue(api: Api, request: Request) -> Result<Response, Problem> {
-    let (context, headers) = (context(&api, request.headers()), Told::of(&api, request.headers())?);
+    let (context, headers) = (context(&api, request.headers())?, Told::of(&api, request.headers())?);
     let body = Text::read(&api, request).await?;
     let job = job::request::parse(body.as_str(), &api.inner.limits, &context)?;
     let own_limit = job.rate_limit.clone();
@@ -44,7 +45,7 @@ pub(super) async fn enqueue(api: Api, request: Request) -> Result<Response, Prob
 
 /// `POST /jobs/batch`: all of them or none.
 pub(super) async fn enqueue_batch(api: Api, request: Request) -> Result<Response, Problem> {
-    let (context, headers) = (context(&api, request.headers()), Told::of(&api, request.headers())?);
+    let (context, headers) = (context(&api, request.headers())?, Told::of(&api, request.headers())?);
     let body = Text::read(&api, request).await?;
     let jobs = job::request::parse_batch(body.as_str(), &api.inner.limits, &context)?;
     let records = store(&api, jobs, &headers, true).await?;
@@ -73,7 +74,10 @@ async fn store(api: &Api, mut jobs: Vec<NewJob>, told: &Told, is_batch: bool) ->
         match (api.intake().enqueue(jobs, is_batch, &header).await?, again) {
             (Enqueued::Stored(records), _) => {
                 let new = records.iter().filter(|record| !record.existing);
-                new.for_each(|record| api.metrics().jobs.enqueued(&record.queue, &record.kind));
+                new.for_each(|record| {
+                    api.metrics().jobs.enqueued(&record.queue, &record.kind);
+                    api.metrics().store.tenants.enqueued(record.tenant.as_deref(), &record.queue);
+                });
                 return Ok(records);
             }
             (Enqueued::Bounded { strategy, .. }, Some(again)) if strategy == "block" && Instant::now() < deadline => {
@@ -92,6 +96,7 @@ fn refusal(refused: Enqueued, is_batch: bool) -> Problem {
         Enqueued::Exists { index, id, state, key } => Problem::exists(&id, &state, &key, is_batch.then_some(index)),
         Enqueued::Full { rule, most, staged } => Problem::staging_full(&rule, most, staged),
         Enqueued::Bounded { queue, depth, most, strategy } => Problem::queue_full(&queue, depth, most, &strategy),
+        Enqueued::Limited(exceeded) => Problem::tenant_limited(&exceeded, is_batch),
         Enqueued::Stored(_) | Enqueued::Stale(_) => Problem::bug(), // the intake tries again by itself
     }
 }
@@ -123,22 +128,26 @@ impl Told {
     }
 }
 
-/// The request's trace context, which its jobs inherit.
-pub(super) fn context(api: &Api, headers: &HeaderMap) -> job::request::Context {
+/// The request's trace context and tenant, which its jobs inherit.
+pub(super) fn context(api: &Api, headers: &HeaderMap) -> Result<job::request::Context, Invalid> {
     let header = |name: &'static str| {
         let value = headers.get(name)?.to_str().ok()?;
         let usable = name != "traceparent" || trace::trace_id(value).is_some();
         (usable && value.len() <= 8192).then(|| (name, value.to_owned()))
     };
-    job::request::Context {
+    let tenancy = &api.inner.tenancy;
+    Ok(job::request::Context {
         meta: trace::HEADERS.into_iter().filter_map(header).collect(),
         test_directives: api.inner.test_directives,
-    }
+        tenant: if tenancy.has(TenantSource::Header) { tenant::named(headers)? } else { None },
+        ignores_meta_tenant: !tenancy.has(TenantSource::Meta),
+    })
 }
 
 /// `GET /jobs/{id}`.
-pub(super) async fn show(api: Api, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn show(api: Api, Name(id): Name, headers: HeaderMap) -> Result<Response, Problem> {
     let record = api.store().job(&id).await?.ok_or_else(|| Problem::missing("job", &id))?;
+    tenant::check_owner(&headers, &record)?;
     Ok(answer::job(StatusCode::OK, &record))
 }
 
@@ -149,7 +158,12 @@ pub(super) async fn show_to_admin(api: Api, Name(id): Name) -> Result<Response, 
 }
 
 /// `DELETE /jobs/{id}` and `POST /jobs/{id}/cancel`.
-pub(super) async fn cancel(api: Api, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn cancel(api: Api, Name(id): Name, headers: HeaderMap) -> Result<Response, Problem> {
+    if tenant::wanted(&headers)?.is_some() {
+        // Whose a job is never changes.
+        let record = api.store().job(&id).await?.ok_or_else(|| Problem::missing("job", &id))?;
+        tenant::check_owner(&headers, &record)?;
+    }
     match api.store().cancel(&id).await? {
         Outcome::Done(record, previous) => {
             api.metrics().jobs.cancelled(&record.queue, &record.kind);

@@ -14,19 +14,28 @@ const EXTENSIONS: [(&str, &str); 5] = [
     ("admin-api", "1.0.0-rc.1"),
 ];
 
+/// The same of those whose texts are experimental.
+const EXPERIMENTAL: [(&str, &str); 1] = [("multi-tenancy", "0.1.0")];
+
 fn uri(name: &str) -> String {
     format!("urn:ojs:ext:{name}")
+}
+
+fn experimental_uri(name: &str) -> String {
+    uri(&format!("experimental:{name}"))
 }
 
 /// Whether this server has an extension.
 pub(super) fn has(extension: &str) -> bool {
     EXTENSIONS.iter().any(|(name, _)| uri(name) == extension)
+        || EXPERIMENTAL.iter().any(|(name, _)| experimental_uri(name) == extension || uri(name) == extension)
 }
 
 /// `GET /ojs/manifest`.
 pub(super) async fn show(api: Api) -> Response {
-    let limits = &api.inner.limits;
+    let (limits, tenancy) = (&api.inner.limits, &api.inner.tenancy);
     let extension = |(name, version)| json!({"name": name, "uri": uri(name), "version": version});
+    let experimental = |(name, version)| json!({"name": name, "uri": experimental_uri(name), "version": version});
     let body = json!({
         "specversion": "1.0",
         "ojs_version": "1.0",
@@ -50,7 +59,7 @@ pub(super) async fn show(api: Api) -> Response {
         },
         "extensions": {
             "official": EXTENSIONS.map(extension),
-            "experimental": [],
+            "experimental": EXPERIMENTAL.map(experimental),
             "payload_limits": {
                 "max_envelope_bytes": limits.max_envelope,
                 "max_meta_bytes": limits.max_meta,
@@ -62,6 +71,12 @@ pub(super) async fn show(api: Api) -> Response {
                 "chunking": false,
                 "per_queue_limits": false,
             },
+        },
+        "tenancy": {
+            "isolation": tenancy.isolation.name(),
+            "isolation_models": ["sharded", "shared", "namespace"],
+            "default_tenant": tenancy.default_tenant,
+            "require_tenant": tenancy.require_tenant,
         },
         "schema_validation": false,
         "unique_job_strength": "strong",

@@ -33,6 +33,8 @@ mod routes;
 mod scheduling;
 mod server;
 mod system;
+mod tenant;
+mod tenants;
 mod webhooks;
 mod workers;
 mod workflows;
@@ -42,6 +44,7 @@ pub use server::Server;
 
 use crate::config::Config;
 use crate::dispatch::{LongPolls, Timetable, Waiters};
+use crate::fair::Tenancy;
 use crate::job;
 use crate::keyring::{Caller, Keyring, Pass};
 use crate::planner::{Desk, Intake};
@@ -91,6 +94,7 @@ struct Inner {
     request_timeout: Duration,
     heartbeat_interval: Duration,
     test_directives: bool,
+    tenancy: Arc<Tenancy>,
     started: Instant,
     draining: CancellationToken,
     /// Streams of events that may be open at once.
@@ -103,6 +107,7 @@ impl Api {
         let limits = &config.limits;
         let draining = CancellationToken::new();
         let waiting = metrics.http.long_polls().clone();
+        let tenancy = Arc::new(config.tenancy.clone());
         Api {
             inner: Arc::new(Inner {
                 intake: doors.intake,
@@ -119,6 +124,7 @@ impl Api {
                 request_timeout: limits.request_timeout,
                 heartbeat_interval: config.workers.heartbeat_interval,
                 test_directives: config.server.test_directives,
+                tenancy,
                 started: Instant::now(),
                 draining,
                 event_readers: Arc::new(tokio::sync::Semaphore::new(event_stream::MOST_READERS)),

@@ -188,21 +188,6 @@ impl Problem {
         }
     }
 
-    /// The id of a new workflow is taken.
-    pub(super) fn duplicate_workflow(id: &str) -> Self {
-        let message = format!("`id` is taken: a workflow with the id {id} exists already.");
-        Problem::new(StatusCode::CONFLICT, "duplicate", message).with("existing_workflow_id", id).with("field", "id")
-    }
-
-    /// The workflow has ended, so that it cannot be cancelled.
-    pub(super) fn workflow_over(id: &str, state: &str) -> Self {
-        let message = format!("Workflow {id} is {state}; only one that is running can be cancelled.");
-        Problem::new(StatusCode::CONFLICT, "conflict", message)
-            .with("workflow_id", id)
-            .with("current_state", state)
-            .with("expected_state", "running")
-    }
-
     /// A unique job has a duplicate.
     pub(super) fn exists(id: &str, state: &str, key: &str, index: Option<usize>) -> Self {
         let place = index.map_or_else(|| "unique".to_owned(), |index| format!("jobs[{index}].unique"));
@@ -224,6 +209,26 @@ impl Problem {
             .with_number("current", staged as usize)
             .retry_after(1)
             .hint("Send it again later; the rule's rounds make room. A batch is taken as a whole or not at all.")
+    }
+
+    /// A job would exceed what its tenant may enqueue.
+    pub(super) fn tenant_limited(exceeded: &store::Exceeded, is_batch: bool) -> Self {
+        let store::Exceeded { index, tenant, limit, current, maximum, retry_after } = exceeded;
+        let message = format!("Tenant {} has exceeded {limit} ({maximum}).", json::quoted(tenant));
+        let seconds = retry_after.as_millis().div_ceil(1000).max(1) as u32;
+        let mut problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "TENANT_LIMIT_EXCEEDED", message)
+            .with_beside("tenant_id", tenant)
+            .with_beside("limit", limit)
+            .retry_after(seconds)
+            .hint("Send it again later. A batch is taken as a whole or not at all.");
+        for (name, value) in [("current", current), ("maximum", maximum)] {
+            problem.beside.push((name, value.to_string()));
+            problem.details.push((name, value.to_string()));
+        }
+        match is_batch {
+            true => problem.with("field", &format!("jobs[{index}]")).with_number("index", *index),
+            false => problem,
+        }
     }
 
     /// A queue holds as many jobs as it may.

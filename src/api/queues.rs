@@ -3,22 +3,27 @@
 use super::page::{Page, Query};
 use super::path::Name;
 use super::problem::Problem;
-use super::{Api, answer, queue_config};
+use super::{Api, answer, queue_config, tenant};
+use crate::fair::Isolation;
+use crate::job::planned::queue_of;
+use crate::job::tenant::DEFAULT;
 use crate::job::{State as JobState, names, time};
 use crate::store::Queue;
-use axum::http::{StatusCode, Uri};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use serde_json::{Value, json};
 
 /// `GET /queues`.
-pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
+pub(super) async fn list(api: Api, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     let page = Page::of(&Query::of(&uri))?;
     let (queues, paused) = (api.store().queues().await?, api.store().paused_queues().await?);
+    let start = namespace(&api, &headers)?.map(|tenant| queue_of(&tenant, "")).unwrap_or_default();
+    let queues: Vec<Queue> = queues.into_iter().filter(|queue| queue.name.starts_with(&start)).collect();
     let shown = queues.iter().skip(page.offset).take(page.limit);
     let items: Vec<Value> = shown
         .map(|queue| {
             let status = status(paused.contains_key(&queue.name));
-            json!({"name": queue.name, "status": status, "created_at": time::rfc3339(queue.created)})
+            json!({"name": queue.name[start.len()..], "status": status, "created_at": time::rfc3339(queue.created)})
         })
         .collect();
     let body = json!({"queues": items, "pagination": page.describe(queues.len())});
@@ -26,13 +31,14 @@ pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
 }
 
 /// `GET /queues/{name}`.
-pub(super) async fn show(api: Api, Name(name): Name) -> Result<Response, Problem> {
-    let (queue, shown) = find(&api, &name).await?;
+pub(super) async fn show(api: Api, Name(name): Name, headers: HeaderMap) -> Result<Response, Problem> {
+    let own = own_queue(&api, &name, &headers)?;
+    let (queue, shown) = find(&api, &name, &own).await?;
     let body = json!({
         "queue": shown,
         "name": name,
         "state": shown["status"],
-        "config": queue_config::describe(&api, &name).await?,
+        "config": queue_config::describe(&api, &own).await?,
         "stats": shown,
         "created_at": time::rfc3339(queue.created),
     });
@@ -40,8 +46,8 @@ pub(super) async fn show(api: Api, Name(name): Name) -> Result<Response, Problem
 }
 
 /// `GET /queues/{name}/stats`.
-pub(super) async fn stats(api: Api, Name(name): Name) -> Result<Response, Problem> {
-    let (_, shown) = find(&api, &name).await?;
+pub(super) async fn stats(api: Api, Name(name): Name, headers: HeaderMap) -> Result<Response, Problem> {
+    let (_, shown) = find(&api, &name, &own_queue(&api, &name, &headers)?).await?;
     let mut plain = shown.clone();
     plain["queue"] = name.into();
     let now = time::rfc3339(api.store().clock().now_ms());
@@ -91,10 +97,24 @@ fn status(is_paused: bool) -> &'static str {
     if is_paused { "paused" } else { "active" }
 }
 
-async fn find(api: &Api, name: &str) -> Result<(Queue, Value), Problem> {
-    let queue = api.store().queue(name).await?.ok_or_else(|| Problem::missing("queue", name))?;
-    let stats = api.store().queue_stats(name).await?;
-    let paused = api.store().paused_since(name).await?;
+/// The tenant whose own queues a request is about, where tenants have some.
+fn namespace(api: &Api, headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    if api.inner.tenancy.isolation != Isolation::Namespace {
+        return Ok(None);
+    }
+    Ok(tenant::of_caller(api, headers)?.filter(|tenant| tenant != DEFAULT))
+}
+
+/// The queue that a request means by a name.
+fn own_queue(api: &Api, name: &str, headers: &HeaderMap) -> Result<String, Problem> {
+    Ok(namespace(api, headers)?.map_or_else(|| name.to_owned(), |tenant| queue_of(&tenant, name)))
+}
+
+/// A queue, and how it is shown under the name that the caller knows it by.
+async fn find(api: &Api, name: &str, own: &str) -> Result<(Queue, Value), Problem> {
+    let queue = api.store().queue(own).await?.ok_or_else(|| Problem::missing("queue", name))?;
+    let stats = api.store().queue_stats(own).await?;
+    let paused = api.store().paused_since(own).await?;
     let mut shown = json!({"name": name, "status": status(paused.is_some()), "paused": paused.is_some()});
     for (state, count) in &stats.counts {
         shown[*state] = (*count).into();
@@ -103,7 +123,7 @@ async fn find(api: &Api, name: &str) -> Result<(Queue, Value), Problem> {
     shown["oldest_available_at"] = stats.oldest_available.map(time::rfc3339).into();
     let latency = stats.oldest_available.map_or(0, |at| (api.store().clock().now_ms() - at).max(0));
     shown["latency_ms"] = latency.into();
-    if let Some(bound) = api.store().bound(name).await? {
+    if let Some(bound) = api.store().bound(own).await? {
         shown["max_depth"] = bound.most.into();
     }
     if let Some(since) = paused {

@@ -4,8 +4,8 @@
 
 use super::{
     Root, admin, admin_jobs, admin_workers, crons, dead_letter, events, fetch, jobs, keys, manifest, planner, pools,
-    progress, queue_config, queue_limits, queues, rate_limits, results, round_stream, scheduling, system, webhooks,
-    workers, workflows,
+    progress, queue_config, queue_limits, queues, rate_limits, results, round_stream, scheduling, system, tenants,
+    webhooks, workers, workflows,
 };
 use crate::auth::Role::{self, Admin, Operator, Producer, Worker};
 use axum::handler::Handler;
@@ -199,6 +199,12 @@ pub(super) fn table() -> Vec<Route> {
         get("/ojs/v1/webhooks/deliveries", Whole(READERS), webhooks::deliveries),
         get("/ojs/v1/webhooks/deliveries/{id}", Whole(READERS), webhooks::delivery),
         post("/ojs/v1/webhooks/deliveries/{id}/retry", Whole(ADMINS), webhooks::redeliver),
+        get("/ojs/v1/admin/tenants", Whole(READERS), tenants::list),
+        get("/ojs/v1/admin/tenants/{id}", Whole(READERS), tenants::show),
+        put("/ojs/v1/admin/tenants/{id}", Whole(ADMINS), tenants::put),
+        delete("/ojs/v1/admin/tenants/{id}", Whole(ADMINS), tenants::remove),
+        put("/ojs/v1/admin/tenants/{id}/limits", Whole(ADMINS), tenants::put_limits),
+        get("/ojs/v1/admin/tenants/{id}/stats", Whole(READERS), tenants::stats),
         get("/ojs/v1/admin/keys", Whole(ADMINS), keys::list),
         post("/ojs/v1/admin/keys", Whole(ADMINS), keys::create),
         delete("/ojs/v1/admin/keys/{id}", Whole(ADMINS), keys::revoke),

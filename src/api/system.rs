@@ -3,7 +3,7 @@
 use super::problem::Problem;
 use super::{Api, answer};
 use crate::planner::{Known, RuleStats};
-use crate::telemetry::{DispatchLevels, MOST_KEYS};
+use crate::telemetry::{DispatchLevels, MOST_KEYS, MOST_TENANTS};
 use axum::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -92,11 +92,22 @@ async fn measure_depths(api: &Api) -> Result<(), crate::store::Error> {
     }
     api.metrics().planner.levels(levels);
     measure_dispatch(api, &known).await?;
+    measure_tenants(api).await?;
     for queue in api.store().queues().await?.iter().take(MOST_QUEUES) {
         for (state, count) in api.store().queue_counts(&queue.name).await? {
             jobs.depth(&queue.name, state, count);
         }
     }
+    Ok(())
+}
+
+/// Those that a portion finds; all others are known by their sum.
+async fn measure_tenants(api: &Api) -> Result<(), crate::store::Error> {
+    let (_, tenants) = api.store().tenants_with_jobs(0, MOST_TENANTS).await?;
+    let named = tenants.into_iter().filter(|(id, _)| id != crate::job::tenant::DEFAULT);
+    let levels: Vec<_> = named.map(|(id, jobs)| (id, jobs.active, jobs.depth())).collect();
+    let all = api.store().all_tenants_jobs().await?;
+    api.metrics().store.tenants.levels(&levels, (all.active, all.depth()));
     Ok(())
 }
 

@@ -69,6 +69,7 @@ async fn ack_one(api: &Api, id: String, fields: &Fields<'_>, key: Option<String>
     let record = done(api.store().ack(ack).await?, &id, "acknowledged")?;
     let ran = record.finished().unwrap_or(0) - record.started().unwrap_or(0);
     api.metrics().jobs.completed(&record.queue, &record.kind, ran);
+    api.metrics().store.tenants.processed(record.tenant.as_deref(), &record.queue);
     let mut body =
         format!("{{\"acknowledged\":true,\"id\":\"{0}\",\"job_id\":\"{0}\",\"state\":\"{1}\"", record.id, record.state);
     push_time(&mut body, "completed_at", record.finished());
@@ -101,6 +102,7 @@ async fn nack_one(api: &Api, id: String, fields: &Fields<'_>, key: Option<String
         idempotency_key: key,
     };
     let record = done(api.store().nack(nack).await?, &id, "failed")?;
+    api.metrics().store.tenants.failed(record.tenant.as_deref(), &record.queue);
     let mut body = format!(
         "{{\"id\":\"{0}\",\"job_id\":\"{0}\",\"state\":\"{1}\",\"attempt\":{2},\"max_attempts\":{3}",
         record.id,

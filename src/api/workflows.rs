@@ -14,7 +14,7 @@ use std::time::Instant;
 
 /// `POST /workflows`: all of it is stored, or nothing.
 pub(super) async fn begin(api: Api, request: Request) -> Result<Response, Problem> {
-    let context = jobs::context(&api, request.headers());
+    let context = jobs::context(&api, request.headers())?;
     let told = jobs::Told::of(&api, request.headers())?;
     let body = Text::read(&api, request).await?;
     let mut new = workflow::parse(body.as_str(), &api.inner.limits, &context)?;
@@ -29,8 +29,9 @@ pub(super) async fn begin(api: Api, request: Request) -> Result<Response, Proble
             WorkflowBegun::Bounded { queue, depth, most, strategy } => {
                 return Err(Problem::queue_full(&queue, depth, most, &strategy));
             }
-            WorkflowBegun::Duplicate => return Err(Problem::duplicate_workflow(&new.id)),
+            WorkflowBegun::Duplicate => return Err(duplicate(&new.id)),
             WorkflowBegun::Full { rule, most, staged } => return Err(Problem::staging_full(&rule, most, staged)),
+            WorkflowBegun::Limited(exceeded) => return Err(Problem::tenant_limited(&exceeded, false)),
             WorkflowBegun::Stale => return Err(Problem::bug()), // the intake tries again by itself
         }
     };
@@ -61,7 +62,7 @@ pub(super) async fn cancel(api: Api, Name(id): Name) -> Result<Response, Problem
     match api.store().cancel_workflow(&id).await? {
         CalledOff::Done(record) => Ok(shown(StatusCode::OK, &record)),
         CalledOff::Missing => Err(Problem::missing("workflow", &id)),
-        CalledOff::Over(state) => Err(Problem::workflow_over(&id, &state)),
+        CalledOff::Over(state) => Err(over(&id, &state)),
     }
 }
 
@@ -70,4 +71,19 @@ fn shown(status: StatusCode, record: &WorkflowRecord) -> Response {
     record.write(&mut body);
     body.push('}');
     answer::json(status, body)
+}
+
+/// The id of a new workflow is taken.
+fn duplicate(id: &str) -> Problem {
+    let message = format!("`id` is taken: a workflow with the id {id} exists already.");
+    Problem::new(StatusCode::CONFLICT, "duplicate", message).with("existing_workflow_id", id).with("field", "id")
+}
+
+/// The workflow has ended, so that it cannot be cancelled.
+fn over(id: &str, state: &str) -> Problem {
+    let message = format!("Workflow {id} is {state}; only one that is running can be cancelled.");
+    Problem::new(StatusCode::CONFLICT, "conflict", message)
+        .with("workflow_id", id)
+        .with("current_state", state)
+        .with("expected_state", "running")
 }

@@ -7,7 +7,7 @@ use super::convert::{Choice, show_duration as time};
 use super::report::{is_within, split};
 use super::tree::{Kind, Table, Value};
 use super::url::{Host, Topology};
-use super::{Config, Loaded, MainQueue, MainQueueKind, policy};
+use super::{Config, Loaded, MainQueue, MainQueueKind, policy, tenancy};
 use crate::auth::ApiKey;
 use crate::fair::{Pace, Rule};
 
@@ -117,6 +117,7 @@ fn sentences(config: &Config) -> Vec<String> {
     sentences.extend(config.main_queues.iter().map(describe_main_queue));
     sentences.extend(config.plan.iter().map(describe_rule));
     sentences.extend(policy::describe(&config.policy));
+    sentences.extend(tenancy::describe(&config.tenancy, &config.tenant));
     sentences.extend(config.api_keys.iter().map(describe_key));
     if server.test_directives {
         sentences.push("test directives are honoured: clients can make jobs fail".to_owned());
@@ -205,12 +206,12 @@ mod tests {
         let text = describe(&try_load("\n[limits]\nmax_batch = 5\n", &env, &flags).expect("all is well"));
         for line in [
             "[server]",
-            "  listen              \"[::1]:9000\"         flag --listen",
-            "  roles               [\"api\"]              environment FAIRGATE_SERVER__ROLES__0",
-            "  max_batch           5                    fairgate.toml:3",
-            "  max_body            \"16MiB\"              default",
-            "  url                 \"rediss://:***@h/1\"  environment FAIRGATE_STORE__URL",
-            "  username            -                    not set",
+            "  listen              \"[::1]:9000\"                   flag --listen",
+            "  roles               [\"api\"]                        environment FAIRGATE_SERVER__ROLES__0",
+            "  max_batch           5                              fairgate.toml:3",
+            "  max_body            \"16MiB\"                        default",
+            "  url                 \"rediss://:***@h/1\"            environment FAIRGATE_STORE__URL",
+            "  username            -                              not set",
             "store: the Redis at h:6379, database 1 over TLS with a password, namespace default",
             "serves [::1]:9000, loopback only, as api",
         ] {

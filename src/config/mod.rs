@@ -22,13 +22,14 @@ mod sections;
 mod server;
 mod size;
 mod store;
+mod tenancy;
 mod tree;
 mod url;
 
 use std::path::PathBuf;
 
 use crate::auth::ApiKey;
-use crate::fair::{Policy, Rule};
+use crate::fair::{Policy, Rule, Tenancy, TenantRule};
 
 pub use access::Access;
 pub use convert::{Choice, FromValue, Ranged, Refused};
@@ -43,6 +44,7 @@ pub use sections::{Jobs, Limits, Log, LogFormat, Retention, Workers};
 pub use server::{Role, Server};
 pub use size::ByteSize;
 pub use store::Store;
+pub use tenancy::{limits_from_json, tenant_from_json};
 pub use tree::{Origin, Table, Value};
 pub use url::{Host, StoreUrl, Topology};
 
@@ -106,6 +108,10 @@ pub struct Config {
     pub plan: Vec<Rule>,
     /// What dispatch goes by until somebody changes it at run time.
     pub policy: Policy,
+    /// How tenants are told apart.
+    pub tenancy: Tenancy,
+    /// On which terms they are served, until somebody changes it at run time.
+    pub tenant: Vec<TenantRule>,
     /// Who may use the server, beside the holders of keys that were made at run time.
     pub api_keys: Vec<ApiKey>,
 }
@@ -144,6 +150,8 @@ impl Config {
             main_queues: main_queue::read(root, sources, &store),
             plan: plan::read_rules(root, scope),
             policy: policy::read(root),
+            tenancy: root.section("tenancy", tenancy::read_tenancy),
+            tenant: tenancy::read_tenants(root),
             api_keys: api_key::read(root, sources),
             store,
         }
@@ -246,7 +254,7 @@ mod tests {
             previous = line;
         }
         let lists = "[[main_queue]]\nname = \"a\"\nkind = \"sidekiq\"\n[[plan]]\nname = \"a\"\ntypes = [\"a\"]\n[[pool]]\nname = \"a\"\nqueues = [\"a\"]\n\
-            [[limit]]\nqueue = \"a\"\nconcurrency = 1\n\
+            [[limit]]\nqueue = \"a\"\nconcurrency = 1\n[[tenant]]\nid = \"a\"\n\
             [[api_key]]\nname = \"a\"\nrole = \"admin\"\nkey_env = \"K\"\n";
         let keys = load(lists, &[("K", "0123456789abcdef0123456789abcdef")]).keys;
         let is_section = |key: &&String| keys.iter().any(|inner| inner != *key && report::is_within(inner, key));

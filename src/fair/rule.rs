@@ -143,9 +143,9 @@ impl Rule {
         self.types.iter().any(|pattern| fits(pattern, kind))
     }
 
-    /// What a tenant weighs when no webhook has said anything about it.
-    pub fn own_weight(&self, tenant: &str) -> Weight {
-        self.weights.fixed.get(tenant).copied().unwrap_or(self.weights.default_weight)
+    /// What a tenant weighs when no webhook has said anything about it, given what it weighs everywhere.
+    pub fn own_weight(&self, tenant: &str, everywhere: Option<Weight>) -> Weight {
+        self.weights.fixed.get(tenant).copied().or(everywhere).unwrap_or(self.weights.default_weight)
     }
 
     /// The options under the names of the configuration, each with its value.

@@ -4,8 +4,6 @@ use crate::job::json::{self, Object};
 use crate::job::tenant::{id, is_id};
 use std::fmt;
 
-pub use crate::job::scope::DEFAULT_TENANT;
-
 /// Where in a job, or in its request, the tenant's id stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TenantKey {

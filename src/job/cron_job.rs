@@ -188,7 +188,7 @@ impl CronJob {
     /// The job that it makes for a time.
     pub fn job(&self, at: i64, limits: &Limits) -> Result<NewJob, Invalid> {
         let meta = vec![("cron_name", self.name.clone()), ("cron_triggered_at", time::rfc3339(at))];
-        let context = Context { meta, test_directives: false };
+        let context = Context { meta, ..Context::default() };
         if self.overlap != Overlap::Enqueue {
             return request::parse(&self.template, limits, &context);
         }

@@ -43,6 +43,8 @@ impl NewJob {
             args,
             meta,
             tenant: None,
+            apart: false,
+            namespace: None,
             rate_limit: None,
             unique: None,
             type_limit: None,

@@ -23,8 +23,12 @@ pub struct NewJob {
     /// Where `args` and `meta` stand in the envelope.
     pub(super) args: Range<usize>,
     pub(super) meta: Range<usize>,
-    /// The tenant that `meta.tenant_id` names.
+    /// The tenant that the request or `meta.tenant_id` names.
     pub tenant: Option<String>,
+    /// Whether it waits among its tenant's own, where no plan rule says in which order jobs go.
+    pub apart: bool,
+    /// The tenant in whose own queues it waits, where tenants share none.
+    pub namespace: Option<String>,
     /// The limit that it brings along.
     pub rate_limit: Option<RateLimit>,
     /// Which jobs count as the same as this one, if it is to be the only one.

@@ -1,7 +1,10 @@
 //! A job's place in a plan.
 
 use super::NewJob;
+use super::escape::escape;
 use super::request::{ENVELOPE_START, QUEUE_START, TYPE_START};
+use super::tenant;
+use std::borrow::Cow;
 
 /// A job's place in a plan: the rule's name, and the tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,7 +13,26 @@ pub struct Planned {
     pub tenant: String,
 }
 
+/// The name of a tenant's own queue inside the store. No queue that a client can name holds a slash.
+pub fn queue_of(tenant: &str, queue: &str) -> String {
+    format!("{}/{queue}", escape(tenant))
+}
+
 impl NewJob {
+    /// The tenant that owns it, unless that is the default one.
+    pub fn owner(&self) -> Option<&str> {
+        let owner = self.plan.as_ref().map(|plan| plan.tenant.as_str()).or(self.tenant.as_deref());
+        owner.filter(|owner| *owner != tenant::DEFAULT)
+    }
+
+    /// The queue in which it waits.
+    pub fn home(&self) -> Cow<'_, str> {
+        match &self.namespace {
+            Some(tenant) => Cow::Owned(queue_of(tenant, &self.queue)),
+            None => Cow::Borrowed(&self.queue),
+        }
+    }
+
     /// The text of `args`.
     pub fn args(&self) -> &str {
         &self.envelope[self.args.clone()]

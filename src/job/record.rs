@@ -4,7 +4,7 @@ use super::NewJob;
 use super::escape::unescape;
 use super::request::ENVELOPE_START;
 use super::scope::own_worker;
-use super::{State, json, retry, time};
+use super::{State, json, retry, tenant, time};
 use std::fmt::Write;
 
 /// A job's record. Times are milliseconds since the epoch.
@@ -19,7 +19,7 @@ pub struct Record {
     pub attempt: u32,
     pub max_attempts: Option<u32>,
     pub worker: Option<String>,
-    /// The tenant that it belongs to; the default one's if there is none.
+    /// The tenant that owns it; none for the default one.
     pub tenant: Option<String>,
     /// The pool whose worker holds it.
     pub pool: Option<String>,
@@ -104,7 +104,8 @@ impl Record {
             return Record { id: id.to_owned(), existing: true, ..Record::default() };
         }
         let mut record =
-            Record { id: job.id, envelope: job.envelope, queue: job.queue, kind: job.kind, ..Record::default() };
+            Record { queue: job.home().into_owned(), tenant: job.owner().map(str::to_owned), ..Record::default() };
+        (record.id, record.envelope, record.kind) = (job.id, job.envelope, job.kind);
         job.fields.iter().for_each(|(name, value)| record.set(name, value));
         record.staged = !job.pending && state == State::Pending.name();
         record.state = state.to_owned();
@@ -126,7 +127,7 @@ impl Record {
             "expires" => self.expires = value.parse().ok(),
             "shows_expires" => self.shows_expires = true,
             "retry" => self.has_policy = true,
-            "tenant" => self.tenant = Some(unescape(value)),
+            "tenant" if value != tenant::DEFAULT => self.tenant = Some(unescape(value)),
             "left" => self.left = Some(value.to_owned()),
             _ => {}
         }

@@ -18,6 +18,10 @@ pub struct Context {
     pub meta: Vec<(&'static str, String)>,
     /// Whether `options.metadata.test_directive` is honoured.
     pub test_directives: bool,
+    /// The tenant that the request names for all its jobs, a checked name.
+    pub tenant: Option<String>,
+    /// Whether `meta.tenant_id` means nothing to this server.
+    pub ignores_meta_tenant: bool,
 }
 
 /// The workflow that a job is part of.
@@ -118,7 +122,10 @@ impl<'a> Request<'a> {
         let priority = self.integer("priority", -100, 100, "an integer from -100 to 100")?.unwrap_or(0) as i8;
         let (meta, trace) = meta::merge(&self.body, &self.options, &self.context.meta, self.limits.max_meta)?;
 
-        let tenant = tenant::of_meta(&meta);
+        let (meta, tenant) = match self.context.ignores_meta_tenant && self.context.tenant.is_none() {
+            true => (meta, None),
+            false => tenant::settle(meta, self.context.tenant.as_deref())?,
+        };
         let own_id = id.is_some();
         let id = id.unwrap_or_else(id::generate);
         let mut envelope = String::with_capacity(160 + args.len() + meta.len());
@@ -150,6 +157,8 @@ impl<'a> Request<'a> {
             args,
             meta,
             tenant,
+            apart: false,
+            namespace: None,
             rate_limit: None,
             unique: None,
             type_limit: None,

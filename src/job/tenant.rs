@@ -1,16 +1,33 @@
 //! The id of the tenant that a job belongs to.
 
+use super::invalid::{Invalid, Kind};
 use super::json::{self, Object};
+
+/// Who owns jobs that name no tenant. Nobody can name it: it is outside the pattern.
+pub const DEFAULT: &str = "_default";
 
 /// The longest id of a tenant, in bytes: it becomes part of a key.
 const LONGEST: usize = 256;
 
+/// Where a job names its tenant.
+const PATH: &str = "meta.tenant_id";
+
 /// What an error message says about a bad id.
 pub const EXPECTED: &str = "the id of a tenant: 1 to 256 bytes without control characters";
 
-/// Whether a text can be the id of a tenant.
+/// What an error message says about a name that is outside the pattern.
+pub const NAME_EXPECTED: &str =
+    "the id of a tenant: a letter or digit, then letters, digits, dots, dashes, underscores and colons, at most 256";
+
+/// Whether a text can be the id of a tenant, wherever a plan rule finds it.
 pub fn is_id(text: &str) -> bool {
     !text.is_empty() && text.len() <= LONGEST && !text.chars().any(char::is_control)
+}
+
+/// Whether a text is the id of a tenant as clients name theirs: `^[a-zA-Z0-9][a-zA-Z0-9._:-]*$`.
+pub fn is_name(text: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
+    text.len() <= LONGEST && text.starts_with(|first: char| first.is_ascii_alphanumeric()) && text.bytes().all(is_part)
 }
 
 /// The id that a JSON value is: a string's content, or a number as it was written.
@@ -22,13 +39,38 @@ pub fn id(value: &str) -> Option<String> {
     }
 }
 
-/// The tenant that the text of `meta` names under `tenant_id`.
-pub fn of_meta(meta: &str) -> Option<String> {
+/// The value of `tenant_id` in the text of `meta`.
+fn in_meta(meta: &str) -> Option<&str> {
     // Most jobs name none, and are not parsed again for it. A backslash may spell the name in escapes.
     if !meta.contains("tenant_id") && !meta.contains('\\') {
         return None;
     }
-    id(Object::parse(meta).ok()?.get("tenant_id")?)
+    let object = Object::parse(meta).ok()?;
+    object.members().find(|member| member.name == "tenant_id").map(|member| member.value)
+}
+
+/// Whose a job is: the tenant that the request names, which is then written into `meta`, or the one that `meta` names. `null` names
+/// none.
+pub fn settle(meta: String, named: Option<&str>) -> Result<(String, Option<String>), Invalid> {
+    let own = in_meta(&meta);
+    let Some(named) = named else {
+        let Some(value) = own.filter(|value| *value != "null") else { return Ok((meta, None)) };
+        let name = id(value).filter(|name| is_name(name));
+        let name = name.ok_or_else(|| Invalid::field(PATH, NAME_EXPECTED, value).of_kind(Kind::Tenant))?;
+        return Ok((meta, Some(name)));
+    };
+    match own {
+        Some(value) if id(value).as_deref() != Some(named) => {
+            let expected = format!("{named:?}, as the request's header says, or nothing");
+            Err(Invalid::field(PATH, expected, value))
+        }
+        Some(_) => Ok((meta, Some(named.to_owned()))),
+        None => {
+            let rest = meta.trim_start().strip_prefix('{').unwrap_or("}");
+            let comma = if rest.trim_start().starts_with('}') { "" } else { "," };
+            Ok((format!("{{\"tenant_id\":{}{comma}{rest}", json::quoted(named)), Some(named.to_owned())))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -38,36 +80,71 @@ mod tests {
     use crate::job::request::{Context, parse};
 
     #[test]
-    fn a_tenant_is_a_string_or_a_number() {
+    fn a_tenant_is_a_name_or_a_number() {
+        let of_meta = |meta: &str| settle(meta.to_owned(), None).map(|(_, tenant)| tenant);
         for (meta, expected) in [
             ("{}", None),
             (r#"{"tenant_id":"acme"}"#, Some("acme")),
-            (r#"{"tenant_id":"\u00e9 b"}"#, Some("é b")),
+            (r#"{"tenant_id":"a.b_c:d-9"}"#, Some("a.b_c:d-9")),
             (r#"{"tenant\u005fid":"acme"}"#, Some("acme")),
             (r#"{"tenant_id": 4.20}"#, Some("4.20")),
-            (r#"{"tenant_id":-1}"#, Some("-1")),
-            (r#"{"tenant_id":""}"#, None),
             (r#"{"tenant_id":null}"#, None),
-            (r#"{"tenant_id":true}"#, None),
-            (r#"{"tenant_id":["a"]}"#, None),
-            (r#"{"tenant_id":"a\nb"}"#, None),
             (r#"{"x":{"tenant_id":"acme"}}"#, None),
             (r#"{"x":"tenant_id"}"#, None),
             ("not json: tenant_id", None),
         ] {
-            assert_eq!(of_meta(meta).as_deref(), expected, "{meta}");
+            assert_eq!(of_meta(meta).unwrap().as_deref(), expected, "{meta}");
         }
-        assert_eq!(of_meta(&format!(r#"{{"tenant_id":"{}"}}"#, "x".repeat(257))), None);
+        let longest = format!("\"{}\"", "x".repeat(257));
+        for value in [
+            r#""""#,
+            "-1",
+            "true",
+            r#"["a"]"#,
+            "{}",
+            r#""a\nb""#,
+            r#""é""#,
+            r#"" a""#,
+            r#""_default""#,
+            r#"".a""#,
+            r#""a b""#,
+            &longest,
+        ] {
+            let refused = of_meta(&format!(r#"{{"tenant_id":{value}}}"#)).unwrap_err();
+            assert_eq!((refused.kind, refused.field.as_str()), (Kind::Tenant, "meta.tenant_id"), "{value}");
+        }
+    }
+
+    #[test]
+    fn what_the_request_says_is_written_into_meta_and_the_rest_stays_as_it_was() {
+        for (meta, expected) in [
+            ("{}", r#"{"tenant_id":"a:1"}"#),
+            ("{ }", r#"{"tenant_id":"a:1" }"#),
+            (r#"{"n": 1.0,"n":2}"#, r#"{"tenant_id":"a:1","n": 1.0,"n":2}"#),
+            (r#" { "x":{"tenant_id":"b"}}"#, r#"{"tenant_id":"a:1", "x":{"tenant_id":"b"}}"#),
+            (r#"{"tenant_id":"a\u003a1"}"#, r#"{"tenant_id":"a\u003a1"}"#),
+        ] {
+            let settled = settle(meta.to_owned(), Some("a:1")).unwrap();
+            assert_eq!(settled, (expected.to_owned(), Some("a:1".to_owned())), "{meta}");
+        }
+        for value in [r#""b""#, "null", "1", "[]"] {
+            let refused = settle(format!(r#"{{"tenant_id":{value}}}"#), Some("a:1")).unwrap_err();
+            assert_eq!((refused.kind, refused.field.as_str()), (Kind::Field, "meta.tenant_id"), "{value}");
+        }
     }
 
     #[test]
     fn a_job_knows_its_tenant() {
-        let tenant = |meta: &str| {
+        let tenant = |meta: &str, named: Option<&str>| {
             let text = format!(r#"{{"type":"a","args":[],{meta}}}"#);
-            parse(&text, &Limits::default(), &Context::default()).unwrap().tenant
+            let context = Context { tenant: named.map(str::to_owned), ..Context::default() };
+            parse(&text, &Limits::default(), &context).map(|job| (job.meta().to_owned(), job.tenant))
         };
-        assert_eq!(tenant(r#""meta":{"tenant_id":"acme"}"#).as_deref(), Some("acme"));
-        assert_eq!(tenant(r#""options":{"metadata":{"tenant_id":7}}"#).as_deref(), Some("7"));
-        assert_eq!(tenant(r#""meta":{}"#), None);
+        assert_eq!(tenant(r#""meta":{"tenant_id":"acme"}"#, None).unwrap().1.as_deref(), Some("acme"));
+        assert_eq!(tenant(r#""options":{"metadata":{"tenant_id":7}}"#, None).unwrap().1.as_deref(), Some("7"));
+        assert_eq!(tenant(r#""meta":{}"#, None).unwrap().1, None);
+        let stamped = tenant(r#""meta":{"a":1}"#, Some("acme")).unwrap();
+        assert_eq!(stamped, (r#"{"tenant_id":"acme","a":1}"#.to_owned(), Some("acme".to_owned())));
+        assert!(tenant(r#""options":{"metadata":{"tenant_id":"beta"}}"#, Some("acme")).is_err());
     }
 }

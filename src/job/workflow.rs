@@ -199,11 +199,15 @@ fn named_tenant<'a>(body: &Object<'a>) -> Option<(&'a str, &'static str)> {
 fn in_tenant(body: &Object<'_>, options: &Object<'_>, context: &Context) -> Result<(Context, Option<String>), Invalid> {
     let named = body.get("tenant_id").map(|value| (value, "tenant_id"));
     let named = named.or_else(|| options.get("tenant_id").map(|value| (value, "options.tenant_id")));
-    let Some((value, path)) = named.or_else(|| named_tenant(body)) else { return Ok((context.clone(), None)) };
-    let tenant = tenant::id(value).ok_or_else(|| Invalid::field(path, tenant::EXPECTED, value))?;
-    let mut context = context.clone();
-    context.meta.push(("tenant_id", tenant.clone()));
-    Ok((context, Some(tenant)))
+    let named = named.or_else(|| named_tenant(body)).filter(|_| !context.ignores_meta_tenant);
+    let Some((value, path)) = named else { return Ok((context.clone(), context.tenant.clone())) };
+    let tenant = tenant::id(value).filter(|name| tenant::is_name(name));
+    let tenant = tenant.ok_or_else(|| Invalid::field(path, tenant::NAME_EXPECTED, value).of_kind(Kind::Tenant))?;
+    if let Some(by_header) = context.tenant.as_ref().filter(|by_header| **by_header != tenant) {
+        let expected = format!("{by_header:?}, as the request's header says, or nothing");
+        return Err(Invalid::field(path, expected, value));
+    }
+    Ok((Context { tenant: Some(tenant.clone()), ..context.clone() }, Some(tenant)))
 }
 
 struct Reader<'a> {

@@ -10,6 +10,7 @@ use crate::store::{Error, RuleStatus, Store, Why};
 use crate::telemetry::Metrics;
 use crate::weights::{self, Source};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -39,6 +40,9 @@ struct Inner {
 #[derive(Clone)]
 struct Hired {
     rule: Arc<Rule>,
+    /// The version under which the weights that tenants have everywhere were last known, and whether they may have changed.
+    version: Arc<str>,
+    changed: Arc<AtomicBool>,
     pilot: Arc<Mutex<Pilot>>,
 }
 
@@ -69,10 +73,14 @@ impl Desk {
         let known = self.inner.rules.known().await?;
         let Some(rule) = known.find(name) else { return Ok(None) };
         let mut pilots = self.inner.pilots.lock().await;
-        if let Some(hired) = pilots.get(name).filter(|hired| *hired.rule == *rule) {
+        if let Some(hired) = pilots.get_mut(name).filter(|hired| *hired.rule == *rule) {
+            if hired.version != known.version {
+                hired.version = Arc::clone(&known.version);
+                hired.changed.store(true, Ordering::Relaxed);
+            }
             return Ok(Some(Arc::clone(&hired.pilot)));
         }
-        let hired = self.hire(rule)?;
+        let hired = self.hire(rule, Arc::clone(&known.version))?;
         pilots.insert(name.to_owned(), hired.clone());
         Ok(Some(hired.pilot))
     }
@@ -111,7 +119,7 @@ impl Desk {
         })
     }
 
-    fn hire(&self, rule: Arc<Rule>) -> Result<Hired, Error> {
+    fn hire(&self, rule: Arc<Rule>, version: Arc<str>) -> Result<Hired, Error> {
         let inner = &self.inner;
         let secret_env = rule.weights.webhook.as_ref().and_then(|webhook| webhook.secret_env.as_deref());
         let secret = secret_env.and_then(|name| std::env::var(name).ok()).map(Secret::new);
@@ -124,12 +132,12 @@ impl Desk {
             None => None,
         };
         let (store, holder) = (inner.store.clone(), Arc::clone(&inner.holder));
-        let main_queue = self.main_queue(&rule)?;
-        let weighing = Weighing::new(source, main_queue.clone());
+        let (main_queue, changed) = (self.main_queue(&rule)?, Arc::default());
+        let weighing = Weighing::new(source, main_queue.clone(), Arc::clone(&changed));
         let metrics = inner.metrics.planner.clone();
         let pilot = Pilot::new(Arc::clone(&rule), store, main_queue, holder, weighing, metrics);
         let pilot = Arc::new(Mutex::new(pilot.map_err(Error::Backend)?));
-        Ok(Hired { rule, pilot })
+        Ok(Hired { rule, version, changed, pilot })
     }
 
     /// Runs one whole round now, whatever the interval; `None` if there is no such rule.

@@ -7,7 +7,7 @@
 
 use super::rulebook::{Known, Rulebook};
 use crate::config::FairplayClass;
-use crate::fair::{DEFAULT_TENANT, Rule};
+use crate::fair::Rule;
 use crate::job::sidekiq::{self, Payload};
 use crate::job::{NewJob, Planned, id, json, tenant};
 use crate::main_queue::Sidekiq;
@@ -210,7 +210,7 @@ impl Drainer {
         let of_rule = rule.queue.clone().filter(|queue| queue != staging_queue);
         let queue = of_rule.or(own_queue).unwrap_or_else(|| DEFAULT_QUEUE.to_owned());
         let in_payload = || rule.tenant_key.tenant(payload.args, payload.meta(), |_| None);
-        let tenant = noted_tenant.or_else(in_payload).unwrap_or_else(|| DEFAULT_TENANT.to_owned());
+        let tenant = noted_tenant.or_else(in_payload).unwrap_or_else(|| tenant::DEFAULT.to_owned());
         let job = NewJob::foreign(&payload.class, &queue, payload.args, payload.template(&queue));
         Fate::Stage(Box::new(planned(job, rule, tenant)))
     }
@@ -248,7 +248,7 @@ fn order(main_queue: &str, known: &Known, class: &str, tenant: &str, args: &str,
     let queue = rule.and_then(|rule| rule.queue.clone()).unwrap_or_else(|| DEFAULT_QUEUE.to_owned());
     let template = sidekiq::fairplay_template(class, &queue, &sidekiq::jid(&id::generate()), now);
     let Some(rule) = rule else { return Fate::Pass { queue, payload: sidekiq::fill(&template, args, now) } };
-    let tenant = if tenant::is_id(tenant) { tenant } else { DEFAULT_TENANT };
+    let tenant = if tenant::is_id(tenant) { tenant } else { tenant::DEFAULT };
     Fate::Stage(Box::new(planned(NewJob::foreign(class, &queue, args, template), rule, tenant.to_owned())))
 }
 

@@ -1,11 +1,12 @@
 //! The one way in for new jobs: each is put under its plan rule before it is stored.
 
 use super::rulebook::{Known, Rulebook};
-use crate::fair::{DEFAULT_TENANT, LimitRule, OnMissingTenant};
+use crate::fair::{Isolation, LimitRule, OnMissingTenant, Tenancy};
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::scope::Foreign;
 use crate::job::{NewJob, Planned, RateLimit, Scope};
 use crate::store::{self, Enqueued, Fired, Firing, Store};
+use std::sync::Arc;
 
 /// Attempts to store jobs while the rules change under them.
 pub(super) const ATTEMPTS: usize = 8;
@@ -27,17 +28,18 @@ pub enum Refusal {
 pub struct Intake {
     pub(super) store: Store,
     pub(super) rules: Rulebook,
+    tenancy: Arc<Tenancy>,
 }
 
 impl Intake {
     /// The way into a store under the rules of a book.
-    pub fn new(store: Store, rules: Rulebook) -> Self {
-        Intake { store, rules }
+    pub fn new(store: Store, rules: Rulebook, tenancy: Arc<Tenancy>) -> Self {
+        Intake { store, rules, tenancy }
     }
 
     /// The same way for a caller who sees no more than this store: all that comes in is its tenant's.
     pub fn within(&self, store: &Store) -> Self {
-        Intake { store: store.clone(), rules: self.rules.clone() }
+        Intake { store: store.clone(), rules: self.rules.clone(), tenancy: Arc::clone(&self.tenancy) }
     }
 
     /// Names of the headers in which rules look for a tenant, so that a request keeps no others.
@@ -70,7 +72,7 @@ impl Intake {
         for _ in 0..ATTEMPTS {
             let (known, now) = (self.rules.known().await?, self.store.clock().now_ms());
             for (index, job) in jobs.iter_mut().enumerate() {
-                plan(&known, job, header, scope, now).map_err(|problem| match problem {
+                self.plan(&known, job, header, now).map_err(|problem| match problem {
                     Refusal::Invalid(problem) if is_batch => Refusal::Invalid(problem.in_job(index)),
                     Refusal::Foreign(foreign, _) => Refusal::Foreign(foreign, is_batch.then_some(index)),
                     other => other,
@@ -91,7 +93,7 @@ impl Intake {
     pub async fn fire(&self, firing: &Firing<'_>, job: Result<NewJob, Invalid>) -> Result<Fired, store::Error> {
         for _ in 0..ATTEMPTS {
             let (known, now) = (self.rules.known().await?, self.store.clock().now_ms());
-            let plan = |mut job| plan(&known, &mut job, &|_| None, self.store.scope(), now).map(|()| job);
+            let plan = |mut job| self.plan(&known, &mut job, &|_| None, now).map(|()| job);
             let planned = job.clone().map_err(Refusal::Invalid).and_then(plan);
             let made = match planned {
                 Ok(job) => Ok((Box::new(job), known.version.clone())),
@@ -107,26 +109,39 @@ impl Intake {
         }
         Err(store::Error::Busy)
     }
+
+    /// Puts a job under the rules that hold, and where its tenant's jobs go.
+    pub(super) fn plan(&self, known: &Known, job: &mut NewJob, header: Headers<'_>, now: i64) -> Result<(), Refusal> {
+        let tenancy = &*self.tenancy;
+        if job.tenant.is_none() {
+            job.tenant = tenancy.named_default().filter(|_| !tenancy.require_tenant).map(str::to_owned);
+        }
+        assign(known, tenancy, job, header, self.store.scope(), now)?;
+        if tenancy.require_tenant && job.owner().is_none() {
+            let expected = "the tenant that owns the job, there or in the header X-OJS-Tenant";
+            return Err(Refusal::Invalid(Invalid::missing("meta.tenant_id", expected).of_kind(Kind::Tenant)));
+        }
+        job.apart = tenancy.isolation == Isolation::Sharded;
+        // Another system's queues are nobody's own.
+        let has_own_queues = tenancy.isolation == Isolation::Namespace && job.outward.is_none();
+        job.namespace = job.owner().filter(|_| has_own_queues).map(str::to_owned);
+        let policy = &known.dispatch.policy;
+        job.type_limit = policy.type_limit(&job.kind).map(LimitRule::key);
+        job.shared = job.type_limit.is_some() || policy.fairness_of(&job.queue).is_some();
+        Ok(())
+    }
 }
 
-pub(super) type Headers<'a> = &'a dyn Fn(&str) -> Option<String>;
+type Headers<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Puts a job under the rules that hold.
-pub(super) fn plan(
+fn assign(
     known: &Known,
+    tenancy: &Tenancy,
     job: &mut NewJob,
     header: Headers<'_>,
     scope: &Scope,
     now: i64,
 ) -> Result<(), Refusal> {
-    assign(known, job, header, scope, now)?;
-    let policy = &known.dispatch.policy;
-    job.type_limit = policy.type_limit(&job.kind).map(LimitRule::key);
-    job.shared = job.type_limit.is_some() || policy.fairness_of(&job.queue).is_some();
-    Ok(())
-}
-
-fn assign(known: &Known, job: &mut NewJob, header: Headers<'_>, scope: &Scope, now: i64) -> Result<(), Refusal> {
     let Some(rule) = known.rules.of_type(&job.kind) else {
         job.assign(None, None);
         return Ok(());
@@ -141,7 +156,7 @@ fn assign(known: &Known, job: &mut NewJob, header: Headers<'_>, scope: &Scope, n
             let missing = Invalid::missing(rule.tenant_key.to_string(), expected).of_kind(Kind::Tenant);
             return Err(Refusal::Invalid(missing));
         }
-        None => DEFAULT_TENANT.to_owned(),
+        None => tenancy.default_tenant.clone(),
     };
     job.assign(Some(Planned { rule: rule.name.clone(), tenant }), rule.queue.as_deref());
     match &rule.class {

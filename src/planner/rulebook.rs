@@ -2,7 +2,7 @@
 
 use super::policy::Held;
 use crate::config;
-use crate::fair::{Policy, Rule, Rules};
+use crate::fair::{Policy, Rule, Rules, TenantRule};
 use crate::store::{Error, Signal, Store, StoredRule};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -115,6 +115,7 @@ pub(super) struct Inner {
     pub(super) store: Store,
     file: Vec<Rule>,
     pub(super) policy: Policy,
+    pub(super) tenants: Vec<TenantRule>,
     defaults: config::PlanDefaults,
     known: watch::Sender<Arc<Known>>,
     /// Whether the file's rules have been put into the store.
@@ -124,8 +125,19 @@ pub(super) struct Inner {
 impl Rulebook {
     /// The rules of a store, beginning with those of the file.
     pub fn new(store: Store, file: Vec<Rule>, policy: Policy, defaults: config::PlanDefaults) -> Self {
-        let known = watch::channel(Arc::default()).0;
-        Rulebook { inner: Arc::new(Inner { store, file, policy, defaults, known, started: AtomicBool::new(false) }) }
+        Self::with_tenants(store, file, policy, defaults, Vec::new())
+    }
+
+    /// The same with terms for tenants.
+    pub fn with_tenants(
+        store: Store,
+        file: Vec<Rule>,
+        policy: Policy,
+        defaults: config::PlanDefaults,
+        tenants: Vec<TenantRule>,
+    ) -> Self {
+        let (known, started) = (watch::channel(Arc::default()).0, AtomicBool::new(false));
+        Rulebook { inner: Arc::new(Inner { store, file, policy, tenants, defaults, known, started }) }
     }
 
     /// What the file sets for all rules.
@@ -166,7 +178,9 @@ impl Rulebook {
             merged
         });
         known.await?;
-        let known = self.start_policy().await?;
+        self.start_policy().await?;
+        self.start_tenants().await?;
+        let known = self.read().await?;
         self.inner.started.store(true, Ordering::SeqCst);
         Ok(known)
     }
@@ -182,7 +196,8 @@ impl Rulebook {
         }
         let known = self.read().await?;
         // Redis was emptied: what the file says holds anyway.
-        let has_own = !self.inner.file.is_empty() || !self.inner.policy.is_plain();
+        let inner = &self.inner;
+        let has_own = !inner.file.is_empty() || !inner.policy.is_plain() || !inner.tenants.is_empty();
         if known.version.is_empty() && has_own { self.start().await } else { Ok(known) }
     }
 

@@ -8,6 +8,7 @@ use crate::weights::{self, Ask, Source, stale_weight};
 use futures_util::future::select_all;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
@@ -39,6 +40,8 @@ pub struct Weighing {
     asking: HashMap<String, JoinHandle<weights::Answer>>,
     /// When the webhook was last asked, by main queue.
     asked_at: HashMap<String, i64>,
+    /// Whether somebody may have changed what tenants weigh everywhere.
+    changed: Arc<AtomicBool>,
     /// What was promoted in the last minute.
     recent: VecDeque<(i64, Vec<Served>)>,
     /// How long the last question kept a round waiting.
@@ -49,10 +52,11 @@ pub struct Weighing {
 
 impl Weighing {
     /// The weights of a rule, with a source if it has a webhook.
-    pub fn new(source: Option<Arc<Source>>, main_queue: MainQueue) -> Self {
+    pub fn new(source: Option<Arc<Source>>, main_queue: MainQueue, changed: Arc<AtomicBool>) -> Self {
         Weighing {
             source,
             main_queue,
+            changed,
             cursors: HashMap::new(),
             settled: HashSet::new(),
             asking: HashMap::new(),
@@ -83,6 +87,10 @@ impl Weighing {
     /// to do; what is not there by then serves a later moment.
     pub async fn refresh(&mut self, store: &Store, rule: &Rule, round: &Round) -> Result<(), Error> {
         self.waited_ms = 0.0;
+        if self.changed.swap(false, Ordering::Relaxed) {
+            self.settled.clear();
+            self.cursors.clear();
+        }
         if self.settled.len().max(self.asked_at.len()) > MOST_QUEUES {
             self.settled.clear();
             self.asked_at.clear();
@@ -245,7 +253,7 @@ impl Weighing {
         let stale = |tenant: &Tenant| {
             // What another process was told counts as well.
             let last = last.max((tenant.asked > 0).then_some(tenant.asked));
-            let weight = stale_weight(rule, last, round.now, &tenant.name)?;
+            let weight = stale_weight(rule, last, round.now, &tenant.name, tenant.everywhere)?;
             (weight != tenant.weight).then(|| (tenant.name.clone(), weight))
         };
         let stale: Vec<(String, Weight)> = tenants.iter().filter_map(stale).collect();
@@ -267,7 +275,7 @@ impl Weighing {
         let names = self.rotate(store, rule, queue).await?;
         tenants.extend(store.tenants(&rule.name, queue, &names).await?);
         let changed = |tenant: &Tenant| {
-            let weight = rule.own_weight(&tenant.name);
+            let weight = rule.own_weight(&tenant.name, tenant.everywhere);
             (weight != tenant.weight).then(|| (tenant.name.clone(), weight))
         };
         let changed: Vec<(String, Weight)> = tenants.iter().filter_map(changed).collect();

@@ -1,6 +1,6 @@
 //! The way in for workflows: each of their jobs is put under its plan rule, whenever its turn comes.
 
-use super::intake::{ATTEMPTS, Intake, Refusal, plan};
+use super::intake::{ATTEMPTS, Intake, Refusal};
 use crate::job::scope::Foreign;
 use crate::job::{Invalid, NewWorkflow};
 use crate::store::{self, WorkflowBegun};
@@ -25,7 +25,7 @@ impl Intake {
         for _ in 0..ATTEMPTS {
             let (known, now) = (self.rules.known().await?, self.store.clock().now_ms());
             for (job, path) in workflow.jobs_mut() {
-                plan(&known, job, header, scope, now).map_err(|problem| match problem {
+                self.plan(&known, job, header, now).map_err(|problem| match problem {
                     Refusal::Invalid(problem) => Refusal::Invalid(problem.within(path)),
                     Refusal::Foreign(foreign, _) => inside(foreign, path),
                     other => other,

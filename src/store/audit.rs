@@ -6,9 +6,9 @@ use super::{Error, Store, reply};
 /// A count that is not what the leases say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// What is counted: `slot`, `held`, `lease`, `active` or `blocked`.
+    /// What is counted: `slot`, `held`, `lease`, `active`, `blocked` or `tenant`.
     pub what: String,
-    /// Whose: a queue, a job, or a set and a job.
+    /// Whose: a queue, a job, a set and a job, or a tenant and a state.
     pub name: String,
     pub counted: i64,
     pub real: i64,
@@ -26,7 +26,7 @@ impl Store {
     /// made right.
     pub async fn audit(&self, repair: bool, pause: impl AsyncFn()) -> Result<Audit, Error> {
         let mut audit = Audit::default();
-        for what in ["leases", "limits", "pools", "queues"] {
+        for what in ["leases", "limits", "pools", "queues", "tenants"] {
             let mut cursor = "0".to_owned();
             loop {
                 let fill = |command: &mut redis::Cmd, _: bool| {

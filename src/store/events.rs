@@ -5,7 +5,8 @@ use super::script::ANNOUNCE;
 use super::{Error, Store, reply};
 use crate::job::Scope;
 use crate::job::escape::unescape;
-use crate::job::scope::{DEFAULT_TENANT, own_worker};
+use crate::job::scope::own_worker;
+use crate::job::tenant::DEFAULT;
 use redis::Value;
 use uuid::Uuid;
 
@@ -178,7 +179,7 @@ fn read_event(record: &str, place: Place, time: i64) -> Option<Event> {
     let mut parts = record.splitn(6, '\u{1f}').map(str::to_owned);
     let (kind, subject) = (parts.next()?, own_worker(&unescape(&parts.next()?)).to_owned());
     let (job_type, queue, trace) = (parts.next()?, parts.next()?, parts.next()?);
-    let (trace, tenant) = trace.split_once('\u{1c}').unwrap_or((&trace, DEFAULT_TENANT));
+    let (trace, tenant) = trace.split_once('\u{1c}').unwrap_or((&trace, DEFAULT));
     let has_owner = !job_type.is_empty() || kind.starts_with("workflow.");
     let tenant = has_owner.then(|| unescape(tenant));
     Some(Event {

@@ -143,12 +143,14 @@ impl Store {
         if answer == "taken" {
             return Ok(TakenIn::Before);
         }
-        Ok(match jobs::enqueued(&answer, jobs)? {
+        Ok(match jobs::enqueued(&self.core, &answer, jobs)? {
             Enqueued::Full { rule, .. } => TakenIn::Full { rule },
             Enqueued::Stale(_) => TakenIn::Stale,
             Enqueued::Stored(_) | Enqueued::Duplicate { .. } => TakenIn::Stored,
-            // Nothing that came through an inbox is unique, nor kept out by a bound.
-            Enqueued::Exists { .. } | Enqueued::Bounded { .. } => return Err(Error::unreadable("drain")),
+            // Nothing that came through an inbox is unique, nor kept out by a bound or a tenant's limit.
+            Enqueued::Exists { .. } | Enqueued::Bounded { .. } | Enqueued::Limited(_) => {
+                return Err(Error::unreadable("drain"));
+            }
         })
     }
 }

@@ -4,11 +4,12 @@ use super::batch::Verb;
 use super::reply::{self, Outcome};
 use super::script::{ACTIVATE, ADMIT, CANCEL, ENQUEUE, READ, STAGE, Script};
 use super::{Core, Error, Store};
-use crate::job::escape::escape;
+use crate::job::escape::{escape, unescape};
 use crate::job::{NewJob, OnLimit, Record};
 use redis::{Cmd, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// What became of a request to enqueue.
 #[derive(Clone, Debug)]
@@ -23,8 +24,35 @@ pub enum Enqueued {
     Full { rule: String, most: u64, staged: u64 },
     /// A queue holds as many jobs as it may, and nothing was stored.
     Bounded { queue: String, depth: u64, most: u64, strategy: String },
+    /// A job would exceed what its tenant may enqueue, and nothing was stored.
+    Limited(Box<Exceeded>),
     /// Other plan rules hold than those it was prepared under: the jobs again, not stored.
     Stale(Vec<NewJob>),
+}
+
+/// A tenant's limit, and by which job of a request it would be exceeded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exceeded {
+    pub index: usize,
+    pub tenant: String,
+    /// The limit's name in the configuration.
+    pub limit: String,
+    pub current: u64,
+    pub maximum: u64,
+    /// When there may be room.
+    pub retry_after: Duration,
+}
+
+impl Exceeded {
+    /// Reads what a script tells behind `limited`.
+    pub(super) fn read<'t>(mut words: impl Iterator<Item = &'t str>) -> Option<Exceeded> {
+        let index = words.next()?.parse().ok()?;
+        let (tenant, limit) = (unescape(words.next()?), words.next()?.to_owned());
+        let mut number = || words.next()?.parse::<u64>().ok();
+        let (current, maximum) = (number()?, number()?);
+        let retry_after = Duration::from_millis(number()?);
+        Some(Exceeded { index, tenant, limit, current, maximum, retry_after })
+    }
 }
 
 /// Jobs that are stored together or not at all.
@@ -51,19 +79,19 @@ impl Request {
 
 pub(super) struct Enqueue {
     core: Arc<Core>,
-    /// Whether queues were bounded when somebody last looked: then the longest form of the script is called at once.
-    bounded: AtomicBool,
+    /// Whether queues were bounded or tenants limited when somebody last looked: then the longest form of the script is called at once.
+    rich: AtomicBool,
 }
 
 impl Enqueue {
     pub(super) fn new(core: Arc<Core>) -> Self {
-        Enqueue { core, bounded: AtomicBool::new(false) }
+        Enqueue { core, rich: AtomicBool::new(false) }
     }
 
-    async fn send(&self, script: &'static Script, requests: &[Request]) -> Result<Vec<Value>, Error> {
-        let answers =
-            script.call(&self.core.link, |command, again| push_requests(&self.core, command, requests, again)).await?;
-        reply::array(answers, "enqueue")
+    /// `again` tells that a shorter form may have been sent before, and its answer lost.
+    async fn send(&self, script: &'static Script, requests: &[Request], again: bool) -> Result<Vec<Value>, Error> {
+        let fill = |command: &mut Cmd, resent: bool| push_requests(&self.core, command, requests, again || resent);
+        reply::array(script.call(&self.core.link, fill).await?, "enqueue")
     }
 }
 
@@ -80,33 +108,33 @@ impl Verb for Enqueue {
 
     async fn run(&self, requests: Vec<Request>) -> Result<Vec<Self::Reply>, Error> {
         self.core.metrics.group("enqueue", requests.len());
-        let is_bounded = self.bounded.load(Ordering::Relaxed);
-        let script = script_for(requests.iter().flat_map(|request| &request.jobs), is_bounded);
-        let mut answers = self.send(script, &requests).await?;
+        let is_rich = self.rich.load(Ordering::Relaxed);
+        let script = script_for(requests.iter().flat_map(|request| &request.jobs), is_rich);
+        let mut answers = self.send(script, &requests, false).await?;
         let says = |answer: &Value, word: &str| matches!(answer, Value::BulkString(text) if text == word.as_bytes());
         if answers.iter().any(|answer| says(answer, "rich")) {
-            self.bounded.store(true, Ordering::Relaxed);
-            answers = self.send(script_for([].iter(), true), &requests).await?;
-        } else if is_bounded && answers.last().is_some_and(|answer| says(answer, "plain")) {
-            self.bounded.store(false, Ordering::Relaxed);
+            self.rich.store(true, Ordering::Relaxed);
+            answers = self.send(script_for([].iter(), true), &requests, true).await?;
+        } else if is_rich && answers.last().is_some_and(|answer| says(answer, "plain")) {
+            self.rich.store(false, Ordering::Relaxed);
         }
         Ok(answers
             .into_iter()
             .zip(requests)
-            .map(|(answer, request)| enqueued(&reply::text(answer), request.jobs))
+            .map(|(answer, request)| enqueued(&self.core, &reply::text(answer), request.jobs))
             .collect())
     }
 }
 
 /// The same verb with and without what only jobs need that are planned, limited or in queues that tenants share; and with all that
-/// can keep a job out, which only those need that are unique or go where queues are bounded.
-fn script_for<'a>(mut jobs: impl Iterator<Item = &'a NewJob>, is_bounded: bool) -> &'static Script {
+/// can keep a job out, which only those need that are unique or go where queues are bounded or tenants limited.
+fn script_for<'a>(mut jobs: impl Iterator<Item = &'a NewJob>, is_rich: bool) -> &'static Script {
     let mut asks_more = false;
     let mut is_plain = |job: &NewJob| {
         asks_more |= job.plan.is_some() || job.rate_limit.is_some() || job.shared;
         job.unique.is_none()
     };
-    match !is_bounded && jobs.all(&mut is_plain) {
+    match !is_rich && jobs.all(&mut is_plain) {
         false => &ADMIT,
         true if asks_more => &STAGE,
         true => &ENQUEUE,
@@ -114,7 +142,8 @@ fn script_for<'a>(mut jobs: impl Iterator<Item = &'a NewJob>, is_bounded: bool) 
 }
 
 fn push_requests(core: &Core, command: &mut Cmd, requests: &[Request], again: bool) {
-    core.begin(command).arg(requests.len());
+    let names_tenant = requests.iter().flat_map(|request| &request.jobs).any(|job| job.owner().is_some());
+    core.begin(command).arg(u8::from(names_tenant)).arg(requests.len());
     requests.iter().for_each(|request| push_request(command, request, again));
 }
 
@@ -125,14 +154,14 @@ pub(super) fn push_request(command: &mut Cmd, request: &Request, again: bool) {
 }
 
 pub(super) fn push_job(command: &mut Cmd, job: &NewJob) {
-    command.arg(&job.id).arg(&job.queue).arg(&job.kind);
+    command.arg(&job.id).arg(&*job.home()).arg(&job.kind);
     command.arg(lane(job)).arg(job.priority).arg(further_fields(job)).arg(&job.envelope);
 }
 
 /// The same words as one, for a job whose turn has not come.
 pub(super) fn packed_words(job: &NewJob) -> String {
     let (lane, priority, more) = (lane(job), job.priority.to_string(), further_fields(job));
-    [&job.id, &job.queue, &job.kind, &lane, &priority, &more, &job.envelope].map(String::as_str).join("\u{1e}")
+    [&job.id, &*job.home(), &job.kind, &lane, &priority, &more, &job.envelope].join("\u{1e}")
 }
 
 /// What a job has beyond the default, as `name US value US …`; nothing for most jobs.
@@ -168,7 +197,7 @@ fn lane(job: &NewJob) -> String {
     let mut lane = format!("p{}", job.priority);
     let mut push = |name: &str, value: &str| lane.extend([";", name, "=", value]);
     let limit = job.rate_limit.as_ref();
-    let own_queue = format!("queue:{}", job.queue);
+    let own_queue = format!("queue:{}", job.home());
     if let Some(key) = limit.and_then(|limit| limit.key.as_deref()).filter(|key| *key != own_queue) {
         push("k", key);
     }
@@ -180,10 +209,13 @@ fn lane(job: &NewJob) -> String {
         Some(OnLimit::Drop) => push("o", "d"),
         Some(OnLimit::Wait) | None => {}
     }
+    if let Some(tenant) = job.tenant.as_deref().filter(|_| job.apart && job.plan.is_none()) {
+        push("b", &escape(tenant));
+    }
     lane
 }
 
-pub(super) fn enqueued(answer: &str, jobs: Vec<NewJob>) -> Result<Enqueued, Error> {
+pub(super) fn enqueued(core: &Core, answer: &str, jobs: Vec<NewJob>) -> Result<Enqueued, Error> {
     let mut parts = answer.split('\u{1f}');
     let mut next = || parts.next().ok_or_else(|| Error::unreadable("enqueue"));
     match next()? {
@@ -191,11 +223,16 @@ pub(super) fn enqueued(answer: &str, jobs: Vec<NewJob>) -> Result<Enqueued, Erro
             let created = next()?;
             let mut store = |job| Ok(Record::stored(job, next()?, created, next()?));
             let mut records: Vec<Record> = jobs.into_iter().map(&mut store).collect::<Result<_, Error>>()?;
-            if let (Some("!"), Some(queue), Some(depth), Some(most)) =
-                (parts.next(), parts.next(), parts.next(), parts.next())
-                && let Some(record) = records.iter_mut().find(|record| record.queue == queue)
-            {
-                record.pressure = depth.parse().ok().zip(most.parse().ok());
+            while let Some(word) = parts.next() {
+                let mut next = || parts.next().unwrap_or_default();
+                if word == "?" {
+                    core.metrics.tenants.exceeded(&unescape(next()), next(), "accepted");
+                } else {
+                    let (queue, depth, most) = (next(), next(), next());
+                    if let Some(record) = records.iter_mut().find(|record| record.queue == queue) {
+                        record.pressure = depth.parse().ok().zip(most.parse().ok());
+                    }
+                }
             }
             Ok(Enqueued::Stored(records))
         }
@@ -215,8 +252,18 @@ pub(super) fn enqueued(answer: &str, jobs: Vec<NewJob>) -> Result<Enqueued, Erro
             let (depth, most) = (number()?, number()?);
             Ok(Enqueued::Bounded { queue, depth, most, strategy: next()?.to_owned() })
         }
+        "limited" => Ok(Enqueued::Limited(core.refused(parts)?)),
         "stale" => Ok(Enqueued::Stale(jobs)),
         _ => Err(Error::Backend(next()?.to_owned())),
+    }
+}
+
+impl Core {
+    /// Reads what a script tells behind `limited`, and counts it.
+    pub(super) fn refused<'t>(&self, words: impl Iterator<Item = &'t str>) -> Result<Box<Exceeded>, Error> {
+        let exceeded = Exceeded::read(words).ok_or_else(|| Error::unreadable("a tenant's limit"))?;
+        self.metrics.tenants.exceeded(&exceeded.tenant, &exceeded.limit, "rejected");
+        Ok(Box::new(exceeded))
     }
 }
 

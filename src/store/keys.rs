@@ -111,6 +111,31 @@ impl Keys {
         self.key(&format!("fair:{rule}:{queue}:held"))
     }
 
+    /// Hash of tenants' jobs by state.
+    pub(super) fn tenants(&self) -> String {
+        self.key("tenants")
+    }
+
+    /// Hash of documents of tenants that have terms of their own.
+    pub(super) fn tenancy(&self) -> String {
+        self.key("tenancy")
+    }
+
+    /// Hash of what tenants and tiers are allowed.
+    pub(super) fn quotas(&self) -> String {
+        self.key("quotas")
+    }
+
+    /// Set of tenants that the file names.
+    pub(super) fn file_tenants(&self) -> String {
+        self.key("tenancy:file")
+    }
+
+    /// Hash of what limited tenants have enqueued lately.
+    pub(super) fn books(&self) -> String {
+        self.key("books")
+    }
+
     /// Hash of what belongs to no queue and no job.
     pub(super) fn state(&self) -> String {
         self.key("state")

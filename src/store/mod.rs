@@ -39,6 +39,7 @@ mod sidekiq;
 mod signals;
 mod survey;
 mod sweep;
+mod tenants;
 mod workers;
 mod workflows;
 
@@ -56,7 +57,7 @@ pub use find::{Found, JobFilter};
 pub use forwards::{Destination, Inbox, Parcel, Passage, TakenIn};
 pub use hooks::{Delivery, Settled, Subscribed};
 pub use inspect::{Finding, Inspection, Severity};
-pub use jobs::Enqueued;
+pub use jobs::{Enqueued, Exceeded};
 pub use leases::{Choice, Fetch, Leased};
 pub use limits::{Layer, LimitState};
 pub use plans::{
@@ -69,6 +70,7 @@ pub use reply::Outcome;
 pub use sidekiq::{Claimed, Sidekiq, SidekiqProcess, SidekiqQueue};
 pub use signals::Signal;
 pub use survey::{Leaver, Lock, RecordedRound, RuleStatus, Survey, Tenant};
+pub use tenants::{FileTenant, TenantChange, TenantJobs};
 pub use workers::{Beat, Directed, Heartbeat, Worker};
 pub use workflows::{CalledOff, WorkflowBegun};
 

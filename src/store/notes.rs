@@ -1,6 +1,7 @@
 //! What scripts note by the way: who was stopped by a limit, who was let go and when, which queue starves.
 
 use super::{Core, Error, reply};
+use crate::job::escape::unescape;
 use redis::Value;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ impl Core {
             match kind.as_str() {
                 "exceeded" => self.metrics.dispatch.exceeded(name, strategy),
                 "released" => self.metrics.dispatch.released(name, ms),
+                "tenant" => self.metrics.tenants.exceeded(&unescape(name), strategy, "held"),
                 "starved" => self.metrics.dispatch.starved(name),
                 "due" => self.alarm.set(Duration::from_millis(ms)),
                 _ => {}

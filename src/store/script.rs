@@ -47,61 +47,64 @@ macro_rules! scripts {
 // What only some jobs need stands in scripts of their own: asking for each job whether it does would slow the others down.
 scripts! {
     ENQUEUE: "call", "lane", "job", "unplanned", "store", "enqueue";
-    STAGE: "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "enqueue";
+    STAGE:
+        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "admit", "store",
+        "enqueue";
     FETCH: "call", "lane", "job", "window", "source", "unlimited", "fetch";
     DISPATCH:
-        "call", "lane", "limit", "job", "finish", "fair", "level", "quota", "park", "window", "pick", "source",
-        "choose", "pool", "turn", "filter", "fetch";
+        "call", "lane", "tenant", "limit", "job", "finish", "fair", "level", "quota", "park", "window", "pick",
+        "source", "choose", "pool", "turn", "remove", "filter", "fetch";
     ACK:
-        "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish", "workflow",
-        "answer", "ack";
+        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
+        "workflow", "answer", "ack";
     NACK:
-        "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish", "workflow",
-        "failure", "answer", "nack";
+        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
+        "workflow", "failure", "answer", "nack";
     CANCEL:
-        "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish", "workflow",
-        "remove", "detach", "cancel";
-    ACTIVATE: "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "activate";
-    RELEASE: "call", "lane", "limit", "job", "fair", "level", "release";
+        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
+        "workflow", "remove", "detach", "cancel";
+    ACTIVATE: "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "activate";
+    RELEASE: "call", "lane", "tenant", "limit", "job", "fair", "level", "release";
     READ: "call", "lane", "job", "read";
     HEARTBEAT: "call", "lane", "job", "worker", "heartbeat";
-    DEREGISTER: "call", "lane", "limit", "job", "fair", "level", "worker", "deregister";
+    DEREGISTER: "call", "lane", "tenant", "limit", "job", "fair", "level", "worker", "deregister";
     TICK:
-        "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish", "workflow",
-        "remove", "detach", "failure", "sweep", "worker", "quota", "park", "starve", "tick";
+        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
+        "workflow", "remove", "detach", "failure", "sweep", "worker", "quota", "park", "starve", "tick";
     RETAIN: "call", "lane", "job", "finish", "retain";
-    REVIVE: "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "revive";
+    REVIVE: "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "revive";
     FORGET: "call", "lane", "job", "finish", "forget";
     RULES: "call", "lane", "job", "plan", "rules";
     ELDEST: "call", "lane", "job", "plan", "eldest";
     POLICY: "call", "policy";
-    LIMITS: "call", "lane", "quota", "inspect";
-    OVERRIDE: "call", "lane", "limit", "job", "finish", "fair", "level", "quota", "park", "override";
+    CONFIGURE: "call", "configure";
+    LIMITS: "call", "lane", "tenant", "quota", "inspect";
+    OVERRIDE: "call", "lane", "tenant", "limit", "job", "finish", "fair", "level", "quota", "park", "override";
     POOLS: "call", "pools";
     BEGIN:
-        "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
-        "failure", "unique", "bound", "store", "workflow", "outline", "begin";
+        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove",
+        "detach", "failure", "unique", "bound", "admit", "store", "workflow", "outline", "begin";
     CALL_OFF:
-        "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish", "workflow",
-        "remove", "detach", "outline", "call_off";
+        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
+        "workflow", "remove", "detach", "outline", "call_off";
     SHOW: "call", "outline", "show";
     AUDIT: "call", "lane", "job", "audit";
-    ROUND: "call", "lane", "job", "plan", "fair", "staging", "observe", "round";
-    REWEIGH: "call", "lane", "job", "plan", "fair", "staging", "reweigh";
+    ROUND: "call", "lane", "tenant", "job", "plan", "fair", "staging", "observe", "round";
+    REWEIGH: "call", "lane", "tenant", "job", "plan", "fair", "staging", "reweigh";
     PROMOTE:
-        "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick", "staged",
-        "own", "promote";
+        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick",
+        "staged", "own", "promote";
     RECORD: "call", "lane", "job", "plan", "record";
     RENEW: "call", "renew";
     ANNOUNCE: "call", "announce";
     PAUSE: "call", "pause";
-    STATUS: "call", "lane", "job", "plan", "fair", "staging", "observe", "status";
-    SURVEY: "call", "lane", "job", "plan", "fair", "staging", "stage", "survey";
+    STATUS: "call", "lane", "tenant", "job", "plan", "fair", "staging", "observe", "status";
+    SURVEY: "call", "lane", "tenant", "job", "plan", "fair", "staging", "stage", "survey";
     KEEP_KEY: "call", "keep_key";
     DROP_KEY: "call", "drop_key";
     ADMIT:
-        "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
-        "failure", "unique", "bound", "store", "enqueue";
+        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove",
+        "detach", "failure", "unique", "bound", "admit", "store", "enqueue";
     DIRECT: "call", "lane", "job", "worker", "direct";
     FIND: "call", "lane", "job", "find";
     PROGRESS: "call", "lane", "job", "progress";
@@ -112,12 +115,14 @@ scripts! {
     UNSCHEDULE: "call", "unschedule";
     TIMETABLE: "call", "timetable";
     FIRE:
-        "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
-        "failure", "unique", "bound", "store", "fire";
-    DRAIN: "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "drain";
+        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove",
+        "detach", "failure", "unique", "bound", "admit", "store", "fire";
+    DRAIN:
+        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "admit", "store",
+        "drain";
     FORWARD:
-        "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick", "staged",
-        "forward", "promote";
+        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick",
+        "staged", "forward", "promote";
     CONFIRM: "call", "confirm";
     SUBSCRIBE: "call", "subscribe";
     ENLIST: "call", "enlist";

@@ -68,6 +68,8 @@ pub struct Tenant {
     pub staged: u64,
     /// Since when its first job waits, where that was asked for.
     pub oldest: Option<i64>,
+    /// The weight that it has everywhere, unless a rule says otherwise.
+    pub everywhere: Option<Weight>,
 }
 
 /// One recorded round.
@@ -165,7 +167,7 @@ impl Store {
             clock: clock.parse().unwrap_or(0.0),
             total_weight: total.max(0) as u64,
             leavers: leavers.chunks_exact(2).map(leaver).collect(),
-            tenants: tenants.chunks_exact(5).filter_map(tenant).collect(),
+            tenants: tenants.chunks_exact(6).filter_map(tenant).collect(),
         })
     }
 
@@ -202,7 +204,8 @@ fn leaver(part: &[String]) -> Leaver {
     Leaver { start: part[0].parse().unwrap_or(0.0), weight: part[1].parse().unwrap_or(0) }
 }
 
-/// Reads name, `weight state promoted since asked`, start, staged jobs and the oldest one's time.
+/// Reads name, `weight state promoted since asked`, start, staged jobs, the oldest one's time and the weight
+/// everywhere.
 fn tenant(part: &[String]) -> Option<Tenant> {
     let mut busy = part[1].split(' ');
     let mut number = || busy.next()?.parse::<i64>().ok();
@@ -219,5 +222,6 @@ fn tenant(part: &[String]) -> Option<Tenant> {
         asked,
         staged: part[3].parse().unwrap_or(0),
         oldest: part[4].parse().ok(),
+        everywhere: part[5].parse().ok().map(Weight::from_thousandths),
     })
 }

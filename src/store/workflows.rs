@@ -1,6 +1,6 @@
 //! Workflows: begin, look up, cancel. Whatever ends a job moves its workflow on, in the same script.
 
-use super::jobs::packed_words;
+use super::jobs::{Exceeded, packed_words};
 use super::reply;
 use super::script::{BEGIN, CALL_OFF, SHOW};
 use super::{Error, Store};
@@ -21,6 +21,8 @@ pub enum WorkflowBegun {
     Full { rule: String, most: u64, staged: u64 },
     /// A queue holds as many jobs as it may, and nothing was stored.
     Bounded { queue: String, depth: u64, most: u64, strategy: String },
+    /// A job would exceed what its tenant may enqueue, and nothing was stored.
+    Limited(Box<Exceeded>),
     /// Other plan rules hold than those it was prepared under.
     Stale,
 }
@@ -96,6 +98,7 @@ impl Store {
                 let mut number = || fields.next().and_then(|text| text.parse().ok()).unwrap_or(0);
                 Ok(WorkflowBegun::Full { rule, most: number(), staged: number() })
             }
+            Some("limited") => Ok(WorkflowBegun::Limited(self.core.refused(fields)?)),
             Some("bound") => {
                 let mut text = || fields.next().unwrap_or_default().to_owned();
                 let (queue, depth, most) = (text(), text().parse().unwrap_or(0), text().parse().unwrap_or(0));

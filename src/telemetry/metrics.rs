@@ -1,6 +1,6 @@
 //! Metrics in Prometheus form. Handles are cheap clones; the registry is encoded on request.
 
-use super::{DispatchMetrics, Labels, PlannerMetrics, Waiting, WeightsMetrics};
+use super::{DispatchMetrics, Labels, PlannerMetrics, TenantMetrics, Waiting, WeightsMetrics};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -140,6 +140,8 @@ pub struct StoreMetrics {
     groups: Histograms<CallName>,
     /// What scripts decide about limits and queues is told by them alone.
     pub dispatch: DispatchMetrics,
+    /// So is what they decide about tenants.
+    pub tenants: TenantMetrics,
 }
 
 impl Default for StoreMetrics {
@@ -150,6 +152,7 @@ impl Default for StoreMetrics {
             seconds: Histograms::new_with_constructor(|| Histogram::new(LATENCIES)),
             groups: Histograms::new_with_constructor(|| Histogram::new([1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])),
             dispatch: DispatchMetrics::default(),
+            tenants: TenantMetrics::default(),
         }
     }
 }
@@ -161,6 +164,7 @@ impl StoreMetrics {
         registry.register("fairgate_store_call_seconds", "Time that a call to Redis took", self.seconds.clone());
         registry.register("fairgate_store_group_size", "Requests that went as one call", self.groups.clone());
         self.dispatch.register(registry);
+        self.tenants.register(registry);
     }
 
     /// Counts a call.

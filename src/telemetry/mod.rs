@@ -5,6 +5,7 @@ mod labels;
 mod logs;
 mod metrics;
 mod planner;
+mod tenants;
 mod waiting;
 mod weights;
 
@@ -13,5 +14,6 @@ pub use labels::Labels;
 pub use logs::start as start_logs;
 pub use metrics::{HttpMetrics, JobMetrics, Metrics, StoreMetrics};
 pub use planner::{PlannerMetrics, RuleLevels};
+pub use tenants::{MOST_TENANTS, TenantMetrics};
 pub use waiting::{Waiting, WaitingOne};
 pub use weights::WeightsMetrics;

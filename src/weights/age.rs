@@ -4,7 +4,13 @@ use crate::fair::{OnWebhookError, Rule, Weight};
 
 /// The weight that replaces a tenant's last-good one: none while the webhook's last success is young enough, then what
 /// the rule says. A webhook that never answered is as one whose answer is too old.
-pub fn stale_weight(rule: &Rule, last_success_ms: Option<i64>, now_ms: i64, tenant: &str) -> Option<Weight> {
+pub fn stale_weight(
+    rule: &Rule,
+    last_success_ms: Option<i64>,
+    now_ms: i64,
+    tenant: &str,
+    everywhere: Option<Weight>,
+) -> Option<Weight> {
     let weights = &rule.weights;
     weights.webhook.as_ref()?;
     // A clock that stepped back makes an answer new, not old.
@@ -14,7 +20,7 @@ pub fn stale_weight(rule: &Rule, last_success_ms: Option<i64>, now_ms: i64, tena
     }
     Some(match weights.on_webhook_error {
         Some(OnWebhookError::Hold) => Weight::HELD,
-        Some(OnWebhookError::DefaultWeight) | None => rule.own_weight(tenant),
+        Some(OnWebhookError::DefaultWeight) | None => rule.own_weight(tenant, everywhere),
     })
 }
 
@@ -27,7 +33,7 @@ mod tests {
     fn last_good_weights_serve_for_their_time() {
         let mut rule = Rule::new("reports", &["report.*"]);
         rule.weights.fixed.insert("big".to_owned(), Weight::of(3.0).unwrap());
-        assert_eq!(stale_weight(&rule, None, 0, "big"), None, "without a webhook nothing is stale");
+        assert_eq!(stale_weight(&rule, None, 0, "big", None), None, "without a webhook nothing is stale");
         rule.weights.webhook = Some(Webhook { url: "http://localhost/".to_owned(), timeout: 2000, secret_env: None });
         rule.weights.max_weight_age = 1000;
         let (big, held) = (Weight::of(3.0), Some(Weight::HELD));
@@ -46,7 +52,11 @@ mod tests {
                 (Some(OnWebhookError::Hold), on_hold),
             ] {
                 rule.weights.on_webhook_error = then;
-                assert_eq!(stale_weight(&rule, last_success, now, tenant), expected, "{last_success:?} {now} {then:?}");
+                assert_eq!(
+                    stale_weight(&rule, last_success, now, tenant, None),
+                    expected,
+                    "{last_success:?} {now} {then:?}"
+                );
             }
         }
     }

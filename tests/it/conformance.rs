@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-const REQUIREMENTS: [&str; 30] = [
+const REQUIREMENTS: [&str; 36] = [
     "FS-001",
     "FS-002",
     "FS-003",
@@ -24,6 +24,12 @@ const REQUIREMENTS: [&str; 30] = [
     "RL-R003",
     "RL-R004",
     "RL-R005",
+    "MT-001",
+    "MT-002",
+    "MT-003",
+    "MT-004",
+    "MT-005",
+    "MT-006",
     "WF-chain",
     "WF-chain-failure",
     "WF-group",

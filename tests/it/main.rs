@@ -36,6 +36,7 @@ mod scheduling_api;
 mod sidekiq;
 mod staging;
 mod tenant_filter;
+mod tenants;
 mod unique;
 mod webhooks;
 mod weights;

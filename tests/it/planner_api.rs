@@ -3,7 +3,7 @@
 use crate::support::{TestApp, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
-use fairgate::fair::{Batch, Rule, Weight};
+use fairgate::fair::{Batch, Rule, TenantKey, Weight};
 use serde_json::Value;
 
 const NOW: i64 = 1_800_000_000_000;
@@ -14,6 +14,8 @@ fn reports() -> Rule {
     rule.queue = Some("reports".to_owned());
     rule.batch = Batch::Jobs(4);
     rule.strict_interval = true;
+    // Not `tenant_id`, which has a pattern: here tenants have names of any kind.
+    rule.tenant_key = TenantKey::parse("meta.owner").unwrap();
     rule.weights.fixed.insert("acme".to_owned(), Weight::of(3.0).unwrap());
     rule
 }
@@ -31,7 +33,7 @@ async fn start(rule: Rule) -> TestApp {
 
 async fn push(app: &TestApp, tenant: &str, jobs: usize) {
     for number in 0..jobs {
-        let job = json!({"type": "report.daily", "args": [number], "meta": {"tenant_id": tenant}});
+        let job = json!({"type": "report.daily", "args": [number], "meta": {"owner": tenant}});
         assert_eq!(app.client.post("/v1/jobs", job).await.expect(201).at("/job/x_staged"), true);
     }
 }
@@ -43,7 +45,7 @@ async fn resume(app: &TestApp) {
 async fn fetched_tenants(app: &TestApp, count: usize) -> Vec<String> {
     let answer = app.client.fetch("reports", count).await;
     let jobs = answer.at("/jobs").as_array().cloned().unwrap_or_default();
-    jobs.iter().map(|job| job["meta"]["tenant_id"].as_str().unwrap_or_default().to_owned()).collect()
+    jobs.iter().map(|job| job["meta"]["owner"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
 #[tokio::test]

@@ -63,5 +63,5 @@ async fn an_id_that_is_none_is_refused() {
     let app = shared().await;
     let body = json!({"queues": ["q"]}).to_string();
     let answer = app.client.try_send("POST", "/v1/workers/fetch", &[("X-OJS-Tenant", "")], Some(body)).await.unwrap();
-    assert_eq!(answer.expect(400).at("/error/details/field"), "X-OJS-Tenant");
+    assert_eq!(answer.expect(422).at("/error/details/field"), "X-OJS-Tenant");
 }

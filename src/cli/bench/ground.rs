@@ -59,9 +59,10 @@ impl Ground {
         let (metrics, stop) = (Metrics::default(), CancellationToken::new());
         let store = Store::open(options, metrics.store.clone(), &TaskTracker::new(), stop.clone())?;
         store.connected_within(Duration::from_secs(5)).await?;
-        let rules = Rulebook::new(store.clone(), config.plan, config.policy, config.plan_defaults);
+        let rules =
+            Rulebook::with_tenants(store.clone(), config.plan, config.policy, config.plan_defaults, config.tenant);
         rules.start().await?;
-        let intake = Intake::new(store.clone(), rules.clone());
+        let intake = Intake::new(store.clone(), rules.clone(), config.tenancy.into());
         Ok(Ground { store, rules, metrics, intake, stop, socket: socket.to_owned(), own: None })
     }
 
@@ -73,18 +74,24 @@ impl Ground {
         Resp::connect(&self.socket)
     }
 
+    /// Stores jobs, all of them or none.
+    pub(super) async fn enqueue(&self, jobs: Vec<NewJob>) -> anyhow::Result<()> {
+        let answer = self.intake.enqueue(jobs, true, &|_| None).await?;
+        ensure!(matches!(answer, Enqueued::Stored(_)), "jobs are not stored: {answer:?}");
+        Ok(())
+    }
+
     /// Stores so many jobs, each by its place; those before come first.
     pub(super) async fn fill(
         &self,
         jobs: u64,
         job: impl Fn(u64) -> anyhow::Result<NewJob> + Sync,
     ) -> anyhow::Result<()> {
-        let (intake, job) = (&self.intake, &job);
+        let job = &job;
         let request = |first: u64| async move {
             let places = first..(first + PORTION).min(jobs);
-            let answer = intake.enqueue(places.map(job).collect::<anyhow::Result<_>>()?, true, &|_| None).await?;
-            ensure!(matches!(answer, Enqueued::Stored(_)), "jobs are not stored: {answer:?}");
-            Ok(first)
+            self.enqueue(places.map(job).collect::<anyhow::Result<_>>()?).await?;
+            Ok::<u64, anyhow::Error>(first)
         };
         let mut told = Instant::now();
         let firsts = (0..jobs).step_by(PORTION as usize);

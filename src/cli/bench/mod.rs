@@ -30,6 +30,7 @@ mod scenario;
 mod shape;
 mod sidekiq;
 mod staging;
+mod tenants;
 
 use clap::{Args, Subcommand};
 use std::fmt::Display;
@@ -59,6 +60,8 @@ enum Subject {
     Noisy(noisy::Noisy),
     /// What planning costs a job that comes alone
     Lone(lone::Lone),
+    /// What limits of tenants cost those who enqueue
+    Tenants(tenants::Tenants),
 }
 
 impl Bench {
@@ -70,6 +73,7 @@ impl Bench {
             Subject::Sidekiq(command) => command.run(),
             Subject::Noisy(command) => command.run(),
             Subject::Lone(command) => command.run(),
+            Subject::Tenants(command) => command.run(),
         }
     }
 }

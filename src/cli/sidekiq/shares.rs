@@ -1,7 +1,8 @@
 //! Whose jobs wait in a queue, in which places, and in which they would be if their tenants took turns.
 
-use crate::fair::{DEFAULT_TENANT, FairQueue, TenantKey, Weight};
+use crate::fair::{FairQueue, TenantKey, Weight};
 use crate::job::sidekiq::Payload;
+use crate::job::tenant::DEFAULT;
 use std::collections::HashMap;
 
 /// A tenant's jobs among those that wait.
@@ -47,7 +48,7 @@ fn owner(payload: &str, key: &TenantKey) -> String {
         let (_, noted) = payload.note();
         noted.or_else(|| key.tenant(payload.args, payload.meta(), |_| None))
     });
-    tenant.unwrap_or_else(|| DEFAULT_TENANT.to_owned())
+    tenant.unwrap_or_else(|| DEFAULT.to_owned())
 }
 
 #[cfg(test)]
@@ -63,6 +64,6 @@ mod tests {
         let noisy = Share { tenant: "noisy".to_owned(), jobs: 9, first: (1, 1), mean: (5.0, 53.0 / 9.0) };
         let quiet = Share { tenant: "quiet".to_owned(), jobs: 1, first: (10, 2), mean: (10.0, 2.0) };
         assert_eq!(shares, [noisy, quiet]);
-        assert_eq!(super::shares(&["junk".to_owned()], &TenantKey::ApiKey)[0].tenant, DEFAULT_TENANT);
+        assert_eq!(super::shares(&["junk".to_owned()], &TenantKey::ApiKey)[0].tenant, DEFAULT);
     }
 }

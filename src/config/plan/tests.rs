@@ -100,7 +100,7 @@ types = ["b"]
     let names = |rule: &Rule| rule.weights.fixed.keys().cloned().collect::<Vec<_>>();
     // A table of tenants is one option: who writes one of his own means that one.
     assert_eq!((names(&a), names(&b)), (vec!["beta".to_owned()], vec!["acme".to_owned()]));
-    assert_eq!((a.own_weight("x"), a.weights.max_weight_age), (Weight::from_thousandths(2000), 300_000));
+    assert_eq!((a.own_weight("x", None), a.weights.max_weight_age), (Weight::from_thousandths(2000), 300_000));
     let from_env = load(RULE, &[("FAIRGATE_PLAN_DEFAULTS__MAX_DEPTH", "3"), ("FAIRGATE_PLAN__0__QUEUE", "q")]);
     assert_eq!((from_env.config.plan[0].max_depth, from_env.config.plan[0].queue.as_deref()), (3, Some("q")));
 }

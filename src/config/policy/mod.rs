@@ -12,14 +12,15 @@ mod values;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use self::values::Share;
 use super::convert::Refused;
 use super::reader::Reader;
 use crate::fair::{Aging, Policy, Starvation, TenantFairness};
 use crate::job::tenant;
 
 pub(super) use describe::describe;
+pub(super) use request::{finish, table};
 pub use request::{policy_from_json, pool_from_json, scheduling_from_json};
+pub(super) use values::{Period, Share};
 
 const SHORTEST: Duration = Duration::from_millis(100);
 /// The longest rotation: dispatches are counted over so long.

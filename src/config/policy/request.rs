@@ -125,8 +125,8 @@ fn read_queues(reader: &mut Reader<'_>, policy: &mut Policy) {
     }
 }
 
-/// The members of an object.
-fn table(json: serde_json::Value, what: &str) -> Result<Table, Vec<Problem>> {
+/// The members of a JSON object.
+pub fn table(json: serde_json::Value, what: &str) -> Result<Table, Vec<Problem>> {
     let body = from_json(json, &Origin::Request);
     match body.kind {
         Kind::Table(table) => Ok(table),
@@ -160,7 +160,8 @@ fn drop_nulls(table: &mut Table) {
     }
 }
 
-fn finish<T>(table: &Table, read: impl FnOnce(&mut Reader<'_>) -> T) -> Result<T, Vec<Problem>> {
+/// Reads a table, or tells every mistake in it.
+pub fn finish<T>(table: &Table, read: impl FnOnce(&mut Reader<'_>) -> T) -> Result<T, Vec<Problem>> {
     let mut report = Report::default();
     let result = Reader::root(table, &mut report, read);
     match report.finish().0 {

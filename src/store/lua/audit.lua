@@ -1,7 +1,7 @@
 -- Compares what is counted with the leases, which are the truth about what runs. In portions; each thing is looked at as of
 -- one moment, so that nothing that goes on meanwhile looks like a difference.
 --
--- ARGV[9…] what to look at (`leases`, `limits`, `pools` or `queues`), cursor, 1 to mend what differs
+-- ARGV[9…] what to look at (`leases`, `limits`, `pools`, `queues` or `tenants`), cursor, 1 to mend what differs
 -- Returns  {cursor for the next portion, or 0 if that was all, things compared, {what, name, counted, should be, …}}
 
 local PORTION, MOST_TALLIED = 200, 5000
@@ -75,7 +75,7 @@ run = function()
   end
 
   -- Active jobs by queue, where they are few enough to be counted in one call.
-  local function tally()
+  local function active_by_queue()
     if call('ZCARD', LEASES) > MOST_TALLIED then return nil end
     local active = {}
     for _, id in ipairs(call('ZRANGE', LEASES, 0, -1)) do
@@ -83,6 +83,86 @@ run = function()
       if job then active[job.queue] = (active[job.queue] or 0) + 1 end
     end
     return active
+  end
+
+  -- All lanes of a queue that hold available jobs: those that may run, those of tenants that take turns, and those that wait.
+  local function lanes_of(queue)
+    local lanes = call('HKEYS', P .. 'parked:' .. queue)
+    for _, entry in ipairs(call('ZRANGE', P .. 'ready:' .. queue, 0, -1)) do
+      local level = match(entry, '^@(.*)$')
+      local key = level and P .. 'level:' .. queue .. ':' .. level
+      for _, tenant in ipairs(level and call('HKEYS', key .. ':busy') or {}) do
+        for _, lane in ipairs(call('ZRANGE', key .. ':lanes:' .. tenant, 0, -1)) do lanes[#lanes + 1] = lane end
+      end
+      if not level then lanes[#lanes + 1] = entry end
+    end
+    return lanes
+  end
+
+  -- Jobs by tenant as they are: active, scheduled, retryable and available ones. Pending ones are in no index.
+  local function tenants_tally()
+    local queues, available = call('HKEYS', P .. 'queues'), 0
+    for _, queue in ipairs(queues) do available = available + (tonumber(call('HGET', P .. 'counts:' .. queue, 'available') or nil) or 0) end
+    if available + call('ZCARD', LEASES) + call('ZCARD', DUE) + call('HLEN', P .. 'tenants') > MOST_TALLIED then return nil end
+    local real = {}
+    local function add(id, is_here)
+      local job = job_load(id)
+      local name = job and is_here[job.state] and (job.tenant or '_default')
+      if name then
+        real[name] = real[name] or {}
+        real[name][job.state] = (real[name][job.state] or 0) + 1
+      end
+    end
+    for _, id in ipairs(call('ZRANGE', LEASES, 0, -1)) do add(id, {active = true}) end
+    for _, id in ipairs(call('ZRANGE', DUE, 0, -1)) do add(id, {scheduled = true, retryable = true}) end
+    for _, queue in ipairs(queues) do
+      for _, lane in ipairs(lanes_of(queue)) do
+        for _, id in ipairs(call('ZRANGE', P .. 'lane:' .. queue .. ':' .. lane, 0, -1)) do add(id, {available = true}) end
+      end
+    end
+    return real
+  end
+
+  local function check_tenant(name, real)
+    local jobs = tenant_jobs(name)
+    for _, state in ipairs({'active', 'available', 'scheduled', 'retryable'}) do
+      local should = real[state] or 0
+      compare('tenant', name .. ' ' .. state, jobs[state], should, function() tally(name, state, should - jobs[state]) end)
+    end
+  end
+
+  -- `*` is the sum of all others.
+  local function check_all()
+    if mends then commit() end
+    local sums, texts = {0, 0, 0, 0, 0}, call('HGETALL', P .. 'tenants')
+    local all = '0 0 0 0 0'
+    for position = 1, #texts, 2 do
+      local name, place = texts[position], 0
+      if name == '*' then
+        all = texts[position + 1]
+      elseif name ~= '_default' then
+        for number in string.gmatch(texts[position + 1], '%d+') do
+          place = place + 1
+          sums[place] = sums[place] + tonumber(number)
+        end
+      end
+    end
+    local should = format('%d %d %d %d %d', unpack(sums))
+    compare('tenant', '*', all == should and 1 or 0, 1, function() call('HSET', P .. 'tenants', '*', should) end)
+  end
+
+  local function check_tenants()
+    local real = tenants_tally()
+    if not real then return end
+    for _, name in ipairs(call('HKEYS', P .. 'tenants')) do
+      if name ~= '*' then real[name] = real[name] or {} end
+    end
+    if not find(allowed, 'd', 1, true) then real._default = nil end
+    local names = {}
+    for name in pairs(real) do names[#names + 1] = name end
+    table.sort(names)
+    for _, name in ipairs(names) do check_tenant(name, real[name]) end
+    check_all()
   end
 
   local cursor = '0'
@@ -98,9 +178,12 @@ run = function()
     for _, name in ipairs(call('SMEMBERS', P .. 'pools')) do
       check_set(P .. 'pool:' .. name .. ':run', function(job) return job.pool == name end)
     end
+  elseif what == 'tenants' then
+    check_tenants()
   else
-    local active = tally()
+    local active = active_by_queue()
     for _, queue in ipairs(call('HKEYS', P .. 'queues')) do check_queue(queue, active) end
   end
+  if mends then commit() end
   return {cursor, compared, differences}
 end

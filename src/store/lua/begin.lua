@@ -3,12 +3,18 @@
 -- ARGV[9…] id, op, version of the plan rules it was read under, kind, name and meta (JSON or ''), jobs, nodes, tenant or ''; for each node: its
 --          text, see `workflow.lua`, and for a job its words, see `store.lua`, separated by RS, else ''
 -- Returns  {'ok', view}, {'duplicate'}, {'stale'} if other rules hold now, or why it is refused, as `store.lua`
---          has it: {`full US …`} or {`bound US …`}
+--          has it: {`full US …`}, {`bound US …`} or {`limited US …`}
 
 local FIRST = 18
 
 local function words_of(number)
   return ARGV[FIRST + number * 2 + 1]
+end
+
+-- Why a tenant's limit refuses the jobs that come first, or what takes them into its books.
+local function workflow_admit(words, jobs)
+  local limited, _, enter = door.admit(words, 1, jobs, WORDS)
+  return limited, enter
 end
 
 run = function()
@@ -20,12 +26,15 @@ run = function()
   for number = 0, count - 1 do workflow.nodes[number] = node_read(ARGV[FIRST + number * 2]) end
   local words, jobs = workflow_first(workflow, words_of)
   local full = ARGV[11] ~= '' and over_bound(words, 1, #jobs)
-  full = full or state[12] and door.refusal(words, 1, #jobs, WORDS)
+  local enter
+  if not full and find(allowed, 'e', 1, true) then full, enter = workflow_admit(words, #jobs) end
+  if not full and state[12] then full = door.refusal(words, 1, #jobs, WORDS) end
   if full then
     workflow.touched = {} -- there is none
     commit()
     return {full}
   end
+  if enter then enter() end
   call('HSET', key, 'state', 'running', 'kind', ARGV[12], 'name', ARGV[13], 'meta', ARGV[14], 'created', now_text, 'by', ARGV[10],
     'jobs', ARGV[15], 'nodes', ARGV[16], 'tenant', ARGV[17])
   workflow_begin(workflow, words, jobs)

@@ -38,7 +38,7 @@ local counts -- of jobs by queue and state
 -- negative; a step of more than 5 s is somebody setting the clock, and is accepted.
 at_begin(function()
   state = call('HMGET', P .. 'state', 'clock', 'seq', 'events', 'halted', 'staged', 'rules', 'policy', 'parked',
-    'limits', 'gated', 'paused', 'bounded')
+    'limits', 'gated', 'paused', 'bounded', 'tenants')
   seq, events = tonumber(state[2]) or 0, tonumber(state[3]) or 0
   now, stepped_back = tonumber(ARGV[1]), nil
   if not now then
@@ -67,7 +67,8 @@ local function stamp(ms)
   return '\29' .. ms .. '\29'
 end
 
-local count, gather, settle, flush, at_commit, signal, commit, guarded
+local count, tally, tenants_load, tenant_waits, tenant_jobs, gather, settle, flush, at_commit, signal, commit, guarded
+local allowed -- what tenants are: see `tenant.lua`
 
 do -- a script has room for 200 locals
 
@@ -83,6 +84,85 @@ end
 -- Counts are changed only here, in the script that changes the job's state.
 count = function(queue, state, by)
   stage('count', queue, state, by)
+end
+
+-- Jobs of a tenant that have not ended, by state, in one hash for all: whoever has none is not in it. A job without a tenant is the
+-- default tenant's, which is counted from when on somebody limits it. `*` are all others together.
+local LIVING = {pending = 1, available = 2, scheduled = 3, retryable = 4, active = 5}
+local counts_default, tallies, stored
+
+at_begin(function()
+  allowed = state[13] or ''
+  counts_default, tallies, stored = string.find(allowed, 'd', 1, true), {}, {}
+end)
+
+tally = function(tenant, state, by)
+  if not LIVING[state] then return end
+  if not tenant or tenant == '_default' then
+    if not counts_default then return end
+    tenant = '_default'
+  end
+  stage('tally', tenant, LIVING[state], by)
+end
+
+local function tenants_read(names)
+  local texts = call('HMGET', P .. 'tenants', unpack(names))
+  for position, name in ipairs(names) do
+    local p, a, s, r, x = match(texts[position] or '', '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+    stored[name] = p and {tonumber(p), tonumber(a), tonumber(s), tonumber(r), tonumber(x)} or {0, 0, 0, 0, 0}
+  end
+end
+
+-- Reads the jobs of tenants, all of them at once.
+tenants_load = function(names)
+  local unread = {}
+  for _, name in ipairs(names) do
+    if not stored[name] then unread[#unread + 1] = name end
+  end
+  if #unread > 0 then tenants_read(unread) end
+end
+
+-- How many jobs of a tenant wait, and how many of those are scheduled, with what this call has settled.
+tenant_waits = function(name)
+  if not stored[name] then tenants_read({name}) end
+  local jobs, by = stored[name], tallies[name]
+  if not by then return jobs[1] + jobs[2] + jobs[3], jobs[3] end
+  return jobs[1] + jobs[2] + jobs[3] + by[1] + by[2] + by[3], jobs[3] + by[3]
+end
+
+-- Jobs of a tenant by state, with what this call has settled.
+tenant_jobs = function(name)
+  tenants_load({name})
+  local jobs, by = stored[name], tallies[name] or {0, 0, 0, 0, 0}
+  return {pending = jobs[1] + by[1], available = jobs[2] + by[2], scheduled = jobs[3] + by[3], retryable = jobs[4] + by[4],
+    active = jobs[5] + by[5]}
+end
+
+local function tenants_write()
+  local all, unread, kept, gone = {0, 0, 0, 0, 0}, {}, {}, {}
+  for name, by in pairs(tallies) do
+    if not stored[name] then unread[#unread + 1] = name end
+    if name ~= '_default' then
+      for place = 1, 5 do all[place] = all[place] + by[place] end
+    end
+  end
+  tallies['*'], unread[#unread + 1] = all, '*'
+  tenants_read(unread)
+  for name, by in pairs(tallies) do
+    local jobs, some = stored[name], false
+    for place = 1, 5 do
+      jobs[place] = math.max(jobs[place] + by[place], 0)
+      some = some or jobs[place] > 0
+    end
+    if some then
+      kept[#kept + 1], kept[#kept + 2] = name, format('%d %d %d %d %d', unpack(jobs))
+    else
+      gone[#gone + 1] = name
+    end
+  end
+  tallies = {}
+  if #kept > 0 then call('HSET', P .. 'tenants', unpack(kept)) end
+  if #gone > 0 then call('HDEL', P .. 'tenants', unpack(gone)) end
 end
 
 -- Writes to one key are gathered and sent as one command: a call costs Redis commands by the key, not by the job.
@@ -110,6 +190,13 @@ settle = function()
       local of_queue = counts[key] or {}
       counts[key] = of_queue
       of_queue[first] = (of_queue[first] or 0) + second
+    elseif kind == 'tally' then
+      local by = tallies[key]
+      if not by then
+        by = {0, 0, 0, 0, 0}
+        tallies[key] = by
+      end
+      by[first] = by[first] + second
     else
       local entry = gathered[key]
       if entry and entry[1] ~= kind then -- the order of writes to one key is kept
@@ -148,6 +235,7 @@ commit = function()
   flush() -- what those counted and gathered themselves
   -- A user without rights on the channel gets on without: its processes ask from time to time.
   for text in pairs(signals) do redis.pcall('PUBLISH', P .. 'signals', text) end
+  if next(tallies) then tenants_write() end
   if not next(counts) and #log == 0 then return end
   for queue, states in pairs(counts) do
     for name, by in pairs(states) do

@@ -13,9 +13,19 @@ at_begin(function()
   unfinished, parked_now, put_off_now = false, 0, 0
 end)
 
+-- Reads what the tenants of lanes are allowed, all at once.
+local function tenants_of(names)
+  local owners = {}
+  for position = 1, #names, 2 do
+    owners[#owners + 1] = lane_owner(names[position])
+  end
+  if #owners > 0 then tenants_open(owners) end
+end
+
 -- Lanes of `ready`. Where tenants take turns, what waited from before goes first: it was first. Where that is more than was
 -- read, tenants are left out until it is gone.
 local function ready_read(source, names)
+  if find(allowed, 'c', 1, true) then tenants_of(names) end
   local lanes, kept, moved = lanes_read(source, names), {}, false
   if not source.shares then return lanes end
   local last = #names == lanes_wanted(source) * 2 and math.floor(tonumber(names[#names]) / LEVEL)
@@ -89,15 +99,15 @@ local function lane_park(source, lane, limit, why, at, number, current)
   source.lanes[name], source.parked = nil, true
   lane_left(queue, name)
   local tenant, score = lane_tenant(name), lane.start
-  if tenant then
-    score = lane_score(tonumber(string.sub(lane_level(name), 2)), limit_tag(limit, tenant))
-    call('SADD', P .. 'asleep:' .. queue .. ':' .. tenant, name)
-  end
+  if tenant then score = lane_score(tonumber(string.sub(lane_level(name), 2)), limit_tag(limit, tenant)) end
+  local owner = lane_owner(name)
+  if owner then call('SADD', P .. 'asleep:' .. queue .. ':' .. owner, name) end
   call('HSET', P .. 'parked:' .. queue, name, limit.key .. '\31' .. why .. '\31' .. now_text)
   call('ZADD', P .. 'wait:' .. limit.key .. ':' .. queue, int(score), name)
   call('HINCRBY', limit.name .. ':at', 'w ' .. queue, 1)
   call('HINCRBY', limit.name, 'w', 1)
   call('HINCRBY', P .. 'state', 'parked', 1)
+  if is_cap(limit.key) then call('ZADD', P .. 'caps', now_text, limit.key) end
   limit.waiting = limit.waiting + 1
   if at then wake_at(limit.key, at) end
   count_blocked(queue, name, call('ZCARD', lane.key))
@@ -131,7 +141,7 @@ local function lane_put_off(source, lane, limit, why, number, current)
 end
 
 -- Whether a lane may give a job; if not, it is out of the way.
-local function lane_passes(source, lane)
+lane_passes = function(source, lane)
   if not find(lane.name, ';', 1, true) then return true end
   local limit, why, at, number, current = lane_stop(source, lane)
   if not limit then return true end
@@ -302,6 +312,7 @@ end
 lane_popped = function(source, lane, id)
   if id then limits_count(source.queue, lane.name, -1) end
   local turn = source.turn
+  if source.apart then return end -- asked for out of turn: nothing else is read in this call
   if not turn then
     source.window.at = source.window.at + 1
     if lane.start then window_insert(source.window, lane) end

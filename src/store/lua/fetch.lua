@@ -117,7 +117,7 @@ local function attend(request)
 end
 
 run = function()
-  if is_short and (state[9] or state[10] or (state[7] or '') ~= '') then return 'rich' end
+  if is_short and (state[9] or state[10] or (state[7] or '') ~= '' or find(allowed, 'c', 1, true)) then return 'rich' end
   read_requests()
   some_halted, pace = (tonumber(state[4]) or 0) > 0, {}
   local call_key = P .. 'call:' .. ARGV[9]

@@ -1,10 +1,12 @@
--- Part: jobs of one tenant alone, for whoever asks only for those. Queues are taken in their order, where tenants take turns.
+-- Part: jobs of one tenant alone, for whoever asks only for those. Queues are taken in their order, jobs by priority. Where tenants
+-- take turns, and where each has lanes of its own, all of its jobs are found; where jobs of all stand in one line, those among the
+-- first of it.
 
 local tenant_next
 
 do -- a script has room for 200 locals
 
-local MOST_PROBED = 16
+local MOST_PROBED, MOST_ENTRIES, MOST_IN_LINE = 16, 201, 256
 
 -- Lanes of the tenant that wait for limits which have room now: not all that waited were let go at once.
 local function probe(source, tenant)
@@ -15,41 +17,124 @@ local function probe(source, tenant)
     local key = not stopped and lane_parked(source.queue, name)
     if key then
       lane_wake(source.queue, name, key)
-      limits[key].waiting = limits[key].waiting - 1
+      limit_open(key).waiting = limit_open(key).waiting - 1
       woken = true
     end
+  end
+  if woken then
+    lane_flush()
+    source.own = nil
   end
   return woken
 end
 
--- The highest priority at which the tenant has a lane that may give a job.
-local function filter_choose(source, name)
-  for _, entry in ipairs(call('ZRANGE', source.ready, 0, 200)) do
+-- The highest priority at which the tenant has a turn that may give a job: its lane, and where it stands.
+local function level_first(source, name)
+  for _, entry in ipairs(source.entries) do
     local level = match(entry, '^@(.*)$')
     local fair = level and level_open(source.queue, level)
     local tenant = fair and tenant_of(fair, name)
     if tenant and tenant.state == 'w' then
       tenant.lanes = nil -- some may have been let go since
       local lane, has_more = tenant_choose(source, fair, tenant)
-      if lane then return lane, fair, tenant end
+      if lane then return {start = lane_score(tonumber(string.sub(level, 2)), 0), lane = lane, turn = {fair = fair, tenant = tenant}} end
       if has_more then return nil end
       fair_withdraw(fair, tenant)
     end
   end
 end
 
+-- The tenant's own lanes: those of each priority, whose names are known, and those under limits.
+local function own_open(source, name)
+  local names, found = {}, {}
+  for priority = 100, -100, -1 do names[#names + 1] = 'p' .. int(priority) .. ';b=' .. name end
+  for _, lane in ipairs(call('SRANDMEMBER', P .. 'awake:' .. source.queue .. ':' .. name, MOST_PROBED)) do names[#names + 1] = lane end
+  for place, score in ipairs(call('ZMSCORE', source.ready, unpack(names))) do
+    if score then found[#found + 1], found[#found + 2] = names[place], score end
+  end
+  source.own = lanes_read(source, found)
+end
+
+local function own_first(source, name)
+  if not source.own then own_open(source, name) end
+  while true do
+    local best, at
+    for place, lane in ipairs(source.own) do
+      if lane.start and (not best or lane.start < best.start) then best, at = lane, place end
+    end
+    if not best or lane_passes(source, best) then return best and {start = best.start, lane = best} end
+    if unfinished then return nil end
+    table.remove(source.own, at)
+  end
+end
+
+-- Jobs of the tenant among the first of the lines in which those of all stand.
+local function line_open(source, name)
+  source.line = {}
+  local left = MOST_IN_LINE
+  for _, entry in ipairs(source.entries) do
+    if left > 0 and not find(entry, '^@') and not lane_owner(entry) then
+      local ids, keys = call('ZRANGE', P .. 'lane:' .. source.queue .. ':' .. entry, '0', int(left - 1), 'WITHSCORES'), {}
+      for position = 1, #ids, 2 do keys[#keys + 1] = P .. 'job:' .. ids[position] end
+      for place, text in ipairs(#keys > 0 and call('MGET', unpack(keys)) or {}) do
+        local fixed = text and match(text, '\30([^\30]*)\30') or ''
+        local owner = match(fixed, '\31tenant\31([^\31]*)\31') or '_default'
+        if owner == name then
+          source.line[#source.line + 1] = {start = tonumber(ids[place * 2]), id = ids[place * 2 - 1], lane = {name = entry}}
+        end
+      end
+      left = left - #keys
+    end
+  end
+end
+
+local function line_first(source, name)
+  if not source.line then line_open(source, name) end
+  while source.line[1] do
+    local first, lane = source.line[1], source.line[1].lane
+    if lane.passes == nil then
+      lane.passes = true
+      for _, key in ipairs(lane_limits(source.queue, lane.name)) do
+        lane.passes = lane.passes and limit_room(limit_open(key)) > 0
+      end
+    end
+    if lane.passes then return first end
+    table.remove(source.line, 1)
+  end
+end
+
+local function line_take(source, first)
+  table.remove(source.line, 1)
+  local key = P .. 'lane:' .. source.queue .. ':' .. first.lane.name
+  if call('ZREM', key, first.id) == 0 then return nil end
+  lane_shrunk(source.queue, first.lane.name, key)
+  source.taken = source.taken + 1
+  first.lane.passes = nil
+  return first.id
+end
+
+local function first_of(source, name)
+  local best
+  for _, first in ipairs({level_first(source, name) or false, own_first(source, name) or false, line_first(source, name) or false}) do
+    if first and (not best or first.start < best.start) then best = first end
+  end
+  return best
+end
+
 local function filter_next(queue, name)
   if is_paused(queue) then return nil end
   local source = source_open(queue)
+  source.entries = source.entries or call('ZRANGE', source.ready, '0', int(MOST_ENTRIES - 1))
   if not queue_may(source) then return nil end
-  local lane, fair, tenant = filter_choose(source, name)
-  if not lane and probe(source, name) then
-    lane_flush()
-    lane, fair, tenant = filter_choose(source, name)
+  local first = first_of(source, name)
+  if not first and not unfinished and probe(source, name) then
+    source.entries = call('ZRANGE', source.ready, '0', int(MOST_ENTRIES - 1))
+    first = first_of(source, name)
   end
-  if not lane then return nil end
-  source.turn = {fair = fair, tenant = tenant}
-  return source_take(source, lane), lane
+  if not first then return nil end
+  if first.id then return line_take(source, first), first.lane end
+  source.turn, source.apart = first.turn, not first.turn
+  return source_take(source, first.lane), first.lane
 end
 
 tenant_next = function(turn, name)

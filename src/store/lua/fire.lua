@@ -57,6 +57,8 @@ run = function()
     return {'ok', answer}
   elseif outcome == 'full' or outcome == 'bound' then
     return skip('queue_full')
+  elseif outcome == 'limited' then
+    return skip('tenant_limit')
   elseif outcome ~= 'ok' or existing then
     return skip('duplicate', existing)
   end

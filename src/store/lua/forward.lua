@@ -15,10 +15,10 @@ do -- a script has room for 200 locals
 local PUSH = '^push\31(%a),(%d+),(%d+),([^\31]*)\31()'
 -- Bytes after which a call ends: more would hold up Redis, and whoever delivers it.
 local LADEN = 1048576
-local payloads, bytes, kept, dropped, strays, kept_ms, stamp_text
+local payloads, bytes, left_of, kept, dropped, strays, kept_ms, stamp_text
 
 at_begin(function()
-  payloads, bytes, kept, dropped, strays = {}, 0, {}, {}, {}
+  payloads, bytes, left_of, kept, dropped, strays = {}, 0, {}, {}, {}, {}
   kept_ms, stamp_text = int(math.max(tonumber(ARGV[4]), 10000)), format('%.3f', now / 1000)
 end)
 
@@ -40,7 +40,7 @@ local function fill(template, args)
 end
 
 -- Reads a staged job; nothing is written before all of them are known to have arrived.
-release = function(queue, id)
+release = function(queue, id, tenant)
   local key = P .. 'job:' .. id
   local text = call('GET', key)
   if not text then return false end
@@ -55,6 +55,7 @@ release = function(queue, id)
   local args, is_apart = args_of(id, text, after, tonumber(first), tonumber(length))
   local payload = fill(template, args)
   payloads[#payloads + 1], bytes = payload, bytes + #payload
+  left_of[tenant] = (left_of[tenant] or 0) + 1
   if keeps == 'k' then
     kept[#kept + 1] = {id = id, key = key, apart = is_apart,
       text = 'available\31' .. attempt .. '\31\31' .. created .. '\31' .. now_text .. '\31\31' .. now_text
@@ -95,6 +96,7 @@ push_released = function(queue)
   if #payloads > 0 then
     hand_over(queue)
     count(queue, 'pending', -#payloads)
+    for name, by in pairs(left_of) do tally(name, 'pending', -by) end
   end
   for _, job in ipairs(kept) do
     call('SET', job.key, job.text, 'PX', kept_ms)

@@ -158,6 +158,8 @@ end
 local function job_move(job, state)
   count(job.queue, job.state, -1)
   count(job.queue, state, 1)
+  tally(job.tenant, job.state, -1)
+  tally(job.tenant, state, 1)
   job.state = state
 end
 
@@ -262,13 +264,16 @@ end
 slots_release = function(job)
   if job.pool ~= '' then pool_leave(job) end
   local lane = job.lane
-  if find(state[7] or '', '[xy]') then lane = lane .. ';s=1;t=' .. (job.tenant or '_default') end
+  if find(state[7] or '', '[xy]') then lane = lane_base(lane) .. ';s=1;t=' .. (job.tenant or '_default') end
   if find(lane, ';', 1, true) then
     for _, key in ipairs(lane_limits(job.queue, lane)) do
-      gather('SREM', P .. 'limit:' .. key .. ':run', job.id)
-      slot_free(key)
+      if not is_cap(key) then
+        gather('SREM', P .. 'limit:' .. key .. ':run', job.id)
+        slot_free(key)
+      end
     end
   end
+  if find(allowed, 'c', 1, true) then slot_free('!' .. (job.tenant or '_default')) end
   if is_limited(job.queue) then
     slot_free('queue:' .. job.queue) -- jobs elsewhere may have that key
     signal('ready ' .. job.queue)

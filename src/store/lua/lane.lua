@@ -7,8 +7,8 @@
 --
 -- A lane's name says what its jobs share: `pP` their priority; `;k=KEY` and `;y=PATTERN` the limits of their key and type;
 -- `;o=r` or `;o=d` that they are put off or dropped where a limit stops them; `;s=1` that their tenant has slots of its own;
--- `;t=TENANT` their tenant, where tenants take turns, or `;b=TENANT` where a planner wants to know how many of its jobs are
--- blocked; either is the last. A lane is ready exactly while it holds jobs and nothing blocks it.
+-- `;t=TENANT` their tenant, where tenants take turns, or `;b=TENANT` where they do not, but are told apart; either is the
+-- last. A lane is ready exactly while it holds jobs and nothing blocks it.
 
 local LEVEL = 35184372088832 -- 2^45 sequences below each of the 201 priorities: exact in a double, so FIFO always holds
 local LIVE
@@ -73,6 +73,19 @@ local function lane_push(queue, lane, id, score)
   return entry
 end
 
+-- The lane of a job by what the job itself says, without its tenant.
+local function lane_base(lane)
+  return match(lane, '^(.-);b=') or lane
+end
+
+-- How many jobs a tenant may have active, if that is limited, and by how much its jobs go before others: see `tenant.lua`.
+local tenant_capped, tenant_boost = function() return false end, function() end
+
+-- Limits of a tenant are those whose key begins so. They count what the tenant has active, and have no set of their own.
+local function is_cap(key)
+  return string.byte(key) == 33
+end
+
 local known_limits
 
 -- Keys of the limits that a lane is under.
@@ -84,6 +97,8 @@ local function lane_limits(queue, lane)
     keys = {match(lane, ';k=([^;]+)')}
     keys[#keys + 1] = match(lane, ';y=([^;]+)')
     if tenant then keys[#keys + 1] = 'tenant:' .. tenant .. ':queue:' .. queue end
+    local owner = match(lane, ';[bt]=(.*)$')
+    if owner and tenant_capped(owner) then keys[#keys + 1] = '!' .. owner end
     known_limits[name] = keys
   end
   return keys
@@ -100,7 +115,7 @@ local function lane_flush()
   flush()
   for queue, lanes in pairs(pushed) do
     for lane, entry in pairs(lanes) do
-      if find(lane, ';', 1, true) then
+      if lane_arrive and find(lane, ';', 1, true) then
         lane_arrive(queue, lane, entry)
       elseif call('ZADD', P .. 'ready:' .. queue, 'LT', int(entry.lowest), lane) == 1 then
         queue_woke(queue)

@@ -34,18 +34,21 @@ queue_sharing = function(queue)
 end
 
 tenant_lane = function(queue, lane, tenant, rule)
-  local sharing = queue_sharing(queue)
-  if not sharing then return rule and find(lane, ';', 1, true) and lane .. ';b=' .. tenant or lane end
-  return lane .. (sharing.strategy == 's' and ';s=1;t=' or ';t=') .. (tenant or '_default')
+  local sharing, owner = queue_sharing(queue), tenant or '_default'
+  if sharing then return lane_base(lane) .. (sharing.strategy == 's' and ';s=1;t=' or ';t=') .. owner end
+  if find(lane, ';b=', 1, true) then return lane end
+  -- A planner wants to know how many of a tenant's jobs are blocked.
+  return (rule and find(lane, ';', 1, true) or tenant_capped(owner)) and lane .. ';b=' .. owner or lane
 end
 
--- A tenant's weight in a queue: its own, that of the plan rule which promoted it, or the default; and whether it is the rule's.
+-- A tenant's weight in a queue: its own, that of the plan rule which promoted it, the one that it has everywhere, or the default;
+-- and whether it is the rule's.
 sharing_weight = function(queue, tenant, rule)
   local sharing = queue_sharing(queue)
   if not sharing or sharing.strategy == 'r' then return 1000 end
   local own = call('HGET', sharing.weights, tenant)
   local of_rule = not own and rule and call('HGET', P .. 'plan:' .. rule .. ':own', tenant)
-  return math.max(tonumber(own or of_rule or nil) or sharing.default, 50), of_rule
+  return math.max(tonumber(own or of_rule or nil) or tenant_quota(tenant).weight or sharing.default, 50), of_rule
 end
 
 local function level_flushed(fair, has_begun, has_ended)

@@ -9,7 +9,10 @@
 -- limit:K:tags  hash  by tenant: its start tag, which orders tenants that wait for the same limit
 -- wait:K:Q      zset  lanes of Q that wait for K: highest priority first, then by tag, or by their first job
 -- blocked:Q     hash  by tenant: its jobs in lanes that wait
--- parked:Q      hash  lane → `K US strategy US since`; asleep:Q:T set of those of tenant T, where tenants take turns
+-- parked:Q      hash  lane → `K US strategy US since`; asleep:Q:T set of those of tenant T
+-- awake:Q:T     set   ready lanes of tenant T under limits, where tenants do not take turns
+-- limit:!T            a tenant's own limit: only what waits for it is kept here; what it allows is in `quotas`, what counts in `tenants`;
+--                     caps: zset of those that stopped somebody, by when
 -- wakes         zset  limits by when those who wait for them are to be looked at
 -- limits        zset  limits by when they were last used; limited: set of queues that have one of their own
 --
@@ -18,10 +21,15 @@
 -- is room beside the ready lanes of its priority and above: so a free slot never waits, a queue that nobody serves cannot
 -- swallow it, a higher priority never waits for a lower, and a hundred thousand lanes are not woken for one slot.
 
-local LIMITS
+-- Whose lane it is that does not take turns, if limits of its own make its name one that nobody could guess.
+local VARIED = '^[^;]+;[kyo]=.*;b=(.*)$'
 
 local function lane_tenant(lane)
   return match(lane, ';t=(.*)$')
+end
+
+local function lane_owner(lane)
+  return match(lane, ';[bt]=(.*)$')
 end
 
 local function lane_level(lane)
@@ -32,7 +40,7 @@ end
 -- tenant, which gets no more of them promoted than its plan rule allows.
 local function count_blocked(queue, lane, by)
   count(queue, 'blocked', by)
-  local tenant = match(lane, ';[bt]=(.*)$')
+  local tenant = lane_owner(lane)
   if tenant and call('HINCRBY', P .. 'blocked:' .. queue, tenant, by) <= 0 then call('HDEL', P .. 'blocked:' .. queue, tenant) end
 end
 
@@ -43,7 +51,7 @@ local function lane_ready(queue, lane, by)
   local field = 'r ' .. lane_level(lane) .. ' ' .. queue
   for _, key in ipairs(lane_limits(queue, lane)) do
     local at = P .. 'limit:' .. key .. ':at'
-    if call('HINCRBY', at, field, by) <= 0 then call('HDEL', at, field) end
+    if not is_cap(key) and call('HINCRBY', at, field, by) <= 0 then call('HDEL', at, field) end
   end
 end
 
@@ -56,13 +64,22 @@ local function lane_enter(queue, lane, score, entry)
     added = call('ZADD', P .. 'ready:' .. queue, 'LT', score, lane) == 1
     if added then queue_woke(queue) end
   end
-  if added then lane_ready(queue, lane, 1) end
+  if not added then return end
+  lane_ready(queue, lane, 1)
+  local owner = not tenant and match(lane, VARIED)
+  if owner then call('SADD', P .. 'awake:' .. queue .. ':' .. owner, lane) end
 end
 
 -- The lane is ready no more; its entry is gone already.
 local function lane_left(queue, lane)
   lane_ready(queue, lane, -1)
+  local owner = match(lane, VARIED)
+  if owner then call('SREM', P .. 'awake:' .. queue .. ':' .. owner, lane) end
 end
+
+local limits_count
+
+do -- a script has room for 200 locals
 
 local renewed
 
@@ -71,7 +88,7 @@ limit_renew = function(key, quota)
   if renewed[key] == quota then return end
   renewed[key] = quota
   local name = P .. 'limit:' .. key
-  call('ZADD', LIMITS, now_text, key)
+  call('ZADD', P .. 'limits', now_text, key)
   local was, queue = call('HMGET', name, 'j', 'w'), match(key, '^queue:(.*)$')
   if was[1] == quota then return end
   call('HSET', name, 'j', quota)
@@ -86,18 +103,22 @@ end
 local availables -- by limit: how many available jobs more it has than before this call
 
 at_begin(function()
-  LIMITS, renewed, availables = P .. 'limits', {}, {}
+  renewed, availables = {}, {}
 end)
 
 -- The available jobs under the limits of a lane change in number.
-local function limits_count(queue, lane, by)
-  for _, key in ipairs(lane_limits(queue, lane)) do availables[key] = (availables[key] or 0) + by end
+limits_count = function(queue, lane, by)
+  for _, key in ipairs(lane_limits(queue, lane)) do
+    if not is_cap(key) then availables[key] = (availables[key] or 0) + by end
+  end
 end
 
 at_commit[#at_commit + 1] = function()
   for key, by in pairs(availables) do
     if by ~= 0 then call('HINCRBY', P .. 'limit:' .. key, 'n', by) end
   end
+end
+
 end
 
 -- What a lane waits for, if it does.
@@ -115,17 +136,17 @@ lane_arrive = function(queue, lane, entry)
       if entry.quota and key == keys[1] and find(lane, ';k=', 1, true) then
         call('HSETNX', P .. 'limit:' .. key, 'j', entry.quota)
       end
-      call('ZADD', LIMITS, now_text, key)
+      if not is_cap(key) then call('ZADD', P .. 'limits', now_text, key) end
     end
     if not state[9] then
       call('HSET', P .. 'state', 'limits', '1')
       state[9] = '1'
     end
-    local key = lane_parked(queue, lane)
-    if key then
-      if not lane_tenant(lane) then call('ZADD', P .. 'wait:' .. key .. ':' .. queue, 'LT', int(entry.lowest), lane) end
-      return count_blocked(queue, lane, entry.jobs)
-    end
+  end
+  local key = lane_parked(queue, lane)
+  if key then
+    if not lane_tenant(lane) then call('ZADD', P .. 'wait:' .. key .. ':' .. queue, 'LT', int(entry.lowest), lane) end
+    return count_blocked(queue, lane, entry.jobs)
   end
   lane_enter(queue, lane, int(entry.lowest), entry)
 end
@@ -133,8 +154,8 @@ end
 -- A parked lane waits no more: it runs again, or is empty.
 local function lane_unpark(queue, lane, key, jobs)
   call('HDEL', P .. 'parked:' .. queue, lane)
-  local tenant = lane_tenant(lane)
-  if tenant then call('SREM', P .. 'asleep:' .. queue .. ':' .. tenant, lane) end
+  local owner = lane_owner(lane)
+  if owner then call('SREM', P .. 'asleep:' .. queue .. ':' .. owner, lane) end
   call('ZREM', P .. 'wait:' .. key .. ':' .. queue, lane)
   if call('HINCRBY', P .. 'limit:' .. key .. ':at', 'w ' .. queue, -1) <= 0 then
     call('HDEL', P .. 'limit:' .. key .. ':at', 'w ' .. queue)

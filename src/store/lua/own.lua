@@ -12,15 +12,15 @@ local function is_special(text, at)
     or find(more, 'total\31', 1, true) or find(more, 'ttl\31', 1, true)
 end
 
-local lanes, moved, shares
+local lanes, moved, moved_of, shares
 
 at_begin(function()
-  lanes, moved, shares = {}, 0, nil
+  lanes, moved, moved_of, shares = {}, 0, {}, nil
 end)
 
 -- Makes a staged job available; false if there is none. Most jobs have nothing but their place changed, without a table of
 -- all their fields; the others go the way of all jobs.
-release = function(queue, id)
+release = function(queue, id, tenant)
   if shares == nil then shares = queue_sharing(queue) or false end
   local key = P .. 'job:' .. id
   local text = call('GET', key)
@@ -28,7 +28,7 @@ release = function(queue, id)
   local attempt, created, kept, marks, rest = staged_read(text)
   if not attempt then return false end
   local of_queue, kind, lane, at = match(text, PLACE, rest)
-  if of_queue ~= queue or shares or find(lane, ';', 1, true) or is_special(text, at) then
+  if of_queue ~= queue or shares or tenant_capped(tenant) or find(lane, ';', 1, true) or is_special(text, at) then
     job_release(job_load(id))
     return true
   end
@@ -44,6 +44,7 @@ release = function(queue, id)
   pushes[#pushes + 1] = id
   log[#log + 1] = 'job.enqueued\31' .. id .. '\31' .. kind .. '\31' .. queue .. '\31\31"state":"available"'
   moved = moved + 1
+  moved_of[tenant] = (moved_of[tenant] or 0) + 1
   return true
 end
 
@@ -56,6 +57,10 @@ push_released = function(queue)
   if moved > 0 then
     count(queue, 'pending', -moved)
     count(queue, 'available', moved)
+  end
+  for name, by in pairs(moved_of) do
+    tally(name, 'pending', -by)
+    tally(name, 'available', by)
   end
 end
 

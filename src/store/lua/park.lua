@@ -29,14 +29,27 @@ local function limit_event(kind, key, more)
   emit('rate_limit.' .. kind, subject(''), '"key":"' .. key .. '"' .. more)
 end
 
+-- A tenant is at its limit at each start, as long as it has more to do: it is told when it has not been for a while.
+local function tenant_stopped(limit, owner, number, current)
+  local since = tonumber(limit.hit or nil)
+  limit.hit = now_text
+  call('HSET', limit.name, 'hit', now_text)
+  if since and now - since < TOLD_AGAIN_MS then return end
+  note('tenant', owner, 'max_concurrency', 0)
+  tenant_exceeded(owner, 'max_concurrency', current, number, 'held')
+end
+
 -- Told once for each lane and change, not once for each worker that finds it so.
 limit_exceeded = function(limit, why, number, current)
+  local owner = match(limit.key, '^!(.*)$')
+  if owner then return tenant_stopped(limit, owner, number, current) end
   call('HINCRBY', limit.name, 'x' .. why, 1)
   note('exceeded', limit.key, why, 0)
   limit_event('exceeded', limit.key, ',"strategy":"' .. why .. '","limit":' .. int(number) .. ',"current":' .. int(current))
 end
 
 local function limit_released(key, why, id, waited)
+  if is_cap(key) then return end
   note('released', key, why, waited)
   limit_event('released', key, ',"strategy":"' .. why .. '","job_id":"' .. id .. '","waited_ms":' .. int(waited))
 end

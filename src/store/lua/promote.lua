@@ -36,7 +36,7 @@ run = function()
       local id = tenant.ids[tenant.at]
       if not id then return false end
       tenant.at, tenant.taken = tenant.at + 1, tenant.taken + 1
-      if release(queue, id) then return true end
+      if release(queue, id, tenant.name) then return true end
       fair.jobs, plan.added = fair.jobs - 1, plan.added - 1 -- an entry without a job: gone, and nobody's turn
     end
   end

@@ -111,7 +111,12 @@ limit_open = function(key)
     limit.later[#limit.later + 1] = {last = tonumber(at), count = tonumber(number)}
   end
   if limit.quota.period then limit_prune(limit) end
-  limit.running = call('SCARD', name .. ':run')
+  local owner = match(key, '^!(.*)$')
+  if owner then
+    limit.quota, limit.running = {concurrency = tenant_capped(owner) or nil}, tenant_jobs(owner).active
+  else
+    limit.running = call('SCARD', name .. ':run')
+  end
   local queue = match(key, '^queue:(.*)$')
   if queue then limit.running = limit.running + (tonumber(call('HGET', P .. 'counts:' .. queue, 'active') or nil) or 0) end
   limits[key] = limit

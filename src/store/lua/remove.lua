@@ -33,9 +33,9 @@ end
 
 local function lane_remove(job)
   lane_flush()
-  local tenant = '=' .. (job.tenant or '_default')
+  local tenant, base = '=' .. (job.tenant or '_default'), lane_base(job.lane)
   for _, suffix in ipairs({'', ';t' .. tenant, ';s=1;t' .. tenant, ';b' .. tenant}) do
-    local key = P .. 'lane:' .. job.queue .. ':' .. job.lane .. suffix
-    if call('ZREM', key, job.id) == 1 then return lane_shrunk(job.queue, job.lane .. suffix, key) end
+    local key = P .. 'lane:' .. job.queue .. ':' .. base .. suffix
+    if call('ZREM', key, job.id) == 1 then return lane_shrunk(job.queue, base .. suffix, key) end
   end
 end

@@ -58,22 +58,33 @@ run = function()
       and (tonumber(f[6] or nil) or 0) < now and last + period < now and call('EXISTS', name .. ':run') == 0
   end
 
-  local function retain_limits()
-    local idle = call('ZRANGEBYSCORE', P .. 'limits', '-inf', now - LIMIT_MS, 'LIMIT', 0, limit)
+  local function retain_limits(set)
+    local idle = call('ZRANGEBYSCORE', set, '-inf', now - LIMIT_MS, 'LIMIT', 0, limit)
     for _, key in ipairs(idle) do
       local name = P .. 'limit:' .. key
       if is_over(name) then
         call('UNLINK', name, name .. ':at', name .. ':tags')
-        call('ZREM', P .. 'limits', key)
+        call('ZREM', set, key)
         call('ZREM', P .. 'wakes', key)
       else
-        call('ZADD', P .. 'limits', now, key)
+        call('ZADD', set, now, key)
       end
     end
     return #idle
   end
 
-  handled = math.max(handled, retain_limits())
+  handled = math.max(handled, retain_limits(P .. 'limits'), retain_limits(P .. 'caps'))
+
+  -- What limited tenants enqueued, once that says nothing any more.
+  local function retain_books()
+    local over = call('ZRANGEBYSCORE', P .. 'books:at', '-inf', now, 'LIMIT', 0, limit)
+    if #over == 0 then return 0 end
+    call('HDEL', P .. 'books', unpack(over))
+    call('ZREM', P .. 'books:at', unpack(over))
+    return #over
+  end
+
+  handled = math.max(handled, retain_books())
 
   -- An entry holds the events of one call, so the oldest one to keep is found by its running number.
   local function trim_events()

@@ -8,13 +8,14 @@ local function tenant_remember(fair, tenant)
   end
 end
 
--- The weight under which a tenant would wait now: the one it has, the one remembered, its own in the rule, the default.
+-- The weight under which a tenant would wait now: the one it has, the one remembered, its own in the rule, the one that it has
+-- everywhere, the default.
 local function tenant_weight(fair, tenant, plan)
   if tenant.state then return tenant.weight end
   local told = plan.tag and call('GET', fair.key .. ':tag:' .. tenant.name)
   tenant.told = told and true
   local own = not told and plan.fixed and call('HGET', plan.key .. ':own', tenant.name)
-  return tonumber(told or own or nil) or plan.default
+  return tonumber(told or own or nil) or tenant_quota(tenant.name).weight or plan.default
 end
 
 -- A cron's time that passed while nothing was staged is not made up for: the next one counts.

@@ -6,9 +6,10 @@
 -- or as '+ms' from now. A planned job has `rule`, as the first of them, and `tenant`.
 -- Its answer is `ok US created US state US due US state US due …`, `duplicate US index US id`, `stale` if other rules hold now,
 -- `full US rule US most US staged`, `exists US index US id US state US key` if a unique job has a duplicate, `bound US queue US depth US
--- most US strategy` if a queue is full, `rich` if only the longest form of the script can tell, or `error US text`. The state of a job
+-- most US strategy` if a queue is full, `limited US index US tenant US limit US current US maximum US ms` if a tenant's limit refuses
+-- it, `rich` if only the longest form of the script can tell, or `error US text`. The state of a job
 -- that was not stored, because its like exists, is `=` and the id of that one. Behind `ok` and all jobs may stand `! US queue US depth
--- US most` of a queue that fills up.
+-- US most` of a queue that fills up, then `? US tenant US limit` for each soft limit that was exceeded.
 
 local WORDS = 7
 -- A longer envelope has a key of its own, so that it is not copied whenever the job's state changes.
@@ -25,9 +26,10 @@ local function read_more(job, more)
     else
       job[name] = value
     end
+    if name == 'priority' then job.priority_at = #parts + 1 end
     if name ~= 'pending' then parts[#parts + 1] = name .. '\31' .. value .. '\31' end
   end
-  return concat(parts)
+  return parts
 end
 
 -- A request whose answer was lost is sent again with the same op: its jobs are there, and it gets the first answer.
@@ -54,8 +56,16 @@ local function store(op, words, at)
   local more, envelope = words[at + 5], words[at + 6]
   local job = {id = id, type = type, queue = queue, attempt = 0}
   local state, place, marks = 'available', '', ''
-  if more ~= '' then
-    more = read_more(job, more)
+  local priority, parts = tonumber(words[at + 4]), more ~= '' and read_more(job, more)
+  local boost = allowed ~= '' and tenant_boost(job.tenant)
+  if boost then
+    parts, priority = parts or {}, math.max(-100, math.min(priority + boost, 100))
+    lane = string.gsub(lane, '^p%-?%d+', 'p' .. int(priority))
+    parts[job.priority_at or #parts + 1] = 'priority\31' .. int(priority) .. '\31'
+    job.priority = int(priority)
+  end
+  if parts then
+    more = concat(parts)
     if job.unique then
       local existing
       more, existing = door.take(job, more)
@@ -74,7 +84,7 @@ local function store(op, words, at)
   elseif state == 'available' then
     seq = seq + 1
     place = int(seq)
-    local entry = lane_push(queue, tenant_lane(queue, lane, job.tenant, job.rule), id, lane_score(tonumber(words[at + 4]), seq))
+    local entry = lane_push(queue, tenant_lane(queue, lane, job.tenant, job.rule), id, lane_score(priority, seq))
     entry.rule = job.rule
     emit('job.enqueued', job, '"state":"available"')
   elseif state == 'scheduled' then
@@ -93,6 +103,7 @@ local function store(op, words, at)
     .. '\31\31\31\31\31\31\31\31\31\31\31\31' .. marks .. '\30'
     .. queue .. '\31' .. type .. '\31' .. lane .. '\31' .. more .. '\30' .. envelope)
   count(queue, state, 1)
+  tally(job.tenant, state, 1)
   return state .. '\31' .. (job.due and int(job.due) or '')
 end
 
@@ -128,12 +139,22 @@ local function enqueue(op, first, jobs, may_exist, version)
   if full then return full end
   local conflict = door.conflict and door.conflict(first, jobs, WORDS)
   if conflict then return conflict end
+  local exceeded, enter
+  if door.admit and find(allowed, 'e', 1, true) then
+    local limited
+    limited, exceeded, enter = door.admit(ARGV, first, jobs, WORDS)
+    if limited then return limited end
+  end
   local pressure = ''
   if state[12] then
     if not door.refusal then return 'rich' end
     local refused, told = door.refusal(ARGV, first, jobs, WORDS)
     if refused then return refused end
     pressure = told or ''
+  end
+  if enter then
+    enter()
+    pressure = pressure .. exceeded
   end
   if jobs == 1 then return 'ok\31' .. now_text .. '\31' .. store(op, ARGV, first) .. pressure end
   local parts = {}

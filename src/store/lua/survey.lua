@@ -1,7 +1,8 @@
 -- Tenants of a fair queue: those whose turn comes next, or those named. Changes nothing.
 --
 -- ARGV[9…] rule, queue, most tenants, 1 to tell since when their first job waits, names
--- Returns  {now, v, w, {start, weight that leaves then, …}, {tenant, busy entry, start or '', staged jobs, created ms or '', …}}
+-- Returns  {now, v, w, {start, weight that leaves then, …}, {tenant, busy entry, start or '', staged jobs, created ms or '',
+--          the weight that it has everywhere or '', …}}
 
 run = function()
   local fair = staging_open(ARGV[9], ARGV[10])
@@ -29,6 +30,7 @@ run = function()
       tenants[at + 1], tenants[at + 2], tenants[at + 3] = name, tenant.was, ''
       if tenant.state == 'w' then tenants[at + 3] = precise(tenant_start(fair, tenant)) end
       tenants[at + 4], tenants[at + 5] = call('ZCARD', lane), created
+      tenants[at + 6] = tenant_quota(name).weight and int(tenant_quota(name).weight) or ''
     end
   end
 

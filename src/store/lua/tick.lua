@@ -14,6 +14,13 @@ run = function()
     handled = math.max(handled, (take_from(worker, limit, 'error', bury)))
   end
   handled = math.max(handled, workflows_catch_up(limit))
+  -- Other quotas hold for whole tiers: whoever waits for a tenant's limit is looked at anew, a portion a call.
+  local cursor = call('GET', P .. 'rouse')
+  if cursor then
+    local found = call('ZSCAN', P .. 'caps', cursor, 'COUNT', 200)
+    for position = 1, #found[2], 2 do call('ZADD', WAKES, now_text, found[2][position]) end
+    if found[1] == '0' then call('UNLINK', P .. 'rouse') else call('SET', P .. 'rouse', found[1]) end
+  end
   local all_awake = wake_due()
   starve()
   if ARGV[10] == '1' then

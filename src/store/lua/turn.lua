@@ -291,7 +291,7 @@ lease_under = function(job, lane, request)
   for _, key in ipairs(lane_limits(job.queue, lane.name)) do
     local limit = limit_open(key)
     limit_start(limit)
-    gather('SADD', limit.name .. ':run', job.id)
+    if not is_cap(key) then gather('SADD', limit.name .. ':run', job.id) end
     local tenant = limit.waiting > 0 and lane_tenant(lane.name)
     if tenant then -- the more it gets under this limit, the later it comes when it waits for it
       local tag = limit_tag(limit, tenant) + 1000000 / sharing_weight(job.queue, tenant, job.rule)

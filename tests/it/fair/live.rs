@@ -90,7 +90,7 @@ impl Live<'_> {
             }
         }
         for (tenant, jobs) in arrivals {
-            self.bench.arrive(tenant, self.ground.rule.own_weight(tenant), *jobs);
+            self.bench.arrive(tenant, self.ground.rule.own_weight(tenant, None), *jobs);
         }
         self.check().await;
     }

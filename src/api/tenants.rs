@@ -1,0 +1,198 @@
+//! Tenants: list, terms, limits, and how many jobs they have.
+
+use super::body::Text;
+use super::mistakes::refused;
+use super::page::{Page, Query};
+use super::path::Name;
+use super::problem::Problem;
+use super::{Api, answer};
+use crate::config;
+use crate::fair::{TenantLimits, Weight};
+use crate::job::invalid::{Invalid, Kind};
+use crate::job::{tenant, time};
+use crate::planner::{Author, Enrolled, Removed, Roll, RollFilter, RollOrder, Served, TermsRefused};
+use crate::store::TenantJobs;
+use axum::extract::Request;
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+use serde_json::{Value, json};
+
+/// Who changes terms: the name of the caller's key, where the server asks for one.
+fn author(api: &Api) -> String {
+    api.caller().map_or_else(|| "anonymous".to_owned(), |caller| caller.key.name.clone())
+}
+
+/// `GET /admin/tenants`.
+pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
+    let query = Query::of(&uri);
+    let page = Page::of(&query)?;
+    let order = match query.get("sort") {
+        None => RollOrder::default(),
+        Some(name) => {
+            let found = RollOrder::NAMES.iter().find(|(known, _)| *known == name).map(|(_, order)| *order);
+            let names: Vec<&str> = RollOrder::NAMES.iter().map(|(name, _)| *name).collect();
+            found.ok_or_else(|| Invalid::field("sort", format!("one of {}", names.join(", ")), name))?
+        }
+    };
+    let configured = match query.get("configured") {
+        None => None,
+        Some("true") => Some(true),
+        Some("false") => Some(false),
+        Some(other) => return Err(Invalid::field("configured", "true or false", other).into()),
+    };
+    let filter = RollFilter { prefix: query.get("prefix").unwrap_or_default().to_owned(), configured };
+    let roll = Roll::read(api.store(), api.desk().rules(), &filter, order).await?;
+    let shown = roll.tenants.iter().skip(page.offset).take(page.limit);
+    let items: Vec<Value> = shown.map(|Enrolled { id, jobs, served }| describe(id, served, jobs)).collect();
+    let mut pagination = page.describe(roll.tenants.len());
+    pagination["truncated"] = roll.truncated.into();
+    Ok(answer::value(StatusCode::OK, &json!({"items": items, "pagination": pagination})))
+}
+
+/// `GET /admin/tenants/{id}`.
+pub(super) async fn show(api: Api, Name(id): Name) -> Result<Response, Problem> {
+    found(&api, &id, StatusCode::OK).await
+}
+
+/// `PUT /admin/tenants/{id}`: sets a tenant's terms as a whole.
+pub(super) async fn put(api: Api, Name(id): Name, request: Request) -> Result<Response, Problem> {
+    check(&id)?;
+    let body = Text::read(&api, request).await?.value()?;
+    let (terms, reason) = config::tenant_from_json(&id, body).map_err(|problems| refused("tenant", &problems))?;
+    let author = Author { by: author(&api), reason };
+    let is_new = api.desk().rules().put_tenant(&id, &terms, &author).await?;
+    found(&api, &id, if is_new { StatusCode::CREATED } else { StatusCode::OK }).await
+}
+
+/// `PUT /admin/tenants/{id}/limits`: changes the limits that it names.
+pub(super) async fn put_limits(api: Api, Name(id): Name, request: Request) -> Result<Response, Problem> {
+    check(&id)?;
+    let body = Text::read(&api, request).await?.value()?;
+    api.desk().rules().put_tenant_limits(&id, &body, &author(&api)).await?;
+    found(&api, &id, StatusCode::OK).await
+}
+
+/// `DELETE /admin/tenants/{id}`.
+pub(super) async fn remove(api: Api, Name(id): Name, uri: Uri) -> Result<Response, Problem> {
+    check(&id)?;
+    let force = matches!(Query::of(&uri).get("force"), Some("true" | "1"));
+    let jobs = jobs_of(&api, &id).await?;
+    let holds = match api.desk().rules().remove_tenant(&id, jobs, force).await? {
+        Removed::Gone => api.desk().rules().served(&[&id]).await?.first().map_or("default", |served| served.source),
+        Removed::Restored => "file",
+        Removed::InFile => {
+            let message = format!("Tenant {id} stands in the configuration file and was not changed at run time.");
+            let problem = Problem::new(StatusCode::CONFLICT, "conflict", message).with("tenant_id", &id);
+            return Err(problem.hint("Remove it from the file and restart, or PUT other terms in their place."));
+        }
+        Removed::Unknown => {
+            let problem = Problem::missing("tenant", &id);
+            return Err(problem.hint("It has no terms of its own that could be removed."));
+        }
+    };
+    let jobs_kept = (jobs.total() > 0)
+        .then(|| format!("{} jobs are kept, and served on the terms that hold now ({holds})", jobs.total()));
+    let body = json!({"tenant_id": id, "removed": true, "holds": holds, "total_jobs": jobs.total(), "jobs": jobs_kept});
+    Ok(answer::value(StatusCode::OK, &body))
+}
+
+/// `GET /admin/tenants/{id}/stats`.
+pub(super) async fn stats(api: Api, Name(id): Name) -> Result<Response, Problem> {
+    check(&id)?;
+    let served = served(&api, &id).await?;
+    let jobs = jobs_of(&api, &id).await?;
+    let body = json!({
+        "tenant_id": id,
+        "total_jobs": jobs.total(),
+        "jobs": by_state(&jobs),
+        "limits": usage(&api, &id, &served.terms.limits, &jobs).await?,
+        "fairness": {"weight": served.terms.weight.unwrap_or(Weight::ONE).to_json()},
+        "computed_at": time::rfc3339(api.store().clock().now_ms()),
+    });
+    Ok(answer::value(StatusCode::OK, &body))
+}
+
+/// Limits with what counts against them.
+async fn usage(api: &Api, id: &str, limits: &TenantLimits, jobs: &TenantJobs) -> Result<Value, Problem> {
+    let mut shown = json!({});
+    let mut put = |name: &str, limit: Option<u64>, current: u64| {
+        if let Some(limit) = limit {
+            shown[name] = json!({"limit": limit, "current": current});
+        }
+    };
+    put("max_concurrency", limits.max_concurrency.map(u64::from), jobs.active);
+    put("max_queue_depth", limits.max_queue_depth, jobs.depth());
+    put("max_scheduled", limits.max_scheduled, jobs.scheduled);
+    if let Some(rate) = limits.max_enqueue_rate {
+        let current = api.store().enqueued_lately(id, rate.period).await?;
+        put("max_enqueue_rate", Some(u64::from(rate.limit)), current);
+        shown["max_enqueue_rate"]["period"] = rate.to_json()["period"].clone();
+    }
+    Ok(shown)
+}
+
+async fn served(api: &Api, id: &str) -> Result<Served, Problem> {
+    Ok(api.desk().rules().served(&[id]).await?.pop().unwrap_or_default())
+}
+
+async fn jobs_of(api: &Api, id: &str) -> Result<TenantJobs, Problem> {
+    if id == tenant::DEFAULT {
+        return Ok(api.store().default_tenant_jobs().await?);
+    }
+    Ok(api.store().tenant_jobs(&[id]).await?.pop().unwrap_or_default())
+}
+
+async fn found(api: &Api, id: &str, status: StatusCode) -> Result<Response, Problem> {
+    check(id)?;
+    let served = served(api, id).await?;
+    let tenant = describe(id, &served, &jobs_of(api, id).await?);
+    let mut body = tenant.clone();
+    body["tenant"] = tenant;
+    body["changes"] = served.changes.into();
+    Ok(answer::value(status, &body))
+}
+
+fn describe(id: &str, served: &Served, jobs: &TenantJobs) -> Value {
+    let mut shown = served.terms.to_json();
+    shown["tenant_id"] = id.into();
+    shown["source"] = served.source.into();
+    shown["tier"] = served.tier.clone().into();
+    shown["created_at"] = served.created.map(time::rfc3339).into();
+    shown["total_jobs"] = jobs.total().into();
+    shown["jobs"] = by_state(jobs);
+    shown
+}
+
+fn by_state(jobs: &TenantJobs) -> Value {
+    json!({
+        "pending": jobs.pending,
+        "available": jobs.available,
+        "scheduled": jobs.scheduled,
+        "retryable": jobs.retryable,
+        "active": jobs.active,
+    })
+}
+
+/// Refuses what can be nobody's id.
+fn check(id: &str) -> Result<(), Problem> {
+    if id == tenant::DEFAULT || tenant::is_id(id) {
+        return Ok(());
+    }
+    Err(Invalid::field("id", tenant::NAME_EXPECTED, id).of_kind(Kind::Tenant).into())
+}
+
+impl From<TermsRefused> for Problem {
+    fn from(refusal: TermsRefused) -> Self {
+        match refusal {
+            TermsRefused::Mistakes(problems) => refused("tenant", &problems),
+            TermsRefused::Busy(jobs) => {
+                let message = format!("The tenant has {} jobs that have not ended.", jobs.total());
+                let problem = Problem::new(StatusCode::CONFLICT, "conflict", message);
+                problem.with_number("total_jobs", jobs.total() as usize).hint(
+                    "With ?force=true its jobs are kept, and served on the terms of its tier or the default ones.",
+                )
+            }
+            TermsRefused::Store(error) => error.into(),
+        }
+    }
+}

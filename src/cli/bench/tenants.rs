@@ -1,0 +1,196 @@
+//! `fairgate bench tenants`.
+
+use super::bar::Bar;
+use super::ground::{Ground, new_job};
+use super::report::cpus;
+use super::resp::Reply;
+use anyhow::bail;
+use clap::Args;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use serde_json::{Value, json};
+use std::fmt::{self, Display, Formatter};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// All four limits for everybody, and none of them ever reached.
+const LIMITED: &str = "[[tenant]]\nid = \"t*\"\nlimits = { max_concurrency = 1000000, max_queue_depth = 1000000000, \
+    max_scheduled = 1000000000, max_enqueue_rate = { limit = 1000000000, period = \"1m\" } }\n";
+const TENANTS: [u64; 2] = [10, 100_000];
+/// Requests of one job each that are under way at once.
+const IN_FLIGHT: usize = 64;
+/// So far apart are the tenants of two jobs that follow each other; it shares no factor with the numbers of tenants.
+const STRIDE: u64 = 7919;
+/// How much longer an enqueue may take with limits, and how much of that the number of tenants may add.
+const MOST: f64 = 1.3;
+const FLAT: f64 = 1.15;
+
+/// Measure what an enqueue costs with all four limits of its tenant on, against none, at 10 and at 100,000 tenants.
+///
+/// Jobs come one a request, 64 at a time, inside this process: HTTP would cost the same with and without. The four cases take turns, each on a
+/// private Redis of its own. Exits 1 if a bar is missed.
+#[derive(Args)]
+pub(super) struct Tenants {
+    /// Turns of each case
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    turns: u32,
+    /// Jobs in each turn
+    #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1000..=1_000_000))]
+    jobs: u64,
+    /// Print one JSON object instead of the table
+    #[arg(long)]
+    json: bool,
+}
+
+/// So many tenants, with limits or without.
+struct Case {
+    ground: Ground,
+    tenants: u64,
+    limited: bool,
+    pushed: u64,
+    /// Of each turn, for one job: as long as it took, and Redis' CPU time, in µs.
+    times: Vec<Duration>,
+    redis: Vec<f64>,
+}
+
+impl Case {
+    async fn open(tenants: u64, limited: bool) -> anyhow::Result<Case> {
+        let ground = Ground::start(if limited { LIMITED } else { "" }).await?;
+        Ok(Case { ground, tenants, limited, pushed: 0, times: Vec::new(), redis: Vec::new() })
+    }
+
+    async fn turn(&mut self, jobs: u64) -> anyhow::Result<()> {
+        let (ground, tenants) = (&self.ground, self.tenants);
+        let parsed = (self.pushed..self.pushed + jobs)
+            .map(|place| {
+                let tenant = place.wrapping_mul(STRIDE) % tenants;
+                new_job(&format!(r#"{{"type":"bench.job","args":[{place}],"meta":{{"tenant_id":"t{tenant}"}}}}"#))
+            })
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        let (started, redis) = (Instant::now(), self.redis_us()?);
+        let pushes = stream::iter(parsed).map(|job| ground.enqueue(vec![job])).buffer_unordered(IN_FLIGHT);
+        pushes.try_for_each(|()| std::future::ready(Ok(()))).await?;
+        self.times.push(started.elapsed() / jobs as u32);
+        self.redis.push((self.redis_us()? - redis) / jobs as f64);
+        self.pushed += jobs;
+        Ok(())
+    }
+
+    /// The CPU time of Redis so far, in µs: unlike the clock, it does not know who else uses the machine.
+    fn redis_us(&self) -> anyhow::Result<f64> {
+        let Reply::Text(stats) = self.ground.redis()?.call(&["INFO", "cpu"])? else { bail!("no statistics") };
+        let seconds = |line: &str| {
+            let (name, value) = line.split_once(':')?;
+            ["used_cpu_user", "used_cpu_sys"].contains(&name).then(|| value.trim().parse::<f64>().ok()).flatten()
+        };
+        Ok(stats.lines().filter_map(seconds).sum::<f64>() * 1e6)
+    }
+
+    /// The median turn, in µs a job, and Redis' CPU time.
+    fn medians_us(&self) -> (f64, f64) {
+        let median = |mut times: Vec<f64>| {
+            times.sort_by(f64::total_cmp);
+            times.get(times.len() / 2).copied().unwrap_or(0.0)
+        };
+        (median(self.times.iter().map(|time| time.as_secs_f64() * 1e6).collect()), median(self.redis.clone()))
+    }
+}
+
+impl Tenants {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+        let report = super::measure(self.measure())?;
+        super::print(&report, self.json.then(|| report.json()));
+        Ok(if report.bars().iter().all(|bar| bar.is_met) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    async fn measure(&self) -> anyhow::Result<Report> {
+        let mut cases = Vec::new();
+        for tenants in TENANTS {
+            for limited in [false, true] {
+                cases.push(Case::open(tenants, limited).await?);
+            }
+        }
+        for case in &mut cases {
+            case.turn(self.jobs).await?;
+            // To warm up.
+            case.times.clear();
+            case.redis.clear();
+        }
+        for turn in 1..=self.turns {
+            eprintln!("turn {turn} of {} …", self.turns);
+            for case in &mut cases {
+                case.turn(self.jobs).await?;
+            }
+        }
+        let rows = cases.iter().map(|case| {
+            let (us, redis_us) = case.medians_us();
+            Row { tenants: case.tenants, limited: case.limited, us, redis_us }
+        });
+        Ok(Report { turns: self.turns, jobs: self.jobs, rows: rows.collect() })
+    }
+}
+
+struct Row {
+    tenants: u64,
+    limited: bool,
+    us: f64,
+    redis_us: f64,
+}
+
+struct Report {
+    turns: u32,
+    jobs: u64,
+    rows: Vec<Row>,
+}
+
+impl Report {
+    /// How much longer an enqueue takes with limits.
+    fn ratio(&self, tenants: u64) -> f64 {
+        let us = |limited: bool| {
+            let row = self.rows.iter().find(|row| row.tenants == tenants && row.limited == limited);
+            row.map_or(f64::NAN, |row| row.us)
+        };
+        us(true) / us(false)
+    }
+
+    fn bars(&self) -> Vec<Bar> {
+        let [few, many] = TENANTS;
+        vec![
+            Bar::at_most(format!("all four limits against none, {few} tenants"), self.ratio(few), MOST),
+            Bar::at_most(format!("all four limits against none, {many} tenants"), self.ratio(many), MOST),
+            Bar::at_most(
+                format!("what limits cost at {many} tenants against {few}"),
+                self.ratio(many) / self.ratio(few),
+                FLAT,
+            ),
+        ]
+    }
+
+    fn json(&self) -> Value {
+        let row = |row: &Row| json!({"tenants": row.tenants, "limited": row.limited, "us_per_job": row.us, "redis_us_per_job": row.redis_us});
+        let (rows, bars): (Vec<Value>, Vec<Value>) =
+            (self.rows.iter().map(row).collect(), self.bars().iter().map(Bar::json).collect());
+        json!({"turns": self.turns, "jobs": self.jobs, "cases": rows, "bars": bars})
+    }
+}
+
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{} turns of {} jobs each, {IN_FLIGHT} requests of one job at a time, {} CPUs. Median turn:\n",
+            self.turns,
+            self.jobs,
+            cpus()
+        )?;
+        for row in &self.rows {
+            let limits = if row.limited { "all four limits" } else { "no limits" };
+            writeln!(
+                f,
+                "{:>7} tenants, {limits:<15}  {:>8.1} µs a job, {:>6.1} of Redis' CPU",
+                row.tenants, row.us, row.redis_us
+            )?;
+        }
+        writeln!(f)?;
+        self.bars().iter().try_for_each(|bar| writeln!(f, "{bar}"))
+    }
+}

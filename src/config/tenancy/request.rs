@@ -1,0 +1,53 @@
+//! A tenant's terms from the bodies of requests.
+
+use super::{read_limits, read_terms};
+use crate::config::convert::Refused;
+use crate::config::policy::{finish, table};
+use crate::config::problem::Problem;
+use crate::config::reader::Reader;
+use crate::config::tree::{Kind, Table};
+use crate::fair::{TenantLimits, Terms};
+
+/// The longest reason of a change.
+const LONGEST_REASON: usize = 1000;
+
+/// What answers tell and nobody can set.
+const READ_ONLY: [&str; 6] = ["source", "tier", "jobs", "total_jobs", "changes", "created_at"];
+
+/// Takes away what only answers have, and what is written as `null`.
+fn tidy(table: &mut Table) {
+    table.retain(|key, value| !READ_ONLY.contains(&key.as_str()) && !matches!(value.kind, Kind::Null));
+}
+
+/// Reads the terms of a tenant, all of them: what is not there has its default. And why they are set, if that is said.
+pub fn tenant_from_json(id: &str, json: serde_json::Value) -> Result<(Terms, Option<String>), Vec<Problem>> {
+    let mut table = table(json, "the terms of a tenant")?;
+    tidy(&mut table);
+    // An answer says everything twice.
+    table.remove("tenant");
+    finish(&table, |reader| {
+        let named: Option<String> = reader.find("tenant_id");
+        if named.is_some_and(|named| named != id) {
+            reader.refuse("tenant_id", Refused::new(format!("\"{id}\", as the path says")));
+        }
+        let reason = read_reason(reader);
+        (read_terms(reader), reason)
+    })
+}
+
+/// Reads a change of a tenant's limits: what is not there stays, `null` takes a limit away. And why, if that is said.
+pub fn limits_from_json(
+    json: serde_json::Value,
+    current: &TenantLimits,
+) -> Result<(TenantLimits, Option<String>), Vec<Problem>> {
+    let table = table(json, "limits of a tenant")?;
+    finish(&table, |reader| {
+        let reason = if reader.is_null("reason") { None } else { read_reason(reader) };
+        (read_limits(reader, current), reason)
+    })
+}
+
+/// Why terms are changed, if that is said.
+fn read_reason(reader: &mut Reader<'_>) -> Option<String> {
+    reader.find_such("reason", "a text of at most 1000 bytes", |text: &String| text.len() <= LONGEST_REASON)
+}

@@ -1,0 +1,199 @@
+//! The terms on which a tenant is served: its weight, its boost, its limits.
+
+use super::Weight;
+use crate::job::escape::escape;
+use crate::job::{Window, tenant};
+use serde_json::{Map, Value, json};
+
+/// What a tenant may have; what is absent does not limit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TenantLimits {
+    /// Jobs that may be active at once, in all queues; 0 pauses the tenant.
+    pub max_concurrency: Option<u32>,
+    /// Jobs that may be enqueued in any window of the period.
+    pub max_enqueue_rate: Option<Window>,
+    /// Jobs that may wait: pending, staged, available or scheduled.
+    pub max_queue_depth: Option<u64>,
+    /// Jobs that may be scheduled.
+    pub max_scheduled: Option<u64>,
+    /// Whether an enqueue above a limit is accepted and only told.
+    pub soft: bool,
+}
+
+/// The terms of one tenant, or of a tier of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// Its weight wherever nothing nearer says one.
+    pub weight: Option<Weight>,
+    /// Added to the priority of each of its jobs, as far as that goes.
+    pub boost: i8,
+    pub limits: TenantLimits,
+}
+
+/// Terms and for whom they are: the id of a tenant, or a tier's beginning of ids followed by `*`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TenantRule {
+    pub id: String,
+    pub terms: Terms,
+}
+
+impl TenantLimits {
+    /// The most jobs that a limit can allow.
+    pub const MOST_JOBS: u64 = 1_000_000_000;
+
+    /// Under the names of the configuration.
+    pub fn to_json(&self) -> Value {
+        let mut members = Map::new();
+        let mut put = |name: &str, value: Option<Value>| {
+            value.into_iter().for_each(|value| _ = members.insert(name.to_owned(), value));
+        };
+        put("max_concurrency", self.max_concurrency.map(Value::from));
+        put("max_enqueue_rate", self.max_enqueue_rate.map(Window::to_json));
+        put("max_queue_depth", self.max_queue_depth.map(Value::from));
+        put("max_scheduled", self.max_scheduled.map(Value::from));
+        put("enforcement", Some(json!(if self.soft { "soft" } else { "hard" })));
+        Value::Object(members)
+    }
+}
+
+impl Terms {
+    /// Under the names of the configuration.
+    pub fn to_json(&self) -> Value {
+        json!({
+            "fairness_weight": self.weight.unwrap_or(Weight::ONE).to_json(),
+            "priority_boost": self.boost,
+            "limits": self.limits.to_json(),
+        })
+    }
+
+    /// As scripts keep them: `lua/tenant.lua` has the words.
+    pub fn packed(&self) -> String {
+        let word = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+        let limits = &self.limits;
+        let rate = limits.max_enqueue_rate;
+        [
+            word(self.weight.map(|weight| u64::from(weight.thousandths()))),
+            if self.boost == 0 { "-".to_owned() } else { self.boost.to_string() },
+            word(limits.max_concurrency.map(u64::from)),
+            word(rate.map(|rate| u64::from(rate.limit))),
+            word(rate.map(|rate| rate.period)),
+            word(limits.max_queue_depth),
+            word(limits.max_scheduled),
+            word(limits.soft.then_some(1)),
+        ]
+        .join(" ")
+    }
+
+    /// What scripts have to look at because of them, a letter each.
+    pub fn letters(&self) -> String {
+        let limits = &self.limits;
+        let measured =
+            limits.max_enqueue_rate.is_some() || limits.max_queue_depth.is_some() || limits.max_scheduled.is_some();
+        let all = [('c', limits.max_concurrency.is_some()), ('e', measured), ('w', self.weight.is_some())];
+        let all = all.into_iter().chain([('b', self.boost != 0)]);
+        all.filter_map(|(letter, holds)| holds.then_some(letter)).collect()
+    }
+}
+
+impl TenantRule {
+    /// The most that a file can have.
+    pub const MOST: usize = 1000;
+    /// What an error message says about an id that is neither.
+    pub const EXPECTED: &'static str = "the id of a tenant, `_default`, or the beginning of ids followed by `*`";
+
+    /// The beginning of the ids that a tier is for.
+    pub fn prefix(&self) -> Option<&str> {
+        self.id.strip_suffix('*')
+    }
+
+    /// Whether a text names a tenant or a tier.
+    pub fn is_id(text: &str) -> bool {
+        match text.strip_suffix('*') {
+            Some(prefix) => prefix.is_empty() || tenant::is_name(prefix),
+            None => text == tenant::DEFAULT || tenant::is_name(text),
+        }
+    }
+
+    /// The rule that holds for a tenant: its own, else that of the tier with the longest beginning.
+    pub fn of<'a>(rules: &'a [TenantRule], tenant: &str) -> Option<&'a TenantRule> {
+        let own = rules.iter().find(|rule| rule.id == tenant);
+        let fits = |rule: &&TenantRule| rule.prefix().is_some_and(|prefix| tenant.starts_with(prefix));
+        own.or_else(|| rules.iter().filter(fits).max_by_key(|rule| rule.id.len()))
+    }
+
+    /// All tiers as scripts keep them, the longest beginning first.
+    pub fn tiers(rules: &[TenantRule]) -> String {
+        let mut tiers: Vec<(&str, String)> =
+            rules.iter().filter_map(|rule| Some((rule.prefix()?, rule.terms.packed()))).collect();
+        tiers.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
+        tiers.iter().map(|(prefix, words)| format!("{}\u{1f}{words}\u{1e}", escape(prefix))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(id: &str, concurrency: u32) -> TenantRule {
+        let limits = TenantLimits { max_concurrency: Some(concurrency), ..TenantLimits::default() };
+        TenantRule { id: id.to_owned(), terms: Terms { limits, ..Terms::default() } }
+    }
+
+    #[test]
+    fn the_most_specific_rule_holds() {
+        let rules = [rule("*", 1), rule("free-*", 2), rule("free-a*", 3), rule("free-abc", 4), rule("_default", 5)];
+        for (tenant, expected) in
+            [("x", 1), ("free-x", 2), ("free-", 2), ("free-ab", 3), ("free-abc", 4), ("_default", 5)]
+        {
+            let found = TenantRule::of(&rules, tenant).and_then(|rule| rule.terms.limits.max_concurrency);
+            assert_eq!(found, Some(expected), "{tenant}");
+        }
+        assert_eq!(TenantRule::of(&rules[1..], "acme"), None);
+        let none = "- - - - -";
+        assert_eq!(
+            TenantRule::tiers(&rules),
+            format!("free-a\u{1f}- - 3 {none}\u{1e}free-\u{1f}- - 2 {none}\u{1e}\u{1f}- - 1 {none}\u{1e}")
+        );
+    }
+
+    #[test]
+    fn ids_are_names_or_beginnings_of_names() {
+        for id in ["acme", "free-*", "*", "_default", "a:b*"] {
+            assert!(TenantRule::is_id(id), "{id}");
+        }
+        for id in ["", "_x", "a b", "*a", "a*b", "**", "-*", "é"] {
+            assert!(!TenantRule::is_id(id), "{id}");
+        }
+    }
+
+    #[test]
+    fn terms_are_told_to_scripts_and_to_people() {
+        let limits = TenantLimits {
+            max_concurrency: Some(20),
+            max_enqueue_rate: Some(Window { limit: 1000, period: 60_000 }),
+            max_queue_depth: Some(50_000),
+            max_scheduled: Some(10_000),
+            soft: true,
+        };
+        let terms = Terms { weight: Weight::of(10.0), boost: -3, limits };
+        assert_eq!(
+            (terms.packed().as_str(), terms.letters().as_str()),
+            ("10000 -3 20 1000 60000 50000 10000 1", "cewb")
+        );
+        assert_eq!(
+            terms.to_json(),
+            json!({
+                "fairness_weight": 10,
+                "priority_boost": -3,
+                "limits": {
+                    "max_concurrency": 20,
+                    "max_enqueue_rate": {"limit": 1000, "period": "PT1M"},
+                    "max_queue_depth": 50000,
+                    "max_scheduled": 10000,
+                    "enforcement": "soft",
+                },
+            })
+        );
+        assert_eq!((Terms::default().packed().as_str(), Terms::default().letters().as_str()), ("- - - - - - - -", ""));
+    }
+}

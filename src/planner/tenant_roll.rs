@@ -1,0 +1,106 @@
+//! All tenants that have jobs or terms of their own, for whoever watches.
+
+use super::rulebook::Rulebook;
+use super::tenancy::Served;
+use crate::store::{Error, Store, TenantJobs};
+use std::collections::BTreeMap;
+
+/// Tenants that one list looks at.
+const MOST: usize = 100_000;
+/// Tenants read by one call.
+const PORTION: usize = 1000;
+
+/// What a list is sorted by; all but the name beginning with the most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RollOrder {
+    #[default]
+    Name,
+    Jobs,
+    Depth,
+    Active,
+    Weight,
+}
+
+impl RollOrder {
+    /// All orders by their names.
+    pub const NAMES: [(&'static str, RollOrder); 5] = [
+        ("name", RollOrder::Name),
+        ("jobs", RollOrder::Jobs),
+        ("depth", RollOrder::Depth),
+        ("active", RollOrder::Active),
+        ("weight", RollOrder::Weight),
+    ];
+}
+
+/// Which tenants.
+#[derive(Clone, Debug, Default)]
+pub struct RollFilter {
+    /// How their ids begin.
+    pub prefix: String,
+    /// Only those that have terms of their own, or only those that have none.
+    pub configured: Option<bool>,
+}
+
+/// A tenant in the list.
+#[derive(Clone, Debug)]
+pub struct Enrolled {
+    pub id: String,
+    pub jobs: TenantJobs,
+    pub served: Served,
+}
+
+/// Tenants in an order.
+pub struct Roll {
+    pub tenants: Vec<Enrolled>,
+    /// Whether there are more than were looked at.
+    pub truncated: bool,
+}
+
+impl Roll {
+    /// Reads the tenants that a filter admits.
+    pub async fn read(store: &Store, rules: &Rulebook, filter: &RollFilter, order: RollOrder) -> Result<Roll, Error> {
+        let mut found: BTreeMap<String, (TenantJobs, String)> = BTreeMap::new();
+        let (mut cursor, mut truncated) = (0, false);
+        loop {
+            let (next, tenants) = store.tenants_with_jobs(cursor, PORTION).await?;
+            let wanted = tenants.into_iter().filter(|(id, _)| id.starts_with(&filter.prefix));
+            wanted.for_each(|(id, jobs)| found.entry(id).or_default().0 = jobs);
+            cursor = next;
+            truncated |= cursor != 0 && found.len() >= MOST;
+            if cursor == 0 || truncated {
+                break;
+            }
+        }
+        loop {
+            let (next, tenants) = store.tenants_with_terms(cursor, PORTION).await?;
+            let wanted = tenants.into_iter().filter(|(id, _)| id.starts_with(&filter.prefix));
+            wanted.for_each(|(id, document)| found.entry(id).or_default().1 = document);
+            cursor = next;
+            truncated |= cursor != 0 && found.len() >= MOST;
+            if cursor == 0 || truncated {
+                break;
+            }
+        }
+        let admits = |document: &str| filter.configured.is_none_or(|configured| configured != document.is_empty());
+        let tenants = found.into_iter().filter(|(_, (_, document))| admits(document));
+        let enrolled = tenants.map(|(id, (jobs, document))| {
+            let served = rules.read_served(&id, document);
+            Enrolled { id, jobs, served }
+        });
+        let mut roll = Roll { tenants: enrolled.collect(), truncated };
+        roll.sort(order);
+        Ok(roll)
+    }
+
+    fn sort(&mut self, order: RollOrder) {
+        let amount = |tenant: &Enrolled| match order {
+            RollOrder::Name => 0,
+            RollOrder::Jobs => tenant.jobs.total(),
+            RollOrder::Depth => tenant.jobs.depth(),
+            RollOrder::Active => tenant.jobs.active,
+            RollOrder::Weight => tenant.served.terms.weight.map_or(1000, |weight| u64::from(weight.thousandths())),
+        };
+        // Found by name; a stable sort keeps that among equals.
+        self.tenants.sort_by_key(|tenant| std::cmp::Reverse(amount(tenant)));
+    }
+}

@@ -1,0 +1,195 @@
+//! Tenants: how many jobs they have, and on which terms they are served.
+
+use super::script::CONFIGURE;
+use super::{Error, Store, reply};
+use crate::fair::{TenantRule, Terms};
+use crate::job::escape::{escape, unescape};
+use crate::job::{State, id, tenant};
+use redis::Cmd;
+
+/// Jobs of a tenant that have not ended, by state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TenantJobs {
+    pub pending: u64,
+    pub available: u64,
+    pub scheduled: u64,
+    pub retryable: u64,
+    pub active: u64,
+}
+
+impl TenantJobs {
+    /// All of them.
+    pub fn total(&self) -> u64 {
+        self.depth() + self.retryable + self.active
+    }
+
+    /// Those that count as waiting.
+    pub fn depth(&self) -> u64 {
+        self.pending + self.available + self.scheduled
+    }
+
+    fn read(text: &str) -> TenantJobs {
+        let mut words = text.split(' ').map(|word| word.parse().unwrap_or(0));
+        let mut next = || words.next().unwrap_or(0);
+        let (pending, available, scheduled) = (next(), next(), next());
+        TenantJobs { pending, available, scheduled, retryable: next(), active: next() }
+    }
+}
+
+/// A change of one tenant's terms.
+pub struct TenantChange<'a> {
+    pub id: &'a str,
+    /// The document that holds so far; empty if there is none.
+    pub before: &'a str,
+    /// The one that is to hold, and its terms; none to have none.
+    pub after: Option<(&'a str, &'a Terms)>,
+    /// What is told of it: the kind of the event.
+    pub event: &'a str,
+    /// Members of the event.
+    pub data: &'a str,
+}
+
+/// A tenant of the file, with its document and the members of the event that tells of it if it is new.
+pub struct FileTenant<'a> {
+    pub rule: &'a TenantRule,
+    pub document: String,
+    pub data: String,
+}
+
+impl Store {
+    /// Changes a tenant's terms, unless another document holds than was expected; whether it did.
+    pub async fn change_tenant(&self, change: &TenantChange<'_>) -> Result<bool, Error> {
+        let (document, terms) = change.after.map_or(("", None), |(document, terms)| (document, Some(terms)));
+        let letters = terms.map(Terms::letters).unwrap_or_default();
+        let words = terms.map(Terms::packed).unwrap_or_default();
+        let name = escape(change.id);
+        let [before, event, data] = [change.before, change.event, change.data];
+        self.configure("put", &letters, &[&name, before, document, &words, event, data, change.id]).await
+    }
+
+    /// Makes the file's tenants and tiers hold, except tenants that were changed at run time.
+    pub async fn seed_tenants(&self, rules: &[TenantRule], tenants: &[FileTenant<'_>]) -> Result<(), Error> {
+        let letters: String = rules.iter().map(|rule| rule.terms.letters()).collect();
+        let fits = |rule: &TenantRule| rule.prefix().is_some_and(|prefix| tenant::DEFAULT.starts_with(prefix));
+        let fits_default = u8::from(rules.iter().any(fits)).to_string();
+        let mut words = vec![TenantRule::tiers(rules), fits_default, tenants.len().to_string()];
+        for FileTenant { rule, document, data } in tenants {
+            words.extend([escape(&rule.id), document.clone(), rule.terms.packed(), data.clone(), rule.id.clone()]);
+        }
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        self.configure("seed", &letters, &words).await.map(drop)
+    }
+
+    async fn configure(&self, what: &str, letters: &str, words: &[&str]) -> Result<bool, Error> {
+        let version = id::generate();
+        let fill = |command: &mut Cmd, _: bool| {
+            self.core.begin(command).arg(what).arg(&version).arg(letters).arg(words);
+        };
+        Ok(reply::number(CONFIGURE.call(&self.core.link, fill).await?) == 1)
+    }
+
+    /// Whether tenants or tiers of some file hold.
+    pub async fn has_file_tenants(&self) -> Result<bool, Error> {
+        let mut tiers = redis::cmd("HEXISTS");
+        tiers.arg(self.core.keys.quotas()).arg("*");
+        let mut tenants = redis::cmd("EXISTS");
+        tenants.arg(self.core.keys.file_tenants());
+        let tiers = reply::number(self.core.command("tenants", tiers).await?);
+        Ok(tiers == 1 || reply::number(self.core.command("tenants", tenants).await?) == 1)
+    }
+
+    /// Documents of tenants by id; empty where there is none.
+    pub async fn tenant_documents(&self, ids: &[&str]) -> Result<Vec<String>, Error> {
+        self.tenant_fields(self.core.keys.tenancy(), ids).await
+    }
+
+    /// Jobs of tenants by id. The default tenant's are known only where it is counted.
+    pub async fn tenant_jobs(&self, ids: &[&str]) -> Result<Vec<TenantJobs>, Error> {
+        let texts = self.tenant_fields(self.core.keys.tenants(), ids).await?;
+        Ok(texts.iter().map(|text| TenantJobs::read(text)).collect())
+    }
+
+    /// Jobs of all tenants but the default one.
+    pub async fn all_tenants_jobs(&self) -> Result<TenantJobs, Error> {
+        let mut command = redis::cmd("HGET");
+        command.arg(self.core.keys.tenants()).arg("*");
+        Ok(TenantJobs::read(&reply::text(self.core.command("tenants", command).await?)))
+    }
+
+    /// Jobs of the default tenant: those of all queues that are nobody else's.
+    pub async fn default_tenant_jobs(&self) -> Result<TenantJobs, Error> {
+        let mut jobs = TenantJobs::default();
+        for queue in self.queues().await? {
+            let counts = self.queue_counts(&queue.name).await?;
+            let count = |state: State| counts.get(state.name()).copied().unwrap_or(0).max(0) as u64;
+            jobs.pending += count(State::Pending);
+            jobs.available += count(State::Available);
+            jobs.scheduled += count(State::Scheduled);
+            jobs.retryable += count(State::Retryable);
+            jobs.active += count(State::Active);
+        }
+        let others = self.all_tenants_jobs().await?;
+        Ok(TenantJobs {
+            pending: jobs.pending.saturating_sub(others.pending),
+            available: jobs.available.saturating_sub(others.available),
+            scheduled: jobs.scheduled.saturating_sub(others.scheduled),
+            retryable: jobs.retryable.saturating_sub(others.retryable),
+            active: jobs.active.saturating_sub(others.active),
+        })
+    }
+
+    async fn tenant_fields(&self, key: String, ids: &[&str]) -> Result<Vec<String>, Error> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut command = redis::cmd("HMGET");
+        command.arg(key);
+        ids.iter().for_each(|id| _ = command.arg(escape(id)));
+        let values = reply::array(self.core.command("tenants", command).await?, "tenants")?;
+        Ok(values.into_iter().map(reply::text).collect())
+    }
+
+    /// Tenants that have jobs, in no order: about `count` of them, and where to go on (0: that was all).
+    pub async fn tenants_with_jobs(
+        &self,
+        cursor: u64,
+        count: usize,
+    ) -> Result<(u64, Vec<(String, TenantJobs)>), Error> {
+        let (cursor, pairs) = self.scan_tenants(self.core.keys.tenants(), cursor, count).await?;
+        let named = pairs.into_iter().filter(|(name, _)| name != "*");
+        Ok((cursor, named.map(|(name, text)| (name, TenantJobs::read(&text))).collect()))
+    }
+
+    /// Tenants that have a document, with it, in the same way.
+    pub async fn tenants_with_terms(&self, cursor: u64, count: usize) -> Result<(u64, Vec<(String, String)>), Error> {
+        self.scan_tenants(self.core.keys.tenancy(), cursor, count).await
+    }
+
+    async fn scan_tenants(
+        &self,
+        key: String,
+        cursor: u64,
+        count: usize,
+    ) -> Result<(u64, Vec<(String, String)>), Error> {
+        let mut command = redis::cmd("HSCAN");
+        command.arg(key).arg(cursor).arg("COUNT").arg(count);
+        let [next, pairs] = reply::parts(self.core.command("tenants", command).await?, "tenants")?;
+        let pairs = reply::pairs(pairs, "tenants")?;
+        Ok((reply::number(next) as u64, pairs.into_iter().map(|(name, text)| (unescape(&name), text)).collect()))
+    }
+
+    /// Jobs that a tenant has enqueued within the period that ends now, as its limit counts them.
+    pub async fn enqueued_lately(&self, id: &str, period: u64) -> Result<u64, Error> {
+        let mut command = redis::cmd("HGET");
+        command.arg(self.core.keys.books()).arg(escape(id));
+        let text = reply::text(self.core.command("tenant", command).await?);
+        let starts = text.rsplit('|').next().unwrap_or_default();
+        let since = self.core.clock.now_ms() - period as i64;
+        let counts = starts.split_terminator(';').filter_map(|bucket| {
+            let mut words = bucket.split(',').skip(1);
+            let last: i64 = words.next()?.parse().ok()?;
+            words.next()?.parse::<u64>().ok().filter(|_| last > since)
+        });
+        Ok(counts.sum())
+    }
+}

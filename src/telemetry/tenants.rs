@@ -1,0 +1,165 @@
+//! What tenants do, named as the OJS text on multi-tenancy names it.
+
+use super::Labels;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex};
+
+/// Tenants that have series of their own, as the text recommends; all others are `_other`.
+pub const MOST_TENANTS: usize = 1000;
+/// Pairs of tenant and queue that have series of their own.
+const MOST_PAIRS: usize = 5000;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct TenantAndQueue {
+    tenant_id: String,
+    queue: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct TenantName {
+    tenant_id: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct TenantAndLimit {
+    tenant_id: String,
+    limit: String,
+    action: &'static str,
+}
+
+/// Jobs by tenant. Counters are of this process; levels are of the store, as of the last reading. Jobs that name no tenant have none.
+#[derive(Clone)]
+pub struct TenantMetrics {
+    labels: Arc<(Labels, Labels)>,
+    shown: Arc<Mutex<HashSet<String>>>,
+    enqueued: Family<TenantAndQueue, Counter>,
+    processed: Family<TenantAndQueue, Counter>,
+    failed: Family<TenantAndQueue, Counter>,
+    exceeded: Family<TenantAndLimit, Counter>,
+    active: Family<TenantName, Gauge>,
+    depth: Family<TenantName, Gauge>,
+}
+
+impl Default for TenantMetrics {
+    fn default() -> Self {
+        TenantMetrics {
+            labels: Arc::new((Labels::new(MOST_TENANTS), Labels::new(MOST_PAIRS))),
+            shown: Arc::default(),
+            enqueued: Family::default(),
+            processed: Family::default(),
+            failed: Family::default(),
+            exceeded: Family::default(),
+            active: Family::default(),
+            depth: Family::default(),
+        }
+    }
+}
+
+impl TenantMetrics {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register("ojs_tenant_jobs_enqueued", "Jobs that this process stored", self.enqueued.clone());
+        registry.register("ojs_tenant_jobs_processed", "Jobs that this process saw completed", self.processed.clone());
+        registry.register("ojs_tenant_jobs_failed", "Failed attempts that this process saw", self.failed.clone());
+        registry.register("ojs_tenant_limit_exceeded", "Times that a tenant was at a limit", self.exceeded.clone());
+        registry.register("ojs_tenant_jobs_active", "Jobs that workers hold", self.active.clone());
+        registry.register("ojs_tenant_queue_depth", "Jobs that wait: staged, available, scheduled", self.depth.clone());
+    }
+
+    fn pair(&self, tenant: &str, queue: &str) -> TenantAndQueue {
+        let tenant_id = self.labels.0.of(tenant);
+        let pair = format!("{tenant_id} {queue}");
+        let queue = if self.labels.1.of(&pair) == pair { queue } else { super::labels::OTHER };
+        TenantAndQueue { tenant_id: tenant_id.to_owned(), queue: queue.to_owned() }
+    }
+
+    /// A job of a tenant was stored.
+    pub fn enqueued(&self, tenant: Option<&str>, queue: &str) {
+        tenant.into_iter().for_each(|tenant| _ = self.enqueued.get_or_create(&self.pair(tenant, queue)).inc());
+    }
+
+    /// A job of a tenant was completed.
+    pub fn processed(&self, tenant: Option<&str>, queue: &str) {
+        tenant.into_iter().for_each(|tenant| _ = self.processed.get_or_create(&self.pair(tenant, queue)).inc());
+    }
+
+    /// An attempt at a job of a tenant failed.
+    pub fn failed(&self, tenant: Option<&str>, queue: &str) {
+        tenant.into_iter().for_each(|tenant| _ = self.failed.get_or_create(&self.pair(tenant, queue)).inc());
+    }
+
+    /// A tenant was at a limit, and what came of it.
+    pub fn exceeded(&self, tenant: &str, limit: &str, action: &'static str) {
+        let tenant_id = self.labels.0.of(tenant).to_owned();
+        self.exceeded.get_or_create(&TenantAndLimit { tenant_id, limit: limit.to_owned(), action }).inc();
+    }
+
+    /// Sets how many jobs tenants have active and waiting; `all` is that of all of them together.
+    pub fn levels(&self, tenants: &[(String, u64, u64)], all: (u64, u64)) {
+        let mut levels: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+        let mut rest = all;
+        for (tenant, active, depth) in tenants {
+            let label = self.labels.0.of(tenant);
+            if label != super::labels::OTHER {
+                levels.insert(label, (*active, *depth));
+                rest = (rest.0.saturating_sub(*active), rest.1.saturating_sub(*depth));
+            }
+        }
+        if rest != (0, 0) {
+            levels.insert(super::labels::OTHER, rest);
+        }
+        // A poisoned lock means that some thread panicked while it held it; the set is whole all the same.
+        let mut shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let gone = std::mem::take(&mut *shown);
+        for (tenant, (active, depth)) in levels {
+            let name = TenantName { tenant_id: tenant.to_owned() };
+            self.active.get_or_create(&name).set(active as i64);
+            self.depth.get_or_create(&name).set(depth as i64);
+            shown.insert(tenant.to_owned());
+        }
+        for tenant in gone.difference(&shown) {
+            let name = TenantName { tenant_id: tenant.clone() };
+            self.active.remove(&name);
+            self.depth.remove(&name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prometheus_client::encoding::text::encode;
+
+    #[test]
+    fn so_many_tenants_have_labels_and_all_others_one_together() {
+        let (metrics, mut registry) = (TenantMetrics::default(), Registry::default());
+        metrics.register(&mut registry);
+        let shown = |registry: &Registry| {
+            let mut text = String::new();
+            encode(&mut text, registry).expect("a String takes everything");
+            text
+        };
+        for number in 0..MOST_TENANTS + 2 {
+            metrics.enqueued(Some(&format!("t{number}")), "q");
+        }
+        metrics.enqueued(None, "q");
+        metrics.exceeded("t0", "max_queue_depth", "rejected");
+        metrics.levels(&[("t0".to_owned(), 1, 2)], (4, 9));
+        let text = shown(&registry);
+        for line in [
+            "ojs_tenant_jobs_enqueued_total{tenant_id=\"t0\",queue=\"q\"} 1",
+            "ojs_tenant_jobs_enqueued_total{tenant_id=\"_other\",queue=\"q\"} 2",
+            "ojs_tenant_limit_exceeded_total{tenant_id=\"t0\",limit=\"max_queue_depth\",action=\"rejected\"} 1",
+            "ojs_tenant_jobs_active{tenant_id=\"t0\"} 1",
+            "ojs_tenant_queue_depth{tenant_id=\"_other\"} 7",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+        metrics.levels(&[], (0, 0));
+        assert!(!shown(&registry).contains("ojs_tenant_jobs_active{"));
+    }
+}

@@ -1,0 +1,21 @@
+//! Counts of tenants that are wrong are found and mended.
+
+use super::{job, later, site};
+
+#[tokio::test]
+async fn wrong_counts_are_found_and_mended() {
+    let app = site(&[]).await;
+    app.push(job("a")).await.expect(201);
+    app.push(job("b")).await.expect(201);
+    app.push(later("b")).await.expect(201);
+    app.fetch_for("a", 1).await;
+    app.agrees().await;
+    app.redis.command::<()>(&["HSET", "fg:{default}:tenants", "b", "0 5 0 0 0"]).await;
+    app.redis.command::<()>(&["HSET", "fg:{default}:tenants", "ghost", "0 0 0 0 3"]).await;
+    let found = app.app.store.audit(true, async || ()).await.unwrap().differences;
+    let names: Vec<&str> = found.iter().map(|difference| difference.name.as_str()).collect();
+    assert_eq!(names, ["b available", "b scheduled", "ghost active", "*"], "{found:?}");
+    app.agrees().await;
+    let b = app.jobs_of("b").await;
+    assert_eq!((b.available, b.scheduled, app.jobs_of("ghost").await.total()), (1, 1, 0));
+}

@@ -1,0 +1,89 @@
+//! Tenants: whose jobs are whose, what each may have, and what is told about it.
+
+mod admin;
+mod audit;
+mod identity;
+mod isolation;
+mod limits;
+mod rates;
+mod shares;
+mod slots;
+
+use crate::support::{Answer, TestApp, json};
+use fairgate::clock::Clock;
+use fairgate::config::Config;
+use fairgate::fair::{TenantLimits, TenantRule, Terms};
+use fairgate::store::TenantJobs;
+use serde_json::Value;
+
+const START: i64 = 1_800_000_000_000;
+
+/// A fairgate whose clock stands still, with terms for some tenants.
+async fn site(rules: &[(&str, TenantLimits)]) -> TestApp {
+    site_with(rules, |_| {}).await
+}
+
+async fn site_with(terms: &[(&str, TenantLimits)], change: impl FnOnce(&mut Config)) -> TestApp {
+    TestApp::start_with(Clock::manual(START), |config| {
+        config.tenant = rules(terms);
+        change(config);
+    })
+    .await
+}
+
+fn rules(terms: &[(&str, TenantLimits)]) -> Vec<TenantRule> {
+    let rule = |(id, limits): &(&str, TenantLimits)| TenantRule {
+        id: (*id).to_owned(),
+        terms: Terms { limits: limits.clone(), ..Terms::default() },
+    };
+    terms.iter().map(rule).collect()
+}
+
+fn slots(most: u32) -> TenantLimits {
+    TenantLimits { max_concurrency: Some(most), ..TenantLimits::default() }
+}
+
+fn job(tenant: &str) -> Value {
+    json!({"type": "t.job", "args": [], "queue": "q", "meta": {"tenant_id": tenant}})
+}
+
+fn later(tenant: &str) -> Value {
+    let mut job = job(tenant);
+    job["scheduled_at"] = "+PT1H".into();
+    job
+}
+
+impl TestApp {
+    async fn push(&self, job: Value) -> Answer {
+        self.client.post("/v1/jobs", job).await
+    }
+
+    async fn with_header(&self, method: &str, path: &str, tenant: &str, body: Option<Value>) -> Answer {
+        let body = body.map(|body| body.to_string());
+        self.client.try_send(method, path, &[("X-OJS-Tenant", tenant)], body).await.expect("an answer")
+    }
+
+    async fn fetch_for(&self, tenant: &str, count: usize) -> Vec<String> {
+        let body = json!({"queues": ["q"], "count": count, "worker_id": "w"});
+        self.with_header("POST", "/v1/workers/fetch", tenant, Some(body)).await.expect(200).job_ids()
+    }
+
+    async fn put(&self, path: &str, body: Value) -> Answer {
+        self.client.send("PUT", path, Some(body.to_string())).await
+    }
+
+    async fn jobs_of(&self, tenant: &str) -> TenantJobs {
+        self.app.store.tenant_jobs(&[tenant]).await.unwrap()[0]
+    }
+
+    async fn events(&self, kind: &str) -> Vec<Value> {
+        let path = format!("/v1/events?types={kind}&limit=200");
+        let answer = self.client.get(&path).await.expect(200);
+        answer.at("/events").as_array().cloned().unwrap_or_default()
+    }
+
+    /// Nothing that is counted differs from what is.
+    async fn agrees(&self) {
+        assert_eq!(self.app.store.audit(false, async || ()).await.unwrap().differences, []);
+    }
+}
