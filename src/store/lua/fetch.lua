@@ -9,6 +9,9 @@
 --          come due first, which is the tick's work (most calls never need that code, and it would be half of this script); or `rich`
 --          if there are limits, tenants or pools, of which the short form of this script knows nothing
 
+-- A script has room for 200 locals, and a function for as many of its own.
+local function define()
+
 local REPLAY_MS, RESEND_MS = 60000, 10000
 
 local function is_due(set)
@@ -157,3 +160,6 @@ run = function()
   commit()
   return {answers, (unfinished or not all_awake) and 1 or 0, notes}
 end
+
+end
+define()

@@ -4,7 +4,10 @@
 
 local tenant_next
 
-do -- a script has room for 200 locals
+do
+
+-- A script has room for 200 locals, and a function for as many of its own.
+local function define()
 
 local MOST_PROBED, MOST_ENTRIES, MOST_IN_LINE = 16, 201, 256
 
@@ -144,5 +147,8 @@ tenant_next = function(turn, name)
     if id then return id, lane end
   end
 end
+
+end
+define()
 
 end

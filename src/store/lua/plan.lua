@@ -5,15 +5,19 @@
 -- low             hash  `m Q`: the planner wants to hear when queue Q holds fewer jobs; `d Q`: since when workers come away
 --                       empty-handed although jobs are staged for Q; `n Q`: rules with tenants that wait for Q
 
+local IDLE_MS, plan_open, plan_queues, queue_oldest, queue_health, gate_passes, gate_passed
+
+do -- a script has room for 200 locals
+
 -- Main queues that one look takes in: clients choose their names. `QUEUES_A_ROUND` in Rust is the same.
 local MOST_QUEUES = 64
 -- How long a fair queue without jobs is kept: longer than its aim holds.
-local IDLE_MS = 60000
+IDLE_MS = 60000
 
 local plans
 
 -- The rule, or false if there is none of that name.
-local function plan_open(rule)
+plan_open = function(rule)
   local plan = plans[rule]
   if plan == nil then
     local key = P .. 'plan:' .. rule
@@ -41,7 +45,7 @@ end
 at_commit[#at_commit + 1] = plan_flush
 
 -- Main queues for which a rule has jobs staged; of many, those that no round has looked at for longest.
-local function plan_queues(rule)
+plan_queues = function(rule)
   return call('ZRANGE', P .. 'plan:' .. rule .. ':queues', 0, MOST_QUEUES - 1)
 end
 
@@ -55,7 +59,7 @@ end)
 -- Of the lanes that may run, so many are asked for their first job: of each priority, the oldest is among the first.
 local LANES_ASKED = 201
 
-local function queue_oldest(queue)
+queue_oldest = function(queue)
   local oldest
   local function ask(lane)
     local head = call('ZRANGE', P .. 'lane:' .. queue .. ':' .. lane, 0, 0)[1]
@@ -78,7 +82,7 @@ local function queue_oldest(queue)
   return oldest
 end
 
-local function queue_health(queue)
+queue_health = function(queue)
   local health = healths[queue]
   if not health then
     health = {depth = queue_depth(queue), oldest = queue_oldest(queue)}
@@ -95,7 +99,7 @@ end
 
 -- Whether the next job may go straight to the main queue, given that nobody waits for it in staging. `aim` is the depth
 -- that the planner wants the queue to have.
-local function gate_passes(plan, queue, aim)
+gate_passes = function(plan, queue, aim)
   local health = queue_health(queue)
   if plan.paused or health.depth >= plan.depth then return false end
   if health.oldest and now - health.oldest > plan.latency then return false end
@@ -107,8 +111,10 @@ local function gate_passes(plan, queue, aim)
 end
 
 -- Counts a job that went straight to the main queue.
-local function gate_passed(plan, queue)
+gate_passed = function(plan, queue)
   local health = queue_health(queue)
   health.depth = health.depth + 1
   if plan.room > 0 then plan.room, plan.spent = plan.room - 1, true end
+end
+
 end

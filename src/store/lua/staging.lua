@@ -1,5 +1,9 @@
 -- Part: the fair queues of plan rules, one for each main queue for which a rule has jobs staged.
 
+local tenant_weight, is_stuck, staging_open
+
+do -- a script has room for 200 locals
+
 -- Keeps what a webhook said about a tenant that has no jobs staged any more.
 local function tenant_remember(fair, tenant)
   local plan = plan_open(fair.rule)
@@ -10,7 +14,7 @@ end
 
 -- The weight under which a tenant would wait now: the one it has, the one remembered, its own in the rule, the one that it has
 -- everywhere, the default.
-local function tenant_weight(fair, tenant, plan)
+tenant_weight = function(fair, tenant, plan)
   if tenant.state then return tenant.weight end
   local told = plan.tag and call('GET', fair.key .. ':tag:' .. tenant.name)
   tenant.told = told and true
@@ -52,15 +56,17 @@ local function staging_flushed(fair, has_begun, has_ended)
 end
 
 -- Whether so many promoted jobs of a tenant wait for their limits that it stays in staging.
-local function is_stuck(plan, queue, name)
+is_stuck = function(plan, queue, name)
   if (tonumber(state[8]) or 0) == 0 or plan.blocked == math.huge then return false end
   return (tonumber(call('HGET', P .. 'blocked:' .. queue, name) or nil) or 0) >= plan.blocked
 end
 
 local STAGING = {remember = tenant_remember, flushed = staging_flushed}
 
-local function staging_open(rule, queue)
+staging_open = function(rule, queue)
   local fair = fair_open(P .. 'fair:' .. rule .. ':' .. queue, STAGING)
   fair.rule, fair.queue = rule, queue
   return fair
+end
+
 end

@@ -11,7 +11,11 @@
 -- that was not stored, because its like exists, is `=` and the id of that one. Behind `ok` and all jobs may stand `! US queue US depth
 -- US most` of a queue that fills up, then `? US tenant US limit` for each soft limit that was exceeded.
 
-local WORDS = 7
+local WORDS, store, over_bound, enqueue, enqueue_request, queues_note
+
+do -- a script has room for 200 locals
+
+WORDS = 7
 -- A longer envelope has a key of its own, so that it is not copied whenever the job's state changes.
 local LONG = 8192
 local TIMES = {due = true, expires = true, ttl = true, total = true}
@@ -51,7 +55,7 @@ local function replay(op, first, jobs)
 end
 
 -- Stores the job whose words begin at `at` of a list.
-local function store(op, words, at)
+store = function(op, words, at)
   local id, queue, type, lane = words[at], words[at + 1], words[at + 2], words[at + 3]
   local more, envelope = words[at + 5], words[at + 6]
   local job = {id = id, type = type, queue = queue, attempt = 0}
@@ -115,7 +119,7 @@ local function waits_now(more)
 end
 
 -- The first rule whose bound on staged jobs so many jobs would exceed.
-local function over_bound(words, first, jobs)
+over_bound = function(words, first, jobs)
   local wanted = {}
   for index = 0, jobs - 1 do
     local more = words[first + index * WORDS + 5]
@@ -131,7 +135,7 @@ local function over_bound(words, first, jobs)
 end
 
 -- Stores the jobs whose words begin at `first`.
-local function enqueue(op, first, jobs, may_exist, version)
+enqueue = function(op, first, jobs, may_exist, version)
   local replayed = may_exist and replay(op, first, jobs)
   if replayed then return replayed end
   if version ~= (state[6] or '') then return 'stale' end
@@ -163,14 +167,16 @@ local function enqueue(op, first, jobs, may_exist, version)
 end
 
 -- The answer to the request whose words begin at `at`, and where the next one begins.
-local function enqueue_request(at)
+enqueue_request = function(at)
   local jobs = tonumber(ARGV[at + 1])
   local result = guarded(enqueue, ARGV[at], at + 4, jobs, ARGV[at + 2] == '1', ARGV[at + 3])
   return type(result) == 'table' and concat(result, '\31') or result, at + 4 + jobs * WORDS
 end
 
 -- Queues spring into existence with their first job.
-local function queues_note()
+queues_note = function()
   settle()
   for queue in pairs(counts) do call('HSETNX', P .. 'queues', queue, now_text) end
+end
+
 end

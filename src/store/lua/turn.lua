@@ -7,7 +7,10 @@
 
 local turn_open, turn_next, turn_has_room, turns_close, admit, lease_under
 
-do -- a script has room for 200 locals
+do
+
+-- A script has room for 200 locals, and a function for as many of its own.
+local function define()
 
 -- How long a turn is kept of which no server setting tells.
 local TURN_MS = 600000
@@ -313,5 +316,8 @@ lease_under = function(job, lane, request)
   local room = rooms[request.worker]
   if room then rooms[request.worker] = room - 1 end
 end
+
+end
+define()
 
 end
