@@ -2,7 +2,7 @@
 
 -- Whether this call ended early; whether the script knows nothing of limits.
 local unfinished, is_short = nil, false
-local levels_close, tenant_choose, queue_may
+local levels_close, tenant_choose, queue_may, lane_passes
 
 do -- a script has room for 200 locals
 
