@@ -141,9 +141,9 @@ async fn redis_takes_every_script() {
         let part = |name: &str| std::fs::read_to_string(root.join(format!("lua/{name}.lua"))).unwrap() + "\n";
         let text: String = parts.split('"').skip(1).step_by(2).map(part).collect();
         let mut connection = server.connection().await;
-        let loaded =
-            redis::cmd("SCRIPT").arg("LOAD").arg(text + "return handle").query_async::<String>(&mut connection);
-        let loaded = loaded.await;
+        let mut load = redis::cmd("SCRIPT");
+        load.arg("LOAD").arg(text + "return handle");
+        let loaded = load.query_async::<String>(&mut connection).await;
         assert!(loaded.is_ok(), "{}: {loaded:?}", name.trim());
         taken += 1;
     }
