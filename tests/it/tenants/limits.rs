@@ -39,6 +39,25 @@ async fn an_enqueue_above_the_depth_is_refused_and_told_why() {
 }
 
 #[tokio::test]
+async fn workflows_and_crons_are_measured_like_all_others() {
+    let app = site(&[("a", depth(2))]).await;
+    let group = |jobs: usize| json!({"type": "group", "jobs": vec![job("a"); jobs]});
+    let refused = app.client.post("/v1/workflows", group(3)).await.expect(429);
+    assert_eq!(refused.at("/error/code"), "TENANT_LIMIT_EXCEEDED");
+    assert_eq!(app.jobs_of("a").await.depth(), 0);
+    app.client.post("/v1/workflows", group(2)).await.expect(201);
+    assert_eq!(app.jobs_of("a").await.depth(), 2);
+    let cron = json!({"name": "c", "expression": "0 0 1 1 *", "job_template": job("a")});
+    app.client.post("/v1/cron", cron).await.expect(201);
+    app.client.post("/v1/cron/c/run", json!({})).await;
+    let skipped = app.events("cron.skipped").await;
+    assert_eq!(skipped.len(), 1);
+    assert_eq!(skipped[0]["data"]["reason"], "tenant_limit");
+    assert_eq!(app.jobs_of("a").await.depth(), 2);
+    app.agrees().await;
+}
+
+#[tokio::test]
 async fn a_batch_is_taken_whole_or_not_at_all() {
     let app = site(&[("a", depth(3))]).await;
     let batch = |tenants: &[&str]| json!({"jobs": tenants.iter().map(|tenant| job(tenant)).collect::<Vec<_>>()});

@@ -138,10 +138,15 @@ fn members() -> Vec<Row> {
         (r#""options":{"priority":"high"}"#, "options.priority"),
         (r#""priority":1000"#, "priority"),
         (r#""meta":[]"#, "meta"),
-        (r#""meta":{"tenant_id":true}"#, "meta.tenant_id"),
-        (r#""tenant_id":"""#, "tenant_id"),
     ] {
         rows.push(refused(with(members), field));
+    }
+    for (members, field) in [
+        (r#""meta":{"tenant_id":true}"#, "meta.tenant_id"),
+        (r#""meta":{"tenant_id":"_default"}"#, "meta.tenant_id"),
+        (r#""tenant_id":"""#, "tenant_id"),
+    ] {
+        rows.push(wrong(with(members), field).is(422, "validation_error"));
     }
     rows.push(refused(with(&format!(r#""name":"{}""#, "n".repeat(256))), "name"));
     let row = wrong(with(r#""options":{"retry":{"max_attempts":-1}}"#), "options.retry.max_attempts");
