@@ -217,6 +217,7 @@ fn not_run(name: &str, why: &str, job: Option<&str>) -> Problem {
     let message = match why {
         "overlap_skip" => format!("The last job of cron {name} has not ended, and its overlap policy is `skip`."),
         "queue_full" => format!("There is no room for a job of cron {name}."),
+        "tenant_limit" => format!("The tenant of cron {name} has as many jobs as it may."),
         "job_refused" => {
             format!("The job of cron {name} is refused by the rules that hold now; the log has the details.")
         }
