@@ -12,8 +12,9 @@ fn often() -> Rule {
 async fn told(app: &TestApp) {
     eventually("a round tells of it", async || {
         let stats = app.client.get("/v1/admin/planner/r").await.expect(200);
-        let round = stats.at("/last_rounds/0").clone();
-        (&round["outcome"], &round["reason"]) == (&json!("failed"), &json!("main_queue"))
+        // Not the last one: jobs that come while a delivery waits for its next try are only put behind it.
+        let rounds = stats.at("/last_rounds").as_array().cloned().unwrap_or_default();
+        rounds.iter().any(|round| round["outcome"] == "failed" && round["reason"] == "main_queue")
     })
     .await;
 }
