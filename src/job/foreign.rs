@@ -29,30 +29,8 @@ impl NewJob {
         envelope.push_str(r#","meta":{},"priority":0"#);
         let meta = args.end + r#","meta":"#.len()..args.end + r#","meta":{}"#.len();
         NewJob {
-            id,
-            own_id: false,
-            kind,
-            queue: queue.to_owned(),
-            priority: 0,
-            pending: false,
-            scheduled: None,
-            expires: None,
-            ttl: None,
-            total: None,
-            envelope,
-            args,
-            meta,
-            tenant: None,
-            apart: false,
-            namespace: None,
-            rate_limit: None,
-            unique: None,
-            type_limit: None,
-            shared: false,
-            plan: None,
-            own_queue: None,
             outward: Some(Outward { template, kept: false }),
-            fields: Vec::new(),
+            ..NewJob::bare(id, kind, queue.to_owned(), (envelope, args, meta))
         }
     }
 

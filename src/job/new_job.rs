@@ -46,3 +46,40 @@ pub struct NewJob {
     /// Further fields of the store's record: name and value, only where they differ from the default.
     pub fields: Vec<(&'static str, String)>,
 }
+
+impl NewJob {
+    /// A job that asks for nothing but its type and queue; of its envelope, the text and where `args` and `meta` stand in it.
+    pub(super) fn bare(
+        id: String,
+        kind: String,
+        queue: String,
+        (envelope, args, meta): (String, Range<usize>, Range<usize>),
+    ) -> NewJob {
+        NewJob {
+            id,
+            own_id: false,
+            kind,
+            queue,
+            priority: 0,
+            pending: false,
+            scheduled: None,
+            expires: None,
+            ttl: None,
+            total: None,
+            envelope,
+            args,
+            meta,
+            tenant: None,
+            apart: false,
+            namespace: None,
+            rate_limit: None,
+            unique: None,
+            type_limit: None,
+            shared: false,
+            plan: None,
+            own_queue: None,
+            outward: None,
+            fields: Vec::new(),
+        }
+    }
+}

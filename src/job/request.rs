@@ -143,30 +143,13 @@ impl<'a> Request<'a> {
         envelope.push_str(&format!(",\"priority\":{priority}"));
 
         let mut job = NewJob {
-            id,
             own_id,
-            kind,
-            queue,
             priority,
             pending: self.boolean("pending")?.unwrap_or(false),
-            scheduled: None,
-            expires: None,
             ttl: self.seconds("enqueue_ttl", 1)?.map(At::Relative),
             total: self.seconds("total_timeout", 1)?.map(At::Relative),
-            envelope,
-            args,
-            meta,
             tenant,
-            apart: false,
-            namespace: None,
-            rate_limit: None,
-            unique: None,
-            type_limit: None,
-            shared: false,
-            plan: None,
-            own_queue: None,
-            outward: None,
-            fields: Vec::new(),
+            ..NewJob::bare(id, kind, queue, (envelope, args, meta))
         };
         job.fields.extend(trace.map(|trace| ("trace", trace)));
         self.unique(&mut job)?;

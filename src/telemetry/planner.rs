@@ -2,6 +2,7 @@
 
 use super::Labels;
 use super::metrics::{Histograms, LATENCIES, Level, MOST_NAMES};
+use super::tenants::MOST_TENANTS;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -10,9 +11,6 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
-
-/// Tenants that have series of their own; all others are counted together.
-const MOST_TENANTS: usize = 1000;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct RuleName {
