@@ -1,7 +1,8 @@
 //! Where in a job its tenant's id stands.
 
 use crate::job::json::{self, Object};
-use crate::job::tenant::{id, is_id};
+use crate::job::sidekiq::Payload;
+use crate::job::tenant::{DEFAULT, id, is_id};
 use std::fmt;
 
 /// Where in a job, or in its request, the tenant's id stands.
@@ -55,6 +56,13 @@ impl TenantKey {
             TenantKey::Header(name) => header(name).filter(|text| is_id(text)),
             TenantKey::ApiKey => None,
         }
+    }
+
+    /// The tenant of a job of a Sidekiq: the one that our middleware noted, else the one that stands in the payload, else nobody's.
+    pub fn owner(&self, payload: &Payload<'_>) -> String {
+        let noted = payload.note().1;
+        let in_payload = || self.tenant(payload.args, payload.meta(), |_| None);
+        noted.or_else(in_payload).unwrap_or_else(|| DEFAULT.to_owned())
     }
 
     /// The header that is looked at, by its lower-case name.

@@ -15,6 +15,8 @@ pub enum Outcome {
     Skipped,
     LostLock,
     Failed,
+    /// It would have been: the rule is in shadow.
+    Shadow,
 }
 
 impl Outcome {
@@ -25,6 +27,7 @@ impl Outcome {
             Outcome::Skipped => "skipped",
             Outcome::LostLock => "lost_lock",
             Outcome::Failed => "failed",
+            Outcome::Shadow => "shadow",
         }
     }
 }

@@ -4,7 +4,7 @@ use super::desk::Desk;
 use crate::config::redact;
 use crate::fair::{Gate, Rule, jain_index, lag, wait_bound};
 use crate::job::time::{At, rfc3339};
-use crate::store::{Error, Observation, RuleStatus, Survey};
+use crate::store::{Error, Observation, RuleStatus, ShadowRecord, Survey};
 use crate::telemetry::RuleLevels;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -28,6 +28,8 @@ pub struct RuleStats {
     surveys: Vec<Survey>,
     /// Newest first.
     rounds: Vec<Value>,
+    /// What is seen, if it is in shadow.
+    shadow: Option<Value>,
 }
 
 impl RuleStats {
@@ -49,7 +51,8 @@ impl RuleStats {
             Some(queue) => (queue.kind(), queue.undelivered(name).await?),
             None => ("unknown", 0),
         };
-        Ok(Some(RuleStats { rule, kind, undelivered, source, draining, status, surveys, rounds }))
+        let shadow = if rule.shadow { Some(shadow_summary(desk, name).await?) } else { None };
+        Ok(Some(RuleStats { rule, kind, undelivered, source, draining, status, surveys, rounds, shadow }))
     }
 
     fn state(&self) -> &'static str {
@@ -197,6 +200,7 @@ impl RuleStats {
             },
             "waste": {"idle_worker_seconds_total": status.wasted_ms as f64 / 1e3},
             "last_rounds": self.rounds,
+            "shadow": self.shadow,
         })
     }
 
@@ -213,6 +217,30 @@ impl RuleStats {
             "reason": gate.closed.map(|closed| closed.name()),
         })
     }
+}
+
+/// What a rule in shadow has seen, with its tenants; `None` if there is no such rule, or it is not in shadow.
+pub async fn shadow(desk: &Desk, name: &str) -> Result<Option<Value>, Error> {
+    let known = desk.rules().known().await?;
+    if known.rules.get(name).is_none_or(|rule| !rule.shadow) {
+        return Ok(None);
+    }
+    let seen = desk.store().shadow(name).await?;
+    let show = |record: ShadowRecord| {
+        let mut document: Value = serde_json::from_str(&record.document).ok()?;
+        document["watcher"] = json!(record.holder);
+        Some(document)
+    };
+    Ok(Some(seen.and_then(show).unwrap_or_else(|| json!({"rule": name, "watcher": null}))))
+}
+
+/// The same without the tenants.
+async fn shadow_summary(desk: &Desk, name: &str) -> Result<Value, Error> {
+    let mut seen = shadow(desk, name).await?.unwrap_or_default();
+    if let Some(fields) = seen.as_object_mut() {
+        ["rule", "main_queue", "tenants"].iter().for_each(|name| _ = fields.remove(*name));
+    }
+    Ok(seen)
 }
 
 /// A rule's options as answers show them: a webhook's URL may hold a key.

@@ -10,7 +10,7 @@ use redis::Value;
 /// Main queues that one round looks at; `MOST_QUEUES` in `plan.lua` is the same.
 pub const QUEUES_A_ROUND: usize = 64;
 /// Rounds of a rule that are kept for whoever asks.
-const ROUNDS_KEPT: usize = 1000;
+pub(super) const ROUNDS_KEPT: usize = 1000;
 
 /// A rule as scripts need it, and as a document that only its writer understands.
 #[derive(Clone, Debug)]

@@ -96,6 +96,7 @@ scripts! {
         "staged", "own", "promote";
     RECORD: "call", "lane", "job", "plan", "record";
     RENEW: "call", "renew";
+    SHADOW: "call", "shadow";
     ANNOUNCE: "call", "announce";
     PAUSE: "call", "pause";
     STATUS: "call", "lane", "tenant", "job", "plan", "fair", "staging", "observe", "status";
