@@ -110,28 +110,33 @@ async fn the_waits_that_would_be_are_those_that_are_when_jobs_are_promoted() {
         legacy(|sidekiq| (sidekiq.access, sidekiq.staging_queue) = (at(&promoted), Some("stage".to_owned()))),
     )
     .await;
+    // A process that tells of itself, so that a queue that runs dry is noticed.
+    let info = json!({"queues": ["heavy"], "concurrency": 1}).to_string();
+    promoted.command::<i64>(&["SADD", "processes", "p"]).await;
+    promoted.command::<i64>(&["HSET", "p", "info", &info, "busy", "1", "quiet", "false"]).await;
     let (pushed, as_is, planned) = Default::default();
     let mut twins = Twins { watched: &watched, promoted: &promoted, pushed, as_is, planned };
     looked_at(&shadow, 0).await;
-    twins.push("noisy", 0..400).await;
+    twins.push("noisy", 0..500).await;
     eventually("they are staged", async || {
         let stats = live.client.get("/v1/admin/planner/r").await.expect(200);
-        stats.at("/staged/jobs").as_u64().unwrap_or(0) + stats.at("/main_queue/depth").as_u64().unwrap_or(0) >= 400
+        stats.at("/staged/jobs").as_u64().unwrap_or(0) + stats.at("/main_queue/depth").as_u64().unwrap_or(0) >= 500
     })
     .await;
-    twins.work(50).await;
+    // Until the planner has found out how fast its workers are.
+    twins.work(300).await;
     twins.push("quiet", 0..60).await;
     twins.push("paying", 0..90).await;
-    twins.work(520).await;
+    twins.work(350).await;
     eventually("all are taken", async || {
         twins.work(5).await;
         let seen = seen(&shadow.client).await;
-        seen["as_is"]["jobs"] == json!(550) && seen["planned"]["jobs"] == json!(550)
+        seen["as_is"]["jobs"] == json!(650) && seen["planned"]["jobs"] == json!(650)
     })
     .await;
     let seen = seen(&shadow.client).await;
     let live_stats = live.client.get("/v1/admin/planner/r").await.expect(200);
-    assert_eq!(live_stats.at("/rounds/promoted_total"), &json!(550));
+    assert_eq!(live_stats.at("/rounds/promoted_total"), &json!(650));
     for name in ["noisy", "quiet", "paying"] {
         for (order, waits) in [("as_is", &twins.as_is[name]), ("planned", &twins.planned[name])] {
             for (field, share) in [("p50_ms", 0.5), ("p95_ms", 0.95)] {
@@ -160,13 +165,8 @@ async fn writes(redis: &TestRedis) -> (Vec<String>, Vec<String>) {
     let stats: String = redis.command(&["INFO", "commandstats"]).await;
     let name = |line: &str| Some(line.strip_prefix("cmdstat_")?.split(':').next()?.to_owned());
     let sent: Vec<String> = stats.lines().filter_map(name).collect();
-    let mut writing = Vec::new();
-    for command in &sent {
-        let listed: Vec<String> = redis.command(&["COMMAND", "LIST", "FILTERBY", "ACLCAT", "write"]).await;
-        if listed.contains(command) {
-            writing.push(command.clone());
-        }
-    }
+    let listed: Vec<String> = redis.command(&["COMMAND", "LIST", "FILTERBY", "ACLCAT", "write"]).await;
+    let writing = sent.iter().filter(|command| listed.contains(command)).cloned().collect();
     (sent, writing)
 }
 
