@@ -4,18 +4,15 @@ use super::desk::Desk;
 use super::prospect::Prospect;
 use super::report::{Outcome, Report};
 use super::rulebook::Known;
-use super::tally::Tally;
-use crate::fair::{MOST_JOBS, Pace, Rule, Seen, Shadow, ShadowRound, Weight};
+use super::scales::Scales;
+use crate::fair::{MOST_JOBS, Pace, Rule, Seen, Shadow, ShadowRound};
 use crate::job::cron::Cron;
 use crate::job::sidekiq::{self, Payload};
 use crate::main_queue::{MainQueue, Sidekiq};
 use crate::store::{Error, Served, Watched};
-use crate::weights::{self, Ask, Source};
-use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -34,10 +31,6 @@ const OVERLAP: usize = 16;
 const RETURNED: usize = 64;
 /// Rounds that are recorded a second.
 const MOST_ROUNDS: usize = 16;
-/// Tenants that the webhook is asked about at once.
-const ASKED: usize = 300;
-/// Tenants whose weights are remembered.
-const MOST_WEIGHTS: usize = 20_000;
 
 /// Watches for one rule until `stop`, if no other process does.
 pub(super) async fn watch(desk: Desk, name: String, stop: CancellationToken) {
@@ -90,9 +83,7 @@ struct Lookout<'a> {
     unrecorded: Vec<String>,
     /// Why the queue cannot be looked at.
     trouble: Option<String>,
-    weights: HashMap<String, Weight>,
-    source: Option<Arc<Source>>,
-    asking: Option<JoinHandle<weights::Answer>>,
+    scales: Scales,
 }
 
 impl<'a> Lookout<'a> {
@@ -123,9 +114,7 @@ impl<'a> Lookout<'a> {
             promoted: 0,
             unrecorded: Vec::new(),
             trouble: None,
-            weights: HashMap::new(),
-            source,
-            asking: None,
+            scales: Scales::new(source),
         };
         Ok((lookout.keep().await? == Watched::Kept).then_some(lookout))
     }
@@ -148,7 +137,7 @@ impl<'a> Lookout<'a> {
                 continue;
             }
             keep_at = Instant::now() + KEEP;
-            self.ask().await;
+            self.scales.ask(&self.queue, self.rounds, &self.shadow, self.looked);
             self.desk.shadow_metrics().set(&self.rule.name, &self.prospect().levels());
             match self.keep().await {
                 Ok(Watched::Kept) => {}
@@ -176,7 +165,9 @@ impl<'a> Lookout<'a> {
             tracing::warn!(rule = self.rule.name, main_queue, %error, "cannot look at the queue in shadow");
         }
         self.trouble = looked.err().map(|error| error.to_string());
-        self.hear().await;
+        for (tenant, weight) in self.scales.hear().await {
+            self.shadow.reweigh(&tenant, weight);
+        }
         self.plan(self.desk.store().clock().now_ms());
     }
 
@@ -219,9 +210,10 @@ impl<'a> Lookout<'a> {
     async fn arrive(&mut self, payloads: &[String], now: i64) -> Result<bool, Error> {
         let known = self.desk.rules().now();
         let seen: Vec<Seen> = payloads.iter().map(|payload| self.see(payload, &known, now)).collect();
-        self.weigh(seen.iter().filter_map(|seen| seen.tenant.as_deref())).await?;
+        let tenants = seen.iter().filter_map(|seen| seen.tenant.as_deref());
+        self.scales.look_up(self.desk.rules(), &self.rule, tenants).await?;
         for seen in seen {
-            let weight = seen.tenant.as_deref().and_then(|tenant| self.weights.get(tenant).copied());
+            let weight = seen.tenant.as_deref().and_then(|tenant| self.scales.weight(tenant));
             self.shadow.arrive(seen, weight.unwrap_or(self.rule.weights.default_weight));
         }
         Ok(!payloads.is_empty())
@@ -235,57 +227,6 @@ impl<'a> Lookout<'a> {
         let payload = Payload::parse(text).filter(is_ours);
         let tenant = payload.map(|payload| Arc::from(self.rule.tenant_key.owner(&payload)));
         Seen { mark: mark(text), tenant, since: sidekiq::waits_since(text).unwrap_or(now).min(now) }
-    }
-
-    /// Looks up what tenants weigh of whom nothing is known yet.
-    async fn weigh(&mut self, tenants: impl Iterator<Item = &str>) -> Result<(), Error> {
-        if self.weights.len() > MOST_WEIGHTS {
-            self.weights.clear();
-        }
-        let mut unknown: Vec<&str> = tenants.filter(|tenant| !self.weights.contains_key(*tenant)).collect();
-        unknown.sort_unstable();
-        unknown.dedup();
-        let terms = self.desk.rules().served(&unknown).await?;
-        for (tenant, served) in unknown.iter().zip(terms) {
-            self.weights.insert((*tenant).to_owned(), self.rule.own_weight(tenant, served.terms.weight));
-        }
-        Ok(())
-    }
-
-    /// Asks the rule's webhook about those who would wait longest.
-    async fn ask(&mut self) {
-        let Some(source) = self.source.clone().filter(|_| self.asking.is_none()) else { return };
-        let mut waiting: Vec<_> = self.shadow.waiting().collect();
-        if waiting.is_empty() {
-            return;
-        }
-        waiting.sort_by_key(|(_, _, _, oldest)| *oldest);
-        let tenant = |(name, weight, jobs, oldest): (&Arc<str>, Weight, u64, Option<i64>)| weights::Tenant {
-            pending: Some(jobs),
-            oldest_age_ms: oldest.map(|since| u64::try_from(self.looked - since).unwrap_or(0)),
-            weight: Some(weight),
-            ..weights::Tenant::named(name)
-        };
-        let tenants = waiting.into_iter().take(ASKED).map(tenant).collect();
-        let ask = Ask { queue: self.queue.clone(), round: self.rounds, tenants };
-        self.asking = Some(tokio::spawn(async move { source.ask(ask).await }));
-    }
-
-    /// Takes over what the webhook said, if it has.
-    async fn hear(&mut self) {
-        if !self.asking.as_ref().is_some_and(JoinHandle::is_finished) {
-            return;
-        }
-        let Some(Ok(Ok(outcome))) = (match self.asking.take() {
-            Some(asked) => Some(asked.await),
-            None => None,
-        }) else {
-            return; // metrics of the webhook tell; the last good weights stay
-        };
-        for (tenant, weight) in outcome.weights {
-            self.shadow.reweigh(&tenant, weight);
-            self.weights.insert(tenant, weight);
-        }
     }
 
     /// Runs the round that would be run now.
@@ -320,27 +261,20 @@ impl<'a> Lookout<'a> {
             (None, 0) => Some(if round.batch > 0 { "hold" } else { "depth" }),
             (None, _) => None,
         };
-        let mut served = Tally::default();
+        let mut report = Report::new(&self.rule, 0, at, scheduled);
         for (tenant, weight, jobs) in round.served {
-            served.add(Served { tenant: tenant.to_string(), weight, jobs });
+            report.served.add(Served { tenant: tenant.to_string(), weight, jobs });
         }
         Report {
-            rule: self.rule.name.clone(),
-            round: 0,
-            at,
             outcome: Outcome::Shadow,
             reason,
-            scheduled,
             latency_ms: round.gate.latency_ms,
             depth: round.depth,
             batch: round.batch,
             promoted: round.promoted,
-            served,
-            duration_ms: 0.0,
-            weights_source: self.rule.weights.source(),
-            weights_age_ms: None,
-            weights_errors: self.source.as_ref().map_or(0, |source| source.status().errors_total),
+            weights_errors: self.scales.errors(),
             drain_per_s: self.shadow.drain_per_s(),
+            ..report
         }
     }
 
@@ -349,7 +283,7 @@ impl<'a> Lookout<'a> {
             rule: &self.rule,
             queue: &self.queue,
             shadow: &self.shadow,
-            weights: &self.weights,
+            scales: &self.scales,
             since: self.since,
             now: self.looked,
             depth: self.depth,

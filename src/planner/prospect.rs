@@ -1,5 +1,6 @@
 //! What a rule in shadow has seen, as it is shown: the waits that tenants have, and those that they would have.
 
+use super::scales::Scales;
 use crate::fair::{Experience, MOST_JOBS, Rule, Shadow, Waits, Weight};
 use crate::job::time::rfc3339;
 use crate::telemetry::{ShadowLevels, TenantWaits};
@@ -17,7 +18,7 @@ pub(super) struct Prospect<'a> {
     pub(super) rule: &'a Rule,
     pub(super) queue: &'a str,
     pub(super) shadow: &'a Shadow,
-    pub(super) weights: &'a HashMap<String, Weight>,
+    pub(super) scales: &'a Scales,
     pub(super) since: i64,
     pub(super) now: i64,
     /// Jobs that wait in the queue, seen or not.
@@ -50,7 +51,7 @@ impl Prospect<'_> {
         let show = |(name, met): &(&Arc<str>, &Experience)| {
             json!({
                 "tenant_id": ***name,
-                "weight": self.weights.get(&***name).map(|weight| weight.as_f64()),
+                "weight": self.scales.weight(name).map(Weight::as_f64),
                 "waiting": met.waiting,
                 "oldest_age_ms": oldest.get(&***name).map(|since| (self.now - since).max(0)),
                 "as_is": waits(&met.as_is),

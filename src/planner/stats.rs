@@ -22,6 +22,8 @@ pub struct RuleStats {
     kind: &'static str,
     /// Jobs that were promoted and have not arrived there.
     undelivered: u64,
+    /// Versions of those who work there, as far as they tell.
+    versions: Vec<String>,
     source: &'static str,
     draining: bool,
     status: RuleStatus,
@@ -47,12 +49,12 @@ impl RuleStats {
         }
         let recorded = store.recorded_rounds(name, None, LAST_ROUNDS).await?;
         let rounds = recorded.iter().filter_map(|round| serde_json::from_str(&round.document).ok()).collect();
-        let (kind, undelivered) = match desk.main_queues().get(&rule.main_queue) {
-            Some(queue) => (queue.kind(), queue.undelivered(name).await?),
-            None => ("unknown", 0),
+        let (kind, undelivered, versions) = match desk.main_queues().get(&rule.main_queue) {
+            Some(queue) => (queue.kind(), queue.undelivered(name).await?, queue.versions().await),
+            None => ("unknown", 0, Vec::new()),
         };
         let shadow = if rule.shadow { Some(shadow_summary(desk, name).await?) } else { None };
-        Ok(Some(RuleStats { rule, kind, undelivered, source, draining, status, surveys, rounds, shadow }))
+        Ok(Some(RuleStats { rule, kind, undelivered, versions, source, draining, status, surveys, rounds, shadow }))
     }
 
     fn state(&self) -> &'static str {
@@ -83,6 +85,17 @@ impl RuleStats {
     fn closed(&self) -> Option<&'static str> {
         let closed = self.status.queues.iter().find_map(|queue| self.gate(queue).closed);
         if self.status.paused { Some("paused") } else { closed.map(|closed| closed.name()) }
+    }
+
+    /// What is wrong with the main queue: now, or in the last round.
+    fn trouble(&self) -> Option<String> {
+        let in_round = || {
+            let last = self.rounds.first().filter(|round| round["reason"] == "main_queue")?;
+            last["error"].as_str().map(str::to_owned)
+        };
+        let on_the_way =
+            || (self.undelivered > 0).then(|| format!("{} promoted jobs have not arrived", self.undelivered));
+        self.status.trouble.clone().or_else(in_round).or_else(on_the_way)
     }
 
     fn oldest_age_ms(&self) -> u64 {
@@ -172,6 +185,8 @@ impl RuleStats {
                 "active": self.sum(|queue| queue.active),
                 "drain_per_s": self.drain_per_s(),
                 "undelivered": self.undelivered,
+                "trouble": self.trouble(),
+                "versions": self.versions,
                 "queues": queues,
             },
             "gate": {
@@ -213,6 +228,7 @@ impl RuleStats {
             "latency_ms": gate.latency_ms,
             "depth": queue.depth,
             "active": queue.active,
+            "processes": queue.processes,
             "open": gate.closed.is_none(),
             "reason": gate.closed.map(|closed| closed.name()),
         })

@@ -191,6 +191,8 @@ async fn nothing_is_changed_over_there_and_the_gem_keeps_its_locks() {
     theirs.command::<i64>(&["SADD", "queues", "heavy"]).await;
     theirs.command::<i64>(&["HSET", "fairplay:heavy_job:tenant_counts", "a", "1"]).await;
     theirs.command::<i64>(&["RPUSH", "fairplay:heavy_job:tenant_queue:a", "[\"a\",1]"]).await;
+    // A replica, which would refuse to write: it is good enough to be watched.
+    theirs.command::<String>(&["REPLICAOF", "127.0.0.1", "1"]).await;
     theirs.command::<String>(&["CONFIG", "RESETSTAT"]).await;
     let before = contents(&theirs).await;
     let app = beside(
