@@ -258,8 +258,8 @@ weights = { default_weight = 2, webhook = { url = \"http://h\" } }
             ("[plan[0].weights]", "webhook - not set"),
             ("[plan[1]]", "enqueue_interval - not set"),
             ("[plan[1]]", "timezone \"UTC\" default"),
-            ("[plan[1].weights]", "default_weight 2 fairgate.toml:13"),
-            ("[plan[1].weights.webhook]", "url \"http://h\" fairgate.toml:13"),
+            ("[plan[1].weights]", "default_weight 2 fairgate.toml:12"),
+            ("[plan[1].weights.webhook]", "url \"http://h\" fairgate.toml:12"),
         ] {
             let mut rows = squeezed.iter().skip_while(|line| *line != section).take_while(|line| !line.is_empty());
             let found = rows.any(|line| line == row);

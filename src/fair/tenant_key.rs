@@ -135,6 +135,28 @@ mod tests {
     }
 
     #[test]
+    fn a_job_of_a_sidekiq_is_its_owners() {
+        for (key, text, expected) in [
+            ("args.0", r#"{"class":"A","args":[7]}"#, "7"),
+            ("args.0", r#"{"class":"A","args":[7],"fairgate":{"tenant":"noted"}}"#, "noted"),
+            ("args.1", r#"{"class":"A","args":[7]}"#, DEFAULT),
+            (
+                "args.0.arguments.0",
+                r#"{"class":"ActiveJob::QueueAdapters::SidekiqAdapter::JobWrapper","wrapped":"A","args":[{"job_class":"A","arguments":["acme",1]}]}"#,
+                "acme",
+            ),
+            (
+                "args.0.arguments.0._aj_globalid",
+                r#"{"class":"W","wrapped":"A","args":[{"arguments":[{"_aj_globalid":"gid://app/Account/1"}]}]}"#,
+                "gid://app/Account/1",
+            ),
+        ] {
+            let payload = Payload::parse(text).expect(text);
+            assert_eq!(TenantKey::parse(key).expect(key).owner(&payload), expected, "{key} in {text}");
+        }
+    }
+
+    #[test]
     fn refuses_what_leads_nowhere() {
         for text in ["", "meta", "meta.", "args", "args.x", "args.0.", "header:", "header:a b", "tenant", "meta..a"] {
             assert_eq!(TenantKey::parse(text), None, "{text}");

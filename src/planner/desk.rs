@@ -105,7 +105,7 @@ impl Desk {
         if let Err(error) = observed {
             tracing::debug!(rule = rule.name, %error, "cannot look at the main queue");
             status.queues.iter_mut().for_each(|queue| queue.hindrance = Some(Closed::Unreachable));
-            status.trouble = Some(error.to_string());
+            status.trouble = Some(error.reason());
         }
         Ok(status)
     }

@@ -162,9 +162,14 @@ impl<'a> Lookout<'a> {
             && self.trouble.is_none()
         {
             let main_queue = &self.rule.main_queue;
-            tracing::warn!(rule = self.rule.name, main_queue, %error, "cannot look at the queue in shadow");
+            tracing::warn!(
+                rule = self.rule.name,
+                main_queue,
+                error = error.reason(),
+                "cannot look at the queue in shadow"
+            );
         }
-        self.trouble = looked.err().map(|error| error.to_string());
+        self.trouble = looked.err().map(|error| error.reason());
         for (tenant, weight) in self.scales.hear().await {
             self.shadow.reweigh(&tenant, weight);
         }

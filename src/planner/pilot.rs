@@ -227,7 +227,7 @@ impl Pilot {
         if let Some(error) = &failure {
             let reason = if self.rule.is_builtin() { "store" } else { "main_queue" };
             (course.report.outcome, course.report.reason) = (Outcome::Failed, Some(reason));
-            course.report.error = Some(error.to_string());
+            course.report.error = Some(error.reason());
         }
         self.tell(failure.as_ref()).await;
         self.finish(course, started).await

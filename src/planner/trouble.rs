@@ -18,8 +18,14 @@ impl Trouble {
         }
         let (event, more) = match failure {
             Some(error) => {
-                let (cause, message) = (error.cause(), error.to_string());
-                tracing::warn!(rule, main_queue, cause, %error, "the main queue cannot be used: jobs stay where they are");
+                let (cause, message) = (error.cause(), error.reason());
+                tracing::warn!(
+                    rule,
+                    main_queue,
+                    cause,
+                    error = message,
+                    "the main queue cannot be used: jobs stay where they are"
+                );
                 ("main_queue.failed", format!(",\"cause\":\"{cause}\",\"message\":{}", json::quoted(&message)))
             }
             None => {

@@ -84,6 +84,14 @@ impl Error {
         matches!(self, Error::Unavailable(text) if text.contains("OOM"))
     }
 
+    /// What is wrong, without the words that say that it is the store: another system's Redis fails with the same errors.
+    pub fn reason(&self) -> String {
+        match self {
+            Error::Unavailable(text) | Error::Backend(text) | Error::Schema(text) => text.clone(),
+            other => other.to_string(),
+        }
+    }
+
     /// What is wrong, in a word that people can look up and alerts can go by.
     pub fn cause(&self) -> &'static str {
         let text = match self {

@@ -3,9 +3,11 @@
 use super::*;
 use crate::support::ChaosProxy;
 use fairgate::config::FairplayClass;
-use fairgate::fair::Weight;
+use fairgate::fair::{Webhook, Weight};
 use std::collections::HashMap;
 use std::time::Duration;
+use wiremock::matchers::method;
+use wiremock::{Mock, MockServer, ResponseTemplate};
 
 const SEEN: &str = "/v1/admin/planner/r/shadow";
 
@@ -310,4 +312,43 @@ async fn from_shadow_to_light_and_back() {
     let unfit = Rule { queue: None, ..in_shadow() }.to_json().to_string();
     let refused = app.client.send("PUT", "/v1/admin/planner/r", Some(unfit)).await.expect(422);
     assert!(refused.text.contains("names none"), "{}", refused.text);
+}
+
+#[tokio::test]
+async fn the_webhook_is_asked_and_its_weights_count() {
+    let (theirs, webhook) = (TestRedis::start(), MockServer::start().await);
+    let answer = ResponseTemplate::new(200).set_body_json(json!({"weights": {"paying": 3}}));
+    Mock::given(method("POST")).respond_with(answer).mount(&webhook).await;
+    // The second round is the first by which the webhook has certainly been asked.
+    let rule = rule(|rule| {
+        (rule.shadow, rule.batch, rule.pace) = (true, Batch::Jobs(40), Pace::Every(3000));
+        rule.weights.webhook = Some(Webhook { url: webhook.uri(), timeout: 1000, secret_env: None });
+    });
+    let app = beside(&[rule], legacy(|sidekiq| sidekiq.access = at(&theirs))).await;
+    enqueue(&theirs, "heavy", "free", 0..200).await;
+    enqueue(&theirs, "heavy", "paying", 0..200).await;
+    eventually("a round has gone by its weights", async || {
+        let rounds = app.client.get("/v1/admin/planner/r/rounds").await.expect(200);
+        let served = rounds.at("/items/0/served");
+        let jobs = |place: usize| (served[place]["tenant_id"].clone(), served[place]["jobs"].clone());
+        jobs(0) == (json!("paying"), json!(30)) && jobs(1) == (json!("free"), json!(10))
+    })
+    .await;
+    let seen = seen(&app.client).await;
+    assert_eq!((&tenant(&seen, "paying")["weight"], &tenant(&seen, "free")["weight"]), (&json!(3.0), &json!(1.0)));
+}
+
+#[tokio::test]
+async fn of_a_long_line_the_front_is_looked_at() {
+    let theirs = TestRedis::start();
+    for part in 0..11 {
+        enqueue(&theirs, "heavy", "a", part * 10_000..(part + 1) * 10_000).await;
+    }
+    let app = beside(&[in_shadow()], legacy(|sidekiq| sidekiq.access = at(&theirs))).await;
+    let seen = looked_at(&app, 100_000).await;
+    assert_eq!((&seen["line"]["jobs"], &seen["line"]["truncated"]), (&json!(110_000), &json!(true)));
+    // What becomes free in front is filled from behind.
+    theirs.command::<Vec<String>>(&["RPOP", "queue:heavy", "500"]).await;
+    eventually("it goes on", async || self::seen(&app.client).await["taken_total"] == json!(500)).await;
+    looked_at(&app, 100_000).await;
 }
