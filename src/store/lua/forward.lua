@@ -72,7 +72,7 @@ release = function(queue, id, tenant)
   -- Nobody here knows when it ends: it stands in the way of its like only while it is staged.
   local unique = match(more, '^unique\31(%S+)') or match(more, '\31unique\31(%S+)')
   if unique then gather('ZREM', P .. 'unique:' .. unique, id) end
-  log[#log + 1] = 'job.enqueued\31' .. id .. '\31' .. kind .. '\31' .. queue .. '\31\31"state":"available","main_queue":"'
+  log[#log + 1] = 'job.enqueued\31' .. id .. '\31' .. kind .. '\31' .. queue .. '\31\28' .. tenant .. '\31"state":"available","main_queue":"'
     .. ARGV[15] .. '"'
   return true
 end
@@ -96,7 +96,7 @@ push_released = function(queue)
   if #payloads > 0 then
     hand_over(queue)
     count(queue, 'pending', -#payloads)
-    for name, by in pairs(left_of) do tally(name, 'pending', -by) end
+    for name, by in pairs(left_of) do tally(name, 'staged', -by) end
   end
   for _, job in ipairs(kept) do
     call('SET', job.key, job.text, 'PX', kept_ms)
