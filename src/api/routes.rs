@@ -127,6 +127,7 @@ pub(super) fn table() -> Vec<Route> {
         get("/ojs/v1/admin/planner/{name}/rounds", Whole(READERS), planner::rounds),
         get("/ojs/v1/admin/planner/{name}/tenants", Whole(READERS), planner::tenants),
         get("/ojs/v1/admin/planner/{name}/preview", Whole(READERS), planner::preview),
+        get("/ojs/v1/admin/planner/{name}/shadow", Whole(READERS), planner::show_shadow),
         post("/ojs/v1/admin/planner/{name}/run", Whole(ADMINS), planner::run),
         post("/ojs/v1/admin/planner/{name}/pause", Whole(READERS), planner::pause),
         post("/ojs/v1/admin/planner/{name}/resume", Whole(READERS), planner::resume),

@@ -130,7 +130,7 @@ fn describe_rule(rule: &Rule) -> String {
         Pace::Every(ms) => format!("every {}", time(Duration::from_millis(*ms))),
         Pace::Cron { expression, timezone } => format!("at {expression} in {timezone}"),
     };
-    let shadow = if rule.shadow { ", in shadow: it promotes nothing" } else { "" };
+    let shadow = if rule.shadow { ", in shadow: it watches the queue and changes nothing" } else { "" };
     let into = if rule.is_builtin() { String::new() } else { format!(" into main queue \"{}\"", rule.main_queue) };
     format!("rule \"{}\" plans {} {pace}{into}{shadow}", rule.name, rule.types.join(", "))
 }
@@ -237,7 +237,6 @@ weights.static = { acme = 3 }
 [[plan]]
 name = \"a\"
 types = [\"x.*\"]
-shadow = true
 [[plan]]
 name = \"b\"
 types = [\"y\"]
@@ -259,14 +258,14 @@ weights = { default_weight = 2, webhook = { url = \"http://h\" } }
             ("[plan[0].weights]", "webhook - not set"),
             ("[plan[1]]", "enqueue_interval - not set"),
             ("[plan[1]]", "timezone \"UTC\" default"),
-            ("[plan[1].weights]", "default_weight 2 fairgate.toml:13"),
-            ("[plan[1].weights.webhook]", "url \"http://h\" fairgate.toml:13"),
+            ("[plan[1].weights]", "default_weight 2 fairgate.toml:12"),
+            ("[plan[1].weights.webhook]", "url \"http://h\" fairgate.toml:12"),
         ] {
             let mut rows = squeezed.iter().skip_while(|line| *line != section).take_while(|line| !line.is_empty());
             let found = rows.any(|line| line == row);
             assert!(found, "no {row:?} in {section} of\n{text}");
         }
-        assert!(text.contains("\nrule \"a\" plans x.* every 1s, in shadow: it promotes nothing\n"), "{text}");
+        assert!(text.contains("\nrule \"a\" plans x.* every 1s\n"), "{text}");
         assert!(text.contains("\nrule \"b\" plans y at @daily in UTC\n"), "{text}");
         assert_eq!(lookup(&loaded.values, "plan[2].name"), None);
     }

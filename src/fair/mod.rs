@@ -3,6 +3,7 @@
 //! A plan [`Rule`] says which job types wait in staging, under which tenant and weight; [`Rules`] finds the one that
 //! holds for a type.
 //! [`FairQueue`] says whose job goes next, [`Drain`] how many a round should promote.
+//! A [`Shadow`] says how a queue would be under a rule, beside how it is.
 //! A [`Policy`] says what dispatch goes by: pools, limits, fairness between tenants.
 
 mod auto;
@@ -15,12 +16,14 @@ mod queue;
 mod roster;
 mod rule;
 mod rules;
+mod shadow;
 mod starvation;
 mod tenancy;
 mod tenant;
 mod tenant_fairness;
 mod tenant_key;
 mod terms;
+mod waits;
 mod weight;
 
 pub use auto::{Aim, Drain};
@@ -32,10 +35,12 @@ pub use queue::FairQueue;
 pub use roster::{Clash, Roster};
 pub use rule::{BUILTIN, Batch, OnMissingTenant, OnWebhookError, Pace, Rule, Webhook, Weights};
 pub use rules::Rules;
+pub use shadow::{Experience, MOST_JOBS, OTHERS, Seen, Shadow, ShadowRound};
 pub use starvation::{Aging, Starvation};
 pub use tenancy::{Isolation, Tenancy, TenantSource};
 pub use tenant::Tenant;
 pub use tenant_fairness::{TenantFairness, TenantStrategy};
 pub use tenant_key::TenantKey;
 pub use terms::{TenantLimits, TenantRule, Terms};
+pub use waits::Waits;
 pub use weight::Weight;

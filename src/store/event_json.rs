@@ -32,6 +32,7 @@ fn push_event(out: &mut String, event: &Event) {
     let name = match component {
         "worker" => "worker_id",
         "weights" => "rule",
+        "main_queue" => "main_queue",
         "workflow" => "workflow_id",
         "cron" => "cron_name",
         "queue" | "backpressure" => "", // the queue is told anyway

@@ -97,6 +97,7 @@ scripts! {
         "own", "promote";
     RECORD: "call", "lane", "job", "plan", "record";
     RENEW: "call", "renew";
+    SHADOW: "call", "shadow";
     ANNOUNCE: "call", "announce";
     PAUSE: "call", "pause";
     STATUS: "call", "lane", "tenant", "job", "plan", "fair", "staging", "observe", "status";

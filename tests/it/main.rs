@@ -16,6 +16,7 @@ mod dispatch;
 mod doors;
 mod envelope;
 mod event_stream;
+mod examples;
 mod fair;
 mod group_commit;
 mod http;

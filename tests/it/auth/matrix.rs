@@ -57,6 +57,7 @@ const MATRIX: &[(&str, &str, &str)] = &[
     ("GET", "/ojs/v1/admin/planner/{name}/rounds", "oa"),
     ("GET", "/ojs/v1/admin/planner/{name}/tenants", "oa"),
     ("GET", "/ojs/v1/admin/planner/{name}/preview", "oa"),
+    ("GET", "/ojs/v1/admin/planner/{name}/shadow", "oa"),
     ("POST", "/ojs/v1/admin/planner/{name}/run", "a"),
     ("POST", "/ojs/v1/admin/planner/{name}/pause", "oa"),
     ("POST", "/ojs/v1/admin/planner/{name}/resume", "oa"),
