@@ -94,6 +94,8 @@ struct Inner {
     request_timeout: Duration,
     heartbeat_interval: Duration,
     test_directives: bool,
+    /// Whether requests go to another server.
+    passes_through: bool,
     tenancy: Arc<Tenancy>,
     started: Instant,
     draining: CancellationToken,
@@ -124,6 +126,7 @@ impl Api {
                 request_timeout: limits.request_timeout,
                 heartbeat_interval: config.workers.heartbeat_interval,
                 test_directives: config.server.test_directives,
+                passes_through: config.server.pass_through.is_some(),
                 tenancy,
                 started: Instant::now(),
                 draining,

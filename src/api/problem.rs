@@ -359,6 +359,11 @@ impl From<store::Error> for Problem {
                 };
                 Problem::new(StatusCode::SERVICE_UNAVAILABLE, "backend_unavailable", message).retry_after(1)
             }
+            Error::MainQueue { name, reason } => {
+                tracing::debug!(main_queue = name, reason, "answered 503");
+                let message = format!("The main queue {name} is not available.");
+                Problem::new(StatusCode::SERVICE_UNAVAILABLE, "backend_unavailable", message).retry_after(1)
+            }
             Error::Timeout(limit) => Problem::timed_out(limit),
             Error::OtherPool(pool) => {
                 let message = format!("The worker belongs to pool {pool}, and a worker is of one pool.");

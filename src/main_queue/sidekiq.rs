@@ -188,8 +188,7 @@ impl Sidekiq {
     /// An error with the name of the main queue, so that nobody looks for it in the store.
     fn named(&self, error: Error) -> Error {
         match error {
-            Error::Unavailable(reason) => Error::Unavailable(format!("main queue {}: {reason}", self.name)),
-            Error::Backend(reason) => Error::Backend(format!("main queue {}: {reason}", self.name)),
+            Error::Unavailable(reason) | Error::Backend(reason) => Error::MainQueue { name: self.name.clone(), reason },
             other => other,
         }
     }

@@ -4,7 +4,8 @@ use super::rulebook::{Known, Rulebook};
 use crate::fair::{Isolation, LimitRule, OnMissingTenant, Tenancy};
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::scope::Foreign;
-use crate::job::{NewJob, Planned, RateLimit, Scope};
+use crate::job::{NewJob, Planned, RateLimit};
+use crate::main_queue::{MainQueue, MainQueues};
 use crate::store::{self, Enqueued, Fired, Firing, Store};
 use std::sync::Arc;
 
@@ -23,23 +24,26 @@ pub enum Refusal {
     Store(#[from] store::Error),
 }
 
+type Headers<'a> = &'a dyn Fn(&str) -> Option<String>;
+
 /// Stores new jobs; clones share it.
 #[derive(Clone)]
 pub struct Intake {
     pub(super) store: Store,
     pub(super) rules: Rulebook,
+    main_queues: MainQueues,
     tenancy: Arc<Tenancy>,
 }
 
 impl Intake {
     /// The way into a store under the rules of a book.
-    pub fn new(store: Store, rules: Rulebook, tenancy: Arc<Tenancy>) -> Self {
-        Intake { store, rules, tenancy }
+    pub fn new(store: Store, rules: Rulebook, main_queues: MainQueues, tenancy: Arc<Tenancy>) -> Self {
+        Intake { store, rules, main_queues, tenancy }
     }
 
     /// The same way for a caller who sees no more than this store: all that comes in is its tenant's.
     pub fn within(&self, store: &Store) -> Self {
-        Intake { store: store.clone(), rules: self.rules.clone(), tenancy: Arc::clone(&self.tenancy) }
+        Intake { store: store.clone(), ..self.clone() }
     }
 
     /// Names of the headers in which rules look for a tenant, so that a request keeps no others.
@@ -116,7 +120,7 @@ impl Intake {
         if job.tenant.is_none() {
             job.tenant = tenancy.named_default().filter(|_| !tenancy.require_tenant).map(str::to_owned);
         }
-        assign(known, tenancy, job, header, self.store.scope(), now)?;
+        self.assign(known, job, header, now)?;
         if tenancy.require_tenant && job.owner().is_none() {
             let expected = "the tenant that owns the job, there or in the header X-OJS-Tenant";
             return Err(Refusal::Invalid(Invalid::missing("meta.tenant_id", expected).of_kind(Kind::Tenant)));
@@ -130,46 +134,39 @@ impl Intake {
         job.shared = job.type_limit.is_some() || policy.fairness_of(&job.queue).is_some();
         Ok(())
     }
-}
 
-type Headers<'a> = &'a dyn Fn(&str) -> Option<String>;
-
-fn assign(
-    known: &Known,
-    tenancy: &Tenancy,
-    job: &mut NewJob,
-    header: Headers<'_>,
-    scope: &Scope,
-    now: i64,
-) -> Result<(), Refusal> {
-    let Some(rule) = known.rules.of_type(&job.kind) else {
-        job.assign(None, None);
-        return Ok(());
-    };
-    let tenant = match rule.tenant_key.tenant(job.args(), job.meta(), header) {
-        Some(tenant) if scope.admits(Some(&tenant)) => tenant,
-        Some(_) => return Err(Refusal::Foreign(scope.foreign(&rule.tenant_key.to_string()), None)),
-        None if scope.tenant().is_some() => scope.tenant().unwrap_or_default().to_owned(),
-        None if rule.tenant_key.is_in_args() && rule.on_missing_tenant == OnMissingTenant::Reject => {
-            let expected =
-                format!("the tenant's id as a string or number, because plan rule {:?} looks for it there", rule.name);
-            let missing = Invalid::missing(rule.tenant_key.to_string(), expected).of_kind(Kind::Tenant);
-            return Err(Refusal::Invalid(missing));
+    fn assign(&self, known: &Known, job: &mut NewJob, header: Headers<'_>, now: i64) -> Result<(), Refusal> {
+        let scope = self.store.scope();
+        let Some(rule) = known.rules.of_type(&job.kind) else {
+            job.assign(None, None);
+            return Ok(());
+        };
+        let tenant = match rule.tenant_key.tenant(job.args(), job.meta(), header) {
+            Some(tenant) if scope.admits(Some(&tenant)) => tenant,
+            Some(_) => return Err(Refusal::Foreign(scope.foreign(&rule.tenant_key.to_string()), None)),
+            None if scope.tenant().is_some() => scope.tenant().unwrap_or_default().to_owned(),
+            None if rule.tenant_key.is_in_args() && rule.on_missing_tenant == OnMissingTenant::Reject => {
+                let expected =
+                    format!("the tenant's id as a string or number, because plan rule {:?} looks for it there", rule.name);
+                let missing = Invalid::missing(rule.tenant_key.to_string(), expected).of_kind(Kind::Tenant);
+                return Err(Refusal::Invalid(missing));
+            }
+            None => self.tenancy.default_tenant.clone(),
+        };
+        job.assign(Some(Planned { rule: rule.name.clone(), tenant }), rule.queue.as_deref());
+        match &rule.class {
+            _ if rule.is_builtin() => {}
+            Some(class) => job.order(class, now),
+            None if matches!(self.main_queues.get(&rule.main_queue), Some(MainQueue::Ojs(_))) => job.hand_on(now),
+            None => {
+                let expected = format!(
+                    "a type whose plan rule names a class: rule {:?} promotes into main queue {:?} and has none for jobs that \
+                     come over HTTP",
+                    rule.name, rule.main_queue
+                );
+                return Err(Refusal::Invalid(Invalid::field("type", expected, &job.kind)));
+            }
         }
-        None => tenancy.default_tenant.clone(),
-    };
-    job.assign(Some(Planned { rule: rule.name.clone(), tenant }), rule.queue.as_deref());
-    match &rule.class {
-        _ if rule.is_builtin() => {}
-        Some(class) => job.order(class, now),
-        None => {
-            let expected = format!(
-                "a type whose plan rule names a class: rule {:?} promotes into main queue {:?} and has none for jobs that \
-                 come over HTTP",
-                rule.name, rule.main_queue
-            );
-            return Err(Refusal::Invalid(Invalid::field("type", expected, &job.kind)));
-        }
+        Ok(())
     }
-    Ok(())
 }

@@ -38,6 +38,8 @@ pub struct Report {
     pub outcome: Outcome,
     /// Why it promoted nothing.
     pub reason: Option<&'static str>,
+    /// What went wrong, where it failed.
+    pub error: Option<String>,
     pub scheduled: bool,
     /// Age of the oldest runnable job, over all main queues of the rule.
     pub latency_ms: u64,
@@ -68,6 +70,7 @@ impl Report {
             "at": rfc3339(self.at),
             "outcome": self.outcome.name(),
             "reason": self.reason,
+            "error": self.error,
             "scheduled": self.scheduled,
             "latency_ms": self.latency_ms,
             "depth": self.depth,

@@ -22,6 +22,8 @@ pub struct RuleStats {
     kind: &'static str,
     /// Jobs that were promoted and have not arrived there.
     undelivered: u64,
+    /// How it is doing, where that is remembered.
+    health: Option<Value>,
     source: &'static str,
     draining: bool,
     status: RuleStatus,
@@ -45,11 +47,11 @@ impl RuleStats {
         }
         let recorded = store.recorded_rounds(name, None, LAST_ROUNDS).await?;
         let rounds = recorded.iter().filter_map(|round| serde_json::from_str(&round.document).ok()).collect();
-        let (kind, undelivered) = match desk.main_queues().get(&rule.main_queue) {
-            Some(queue) => (queue.kind(), queue.undelivered(name).await?),
-            None => ("unknown", 0),
+        let (kind, undelivered, health) = match desk.main_queues().get(&rule.main_queue) {
+            Some(queue) => (queue.kind(), queue.undelivered(name).await?, queue.health()),
+            None => ("unknown", 0, None),
         };
-        Ok(Some(RuleStats { rule, kind, undelivered, source, draining, status, surveys, rounds }))
+        Ok(Some(RuleStats { rule, kind, undelivered, health, source, draining, status, surveys, rounds }))
     }
 
     fn state(&self) -> &'static str {
@@ -169,6 +171,7 @@ impl RuleStats {
                 "active": self.sum(|queue| queue.active),
                 "drain_per_s": self.drain_per_s(),
                 "undelivered": self.undelivered,
+                "health": self.health,
                 "queues": queues,
             },
             "gate": {

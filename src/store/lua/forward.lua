@@ -1,7 +1,8 @@
 -- Part: hands promoted jobs to a main queue that is not ours.
 --
--- A staged job has in `push`: k or d, whether its record is kept for whoever asks; where in the envelope its args begin, and
--- their length; the template of what is pushed, with FS for the args and GS for the time. `job/sidekiq.rs` makes it.
+-- A staged job has in `push`: what is kept of it when it has left, d nothing, k its record for whoever asks, a that and `push`
+-- itself, because it may be refused (`refuse.lua`); where in the envelope its args begin, and their length; the template of what
+-- is pushed, with FS for the args and GS for the time. `job/foreign.rs` makes it.
 --
 -- ARGV[15…] name of the main queue, how its Redis is reached (`here`, `database` or `outbox`), prefix of its keys, its database
 --           and ours, or our origin: what tells our outbox from that of another fairgate
@@ -56,10 +57,11 @@ release = function(queue, id, tenant)
   local payload = fill(template, args)
   payloads[#payloads + 1], bytes = payload, bytes + #payload
   left_of[tenant] = (left_of[tenant] or 0) + 1
-  if keeps == 'k' then
+  if keeps ~= 'd' then
     kept[#kept + 1] = {id = id, key = key, apart = is_apart,
       text = 'available\31' .. attempt .. '\31\31' .. created .. '\31' .. now_text .. '\31\31' .. now_text
-        .. '\31\31\31\31\31\31\31\31\31\31h\30' .. sub(text, rest, at - 1) .. 'left\31' .. ARGV[15] .. '\31' .. sub(text, after)}
+        .. '\31\31\31\31\31\31\31\31\31\31h\30' .. sub(text, rest, (keeps == 'a' and after or at) - 1) .. 'left\31' .. ARGV[15]
+        .. '\31' .. sub(text, after)}
   else
     dropped[#dropped + 1] = key
     if is_apart then dropped[#dropped + 1] = P .. 'env:' .. id end
