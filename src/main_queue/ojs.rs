@@ -32,7 +32,9 @@ pub struct Ojs {
     posting: Contact,
     destination: OnceCell<Destination>,
     /// The server's level of conformance, once it has told.
-    level: Mutex<Option<u64>>,
+    level: tokio::sync::Mutex<Option<u64>>,
+    /// Held by whoever asks about queues, so that no two ask the same.
+    asking: tokio::sync::Mutex<()>,
     looks: Mutex<HashMap<String, Look>>,
     /// Jobs that it did not take.
     refused: AtomicU64,
@@ -60,8 +62,8 @@ impl Ojs {
     pub fn new(name: &str, store: Store, remote: Remote) -> Ojs {
         let contact = |purpose| Contact::new(name, purpose, store.clock().clone());
         let (looking, posting) = (contact("look at its queues"), contact("post jobs"));
-        let (destination, level, looks, refused) = Default::default();
-        Ojs { name: name.to_owned(), store, remote, looking, posting, destination, level, looks, refused }
+        let (destination, level, asking, looks, refused) = Default::default();
+        Ojs { name: name.to_owned(), store, remote, looking, posting, destination, level, asking, looks, refused }
     }
 
     /// Whether the server wants to be left alone.
@@ -84,6 +86,7 @@ impl Ojs {
             return Ok(());
         }
         let level = self.level(&self.looking).await?;
+        let _turn = self.asking.lock().await;
         for queues in queues.chunks_mut(AT_ONCE) {
             let look = async |queue: &mut Observation| {
                 let is_new = !self.looks(|looks| looks.get(&queue.queue).is_some_and(Look::is_fresh));
@@ -221,17 +224,17 @@ impl Ojs {
     /// The server's level of conformance. It is asked for its manifest until it has told, and again after trouble: there may be
     /// another one by then.
     async fn level(&self, contact: &Contact) -> Result<u64, Error> {
-        let known = || *self.level.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(level) = known().filter(|_| !contact.is_troubled()) {
+        let mut known = self.level.lock().await;
+        if let Some(level) = known.filter(|_| !contact.is_troubled()) {
             return Ok(level);
         }
         let manifest = contact.ask_first(self.remote.manifest()).await.map_err(|error| self.failed(error))?;
-        if known().is_none() {
+        if known.is_none() {
             let (main_queue, place) = (&self.name, self.remote.place());
             let remote::Manifest { name, level, .. } = &manifest;
             tracing::info!(main_queue, place, implementation = name, level, "the main queue is an OJS server");
         }
-        *self.level.lock().unwrap_or_else(PoisonError::into_inner) = Some(manifest.level);
+        *known = Some(manifest.level);
         Ok(manifest.level)
     }
 

@@ -1,6 +1,7 @@
 //! One answer of a server, read to its end and bounded.
 
 use super::{Error, ErrorKind};
+use crate::job::json::Object;
 use reqwest::Response;
 use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, RETRY_AFTER};
 use serde_json::Value;
@@ -46,6 +47,12 @@ impl Answer {
     /// Its body, which must be JSON.
     pub(super) fn json(&self) -> Result<Value, Error> {
         serde_json::from_slice(&self.body).map_err(|_| self.unreadable())
+    }
+
+    /// Its body, which must be a JSON object, as text: it may hold numbers of a job that only their sender understands.
+    pub(super) fn object(&self) -> Result<Object<'_>, Error> {
+        let text = std::str::from_utf8(&self.body).map_err(|_| self.unreadable())?;
+        Object::parse(text).map_err(|_| self.unreadable())
     }
 
     /// `error.code` and `error.message` of a refusal, as far as it has them.

@@ -73,9 +73,8 @@ impl Remote {
         let answer = self.post("/ojs/v1/jobs/batch", format!("{{\"jobs\":[{}]}}", jobs.join(","))).await?;
         match answer.status {
             200..300 => {
-                let body = answer.json()?;
-                let jobs = body["jobs"].as_array().ok_or_else(|| answer.unreadable())?;
-                Ok(Batch::Taken(jobs.iter().filter_map(|job| job["id"].as_str().map(str::to_owned)).collect()))
+                let jobs = answer.object()?.get("jobs").and_then(json::elements).ok_or_else(|| answer.unreadable())?;
+                Ok(Batch::Taken(jobs.into_iter().filter_map(id_of).collect()))
             }
             // All or nothing, a server without batches, or one that finds this one too large.
             _ => Ok(Batch::None),
@@ -87,9 +86,9 @@ impl Remote {
         let answer = self.post("/ojs/v1/jobs", job.to_owned()).await?;
         match answer.status {
             200..300 => {
-                let body = answer.json()?;
-                let job = body.get("job").unwrap_or(&body);
-                let taken = job["id"].as_str().ok_or_else(|| answer.unreadable())?;
+                let body = answer.object()?;
+                let bare = || body.get("id").and_then(json::text).map(Into::into);
+                let taken = body.get("job").and_then(id_of).or_else(bare).ok_or_else(|| answer.unreadable())?;
                 Ok(if taken == id { Single::Taken } else { Single::Unwanted })
             }
             409 => Ok(Single::Conflict),
@@ -125,7 +124,7 @@ fn no_such_thing(answer: &Answer, what: &str) -> Error {
     ErrorKind::Status.with(format!("answered {} to {what}: check its url", answer.status))
 }
 
-/// The id of a job that is to be posted.
+/// The id of a job, which is a JSON object.
 pub fn id_of(job: &str) -> Option<String> {
     let object = json::Object::parse(job).ok()?;
     object.get("id").and_then(json::text).map(Into::into)

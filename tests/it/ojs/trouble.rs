@@ -110,7 +110,7 @@ async fn away_in_mid_round() {
 async fn a_wrong_token() {
     let remote = TestApp::start().await;
     let key = remote.client.post("/v1/admin/keys", json!({"name": "x", "role": "admin"})).await.expect(201);
-    let key = key.text_at("/key").to_owned();
+    let key = key.text_at("/api_key/key").to_owned();
     let ojs = |token: &str| Ojs { token: Some(Secret::new(token)), ..Ojs::at(&url_of(&remote)) };
     let redis = {
         let app = before(&[often()], ojs("fgk_wrong_wrong_wrong_wrong_wrong_wrong_wrong_wr")).await;
