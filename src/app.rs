@@ -79,6 +79,7 @@ impl App {
         let main_queues = main_queues(config, &at, &store, &metrics, &store_tasks, &stop_store)?;
         let tenancy = Arc::new(config.tenancy.clone());
         let intake = Intake::new(store.clone(), rules.clone(), main_queues.clone(), tenancy);
+        let intake = if config.server.pass_through.is_some() { intake.of_planned() } else { intake };
         let desk = Desk::new(store.clone(), rules.clone(), main_queues, metrics.clone(), &holder());
         let waiters = Waiters::default();
         let timetable = Timetable::new(store.clone(), intake.clone(), config.limits.of_jobs());

@@ -341,6 +341,8 @@ impl From<planner::Refusal> for Problem {
                 }
                 None => Problem::foreign_tenant(&tenant, &field),
             },
+            // Somebody removed a rule just now: the next attempt finds none, and goes elsewhere.
+            planner::Refusal::Unplanned => store::Error::Busy.into(),
             planner::Refusal::Store(error) => error.into(),
         }
     }

@@ -20,6 +20,9 @@ pub enum Refusal {
     /// A job that would be another tenant's than the caller's; in a batch, its index.
     #[error("the job belongs to another tenant than the caller")]
     Foreign(Foreign, Option<usize>),
+    /// No plan rule names its type, and no job is kept here that none names.
+    #[error("no plan rule names the type of the job")]
+    Unplanned,
     #[error(transparent)]
     Store(#[from] store::Error),
 }
@@ -33,12 +36,24 @@ pub struct Intake {
     pub(super) rules: Rulebook,
     main_queues: MainQueues,
     tenancy: Arc<Tenancy>,
+    /// Whether jobs are kept here that no rule names.
+    keeps_unplanned: bool,
 }
 
 impl Intake {
     /// The way into a store under the rules of a book.
     pub fn new(store: Store, rules: Rulebook, main_queues: MainQueues, tenancy: Arc<Tenancy>) -> Self {
-        Intake { store, rules, main_queues, tenancy }
+        Intake { store, rules, main_queues, tenancy, keeps_unplanned: true }
+    }
+
+    /// The same, where jobs that no rule names go elsewhere.
+    pub fn of_planned(self) -> Self {
+        Intake { keeps_unplanned: false, ..self }
+    }
+
+    /// Whether a rule names a type.
+    pub async fn plans(&self, kind: &str) -> Result<bool, store::Error> {
+        Ok(self.rules.known().await?.rules.of_type(kind).is_some())
     }
 
     /// The same way for a caller who sees no more than this store: all that comes in is its tenant's.
@@ -81,6 +96,10 @@ impl Intake {
                     Refusal::Foreign(foreign, _) => Refusal::Foreign(foreign, is_batch.then_some(index)),
                     other => other,
                 })?;
+            }
+            // Rules may have changed since somebody looked.
+            if !self.keeps_unplanned && jobs.iter().any(|job| job.plan.is_none()) {
+                return Err(Refusal::Unplanned);
             }
             match self.store.enqueue(jobs, known.version.clone()).await? {
                 Enqueued::Stale(again) => {

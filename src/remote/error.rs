@@ -26,6 +26,8 @@ pub enum ErrorKind {
     Unreadable,
     /// It is an OJS server that we cannot work with.
     Unsupported,
+    /// We do not ask that.
+    Refused,
 }
 
 impl ErrorKind {
@@ -38,6 +40,7 @@ impl ErrorKind {
             ErrorKind::Status => "status",
             ErrorKind::Unreadable => "unreadable",
             ErrorKind::Unsupported => "unsupported",
+            ErrorKind::Refused => "refused",
         }
     }
 

@@ -5,9 +5,11 @@ mod answer;
 mod error;
 mod exchange;
 mod queue;
+mod relay;
 mod verbs;
 
 pub use error::{Error, ErrorKind};
 pub use exchange::{Options, Remote};
 pub use queue::QueueState;
+pub use relay::Passed;
 pub use verbs::{Batch, Manifest, Single, id_of};

@@ -2,6 +2,7 @@
 
 mod crash;
 mod delivery;
+mod passing;
 mod trouble;
 
 use crate::support::{Client, TestApp, eventually, json};
