@@ -179,9 +179,8 @@ fn address_of(access: &config::Access, section: &str) -> anyhow::Result<Option<A
 }
 
 fn certificates(file: Option<&Path>, section: &str) -> anyhow::Result<Option<Vec<u8>>> {
-    let read = |path: &Path| {
-        std::fs::read(path).with_context(|| format!("cannot read {section}.ca_file {}", path.display()))
-    };
+    let read =
+        |path: &Path| std::fs::read(path).with_context(|| format!("cannot read {section}.ca_file {}", path.display()));
     file.map(read).transpose()
 }
 

@@ -119,7 +119,7 @@ async fn pass(
         Some(false) => {
             let (parts, body) = request.into_parts();
             let again = Request::from_parts(parts.clone(), axum::body::Body::empty());
-            let answer = relay.pass(api, Request::from_parts(parts, body)).await?;
+            let answer = relay.pass(&scoped, Request::from_parts(parts, body)).await?;
             match answer.status() {
                 StatusCode::NOT_FOUND => Ok(run(api, again, next, request_id, &waiting).await),
                 _ => Ok(answer),
@@ -127,7 +127,7 @@ async fn pass(
         }
         None => {
             relay::check_scope(caller.as_ref())?;
-            relay.pass(api, request).await
+            relay.pass(&scoped, request).await
         }
     }
 }

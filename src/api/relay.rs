@@ -4,25 +4,31 @@ use super::body::Text;
 use super::frame::{REQUEST_ID, RequestId};
 use super::problem::Problem;
 use super::{Api, tenant};
-use crate::job::json::{self, Object};
 use crate::job::id;
-use crate::keyring::Caller;
+use crate::job::json::{self, Object};
+use crate::keyring::{Caller, Pass};
 use crate::remote::{ErrorKind, Remote};
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::header::{CONTENT_LENGTH, VIA};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, VIA};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::Response;
+use futures_util::StreamExt;
 use http_body_util::Limited;
 use std::borrow::Cow;
 use std::time::Duration;
+use tokio_util::sync::CancellationToken;
 
 /// What stays ours although it is under `/ojs`.
 const OWN: [&str; 3] = ["/ojs/v1/admin/planner", "/ojs/v1/admin/keys", "/ojs/v1/admin/tenants"];
 /// Behind these stands the id of a job, which may be one that is staged here.
-const OF_JOBS: [&str; 4] = ["/ojs/v1/jobs/", "/ojs/v1/admin/jobs/", "/ojs/v1/dead-letter/", "/ojs/v1/admin/dead-letter/"];
+const OF_JOBS: [&str; 4] =
+    ["/ojs/v1/jobs/", "/ojs/v1/admin/jobs/", "/ojs/v1/dead-letter/", "/ojs/v1/admin/dead-letter/"];
 /// How long a client may ask a server to wait before it answers, beside what a request may take.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+/// How often an open stream looks whether its key still holds.
+const KEY_LOOKED_AT_EVERY: Duration = Duration::from_secs(1);
 
 /// Hands requests on to a server.
 pub(super) struct Relay {
@@ -70,16 +76,23 @@ impl Relay {
         }
         request.headers_mut().append(VIA, self.via.clone());
         let most = api.inner.max_body;
-        let announced = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+        let announced =
+            request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
         if let Some(length) = announced.filter(|length| *length > most as u64) {
             return Err(super::body::too_long(length as usize, most));
         }
         let request = request.map(|body| Limited::new(body, most));
         let deadline = api.inner.request_timeout + LONGEST_WAIT;
         match self.remote.relay(request, deadline).await {
+            Ok(response) if is_stream(&response) => {
+                let over = over(api.inner.draining.clone(), api.pass());
+                let chunks = |body| Body::from_stream(Body::new(body).into_data_stream().take_until(Box::pin(over)));
+                Ok(response.map(chunks))
+            }
             Ok(response) => Ok(response.map(Body::new)),
             Err(error) if error.kind == ErrorKind::Refused => {
-                let problem = Problem::new(StatusCode::BAD_REQUEST, "invalid_request", "The path is not passed through.");
+                let problem =
+                    Problem::new(StatusCode::BAD_REQUEST, "invalid_request", "The path is not passed through.");
                 Err(problem.hint("Encoded slashes and dots as a whole part of a path are refused."))
             }
             Err(error) => {
@@ -87,6 +100,22 @@ impl Relay {
                 let message = "The server that answers this is not available.";
                 Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "backend_unavailable", message).retry_after(1))
             }
+        }
+    }
+}
+
+/// Whether an answer may go on for ever.
+fn is_stream<B>(response: &Response<B>) -> bool {
+    let media_type = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    media_type.is_some_and(|media_type| media_type.starts_with("text/event-stream"))
+}
+
+/// Ends when a stream has to: this process stops, or the key that opened it is revoked.
+async fn over(draining: CancellationToken, pass: Pass) {
+    while pass.holds() {
+        tokio::select! {
+            () = draining.cancelled() => return,
+            () = tokio::time::sleep(KEY_LOOKED_AT_EVERY) => {}
         }
     }
 }
@@ -140,7 +169,9 @@ pub(super) fn check_scope(caller: Option<&Caller>) -> Result<(), Problem> {
         Some(tenant) => {
             let message = "The key is bound to a tenant, and another server that knows nothing of it answers this.";
             let problem = Problem::new(StatusCode::FORBIDDEN, "forbidden", message);
-            Err(problem.with("tenant_id", tenant).hint("Such a key can enqueue jobs of planned types and look at those."))
+            Err(problem
+                .with("tenant_id", tenant)
+                .hint("Such a key can enqueue jobs of planned types and look at those."))
         }
     }
 }

@@ -93,8 +93,7 @@ pub(super) fn named_secret(
         (Some(variable), None) => {
             let set = sources.env.iter().find(|(name, text)| *name == variable && !text.is_empty());
             if set.is_none() {
-                reader
-                    .refuse(in_env, Refused::new("the name of an environment variable that is set and not empty"));
+                reader.refuse(in_env, Refused::new("the name of an environment variable that is set and not empty"));
             }
             set.map(|(_, secret)| Secret::new(secret))
         }

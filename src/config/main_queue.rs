@@ -2,8 +2,8 @@
 
 use super::Sources;
 use super::access::Access;
-use super::ojs::Ojs;
 use super::convert::{Choice, FromValue, Label, Refused};
+use super::ojs::Ojs;
 use super::reader::Reader;
 use super::store::Store;
 use super::tree::{Kind, Table, Value};
@@ -157,7 +157,6 @@ impl FromValue for FairplayClass {
         Ok(FairplayClass { class, key, planner_queue: planner_queue.unwrap_or_else(|| "default".to_owned()) })
     }
 }
-
 
 #[cfg(test)]
 mod tests {

@@ -262,7 +262,8 @@ mod tests {
             [[api_key]]\nname = \"a\"\nrole = \"admin\"\nkey_env = \"K\"\n";
         let keys = load(lists, &[("K", "0123456789abcdef0123456789abcdef")]).keys;
         let is_section = |key: &&String| keys.iter().any(|inner| inner != *key && report::is_within(inner, key));
-        let mut known: Vec<_> = keys.iter().filter(|key| !is_section(key)).map(|key| key.replace("[0]", "").replace("[1]", "")).collect();
+        let mut known: Vec<_> =
+            keys.iter().filter(|key| !is_section(key)).map(|key| key.replace("[0]", "").replace("[1]", "")).collect();
         // What a rule may take from the defaults is explained there.
         let inherited = |rest: &str| documented.contains(&format!("plan_defaults.{rest}"));
         known.retain(|key| !key.strip_prefix("plan.").is_some_and(inherited));

@@ -100,7 +100,10 @@ mod tests {
         assert_eq!(read.token.as_ref().map(Secret::expose), Some("hunter2"));
         let loaded = load(&text, &[("T", "hunter2")]);
         let shown = describe(&loaded);
-        assert!(shown.contains("\nmain queue \"jobs\" is the OJS server at https://h:1/queue, with a token\n"), "{shown}");
+        assert!(
+            shown.contains("\nmain queue \"jobs\" is the OJS server at https://h:1/queue, with a token\n"),
+            "{shown}"
+        );
         assert!(!format!("{loaded:?}{shown}").contains("hunter2"));
         for url in ["http://h/ojs/v1", "http://h/ojs/v1/", "http://h/ojs", "http://h/", "http://h"] {
             assert_eq!(ojs(&format!("{REMOTE}url = \"{url}\""), &[]), Ojs::at("http://h"));
@@ -119,7 +122,10 @@ mod tests {
             ("url = \"http://h\"\ntoken_env = \"NO\"", "token_env: expected the name of an environment variable"),
             ("url = \"http://h\"\ntoken_env = \"ODD\"", "expected a token that fits into a header"),
             ("url = \"http://h\"\ntoken_env = \"T\"\ntoken_file = \"f\"", "are both set"),
-            ("url = \"http://h\"\ntoken_file = \"/nowhere/t\"", "token_file: expected a readable file that holds a token"),
+            (
+                "url = \"http://h\"\ntoken_file = \"/nowhere/t\"",
+                "token_file: expected a readable file that holds a token",
+            ),
             ("url = \"http://h\"\nca_file = \"f\"", "certificates are for a server that speaks TLS"),
             ("url = \"http://h\"\ntimeout = \"61s\"", "timeout: expected a duration of at least 10ms and at most 1m"),
             ("url = \"http://h\"\nstaging_queue = \"a\"", "unknown key \"staging_queue\""),

@@ -97,7 +97,8 @@ fn check_passage(reader: &mut Reader<'_>, name: &str, main_queues: &[(String, Op
         // One whose kind is wrong is told of where it stands.
         Some((_, None | Some(System::Ojs))) => {}
         Some((_, Some(System::Sidekiq))) => {
-            let refused = Refused::new("the name of a [[main_queue]] of kind ojs").help("a Sidekiq answers no requests");
+            let refused =
+                Refused::new("the name of a [[main_queue]] of kind ojs").help("a Sidekiq answers no requests");
             reader.refuse("pass_through", refused);
         }
         None => {
@@ -160,7 +161,10 @@ mod tests {
             (with("jbos", ""), "did you mean \"jobs\"?"),
             (with("legacy", ""), "a Sidekiq answers no requests"),
             (with("jobs", rule), "nobody takes jobs from fairgate's own queues"),
-            (with("jobs", &format!("{rule}main_queue = \"jobs\"\nclass = \"A\"")), "for a main queue that is a Sidekiq"),
+            (
+                with("jobs", &format!("{rule}main_queue = \"jobs\"\nclass = \"A\"")),
+                "for a main queue that is a Sidekiq",
+            ),
             (with("jobs", &format!("{rule}main_queue = \"jobs\"\nqueue = \"A_b\"")), "queue: expected 1 to 128"),
         ] {
             let said = mistakes(&text, &[]);

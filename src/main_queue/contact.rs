@@ -71,7 +71,8 @@ impl Contact {
         let mut memory = self.memory();
         let last = memory.trouble.clone();
         memory.breaker.enter(self.clock.now_ms()).map_err(|wait_ms| {
-            let (kind, text) = last.map_or((ErrorKind::Unreachable, "unknown".to_owned()), |last| (last.kind, last.text));
+            let (kind, text) =
+                last.map_or((ErrorKind::Unreachable, "unknown".to_owned()), |last| (last.kind, last.text));
             Error { kind, text: format!("not asked after repeated failures, next try in {wait_ms} ms; last: {text}") }
         })
     }

@@ -201,7 +201,14 @@ impl Ojs {
         }
         self.refused.fetch_add(returned.len() as u64, Ordering::Relaxed);
         for Returned { id, code, message, .. } in &returned {
-            tracing::warn!(rule, main_queue = self.name, id, code, message, "the main queue's server does not take a job");
+            tracing::warn!(
+                rule,
+                main_queue = self.name,
+                id,
+                code,
+                message,
+                "the main queue's server does not take a job"
+            );
         }
         self.store.take_back(&returned).await
     }

@@ -165,8 +165,10 @@ impl Intake {
             Some(_) => return Err(Refusal::Foreign(scope.foreign(&rule.tenant_key.to_string()), None)),
             None if scope.tenant().is_some() => scope.tenant().unwrap_or_default().to_owned(),
             None if rule.tenant_key.is_in_args() && rule.on_missing_tenant == OnMissingTenant::Reject => {
-                let expected =
-                    format!("the tenant's id as a string or number, because plan rule {:?} looks for it there", rule.name);
+                let expected = format!(
+                    "the tenant's id as a string or number, because plan rule {:?} looks for it there",
+                    rule.name
+                );
                 let missing = Invalid::missing(rule.tenant_key.to_string(), expected).of_kind(Kind::Tenant);
                 return Err(Refusal::Invalid(missing));
             }

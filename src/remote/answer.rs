@@ -33,7 +33,8 @@ impl Answer {
         let retry_after = text(headers, &RETRY_AFTER).and_then(|text| wait(text, date));
         let media_type = text(headers, &CONTENT_TYPE).unwrap_or("no content-type").chars().take(80).collect();
         let status = response.status().as_u16();
-        let broke_off = |error: reqwest::Error| ErrorKind::Unreachable.with(format!("the answer broke off: {}", causes(error)));
+        let broke_off =
+            |error: reqwest::Error| ErrorKind::Unreachable.with(format!("the answer broke off: {}", causes(error)));
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(broke_off)? {
             if body.len() + chunk.len() > MOST_BYTES {
@@ -58,7 +59,8 @@ impl Answer {
     /// `error.code` and `error.message` of a refusal, as far as it has them.
     pub(super) fn refusal(&self) -> Option<(String, String)> {
         let value: Value = serde_json::from_slice(&self.body).ok()?;
-        let text = |name: &str| value["error"][name].as_str().map(|text| text.chars().take(MOST_SHOWN).collect::<String>());
+        let text =
+            |name: &str| value["error"][name].as_str().map(|text| text.chars().take(MOST_SHOWN).collect::<String>());
         Some((text("code")?, text("message").unwrap_or_default()))
     }
 

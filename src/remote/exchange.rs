@@ -69,7 +69,8 @@ impl Remote {
     async fn ask(&self, method: Method, path: &str, body: Option<String>) -> Result<Answer, Error> {
         let verb = method.clone();
         let late = |_| ErrorKind::Unreachable.with(format!("no complete answer within {:?}", self.timeout));
-        let answer = tokio::time::timeout(self.timeout, self.exchange(method, path, body)).await.map_err(late).flatten();
+        let answer =
+            tokio::time::timeout(self.timeout, self.exchange(method, path, body)).await.map_err(late).flatten();
         let answer = answer.and_then(|answer| answer.trouble().map_or(Ok(answer), Err));
         answer.map_err(|error| error.kind.with(format!("{verb} {}{path}: {}", self.place(), error.text)))
     }

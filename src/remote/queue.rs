@@ -25,7 +25,9 @@ impl Remote {
         for path in [format!("/ojs/v1/admin/queues/{name}"), format!("/ojs/v1/queues/{name}/stats")] {
             let answer = match self.get(&path).await {
                 // Admins may be asked what our token may not.
-                Err(Error { kind: ErrorKind::Unauthorized, .. }) if told.is_none() && path.contains("/admin/") => continue,
+                Err(Error { kind: ErrorKind::Unauthorized, .. }) if told.is_none() && path.contains("/admin/") => {
+                    continue;
+                }
                 answer => answer?,
             };
             match answer.status {
@@ -77,7 +79,8 @@ fn read(body: &Value, now: i64) -> Option<QueueState> {
         Some(At::Absolute(ms)) => Some(ms),
         _ => None,
     };
-    let oldest = find(&["/oldest_available_at", "/stats/oldest_available_at", "/queue/oldest_available_at"]).and_then(time);
+    let oldest =
+        find(&["/oldest_available_at", "/stats/oldest_available_at", "/queue/oldest_available_at"]).and_then(time);
     // Of its own time, so that it does not matter how its clock is set.
     let now = find(&["/computed_at"]).and_then(time).unwrap_or(now);
     let exact = oldest.map(|at| u64::try_from(now - at).unwrap_or(0));
@@ -107,8 +110,18 @@ mod tests {
             (json!({"counts": {"available": 2, "active": 1}, "oldest_available_at": oldest}), 2, Some(3000), false),
             (json!({"counts": {"available": 2}, "paused": true, "state": "paused"}), 2, None, true),
             (json!({"stats": {"depth": 9, "available": 2, "oldest_available_at": oldest}}), 2, Some(3000), false),
-            (json!({"queue": {"available": 2, "oldest_available_at": oldest}, "computed_at": computed}), 2, Some(1000), false),
-            (json!({"stats": {"depth": 2, "avg_wait_ms": 40, "throughput_per_second": 1}, "status": "paused"}), 2, Some(40), true),
+            (
+                json!({"queue": {"available": 2, "oldest_available_at": oldest}, "computed_at": computed}),
+                2,
+                Some(1000),
+                false,
+            ),
+            (
+                json!({"stats": {"depth": 2, "avg_wait_ms": 40, "throughput_per_second": 1}, "status": "paused"}),
+                2,
+                Some(40),
+                true,
+            ),
             (json!({"stats": {"depth": 3, "throughput_per_second": 0.5}}), 3, Some(6000), false),
             (json!({"stats": {"depth": 3, "throughput_per_second": 0}}), 3, None, false),
             (json!({"stats": {"depth": 0, "avg_wait_ms": 40}, "oldest_available_at": null}), 0, None, false),

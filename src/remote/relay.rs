@@ -4,8 +4,8 @@ use super::answer::causes;
 use super::{Error, ErrorKind, Remote};
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::header::{
-    AUTHORIZATION, CONNECTION, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
-    TRAILER, TRANSFER_ENCODING, UPGRADE,
+    AUTHORIZATION, CONNECTION, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE,
+    PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::{Request, Response};
 use std::pin::Pin;
@@ -102,7 +102,8 @@ mod tests {
 
     #[test]
     fn no_path_leads_anywhere_else() {
-        let options = Options { url: "http://h/base".to_owned(), token: None, certificates: None, timeout: Duration::ZERO };
+        let options =
+            Options { url: "http://h/base".to_owned(), token: None, certificates: None, timeout: Duration::ZERO };
         let remote = Remote::new(&options).expect("a server");
         let target = |path: &str| remote.target(path, &format!("{path}?a=b"));
         assert_eq!(target("/ojs/v1/queues/a%20b").as_deref(), Ok("http://h/base/ojs/v1/queues/a%20b?a=b"));

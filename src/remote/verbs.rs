@@ -37,7 +37,10 @@ pub enum Single {
     /// The id, or what is to be unique, is taken.
     Conflict,
     /// It will never take it: `error.code` and `error.message`.
-    Refused { code: String, message: String },
+    Refused {
+        code: String,
+        message: String,
+    },
 }
 
 impl Remote {

@@ -149,7 +149,10 @@ impl Store {
         };
         let gone = reply::texts(TAKE_BACK.call(&self.core.link, fill).await?, "take_back")?;
         for id in gone {
-            tracing::error!(id, "a job that its main queue does not want was kept for too short: raise retention.completed");
+            tracing::error!(
+                id,
+                "a job that its main queue does not want was kept for too short: raise retention.completed"
+            );
         }
         Ok(())
     }

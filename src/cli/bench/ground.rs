@@ -63,7 +63,8 @@ impl Ground {
         let rules =
             Rulebook::with_tenants(store.clone(), config.plan, config.policy, config.plan_defaults, config.tenant);
         rules.start().await?;
-        let intake = Intake::new(store.clone(), rules.clone(), MainQueues::builtin(store.clone()), config.tenancy.into());
+        let intake =
+            Intake::new(store.clone(), rules.clone(), MainQueues::builtin(store.clone()), config.tenancy.into());
         Ok(Ground { store, rules, metrics, intake, stop, socket: socket.to_owned(), own: None })
     }
 

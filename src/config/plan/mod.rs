@@ -116,7 +116,9 @@ fn check_classes(reader: &mut Reader<'_>, rule: &Rule, system: Option<System>) {
             reader.conflict(&["class"], "a class is for a main queue that is a Sidekiq", Some(help));
         }
     } else if system == Some(System::Sidekiq)
-        && rule.class.is_none() && rule.types.iter().all(|pattern| names::is_type(pattern)) {
+        && rule.class.is_none()
+        && rule.types.iter().all(|pattern| names::is_type(pattern))
+    {
         let help = "class = \"HeavyJob\" names the Ruby class that runs them";
         reader.conflict(&["main_queue"], "jobs of these types come over HTTP and need a class", Some(help));
     }

@@ -53,7 +53,8 @@ async fn kills_between_sending_and_confirming_lose_nothing_and_double_nothing() 
             pushed += 1;
             let id = fairgate::job::id::generate();
             // With an id of its own, so that a push whose answer was lost can be sent again.
-            let job = json!({"id": id, "type": "t.job", "args": [pushed], "meta": {"tenant_id": format!("t{}", pushed % 3)}});
+            let job =
+                json!({"id": id, "type": "t.job", "args": [pushed], "meta": {"tenant_id": format!("t{}", pushed % 3)}});
             eventually("it is accepted", async || {
                 let answer = process.client.try_send("POST", "/v1/jobs", &[], Some(job.to_string())).await;
                 matches!(answer.map(|answer| answer.status), Ok(201 | 409))

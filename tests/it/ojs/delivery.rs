@@ -25,7 +25,8 @@ async fn in_balanced_order_and_as_they_came() {
     let fetched = remote.client.fetch("heavy", 10).await;
     let fetched = fetched.text.replace("1e400", "400");
     let jobs: Value = serde_json::from_str(&fetched).expect("JSON");
-    let ids: Vec<String> = jobs["jobs"].as_array().unwrap().iter().map(|job| job["id"].as_str().unwrap().to_owned()).collect();
+    let ids: Vec<String> =
+        jobs["jobs"].as_array().unwrap().iter().map(|job| job["id"].as_str().unwrap().to_owned()).collect();
     // The one of high priority is first of its tenant's anyway; the others take turns.
     assert_eq!(ids[0], odd);
     let names: Vec<&str> = ids[1..].iter().map(|id| if of_a.contains(id) { "a" } else { "b" }).collect();
@@ -42,7 +43,10 @@ async fn in_balanced_order_and_as_they_came() {
     assert_eq!(app.client.delete(&format!("/v1/jobs/{}", of_a[0])).await.status, 409);
     let stats = stats(&app.client).await;
     assert_eq!(stats["main_queue"]["kind"], "ojs");
-    assert_eq!((&stats["main_queue"]["undelivered"], &stats["main_queue"]["health"]["state"]), (&json!(0), &json!("ok")));
+    assert_eq!(
+        (&stats["main_queue"]["undelivered"], &stats["main_queue"]["health"]["state"]),
+        (&json!(0), &json!("ok"))
+    );
 }
 
 #[tokio::test]
@@ -126,7 +130,10 @@ async fn what_the_server_does_not_want_is_told() {
     let dead = app.client.get("/v1/dead-letter").await.expect(200);
     assert_eq!(dead.job_ids(), [large.as_str()], "the other one is where it belongs");
     let stats = stats(&app.client).await;
-    assert_eq!((&stats["main_queue"]["health"]["refused_total"], &stats["main_queue"]["undelivered"]), (&json!(2), &json!(0)));
+    assert_eq!(
+        (&stats["main_queue"]["health"]["refused_total"], &stats["main_queue"]["undelivered"]),
+        (&json!(2), &json!(0))
+    );
     let events = app.client.get("/v1/events?types=job.discarded,dead_letter.added").await.expect(200);
     assert_eq!(events.at("/events").as_array().map(Vec::len), Some(3), "{}", events.text);
     app.app.store.audit(false, async || ()).await.map(|audit| assert!(audit.differences.is_empty())).unwrap();
@@ -146,7 +153,10 @@ async fn a_server_is_asked_about_a_queue_once_a_second_at_most() {
         let requests = server.received_requests().await.unwrap_or_default();
         requests.iter().filter(|request| request.url.path() == at).count()
     };
-    Mock::given(path("/ojs/manifest")).respond_with(ResponseTemplate::new(200).set_body_json(manifest)).mount(&server).await;
+    Mock::given(path("/ojs/manifest"))
+        .respond_with(ResponseTemplate::new(200).set_body_json(manifest))
+        .mount(&server)
+        .await;
     let queue = json!({"counts": {"available": 99999}, "oldest_available_at": "2026-01-01T00:00:00Z"});
     Mock::given(method("GET")).respond_with(ResponseTemplate::new(200).set_body_json(queue)).mount(&server).await;
     let app = before(&[rule(|rule| rule.pace = Pace::Every(20))], Ojs::at(&server.uri())).await;

@@ -2,6 +2,7 @@
 
 mod crash;
 mod delivery;
+mod doctor;
 mod passing;
 mod trouble;
 
@@ -83,7 +84,9 @@ async fn tls_before(server: SocketAddr, made: &rcgen::CertifiedKey) -> SocketAdd
         while let Ok((client, _)) = listener.accept().await {
             let acceptor = acceptor.clone();
             tokio::spawn(async move {
-                let (Ok(mut client), Ok(mut server)) = (acceptor.accept(client).await, TcpStream::connect(server).await) else {
+                let (Ok(mut client), Ok(mut server)) =
+                    (acceptor.accept(client).await, TcpStream::connect(server).await)
+                else {
                     return;
                 };
                 _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;

@@ -45,7 +45,10 @@ async fn a_client_needs_no_other_address() {
     let fetched = client.fetch("heavy", 5).await.job_ids();
     assert_eq!(fetched, staged[..2]);
     client.ack(&fetched[0]).await.expect(200);
-    assert_eq!((client.state(&fetched[0]).await.as_str(), remote.client.state(&fetched[0]).await.as_str()), ("completed", "completed"));
+    assert_eq!(
+        (client.state(&fetched[0]).await.as_str(), remote.client.state(&fetched[0]).await.as_str()),
+        ("completed", "completed")
+    );
     client.post(&format!("/v1/jobs/{}/cancel", fetched[1]), json!({})).await.expect(200);
     assert_eq!(remote.client.state(&fetched[1]).await, "cancelled");
     let stats = client.get("/v1/queues/heavy/stats").await.expect(200);
@@ -80,7 +83,8 @@ async fn headers_are_kept_but_for_those_of_a_connection() {
     let path = "/ojs/v1/things/a%20b?q=%2F&q=2";
     let passed = app.client.try_send("PUT", path, &headers, Some("body".to_owned())).await.expect("an answer");
     assert_eq!((passed.status, passed.text.as_str()), (218, "raw\u{0}bytes"));
-    let answered = ["x-of-server", "x-ratelimit-limit", "keep-alive", "content-type", "x-request-id"].map(|name| passed.header(name));
+    let answered = ["x-of-server", "x-ratelimit-limit", "keep-alive", "content-type", "x-request-id"]
+        .map(|name| passed.header(name));
     assert_eq!(answered, ["yes", "7", "", "text/odd", "mine-1"]);
     let requests = server.received_requests().await.unwrap_or_default();
     let [seen] = &requests[..] else { panic!("{requests:?}") };
@@ -110,6 +114,11 @@ async fn streams_flow_while_they_are_open() {
         }
     };
     tokio::time::timeout(Duration::from_secs(20), read).await.expect("the event comes while the stream is open");
+    // A process that stops waits for none of them.
+    let stopping = tokio::spawn(app.app.shut_down());
+    let end = async { while let Ok(Some(_)) = answer.chunk().await {} };
+    tokio::time::timeout(Duration::from_secs(20), end).await.expect("the stream ends");
+    tokio::time::timeout(Duration::from_secs(20), stopping).await.expect("it stops").expect("it stops");
 }
 
 #[tokio::test]
@@ -119,14 +128,17 @@ async fn a_body_is_sent_on_as_it_comes_and_is_bounded() {
     let app = TestApp::start_with(Clock::System, |config| {
         configure(config, &[by_hand(1)], Ojs::at(&server.uri()));
         config.server.pass_through = Some("jobs".to_owned());
-        (config.limits.max_body, config.limits.max_envelope) = (fairgate::config::ByteSize::kib(64), fairgate::config::ByteSize::kib(64));
+        (config.limits.max_body, config.limits.max_envelope) =
+            (fairgate::config::ByteSize::kib(64), fairgate::config::ByteSize::kib(64));
     })
     .await;
     let chunk = vec![b'x'; 1024];
     for (chunks, is_taken) in [(60, true), (100, false)] {
         let address = app.app.address;
         let mut stream = tokio::net::TcpStream::connect(address).await.expect("a connection");
-        let mut text = b"POST /ojs/v1/things HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n".to_vec();
+        let mut text =
+            b"POST /ojs/v1/things HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n"
+                .to_vec();
         for _ in 0..chunks {
             text.extend(format!("{:x}\r\n", chunk.len()).bytes().chain(chunk.iter().copied()).chain(*b"\r\n"));
         }
@@ -175,12 +187,14 @@ async fn keys_open_here_what_they_open_and_never_reach_the_other_server() {
     let admin = key(&app, json!({"name": "admin", "role": "admin"})).await;
     let authorized = |key: &str| format!("Bearer {key}");
     let make = async |role: &str, tenant: Option<&str>| {
-        let body = json!({"name": format!("{role}{}", tenant.unwrap_or("")), "role": role, "tenant": tenant}).to_string();
+        let body =
+            json!({"name": format!("{role}{}", tenant.unwrap_or("")), "role": role, "tenant": tenant}).to_string();
         let bearer = authorized(&admin);
         let made = app.client.try_send("POST", "/v1/admin/keys", &[("authorization", &bearer)], Some(body)).await;
         made.expect("an answer").expect(201).text_at("/api_key/key").to_owned()
     };
-    let (producer, worker, bound) = (make("producer", None).await, make("worker", None).await, make("producer", Some("acme")).await);
+    let (producer, worker, bound) =
+        (make("producer", None).await, make("worker", None).await, make("producer", Some("acme")).await);
     let send = async |key: &str, method: &str, path: &str, body: &str| {
         let body = (!body.is_empty()).then(|| body.to_owned());
         app.client.try_send(method, path, &[("authorization", &authorized(key))], body).await.expect("an answer")
@@ -236,7 +250,10 @@ async fn a_server_that_is_away_stops_only_what_it_answers() {
 async fn what_is_on_its_way_is_answered_by_us() {
     let server = MockServer::start().await;
     let manifest = json!({"specversion": "1.0", "conformance_level": 4});
-    Mock::given(path("/ojs/manifest")).respond_with(ResponseTemplate::new(200).set_body_json(manifest)).mount(&server).await;
+    Mock::given(path("/ojs/manifest"))
+        .respond_with(ResponseTemplate::new(200).set_body_json(manifest))
+        .mount(&server)
+        .await;
     Mock::given(path("/ojs/v1/jobs/batch")).respond_with(ResponseTemplate::new(500)).mount(&server).await;
     let app = in_front(&[by_hand(10)], Ojs::at(&server.uri())).await;
     let staged = push(&app.client, "a", 1).await;

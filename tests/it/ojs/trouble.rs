@@ -68,7 +68,9 @@ async fn told(app: &TestApp, kind: &str, part: &str) -> Value {
         let fails = |round: &Value| round["outcome"] == "failed" && round["reason"] == "main_queue";
         let says = |text: &Value| text.as_str().is_some_and(|text| text.contains(part));
         let error = &last["main_queue"]["health"]["error"];
-        rounds.iter().any(|round| fails(round) && says(&round["error"])) && error["kind"] == kind && says(&error["message"])
+        rounds.iter().any(|round| fails(round) && says(&round["error"]))
+            && error["kind"] == kind
+            && says(&error["message"])
     })
     .await;
     last
@@ -87,7 +89,8 @@ async fn away_at_the_start() {
     let told = told(&app, "unreachable", "http://127.0.0.1").await;
     assert_eq!((&told["gate"]["open"], &told["gate"]["reason"]), (&json!(false), &json!("unreachable")));
     assert_eq!(told["staged"]["jobs"], 5);
-    eventually("the breaker opens", async || stats(&app.client).await["main_queue"]["health"]["breaker"] != "closed").await;
+    eventually("the breaker opens", async || stats(&app.client).await["main_queue"]["health"]["breaker"] != "closed")
+        .await;
     let remote = TestApp::start_with(Clock::System, |config| config.server.listen = remote_address).await;
     delivered(&app).await;
     assert_eq!(remote.client.fetch("heavy", 10).await.job_ids(), pushed);
@@ -132,11 +135,19 @@ async fn a_wrong_token() {
 async fn a_server_that_is_none_or_another() {
     let html = || ResponseTemplate::new(200).set_body_raw("<html>It works!</html>", "text/html");
     for (answer, kind, part) in [
-        (ResponseTemplate::new(200).set_body_json(json!({"specversion": "2.0", "conformance_level": 4})), "unsupported", "speaks OJS 2.0"),
+        (
+            ResponseTemplate::new(200).set_body_json(json!({"specversion": "2.0", "conformance_level": 4})),
+            "unsupported",
+            "speaks OJS 2.0",
+        ),
         (ResponseTemplate::new(200).set_body_json(json!({"specversion": "1.0"})), "unsupported", "conformance level 0"),
         (ResponseTemplate::new(404), "unsupported", "is this an OJS server?"),
         (html(), "unreadable", "no OJS (text/html)"),
-        (ResponseTemplate::new(302).insert_header("location", "http://127.0.0.1:1/"), "status", "redirects are not followed"),
+        (
+            ResponseTemplate::new(302).insert_header("location", "http://127.0.0.1:1/"),
+            "status",
+            "redirects are not followed",
+        ),
     ] {
         let server = MockServer::start().await;
         Mock::given(path("/ojs/manifest")).respond_with(answer).mount(&server).await;
@@ -161,7 +172,8 @@ async fn a_server_that_tells_nothing_of_its_queues() {
     let stats = json!({"stats": {"depth": 1, "avg_wait_ms": 90_000}});
     let answer = ResponseTemplate::new(200).set_body_json(stats);
     Mock::given(path("/ojs/v1/queues/heavy/stats")).respond_with(answer).mount(&server).await;
-    eventually("the average is what counts", async || super::stats(&app.client).await["gate"]["reason"] == "latency").await;
+    eventually("the average is what counts", async || super::stats(&app.client).await["gate"]["reason"] == "latency")
+        .await;
     let stats = json!({"stats": {"depth": 0}});
     let answer = ResponseTemplate::new(200).set_body_json(stats);
     Mock::given(path("/ojs/v1/queues/heavy/stats")).respond_with(answer).with_priority(1).mount(&server).await;
@@ -277,7 +289,8 @@ async fn an_outbox_drains_after_a_restart() {
     let redis = Arc::clone(&app.redis);
     app.app.shut_down().await;
     works(&server).await;
-    let app = TestApp::start_on(redis, Clock::System, |config| configure(config, &[often()], Ojs::at(&server.uri()))).await;
+    let app =
+        TestApp::start_on(redis, Clock::System, |config| configure(config, &[often()], Ojs::at(&server.uri()))).await;
     delivered(&app).await;
     assert_eq!(posted(&server, "/ojs/v1/jobs/batch").await[3..], pushed);
 }
