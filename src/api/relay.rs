@@ -50,7 +50,7 @@ pub(super) enum Whose<'a> {
 pub(super) fn whose<'a>(method: &Method, path: &'a str) -> Whose<'a> {
     let is_own = |own: &str| path.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let enqueues = method == Method::POST && ["/ojs/v1/jobs", "/ojs/v1/jobs/batch"].contains(&path);
-    if !path.starts_with("/ojs/") || OWN.iter().any(|own| is_own(&own)) || enqueues {
+    if !path.starts_with("/ojs/") || OWN.iter().any(|own| is_own(own)) || enqueues {
         return Whose::Ours;
     }
     let behind = OF_JOBS.iter().find_map(|start| path.strip_prefix(start));

@@ -81,11 +81,12 @@ impl Ojs {
         if queues.is_empty() {
             return Ok(());
         }
+        let level = if self.is_busy() { Ok(0) } else { self.level(&self.looking).await };
         if self.is_busy() {
             queues.iter_mut().for_each(|queue| self.fill(queue, now, false, Some(Closed::RetryAfter)));
             return Ok(());
         }
-        let level = self.level(&self.looking).await?;
+        let level = level?;
         let _turn = self.asking.lock().await;
         for queues in queues.chunks_mut(AT_ONCE) {
             let look = async |queue: &mut Observation| {
@@ -134,13 +135,15 @@ impl Ojs {
         }
         let outcome = self.store.forward(rule, token, queue, jobs, self.destination().await?).await?;
         if let Promoted::Jobs { promoted, .. } = &outcome {
-            self.look(queue, |look| {
-                look.pace.pushed(*promoted);
-                look.pushed += promoted;
-            });
-            if let Err(error) = self.settle(rule).await {
+            match self.settle(rule).await {
+                Ok(()) => self.look(queue, |look| {
+                    look.pace.pushed(*promoted);
+                    look.pushed += promoted;
+                }),
                 // They are promoted, and on their way: the next call tells if that stays so.
-                tracing::warn!(rule, main_queue = self.name, %error, "promoted jobs are not delivered yet");
+                Err(error) => {
+                    tracing::warn!(rule, main_queue = self.name, %error, "promoted jobs are not delivered yet");
+                }
             }
         }
         Ok(outcome)
@@ -186,6 +189,8 @@ impl Ojs {
         self.level(&self.posting).await?;
         let taken = match self.ask(self.remote.enqueue_batch(&parcel.payloads)).await? {
             Batch::Taken(ids) => ids,
+            // Somebody else may have been faster.
+            Batch::None if !self.is_in_outbox(rule, parcel).await? => return Ok(()),
             Batch::None => Default::default(),
         };
         let mut returned = Vec::new();
@@ -211,6 +216,10 @@ impl Ojs {
             );
         }
         self.store.take_back(&returned).await
+    }
+
+    async fn is_in_outbox(&self, rule: &str, parcel: &Parcel) -> Result<bool, Error> {
+        Ok(self.store.outbox(rule).await?.iter().any(|waiting| waiting.sequence == parcel.sequence))
     }
 
     async fn deliver_alone(&self, payload: &str, id: String) -> Result<Option<Returned>, Error> {

@@ -26,7 +26,7 @@ const MOST_DRAINS: usize = 1000;
 pub enum Flight {
     /// It ran. When the next scheduled one is due, in ms from now.
     Ran {
-        report: Report,
+        report: Box<Report>,
         next_ms: u64,
     },
     /// Its time has not come; it will in so many ms.
@@ -134,7 +134,7 @@ impl Pilot {
         let report = self.fly(&round, observed, why, started).await?;
         self.count(&report);
         self.warn_if_slow(&report);
-        Ok(Flight::Ran { report, next_ms: u64::try_from(round.due - round.now).unwrap_or(0) })
+        Ok(Flight::Ran { report: Box::new(report), next_ms: u64::try_from(round.due - round.now).unwrap_or(0) })
     }
 
     fn no_flight(&mut self, begun: Begun) -> Flight {

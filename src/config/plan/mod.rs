@@ -99,7 +99,7 @@ fn read_rule(reader: &mut Reader<'_>, scope: Scope<'_>) -> Rule {
     }
     if scope.passes_through && rule.is_builtin() && reader.is_sound(&["main_queue"]) {
         let message = "server.pass_through sends workers elsewhere: nobody takes jobs from fairgate's own queues";
-        reader.conflict(&["main_queue"], message, Some("set main_queue to the name of a [[main_queue]]"));
+        reader.conflict(&["main_queue", "name"], message, Some("set main_queue to the name of a [[main_queue]]"));
     }
     rule
 }

@@ -221,13 +221,15 @@ async fn keys_open_here_what_they_open_and_never_reach_the_other_server() {
         let answer = send(key, method, path, body).await;
         assert_eq!(answer.status, status, "{method} {path}: {}", answer.text);
     }
-    // A tenant's key sees what is the tenant's, here and there, and nothing of others.
+    // A tenant's key sees what is the tenant's as far as we know of it, and nothing of others.
     let staged = send(&bound, "POST", "/v1/jobs", planned).await.expect(201).text_at("/job/id").to_owned();
     let foreign = send(&producer, "POST", "/v1/jobs", planned).await.expect(201).text_at("/job/id").to_owned();
     send(&bound, "GET", &format!("/v1/jobs/{staged}"), "").await.expect(200);
     send(&bound, "GET", &format!("/v1/jobs/{foreign}"), "").await.expect(403);
     send(&admin, "POST", "/v1/admin/planner/r/run", "{}").await.expect(200);
     let there = send(&bound, "GET", &format!("/v1/jobs/{staged}"), "").await.expect(200);
+    assert_eq!(there.at("/job/x_promoted_to"), &json!("jobs"), "{}", there.text);
+    let there = send(&producer, "GET", &format!("/v1/jobs/{staged}"), "").await.expect(200);
     assert_eq!(there.at("/job/x_promoted_to"), &Value::Null, "{}", there.text);
     send(&bound, "GET", &format!("/v1/jobs/{foreign}"), "").await.expect(403);
 }
