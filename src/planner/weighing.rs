@@ -125,8 +125,9 @@ impl Weighing {
             if self.asking.is_empty() {
                 return Ok(());
             }
-            let mut now = store.rule_status(&rule.name, None).await?.queues;
-            self.main_queue.observe(&mut now).await?;
+            let status = store.rule_status(&rule.name, None).await?;
+            let mut now = status.queues;
+            self.main_queue.observe(&mut now, status.now).await?;
             let held = held.get_or_insert_with(|| now.iter().map(|at| (at.queue.clone(), at.depth)).collect());
             let runs_low = |at: &Observation| at.depth <= held.get(&at.queue).copied().unwrap_or(0) / 2;
             if now.iter().any(|at| at.waiting_tenants > 0 && runs_low(at)) {

@@ -180,7 +180,7 @@ async fn round(staging: &Staging, queue: &MainQueue) -> anyhow::Result<()> {
     let Begun::Round(mut round) = store.begin_round(&staging.rule, "bench", Why::Run, None).await? else {
         bail!("a round did not begin although jobs are staged");
     };
-    queue.observe(&mut round.queues).await?;
+    queue.observe(&mut round.queues, round.now).await?;
     for _ in 0..ROUND / PORTION {
         let answer = queue.promote(RULE, &round.token, QUEUE, PORTION).await?;
         ensure!(matches!(answer, Promoted::Jobs { promoted: PORTION, .. }), "promote answered {answer:?}");
