@@ -27,6 +27,7 @@ mod queue_config;
 mod queue_limits;
 mod queues;
 mod rate_limits;
+mod relay;
 mod results;
 mod round_stream;
 mod routes;
@@ -47,6 +48,7 @@ use crate::dispatch::{LongPolls, Timetable, Waiters};
 use crate::fair::Tenancy;
 use crate::job;
 use crate::keyring::{Caller, Keyring, Pass};
+use crate::main_queue::MainQueue;
 use crate::planner::{Desk, Intake};
 use crate::store::Store;
 use crate::telemetry::Metrics;
@@ -94,6 +96,8 @@ struct Inner {
     request_timeout: Duration,
     heartbeat_interval: Duration,
     test_directives: bool,
+    /// The server to which requests go that are not about planning.
+    relay: Option<relay::Relay>,
     tenancy: Arc<Tenancy>,
     started: Instant,
     draining: CancellationToken,
@@ -108,6 +112,11 @@ impl Api {
         let draining = CancellationToken::new();
         let waiting = metrics.http.long_polls().clone();
         let tenancy = Arc::new(config.tenancy.clone());
+        let passage = config.server.pass_through.as_ref().and_then(|name| desk.main_queues().get(name));
+        let relay = match &passage {
+            Some(MainQueue::Ojs(ojs)) => Some(relay::Relay::new(ojs.remote().clone())),
+            _ => None,
+        };
         Api {
             inner: Arc::new(Inner {
                 intake: doors.intake,
@@ -124,6 +133,7 @@ impl Api {
                 request_timeout: limits.request_timeout,
                 heartbeat_interval: config.workers.heartbeat_interval,
                 test_directives: config.server.test_directives,
+                relay,
                 tenancy,
                 started: Instant::now(),
                 draining,

@@ -39,7 +39,8 @@ pub(super) async fn put(api: Api, Name(name): Name, request: Request) -> Result<
     let rules = api.desk().rules();
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let main_queues = api.desk().main_queues().names();
-    let scope = config::Scope { is_set: &is_set, main_queues: Some(&main_queues) };
+    let scope =
+        config::Scope { is_set: &is_set, main_queues: Some(&main_queues), passes_through: api.inner.relay.is_some() };
     let rule = config::plan_from_json(&name, options, rules.defaults(), scope)
         .map_err(|problems| refused("rule", &problems))?;
     let is_new = rules.known().await?.rules.get(&name).is_none();

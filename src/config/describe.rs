@@ -115,6 +115,9 @@ fn sentences(config: &Config) -> Vec<String> {
         ),
     ];
     sentences.extend(config.main_queues.iter().map(describe_main_queue));
+    sentences.extend(server.pass_through.as_ref().map(|name| {
+        format!("requests about other things than planning pass through to main queue \"{name}\", with its token")
+    }));
     sentences.extend(config.plan.iter().map(describe_rule));
     sentences.extend(policy::describe(&config.policy));
     sentences.extend(tenancy::describe(&config.tenancy, &config.tenant));
@@ -136,7 +139,13 @@ fn describe_rule(rule: &Rule) -> String {
 }
 
 fn describe_main_queue(main_queue: &MainQueue) -> String {
-    let MainQueueKind::Sidekiq(sidekiq) = &main_queue.kind;
+    let sidekiq = match &main_queue.kind {
+        MainQueueKind::Sidekiq(sidekiq) => sidekiq,
+        MainQueueKind::Ojs(ojs) => {
+            let token = if ojs.token.is_some() { ", with a token" } else { "" };
+            return format!("main queue \"{}\" is the OJS server at {}{token}", main_queue.name, ojs.url);
+        }
+    };
     let place = match (&sidekiq.access.url, sidekiq.database) {
         (Some(url), _) => format!("at {url}"),
         (None, Some(database)) => format!("in database {database} of the store's Redis"),

@@ -99,7 +99,7 @@ impl Desk {
     pub(super) async fn status(&self, rule: &Rule) -> Result<RuleStatus, Error> {
         let mut status = self.inner.store.rule_status(&rule.name, rule.queue.as_deref()).await?;
         let observed = match self.main_queue(rule) {
-            Ok(main_queue) => main_queue.observe(&mut status.queues).await,
+            Ok(main_queue) => main_queue.observe(&mut status.queues, status.now).await,
             Err(error) => Err(error),
         };
         if let Err(error) = observed {

@@ -131,7 +131,7 @@ impl Pilot {
         };
         self.has_many_queues = round.queues.len() >= QUEUES_A_ROUND;
         let observed = match settled {
-            Ok(()) => self.main_queue.observe(&mut round.queues).await,
+            Ok(()) => self.main_queue.observe(&mut round.queues, round.now).await,
             Err(error) => Err(error),
         };
         let report = self.fly(&round, observed, why, started).await?;
@@ -302,6 +302,10 @@ impl Pilot {
                     want = if promoted < portion && !more { 0 } else { want - promoted };
                 }
                 Promoted::Lost => course.lost = true,
+                Promoted::Closed(closed) => {
+                    course.report.reason = Some(closed.name());
+                    want = 0;
+                }
                 Promoted::Paused => {
                     course.report.reason = Some("paused");
                     want = 0;
@@ -321,7 +325,7 @@ impl Pilot {
         let (want, low, aim) = match self.rule.batch {
             Batch::Jobs(_) => (left, u64::from(!self.rule.strict_interval), 0),
             Batch::Auto => {
-                let aim = drain.target(self.rule.target_latency);
+                let aim = drain.target(self.rule.target_latency.max(self.main_queue.least_latency()));
                 let least = u64::from(why == Why::Run);
                 (aim.batch(queue.depth).max(least).max(queue.idle), aim.low, aim.depth)
             }

@@ -24,6 +24,8 @@ pub struct RuleStats {
     undelivered: u64,
     /// Versions of those who work there, as far as they tell.
     versions: Vec<String>,
+    /// How it is doing, where that is remembered.
+    health: Option<Value>,
     source: &'static str,
     draining: bool,
     status: RuleStatus,
@@ -49,12 +51,24 @@ impl RuleStats {
         }
         let recorded = store.recorded_rounds(name, None, LAST_ROUNDS).await?;
         let rounds = recorded.iter().filter_map(|round| serde_json::from_str(&round.document).ok()).collect();
-        let (kind, undelivered, versions) = match desk.main_queues().get(&rule.main_queue) {
-            Some(queue) => (queue.kind(), queue.undelivered(name).await?, queue.versions().await),
-            None => ("unknown", 0, Vec::new()),
+        let (kind, undelivered, versions, health) = match desk.main_queues().get(&rule.main_queue) {
+            Some(queue) => (queue.kind(), queue.undelivered(name).await?, queue.versions().await, queue.health()),
+            None => ("unknown", 0, Vec::new(), None),
         };
         let shadow = if rule.shadow { Some(shadow_summary(desk, name).await?) } else { None };
-        Ok(Some(RuleStats { rule, kind, undelivered, versions, source, draining, status, surveys, rounds, shadow }))
+        Ok(Some(RuleStats {
+            rule,
+            kind,
+            undelivered,
+            versions,
+            health,
+            source,
+            draining,
+            status,
+            surveys,
+            rounds,
+            shadow,
+        }))
     }
 
     fn state(&self) -> &'static str {
@@ -187,6 +201,7 @@ impl RuleStats {
                 "undelivered": self.undelivered,
                 "trouble": self.trouble(),
                 "versions": self.versions,
+                "health": self.health,
                 "queues": queues,
             },
             "gate": {

@@ -27,6 +27,9 @@ pub enum Error {
         /// Whether the call had been sent before, over a connection that broke.
         again: bool,
     },
+    /// A main queue that is not the store's own is away, or does not do what it is asked for.
+    #[error("main queue {name}: {reason}")]
+    MainQueue { name: String, cause: &'static str, reason: String },
     /// A worker is of one pool, and it is this one.
     #[error("the worker belongs to pool {0}")]
     OtherPool(String),
@@ -96,6 +99,7 @@ impl Error {
     pub fn cause(&self) -> &'static str {
         let text = match self {
             Error::Unavailable(text) | Error::Backend(text) => text.as_str(),
+            Error::MainQueue { cause, .. } => return cause,
             Error::Timeout(_) => return "timeout",
             Error::Schema(_) => return "version",
             _ => "",

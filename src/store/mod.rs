@@ -55,7 +55,7 @@ pub use error::Error;
 pub use events::{Event, EventFilter, EventPage};
 pub use fairplay::{StagedByGem, TakeOver, Taken};
 pub use find::{Found, JobFilter};
-pub use forwards::{Destination, Inbox, Parcel, Passage, TakenIn};
+pub use forwards::{Destination, Inbox, Parcel, Passage, Returned, TakenIn};
 pub use hooks::{Delivery, Settled, Subscribed};
 pub use inspect::{Finding, Inspection, Severity};
 pub use jobs::{Enqueued, Exceeded};

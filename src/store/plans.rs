@@ -149,6 +149,8 @@ pub enum Promoted {
     /// The lock is another's.
     Lost,
     Paused,
+    /// The main queue takes nothing now.
+    Closed(Closed),
 }
 
 /// A tenant that was served.

@@ -126,6 +126,7 @@ scripts! {
         "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick",
         "staged", "forward", "promote";
     CONFIRM: "call", "confirm";
+    TAKE_BACK: "call", "lane", "tenant", "job", "finish", "failure", "take_back";
     SUBSCRIBE: "call", "subscribe";
     ENLIST: "call", "enlist";
     COLLECT: "call", "collect";

@@ -23,6 +23,7 @@ mod http;
 mod lifecycle;
 mod limits;
 mod long_poll;
+mod ojs;
 mod outage;
 mod planner;
 mod planner_api;

@@ -46,6 +46,7 @@ pub fn plan_from_json(
 #[cfg(test)]
 mod tests {
     use super::super::super::testing::load;
+    use super::super::System;
     use super::*;
     use crate::fair::{Batch, OnMissingTenant, OnWebhookError, Pace, TenantKey, Webhook, Weight};
     use proptest::option::of;
@@ -62,7 +63,11 @@ mod tests {
             name,
             json,
             &defaults,
-            Scope { is_set: &|name| name == "SET", main_queues: Some(&["legacy".to_owned()]) },
+            Scope {
+                is_set: &|name| name == "SET",
+                main_queues: Some(&[("legacy".to_owned(), Some(System::Sidekiq))]),
+                passes_through: false,
+            },
         )
         .map_err(|problems| problems.into_iter().map(show).collect())
     }
