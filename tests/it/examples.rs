@@ -7,6 +7,7 @@ use std::process::Command;
 /// Every example, and a part of what `fairgate check` says about it.
 const EXAMPLES: &[(&str, &str)] = &[
     ("own-queues.toml", "rule \"reports\" plans report.* every 1s\n"),
+    ("ojs.toml", "rule \"reports\" plans report.* every 1s into main queue \"jobs\"\n"),
     ("sidekiq.toml", "what lies in its queue stage is staged"),
     ("sidekiq-fairplay.toml", "takes over from sidekiq-fairplay: HeavyJob, API::SyncJob"),
     (
@@ -22,6 +23,7 @@ fn each_is_accepted_and_none_is_forgotten() {
         let output = Command::new(env!("CARGO_BIN_EXE_fairgate"))
             .args(["check", "--config"])
             .arg(directory.join(file))
+            .env("JOBS_TOKEN", "a-token")
             .output()
             .expect("it runs");
         let (said, wrong) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

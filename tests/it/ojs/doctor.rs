@@ -70,7 +70,7 @@ async fn the_doctor_looks_at_a_sidekiq() {
 
 #[test]
 fn the_example_is_sound() {
-    let path = format!("{}/deploy/ojs/fairgate.toml", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/deploy/examples/ojs.toml", env!("CARGO_MANIFEST_DIR"));
     let (status, said) = fairgate(&["check", "--config", &path], &[("JOBS_TOKEN", "secret")]);
     assert_eq!(status, Some(0), "{said}");
     for part in [
