@@ -3,7 +3,7 @@
 use crate::api::{Api, Server};
 use crate::clock::Clock;
 use crate::config::{self, Config, Role};
-use crate::dispatch::{Auditor, Ticker, Waiters};
+use crate::dispatch::{Auditor, Neighbors, Ticker, Waiters};
 use crate::planner::{Desk, Planner, Rulebook};
 use crate::store::embedded::{self, PrivateRedis};
 use crate::store::{Address, Options, Settings, Store};
@@ -78,6 +78,8 @@ impl App {
         tasks.spawn(rules.follow(stop.clone()));
         if config.server.has(Role::Dispatch) {
             tasks.spawn(Ticker::new(store.clone()).run(stop.clone()));
+            let neighbors = Neighbors::new(store.clone(), config.noisy_neighbors.clone(), metrics.noise.clone());
+            tasks.spawn(neighbors.watch(holder(), stop.clone()));
             tasks.spawn(Auditor::new(store.clone(), metrics.store.dispatch.clone()).run(stop.clone()));
         }
         if config.server.has(Role::Planner) {

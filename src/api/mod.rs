@@ -10,6 +10,7 @@ mod frame;
 mod jobs;
 mod manifest;
 mod mistakes;
+mod noise;
 mod page;
 mod path;
 mod planner;
@@ -27,7 +28,7 @@ mod workers;
 pub use server::Server;
 
 use crate::config::Config;
-use crate::dispatch::{LongPolls, Waiters};
+use crate::dispatch::{LongPolls, Neighbors, Waiters};
 use crate::job;
 use crate::planner::{Desk, Intake};
 use crate::store::Store;
@@ -50,6 +51,7 @@ struct Inner {
     intake: Intake,
     desk: Desk,
     long_polls: LongPolls,
+    neighbors: Neighbors,
     metrics: Metrics,
     limits: job::Limits,
     max_body: usize,
@@ -72,6 +74,7 @@ impl Api {
             inner: Arc::new(Inner {
                 intake: Intake::new(store.clone(), desk.rules().clone()),
                 long_polls: LongPolls::new(store.clone(), waiters, waiting, draining.clone()),
+                neighbors: Neighbors::new(store.clone(), config.noisy_neighbors.clone(), metrics.noise.clone()),
                 store,
                 desk,
                 metrics,
@@ -155,6 +158,8 @@ impl Api {
             .route("/ojs/v1/admin/pools/{name}", get(pools::show).put(pools::put).delete(pools::remove))
             .route("/ojs/v1/admin/scheduling/stats", get(scheduling::stats))
             .route("/ojs/v1/admin/scheduling/config", get(scheduling::config).put(scheduling::put_config))
+            .route("/ojs/v1/admin/tenants/{id}/noise", get(noise::show))
+            .route("/ojs/v1/admin/tenants/{id}/noise/reset", post(noise::reset))
             .route("/ojs/v1/rate-limits", get(rate_limits::list))
             .route(
                 "/ojs/v1/rate-limits/{key}",

@@ -7,7 +7,7 @@ use super::convert::{Choice, show_duration as time};
 use super::report::{is_within, split};
 use super::tree::{Kind, Table, Value};
 use super::url::{Host, Topology};
-use super::{Config, Loaded, policy};
+use super::{Config, Loaded, noisy, policy};
 use crate::fair::{Pace, Rule};
 
 /// Values longer than this push their origin out of its column instead of the whole column to the right.
@@ -114,6 +114,7 @@ fn sentences(config: &Config) -> Vec<String> {
     ];
     sentences.extend(config.plan.iter().map(describe_rule));
     sentences.extend(policy::describe(&config.policy));
+    sentences.extend(noisy::describe(&config.noisy_neighbors));
     if server.test_directives {
         sentences.push("test directives are honoured: clients can make jobs fail".to_owned());
     }

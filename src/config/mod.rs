@@ -9,6 +9,7 @@ mod convert;
 mod describe;
 mod env;
 mod file;
+mod noisy;
 mod plan;
 mod policy;
 mod problem;
@@ -24,6 +25,7 @@ mod url;
 
 use std::path::PathBuf;
 
+use crate::fair::noisy::NoisyNeighbors;
 use crate::fair::{Policy, Rule};
 
 pub use convert::{Choice, FromValue, Ranged, Refused};
@@ -97,6 +99,8 @@ pub struct Config {
     pub plan: Vec<Rule>,
     /// What dispatch goes by until somebody changes it at run time.
     pub policy: Policy,
+    /// When a tenant is a noisy neighbour, and what is done about it.
+    pub noisy_neighbors: NoisyNeighbors,
 }
 
 /// A configuration together with who set what.
@@ -129,6 +133,7 @@ impl Config {
             plan_defaults: root.section("plan_defaults", |reader| plan_defaults.read(reader, &is_set)),
             plan: plan::read_rules(root, &is_set),
             policy: policy::read(root),
+            noisy_neighbors: root.section("noisy_neighbors", noisy::read),
         }
     }
 }

@@ -3,10 +3,12 @@
 mod auditor;
 mod lines;
 mod long_poll;
+mod neighbors;
 mod ticker;
 mod waiters;
 
 pub use auditor::Auditor;
 pub use long_poll::{LONGEST_WAIT, LongPolls};
+pub use neighbors::{Neighbors, Report as NoiseReport};
 pub use ticker::Ticker;
 pub use waiters::Waiters;

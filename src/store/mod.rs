@@ -18,6 +18,7 @@ mod keys;
 mod leases;
 mod limits;
 mod link;
+mod noise;
 mod notes;
 mod plans;
 mod policy;
@@ -26,6 +27,7 @@ mod queues;
 mod reply;
 mod script;
 mod signals;
+mod statistics;
 mod survey;
 mod sweep;
 mod workers;
@@ -39,6 +41,7 @@ pub use inspect::{Finding, Inspection, Severity};
 pub use jobs::Enqueued;
 pub use leases::{Ack, Choice, Fetch, Leased, Nack};
 pub use limits::{Layer, LimitState};
+pub use noise::{Look, Noise, Sentence};
 pub use plans::{
     Begun, Ended, Mark, Next, Observation, Promoted, QUEUES_A_ROUND, Round, RuleSet, Served, StoredRule, Why,
 };
@@ -46,6 +49,7 @@ pub use pools::{Dispatched, PoolStatus, Scheduling};
 pub use queues::{Queue, QueueStats};
 pub use reply::Outcome;
 pub use signals::Signal;
+pub use statistics::{Deeds, TenantStatistics};
 pub use survey::{Leaver, Lock, RecordedRound, RuleStatus, Survey, Tenant};
 pub use workers::{Beat, Heartbeat};
 

@@ -37,44 +37,48 @@ macro_rules! scripts {
 
 // What only some jobs need stands in scripts of their own: setting a part up takes as long as handling a job.
 scripts! {
-    ENQUEUE: "call", "lane", "job", "unplanned", "enqueue";
-    STAGE: "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "enqueue";
-    FETCH: "call", "lane", "job", "window", "source", "unlimited", "fetch";
+    ENQUEUE: "call", "lane", "tally", "did", "job", "unplanned", "enqueue";
+    STAGE: "call", "lane", "tally", "did", "throttle", "limit", "job", "plan", "fair", "staging", "level", "stage", "enqueue";
+    FETCH: "call", "lane", "tally", "did", "job", "window", "source", "unlimited", "fetch";
     DISPATCH:
-        "call", "lane", "limit", "job", "finish", "fair", "level", "quota", "park", "window", "pick", "source",
+        "call", "lane", "tally", "did", "throttle", "limit", "job", "finish", "fair", "level", "quota", "park", "window", "pick", "source",
         "choose", "pool", "turn", "filter", "fetch";
-    ACK: "call", "lane", "job", "finish", "answer", "ack";
-    NACK: "call", "lane", "limit", "job", "fair", "level", "finish", "failure", "answer", "nack";
+    ACK: "call", "lane", "tally", "did", "job", "finish", "answer", "ack";
+    NACK: "call", "lane", "tally", "did", "throttle", "limit", "job", "fair", "level", "finish", "failure", "answer", "nack";
     CANCEL:
-        "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
+        "call", "lane", "tally", "did", "throttle", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
         "cancel";
-    ACTIVATE: "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "activate";
-    RELEASE: "call", "lane", "limit", "job", "fair", "level", "release";
-    READ: "call", "lane", "job", "read";
-    HEARTBEAT: "call", "lane", "job", "worker", "heartbeat";
-    DEREGISTER: "call", "lane", "limit", "job", "fair", "level", "worker", "deregister";
+    ACTIVATE: "call", "lane", "tally", "did", "throttle", "limit", "job", "plan", "fair", "staging", "level", "stage", "activate";
+    RELEASE: "call", "lane", "tally", "did", "throttle", "limit", "job", "fair", "level", "release";
+    READ: "call", "lane", "tally", "did", "job", "read";
+    HEARTBEAT: "call", "lane", "tally", "did", "job", "worker", "heartbeat";
+    DEREGISTER: "call", "lane", "tally", "did", "throttle", "limit", "job", "fair", "level", "worker", "deregister";
     TICK:
-        "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
+        "call", "lane", "tally", "did", "throttle", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
         "failure", "sweep", "worker", "quota", "park", "starve", "tick";
-    RETAIN: "call", "lane", "job", "finish", "retain";
-    REVIVE: "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "revive";
-    FORGET: "call", "lane", "job", "finish", "forget";
-    RULES: "call", "lane", "job", "plan", "rules";
-    ELDEST: "call", "lane", "job", "plan", "eldest";
+    RETAIN: "call", "lane", "tally", "did", "job", "finish", "retain";
+    REVIVE: "call", "lane", "tally", "did", "throttle", "limit", "job", "plan", "fair", "staging", "level", "stage", "revive";
+    FORGET: "call", "lane", "tally", "did", "job", "finish", "forget";
+    RULES: "call", "lane", "tally", "did", "job", "plan", "rules";
+    ELDEST: "call", "lane", "tally", "did", "job", "plan", "eldest";
     POLICY: "call", "policy";
     LIMITS: "call", "lane", "quota", "inspect";
-    OVERRIDE: "call", "lane", "limit", "job", "finish", "fair", "level", "quota", "park", "override";
+    OVERRIDE: "call", "lane", "tally", "did", "throttle", "limit", "job", "finish", "fair", "level", "quota", "park", "override";
     POOLS: "call", "pools";
-    AUDIT: "call", "lane", "job", "audit";
-    ROUND: "call", "lane", "job", "plan", "fair", "staging", "observe", "round";
-    REWEIGH: "call", "lane", "job", "plan", "fair", "staging", "reweigh";
-    PROMOTE: "call", "lane", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick", "promote";
-    RECORD: "call", "lane", "job", "plan", "record";
+    AUDIT: "call", "lane", "tally", "did", "job", "audit";
+    ROUND: "call", "lane", "tally", "did", "throttle", "job", "plan", "fair", "staging", "observe", "round";
+    REWEIGH: "call", "lane", "tally", "did", "throttle", "job", "plan", "fair", "staging", "reweigh";
+    PROMOTE: "call", "lane", "tally", "did", "throttle", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick", "promote";
+    STATISTICS: "call", "statistics";
+    NOISE: "call", "noise";
+    PUNISH:
+        "call", "lane", "tally", "did", "throttle", "limit", "job", "plan", "fair", "staging", "level", "punish";
+    RECORD: "call", "lane", "tally", "did", "job", "plan", "record";
     RENEW: "call", "renew";
     ANNOUNCE: "call", "announce";
     PAUSE: "call", "pause";
-    STATUS: "call", "lane", "job", "plan", "fair", "staging", "observe", "status";
-    SURVEY: "call", "lane", "job", "plan", "fair", "staging", "stage", "survey";
+    STATUS: "call", "lane", "tally", "did", "throttle", "job", "plan", "fair", "staging", "observe", "status";
+    SURVEY: "call", "lane", "tally", "did", "throttle", "job", "plan", "fair", "staging", "stage", "survey";
 }
 
 fn digest(text: &str) -> String {

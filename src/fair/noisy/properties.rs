@@ -122,7 +122,8 @@ proptest! {
 fn five(now: i64, flooding: bool) -> Snapshot {
     let seen = (0..5).map(|place| {
         let depth = if flooding && place == 0 { 5000 } else { 10 };
-        let figures = Figures { depth, active: 1, enqueued: depth, completed: 50, worker_ms: 50_000, ..Figures::default() };
+        let figures =
+            Figures { depth, active: 1, enqueued: depth, completed: 50, worker_ms: 50_000, ..Figures::default() };
         Seen { id: format!("t{place}"), weight: Weight::ONE, figures }
     });
     Snapshot::of_all(now, 300_000, seen.collect())
@@ -170,7 +171,8 @@ fn whoever_is_spared_is_not_throttled_and_whoever_is_no_longer_to_be_is_let_go()
     let steps = decide(&config, &five(DAY + 300_000, true), &standings);
     apply(&mut standings, steps);
     assert!(standings["t0"].is_throttled());
-    for off in [NoisyNeighbors { enabled: false, ..config.clone() }, NoisyNeighbors { action: Action::None, ..config }] {
+    for off in [NoisyNeighbors { enabled: false, ..config.clone() }, NoisyNeighbors { action: Action::None, ..config }]
+    {
         let steps = decide(&off, &five(DAY + 305_000, true), &standings);
         assert_eq!(steps[0].released.as_ref().map(|(_, why)| *why), Some(Released::Disabled));
     }

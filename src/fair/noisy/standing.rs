@@ -35,6 +35,9 @@ pub struct Throttle {
     pub factor: f64,
     pub original_weight: f64,
     pub effective_weight: f64,
+    /// Jobs that it had active, and how many of them it may have, where that is what is reduced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<(u64, u64)>,
 }
 
 /// Why a throttle ended.
@@ -152,18 +155,16 @@ fn is_due(config: &NoisyNeighbors, standing: &Standing, now: i64) -> bool {
         && standing.noisy_since.is_some_and(|since| now - since >= config.sustain as i64)
 }
 
-fn throttle(
-    config: &NoisyNeighbors,
-    snapshot: &Snapshot,
-    id: &str,
-    standing: &Standing,
-    now: i64,
-) -> Option<Throttle> {
-    let (weight, verdict) = (snapshot.find(id)?.weight, standing.verdict.as_ref()?);
-    let (factor, effective) = match config.action {
+fn throttle(config: &NoisyNeighbors, snapshot: &Snapshot, id: &str, standing: &Standing, now: i64) -> Option<Throttle> {
+    let (seen, verdict) = (snapshot.find(id)?, standing.verdict.as_ref()?);
+    let (weight, active) = (seen.weight, seen.figures.active);
+    let (factor, effective, concurrency) = match config.action {
         Action::None => return None,
-        Action::WeightReduced => (config.weight_factor, weight.times(config.weight_factor)),
-        Action::ConcurrencyReduced => (config.concurrency_factor, weight),
+        Action::WeightReduced => (config.weight_factor, weight.times(config.weight_factor), None),
+        Action::ConcurrencyReduced => {
+            let left = (active as f64 * config.concurrency_factor).floor().max(1.0) as u64;
+            (config.concurrency_factor, weight, Some((active, left)))
+        }
     };
     Some(Throttle {
         action: config.action,
@@ -173,6 +174,7 @@ fn throttle(
         factor,
         original_weight: weight.as_f64(),
         effective_weight: effective.as_f64(),
+        concurrency,
     })
 }
 

@@ -112,7 +112,8 @@ impl Verdict {
 impl Snapshot {
     /// All who are noisy, the worst first.
     pub fn judge(&self, config: &NoisyNeighbors) -> Vec<Verdict> {
-        let mut verdicts: Vec<Verdict> = self.seen.iter().filter_map(|seen| self.judge_one(config, seen, 1.0)).collect();
+        let mut verdicts: Vec<Verdict> =
+            self.seen.iter().filter_map(|seen| self.judge_one(config, seen, 1.0)).collect();
         verdicts.sort_by(|left, right| right.severity().total_cmp(&left.severity()));
         verdicts
     }
@@ -134,7 +135,15 @@ impl Snapshot {
         let evidence: Vec<Evidence> = Signal::ALL.iter().filter_map(|signal| trial.hear(*signal)).collect();
         let [share, fair_share, lost] = [self.served_share(&seen.figures), fair_share, lost].map(rounded);
         let tenant_id = seen.id.clone();
-        (!evidence.is_empty()).then_some(Verdict { tenant_id, evidence, share, fair_share, hurt, waiting_tenants, lost })
+        (!evidence.is_empty()).then_some(Verdict {
+            tenant_id,
+            evidence,
+            share,
+            fair_share,
+            hurt,
+            waiting_tenants,
+            lost,
+        })
     }
 
     fn fair_share(&self, seen: &Seen) -> f64 {

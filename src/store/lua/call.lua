@@ -36,7 +36,7 @@ local counts -- of jobs by queue and state
 -- A clock that steps back a little (a failover, a slewing clock) stands still instead, so that ages never turn
 -- negative; a step of more than 5 s is somebody setting the clock, and is accepted.
 at_begin(function()
-  state = call('HMGET', P .. 'state', 'clock', 'seq', 'events', 'halted', 'staged', 'rules', 'policy', 'parked', 'limits', 'gated')
+  state = call('HMGET', P .. 'state', 'clock', 'seq', 'events', 'halted', 'staged', 'rules', 'policy', 'parked', 'limits', 'gated', 'tenants', 'throttled')
   seq, events = tonumber(state[2]) or 0, tonumber(state[3]) or 0
   now, stepped_back = tonumber(ARGV[1]), nil
   if not now then
@@ -65,14 +65,15 @@ local function stamp(ms)
   return '\29' .. ms .. '\29'
 end
 
-local count, gather, settle, flush, at_commit, signal, commit, guarded
+local count, stage, gather, settle, flush, at_commit, at_close, signal, commit, guarded
 
 do -- a script has room for 200 locals
 
--- What an item changes besides its own keys is staged until the item has succeeded: see `guarded`.
+-- What an item changes besides its own keys is staged until the item has succeeded: see `guarded`. A kind is a command, or a
+-- function that is then called with the rest.
 local staged, staged_size
 
-local function stage(kind, key, first, second)
+stage = function(kind, key, first, second)
   staged[staged_size + 1], staged[staged_size + 2] = kind, key
   staged[staged_size + 3], staged[staged_size + 4] = first, second or false
   staged_size = staged_size + 4
@@ -108,6 +109,8 @@ settle = function()
       local of_queue = counts[key] or {}
       counts[key] = of_queue
       of_queue[first] = (of_queue[first] or 0) + second
+    elseif type(kind) == 'function' then
+      kind(key, first, second)
     else
       local entry = gathered[key]
       if entry and entry[1] ~= kind then -- the order of writes to one key is kept
@@ -132,6 +135,8 @@ flush = function()
 end
 
 at_commit = {flush}
+-- Called when all is settled.
+at_close = {}
 
 -- Tells every process, at the end of the script; a signal may be lost, so nothing may depend on it but speed.
 local signals
@@ -144,6 +149,7 @@ end
 commit = function()
   for _, write in ipairs(at_commit) do write() end
   flush() -- what those counted and gathered themselves
+  for _, write in ipairs(at_close) do write() end
   -- A user without rights on the channel gets on without: its processes ask from time to time.
   for text in pairs(signals) do redis.pcall('PUBLISH', P .. 'signals', text) end
   if not next(counts) and #log == 0 then return end

@@ -11,6 +11,7 @@
 local WORDS = 7
 -- A longer envelope has a key of its own, so that it is not copied whenever the job's state changes.
 local LONG = 8192
+local pusher -- whose job the request brought before
 local TIMES = {due = true, expires = true, ttl = true, total = true}
 
 -- Further fields as they are stored, times made absolute.
@@ -83,6 +84,12 @@ local function store(op, at)
     .. '\31\31\31\31\31\31\31\31\31\31\31\31' .. marks .. '\30'
     .. queue .. '\31' .. type .. '\31' .. lane .. '\31' .. more .. '\30' .. envelope)
   count(queue, state, 1)
+  if job.tenant then
+    tally(job.tenant, state, 1)
+    did(job.tenant, 'enqueued', 1)
+    if job.tenant ~= pusher then did(job.tenant, 'pushes', 1) end
+  end
+  pusher = job.tenant
   return state .. '\31' .. (job.due and int(job.due) or '')
 end
 
@@ -115,6 +122,7 @@ local function enqueue(op, first, jobs, may_exist, version)
   if version ~= (state[6] or '') then return 'stale' end
   local full = version ~= '' and over_bound(first, jobs)
   if full then return full end
+  pusher = nil
   if jobs == 1 then return 'ok\31' .. now_text .. '\31' .. store(op, first) end
   local parts = {}
   for index = 1, jobs do parts[index] = store(op, first + (index - 1) * WORDS) end

@@ -94,6 +94,8 @@ end
 local function job_move(job, state)
   count(job.queue, job.state, -1)
   count(job.queue, state, 1)
+  tally(job.tenant, job.state, -1)
+  tally(job.tenant, state, 1)
   job.state = state
 end
 
@@ -203,6 +205,7 @@ end
 end
 
 local function lease_release(job)
+  if job.tenant then did(job.tenant, 'ms', now - (tonumber(job.started) or now)) end
   gather('ZREM', LEASES, job.id)
   slots_release(job)
   if job.worker ~= '' then

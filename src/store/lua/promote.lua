@@ -36,11 +36,11 @@ run = function()
       or find(more, 'total\31', 1, true) or find(more, 'ttl\31', 1, true)
   end
 
-  local lanes, moved, shares = {}, 0, queue_sharing(queue)
+  local lanes, moved, moved_of, shares = {}, 0, {}, queue_sharing(queue)
 
   -- Makes a staged job available; false if there is none. Most jobs have nothing but their place changed, without a table of
   -- all their fields; the others go the way of all jobs.
-  local function release(id)
+  local function release(id, tenant)
     local key = P .. 'job:' .. id
     local text = call('GET', key)
     if not text then return false end
@@ -68,6 +68,7 @@ run = function()
     pushes[#pushes + 1] = id
     log[#log + 1] = 'job.enqueued\31' .. id .. '\31' .. kind .. '\31' .. queue .. '\31\31"state":"available"'
     moved = moved + 1
+    moved_of[tenant.name] = (moved_of[tenant.name] or 0) + 1
     return true
   end
 
@@ -80,6 +81,10 @@ run = function()
     if moved > 0 then
       count(queue, 'pending', -moved)
       count(queue, 'available', moved)
+    end
+    for name, by in pairs(moved_of) do
+      tally(name, 'pending', -by)
+      tally(name, 'available', by)
     end
   end
 
@@ -98,7 +103,7 @@ run = function()
       local id = tenant.ids[tenant.at]
       if not id then return false end
       tenant.at, tenant.taken = tenant.at + 1, tenant.taken + 1
-      if release(id) then return true end
+      if release(id, tenant) then return true end
       fair.jobs, plan.added = fair.jobs - 1, plan.added - 1 -- an entry without a job: gone, and nobody's turn
     end
   end
