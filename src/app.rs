@@ -1,10 +1,11 @@
 //! Puts the parts together and takes them down again. The only spawner of long-lived tasks.
 
-use crate::api::{Api, Server};
+use crate::api::{Api, Doors, Server};
 use crate::clock::Clock;
 use crate::config::{self, Config, Role};
-use crate::dispatch::{Auditor, Neighbors, Ticker, Waiters};
-use crate::planner::{Desk, Planner, Rulebook};
+use crate::dispatch::{Auditor, Neighbors, Ticker, Timetable, Waiters};
+use crate::keyring::Keyring;
+use crate::planner::{Desk, Intake, Planner, Rulebook};
 use crate::store::embedded::{self, PrivateRedis};
 use crate::store::{Address, Options, Settings, Store};
 use crate::telemetry::Metrics;
@@ -23,6 +24,7 @@ pub struct App {
     pub address: SocketAddr,
     pub store: Store,
     pub metrics: Metrics,
+    pub keys: Keyring,
     api: Api,
     stop: CancellationToken,
     stop_store: CancellationToken,
@@ -55,6 +57,10 @@ impl App {
             Err(error @ crate::store::Error::Schema(_)) => return Err(error.into()),
             Err(error) => tracing::warn!(%error, "starting without Redis: answering 503 until it is there"),
         }
+        let keys = Keyring::new(store.clone(), config.api_keys.clone());
+        if let Err(error) = keys.reload().await {
+            tracing::warn!(%error, "cannot read the API keys yet: nobody is let in before that");
+        }
         let rules =
             Rulebook::new(store.clone(), config.plan.clone(), config.policy.clone(), config.plan_defaults.clone());
         if let Err(error) = rules.start().await {
@@ -62,7 +68,10 @@ impl App {
         }
         let desk = Desk::new(store.clone(), rules.clone(), metrics.clone(), &holder());
         let waiters = Waiters::default();
-        let api = Api::new(store.clone(), desk.clone(), waiters.clone(), metrics.clone(), config);
+        let intake = Intake::new(store.clone(), rules.clone());
+        let timetable = Timetable::new(store.clone(), intake.clone(), config.limits.of_jobs());
+        let doors = Doors { intake, timetable: timetable.clone(), waiters: waiters.clone() };
+        let api = Api::new(store.clone(), keys.clone(), desk.clone(), doors, metrics.clone(), config);
         let server = Server {
             listener,
             router: api.router(),
@@ -76,16 +85,18 @@ impl App {
         tasks.spawn(waiters.follow(store.signals(), stop.clone()));
         tasks.spawn(server.run(stop.clone()));
         tasks.spawn(rules.follow(stop.clone()));
+        tasks.spawn(keys.clone().follow(stop.clone()));
         if config.server.has(Role::Dispatch) {
             tasks.spawn(Ticker::new(store.clone()).run(stop.clone()));
             let neighbors = Neighbors::new(store.clone(), config.noisy_neighbors.clone(), metrics.noise.clone());
             tasks.spawn(neighbors.watch(holder(), stop.clone()));
+            tasks.spawn(timetable.run(stop.clone()));
             tasks.spawn(Auditor::new(store.clone(), metrics.store.dispatch.clone()).run(stop.clone()));
         }
         if config.server.has(Role::Planner) {
             tasks.spawn(Planner::new(desk, config.server.planner_groups.clone()).run(stop.clone()));
         }
-        Ok(App { address, store, metrics, api, stop, stop_store, tasks, store_tasks, private })
+        Ok(App { address, store, metrics, keys, api, stop, stop_store, tasks, store_tasks, private })
     }
 
     /// The private Redis, if there is one.
@@ -99,7 +110,7 @@ impl App {
         self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
-        drop((self.api, self.store));
+        drop((self.api, self.keys, self.store));
         self.stop_store.cancel();
         self.store_tasks.close();
         // Leases of clients that went away in the last moment are handed back by now, or run out by themselves.

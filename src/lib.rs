@@ -7,22 +7,26 @@
 //!   and `fair`, whose terms settings are written in.
 //! - [`job`] – jobs as data. Pure: no I/O, no clock, no tokio.
 //! - [`fair`] – fairness as arithmetic: plan rules, weights, the virtual clock. As pure as `job`.
+//! - [`auth`] – API keys and roles as data.
 //! - [`store`] – verbs of the domain on Redis, each one script. The only place that knows Redis.
 //! - [`weights`] – asks the user's webhook what tenants weigh. The only place that sends HTTP requests.
 //! - [`planner`] – when staged jobs are promoted, how many, under which weights.
 //! - [`dispatch`] – what happens because time passes.
+//! - [`keyring`] – the API keys that hold, and who a presented one is.
 //! - [`api`] – HTTP requests into verbs, results into OJS answers. No rules.
 //! - [`app`] puts it together; the only spawner of long-lived tasks.
 //! - [`cli`] holds the commands.
 
 pub mod api;
 pub mod app;
+pub mod auth;
 pub mod cli;
 pub mod clock;
 pub mod config;
 pub mod dispatch;
 pub mod fair;
 pub mod job;
+pub mod keyring;
 pub mod planner;
 pub mod store;
 pub mod telemetry;

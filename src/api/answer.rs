@@ -30,6 +30,13 @@ pub(super) fn json(status: StatusCode, body: String) -> Response {
     response
 }
 
+/// An answer without a body.
+pub(super) fn nothing() -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response
+}
+
 /// An answer built with `serde_json`, for those that are not asked for often.
 pub(super) fn value(status: StatusCode, body: &serde_json::Value) -> Response {
     json(status, body.to_string())
@@ -70,12 +77,42 @@ pub(super) fn job_for_admin(status: StatusCode, record: &Record) -> Response {
     json(status, body)
 }
 
+/// The job itself, and again inside `job`: the two planes of the API want it differently.
+pub(super) fn job_both_ways(record: &Record) -> Response {
+    let mut plain = String::new();
+    record.write(&mut plain);
+    let mut body = String::new();
+    record.write_with(&mut body, &format!(",\"job\":{plain}"));
+    json(StatusCode::OK, body)
+}
+
+/// `{"job":…}` of a job that is there instead of the one that was sent.
+pub(super) fn deduplicated(record: &Record) -> Response {
+    let mut body = String::from("{\"job\":");
+    record.write(&mut body);
+    body.push_str(",\"deduplicated\":true}");
+    json(StatusCode::OK, body)
+}
+
 /// `{"job":…}` of a job that was just stored, with its address.
 pub(super) fn created(record: &Record) -> Response {
     let mut response = job(StatusCode::CREATED, record);
     // An id holds nothing that a header may not.
     if let Ok(location) = HeaderValue::try_from(format!("/ojs/v1/jobs/{}", record.id)) {
         response.headers_mut().insert(LOCATION, location);
+    }
+    response
+}
+
+/// Tells how full a queue is: jobs in it, and how many those may be.
+pub(super) fn with_pressure(mut response: Response, (depth, most): (u64, u64)) -> Response {
+    let pressure = format!("{:.2}", depth as f64 / most.max(1) as f64);
+    let headers = response.headers_mut();
+    headers.insert("x-ojs-queue-depth", HeaderValue::from(depth));
+    headers.insert("x-ojs-queue-bound", HeaderValue::from(most));
+    // A number holds nothing that a header may not.
+    if let Ok(pressure) = HeaderValue::try_from(pressure) {
+        headers.insert("x-ojs-queue-pressure", pressure);
     }
     response
 }

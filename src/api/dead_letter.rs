@@ -1,21 +1,31 @@
-//! The dead letter: list, look at, retry, delete.
+//! The dead letter: list, look at, retry, delete, one or many.
 
 use super::body::Text;
+use super::bulk::{self, Bulk};
 use super::page::{Page, Query};
 use super::path::Name;
 use super::problem::Problem;
 use super::{Api, answer};
-use crate::job::time;
+use crate::job::{Record, time};
 use crate::store::{DeadLetterFilter, Outcome};
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use std::collections::BTreeMap;
 
 /// `GET /dead-letter`, newest first.
-pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
+pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
     let query = Query::of(&uri);
-    let page = Page::of(&query)?;
+    page_of(&api, &query, Page::of(&query)?, "jobs").await
+}
+
+/// `GET /admin/dead-letter`.
+pub(super) async fn list_items(api: Api, uri: Uri) -> Result<Response, Problem> {
+    let query = Query::of(&uri);
+    page_of(&api, &query, Page::of_admin(&query)?, "items").await
+}
+
+async fn page_of(api: &Api, query: &Query, page: Page, name: &str) -> Result<Response, Problem> {
     let filter = DeadLetterFilter {
         queue: query.get("queue").map(str::to_owned),
         kind: query.get("type").map(str::to_owned),
@@ -24,14 +34,14 @@ pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, P
         until: query.time("until")?,
     };
     let (records, total) = api.store().dead_letters(&filter, page.offset, page.limit).await?;
-    let mut body = String::from("{\"jobs\":");
+    let mut body = format!("{{\"{name}\":");
     answer::push_jobs(&mut body, &records);
     body.push_str(&format!(",\"pagination\":{}}}", page.describe(total)));
     Ok(answer::json(StatusCode::OK, body))
 }
 
 /// `GET /dead-letter/stats`.
-pub(super) async fn stats(State(api): State<Api>) -> Result<Response, Problem> {
+pub(super) async fn stats(api: Api) -> Result<Response, Problem> {
     let settings = api.store().settings();
     let most = settings.max_dead_letters as usize;
     let (records, total) = api.store().dead_letters(&DeadLetterFilter::default(), 0, most).await?;
@@ -40,7 +50,7 @@ pub(super) async fn stats(State(api): State<Api>) -> Result<Response, Problem> {
         *by_queue.entry(&record.queue).or_default() += 1;
         *by_error.entry(record.error_type().unwrap_or_else(|| "unknown".to_owned())).or_default() += 1;
     }
-    let times = || records.iter().filter_map(crate::job::Record::finished);
+    let times = || records.iter().filter_map(Record::finished);
     let body = serde_json::json!({
         "total": total,
         "by_queue": by_queue,
@@ -53,31 +63,101 @@ pub(super) async fn stats(State(api): State<Api>) -> Result<Response, Problem> {
 }
 
 /// `GET /dead-letter/{id}`.
-pub(super) async fn show(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn show(api: Api, Name(id): Name) -> Result<Response, Problem> {
     let record = api.store().dead_letter(&id).await?.ok_or_else(|| Problem::missing("dead letter", &id))?;
     Ok(answer::job(StatusCode::OK, &record))
 }
 
+/// `GET /admin/dead-letter/{id}`.
+pub(super) async fn show_to_admin(api: Api, Name(id): Name) -> Result<Response, Problem> {
+    let record = api.store().dead_letter(&id).await?.ok_or_else(|| Problem::missing("dead letter", &id))?;
+    Ok(answer::job_for_admin(StatusCode::OK, &record))
+}
+
 /// `POST /dead-letter/{id}/retry`.
-pub(super) async fn retry(State(api): State<Api>, Name(id): Name, request: Request) -> Result<Response, Problem> {
-    let body = Text::read(&api, request).await?;
+pub(super) async fn retry(api: Api, Name(id): Name, request: Request) -> Result<Response, Problem> {
+    let record = revive(&api, &id, request).await?;
+    let at = record.enqueued().map(time::rfc3339).unwrap_or_default();
+    Ok(answer::job_with(StatusCode::OK, &record, &format!(",\"re_enqueued_at\":\"{at}\"")))
+}
+
+/// `POST /admin/dead-letter/{id}/retry`.
+pub(super) async fn retry_as_admin(api: Api, Name(id): Name, request: Request) -> Result<Response, Problem> {
+    Ok(answer::job_both_ways(&revive(&api, &id, request).await?))
+}
+
+async fn revive(api: &Api, id: &str, request: Request) -> Result<Record, Problem> {
+    let body = Text::read(api, request).await?;
     if body.optional_fields()?.get("override").is_some() {
         let message = "`override` is not supported: the job is retried as it is.";
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "unsupported", message).with("field", "override"));
     }
+    match api.store().revive(id).await? {
+        Outcome::Done(record, _) => Ok(*record),
+        _ => Err(Problem::missing("dead letter", id)),
+    }
+}
+
+/// `POST /dead-letter/retry` and `POST /admin/dead-letter/retry`: all that a filter names.
+pub(super) async fn retry_many(api: Api, request: Request) -> Result<Response, Problem> {
+    let (bulk, ids) = select(&api, request).await?;
+    Ok(answer::value(StatusCode::OK, &bulk.run("retry", &api, &ids, retry_one).await))
+}
+
+async fn retry_one(api: Api, id: String) -> Result<(), Problem> {
     match api.store().revive(&id).await? {
-        Outcome::Done(record, _) => {
-            let at = record.enqueued().map(time::rfc3339).unwrap_or_default();
-            Ok(answer::job_with(StatusCode::OK, &record, &format!(",\"re_enqueued_at\":\"{at}\"")))
-        }
+        Outcome::Done(..) => Ok(()),
         _ => Err(Problem::missing("dead letter", &id)),
     }
 }
 
+/// `DELETE /dead-letter` and `DELETE /admin/dead-letter`: all that a filter names.
+pub(super) async fn forget_many(api: Api, request: Request) -> Result<Response, Problem> {
+    let (bulk, ids) = select(&api, request).await?;
+    let mut body = bulk.run("delete", &api, &ids, forget_one).await;
+    body["purged_count"] = body["succeeded"].clone();
+    Ok(answer::value(StatusCode::OK, &body))
+}
+
+async fn forget_one(api: Api, id: String) -> Result<(), Problem> {
+    match api.store().forget(&id).await? {
+        true => Ok(()),
+        false => Err(Problem::missing("dead letter", &id)),
+    }
+}
+
+/// Dead letters that a request about many means, the oldest first.
+async fn select(api: &Api, request: Request) -> Result<(Bulk, Vec<String>), Problem> {
+    let body = Text::read(api, request).await?;
+    let fields = body.optional_fields()?;
+    let bulk = Bulk::read(&fields)?;
+    let filter = bulk::filter(&fields)?;
+    bulk::only(&filter, &["queue", "type", "error_type", "since", "until", "older_than"])?;
+    let older_than = bulk::older_than(api, &fields, "older_than")?.or(bulk::older_than(api, &filter, "older_than")?);
+    let filter = DeadLetterFilter {
+        queue: filter.text("queue")?,
+        kind: filter.text("type")?,
+        error_type: filter.text("error_type")?,
+        since: bulk::time(&filter, "since")?,
+        until: bulk::time(&filter, "until")?.or(older_than),
+    };
+    let mut ids = api.store().dead_letter_ids(&filter).await?;
+    ids.reverse();
+    Ok((bulk, ids))
+}
+
 /// `DELETE /dead-letter/{id}`.
-pub(super) async fn forget(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn forget(api: Api, Name(id): Name) -> Result<Response, Problem> {
     if !api.store().forget(&id).await? {
         return Err(Problem::missing("dead letter", &id));
     }
     Ok(answer::value(StatusCode::OK, &serde_json::json!({"deleted": true, "job_id": id})))
+}
+
+/// `DELETE /admin/dead-letter/{id}`.
+pub(super) async fn forget_silently(api: Api, Name(id): Name) -> Result<Response, Problem> {
+    match api.store().forget(&id).await? {
+        true => Ok(answer::nothing()),
+        false => Err(Problem::missing("dead letter", &id)),
+    }
 }

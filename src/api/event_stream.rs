@@ -5,6 +5,7 @@ use super::events::event_json;
 use super::problem::Problem;
 use super::round_stream::{KEEP_ALIVE, last_event};
 use crate::job::invalid::Invalid;
+use crate::keyring::Pass;
 use crate::store::{EventFilter, EventPage, Store};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -35,6 +36,7 @@ struct Reader {
     filter: EventFilter,
     cursor: Option<String>,
     draining: CancellationToken,
+    pass: Pass,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -61,7 +63,7 @@ pub(super) async fn stream(
         }
     };
     let draining = api.inner.draining.clone();
-    let reader = Reader { store: api.store().clone(), filter, cursor, draining, _permit: permit };
+    let reader = Reader { store: api.store().clone(), filter, cursor, draining, pass: api.pass(), _permit: permit };
     let keep_alive = KeepAlive::new().interval(KEEP_ALIVE).text("heartbeat");
     let mut response = Sse::new(events(reader)).keep_alive(keep_alive).into_response();
     response.headers_mut().insert("x-accel-buffering", header::HeaderValue::from_static("no"));
@@ -71,7 +73,8 @@ pub(super) async fn stream(
 fn events(reader: Reader) -> impl Stream<Item = Result<Event, Infallible>> {
     let first = stream::iter([Ok(Event::default().retry(RETRY).comment("events follow"))]);
     let rest = stream::unfold(reader, |mut reader| async move {
-        loop {
+        // A key that is revoked ends its streams.
+        while reader.pass.holds() {
             // A store that is away ends nothing: the stream goes on behind the last event that was sent.
             if let Ok(Some(page)) = reader.store.events(&reader.filter, reader.cursor.as_deref(), PORTION).await {
                 let EventPage { events, cursor, has_more } = page;
@@ -91,6 +94,7 @@ fn events(reader: Reader) -> impl Stream<Item = Result<Event, Infallible>> {
                 () = tokio::time::sleep(EVERY) => {}
             }
         }
+        None
     });
     first.chain(rest.flatten())
 }

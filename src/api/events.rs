@@ -6,12 +6,11 @@ use super::{Api, answer, event_stream};
 use crate::job::invalid::Invalid;
 use crate::job::{json, time};
 use crate::store::{Event, EventFilter, EventPage};
-use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 
 /// `GET /events`, oldest first; as a stream to whoever accepts one.
-pub(super) async fn poll(State(api): State<Api>, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
+pub(super) async fn poll(api: Api, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
     let query = Query::of(&uri);
     let limit = query.number("limit", 1, 1_000_000)?.unwrap_or(100).min(1000);
     let name = if query.get("after").is_some() { "after" } else { "cursor" };
@@ -55,11 +54,13 @@ fn push_event(out: &mut String, event: &Event) {
     let name = match component {
         "worker" => "worker_id",
         "weights" => "rule",
+        "cron" => "cron_name",
+        "queue" | "backpressure" => "", // the queue is told anyway
         _ => "job_id",
     };
     let members =
         [(name, &event.subject), ("job_type", &event.job_type), ("queue", &event.queue), ("trace_id", &event.trace)];
-    for (name, value) in members.into_iter().filter(|(_, value)| !value.is_empty()) {
+    for (name, value) in members.into_iter().filter(|(name, value)| !name.is_empty() && !value.is_empty()) {
         out.push_str(&format!("{separator}\"{name}\":"));
         json::push_text(out, value);
         separator = ",";

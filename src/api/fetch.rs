@@ -11,7 +11,7 @@ use crate::job::invalid::{Invalid, Kind};
 use crate::job::{json, names, tenant};
 use crate::store::{Choice, Fetch};
 use axum::Extension;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use std::time::Duration;
@@ -26,7 +26,7 @@ const CHOICE_HINT: &str = "docs/dispatch.md tells how a worker's queues are chos
 
 /// `POST /workers/fetch`.
 pub(super) async fn fetch(
-    State(api): State<Api>,
+    api: Api,
     Extension(waiting): Extension<WaitingTime>,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -37,8 +37,20 @@ pub(super) async fn fetch(
     let fetch = Fetch { tenant, ..read(&api, &fields).await? };
     let wait = wait(&fields)?;
     waiting.set(wait);
-    let (leased, waited) = api.inner.long_polls.fetch(fetch, wait).await?;
+    let (polls, pass) = (api.long_polls(), api.pass());
+    let fetched = polls.fetch(fetch, wait);
+    let (leased, waited) = match wait.is_zero() {
+        true => fetched.await?,
+        // A key may be revoked while its holder waits.
+        false => tokio::select! {
+            fetched = fetched => fetched?,
+            () = pass.ended() => return Err(Problem::unauthorized(true)),
+        },
+    };
     waiting.set(waited);
+    if !pass.holds() {
+        return Err(Problem::unauthorized(true)); // and the jobs are handed back
+    }
     // From here on nothing is awaited: the jobs go out with this answer, or the client never asked.
     let records = leased.deliver();
     let mut body = String::from("{\"jobs\":");

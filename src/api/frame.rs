@@ -3,10 +3,10 @@
 //! One function instead of a stack of layers, which would cost a fifth of the CPU.
 
 use super::problem::Problem;
-use super::{Api, answer, manifest};
+use super::{Api, access, answer, manifest};
 use crate::job::id;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{CONNECTION, RETRY_AFTER};
+use axum::http::header::{CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -58,7 +58,10 @@ pub(super) async fn around(State(api): State<Api>, mut request: Request, next: N
     request.extensions_mut().insert(waiting.clone());
 
     let mut response = match check_version(request.headers()) {
-        Ok(()) => run(&api, request, next, &request_id, &waiting).await,
+        Ok(()) => match access::admit(&api, &mut request, route.as_ref()).await {
+            Ok(()) => run(&api, request, next, &request_id, &waiting).await,
+            Err(refusal) => refusal,
+        },
         Err(problem) => problem.into_response(),
     };
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
@@ -102,10 +105,16 @@ async fn run(api: &Api, request: Request, next: Next, request_id: &HeaderValue, 
 
 fn error_response(problem: &Problem, request_id: &str) -> Response {
     let mut response = answer::json(problem.status, problem.body(request_id));
+    if let Some(challenge) = problem.challenge {
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+    }
     if let Some(seconds) = problem.retry_after {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
-    response
+    match problem.pressure {
+        Some(pressure) => answer::with_pressure(response, pressure),
+        None => response,
+    }
 }
 
 /// The client's id for the request, if it is fit for a header and a log line, else one of ours.

@@ -5,23 +5,34 @@ use super::path::Name;
 use super::problem::Problem;
 use super::rate_limits::with_headers;
 use super::{Api, answer};
+use crate::job::invalid::Invalid;
 use crate::job::{self, NewJob, Record, trace};
 use crate::store::{Enqueued, Outcome};
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use std::time::{Duration, Instant};
+
+/// How often a producer that waits looks for room.
+const ROOM_EVERY: Duration = Duration::from_millis(50);
 
 /// `POST /jobs`.
-pub(super) async fn enqueue(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
-    let (context, headers) = (context(&api, request.headers()), tenant_headers(&api, request.headers()));
+pub(super) async fn enqueue(api: Api, request: Request) -> Result<Response, Problem> {
+    let (context, headers) = (context(&api, request.headers()), Told::of(&api, request.headers())?);
     let body = Text::read(&api, request).await?;
     let job = job::request::parse(body.as_str(), &api.inner.limits, &context)?;
     let own_limit = job.rate_limit.clone();
     let records = store(&api, vec![job], &headers, false).await?;
     // One job in, one record out.
     let record = records.first().ok_or_else(Problem::bug)?;
-    let response = answer::created(record);
-    let Some(key) = api.inner.intake.limit_of(own_limit.as_ref(), &record.queue, &record.kind) else {
+    if record.existing {
+        return Ok(answer::deduplicated(record));
+    }
+    let mut response = answer::created(record);
+    if let Some(pressure) = record.pressure {
+        response = answer::with_pressure(response, pressure);
+    }
+    let Some(key) = api.intake().limit_of(own_limit.as_ref(), &record.queue, &record.kind) else {
         return Ok(response);
     };
     // The job is stored: whether its limit can be looked at changes nothing about that.
@@ -32,39 +43,84 @@ pub(super) async fn enqueue(State(api): State<Api>, request: Request) -> Result<
 }
 
 /// `POST /jobs/batch`: all of them or none.
-pub(super) async fn enqueue_batch(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
-    let (context, headers) = (context(&api, request.headers()), tenant_headers(&api, request.headers()));
+pub(super) async fn enqueue_batch(api: Api, request: Request) -> Result<Response, Problem> {
+    let (context, headers) = (context(&api, request.headers()), Told::of(&api, request.headers())?);
     let body = Text::read(&api, request).await?;
     let jobs = job::request::parse_batch(body.as_str(), &api.inner.limits, &context)?;
     let records = store(&api, jobs, &headers, true).await?;
     let mut body = String::from("{\"jobs\":");
     answer::push_jobs(&mut body, &records);
-    body.push_str(&format!(",\"count\":{}}}", records.len()));
-    Ok(answer::json(StatusCode::CREATED, body))
+    body.push_str(&format!(",\"count\":{}", records.len()));
+    let existing: Vec<usize> =
+        records.iter().enumerate().filter_map(|(index, record)| record.existing.then_some(index)).collect();
+    if !existing.is_empty() {
+        body.push_str(&format!(",\"deduplicated\":{existing:?}"));
+    }
+    body.push('}');
+    let response = answer::json(StatusCode::CREATED, body);
+    let pressure = records.iter().find_map(|record| record.pressure);
+    Ok(match pressure {
+        Some(pressure) => answer::with_pressure(response, pressure),
+        None => response,
+    })
 }
 
-async fn store(
-    api: &Api,
-    jobs: Vec<NewJob>,
-    headers: &[(String, String)],
-    is_batch: bool,
-) -> Result<Vec<Record>, Problem> {
-    let header = |name: &str| headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
-    match api.inner.intake.enqueue(jobs, is_batch, &header).await? {
-        Enqueued::Stored(records) => {
-            records.iter().for_each(|record| api.metrics().jobs.enqueued(&record.queue, &record.kind));
-            Ok(records)
+async fn store(api: &Api, mut jobs: Vec<NewJob>, told: &Told, is_batch: bool) -> Result<Vec<Record>, Problem> {
+    let header = |name: &str| told.tenants.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+    let deadline = Instant::now() + told.patience;
+    loop {
+        let again = (!told.patience.is_zero()).then(|| jobs.clone());
+        match (api.intake().enqueue(jobs, is_batch, &header).await?, again) {
+            (Enqueued::Stored(records), _) => {
+                let new = records.iter().filter(|record| !record.existing);
+                new.for_each(|record| api.metrics().jobs.enqueued(&record.queue, &record.kind));
+                return Ok(records);
+            }
+            (Enqueued::Bounded { strategy, .. }, Some(again)) if strategy == "block" && Instant::now() < deadline => {
+                tokio::time::sleep(ROOM_EVERY).await;
+                jobs = again;
+            }
+            (refused, _) => return Err(refusal(refused, is_batch)),
         }
-        Enqueued::Duplicate { index, id } => Err(Problem::duplicate(&id, is_batch.then_some(index))),
-        Enqueued::Full { rule, most, staged } => Err(Problem::staging_full(&rule, most, staged)),
-        Enqueued::Stale(_) => Err(Problem::bug()), // the intake tries again by itself
     }
 }
 
-/// The headers in which plan rules look for a tenant.
-fn tenant_headers(api: &Api, headers: &HeaderMap) -> Vec<(String, String)> {
-    let value = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
-    api.inner.intake.headers().into_iter().filter_map(|name| value(&name).map(|value| (name, value))).collect()
+/// Why jobs were not stored.
+fn refusal(refused: Enqueued, is_batch: bool) -> Problem {
+    match refused {
+        Enqueued::Duplicate { index, id } => Problem::duplicate(&id, is_batch.then_some(index)),
+        Enqueued::Exists { index, id, state, key } => Problem::exists(&id, &state, &key, is_batch.then_some(index)),
+        Enqueued::Full { rule, most, staged } => Problem::staging_full(&rule, most, staged),
+        Enqueued::Bounded { queue, depth, most, strategy } => Problem::queue_full(&queue, depth, most, &strategy),
+        Enqueued::Stored(_) | Enqueued::Stale(_) => Problem::bug(), // the intake tries again by itself
+    }
+}
+
+/// What a request's headers tell about its jobs.
+struct Told {
+    /// The headers in which plan rules look for a tenant.
+    tenants: Vec<(String, String)>,
+    /// How long to wait for room in a queue that blocks.
+    patience: Duration,
+}
+
+impl Told {
+    fn of(api: &Api, headers: &HeaderMap) -> Result<Told, Problem> {
+        let value = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
+        let names = api.intake().headers().into_iter();
+        let tenants = names.filter_map(|name| value(&name).map(|value| (name, value))).collect();
+        let patience = match value("ojs-block-timeout") {
+            None => Duration::ZERO,
+            Some(text) => {
+                let seconds = text
+                    .parse::<u64>()
+                    .map_err(|_| Invalid::field("OJS-Block-Timeout", "a whole number of seconds", &text))?;
+                // Half of what the request has as a whole, so that its client is told that there was no room.
+                Duration::from_secs(seconds).min(api.inner.request_timeout / 2)
+            }
+        };
+        Ok(Told { tenants, patience })
+    }
 }
 
 /// The request's trace context, which its jobs inherit.
@@ -75,25 +131,25 @@ fn context(api: &Api, headers: &HeaderMap) -> job::request::Context {
         (usable && value.len() <= 8192).then(|| (name, value.to_owned()))
     };
     job::request::Context {
-        trace: trace::HEADERS.into_iter().filter_map(header).collect(),
+        meta: trace::HEADERS.into_iter().filter_map(header).collect(),
         test_directives: api.inner.test_directives,
     }
 }
 
 /// `GET /jobs/{id}`.
-pub(super) async fn show(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn show(api: Api, Name(id): Name) -> Result<Response, Problem> {
     let record = api.store().job(&id).await?.ok_or_else(|| Problem::missing("job", &id))?;
     Ok(answer::job(StatusCode::OK, &record))
 }
 
 /// `GET /admin/jobs/{id}`.
-pub(super) async fn show_to_admin(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn show_to_admin(api: Api, Name(id): Name) -> Result<Response, Problem> {
     let record = api.store().job(&id).await?.ok_or_else(|| Problem::missing("job", &id))?;
     Ok(answer::job_for_admin(StatusCode::OK, &record))
 }
 
 /// `DELETE /jobs/{id}` and `POST /jobs/{id}/cancel`.
-pub(super) async fn cancel(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn cancel(api: Api, Name(id): Name) -> Result<Response, Problem> {
     match api.store().cancel(&id).await? {
         Outcome::Done(record, previous) => {
             api.metrics().jobs.cancelled(&record.queue, &record.kind);
@@ -105,7 +161,7 @@ pub(super) async fn cancel(State(api): State<Api>, Name(id): Name) -> Result<Res
 }
 
 /// `POST /jobs/{id}/activate`.
-pub(super) async fn activate(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn activate(api: Api, Name(id): Name) -> Result<Response, Problem> {
     match api.store().activate(&id).await? {
         Outcome::Done(record, previous) => Ok(changed(&record, previous)),
         Outcome::Missing => Err(Problem::missing("job", &id)),

@@ -1,7 +1,6 @@
 //! The manifest: what this server can do. Nothing is listed here that does not work.
 
 use super::{Api, answer};
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
@@ -19,7 +18,7 @@ pub(super) fn has(extension: &str) -> bool {
 }
 
 /// `GET /ojs/manifest`.
-pub(super) async fn show(State(api): State<Api>) -> Response {
+pub(super) async fn show(api: Api) -> Response {
     let limits = &api.inner.limits;
     let extension = |(name, version)| json!({"name": name, "uri": uri(name), "version": version});
     let body = json!({

@@ -1,13 +1,20 @@
 //! The HTTP API: requests into verbs of the store, results into OJS answers. No business rule lives here.
 
+mod access;
+mod admin;
+mod admin_jobs;
+mod admin_workers;
 mod answer;
 mod body;
+mod bulk;
+mod crons;
 mod dead_letter;
 mod event_stream;
 mod events;
 mod fetch;
 mod frame;
 mod jobs;
+mod keys;
 mod manifest;
 mod mistakes;
 mod noise;
@@ -16,39 +23,62 @@ mod path;
 mod planner;
 mod pools;
 mod problem;
+mod progress;
+mod queue_config;
 mod queue_limits;
 mod queues;
 mod rate_limits;
+mod results;
 mod round_stream;
+mod routes;
 mod scheduling;
 mod server;
 mod system;
 mod workers;
 
+pub use routes::{Access, routes};
 pub use server::Server;
 
 use crate::config::Config;
-use crate::dispatch::{LongPolls, Neighbors, Waiters};
+use crate::dispatch::{LongPolls, Neighbors, Timetable, Waiters};
 use crate::job;
+use crate::keyring::{Caller, Keyring, Pass};
 use crate::planner::{Desk, Intake};
 use crate::store::Store;
 use crate::telemetry::Metrics;
 use axum::Router;
-use axum::routing::{delete, get, post};
 use problem::Problem;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// What every handler needs; clones share it.
+/// What every handler needs, as far as its caller may go; clones share it.
 #[derive(Clone)]
 pub struct Api {
     inner: Arc<Inner>,
+    /// Whose key the request presented.
+    caller: Option<Caller>,
+    /// The store as far as that caller sees it, if that is not all of it.
+    scoped: Option<Store>,
+}
+
+/// The router's state. No handler can get at it: they ask for an [`Api`] and get their caller's.
+#[derive(Clone)]
+struct Root(Api);
+/// The ways by which jobs come and go.
+pub struct Doors {
+    pub intake: Intake,
+    pub timetable: Timetable,
+    pub waiters: Waiters,
 }
 
 struct Inner {
     store: Store,
+    keys: Keyring,
+    accesses: access::Accesses,
     intake: Intake,
+    timetable: Timetable,
     desk: Desk,
     long_polls: LongPolls,
     neighbors: Neighbors,
@@ -66,25 +96,22 @@ struct Inner {
 
 impl Api {
     /// An API on a store.
-    pub fn new(store: Store, desk: Desk, waiters: Waiters, metrics: Metrics, config: &Config) -> Self {
+    pub fn new(store: Store, keys: Keyring, desk: Desk, doors: Doors, metrics: Metrics, config: &Config) -> Self {
         let limits = &config.limits;
         let draining = CancellationToken::new();
         let waiting = metrics.http.long_polls().clone();
         Api {
             inner: Arc::new(Inner {
-                intake: Intake::new(store.clone(), desk.rules().clone()),
-                long_polls: LongPolls::new(store.clone(), waiters, waiting, draining.clone()),
+                intake: doors.intake,
+                timetable: doors.timetable,
+                long_polls: LongPolls::new(store.clone(), doors.waiters, waiting, draining.clone()),
                 neighbors: Neighbors::new(store.clone(), config.noisy_neighbors.clone(), metrics.noise.clone()),
                 store,
+                keys,
+                accesses: access::Accesses::of(&routes::table()),
                 desk,
                 metrics,
-                limits: job::Limits {
-                    max_envelope: limits.max_envelope.bytes(),
-                    max_meta: limits.max_meta.bytes(),
-                    max_result: limits.max_result.bytes(),
-                    max_batch: limits.max_batch,
-                    max_nesting: limits.max_nesting,
-                },
+                limits: limits.of_jobs(),
                 max_body: limits.max_body.bytes(),
                 request_timeout: limits.request_timeout,
                 heartbeat_interval: config.workers.heartbeat_interval,
@@ -93,6 +120,8 @@ impl Api {
                 draining,
                 event_readers: Arc::new(tokio::sync::Semaphore::new(event_stream::MOST_READERS)),
             }),
+            caller: None,
+            scoped: None,
         }
     }
 
@@ -105,8 +134,41 @@ impl Api {
         self.inner.draining.is_cancelled()
     }
 
+    /// The API as far as a key reaches.
+    fn of_caller(self, caller: &Caller) -> Self {
+        let scoped = caller.scope.tenant().map(|_| self.inner.store.within(&caller.scope));
+        Api { caller: Some(Arc::clone(caller)), scoped, ..self }
+    }
+
+    /// Whose key the request presented, if it had to.
+    fn caller(&self) -> Option<&Caller> {
+        self.caller.as_ref()
+    }
+
+    /// What a request that stays may go by.
+    fn pass(&self) -> Pass {
+        self.inner.keys.pass(self.caller.clone())
+    }
+
+    /// The store as far as the caller sees it.
     fn store(&self) -> &Store {
-        &self.inner.store
+        self.scoped.as_ref().unwrap_or(&self.inner.store)
+    }
+
+    /// The way in for the caller's jobs.
+    fn intake(&self) -> Cow<'_, Intake> {
+        match &self.scoped {
+            Some(store) => Cow::Owned(self.inner.intake.within(store)),
+            None => Cow::Borrowed(&self.inner.intake),
+        }
+    }
+
+    /// Long polls for what the caller may have.
+    fn long_polls(&self) -> Cow<'_, LongPolls> {
+        match &self.scoped {
+            Some(store) => Cow::Owned(self.inner.long_polls.within(store)),
+            None => Cow::Borrowed(&self.inner.long_polls),
+        }
     }
 
     fn desk(&self) -> &Desk {
@@ -117,67 +179,15 @@ impl Api {
         &self.inner.metrics
     }
 
-    /// All routes.
+    /// All routes of the table.
     pub fn router(&self) -> Router {
         // Flat, because every nested router costs each request a rewritten path.
-        Router::new()
-            .route("/ojs/v1/health", get(system::health))
-            .route("/ojs/v1/jobs", post(jobs::enqueue))
-            .route("/ojs/v1/jobs/batch", post(jobs::enqueue_batch))
-            .route("/ojs/v1/jobs/{id}", get(jobs::show).delete(jobs::cancel))
-            .route("/ojs/v1/jobs/{id}/cancel", post(jobs::cancel))
-            .route("/ojs/v1/jobs/{id}/activate", post(jobs::activate))
-            .route("/ojs/v1/jobs/{id}/ack", post(workers::ack_by_path))
-            .route("/ojs/v1/jobs/{id}/nack", post(workers::nack_by_path))
-            .route("/ojs/v1/workers/fetch", post(fetch::fetch))
-            .route("/ojs/v1/workers/ack", post(workers::ack))
-            .route("/ojs/v1/workers/nack", post(workers::nack))
-            .route("/ojs/v1/workers/heartbeat", post(workers::heartbeat))
-            .route("/ojs/v1/workers/register", post(workers::register))
-            .route("/ojs/v1/workers/{id}", delete(workers::deregister))
-            .route("/ojs/v1/queues", get(queues::list))
-            .route("/ojs/v1/queues/{name}", get(queues::show))
-            .route("/ojs/v1/queues/{name}/stats", get(queues::stats))
-            .route("/ojs/v1/dead-letter", get(dead_letter::list))
-            .route("/ojs/v1/dead-letter/stats", get(dead_letter::stats))
-            .route("/ojs/v1/dead-letter/{id}", get(dead_letter::show).delete(dead_letter::forget))
-            .route("/ojs/v1/dead-letter/{id}/retry", post(dead_letter::retry))
-            .route("/ojs/v1/events", get(events::poll))
-            .route("/ojs/v1/admin/planner", get(planner::list))
-            .route("/ojs/v1/admin/planner/events", get(round_stream::all_rounds))
-            .route("/ojs/v1/admin/planner/{name}", get(planner::show).put(planner::put).delete(planner::remove))
-            .route("/ojs/v1/admin/planner/{name}/events", get(round_stream::rounds_of))
-            .route("/ojs/v1/admin/planner/{name}/rounds", get(planner::rounds))
-            .route("/ojs/v1/admin/planner/{name}/tenants", get(planner::tenants))
-            .route("/ojs/v1/admin/planner/{name}/preview", get(planner::preview))
-            .route("/ojs/v1/admin/planner/{name}/run", post(planner::run))
-            .route("/ojs/v1/admin/planner/{name}/pause", post(planner::pause))
-            .route("/ojs/v1/admin/planner/{name}/resume", post(planner::resume))
-            .route("/ojs/v1/admin/jobs/{id}", get(jobs::show_to_admin))
-            .route("/ojs/v1/admin/pools", get(pools::list).post(pools::add))
-            .route("/ojs/v1/admin/pools/{name}", get(pools::show).put(pools::put).delete(pools::remove))
-            .route("/ojs/v1/admin/scheduling/stats", get(scheduling::stats))
-            .route("/ojs/v1/admin/scheduling/config", get(scheduling::config).put(scheduling::put_config))
-            .route("/ojs/v1/admin/tenants/{id}/noise", get(noise::show))
-            .route("/ojs/v1/admin/tenants/{id}/noise/reset", post(noise::reset))
-            .route("/ojs/v1/rate-limits", get(rate_limits::list))
-            .route(
-                "/ojs/v1/rate-limits/{key}",
-                get(rate_limits::show).put(rate_limits::put).delete(rate_limits::remove),
-            )
-            .route(
-                "/ojs/v1/admin/queues/{name}/rate-limit",
-                get(queue_limits::show).put(queue_limits::put).delete(queue_limits::remove),
-            )
-            .route("/ojs/manifest", get(manifest::show))
-            .route("/health", get(system::health))
-            .route("/healthz", get(system::health))
-            .route("/ready", get(system::ready))
-            .route("/readyz", get(system::ready))
-            .route("/metrics", get(system::metrics))
+        routes::table()
+            .into_iter()
+            .fold(Router::new(), |router, route| router.route(route.path, route.handler))
             .fallback(|| async { Problem::unknown_path() })
             .method_not_allowed_fallback(|| async { Problem::method_not_allowed() })
             .layer(axum::middleware::from_fn_with_state(self.clone(), frame::around))
-            .with_state(self.clone())
+            .with_state(Root(self.clone()))
     }
 }

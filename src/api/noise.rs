@@ -8,13 +8,12 @@ use crate::fair::noisy::{NoisyNeighbors, Throttle};
 use crate::job::invalid::Invalid;
 use crate::job::tenant;
 use crate::job::time::rfc3339;
-use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
 
 /// `GET /admin/tenants/{id}/noise`.
-pub(super) async fn show(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn show(api: Api, Name(id): Name) -> Result<Response, Problem> {
     check(&id)?;
     let neighbors = &api.inner.neighbors;
     let report = neighbors.report(&id).await?;
@@ -22,7 +21,7 @@ pub(super) async fn show(State(api): State<Api>, Name(id): Name) -> Result<Respo
 }
 
 /// `POST /admin/tenants/{id}/noise/reset`.
-pub(super) async fn reset(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn reset(api: Api, Name(id): Name) -> Result<Response, Problem> {
     check(&id)?;
     let neighbors = &api.inner.neighbors;
     let released = neighbors.reset(&id).await?;

@@ -72,6 +72,13 @@ impl Page {
         Ok(Page { offset, limit })
     }
 
+    /// The same where the admin API pages: twenty at a time, unless it is asked for in the other dialect.
+    pub(super) fn of_admin(query: &Query) -> Result<Page, Problem> {
+        let page = Self::of(query)?;
+        let says = ["limit", "offset", "cursor", "page", "per_page"].into_iter().any(|name| query.get(name).is_some());
+        Ok(if says { page } else { Page { limit: 20, ..page } })
+    }
+
     /// `pagination` of an answer with this page of `total` items.
     pub(super) fn describe(self, total: usize) -> serde_json::Value {
         let end = self.offset.saturating_add(self.limit);

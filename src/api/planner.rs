@@ -9,13 +9,13 @@ use super::{Api, answer};
 use crate::config;
 use crate::job::invalid::Invalid;
 use crate::planner::{Flight, Order, Removed, RuleStats, TenantList, preview as dry_run};
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use serde_json::{Value, json};
 
 /// `GET /admin/planner`.
-pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
+pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
     let page = Page::of(&Query::of(&uri))?;
     let known = api.desk().rules().known().await?;
     let names: Vec<&str> = known.names().collect();
@@ -28,13 +28,13 @@ pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, P
 }
 
 /// `GET /admin/planner/{rule}`.
-pub(super) async fn show(State(api): State<Api>, Name(name): Name) -> Result<Response, Problem> {
+pub(super) async fn show(api: Api, Name(name): Name) -> Result<Response, Problem> {
     let stats = RuleStats::read(api.desk(), &name).await?.ok_or_else(|| missing(&name))?;
     Ok(answer::value(StatusCode::OK, &stats.to_json()))
 }
 
 /// `PUT /admin/planner/{rule}`: adds a rule or replaces it as a whole.
-pub(super) async fn put(State(api): State<Api>, Name(name): Name, request: Request) -> Result<Response, Problem> {
+pub(super) async fn put(api: Api, Name(name): Name, request: Request) -> Result<Response, Problem> {
     let options = Text::read(&api, request).await?.value()?;
     let rules = api.desk().rules();
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
@@ -48,7 +48,7 @@ pub(super) async fn put(State(api): State<Api>, Name(name): Name, request: Reque
 }
 
 /// `DELETE /admin/planner/{rule}`.
-pub(super) async fn remove(State(api): State<Api>, Name(name): Name) -> Result<Response, Problem> {
+pub(super) async fn remove(api: Api, Name(name): Name) -> Result<Response, Problem> {
     let staged = api.store().rule_status(&name, None).await?.staged;
     let outcome = match api.desk().rules().remove(&name).await? {
         Removed::Gone => json!({"rule": name, "removed": true, "holds": null, "draining_jobs": staged}),
@@ -64,7 +64,7 @@ pub(super) async fn remove(State(api): State<Api>, Name(name): Name) -> Result<R
 }
 
 /// `GET /admin/planner/{rule}/rounds`, newest first.
-pub(super) async fn rounds(State(api): State<Api>, Name(name): Name, uri: Uri) -> Result<Response, Problem> {
+pub(super) async fn rounds(api: Api, Name(name): Name, uri: Uri) -> Result<Response, Problem> {
     exists(&api, &name).await?;
     let page = Page::of(&Query::of(&uri))?;
     let total = api.store().recorded_total(&name).await? as usize;
@@ -76,7 +76,7 @@ pub(super) async fn rounds(State(api): State<Api>, Name(name): Name, uri: Uri) -
 }
 
 /// `GET /admin/planner/{rule}/tenants`.
-pub(super) async fn tenants(State(api): State<Api>, Name(name): Name, uri: Uri) -> Result<Response, Problem> {
+pub(super) async fn tenants(api: Api, Name(name): Name, uri: Uri) -> Result<Response, Problem> {
     let query = Query::of(&uri);
     let page = Page::of(&query)?;
     let order = match query.get("sort") {
@@ -91,14 +91,14 @@ pub(super) async fn tenants(State(api): State<Api>, Name(name): Name, uri: Uri) 
 }
 
 /// `GET /admin/planner/{rule}/preview`: the next round, or with `jobs` one of that size.
-pub(super) async fn preview(State(api): State<Api>, Name(name): Name, uri: Uri) -> Result<Response, Problem> {
+pub(super) async fn preview(api: Api, Name(name): Name, uri: Uri) -> Result<Response, Problem> {
     let jobs = Query::of(&uri).number("jobs", 1, 1000)?.map(|jobs| jobs as u64);
     let preview = dry_run(api.desk(), &name, jobs).await?.ok_or_else(|| missing(&name))?;
     Ok(answer::value(StatusCode::OK, &preview))
 }
 
 /// `POST /admin/planner/{rule}/run`: one whole round now.
-pub(super) async fn run(State(api): State<Api>, Name(name): Name) -> Result<Response, Problem> {
+pub(super) async fn run(api: Api, Name(name): Name) -> Result<Response, Problem> {
     let round = match api.desk().run(&name).await?.ok_or_else(|| missing(&name))? {
         Flight::Ran { report, .. } => report.to_json(),
         Flight::Paused => skipped(&name, "paused"),
@@ -117,12 +117,12 @@ pub(super) async fn run(State(api): State<Api>, Name(name): Name) -> Result<Resp
 }
 
 /// `POST /admin/planner/{rule}/pause`.
-pub(super) async fn pause(State(api): State<Api>, Name(name): Name) -> Result<Response, Problem> {
+pub(super) async fn pause(api: Api, Name(name): Name) -> Result<Response, Problem> {
     set_paused(&api, &name, true).await
 }
 
 /// `POST /admin/planner/{rule}/resume`.
-pub(super) async fn resume(State(api): State<Api>, Name(name): Name) -> Result<Response, Problem> {
+pub(super) async fn resume(api: Api, Name(name): Name) -> Result<Response, Problem> {
     set_paused(&api, &name, false).await
 }
 

@@ -10,14 +10,14 @@ use crate::config;
 use crate::fair::Pool;
 use crate::planner::{Held, Removed};
 use crate::store::PoolStatus;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::response::Response;
 use serde_json::{Value, json};
 
 /// `GET /admin/pools`.
-pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
+pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
     let page = Page::of(&Query::of(&uri))?;
     let known = api.desk().rules().known().await?;
     let pools = &known.dispatch.policy.pools;
@@ -30,12 +30,12 @@ pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, P
 }
 
 /// `GET /admin/pools/{name}`.
-pub(super) async fn show(State(api): State<Api>, Name(name): Name) -> Result<Response, Problem> {
+pub(super) async fn show(api: Api, Name(name): Name) -> Result<Response, Problem> {
     found(&api, &name, StatusCode::OK).await
 }
 
 /// `PUT /admin/pools/{name}`: adds a pool or replaces it as a whole.
-pub(super) async fn put(State(api): State<Api>, Name(name): Name, request: Request) -> Result<Response, Problem> {
+pub(super) async fn put(api: Api, Name(name): Name, request: Request) -> Result<Response, Problem> {
     let body = Text::read(&api, request).await?.value()?;
     let pool = config::pool_from_json(Some(&name), body).map_err(|problems| refused("pool", &problems))?;
     let is_new = api.desk().rules().put_pool(pool).await?;
@@ -43,7 +43,7 @@ pub(super) async fn put(State(api): State<Api>, Name(name): Name, request: Reque
 }
 
 /// `POST /admin/pools`, the name being in the body.
-pub(super) async fn add(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+pub(super) async fn add(api: Api, request: Request) -> Result<Response, Problem> {
     let body = Text::read(&api, request).await?.value()?;
     let pool = config::pool_from_json(None, body).map_err(|problems| refused("pool", &problems))?;
     let name = pool.name.clone();
@@ -57,7 +57,7 @@ pub(super) async fn add(State(api): State<Api>, request: Request) -> Result<Resp
 }
 
 /// `DELETE /admin/pools/{name}`.
-pub(super) async fn remove(State(api): State<Api>, Name(name): Name) -> Result<Response, Problem> {
+pub(super) async fn remove(api: Api, Name(name): Name) -> Result<Response, Problem> {
     let holds = match api.desk().rules().remove_pool(&name).await? {
         Removed::Gone => Value::Null,
         Removed::Restored => json!("file"),

@@ -1,7 +1,9 @@
 //! The one map from what went wrong to an OJS error answer.
 
+use crate::auth::Role;
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::json;
+use crate::job::scope::Foreign;
 use crate::planner;
 use crate::store;
 use axum::http::StatusCode;
@@ -28,6 +30,10 @@ pub(super) struct Problem {
     kind: Option<&'static str>,
     hint: Option<String>,
     pub(super) retry_after: Option<u32>,
+    /// What WWW-Authenticate asks for.
+    pub(super) challenge: Option<&'static str>,
+    /// Jobs in the queue that has no room, and how many those may be.
+    pub(super) pressure: Option<(u64, u64)>,
     /// The request's body was not read to its end, so that the connection cannot be used again.
     pub(super) closes: bool,
 }
@@ -46,6 +52,8 @@ impl Problem {
             kind: None,
             hint: None,
             retry_after: None,
+            challenge: None,
+            pressure: None,
             closes: false,
         }
     }
@@ -109,6 +117,41 @@ impl Problem {
             .hint("The Allow header lists the methods of this path.")
     }
 
+    /// No key was presented, or one that is not valid.
+    pub(super) fn unauthorized(is_wrong: bool) -> Self {
+        let (message, challenge) = match is_wrong {
+            false => ("This server asks for an API key.", "Bearer realm=\"fairgate\""),
+            true => ("The API key is not valid.", "Bearer realm=\"fairgate\", error=\"invalid_token\""),
+        };
+        let problem = Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", message);
+        // The body was not read.
+        Problem { challenge: Some(challenge), ..problem }
+            .closing()
+            .hint("Send `Authorization: Bearer KEY`; docs/security.md tells how keys are made.")
+    }
+
+    /// The key is valid, but of another role.
+    pub(super) fn forbidden_role(role: Role, roles: &[Role]) -> Self {
+        let names: Vec<&str> = roles.iter().map(|role| role.name()).collect();
+        let message = format!("A key with the role {} may not do this.", role.name());
+        Problem::new(StatusCode::FORBIDDEN, "forbidden", message)
+            .with("canonical", "PERMISSION_DENIED")
+            .with("role", role.name())
+            .with("expected", &names.join(", "))
+            .closing()
+            .hint("docs/security.md lists what each role may do.")
+    }
+
+    /// The key is bound to a tenant, and the request names another one.
+    pub(super) fn foreign_tenant(tenant: &str, field: &str) -> Self {
+        let message = format!("`{field}` names another tenant than that of the API key.");
+        Problem::new(StatusCode::FORBIDDEN, "forbidden", message)
+            .with("canonical", "TENANT_ACCESS_DENIED")
+            .with("tenant_id", tenant)
+            .with("field", field)
+            .hint("Leave it out: what the key enqueues and asks for is its tenant's.")
+    }
+
     /// Something that was asked for by name does not exist.
     pub(super) fn missing(resource: &'static str, name: &str) -> Self {
         let message = format!("There is no {resource} {}.", json::quoted(name));
@@ -145,6 +188,18 @@ impl Problem {
         }
     }
 
+    /// A unique job has a duplicate.
+    pub(super) fn exists(id: &str, state: &str, key: &str, index: Option<usize>) -> Self {
+        let place = index.map_or_else(|| "unique".to_owned(), |index| format!("jobs[{index}].unique"));
+        let message = format!("`{place}` does not allow this job: job {id} counts as the same and is {state}.");
+        let problem = Problem::new(StatusCode::CONFLICT, "duplicate", message)
+            .with("existing_job_id", id)
+            .with("existing_job_state", state)
+            .with("unique_key", key)
+            .with("field", &place);
+        index.into_iter().fold(problem, |problem, index| problem.with_number("index", index))
+    }
+
     /// A plan rule has as many jobs staged as it may.
     pub(super) fn staging_full(rule: &str, most: u64, staged: u64) -> Self {
         let message = format!("Plan rule {rule} has {staged} jobs staged and takes {most} at most (max_staged).");
@@ -154,6 +209,22 @@ impl Problem {
             .with_number("current", staged as usize)
             .retry_after(1)
             .hint("Send it again later; the rule's rounds make room. A batch is taken as a whole or not at all.")
+    }
+
+    /// A queue holds as many jobs as it may.
+    pub(super) fn queue_full(queue: &str, depth: u64, most: u64, strategy: &str) -> Self {
+        let message = format!("Queue {queue} holds {depth} jobs and takes {most} at most.");
+        let mut problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "QUEUE_FULL", message)
+            .with_beside("queue", queue)
+            .with_beside("strategy", strategy)
+            .retry_after(1)
+            .hint("Send it again later. A batch is taken as a whole or not at all.");
+        for (name, number) in [("depth", depth), ("bound", most)] {
+            problem.beside.push((name, number.to_string()));
+            problem = problem.with_number(name, number as usize);
+        }
+        problem.pressure = Some((depth, most));
+        problem
     }
 
     /// The client took too long to send its body.
@@ -215,6 +286,7 @@ impl From<Invalid> for Problem {
             Kind::ResultTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "RESULT_TOO_LARGE"),
             Kind::BatchTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "BATCH_SIZE_EXCEEDED"),
             Kind::Duplicate => (StatusCode::CONFLICT, "duplicate"),
+            Kind::Unsupported => (StatusCode::UNPROCESSABLE_ENTITY, "unsupported"),
         };
         let mut problem = Problem::new(status, code, invalid.to_string()).with("field", &invalid.field);
         problem.invalid = Some(Box::new(invalid.clone()));
@@ -242,6 +314,12 @@ impl From<planner::Refusal> for Problem {
     fn from(refusal: planner::Refusal) -> Self {
         match refusal {
             planner::Refusal::Invalid(invalid) => invalid.into(),
+            planner::Refusal::Foreign(Foreign { tenant, field }, index) => match index {
+                Some(index) => {
+                    Problem::foreign_tenant(&tenant, &format!("jobs[{index}].{field}")).with_number("index", index)
+                }
+                None => Problem::foreign_tenant(&tenant, &field),
+            },
             planner::Refusal::Store(error) => error.into(),
         }
     }

@@ -9,29 +9,29 @@ use crate::job::invalid::Kind;
 use crate::job::{LimitChange, names};
 use crate::planner::Source;
 use crate::store::{Layer, LimitState};
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
 
 /// `GET /admin/queues/{name}/rate-limit`.
-pub(super) async fn show(State(api): State<Api>, Name(queue): Name) -> Result<Response, Problem> {
+pub(super) async fn show(api: Api, Name(queue): Name) -> Result<Response, Problem> {
     let state = find(&api, &queue).await?;
     state.and_then(|state| shown(&queue, &state)).ok_or_else(|| missing(&queue))
 }
 
 /// `PUT /admin/queues/{name}/rate-limit`: all jobs of the queue, whatever limits of their own they have.
-pub(super) async fn put(State(api): State<Api>, Name(queue): Name, request: Request) -> Result<Response, Problem> {
+pub(super) async fn put(api: Api, Name(queue): Name, request: Request) -> Result<Response, Problem> {
     let body = Text::read(&api, request).await?;
     let refused = |invalid| Problem::from(invalid).hint(HINT);
     names::check_queue("name", &queue).map_err(|invalid| refused(invalid.of_kind(Kind::Policy)))?;
     let change = LimitChange::parse_lasting(body.fields()?.object()).map_err(refused)?;
-    api.store().set_limit(&key(&queue), Layer::Admin, Some(&change.quota), None).await?;
+    set_limit(&api, &queue, &change).await?;
     find(&api, &queue).await?.and_then(|state| shown(&queue, &state)).ok_or_else(Problem::bug)
 }
 
 /// `DELETE /admin/queues/{name}/rate-limit`: the file's holds again, if there is one.
-pub(super) async fn remove(State(api): State<Api>, Name(queue): Name) -> Result<Response, Problem> {
+pub(super) async fn remove(api: Api, Name(queue): Name) -> Result<Response, Problem> {
     if api.store().set_limit(&key(&queue), Layer::Admin, None, None).await? {
         let holds = find(&api, &queue).await?.and_then(|state| state.file);
         let holds = holds.map(|_| Source::File.name());
@@ -45,7 +45,13 @@ pub(super) async fn remove(State(api): State<Api>, Name(queue): Name) -> Result<
     Err(missing(&queue))
 }
 
-fn key(queue: &str) -> String {
+/// Sets what an admin says about a queue in place of the file.
+pub(super) async fn set_limit(api: &Api, queue: &str, change: &LimitChange) -> Result<(), Problem> {
+    api.store().set_limit(&key(queue), Layer::Admin, Some(&change.quota), None).await?;
+    Ok(())
+}
+
+pub(super) fn key(queue: &str) -> String {
     format!("queue:{queue}")
 }
 

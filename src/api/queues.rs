@@ -1,36 +1,38 @@
-//! Queues: list, and how many jobs they hold.
+//! Queues: list, how many jobs they hold, pause and resume.
 
 use super::page::{Page, Query};
 use super::path::Name;
 use super::problem::Problem;
-use super::{Api, answer};
-use crate::job::{State as JobState, time};
-use crate::store::{Queue, QueueStats};
-use axum::extract::State;
+use super::{Api, answer, queue_config};
+use crate::job::{State as JobState, names, time};
+use crate::store::Queue;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use serde_json::{Value, json};
 
 /// `GET /queues`.
-pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
+pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
     let page = Page::of(&Query::of(&uri))?;
-    let queues = api.store().queues().await?;
+    let (queues, paused) = (api.store().queues().await?, api.store().paused_queues().await?);
     let shown = queues.iter().skip(page.offset).take(page.limit);
     let items: Vec<Value> = shown
-        .map(|queue| json!({"name": queue.name, "status": "active", "created_at": time::rfc3339(queue.created)}))
+        .map(|queue| {
+            let status = status(paused.contains_key(&queue.name));
+            json!({"name": queue.name, "status": status, "created_at": time::rfc3339(queue.created)})
+        })
         .collect();
     let body = json!({"queues": items, "pagination": page.describe(queues.len())});
     Ok(answer::value(StatusCode::OK, &body))
 }
 
 /// `GET /queues/{name}`.
-pub(super) async fn show(State(api): State<Api>, Name(name): Name) -> Result<Response, Problem> {
-    let (queue, stats) = find(&api, &name).await?;
-    let shown = describe(&api, &name, &stats);
+pub(super) async fn show(api: Api, Name(name): Name) -> Result<Response, Problem> {
+    let (queue, shown) = find(&api, &name).await?;
     let body = json!({
         "queue": shown,
         "name": name,
-        "state": "active",
+        "state": shown["status"],
+        "config": queue_config::describe(&api, &name).await?,
         "stats": shown,
         "created_at": time::rfc3339(queue.created),
     });
@@ -38,23 +40,62 @@ pub(super) async fn show(State(api): State<Api>, Name(name): Name) -> Result<Res
 }
 
 /// `GET /queues/{name}/stats`.
-pub(super) async fn stats(State(api): State<Api>, Name(name): Name) -> Result<Response, Problem> {
-    let (_, stats) = find(&api, &name).await?;
-    let shown = describe(&api, &name, &stats);
+pub(super) async fn stats(api: Api, Name(name): Name) -> Result<Response, Problem> {
+    let (_, shown) = find(&api, &name).await?;
     let mut plain = shown.clone();
     plain["queue"] = name.into();
     let now = time::rfc3339(api.store().clock().now_ms());
-    let body = json!({"queue": shown, "status": "active", "stats": plain, "computed_at": now});
+    let body = json!({"queue": shown, "status": shown["status"], "stats": plain, "computed_at": now});
     Ok(answer::value(StatusCode::OK, &body))
 }
 
-async fn find(api: &Api, name: &str) -> Result<(Queue, QueueStats), Problem> {
-    let queue = api.store().queue(name).await?.ok_or_else(|| Problem::missing("queue", name))?;
-    Ok((queue, api.store().queue_stats(name).await?))
+/// `POST /queues/{name}/pause`: jobs may come, none is handed out. A queue that is new springs into existence.
+pub(super) async fn pause(api: Api, Name(name): Name) -> Result<Response, Problem> {
+    Ok(answer::value(StatusCode::OK, &wrapped(&name, set_paused(&api, &name, true).await?)))
 }
 
-fn describe(api: &Api, name: &str, stats: &QueueStats) -> Value {
-    let mut shown = json!({"name": name, "status": "active", "paused": false});
+/// `POST /queues/{name}/resume`.
+pub(super) async fn resume(api: Api, Name(name): Name) -> Result<Response, Problem> {
+    Ok(answer::value(StatusCode::OK, &wrapped(&name, set_paused(&api, &name, false).await?)))
+}
+
+/// `POST /admin/queues/{name}/pause`, which answers without a wrapper.
+pub(super) async fn pause_as_admin(api: Api, Name(name): Name) -> Result<Response, Problem> {
+    Ok(answer::value(StatusCode::OK, &set_paused(&api, &name, true).await?))
+}
+
+/// `POST /admin/queues/{name}/resume`.
+pub(super) async fn resume_as_admin(api: Api, Name(name): Name) -> Result<Response, Problem> {
+    Ok(answer::value(StatusCode::OK, &set_paused(&api, &name, false).await?))
+}
+
+async fn set_paused(api: &Api, name: &str, pauses: bool) -> Result<Value, Problem> {
+    names::check_queue("name", name)?;
+    let Some(since) = api.store().pause_queue(name, pauses).await? else {
+        let message = "As many queues are paused as may be.";
+        return Err(Problem::new(StatusCode::CONFLICT, "conflict", message).with("queue", name));
+    };
+    let now = || api.store().clock().now_ms();
+    let (field, at) = if pauses { ("paused_at", since) } else { ("resumed_at", None) };
+    let mut shown = json!({"name": name, "paused": pauses, "status": status(pauses)});
+    shown[field] = time::rfc3339(at.unwrap_or_else(now)).into();
+    Ok(shown)
+}
+
+fn wrapped(name: &str, mut shown: Value) -> Value {
+    shown["queue"] = json!({"name": name, "paused": shown["paused"], "status": shown["status"]});
+    shown
+}
+
+fn status(is_paused: bool) -> &'static str {
+    if is_paused { "paused" } else { "active" }
+}
+
+async fn find(api: &Api, name: &str) -> Result<(Queue, Value), Problem> {
+    let queue = api.store().queue(name).await?.ok_or_else(|| Problem::missing("queue", name))?;
+    let stats = api.store().queue_stats(name).await?;
+    let paused = api.store().paused_since(name).await?;
+    let mut shown = json!({"name": name, "status": status(paused.is_some()), "paused": paused.is_some()});
     for (state, count) in &stats.counts {
         shown[*state] = (*count).into();
     }
@@ -62,5 +103,11 @@ fn describe(api: &Api, name: &str, stats: &QueueStats) -> Value {
     shown["oldest_available_at"] = stats.oldest_available.map(time::rfc3339).into();
     let latency = stats.oldest_available.map_or(0, |at| (api.store().clock().now_ms() - at).max(0));
     shown["latency_ms"] = latency.into();
-    shown
+    if let Some(bound) = api.store().bound(name).await? {
+        shown["max_depth"] = bound.most.into();
+    }
+    if let Some(since) = paused {
+        shown["paused_at"] = time::rfc3339(since).into();
+    }
+    Ok((queue, shown))
 }

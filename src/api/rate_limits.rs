@@ -7,7 +7,7 @@ use super::problem::Problem;
 use super::{Api, answer};
 use crate::job::{LimitChange, Window, limit_change, time};
 use crate::store::{Layer, LimitState};
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, StatusCode, Uri};
 use axum::response::Response;
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ static RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 pub(super) const HINT: &str = "docs/dispatch.md tells how a limit is written.";
 
 /// `GET /rate-limits`.
-pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, Problem> {
+pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
     let page = Page::of(&Query::of(&uri))?;
     let (total, limits) = api.store().limits(page.offset, page.limit).await?;
     let items: Vec<Value> = limits.iter().map(summary).collect();
@@ -28,12 +28,12 @@ pub(super) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, P
 }
 
 /// `GET /rate-limits/{key}`.
-pub(super) async fn show(State(api): State<Api>, Name(key): Name) -> Result<Response, Problem> {
+pub(super) async fn show(api: Api, Name(key): Name) -> Result<Response, Problem> {
     found(&api, &key).await
 }
 
 /// `PUT /rate-limits/{key}`: overrides what it names, perhaps for a while. A key that nobody has used yet will do.
-pub(super) async fn put(State(api): State<Api>, Name(key): Name, request: Request) -> Result<Response, Problem> {
+pub(super) async fn put(api: Api, Name(key): Name, request: Request) -> Result<Response, Problem> {
     let body = Text::read(&api, request).await?;
     let fields = body.fields()?;
     // What is listed can be overridden, whatever its key looks like.
@@ -51,7 +51,7 @@ pub(super) async fn put(State(api): State<Api>, Name(key): Name, request: Reques
 }
 
 /// `DELETE /rate-limits/{key}`: what was overridden holds again.
-pub(super) async fn remove(State(api): State<Api>, Name(key): Name) -> Result<Response, Problem> {
+pub(super) async fn remove(api: Api, Name(key): Name) -> Result<Response, Problem> {
     if !api.store().set_limit(&key, Layer::Override, None, None).await? {
         let problem = Problem::missing("override", &key);
         return Err(problem.hint("GET /ojs/v1/rate-limits shows an `override` with each limit that has one."));

@@ -3,9 +3,9 @@
 use super::Api;
 use super::path::Name;
 use super::problem::Problem;
+use crate::keyring::Pass;
 use crate::planner::Known;
 use crate::store::{RecordedRound, Signal, Store};
-use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -28,17 +28,13 @@ const FIRST: &str = "0-0";
 const MOST_PLACES: usize = 50;
 
 /// `GET /admin/planner/events`: rounds of all rules.
-pub(super) async fn all_rounds(State(api): State<Api>, headers: HeaderMap) -> Result<Response, Problem> {
+pub(super) async fn all_rounds(api: Api, headers: HeaderMap) -> Result<Response, Problem> {
     let known = api.desk().rules().known().await?;
     Ok(rounds(&api, &known, None, &headers).await)
 }
 
 /// `GET /admin/planner/{rule}/events`.
-pub(super) async fn rounds_of(
-    State(api): State<Api>,
-    Name(name): Name,
-    headers: HeaderMap,
-) -> Result<Response, Problem> {
+pub(super) async fn rounds_of(api: Api, Name(name): Name, headers: HeaderMap) -> Result<Response, Problem> {
     let known = api.desk().rules().known().await?;
     if !known.has(&name) {
         return Err(Problem::missing("plan rule", &name));
@@ -60,6 +56,7 @@ struct Reader {
     /// Rules that may have rounds which no signal will tell of.
     behind: Vec<String>,
     draining: tokio_util::sync::CancellationToken,
+    pass: Pass,
 }
 
 async fn rounds(api: &Api, known: &Known, only: Option<String>, headers: &HeaderMap) -> Response {
@@ -77,7 +74,8 @@ async fn rounds(api: &Api, known: &Known, only: Option<String>, headers: &Header
             places.append(rule, newest.first().map_or(FIRST, |round| &round.id));
         }
     }
-    let reader = Reader { store, signals, only, places, behind, draining: api.inner.draining.clone() };
+    let reader =
+        Reader { store, signals, only, places, behind, draining: api.inner.draining.clone(), pass: api.pass() };
     Sse::new(events(reader)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
 }
 
@@ -103,6 +101,7 @@ impl Reader {
             }
             let signal = tokio::select! {
                 () = self.draining.cancelled() => return None,
+                () = self.pass.ended() => return None,
                 signal = self.signals.recv() => signal,
             };
             match signal {

@@ -4,7 +4,7 @@ use super::body::Text;
 use super::problem::Problem;
 use super::{Api, answer};
 use crate::planner::Known;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 const WINDOW: &str = "PT1M";
 
 /// `GET /admin/scheduling/stats`.
-pub(super) async fn stats(State(api): State<Api>) -> Result<Response, Problem> {
+pub(super) async fn stats(api: Api) -> Result<Response, Problem> {
     let scheduling = api.store().scheduling(&[]).await?;
     let total = scheduling.total();
     let queue = |(name, queue): (&String, &crate::store::Dispatched)| {
@@ -31,12 +31,12 @@ pub(super) async fn stats(State(api): State<Api>) -> Result<Response, Problem> {
 }
 
 /// `GET /admin/scheduling/config`.
-pub(super) async fn config(State(api): State<Api>) -> Result<Response, Problem> {
+pub(super) async fn config(api: Api) -> Result<Response, Problem> {
     Ok(answer::value(StatusCode::OK, &describe(&*api.desk().rules().known().await?)))
 }
 
 /// `PUT /admin/scheduling/config`: changes what it names.
-pub(super) async fn put_config(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+pub(super) async fn put_config(api: Api, request: Request) -> Result<Response, Problem> {
     let body = Text::read(&api, request).await?.value()?;
     Ok(answer::value(StatusCode::OK, &describe(&*api.desk().rules().put_scheduling(&body).await?)))
 }

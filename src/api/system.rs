@@ -4,7 +4,6 @@ use super::problem::Problem;
 use super::{Api, answer};
 use crate::planner::{Known, RuleStats};
 use crate::telemetry::{DispatchLevels, MOST_KEYS};
-use axum::extract::State;
 use axum::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -17,12 +16,13 @@ const MOST_QUEUES: usize = 200;
 const MOST_RULES: usize = 50;
 
 /// `GET /health`: 200 while the store answers, else 503 in the same shape.
-pub(super) async fn health(State(api): State<Api>) -> Response {
+pub(super) async fn health(api: Api) -> Response {
     let started = Instant::now();
     let queues = api.store().queues().await;
     let latency_ms = started.elapsed().as_secs_f64() * 1e3;
     let uptime = api.inner.started.elapsed().as_secs();
     let workers = api.store().worker_count().await.unwrap_or(0);
+    let paused = api.store().paused_queues().await.map_or(0, |paused| paused.len());
     let (status, backend, active) = match &queues {
         Ok(queues) => {
             (StatusCode::OK, json!({"type": "redis", "status": "ok", "latency_ms": latency_ms}), queues.len())
@@ -38,14 +38,14 @@ pub(super) async fn health(State(api): State<Api>) -> Response {
         "version": "1.0",
         "uptime_seconds": uptime,
         "backend": backend,
-        "queues": {"active": active, "paused": 0},
+        "queues": {"active": active.saturating_sub(paused), "paused": paused},
         "workers": {"connected": workers, "stale": 0},
     });
     with_retry_after(answer::value(status, &body))
 }
 
 /// `GET /ready`: whether to send requests here.
-pub(super) async fn ready(State(api): State<Api>) -> Response {
+pub(super) async fn ready(api: Api) -> Response {
     let reason = if api.is_draining() {
         Some("shutting down")
     } else {
@@ -69,7 +69,7 @@ fn with_retry_after(mut response: Response) -> Response {
 }
 
 /// `GET /metrics`.
-pub(super) async fn metrics(State(api): State<Api>, headers: HeaderMap) -> Result<Response, Problem> {
+pub(super) async fn metrics(api: Api, headers: HeaderMap) -> Result<Response, Problem> {
     // Without Redis there are no depths, but everything else is worth more than ever.
     if let Err(error) = measure_depths(&api).await {
         tracing::debug!(%error, "metrics without queue depths");

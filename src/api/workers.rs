@@ -10,7 +10,7 @@ use crate::job::record::push_time;
 use crate::job::{Failure, Record, json, names, time};
 use crate::store::{Ack, Heartbeat, Nack, Outcome};
 use axum::Extension;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use futures_util::TryFutureExt;
@@ -18,7 +18,7 @@ use futures_util::future::join_all;
 
 /// `POST /workers/ack`: one job, or several as `acks`, each with its own result.
 pub(super) async fn ack(
-    State(api): State<Api>,
+    api: Api,
     Extension(request_id): Extension<RequestId>,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -52,7 +52,7 @@ pub(super) async fn ack(
 }
 
 /// `POST /jobs/{id}/ack`.
-pub(super) async fn ack_by_path(State(api): State<Api>, Name(id): Name, request: Request) -> Result<Response, Problem> {
+pub(super) async fn ack_by_path(api: Api, Name(id): Name, request: Request) -> Result<Response, Problem> {
     let key = idempotency_key(request.headers())?;
     let body = Text::read(&api, request).await?;
     let fields = body.optional_fields()?;
@@ -76,7 +76,7 @@ async fn ack_one(api: &Api, id: String, fields: &Fields<'_>, key: Option<String>
 }
 
 /// `POST /workers/nack`.
-pub(super) async fn nack(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+pub(super) async fn nack(api: Api, request: Request) -> Result<Response, Problem> {
     let key = idempotency_key(request.headers())?;
     let body = Text::read(&api, request).await?;
     let fields = body.fields()?;
@@ -85,11 +85,7 @@ pub(super) async fn nack(State(api): State<Api>, request: Request) -> Result<Res
 }
 
 /// `POST /jobs/{id}/nack`.
-pub(super) async fn nack_by_path(
-    State(api): State<Api>,
-    Name(id): Name,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(super) async fn nack_by_path(api: Api, Name(id): Name, request: Request) -> Result<Response, Problem> {
     let key = idempotency_key(request.headers())?;
     let body = Text::read(&api, request).await?;
     let fields = body.optional_fields()?;
@@ -149,7 +145,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
 }
 
 /// `POST /workers/heartbeat`.
-pub(super) async fn heartbeat(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+pub(super) async fn heartbeat(api: Api, request: Request) -> Result<Response, Problem> {
     let body = Text::read(&api, request).await?;
     let beat = read_heartbeat(&body.fields()?)?;
     known_pool(&api, beat.pool.as_deref()).await?;
@@ -166,7 +162,7 @@ pub(super) async fn heartbeat(State(api): State<Api>, request: Request) -> Resul
 }
 
 /// `POST /workers/register`, flat or inside `worker`.
-pub(super) async fn register(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
+pub(super) async fn register(api: Api, request: Request) -> Result<Response, Problem> {
     let body = Text::read(&api, request).await?;
     let outer = body.fields()?;
     let mut beat = match outer.get("worker") {
@@ -194,7 +190,7 @@ pub(super) async fn register(State(api): State<Api>, request: Request) -> Result
 }
 
 /// `DELETE /workers/{id}`: what it still held is available again.
-pub(super) async fn deregister(State(api): State<Api>, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn deregister(api: Api, Name(id): Name) -> Result<Response, Problem> {
     let handed_back = api.store().deregister(&id).await?.ok_or_else(|| Problem::missing("worker", &id))?;
     let body = serde_json::json!({"ok": true, "worker_id": id, "jobs_requeued": handed_back});
     Ok(answer::value(StatusCode::OK, &body))

@@ -1,16 +1,10 @@
 //! `fairgate doctor`.
 
-use super::Settings;
-use crate::app;
-use crate::clock::Clock;
+use super::{Settings, site};
 use crate::config::Config;
-use crate::store::embedded::{self, PrivateRedis};
-use crate::store::{Address, Audit, Difference, Inspection, Options, Severity, Store};
-use crate::telemetry::StoreMetrics;
+use crate::store::{Address, Audit, Difference, Inspection, Severity};
 use clap::Args;
 use std::process::ExitCode;
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 /// Differences that are told one by one.
 const MOST_SHOWN: usize = 20;
@@ -35,21 +29,11 @@ impl Doctor {
             Err(code) => return Ok(code),
         };
         let store = &config.store;
-        let (address, _private) = match app::address(store)? {
-            Some(address) => {
-                println!("Redis at {}", store.redacted_url().unwrap_or_default());
-                (address, None)
-            }
-            None => {
-                println!("the private Redis in {}", store.data_dir.display());
-                match PrivateRedis::start(embedded::Options { data_dir: store.data_dir.clone(), durable: true }) {
-                    Ok(private) => (private.address(), Some(private)),
-                    // Somebody serves from there right now, and that server is the one to look at.
-                    Err(embedded::Error::InUse { .. }) => (embedded::address_in(&store.data_dir), None),
-                    Err(error) => return Err(error.into()),
-                }
-            }
-        };
+        match store.redacted_url() {
+            Some(url) => println!("Redis at {url}"),
+            None => println!("the private Redis in {}", store.data_dir.display()),
+        }
+        let (address, _private) = site::address(&config)?;
         let runtime = super::runtime()?;
         let inspection = runtime.block_on(Inspection::of(&address, &store.namespace, store.call_timeout));
         for finding in &inspection.findings {
@@ -71,18 +55,9 @@ impl Doctor {
 
 /// Compares what is counted with the leases, and tells what differs.
 async fn audit(config: &Config, address: Address, repair: bool) -> anyhow::Result<Audit> {
-    let options = Options {
-        address,
-        namespace: config.store.namespace.clone(),
-        call_timeout: config.store.call_timeout,
-        clock: Clock::System,
-        settings: app::settings(config),
-    };
-    let stop = CancellationToken::new();
-    let store = Store::open(options, StoreMetrics::default(), &TaskTracker::new(), stop.clone())?;
-    store.connected_within(config.store.call_timeout).await?;
-    let audit = store.audit(repair, async || ()).await?;
-    stop.cancel();
+    let site = site::open(config, address).await?;
+    let audit = site.store.audit(repair, async || ()).await?;
+    site.close();
     match audit.differences.len() {
         0 => println!("  ok  {} counts agree with the leases", audit.compared),
         some => {

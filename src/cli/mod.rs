@@ -3,7 +3,9 @@
 mod bench;
 mod check;
 mod doctor;
+mod keys;
 mod serve;
+mod site;
 
 use crate::config::{self, Sources};
 use clap::{Args, Parser, Subcommand};
@@ -33,6 +35,7 @@ Examples:
   fairgate serve --redis redis://10.0.0.5:6379/0     a Redis that you run
   fairgate check --config fairgate.toml              what a configuration means, or all that is wrong with it
   fairgate check --type report.daily                 which plan rule a job type falls under
+  fairgate keys create ops --role admin              the first key: from now on every request needs one
   fairgate doctor                                    whether Redis is fit to keep your jobs
 
 Every key of the configuration is also an environment variable: FAIRGATE_SERVER__LISTEN=127.0.0.1:9000.
@@ -46,6 +49,8 @@ enum Command {
     Check(check::Check),
     /// Look at Redis: reachable, version, settings that lose jobs, clock
     Doctor(doctor::Doctor),
+    /// Make, list and revoke API keys
+    Keys(keys::Keys),
     /// Measure this machine: rates, latencies and how they compare with bare Redis
     Bench(bench::Bench),
 }
@@ -71,7 +76,7 @@ pub struct Settings {
     /// What this process does, comma-separated: api, planner, dispatch [default: all]
     #[arg(long, value_name = "ROLES")]
     pub roles: Option<String>,
-    /// Serve an address that others can reach without checking who they are
+    /// Serve an address that others can reach although the configuration has no API key
     #[arg(long)]
     pub insecure_no_auth: bool,
 }
@@ -108,6 +113,7 @@ pub fn run() -> ExitCode {
         Command::Serve(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Doctor(command) => command.run(),
+        Command::Keys(command) => command.run(),
         Command::Bench(command) => command.run(),
     };
     outcome.unwrap_or_else(|error| {

@@ -4,6 +4,7 @@ use super::Settings;
 use crate::app::App;
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::keyring::Gate;
 use crate::telemetry;
 use clap::Args;
 use std::process::ExitCode;
@@ -39,13 +40,20 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
         (Some(private), _) => format!("private Redis at {}", private.socket().display()),
         (None, url) => url.unwrap_or_default(),
     };
-    eprintln!("fairgate {} ready: http://{}  store: {store}", super::VERSION, app.address);
-    if !config.server.listen.ip().is_loopback() {
-        tracing::warn!(
-            "serving {} without authentication: anybody who reaches it can read and change all jobs",
-            app.address
-        );
+    let is_reachable = !config.server.listen.ip().is_loopback();
+    match app.keys.gate() {
+        Gate::Closed => eprintln!("every request needs one of {} API keys", app.keys.keys().len()),
+        Gate::Unknown => eprintln!("nobody is let in before Redis tells whether there are API keys"),
+        Gate::Open if is_reachable => {
+            eprintln!("WARNING: NO AUTHENTICATION: anybody who reaches {} can read and change all jobs", app.address);
+            tracing::warn!("serving {} without authentication", app.address);
+        }
+        Gate::Open => eprintln!(
+            "NO AUTHENTICATION: anybody on this machine can read and change all jobs; `fairgate keys create NAME --role \
+             admin` makes the first key"
+        ),
     }
+    eprintln!("fairgate {} ready: http://{}  store: {store}", super::VERSION, app.address);
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}

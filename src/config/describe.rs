@@ -8,6 +8,7 @@ use super::report::{is_within, split};
 use super::tree::{Kind, Table, Value};
 use super::url::{Host, Topology};
 use super::{Config, Loaded, noisy, policy};
+use crate::auth::ApiKey;
 use crate::fair::{Pace, Rule};
 
 /// Values longer than this push their origin out of its column instead of the whole column to the right.
@@ -83,10 +84,11 @@ fn lookup<'a>(table: &'a Table, path: &str) -> Option<&'a Value> {
 fn sentences(config: &Config) -> Vec<String> {
     let Config { server, limits, store, jobs, workers, retention, .. } = config;
     let roles: Vec<_> = server.roles.iter().map(|role| role.name()).collect();
-    let reach = if server.listen.ip().is_loopback() {
-        "loopback only"
-    } else {
-        "to everybody who reaches it, without authentication"
+    let reach = match (server.listen.ip().is_loopback(), config.api_keys.is_empty()) {
+        (true, true) => "loopback only",
+        (true, false) => "loopback only, to holders of a key",
+        (false, true) => "to everybody who reaches it, without authentication",
+        (false, false) => "to holders of a key",
     };
     let mut sentences = vec![
         format!("serves {}, {reach}, as {}", server.listen, roles.join(", ")),
@@ -114,6 +116,7 @@ fn sentences(config: &Config) -> Vec<String> {
     ];
     sentences.extend(config.plan.iter().map(describe_rule));
     sentences.extend(policy::describe(&config.policy));
+    sentences.extend(config.api_keys.iter().map(describe_key));
     sentences.extend(noisy::describe(&config.noisy_neighbors));
     if server.test_directives {
         sentences.push("test directives are honoured: clients can make jobs fail".to_owned());
@@ -128,6 +131,11 @@ fn describe_rule(rule: &Rule) -> String {
     };
     let shadow = if rule.shadow { ", in shadow: it promotes nothing" } else { "" };
     format!("rule \"{}\" plans {} {pace}{shadow}", rule.name, rule.types.join(", "))
+}
+
+fn describe_key(key: &ApiKey) -> String {
+    let tenant = key.tenant.as_ref().map(|tenant| format!(", for tenant \"{tenant}\" alone")).unwrap_or_default();
+    format!("{} \"{}\" has the key {}{tenant}", key.role.name(), key.name, key.id())
 }
 
 fn describe_store(config: &Config) -> String {

@@ -5,6 +5,7 @@
 //! default and its meaning, so there is one place to look. To add a section: a struct with a `read` function, a line in
 //! `Config::read`, and its keys in `default.toml`, which a test insists on.
 
+mod api_key;
 mod convert;
 mod describe;
 mod env;
@@ -25,6 +26,7 @@ mod url;
 
 use std::path::PathBuf;
 
+use crate::auth::ApiKey;
 use crate::fair::noisy::NoisyNeighbors;
 use crate::fair::{Policy, Rule};
 
@@ -44,6 +46,7 @@ pub use url::{Host, StoreUrl, Topology};
 
 use problem::Source;
 use report::Report;
+use tree::Kind;
 
 /// Every key with its default and its meaning: the reference of the configuration.
 pub const DEFAULTS: &str = include_str!("default.toml");
@@ -99,6 +102,8 @@ pub struct Config {
     pub plan: Vec<Rule>,
     /// What dispatch goes by until somebody changes it at run time.
     pub policy: Policy,
+    /// Who may use the server, beside the holders of keys that were made at run time.
+    pub api_keys: Vec<ApiKey>,
     /// When a tenant is a noisy neighbour, and what is done about it.
     pub noisy_neighbors: NoisyNeighbors,
 }
@@ -122,8 +127,10 @@ impl Config {
 
     fn read(root: &mut Reader<'_>, sources: &Sources, plan_defaults: PlanDefaults) -> Self {
         let is_set = |name: &str| sources.is_set(name);
+        // Whether they are right is told below; a load with a mistake fails anyway.
+        let has_keys = matches!(root.kind("api_key"), Some(Kind::List(keys)) if !keys.is_empty());
         Self {
-            server: root.section("server", Server::read),
+            server: root.section("server", |reader| Server::read(reader, has_keys)),
             limits: root.section("limits", Limits::read),
             store: root.section("store", |reader| Store::read(reader, sources)),
             jobs: root.section("jobs", Jobs::read),
@@ -134,6 +141,7 @@ impl Config {
             plan: plan::read_rules(root, &is_set),
             policy: policy::read(root),
             noisy_neighbors: root.section("noisy_neighbors", noisy::read),
+            api_keys: api_key::read(root, sources),
         }
     }
 }
@@ -232,8 +240,9 @@ mod tests {
             previous = line;
         }
         let lists = "[[plan]]\nname = \"a\"\ntypes = [\"a\"]\n[[pool]]\nname = \"a\"\nqueues = [\"a\"]\n\
-            [[limit]]\nqueue = \"a\"\nconcurrency = 1\n";
-        let keys = load(lists, &[]).keys;
+            [[limit]]\nqueue = \"a\"\nconcurrency = 1\n\
+            [[api_key]]\nname = \"a\"\nrole = \"admin\"\nkey_env = \"K\"\n";
+        let keys = load(lists, &[("K", "0123456789abcdef0123456789abcdef")]).keys;
         let is_section = |key: &&String| keys.iter().any(|inner| inner != *key && report::is_within(inner, key));
         let mut known: Vec<_> = keys.iter().filter(|key| !is_section(key)).map(|key| key.replace("[0]", "")).collect();
         // What a rule may take from the defaults is explained there.

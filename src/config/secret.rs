@@ -1,5 +1,6 @@
 //! Text that must not reach a log: passwords, and the parts of other text that hold one.
 
+use crate::auth::PREFIX;
 use std::fmt;
 use std::ops::Range;
 
@@ -7,7 +8,7 @@ use std::ops::Range;
 pub const MASK: &str = "***";
 
 /// Names of keys whose value is a secret wherever it stands, even if we know no such key.
-const SECRET_KEYS: [&str; 3] = ["password", "secret", "token"];
+const SECRET_KEYS: [&str; 4] = ["password", "secret", "token", "hash"];
 
 /// A secret that prints as `***`; reading it takes a deliberate `expose`.
 #[derive(Clone, PartialEq, Eq)]
@@ -80,7 +81,7 @@ pub fn holds_password(url: &str) -> bool {
 fn secrets(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<_> =
         [url_password(text), query_password(text), assignment(text)].into_iter().flatten().collect();
-    found.extend(web_secrets(text).filter(|range| !range.is_empty()));
+    found.extend(web_secrets(text).chain(api_keys(text)).filter(|range| !range.is_empty()));
     found.sort_by_key(|range| (range.start, range.end));
     found.dedup_by(|next, kept| {
         let overlap = next.start <= kept.end;
@@ -120,6 +121,15 @@ fn web_secrets(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
+/// `fgk_HERE`, wherever somebody put it.
+fn api_keys(text: &str) -> impl Iterator<Item = Range<usize>> {
+    text.match_indices(PREFIX).map(|(at, _)| {
+        let start = at + PREFIX.len();
+        let is_other = |letter: char| !letter.is_ascii_alphanumeric() && !['-', '_'].contains(&letter);
+        start..text[start..].find(is_other).map_or(text.len(), |length| start + length)
+    })
+}
+
 /// `password = HERE`, to the end of the line.
 fn assignment(text: &str) -> Option<Range<usize>> {
     // Every mention is looked at: the first may be of another key, such as `secret_env`.
@@ -156,6 +166,7 @@ mod tests {
             ("http://hunter2@h/w", "http://***@h/w"),
             ("http://h/w?a='hunter2'#x", "http://h/w?***"),
             ("http://h/w?", "http://h/w?"),
+            ("fgk_aB-9_z fgk_x, fgk_", "fgk_*** fgk_***, fgk_"),
             (
                 r#"a = "http://h?hunter2", b = 'https://h#hunter2' # c?d"#,
                 r#"a = "http://h?***", b = 'https://h#***' # c?d"#,

@@ -58,6 +58,19 @@ impl Limits {
     }
 }
 
+impl Limits {
+    /// Those of a job.
+    pub fn of_jobs(&self) -> crate::job::Limits {
+        crate::job::Limits {
+            max_envelope: self.max_envelope.bytes(),
+            max_meta: self.max_meta.bytes(),
+            max_result: self.max_result.bytes(),
+            max_batch: self.max_batch,
+            max_nesting: self.max_nesting,
+        }
+    }
+}
+
 /// `[jobs]`: what jobs get that do not say otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Jobs {

@@ -25,7 +25,7 @@ impl Choice for Role {
 /// `[server]`: how requests are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// Address of the HTTP API; loopback unless `insecure_no_auth`.
+    /// Address of the HTTP API; loopback unless there are keys or `insecure_no_auth`.
     pub listen: SocketAddr,
     /// What this process does: at least one role, none twice.
     pub roles: Vec<Role>,
@@ -40,7 +40,8 @@ pub struct Server {
 }
 
 impl Server {
-    pub(super) fn read(reader: &mut Reader<'_>) -> Self {
+    /// Reads the section; `has_keys` tells that callers are asked who they are.
+    pub(super) fn read(reader: &mut Reader<'_>, has_keys: bool) -> Self {
         let server = Self {
             listen: reader.find("listen").unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0))),
             roles: reader.list("roles"),
@@ -55,13 +56,13 @@ impl Server {
         if reader.is_sound(&["planner_groups"]) && !are_some_and_different(&server.planner_groups) {
             reader.conflict(&["planner_groups"], "expected at least one group, and none twice", None);
         }
-        let open = !server.listen.ip().is_loopback() && !server.insecure_no_auth;
+        let open = !server.listen.ip().is_loopback() && !server.insecure_no_auth && !has_keys;
         if reader.is_sound(&["listen", "insecure_no_auth"]) && open {
             let message = format!(
                 "serving {} without authentication lets anybody who reaches it read and change all jobs",
                 server.listen
             );
-            let help = "bind to loopback, or pass --insecure-no-auth if something in front authenticates";
+            let help = "bind to loopback, or pass --insecure-no-auth if something in front authenticates; better: add an [[api_key]]";
             reader.conflict(&["listen"], message, Some(help));
         }
         server

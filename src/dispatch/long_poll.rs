@@ -29,6 +29,11 @@ impl LongPolls {
         LongPolls { store, waiters, waiting, draining }
     }
 
+    /// The same for a store of another scope.
+    pub fn within(&self, store: &Store) -> Self {
+        LongPolls { store: store.clone(), ..self.clone() }
+    }
+
     /// Leases jobs; where there are none, waits for them up to `wait`. Returns also how long it has waited.
     pub async fn fetch(&self, request: Fetch, wait: Duration) -> Result<(Leased, Duration), Error> {
         let entered = if wait.is_zero() { None } else { self.waiters.enter(&request.queues) };

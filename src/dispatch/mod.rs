@@ -5,10 +5,12 @@ mod lines;
 mod long_poll;
 mod neighbors;
 mod ticker;
+mod timetable;
 mod waiters;
 
 pub use auditor::Auditor;
 pub use long_poll::{LONGEST_WAIT, LongPolls};
 pub use neighbors::{Neighbors, Report as NoiseReport};
 pub use ticker::Ticker;
+pub use timetable::Timetable;
 pub use waiters::Waiters;

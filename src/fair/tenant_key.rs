@@ -4,8 +4,7 @@ use crate::job::json::{self, Object};
 use crate::job::tenant::{id, is_id};
 use std::fmt;
 
-/// Who owns jobs that name no tenant.
-pub const DEFAULT_TENANT: &str = "_default";
+pub use crate::job::scope::DEFAULT_TENANT;
 
 /// Where in a job, or in its request, the tenant's id stands.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -24,6 +24,19 @@ pub fn parse_ms(text: &str) -> Option<u64> {
     (0.0..=LONGEST_MS as f64).contains(&ms).then(|| ms.ceil() as u64)
 }
 
+/// The same, or several of the short form after each other: `1h30m`.
+pub fn parse_sum_ms(text: &str) -> Option<u64> {
+    if let Some(ms) = parse_ms(text) {
+        return Some(ms);
+    }
+    let mut sum = 0_u64;
+    for part in text.split_inclusive(|c: char| c.is_ascii_alphabetic()) {
+        // `ms` ends in two letters, and is too short to be part of a sum.
+        sum = sum.saturating_add(parse_ms(part)?);
+    }
+    (sum > 0 && sum <= LONGEST_MS).then_some(sum)
+}
+
 fn iso_ms(text: &str) -> Option<f64> {
     let span: Span = text.parse().ok()?;
     if span.get_years() != 0 || span.get_months() != 0 {

@@ -23,6 +23,8 @@ pub enum Kind {
     BatchTooLarge,
     /// The same id twice in one batch.
     Duplicate,
+    /// Part of the text, but not of this server.
+    Unsupported,
 }
 
 /// A refused value: which field, why, and what would be accepted.

@@ -29,7 +29,7 @@ const MANAGED: [&str; 24] = [
 ];
 
 /// Names with a meaning to the server, which may stand at top level or in `options`.
-const KNOWN: [&str; 20] = [
+const KNOWN: [&str; 21] = [
     "id",
     "type",
     "args",
@@ -50,12 +50,10 @@ const KNOWN: [&str; 20] = [
     "enqueue_ttl",
     "grace_period",
     "rate_limit",
+    "unique",
 ];
-
-/// Policies that this version keeps and shows but does not act on; the manifest says so.
-pub const KEPT: [&str; 1] = ["unique"];
 
 /// Whether a name means something to the server, so that a client's value for it is not simply handed through.
 pub fn is_known(name: &str) -> bool {
-    [&KNOWN[..], &MANAGED[..], &KEPT[..]].iter().any(|names| names.contains(&name))
+    [&KNOWN[..], &MANAGED[..]].iter().any(|names| names.contains(&name))
 }

@@ -5,7 +5,7 @@ use super::json::{self, Member, Object};
 use super::trace;
 
 /// The merged `meta` as text, and the trace that the job belongs to. The client's own members win over `options.metadata`
-/// and over the trace headers of the request.
+/// and over what comes from elsewhere, such as the trace headers of the request.
 pub fn merge(
     body: &Object<'_>,
     options: &Object<'_>,

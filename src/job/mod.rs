@@ -1,6 +1,9 @@
 //! Jobs as data: what a client may send, what a policy means, how a job is shown. Pure: no I/O, no clock, no tokio.
 
+pub mod bound;
+pub mod canonical;
 pub mod cron;
+pub mod cron_job;
 pub mod duration;
 pub mod escape;
 pub mod failure;
@@ -18,11 +21,15 @@ pub mod rate_limit;
 pub mod record;
 pub mod request;
 pub mod retry;
+pub mod scope;
 pub mod state;
 pub mod tenant;
 pub mod time;
 pub mod trace;
+pub mod unique;
 
+pub use bound::Bound;
+pub use cron_job::{CronJob, Overlap, Timing};
 pub use failure::Failure;
 pub use invalid::Invalid;
 pub use limit_change::LimitChange;
@@ -32,4 +39,6 @@ pub use quota::{Quota, Window};
 pub use rate_limit::{OnLimit, RateLimit};
 pub use record::Record;
 pub use request::NewJob;
+pub use scope::Scope;
 pub use state::State;
+pub use unique::{OnConflict, Unique};

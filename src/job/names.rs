@@ -14,6 +14,8 @@ pub const LABEL_EXPECTED: &str = "1 to 63 lower-case letters, digits and dashes,
 /// What an error message says about a bad key of a rate limit.
 pub const RATE_KEY_EXPECTED: &str =
     "1 to 256 characters of a-z, A-Z, 0-9, `.`, `_`, `:` and `-`, the first a letter or digit";
+/// What an error message says about a bad name of a cron. With `cron:` in front it is the key of a rate limit.
+pub const CRON_EXPECTED: &str = "1 to 250 characters of a-z, 0-9, `.` and `-`, the first a letter or digit";
 /// What an error message says about a bad name of a worker pool.
 pub const POOL_EXPECTED: &str = "1 to 63 characters of a-z, A-Z, 0-9, `.`, `_` and `-`, the first a letter or digit";
 
@@ -30,6 +32,13 @@ pub fn is_type(text: &str) -> bool {
 pub fn is_queue(text: &str) -> bool {
     let starts_well = text.as_bytes().first().is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
     starts_well && text.len() <= 128 && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-'))
+}
+
+/// Whether a text is the name of a cron.
+pub fn is_cron(text: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let starts_well = text.bytes().next().is_some_and(plain);
+    starts_well && text.len() <= 250 && text.bytes().all(|byte| plain(byte) || b".-".contains(&byte))
 }
 
 /// Whether a text is a label, such as a namespace or the name of a plan rule.
@@ -73,6 +82,11 @@ pub fn check_type(field: &str, text: &str) -> Result<(), Invalid> {
 /// Checks a queue name under the name of its field.
 pub fn check_queue(field: &str, text: &str) -> Result<(), Invalid> {
     if is_queue(text) { Ok(()) } else { Err(Invalid::field(field, QUEUE_EXPECTED, text)) }
+}
+
+/// Checks the name of a cron under the name of its field.
+pub fn check_cron(field: &str, text: &str) -> Result<(), Invalid> {
+    if is_cron(text) { Ok(()) } else { Err(Invalid::field(field, CRON_EXPECTED, text)) }
 }
 
 /// Checks the key of a rate limit under the name of its field.

@@ -2,6 +2,7 @@
 
 use super::escape::unescape;
 use super::request::{ENVELOPE_START, NewJob};
+use super::scope::own_worker;
 use super::{State, json, retry, time};
 use std::fmt::Write;
 
@@ -17,6 +18,8 @@ pub struct Record {
     pub attempt: u32,
     pub max_attempts: Option<u32>,
     pub worker: Option<String>,
+    /// The tenant that it belongs to; the default one's if there is none.
+    pub tenant: Option<String>,
     /// The pool whose worker holds it.
     pub pool: Option<String>,
     pub created: i64,
@@ -37,9 +40,15 @@ pub struct Record {
     expired: bool,
     /// Waits in its tenant's lane for a round of the planner.
     pub staged: bool,
+    /// Whether a new job was not stored because this one is its like.
+    pub existing: bool,
+    /// Jobs in its queue and how many those may be, where it was stored into one that fills up.
+    pub pressure: Option<(u64, u64)>,
     /// Failed attempts, oldest first: `attempt US ms US members`.
     pub failures: Vec<String>,
     pub result: Option<String>,
+    /// What is kept for the next attempt: `sequence US ms US state as JSON`.
+    checkpoint: Option<String>,
 }
 
 impl Record {
@@ -54,7 +63,8 @@ impl Record {
         record.created = ms(next())?;
         (record.enqueued, record.started, record.finished) = (ms(next()), ms(next()), ms(next()));
         let _visible_until = next()?;
-        record.worker = next().filter(|worker| !worker.is_empty()).map(unescape);
+        record.worker =
+            next().filter(|worker| !worker.is_empty()).map(|worker| own_worker(&unescape(worker)).to_owned());
         let (_op, _period, _stalled_at) = (next()?, next()?, next()?);
         (record.next_retry, record.retry_delay) = (ms(next()), next()?.parse().ok());
         record.activated = ms(next());
@@ -74,7 +84,9 @@ impl Record {
         record.failures =
             failures.map(|failures| failures.split('\u{1d}').map(str::to_owned).collect()).unwrap_or_default();
         record.result = sections.next().filter(|result| !result.is_empty()).map(str::to_owned);
-        let envelope = if envelope.is_empty() { sections.next()? } else { envelope };
+        let apart = sections.next();
+        let envelope = if envelope.is_empty() { apart? } else { envelope };
+        record.checkpoint = sections.next().filter(|kept| !kept.is_empty()).map(str::to_owned);
         record.id = envelope.strip_prefix(ENVELOPE_START)?.get(..36)?.to_owned();
         record.envelope = envelope.to_owned();
         Some(record)
@@ -82,6 +94,9 @@ impl Record {
 
     /// The record of a job that was just stored, without reading it back.
     pub fn stored(job: NewJob, state: &str, created: &str, due: &str) -> Self {
+        if let Some(id) = state.strip_prefix('=') {
+            return Record { id: id.to_owned(), existing: true, ..Record::default() };
+        }
         let mut record =
             Record { id: job.id, envelope: job.envelope, queue: job.queue, kind: job.kind, ..Record::default() };
         job.fields.iter().for_each(|(name, value)| record.set(name, value));
@@ -105,6 +120,7 @@ impl Record {
             "expires" => self.expires = value.parse().ok(),
             "shows_expires" => self.shows_expires = true,
             "retry" => self.has_policy = true,
+            "tenant" => self.tenant = Some(unescape(value)),
             _ => {}
         }
     }
@@ -207,8 +223,19 @@ impl Record {
             out.push_str(",\"result\":");
             out.push_str(result);
         }
+        if let Some((sequence, created, state)) = self.checkpoint() {
+            _ = write!(out, ",\"checkpoint\":{{\"sequence\":{sequence}");
+            push_time(out, "created_at", Some(created));
+            out.extend([",\"state\":", state, "}"]);
+        }
         out.push_str(more);
         out.push('}');
+    }
+
+    /// What is kept for the next attempt: how many were kept, when, and the state as JSON.
+    pub fn checkpoint(&self) -> Option<(u64, i64, &str)> {
+        let mut parts = self.checkpoint.as_deref()?.splitn(3, '\u{1f}');
+        Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?))
     }
 }
 

@@ -4,7 +4,7 @@ use super::invalid::{Invalid, Kind};
 use super::json::{self, Member, Object};
 use super::retry::{self, Policy};
 use super::time::{self, At};
-use super::{Limits, Planned, RateLimit, duration, id, members, meta, names, tenant};
+use super::{Limits, OnConflict, Planned, RateLimit, Unique, duration, id, members, meta, names, tenant, unique};
 use std::ops::Range;
 
 /// How every stored envelope begins; its id follows.
@@ -35,6 +35,8 @@ pub struct NewJob {
     pub tenant: Option<String>,
     /// The limit that it brings along.
     pub rate_limit: Option<RateLimit>,
+    /// Which jobs count as the same as this one, if it is to be the only one.
+    pub unique: Option<Unique>,
     /// Key of the limit of its type, if the server sets one.
     pub type_limit: Option<String>,
     /// Whether the server limits its type or tenants share its queue.
@@ -50,8 +52,8 @@ pub struct NewJob {
 /// What surrounds a request and becomes part of its jobs.
 #[derive(Clone, Debug, Default)]
 pub struct Context {
-    /// Trace headers of the request, put into `meta` where the job has none of that name.
-    pub trace: Vec<(&'static str, String)>,
+    /// Put into `meta` where the job has none of that name: trace headers of the request, or which cron makes the job.
+    pub meta: Vec<(&'static str, String)>,
     /// Whether `options.metadata.test_directive` is honoured.
     pub test_directives: bool,
 }
@@ -104,6 +106,11 @@ pub fn unreadable(text: &str, problem: &serde_json::Error) -> Invalid {
     }
 }
 
+/// Whether a job takes over the time for which its like was scheduled.
+fn keeps_old_time(job: &NewJob) -> bool {
+    job.unique.as_ref().is_some_and(|unique| unique.on_conflict == OnConflict::ReplaceExceptSchedule)
+}
+
 struct Request<'a> {
     body: Object<'a>,
     options: Object<'a>,
@@ -128,7 +135,7 @@ impl<'a> Request<'a> {
         let queue = self.string("queue")?.unwrap_or_else(|| "default".to_owned());
         names::check_queue(&self.path("queue"), &queue)?;
         let priority = self.integer("priority", -100, 100, "an integer from -100 to 100")?.unwrap_or(0) as i8;
-        let (meta, trace) = meta::merge(&self.body, &self.options, &self.context.trace, self.limits.max_meta)?;
+        let (meta, trace) = meta::merge(&self.body, &self.options, &self.context.meta, self.limits.max_meta)?;
 
         let tenant = tenant::of_meta(&meta);
         let own_id = id.is_some();
@@ -163,6 +170,7 @@ impl<'a> Request<'a> {
             meta,
             tenant,
             rate_limit: None,
+            unique: None,
             type_limit: None,
             shared: false,
             plan: None,
@@ -170,14 +178,12 @@ impl<'a> Request<'a> {
             fields: Vec::new(),
         };
         job.fields.extend(trace.map(|trace| ("trace", trace)));
+        self.unique(&mut job)?;
         self.times(&mut job)?;
         self.timeouts(&mut job)?;
         self.retry(&mut job)?;
         self.rate_limit(&mut job)?;
         self.tags(&mut job)?;
-        for name in members::KEPT {
-            self.value(name).into_iter().for_each(|value| job.envelope.extend([",\"", name, "\":", value]));
-        }
         self.test_directive(&mut job);
         self.unknown(&mut job);
         Ok(job)
@@ -246,7 +252,10 @@ impl<'a> Request<'a> {
         let at = json::text(value).and_then(|text| At::parse(&text));
         let at = at.ok_or_else(|| self.refuse(name, time::EXPECTED, value))?;
         match at {
+            // The store may decide otherwise, and shows what it decided.
+            At::Absolute(_) if shown == "scheduled_at" && keeps_old_time(job) => {}
             At::Absolute(_) => job.envelope.extend([",\"", shown, "\":", value]),
+            At::Relative(_) if shown == "scheduled_at" && keeps_old_time(job) => {}
             At::Relative(_) if shown == "scheduled_at" => job.fields.push(("shows_due", "1".to_owned())),
             At::Relative(_) => job.fields.push(("shows_expires", "1".to_owned())),
         }
@@ -308,6 +317,25 @@ impl<'a> Request<'a> {
         }
         if !policy.fatal.is_empty() {
             job.fields.push(("fatal", policy.fatal.join("\u{1c}")));
+        }
+        Ok(())
+    }
+
+    fn unique(&self, job: &mut NewJob) -> Result<(), Invalid> {
+        let Some(value) = self.value("unique") else { return Ok(()) };
+        let subject = unique::Subject {
+            kind: &job.kind,
+            queue: &job.queue,
+            args: job.args(),
+            meta: job.meta(),
+            tenant: job.tenant.as_deref(),
+        };
+        let unique = Unique::parse(&self.path("unique"), value, &subject)?;
+        job.envelope.extend([",\"unique\":", value]);
+        job.fields.push(("unique", unique.packed()));
+        job.unique = Some(unique);
+        if keeps_old_time(job) {
+            job.fields.push(("shows_due", "1".to_owned()));
         }
         Ok(())
     }

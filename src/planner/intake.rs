@@ -3,8 +3,9 @@
 use super::rulebook::{Known, Rulebook};
 use crate::fair::{DEFAULT_TENANT, LimitRule, OnMissingTenant};
 use crate::job::invalid::{Invalid, Kind};
-use crate::job::{NewJob, Planned, RateLimit};
-use crate::store::{self, Enqueued, Store};
+use crate::job::scope::Foreign;
+use crate::job::{NewJob, Planned, RateLimit, Scope};
+use crate::store::{self, Enqueued, Fired, Firing, Store};
 
 /// Attempts to store jobs while the rules change under them.
 const ATTEMPTS: usize = 8;
@@ -14,6 +15,9 @@ const ATTEMPTS: usize = 8;
 pub enum Refusal {
     #[error("{0}")]
     Invalid(Invalid),
+    /// A job that would be another tenant's than the caller's; in a batch, its index.
+    #[error("the job belongs to another tenant than the caller")]
+    Foreign(Foreign, Option<usize>),
     #[error(transparent)]
     Store(#[from] store::Error),
 }
@@ -31,13 +35,18 @@ impl Intake {
         Intake { store, rules }
     }
 
+    /// The same way for a caller who sees no more than this store: all that comes in is its tenant's.
+    pub fn within(&self, store: &Store) -> Self {
+        Intake { store: store.clone(), rules: self.rules.clone() }
+    }
+
     /// Names of the headers in which rules look for a tenant, so that a request keeps no others.
     pub fn headers(&self) -> Vec<String> {
         let known = self.rules.now();
         known.rules.iter().filter_map(|rule| rule.tenant_key.header().map(str::to_owned)).collect()
     }
 
-    /// The key of the limit that a stored job is told about: its own, else that of its type, else the file's on its queue.
+    /// The key of the limit that a stored job is told about, as its client knows it: its own, else that of its type, else the file's on its queue.
     pub fn limit_of(&self, own: Option<&RateLimit>, queue: &str, kind: &str) -> Option<String> {
         let by_server = || {
             let known = self.rules.now();
@@ -54,12 +63,17 @@ impl Intake {
         is_batch: bool,
         header: &(dyn Fn(&str) -> Option<String> + Sync),
     ) -> Result<Enqueued, Refusal> {
+        let scope = self.store.scope();
+        for (index, job) in jobs.iter_mut().enumerate() {
+            scope.claim(job).map_err(|foreign| Refusal::Foreign(foreign, is_batch.then_some(index)))?;
+        }
         for _ in 0..ATTEMPTS {
             let known = self.rules.known().await?;
             for (index, job) in jobs.iter_mut().enumerate() {
-                plan(&known, job, header).map_err(|problem| match is_batch {
-                    true => Refusal::Invalid(problem.in_job(index)),
-                    false => Refusal::Invalid(problem),
+                plan(&known, job, header, scope).map_err(|problem| match problem {
+                    Refusal::Invalid(problem) if is_batch => Refusal::Invalid(problem.in_job(index)),
+                    Refusal::Foreign(foreign, _) => Refusal::Foreign(foreign, is_batch.then_some(index)),
+                    other => other,
                 })?;
             }
             match self.store.enqueue(jobs, known.version.clone()).await? {
@@ -72,27 +86,53 @@ impl Intake {
         }
         Err(Refusal::Store(store::Error::Busy))
     }
+
+    /// Fires a cron: its job goes the way of all new jobs. One that its plan rule refuses is told of as skipped.
+    pub async fn fire(&self, firing: &Firing<'_>, job: Result<NewJob, Invalid>) -> Result<Fired, store::Error> {
+        for _ in 0..ATTEMPTS {
+            let known = self.rules.known().await?;
+            let plan = |mut job| plan(&known, &mut job, &|_| None, self.store.scope()).map(|()| job);
+            let planned = job.clone().map_err(Refusal::Invalid).and_then(plan);
+            let made = match planned {
+                Ok(job) => Ok((Box::new(job), known.version.clone())),
+                Err(problem) => {
+                    tracing::warn!(cron = firing.cron.name, %problem, "a cron's job is refused");
+                    Err("job_refused")
+                }
+            };
+            match self.store.fire(firing, made).await? {
+                Fired::Stale => self.rules.reload().await?,
+                done => return Ok(done),
+            };
+        }
+        Err(store::Error::Busy)
+    }
 }
 
-fn plan(known: &Known, job: &mut NewJob, header: &dyn Fn(&str) -> Option<String>) -> Result<(), Invalid> {
-    assign(known, job, header)?;
+type Headers<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+fn plan(known: &Known, job: &mut NewJob, header: Headers<'_>, scope: &Scope) -> Result<(), Refusal> {
+    assign(known, job, header, scope)?;
     let policy = &known.dispatch.policy;
     job.type_limit = policy.type_limit(&job.kind).map(LimitRule::key);
     job.shared = job.type_limit.is_some() || policy.fairness_of(&job.queue).is_some();
     Ok(())
 }
 
-fn assign(known: &Known, job: &mut NewJob, header: &dyn Fn(&str) -> Option<String>) -> Result<(), Invalid> {
+fn assign(known: &Known, job: &mut NewJob, header: Headers<'_>, scope: &Scope) -> Result<(), Refusal> {
     let Some(rule) = known.rules.of_type(&job.kind) else {
         job.assign(None, None);
         return Ok(());
     };
     let tenant = match rule.tenant_key.tenant(job.args(), job.meta(), header) {
-        Some(tenant) => tenant,
+        Some(tenant) if scope.admits(Some(&tenant)) => tenant,
+        Some(_) => return Err(Refusal::Foreign(scope.foreign(&rule.tenant_key.to_string()), None)),
+        None if scope.tenant().is_some() => scope.tenant().unwrap_or_default().to_owned(),
         None if rule.tenant_key.is_in_args() && rule.on_missing_tenant == OnMissingTenant::Reject => {
             let expected =
                 format!("the tenant's id as a string or number, because plan rule {:?} looks for it there", rule.name);
-            return Err(Invalid::missing(rule.tenant_key.to_string(), expected).of_kind(Kind::Tenant));
+            let missing = Invalid::missing(rule.tenant_key.to_string(), expected).of_kind(Kind::Tenant);
+            return Err(Refusal::Invalid(missing));
         }
         None => DEFAULT_TENANT.to_owned(),
     };

@@ -3,7 +3,7 @@
 use super::reply::{self, Outcome};
 use super::script::{FORGET, REVIVE};
 use super::{Error, Store};
-use crate::job::Record;
+use crate::job::{Record, Scope};
 
 /// Which dead letters to list.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +15,15 @@ pub struct DeadLetterFilter {
     pub since: Option<i64>,
     /// Discarded at or before, in milliseconds.
     pub until: Option<i64>,
+}
+
+/// What became of a deletion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deleted {
+    Done,
+    Missing,
+    /// The job has not ended; its state.
+    Conflict(String),
 }
 
 impl DeadLetterFilter {
@@ -40,7 +49,7 @@ impl Store {
         limit: usize,
     ) -> Result<(Vec<Record>, usize), Error> {
         let ids = self.dead_ids(filter).await?;
-        if filter.is_by_time_only() {
+        if filter.is_by_time_only() && self.scope == Scope::ALL {
             let page: Vec<String> = ids.iter().skip(offset).take(limit).cloned().collect();
             return Ok((self.jobs(&page).await?, ids.len()));
         }
@@ -54,6 +63,20 @@ impl Store {
             }
         }
         Ok((page, matched))
+    }
+
+    /// Ids of all dead letters that a filter admits, newest first.
+    pub async fn dead_letter_ids(&self, filter: &DeadLetterFilter) -> Result<Vec<String>, Error> {
+        let ids = self.dead_ids(filter).await?;
+        if filter.is_by_time_only() {
+            return Ok(ids);
+        }
+        let mut admitted = Vec::new();
+        for portion in ids.chunks(200) {
+            let records = self.jobs(portion).await?.into_iter().filter(|record| filter.admits(record));
+            admitted.extend(records.map(|record| record.id));
+        }
+        Ok(admitted)
     }
 
     async fn dead_ids(&self, filter: &DeadLetterFilter) -> Result<Vec<String>, Error> {
@@ -75,14 +98,29 @@ impl Store {
 
     /// Makes a dead letter available again, its attempts counted anew.
     pub async fn revive(&self, id: &str) -> Result<Outcome, Error> {
-        self.change(&REVIVE, id).await
+        self.retry(id, false).await
+    }
+
+    /// Gives a dead letter another life, or any job that was discarded or cancelled.
+    pub async fn retry(&self, id: &str, any: bool) -> Result<Outcome, Error> {
+        self.change(&REVIVE, id, u8::from(any)).await
     }
 
     /// Deletes a dead letter for good; whether there was one.
     pub async fn forget(&self, id: &str) -> Result<bool, Error> {
-        let answer = FORGET
-            .call(&self.core.link, |command, again| _ = self.core.begin(command).arg(id).arg(u8::from(again)))
-            .await?;
-        Ok(reply::texts(answer, "forget")?.first().is_some_and(|tag| tag == "ok"))
+        Ok(self.delete(id, false).await? == Deleted::Done)
+    }
+
+    /// Deletes a dead letter for good, or any job that has ended.
+    pub async fn delete(&self, id: &str, any: bool) -> Result<Deleted, Error> {
+        let fill = |command: &mut redis::Cmd, again: bool| {
+            self.core.begin(command).arg(id).arg(u8::from(again)).arg(self.scope.word()).arg(u8::from(any));
+        };
+        let answer = reply::texts(FORGET.call(&self.core.link, fill).await?, "forget")?;
+        Ok(match answer.first().map(String::as_str) {
+            Some("ok") => Deleted::Done,
+            Some("conflict") => Deleted::Conflict(answer.get(1).cloned().unwrap_or_default()),
+            _ => Deleted::Missing,
+        })
     }
 }

@@ -3,6 +3,9 @@
 
 use super::script::ANNOUNCE;
 use super::{Error, Store, reply};
+use crate::job::Scope;
+use crate::job::escape::unescape;
+use crate::job::scope::{DEFAULT_TENANT, own_worker};
 use redis::Value;
 use uuid::Uuid;
 
@@ -22,6 +25,8 @@ pub struct Event {
     pub job_type: String,
     pub queue: String,
     pub trace: String,
+    /// The tenant of the job that it is about; none if it is about something else.
+    pub tenant: Option<String>,
     /// Further members as JSON.
     pub data: String,
 }
@@ -98,6 +103,11 @@ impl Store {
         ANNOUNCE.call(&self.core.link, fill).await.map(drop)
     }
 
+    /// A tenant sees what happens to its jobs.
+    fn may_see(&self, event: &Event) -> bool {
+        self.scope == Scope::ALL || event.tenant.is_some() && self.scope.admits(event.tenant.as_deref())
+    }
+
     /// Id of the newest event, if there is one.
     pub async fn last_event(&self) -> Result<Option<String>, Error> {
         let mut command = redis::cmd("XREVRANGE");
@@ -130,7 +140,7 @@ impl Store {
                 let (id, found) = read_entry(entry, after)?;
                 from = format!("({id}");
                 cursor = Place::end_of(&id).map(Place::id);
-                events.extend(found.into_iter().filter(|event| filter.admits(event)));
+                events.extend(found.into_iter().filter(|event| filter.admits(event) && self.may_see(event)));
             }
             if events.len() > limit {
                 events.truncate(limit);
@@ -166,14 +176,19 @@ fn read_entry(entry: Value, after: Option<Place>) -> Result<(String, Vec<Event>)
 
 fn read_event(record: &str, place: Place, time: i64) -> Option<Event> {
     let mut parts = record.splitn(6, '\u{1f}').map(str::to_owned);
+    let (kind, subject) = (parts.next()?, own_worker(&unescape(&parts.next()?)).to_owned());
+    let (job_type, queue, trace) = (parts.next()?, parts.next()?, parts.next()?);
+    let (trace, tenant) = trace.split_once('\u{1c}').unwrap_or((&trace, DEFAULT_TENANT));
+    let tenant = (!job_type.is_empty()).then(|| unescape(tenant));
     Some(Event {
         id: place.id(),
-        kind: parts.next()?,
+        kind,
         time,
-        subject: crate::job::escape::unescape(&parts.next()?),
-        job_type: parts.next()?,
-        queue: parts.next()?,
-        trace: parts.next()?,
+        subject,
+        job_type,
+        queue,
+        trace: trace.to_owned(),
+        tenant,
         data: parts.next()?,
     })
 }

@@ -2,12 +2,13 @@
 
 use super::batch::Verb;
 use super::reply::{self, Outcome};
-use super::script::{ACTIVATE, CANCEL, ENQUEUE, READ, STAGE, Script};
+use super::script::{ACTIVATE, ADMIT, CANCEL, ENQUEUE, READ, STAGE, Script};
 use super::{Core, Error, Store};
 use crate::job::escape::escape;
 use crate::job::{NewJob, OnLimit, Record};
 use redis::{Cmd, Value};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What became of a request to enqueue.
 #[derive(Clone, Debug)]
@@ -16,8 +17,12 @@ pub enum Enqueued {
     Stored(Vec<Record>),
     /// One of its ids is taken, and nothing was stored.
     Duplicate { index: usize, id: String },
+    /// One of its jobs is to be the only one of its kind and is not, and nothing was stored.
+    Exists { index: usize, id: String, state: String, key: String },
     /// A plan rule has as many jobs staged as it may, and nothing was stored.
     Full { rule: String, most: u64, staged: u64 },
+    /// A queue holds as many jobs as it may, and nothing was stored.
+    Bounded { queue: String, depth: u64, most: u64, strategy: String },
     /// Other plan rules hold than those it was prepared under: the jobs again, not stored.
     Stale(Vec<NewJob>),
 }
@@ -31,7 +36,36 @@ pub(super) struct Request {
     rules: Arc<str>,
 }
 
-pub(super) struct Enqueue(pub(super) Arc<Core>);
+impl Request {
+    /// Jobs that were prepared under a version of the plan rules.
+    pub(super) fn of(jobs: Vec<NewJob>, rules: Arc<str>) -> Request {
+        let own_ids = jobs.iter().any(|job| job.own_id);
+        Request { jobs, op: if own_ids { crate::job::id::generate() } else { String::new() }, rules }
+    }
+
+    /// Its first job.
+    pub(super) fn first(&self) -> Option<&NewJob> {
+        self.jobs.first()
+    }
+}
+
+pub(super) struct Enqueue {
+    core: Arc<Core>,
+    /// Whether queues were bounded when somebody last looked: then the longest form of the script is called at once.
+    bounded: AtomicBool,
+}
+
+impl Enqueue {
+    pub(super) fn new(core: Arc<Core>) -> Self {
+        Enqueue { core, bounded: AtomicBool::new(false) }
+    }
+
+    async fn send(&self, script: &'static Script, requests: &[Request]) -> Result<Vec<Value>, Error> {
+        let answers =
+            script.call(&self.core.link, |command, again| push_requests(&self.core, command, requests, again)).await?;
+        reply::array(answers, "enqueue")
+    }
+}
 
 impl Verb for Enqueue {
     type Request = Request;
@@ -45,22 +79,38 @@ impl Verb for Enqueue {
     }
 
     async fn run(&self, requests: Vec<Request>) -> Result<Vec<Self::Reply>, Error> {
-        self.0.metrics.group("enqueue", requests.len());
-        let asks_more = |job: &NewJob| job.plan.is_some() || job.rate_limit.is_some() || job.shared;
-        let script = script_for(requests.iter().flat_map(|request| &request.jobs).any(asks_more));
-        let answers =
-            script.call(&self.0.link, |command, again| push_requests(&self.0, command, &requests, again)).await?;
-        let answers = reply::array(answers, "enqueue")?;
+        self.core.metrics.group("enqueue", requests.len());
+        let is_bounded = self.bounded.load(Ordering::Relaxed);
+        let script = script_for(requests.iter().flat_map(|request| &request.jobs), is_bounded);
+        let mut answers = self.send(script, &requests).await?;
+        let says = |answer: &Value, word: &str| matches!(answer, Value::BulkString(text) if text == word.as_bytes());
+        if answers.iter().any(|answer| says(answer, "rich")) {
+            self.bounded.store(true, Ordering::Relaxed);
+            answers = self.send(longest(), &requests).await?;
+        } else if is_bounded && answers.last().is_some_and(|answer| says(answer, "plain")) {
+            self.bounded.store(false, Ordering::Relaxed);
+        }
         Ok(answers.into_iter().zip(requests).map(|(answer, request)| enqueued(answer, request)).collect())
     }
 }
 
-/// The same verb with and without what only jobs need that are planned, limited or in queues that tenants share.
-fn script_for(asks_more: bool) -> &'static Script {
-    match asks_more {
-        true => &STAGE,
-        false => &ENQUEUE,
+/// The same verb with and without what only jobs need that are planned, limited or in queues that tenants share; and with all that
+/// can keep a job out, which only those need that are unique or go where queues are bounded.
+fn script_for<'a>(mut jobs: impl Iterator<Item = &'a NewJob>, is_bounded: bool) -> &'static Script {
+    let mut asks_more = false;
+    let mut is_plain = |job: &NewJob| {
+        asks_more |= job.plan.is_some() || job.rate_limit.is_some() || job.shared;
+        job.unique.is_none()
+    };
+    match !is_bounded && jobs.all(&mut is_plain) {
+        false => longest(),
+        true if asks_more => &STAGE,
+        true => &ENQUEUE,
     }
+}
+
+fn longest() -> &'static Script {
+    &ADMIT
 }
 
 fn push_requests(core: &Core, command: &mut Cmd, requests: &[Request], again: bool) {
@@ -68,7 +118,7 @@ fn push_requests(core: &Core, command: &mut Cmd, requests: &[Request], again: bo
     requests.iter().for_each(|request| push_request(command, request, again));
 }
 
-fn push_request(command: &mut Cmd, request: &Request, again: bool) {
+pub(super) fn push_request(command: &mut Cmd, request: &Request, again: bool) {
     let may_exist = again || !request.op.is_empty();
     command.arg(&request.op).arg(request.jobs.len()).arg(u8::from(may_exist)).arg(&*request.rules);
     for job in &request.jobs {
@@ -123,7 +173,7 @@ fn lane(job: &NewJob) -> String {
     lane
 }
 
-fn enqueued(answer: Value, request: Request) -> Result<Enqueued, Error> {
+pub(super) fn enqueued(answer: Value, request: Request) -> Result<Enqueued, Error> {
     let answer = reply::text(answer);
     let mut parts = answer.split('\u{1f}');
     let mut next = || parts.next().ok_or_else(|| Error::unreadable("enqueue"));
@@ -131,13 +181,30 @@ fn enqueued(answer: Value, request: Request) -> Result<Enqueued, Error> {
         "ok" => {
             let created = next()?;
             let mut store = |job| Ok(Record::stored(job, next()?, created, next()?));
-            request.jobs.into_iter().map(&mut store).collect::<Result<_, Error>>().map(Enqueued::Stored)
+            let mut records: Vec<Record> = request.jobs.into_iter().map(&mut store).collect::<Result<_, Error>>()?;
+            if let (Some("!"), Some(queue), Some(depth), Some(most)) =
+                (parts.next(), parts.next(), parts.next(), parts.next())
+                && let Some(record) = records.iter_mut().find(|record| record.queue == queue)
+            {
+                record.pressure = depth.parse().ok().zip(most.parse().ok());
+            }
+            Ok(Enqueued::Stored(records))
         }
         "duplicate" => Ok(Enqueued::Duplicate { index: next()?.parse().unwrap_or(0), id: next()?.to_owned() }),
+        "exists" => {
+            let index = next()?.parse().unwrap_or(0);
+            Ok(Enqueued::Exists { index, id: next()?.to_owned(), state: next()?.to_owned(), key: next()?.to_owned() })
+        }
         "full" => {
             let rule = next()?.to_owned();
             let mut number = || Ok::<u64, Error>(next()?.parse().unwrap_or(0));
             Ok(Enqueued::Full { rule, most: number()?, staged: number()? })
+        }
+        "bound" => {
+            let queue = next()?.to_owned();
+            let mut number = || Ok::<u64, Error>(next()?.parse().unwrap_or(0));
+            let (depth, most) = (number()?, number()?);
+            Ok(Enqueued::Bounded { queue, depth, most, strategy: next()?.to_owned() })
         }
         "stale" => Ok(Enqueued::Stale(request.jobs)),
         _ => Err(Error::Backend(next()?.to_owned())),
@@ -147,9 +214,20 @@ fn enqueued(answer: Value, request: Request) -> Result<Enqueued, Error> {
 impl Store {
     /// Stores jobs that were prepared under a version of the plan rules: all of them or none.
     pub async fn enqueue(&self, jobs: Vec<NewJob>, rules: Arc<str>) -> Result<Enqueued, Error> {
-        let own_ids = jobs.iter().any(|job| job.own_id);
-        let op = if own_ids { crate::job::id::generate() } else { String::new() };
-        self.enqueue.submit(Request { jobs, op, rules }).await?
+        match self.enqueue.submit(Request::of(jobs, rules)).await?? {
+            Enqueued::Stored(records) if records.iter().any(|record| record.existing) => self.look_up(records).await,
+            done => Ok(done),
+        }
+    }
+
+    /// Jobs that were not stored, because their like exists, are shown as those are.
+    async fn look_up(&self, mut records: Vec<Record>) -> Result<Enqueued, Error> {
+        for record in records.iter_mut().filter(|record| record.existing) {
+            // One that is gone by now can stand in nobody's way: the next attempt is stored.
+            *record = self.job(&record.id).await?.ok_or(Error::Busy)?;
+            record.existing = true;
+        }
+        Ok(Enqueued::Stored(records))
     }
 
     /// The words of the call that enqueues a single job, for measuring Redis without us in between.
@@ -180,23 +258,36 @@ impl Store {
             return Ok(Vec::new());
         }
         let views = READ.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(ids)).await?;
-        reply::records(views, "read")
+        let mut records = reply::records(views, "read")?;
+        records.retain(|record| self.scope.admits(record.tenant.as_deref()));
+        Ok(records)
     }
 
     /// Ends a job that has not ended.
     pub async fn cancel(&self, id: &str) -> Result<Outcome, Error> {
-        self.change(&CANCEL, id).await
+        self.cancel_unless(id, false).await
+    }
+
+    /// Ends a job that waits; one that a worker has is left to it.
+    pub async fn cancel_waiting(&self, id: &str) -> Result<Outcome, Error> {
+        self.cancel_unless(id, true).await
+    }
+
+    async fn cancel_unless(&self, id: &str, is_active: bool) -> Result<Outcome, Error> {
+        self.change(&CANCEL, id, u8::from(is_active)).await
     }
 
     /// Makes a pending job available.
     pub async fn activate(&self, id: &str) -> Result<Outcome, Error> {
-        self.change(&ACTIVATE, id).await
+        self.change(&ACTIVATE, id, 0).await
     }
 
-    /// Runs a script that takes one job id and answers with its outcome.
-    pub(super) async fn change(&self, script: &Script, id: &str) -> Result<Outcome, Error> {
+    /// Runs a script that takes one job id, an operation id and perhaps a switch, and answers with its outcome.
+    pub(super) async fn change(&self, script: &Script, id: &str, switch: u8) -> Result<Outcome, Error> {
         let op = crate::job::id::generate();
-        let answer = script.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(id).arg(&op)).await?;
-        reply::outcome(answer, script.name)
+        let fill = |command: &mut Cmd, _: bool| {
+            self.core.begin(command).arg(id).arg(&op).arg(self.scope.word()).arg(switch);
+        };
+        reply::outcome(script.call(&self.core.link, fill).await?, script.name)
     }
 }

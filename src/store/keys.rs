@@ -41,6 +41,26 @@ impl Keys {
         self.key(&format!("ready:{queue}"))
     }
 
+    /// Hash of how far a job has got.
+    pub(super) fn progress(&self, id: &str) -> String {
+        self.key(&format!("prog:{id}"))
+    }
+
+    /// Hash of paused queues and since when.
+    pub(super) fn paused(&self) -> String {
+        self.key("paused")
+    }
+
+    /// Hash of queues and how many jobs they hold at most.
+    pub(super) fn bounds(&self) -> String {
+        self.key("bounds")
+    }
+
+    /// Sorted set of crons by their next time.
+    pub(super) fn crons(&self) -> String {
+        self.key("crons")
+    }
+
     /// Sorted set of dead letters by the time they were discarded.
     pub(super) fn dead(&self) -> String {
         self.key("dead")
@@ -69,6 +89,31 @@ impl Keys {
     /// Channel on which scripts tell what happens.
     pub(super) fn signals(&self) -> String {
         self.key("signals")
+    }
+
+    /// Sorted set of limits by when they were last used.
+    pub(super) fn limits(&self) -> String {
+        self.key("limits")
+    }
+
+    /// Hash of the API keys that were made at run time.
+    pub(super) fn api_keys(&self) -> String {
+        self.key("keys")
+    }
+
+    /// Hash of what a worker tells about itself.
+    pub(super) fn worker(&self, name: &str) -> String {
+        self.key(&format!("worker:{name}"))
+    }
+
+    /// Sorted set of the jobs that workers hold, by name of the worker.
+    pub(super) fn leased(&self) -> String {
+        self.key("held")
+    }
+
+    /// Sorted set of jobs that ended in a state, by when.
+    pub(super) fn finished(&self, state: &str) -> String {
+        self.key(&format!("finished:{state}"))
     }
 
     /// Sorted set of workers by the time they were last seen.

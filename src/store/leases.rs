@@ -1,14 +1,14 @@
-//! Verbs on leases: fetch, ack, nack, and the release of what never reached its worker.
+//! Verbs on leases: fetch, and the release of what never reached its worker. How workers answer is in `answers`.
 
 use super::batch::{MOST_JOBS, Verb};
-use super::reply::{self, Outcome};
+use super::reply;
 use super::script::Script;
-use super::script::{ACK, DISPATCH, FETCH, NACK, RELEASE};
+use super::script::{DISPATCH, FETCH, RELEASE};
 use super::{Core, Error, Store, or_empty};
 use crate::fair::{Strategy, Weight};
 use crate::job::escape::escape;
-use crate::job::{Failure, Record, id, json};
-use redis::Cmd;
+use crate::job::scope::own_worker;
+use crate::job::{Record, id, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -100,27 +100,6 @@ impl Drop for Leased {
             core.tasks.clone().spawn_on(async move { core.release(&jobs).await }, &runtime);
         }
     }
-}
-
-/// A worker's word that a job is done.
-#[derive(Clone, Debug)]
-pub struct Ack {
-    pub job_id: String,
-    pub worker: Option<String>,
-    /// JSON text.
-    pub result: Option<String>,
-    /// Given by the client to get the first answer again on a repeat.
-    pub idempotency_key: Option<String>,
-}
-
-/// A worker's word that a job failed, or that it hands it back.
-#[derive(Clone, Debug)]
-pub struct Nack {
-    pub job_id: String,
-    pub worker: Option<String>,
-    pub failure: Failure,
-    pub requeue: bool,
-    pub idempotency_key: Option<String>,
 }
 
 pub(super) struct FetchVerb {
@@ -226,8 +205,9 @@ impl FetchVerb {
                 self.core.begin(command).arg(call_id).arg(u8::from(again));
                 command.arg(if looks_for_due { count } else { -count });
                 for (_, request) in requests {
-                    push_worker(command, request.worker.as_deref());
-                    command.arg(request.worker.as_deref().map_or_else(|| "null".to_owned(), json::quoted));
+                    command.arg(request.worker.as_deref().map(escape).unwrap_or_default());
+                    let own_name = request.worker.as_deref().map(own_worker);
+                    command.arg(own_name.map_or_else(|| "null".to_owned(), json::quoted));
                     command.arg(request.count).arg(or_empty(request.visibility_ms));
                     command.arg(request.fetch_id.as_deref().map(escape).unwrap_or_default());
                     command.arg(request.pool.as_deref().unwrap_or_default()).arg(&request.choice_words());
@@ -260,72 +240,6 @@ impl FetchVerb {
     }
 }
 
-pub(super) struct AckVerb(pub(super) Arc<Core>);
-
-impl Verb for AckVerb {
-    type Request = Ack;
-    type Reply = Result<Outcome, Error>;
-
-    fn weight(request: &Ack) -> (usize, usize) {
-        (1, request.result.as_ref().map_or(0, String::len))
-    }
-
-    async fn run(&self, requests: Vec<Ack>) -> Result<Vec<Self::Reply>, Error> {
-        self.0.metrics.group("ack", requests.len());
-        let ops: Vec<String> = requests.iter().map(|ack| op("ack", ack.idempotency_key.as_deref())).collect();
-        let answers = ACK
-            .call(&self.0.link, |command, _| {
-                self.0.begin(command).arg(requests.len());
-                for (ack, op) in requests.iter().zip(&ops) {
-                    command.arg(&ack.job_id);
-                    push_worker(command, ack.worker.as_deref());
-                    command.arg(op).arg(u8::from(ack.result.is_some())).arg(ack.result.as_deref().unwrap_or(""));
-                }
-            })
-            .await?;
-        reply::outcomes(answers, "ack")
-    }
-}
-
-pub(super) struct NackVerb(pub(super) Arc<Core>);
-
-impl Verb for NackVerb {
-    type Request = Nack;
-    type Reply = Result<Outcome, Error>;
-
-    fn weight(request: &Nack) -> (usize, usize) {
-        (1, request.failure.entry.len())
-    }
-
-    async fn run(&self, requests: Vec<Nack>) -> Result<Vec<Self::Reply>, Error> {
-        self.0.metrics.group("nack", requests.len());
-        let ops: Vec<String> = requests.iter().map(|nack| op("nack", nack.idempotency_key.as_deref())).collect();
-        let answers = NACK
-            .call(&self.0.link, |command, _| {
-                self.0.begin(command).arg(requests.len());
-                for (nack, op) in requests.iter().zip(&ops) {
-                    let failure = &nack.failure;
-                    command.arg(&nack.job_id);
-                    push_worker(command, nack.worker.as_deref());
-                    command.arg(op).arg(u8::from(nack.requeue)).arg(&failure.entry).arg(&failure.error);
-                    command.arg(&failure.classes).arg(failure.verdict).arg(u8::from(failure.retryable));
-                    command.arg(failure.hold_until.map(|at| at.to_string()).unwrap_or_default()).arg(&failure.message);
-                }
-            })
-            .await?;
-        reply::outcomes(answers, "nack")
-    }
-}
-
-fn push_worker(command: &mut Cmd, worker: Option<&str>) {
-    command.arg(worker.map(escape).unwrap_or_default());
-}
-
-/// The operation's id: the client's key, which a repeat brings again, or one that no other operation has.
-fn op(verb: &str, idempotency_key: Option<&str>) -> String {
-    idempotency_key.map_or_else(id::generate, |key| format!("{verb}:{}", escape(key)))
-}
-
 impl Core {
     async fn release(&self, jobs: &[(i64, u32, String)]) {
         let outcome = RELEASE
@@ -343,6 +257,13 @@ impl Core {
 impl Store {
     /// Leases up to `count` jobs. More than one call can hold are leased in several, until there are enough or no more.
     pub async fn fetch(&self, mut request: Fetch) -> Result<Leased, Error> {
+        if let Some(tenant) = self.scope.tenant() {
+            request.tenant = Some(tenant.to_owned());
+            // A name is its tenant's own, as a worker's and as that of a request which may be repeated.
+            for name in [&mut request.worker, &mut request.fetch_id].into_iter().flatten() {
+                *name = self.scope.worker(name);
+            }
+        }
         let wanted = request.count;
         request.count = wanted.min(MOST_JOBS);
         let mut leased = self.fetch.submit(request.clone()).await??;
@@ -359,15 +280,5 @@ impl Store {
             leased.records.append(&mut more.records);
         }
         Ok(leased)
-    }
-
-    /// Completes an active job.
-    pub async fn ack(&self, ack: Ack) -> Result<Outcome, Error> {
-        self.ack.submit(ack).await?
-    }
-
-    /// Fails an active job, or hands it back.
-    pub async fn nack(&self, nack: Nack) -> Result<Outcome, Error> {
-        self.nack.submit(nack).await?
     }
 }

@@ -3,7 +3,10 @@
 use super::script::{LIMITS, OVERRIDE};
 use super::{Error, Store, reply};
 use crate::job::time::At;
-use crate::job::{Quota, Window};
+use crate::job::{Quota, Scope, Window};
+
+/// Limits that are looked at for those of one tenant, the last used first.
+const MOST_LOOKED_AT: usize = 10_000;
 
 /// A limit as it is now. Times are milliseconds since the epoch.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,12 +64,21 @@ pub enum Layer {
 impl Store {
     /// One limit, if it is known.
     pub async fn limit(&self, key: &str) -> Result<Option<LimitState>, Error> {
-        Ok(self.read_limits(&["1", key]).await?.1.pop())
+        Ok(self.read_limits(&["1", &self.scope.rate_key(key)]).await?.1.pop())
     }
 
     /// Limits, those first that were used last, and how many there are.
     pub async fn limits(&self, offset: usize, most: usize) -> Result<(u64, Vec<LimitState>), Error> {
-        self.read_limits(&["0", &offset.to_string(), &most.to_string()]).await
+        if self.scope == Scope::ALL {
+            return self.read_limits(&["0", &offset.to_string(), &most.to_string()]).await;
+        }
+        let mut command = redis::cmd("ZREVRANGE");
+        command.arg(self.core.keys.limits()).arg(0).arg(MOST_LOOKED_AT - 1);
+        let mut keys = reply::texts(self.core.command("limits", command).await?, "limits")?;
+        keys.retain(|key| self.scope.own_rate_key(key).is_some());
+        let page = keys.iter().skip(offset).take(most).map(String::as_str);
+        let (_, limits) = self.read_limits(&["1"].into_iter().chain(page).collect::<Vec<_>>()).await?;
+        Ok((keys.len() as u64, limits))
     }
 
     async fn read_limits(&self, words: &[&str]) -> Result<(u64, Vec<LimitState>), Error> {
@@ -77,7 +89,9 @@ impl Store {
         let total = next().map(reply::number).unwrap_or_default() as u64;
         let mut limits = Vec::new();
         while let (Some(key), Some(fields)) = (next(), next()) {
-            limits.push(limit(reply::text(key), now, &reply::texts(fields, "limits")?)?);
+            let key = reply::text(key);
+            let key = self.scope.own_rate_key(&key).unwrap_or(&key).to_owned();
+            limits.push(limit(key, now, &reply::texts(fields, "limits")?)?);
         }
         Ok((total, limits))
     }
@@ -105,7 +119,11 @@ impl Store {
             Layer::Override => "o",
         };
         let fill = |command: &mut redis::Cmd, _: bool| {
-            self.core.begin(command).arg(key).arg(field).arg(quota.map(Quota::packed).unwrap_or_default());
+            self.core
+                .begin(command)
+                .arg(self.scope.rate_key(key))
+                .arg(field)
+                .arg(quota.map(Quota::packed).unwrap_or_default());
             command.arg(until.map(At::argument).unwrap_or_default());
         };
         let [outcome, notes] = reply::parts(OVERRIDE.call(&self.core.link, fill).await?, "override")?;

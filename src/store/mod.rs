@@ -6,12 +6,16 @@
 
 mod address;
 mod alarm;
+mod answers;
+mod api_keys;
 mod audit;
 mod batch;
+mod crons;
 mod dead_letters;
 pub mod embedded;
 mod error;
 mod events;
+mod find;
 mod inspect;
 mod jobs;
 mod keys;
@@ -23,6 +27,7 @@ mod notes;
 mod plans;
 mod policy;
 mod pools;
+mod progress;
 mod queues;
 mod reply;
 mod script;
@@ -33,27 +38,33 @@ mod sweep;
 mod workers;
 
 pub use address::Address;
+pub use answers::{Ack, Nack};
+pub use api_keys::{KeyDropped, KeyKept, StoredKey};
 pub use audit::{Audit, Difference};
-pub use dead_letters::DeadLetterFilter;
+pub use crons::{Fired, Firing, MOST_CRONS, Made, Registered, StoredCron, Timetable};
+pub use dead_letters::{DeadLetterFilter, Deleted};
 pub use error::Error;
 pub use events::{Event, EventFilter, EventPage};
+pub use find::{Found, JobFilter};
 pub use inspect::{Finding, Inspection, Severity};
 pub use jobs::Enqueued;
-pub use leases::{Ack, Choice, Fetch, Leased, Nack};
+pub use leases::{Choice, Fetch, Leased};
 pub use limits::{Layer, LimitState};
 pub use noise::{Look, Noise, Sentence};
 pub use plans::{
     Begun, Ended, Mark, Next, Observation, Promoted, QUEUES_A_ROUND, Round, RuleSet, Served, StoredRule, Why,
 };
 pub use pools::{Dispatched, PoolStatus, Scheduling};
+pub use progress::{Checkpoint, Progress, Report, Told};
 pub use queues::{Queue, QueueStats};
 pub use reply::Outcome;
 pub use signals::Signal;
 pub use statistics::{Deeds, TenantStatistics};
 pub use survey::{Leaver, Lock, RecordedRound, RuleStatus, Survey, Tenant};
-pub use workers::{Beat, Heartbeat};
+pub use workers::{Beat, Directed, Heartbeat, Worker};
 
 use crate::clock::Clock;
+use crate::job::Scope;
 use crate::telemetry::StoreMetrics;
 use alarm::Alarm;
 use batch::Batcher;
@@ -124,8 +135,10 @@ pub struct Store {
     core: Arc<Core>,
     enqueue: Arc<Batcher<jobs::Enqueue>>,
     fetch: Arc<Batcher<leases::FetchVerb>>,
-    ack: Arc<Batcher<leases::AckVerb>>,
-    nack: Arc<Batcher<leases::NackVerb>>,
+    ack: Arc<Batcher<answers::AckVerb>>,
+    nack: Arc<Batcher<answers::NackVerb>>,
+    /// Whose jobs its verbs see and touch.
+    scope: Scope,
 }
 
 /// What every verb needs.
@@ -174,12 +187,24 @@ impl Store {
             alarm: Alarm::default(),
         });
         Ok(Store {
-            enqueue: Arc::new(Batcher::start(jobs::Enqueue(Arc::clone(&core)), tasks)),
+            enqueue: Arc::new(Batcher::start(jobs::Enqueue::new(Arc::clone(&core)), tasks)),
             fetch: Arc::new(Batcher::start(leases::FetchVerb::new(Arc::clone(&core)), tasks)),
-            ack: Arc::new(Batcher::start(leases::AckVerb(Arc::clone(&core)), tasks)),
-            nack: Arc::new(Batcher::start(leases::NackVerb(Arc::clone(&core)), tasks)),
+            ack: Arc::new(Batcher::start(answers::AckVerb(Arc::clone(&core)), tasks)),
+            nack: Arc::new(Batcher::start(answers::NackVerb(Arc::clone(&core)), tasks)),
             core,
+            scope: Scope::ALL,
         })
+    }
+
+    /// The same store, as far as a scope reaches: what is not in it is not there. Every verb on jobs, leases, workers, events
+    /// and limits keeps to it; those on queues, rules, pools and keys are about all tenants and know no scope.
+    pub fn within(&self, scope: &Scope) -> Store {
+        Store { scope: scope.clone(), ..self.clone() }
+    }
+
+    /// Whose jobs its verbs see and touch.
+    pub fn scope(&self) -> &Scope {
+        &self.scope
     }
 
     /// Waits for the first connection; the reason if there is none after `patience`.

@@ -1,8 +1,8 @@
 //! Queues: which there are, and how many jobs of each state they hold.
 
-use super::script::ELDEST;
+use super::script::{BOUNDING, ELDEST, PAUSING};
 use super::{Error, Store, reply};
-use crate::job::State;
+use crate::job::{Bound, State};
 use std::collections::BTreeMap;
 
 /// A queue that has been used.
@@ -78,5 +78,61 @@ impl Store {
     async fn oldest_available(&self, queue: &str) -> Result<Option<i64>, Error> {
         let answer = ELDEST.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(queue)).await?;
         Ok(reply::text(answer).parse().ok())
+    }
+}
+
+/// Queues that may be paused, or bounded, at a time.
+const MOST_SET: usize = 10_000;
+
+impl Store {
+    /// Pauses a queue, or lets it go on; when it was paused, if it is now. `None` if as many are paused as may be.
+    pub async fn pause_queue(&self, queue: &str, pauses: bool) -> Result<Option<Option<i64>>, Error> {
+        let answer = PAUSING
+            .call(&self.core.link, |command, _| {
+                self.core.begin(command).arg(queue).arg(u8::from(pauses)).arg(MOST_SET);
+            })
+            .await?;
+        match reply::text(answer).as_str() {
+            "full" => Ok(None),
+            since => Ok(Some(since.parse().ok())),
+        }
+    }
+
+    /// Since when a queue is paused, if it is.
+    pub async fn paused_since(&self, queue: &str) -> Result<Option<i64>, Error> {
+        let mut command = redis::cmd("HGET");
+        command.arg(self.core.keys.paused()).arg(queue);
+        Ok(reply::text(self.core.command("paused", command).await?).parse().ok())
+    }
+
+    /// Paused queues, by name.
+    pub async fn paused_queues(&self) -> Result<BTreeMap<String, i64>, Error> {
+        let mut command = redis::cmd("HGETALL");
+        command.arg(self.core.keys.paused());
+        let pairs = reply::pairs(self.core.command("paused", command).await?, "paused")?;
+        Ok(pairs.into_iter().map(|(name, since)| (name, since.parse().unwrap_or(0))).collect())
+    }
+
+    /// Bounds a queue, or removes its bound; false if as many queues have one as may.
+    pub async fn set_bound(&self, queue: &str, bound: Option<&Bound>) -> Result<bool, Error> {
+        let packed = bound.map(Bound::packed).unwrap_or_default();
+        let fill = |command: &mut redis::Cmd, _: bool| {
+            self.core.begin(command).arg(queue).arg(&packed).arg(MOST_SET);
+        };
+        Ok(reply::number(BOUNDING.call(&self.core.link, fill).await?) == 1)
+    }
+
+    /// A queue's bound, if it has one.
+    pub async fn bound(&self, queue: &str) -> Result<Option<Bound>, Error> {
+        let mut command = redis::cmd("HGET");
+        command.arg(self.core.keys.bounds()).arg(queue);
+        Ok(Bound::from_packed(&reply::text(self.core.command("bound", command).await?)))
+    }
+
+    /// Jobs that ended in a state since a moment, as far as they are still kept.
+    pub async fn ended_since(&self, state: State, since: i64) -> Result<u64, Error> {
+        let mut command = redis::cmd("ZCOUNT");
+        command.arg(self.core.keys.finished(state.name())).arg(since).arg("+inf");
+        Ok(reply::number(self.core.command("ended", command).await?) as u64)
     }
 }

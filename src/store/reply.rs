@@ -3,6 +3,7 @@
 use super::error::Error;
 use crate::job::Record;
 use crate::job::escape::unescape;
+use crate::job::scope::own_worker;
 use redis::Value;
 
 /// The elements of an array reply.
@@ -85,7 +86,7 @@ pub(super) fn outcome(value: Value, what: &str) -> Result<Outcome, Error> {
         "missing" => Ok(Outcome::Missing),
         "conflict" => {
             let state = next().unwrap_or_default();
-            Ok(Outcome::Conflict { state, holder: next().map(|worker| unescape(&worker)) })
+            Ok(Outcome::Conflict { state, holder: next().map(|worker| own_worker(&unescape(&worker)).to_owned()) })
         }
         "error" => Err(Error::Backend(next().unwrap_or_default())),
         "ok" => {

@@ -35,10 +35,10 @@ macro_rules! scripts {
     };
 }
 
-// What only some jobs need stands in scripts of their own: setting a part up takes as long as handling a job.
+// What only some jobs need stands in scripts of their own: asking for each job whether it does would slow the others down.
 scripts! {
-    ENQUEUE: "call", "lane", "tally", "did", "job", "unplanned", "enqueue";
-    STAGE: "call", "lane", "tally", "did", "throttle", "limit", "job", "plan", "fair", "staging", "level", "stage", "enqueue";
+    ENQUEUE: "call", "lane", "tally", "did", "job", "unplanned", "store", "enqueue";
+    STAGE: "call", "lane", "tally", "did", "throttle", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "enqueue";
     FETCH: "call", "lane", "tally", "did", "job", "window", "source", "unlimited", "fetch";
     DISPATCH:
         "call", "lane", "tally", "did", "throttle", "limit", "job", "finish", "fair", "level", "quota", "park", "window", "pick", "source",
@@ -79,6 +79,23 @@ scripts! {
     PAUSE: "call", "pause";
     STATUS: "call", "lane", "tally", "did", "throttle", "job", "plan", "fair", "staging", "observe", "status";
     SURVEY: "call", "lane", "tally", "did", "throttle", "job", "plan", "fair", "staging", "stage", "survey";
+    KEEP_KEY: "call", "keep_key";
+    DROP_KEY: "call", "drop_key";
+    ADMIT:
+        "call", "lane", "tally", "did", "throttle", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
+        "failure", "unique", "bound", "store", "enqueue";
+    DIRECT: "call", "lane", "tally", "did", "job", "worker", "direct";
+    FIND: "call", "lane", "tally", "did", "job", "find";
+    PROGRESS: "call", "lane", "tally", "did", "job", "progress";
+    CHECKPOINT: "call", "lane", "tally", "did", "job", "checkpoint";
+    BOUNDING: "call", "bounding";
+    PAUSING: "call", "pausing";
+    SCHEDULE: "call", "schedule";
+    UNSCHEDULE: "call", "unschedule";
+    TIMETABLE: "call", "timetable";
+    FIRE:
+        "call", "lane", "tally", "did", "throttle", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
+        "failure", "unique", "bound", "store", "fire";
 }
 
 fn digest(text: &str) -> String {

@@ -20,6 +20,8 @@ pub enum Signal {
     Freed { rule: String },
     /// The plan rules changed.
     Rules,
+    /// The API keys changed.
+    Keys,
     /// A queue may have a job that can go: it had none, or a limit has room again.
     Ready { queue: String },
     /// A round was recorded.
@@ -36,6 +38,7 @@ impl Signal {
             ("ready", queue) => Signal::Ready { queue: queue.to_owned() },
             ("freed", rule) => Signal::Freed { rule: rule.to_owned() },
             ("rules", _) => Signal::Rules,
+            ("keys", _) => Signal::Keys,
             ("round", rule) => Signal::Round { rule: rule.to_owned() },
             _ => return None, // a newer process knows more of them
         })

@@ -51,6 +51,9 @@ pub(super) fn read_jobs(text: &str) -> [u64; 5] {
 impl Store {
     /// What a tenant has and did; all zero for one that nobody has seen for a day. Jobs that name no tenant are not counted.
     pub async fn tenant_statistics(&self, id: &str) -> Result<TenantStatistics, Error> {
+        if !self.scope.admits(Some(id)) {
+            return Ok(TenantStatistics::default());
+        }
         let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(escape(id)).arg(WINDOW);
         let answer = STATISTICS.call(&self.core.link, fill).await?;
         let [jobs, day, lately, all, span] = reply::parts(answer, "statistics")?.map(reply::text);

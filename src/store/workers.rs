@@ -1,9 +1,10 @@
 //! Verbs on workers: signs of life and goodbyes.
 
 use super::reply;
-use super::script::{DEREGISTER, HEARTBEAT};
+use super::script::{DEREGISTER, DIRECT, HEARTBEAT};
 use super::{Error, Store, or_empty};
-use crate::job::escape::escape;
+use crate::job::escape::{escape, unescape};
+use std::collections::BTreeMap;
 
 /// A sign of life.
 #[derive(Clone, Debug, Default)]
@@ -33,14 +34,94 @@ pub struct Beat {
     pub cancelled: Vec<String>,
 }
 
+/// A worker as it told of itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Worker {
+    pub id: String,
+    /// When it was last heard of.
+    pub seen: i64,
+    /// What it says of itself.
+    pub state: String,
+    /// What it was told to do.
+    pub directive: String,
+    /// When it was first heard of.
+    pub since: Option<i64>,
+    /// What it told about itself, as JSON.
+    pub told: BTreeMap<String, String>,
+}
+
+/// What became of an order to a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Directed {
+    Done,
+    Missing,
+    /// It was told to terminate, and does not go back.
+    Terminates,
+}
+
+/// Workers that a list looks at.
+const MOST_WORKERS: isize = 10_000;
+
 impl Store {
+    /// A worker by its name.
+    pub async fn worker(&self, id: &str) -> Result<Option<Worker>, Error> {
+        let mut command = redis::cmd("HGETALL");
+        command.arg(self.core.keys.worker(&escape(id)));
+        let mut told: BTreeMap<String, String> =
+            reply::pairs(self.core.command("worker", command).await?, "worker")?.into_iter().collect();
+        let Some(seen) = told.remove("seen").and_then(|seen| seen.parse().ok()) else { return Ok(None) };
+        let mut take = |name: &str| told.remove(name);
+        let (state, directive) = (take("state").unwrap_or_default(), take("directive").unwrap_or_default());
+        let since = take("since").and_then(|since| since.parse().ok());
+        Ok(Some(Worker { id: id.to_owned(), seen, state, directive, since, told }))
+    }
+
+    /// All workers that were heard of lately, by name.
+    pub async fn workers(&self) -> Result<Vec<Worker>, Error> {
+        let mut command = redis::cmd("ZREVRANGE");
+        command.arg(self.core.keys.workers()).arg(0).arg(MOST_WORKERS - 1);
+        let names = reply::texts(self.core.command("workers", command).await?, "workers")?;
+        let mut workers = Vec::new();
+        for name in names {
+            workers.extend(self.worker(&unescape(&name)).await?);
+        }
+        workers.sort_by(|left, right| left.id.cmp(&right.id));
+        Ok(workers)
+    }
+
+    /// Ids of up to a hundred jobs that a worker holds.
+    pub async fn held_by(&self, worker: &str) -> Result<Vec<String>, Error> {
+        let name = escape(worker);
+        let mut command = redis::cmd("ZRANGEBYLEX");
+        command.arg(self.core.keys.leased()).arg(format!("[{name}\u{1f}")).arg(format!("({name}\u{20}"));
+        command.arg("LIMIT").arg(0).arg(100);
+        let members = reply::texts(self.core.command("held", command).await?, "held")?;
+        Ok(members.iter().filter_map(|member| member.split('\u{1f}').nth(1)).map(str::to_owned).collect())
+    }
+
+    /// Tells a worker to go on, to take no more jobs, or to end.
+    pub async fn direct(&self, worker: &str, directive: &str) -> Result<Directed, Error> {
+        let fill = |command: &mut redis::Cmd, _: bool| {
+            self.core.begin(command).arg(escape(worker)).arg(directive);
+        };
+        match reply::text(DIRECT.call(&self.core.link, fill).await?).as_str() {
+            "ok" => Ok(Directed::Done),
+            "missing" => Ok(Directed::Missing),
+            "terminate" => Ok(Directed::Terminates),
+            _ => Err(Error::unreadable("direct")),
+        }
+    }
+
     /// Records a sign of life and extends the reservations that it names.
     pub async fn heartbeat(&self, beat: &Heartbeat) -> Result<Beat, Error> {
         let answer = HEARTBEAT
             .call(&self.core.link, |command, _| {
                 let testing = self.core.settings.test_directives;
-                self.core.begin(command).arg(escape(&beat.worker)).arg(beat.state.as_deref().unwrap_or(""));
-                command.arg(or_empty(beat.visibility_ms)).arg(u8::from(testing));
+                self.core
+                    .begin(command)
+                    .arg(escape(&self.scope.worker(&beat.worker)))
+                    .arg(beat.state.as_deref().unwrap_or(""));
+                command.arg(or_empty(beat.visibility_ms)).arg(u8::from(testing)).arg(self.scope.word());
                 command.arg(beat.fields.len() + usize::from(beat.registers));
                 if beat.registers {
                     command.arg("registers").arg(1);
@@ -69,7 +150,7 @@ impl Store {
         loop {
             let answer = DEREGISTER
                 .call(&self.core.link, |command, again| {
-                    self.core.begin(command).arg(escape(worker)).arg(u8::from(again));
+                    self.core.begin(command).arg(escape(&self.scope.worker(worker))).arg(u8::from(again));
                 })
                 .await?;
             let numbers: Vec<i64> = reply::array(answer, "deregister")?.into_iter().map(reply::number).collect();

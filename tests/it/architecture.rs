@@ -46,10 +46,10 @@ fn jobs_and_fairness_are_pure() {
 
 #[test]
 fn only_the_store_knows_redis() {
-    for module in ["api", "planner", "dispatch", "telemetry", "config", "job"] {
+    for module in ["api", "auth", "planner", "dispatch", "telemetry", "config", "job"] {
         forbid(module, &["redis::"]);
     }
-    for module in ["store", "planner", "dispatch", "job", "config", "telemetry"] {
+    for module in ["store", "auth", "planner", "dispatch", "job", "config", "telemetry"] {
         forbid(module, &["axum", "crate::api", "crate::app", "crate::cli", "clap"]);
     }
 }
@@ -82,6 +82,28 @@ fn each_script_is_called_from_one_place() {
             files.iter().filter(|(path, _)| !path.ends_with("script.rs")).map(|(_, text)| uses(text)).sum();
         assert_eq!(total, 1, "{name} is called from {total} places");
     }
+}
+
+#[test]
+fn every_route_stands_in_the_table_that_says_who_may_use_it() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/api");
+    for (path, text) in sources(&root) {
+        let routes = code(&text).filter(|line| line.contains(".route(") || line.contains("State<Api>")).count();
+        let allowed = match path.file_name().and_then(|name| name.to_str()) {
+            Some("mod.rs") => 1,   // which makes the router of the table
+            Some("frame.rs") => 1, // which asks who is let in
+            _ => 0,
+        };
+        assert_eq!(routes, allowed, "{} makes routes, or answers without asking for whom", path.display());
+    }
+}
+
+#[test]
+fn keys_are_compared_in_constant_time() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/auth/digest.rs");
+    let text = std::fs::read_to_string(root).unwrap();
+    assert!(text.contains("self.0.ct_eq(&other.0).into()"));
+    assert!(code(&text).all(|line| !line.contains("derive(") || !line.contains("PartialEq")));
 }
 
 #[test]

@@ -1,10 +1,10 @@
 -- Completes active jobs.
 --
--- ARGV[9…] requests; for each: id, worker or '', op, 1 if there is a result, result
+-- ARGV[9…] requests; for each: id, worker or '', op, the one tenant whose jobs are there or '', 1 if there is a result, result
 -- Returns  {{'ok', job view} or {'missing'} or {'conflict', state, holder or ''} or {'error', text}, …}
 
-local function ack(id, worker, op, has_result, result)
-  local job, result_instead = job_to_answer(id, worker, op)
+local function ack(id, worker, op, scope, has_result, result)
+  local job, result_instead = job_to_answer(id, worker, op, scope)
   if not job then return result_instead end
   lease_release(job)
   unmark(job, 'e')
@@ -22,8 +22,8 @@ end
 run = function()
   local answers, at = {}, 10
   for request = 1, tonumber(ARGV[9]) do
-    answers[request] = guarded(ack, ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3] == '1', ARGV[at + 4])
-    at = at + 5
+    answers[request] = guarded(ack, ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4] == '1', ARGV[at + 5])
+    at = at + 6
   end
   commit()
   return answers

@@ -1,10 +1,10 @@
 -- Makes a pending job available: one that is staged at once, one that its client made so through staging if it is planned.
 --
--- ARGV[9…] id, op
+-- ARGV[9…] id, op, the one tenant whose jobs are there or ''
 -- Returns  {'ok', job view, previous state} or {'missing'} or {'conflict', state, ''}
 
 run = function()
-  local job = job_load(ARGV[9])
+  local job = job_load(ARGV[9], ARGV[11])
   if not job then return {'missing'} end
   if job.op == ARGV[10] then return {'ok', job_view(job), 'pending'} end
   if job.state ~= 'pending' then return {'conflict', job.state, ''} end

@@ -29,14 +29,16 @@ local function int(number)
 end
 
 local state, seq, events, now, now_text, stepped_back
--- Events are records of fields, kept as text that only Rust turns into JSON; one stream entry per call.
+-- Events are records of fields, kept as text that only Rust turns into JSON; one stream entry per call. A job's tenant stands
+-- behind its trace, where entries from before have none.
 local log
 local counts -- of jobs by queue and state
 
 -- A clock that steps back a little (a failover, a slewing clock) stands still instead, so that ages never turn
 -- negative; a step of more than 5 s is somebody setting the clock, and is accepted.
 at_begin(function()
-  state = call('HMGET', P .. 'state', 'clock', 'seq', 'events', 'halted', 'staged', 'rules', 'policy', 'parked', 'limits', 'gated', 'tenants', 'throttled')
+  state = call('HMGET', P .. 'state', 'clock', 'seq', 'events', 'halted', 'staged', 'rules', 'policy', 'parked',
+    'limits', 'gated', 'paused', 'bounded', 'throttled')
   seq, events = tonumber(state[2]) or 0, tonumber(state[3]) or 0
   now, stepped_back = tonumber(ARGV[1]), nil
   if not now then
@@ -52,7 +54,7 @@ end)
 
 local function emit(kind, job, data)
   log[#log + 1] = kind .. '\31' .. job.id .. '\31' .. job.type .. '\31' .. job.queue .. '\31'
-    .. (job.trace or '') .. '\31' .. (data or '')
+    .. (job.trace or '') .. (job.tenant and '\28' .. job.tenant or '') .. '\31' .. (data or '')
 end
 
 -- What an event without a job is about: a worker by its id, or nothing.

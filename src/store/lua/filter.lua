@@ -39,6 +39,7 @@ local function filter_choose(source, name)
 end
 
 local function filter_next(queue, name)
+  if is_paused(queue) then return nil end
   local source = source_open(queue)
   if not queue_may(source) then return nil end
   local lane, fair, tenant = filter_choose(source, name)

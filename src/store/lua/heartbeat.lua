@@ -1,17 +1,18 @@
 -- A sign of life: keeps the worker's record, extends the reservations it names, and tells it what to do.
 --
--- ARGV[9…] worker, state it reports or '', visibility ms or '', 1 to honour test directives, number of record fields,
+-- ARGV[9…] worker, state it reports or '', visibility ms or '', 1 to honour test directives, the one tenant whose jobs are there or
+--          '', number of record fields,
 --          names and values, ids of the jobs that it works on. Among the fields is `registers`, if it may change its pool.
 -- Returns  {directive, now, {extended id, …}, {cancelled id, …}}, or {'pool', name} if the worker is of another pool
 
 local RANK = {running = 0, quiet = 1, terminate = 2}
 
 run = function()
-  local worker, reported, visibility, testing = ARGV[9], ARGV[10], tonumber(ARGV[11]), ARGV[12] == '1'
+  local worker, reported, visibility, testing, scope = ARGV[9], ARGV[10], tonumber(ARGV[11]), ARGV[12] == '1', ARGV[13]
   if reported == '' then reported = 'running' end
-  local key, first_job = P .. 'worker:' .. worker, 14 + tonumber(ARGV[13]) * 2
+  local key, first_job = P .. 'worker:' .. worker, 15 + tonumber(ARGV[14]) * 2
   local record, told = {'seen', now, 'state', reported}, {}
-  for at = 14, first_job - 1, 2 do
+  for at = 15, first_job - 1, 2 do
     told[ARGV[at]] = ARGV[at + 1]
     if ARGV[at] ~= 'registers' then
       record[#record + 1] = ARGV[at]
@@ -50,7 +51,7 @@ run = function()
   local extended, cancelled = {}, {}
   for at = first_job, #ARGV do
     local id = ARGV[at]
-    local job = job_load(id)
+    local job = job_load(id, scope)
     if job and job.state == 'active' and (job.worker == '' or job.worker == worker) then
       local period = visibility or tonumber(job.period) or tonumber(job.visibility) or tonumber(ARGV[2])
       job.visible_until = int(now + period)

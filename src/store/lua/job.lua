@@ -4,6 +4,7 @@
 -- env:ID     string  an envelope too long to be copied at every step; shorter ones are the end of the record
 -- err:ID     list    failed attempts, `attempt US ms US json`
 -- res:ID     string  the result
+-- prog:ID, chk:ID  hash  how far it has got: see `progress.lua` and `checkpoint.lua`
 -- due        zset    waiting jobs by the next time something happens to them: they become available, or are given up
 -- leases     zset    active jobs by their next deadline: the truth about what runs
 -- held       zset    `worker US id` of active jobs, all of score 0, read by range of worker
@@ -11,7 +12,7 @@
 --
 -- A record is one string, because a key costs more than anything inside it: what changes RS what does not RS envelope.
 -- What changes are the 17 fields of `job_save`, separated by US and empty where there is nothing; `marks` are letters: f has
--- failures, e the last of them still counts, r has a result, d dead letter, x expired, s staged, l put off by a limit. What does not change is queue US type US
+-- failures, e the last of them still counts, r has a result, d dead letter, x expired, s staged, l put off by a limit, p has told its progress, k has a checkpoint. What does not change is queue US type US
 -- lane US and pairs of name US value US. The envelope is the client's text, opaque to scripts (cjson would change `[]` and
 -- large integers). JSON holds no control characters, so the separators stand out. src/job/record.rs reads the same.
 
@@ -27,7 +28,8 @@ do
 local CHANGING = '^' .. string.rep('([^\31]*)\31', 16) .. '([^\30]*)\30()'
 local FIXED = '^([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\30]*)\30'
 
-job_load = function(id)
+-- The job, unless it is not there; nor is one of another tenant, for a caller who sees those of one alone.
+job_load = function(id, scope)
   local key = P .. 'job:' .. id
   local text = call('GET', key)
   if not text then return nil end
@@ -42,6 +44,7 @@ job_load = function(id)
   if more ~= '' then
     for name, value in string.gmatch(more, '([^\31]+)\31([^\31]*)\31') do job[name] = value end
   end
+  if scope and scope ~= '' and scope ~= (job.tenant or '_default') then return nil end
   return job
 end
 
@@ -74,13 +77,14 @@ local function unmark(job, letter)
   if job.marks ~= '' then job.marks = string.gsub(job.marks, letter, '') end
 end
 
--- What Rust needs to show the job: its record and, where there are some, RS failures RS result RS envelope.
+-- What Rust needs to show the job: its record and, where there are some, RS failures RS result RS envelope RS checkpoint.
 local function job_view(job)
   if (job.marks == '' or job.marks == 's') and not job.apart then return job.text end
   local failures = marked(job, 'f') and concat(call('LRANGE', P .. 'err:' .. job.id, 0, -1), '\29') or ''
   local result = marked(job, 'r') and call('GET', P .. 'res:' .. job.id) or ''
   local envelope = job.apart and call('GET', P .. 'env:' .. job.id) or ''
-  return concat({job.text, failures, result, envelope}, '\30')
+  local kept = marked(job, 'k') and concat(call('HMGET', P .. 'chk:' .. job.id, 'n', 't', 's'), '\31') or ''
+  return concat({job.text, failures, result, envelope, kept}, '\30')
 end
 
 -- Sets one of the fields that otherwise do not change, or removes it where there is no value.
@@ -104,6 +108,17 @@ local function lower(a, b)
   a, b = tonumber(a), tonumber(b)
   if not a or b and b < a then return b end
   return a
+end
+
+-- What keeps new jobs out. `conflict`, `existing` and `take` are set by `unique.lua`, `refusal` by `bound.lua`, in the form of a
+-- script that is called where there are unique jobs or bounded queues; `release` by `finish.lua`.
+local door = {}
+
+-- A job that has not ended stands in the way of others of its key: see `unique.lua`.
+door.hold = function(job)
+  local set = P .. 'unique:' .. match(job.unique, '^%S+')
+  call('ZADD', set, '+inf', job.id)
+  call('PERSIST', set)
 end
 
 -- When a waiting job is given up: `expires` always, `ttl` before its first start, `total` over all attempts.

@@ -25,6 +25,25 @@ local function queue_depth(queue)
     - (tonumber(counted[2] or nil) or 0) - (changed.blocked or 0)
 end
 
+-- Paused queues are few; where there is none, none is looked up.
+local is_paused
+
+do -- a script has room for 200 locals
+
+local paused
+
+at_begin(function()
+  paused = {}
+end)
+
+is_paused = function(queue)
+  if not state[11] then return false end
+  if paused[queue] == nil then paused[queue] = call('HEXISTS', P .. 'paused', queue) == 1 end
+  return paused[queue]
+end
+
+end
+
 -- A queue that had nothing ready has something.
 local function queue_woke(queue)
   if call('ZADD', LIVE, 'NX', now_text, queue) == 1 then signal('ready ' .. queue) end

@@ -1,6 +1,6 @@
 -- Fails or hands back active jobs.
 --
--- ARGV[9…] requests; for each: id, worker or '', op, 1 to hand back unharmed, history entry (JSON members),
+-- ARGV[9…] requests; for each: id, worker or '', op, the one tenant whose jobs are there or '', 1 to hand back unharmed, history entry (JSON members),
 --          error (JSON object), classes, verdict, 1 if retryable, ms until which the limit of the job's key is held or '', why as JSON
 -- Returns  {{'ok', job view} or {'missing'} or {'conflict', state, holder or ''} or {'error', text}, …}
 
@@ -18,8 +18,8 @@ local function hold(job, hold_until, why)
   emit('rate_limit.dynamic_adjusted', subject(''), '"key":"' .. key .. '","until":' .. stamp(int(hold_until)) .. ',"reason":' .. why)
 end
 
-local function nack(id, worker, op, requeue, failure)
-  local job, result_instead = job_to_answer(id, worker, op)
+local function nack(id, worker, op, scope, requeue, failure)
+  local job, result_instead = job_to_answer(id, worker, op, scope)
   if not job then return result_instead end
   if failure.hold then hold(job, failure.hold, failure.why) end
   if requeue then
@@ -34,10 +34,10 @@ end
 run = function()
   local answers, at = {}, 10
   for request = 1, tonumber(ARGV[9]) do
-    local failure = {entry = ARGV[at + 4], error = ARGV[at + 5], classes = ARGV[at + 6], verdict = ARGV[at + 7],
-      retryable = ARGV[at + 8] == '1', hold = tonumber(ARGV[at + 9]), why = ARGV[at + 10]}
-    answers[request] = guarded(nack, ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3] == '1', failure)
-    at = at + 11
+    local failure = {entry = ARGV[at + 5], error = ARGV[at + 6], classes = ARGV[at + 7], verdict = ARGV[at + 8],
+      retryable = ARGV[at + 9] == '1', hold = tonumber(ARGV[at + 10]), why = ARGV[at + 11]}
+    answers[request] = guarded(nack, ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4] == '1', failure)
+    at = at + 12
   end
   commit()
   return answers

@@ -39,8 +39,8 @@ local function throttle(name, words)
   else
     call('HSET', P .. 'throttled', name, words)
   end
-  state[12] = int(call('HLEN', P .. 'throttled'))
-  call('HSET', P .. 'state', 'throttled', state[12])
+  state[13] = int(call('HLEN', P .. 'throttled'))
+  call('HSET', P .. 'state', 'throttled', state[13])
   reweigh_all(name)
 end
 

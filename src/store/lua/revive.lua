@@ -1,24 +1,28 @@
--- Gives a dead letter another life: available at once, attempts counted anew, history kept.
+-- Gives an ended job another life: available at once, attempts counted anew, history kept.
 --
--- ARGV[9…] id, op
--- Returns  {'ok', job view} or {'missing'}
+-- ARGV[9…] id, op, the one tenant whose jobs are there or '', 1 for any job that was discarded or cancelled, or 0 for dead letters only
+-- Returns  {'ok', job view} or {'missing'} or {'conflict', state, ''}
 
 run = function()
   local id = ARGV[9]
-  local job = job_load(id)
+  local job = job_load(id, ARGV[11])
   if job and job.op == ARGV[10] then return {'ok', job_view(job)} end
-  if not job or not call('ZSCORE', P .. 'dead', id) then return {'missing'} end
+  local is_dead = job and call('ZSCORE', P .. 'dead', id)
+  if not job or not is_dead and ARGV[12] == '0' then return {'missing'} end
+  if not is_dead and job.state ~= 'discarded' and job.state ~= 'cancelled' then return {'conflict', job.state, ''} end
   call('ZREM', P .. 'dead', id)
-  call('ZREM', P .. 'finished:discarded', id)
-  for _, part in ipairs({'env:', 'err:', 'res:'}) do call('PERSIST', P .. part .. id) end
+  call('ZREM', P .. 'finished:' .. job.state, id)
+  for _, part in ipairs({'env:', 'err:', 'res:', 'prog:', 'chk:'}) do call('PERSIST', P .. part .. id) end
   job.op = ARGV[10]
   -- Its budgets of time were for its first life, and are over.
-  for _, name in ipairs({'ttl', 'total'}) do job_set(job, name) end
+  local over = is_dead and {'ttl', 'total'} or {'ttl', 'total', 'expires', 'shows_expires'}
+  for _, name in ipairs(over) do job_set(job, name) end
   job.attempt, job.finished, job.started, job.retry_delay, job.next_retry = 0, '', '', '', ''
   unmark(job, 'd')
   unmark(job, 'x')
+  if job.unique then door.hold(job) end
   job_admit(job, true)
-  emit('dead_letter.retried', job, '"state":"' .. job.state .. '"')
+  emit(is_dead and 'dead_letter.retried' or 'job.revived', job, '"state":"' .. job.state .. '"')
   commit()
   return {'ok', job_view(job)}
 end

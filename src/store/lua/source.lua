@@ -113,6 +113,7 @@ end
 
 -- The next job of a queue, and the lane that it was in; nil if none may go. How jobs age is said by the first who asks.
 local function source_next(queue, aging)
+  if is_paused(queue) then return nil end
   local source = source_open(queue, aging)
   while true do
     local lane = lane_choose(source)

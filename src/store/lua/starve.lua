@@ -27,7 +27,7 @@ local function starve()
     local queue, since = quiet[position], tonumber(quiet[position + 1])
     local longest = patience[queue]
     if longest == nil then longest = default end
-    if longest and now - since > longest and call('ZADD', P .. 'starved', 'NX', int(since), queue) == 1 then
+    if longest and now - since > longest and not is_paused(queue) and call('ZADD', P .. 'starved', 'NX', int(since), queue) == 1 then
       note('starved', queue, '', now - since)
       emit('scheduling.queue_starved', subject(''), '"queue":"' .. queue .. '","duration":"PT' .. format('%.3f', (now - since) / 1000)
         .. 'S","available_count":' .. int(queue_depth(queue)))
@@ -37,6 +37,6 @@ local function starve()
   local told = call('ZRANGE', P .. 'starved', 0, most, 'WITHSCORES')
   for position = 1, #told, 2 do
     local since = tonumber(call('ZSCORE', LIVE, told[position]) or nil)
-    if not since or since > tonumber(told[position + 1]) then call('ZREM', P .. 'starved', told[position]) end
+    if not since or since > tonumber(told[position + 1]) or is_paused(told[position]) then call('ZREM', P .. 'starved', told[position]) end
   end
 end

@@ -17,7 +17,7 @@ at_begin(function()
 end)
 
 local function throttle_of(name)
-  if (tonumber(state[12]) or 0) == 0 then return NONE end
+  if (tonumber(state[13]) or 0) == 0 then return NONE end
   local throttle = known[name]
   if not throttle then
     local part, until_ms, cap = match(call('HGET', P .. 'throttled', name) or '', '^(%d+) (%d+) (%S+)$')

@@ -71,7 +71,7 @@ local function turn_look(turn)
   if #turn.queues == 0 then return end
   local scores = call('ZMSCORE', LIVE, unpack(turn.queues))
   for position, queue in ipairs(turn.queues) do
-    if scores[position] and is_open_to(queue, turn.pool and turn.pool.name) then
+    if scores[position] and not is_paused(queue) and is_open_to(queue, turn.pool and turn.pool.name) then
       quiet[queue] = quiet[queue] or tonumber(scores[position])
       turn.open[#turn.open + 1], turn.is_open[queue] = queue, true
       turn.sum = turn.sum + (turn.weights[queue] or 1000)

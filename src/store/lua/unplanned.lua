@@ -1,5 +1,5 @@
--- Part: what a script of jobs that nobody plans has in place of `plan`, `fair` and `stage`, which take longer to set up than
--- such a job takes to store.
+-- Part: what a script of jobs that nobody plans has in place of `plan`, `fair` and `stage`, which would make storing such a
+-- job slower by a tenth.
 
 local function plan_open()
   return false

@@ -1,0 +1,176 @@
+//! Jobs for admins: find them by what they are, cancel, retry or delete one or many, empty a queue.
+
+use super::body::Text;
+use super::bulk::{self, Bulk};
+use super::page::{Page, Query};
+use super::path::Name;
+use super::problem::Problem;
+use super::{Api, answer};
+use crate::job::State as JobState;
+use crate::job::invalid::Invalid;
+use crate::job::names;
+use crate::store::{Deleted, Found, JobFilter, Outcome};
+use axum::extract::Request;
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+
+const ENDED: [JobState; 3] = [JobState::Completed, JobState::Cancelled, JobState::Discarded];
+
+/// `GET /admin/jobs`, the newest first unless it asks for another order.
+pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
+    let query = Query::of(&uri);
+    let page = Page::of_admin(&query)?;
+    let states = query.list("state");
+    let states =
+        states.iter().map(|name| JobState::from_name(name).ok_or_else(|| Invalid::field("state", "a job state", name)));
+    let filter = JobFilter {
+        queue: query.get("queue").map(str::to_owned),
+        states: states.collect::<Result<_, _>>()?,
+        kind: query.get("type").map(str::to_owned),
+        since: query.time("since")?,
+        until: query.time("until")?,
+    };
+    let key: fn(&Found) -> i64 = match query.get("sort").unwrap_or("created_at") {
+        "created_at" => |job| job.created,
+        "scheduled_at" => |job| job.due.unwrap_or(i64::MAX),
+        "priority" => |job| job.priority,
+        other => return Err(Invalid::field("sort", "`created_at`, `scheduled_at` or `priority`", other).into()),
+    };
+    let (mut found, truncated) = api.store().find_jobs(&filter).await?;
+    found.sort_by(|left, right| key(left).cmp(&key(right)).then_with(|| left.id.cmp(&right.id)));
+    match query.get("order").unwrap_or("desc") {
+        "desc" => found.reverse(),
+        "asc" => {}
+        other => return Err(Invalid::field("order", "`asc` or `desc`", other).into()),
+    }
+    let ids: Vec<String> = found.iter().skip(page.offset).take(page.limit).map(|job| job.id.clone()).collect();
+    let mut body = String::from("{\"items\":");
+    answer::push_jobs(&mut body, &api.store().jobs(&ids).await?);
+    body.push_str(&format!(",\"truncated\":{truncated},\"pagination\":{}}}", page.describe(found.len())));
+    Ok(answer::json(StatusCode::OK, body))
+}
+
+/// `POST /admin/jobs/{id}/cancel`.
+pub(super) async fn cancel(api: Api, Name(id): Name) -> Result<Response, Problem> {
+    match api.store().cancel(&id).await? {
+        Outcome::Done(record, _) => {
+            api.metrics().jobs.cancelled(&record.queue, &record.kind);
+            Ok(answer::job_both_ways(&record))
+        }
+        Outcome::Missing => Err(Problem::missing("job", &id)),
+        Outcome::Conflict { state, .. } => Err(Problem::conflict(&id, "cancelled", &state, "not finished", None)),
+    }
+}
+
+/// `POST /admin/jobs/{id}/retry`: a job that was discarded or cancelled begins anew.
+pub(super) async fn retry(api: Api, Name(id): Name) -> Result<Response, Problem> {
+    match api.store().retry(&id, true).await? {
+        Outcome::Done(record, _) => Ok(answer::job_both_ways(&record)),
+        Outcome::Missing => Err(Problem::missing("job", &id)),
+        Outcome::Conflict { state, .. } => {
+            Err(Problem::conflict(&id, "retried", &state, "discarded or cancelled", None))
+        }
+    }
+}
+
+/// `POST /admin/jobs/bulk/retry`.
+pub(super) async fn retry_many(api: Api, request: Request) -> Result<Response, Problem> {
+    let (bulk, ids) = select(&api, request, &[JobState::Discarded, JobState::Cancelled], "discarded").await?;
+    Ok(answer::value(StatusCode::OK, &bulk.run("retry", &api, &ids, retry_one).await))
+}
+
+async fn retry_one(api: Api, id: String) -> Result<(), Problem> {
+    match api.store().retry(&id, true).await? {
+        Outcome::Done(..) => Ok(()),
+        Outcome::Missing => Err(Problem::missing("job", &id)),
+        Outcome::Conflict { state, .. } => {
+            Err(Problem::conflict(&id, "retried", &state, "discarded or cancelled", None))
+        }
+    }
+}
+
+/// `POST /admin/jobs/bulk/cancel`.
+pub(super) async fn cancel_many(api: Api, request: Request) -> Result<Response, Problem> {
+    let waiting: Vec<JobState> = JobState::ALL.into_iter().filter(|state| !ENDED.contains(state)).collect();
+    let (bulk, ids) = select(&api, request, &waiting, "").await?;
+    Ok(answer::value(StatusCode::OK, &bulk.run("cancel", &api, &ids, cancel_one).await))
+}
+
+async fn cancel_one(api: Api, id: String) -> Result<(), Problem> {
+    cancel(api, Name(id)).await.map(drop)
+}
+
+/// `POST /admin/jobs/bulk/delete`: of jobs that have ended.
+pub(super) async fn delete_many(api: Api, request: Request) -> Result<Response, Problem> {
+    let (bulk, ids) = select(&api, request, &ENDED, "").await?;
+    Ok(answer::value(StatusCode::OK, &bulk.run("delete", &api, &ids, delete_one).await))
+}
+
+async fn delete_one(api: Api, id: String) -> Result<(), Problem> {
+    match api.store().delete(&id, true).await? {
+        Deleted::Done => Ok(()),
+        Deleted::Missing => Err(Problem::missing("job", &id)),
+        Deleted::Conflict(state) => Err(Problem::conflict(&id, "deleted", &state, "finished", None)),
+    }
+}
+
+/// One that a worker has got meanwhile is left to it; one that has ended by now is deleted as it is.
+async fn purge_one(api: Api, id: String) -> Result<(), Problem> {
+    api.store().cancel_waiting(&id).await?;
+    delete_one(api, id).await
+}
+
+/// Jobs that a request about many means: of some states only, of one of them if it names none, of all of them if that is empty.
+async fn select(
+    api: &Api,
+    request: Request,
+    allowed: &[JobState],
+    usual: &str,
+) -> Result<(Bulk, Vec<String>), Problem> {
+    let body = Text::read(api, request).await?;
+    let fields = body.fields()?;
+    let bulk = Bulk::read(&fields)?;
+    let filter = bulk::filter(&fields)?;
+    bulk::only(&filter, &["queue", "state", "type", "since", "until"])?;
+    let mut states = bulk::states(&filter, "state")?;
+    if let Some(state) = states.iter().find(|state| !allowed.contains(state)) {
+        let names: Vec<&str> = allowed.iter().map(|state| state.name()).collect();
+        return Err(Invalid::field("filter.state", format!("one of {}", names.join(", ")), state.name()).into());
+    }
+    if states.is_empty() {
+        states = JobState::from_name(usual).map_or_else(|| allowed.to_vec(), |usual| vec![usual]);
+    }
+    let filter = JobFilter {
+        queue: filter.text("queue")?,
+        states,
+        kind: filter.text("type")?,
+        since: bulk::time(&filter, "since")?,
+        until: bulk::time(&filter, "until")?,
+    };
+    let (mut found, _) = api.store().find_jobs(&filter).await?;
+    found.sort_by(|left, right| left.created.cmp(&right.created).then_with(|| left.id.cmp(&right.id)));
+    Ok((bulk, found.into_iter().map(|job| job.id).collect()))
+}
+
+/// `DELETE /admin/queues/{name}/jobs`: jobs of the states that it names are gone for good; those that wait are cancelled first.
+pub(super) async fn purge(api: Api, Name(queue): Name, request: Request) -> Result<Response, Problem> {
+    let body = Text::read(&api, request).await?;
+    names::check_queue("name", &queue)?;
+    let fields = body.optional_fields()?;
+    let bulk = Bulk::read(&fields)?;
+    let states = bulk::states(&fields, "states")?;
+    if states.is_empty() {
+        return Err(Invalid::missing("states", "the states of the jobs to purge").into());
+    }
+    if states.contains(&JobState::Active) {
+        return Err(Invalid::field("states", "states other than active: workers have those jobs", "active").into());
+    }
+    let until = bulk::older_than(&api, &fields, "older_than")?;
+    let filter = JobFilter { queue: Some(queue), states: states.clone(), until, ..JobFilter::default() };
+    let (found, _) = api.store().find_jobs(&filter).await?;
+    let ids: Vec<String> = found.into_iter().map(|job| job.id).collect();
+    let mut body = bulk.run("purge", &api, &ids, purge_one).await;
+    let names: Vec<&str> = states.iter().map(|state| state.name()).collect();
+    (body["purged_count"], body["states"]) = (body["succeeded"].clone(), names.into());
+    Ok(answer::value(StatusCode::OK, &body))
+}

@@ -1,0 +1,227 @@
+//! Crons: register, list, look at, change, delete, run now, next times.
+
+use super::body::Text;
+use super::page::{Page, Query};
+use super::path::Name;
+use super::problem::Problem;
+use super::{Api, answer};
+use crate::job::invalid::Invalid;
+use crate::job::json::Object;
+use crate::job::record::push_time;
+use crate::job::{CronJob, Timing, json, time};
+use crate::store::{Fired, MOST_CRONS, Registered, StoredCron};
+use axum::extract::Request;
+use axum::http::header::LOCATION;
+use axum::http::{HeaderValue, StatusCode, Uri};
+use axum::response::Response;
+
+/// Attempts to change a cron while others change it.
+const ATTEMPTS: usize = 8;
+/// Times that a preview shows, unless it is asked for fewer or more.
+const TIMES: usize = 5;
+const MOST_TIMES: usize = 100;
+
+/// `POST /cron`: 201 for a new one; one of that name is changed, which is 200.
+pub(super) async fn register(api: Api, request: Request) -> Result<Response, Problem> {
+    let body = Text::read(&api, request).await?;
+    body.fields()?;
+    let cron = CronJob::parse(body.as_str(), &api.inner.limits)?;
+    for _ in 0..ATTEMPTS {
+        let before = find(&api, &cron.name).await?;
+        let status = match save(&api, &cron, before.1.as_ref(), before.0).await? {
+            Registered::Stale => continue,
+            Registered::Created => StatusCode::CREATED,
+            Registered::Changed => StatusCode::OK,
+            Registered::Full => return Err(full()),
+        };
+        let stored = stored(&api, &cron.name).await?.1;
+        let mut response = shown(status, &stored, "");
+        // A name holds nothing that a header may not.
+        if let Ok(location) = HeaderValue::try_from(format!("/ojs/v1/cron/{}", cron.name)) {
+            response.headers_mut().insert(LOCATION, location);
+        }
+        return Ok(response);
+    }
+    Err(busy(&cron.name))
+}
+
+/// `PATCH /cron/{name}`: changes what it names.
+pub(super) async fn change(api: Api, Name(name): Name, request: Request) -> Result<Response, Problem> {
+    let body = Text::read(&api, request).await?;
+    body.fields()?;
+    for _ in 0..ATTEMPTS {
+        let (now, before) = stored(&api, &name).await?;
+        let cron = read(&before)?.changed(body.as_str(), &api.inner.limits)?;
+        if save(&api, &cron, Some(&before), now).await? != Registered::Stale {
+            return Ok(shown(StatusCode::OK, &stored(&api, &name).await?.1, ""));
+        }
+    }
+    Err(busy(&name))
+}
+
+async fn save(api: &Api, cron: &CronJob, before: Option<&StoredCron>, now: i64) -> Result<Registered, Problem> {
+    let next = if cron.enabled { cron.timing.next_after(now, now) } else { None };
+    Ok(api.store().schedule(cron, before.map(|before| before.version.as_str()), next).await?)
+}
+
+/// `GET /cron`, by name; `enabled` chooses.
+pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
+    let query = Query::of(&uri);
+    let page = Page::of(&query)?;
+    let enabled = match query.get("enabled") {
+        None => None,
+        Some(value) => Some(json::boolean(value).ok_or_else(|| Invalid::field("enabled", "true or false", value))?),
+    };
+    let table = api.store().crons(page.offset, page.limit, enabled).await?;
+    let crons: Vec<String> = table.crons.iter().map(|stored| describe(stored)).collect();
+    let crons = crons.join(",");
+    let body = format!(
+        "{{\"crons\":[{crons}],\"cron_jobs\":[{crons}],\"count\":{},\"pagination\":{}}}",
+        table.crons.len(),
+        page.describe(table.total)
+    );
+    Ok(answer::json(StatusCode::OK, body))
+}
+
+/// `GET /cron/{name}`.
+pub(super) async fn show(api: Api, Name(name): Name) -> Result<Response, Problem> {
+    Ok(shown(StatusCode::OK, &stored(&api, &name).await?.1, ""))
+}
+
+/// `DELETE /cron/{name}`: jobs that it made stay.
+pub(super) async fn remove(api: Api, Name(name): Name) -> Result<Response, Problem> {
+    let (_, cron) = stored(&api, &name).await?;
+    api.store().unschedule(&name).await?;
+    Ok(shown(StatusCode::OK, &cron, &format!(",\"deleted\":true,\"name\":{}", json::quoted(&name))))
+}
+
+/// `POST /cron/{name}/run`: now, whatever its times, under its overlap policy.
+pub(super) async fn run(api: Api, Name(name): Name) -> Result<Response, Problem> {
+    for _ in 0..ATTEMPTS {
+        let (now, cron) = stored(&api, &name).await?;
+        match api.inner.timetable.run_now(&cron, now).await? {
+            Fired::Stored(record) => {
+                api.metrics().jobs.enqueued(&record.queue, &record.kind);
+                return Ok(answer::created(&record));
+            }
+            Fired::Skipped { why, job } => return Err(not_run(&name, &why, job.as_deref())),
+            Fired::Gone | Fired::Stale => {} // changed or removed meanwhile
+        }
+    }
+    Err(busy(&name))
+}
+
+/// `GET /cron/{name}/next`: when it will fire, whether or not it is enabled now.
+pub(super) async fn next_times(api: Api, Name(name): Name, uri: Uri) -> Result<Response, Problem> {
+    let count = Query::of(&uri).number("count", 1, MOST_TIMES)?.unwrap_or(TIMES);
+    let (now, stored) = stored(&api, &name).await?;
+    let cron = read(&stored)?;
+    let times = times(&cron.timing, stored.next, now, count);
+    let more = format!(",\"name\":{},\"enabled\":{}", json::quoted(&name), cron.enabled);
+    Ok(answer::json(StatusCode::OK, preview_of(&cron.expression, &cron.timezone, &times, &more)))
+}
+
+/// `POST /cron-preview`: when an expression would fire, without registering anything.
+pub(super) async fn preview(api: Api, request: Request) -> Result<Response, Problem> {
+    let body = Text::read(&api, request).await?;
+    let fields = body.fields()?;
+    let count = fields.number("count", 1)?.unwrap_or(TIMES as u64);
+    if count > MOST_TIMES as u64 {
+        return Err(Invalid::field("count", format!("1 to {MOST_TIMES}"), &count.to_string()).into());
+    }
+    let (expression, timezone) = (fields.text("expression")?, fields.text("timezone")?);
+    let expression = expression.ok_or_else(|| Invalid::missing("expression", crate::job::cron::EXPECTED))?;
+    let timezone = timezone.unwrap_or_else(|| "UTC".to_owned());
+    let timing = Timing::parse(&expression, &timezone).map_err(|problem| Invalid {
+        problem: format!("cannot be read: {problem}"),
+        ..Invalid::field("expression", "", &expression)
+    })?;
+    let now = api.store().crons(0, 1, None).await?.now;
+    let times = times(&timing, None, now, count as usize);
+    Ok(answer::json(StatusCode::OK, preview_of(&expression, &timezone, &times, "")))
+}
+
+/// The next times: the first is the one that is set, if one is.
+fn times(timing: &Timing, next: Option<i64>, now: i64, count: usize) -> Vec<i64> {
+    let first = next.or_else(|| timing.next_after(now, now));
+    std::iter::successors(first, |at| timing.next_after(*at, *at)).take(count).collect()
+}
+
+fn preview_of(expression: &str, timezone: &str, times: &[i64], more: &str) -> String {
+    let times: Vec<String> = times.iter().map(|at| format!("\"{}\"", time::rfc3339(*at))).collect();
+    let (expression, timezone) = (json::quoted(expression), json::quoted(timezone));
+    format!("{{\"expression\":{expression},\"timezone\":{timezone},\"next_run_times\":[{}]{more}}}", times.join(","))
+}
+
+/// The store's time, and a cron if there is one of that name.
+async fn find(api: &Api, name: &str) -> Result<(i64, Option<StoredCron>), Problem> {
+    let table = api.store().cron(name).await?;
+    Ok((table.now, table.crons.into_iter().next()))
+}
+
+async fn stored(api: &Api, name: &str) -> Result<(i64, StoredCron), Problem> {
+    let (now, cron) = find(api, name).await?;
+    Ok((now, cron.ok_or_else(|| Problem::missing("cron", name))?))
+}
+
+fn read(stored: &StoredCron) -> Result<CronJob, Problem> {
+    CronJob::stored(&stored.document).map_err(|problem| {
+        tracing::error!(cron = stored.name, %problem, "a stored cron cannot be read");
+        Problem::bug()
+    })
+}
+
+fn shown(status: StatusCode, stored: &StoredCron, beside: &str) -> Response {
+    let cron = describe(stored);
+    answer::json(status, format!("{{\"cron\":{cron},\"cron_job\":{cron}{beside}}}"))
+}
+
+/// A cron as both dialects have it: its document, the members of its template again at top level, and its times.
+fn describe(stored: &StoredCron) -> String {
+    let mut out = stored.document.strip_suffix('}').unwrap_or("{").to_owned();
+    // What we wrote is JSON.
+    if let Ok(document) = Object::parse(&stored.document) {
+        let mut push = |name: &str, value: &str| out.extend([",\"", name, "\":", value]);
+        document.get("expression").into_iter().for_each(|expression| push("cron", expression));
+        let template = document.get("job_template").and_then(|template| Object::parse(template).ok());
+        for name in ["type", "args", "meta", "options"] {
+            let value = template.as_ref().and_then(|template| template.get(name));
+            value.into_iter().for_each(|value| push(name, value));
+        }
+    }
+    match stored.next {
+        Some(_) => push_time(&mut out, "next_run_at", stored.next),
+        None => out.push_str(",\"next_run_at\":null"),
+    }
+    match stored.last {
+        Some(_) => push_time(&mut out, "last_run_at", stored.last),
+        None => out.push_str(",\"last_run_at\":null"),
+    }
+    out.push_str(&format!(",\"run_count\":{}", stored.runs));
+    push_time(&mut out, "created_at", Some(stored.created));
+    out.push('}');
+    out
+}
+
+fn busy(name: &str) -> Problem {
+    let message = format!("Cron {name} is being changed by others all the time.");
+    Problem::new(StatusCode::CONFLICT, "conflict", message).with("name", name).hint("Try again.")
+}
+
+fn full() -> Problem {
+    let message = format!("There are {MOST_CRONS} crons, which is as many as there may be.");
+    Problem::new(StatusCode::CONFLICT, "conflict", message).hint("Delete those that nobody needs any more.")
+}
+
+fn not_run(name: &str, why: &str, job: Option<&str>) -> Problem {
+    let message = match why {
+        "overlap_skip" => format!("The last job of cron {name} has not ended, and its overlap policy is `skip`."),
+        "queue_full" => format!("There is no room for a job of cron {name}."),
+        "job_refused" => {
+            format!("The job of cron {name} is refused by the rules that hold now; the log has the details.")
+        }
+        _ => format!("A job like that of cron {name} exists already."),
+    };
+    let problem = Problem::new(StatusCode::CONFLICT, "conflict", message).with("name", name).with("reason", why);
+    job.into_iter().fold(problem, |problem, job| problem.with("existing_job_id", job))
+}

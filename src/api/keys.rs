@@ -1,0 +1,117 @@
+//! API keys: list, make, revoke.
+
+use super::body::Text;
+use super::page::{Page, Query};
+use super::path::Name;
+use super::problem::Problem;
+use super::{Api, answer};
+use crate::auth::{self, ApiKey, Digest, NAME_EXPECTED, Role};
+use crate::job::invalid::Invalid;
+use crate::job::{tenant, time};
+use crate::keyring::{Held, Revoked};
+use crate::store::KeyKept;
+use axum::extract::Request;
+use axum::http::header::CACHE_CONTROL;
+use axum::http::{HeaderValue, StatusCode, Uri};
+use axum::response::Response;
+use serde_json::{Value, json};
+
+/// `GET /admin/keys`: all that is known about them, which is not the keys.
+pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
+    let page = Page::of(&Query::of(&uri))?;
+    api.inner.keys.reload().await?;
+    let keys = api.inner.keys.keys();
+    let items: Vec<Value> = keys.iter().skip(page.offset).take(page.limit).map(|held| describe(held)).collect();
+    Ok(answer::value(StatusCode::OK, &json!({"items": items, "pagination": page.describe(keys.len())})))
+}
+
+fn describe(held: &Held) -> Value {
+    let ApiKey { name, role, tenant, .. } = &held.key;
+    let source = if held.created.is_some() { "api" } else { "config" };
+    json!({
+        "id": held.key.id(),
+        "name": name,
+        "role": role.name(),
+        "tenant": tenant,
+        "source": source,
+        "created_at": held.created.map(time::rfc3339),
+    })
+}
+
+/// `POST /admin/keys`: the answer holds the key, for the only time.
+pub(super) async fn create(api: Api, request: Request) -> Result<Response, Problem> {
+    let body = Text::read(&api, request).await?;
+    let fields = body.fields()?;
+    let required =
+        |field: &'static str, expected: &str| fields.text(field)?.ok_or_else(|| Invalid::missing(field, expected));
+    let name = required("name", NAME_EXPECTED)?;
+    if !auth::is_name(&name) {
+        return Err(Invalid::field("name", NAME_EXPECTED, &name).into());
+    }
+    let role = required("role", Role::EXPECTED)?;
+    let role = Role::parse(&role).ok_or_else(|| Invalid::field("role", Role::EXPECTED, &role))?;
+    let tenant = fields.text("tenant")?;
+    if let Some(other) = tenant.as_deref().filter(|id| !tenant::is_id(id)) {
+        return Err(Invalid::field("tenant", tenant::EXPECTED, other).into());
+    }
+    let secret = auth::generate().map_err(|error| {
+        tracing::error!(%error, "the system gives no random bytes");
+        Problem::bug()
+    })?;
+    let key = ApiKey { name, role, tenant, digest: Digest::of(&secret) };
+    if let Some(problem) = refusal(api.inner.keys.create(&key).await?, &key) {
+        return Err(problem);
+    }
+    tracing::info!(key = key.id(), name = key.name, role = role.name(), tenant = key.tenant, by = by(&api), "key made");
+    let shown = json!({"id": key.id(), "name": key.name, "role": role.name(), "tenant": key.tenant, "key": secret});
+    let mut response = answer::value(StatusCode::CREATED, &json!({"api_key": shown}));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+fn refusal(kept: KeyKept, key: &ApiKey) -> Option<Problem> {
+    let name = &key.name;
+    let (message, hint) = match kept {
+        KeyKept::Kept => return None,
+        KeyKept::Full { most } => (format!("There are {most} API keys already."), "Revoke one that nobody uses."),
+        KeyKept::Differs => (
+            format!("Another key named {name} has another role or tenant."),
+            "Two keys share a name only while one takes the place of the other.",
+        ),
+        KeyKept::Many => {
+            (format!("Two keys named {name} are valid already."), "Revoke the older one when nobody uses it any more.")
+        }
+        KeyKept::NoAdmin => (
+            "Nobody could manage keys: none of them is an admin's that is bound to no tenant.".to_owned(),
+            "Make a key with the role admin first.",
+        ),
+    };
+    Some(Problem::new(StatusCode::CONFLICT, "conflict", message).with("name", name).hint(hint))
+}
+
+/// `DELETE /admin/keys/{id}`: it opens nothing from now on, in any process.
+pub(super) async fn revoke(api: Api, Name(id): Name) -> Result<Response, Problem> {
+    let conflict = |message: &str, hint: &str| {
+        Err(Problem::new(StatusCode::CONFLICT, "conflict", message).with("id", &id).hint(hint))
+    };
+    match api.inner.keys.revoke(&id).await? {
+        Revoked::Done => {
+            tracing::info!(key = id, by = by(&api), "key revoked");
+            Ok(answer::value(StatusCode::OK, &json!({"revoked": true, "id": id})))
+        }
+        Revoked::Missing => Err(Problem::missing("API key", &id).hint("GET /ojs/v1/admin/keys lists them.")),
+        Revoked::InConfig => conflict(
+            "The key is in the configuration, and would be back after the next start.",
+            "Remove it there and start the server again.",
+        ),
+        Revoked::Last => conflict(
+            "Nobody could manage keys any more: it is the last of an admin that is bound to no tenant.",
+            "Make another key with the role admin first.",
+        ),
+    }
+}
+
+/// The id of the caller's key, for the log.
+fn by(api: &Api) -> String {
+    api.caller().map_or_else(|| "nobody: there were no keys".to_owned(), |caller| caller.key.id())
+}

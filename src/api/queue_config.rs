@@ -1,0 +1,85 @@
+//! What holds for a queue: its bound and its own limit.
+
+use super::body::Text;
+use super::path::Name;
+use super::problem::Problem;
+use super::queue_limits::{key, set_limit};
+use super::{Api, answer};
+use crate::job::invalid::{Invalid, Kind};
+use crate::job::json::Object;
+use crate::job::{Bound, LimitChange, names};
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::{Value, json};
+
+/// What may be set, in both dialects. The members of an answer may come back.
+const KNOWN: [&str; 5] = ["backpressure", "max_size", "overflow_policy", "concurrency", "rate_limit"];
+
+/// `GET /queues/{name}/config` and `GET /admin/queues/{name}/config`.
+pub(super) async fn show(api: Api, Name(queue): Name) -> Result<Response, Problem> {
+    api.store().queue(&queue).await?.ok_or_else(|| Problem::missing("queue", &queue))?;
+    shown(&api, &queue).await
+}
+
+/// `PUT /queues/{name}/config` and `PUT /admin/queues/{name}/config`: changes what it names; a queue that is new springs into existence.
+pub(super) async fn put(api: Api, Name(queue): Name, request: Request) -> Result<Response, Problem> {
+    let body = Text::read(&api, request).await?;
+    names::check_queue("name", &queue)?;
+    let fields = body.fields()?;
+    let config = fields.object();
+    if let Some(unknown) = config.members().find(|member| !KNOWN.contains(&&*member.name)) {
+        return Err(
+            Invalid::new(Kind::Unsupported, unknown.name.clone(), "is not supported as a setting of a queue").into()
+        );
+    }
+    // Both are read before either is set.
+    let bound = Bound::parse(config, api.store().bound(&queue).await?.as_ref())?;
+    let limit = limit(config)?;
+    if let Some(bound) = bound
+        && !api.store().set_bound(&queue, bound.as_ref()).await?
+    {
+        let message = "As many queues have a bound as may have one.";
+        return Err(Problem::new(StatusCode::CONFLICT, "conflict", message).with("queue", &queue));
+    }
+    if let Some(change) = limit {
+        set_limit(&api, &queue, &change).await?;
+    }
+    shown(&api, &queue).await
+}
+
+/// The limit that a configuration names: `concurrency` alone, or `rate_limit` with all its members.
+fn limit(config: &Object<'_>) -> Result<Option<LimitChange>, Invalid> {
+    let concurrency = config.get("concurrency").map(|number| format!("\"concurrency\":{number}"));
+    let text = match (config.get("rate_limit"), concurrency) {
+        (None, None) => return Ok(None),
+        (None, Some(concurrency)) => format!("{{{concurrency}}}"),
+        (Some(limit), concurrency) => {
+            let object = Object::parse(limit).map_err(|_| Invalid::field("rate_limit", "an object", limit))?;
+            let members = object.members().map(|member| format!("{}:{}", member.raw_name, member.value));
+            format!("{{{}}}", members.chain(concurrency).collect::<Vec<_>>().join(","))
+        }
+    };
+    let object = Object::parse(&text).map_err(|_| Invalid::field("rate_limit", "an object", &text))?;
+    LimitChange::parse_lasting(&object).map(Some).map_err(|problem| problem.within("rate_limit"))
+}
+
+async fn shown(api: &Api, queue: &str) -> Result<Response, Problem> {
+    let configuration = describe(api, queue).await?;
+    let mut body = configuration.clone();
+    (body["name"], body["configuration"]) = (queue.into(), configuration);
+    Ok(answer::value(StatusCode::OK, &body))
+}
+
+/// What is set for a queue: only that.
+pub(super) async fn describe(api: &Api, queue: &str) -> Result<Value, Problem> {
+    let mut configuration = json!({});
+    if let Some(bound) = api.store().bound(queue).await? {
+        configuration["backpressure"] = bound.to_json();
+    }
+    let limit = api.store().limit(&key(queue)).await?;
+    if let Some(quota) = limit.and_then(|state| state.admin.or(state.file)) {
+        configuration["rate_limit"] = Value::Object(quota.to_json());
+    }
+    Ok(configuration)
+}

@@ -1,0 +1,51 @@
+//! The Redis that a command works on, without a server: the one that the configuration names, or the private one.
+
+use crate::app;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::store::embedded::{self, PrivateRedis};
+use crate::store::{Address, Options, Store};
+use crate::telemetry::StoreMetrics;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Where it is; the private one is started if it does not run, for as long as the second part lives.
+pub(super) fn address(config: &Config) -> anyhow::Result<(Address, Option<PrivateRedis>)> {
+    if let Some(address) = app::address(&config.store)? {
+        return Ok((address, None));
+    }
+    let data_dir = &config.store.data_dir;
+    match PrivateRedis::start(embedded::Options { data_dir: data_dir.clone(), durable: true }) {
+        Ok(private) => Ok((private.address(), Some(private))),
+        // Somebody serves from there right now, and that server is the one that is meant.
+        Err(embedded::Error::InUse { .. }) => Ok((embedded::address_in(data_dir), None)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// A store for the length of a command.
+pub(super) struct Site {
+    pub(super) store: Store,
+    stop: CancellationToken,
+}
+
+impl Site {
+    pub(super) fn close(self) {
+        self.stop.cancel();
+    }
+}
+
+/// Opens the store at an address.
+pub(super) async fn open(config: &Config, address: Address) -> anyhow::Result<Site> {
+    let options = Options {
+        address,
+        namespace: config.store.namespace.clone(),
+        call_timeout: config.store.call_timeout,
+        clock: Clock::System,
+        settings: app::settings(config),
+    };
+    let stop = CancellationToken::new();
+    let store = Store::open(options, StoreMetrics::default(), &TaskTracker::new(), stop.clone())?;
+    store.connected_within(config.store.call_timeout).await?;
+    Ok(Site { store, stop })
+}

@@ -1,0 +1,89 @@
+//! Crons that are due are fired.
+//!
+//! Every process with this role looks: a firing is one script, which only the first of all passes. Whoever dies between looking and
+//! firing leaves the time to the others, or to whoever starts next; of several times that nobody fired, one is made up for.
+
+use crate::job::{CronJob, Limits};
+use crate::planner::Intake;
+use crate::store::{Error, Fired, Firing, Store, StoredCron};
+use futures_util::future::join_all;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// How often it looks at least: crons may be registered through other processes, and the clock that counts is the store's.
+const LONGEST: Duration = Duration::from_secs(1);
+/// Crons fired at once.
+const PORTION: usize = 64;
+
+/// The component that fires crons; clones share it.
+#[derive(Clone)]
+pub struct Timetable {
+    store: Store,
+    intake: Intake,
+    limits: Limits,
+}
+
+impl Timetable {
+    /// A timetable whose jobs go through an intake.
+    pub fn new(store: Store, intake: Intake, limits: Limits) -> Self {
+        Timetable { store, intake, limits }
+    }
+
+    /// Fires until `stop`.
+    pub async fn run(self, stop: CancellationToken) {
+        let (mut failing, mut wait) = (false, Duration::ZERO);
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(wait) => {}
+            }
+            let outcome = self.fire_due().await;
+            match (&outcome, failing) {
+                (Err(error), false) => tracing::warn!(%error, "cannot look at crons: none fires until Redis is back"),
+                (Ok(_), true) => tracing::info!("crons fire again"),
+                _ => {}
+            }
+            failing = outcome.is_err();
+            wait = outcome.unwrap_or(LONGEST);
+        }
+    }
+
+    /// Fires what is due now, and tells how long nothing is due.
+    async fn fire_due(&self) -> Result<Duration, Error> {
+        loop {
+            let due = self.store.due_crons(PORTION).await?;
+            if due.crons.is_empty() {
+                let wait = due.first.map(|at| Duration::from_millis((at - due.now).max(1) as u64));
+                return Ok(wait.map_or(LONGEST, |wait| wait.min(LONGEST)));
+            }
+            let fired = join_all(due.crons.iter().map(|cron| self.fire(cron, due.now))).await;
+            fired.into_iter().collect::<Result<Vec<()>, Error>>()?;
+        }
+    }
+
+    async fn fire(&self, stored: &StoredCron, now: i64) -> Result<(), Error> {
+        let Some(at) = stored.next else { return Ok(()) };
+        let cron = match CronJob::stored(&stored.document) {
+            Ok(cron) => cron,
+            Err(problem) => {
+                // Left alone it would be due for ever, and hold up the others.
+                tracing::error!(cron = stored.name, %problem, "a stored cron cannot be read: it rests until it is registered anew");
+                return self.store.rest_cron(&stored.name).await;
+            }
+        };
+        let next = cron.timing.next_after(now.max(at), at);
+        let firing = Firing { cron: &cron, version: &stored.version, at: Some(at), next };
+        match self.intake.fire(&firing, cron.job(at, &self.limits)).await? {
+            Fired::Skipped { why, .. } => tracing::debug!(cron = cron.name, why, "a cron made no job"),
+            Fired::Stored(_) | Fired::Gone | Fired::Stale => {}
+        }
+        Ok(())
+    }
+
+    /// Fires a cron because a person asks; its times stay as they are.
+    pub async fn run_now(&self, stored: &StoredCron, now: i64) -> Result<Fired, Error> {
+        let Ok(cron) = CronJob::stored(&stored.document) else { return Ok(Fired::Gone) };
+        let firing = Firing { cron: &cron, version: &stored.version, at: None, next: None };
+        self.intake.fire(&firing, cron.job(now, &self.limits)).await
+    }
+}

@@ -1,0 +1,126 @@
+//! A worker's answers for the jobs that it holds: ack and nack.
+
+use super::batch::Verb;
+use super::reply::{self, Outcome};
+use super::script::{ACK, NACK};
+use super::{Core, Error, Store};
+use crate::job::escape::escape;
+use crate::job::{Failure, Scope, id};
+use redis::Cmd;
+use std::sync::Arc;
+
+/// A worker's word that a job is done.
+#[derive(Clone, Debug)]
+pub struct Ack {
+    pub job_id: String,
+    pub worker: Option<String>,
+    /// JSON text.
+    pub result: Option<String>,
+    /// Given by the client to get the first answer again on a repeat.
+    pub idempotency_key: Option<String>,
+}
+
+/// A worker's word that a job failed, or that it hands it back.
+#[derive(Clone, Debug)]
+pub struct Nack {
+    pub job_id: String,
+    pub worker: Option<String>,
+    pub failure: Failure,
+    pub requeue: bool,
+    pub idempotency_key: Option<String>,
+}
+
+/// A worker's answer, and whose jobs it may be about.
+pub(super) struct Scoped<T> {
+    answer: T,
+    scope: Scope,
+}
+
+pub(super) struct AckVerb(pub(super) Arc<Core>);
+
+impl Verb for AckVerb {
+    type Request = Scoped<Ack>;
+    type Reply = Result<Outcome, Error>;
+
+    fn weight(request: &Self::Request) -> (usize, usize) {
+        (1, request.answer.result.as_ref().map_or(0, String::len))
+    }
+
+    async fn run(&self, requests: Vec<Scoped<Ack>>) -> Result<Vec<Self::Reply>, Error> {
+        self.0.metrics.group("ack", requests.len());
+        let ops: Vec<String> =
+            requests.iter().map(|request| op("ack", request.answer.idempotency_key.as_deref())).collect();
+        let answers = ACK
+            .call(&self.0.link, |command, _| {
+                self.0.begin(command).arg(requests.len());
+                for (Scoped { answer: ack, scope }, op) in requests.iter().zip(&ops) {
+                    command.arg(&ack.job_id);
+                    push_worker(command, scope, ack.worker.as_deref());
+                    command
+                        .arg(op)
+                        .arg(scope.word())
+                        .arg(u8::from(ack.result.is_some()))
+                        .arg(ack.result.as_deref().unwrap_or(""));
+                }
+            })
+            .await?;
+        reply::outcomes(answers, "ack")
+    }
+}
+
+pub(super) struct NackVerb(pub(super) Arc<Core>);
+
+impl Verb for NackVerb {
+    type Request = Scoped<Nack>;
+    type Reply = Result<Outcome, Error>;
+
+    fn weight(request: &Self::Request) -> (usize, usize) {
+        (1, request.answer.failure.entry.len())
+    }
+
+    async fn run(&self, requests: Vec<Scoped<Nack>>) -> Result<Vec<Self::Reply>, Error> {
+        self.0.metrics.group("nack", requests.len());
+        let ops: Vec<String> =
+            requests.iter().map(|request| op("nack", request.answer.idempotency_key.as_deref())).collect();
+        let answers = NACK
+            .call(&self.0.link, |command, _| {
+                self.0.begin(command).arg(requests.len());
+                for (Scoped { answer: nack, scope }, op) in requests.iter().zip(&ops) {
+                    let failure = &nack.failure;
+                    command.arg(&nack.job_id);
+                    push_worker(command, scope, nack.worker.as_deref());
+                    command
+                        .arg(op)
+                        .arg(scope.word())
+                        .arg(u8::from(nack.requeue))
+                        .arg(&failure.entry)
+                        .arg(&failure.error);
+                    command.arg(&failure.classes).arg(failure.verdict).arg(u8::from(failure.retryable));
+                    command.arg(failure.hold_until.map(|at| at.to_string()).unwrap_or_default()).arg(&failure.message);
+                }
+            })
+            .await?;
+        reply::outcomes(answers, "nack")
+    }
+}
+
+/// The operation's id: the client's key, which a repeat brings again, or one that no other operation has.
+fn op(verb: &str, idempotency_key: Option<&str>) -> String {
+    idempotency_key.map_or_else(id::generate, |key| format!("{verb}:{}", escape(key)))
+}
+
+fn push_worker(command: &mut Cmd, scope: &Scope, worker: Option<&str>) {
+    command.arg(worker.map(|name| escape(&scope.worker(name))).unwrap_or_default());
+}
+
+impl Store {
+    /// Completes an active job.
+    pub async fn ack(&self, ack: Ack) -> Result<Outcome, Error> {
+        self.ack.submit(Scoped { answer: ack, scope: self.scope.clone() }).await?
+    }
+
+    /// Fails an active job, or hands it back.
+    pub async fn nack(&self, nack: Nack) -> Result<Outcome, Error> {
+        self.nack.submit(Scoped { answer: nack, scope: self.scope.clone() }).await?
+    }
+}

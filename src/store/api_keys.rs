@@ -1,0 +1,99 @@
+//! API keys that were made at run time.
+
+use super::script::{DROP_KEY, KEEP_KEY};
+use super::{Error, Store, reply};
+use crate::auth::{ApiKey, Digest, Role};
+use crate::job::escape::{escape, unescape};
+
+/// Keys at most: every process knows all of them.
+const MOST: usize = 1000;
+
+/// A key that the store holds, and when it was made, in milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredKey {
+    pub key: ApiKey,
+    pub created: i64,
+}
+
+/// What became of a new key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyKept {
+    Kept,
+    /// There are as many keys as there may be.
+    Full {
+        most: usize,
+    },
+    /// Other keys of that name have another role or tenant.
+    Differs,
+    /// As many keys of that name are valid as may be.
+    Many,
+    /// Nobody could make or revoke keys any more.
+    NoAdmin,
+}
+
+/// What became of the wish to revoke a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyDropped {
+    Dropped,
+    Missing,
+    /// Nobody could make or revoke keys any more.
+    Last,
+}
+
+impl Store {
+    /// All keys, by name and then by age.
+    pub async fn api_keys(&self) -> Result<Vec<StoredKey>, Error> {
+        let mut command = redis::cmd("HVALS");
+        command.arg(self.core.keys.api_keys());
+        let records = reply::texts(self.core.command("api_keys", command).await?, "api keys")?;
+        // One that cannot be read opens nothing, and must not keep the others from opening what they do.
+        let readable = |record: &String| {
+            stored_key(record).or_else(|| {
+                tracing::error!("cannot read a stored API key: it is not valid");
+                None
+            })
+        };
+        let mut keys: Vec<StoredKey> = records.iter().filter_map(readable).collect();
+        keys.sort_by(|left, right| (&left.key.name, left.created).cmp(&(&right.key.name, right.created)));
+        Ok(keys)
+    }
+
+    /// Adds a key. `managed` tells that a key elsewhere may manage keys, `of_name` how many of its name there may be.
+    pub async fn keep_key(&self, key: &ApiKey, managed: bool, of_name: usize) -> Result<KeyKept, Error> {
+        let tenant = key.tenant.as_deref().map(escape).unwrap_or_default();
+        let fill = |command: &mut redis::Cmd, _: bool| {
+            self.core.begin(command).arg(key.id()).arg(key.digest.text()).arg(key.role.name()).arg(&tenant);
+            command.arg(&key.name).arg(u8::from(managed)).arg(of_name).arg(MOST);
+        };
+        match reply::text(KEEP_KEY.call(&self.core.link, fill).await?).as_str() {
+            "ok" => Ok(KeyKept::Kept),
+            "full" => Ok(KeyKept::Full { most: MOST }),
+            "differs" => Ok(KeyKept::Differs),
+            "many" => Ok(KeyKept::Many),
+            "admin" => Ok(KeyKept::NoAdmin),
+            _ => Err(Error::unreadable("keep_key")),
+        }
+    }
+
+    /// Revokes a key by its id. `managed` tells that a key elsewhere may manage keys.
+    pub async fn drop_key(&self, id: &str, managed: bool) -> Result<KeyDropped, Error> {
+        let fill = |command: &mut redis::Cmd, again: bool| {
+            self.core.begin(command).arg(id).arg(u8::from(again)).arg(u8::from(managed));
+        };
+        match reply::text(DROP_KEY.call(&self.core.link, fill).await?).as_str() {
+            "ok" => Ok(KeyDropped::Dropped),
+            "missing" => Ok(KeyDropped::Missing),
+            "last" => Ok(KeyDropped::Last),
+            _ => Err(Error::unreadable("drop_key")),
+        }
+    }
+}
+
+fn stored_key(record: &str) -> Option<StoredKey> {
+    let mut parts = record.splitn(5, '\u{1f}');
+    let mut next = || parts.next();
+    let (digest, role) = (Digest::parse(next()?)?, Role::parse(next()?)?);
+    let tenant = Some(next()?).filter(|tenant| !tenant.is_empty()).map(unescape);
+    let created = next()?.parse().ok()?;
+    Some(StoredKey { key: ApiKey { name: next()?.to_owned(), role, tenant, digest }, created })
+}

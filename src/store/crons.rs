@@ -1,0 +1,211 @@
+//! Crons: registered under a name, fired at most once for each time.
+
+use super::jobs::{self, Enqueued};
+use super::reply;
+use super::script::{FIRE, SCHEDULE, TIMETABLE, UNSCHEDULE};
+use super::{Error, Store, or_empty};
+use crate::job::{CronJob, NewJob, Record, json};
+use redis::Value;
+use std::sync::Arc;
+
+/// Crons that there may be: all of them may be due at the same minute.
+pub const MOST_CRONS: usize = 10_000;
+
+/// A cron as it is stored.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StoredCron {
+    pub name: String,
+    /// What [`CronJob::document`] made.
+    pub document: String,
+    /// Another one after each change.
+    pub version: String,
+    pub created: i64,
+    /// When it fires next; never while it is disabled.
+    pub next: Option<i64>,
+    /// The time for which it last fired.
+    pub last: Option<i64>,
+    pub runs: u64,
+}
+
+/// Crons of one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Timetable {
+    /// The store's time.
+    pub now: i64,
+    /// When the next of all crons is due.
+    pub first: Option<i64>,
+    /// How many match the question.
+    pub total: usize,
+    pub crons: Vec<StoredCron>,
+}
+
+/// What became of a registration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Registered {
+    Created,
+    Changed,
+    /// Somebody else changed it meanwhile.
+    Stale,
+    /// There are as many as there may be.
+    Full,
+}
+
+/// A cron's job, or why there is none.
+pub type Made = Result<(Box<NewJob>, Arc<str>), &'static str>;
+
+/// A cron that is to fire.
+pub struct Firing<'a> {
+    pub cron: &'a CronJob,
+    /// The version under which it was read.
+    pub version: &'a str,
+    /// The time for which it fires; `None` if a person asked.
+    pub at: Option<i64>,
+    /// Its next time after that.
+    pub next: Option<i64>,
+}
+
+/// What became of a firing.
+#[derive(Clone, Debug)]
+pub enum Fired {
+    /// Its job is stored.
+    Stored(Box<Record>),
+    /// Another process fired it, or somebody changed it.
+    Gone,
+    /// Other plan rules hold than those the job was prepared under.
+    Stale,
+    /// There is no job, why, and because of which.
+    Skipped { why: String, job: Option<String> },
+}
+
+impl Store {
+    /// Registers a cron, or changes the one that has `version`.
+    pub async fn schedule(
+        &self,
+        cron: &CronJob,
+        version: Option<&str>,
+        next: Option<i64>,
+    ) -> Result<Registered, Error> {
+        let new = crate::job::id::generate();
+        let answer = SCHEDULE
+            .call(&self.core.link, |command, _| {
+                self.core.begin(command).arg(&cron.name).arg(version.unwrap_or_default()).arg(&new);
+                command.arg(cron.document()).arg(cron.timing_text()).arg(or_empty(next.map(|at| at as u64)));
+                command.arg(MOST_CRONS);
+            })
+            .await?;
+        match reply::text(answer).as_str() {
+            "created" => Ok(Registered::Created),
+            "changed" => Ok(Registered::Changed),
+            "stale" => Ok(Registered::Stale),
+            "full" => Ok(Registered::Full),
+            _ => Err(Error::unreadable("schedule")),
+        }
+    }
+
+    /// Removes a cron; jobs that it made stay.
+    pub async fn unschedule(&self, name: &str) -> Result<(), Error> {
+        UNSCHEDULE.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(name)).await.map(drop)
+    }
+
+    /// A cron has no next time until it is registered anew.
+    pub async fn rest_cron(&self, name: &str) -> Result<(), Error> {
+        let mut command = redis::cmd("ZADD");
+        command.arg(self.core.keys.crons()).arg("XX").arg("+inf").arg(name);
+        self.core.command("rest_cron", command).await.map(drop)
+    }
+
+    /// A cron by its name, and the store's time.
+    pub async fn cron(&self, name: &str) -> Result<Timetable, Error> {
+        self.timetable(&["one", name]).await
+    }
+
+    /// Crons in the order of their names: enabled ones, disabled ones or both.
+    pub async fn crons(&self, offset: usize, limit: usize, enabled: Option<bool>) -> Result<Timetable, Error> {
+        let which = match enabled {
+            None => "",
+            Some(true) => "on",
+            Some(false) => "off",
+        };
+        self.timetable(&["page", &offset.to_string(), &limit.to_string(), which]).await
+    }
+
+    /// Crons that are due, the longest first.
+    pub async fn due_crons(&self, limit: usize) -> Result<Timetable, Error> {
+        self.timetable(&["due", &limit.to_string()]).await
+    }
+
+    async fn timetable(&self, question: &[&str]) -> Result<Timetable, Error> {
+        let answer = TIMETABLE.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(question)).await?;
+        let mut parts = reply::array(answer, "timetable")?.into_iter();
+        let mut next = || parts.next().unwrap_or(Value::Nil);
+        let mut table = Timetable {
+            now: reply::number(next()),
+            first: time(&reply::text(next())),
+            total: reply::number(next()) as usize,
+            crons: Vec::new(),
+        };
+        while let (Some(name), Some(score), Some(fields)) = (parts.next(), parts.next(), parts.next()) {
+            let fields = reply::texts(fields, "timetable")?;
+            let [document, version, created, last, runs, _job] =
+                <[String; 6]>::try_from(fields).map_err(|_| Error::unreadable("timetable"))?;
+            table.crons.push(StoredCron {
+                name: reply::text(name),
+                document,
+                version,
+                created: created.parse().unwrap_or(0),
+                next: time(&reply::text(score)),
+                last: time(&last),
+                runs: runs.parse().unwrap_or(0),
+            });
+        }
+        Ok(table)
+    }
+
+    /// Fires a cron: its job is stored, or it is told why not, and its next time is set, all in one step.
+    pub async fn fire(&self, firing: &Firing<'_>, made: Made) -> Result<Fired, Error> {
+        let at = |at: Option<i64>| or_empty(at.map(|at| at as u64));
+        let expression = json::quoted(&firing.cron.expression);
+        let (request, why) = match made {
+            Ok((job, rules)) => (Some(jobs::Request::of(vec![*job], rules)), ""),
+            Err(why) => (None, why),
+        };
+        let answer = FIRE
+            .call(&self.core.link, |command, again| {
+                self.core.begin(command).arg(&firing.cron.name).arg(firing.version);
+                command
+                    .arg(at(firing.at))
+                    .arg(at(firing.next))
+                    .arg(firing.cron.overlap.name())
+                    .arg(&expression)
+                    .arg(why);
+                let job = request.as_ref().and_then(jobs::Request::first);
+                command.arg(job.map_or("", |job| &job.kind)).arg(job.map_or("", |job| &job.queue));
+                request.iter().for_each(|request| jobs::push_request(command, request, again));
+            })
+            .await?;
+        let mut parts = reply::array(answer, "fire")?.into_iter();
+        let tag = parts.next().map(reply::text).unwrap_or_default();
+        let mut next = || parts.next().unwrap_or(Value::Nil);
+        match (tag.as_str(), request) {
+            ("ok", Some(request)) => match jobs::enqueued(next(), request)? {
+                Enqueued::Stored(records) => {
+                    let record = records.into_iter().next().ok_or_else(|| Error::unreadable("fire"))?;
+                    Ok(Fired::Stored(Box::new(record)))
+                }
+                _ => Err(Error::unreadable("fire")), // the script tells of the others as skipped
+            },
+            ("gone", _) => Ok(Fired::Gone),
+            ("stale", _) => Ok(Fired::Stale),
+            ("skipped", _) => {
+                let why = reply::text(next());
+                Ok(Fired::Skipped { why, job: Some(reply::text(next())).filter(|job| !job.is_empty()) })
+            }
+            _ => Err(Error::unreadable("fire")),
+        }
+    }
+}
+
+/// A time in milliseconds; none is empty or infinite.
+fn time(text: &str) -> Option<i64> {
+    text.parse::<f64>().ok().filter(|at| at.is_finite()).map(|at| at as i64)
+}

@@ -1,0 +1,23 @@
+-- Revokes an API key, unless nobody could make another one then.
+--
+-- ARGV[9…] id, 1 if this call is sent again, 1 if a key elsewhere may manage keys
+-- Returns  'ok', 'missing', or 'last'
+
+run = function()
+  local key, id = P .. 'keys', ARGV[9]
+  local record = call('HGET', key, id)
+  if not record then return ARGV[10] == '1' and 'ok' or 'missing' end
+  local function manages(text)
+    local role, tenant = match(text, '^[^\31]*\31([^\31]*)\31([^\31]*)\31')
+    return role == 'admin' and tenant == ''
+  end
+  if ARGV[11] ~= '1' and manages(record) then
+    local managers = 0
+    for _, other in ipairs(call('HVALS', key)) do managers = managers + (manages(other) and 1 or 0) end
+    if managers < 2 then return 'last' end
+  end
+  call('HDEL', key, id)
+  signal('keys')
+  commit()
+  return 'ok'
+end

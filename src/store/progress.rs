@@ -1,0 +1,138 @@
+//! How far a job's work has got: progress for people, checkpoints for its next attempt.
+
+use super::reply;
+use super::script::{CHECKPOINT, PROGRESS};
+use super::{Error, Store};
+use crate::job::escape::{escape, unescape};
+use redis::Value;
+
+/// What a worker tells about a job that it runs; `data` and `message` as JSON.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    pub worker: Option<String>,
+    /// From 0 to 1.
+    pub progress: Option<f64>,
+    pub data: Option<String>,
+    pub message: Option<String>,
+}
+
+/// How far a job has got.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Progress {
+    pub state: String,
+    pub progress: Option<f64>,
+    pub data: Option<String>,
+    pub message: Option<String>,
+    pub updated: Option<i64>,
+}
+
+/// What is kept for the next attempt: state as JSON, how many were kept, when.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checkpoint {
+    pub state: String,
+    pub sequence: u64,
+    pub created: i64,
+}
+
+/// What became of a verb about a job's progress.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Told<T> {
+    Done(T),
+    Missing,
+    /// The job ended, or somebody else holds it.
+    Conflict {
+        state: String,
+        holder: Option<String>,
+    },
+}
+
+impl Store {
+    /// Takes a report about a job. One that nobody runs stays as it is.
+    pub async fn progress(&self, id: &str, report: &Report) -> Result<Told<Progress>, Error> {
+        let worker = report.worker.as_deref().map(|name| escape(&self.scope.worker(name))).unwrap_or_default();
+        let progress = report.progress.map(|progress| progress.to_string()).unwrap_or_default();
+        let answer = PROGRESS
+            .call(&self.core.link, |command, _| {
+                self.core.begin(command).arg(id).arg(&worker).arg(&progress);
+                command
+                    .arg(report.data.as_deref().unwrap_or_default())
+                    .arg(report.message.as_deref().unwrap_or_default())
+                    .arg(self.scope.word());
+            })
+            .await?;
+        let mut parts = reply::array(answer, "progress")?.into_iter();
+        let state = parts.next().map(reply::text).unwrap_or_default();
+        match state.as_str() {
+            "missing" => return Ok(Told::Missing),
+            "conflict" => return Ok(conflict(parts)),
+            _ => {}
+        }
+        let attempt = parts.next().map(reply::text).unwrap_or_default();
+        read(&state, &attempt, reply::texts(parts.next().unwrap_or(Value::Nil), "progress")?)
+    }
+
+    /// How far a job has got, without changing anything.
+    pub async fn progress_of(&self, id: &str) -> Result<Told<Progress>, Error> {
+        let Some(record) = self.job(id).await? else { return Ok(Told::Missing) };
+        let mut command = redis::cmd("HMGET");
+        command.arg(self.core.keys.progress(id)).arg(&["a", "p", "d", "m", "t"]);
+        let fields = reply::texts(self.core.command("progress", command).await?, "progress")?;
+        read(&record.state, &record.attempt.to_string(), fields)
+    }
+
+    /// Keeps a state, a JSON text, for the next attempt.
+    pub async fn keep_checkpoint(&self, id: &str, state: &str) -> Result<Told<Checkpoint>, Error> {
+        let op = crate::job::id::generate();
+        let told = self.checkpoint_call(id, &["put", state, &op]).await?;
+        Ok(match told {
+            Told::Done((sequence, created)) => Told::Done(Checkpoint { state: state.to_owned(), sequence, created }),
+            Told::Missing => Told::Missing,
+            Told::Conflict { state, holder } => Told::Conflict { state, holder },
+        })
+    }
+
+    /// Forgets what was kept; false if there is no such job.
+    pub async fn drop_checkpoint(&self, id: &str) -> Result<bool, Error> {
+        Ok(self.checkpoint_call(id, &["drop", "", ""]).await? != Told::Missing)
+    }
+
+    async fn checkpoint_call(&self, id: &str, words: &[&str]) -> Result<Told<(u64, i64)>, Error> {
+        let fill = |command: &mut redis::Cmd, _: bool| {
+            self.core.begin(command).arg(id).arg(words).arg(self.scope.word());
+        };
+        let answer = CHECKPOINT.call(&self.core.link, fill).await?;
+        let mut parts = reply::array(answer, "checkpoint")?.into_iter();
+        match parts.next().map(reply::text).unwrap_or_default().as_str() {
+            "missing" => Ok(Told::Missing),
+            "conflict" => Ok(conflict(parts)),
+            sequence => {
+                let created = parts.next().map_or(0, reply::number);
+                Ok(Told::Done((sequence.parse().unwrap_or(0), created)))
+            }
+        }
+    }
+}
+
+fn conflict<T>(mut parts: impl Iterator<Item = Value>) -> Told<T> {
+    let mut next = || parts.next().map(reply::text).filter(|text| !text.is_empty());
+    Told::Conflict { state: next().unwrap_or_default(), holder: next().map(|worker| unescape(&worker)) }
+}
+
+/// What the store keeps of reports: attempt, progress, data, message, time.
+fn read(state: &str, attempt: &str, fields: Vec<String>) -> Result<Told<Progress>, Error> {
+    let [of_attempt, progress, data, message, updated] =
+        <[String; 5]>::try_from(fields).map_err(|_| Error::unreadable("progress"))?;
+    // An attempt begins anew.
+    if of_attempt.is_empty() || (state == "active" && of_attempt != attempt) {
+        return Ok(Told::Done(Progress { state: state.to_owned(), ..Progress::default() }));
+    }
+    let some = |text: String| Some(text).filter(|text| !text.is_empty());
+    Ok(Told::Done(Progress {
+        // Whoever told anything and succeeded has got to the end.
+        progress: if state == "completed" { Some(1.0) } else { progress.parse().ok() },
+        state: state.to_owned(),
+        data: some(data),
+        message: some(message),
+        updated: updated.parse().ok(),
+    }))
+}
