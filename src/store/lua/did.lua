@@ -34,7 +34,6 @@ end
 did = function(tenant, what, by)
   if not tenant or tenant == '_default' or by <= 0 then return end
   stage(add, tenant, PLACES[what], by)
-  stage(add, '*', PLACES[what], by)
 end
 
 -- Adds to a bucket; returns what it holds of the tenants then, as the arguments of a ZADD.
@@ -62,7 +61,11 @@ end
 
 at_close[#at_close + 1] = function()
   if not next(deeds) then return end
-  local names = {'*'}
+  local names, all = {'*'}, {0, 0, 0, 0, 0}
+  for _, by in pairs(deeds) do
+    for place = 1, 5 do all[place] = all[place] + by[place] end
+  end
+  deeds['*'] = all
   for name in pairs(deeds) do
     if name ~= '*' then names[#names + 1] = name end
     if #names == PORTION then

@@ -30,7 +30,6 @@ tally = function(tenant, state, by)
   local place = tenant and tenant ~= '_default' and LIVING[state]
   if not place then return end
   stage(add, tenant, place, by)
-  stage(add, '*', place, by)
 end
 
 local function write(names)
@@ -52,9 +51,14 @@ local function write(names)
 end
 
 at_close[#at_close + 1] = function()
-  local names = {}
+  if not next(tallies) then return end
+  local names, all = {'*'}, {0, 0, 0, 0, 0}
+  for _, by in pairs(tallies) do
+    for place = 1, 5 do all[place] = all[place] + by[place] end
+  end
+  tallies['*'] = all
   for name in pairs(tallies) do
-    names[#names + 1] = name
+    if name ~= '*' then names[#names + 1] = name end
     if #names == PORTION then
       write(names)
       names = {}
