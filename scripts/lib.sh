@@ -25,5 +25,8 @@ need_redis() { command -v redis-server >/dev/null || command -v valkey-server >/
 # Tests and benchmarks also use redis-cli and redis-benchmark, which come along.
 need_redis_tools() { { command -v redis-server && command -v redis-cli; } >/dev/null || install redis-server redis-tools; }
 
+# A real Sidekiq, whose workers run what fairgate promotes in tests.
+need_sidekiq() { command -v sidekiq >/dev/null || install ruby-sidekiq; }
+
 # The folder of built programs: binary release|debug
 binary() { echo "${CARGO_TARGET_DIR:-target}/$1/fairgate"; }

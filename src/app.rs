@@ -2,15 +2,17 @@
 
 use crate::api::{Api, Doors, Server};
 use crate::clock::Clock;
-use crate::config::{self, Config, Role};
+use crate::config::{self, Config, MainQueue as MainQueueConfig, MainQueueKind, Role};
 use crate::dispatch::{Auditor, Neighbors, Ticker, Timetable, Waiters};
 use crate::keyring::Keyring;
-use crate::planner::{Desk, Intake, Planner, Rulebook};
+use crate::main_queue::{MainQueue, MainQueues, Place, Sidekiq};
+use crate::planner::{Desk, DrainSource, Drainer, Intake, Planner, Rulebook};
 use crate::store::embedded::{self, PrivateRedis};
-use crate::store::{Address, Options, Settings, Store};
+use crate::store::{self, Address, Options, Settings, Store};
 use crate::telemetry::Metrics;
 use anyhow::Context;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -40,12 +42,12 @@ impl App {
         let listener = TcpListener::bind(config.server.listen).await.with_context(|| {
             format!("cannot listen on {}; choose another address with --listen", config.server.listen)
         })?;
-        let (address, private) = store_address(&config.store).await?;
+        let (at, private) = store_address(&config.store).await?;
         let (stop, stop_store) = (CancellationToken::new(), CancellationToken::new());
         let (tasks, store_tasks) = (TaskTracker::new(), TaskTracker::new());
         let metrics = Metrics::default();
         let options = Options {
-            address,
+            address: at.clone(),
             namespace: config.store.namespace.clone(),
             call_timeout: config.store.call_timeout,
             clock,
@@ -66,7 +68,8 @@ impl App {
         if let Err(error) = rules.start().await {
             tracing::warn!(%error, "cannot write the plan rules yet: the first request will");
         }
-        let desk = Desk::new(store.clone(), rules.clone(), metrics.clone(), &holder());
+        let main_queues = main_queues(config, &at, &store, &metrics, &store_tasks, &stop_store)?;
+        let desk = Desk::new(store.clone(), rules.clone(), main_queues, metrics.clone(), &holder());
         let waiters = Waiters::default();
         let intake = Intake::new(store.clone(), rules.clone());
         let timetable = Timetable::new(store.clone(), intake.clone(), config.limits.of_jobs());
@@ -84,7 +87,7 @@ impl App {
         // Whoever answers a fetch must hear of jobs, whether or not this process makes them come due.
         tasks.spawn(waiters.follow(store.signals(), stop.clone()));
         tasks.spawn(server.run(stop.clone()));
-        tasks.spawn(rules.follow(stop.clone()));
+        tasks.spawn(rules.clone().follow(stop.clone()));
         tasks.spawn(keys.clone().follow(stop.clone()));
         if config.server.has(Role::Dispatch) {
             tasks.spawn(Ticker::new(store.clone()).run(stop.clone()));
@@ -94,6 +97,9 @@ impl App {
             tasks.spawn(Auditor::new(store.clone(), metrics.store.dispatch.clone()).run(stop.clone()));
         }
         if config.server.has(Role::Planner) {
+            for drainer in drainers(config, &store, &rules, desk.main_queues()) {
+                tasks.spawn(drainer.run(stop.clone()));
+            }
             tasks.spawn(Planner::new(desk, config.server.planner_groups.clone()).run(stop.clone()));
         }
         Ok(App { address, store, metrics, keys, api, stop, stop_store, tasks, store_tasks, private })
@@ -141,20 +147,69 @@ async fn store_address(config: &config::Store) -> anyhow::Result<(Address, Optio
 
 /// The Redis that the configuration names, if it names one.
 pub fn address(config: &config::Store) -> anyhow::Result<Option<Address>> {
-    let Some(url) = &config.url else { return Ok(None) };
-    let certificates = match &config.ca_file {
+    let access = config::Access {
+        url: config.url.clone(),
+        username: config.username.clone(),
+        password: config.password.clone(),
+        ca_file: config.ca_file.clone(),
+    };
+    address_of(&access, "store")
+}
+
+fn address_of(access: &config::Access, section: &str) -> anyhow::Result<Option<Address>> {
+    let Some(url) = &access.url else { return Ok(None) };
+    let certificates = match &access.ca_file {
         None => None,
         Some(path) => {
-            Some(std::fs::read(path).with_context(|| format!("cannot read store.ca_file {}", path.display()))?)
+            Some(std::fs::read(path).with_context(|| format!("cannot read {section}.ca_file {}", path.display()))?)
         }
     };
     Ok(Some(Address {
         topology: url.topology.clone(),
         tls: url.tls,
-        username: config.username.clone(),
-        password: config.password.as_ref().map(|password| password.expose().to_owned()),
+        username: access.username.clone(),
+        password: access.password.as_ref().map(|password| password.expose().to_owned()),
         root_certificates: certificates,
     }))
+}
+
+/// The main queues that the configuration names; they are connected to in the background.
+fn main_queues(
+    config: &Config,
+    ours: &Address,
+    store: &Store,
+    metrics: &Metrics,
+    tasks: &TaskTracker,
+    stop: &CancellationToken,
+) -> anyhow::Result<MainQueues> {
+    let mut others = Vec::new();
+    for MainQueueConfig { name, kind: MainQueueKind::Sidekiq(sidekiq) } in &config.main_queues {
+        let own = || sidekiq.database.map_or_else(|| ours.clone(), |database| ours.in_database(database));
+        let theirs = address_of(&sidekiq.access, &format!("main_queue {name:?}"))?.unwrap_or_else(own);
+        let place = match (ours.is_same_server(&theirs), ours.database(), theirs.database()) {
+            (true, ours, theirs) if ours == theirs => Place::Here,
+            (true, ours, theirs) => Place::Database { theirs, ours },
+            (false, ..) => Place::Elsewhere,
+        };
+        let (deadline, metrics) = (config.store.call_timeout, metrics.store.clone());
+        let redis = store::Sidekiq::open(&theirs, &sidekiq.prefix(), deadline, metrics, tasks, stop.clone())?;
+        let sidekiq = Sidekiq::new(name, store.clone(), redis, place);
+        others.push((name.clone(), MainQueue::Sidekiq(Arc::new(sidekiq))));
+    }
+    Ok(MainQueues::new(store.clone(), others))
+}
+
+/// What takes in the jobs that clients of a Sidekiq push.
+fn drainers(config: &Config, store: &Store, rules: &Rulebook, main_queues: &MainQueues) -> Vec<Drainer> {
+    let mut drainers = Vec::new();
+    for MainQueueConfig { name, kind: MainQueueKind::Sidekiq(config) } in &config.main_queues {
+        let Some(MainQueue::Sidekiq(sidekiq)) = main_queues.get(name) else { continue };
+        let queues = config.staging_queue.iter().cloned().map(DrainSource::Queue);
+        let classes = config.fairplay_classes.iter().cloned().map(DrainSource::Fairplay);
+        let drainer = |source| Drainer::new(store.clone(), rules.clone(), Arc::clone(&sidekiq), source);
+        drainers.extend(queues.chain(classes).map(drainer));
+    }
+    drainers
 }
 
 /// The numbers that scripts decide on.

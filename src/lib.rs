@@ -10,6 +10,8 @@
 //! - [`auth`] – API keys and roles as data.
 //! - [`store`] – verbs of the domain on Redis, each one script. The only place that knows Redis.
 //! - [`weights`] – asks the user's webhook what tenants weigh. The only place that sends HTTP requests.
+//! - [`main_queue`] – where promoted jobs go, and how it is doing there: fairgate's own queues, or those of a system that stands
+//!   beside it.
 //! - [`planner`] – when staged jobs are promoted, how many, under which weights.
 //! - [`dispatch`] – what happens because time passes.
 //! - [`keyring`] – the API keys that hold, and who a presented one is.
@@ -27,6 +29,7 @@ pub mod dispatch;
 pub mod fair;
 pub mod job;
 pub mod keyring;
+pub mod main_queue;
 pub mod planner;
 pub mod store;
 pub mod telemetry;

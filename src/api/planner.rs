@@ -38,7 +38,9 @@ pub(super) async fn put(api: Api, Name(name): Name, request: Request) -> Result<
     let options = Text::read(&api, request).await?.value()?;
     let rules = api.desk().rules();
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let rule = config::plan_from_json(&name, options, rules.defaults(), &is_set)
+    let main_queues = api.desk().main_queues().names();
+    let scope = config::Scope { is_set: &is_set, main_queues: Some(&main_queues) };
+    let rule = config::plan_from_json(&name, options, rules.defaults(), scope)
         .map_err(|problems| refused("rule", &problems))?;
     let is_new = rules.known().await?.rules.get(&name).is_none();
     rules.put(rule).await?;

@@ -3,7 +3,7 @@
 use super::Settings;
 use crate::config;
 use crate::fair::Rules;
-use crate::job::names;
+use crate::job::{names, sidekiq};
 use clap::Args;
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ use std::process::ExitCode;
 pub(super) struct Check {
     #[command(flatten)]
     settings: Settings,
-    /// Print which plan rule this job type falls under instead; may be given several times
+    /// Print which plan rule this job type or Ruby class falls under instead; may be given several times
     #[arg(long = "type", value_name = "TYPE", value_parser = read_type)]
     types: Vec<String>,
     /// Print every key with its meaning and default instead
@@ -44,7 +44,8 @@ impl Check {
 }
 
 fn read_type(text: &str) -> Result<String, String> {
-    if names::is_type(text) { Ok(text.to_owned()) } else { Err(format!("expected {}", names::TYPE_EXPECTED)) }
+    let is_known = names::is_type(text) || sidekiq::is_class(text);
+    if is_known { Ok(text.to_owned()) } else { Err(format!("expected {}, or a Ruby class", names::TYPE_EXPECTED)) }
 }
 
 /// A line for each type: the rule that it falls under.

@@ -5,6 +5,7 @@ mod check;
 mod doctor;
 mod keys;
 mod serve;
+mod sidekiq;
 mod site;
 
 use crate::config::{self, Sources};
@@ -37,6 +38,7 @@ Examples:
   fairgate check --type report.daily                 which plan rule a job type falls under
   fairgate keys create ops --role admin              the first key: from now on every request needs one
   fairgate doctor                                    whether Redis is fit to keep your jobs
+  fairgate sidekiq inspect redis://10.0.0.5:6379/0   what an existing Sidekiq is made of, and who waits in it
 
 Every key of the configuration is also an environment variable: FAIRGATE_SERVER__LISTEN=127.0.0.1:9000.
 `fairgate check --reference` prints all keys with their meaning and default.";
@@ -51,6 +53,8 @@ enum Command {
     Doctor(doctor::Doctor),
     /// Make, list and revoke API keys
     Keys(keys::Keys),
+    /// Look at a Sidekiq that you have
+    Sidekiq(sidekiq::Sidekiq),
     /// Measure this machine: rates, latencies and how they compare with bare Redis
     Bench(bench::Bench),
 }
@@ -114,6 +118,7 @@ pub fn run() -> ExitCode {
         Command::Check(command) => command.run(),
         Command::Doctor(command) => command.run(),
         Command::Keys(command) => command.run(),
+        Command::Sidekiq(command) => command.run(),
         Command::Bench(command) => command.run(),
     };
     outcome.unwrap_or_else(|error| {

@@ -7,7 +7,7 @@ use super::convert::{Choice, show_duration as time};
 use super::report::{is_within, split};
 use super::tree::{Kind, Table, Value};
 use super::url::{Host, Topology};
-use super::{Config, Loaded, noisy, policy};
+use super::{Config, Loaded, MainQueue, MainQueueKind, noisy, policy};
 use crate::auth::ApiKey;
 use crate::fair::{Pace, Rule};
 
@@ -114,6 +114,7 @@ fn sentences(config: &Config) -> Vec<String> {
             retention.max_dead_letters,
         ),
     ];
+    sentences.extend(config.main_queues.iter().map(describe_main_queue));
     sentences.extend(config.plan.iter().map(describe_rule));
     sentences.extend(policy::describe(&config.policy));
     sentences.extend(config.api_keys.iter().map(describe_key));
@@ -130,7 +131,26 @@ fn describe_rule(rule: &Rule) -> String {
         Pace::Cron { expression, timezone } => format!("at {expression} in {timezone}"),
     };
     let shadow = if rule.shadow { ", in shadow: it promotes nothing" } else { "" };
-    format!("rule \"{}\" plans {} {pace}{shadow}", rule.name, rule.types.join(", "))
+    let into = if rule.is_builtin() { String::new() } else { format!(" into main queue \"{}\"", rule.main_queue) };
+    format!("rule \"{}\" plans {} {pace}{into}{shadow}", rule.name, rule.types.join(", "))
+}
+
+fn describe_main_queue(main_queue: &MainQueue) -> String {
+    let MainQueueKind::Sidekiq(sidekiq) = &main_queue.kind;
+    let place = match (&sidekiq.access.url, sidekiq.database) {
+        (Some(url), _) => format!("at {url}"),
+        (None, Some(database)) => format!("in database {database} of the store's Redis"),
+        (None, None) => "in the store's Redis".to_owned(),
+    };
+    let mut text = format!("main queue \"{}\" is a Sidekiq {place}", main_queue.name);
+    if let Some(queue) = &sidekiq.staging_queue {
+        text.push_str(&format!("; what lies in its queue {queue} is staged"));
+    }
+    if !sidekiq.fairplay_classes.is_empty() {
+        let classes: Vec<_> = sidekiq.fairplay_classes.iter().map(|one| one.class.as_str()).collect();
+        text.push_str(&format!("; takes over from sidekiq-fairplay: {}", classes.join(", ")));
+    }
+    text
 }
 
 fn describe_key(key: &ApiKey) -> String {

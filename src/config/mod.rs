@@ -5,11 +5,13 @@
 //! default and its meaning, so there is one place to look. To add a section: a struct with a `read` function, a line in
 //! `Config::read`, and its keys in `default.toml`, which a test insists on.
 
+mod access;
 mod api_key;
 mod convert;
 mod describe;
 mod env;
 mod file;
+mod main_queue;
 mod noisy;
 mod plan;
 mod policy;
@@ -30,9 +32,11 @@ use crate::auth::ApiKey;
 use crate::fair::noisy::NoisyNeighbors;
 use crate::fair::{Policy, Rule};
 
+pub use access::Access;
 pub use convert::{Choice, FromValue, Ranged, Refused};
 pub use describe::describe;
-pub use plan::{IsSet, PlanDefaults, plan_from_json};
+pub use main_queue::{FairplayClass, MainQueue, MainQueueKind, Sidekiq};
+pub use plan::{PlanDefaults, Scope, plan_from_json};
 pub use policy::{policy_from_json, pool_from_json, scheduling_from_json};
 pub use problem::{Error, Mistakes, Problem};
 pub use reader::Reader;
@@ -98,6 +102,8 @@ pub struct Config {
     pub log: Log,
     /// What plan rules have that do not say otherwise, for those that come at run time.
     pub plan_defaults: PlanDefaults,
+    /// Main queues that are not fairgate's own.
+    pub main_queues: Vec<MainQueue>,
     /// Plan rules, in the order in which they are asked.
     pub plan: Vec<Rule>,
     /// What dispatch goes by until somebody changes it at run time.
@@ -125,23 +131,26 @@ impl Config {
         Loaded::load(sources).map(|loaded| loaded.config)
     }
 
-    fn read(root: &mut Reader<'_>, sources: &Sources, plan_defaults: PlanDefaults) -> Self {
-        let is_set = |name: &str| sources.is_set(name);
+    fn read(root: &mut Reader<'_>, sources: &Sources, plan_defaults: PlanDefaults, scope: Scope<'_>) -> Self {
         // Whether they are right is told below; a load with a mistake fails anyway.
         let has_keys = matches!(root.kind("api_key"), Some(Kind::List(keys)) if !keys.is_empty());
+        let server = root.section("server", |reader| Server::read(reader, has_keys));
+        let limits = root.section("limits", Limits::read);
+        let store = root.section("store", |reader| Store::read(reader, sources));
         Self {
-            server: root.section("server", |reader| Server::read(reader, has_keys)),
-            limits: root.section("limits", Limits::read),
-            store: root.section("store", |reader| Store::read(reader, sources)),
+            server,
+            limits,
             jobs: root.section("jobs", Jobs::read),
             workers: root.section("workers", Workers::read),
             retention: root.section("retention", Retention::read),
             log: root.section("log", Log::read),
-            plan_defaults: root.section("plan_defaults", |reader| plan_defaults.read(reader, &is_set)),
-            plan: plan::read_rules(root, &is_set),
+            plan_defaults: root.section("plan_defaults", |reader| plan_defaults.read(reader, scope)),
+            main_queues: main_queue::read(root, sources, &store),
+            plan: plan::read_rules(root, scope),
             policy: policy::read(root),
             noisy_neighbors: root.section("noisy_neighbors", noisy::read),
             api_keys: api_key::read(root, sources),
+            store,
         }
     }
 }
@@ -170,11 +179,13 @@ fn assemble(source: Option<Source>, sources: &Sources) -> Result<Loaded, Error> 
         tree::merge(&mut values, layer);
     }
     tree::settle(&mut values, &mut problems);
-    let plan_defaults = PlanDefaults::of(&values, &|name| sources.is_set(name));
+    let names = main_queue::names_of(&values);
+    let scope = Scope { is_set: &|name| sources.is_set(name), main_queues: Some(&names) };
+    let plan_defaults = PlanDefaults::of(&values, scope);
     plan_defaults.complete_all(&mut values);
 
     let mut report = Report::new(problems);
-    let config = Reader::root(&values, &mut report, |root| Config::read(root, sources, plan_defaults));
+    let config = Reader::root(&values, &mut report, |root| Config::read(root, sources, plan_defaults, scope));
     match report.finish() {
         (problems, keys) if problems.is_empty() => Ok(Loaded { config, values, keys }),
         (problems, _) => Err(Mistakes::new(problems, source).into()),
@@ -239,7 +250,7 @@ mod tests {
             }
             previous = line;
         }
-        let lists = "[[plan]]\nname = \"a\"\ntypes = [\"a\"]\n[[pool]]\nname = \"a\"\nqueues = [\"a\"]\n\
+        let lists = "[[main_queue]]\nname = \"a\"\nkind = \"sidekiq\"\n[[plan]]\nname = \"a\"\ntypes = [\"a\"]\n[[pool]]\nname = \"a\"\nqueues = [\"a\"]\n\
             [[limit]]\nqueue = \"a\"\nconcurrency = 1\n\
             [[api_key]]\nname = \"a\"\nrole = \"admin\"\nkey_env = \"K\"\n";
         let keys = load(lists, &[("K", "0123456789abcdef0123456789abcdef")]).keys;

@@ -1,14 +1,13 @@
 //! The section `[store]`: where jobs live, and how to get in.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Sources;
-use super::convert::{Label, Refused};
+use super::access::Access;
+use super::convert::Label;
 use super::reader::Reader;
-use super::secret::{Secret, holds_password};
-use super::tree::Origin;
+use super::secret::Secret;
 use super::url::StoreUrl;
 
 /// Where jobs live.
@@ -37,10 +36,7 @@ impl Store {
     }
 
     pub(super) fn read(reader: &mut Reader<'_>, sources: &Sources) -> Self {
-        let url = read_url(reader);
-        let username = read_username(reader, url.as_ref());
-        let password = read_password(reader, sources, url.as_ref());
-        let ca_file = reader.find("ca_file");
+        let Access { url, username, password, ca_file } = Access::read(reader, sources, "store", "FAIRGATE_STORE__URL");
         let namespace = reader.get::<Label>("namespace").0;
         let data_dir = reader.get("data_dir");
         let call_timeout = reader.get_in("call_timeout", Duration::from_millis(100)..);
@@ -48,78 +44,11 @@ impl Store {
     }
 }
 
-fn read_url(reader: &mut Reader<'_>) -> Option<StoreUrl> {
-    let url = reader.find("url");
-    let from_outside = matches!(reader.origin("url"), Some(Origin::Env { .. }));
-    // Asked of the text, so that a URL which does not parse is told as well.
-    if !from_outside && reader.text("url").is_some_and(holds_password) {
-        let help = "use store.password_env, store.password_file or the environment variable FAIRGATE_STORE__URL";
-        reader.conflict(
-            &["url"],
-            "expected a URL without a password, found one: files and flags are seen by others",
-            Some(help),
-        );
-    }
-    url
-}
-
-fn read_username(reader: &mut Reader<'_>, url: Option<&StoreUrl>) -> Option<String> {
-    let username: Option<String> = reader.find("username");
-    let from_url = url.and_then(|url| url.username.clone());
-    if username.is_some() && from_url.is_some() {
-        reader.conflict(&["username", "url"], "store.url already names a user", Some("keep one of the two"));
-    }
-    username.or(from_url)
-}
-
-fn read_password(reader: &mut Reader<'_>, sources: &Sources, url: Option<&StoreUrl>) -> Option<Secret> {
-    let variable: Option<String> = reader.find("password_env");
-    let path: Option<PathBuf> = reader.find("password_file");
-    let from_url = url.and_then(|url| url.password.clone());
-    match (variable, path) {
-        (Some(_), Some(_)) => {
-            let message = "store.password_env and store.password_file are both set";
-            reader.conflict(&["password_file", "password_env"], message, Some("keep one of the two"));
-            None
-        }
-        (None, None) => from_url,
-        (Some(_), None) | (None, Some(_)) if from_url.is_some() => {
-            let message = "store.url already holds a password";
-            reader.conflict(&["password_env", "password_file"], message, Some("keep one of the two"));
-            None
-        }
-        (Some(variable), None) => {
-            let set = sources.env.iter().find(|(name, text)| *name == variable && !text.is_empty());
-            if set.is_none() {
-                reader.refuse(
-                    "password_env",
-                    Refused::new("the name of an environment variable that is set and not empty"),
-                );
-            }
-            set.map(|(_, password)| Secret::new(password))
-        }
-        (None, Some(path)) => read_secret(&sources.directory.join(path)).map_or_else(
-            |reason| {
-                let refused = Refused::new("a readable file that holds a password").help(reason);
-                reader.refuse("password_file", refused);
-                None
-            },
-            Some,
-        ),
-    }
-}
-
-/// The content of a file without the newline that editors add.
-fn read_secret(path: &Path) -> Result<Secret, String> {
-    let text = fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    let password = text.strip_suffix('\n').map_or(&*text, |line| line.strip_suffix('\r').unwrap_or(line));
-    if password.is_empty() { Err(format!("{} is empty", path.display())) } else { Ok(Secret::new(password)) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::testing::{load, mistakes};
     use super::*;
+    use std::fs;
 
     fn password(text: &str, env: &[(&str, &str)]) -> Option<String> {
         load(text, env).config.store.password.map(|password| password.expose().to_owned())

@@ -9,6 +9,12 @@ pub enum Closed {
     Latency,
     /// There are too many runnable jobs.
     Depth,
+    /// The main queue is paused, by those whose queue it is.
+    QueuePaused,
+    /// All processes that serve the main queue are about to stop.
+    Quiet,
+    /// The main queue cannot be reached.
+    Unreachable,
 }
 
 impl Closed {
@@ -17,6 +23,9 @@ impl Closed {
         match self {
             Closed::Latency => "latency",
             Closed::Depth => "depth",
+            Closed::QueuePaused => "queue_paused",
+            Closed::Quiet => "quiet",
+            Closed::Unreachable => "unreachable",
         }
     }
 }

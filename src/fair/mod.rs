@@ -30,7 +30,7 @@ pub use policy::{LimitRule, Policy, Target};
 pub use pool::{Pool, PoolQueue, Strategy};
 pub use queue::FairQueue;
 pub use roster::{Clash, Roster};
-pub use rule::{Batch, OnMissingTenant, OnWebhookError, Pace, Rule, Webhook, Weights};
+pub use rule::{BUILTIN, Batch, OnMissingTenant, OnWebhookError, Pace, Rule, Webhook, Weights};
 pub use rules::Rules;
 pub use starvation::{Aging, Starvation};
 pub use tenant::Tenant;

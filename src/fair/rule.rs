@@ -4,6 +4,9 @@ use super::{TenantKey, Weight};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
+/// The main queue that is fairgate's own.
+pub const BUILTIN: &str = "builtin";
+
 /// A plan rule with all its options. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
@@ -40,6 +43,8 @@ pub struct Rule {
     pub shadow: bool,
     /// `builtin`, or the name of a `[[main_queue]]`.
     pub main_queue: String,
+    /// The Ruby class that runs jobs which come over HTTP, where the main queue is a Sidekiq.
+    pub class: Option<String>,
 }
 
 /// When scheduled rounds run.
@@ -123,8 +128,14 @@ impl Rule {
             planner_group: "default".to_owned(),
             restage: true,
             shadow: false,
-            main_queue: "builtin".to_owned(),
+            main_queue: BUILTIN.to_owned(),
+            class: None,
         }
+    }
+
+    /// Whether it promotes into fairgate's own queues.
+    pub fn is_builtin(&self) -> bool {
+        self.main_queue == BUILTIN
     }
 
     /// Whether the rule holds for a job type.
@@ -184,6 +195,9 @@ impl Rule {
         }
         if let Some(queue) = &self.queue {
             rule["queue"] = json!(queue);
+        }
+        if let Some(class) = &self.class {
+            rule["class"] = json!(class);
         }
         if let Some(most) = self.max_staged {
             rule["max_staged"] = json!(most);

@@ -20,6 +20,11 @@ impl Rules {
         self.rules.iter().find(|rule| rule.covers(kind))
     }
 
+    /// The rule that a Ruby class falls under whose jobs come from a main queue.
+    pub fn of_class(&self, main_queue: &str, class: &str) -> Option<&Arc<Rule>> {
+        self.rules.iter().find(|rule| rule.main_queue == main_queue && rule.covers(class))
+    }
+
     /// The rule of that name.
     pub fn get(&self, name: &str) -> Option<&Arc<Rule>> {
         self.rules.iter().find(|rule| rule.name == name)

@@ -29,7 +29,7 @@ impl NewJob {
             self.own_queue = Some(self.queue.clone());
             self.redirect(queue);
         }
-        self.plan = plan;
+        (self.plan, self.outward) = (plan, None);
     }
 
     fn redirect(&mut self, queue: &str) {

@@ -44,6 +44,8 @@ pub struct Record {
     pub existing: bool,
     /// Jobs in its queue and how many those may be, where it was stored into one that fills up.
     pub pressure: Option<(u64, u64)>,
+    /// The main queue that is not ours into which it was promoted: what became of it there is not known here.
+    left: Option<String>,
     /// Failed attempts, oldest first: `attempt US ms US members`.
     pub failures: Vec<String>,
     pub result: Option<String>,
@@ -121,6 +123,7 @@ impl Record {
             "shows_expires" => self.shows_expires = true,
             "retry" => self.has_policy = true,
             "tenant" => self.tenant = Some(unescape(value)),
+            "left" => self.left = Some(value.to_owned()),
             _ => {}
         }
     }
@@ -199,6 +202,10 @@ impl Record {
         }
         if self.staged {
             out.push_str(",\"x_staged\":true");
+        }
+        if let Some(name) = &self.left {
+            out.push_str(",\"x_promoted_to\":");
+            json::push_text(out, name);
         }
         if let Some(delay) = self.retry_delay {
             _ = write!(out, ",\"retry_delay_ms\":{delay}");

@@ -4,7 +4,9 @@ use super::invalid::{Invalid, Kind};
 use super::json::{self, Member, Object};
 use super::retry::{self, Policy};
 use super::time::{self, At};
-use super::{Limits, OnConflict, Planned, RateLimit, Unique, duration, id, members, meta, names, tenant, unique};
+use super::{
+    Limits, OnConflict, Outward, Planned, RateLimit, Unique, duration, id, members, meta, names, tenant, unique,
+};
 use std::ops::Range;
 
 /// How every stored envelope begins; its id follows.
@@ -45,6 +47,8 @@ pub struct NewJob {
     pub plan: Option<Planned>,
     /// The queue that its client asked for, where a plan rule sends it elsewhere.
     pub(super) own_queue: Option<String>,
+    /// What is pushed elsewhere when it is promoted, where its rule's main queue is not ours.
+    pub outward: Option<Outward>,
     /// Further fields of the store's record: name and value, only where they differ from the default.
     pub fields: Vec<(&'static str, String)>,
 }
@@ -175,6 +179,7 @@ impl<'a> Request<'a> {
             shared: false,
             plan: None,
             own_queue: None,
+            outward: None,
             fields: Vec::new(),
         };
         job.fields.extend(trace.map(|trace| ("trace", trace)));

@@ -4,8 +4,9 @@ use super::pilot::{Flight, Pilot};
 use super::rulebook::Rulebook;
 use super::weighing::Weighing;
 use crate::config::Secret;
-use crate::fair::Rule;
-use crate::store::{Error, Store, Why};
+use crate::fair::{Closed, Rule};
+use crate::main_queue::{MainQueue, MainQueues};
+use crate::store::{Error, RuleStatus, Store, Why};
 use crate::telemetry::Metrics;
 use crate::weights::{self, Source};
 use std::collections::HashMap;
@@ -26,6 +27,7 @@ pub struct Desk {
 struct Inner {
     store: Store,
     rules: Rulebook,
+    main_queues: MainQueues,
     metrics: Metrics,
     holder: Arc<str>,
     /// Made for the first rule that needs it: most have no webhook, and its certificates take memory.
@@ -42,9 +44,9 @@ struct Hired {
 
 impl Desk {
     /// A desk of a process; `holder` is its name in locks.
-    pub fn new(store: Store, rules: Rulebook, metrics: Metrics, holder: &str) -> Desk {
+    pub fn new(store: Store, rules: Rulebook, main_queues: MainQueues, metrics: Metrics, holder: &str) -> Desk {
         let (http, pilots) = (OnceLock::new(), Mutex::default());
-        Desk { inner: Arc::new(Inner { store, rules, metrics, holder: holder.into(), http, pilots }) }
+        Desk { inner: Arc::new(Inner { store, rules, main_queues, metrics, holder: holder.into(), http, pilots }) }
     }
 
     /// The rules that are planned.
@@ -55,6 +57,11 @@ impl Desk {
     /// The store that is planned.
     pub fn store(&self) -> &Store {
         &self.inner.store
+    }
+
+    /// The main queues that rules can name.
+    pub fn main_queues(&self) -> &MainQueues {
+        &self.inner.main_queues
     }
 
     /// The pilot of a rule, as the rule is now.
@@ -70,12 +77,38 @@ impl Desk {
         Ok(Some(hired.pilot))
     }
 
+    /// A rule as it is now, and its main queue. One that cannot be reached is a closed gate.
+    pub(super) async fn status(&self, rule: &Rule) -> Result<RuleStatus, Error> {
+        let mut status = self.inner.store.rule_status(&rule.name, rule.queue.as_deref()).await?;
+        let observed = match self.main_queue(rule) {
+            Ok(main_queue) => main_queue.observe(&mut status.queues).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = observed {
+            tracing::debug!(rule = rule.name, %error, "cannot look at the main queue");
+            status.queues.iter_mut().for_each(|queue| queue.hindrance = Some(Closed::Unreachable));
+        }
+        Ok(status)
+    }
+
     fn http(&self) -> Result<weights::Client, Error> {
         if let Some(http) = self.inner.http.get() {
             return Ok(http.clone());
         }
         let http = weights::client_builder().build().map_err(|error| Error::Backend(error.to_string()))?;
         Ok(self.inner.http.get_or_init(|| http).clone())
+    }
+
+    /// Where the jobs of a rule are promoted into.
+    fn main_queue(&self, rule: &Rule) -> Result<MainQueue, Error> {
+        let named = self.inner.main_queues.get(&rule.main_queue);
+        named.ok_or_else(|| {
+            Error::Backend(format!(
+                "plan rule {:?} promotes into main queue {:?}, which this process does not know: add the [[main_queue]] \
+                 of that name to its configuration; the rule's jobs stay in staging until then",
+                rule.name, rule.main_queue
+            ))
+        })
     }
 
     fn hire(&self, rule: Arc<Rule>) -> Result<Hired, Error> {
@@ -91,8 +124,10 @@ impl Desk {
             None => None,
         };
         let (store, holder) = (inner.store.clone(), Arc::clone(&inner.holder));
-        let weighing = Weighing::new(source);
-        let pilot = Pilot::new(Arc::clone(&rule), store, holder, weighing, inner.metrics.planner.clone());
+        let main_queue = self.main_queue(&rule)?;
+        let weighing = Weighing::new(source, main_queue.clone());
+        let metrics = inner.metrics.planner.clone();
+        let pilot = Pilot::new(Arc::clone(&rule), store, main_queue, holder, weighing, metrics);
         let pilot = Arc::new(Mutex::new(pilot.map_err(Error::Backend)?));
         Ok(Hired { rule, pilot })
     }

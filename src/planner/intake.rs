@@ -68,9 +68,9 @@ impl Intake {
             scope.claim(job).map_err(|foreign| Refusal::Foreign(foreign, is_batch.then_some(index)))?;
         }
         for _ in 0..ATTEMPTS {
-            let known = self.rules.known().await?;
+            let (known, now) = (self.rules.known().await?, self.store.clock().now_ms());
             for (index, job) in jobs.iter_mut().enumerate() {
-                plan(&known, job, header, scope).map_err(|problem| match problem {
+                plan(&known, job, header, scope, now).map_err(|problem| match problem {
                     Refusal::Invalid(problem) if is_batch => Refusal::Invalid(problem.in_job(index)),
                     Refusal::Foreign(foreign, _) => Refusal::Foreign(foreign, is_batch.then_some(index)),
                     other => other,
@@ -90,8 +90,8 @@ impl Intake {
     /// Fires a cron: its job goes the way of all new jobs. One that its plan rule refuses is told of as skipped.
     pub async fn fire(&self, firing: &Firing<'_>, job: Result<NewJob, Invalid>) -> Result<Fired, store::Error> {
         for _ in 0..ATTEMPTS {
-            let known = self.rules.known().await?;
-            let plan = |mut job| plan(&known, &mut job, &|_| None, self.store.scope()).map(|()| job);
+            let (known, now) = (self.rules.known().await?, self.store.clock().now_ms());
+            let plan = |mut job| plan(&known, &mut job, &|_| None, self.store.scope(), now).map(|()| job);
             let planned = job.clone().map_err(Refusal::Invalid).and_then(plan);
             let made = match planned {
                 Ok(job) => Ok((Box::new(job), known.version.clone())),
@@ -111,15 +111,15 @@ impl Intake {
 
 type Headers<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-fn plan(known: &Known, job: &mut NewJob, header: Headers<'_>, scope: &Scope) -> Result<(), Refusal> {
-    assign(known, job, header, scope)?;
+fn plan(known: &Known, job: &mut NewJob, header: Headers<'_>, scope: &Scope, now: i64) -> Result<(), Refusal> {
+    assign(known, job, header, scope, now)?;
     let policy = &known.dispatch.policy;
     job.type_limit = policy.type_limit(&job.kind).map(LimitRule::key);
     job.shared = job.type_limit.is_some() || policy.fairness_of(&job.queue).is_some();
     Ok(())
 }
 
-fn assign(known: &Known, job: &mut NewJob, header: Headers<'_>, scope: &Scope) -> Result<(), Refusal> {
+fn assign(known: &Known, job: &mut NewJob, header: Headers<'_>, scope: &Scope, now: i64) -> Result<(), Refusal> {
     let Some(rule) = known.rules.of_type(&job.kind) else {
         job.assign(None, None);
         return Ok(());
@@ -137,5 +137,17 @@ fn assign(known: &Known, job: &mut NewJob, header: Headers<'_>, scope: &Scope) -
         None => DEFAULT_TENANT.to_owned(),
     };
     job.assign(Some(Planned { rule: rule.name.clone(), tenant }), rule.queue.as_deref());
+    match &rule.class {
+        _ if rule.is_builtin() => {}
+        Some(class) => job.order(class, now),
+        None => {
+            let expected = format!(
+                "a type whose plan rule names a class: rule {:?} promotes into main queue {:?} and has none for jobs that \
+                 come over HTTP",
+                rule.name, rule.main_queue
+            );
+            return Err(Refusal::Invalid(Invalid::field("type", expected, &job.kind)));
+        }
+    }
     Ok(())
 }

@@ -2,6 +2,7 @@
 //! store's scripts on live state.
 
 mod desk;
+mod drainer;
 mod intake;
 mod pilot;
 mod policy;
@@ -12,9 +13,11 @@ mod runner;
 mod stats;
 mod tally;
 mod tenants;
+mod watch;
 mod weighing;
 
 pub use desk::Desk;
+pub use drainer::{Drainer, Source as DrainSource};
 pub use intake::{Intake, Refusal};
 pub use pilot::{Flight, PORTION};
 pub use policy::{Held, PolicyRefused};

@@ -2,9 +2,11 @@
 
 use super::report::{Outcome, Report};
 use super::tally::Tally;
+use super::watch::Watch;
 use super::weighing::Weighing;
-use crate::fair::{Batch, Drain, Gate, Pace, Rule};
+use crate::fair::{Batch, Drain, Pace, Rule};
 use crate::job::cron::Cron;
+use crate::main_queue::MainQueue;
 use crate::store::{Begun, Ended, Error, Mark, Next, Observation, Promoted, QUEUES_A_ROUND, Round, Store, Why};
 use crate::telemetry::PlannerMetrics;
 use std::collections::HashMap;
@@ -47,6 +49,7 @@ pub enum Flight {
 pub struct Pilot {
     rule: Arc<Rule>,
     store: Store,
+    main_queue: MainQueue,
     /// This process, as the lock names it.
     holder: Arc<str>,
     cron: Option<Cron>,
@@ -55,6 +58,7 @@ pub struct Pilot {
     drains: HashMap<String, Drain>,
     /// Whether the last round could not look at all main queues.
     has_many_queues: bool,
+    watch: Watch,
     weighing: Weighing,
     metrics: PlannerMetrics,
 }
@@ -86,6 +90,7 @@ impl Pilot {
     pub fn new(
         rule: Arc<Rule>,
         store: Store,
+        main_queue: MainQueue,
         holder: Arc<str>,
         weighing: Weighing,
         metrics: PlannerMetrics,
@@ -94,14 +99,17 @@ impl Pilot {
             Pace::Every(_) => None,
             Pace::Cron { expression, timezone } => Some(Cron::parse(expression, timezone)?),
         };
+        let watch = Watch::new(main_queue.clone());
         Ok(Pilot {
             rule,
             store,
+            main_queue,
             holder,
             cron,
             seen: 0,
             drains: HashMap::new(),
             has_many_queues: false,
+            watch,
             weighing,
             metrics,
         })
@@ -110,20 +118,50 @@ impl Pilot {
     /// Runs a round if the lock, the time and the rule allow it.
     pub async fn round(&mut self, why: Why) -> Result<Flight, Error> {
         let started = Instant::now();
-        let round = match self.begin(why).await? {
+        let settled = self.main_queue.settle(&self.rule.name).await;
+        let mut round = match self.begin_watching(why).await? {
             Begun::Round(round) => round,
-            Begun::Early { due, now } => return Ok(Flight::Early { in_ms: u64::try_from(due - now).unwrap_or(0) }),
-            Begun::Again(_) => return Ok(Flight::Early { in_ms: 0 }),
-            Begun::Held { by, left_ms } => return Ok(Flight::Elsewhere { by, left_ms }),
-            Begun::Paused => return Ok(Flight::Paused),
-            Begun::Empty => return Ok(Flight::Empty),
-            Begun::Gone => return Ok(Flight::Gone),
+            other => {
+                settled?;
+                return Ok(self.no_flight(other));
+            }
         };
         self.has_many_queues = round.queues.len() >= QUEUES_A_ROUND;
-        let report = self.fly(&round, why, started).await?;
+        let observed = match settled {
+            Ok(()) => self.main_queue.observe(&mut round.queues).await,
+            Err(error) => Err(error),
+        };
+        let report = self.fly(&round, observed, why, started).await?;
         self.count(&report);
         self.warn_if_slow(&report);
         Ok(Flight::Ran { report, next_ms: u64::try_from(round.due - round.now).unwrap_or(0) })
+    }
+
+    fn no_flight(&mut self, begun: Begun) -> Flight {
+        match begun {
+            Begun::Early { due, now } => Flight::Early { in_ms: u64::try_from(due - now).unwrap_or(0) },
+            Begun::Again(_) | Begun::Round(_) => Flight::Early { in_ms: 0 },
+            Begun::Held { by, left_ms } => Flight::Elsewhere { by, left_ms },
+            Begun::Paused => Flight::Paused,
+            Begun::Gone => Flight::Gone,
+            Begun::Empty => {
+                self.watch.set(None);
+                Flight::Empty
+            }
+        }
+    }
+
+    /// Looks at the main queue between rounds.
+    pub fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
+    /// Begins a round. A main queue that does not tell by itself, and that nobody has looked at yet, may run low already.
+    async fn begin_watching(&mut self, why: Why) -> Result<Begun, Error> {
+        match self.begin(why).await? {
+            Begun::Early { .. } if self.watch.is_blind() && why == Why::Tick => self.begin(Why::Wake).await,
+            begun => Ok(begun),
+        }
     }
 
     /// Lets the next round look at a main queue that runs low, if it might not otherwise.
@@ -151,7 +189,13 @@ impl Pilot {
     }
 
     /// The round itself, with the lock renewed by its own timer as long as it takes.
-    async fn fly(&mut self, round: &Round, why: Why, started: Instant) -> Result<Report, Error> {
+    async fn fly(
+        &mut self,
+        round: &Round,
+        observed: Result<(), Error>,
+        why: Why,
+        started: Instant,
+    ) -> Result<Report, Error> {
         let (store, rule, holder) = (self.store.clone(), Arc::clone(&self.rule), Arc::clone(&self.holder));
         let renewal = async move {
             let third = Duration::from_millis((rule.planner_lock_ttl / 3).max(1));
@@ -165,7 +209,10 @@ impl Pilot {
         };
         let mut course = self.course(round, why);
         let outcome = {
-            let flight = self.promote_all(&mut course, why);
+            let flight = async {
+                observed?;
+                self.promote_all(&mut course, why).await
+            };
             tokio::select! {
                 outcome = flight => Some(outcome),
                 () = renewal => None,
@@ -174,7 +221,8 @@ impl Pilot {
         course.lost |= outcome.is_none();
         // Whatever went wrong, what was promoted is recorded.
         if let Some(Err(error)) = &outcome {
-            (course.report.outcome, course.report.reason) = (Outcome::Failed, Some("store"));
+            let reason = if self.rule.is_builtin() { "store" } else { "main_queue" };
+            (course.report.outcome, course.report.reason) = (Outcome::Failed, Some(reason));
             tracing::warn!(rule = self.rule.name, %error, "a round failed");
         }
         self.finish(course, started).await
@@ -231,7 +279,7 @@ impl Pilot {
         why: Why,
     ) -> Result<(), Error> {
         let now = course.round.now;
-        let gate = Gate::read(&self.rule, queue.depth, queue.oldest, now);
+        let gate = queue.gate(&self.rule, now);
         course.report.latency_ms = course.report.latency_ms.max(gate.latency_ms);
         course.report.depth += queue.depth;
         let (want, mark) = self.size(queue, now, course.left.div_ceil(sharers), why);
@@ -244,8 +292,8 @@ impl Pilot {
         course.report.batch += want;
         while want > 0 && !course.lost {
             let portion = want.min(PORTION);
-            match self.store.promote(&self.rule.name, &course.round.token, &queue.queue, portion).await? {
-                Promoted::Jobs { promoted, tenants, .. } => {
+            match self.main_queue.promote(&self.rule.name, &course.round.token, &queue.queue, portion).await? {
+                Promoted::Jobs { promoted, tenants, more, .. } => {
                     course.report.promoted += promoted;
                     if promoted == 0 {
                         course.report.reason = Some("hold");
@@ -253,7 +301,7 @@ impl Pilot {
                     tenants.into_iter().for_each(|served| course.report.served.add(served));
                     course.left = course.left.saturating_sub(promoted);
                     // Fewer than asked for: nobody who could be served is left.
-                    want = if promoted < portion { 0 } else { want - promoted };
+                    want = if promoted < portion && !more { 0 } else { want - promoted };
                 }
                 Promoted::Lost => course.lost = true,
                 Promoted::Paused => {
@@ -277,7 +325,7 @@ impl Pilot {
             Batch::Auto => {
                 let aim = drain.target(self.rule.target_latency);
                 let least = u64::from(why == Why::Run);
-                (aim.batch(queue.depth).max(least), aim.low, aim.depth)
+                (aim.batch(queue.depth).max(least).max(queue.idle), aim.low, aim.depth)
             }
         };
         (want, Mark { queue: queue.queue.clone(), low, aim, holds_ms: AIM_HOLDS_MS })
@@ -292,6 +340,7 @@ impl Pilot {
         } else if report.reason.is_none() {
             report.reason = Some(if held { "hold" } else { "depth" });
         }
+        self.watch.set(Some(&marks));
         (report.weights_age_ms, report.weights_errors) = self.weighing.health(self.store.clock().now_ms());
         report.drain_per_s =
             round.queues.iter().filter_map(|queue| self.drains.get(&queue.queue)).map(Drain::rate).sum();

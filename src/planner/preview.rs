@@ -3,7 +3,7 @@
 use super::desk::Desk;
 use super::pilot::in_turn;
 use super::tally::{self, Tally};
-use crate::fair::{Batch, FairQueue, Gate, Tenant, Weight};
+use crate::fair::{Batch, FairQueue, Tenant, Weight};
 use crate::job::escape::{escape, unescape};
 use crate::store::{Error, Observation, Served, Survey};
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ const SURVEYED: usize = 500;
 pub async fn preview(desk: &Desk, name: &str, jobs: Option<u64>) -> Result<Option<Value>, Error> {
     let known = desk.rules().known().await?;
     let Some(rule) = known.find(name) else { return Ok(None) };
-    let status = desk.store().rule_status(name, rule.queue.as_deref()).await?;
+    let status = desk.status(&rule).await?;
     let (mut queues, mut order, mut tenants) = (Vec::new(), Vec::new(), Tally::default());
     let (mut batch, mut truncated) = (0, false);
     let mut closed = status.paused.then_some("paused");
@@ -31,7 +31,7 @@ pub async fn preview(desk: &Desk, name: &str, jobs: Option<u64>) -> Result<Optio
     };
     let staged: Vec<Observation> = status.queues.iter().filter(|queue| queue.staged > 0).cloned().collect();
     for (queue, sharers) in in_turn(&staged, status.rounds + 1) {
-        let gate = Gate::read(&rule, queue.depth, queue.oldest, status.now);
+        let gate = queue.gate(&rule, status.now);
         closed = closed.or(gate.closed.map(|closed| closed.name()));
         let needed = match (jobs, rule.batch) {
             // As far as that is known outside of the process that plans.

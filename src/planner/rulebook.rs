@@ -48,8 +48,8 @@ pub struct Known {
     pub version: Arc<str>,
     pub rules: Rules,
     sources: Vec<Source>,
-    /// Rules that are gone but have jobs staged.
-    pub draining: Vec<String>,
+    /// Rules that are gone but have jobs staged, each with the main queue that they are for.
+    pub draining: Vec<(String, String)>,
     /// What dispatch goes by, and what of it was changed at run time.
     pub dispatch: Held,
     /// Whether the store has been asked at all.
@@ -65,7 +65,7 @@ impl Known {
 
     /// Names of all rules that jobs are staged under: those that hold, then those that drain.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.rules.iter().map(|rule| rule.name.as_str()).chain(self.draining.iter().map(String::as_str))
+        self.rules.iter().map(|rule| rule.name.as_str()).chain(self.draining.iter().map(|(name, _)| name.as_str()))
     }
 
     /// Whether there is a rule of that name, if only one that drains.
@@ -75,12 +75,15 @@ impl Known {
 
     /// Whether a rule is gone but has jobs staged.
     pub fn is_draining(&self, name: &str) -> bool {
-        self.draining.iter().any(|gone| gone == name)
+        self.draining.iter().any(|(gone, _)| gone == name)
     }
 
     /// The rule of that name; one that drains is planned with every option at its default.
     pub fn find(&self, name: &str) -> Option<Arc<Rule>> {
-        let drained = || self.is_draining(name).then(|| Arc::new(Rule::new(name, &[])));
+        let drained = || {
+            let (_, main_queue) = self.draining.iter().find(|(gone, _)| gone == name)?;
+            Some(Arc::new(Rule { main_queue: main_queue.clone(), ..Rule::new(name, &[]) }))
+        };
         self.rules.get(name).cloned().or_else(drained)
     }
 
@@ -293,7 +296,12 @@ impl Rulebook {
         let document: Value = serde_json::from_str(document).ok()?;
         let source = if document["source"] == "api" { Source::Api } else { Source::File };
         // Complete documents: this process's own defaults must not change what another one wrote.
-        match config::plan_from_json(name, document["rule"].clone(), &config::PlanDefaults::default(), &|_| true) {
+        match config::plan_from_json(
+            name,
+            document["rule"].clone(),
+            &config::PlanDefaults::default(),
+            config::Scope::ANY,
+        ) {
             Ok(rule) => Some((document["place"].as_u64().unwrap_or(0), Entry { rule, source })),
             Err(problems) => {
                 tracing::error!(rule = name, ?problems, "cannot read a stored plan rule: its types are not planned");

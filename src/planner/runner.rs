@@ -65,7 +65,7 @@ impl Planner {
 
     fn wanted(&self, known: &super::Known) -> Vec<String> {
         let ours = known.rules.iter().filter(|rule| self.groups.contains(&rule.planner_group));
-        ours.map(|rule| rule.name.clone()).chain(known.draining.iter().cloned()).collect()
+        ours.map(|rule| rule.name.clone()).chain(known.draining.iter().map(|(name, _)| name.clone())).collect()
     }
 }
 
@@ -76,13 +76,14 @@ async fn plan(desk: Desk, name: String, stop: CancellationToken) {
     let (mut failing, mut low) = (false, None);
     loop {
         let outcome = fly(&desk, &name, why, low.take()).await;
+        let poll = outcome.as_ref().ok().and_then(|(_, poll)| *poll);
         if let (Err(error), false) = (&outcome, failing) {
             tracing::warn!(rule = name, %error, "cannot plan: nothing is promoted until Redis is back");
         }
         failing = outcome.is_err();
         let now = Instant::now();
         // While another process plans, signals are its business.
-        let (next, deaf_until) = match outcome {
+        let (next, deaf_until) = match outcome.map(|(flight, _)| flight) {
             Ok(Some(Flight::Ran { next_ms, .. } | Flight::Early { in_ms: next_ms })) => {
                 (Duration::from_millis(next_ms.max(1)), now)
             }
@@ -94,10 +95,17 @@ async fn plan(desk: Desk, name: String, stop: CancellationToken) {
             Err(_) => (AFTER_FAILURE, now + AFTER_FAILURE),
         };
         let wake_at = now + next.min(LONGEST);
+        let mut look_at = now + poll.unwrap_or(LONGEST);
         why = loop {
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep_until(wake_at) => break Why::Tick,
+                () = tokio::time::sleep_until(look_at), if poll.is_some() => {
+                    if runs_low(&desk, &name).await {
+                        break Why::Wake;
+                    }
+                    look_at = Instant::now() + poll.unwrap_or(LONGEST);
+                }
                 signal = signals.recv() => match signal {
                     Ok(Signal::Staged { rule }) if rule == name && Instant::now() >= deaf_until => break Why::Wake,
                     Ok(Signal::Low { queue }) if Instant::now() >= deaf_until => {
@@ -114,16 +122,30 @@ async fn plan(desk: Desk, name: String, stop: CancellationToken) {
     }
 }
 
-async fn fly(desk: &Desk, name: &str, why: Why, low: Option<String>) -> Result<Option<Flight>, Error> {
-    let Some(pilot) = desk.pilot(name).await? else { return Ok(None) };
+/// Runs a round; what became of it, and how often to look from now on whether another one is wanted.
+async fn fly(
+    desk: &Desk,
+    name: &str,
+    why: Why,
+    low: Option<String>,
+) -> Result<(Option<Flight>, Option<Duration>), Error> {
+    let Some(pilot) = desk.pilot(name).await? else { return Ok((None, None)) };
     let mut pilot = pilot.lock().await;
     if let Some(queue) = low {
         pilot.prefer(&queue).await?;
     }
     let flight = pilot.round(why).await?;
+    let poll = pilot.watch().every();
     drop(pilot);
     if matches!(flight, Flight::Empty) && desk.rules().known().await?.is_draining(name) {
         desk.rules().reload().await?;
     }
-    Ok(Some(flight))
+    Ok((Some(flight), poll))
+}
+
+async fn runs_low(desk: &Desk, name: &str) -> bool {
+    match desk.pilot(name).await {
+        Ok(Some(pilot)) => pilot.lock().await.watch().runs_low().await,
+        _ => false,
+    }
 }

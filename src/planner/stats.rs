@@ -18,6 +18,10 @@ const LAST_ROUNDS: usize = 10;
 /// A rule and all that is known of it.
 pub struct RuleStats {
     rule: Arc<Rule>,
+    /// What its main queue is.
+    kind: &'static str,
+    /// Jobs that were promoted and have not arrived there.
+    undelivered: u64,
     source: &'static str,
     draining: bool,
     status: RuleStatus,
@@ -34,14 +38,18 @@ impl RuleStats {
         let draining = known.is_draining(name);
         let source = known.source(name).map_or("removed", super::Source::name);
         let store = desk.store();
-        let status = store.rule_status(name, rule.queue.as_deref()).await?;
+        let status = desk.status(&rule).await?;
         let mut surveys = Vec::new();
         for queue in status.queues.iter().filter(|queue| queue.staged > 0) {
             surveys.push(store.next_tenants(name, &queue.queue, SAMPLE, true).await?);
         }
         let recorded = store.recorded_rounds(name, None, LAST_ROUNDS).await?;
         let rounds = recorded.iter().filter_map(|round| serde_json::from_str(&round.document).ok()).collect();
-        Ok(Some(RuleStats { rule, source, draining, status, surveys, rounds }))
+        let (kind, undelivered) = match desk.main_queues().get(&rule.main_queue) {
+            Some(queue) => (queue.kind(), queue.undelivered(name).await?),
+            None => ("unknown", 0),
+        };
+        Ok(Some(RuleStats { rule, kind, undelivered, source, draining, status, surveys, rounds }))
     }
 
     fn state(&self) -> &'static str {
@@ -61,7 +69,7 @@ impl RuleStats {
     }
 
     fn gate(&self, queue: &Observation) -> Gate {
-        Gate::read(&self.rule, queue.depth, queue.oldest, self.status.now)
+        queue.gate(&self.rule, self.status.now)
     }
 
     fn latency_ms(&self) -> u64 {
@@ -153,12 +161,14 @@ impl RuleStats {
                 "oldest_age_ms": self.oldest_age_ms(),
             },
             "main_queue": {
-                "kind": rule.main_queue,
+                "kind": self.kind,
+                "main_queue": rule.main_queue,
                 "name": rule.queue,
                 "latency_ms": self.latency_ms(),
                 "depth": self.sum(|queue| queue.depth),
                 "active": self.sum(|queue| queue.active),
                 "drain_per_s": self.drain_per_s(),
+                "undelivered": self.undelivered,
                 "queues": queues,
             },
             "gate": {

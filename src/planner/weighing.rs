@@ -2,6 +2,7 @@
 
 use crate::fair::{Rule, Weight};
 use crate::job::json;
+use crate::main_queue::MainQueue;
 use crate::store::{Error, Observation, Round, Served, Store, Tenant};
 use crate::weights::{self, Ask, Source, stale_weight};
 use futures_util::future::select_all;
@@ -29,6 +30,7 @@ const MOST_NAMED: usize = 20_000;
 /// Keeps the weights of one rule's tenants up to date.
 pub struct Weighing {
     source: Option<Arc<Source>>,
+    main_queue: MainQueue,
     /// Where the rotation through all tenants goes on, by main queue.
     cursors: HashMap<String, u64>,
     /// Main queues whose tenants have all been given the rule's own weights; only without a webhook.
@@ -47,9 +49,10 @@ pub struct Weighing {
 
 impl Weighing {
     /// The weights of a rule, with a source if it has a webhook.
-    pub fn new(source: Option<Arc<Source>>) -> Self {
+    pub fn new(source: Option<Arc<Source>>, main_queue: MainQueue) -> Self {
         Weighing {
             source,
+            main_queue,
             cursors: HashMap::new(),
             settled: HashSet::new(),
             asking: HashMap::new(),
@@ -113,7 +116,8 @@ impl Weighing {
             if self.asking.is_empty() {
                 return Ok(());
             }
-            let now = store.rule_status(&rule.name, None).await?.queues;
+            let mut now = store.rule_status(&rule.name, None).await?.queues;
+            self.main_queue.observe(&mut now).await?;
             let held = held.get_or_insert_with(|| now.iter().map(|at| (at.queue.clone(), at.depth)).collect());
             let runs_low = |at: &Observation| at.depth <= held.get(&at.queue).copied().unwrap_or(0) / 2;
             if now.iter().any(|at| at.waiting_tenants > 0 && runs_low(at)) {

@@ -39,6 +39,37 @@ impl Address {
         Address::plain(Topology::Socket { path: path.to_owned(), database: 0 })
     }
 
+    /// The database of the server; a cluster has but one.
+    pub fn database(&self) -> u32 {
+        match &self.topology {
+            Topology::Server { database, .. }
+            | Topology::Socket { database, .. }
+            | Topology::Sentinel { database, .. } => *database,
+            Topology::Cluster { .. } => 0,
+        }
+    }
+
+    /// The same server in another database.
+    pub fn in_database(&self, number: u32) -> Address {
+        let mut address = self.clone();
+        match &mut address.topology {
+            Topology::Server { database, .. }
+            | Topology::Socket { database, .. }
+            | Topology::Sentinel { database, .. } => *database = number,
+            Topology::Cluster { .. } => {}
+        }
+        address
+    }
+
+    /// Whether both are one server and one user of it, so that a script of ours can do what is to be done there. Asked of
+    /// what is written, not of the servers: those may change while we run.
+    pub fn is_same_server(&self, other: &Address) -> bool {
+        let is_cluster = matches!(self.topology, Topology::Cluster { .. });
+        !is_cluster
+            && self.in_database(0).topology == other.in_database(0).topology
+            && (self.tls, &self.username) == (other.tls, &other.username)
+    }
+
     fn node(&self, host: &Host) -> ConnectionAddr {
         let (host, port) = (host.name.clone(), host.port);
         match self.tls {

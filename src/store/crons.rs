@@ -187,7 +187,7 @@ impl Store {
         let tag = parts.next().map(reply::text).unwrap_or_default();
         let mut next = || parts.next().unwrap_or(Value::Nil);
         match (tag.as_str(), request) {
-            ("ok", Some(request)) => match jobs::enqueued(next(), request)? {
+            ("ok", Some(request)) => match jobs::enqueued(&reply::text(next()), request.jobs)? {
                 Enqueued::Stored(records) => {
                     let record = records.into_iter().next().ok_or_else(|| Error::unreadable("fire"))?;
                     Ok(Fired::Stored(Box::new(record)))

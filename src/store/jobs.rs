@@ -29,7 +29,7 @@ pub enum Enqueued {
 
 /// Jobs that are stored together or not at all.
 pub(super) struct Request {
-    jobs: Vec<NewJob>,
+    pub(super) jobs: Vec<NewJob>,
     /// Tells a resend from another client's use of the same id.
     op: String,
     /// Version of the plan rules under which the jobs were prepared.
@@ -90,7 +90,11 @@ impl Verb for Enqueue {
         } else if is_bounded && answers.last().is_some_and(|answer| says(answer, "plain")) {
             self.bounded.store(false, Ordering::Relaxed);
         }
-        Ok(answers.into_iter().zip(requests).map(|(answer, request)| enqueued(answer, request)).collect())
+        Ok(answers
+            .into_iter()
+            .zip(requests)
+            .map(|(answer, request)| enqueued(&reply::text(answer), request.jobs))
+            .collect())
     }
 }
 
@@ -121,10 +125,12 @@ fn push_requests(core: &Core, command: &mut Cmd, requests: &[Request], again: bo
 pub(super) fn push_request(command: &mut Cmd, request: &Request, again: bool) {
     let may_exist = again || !request.op.is_empty();
     command.arg(&request.op).arg(request.jobs.len()).arg(u8::from(may_exist)).arg(&*request.rules);
-    for job in &request.jobs {
-        command.arg(&job.id).arg(&job.queue).arg(&job.kind);
-        command.arg(lane(job)).arg(job.priority).arg(further_fields(job)).arg(&job.envelope);
-    }
+    request.jobs.iter().for_each(|job| push_job(command, job));
+}
+
+pub(super) fn push_job(command: &mut Cmd, job: &NewJob) {
+    command.arg(&job.id).arg(&job.queue).arg(&job.kind);
+    command.arg(lane(job)).arg(job.priority).arg(further_fields(job)).arg(&job.envelope);
 }
 
 /// What a job has beyond the default, as `name US value US …`; nothing for most jobs.
@@ -134,6 +140,8 @@ fn further_fields(job: &NewJob) -> String {
     if let Some(plan) = &job.plan {
         push("rule", &plan.rule);
         push("tenant", &escape(&plan.tenant));
+        // Right after these two, where `forward.lua` looks for it.
+        job.push_field().iter().for_each(|text| push("push", text));
     } else if let Some(tenant) = &job.tenant {
         push("tenant", &escape(tenant));
     }
@@ -173,15 +181,14 @@ fn lane(job: &NewJob) -> String {
     lane
 }
 
-pub(super) fn enqueued(answer: Value, request: Request) -> Result<Enqueued, Error> {
-    let answer = reply::text(answer);
+pub(super) fn enqueued(answer: &str, jobs: Vec<NewJob>) -> Result<Enqueued, Error> {
     let mut parts = answer.split('\u{1f}');
     let mut next = || parts.next().ok_or_else(|| Error::unreadable("enqueue"));
     match next()? {
         "ok" => {
             let created = next()?;
             let mut store = |job| Ok(Record::stored(job, next()?, created, next()?));
-            let mut records: Vec<Record> = request.jobs.into_iter().map(&mut store).collect::<Result<_, Error>>()?;
+            let mut records: Vec<Record> = jobs.into_iter().map(&mut store).collect::<Result<_, Error>>()?;
             if let (Some("!"), Some(queue), Some(depth), Some(most)) =
                 (parts.next(), parts.next(), parts.next(), parts.next())
                 && let Some(record) = records.iter_mut().find(|record| record.queue == queue)
@@ -206,7 +213,7 @@ pub(super) fn enqueued(answer: Value, request: Request) -> Result<Enqueued, Erro
             let (depth, most) = (number()?, number()?);
             Ok(Enqueued::Bounded { queue, depth, most, strategy: next()?.to_owned() })
         }
-        "stale" => Ok(Enqueued::Stale(request.jobs)),
+        "stale" => Ok(Enqueued::Stale(jobs)),
         _ => Err(Error::Backend(next()?.to_owned())),
     }
 }

@@ -86,6 +86,21 @@ impl Keys {
         self.key(&format!("fair:{rule}:{queue}:held"))
     }
 
+    /// Hash of what belongs to no queue and no job.
+    pub(super) fn state(&self) -> String {
+        self.key("state")
+    }
+
+    /// List of what a rule has promoted and not delivered.
+    pub(super) fn outbox(&self, rule: &str) -> String {
+        self.key(&format!("outbox:{rule}"))
+    }
+
+    /// Hash of how far inboxes have been taken in.
+    pub(super) fn inboxes(&self) -> String {
+        self.key("inboxes")
+    }
+
     /// Channel on which scripts tell what happens.
     pub(super) fn signals(&self) -> String {
         self.key("signals")

@@ -2,7 +2,7 @@
 
 use super::script::{PAUSE, PROMOTE, RECORD, RENEW, REWEIGH, ROUND, RULES};
 use super::{Error, Store, or_empty, reply};
-use crate::fair::{Batch, OnWebhookError, Pace, Rule, Weight};
+use crate::fair::{Batch, Closed, Gate, OnWebhookError, Pace, Rule, Weight};
 use crate::job::escape::{escape, unescape};
 use crate::job::id;
 use redis::Value;
@@ -26,8 +26,8 @@ pub struct RuleSet {
     pub version: String,
     /// Name and document.
     pub documents: Vec<(String, String)>,
-    /// Rules that are gone but have jobs staged.
-    pub draining: Vec<String>,
+    /// Rules that are gone but have jobs staged, and the main queue that they are for.
+    pub draining: Vec<(String, String)>,
     /// Document of the dispatch policy; empty where there never was one.
     pub policy: String,
 }
@@ -116,6 +116,21 @@ pub struct Observation {
     pub total_weight: u64,
     /// The depth up to which jobs pass straight through, while the planner's last word holds.
     pub aim: u64,
+    /// Workers that are known to have nothing to do.
+    pub idle: u64,
+    /// Why nothing can be promoted, whatever the rule says.
+    pub hindrance: Option<Closed>,
+}
+
+impl Observation {
+    /// The gate of this queue under a rule.
+    pub fn gate(&self, rule: &Rule, now: i64) -> Gate {
+        let gate = Gate::read(rule, self.depth, self.oldest, now);
+        match self.hindrance {
+            Some(closed) => Gate { closed: Some(closed), room: 0, ..gate },
+            None => gate,
+        }
+    }
 }
 
 /// What a promotion did.
@@ -126,6 +141,8 @@ pub enum Promoted {
         promoted: u64,
         left: u64,
         tenants: Vec<Served>,
+        /// The call had enough before it came to the number that was asked for.
+        more: bool,
     },
     /// The lock is another's.
     Lost,
@@ -186,7 +203,7 @@ impl Store {
         let mut next = || parts.next().ok_or_else(|| Error::unreadable("rules"));
         let version = reply::text(next()?);
         let documents = reply::pairs(next()?, "rules")?;
-        let draining = reply::texts(next()?, "rules")?;
+        let draining = reply::pairs(next()?, "rules")?;
         Ok(RuleSet { version, documents, draining, policy: reply::text(next()?) })
     }
 
@@ -284,7 +301,11 @@ fn push_rule(command: &mut redis::Cmd, StoredRule { rule, document }: &StoredRul
     let asks = weights.webhook.is_some();
     command.arg(or_empty(asks.then_some(weights.max_weight_age)));
     command.arg(u8::from(asks && weights.on_webhook_error == Some(OnWebhookError::Hold)));
-    command.arg(rule.max_blocked).arg(weights.default_weight.thousandths()).arg(weights.fixed.len());
+    command
+        .arg(rule.max_blocked)
+        .arg(&rule.main_queue)
+        .arg(weights.default_weight.thousandths())
+        .arg(weights.fixed.len());
     for (tenant, weight) in &weights.fixed {
         command.arg(escape(tenant)).arg(weight.thousandths());
     }
@@ -338,17 +359,19 @@ pub(super) fn observation(value: Value) -> Result<Observation, Error> {
         ran_dry: dry == 1,
         total_weight,
         aim,
+        idle: 0,
+        hindrance: None,
     })
 }
 
-fn promoted(answer: Value) -> Result<Promoted, Error> {
+pub(super) fn promoted(answer: Value) -> Result<Promoted, Error> {
     let mut parts = reply::texts(answer, "promote")?.into_iter();
     let tag = parts.next().unwrap_or_default();
     let mut number = || parts.next().and_then(|text| text.parse().ok()).unwrap_or(0);
     match tag.as_str() {
         "lost" => Ok(Promoted::Lost),
         "paused" => Ok(Promoted::Paused),
-        "ok" => {
+        "ok" | "more" => {
             let (promoted, left) = (number(), number());
             let rest: Vec<String> = parts.collect();
             let served = |part: &[String]| Served {
@@ -356,7 +379,8 @@ fn promoted(answer: Value) -> Result<Promoted, Error> {
                 weight: Weight::from_thousandths(part[1].parse().unwrap_or(0)),
                 jobs: part[2].parse().unwrap_or(0),
             };
-            Ok(Promoted::Jobs { promoted, left, tenants: rest.chunks_exact(3).map(served).collect() })
+            let tenants = rest.chunks_exact(3).map(served).collect();
+            Ok(Promoted::Jobs { promoted, left, tenants, more: tag == "more" })
         }
         _ => Err(Error::unreadable("promote")),
     }

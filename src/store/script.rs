@@ -14,24 +14,33 @@ const PREFIX: &str = "fairgate_";
 /// A script, and what Redis knows it by.
 pub(super) struct Script {
     pub(super) name: &'static str,
-    /// Defines `handle`, which takes keys and arguments of a call.
+    /// Of ours, it defines `handle`, which takes keys and arguments of a call.
     source: &'static str,
+    /// Whether it runs on our own Redis. Another system's keeps nothing of ours but the text of scripts.
+    is_ours: bool,
     /// The digest of the text that EVALSHA runs.
     sha: LazyLock<String>,
     /// The name of its library and function, which changes with the text: versions live beside each other.
     function: LazyLock<String>,
 }
 
-macro_rules! scripts {
-    ($($name:ident: $($part:literal),+;)+) => {
-        $(pub(super) static $name: Script = Script {
+macro_rules! script {
+    ($name:ident, $is_ours:literal, $($part:literal),+) => {
+        pub(super) static $name: Script = Script {
             name: stringify!($name),
             source: concat!($(include_str!(concat!("lua/", $part, ".lua")), "\n"),+),
+            is_ours: $is_ours,
             sha: LazyLock::new(|| digest(&$name.text())),
             function: LazyLock::new(|| $name.function_name()),
-        };)+
+        };
+    };
+}
 
-        static ALL: &[&Script] = &[$(&$name),+];
+macro_rules! scripts {
+    ($($name:ident: $($part:literal),+;)+) => {
+        $(script!($name, true, $($part),+);)+
+
+        static OURS: &[&Script] = &[$(&$name),+];
     };
 }
 
@@ -68,7 +77,9 @@ scripts! {
     AUDIT: "call", "lane", "tally", "did", "job", "audit";
     ROUND: "call", "lane", "tally", "did", "throttle", "job", "plan", "fair", "staging", "observe", "round";
     REWEIGH: "call", "lane", "tally", "did", "throttle", "job", "plan", "fair", "staging", "reweigh";
-    PROMOTE: "call", "lane", "tally", "did", "throttle", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick", "promote";
+    PROMOTE:
+        "call", "lane", "tally", "did", "throttle", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick", "staged",
+        "own", "promote";
     STATISTICS: "call", "statistics";
     NOISE: "call", "noise";
     PUNISH:
@@ -96,7 +107,21 @@ scripts! {
     FIRE:
         "call", "lane", "tally", "did", "throttle", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove", "detach",
         "failure", "unique", "bound", "store", "fire";
+    DRAIN: "call", "lane", "tally", "did", "throttle", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "drain";
+    FORWARD:
+        "call", "lane", "tally", "did", "throttle", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick", "staged",
+        "forward", "promote";
+    CONFIRM: "call", "confirm";
 }
+
+// On the Redis of a Sidekiq, whose keys are its own.
+script!(LOOK, false, "sidekiq/look");
+script!(CREW, false, "sidekiq/crew");
+script!(DELIVER, false, "sidekiq/deliver");
+script!(CLAIM, false, "sidekiq/claim");
+script!(FAIRPLAY, false, "sidekiq/fairplay");
+script!(YIELD, false, "sidekiq/yield");
+script!(WORK, false, "sidekiq/work");
 
 fn digest(text: &str) -> String {
     sha1_smol::Sha1::from(text).digest().to_string()
@@ -109,6 +134,9 @@ impl Script {
 
     /// The text that EVAL runs.
     fn text(&self) -> String {
+        if !self.is_ours {
+            return self.source.to_owned();
+        }
         format!("local keys, arguments = KEYS, ARGV\n{}return handle(keys, arguments)", self.source)
     }
 
@@ -141,7 +169,7 @@ impl Script {
         let mut before = false;
         // Twice, because Redis may have been restarted or emptied of functions, or never had this one.
         for is_loaded in [false, true] {
-            if !link.has_functions() || (is_loaded && !self.load(link).await?) {
+            if !self.is_ours || !link.has_functions() || (is_loaded && !self.load(link).await?) {
                 break;
             }
             match send("FCALL", self.function(), before).await {
@@ -185,7 +213,7 @@ pub(super) async fn forget_others(link: &Link) -> Result<(), Error> {
     let names: Vec<std::collections::HashMap<String, Value>> = redis::from_redis_value(listed).unwrap_or_default();
     for name in names.iter().filter_map(|library| library.get("library_name")) {
         let Ok(name) = redis::from_redis_value::<String>(name.clone()) else { continue };
-        if !ALL.iter().any(|script| script.function() == name) {
+        if !OURS.iter().any(|script| script.function() == name) {
             link.call("FUNCTION", |_| redis::cmd("FUNCTION").arg("DELETE").arg(&name).to_owned()).await?;
         }
     }

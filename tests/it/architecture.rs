@@ -46,10 +46,10 @@ fn jobs_and_fairness_are_pure() {
 
 #[test]
 fn only_the_store_knows_redis() {
-    for module in ["api", "auth", "planner", "dispatch", "telemetry", "config", "job"] {
+    for module in ["api", "auth", "main_queue", "planner", "dispatch", "telemetry", "config", "job"] {
         forbid(module, &["redis::"]);
     }
-    for module in ["store", "auth", "planner", "dispatch", "job", "config", "telemetry"] {
+    for module in ["store", "auth", "main_queue", "planner", "dispatch", "job", "config", "telemetry"] {
         forbid(module, &["axum", "crate::api", "crate::app", "crate::cli", "clap"]);
     }
 }

@@ -33,6 +33,7 @@ mod rate_limits_api;
 mod resend;
 mod retention;
 mod scheduling_api;
+mod sidekiq;
 mod staging;
 mod tenant_filter;
 mod unique;

@@ -65,6 +65,10 @@ impl Ground {
         Ok(Ground { store, rules, metrics, intake, stop, socket: socket.to_owned(), own: None })
     }
 
+    pub(super) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
     pub(super) fn redis(&self) -> anyhow::Result<Resp> {
         Resp::connect(&self.socket)
     }

@@ -28,6 +28,7 @@ mod resp;
 mod rig;
 mod scenario;
 mod shape;
+mod sidekiq;
 mod staging;
 
 use clap::{Args, Subcommand};
@@ -52,6 +53,8 @@ enum Subject {
     Dispatch(dispatch::Dispatch),
     /// How fast staged jobs are promoted, by the number of tenants
     Planner(planner::Planner),
+    /// Promotion into the Redis of a Sidekiq
+    Sidekiq(sidekiq::Sidekiq),
     /// What quiet tenants notice of one that floods the queue
     Noisy(noisy::Noisy),
     /// What planning costs a job that comes alone
@@ -64,6 +67,7 @@ impl Bench {
             Subject::Http(command) => command.run(),
             Subject::Dispatch(command) => command.run(),
             Subject::Planner(command) => command.run(),
+            Subject::Sidekiq(command) => command.run(),
             Subject::Noisy(command) => command.run(),
             Subject::Lone(command) => command.run(),
         }

@@ -3,6 +3,7 @@
 use super::ground::Ground;
 use super::shape::{KIND, RULE, Shape};
 use crate::fair::Rule;
+use crate::main_queue::MainQueues;
 use crate::planner::Desk;
 use anyhow::Context;
 
@@ -17,13 +18,19 @@ pub(super) struct Staging {
 impl Staging {
     /// Makes one plan rule hold, with rounds of so many jobs.
     pub(super) async fn start(round: u64) -> anyhow::Result<Staging> {
+        Self::start_with(round, "", &format!("types = [\"{KIND}\"]")).await
+    }
+
+    /// The same with other sections before it and other options of the rule.
+    pub(super) async fn start_with(round: u64, before: &str, options: &str) -> anyhow::Result<Staging> {
         // The gate stays open, however much was promoted before.
         let gate = "max_depth = 1000000000\nlatency_threshold = \"1000000s\"";
-        let config = format!("[[plan]]\nname = \"{RULE}\"\ntypes = [\"{KIND}\"]\nenqueue_jobs = {round}\n{gate}\n");
+        let config = format!("{before}[[plan]]\nname = \"{RULE}\"\nenqueue_jobs = {round}\n{options}\n{gate}\n");
         let ground = Ground::start(&config).await?;
         let known = ground.rules.known().await?;
         let rule = Rule::clone(known.rules.get(RULE).context("the plan rule does not hold")?);
-        let desk = Desk::new(ground.store.clone(), ground.rules.clone(), ground.metrics.clone(), "bench");
+        let main_queues = MainQueues::builtin(ground.store.clone());
+        let desk = Desk::new(ground.store.clone(), ground.rules.clone(), main_queues, ground.metrics.clone(), "bench");
         Ok(Staging { ground, rule, desk, fillings: 0 })
     }
 

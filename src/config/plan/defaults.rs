@@ -1,6 +1,6 @@
 //! `[plan_defaults]`: what rules have that do not say otherwise.
 
-use super::{IsSet, read_options};
+use super::{Scope, read_options};
 use crate::config::reader::Reader;
 use crate::config::report::{Report, is_within};
 use crate::config::tree::{Kind, Origin, Table, Value, merge};
@@ -17,7 +17,7 @@ impl Eq for PlanDefaults {}
 /// The built-in options alone.
 impl Default for PlanDefaults {
     fn default() -> Self {
-        Self::of(&Table::new(), &|_| true)
+        Self::of(&Table::new(), Scope::ANY)
     }
 }
 
@@ -25,11 +25,11 @@ impl PlanDefaults {
     /// The built-in options and, over them, those of the merged configuration that can be used.
     ///
     /// A refused one is left out, so that it is told once and not again for each rule that would inherit it.
-    pub(in crate::config) fn of(values: &Table, is_set: IsSet<'_>) -> Self {
+    pub(in crate::config) fn of(values: &Table, scope: Scope<'_>) -> Self {
         let mut defaults = section(&file::parse_defaults(DEFAULTS));
         let mut usable = section(values);
         let mut report = Report::default();
-        Reader::root(&usable, &mut report, |reader| read_options(reader, Rule::new("", &[]), is_set));
+        Reader::root(&usable, &mut report, |reader| read_options(reader, Rule::new("", &[]), scope));
         let (problems, _) = report.finish();
         usable.retain(|key, _| !problems.iter().any(|problem| is_within(&problem.path, key)));
         merge(&mut defaults, usable);
@@ -38,8 +38,8 @@ impl PlanDefaults {
     }
 
     /// Complains about `[plan_defaults]`.
-    pub(in crate::config) fn read(self, reader: &mut Reader<'_>, is_set: IsSet<'_>) -> Self {
-        read_options(reader, Rule::new("", &[]), is_set);
+    pub(in crate::config) fn read(self, reader: &mut Reader<'_>, scope: Scope<'_>) -> Self {
+        read_options(reader, Rule::new("", &[]), scope);
         self
     }
 

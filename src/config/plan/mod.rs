@@ -9,13 +9,15 @@ mod values;
 
 use std::time::Duration;
 
-use self::values::WebhookUrl;
+use self::values::{PlannedType, WebhookUrl};
 use super::convert::{Label, Refused};
+use super::main_queue::is_queue;
 use super::reader::Reader;
+use super::report::nearest;
 use super::tree::Origin;
-use crate::fair::{OnWebhookError, Pace, Rule, Webhook, Weights};
+use crate::fair::{BUILTIN, OnWebhookError, Pace, Rule, Webhook, Weights};
 use crate::job::cron::{self, Cron};
-use crate::job::names;
+use crate::job::{names, sidekiq};
 
 pub use defaults::PlanDefaults;
 pub use request::plan_from_json;
@@ -32,14 +34,25 @@ const SHORTEST_LOCK: Duration = Duration::from_secs(1);
 
 const INSTANT: Duration = Duration::from_millis(1);
 
-/// Tells whether an environment variable is set and not empty.
-pub type IsSet<'a> = &'a dyn Fn(&str) -> bool;
+/// What a rule may refer to.
+#[derive(Clone, Copy)]
+pub struct Scope<'a> {
+    /// Tells whether an environment variable is set and not empty.
+    pub is_set: &'a dyn Fn(&str) -> bool,
+    /// Names of the main queues that are not fairgate's own; any will do where there is no list.
+    pub main_queues: Option<&'a [String]>,
+}
+
+impl Scope<'_> {
+    /// One in which everything is there, for what was checked when it was written.
+    pub const ANY: Scope<'static> = Scope { is_set: &|_| true, main_queues: None };
+}
 
 /// Reads `[[plan]]`, whose tables have been completed from the defaults.
-pub(super) fn read_rules(root: &mut Reader<'_>, is_set: IsSet<'_>) -> Vec<Rule> {
+pub(super) fn read_rules(root: &mut Reader<'_>, scope: Scope<'_>) -> Vec<Rule> {
     let mut names: Vec<String> = Vec::new();
     root.each("plan", |reader| {
-        let rule = read_rule(reader, is_set);
+        let rule = read_rule(reader, scope);
         if reader.is_sound(&["name"]) && names.contains(&rule.name) {
             reader.refuse("name", Refused::new("a name that no other rule has"));
         }
@@ -49,27 +62,77 @@ pub(super) fn read_rules(root: &mut Reader<'_>, is_set: IsSet<'_>) -> Vec<Rule> 
 }
 
 /// Reads one rule.
-fn read_rule(reader: &mut Reader<'_>, is_set: IsSet<'_>) -> Rule {
+fn read_rule(reader: &mut Reader<'_>, scope: Scope<'_>) -> Rule {
     let Label(name) = reader.get("name");
     if name == RESERVED {
         reader.refuse("name", Refused::new("another name, as this one is reserved"));
     }
-    let types: Vec<TypePattern> = reader.list("types");
+    let types: Vec<PlannedType> = reader.list("types");
     if reader.is_sound(&["types"]) && types.is_empty() {
         reader.conflict(&["types"], "expected at least one type, found none", Some("types = [\"*\"] takes all"));
     }
-    let types = types.into_iter().map(|TypePattern(pattern)| pattern).collect();
-    let rule = read_options(reader, Rule { name, types, ..Rule::new("", &[]) }, is_set);
+    let types: Vec<String> = types.into_iter().map(|PlannedType(pattern)| pattern).collect();
+    let class = reader.find_such("class", sidekiq::CLASS_EXPECTED, |class: &String| sidekiq::is_class(class));
+    let rule = read_options(reader, Rule { name, types, class, ..Rule::new("", &[]) }, scope);
     if reader.origin("timezone").is_some() && reader.origin("schedule").is_none() {
         reader.conflict(&["timezone"], "a timezone is for a schedule, and this rule has none", Some("remove it"));
+    }
+    if reader.is_sound(&["types", "main_queue", "class"]) {
+        check_classes(reader, &rule);
     }
     rule
 }
 
+/// Whether classes and types stand where they make sense.
+fn check_classes(reader: &mut Reader<'_>, rule: &Rule) {
+    if rule.is_builtin() {
+        for (index, _) in rule.types.iter().enumerate().filter(|(_, pattern)| sidekiq::is_class_pattern(pattern)) {
+            let help = "a Ruby class needs a main_queue of kind sidekiq";
+            reader.refuse_item("types", index, Refused::new(values::TYPE_EXPECTED).help(help));
+        }
+        if rule.class.is_some() {
+            let help = "set main_queue to the name of one of kind sidekiq";
+            reader.conflict(&["class"], "a class is for a main queue that is not fairgate's own", Some(help));
+        }
+    } else if rule.class.is_none() && rule.types.iter().all(|pattern| names::is_type(pattern)) {
+        let help = "class = \"HeavyJob\" names the Ruby class that runs them";
+        reader.conflict(&["main_queue"], "jobs of these types come over HTTP and need a class", Some(help));
+    }
+    if !rule.is_builtin() && rule.shadow {
+        let message = "shadow lets jobs into fairgate's own queues, and this rule has another main queue";
+        reader.conflict(&["shadow"], message, Some("remove one of the two"));
+    }
+}
+
+/// The name of a main queue that there is.
+fn read_main_queue(reader: &mut Reader<'_>, scope: Scope<'_>) -> String {
+    let name: String = reader.get("main_queue");
+    if name == BUILTIN || !reader.is_sound(&["main_queue"]) {
+        return name;
+    }
+    match scope.main_queues {
+        Some(known) if !known.contains(&name) => {
+            let names = known.iter().map(String::as_str).chain([BUILTIN]);
+            let refused = Refused::new("\"builtin\" or the name of a [[main_queue]]");
+            reader.refuse(
+                "main_queue",
+                match nearest(&name, names) {
+                    Some(meant) => refused.help(format!("did you mean \"{meant}\"?")),
+                    None => refused,
+                },
+            );
+        }
+        _ => {}
+    }
+    name
+}
+
 /// Reads the options that `[plan_defaults]` may set as well.
-fn read_options(reader: &mut Reader<'_>, base: Rule, is_set: IsSet<'_>) -> Rule {
+fn read_options(reader: &mut Reader<'_>, base: Rule, scope: Scope<'_>) -> Rule {
     let ms = |time: Duration| time.as_millis() as u64;
-    let queue = reader.find_such("queue", names::QUEUE_EXPECTED, |queue: &String| names::is_queue(queue));
+    let main_queue = read_main_queue(reader, scope);
+    let expected = if main_queue == BUILTIN { names::QUEUE_EXPECTED } else { sidekiq::NAME_EXPECTED };
+    let queue = reader.find_such("queue", expected, |queue: &String| is_queue(&main_queue, queue));
     Rule {
         queue,
         pace: read_pace(reader),
@@ -85,10 +148,9 @@ fn read_options(reader: &mut Reader<'_>, base: Rule, is_set: IsSet<'_>) -> Rule 
         planner_lock_ttl: ms(reader.get_in("planner_lock_ttl", SHORTEST_LOCK..)),
         planner_group: reader.get::<Label>("planner_group").0,
         restage: reader.get("restage"),
-        main_queue: reader
-            .get_such("main_queue", "\"builtin\", the only one that exists so far", |name: &String| name == "builtin"),
+        main_queue,
         shadow: reader.get("shadow"),
-        weights: read_weights(reader, is_set),
+        weights: read_weights(reader, scope),
         ..base
     }
 }
@@ -115,27 +177,27 @@ fn read_pace(reader: &mut Reader<'_>) -> Pace {
     }
 }
 
-fn read_weights(reader: &mut Reader<'_>, is_set: IsSet<'_>) -> Weights {
+fn read_weights(reader: &mut Reader<'_>, scope: Scope<'_>) -> Weights {
     let max_weight_age: Duration = reader.get("max_weight_age");
     // The default is what a rule has that says nothing: rules that mean the same are equal.
     let on_webhook_error = reader.find("on_webhook_error").filter(|choice| *choice != OnWebhookError::DefaultWeight);
     reader.section("weights", |reader| Weights {
         fixed: reader.map("static"),
         default_weight: reader.get("default_weight"),
-        webhook: reader.find_section("webhook", |reader| read_webhook(reader, is_set)),
+        webhook: reader.find_section("webhook", |reader| read_webhook(reader, scope)),
         max_weight_age: max_weight_age.as_millis() as u64,
         on_webhook_error,
     })
 }
 
-fn read_webhook(reader: &mut Reader<'_>, is_set: IsSet<'_>) -> Webhook {
+fn read_webhook(reader: &mut Reader<'_>, scope: Scope<'_>) -> Webhook {
     let timeouts = Duration::from_millis(10)..=Duration::from_secs(60);
     let WebhookUrl(url) = reader.get("url");
     let timeout = reader.find_in("timeout", timeouts).unwrap_or(Duration::from_secs(2));
     let secret_env = reader.find_such(
         "secret_env",
         "the name of an environment variable that is set and not empty",
-        |name: &String| is_set(name),
+        |name: &String| (scope.is_set)(name),
     );
     Webhook { url, timeout: timeout.as_millis() as u64, secret_env }
 }

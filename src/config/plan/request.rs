@@ -1,6 +1,6 @@
 //! A plan rule from the body of a request, read and checked as one of the file is.
 
-use super::{IsSet, PlanDefaults, read_rule};
+use super::{PlanDefaults, Scope, read_rule};
 use crate::config::convert::Refused;
 use crate::config::env::from_json;
 use crate::config::problem::Problem;
@@ -17,7 +17,7 @@ pub fn plan_from_json(
     name: &str,
     json: serde_json::Value,
     defaults: &PlanDefaults,
-    is_set: IsSet<'_>,
+    scope: Scope<'_>,
 ) -> Result<Rule, Vec<Problem>> {
     let body = from_json(json, &Origin::Request);
     let Kind::Table(mut table) = body.kind else {
@@ -30,7 +30,7 @@ pub fn plan_from_json(
 
     let mut report = Report::default();
     let rule = Reader::root(&table, &mut report, |reader| {
-        let rule = read_rule(reader, is_set);
+        let rule = read_rule(reader, scope);
         if reader.is_sound(&["name"]) && rule.name != name {
             let help = "leave it out: a rule keeps its name";
             reader.refuse("name", Refused::new(format!("\"{name}\", as the path says")).help(help));
@@ -58,8 +58,13 @@ mod tests {
             let help = problem.help.map(|help| format!(" ({help})")).unwrap_or_default();
             format!("{}: {}{help}", problem.path, problem.message)
         };
-        plan_from_json(name, json, &defaults, &|name| name == "SET")
-            .map_err(|problems| problems.into_iter().map(show).collect())
+        plan_from_json(
+            name,
+            json,
+            &defaults,
+            Scope { is_set: &|name| name == "SET", main_queues: Some(&["legacy".to_owned()]) },
+        )
+        .map_err(|problems| problems.into_iter().map(show).collect())
     }
 
     #[test]
@@ -147,14 +152,15 @@ mod tests {
             max_staged in of(1..u64::MAX),
             planner_lock_ttl in 1000..100_000_u64,
             planner_group in "[a-z0-9][a-z-]{0,5}",
-            [strict_interval, restage, shadow] in prop::array::uniform3(any::<bool>()),
+            [strict_interval, restage, shadow, is_foreign] in prop::array::uniform4(any::<bool>()),
         ) -> Rule {
             let tenant_key = TenantKey::parse(&tenant_key).expect("a tenant key");
-            let main_queue = "builtin".to_owned();
+            let main_queue = if is_foreign { "legacy" } else { "builtin" }.to_owned();
+            let (class, shadow) = (is_foreign.then(|| "A::Job".to_owned()), shadow && !is_foreign);
             Rule {
                 name: "r".to_owned(), types, queue, pace, batch, strict_interval, tenant_key, on_missing_tenant, weights,
                 latency_threshold, max_depth, target_latency, max_staged, max_blocked, planner_lock_ttl, planner_group,
-                restage, shadow, main_queue,
+                restage, shadow, main_queue, class,
             }
         }
     }

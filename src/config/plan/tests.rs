@@ -142,7 +142,10 @@ fn each_option_is_checked() {
         ("max_blocked = -1", "max_blocked: expected a whole number"),
         ("planner_lock_ttl = \"999ms\"", "planner_lock_ttl: expected a duration of at least 1s"),
         ("planner_group = \"\"", "planner_group: expected 1 to 63 lower-case"),
-        ("main_queue = \"legacy\"", "expected \"builtin\", the only one that exists so far, found \"legacy\""),
+        (
+            "main_queue = \"legacy\"",
+            "main_queue: expected \"builtin\" or the name of a [[main_queue]], found \"legacy\"",
+        ),
         ("on_webhook_error = \"stop\"", "expected one of default_weight, hold"),
         ("max_weight_age = \"old\"", "max_weight_age: expected a duration"),
         ("weights = { static = { a = 0.01 } }", "weights.static.a: expected a number from 0.05 to 1000"),

@@ -6,7 +6,7 @@ use crate::config::convert::{Choice, FromValue, Refused};
 use crate::config::secret::MASK;
 use crate::config::tree::Value;
 use crate::fair::{Batch, OnMissingTenant, OnWebhookError, TenantKey, Weight};
-use crate::job::names;
+use crate::job::{names, sidekiq};
 
 /// The largest batch. A round promotes it in portions that let others in between, but keeps the rule's lock to its end.
 const LARGEST_BATCH: u32 = 100_000;
@@ -53,6 +53,21 @@ impl FromValue for Weight {
     }
 }
 
+/// What an error message says about a bad type.
+pub const TYPE_EXPECTED: &str = "a job type such as email.send, or a glob such as email.*";
+
+/// A job type or a Ruby class, or a glob of them.
+pub struct PlannedType(pub String);
+
+impl FromValue for PlannedType {
+    fn from_value(value: &Value) -> Result<Self, Refused> {
+        match value.text().filter(|text| sidekiq::is_class_pattern(text)) {
+            Some(class) => Ok(Self(class.to_owned())),
+            None => TypePattern::from_value(value).map(|TypePattern(pattern)| Self(pattern)),
+        }
+    }
+}
+
 /// A job type, or a glob of them.
 pub struct TypePattern(pub String);
 
@@ -62,7 +77,7 @@ impl FromValue for TypePattern {
         if names::is_type_pattern(text) {
             return Ok(Self(text.to_owned()));
         }
-        let refused = Refused::new("a job type such as email.send, or a glob such as email.*");
+        let refused = Refused::new(TYPE_EXPECTED);
         match text.to_ascii_lowercase() {
             lower if lower != text && names::is_type(&lower) => Err(refused.help(format!("did you mean \"{lower}\"?"))),
             _ => Err(refused),

@@ -7,7 +7,8 @@ run = function()
   local job = job_load(ARGV[9], ARGV[11])
   if not job then return {'missing'} end
   if job.op == ARGV[10] then return {'ok', job_view(job), 'pending'} end
-  if job.state ~= 'pending' then return {'conflict', job.state, ''} end
+  -- Only a round hands jobs to a main queue that is not ours.
+  if job.state ~= 'pending' or (job.push and marked(job, 's')) then return {'conflict', job.state, ''} end
   job.activated, job.op = now_text, ARGV[10]
   if marked(job, 's') then
     job_unstage(job)

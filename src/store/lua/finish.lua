@@ -4,7 +4,7 @@ local SHORTEST = 10000
 local KEEP
 
 at_begin(function()
-  KEEP = {completed = ARGV[4], cancelled = ARGV[5], discarded = ARGV[6], dead_letter = ARGV[7]}
+  KEEP = {completed = ARGV[4], cancelled = ARGV[5], discarded = ARGV[6], dead_letter = ARGV[7], forwarded = ARGV[4]}
 end)
 
 -- An ended job stands in nobody's way, unless its own policy says that it does, for as long as it is kept.

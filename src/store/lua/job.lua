@@ -12,7 +12,7 @@
 --
 -- A record is one string, because a key costs more than anything inside it: what changes RS what does not RS envelope.
 -- What changes are the 17 fields of `job_save`, separated by US and empty where there is nothing; `marks` are letters: f has
--- failures, e the last of them still counts, r has a result, d dead letter, x expired, s staged, l put off by a limit, p has told its progress, k has a checkpoint. What does not change is queue US type US
+-- failures, e the last of them still counts, r has a result, d dead letter, x expired, s staged, l put off by a limit, p has told its progress, k has a checkpoint, h handed to another system. What does not change is queue US type US
 -- lane US and pairs of name US value US. The envelope is the client's text, opaque to scripts (cjson would change `[]` and
 -- large integers). JSON holds no control characters, so the separators stand out. src/job/record.rs reads the same.
 

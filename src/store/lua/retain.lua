@@ -17,7 +17,7 @@ run = function()
     return math.max(#trimmed, surplus), call('ZRANGE', P .. set, 0, surplus - 1)
   end
 
-  for _, state in ipairs({'completed', 'cancelled', 'discarded'}) do
+  for _, state in ipairs({'completed', 'cancelled', 'discarded', 'forwarded'}) do
     local done, surplus = retain('finished:' .. state, tonumber(KEEP[state]), max_finished)
     for _, id in ipairs(surplus) do
       -- A dead letter has its own bound and is only taken off this index.

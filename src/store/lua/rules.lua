@@ -6,11 +6,11 @@
 --
 -- ARGV[9…] '' to read; else the version to replace, the new version, number of rules, and for each: name, document, state,
 --          restage, latency ms, depth, strict, jobs (0: auto), interval ms or '', most staged or '', life of tags ms or '', 1 if
---          tenants that no webhook has weighed yet are held, most blocked jobs of a tenant, default weight, number of tenants with a weight of their own, and
+--          tenants that no webhook has weighed yet are held, most blocked jobs of a tenant, main queue, default weight, number of tenants with a weight of their own, and
 --          for each of those: tenant, weight
--- Returns  {version, {name, document, …}, {rules that are gone but have jobs staged}, document of the dispatch policy or ''}
+-- Returns  {version, {name, document, …}, {rule that is gone but has jobs staged, its main queue, …}, document of the dispatch policy or ''}
 
-local FIELDS = {'state', 'restage', 'latency', 'depth', 'strict', 'jobs', 'every', 'most', 'tag', 'hold', 'blocked', 'default', 'fixed'}
+local FIELDS = {'state', 'restage', 'latency', 'depth', 'strict', 'jobs', 'every', 'most', 'tag', 'hold', 'blocked', 'main', 'default', 'fixed'}
 
 run = function()
   local version = call('HGET', P .. 'state', 'rules') or ''
@@ -45,15 +45,15 @@ run = function()
     signal('rules')
   end
 
-  -- A rule that is gone stays until its last job is promoted.
+  -- A rule that is gone stays until its last job is promoted and has arrived.
   local gone = {}
   for _, name in ipairs(call('SMEMBERS', P .. 'plans')) do
     if call('HEXISTS', P .. 'rules', name) == 0 then
       local key = P .. 'plan:' .. name
-      if (tonumber(call('HGET', key, 'staged') or nil) or 0) > 0 then
+      if (tonumber(call('HGET', key, 'staged') or nil) or 0) > 0 or call('EXISTS', P .. 'outbox:' .. name) == 1 then
         call('HSET', key, 'state', 'draining', 'strict', '0', 'jobs', '0', 'every', '1000', 'paused', '0',
           'tag', '', 'hold', '0', 'default', '1000', 'fixed', '0')
-        gone[#gone + 1] = name
+        gone[#gone + 1], gone[#gone + 2] = name, call('HGET', key, 'main') or 'builtin'
       else
         call('UNLINK', key, key .. ':own', key .. ':lock', key .. ':rounds', key .. ':queues')
         call('SREM', P .. 'plans', name)

@@ -7,12 +7,13 @@ end
 -- Stages a job that could run now, or lets it pass: false if it may go to its queue at once. Sets the job's place.
 local function job_stage(job)
   local plan = plan_open(job.rule)
-  if not plan or plan.state ~= 'running' then return false end
+  -- What is meant for a main queue that is not ours cannot go to one of ours.
+  if not plan or (plan.state ~= 'running' and not job.push) then return false end
   local fair = staging_open(job.rule, job.queue)
   local tenant = tenant_of(fair, job.tenant)
   local weight = tenant_weight(fair, tenant, plan)
   local weighed = not plan.hold or tenant.told or (tenant.asked or '0') ~= '0'
-  if fair.n == 0 and weight > 0 and weighed and not is_stuck(plan, job.queue, job.tenant) and gate_passes(plan, job.queue, fair.aim) then
+  if not job.push and fair.n == 0 and weight > 0 and weighed and not is_stuck(plan, job.queue, job.tenant) and gate_passes(plan, job.queue, fair.aim) then
     gate_passed(plan, job.queue)
     return false
   end
@@ -29,7 +30,7 @@ end
 local function job_admit(job, is_return)
   if job.rule then
     local plan = plan_open(job.rule)
-    if plan and (plan.restage or not is_return) and job_stage(job) then
+    if plan and (plan.restage or job.push or not is_return) and job_stage(job) then
       job_move(job, 'pending')
       mark(job, 's')
       job_wait(job)

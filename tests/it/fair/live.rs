@@ -132,7 +132,7 @@ impl Live<'_> {
     pub async fn promote(&mut self, jobs: u64) -> Vec<String> {
         let ground = self.ground;
         let outcome = ground.store().promote(&ground.rule.name, &ground.token, &self.name, jobs).await.unwrap();
-        let Promoted::Jobs { promoted, left, tenants } = outcome else { panic!("{outcome:?}") };
+        let Promoted::Jobs { promoted, left, tenants, .. } = outcome else { panic!("{outcome:?}") };
         let ids = self.new_in_main_queue().await;
         let mut order = Vec::new();
         for id in &ids {

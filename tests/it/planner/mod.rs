@@ -18,6 +18,7 @@ use crate::support::{Client, Process, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::{PlanDefaults, Role};
 use fairgate::fair::{Batch, Rule};
+use fairgate::main_queue::MainQueues;
 use fairgate::planner::{Desk, Flight, Report, Rulebook};
 use fairgate::store::{RuleStatus, Store};
 use fairgate::telemetry::Metrics;
@@ -74,7 +75,8 @@ fn rulebook(store: &Store, rules: &[Rule]) -> Rulebook {
 
 /// A desk whose rounds a test asks for.
 fn desk(store: &Store, rules: &[Rule]) -> Desk {
-    Desk::new(store.clone(), rulebook(store, rules), Metrics::default(), "hand")
+    let main_queues = MainQueues::builtin(store.clone());
+    Desk::new(store.clone(), rulebook(store, rules), main_queues, Metrics::default(), "hand")
 }
 
 /// Runs a round now.

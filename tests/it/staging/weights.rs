@@ -67,6 +67,7 @@ async fn a_shadow_lets_go_of_what_it_holds() {
     let desk = fairgate::planner::Desk::new(
         site.app.app.store.clone(),
         Rulebook::new(site.app.app.store.clone(), vec![], Default::default(), Default::default()),
+        fairgate::main_queue::MainQueues::builtin(site.app.app.store.clone()),
         Default::default(),
         "hand",
     );

@@ -1,0 +1,226 @@
+//! `fairgate sidekiq inspect`.
+
+use super::shares::{Share, shares};
+use crate::clock::Clock;
+use crate::config::{self, StoreUrl};
+use crate::fair::TenantKey;
+use crate::store::{Address, GemClass, Sidekiq, SidekiqProcess, SidekiqQueue, Totals};
+use crate::telemetry::StoreMetrics;
+use anyhow::{Context, bail};
+use clap::Args;
+use serde_json::{Value, json};
+use std::fmt::{self, Display, Formatter};
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// How long one question may take.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// Tenants that are shown.
+const MOST_TENANTS: usize = 20;
+
+/// Report on an existing Sidekiq, without changing anything.
+///
+/// Shows its queues with depth and latency, its processes, classes that the gem sidekiq-fairplay has staged and, with --queue, whose
+/// jobs wait there and how long their tenants would wait if they took turns.
+#[derive(Args)]
+pub(in crate::cli) struct Inspect {
+    /// Redis of the Sidekiq: redis://, rediss://, unix://, redis+sentinel://
+    #[arg(value_name = "URL", env = "FAIRGATE_SIDEKIQ_URL", hide_env_values = true)]
+    url: String,
+    /// Environment variable that holds the password of that Redis
+    #[arg(long, value_name = "NAME")]
+    password_env: Option<String>,
+    /// What redis-namespace puts in front of its keys, without the colon
+    #[arg(long, value_name = "NS")]
+    namespace: Option<String>,
+    /// Queue whose jobs are looked at
+    #[arg(long, value_name = "QUEUE")]
+    queue: Option<String>,
+    /// Where a job's tenant stands in its arguments
+    #[arg(long, value_name = "KEY", default_value = "args.0")]
+    tenant_key: String,
+    /// Jobs of the queue to look at, those first that are next
+    #[arg(long, value_name = "JOBS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    jobs: u32,
+    /// Print one JSON object instead
+    #[arg(long)]
+    json: bool,
+}
+
+struct Report {
+    url: String,
+    version: String,
+    totals: Totals,
+    now: i64,
+    processes: Vec<SidekiqProcess>,
+    queues: Vec<(String, SidekiqQueue)>,
+    gem: Vec<GemClass>,
+    looked_at: Option<(String, usize, Vec<Share>)>,
+}
+
+impl Inspect {
+    pub(in crate::cli) fn run(self) -> anyhow::Result<ExitCode> {
+        let report = super::super::runtime()?.block_on(self.report())?;
+        match self.json {
+            true => println!("{}", report.json()),
+            false => print!("{report}"),
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn address(&self) -> anyhow::Result<(Address, String)> {
+        let refused = |refused: config::Refused| {
+            let help = refused.help.map(|help| format!("; {help}")).unwrap_or_default();
+            anyhow::anyhow!("expected {}{help}", refused.expected)
+        };
+        let url = StoreUrl::parse(&self.url).map_err(refused)?;
+        if matches!(url.topology, config::Topology::Cluster { .. }) {
+            bail!("Sidekiq does not run on a cluster: name the Redis that your workers use");
+        }
+        let mut password = url.password.as_ref().map(|password| password.expose().to_owned());
+        if let Some(name) = &self.password_env {
+            password = Some(std::env::var(name).with_context(|| format!("environment variable {name} is not set"))?);
+        }
+        let (topology, username) = (url.topology.clone(), url.username.clone());
+        let address = Address { topology, tls: url.tls, username, password, root_certificates: None };
+        Ok((address, url.to_string()))
+    }
+
+    async fn report(&self) -> anyhow::Result<Report> {
+        let (address, url) = self.address()?;
+        let key = TenantKey::parse(&self.tenant_key);
+        let key = key.with_context(|| format!("--tenant-key: expected {}", TenantKey::EXPECTED))?;
+        let prefix = self.namespace.as_ref().map(|namespace| format!("{namespace}:")).unwrap_or_default();
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        let sidekiq = Sidekiq::open(&address, &prefix, DEADLINE, StoreMetrics::default(), &tasks, stop.clone())?;
+        let connected = sidekiq.connected_within(DEADLINE).await;
+        connected.with_context(|| format!("cannot reach {url}"))?;
+        let names = sidekiq.queue_names().await?;
+        let borrowed: Vec<&str> = names.iter().map(String::as_str).collect();
+        let seen = sidekiq.queues(&borrowed).await?;
+        let looked_at = match &self.queue {
+            None => None,
+            Some(queue) => {
+                let payloads = sidekiq.next_payloads(queue, self.jobs as usize).await?;
+                Some((queue.clone(), payloads.len(), shares(&payloads, &key)))
+            }
+        };
+        let report = Report {
+            url,
+            version: sidekiq.redis_version().await?,
+            totals: sidekiq.totals().await?,
+            now: Clock::System.now_ms(),
+            processes: sidekiq.processes().await?,
+            queues: names.into_iter().zip(seen).collect(),
+            gem: sidekiq.gem_classes().await?,
+            looked_at,
+        };
+        stop.cancel();
+        Ok(report)
+    }
+}
+
+impl Report {
+    fn latency_ms(&self, queue: &SidekiqQueue) -> i64 {
+        queue.oldest.map_or(0, |since| (self.now - since).max(0))
+    }
+
+    fn serving(&self, queue: &str) -> usize {
+        self.processes.iter().filter(|process| process.queues.iter().any(|own| own == queue)).count()
+    }
+
+    fn json(&self) -> Value {
+        let queue = |(name, queue): &(String, SidekiqQueue)| {
+            json!({"name": name, "depth": queue.depth, "latency_ms": self.latency_ms(queue), "paused": queue.paused,
+                "processes": self.serving(name)})
+        };
+        let process = |process: &SidekiqProcess| {
+            json!({"identity": process.identity, "queues": process.queues, "concurrency": process.concurrency,
+                "busy": process.busy, "quiet": process.quiet})
+        };
+        let share = |share: &Share| {
+            json!({"tenant_id": share.tenant, "jobs": share.jobs, "first_place": share.first.0,
+                "first_place_in_turns": share.first.1, "mean_place": share.mean.0, "mean_place_in_turns": share.mean.1})
+        };
+        let gem = |class: &GemClass| json!({"key": class.key, "tenants": class.tenants, "jobs": class.jobs});
+        let totals = &self.totals;
+        json!({
+            "url": self.url,
+            "redis_version": self.version,
+            "processed": totals.processed, "failed": totals.failed,
+            "scheduled": totals.scheduled, "retries": totals.retries, "dead": totals.dead,
+            "processes": self.processes.iter().map(process).collect::<Vec<_>>(),
+            "queues": self.queues.iter().map(queue).collect::<Vec<_>>(),
+            "fairplay": self.gem.iter().map(gem).collect::<Vec<_>>(),
+            "looked_at": self.looked_at.as_ref().map(|(queue, jobs, shares)| {
+                json!({"queue": queue, "jobs": jobs, "tenants": shares.iter().map(share).collect::<Vec<_>>()})
+            }),
+        })
+    }
+}
+
+impl Display for Report {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let totals = &self.totals;
+        writeln!(f, "Sidekiq at {}, Redis {}", self.url, self.version)?;
+        writeln!(
+            f,
+            "  {} processed, {} failed; {} scheduled, {} to retry, {} dead",
+            totals.processed, totals.failed, totals.scheduled, totals.retries, totals.dead
+        )?;
+        let (threads, busy) = self
+            .processes
+            .iter()
+            .fold((0, 0), |(threads, busy), process| (threads + process.concurrency, busy + process.busy));
+        writeln!(f, "\n{} processes, {threads} threads, {busy} busy", self.processes.len())?;
+        for process in &self.processes {
+            let quiet = if process.quiet { ", quiet" } else { "" };
+            let queues = process.queues.join(", ");
+            writeln!(
+                f,
+                "  {}: {} threads, {} busy{quiet}; queues {queues}",
+                process.identity, process.concurrency, process.busy
+            )?;
+        }
+        writeln!(f, "\n{} queues", self.queues.len())?;
+        for (name, queue) in &self.queues {
+            let wait = self.latency_ms(queue) as f64 / 1e3;
+            let paused = if queue.paused { ", paused" } else { "" };
+            let served = match self.serving(name) {
+                0 => "no process listens".to_owned(),
+                some => format!("{some} processes listen"),
+            };
+            writeln!(f, "  {name}: {} jobs, the next one has waited {wait:.1} s{paused}; {served}", queue.depth)?;
+        }
+        if !self.gem.is_empty() {
+            writeln!(f, "\nstaged by the gem sidekiq-fairplay; fairgate can take over with fairplay_classes")?;
+        }
+        for class in &self.gem {
+            writeln!(f, "  {}: {} jobs of {} tenants", class.key, class.jobs, class.tenants)?;
+        }
+        if let Some((queue, jobs, shares)) = &self.looked_at {
+            writeln!(f, "\nthe next {jobs} jobs of {queue} belong to {} tenants", shares.len())?;
+            writeln!(
+                f,
+                "  {:<24} {:>6} {:>7}  {:>16}  {:>16}",
+                "tenant", "jobs", "share", "first: now→fair", "mean: now→fair"
+            )?;
+            for share in shares.iter().take(MOST_TENANTS) {
+                let percent = share.jobs as f64 * 100.0 / (*jobs).max(1) as f64;
+                let first = format!("{}→{}", share.first.0, share.first.1);
+                let mean = format!("{:.0}→{:.0}", share.mean.0, share.mean.1);
+                writeln!(f, "  {:<24} {:>6} {percent:>6.1}%  {first:>16}  {mean:>16}", share.tenant, share.jobs)?;
+            }
+            if shares.len() > MOST_TENANTS {
+                writeln!(f, "  … and {} more", shares.len() - MOST_TENANTS)?;
+            }
+            writeln!(
+                f,
+                "  places in the line as it is, and with tenants of equal weight taking turns, as fairgate promotes"
+            )?;
+        }
+        Ok(())
+    }
+}

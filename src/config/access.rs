@@ -1,0 +1,103 @@
+//! How to get into a Redis: its URL, a user and a password, which stand in `[store]` and in `[[main_queue]]` alike.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::Sources;
+use super::convert::Refused;
+use super::reader::Reader;
+use super::secret::{Secret, holds_password};
+use super::tree::Origin;
+use super::url::StoreUrl;
+
+/// A Redis and the way in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    pub url: Option<StoreUrl>,
+    /// The user, whether it came from its key or from the URL.
+    pub username: Option<String>,
+    /// The password, whether it came from a variable, a file or the URL.
+    pub password: Option<Secret>,
+    /// Certificates to trust instead of the public ones, as PEM.
+    pub ca_file: Option<PathBuf>,
+}
+
+impl Access {
+    /// Reads the keys of a section; `section` and the `variable` of its URL are what advice names.
+    pub(super) fn read(reader: &mut Reader<'_>, sources: &Sources, section: &str, variable: &str) -> Self {
+        let url = read_url(reader, section, variable);
+        let username = read_username(reader, section, url.as_ref());
+        let password = read_password(reader, sources, section, url.as_ref());
+        Self { url, username, password, ca_file: reader.find("ca_file") }
+    }
+}
+
+fn read_url(reader: &mut Reader<'_>, section: &str, variable: &str) -> Option<StoreUrl> {
+    let url = reader.find("url");
+    let from_outside = matches!(reader.origin("url"), Some(Origin::Env { .. }));
+    // Asked of the text, so that a URL which does not parse is told as well.
+    if !from_outside && reader.text("url").is_some_and(holds_password) {
+        let help =
+            format!("use {section}.password_env, {section}.password_file or the environment variable {variable}");
+        reader.conflict(
+            &["url"],
+            "expected a URL without a password, found one: files and flags are seen by others",
+            Some(&help),
+        );
+    }
+    url
+}
+
+fn read_username(reader: &mut Reader<'_>, section: &str, url: Option<&StoreUrl>) -> Option<String> {
+    let username: Option<String> = reader.find("username");
+    let from_url = url.and_then(|url| url.username.clone());
+    if username.is_some() && from_url.is_some() {
+        let message = format!("{section}.url already names a user");
+        reader.conflict(&["username", "url"], message, Some("keep one of the two"));
+    }
+    username.or(from_url)
+}
+
+fn read_password(reader: &mut Reader<'_>, sources: &Sources, section: &str, url: Option<&StoreUrl>) -> Option<Secret> {
+    let variable: Option<String> = reader.find("password_env");
+    let path: Option<PathBuf> = reader.find("password_file");
+    let from_url = url.and_then(|url| url.password.clone());
+    match (variable, path) {
+        (Some(_), Some(_)) => {
+            let message = format!("{section}.password_env and {section}.password_file are both set");
+            reader.conflict(&["password_file", "password_env"], message, Some("keep one of the two"));
+            None
+        }
+        (None, None) => from_url,
+        (Some(_), None) | (None, Some(_)) if from_url.is_some() => {
+            let message = format!("{section}.url already holds a password");
+            reader.conflict(&["password_env", "password_file"], message, Some("keep one of the two"));
+            None
+        }
+        (Some(variable), None) => {
+            let set = sources.env.iter().find(|(name, text)| *name == variable && !text.is_empty());
+            if set.is_none() {
+                reader.refuse(
+                    "password_env",
+                    Refused::new("the name of an environment variable that is set and not empty"),
+                );
+            }
+            set.map(|(_, password)| Secret::new(password))
+        }
+        (None, Some(path)) => read_secret(&sources.directory.join(path)).map_or_else(
+            |reason| {
+                let refused = Refused::new("a readable file that holds a password").help(reason);
+                reader.refuse("password_file", refused);
+                None
+            },
+            Some,
+        ),
+    }
+}
+
+/// The content of a file without the newline that editors add.
+fn read_secret(path: &Path) -> Result<Secret, String> {
+    let text = fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    let password = text.strip_suffix('\n').map_or(&*text, |line| line.strip_suffix('\r').unwrap_or(line));
+    if password.is_empty() { Err(format!("{} is empty", path.display())) } else { Ok(Secret::new(password)) }
+}

@@ -1,0 +1,196 @@
+//! An existing Sidekiq as the main queue: its workers stay as they are and find jobs in its queues.
+
+use super::pace::Pace;
+use crate::fair::Closed;
+use crate::store::{self, Destination, Error, Observation, Parcel, Passage, Promoted, SidekiqProcess, Store};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::sync::OnceCell;
+
+/// How often queues are looked at while jobs are staged for them.
+pub const POLL: Duration = Duration::from_millis(100);
+/// How long what processes told serves: they tell every 5 or 10 s.
+const CREW_SERVES: Duration = Duration::from_secs(1);
+/// Queues of which something is remembered; clients choose their names.
+const MOST_QUEUES: usize = 1000;
+
+/// A Sidekiq that jobs are promoted into.
+pub struct Sidekiq {
+    name: String,
+    store: Store,
+    redis: store::Sidekiq,
+    /// How its Redis lies to ours, as far as the configuration tells.
+    place: Place,
+    destination: OnceCell<Destination>,
+    crew: tokio::sync::Mutex<Option<(Instant, Arc<Vec<SidekiqProcess>>)>>,
+    paces: Mutex<HashMap<String, Pace>>,
+    unserved: Mutex<HashSet<String>>,
+}
+
+/// How a Sidekiq's Redis lies to ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Here,
+    Database { theirs: u32, ours: u32 },
+    Elsewhere,
+}
+
+impl Sidekiq {
+    /// A Sidekiq of that name.
+    pub fn new(name: &str, store: Store, redis: store::Sidekiq, place: Place) -> Sidekiq {
+        Sidekiq {
+            name: name.to_owned(),
+            store,
+            redis,
+            place,
+            destination: OnceCell::new(),
+            crew: Default::default(),
+            paces: Default::default(),
+            unserved: Default::default(),
+        }
+    }
+
+    /// What plan rules call it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its Redis.
+    pub fn redis(&self) -> &store::Sidekiq {
+        &self.redis
+    }
+
+    /// Completes what the store knows about queues by what Sidekiq's own keys tell.
+    pub async fn observe(&self, queues: &mut [Observation]) -> Result<(), Error> {
+        if queues.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<&str> = queues.iter().map(|queue| queue.queue.as_str()).collect();
+        let seen = self.redis.queues(&names).await.map_err(|error| self.named(error))?;
+        let crew = self.crew().await.map_err(|error| self.named(error))?;
+        for (queue, seen) in queues.iter_mut().zip(seen) {
+            let serving: Vec<&SidekiqProcess> = crew.iter().filter(|one| one.queues.contains(&queue.queue)).collect();
+            self.warn_if_unserved(&queue.queue, serving.is_empty());
+            queue.active = serving.iter().map(|one| one.busy).sum();
+            let awake = serving.iter().filter(|one| !one.quiet);
+            let idle: u64 = awake.map(|one| one.concurrency.saturating_sub(one.busy)).sum();
+            (queue.depth, queue.oldest) = (seen.depth, seen.oldest);
+            queue.idle = if seen.depth == 0 { idle } else { 0 };
+            queue.taken = self.pace(&queue.queue, |pace| pace.observe(seen.depth));
+            queue.ran_dry = seen.depth == 0 && !serving.is_empty();
+            // Processes that stop take nothing any more: what waits for those that follow waits in staging, in fair order.
+            let all_quiet = !serving.is_empty() && serving.iter().all(|one| one.quiet);
+            queue.hindrance = match (seen.paused, all_quiet) {
+                (true, _) => Some(Closed::QueuePaused),
+                (false, true) => Some(Closed::Quiet),
+                (false, false) => None,
+            };
+        }
+        Ok(())
+    }
+
+    /// Promotes up to `jobs` staged jobs.
+    pub async fn promote(&self, rule: &str, token: &str, queue: &str, jobs: u64) -> Result<Promoted, Error> {
+        let destination = self.destination().await?;
+        // The outbox holds one entry at most, but for those of whoever died: more would only pile up before a closed door.
+        self.settle(rule).await?;
+        let outcome = self.store.forward(rule, token, queue, jobs, destination).await?;
+        if let Promoted::Jobs { promoted, .. } = &outcome {
+            self.pace(queue, |pace| pace.pushed(*promoted));
+            if let Err(error) = self.settle(rule).await {
+                // They are promoted, and on their way: the next call tells if that stays so.
+                tracing::warn!(rule, main_queue = self.name, %error, "promoted jobs are not delivered yet");
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// Delivers what has been promoted and is not there yet. Harmless when repeated, and when others do the same.
+    pub async fn settle(&self, rule: &str) -> Result<(), Error> {
+        if !matches!(self.destination().await?.passage, Passage::Outbox { .. }) {
+            return Ok(());
+        }
+        loop {
+            let parcels = self.store.outbox(rule).await?;
+            let Some(last) = parcels.last() else { return Ok(()) };
+            for parcel in &parcels {
+                self.redis.deliver(&self.marker(rule, parcel), parcel).await.map_err(|error| self.named(error))?;
+            }
+            self.store.confirm(rule, last.sequence).await?;
+        }
+    }
+
+    /// Jobs in the first entries of a rule's outbox.
+    pub async fn undelivered(&self, rule: &str) -> Result<u64, Error> {
+        match self.place {
+            Place::Here => Ok(0),
+            _ => Ok(self.store.outbox(rule).await?.iter().map(|parcel| parcel.payloads.len() as u64).sum()),
+        }
+    }
+
+    /// Where the target keeps how far a rule's outbox has been delivered.
+    fn marker(&self, rule: &str, parcel: &Parcel) -> String {
+        format!("fairgate:{}:{rule}:delivered", parcel.origin)
+    }
+
+    async fn destination(&self) -> Result<&Destination, Error> {
+        let find = async || {
+            let passage = match self.place {
+                Place::Here => Passage::Here,
+                Place::Database { theirs, ours } => match self.store.can_select(theirs).await {
+                    Ok(()) => Passage::Database { theirs, ours },
+                    Err(Error::Backend(reason)) => {
+                        let main_queue = &self.name;
+                        tracing::warn!(main_queue, reason, "scripts may not SELECT: jobs go through an outbox");
+                        Passage::Outbox { origin: self.store.origin().await? }
+                    }
+                    Err(error) => return Err(error),
+                },
+                Place::Elsewhere => Passage::Outbox { origin: self.store.origin().await? },
+            };
+            let (name, prefix) = (self.name.clone(), self.redis.prefix().to_owned());
+            Ok(Destination { name, prefix, passage })
+        };
+        self.destination.get_or_try_init(find).await
+    }
+
+    /// What processes told, not older than a second.
+    async fn crew(&self) -> Result<Arc<Vec<SidekiqProcess>>, Error> {
+        let mut crew = self.crew.lock().await;
+        if let Some((_, known)) = crew.as_ref().filter(|(at, _)| at.elapsed() < CREW_SERVES) {
+            return Ok(Arc::clone(known));
+        }
+        let known = Arc::new(self.redis.processes().await?);
+        *crew = Some((Instant::now(), Arc::clone(&known)));
+        Ok(known)
+    }
+
+    fn pace<T>(&self, queue: &str, act: impl FnOnce(&mut Pace) -> T) -> T {
+        // A panic while it is locked cannot leave it half-changed: each act is a few additions.
+        let mut paces = self.paces.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if paces.len() >= MOST_QUEUES && !paces.contains_key(queue) {
+            paces.clear();
+        }
+        act(paces.entry(queue.to_owned()).or_default())
+    }
+
+    /// Says once that nobody serves a queue, and again after somebody did.
+    fn warn_if_unserved(&self, queue: &str, is_unserved: bool) {
+        let mut unserved = self.unserved.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if !is_unserved {
+            unserved.remove(queue);
+        } else if unserved.len() < MOST_QUEUES && unserved.insert(queue.to_owned()) {
+            tracing::warn!(main_queue = self.name, queue, "no Sidekiq process listens to this queue");
+        }
+    }
+
+    /// An error with the name of the main queue, so that nobody looks for it in the store.
+    fn named(&self, error: Error) -> Error {
+        match error {
+            Error::Unavailable(reason) => Error::Unavailable(format!("main queue {}: {reason}", self.name)),
+            Error::Backend(reason) => Error::Backend(format!("main queue {}: {reason}", self.name)),
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Main queues that do not tell by themselves that they run low: they are looked at, while jobs are staged for them.
+
+use crate::main_queue::MainQueue;
+use crate::store::{Mark, Observation};
+use std::time::Duration;
+
+/// What a pilot watches.
+pub struct Watch {
+    main_queue: MainQueue,
+    /// Queues, and the depth below which a round is wanted; none before the first round, and when nothing is staged.
+    queues: Option<Vec<(String, u64)>>,
+}
+
+impl Watch {
+    /// Nothing is known yet.
+    pub fn new(main_queue: MainQueue) -> Watch {
+        Watch { main_queue, queues: None }
+    }
+
+    /// Whether a round is wanted because nobody has looked yet.
+    pub fn is_blind(&self) -> bool {
+        self.queues.is_none() && self.main_queue.poll().is_some()
+    }
+
+    /// What a round leaves behind, or that nothing is staged.
+    pub fn set(&mut self, marks: Option<&[Mark]>) {
+        let wanted = |marks: &[Mark]| {
+            let marks = marks.iter().filter(|mark| mark.low > 0);
+            marks.map(|mark| (mark.queue.clone(), mark.low)).collect()
+        };
+        self.queues = marks.filter(|_| self.main_queue.poll().is_some()).map(wanted);
+    }
+
+    /// How often to look; none where the main queue tells, or where nothing is staged for it.
+    pub fn every(&self) -> Option<Duration> {
+        self.queues.as_ref().filter(|queues| !queues.is_empty()).and_then(|_| self.main_queue.poll())
+    }
+
+    /// Whether a round is wanted. What goes wrong here is told by the next round.
+    pub async fn runs_low(&self) -> bool {
+        let Some(watched) = &self.queues else { return false };
+        let queue = |(name, _): &(String, u64)| Observation { queue: name.clone(), ..Observation::default() };
+        let mut queues: Vec<Observation> = watched.iter().map(queue).collect();
+        let seen = self.main_queue.observe(&mut queues).await;
+        let is_low =
+            |(queue, (_, low)): (&Observation, &(String, u64))| queue.depth < *low && queue.hindrance.is_none();
+        seen.is_ok() && queues.iter().zip(watched).any(is_low)
+    }
+}

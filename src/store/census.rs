@@ -1,0 +1,105 @@
+//! What an existing Sidekiq is made of: queues, totals, jobs that wait, classes of the gem. Changes nothing.
+
+use super::sidekiq::Sidekiq;
+use super::{Error, reply};
+use redis::{Cmd, Value};
+
+/// Queues that are looked at.
+const MOST_QUEUES: usize = 1000;
+/// Keys that a search for the gem's classes asks for at once, and how often it asks.
+const SCANNED: usize = 1000;
+const MOST_SCANS: usize = 1000;
+
+/// Totals of a Sidekiq.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    pub processed: u64,
+    pub failed: u64,
+    pub scheduled: u64,
+    pub retries: u64,
+    pub dead: u64,
+}
+
+/// A class for which the gem sidekiq-fairplay has jobs staged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GemClass {
+    /// How its keys name it.
+    pub key: String,
+    pub tenants: usize,
+    pub jobs: u64,
+}
+
+impl Sidekiq {
+    async fn ask(&self, words: &[&str]) -> Result<Value, Error> {
+        let mut command = Cmd::new();
+        command.arg(words);
+        self.link.call("census", |_| command.clone()).await
+    }
+
+    /// The version of its Redis.
+    pub async fn redis_version(&self) -> Result<String, Error> {
+        let info = match self.ask(&["INFO", "server"]).await? {
+            Value::VerbatimString { text, .. } => text,
+            other => reply::text(other),
+        };
+        let version = info.lines().find_map(|line| line.strip_prefix("redis_version:"));
+        Ok(version.unwrap_or("of unknown version").trim().to_owned())
+    }
+
+    /// The names of its queues, sorted.
+    pub async fn queue_names(&self) -> Result<Vec<String>, Error> {
+        let key = format!("{}queues", self.prefix());
+        let mut names = reply::texts(self.ask(&["SRANDMEMBER", &key, &MOST_QUEUES.to_string()]).await?, "queues")?;
+        names.sort();
+        Ok(names)
+    }
+
+    /// Its totals.
+    pub async fn totals(&self) -> Result<Totals, Error> {
+        let number = async |verb: &str, key: &str| {
+            let key = format!("{}{key}", self.prefix());
+            Ok::<u64, Error>(reply::number(self.ask(&[verb, &key]).await?).max(0) as u64)
+        };
+        Ok(Totals {
+            processed: number("GET", "stat:processed").await?,
+            failed: number("GET", "stat:failed").await?,
+            scheduled: number("ZCARD", "schedule").await?,
+            retries: number("ZCARD", "retry").await?,
+            dead: number("ZCARD", "dead").await?,
+        })
+    }
+
+    /// The payloads that are next in a queue, in the order in which workers take them.
+    pub async fn next_payloads(&self, queue: &str, most: usize) -> Result<Vec<String>, Error> {
+        let key = format!("{}queue:{queue}", self.prefix());
+        let first = format!("-{}", most.max(1));
+        let mut payloads = reply::texts(self.ask(&["LRANGE", &key, &first, "-1"]).await?, "a queue")?;
+        payloads.reverse();
+        Ok(payloads)
+    }
+
+    /// Classes for which the gem has jobs staged.
+    pub async fn gem_classes(&self) -> Result<Vec<GemClass>, Error> {
+        let (head, tail) = (format!("{}fairplay:", self.prefix()), ":tenant_counts");
+        let pattern = format!("{head}*{tail}");
+        let mut classes = Vec::new();
+        let mut cursor = "0".to_owned();
+        for _ in 0..MOST_SCANS {
+            let words = ["SCAN", &cursor, "MATCH", &pattern, "COUNT", &SCANNED.to_string()];
+            let [next, keys] = reply::parts(self.ask(&words).await?, "scan")?;
+            cursor = reply::text(next);
+            for key in reply::texts(keys, "scan")? {
+                let Some(class) = key.strip_prefix(&head).and_then(|rest| rest.strip_suffix(tail)) else { continue };
+                let counts = reply::pairs(self.ask(&["HGETALL", &key]).await?, "counts")?;
+                let jobs = counts.iter().filter_map(|(_, count)| count.parse::<u64>().ok()).sum();
+                classes.push(GemClass { key: class.to_owned(), tenants: counts.len(), jobs });
+            }
+            if cursor == "0" {
+                break;
+            }
+        }
+        classes.sort_by(|left, right| left.key.cmp(&right.key));
+        classes.dedup();
+        Ok(classes)
+    }
+}

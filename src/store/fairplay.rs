@@ -1,0 +1,114 @@
+//! Verbs on what the gem sidekiq-fairplay keeps in the Redis of a Sidekiq.
+
+use super::script::{FAIRPLAY, WORK, YIELD};
+use super::sidekiq::{MOST_PROCESSES, Sidekiq};
+use super::{Error, reply};
+use crate::config::FairplayClass;
+use crate::job::sidekiq;
+use serde_json::Value;
+
+/// The gem's own planner.
+const PLANNER: &str = "Sidekiq::Fairplay::Planner";
+
+/// Jobs that the gem had staged.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Whether the gem's locks are ours.
+    pub is_ours: bool,
+    pub jobs: Vec<StagedByGem>,
+}
+
+/// A job that the gem had staged: nothing but a tenant and arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StagedByGem {
+    pub sequence: u64,
+    pub tenant: String,
+    pub args: String,
+}
+
+/// What an inbox is taken over with.
+pub struct TakeOver<'a> {
+    pub class: &'a FairplayClass,
+    /// Who holds the gem's locks.
+    pub owner: &'a str,
+    /// Life of the locks, in seconds.
+    pub life: u64,
+    pub inbox: &'a str,
+    pub taken_in: u64,
+    pub most: usize,
+    /// Whether jobs may be taken, and not only the locks.
+    pub takes: bool,
+}
+
+impl Sidekiq {
+    fn fairplay_prefix(&self, class: &FairplayClass) -> String {
+        format!("{}fairplay:{}:", self.prefix(), class.key)
+    }
+
+    /// Takes the gem's locks, or keeps them, and jobs that it has staged.
+    pub async fn take_over(&self, from: &TakeOver<'_>) -> Result<Taken, Error> {
+        let fill = |command: &mut redis::Cmd, _: bool| {
+            command.arg(0).arg(self.fairplay_prefix(from.class)).arg(from.owner).arg(from.life).arg(from.inbox);
+            command.arg(format!("{}:last", from.inbox)).arg(from.taken_in).arg(from.most).arg(u8::from(from.takes));
+        };
+        let mut parts = reply::texts(FAIRPLAY.call(&self.link, fill).await?, "fairplay")?.into_iter();
+        let is_ours = parts.next().as_deref() == Some("1");
+        let job = |entry: String| {
+            let mut words = entry.splitn(3, '\u{1f}').map(str::to_owned);
+            Some(StagedByGem { sequence: words.next()?.parse().ok()?, args: words.next()?, tenant: words.next()? })
+        };
+        let jobs =
+            parts.map(|entry| job(entry).ok_or_else(|| Error::unreadable("fairplay"))).collect::<Result<_, _>>()?;
+        Ok(Taken { is_ours, jobs })
+    }
+
+    /// Gives a class back to the gem: frees its locks and lets its planner run. Whether the locks were ours.
+    pub async fn hand_back(&self, class: &FairplayClass, owner: &str, jid: &str, now: i64) -> Result<bool, Error> {
+        let at = sidekiq::seconds(now);
+        let payload = format!(
+            "{{\"class\":\"{PLANNER}\",\"args\":[\"{}\"],\"retry\":false,\"queue\":\"{}\",\"jid\":\"{jid}\",\
+             \"created_at\":{at},\"enqueued_at\":{at}}}",
+            class.class, class.planner_queue
+        );
+        let fill = |command: &mut redis::Cmd, _: bool| {
+            command.arg(0).arg(self.fairplay_prefix(class)).arg(owner).arg(self.prefix());
+            command.arg(&class.planner_queue).arg(&payload);
+        };
+        Ok(reply::number(YIELD.call(&self.link, fill).await?) == 1)
+    }
+
+    /// Whether a planner of the gem runs for a class, as far as processes have told.
+    pub async fn plans_by_gem(&self, class: &FairplayClass) -> Result<bool, Error> {
+        let fill = |command: &mut redis::Cmd, _: bool| _ = command.arg(0).arg(self.prefix()).arg(MOST_PROCESSES);
+        let works = reply::texts(WORK.call(&self.link, fill).await?, "work")?;
+        Ok(works.iter().any(|work| is_planner(work, &class.class)))
+    }
+}
+
+/// Whether a running job is the gem's planner for a class. Its payload is an object in 6 and 7, and JSON as text in 8.
+fn is_planner(work: &str, class: &str) -> bool {
+    let work: Value = serde_json::from_str(work).unwrap_or_default();
+    let payload = match &work["payload"] {
+        Value::String(text) => serde_json::from_str(text).unwrap_or_default(),
+        other => other.clone(),
+    };
+    payload["class"] == PLANNER && payload["args"][0] == class
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn planners_are_told_from_other_jobs() {
+        for (work, expected) in [
+            (r#"{"queue":"q","payload":{"class":"Sidekiq::Fairplay::Planner","args":["A"]}}"#, true),
+            (r#"{"queue":"q","payload":"{\"class\":\"Sidekiq::Fairplay::Planner\",\"args\":[\"A\"]}"}"#, true),
+            (r#"{"queue":"q","payload":{"class":"Sidekiq::Fairplay::Planner","args":["B"]}}"#, false),
+            (r#"{"queue":"q","payload":{"class":"A","args":["A"]}}"#, false),
+            ("junk", false),
+        ] {
+            assert_eq!(is_planner(work, "A"), expected, "{work}");
+        }
+    }
+}

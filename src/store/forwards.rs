@@ -1,0 +1,160 @@
+//! Verbs for main queues that are not ours: promotion out of our Redis, the outbox, what comes in from there.
+
+use super::jobs::{self, Enqueued};
+use super::plans::{self, Promoted};
+use super::script::{CONFIRM, DRAIN, FORWARD};
+use super::{Error, Store, reply};
+use crate::job::{NewJob, id};
+use std::sync::Arc;
+
+/// Entries of an outbox that are read at once.
+const PARCELS: i64 = 16;
+
+/// How promoted jobs reach a Sidekiq.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Passage {
+    /// It lives in our database: a promotion is one script.
+    Here,
+    /// It lives in another database of our Redis: a promotion is one script that goes there and back.
+    Database { theirs: u32, ours: u32 },
+    /// It lives elsewhere: a promotion puts jobs into an outbox, from where they are delivered.
+    Outbox { origin: String },
+}
+
+/// What a promotion hands its jobs to.
+#[derive(Clone, Debug)]
+pub struct Destination {
+    /// The main queue's name.
+    pub name: String,
+    /// What its keys start with.
+    pub prefix: String,
+    pub passage: Passage,
+}
+
+/// An entry of an outbox: jobs that were promoted together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parcel {
+    /// Tells the outboxes of different fairgates apart.
+    pub origin: String,
+    pub sequence: u64,
+    pub queue: String,
+    pub payloads: Vec<String>,
+}
+
+/// An entry of an inbox, brought into the form in which it is stored.
+pub struct Inbox<'a> {
+    pub name: &'a str,
+    /// The sequence up to which it had been taken in.
+    pub before: u64,
+    /// The sequence of the last entry that is taken in now.
+    pub after: u64,
+}
+
+/// What became of entries of an inbox.
+#[derive(Clone, Debug)]
+pub enum TakenIn {
+    Stored,
+    /// Somebody else took them in.
+    Before,
+    /// Other plan rules hold than those they were prepared under.
+    Stale,
+    /// A plan rule has as many jobs staged as it may: they have to wait.
+    Full {
+        rule: String,
+    },
+}
+
+impl Store {
+    /// What tells this store from any other, now and later: outboxes and inboxes are named by it.
+    pub async fn origin(&self) -> Result<String, Error> {
+        let mut set = redis::cmd("HSETNX");
+        set.arg(self.core.keys.state()).arg("origin").arg(id::generate());
+        self.core.command("origin", set).await?;
+        let mut get = redis::cmd("HGET");
+        get.arg(self.core.keys.state()).arg("origin");
+        Ok(reply::text(self.core.command("origin", get).await?))
+    }
+
+    /// The prefix of all keys of this store.
+    pub fn prefix(&self) -> &str {
+        &self.core.keys.prefix
+    }
+
+    /// Whether scripts may go to another database.
+    pub async fn can_select(&self, database: u32) -> Result<(), Error> {
+        let mut command = redis::cmd("EVAL");
+        command.arg("redis.call('SELECT', ARGV[1]) return redis.call('EXISTS', 'queues')").arg(0).arg(database);
+        self.core.command("select", command).await.map(drop)
+    }
+
+    /// Promotes up to `jobs` staged jobs into a queue of another system, or into the outbox on their way there.
+    pub async fn forward(
+        &self,
+        rule: &str,
+        token: &str,
+        queue: &str,
+        jobs: u64,
+        destination: &Destination,
+    ) -> Result<Promoted, Error> {
+        let call_id = id::generate();
+        let fill = |command: &mut redis::Cmd, again: bool| {
+            let command = self.core.begin(command).arg(rule).arg(token).arg(queue).arg(jobs);
+            command.arg(&call_id).arg(u8::from(again)).arg(&destination.name);
+            match &destination.passage {
+                Passage::Here => command.arg("here").arg(&destination.prefix),
+                Passage::Database { theirs, ours } => {
+                    command.arg("database").arg(&destination.prefix).arg(theirs).arg(ours)
+                }
+                Passage::Outbox { origin } => command.arg("outbox").arg(origin),
+            };
+        };
+        plans::promoted(FORWARD.call(&self.core.link, fill).await?)
+    }
+
+    /// The first entries of a rule's outbox.
+    pub async fn outbox(&self, rule: &str) -> Result<Vec<Parcel>, Error> {
+        let mut command = redis::cmd("LRANGE");
+        command.arg(self.core.keys.outbox(rule)).arg(0).arg(PARCELS - 1);
+        let entries = reply::texts(self.core.command("outbox", command).await?, "outbox")?;
+        entries.iter().map(|entry| parcel(entry).ok_or_else(|| Error::unreadable("outbox"))).collect()
+    }
+
+    /// Takes what has been delivered out of a rule's outbox.
+    pub async fn confirm(&self, rule: &str, sequence: u64) -> Result<(), Error> {
+        let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(rule).arg(sequence);
+        CONFIRM.call(&self.core.link, fill).await.map(drop)
+    }
+
+    /// The sequence up to which an inbox has been taken in.
+    pub async fn taken_in(&self, inbox: &str) -> Result<u64, Error> {
+        let mut command = redis::cmd("HGET");
+        command.arg(self.core.keys.inboxes()).arg(inbox);
+        Ok(reply::number(self.core.command("inbox", command).await?).max(0) as u64)
+    }
+
+    /// Stages what came through an inbox: all of it, and once.
+    pub async fn take_in(&self, inbox: &Inbox<'_>, jobs: Vec<NewJob>, rules: Arc<str>) -> Result<TakenIn, Error> {
+        let fill = |command: &mut redis::Cmd, _: bool| {
+            let command = self.core.begin(command).arg(inbox.name).arg(inbox.before).arg(inbox.after);
+            command.arg(&*rules).arg(jobs.len());
+            jobs.iter().for_each(|job| jobs::push_job(command, job));
+        };
+        let answer = reply::text(DRAIN.call(&self.core.link, fill).await?);
+        if answer == "taken" {
+            return Ok(TakenIn::Before);
+        }
+        Ok(match jobs::enqueued(&answer, jobs)? {
+            Enqueued::Full { rule, .. } => TakenIn::Full { rule },
+            Enqueued::Stale(_) => TakenIn::Stale,
+            Enqueued::Stored(_) | Enqueued::Duplicate { .. } => TakenIn::Stored,
+            // Nothing that came through an inbox is unique, nor kept out by a bound.
+            Enqueued::Exists { .. } | Enqueued::Bounded { .. } => return Err(Error::unreadable("drain")),
+        })
+    }
+}
+
+fn parcel(entry: &str) -> Option<Parcel> {
+    let mut parts = entry.split('\u{1f}').map(str::to_owned);
+    let (origin, sequence, queue) = (parts.next()?, parts.next()?.parse().ok()?, parts.next()?);
+    Some(Parcel { origin, sequence, queue, payloads: parts.collect() })
+}

@@ -1,0 +1,25 @@
+-- Takes jobs off a queue that no worker reads, into an inbox: entries that have a sequence, so that each is taken in once.
+-- What the inbox holds already comes first.
+--
+-- ARGV     key of the queue, of the inbox, of its last sequence, sequence up to which the inbox has been taken in, most entries
+-- Returns  the inbox: `sequence US payload`, …
+
+local inbox, most = ARGV[2], tonumber(ARGV[5])
+while true do
+  local head = redis.call('LINDEX', inbox, 0)
+  if not head or tonumber(string.match(head, '^%d+')) > tonumber(ARGV[4]) then break end
+  redis.call('LPOP', inbox)
+end
+local room = most - redis.call('LLEN', inbox)
+local waiting = math.min(room, redis.call('LLEN', ARGV[1]))
+if waiting > 0 then
+  local time = redis.call('TIME')
+  -- By the clock, so that it goes on rising when this Redis has lost its last writes, or all of them.
+  local sequence = math.max(tonumber(redis.call('GET', ARGV[3]) or 0), time[1] * 1000000 + time[2])
+  for _ = 1, waiting do
+    sequence = sequence + 1
+    redis.call('RPUSH', inbox, string.format('%d', sequence) .. '\31' .. redis.call('RPOP', ARGV[1]))
+  end
+  redis.call('SET', ARGV[3], string.format('%d', sequence))
+end
+return redis.call('LRANGE', inbox, 0, most - 1)

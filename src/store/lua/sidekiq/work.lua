@@ -1,0 +1,12 @@
+-- What the threads of a Sidekiq's processes do, as they last told. Changes nothing.
+--
+-- ARGV     prefix of its keys, most processes
+-- Returns  {JSON of each running job, …}
+
+local answer = {}
+for _, identity in ipairs(redis.call('SRANDMEMBER', ARGV[1] .. 'processes', ARGV[2])) do
+  for _, suffix in ipairs({':work', ':workers'}) do -- of 7 and 8, and of 6
+    for _, work in ipairs(redis.call('HVALS', ARGV[1] .. identity .. suffix)) do answer[#answer + 1] = work end
+  end
+end
+return answer

@@ -1,0 +1,106 @@
+//! Ruby processes: Sidekiq itself, and scripts that use its client.
+
+use crate::support::{TestRedis, eventually};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+const APPLICATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/sidekiq/worker.rb");
+const MIDDLEWARE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/sidekiq/fairgate.rb");
+
+/// A line that a job wrote when it ran.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Ran {
+    pub class: String,
+    pub jid: String,
+    pub args: String,
+}
+
+impl Ran {
+    /// The first of its arguments.
+    pub fn tenant(&self) -> String {
+        let args: serde_json::Value = serde_json::from_str(&self.args).expect("arguments");
+        args[0].as_str().expect("a tenant").to_owned()
+    }
+}
+
+/// A Sidekiq process; killed when dropped.
+pub struct Worker {
+    child: Child,
+    ran: PathBuf,
+}
+
+/// How a worker is started.
+pub struct Crew<'a> {
+    pub queues: &'a [&'a str],
+    pub threads: usize,
+    /// Seconds that each job takes.
+    pub takes: f64,
+    pub database: u32,
+}
+
+impl Default for Crew<'_> {
+    fn default() -> Self {
+        Crew { queues: &["heavy"], threads: 1, takes: 0.0, database: 0 }
+    }
+}
+
+fn environment(command: &mut Command, redis: &TestRedis, database: u32, ran: &Path) {
+    command.env("SOCKET", redis.socket()).env("DB", database.to_string()).env("RAN", ran).env("MIDDLEWARE", MIDDLEWARE);
+}
+
+impl Worker {
+    /// Starts an unmodified Sidekiq.
+    pub fn start(redis: &TestRedis, crew: &Crew<'_>) -> Worker {
+        let ran = redis.directory().join("ran");
+        let mut command = Command::new("sidekiq");
+        command.args(["-r", APPLICATION, "-c", &crew.threads.to_string(), "-t", "1"]);
+        crew.queues.iter().for_each(|queue| _ = command.args(["-q", queue]));
+        environment(&mut command, redis, crew.database, &ran);
+        command.env("TAKES", crew.takes.to_string());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().expect("sidekiq starts; scripts/test installs ruby-sidekiq");
+        Worker { child, ran }
+    }
+
+    /// What has run so far.
+    pub fn ran(&self) -> Vec<Ran> {
+        let text = std::fs::read_to_string(&self.ran).unwrap_or_default();
+        // The last line may be half-written.
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let line = |line: &str| {
+            let mut parts = line.splitn(3, ' ').map(str::to_owned);
+            Some(Ran { class: parts.next()?, jid: parts.next()?, args: parts.next()? })
+        };
+        whole.lines().map(|text| line(text).expect("a line")).collect()
+    }
+
+    /// Waits until so many jobs have run.
+    pub async fn ran_all(&self, jobs: usize) -> Vec<Ran> {
+        eventually(&format!("{jobs} jobs have run"), async || self.ran().len() >= jobs).await;
+        self.ran()
+    }
+
+    /// Tells it to take no more jobs.
+    pub fn quiet(&self) {
+        let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTSTP).expect("it runs");
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // It may have ended already.
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+/// Runs a script with the test's application loaded; what it printed.
+pub async fn script(redis: &TestRedis, text: &str) -> String {
+    let mut command = Command::new("ruby");
+    command.args(["-r", APPLICATION, "-e", text]);
+    environment(&mut command, redis, 0, &redis.directory().join("ran"));
+    let output = tokio::task::spawn_blocking(move || command.output()).await.expect("it runs").expect("ruby starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}

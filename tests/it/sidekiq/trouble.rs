@@ -1,0 +1,158 @@
+//! The Sidekiq's Redis is away, locked, full or read-only: that is told, and nothing is lost.
+
+use super::*;
+use crate::support::ChaosProxy;
+use fairgate::config::Secret;
+
+fn often() -> Rule {
+    rule(|rule| (rule.batch, rule.pace) = (Batch::Jobs(100), Pace::Every(50)))
+}
+
+/// Waits until a round has failed because of the main queue, and a look at it says so too.
+async fn told(app: &TestApp) {
+    eventually("a round tells of it", async || {
+        let stats = app.client.get("/v1/admin/planner/r").await.expect(200);
+        let round = stats.at("/last_rounds/0").clone();
+        (&round["outcome"], &round["reason"]) == (&json!("failed"), &json!("main_queue"))
+    })
+    .await;
+}
+
+async fn arrived(redis: &TestRedis, jobs: usize) {
+    eventually("all have arrived", async || waiting(redis, "queue:heavy").await.len() >= jobs).await;
+    assert_eq!(waiting(redis, "queue:heavy").await.len(), jobs);
+}
+
+#[tokio::test]
+async fn away_at_the_start() {
+    let theirs = TestRedis::start();
+    let proxy = ChaosProxy::start(&theirs).await;
+    proxy.close();
+    let app = beside(
+        &[often()],
+        legacy(|sidekiq| {
+            sidekiq.access.url = Some(StoreUrl::parse(&proxy.url()).expect("a url"));
+            sidekiq.staging_queue = Some("stage".to_owned());
+        }),
+    )
+    .await;
+    push(&app.client, "a", 5).await;
+    told(&app).await;
+    let stats = app.client.get("/v1/admin/planner/r").await.expect(200);
+    assert_eq!((stats.at("/gate/open"), stats.at("/gate/reason")), (&json!(false), &json!("unreachable")));
+    proxy.open();
+    arrived(&theirs, 5).await;
+}
+
+#[tokio::test]
+async fn a_wrong_password() {
+    let theirs = TestRedis::start();
+    theirs.command::<String>(&["ACL", "SETUSER", "app", "on", ">right", "~*", "&*", "+@all"]).await;
+    let app = beside(
+        &[often()],
+        legacy(|sidekiq| {
+            sidekiq.access = at(&theirs);
+            (sidekiq.access.username, sidekiq.access.password) = (Some("app".to_owned()), Some(Secret::new("wrong")));
+        }),
+    )
+    .await;
+    push(&app.client, "a", 5).await;
+    told(&app).await;
+    theirs.command::<String>(&["ACL", "SETUSER", "app", ">wrong"]).await;
+    arrived(&theirs, 5).await;
+}
+
+#[tokio::test]
+async fn full() {
+    let theirs = TestRedis::start();
+    let app = beside(&[often()], legacy(|sidekiq| sidekiq.access = at(&theirs))).await;
+    theirs.command::<String>(&["CONFIG", "SET", "maxmemory", "1"]).await;
+    push(&app.client, "a", 5).await;
+    push(&app.client, "b", 5).await;
+    told(&app).await;
+    theirs.command::<String>(&["CONFIG", "SET", "maxmemory", "0"]).await;
+    arrived(&theirs, 10).await;
+}
+
+#[tokio::test]
+async fn read_only() {
+    let theirs = TestRedis::start();
+    let app = beside(&[often()], legacy(|sidekiq| sidekiq.access = at(&theirs))).await;
+    theirs.command::<String>(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    push(&app.client, "a", 5).await;
+    eventually("it is told that they are on their way", async || {
+        app.client.get("/v1/admin/planner/r").await.expect(200).at("/main_queue/undelivered") == &json!(5)
+    })
+    .await;
+    theirs.command::<String>(&["REPLICAOF", "NO", "ONE"]).await;
+    arrived(&theirs, 5).await;
+    eventually("that is told too", async || {
+        app.client.get("/v1/admin/planner/r").await.expect(200).at("/main_queue/undelivered") == &json!(0)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_store_that_was_emptied_goes_on_with_higher_sequences() {
+    let theirs = TestRedis::start();
+    let app = beside(
+        &[often()],
+        legacy(|sidekiq| {
+            (sidekiq.access, sidekiq.staging_queue) = (at(&theirs), Some("stage".to_owned()));
+        }),
+    )
+    .await;
+    push(&app.client, "a", 3).await;
+    arrived(&theirs, 3).await;
+    app.redis.command::<String>(&["FLUSHALL"]).await;
+    eventually("jobs are accepted again", async || {
+        let job = json!({"type": "t.job", "args": ["a"]}).to_string();
+        app.client.try_send("POST", "/v1/jobs", &[], Some(job)).await.is_ok_and(|answer| answer.status == 201)
+    })
+    .await;
+    arrived(&theirs, 4).await;
+    let staged = json!({"class": "HeavyJob", "args": ["b"]}).to_string();
+    theirs.command::<i64>(&["LPUSH", "queue:stage", &staged]).await;
+    arrived(&theirs, 5).await;
+}
+
+#[tokio::test]
+async fn a_main_queue_that_this_process_does_not_know() {
+    let redis = Arc::new(TestRedis::start());
+    let knows = TestApp::start_on(Arc::clone(&redis), Clock::System, |config| {
+        configure(config, &[by_hand(10)], legacy(|_| {}));
+    })
+    .await;
+    push(&knows.client, "a", 3).await;
+    let does_not = TestApp::start_on(Arc::clone(&redis), Clock::System, |config| config.plan = vec![by_hand(10)]).await;
+    let refused = does_not.client.post("/v1/admin/planner/r/run", json!({})).await;
+    assert!(refused.status >= 500 && !refused.text.contains("panicked"), "{}", refused.text);
+    let stats = does_not.client.get("/v1/admin/planner/r").await.expect(200);
+    assert_eq!((stats.at("/staged/jobs"), stats.at("/gate/reason")), (&json!(3), &json!("unreachable")));
+    assert_eq!(run(&knows.client).await["promoted"], 3);
+}
+
+#[tokio::test]
+async fn a_rule_that_goes_while_the_door_is_closed_delivers_what_it_promoted() {
+    let theirs = TestRedis::start();
+    let proxy = ChaosProxy::start(&theirs).await;
+    let app = beside(
+        &[],
+        legacy(|sidekiq| {
+            sidekiq.access.url = Some(StoreUrl::parse(&proxy.url()).expect("a url"));
+        }),
+    )
+    .await;
+    let body = often().to_json().to_string();
+    app.client.send("PUT", "/v1/admin/planner/r", Some(body)).await.expect(201);
+    proxy.arm(":delivered");
+    push(&app.client, "a", 1).await;
+    proxy.struck().await;
+    assert_eq!(app.redis.keys_with("outbox").await.len(), 1);
+    app.client.delete("/v1/admin/planner/r").await.expect(200);
+    // The delivery whose answer was lost is asked for again; the target knows it.
+    proxy.open();
+    eventually("it is known to be there", async || app.redis.keys_with("outbox").await.is_empty()).await;
+    arrived(&theirs, 1).await;
+    eventually("the rule is gone", async || app.redis.keys_with("plan:r").await.is_empty()).await;
+}
