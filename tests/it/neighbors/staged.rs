@@ -3,6 +3,7 @@
 use super::*;
 use fairgate::config::PlanDefaults;
 use fairgate::fair::{Batch, Pace, Rule, Weight};
+use fairgate::main_queue::MainQueues;
 use fairgate::planner::{Desk, Flight, Rulebook};
 use fairgate::telemetry::Metrics;
 
@@ -18,7 +19,8 @@ fn rule(batch: u32, change: impl FnOnce(&mut Rule)) -> Rule {
 async fn planned(noisy: NoisyNeighbors, rule: Rule) -> (Street, Desk) {
     let street = Street::with(noisy, |config| config.plan = vec![rule.clone()]).await;
     let rules = Rulebook::new(street.store().clone(), vec![rule], Default::default(), PlanDefaults::default());
-    let desk = Desk::new(street.store().clone(), rules, Metrics::default(), "hand");
+    let main_queues = MainQueues::builtin(street.store().clone());
+    let desk = Desk::new(street.store().clone(), rules, main_queues, Metrics::default(), "hand");
     street.store().pause_rule("r", true).await.unwrap();
     street.flood().await;
     street.store().pause_rule("r", false).await.unwrap();
