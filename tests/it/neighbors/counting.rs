@@ -45,10 +45,9 @@ async fn a_day_of_a_tenant_is_counted() {
 #[tokio::test]
 async fn nothing_remains_of_an_idle_tenant_and_nothing_begins_without_one() {
     let street = Street::open().await;
-    for id in [street.client().enqueue_into("q").await] {
-        street.client().fetch("q", 1).await;
-        street.client().ack(&id).await.expect(200);
-    }
+    let id = street.client().enqueue_into("q").await;
+    street.client().fetch("q", 1).await;
+    street.client().ack(&id).await.expect(200);
     street.neighbors.look("hand").await.unwrap();
     for part in ["did:", "busy:", "tenants", "noise", "throttled"] {
         assert_eq!(street.app.redis.keys_with(part).await, Vec::<String>::new(), "{part}");
