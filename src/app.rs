@@ -3,7 +3,7 @@
 use crate::api::{Api, Doors, Server};
 use crate::clock::Clock;
 use crate::config::{self, Config, MainQueue as MainQueueConfig, MainQueueKind, Role};
-use crate::dispatch::{Auditor, Deliveries, Ticker, Timetable, Waiters};
+use crate::dispatch::{Auditor, Deliveries, Neighbors, Ticker, Timetable, Waiters};
 use crate::keyring::Keyring;
 use crate::main_queue::{MainQueue, MainQueues, Place, Sidekiq};
 use crate::planner::{Desk, DrainSource, Drainer, Intake, Planner, Rulebook};
@@ -98,6 +98,8 @@ impl App {
         tasks.spawn(keys.clone().follow(stop.clone()));
         if config.server.has(Role::Dispatch) {
             tasks.spawn(Ticker::new(store.clone()).run(stop.clone()));
+            let neighbors = Neighbors::new(store.clone(), config.noisy_neighbors.clone(), metrics.noise.clone());
+            tasks.spawn(neighbors.watch(holder(), stop.clone()));
             tasks.spawn(timetable.run(stop.clone()));
             tasks.spawn(Deliveries::new(store.clone(), sender).run(stop.clone()));
             tasks.spawn(Auditor::new(store.clone(), metrics.store.dispatch.clone()).run(stop.clone()));

@@ -3,9 +3,9 @@
 //! A route that is not in here does not exist, and one cannot be added without saying whose it is.
 
 use super::{
-    Root, admin, admin_jobs, admin_workers, crons, dead_letter, events, fetch, jobs, keys, manifest, planner, pools,
-    progress, queue_config, queue_limits, queues, rate_limits, results, round_stream, scheduling, system, tenants,
-    webhooks, workers, workflows,
+    Root, admin, admin_jobs, admin_workers, crons, dead_letter, events, fetch, jobs, keys, manifest, noise, planner,
+    pools, progress, queue_config, queue_limits, queues, rate_limits, results, round_stream, scheduling, system,
+    tenants, webhooks, workers, workflows,
 };
 use crate::auth::Role::{self, Admin, Operator, Producer, Worker};
 use axum::handler::Handler;
@@ -136,6 +136,8 @@ pub(super) fn table() -> Vec<Route> {
         get("/ojs/v1/admin/scheduling/stats", Whole(READERS), scheduling::stats),
         get("/ojs/v1/admin/scheduling/config", Whole(READERS), scheduling::config),
         put("/ojs/v1/admin/scheduling/config", Whole(ADMINS), scheduling::put_config),
+        get("/ojs/v1/admin/tenants/{id}/noise", Whole(READERS), noise::show),
+        post("/ojs/v1/admin/tenants/{id}/noise/reset", Whole(ADMINS), noise::reset),
         get("/ojs/v1/admin/queues/{name}/rate-limit", Whole(READERS), queue_limits::show),
         put("/ojs/v1/admin/queues/{name}/rate-limit", Whole(ADMINS), queue_limits::put),
         delete("/ojs/v1/admin/queues/{name}/rate-limit", Whole(ADMINS), queue_limits::remove),

@@ -3,12 +3,14 @@
 //! A plan [`Rule`] says which job types wait in staging, under which tenant and weight; [`Rules`] finds the one that
 //! holds for a type.
 //! [`FairQueue`] says whose job goes next, [`Drain`] how many a round should promote.
+//! [`noisy`] tells tenants at whose cost others go short.
 //! A [`Policy`] says what dispatch goes by: pools, limits, fairness between tenants.
 
 mod auto;
 mod gate;
 mod line;
 mod measure;
+pub mod noisy;
 mod policy;
 mod pool;
 mod queue;

@@ -66,6 +66,8 @@ const MATRIX: &[(&str, &str, &str)] = &[
     ("GET", "/ojs/v1/admin/scheduling/stats", "oa"),
     ("GET", "/ojs/v1/admin/scheduling/config", "oa"),
     ("PUT", "/ojs/v1/admin/scheduling/config", "a"),
+    ("GET", "/ojs/v1/admin/tenants/{id}/noise", "oa"),
+    ("POST", "/ojs/v1/admin/tenants/{id}/noise/reset", "a"),
     ("GET", "/ojs/v1/admin/queues/{name}/rate-limit", "oa"),
     ("PUT", "/ojs/v1/admin/queues/{name}/rate-limit", "a"),
     ("DELETE", "/ojs/v1/admin/queues/{name}/rate-limit", "a"),
