@@ -95,7 +95,7 @@ scripts! {
         "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick",
         "staged", "own", "promote";
     STATISTICS: "call", "statistics";
-    NOISE: "call", "noise";
+    NOISE: "call", "lane", "throttle", "tenant", "noise";
     PUNISH:
         "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "punish";
     RECORD: "call", "lane", "did", "job", "plan", "record";

@@ -41,6 +41,8 @@ local function weights(names)
       if weight and weight > (most[place] or 0) then most[place] = weight end
     end
   end
+  tenants_open(names)
+  for place, name in ipairs(names) do most[place] = tenant_quota(name).weight end
   ask(P .. 'policy:w:*', '^%d+')
   for index, rule in ipairs(call('SMEMBERS', P .. 'plans')) do
     if index > RULES_ASKED then break end

@@ -31,6 +31,15 @@ local function reweigh_all(name)
   end
 end
 
+-- A tenant may have more or fewer jobs active: dispatch has to ask from now on, and whoever waits is looked at anew.
+local function recap(name)
+  if not find(allowed, 'c', 1, true) then
+    allowed = allowed .. 'c'
+    call('HSET', P .. 'state', 'tenants', allowed, 'limits', '1')
+  end
+  call('ZADD', P .. 'wakes', now_text, '!' .. name)
+end
+
 local function throttle(name, words)
   local before = call('HGET', P .. 'throttled', name) or ''
   if before == words then return end
@@ -42,6 +51,7 @@ local function throttle(name, words)
   state[14] = int(call('HLEN', P .. 'throttled'))
   call('HSET', P .. 'state', 'throttled', state[14])
   reweigh_all(name)
+  if find(before .. words, '%d$') then recap(name) end
 end
 
 run = function()

@@ -3,6 +3,7 @@
 mod api;
 mod counting;
 mod sharing;
+mod slots;
 mod staged;
 mod watching;
 
@@ -103,6 +104,11 @@ impl Street {
             jobs.iter().map(|job| job["meta"]["tenant_id"].as_str().unwrap_or_default().to_owned()).collect();
         tenants.sort();
         tenants.chunk_by(|left, right| left == right).map(|jobs| (jobs[0].clone(), jobs.len())).collect()
+    }
+
+    /// Jobs that workers have.
+    async fn leased(&self) -> Vec<String> {
+        self.app.redis.command(&["ZRANGE", "fg:{default}:leases", "0", "-1"]).await
     }
 
     /// Data of all events about throttles, oldest first, each under its kind.

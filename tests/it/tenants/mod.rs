@@ -31,7 +31,7 @@ async fn site_with(terms: &[(&str, TenantLimits)], change: impl FnOnce(&mut Conf
     .await
 }
 
-fn rules(terms: &[(&str, TenantLimits)]) -> Vec<TenantRule> {
+pub fn rules(terms: &[(&str, TenantLimits)]) -> Vec<TenantRule> {
     let rule = |(id, limits): &(&str, TenantLimits)| TenantRule {
         id: (*id).to_owned(),
         terms: Terms { limits: limits.clone(), ..Terms::default() },
@@ -39,7 +39,7 @@ fn rules(terms: &[(&str, TenantLimits)]) -> Vec<TenantRule> {
     terms.iter().map(rule).collect()
 }
 
-fn slots(most: u32) -> TenantLimits {
+pub fn slots(most: u32) -> TenantLimits {
     TenantLimits { max_concurrency: Some(most), ..TenantLimits::default() }
 }
 
@@ -83,7 +83,7 @@ impl TestApp {
     }
 
     /// Nothing that is counted differs from what is.
-    async fn agrees(&self) {
+    pub async fn agrees(&self) {
         assert_eq!(self.app.store.audit(false, async || ()).await.unwrap().differences, []);
     }
 }
