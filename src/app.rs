@@ -209,12 +209,15 @@ fn main_queues(
 
 /// What takes in the jobs that clients of a Sidekiq push.
 fn drainers(config: &Config, store: &Store, rules: &Rulebook, main_queues: &MainQueues) -> Vec<Drainer> {
-    let mut drainers = Vec::new();
+    let (mut drainers, tenancy) = (Vec::new(), &config.tenancy);
     for MainQueueConfig { name, kind: MainQueueKind::Sidekiq(config) } in &config.main_queues {
         let Some(MainQueue::Sidekiq(sidekiq)) = main_queues.get(name) else { continue };
         let queues = config.staging_queue.iter().cloned().map(DrainSource::Queue);
         let classes = config.fairplay_classes.iter().cloned().map(DrainSource::Fairplay);
-        let drainer = |source| Drainer::new(store.clone(), rules.clone(), Arc::clone(&sidekiq), source);
+        let drainer = |source| {
+            let default_tenant = tenancy.default_tenant.clone();
+            Drainer::new(store.clone(), rules.clone(), Arc::clone(&sidekiq), source, default_tenant)
+        };
         drainers.extend(queues.chain(classes).map(drainer));
     }
     drainers

@@ -104,6 +104,13 @@ impl Neighbors {
         })
     }
 
+    /// The part of what workers do that a tenant would have by weight; none where what tenants do is not counted.
+    pub async fn expected_share(&self, id: &str) -> Result<Option<f64>, Error> {
+        let look = self.store.noise(None, 0, false, self.minutes(), &[id]).await?;
+        let Look::Seen(noise) = look else { return Ok(None) };
+        Ok(noise.snapshot.expected_share(id))
+    }
+
     /// Lets a tenant go, and spares it for as long as a throttle would last. The throttle that ended, if there was one.
     pub async fn reset(&self, id: &str) -> Result<Option<Throttle>, Error> {
         // Somebody who decides in between is overruled: this is what a person wants.

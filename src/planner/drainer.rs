@@ -40,6 +40,8 @@ pub struct Drainer {
     rules: Rulebook,
     sidekiq: Arc<Sidekiq>,
     source: Source,
+    /// Who owns jobs that name nobody.
+    default_tenant: String,
     /// Names this store at the other one, and holds the gem's locks.
     origin: String,
     /// The sequence up to which the inbox has been taken in, once that is known.
@@ -69,12 +71,19 @@ enum Fate {
 
 impl Drainer {
     /// A drainer of one source of a Sidekiq.
-    pub fn new(store: Store, rules: Rulebook, sidekiq: Arc<Sidekiq>, source: Source) -> Drainer {
+    pub fn new(
+        store: Store,
+        rules: Rulebook,
+        sidekiq: Arc<Sidekiq>,
+        source: Source,
+        default_tenant: String,
+    ) -> Drainer {
         Drainer {
             store,
             rules,
             sidekiq,
             source,
+            default_tenant,
             origin: String::new(),
             taken_in: None,
             gem_is_still: false,
@@ -185,8 +194,12 @@ impl Drainer {
                 // While its locks were not ours a planner may have begun; one that outlived its lock still runs.
                 let is_still = taken.is_ours && (takes || !redis.plans_by_gem(class).await?);
                 let now = self.store.clock().now_ms();
+                let tenant = |named: &str| match tenant::is_id(named) {
+                    true => named.to_owned(),
+                    false => self.default_tenant.clone(),
+                };
                 let entries = taken.jobs.iter().map(|job| {
-                    let fate = order(self.sidekiq.name(), known, &class.class, &job.tenant, &job.args, now);
+                    let fate = order(self.sidekiq.name(), known, &class.class, &tenant(&job.tenant), &job.args, now);
                     Entry { sequence: job.sequence, fate }
                 });
                 let entries = entries.collect();
@@ -210,7 +223,7 @@ impl Drainer {
         let of_rule = rule.queue.clone().filter(|queue| queue != staging_queue);
         let queue = of_rule.or(own_queue).unwrap_or_else(|| DEFAULT_QUEUE.to_owned());
         let in_payload = || rule.tenant_key.tenant(payload.args, payload.meta(), |_| None);
-        let tenant = noted_tenant.or_else(in_payload).unwrap_or_else(|| tenant::DEFAULT.to_owned());
+        let tenant = noted_tenant.or_else(in_payload).unwrap_or_else(|| self.default_tenant.clone());
         let job = NewJob::foreign(&payload.class, &queue, payload.args, payload.template(&queue));
         Fate::Stage(Box::new(planned(job, rule, tenant)))
     }
@@ -248,7 +261,6 @@ fn order(main_queue: &str, known: &Known, class: &str, tenant: &str, args: &str,
     let queue = rule.and_then(|rule| rule.queue.clone()).unwrap_or_else(|| DEFAULT_QUEUE.to_owned());
     let template = sidekiq::fairplay_template(class, &queue, &sidekiq::jid(&id::generate()), now);
     let Some(rule) = rule else { return Fate::Pass { queue, payload: sidekiq::fill(&template, args, now) } };
-    let tenant = if tenant::is_id(tenant) { tenant } else { tenant::DEFAULT };
     Fate::Stage(Box::new(planned(NewJob::foreign(class, &queue, args, template), rule, tenant.to_owned())))
 }
 

@@ -32,6 +32,8 @@ impl Deeds {
 /// What a tenant has now, did within 24 hours, and does.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TenantStatistics {
+    /// Whether what tenants do is counted: everything but the jobs is nothing otherwise.
+    pub counted: bool,
     /// Jobs that have not ended: pending (staged among them), available, scheduled, retryable, active.
     pub jobs: [u64; 5],
     /// Of the last 24 hours, to the hour: of the first of them, the part that is within is estimated.
@@ -56,10 +58,11 @@ impl Store {
         }
         let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(escape(id)).arg(WINDOW);
         let answer = STATISTICS.call(&self.core.link, fill).await?;
-        let [jobs, day, lately, all, span] = reply::parts(answer, "statistics")?.map(reply::text);
+        let [jobs, day, lately, all, span, counted] = reply::parts(answer, "statistics")?.map(reply::text);
         let (lately, all) = (Deeds::read(&lately), Deeds::read(&all));
         let minutes = span.parse::<f64>().unwrap_or(0.0).max(1.0) / 60_000.0;
         Ok(TenantStatistics {
+            counted: counted == "1",
             jobs: read_jobs(&jobs),
             day: Deeds::read(&day),
             processed_per_minute: (lately.completed + lately.failed) as f64 / minutes,

@@ -41,6 +41,12 @@ impl Labels {
         OTHER
     }
 
+    /// Takes labels away; those that it took.
+    pub fn remove(&self, mut is_gone: impl FnMut(&str) -> bool) -> Vec<String> {
+        let mut known = self.known.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        known.values.extract_if(|value, _| is_gone(value)).map(|(value, _)| value).collect()
+    }
+
     /// Gives labels to these, the most important first, at the cost of those that were not named for longest. Those that lose theirs,
     /// whose series are to be removed.
     pub fn prefer<'a>(&self, values: impl IntoIterator<Item = &'a str>) -> Vec<String> {

@@ -101,6 +101,13 @@ impl Snapshot {
         self.seen.iter().find(|seen| seen.id == id)
     }
 
+    /// The part of what workers do that a tenant would have by weight, if it wanted to be served.
+    pub fn expected_share(&self, id: &str) -> Option<f64> {
+        let seen = self.find(id)?;
+        let others = self.contending_weight() - if seen.figures.contends() { seen.share() } else { 0.0 };
+        Some(seen.share() / (others + seen.share()))
+    }
+
     /// Weights of all who want to be served. Those that are not seen count with the usual weight.
     pub(super) fn contending_weight(&self) -> f64 {
         let seen: Vec<&Seen> = self.seen.iter().filter(|seen| seen.figures.contends()).collect();

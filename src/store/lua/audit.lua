@@ -99,7 +99,7 @@ run = function()
     return lanes
   end
 
-  -- Jobs by tenant as they are: active, scheduled, retryable and available ones. Pending ones are in no index.
+  -- Jobs by tenant as they are: active, scheduled, retryable, available and staged ones. Other pending ones are in no index.
   local function tenants_tally()
     local queues, available = call('HKEYS', P .. 'queues'), 0
     for _, queue in ipairs(queues) do available = available + (tonumber(call('HGET', P .. 'counts:' .. queue, 'available') or nil) or 0) end
@@ -120,6 +120,15 @@ run = function()
         for _, id in ipairs(call('ZRANGE', P .. 'lane:' .. queue .. ':' .. lane, 0, -1)) do add(id, {available = true}) end
       end
     end
+    for _, rule in ipairs(call('SMEMBERS', P .. 'plans')) do
+      for _, queue in ipairs(call('ZRANGE', P .. 'plan:' .. rule .. ':queues', 0, -1)) do
+        local fair = P .. 'fair:' .. rule .. ':' .. queue
+        for _, name in ipairs(call('HKEYS', fair .. ':busy')) do
+          real[name] = real[name] or {}
+          real[name].staged = (real[name].staged or 0) + call('ZCARD', fair .. ':lane:' .. name)
+        end
+      end
+    end
     return real
   end
 
@@ -129,6 +138,8 @@ run = function()
       local should = real[state] or 0
       compare('tenant', name .. ' ' .. state, jobs[state], should, function() tally(name, state, should - jobs[state]) end)
     end
+    local least = math.max(jobs.pending, real.staged or 0) -- others may be pending besides
+    compare('tenant', name .. ' pending', jobs.pending, least, function() tally(name, 'pending', least - jobs.pending) end)
   end
 
   -- `*` is the sum of all others.

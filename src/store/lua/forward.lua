@@ -72,7 +72,7 @@ release = function(queue, id, tenant)
   -- Nobody here knows when it ends: it stands in the way of its like only while it is staged.
   local unique = match(more, '^unique\31(%S+)') or match(more, '\31unique\31(%S+)')
   if unique then gather('ZREM', P .. 'unique:' .. unique, id) end
-  log[#log + 1] = 'job.enqueued\31' .. id .. '\31' .. kind .. '\31' .. queue .. '\31\31"state":"available","main_queue":"'
+  log[#log + 1] = 'job.enqueued\31' .. id .. '\31' .. kind .. '\31' .. queue .. '\31\28' .. tenant .. '\31"state":"available","main_queue":"'
     .. ARGV[15] .. '"'
   return true
 end

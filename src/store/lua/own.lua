@@ -42,7 +42,7 @@ release = function(queue, id, tenant)
   end
   pushes[#pushes + 1] = score
   pushes[#pushes + 1] = id
-  log[#log + 1] = 'job.enqueued\31' .. id .. '\31' .. kind .. '\31' .. queue .. '\31\31"state":"available"'
+  log[#log + 1] = 'job.enqueued\31' .. id .. '\31' .. kind .. '\31' .. queue .. '\31\28' .. tenant .. '\31"state":"available"'
   moved, moved_of[tenant] = moved + 1, (moved_of[tenant] or 0) + 1
   return true
 end

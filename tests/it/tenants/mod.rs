@@ -8,6 +8,7 @@ mod limits;
 mod rates;
 mod shares;
 mod slots;
+mod stats;
 
 use crate::support::{Answer, TestApp, json};
 use fairgate::clock::Clock;
