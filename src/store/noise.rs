@@ -1,7 +1,8 @@
 //! Noisy neighbours in the store: figures to judge them by, how they stand, and who is throttled.
 
 use super::script::{NOISE, PUNISH};
-use super::statistics::{Deeds, read_jobs};
+use super::statistics::Deeds;
+use super::tenants::TenantJobs;
 use super::{Error, Store, reply};
 use crate::fair::Weight;
 use crate::fair::noisy::{Figures, Seen, Snapshot};
@@ -88,10 +89,10 @@ impl Store {
 }
 
 fn figures(jobs: &str, deeds: &str) -> Figures {
-    let ([pending, available, _, _, active], deeds) = (read_jobs(jobs), Deeds::read(deeds));
+    let (jobs, deeds) = (TenantJobs::read(jobs, 0), Deeds::read(deeds));
     Figures {
-        depth: pending + available,
-        active,
+        depth: jobs.pending + jobs.available,
+        active: jobs.active,
         enqueued: deeds.enqueued,
         pushes: deeds.pushes,
         completed: deeds.completed,

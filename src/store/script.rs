@@ -77,7 +77,8 @@ scripts! {
     RULES: "call", "lane", "did", "job", "plan", "rules";
     ELDEST: "call", "lane", "did", "job", "plan", "eldest";
     POLICY: "call", "policy";
-    CONFIGURE: "call", "configure";
+    CONFIGURE: "call", "headcount", "configure";
+    CENSUS: "call", "headcount", "census";
     LIMITS: "call", "lane", "throttle", "tenant", "quota", "inspect";
     OVERRIDE: "call", "lane", "did", "throttle", "tenant", "limit", "job", "finish", "fair", "level", "quota", "park", "override";
     POOLS: "call", "pools";
@@ -88,12 +89,12 @@ scripts! {
         "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
         "workflow", "remove", "detach", "outline", "call_off";
     SHOW: "call", "outline", "show";
-    AUDIT: "call", "lane", "did", "job", "audit";
+    AUDIT: "call", "lane", "did", "job", "headcount", "audit";
     ROUND: "call", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "staging", "observe", "round";
     REWEIGH: "call", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "staging", "reweigh";
     PROMOTE:
         "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick",
-        "staged", "own", "promote";
+        "own", "promote";
     STATISTICS: "call", "statistics";
     NOISE: "call", "lane", "throttle", "tenant", "noise";
     PUNISH:

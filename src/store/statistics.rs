@@ -1,4 +1,4 @@
-//! What tenants have and did, from buckets that expire by themselves.
+//! What tenants did, from buckets that expire by themselves.
 
 use super::script::STATISTICS;
 use super::{Error, Store, reply};
@@ -29,13 +29,11 @@ impl Deeds {
     }
 }
 
-/// What a tenant has now, did within 24 hours, and does.
+/// What a tenant did within 24 hours, and does.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TenantStatistics {
-    /// Whether what tenants do is counted: everything but the jobs is nothing otherwise.
+    /// Whether what tenants do is counted: everything is nothing otherwise.
     pub counted: bool,
-    /// Jobs that have not ended: pending (staged among them), available, scheduled, retryable, active.
-    pub jobs: [u64; 5],
     /// Of the last 24 hours, to the hour: of the first of them, the part that is within is estimated.
     pub day: Deeds,
     pub processed_per_minute: f64,
@@ -44,26 +42,19 @@ pub struct TenantStatistics {
     pub worker_share: f64,
 }
 
-/// Jobs by state as scripts keep them.
-pub(super) fn read_jobs(text: &str) -> [u64; 5] {
-    let mut words = text.split(' ').map(|word| word.parse().unwrap_or(0));
-    [(); 5].map(|()| words.next().unwrap_or(0))
-}
-
 impl Store {
-    /// What a tenant has and did; all zero for one that nobody has seen for a day. Jobs that name no tenant are not counted.
+    /// What a tenant did; all zero for one that nobody has seen for a day. Jobs that name no tenant are not counted.
     pub async fn tenant_statistics(&self, id: &str) -> Result<TenantStatistics, Error> {
         if !self.scope.admits(Some(id)) {
             return Ok(TenantStatistics::default());
         }
         let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(escape(id)).arg(WINDOW);
         let answer = STATISTICS.call(&self.core.link, fill).await?;
-        let [jobs, day, lately, all, span, counted] = reply::parts(answer, "statistics")?.map(reply::text);
+        let [day, lately, all, span, counted] = reply::parts(answer, "statistics")?.map(reply::text);
         let (lately, all) = (Deeds::read(&lately), Deeds::read(&all));
         let minutes = span.parse::<f64>().unwrap_or(0.0).max(1.0) / 60_000.0;
         Ok(TenantStatistics {
             counted: counted == "1",
-            jobs: read_jobs(&jobs),
             day: Deeds::read(&day),
             processed_per_minute: (lately.completed + lately.failed) as f64 / minutes,
             enqueued_per_minute: lately.enqueued as f64 / minutes,

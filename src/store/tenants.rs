@@ -1,11 +1,14 @@
 //! Tenants: how many jobs they have, and on which terms they are served.
 
-use super::script::CONFIGURE;
+use super::script::{CENSUS, CONFIGURE};
 use super::{Error, Store, reply};
 use crate::fair::{TenantRule, Terms};
 use crate::job::escape::{escape, unescape};
 use crate::job::{State, id, tenant};
 use redis::Cmd;
+
+/// Tenants whose jobs one call counts.
+const CENSUS_PORTION: usize = 100;
 
 /// Jobs of a tenant that have not ended, by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,10 +31,13 @@ impl TenantJobs {
         self.pending + self.available + self.scheduled
     }
 
-    fn read(text: &str) -> TenantJobs {
+    /// Scripts count staged jobs, which are pending, among the available ones.
+    pub(super) fn read(text: &str, staged: u64) -> TenantJobs {
         let mut words = text.split(' ').map(|word| word.parse().unwrap_or(0));
         let mut next = || words.next().unwrap_or(0);
-        let (pending, available, scheduled) = (next(), next(), next());
+        let (pending, available, scheduled): (u64, u64, u64) = (next(), next(), next());
+        let staged = staged.min(available);
+        let (pending, available) = (pending + staged, available - staged);
         TenantJobs { pending, available, scheduled, retryable: next(), active: next() }
     }
 }
@@ -105,15 +111,25 @@ impl Store {
 
     /// Jobs of tenants by id. The default tenant's are known only where it is counted.
     pub async fn tenant_jobs(&self, ids: &[&str]) -> Result<Vec<TenantJobs>, Error> {
-        let texts = self.tenant_fields(self.core.keys.tenants(), ids).await?;
-        Ok(texts.iter().map(|text| TenantJobs::read(text)).collect())
+        self.census(&ids.iter().map(|id| escape(id)).collect::<Vec<_>>()).await
+    }
+
+    async fn census(&self, names: &[String]) -> Result<Vec<TenantJobs>, Error> {
+        let mut found = Vec::with_capacity(names.len());
+        for portion in names.chunks(CENSUS_PORTION) {
+            let fill = |command: &mut Cmd, _: bool| {
+                self.core.begin(command).arg(portion);
+            };
+            let answer = CENSUS.call(&self.core.link, fill).await?;
+            let pairs = reply::pairs(answer, "tenants")?;
+            found.extend(pairs.iter().map(|(text, staged)| TenantJobs::read(text, staged.parse().unwrap_or(0))));
+        }
+        Ok(found)
     }
 
     /// Jobs of all tenants but the default one.
     pub async fn all_tenants_jobs(&self) -> Result<TenantJobs, Error> {
-        let mut command = redis::cmd("HGET");
-        command.arg(self.core.keys.tenants()).arg("*");
-        Ok(TenantJobs::read(&reply::text(self.core.command("tenants", command).await?)))
+        Ok(self.census(&["*".to_owned()]).await?.pop().unwrap_or_default())
     }
 
     /// Jobs of the default tenant: those of all queues that are nobody else's.
@@ -149,7 +165,8 @@ impl Store {
         Ok(values.into_iter().map(reply::text).collect())
     }
 
-    /// Tenants that have jobs, in no order: about `count` of them, and where to go on (0: that was all).
+    /// Tenants that have jobs, in no order: about `count` of them, and where to go on (0: that was all). Staged jobs are
+    /// among the available ones here; `tenant_jobs` tells them apart.
     pub async fn tenants_with_jobs(
         &self,
         cursor: u64,
@@ -157,7 +174,7 @@ impl Store {
     ) -> Result<(u64, Vec<(String, TenantJobs)>), Error> {
         let (cursor, pairs) = self.scan_tenants(self.core.keys.tenants(), cursor, count).await?;
         let named = pairs.into_iter().filter(|(name, _)| name != "*");
-        Ok((cursor, named.map(|(name, text)| (name, TenantJobs::read(&text))).collect()))
+        Ok((cursor, named.map(|(name, text)| (name, TenantJobs::read(&text, 0))).collect()))
     }
 
     /// Tenants that have a document, with it, in the same way.

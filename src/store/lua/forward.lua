@@ -96,7 +96,7 @@ push_released = function(queue)
   if #payloads > 0 then
     hand_over(queue)
     count(queue, 'pending', -#payloads)
-    for name, by in pairs(left_of) do tally(name, 'pending', -by) end
+    for name, by in pairs(left_of) do tally(name, 'staged', -by) end
   end
   for _, job in ipairs(kept) do
     call('SET', job.key, job.text, 'PX', kept_ms)

@@ -1,7 +1,7 @@
--- What a tenant has and did. Changes nothing.
+-- What a tenant did. Changes nothing.
 --
 -- ARGV[9…] tenant, minutes of the window
--- Returns  {jobs by state as in `tenants`, its deeds of the last 24 hours, of the window, those of all tenants in the window, ms
+-- Returns  {its deeds of the last 24 hours, of the window, those of all tenants in the window, ms
 --          since the window began, 1 if deeds are counted}, where deeds are five numbers as in `did:hH`
 
 local HOURS, HOUR, MINUTE = 24, 3600000, 60000
@@ -26,7 +26,7 @@ run = function()
   -- Of the hour in which the 24 hours began, so much is within them.
   local part = 1 - now % HOUR / HOUR
   local first = minute - minutes + 1
-  return {call('HGET', P .. 'tenants', tenant) or '', sum('h', hour - HOURS, hour, part, tenant),
+  return {sum('h', hour - HOURS, hour, part, tenant),
     sum('m', first, minute, 1, tenant), sum('m', first, minute, 1, '*'), int(now - first * MINUTE),
     (state[14] or allowed ~= '') and '1' or '0'}
 end

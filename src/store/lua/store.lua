@@ -108,7 +108,7 @@ store = function(op, words, at)
     .. '\31\31\31\31\31\31\31\31\31\31\31\31' .. marks .. '\30'
     .. queue .. '\31' .. type .. '\31' .. lane .. '\31' .. more .. '\30' .. envelope)
   count(queue, state, 1)
-  tally(job.tenant, state, 1)
+  tally(job.tenant, marks == 's' and 'staged' or state, 1)
   did(job.tenant, 'enqueued', 1)
   if job.tenant ~= pusher then did(job.tenant, 'pushes', 1) end
   pusher = job.tenant

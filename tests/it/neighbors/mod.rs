@@ -106,6 +106,12 @@ impl Street {
         tenants.chunk_by(|left, right| left == right).map(|jobs| (jobs[0].clone(), jobs.len())).collect()
     }
 
+    /// Jobs of a tenant: pending, available, scheduled, retryable, active.
+    async fn jobs(&self, tenant: &str) -> [u64; 5] {
+        let jobs = self.store().tenant_jobs(&[tenant]).await.unwrap()[0];
+        [jobs.pending, jobs.available, jobs.scheduled, jobs.retryable, jobs.active]
+    }
+
     /// Jobs that workers have.
     async fn leased(&self) -> Vec<String> {
         self.app.redis.command(&["ZRANGE", "fg:{default}:leases", "0", "-1"]).await

@@ -27,10 +27,10 @@ async fn staged_jobs_that_were_not_counted_are_found() {
     app.push(job("a")).await.expect(201);
     app.push(job("a")).await.expect(201);
     app.agrees().await;
-    app.redis.command::<()>(&["HSET", "fg:{default}:tenants", "a", "1 0 0 0 0"]).await;
+    app.redis.command::<()>(&["HSET", "fg:{default}:tenants", "a", "0 1 0 0 0"]).await;
     let found = app.app.store.audit(true, async || ()).await.unwrap().differences;
     let names: Vec<&str> = found.iter().map(|difference| difference.name.as_str()).collect();
-    assert_eq!(names, ["a pending", "*"], "{found:?}");
+    assert_eq!(names, ["a available", "*"], "{found:?}");
     assert_eq!(app.jobs_of("a").await.pending, 2);
     app.agrees().await;
 }

@@ -40,6 +40,7 @@ async fn statistics_tell_the_day_throughput_and_shares() {
     app.push(job("b")).await.expect(201);
     let stats = app.client.get("/v1/admin/tenants/a/stats").await.expect(200);
     assert_eq!(stats.at("/fairness/effective_share"), 0.5);
+    app.client.ack(&held[2]).await.expect(200); // or its lease would lapse
     app.clock.advance(25 * 3_600_000);
     let stats = app.client.get("/v1/admin/tenants/a/stats").await.expect(200);
     assert_eq!((stats.at("/jobs/completed_24h"), stats.at("/jobs/failed_24h")), (&json!(0), &json!(0)));
