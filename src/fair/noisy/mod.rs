@@ -32,7 +32,7 @@ pub enum Action {
 pub struct NoisyNeighbors {
     pub enabled: bool,
     pub action: Action,
-    /// Whether what tenants do is counted even where no tenant has terms and nothing is done about noisy ones.
+    /// Whether what tenants do is counted even where nothing is done about noisy ones.
     pub statistics: bool,
     /// Over which the past counts, in whole minutes.
     pub window: u64,

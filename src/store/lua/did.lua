@@ -6,7 +6,7 @@
 -- busy:mM  zset  tenants of minute M by how much they did: a job counts one, and so does a second of a worker's
 --
 -- A call writes each once, however many jobs it holds. A job without a tenant is nobody's, and costs nothing here. Nothing is counted
--- where nobody wants to know: no tenant has terms, and `state.throttled` is not there.
+-- where nobody wants to know, which is where `state.throttled` is missing.
 
 local did
 
@@ -39,7 +39,7 @@ local function forget() end
 
 at_begin(function()
   deeds = {}
-  did = (state[14] or allowed ~= '') and count_deed or forget
+  did = state[14] and count_deed or forget
 end)
 
 -- Adds to a bucket; returns what it holds of the tenants then, as the arguments of a ZADD.

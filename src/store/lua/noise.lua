@@ -78,7 +78,7 @@ run = function()
     if held and held ~= holder then return 'held' end
     set_counting(ARGV[11] == '1')
   end
-  if not state[14] and allowed == '' or call('EXISTS', unpack(alive)) == 0 then return 'idle' end
+  if not state[14] or call('EXISTS', unpack(alive)) == 0 then return 'idle' end
   if holder ~= '' then call('SET', P .. 'noise:lock', holder, 'PX', ARGV[10]) end
 
   local names, known = {}, {['*'] = true}

@@ -28,5 +28,5 @@ run = function()
   local first = minute - minutes + 1
   return {sum('h', hour - HOURS, hour, part, tenant),
     sum('m', first, minute, 1, tenant), sum('m', first, minute, 1, '*'), int(now - first * MINUTE),
-    (state[14] or allowed ~= '') and '1' or '0'}
+    state[14] and '1' or '0'}
 end
