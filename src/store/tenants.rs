@@ -7,6 +7,9 @@ use crate::job::escape::{escape, unescape};
 use crate::job::{State, id, tenant};
 use redis::Cmd;
 
+/// How long a tenant's book is at least written into one hash, in ms: `admit.lua` has the same.
+const SHORTEST_BOOK: u64 = 120_000;
+
 /// Tenants whose jobs one call counts.
 const CENSUS_PORTION: usize = 100;
 
@@ -195,18 +198,31 @@ impl Store {
         Ok((reply::number(next) as u64, pairs.into_iter().map(|(name, text)| (unescape(&name), text)).collect()))
     }
 
-    /// Jobs that a tenant has enqueued within the period that ends now, as its limit counts them.
+    /// Jobs that a tenant has enqueued within the period that ends now, as its limit counts them. `admit.lua` keeps books.
     pub async fn enqueued_lately(&self, id: &str, period: u64) -> Result<u64, Error> {
-        let mut command = redis::cmd("HGET");
-        command.arg(self.core.keys.books()).arg(escape(id));
-        let text = reply::text(self.core.command("tenant", command).await?);
-        let starts = text.rsplit('|').next().unwrap_or_default();
-        let since = self.core.clock.now_ms() - period as i64;
-        let counts = starts.split_terminator(';').filter_map(|bucket| {
-            let mut words = bucket.split(',').skip(1);
-            let last: i64 = words.next()?.parse().ok()?;
-            words.next()?.parse::<u64>().ok().filter(|_| last > since)
-        });
-        Ok(counts.sum())
+        let now = self.core.clock.now_ms();
+        let length = std::iter::successors(Some(SHORTEST_BOOK), |length| Some(length * 2));
+        let length = length.take(40).find(|length| *length >= period * 2).unwrap_or(SHORTEST_BOOK);
+        let turn = now.max(0) as u64 / length;
+        for turn in [turn, turn.saturating_sub(1)] {
+            let mut command = redis::cmd("HGET");
+            command.arg(self.core.keys.books(length, turn)).arg(escape(id));
+            let text = reply::text(self.core.command("tenant", command).await?);
+            if !text.is_empty() {
+                return Ok(started_since(&text, now - period as i64));
+            }
+        }
+        Ok(0)
     }
+}
+
+/// Enqueues of a book's buckets whose last one was later than that.
+fn started_since(book: &str, since: i64) -> u64 {
+    let starts = book.rsplit('|').next().unwrap_or_default();
+    let counts = starts.split_terminator(';').filter_map(|bucket| {
+        let mut words = bucket.split(',').skip(1);
+        let last: i64 = words.next()?.parse().ok()?;
+        words.next()?.parse::<u64>().ok().filter(|_| last > since)
+    });
+    counts.sum()
 }
