@@ -161,8 +161,10 @@ impl Intake {
             return Ok(());
         };
         if rule.shadow {
-            let expected =
-                format!("a type whose plan rule is not in shadow: rule {:?} only watches, and takes no jobs", rule.name);
+            let expected = format!(
+                "a type whose plan rule is not in shadow: rule {:?} only watches, and takes no jobs",
+                rule.name
+            );
             return Err(Refusal::Invalid(Invalid::field("type", expected, &job.kind)));
         }
         let tenant = match rule.tenant_key.tenant(job.args(), job.meta(), header) {
