@@ -153,7 +153,7 @@ pub(super) fn context(api: &Api, headers: &HeaderMap) -> Result<job::request::Co
 pub(super) async fn show(api: Api, Name(id): Name, headers: HeaderMap) -> Result<Response, Problem> {
     let record = api.store().job(&id).await?.ok_or_else(|| Problem::missing("job", &id))?;
     tenant::check_owner(&headers, &record)?;
-    Ok(answer::job(StatusCode::OK, &record))
+    Ok(answer::job(&record))
 }
 
 /// `GET /admin/jobs/{id}`.
@@ -190,5 +190,5 @@ pub(super) async fn activate(api: Api, Name(id): Name) -> Result<Response, Probl
 
 fn changed(record: &Record, previous: Option<String>) -> Response {
     let more = previous.map(|state| format!(",\"previous_state\":\"{state}\"")).unwrap_or_default();
-    answer::job_with(StatusCode::OK, record, &more)
+    answer::job_with(record, &more)
 }

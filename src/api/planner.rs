@@ -8,7 +8,7 @@ use super::problem::Problem;
 use super::{Api, answer};
 use crate::config;
 use crate::job::invalid::Invalid;
-use crate::planner::{Flight, Order, Removed, RuleStats, TenantList, preview as dry_run};
+use crate::planner::{Flight, Order, Removed, RuleStats, TenantList, preview as dry_run, shadow};
 use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
@@ -98,6 +98,16 @@ pub(super) async fn preview(api: Api, Name(name): Name, uri: Uri) -> Result<Resp
     let jobs = Query::of(&uri).number("jobs", 1, 1000)?.map(|jobs| jobs as u64);
     let preview = dry_run(api.desk(), &name, jobs).await?.ok_or_else(|| missing(&name))?;
     Ok(answer::value(StatusCode::OK, &preview))
+}
+
+/// `GET /admin/planner/{rule}/shadow`: the waits that tenants have and would have, of a rule in shadow.
+pub(super) async fn show_shadow(api: Api, Name(name): Name) -> Result<Response, Problem> {
+    exists(&api, &name).await?;
+    let seen = shadow(api.desk(), &name).await?.ok_or_else(|| {
+        Problem::missing("shadow of plan rule", &name)
+            .hint("Set `shadow = true` on a rule whose main queue is a Sidekiq.")
+    })?;
+    Ok(answer::value(StatusCode::OK, &seen))
 }
 
 /// `POST /admin/planner/{rule}/run`: one whole round now.

@@ -361,7 +361,7 @@ impl From<store::Error> for Problem {
                 };
                 Problem::new(StatusCode::SERVICE_UNAVAILABLE, "backend_unavailable", message).retry_after(1)
             }
-            Error::MainQueue { name, reason } => {
+            Error::MainQueue { name, reason, .. } => {
                 tracing::debug!(main_queue = name, reason, "answered 503");
                 let message = format!("The main queue {name} is not available.");
                 Problem::new(StatusCode::SERVICE_UNAVAILABLE, "backend_unavailable", message).retry_after(1)

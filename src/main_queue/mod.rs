@@ -90,6 +90,14 @@ impl MainQueue {
         }
     }
 
+    /// Versions of what works there, as far as they are told.
+    pub async fn versions(&self) -> Vec<String> {
+        match self {
+            MainQueue::Builtin(_) | MainQueue::Ojs(_) => Vec::new(),
+            MainQueue::Sidekiq(sidekiq) => sidekiq.versions().await,
+        }
+    }
+
     /// Jobs that were promoted and have not arrived, as far as they are looked at: none unless something is wrong.
     pub async fn undelivered(&self, rule: &str) -> Result<u64, Error> {
         match self {

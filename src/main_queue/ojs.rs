@@ -282,6 +282,6 @@ impl Ojs {
 
     /// An error with the name of the main queue, so that nobody looks for it in the store.
     fn failed(&self, error: remote::Error) -> Error {
-        Error::MainQueue { name: self.name.clone(), reason: error.text }
+        Error::MainQueue { name: self.name.clone(), cause: error.kind.name(), reason: error.text }
     }
 }

@@ -160,6 +160,13 @@ impl Intake {
             job.assign(None, None);
             return Ok(());
         };
+        if rule.shadow {
+            let expected = format!(
+                "a type whose plan rule is not in shadow: rule {:?} only watches, and takes no jobs",
+                rule.name
+            );
+            return Err(Refusal::Invalid(Invalid::field("type", expected, &job.kind)));
+        }
         let tenant = match rule.tenant_key.tenant(job.args(), job.meta(), header) {
             Some(tenant) if scope.admits(Some(&tenant)) => tenant,
             Some(_) => return Err(Refusal::Foreign(scope.foreign(&rule.tenant_key.to_string()), None)),

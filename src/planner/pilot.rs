@@ -1,7 +1,7 @@
 //! A rule's pilot: carries out its rounds. Gate, weights, promotion, record; under the rule's lock.
 
 use super::report::{Outcome, Report};
-use super::tally::Tally;
+use super::trouble::Trouble;
 use super::watch::Watch;
 use super::weighing::Weighing;
 use crate::fair::{Batch, Drain, Pace, Rule};
@@ -60,6 +60,7 @@ pub struct Pilot {
     has_many_queues: bool,
     watch: Watch,
     weighing: Weighing,
+    trouble: Trouble,
     metrics: PlannerMetrics,
 }
 
@@ -111,6 +112,7 @@ impl Pilot {
             has_many_queues: false,
             watch,
             weighing,
+            trouble: Trouble::default(),
             metrics,
         })
     }
@@ -122,6 +124,7 @@ impl Pilot {
         let mut round = match self.begin_watching(why).await? {
             Begun::Round(round) => round,
             other => {
+                self.tell(settled.as_ref().err()).await;
                 settled?;
                 return Ok(self.no_flight(other));
             }
@@ -220,13 +223,24 @@ impl Pilot {
         };
         course.lost |= outcome.is_none();
         // Whatever went wrong, what was promoted is recorded.
-        if let Some(Err(error)) = &outcome {
+        let failure = outcome.and_then(Result::err);
+        if let Some(error) = &failure {
             let reason = if self.rule.is_builtin() { "store" } else { "main_queue" };
             (course.report.outcome, course.report.reason) = (Outcome::Failed, Some(reason));
-            course.report.error = Some(error.to_string());
+            course.report.error = Some(error.reason());
+        }
+        self.tell(failure.as_ref()).await;
+        self.finish(course, started).await
+    }
+
+    /// Tells what is wrong with the main queue; of our own the log alone, because events lie in the same store.
+    async fn tell(&mut self, failure: Option<&Error>) {
+        if !self.rule.is_builtin() {
+            return self.trouble.tell(&self.store, &self.rule.name, &self.rule.main_queue, failure).await;
+        }
+        if let Some(error) = failure {
             tracing::warn!(rule = self.rule.name, %error, "a round failed");
         }
-        self.finish(course, started).await
     }
 
     fn course<'a>(&self, round: &'a Round, why: Why) -> Course<'a> {
@@ -237,25 +251,7 @@ impl Pilot {
             Batch::Jobs(_) => round.room,
             Batch::Auto => u64::MAX,
         };
-        let report = Report {
-            rule: self.rule.name.clone(),
-            round: round.number,
-            at: round.now,
-            outcome: Outcome::Skipped,
-            reason: None,
-            error: None,
-            scheduled: round.scheduled,
-            latency_ms: 0,
-            depth: 0,
-            batch: 0,
-            promoted: 0,
-            served: Tally::default(),
-            duration_ms: 0.0,
-            weights_source: self.rule.weights.source(),
-            weights_age_ms: None,
-            weights_errors: 0,
-            drain_per_s: 0.0,
-        };
+        let report = Report::new(&self.rule, round.number, round.now, round.scheduled);
         Course { round, report, left, marks: Vec::new(), lost: false, held: true }
     }
 

@@ -122,9 +122,24 @@ fn check_classes(reader: &mut Reader<'_>, rule: &Rule, system: Option<System>) {
         let help = "class = \"HeavyJob\" names the Ruby class that runs them";
         reader.conflict(&["main_queue"], "jobs of these types come over HTTP and need a class", Some(help));
     }
-    if !rule.is_builtin() && rule.shadow {
-        let message = "shadow lets jobs into fairgate's own queues, and this rule has another main queue";
-        reader.conflict(&["shadow"], message, Some("remove one of the two"));
+    check_shadow(reader, rule, system);
+}
+
+/// Whether there is something that a rule in shadow can watch.
+fn check_shadow(reader: &mut Reader<'_>, rule: &Rule, system: Option<System>) {
+    if !rule.shadow || !reader.is_sound(&["shadow", "queue"]) {
+        return;
+    }
+    if rule.is_builtin() || system == Some(System::Ojs) {
+        let message = "shadow watches the queue of a Sidekiq, and this rule's main queue is none";
+        reader.conflict(
+            &["shadow"],
+            message,
+            Some("set main_queue to the name of one of kind sidekiq, or remove shadow"),
+        );
+    } else if rule.queue.is_none() {
+        let message = "a rule in shadow watches one queue, and this one names none";
+        reader.conflict(&["shadow"], message, Some("queue = \"heavy\" names the queue that it would promote into"));
     }
 }
 

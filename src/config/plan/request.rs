@@ -161,7 +161,7 @@ mod tests {
         ) -> Rule {
             let tenant_key = TenantKey::parse(&tenant_key).expect("a tenant key");
             let main_queue = if is_foreign { "legacy" } else { "builtin" }.to_owned();
-            let (class, shadow) = (is_foreign.then(|| "A::Job".to_owned()), shadow && !is_foreign);
+            let (class, shadow) = (is_foreign.then(|| "A::Job".to_owned()), shadow && is_foreign && queue.is_some());
             Rule {
                 name: "r".to_owned(), types, queue, pace, batch, strict_interval, tenant_key, on_missing_tenant, weights,
                 latency_threshold, max_depth, target_latency, max_staged, max_blocked, planner_lock_ttl, planner_group,
