@@ -61,7 +61,7 @@ pub(super) async fn cancel(api: Api, Name(id): Name) -> Result<Response, Problem
     match api.store().cancel(&id).await? {
         Outcome::Done(record, _) => {
             api.metrics().jobs.cancelled(&record.queue, &record.kind);
-            Ok(answer::job_both_ways(&record))
+            Ok(answer::job(&record))
         }
         Outcome::Missing => Err(Problem::missing("job", &id)),
         Outcome::Conflict { state, .. } => Err(Problem::conflict(&id, "cancelled", &state, "not finished", None)),
@@ -71,7 +71,7 @@ pub(super) async fn cancel(api: Api, Name(id): Name) -> Result<Response, Problem
 /// `POST /admin/jobs/{id}/retry`: a job that was discarded or cancelled begins anew.
 pub(super) async fn retry(api: Api, Name(id): Name) -> Result<Response, Problem> {
     match api.store().retry(&id, true).await? {
-        Outcome::Done(record, _) => Ok(answer::job_both_ways(&record)),
+        Outcome::Done(record, _) => Ok(answer::job(&record)),
         Outcome::Missing => Err(Problem::missing("job", &id)),
         Outcome::Conflict { state, .. } => {
             Err(Problem::conflict(&id, "retried", &state, "discarded or cancelled", None))

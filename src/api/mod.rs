@@ -28,6 +28,7 @@ mod queue_config;
 mod queue_limits;
 mod queues;
 mod rate_limits;
+mod relay;
 mod results;
 mod round_stream;
 mod routes;
@@ -48,6 +49,7 @@ use crate::dispatch::{LongPolls, Neighbors, Timetable, Waiters};
 use crate::fair::Tenancy;
 use crate::job;
 use crate::keyring::{Caller, Keyring, Pass};
+use crate::main_queue::MainQueue;
 use crate::planner::{Desk, Intake};
 use crate::store::Store;
 use crate::telemetry::Metrics;
@@ -96,6 +98,8 @@ struct Inner {
     request_timeout: Duration,
     heartbeat_interval: Duration,
     test_directives: bool,
+    /// The server to which requests go that are not about planning.
+    relay: Option<relay::Relay>,
     tenancy: Arc<Tenancy>,
     started: Instant,
     draining: CancellationToken,
@@ -110,6 +114,11 @@ impl Api {
         let draining = CancellationToken::new();
         let waiting = metrics.http.long_polls().clone();
         let tenancy = Arc::new(config.tenancy.clone());
+        let passage = config.server.pass_through.as_ref().and_then(|name| desk.main_queues().get(name));
+        let relay = match &passage {
+            Some(MainQueue::Ojs(ojs)) => Some(relay::Relay::new(ojs.remote().clone())),
+            _ => None,
+        };
         Api {
             inner: Arc::new(Inner {
                 intake: doors.intake,
@@ -127,6 +136,7 @@ impl Api {
                 request_timeout: limits.request_timeout,
                 heartbeat_interval: config.workers.heartbeat_interval,
                 test_directives: config.server.test_directives,
+                relay,
                 tenancy,
                 started: Instant::now(),
                 draining,

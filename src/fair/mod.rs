@@ -4,6 +4,7 @@
 //! holds for a type.
 //! [`FairQueue`] says whose job goes next, [`Drain`] how many a round should promote.
 //! [`noisy`] tells tenants at whose cost others go short.
+//! A [`Shadow`] says how a queue would be under a rule, beside how it is.
 //! A [`Policy`] says what dispatch goes by: pools, limits, fairness between tenants.
 
 mod auto;
@@ -17,12 +18,14 @@ mod queue;
 mod roster;
 mod rule;
 mod rules;
+mod shadow;
 mod starvation;
 mod tenancy;
 mod tenant;
 mod tenant_fairness;
 mod tenant_key;
 mod terms;
+mod waits;
 mod weight;
 
 pub use auto::{Aim, Drain};
@@ -34,10 +37,12 @@ pub use queue::FairQueue;
 pub use roster::{Clash, Roster};
 pub use rule::{BUILTIN, Batch, OnMissingTenant, OnWebhookError, Pace, Rule, Webhook, Weights};
 pub use rules::Rules;
+pub use shadow::{Experience, MOST_JOBS, OTHERS, Seen, Shadow, ShadowRound};
 pub use starvation::{Aging, Starvation};
 pub use tenancy::{Isolation, Tenancy, TenantSource};
 pub use tenant::Tenant;
 pub use tenant_fairness::{TenantFairness, TenantStrategy};
 pub use tenant_key::TenantKey;
 pub use terms::{TenantLimits, TenantRule, Terms};
+pub use waits::Waits;
 pub use weight::Weight;

@@ -144,10 +144,14 @@ impl Policy<'_> {
     fn subject(&self, subject: &Subject<'_>) -> Result<(String, usize), Invalid> {
         const NAMES: &str = "an array of 1 to 64 names";
         let meta_keys = self.names("meta_keys", NAMES)?;
-        // `key` is what older texts call `args_keys`.
-        let args_field = if self.object.get("args_keys").is_some() { "args_keys" } else { "key" };
-        let args_keys = self.names(args_field, NAMES)?;
-        let keys = self.names("keys", KEYS_EXPECTED)?.unwrap_or_default();
+        // `key` is what older texts call `args_keys`, and what some clients call `keys`.
+        let key = self.names("key", NAMES)?;
+        let is_dimensions = |names: &Vec<String>| names.iter().all(|name| KEYS.contains(&name.as_str()));
+        let (dimensions, names) = if key.as_ref().is_some_and(is_dimensions) { (key, None) } else { (None, key) };
+        let own_names = self.names("args_keys", NAMES)?;
+        let args_field = if own_names.is_some() { "args_keys" } else { "key" };
+        let args_keys = own_names.or(names);
+        let keys = self.names("keys", KEYS_EXPECTED)?.or(dimensions).unwrap_or_default();
         if let Some(unknown) = keys.iter().find(|key| !KEYS.contains(&key.as_str())) {
             return Err(self.refuse("keys", KEYS_EXPECTED, unknown));
         }
@@ -234,6 +238,7 @@ mod tests {
         let by_name = r#"{"args_keys":["a"]}"#;
         assert_eq!(key(by_name, r#"[{"a":1,"b":2}]"#, "{}"), key(by_name, r#"["x",{"a":1,"b":3}]"#, "{}"));
         assert_eq!(key(by_name, r#"[{"a":1}]"#, "{}"), key(r#"{"key":["a"]}"#, r#"[{"a":1}]"#, "{}"));
+        assert_eq!(key(by_args, "[1]", "{}"), key(r#"{"key":["type","args"]}"#, "[1]", "{}"));
         let by_meta = r#"{"keys":["meta"],"meta_keys":["m"]}"#;
         assert_eq!(key(by_meta, "[1]", r#"{"m":1,"n":1}"#), key(by_meta, "[2]", r#"{"m":1,"n":2}"#));
         assert_ne!(key(by_meta, "[]", r#"{"m":1}"#), key(by_meta, "[]", "{}"));

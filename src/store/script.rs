@@ -101,6 +101,7 @@ scripts! {
         "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "punish";
     RECORD: "call", "lane", "did", "job", "plan", "record";
     RENEW: "call", "renew";
+    SHADOW: "call", "shadow";
     ANNOUNCE: "call", "announce";
     PAUSE: "call", "pause";
     STATUS: "call", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "staging", "observe", "status";
@@ -129,6 +130,7 @@ scripts! {
         "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick",
         "staged", "forward", "promote";
     CONFIRM: "call", "confirm";
+    TAKE_BACK: "call", "lane", "tenant", "job", "finish", "failure", "take_back";
     SUBSCRIBE: "call", "subscribe";
     ENLIST: "call", "enlist";
     COLLECT: "call", "collect";
