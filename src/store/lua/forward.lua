@@ -19,7 +19,7 @@ local LADEN = 1048576
 -- A job that has not run yet, waits for nothing else and has no fields but the plan's, a short envelope, and args before the time
 -- in its template: then where what does not change begins, its type, where `push` begins, that, and where the envelope begins.
 local PLAIN = '^pending\0310\31%d*\31(%d*)\31\31\31\31\31\31\31\31\31\31\31\31\31s\30()[^\31]*\31([^\31]*)\31[^\31]*\31rule\31[^\31]*'
-  .. '\31tenant\31[^\31]*\31()push\31(%a),(%d+),(%d+),([^\28\29\31]*)\28([^\29\31]*)\29([^\31]*)\31\30().'
+  .. '\31tenant\31[^\31]*\31()push\31([dk]),(%d+),(%d+),([^\28\29\31]*)\28([^\29\31]*)\29([^\31]*)\31\30().'
 local payloads, bytes, left_of, kept, kept_ids, dropped, strays, kept_ms, stamp_text, after_created, left
 
 at_begin(function()
