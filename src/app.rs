@@ -3,7 +3,7 @@
 use crate::api::{Api, Doors, Server};
 use crate::clock::Clock;
 use crate::config::{self, Config, MainQueue as MainQueueConfig, MainQueueKind, Role};
-use crate::dispatch::{Auditor, Deliveries, Ticker, Timetable, Waiters};
+use crate::dispatch::{Auditor, Deliveries, Neighbors, Ticker, Timetable, Waiters};
 use crate::keyring::Keyring;
 use crate::main_queue::{MainQueue, MainQueues, Ojs, Place, Sidekiq};
 use crate::planner::{Desk, DrainSource, Drainer, Intake, Planner, Rulebook};
@@ -102,6 +102,8 @@ impl App {
         tasks.spawn(keys.clone().follow(stop.clone()));
         if config.server.has(Role::Dispatch) {
             tasks.spawn(Ticker::new(store.clone()).run(stop.clone()));
+            let neighbors = Neighbors::new(store.clone(), config.noisy_neighbors.clone(), metrics.noise.clone());
+            tasks.spawn(neighbors.watch(holder(), stop.clone()));
             tasks.spawn(timetable.run(stop.clone()));
             tasks.spawn(Deliveries::new(store.clone(), sender).run(stop.clone()));
             tasks.spawn(Auditor::new(store.clone(), metrics.store.dispatch.clone()).run(stop.clone()));
@@ -237,13 +239,16 @@ fn main_queues(
 
 /// What takes in the jobs that clients of a Sidekiq push.
 fn drainers(config: &Config, store: &Store, rules: &Rulebook, main_queues: &MainQueues) -> Vec<Drainer> {
-    let mut drainers = Vec::new();
+    let (mut drainers, tenancy) = (Vec::new(), &config.tenancy);
     for MainQueueConfig { name, kind } in &config.main_queues {
         let MainQueueKind::Sidekiq(config) = kind else { continue };
         let Some(MainQueue::Sidekiq(sidekiq)) = main_queues.get(name) else { continue };
         let queues = config.staging_queue.iter().cloned().map(DrainSource::Queue);
         let classes = config.fairplay_classes.iter().cloned().map(DrainSource::Fairplay);
-        let drainer = |source| Drainer::new(store.clone(), rules.clone(), Arc::clone(&sidekiq), source);
+        let drainer = |source| {
+            let default_tenant = tenancy.default_tenant.clone();
+            Drainer::new(store.clone(), rules.clone(), Arc::clone(&sidekiq), source, default_tenant)
+        };
         drainers.extend(queues.chain(classes).map(drainer));
     }
     drainers

@@ -18,13 +18,19 @@ const ENDED: [JobState; 3] = [JobState::Completed, JobState::Cancelled, JobState
 
 /// `GET /admin/jobs`, the newest first unless it asks for another order.
 pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
-    let query = Query::of(&uri);
+    list_of(&api, &uri, None).await
+}
+
+/// Jobs that fit a query, of all tenants or of one.
+pub(super) async fn list_of(api: &Api, uri: &Uri, tenant: Option<String>) -> Result<Response, Problem> {
+    let query = Query::of(uri);
     let page = Page::of_admin(&query)?;
     let states = query.list("state");
     let states =
         states.iter().map(|name| JobState::from_name(name).ok_or_else(|| Invalid::field("state", "a job state", name)));
     let filter = JobFilter {
         queue: query.get("queue").map(str::to_owned),
+        tenant,
         states: states.collect::<Result<_, _>>()?,
         kind: query.get("type").map(str::to_owned),
         since: query.time("since")?,
@@ -142,6 +148,7 @@ async fn select(
     }
     let filter = JobFilter {
         queue: filter.text("queue")?,
+        tenant: None,
         states,
         kind: filter.text("type")?,
         since: bulk::time(&filter, "since")?,

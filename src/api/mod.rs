@@ -17,6 +17,7 @@ mod jobs;
 mod keys;
 mod manifest;
 mod mistakes;
+mod noise;
 mod page;
 mod path;
 mod planner;
@@ -44,7 +45,7 @@ pub use routes::{Access, routes};
 pub use server::Server;
 
 use crate::config::Config;
-use crate::dispatch::{LongPolls, Timetable, Waiters};
+use crate::dispatch::{LongPolls, Neighbors, Timetable, Waiters};
 use crate::fair::Tenancy;
 use crate::job;
 use crate::keyring::{Caller, Keyring, Pass};
@@ -90,6 +91,7 @@ struct Inner {
     sender: Sender,
     desk: Desk,
     long_polls: LongPolls,
+    neighbors: Neighbors,
     metrics: Metrics,
     limits: job::Limits,
     max_body: usize,
@@ -123,6 +125,7 @@ impl Api {
                 timetable: doors.timetable,
                 sender: doors.sender,
                 long_polls: LongPolls::new(store.clone(), doors.waiters, waiting, draining.clone()),
+                neighbors: Neighbors::new(store.clone(), config.noisy_neighbors.clone(), metrics.noise.clone()),
                 store,
                 keys,
                 accesses: access::Accesses::of(&routes::table()),

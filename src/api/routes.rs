@@ -3,9 +3,9 @@
 //! A route that is not in here does not exist, and one cannot be added without saying whose it is.
 
 use super::{
-    Root, admin, admin_jobs, admin_workers, crons, dead_letter, events, fetch, jobs, keys, manifest, planner, pools,
-    progress, queue_config, queue_limits, queues, rate_limits, results, round_stream, scheduling, system, tenants,
-    webhooks, workers, workflows,
+    Root, admin, admin_jobs, admin_workers, crons, dead_letter, events, fetch, jobs, keys, manifest, noise, planner,
+    pools, progress, queue_config, queue_limits, queues, rate_limits, results, round_stream, scheduling, system,
+    tenants, webhooks, workers, workflows,
 };
 use crate::auth::Role::{self, Admin, Operator, Producer, Worker};
 use axum::handler::Handler;
@@ -99,9 +99,9 @@ pub(super) fn table() -> Vec<Route> {
         post("/ojs/v1/workers/heartbeat", Scoped(WORKERS), workers::heartbeat),
         post("/ojs/v1/workers/register", Scoped(WORKERS), workers::register),
         delete("/ojs/v1/workers/{id}", Scoped(WORKERS), workers::deregister),
-        get("/ojs/v1/queues", Whole(READERS), queues::list),
-        get("/ojs/v1/queues/{name}", Whole(READERS), queues::show),
-        get("/ojs/v1/queues/{name}/stats", Whole(READERS), queues::stats),
+        get("/ojs/v1/queues", Scoped(READERS), queues::list),
+        get("/ojs/v1/queues/{name}", Scoped(READERS), queues::show),
+        get("/ojs/v1/queues/{name}/stats", Scoped(READERS), queues::stats),
         get("/ojs/v1/dead-letter", Scoped(READERS), dead_letter::list),
         get("/ojs/v1/dead-letter/stats", Scoped(READERS), dead_letter::stats),
         get("/ojs/v1/dead-letter/{id}", Scoped(READERS), dead_letter::show),
@@ -139,6 +139,8 @@ pub(super) fn table() -> Vec<Route> {
         get("/ojs/v1/admin/scheduling/stats", Whole(READERS), scheduling::stats),
         get("/ojs/v1/admin/scheduling/config", Whole(READERS), scheduling::config),
         put("/ojs/v1/admin/scheduling/config", Whole(ADMINS), scheduling::put_config),
+        get("/ojs/v1/admin/tenants/{id}/noise", Whole(READERS), noise::show),
+        post("/ojs/v1/admin/tenants/{id}/noise/reset", Whole(ADMINS), noise::reset),
         get("/ojs/v1/admin/queues/{name}/rate-limit", Whole(READERS), queue_limits::show),
         put("/ojs/v1/admin/queues/{name}/rate-limit", Whole(ADMINS), queue_limits::put),
         delete("/ojs/v1/admin/queues/{name}/rate-limit", Whole(ADMINS), queue_limits::remove),
@@ -207,7 +209,8 @@ pub(super) fn table() -> Vec<Route> {
         put("/ojs/v1/admin/tenants/{id}", Whole(ADMINS), tenants::put),
         delete("/ojs/v1/admin/tenants/{id}", Whole(ADMINS), tenants::remove),
         put("/ojs/v1/admin/tenants/{id}/limits", Whole(ADMINS), tenants::put_limits),
-        get("/ojs/v1/admin/tenants/{id}/stats", Whole(READERS), tenants::stats),
+        get("/ojs/v1/admin/tenants/{id}/stats", Scoped(READERS), tenants::stats),
+        get("/ojs/v1/admin/tenants/{id}/jobs", Scoped(READERS), tenants::jobs),
         get("/ojs/v1/admin/keys", Whole(ADMINS), keys::list),
         post("/ojs/v1/admin/keys", Whole(ADMINS), keys::create),
         delete("/ojs/v1/admin/keys/{id}", Whole(ADMINS), keys::revoke),

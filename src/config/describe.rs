@@ -7,7 +7,7 @@ use super::convert::{Choice, show_duration as time};
 use super::report::{is_within, split};
 use super::tree::{Kind, Table, Value};
 use super::url::{Host, Topology};
-use super::{Config, Loaded, MainQueue, MainQueueKind, policy, tenancy};
+use super::{Config, Loaded, MainQueue, MainQueueKind, noisy, policy, tenancy};
 use crate::auth::ApiKey;
 use crate::fair::{Pace, Rule};
 
@@ -122,6 +122,7 @@ fn sentences(config: &Config) -> Vec<String> {
     sentences.extend(policy::describe(&config.policy));
     sentences.extend(tenancy::describe(&config.tenancy, &config.tenant));
     sentences.extend(config.api_keys.iter().map(describe_key));
+    sentences.extend(noisy::describe(&config.noisy_neighbors));
     if server.test_directives {
         sentences.push("test directives are honoured: clients can make jobs fail".to_owned());
     }

@@ -12,6 +12,7 @@ mod describe;
 mod env;
 mod file;
 mod main_queue;
+mod noisy;
 mod ojs;
 mod plan;
 mod policy;
@@ -30,6 +31,7 @@ mod url;
 use std::path::PathBuf;
 
 use crate::auth::ApiKey;
+use crate::fair::noisy::NoisyNeighbors;
 use crate::fair::{Policy, Rule, Tenancy, TenantRule};
 
 pub use access::Access;
@@ -116,6 +118,8 @@ pub struct Config {
     pub tenant: Vec<TenantRule>,
     /// Who may use the server, beside the holders of keys that were made at run time.
     pub api_keys: Vec<ApiKey>,
+    /// When a tenant is a noisy neighbour, and what is done about it.
+    pub noisy_neighbors: NoisyNeighbors,
 }
 
 /// A configuration together with who set what.
@@ -154,6 +158,7 @@ impl Config {
             policy: policy::read(root),
             tenancy: root.section("tenancy", tenancy::read_tenancy),
             tenant: tenancy::read_tenants(root),
+            noisy_neighbors: root.section("noisy_neighbors", noisy::read),
             api_keys: api_key::read(root, sources),
             store,
         }

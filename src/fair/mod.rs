@@ -4,12 +4,14 @@
 //! holds for a type.
 //! [`FairQueue`] says whose job goes next, [`Drain`] how many a round should promote.
 //! A [`Shadow`] says how a queue would be under a rule, beside how it is.
+//! [`noisy`] tells tenants at whose cost others go short.
 //! A [`Policy`] says what dispatch goes by: pools, limits, fairness between tenants.
 
 mod auto;
 mod gate;
 mod line;
 mod measure;
+pub mod noisy;
 mod policy;
 mod pool;
 mod queue;

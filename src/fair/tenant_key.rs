@@ -2,7 +2,7 @@
 
 use crate::job::json::{self, Object};
 use crate::job::sidekiq::Payload;
-use crate::job::tenant::{DEFAULT, id, is_id};
+use crate::job::tenant::{id, is_id};
 use std::fmt;
 
 /// Where in a job, or in its request, the tenant's id stands.
@@ -58,11 +58,11 @@ impl TenantKey {
         }
     }
 
-    /// The tenant of a job of a Sidekiq: the one that our middleware noted, else the one that stands in the payload, else nobody's.
-    pub fn owner(&self, payload: &Payload<'_>) -> String {
+    /// The tenant of a job of a Sidekiq: the one that our middleware noted, else the one that stands in the payload.
+    pub fn owner(&self, payload: &Payload<'_>) -> Option<String> {
         let noted = payload.note().1;
         let in_payload = || self.tenant(payload.args, payload.meta(), |_| None);
-        noted.or_else(in_payload).unwrap_or_else(|| DEFAULT.to_owned())
+        noted.or_else(in_payload)
     }
 
     /// The header that is looked at, by its lower-case name.
@@ -139,7 +139,7 @@ mod tests {
         for (key, text, expected) in [
             ("args.0", r#"{"class":"A","args":[7]}"#, "7"),
             ("args.0", r#"{"class":"A","args":[7],"fairgate":{"tenant":"noted"}}"#, "noted"),
-            ("args.1", r#"{"class":"A","args":[7]}"#, DEFAULT),
+            ("args.1", r#"{"class":"A","args":[7]}"#, ""),
             (
                 "args.0.arguments.0",
                 r#"{"class":"ActiveJob::QueueAdapters::SidekiqAdapter::JobWrapper","wrapped":"A","args":[{"job_class":"A","arguments":["acme",1]}]}"#,
@@ -152,7 +152,8 @@ mod tests {
             ),
         ] {
             let payload = Payload::parse(text).expect(text);
-            assert_eq!(TenantKey::parse(key).expect(key).owner(&payload), expected, "{key} in {text}");
+            let owner = TenantKey::parse(key).expect(key).owner(&payload);
+            assert_eq!(owner.unwrap_or_default(), expected, "{key} in {text}");
         }
     }
 

@@ -95,6 +95,25 @@ pub enum Part {
 }
 
 impl NewWorkflow {
+    /// Makes it the tenant's whose all of its jobs are; refuses jobs of several, because a tenant's boundary is a hard one.
+    pub fn unite(&mut self) -> Result<(), Invalid> {
+        let mut owner: Option<Option<String>> = None;
+        for (job, path) in self.jobs_mut() {
+            match &owner {
+                None => owner = Some(job.tenant.clone()),
+                Some(owner) if *owner == job.tenant => {}
+                Some(_) => {
+                    let expected = "the same tenant, or none, in all jobs of a workflow";
+                    let named = job.tenant.as_deref().unwrap_or("no tenant");
+                    let problem = Invalid::field("meta.tenant_id", expected, named).of_kind(Kind::Workflow);
+                    return Err(problem.within(path));
+                }
+            }
+        }
+        self.tenant = self.tenant.take().or(owner.flatten());
+        Ok(())
+    }
+
     /// Its jobs, and where they stand in the request.
     pub fn jobs_mut(&mut self) -> impl Iterator<Item = (&mut NewJob, &str)> {
         self.nodes.iter_mut().filter_map(|node| match &mut node.part {

@@ -40,6 +40,8 @@ pub struct Drainer {
     rules: Rulebook,
     sidekiq: Arc<Sidekiq>,
     source: Source,
+    /// Who owns jobs that name nobody.
+    default_tenant: String,
     /// Names this store at the other one, and holds the gem's locks.
     origin: String,
     /// The sequence up to which the inbox has been taken in, once that is known.
@@ -71,12 +73,19 @@ enum Fate {
 
 impl Drainer {
     /// A drainer of one source of a Sidekiq.
-    pub fn new(store: Store, rules: Rulebook, sidekiq: Arc<Sidekiq>, source: Source) -> Drainer {
+    pub fn new(
+        store: Store,
+        rules: Rulebook,
+        sidekiq: Arc<Sidekiq>,
+        source: Source,
+        default_tenant: String,
+    ) -> Drainer {
         Drainer {
             store,
             rules,
             sidekiq,
             source,
+            default_tenant,
             origin: String::new(),
             taken_in: None,
             gem_is_still: false,
@@ -200,8 +209,12 @@ impl Drainer {
                 // While its locks were not ours a planner may have begun; one that outlived its lock still runs.
                 let is_still = taken.is_ours && (takes || !redis.plans_by_gem(class).await?);
                 let now = self.store.clock().now_ms();
+                let tenant = |named: &str| match tenant::is_id(named) {
+                    true => named.to_owned(),
+                    false => self.default_tenant.clone(),
+                };
                 let entries = taken.jobs.iter().map(|job| {
-                    let fate = order(self.sidekiq.name(), known, &class.class, &job.tenant, &job.args, now);
+                    let fate = order(self.sidekiq.name(), known, &class.class, &tenant(&job.tenant), &job.args, now);
                     Entry { sequence: job.sequence, fate }
                 });
                 let entries = entries.collect();
@@ -227,8 +240,9 @@ impl Drainer {
             let payload = payload.into_queue(&queue, self.store.clock().now_ms());
             return Fate::Pass { queue, payload };
         }
+        let tenant = rule.tenant_key.owner(&payload).unwrap_or_else(|| self.default_tenant.clone());
         let job = NewJob::foreign(&payload.class, &queue, payload.args, payload.template(&queue));
-        Fate::Stage(Box::new(planned(job, rule, rule.tenant_key.owner(&payload))))
+        Fate::Stage(Box::new(planned(job, rule, tenant)))
     }
 
     /// Sees to what is not staged; the jobs that are. Harmless when repeated.
@@ -264,7 +278,6 @@ fn order(main_queue: &str, known: &Known, class: &str, tenant: &str, args: &str,
     let queue = rule.and_then(|rule| rule.queue.clone()).unwrap_or_else(|| DEFAULT_QUEUE.to_owned());
     let template = sidekiq::fairplay_template(class, &queue, &sidekiq::jid(&id::generate()), now);
     let Some(rule) = rule else { return Fate::Pass { queue, payload: sidekiq::fill(&template, args, now) } };
-    let tenant = if tenant::is_id(tenant) { tenant } else { tenant::DEFAULT };
     Fate::Stage(Box::new(planned(NewJob::foreign(class, &queue, args, template), rule, tenant.to_owned())))
 }
 

@@ -8,6 +8,7 @@ use super::scales::Scales;
 use crate::fair::{MOST_JOBS, Pace, Rule, Seen, Shadow, ShadowRound};
 use crate::job::cron::Cron;
 use crate::job::sidekiq::{self, Payload};
+use crate::job::tenant;
 use crate::main_queue::{MainQueue, Sidekiq};
 use crate::store::{Error, Served, Watched};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -241,7 +242,8 @@ impl<'a> Lookout<'a> {
             rule.is_some_and(|rule| rule.name == self.rule.name)
         };
         let payload = Payload::parse(text).filter(is_ours);
-        let tenant = payload.map(|payload| Arc::from(self.rule.tenant_key.owner(&payload)));
+        let tenant = payload
+            .map(|payload| Arc::from(self.rule.tenant_key.owner(&payload).as_deref().unwrap_or(tenant::DEFAULT)));
         Seen { mark: mark(text), tenant, since: sidekiq::waits_since(text).unwrap_or(now).min(now) }
     }
 

@@ -1,6 +1,8 @@
 //! Metrics in Prometheus form. Handles are cheap clones; the registry is encoded on request.
 
-use super::{DispatchMetrics, Labels, PlannerMetrics, ShadowMetrics, TenantMetrics, Waiting, WeightsMetrics};
+use super::{
+    DispatchMetrics, Labels, NoiseMetrics, PlannerMetrics, ShadowMetrics, TenantMetrics, Waiting, WeightsMetrics,
+};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -58,6 +60,7 @@ pub struct Metrics {
     pub weights: WeightsMetrics,
     pub planner: PlannerMetrics,
     pub shadow: ShadowMetrics,
+    pub noise: NoiseMetrics,
 }
 
 impl Default for Metrics {
@@ -73,7 +76,9 @@ impl Default for Metrics {
         planner.register(&mut registry);
         let shadow = ShadowMetrics::default();
         shadow.register(&mut registry);
-        Metrics { registry: Arc::new(registry), http, store, jobs, weights, planner, shadow }
+        let noise = NoiseMetrics::default();
+        noise.register(&mut registry);
+        Metrics { registry: Arc::new(registry), http, store, jobs, weights, planner, shadow, noise }
     }
 }
 

@@ -23,6 +23,7 @@ mod http;
 mod lifecycle;
 mod limits;
 mod long_poll;
+mod neighbors;
 mod ojs;
 mod outage;
 mod planner;

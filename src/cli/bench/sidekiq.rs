@@ -6,6 +6,7 @@ use super::report::cpus;
 use super::resp::Resp;
 use super::shape::{KIND, QUEUE, RULE, Shape, tenant};
 use super::staging::Staging;
+use crate::job::tenant::DEFAULT;
 use crate::main_queue::{MainQueue, MainQueues, Place, Sidekiq as Beside};
 use crate::planner::{DrainSource, Drainer, PORTION};
 use crate::store::embedded::{self, PrivateRedis};
@@ -123,7 +124,8 @@ async fn promote(shape: Shape, way: Way) -> anyhow::Result<Row> {
     let Some(queue) = queues.get(NAME) else { bail!("the main queue is not there") };
     if way != Way::Http {
         let source = DrainSource::Queue(STAGING.to_owned());
-        let drainer = Drainer::new(store, staging.ground.rules.clone(), beside, source);
+        let rules = staging.ground.rules.clone();
+        let drainer = Drainer::new(store, rules, beside, source, DEFAULT.to_owned());
         tasks.spawn(drainer.run(stop.clone()));
     }
     let mut target = Resp::connect(&socket)?;

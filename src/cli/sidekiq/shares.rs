@@ -44,7 +44,7 @@ pub(super) fn shares(payloads: &[String], key: &TenantKey) -> Vec<Share> {
 }
 
 fn owner(payload: &str, key: &TenantKey) -> String {
-    Payload::parse(payload).map_or_else(|| DEFAULT.to_owned(), |payload| key.owner(&payload))
+    Payload::parse(payload).and_then(|payload| key.owner(&payload)).unwrap_or_else(|| DEFAULT.to_owned())
 }
 
 #[cfg(test)]
