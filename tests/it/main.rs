@@ -22,6 +22,7 @@ mod http;
 mod lifecycle;
 mod limits;
 mod long_poll;
+mod openapi;
 mod outage;
 mod planner;
 mod planner_api;

@@ -1,0 +1,36 @@
+//! Events, polled and streamed.
+
+use super::Shapes;
+use super::operation::{Operation, op};
+use super::schema::*;
+use serde_json::json;
+
+pub const STREAM: &str = "text/event-stream";
+
+pub fn shapes() -> Shapes {
+    let event = object([
+        ("specversion", json!({"const": "1.0"})),
+        ("id", text()),
+        ("type", text()),
+        ("source", text()),
+        ("time", time()),
+        ("subject", text()),
+        ("data", anything_named()),
+    ]);
+    vec![("Event", event)]
+}
+
+pub fn poll() -> Operation {
+    let answer = object([("events", list(refer("Event"))), ("cursor", text()), ("has_more", flag())]);
+    op("What happened, the oldest first")
+        .about("Whoever accepts `text/event-stream` gets events as they happen, behind `after` or `Last-Event-ID`.")
+        .query("limit", integer(1, 1_000_000), "Events at once, 100 if it is not said; more than 1000 count as 1000.")
+        .query("after", text(), "Events behind the one of this id.")
+        .query("cursor", text(), "The same.")
+        .query("types", text(), "Only these types, separated by commas.")
+        .query("queues", text(), "Only of jobs of these queues, separated by commas.")
+        .query("job_types", text(), "Only of jobs of these types, separated by commas.")
+        .gives(200, "Events.", answer)
+        .or_as(STREAM, text())
+        .fails(&[429])
+}

@@ -1,0 +1,109 @@
+//! Workflows: begin, look up, cancel.
+
+use super::Shapes;
+use super::jobs::stores;
+use super::operation::{Operation, op};
+use super::schema::*;
+use serde_json::Value;
+
+pub fn shapes() -> Shapes {
+    vec![("NewWorkflow", new_workflow()), ("Workflow", workflow()), ("WorkflowPart", part())]
+}
+
+fn shape() -> Value {
+    one_of(&["chain", "group", "batch"])
+}
+
+fn new_workflow() -> Value {
+    let part = || either([refer("NewJob"), refer("NewWorkflow")]);
+    let callbacks = open(request([("on_complete?", part()), ("on_success?", part()), ("on_failure?", part())]));
+    let workflow = request([
+        ("type", shape()),
+        ("id?", uuid()),
+        ("name?", short(0, 255)),
+        ("meta?", anything_named()),
+        ("options?", anything_named()),
+        ("steps?", list(part())),
+        ("jobs?", list(part())),
+        ("callbacks?", callbacks),
+    ]);
+    described(
+        open(workflow),
+        "A chain has `steps`, a group and a batch `jobs`, a batch `callbacks` as well; a part is a job or another of these, three deep.",
+    )
+}
+
+/// Counters, parts and callbacks, under the names that the shape has for them.
+fn inside() -> Value {
+    let parts = || list(refer("WorkflowPart"));
+    object([
+        ("steps_total?", count()),
+        ("steps_completed?", count()),
+        ("steps_failed?", count()),
+        ("steps?", parts()),
+        ("jobs_total?", count()),
+        ("jobs_completed?", count()),
+        ("jobs_failed?", count()),
+        ("jobs?", parts()),
+        ("callbacks?", map(refer("WorkflowPart"))),
+    ])
+}
+
+fn part() -> Value {
+    let own = object([
+        ("index?", count()),
+        ("type", text()),
+        ("state", text()),
+        ("job_id?", uuid()),
+        ("started_at?", time()),
+        ("completed_at?", time()),
+        ("result?", any()),
+    ]);
+    with(own, inside())
+}
+
+fn workflow() -> Value {
+    let metadata = object([
+        ("job_count", count()),
+        ("completed_count", count()),
+        ("failed_count", count()),
+        ("created_at", time()),
+        ("started_at", time()),
+        ("completed_at?", time()),
+        ("cancelled_at?", time()),
+    ]);
+    let own = object([
+        ("id", uuid()),
+        ("type", shape()),
+        ("state", one_of(&["running", "completed", "failed", "cancelled"])),
+        ("name?", text()),
+        ("meta?", anything_named()),
+        ("created_at", time()),
+        ("started_at", time()),
+        ("completed_at?", time()),
+        ("cancelled_at?", time()),
+        ("metadata", metadata),
+        ("failed_step_index?", count()),
+        ("failed_job_ids?", list(uuid())),
+    ]);
+    with(own, inside())
+}
+
+fn answer() -> Value {
+    object([("workflow", refer("Workflow"))])
+}
+
+pub fn begin() -> Operation {
+    stores(op("Begin a workflow: all of it is stored, or nothing"))
+        .takes(refer("NewWorkflow"))
+        .gives(201, "The workflow.", answer())
+        .with_headers(&["Location"])
+}
+
+pub fn show() -> Operation {
+    op("Show a workflow").gives(200, "The workflow.", answer())
+}
+
+pub fn cancel() -> Operation {
+    op("Cancel a workflow that is running").gives(200, "The workflow.", answer()).fails(&[409])
+}
