@@ -4,7 +4,7 @@ use super::Shapes;
 use super::operation::{Operation, op};
 use super::schema::*;
 use crate::api::crons::MOST_TIMES;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const OVERLAPS: [&str; 7] = ["skip", "allow", "cancel_previous", "cancel", "replace", "enqueue", "queue"];
 
@@ -45,12 +45,19 @@ fn times() -> Value {
     ])
 }
 
+/// Fields, or a word; what the fields may hold is told in the text.
+fn expression() -> Value {
+    let pattern = "^\\s*(@(hourly|daily|midnight|weekly|monthly|yearly|annually)|@every +[0-9]+(ms|s|m|h|d)[0-9smhd]*|\
+        [0-9A-Za-z*/,?#-]+(\\s+[0-9A-Za-z*/,?#-]+){4,5})\\s*$";
+    json!({"type": "string", "pattern": pattern, "description": crate::job::cron::EXPECTED})
+}
+
 /// What can be changed. A template stands in `job_template`, or its members at top level.
 fn body() -> Value {
     request([
-        ("expression?", described(text(), crate::job::cron::EXPECTED)),
-        ("cron?", described(text(), "The same.")),
-        ("schedule?", described(text(), "The same.")),
+        ("expression?", expression()),
+        ("cron?", described(expression(), "The same.")),
+        ("schedule?", described(expression(), "The same.")),
         ("timezone?", described(text(), crate::job::cron::TIMEZONE_EXPECTED)),
         ("overlap_policy?", one_of(&OVERLAPS)),
         ("enabled?", flag()),
@@ -64,8 +71,10 @@ fn body() -> Value {
 }
 
 pub fn register() -> Operation {
+    let named = with(body(), request([("name", cron_name())]));
+    let registered = with_one_of(named, &["expression", "cron", "schedule"]);
     op("Register a cron, or change the one of that name")
-        .takes(with(body(), request([("name", cron_name())])))
+        .takes(with_one_of(registered, &["job_template", "type"]))
         .gives(200, "It is changed.", refer("CronAnswer"))
         .with_headers(&["Location"])
         .gives(201, "It is registered.", refer("CronAnswer"))
@@ -74,7 +83,7 @@ pub fn register() -> Operation {
 }
 
 pub fn change() -> Operation {
-    op("Change what a request names")
+    op("Change what a request names of a cron")
         .takes(with(body(), request([("name?", cron_name())])))
         .gives(200, "It is changed.", refer("CronAnswer"))
         .fails(&[409])
@@ -112,10 +121,7 @@ pub fn next_times() -> Operation {
 }
 
 pub fn preview() -> Operation {
-    let body = request([
-        ("expression", described(text(), crate::job::cron::EXPECTED)),
-        ("timezone?", text()),
-        ("count?", integer(1, MOST_TIMES as i64)),
-    ]);
+    let body =
+        request([("expression", expression()), ("timezone?", text()), ("count?", integer(1, MOST_TIMES as i64))]);
     op("When an expression would fire").takes(body).gives(200, "Times.", refer("CronTimes"))
 }

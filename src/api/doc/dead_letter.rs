@@ -10,8 +10,8 @@ pub fn shapes() -> Shapes {
         ("queue?", text()),
         ("type?", text()),
         ("error_type?", text()),
-        ("since?", moment()),
-        ("until?", moment()),
+        ("since?", time()),
+        ("until?", time()),
         ("older_than?", duration()),
     ]));
     vec![("DeadLetterBulk", with(bulk_request(), request([("filter?", filter), ("older_than?", duration())])))]
@@ -22,8 +22,8 @@ fn filtered(operation: Operation) -> Operation {
         .query("queue", text(), "Jobs of this queue.")
         .query("type", text(), "Jobs of this type.")
         .query("error_type", text(), "Jobs whose last error was of this type.")
-        .query("since", moment(), "Ended at this time or later.")
-        .query("until", moment(), "Ended at this time or earlier.")
+        .query("since", time(), "Ended at this time or later.")
+        .query("until", time(), "Ended at this time or earlier.")
         .paged()
 }
 
@@ -69,11 +69,11 @@ pub fn retry_as_admin() -> Operation {
 }
 
 pub fn retry_many() -> Operation {
-    op("Try dead jobs again").may_take(refer("DeadLetterBulk")).gives(200, "What became of them.", refer("BulkAnswer"))
+    op("Try dead jobs again").takes(refer("DeadLetterBulk")).gives(200, "What became of them.", refer("BulkAnswer"))
 }
 
 pub fn forget_many() -> Operation {
-    op("Delete dead jobs").may_take(refer("DeadLetterBulk")).gives(200, "What became of them.", refer("BulkAnswer"))
+    op("Delete dead jobs").takes(refer("DeadLetterBulk")).gives(200, "What became of them.", refer("BulkAnswer"))
 }
 
 pub fn forget() -> Operation {

@@ -3,7 +3,7 @@
 use super::Shapes;
 use super::schema::*;
 use crate::job::State;
-use crate::job::quota::{MOST_CONCURRENCY, MOST_STARTS, PERIOD_EXPECTED};
+use crate::job::quota::{MOST_CONCURRENCY, MOST_STARTS};
 use serde_json::{Value, json};
 
 pub fn shapes() -> Shapes {
@@ -101,14 +101,14 @@ fn options() -> [(&'static str, Value); 20] {
         ("scheduled_at?", moment()),
         ("delay_until?", moment()),
         ("expires_at?", moment()),
-        ("enqueue_ttl?", at_least(1)),
-        ("total_timeout?", at_least(1)),
-        ("timeout_ms?", count()),
-        ("timeout?", count()),
-        ("visibility_timeout_ms?", count()),
-        ("visibility_timeout?", either([at_least(1), duration()])),
-        ("heartbeat_timeout?", at_least(1)),
-        ("grace_period?", at_least(1)),
+        ("enqueue_ttl?", seconds(1)),
+        ("total_timeout?", seconds(1)),
+        ("timeout_ms?", milliseconds(0)),
+        ("timeout?", seconds(0)),
+        ("visibility_timeout_ms?", milliseconds(0)),
+        ("visibility_timeout?", either([seconds(1), duration()])),
+        ("heartbeat_timeout?", seconds(1)),
+        ("grace_period?", seconds(1)),
         ("retry?", refer("RetryPolicy")),
         ("retry_policy?", refer("RetryPolicy")),
         ("unique?", refer("UniquePolicy")),
@@ -143,9 +143,9 @@ fn retry() -> Value {
     request([
         ("max_attempts?", integer(0, u32::MAX.into())),
         ("initial_interval?", duration()),
-        ("initial_interval_ms?", at_least(1)),
+        ("initial_interval_ms?", milliseconds(1)),
         ("max_interval?", duration()),
-        ("max_interval_ms?", at_least(1)),
+        ("max_interval_ms?", milliseconds(1)),
         ("backoff_coefficient?", json!({"type": "number", "minimum": 1, "maximum": 1_000_000})),
         ("jitter?", flag()),
         ("non_retryable_errors?", list_of(plain(255), 0, 100)),
@@ -170,25 +170,41 @@ fn unique() -> Value {
     ])
 }
 
-/// Every way to write a quota.
-pub fn quota() -> Value {
+/// Every way to write a quota, each with these members beside it.
+pub fn quota(more: &Value) -> Vec<Value> {
     let starts = || integer(1, MOST_STARTS.into());
-    request([
-        ("concurrency?", integer(0, MOST_CONCURRENCY.into())),
-        ("rate?", either([refer("Window"), starts()])),
-        ("throttle?", refer("Window")),
-        ("limit?", starts()),
-        ("period?", described(text(), PERIOD_EXPECTED)),
-        ("max_per_second?", starts()),
-    ])
+    let none = || json!({"type": "null"});
+    let form = |own: Value| {
+        let common = request([("concurrency?", integer(0, MOST_CONCURRENCY.into())), ("throttle?", refer("Window"))]);
+        with(with(common, own), more.clone())
+    };
+    let window = request([("rate?", refer("Window"))]);
+    let apart = object([("limit?", none()), ("period?", none()), ("max_per_second?", none())]);
+    vec![
+        form(with(window, apart)),
+        form(object([("rate", starts()), ("period", period()), ("limit?", none()), ("max_per_second?", none())])),
+        form(object([("limit", starts()), ("period", period()), ("rate?", none()), ("max_per_second?", none())])),
+        form(object([("max_per_second", starts()), ("rate?", none()), ("limit?", none()), ("period?", none())])),
+    ]
 }
 
+/// A quota that says something, and has no other members than these.
+pub fn closed_quota(more: &Value) -> Value {
+    let says = ["concurrency", "rate", "throttle", "limit", "max_per_second"];
+    either(quota(more).into_iter().map(|form| with_one_of(closed(form), &says)))
+}
+
+/// It has a key, or is `max_per_second` of its queue.
 fn rate_limit() -> Value {
-    with(request([("key?", rate_key()), ("on_limit?", one_of(&["wait", "reschedule", "drop"]))]), quota())
+    let on_limit = || request([("on_limit?", one_of(&["wait", "reschedule", "drop"]))]);
+    let mut forms = quota(&with(on_limit(), request([("key", rate_key())])));
+    let of_queue = with(on_limit(), request([("key?", rate_key())]));
+    forms.extend(quota(&of_queue).pop());
+    either(forms)
 }
 
 fn window() -> Value {
-    object([("limit", integer(1, MOST_STARTS.into())), ("period", described(text(), PERIOD_EXPECTED))])
+    object([("limit", integer(1, MOST_STARTS.into())), ("period", period())])
 }
 
 fn pagination() -> Value {

@@ -4,8 +4,8 @@ use super::Shapes;
 use super::operation::{Operation, op};
 use super::schema::*;
 use crate::api::bulk;
-use crate::job::Limits;
-use serde_json::Value;
+use crate::job::{Limits, State};
+use serde_json::{Value, json};
 
 const PRESSURE: [&str; 3] = ["X-OJS-Queue-Depth", "X-OJS-Queue-Bound", "X-OJS-Queue-Pressure"];
 pub const RATE: [&str; 3] = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"];
@@ -68,10 +68,10 @@ pub fn list_all() -> Operation {
     let answer = with(page_of("items", refer("Job")), object([("truncated", flag())]));
     op("Find jobs")
         .query("queue", text(), "Jobs of this queue.")
-        .query("state", text(), "Jobs of these states, separated by commas.")
+        .query("state", words(&State::ALL.map(State::name)), "Jobs of these states, separated by commas.")
         .query("type", text(), "Jobs of this type.")
-        .query("since", moment(), "Created at this time or later.")
-        .query("until", moment(), "Created at this time or earlier.")
+        .query("since", time(), "Created at this time or later.")
+        .query("until", time(), "Created at this time or earlier.")
         .query("sort", one_of(&["created_at", "scheduled_at", "priority"]), "What they are sorted by.")
         .query("order", one_of(&["asc", "desc"]), "`desc` if it is not said.")
         .paged()
@@ -89,24 +89,31 @@ pub fn retry() -> Operation {
 }
 
 pub fn retry_many() -> Operation {
-    many(op("Begin jobs anew that were discarded or cancelled"))
+    many(op("Begin jobs anew that were discarded or cancelled"), |state| {
+        matches!(state, State::Discarded | State::Cancelled)
+    })
 }
 
 pub fn cancel_many() -> Operation {
-    many(op("Cancel jobs that have not ended"))
+    many(op("Cancel jobs that have not ended"), |state| !has_ended(state))
 }
 
 pub fn delete_many() -> Operation {
-    many(op("Delete jobs that have ended"))
+    many(op("Delete jobs that have ended"), has_ended)
 }
 
-fn many(operation: Operation) -> Operation {
+fn has_ended(state: State) -> bool {
+    matches!(state, State::Completed | State::Cancelled | State::Discarded)
+}
+
+fn many(operation: Operation, takes: fn(State) -> bool) -> Operation {
+    let names: Vec<&str> = State::ALL.into_iter().filter(|state| takes(*state)).map(State::name).collect();
     let filter = closed(request([
         ("queue?", text()),
-        ("state?", states()),
+        ("state?", states(&names)),
         ("type?", text()),
-        ("since?", moment()),
-        ("until?", moment()),
+        ("since?", time()),
+        ("until?", time()),
     ]));
     operation.takes(with(bulk_request(), request([("filter?", filter)]))).gives(
         200,
@@ -115,18 +122,21 @@ fn many(operation: Operation) -> Operation {
     )
 }
 
-/// One state, or several.
-pub fn states() -> Value {
-    either([state(), list(state())])
+/// One of some states, or several.
+pub fn states(names: &[&str]) -> Value {
+    either([one_of(names), list_of(one_of(names), 1, 100)])
 }
 
 /// What every request about many jobs has.
 pub fn bulk_request() -> Value {
-    request([
+    let mut request = request([
         ("confirm?", described(flag(), "Must be true, unless it is a dry run.")),
         ("dry_run?", described(flag(), "Only tell how many there are.")),
         ("limit?", integer(1, bulk::MOST as i64)),
-    ])
+    ]);
+    let is_true = |name: &str| json!({"required": [name], "properties": {name: {"const": true}}});
+    request["anyOf"] = json!([is_true("confirm"), is_true("dry_run")]);
+    request
 }
 
 fn bulk_answer() -> Value {

@@ -42,7 +42,7 @@ function shape(schema) {
     return box;
   }
   const box = element("span");
-  const about = schema.description ? element("span", { class: "faint" }, ` ${schema.description}`) : null;
+  const about = schema.description ? element("span", { class: "faint" }, " ", ...prose(schema.description)) : null;
   const parts = schema.anyOf ?? schema.allOf;
   if (parts) {
     box.append(element("span", { class: "type" }, schema.anyOf ? "one of" : "all of"));
@@ -69,11 +69,14 @@ function shape(schema) {
   return box;
 }
 
+// A sentence, in which what stands between backticks is code.
+const prose = (text) => text.split("`").map((part, index) => (index % 2 ? element("code", {}, part) : part));
+
 const heading = (text) => element("h3", {}, text);
 
 function inside(operation) {
   const box = element("div", { class: "inside" });
-  if (operation.description) box.append(...operation.description.split("\n\n").map((text) => element("p", {}, text)));
+  if (operation.description) box.append(...operation.description.split("\n\n").map((text) => element("p", {}, ...prose(text))));
   if (operation["x-roles"]) {
     const roles = operation["x-roles"].map((role) => element("span", { class: "role" }, role));
     const tenants = element("span", { class: "faint" }, operation["x-tenants"] ? " keys of a tenant too" : " not with a tenant's key");
@@ -84,7 +87,7 @@ function inside(operation) {
       element("tr", {},
         element("td", {}, element("code", { class: parameter.required ? "required" : "" }, parameter.name), element("span", { class: "faint" }, ` ${parameter.in}`)),
         element("td", {}, shape(parameter.schema)),
-        element("td", { class: "faint" }, parameter.description ?? "")));
+        element("td", { class: "faint" }, ...prose(parameter.description ?? ""))));
     box.append(heading("Parameters"), element("table", {}, ...rows));
   }
   if (operation.requestBody) {
@@ -113,7 +116,7 @@ function show() {
   }
   const main = document.getElementById("main");
   const tags = document.getElementById("tags");
-  main.replaceChildren(element("p", { id: "about" }, api.info.description));
+  main.replaceChildren(element("p", { id: "about" }, ...prose(api.info.description)));
   for (const [name, routes] of groups) {
     const section = element("section", {}, element("h2", { id: `group-${name}` }, name));
     for (const { path, method, operation } of routes) {

@@ -3,8 +3,14 @@
 use super::Shapes;
 use super::events::STREAM;
 use super::operation::{Operation, op};
+use super::pools::weight;
 use super::schema::*;
-use serde_json::Value;
+use serde_json::{Value, json};
+
+/// Where a job names its tenant.
+const TENANT_KEY: &str = "^(meta([.][^.]+)+|args[.][0-9]+([.][^.]+)*|header:[a-zA-Z0-9_-]+|api_key)$";
+/// A job type, a Ruby class, or a glob of either.
+const PATTERN: &str = "^([a-z][a-z0-9_-]*([.][a-z][a-z0-9_-]*)*|[a-z0-9_.-]*[*][a-z0-9_.*-]*|[A-Z][A-Za-z0-9_:*]*)$";
 
 pub fn shapes() -> Shapes {
     vec![("Rule", rule()), ("RuleOptions", options()), ("Round", round()), ("Served", served())]
@@ -12,11 +18,11 @@ pub fn shapes() -> Shapes {
 
 /// The options of `[[plan]]`. What is left out comes from the defaults; `null` is refused.
 fn options() -> Value {
-    let fixed = || serde_json::json!({"type": "number", "minimum": 0, "maximum": 1000});
+    let fixed = || either([weight(), json!({"const": 0, "description": "The tenant is held."})]);
     let webhook = object([("url", text()), ("timeout?", duration()), ("secret_env?", text())]);
     let weights = object([("static?", map(fixed())), ("default_weight?", fixed()), ("webhook?", closed(webhook))]);
-    object([
-        ("types", list_of(text(), 1, 1_000_000)),
+    let options = object([
+        ("types", list_of(json!({"type": "string", "pattern": PATTERN}), 1, 1_000_000)),
         ("name?", rule_name()),
         ("queue?", text()),
         ("enqueue_interval?", duration()),
@@ -24,7 +30,7 @@ fn options() -> Value {
         ("timezone?", text()),
         ("enqueue_jobs?", either([integer(1, 100_000), one_of(&["auto"])])),
         ("strict_interval?", flag()),
-        ("tenant_key?", text()),
+        ("tenant_key?", json!({"type": "string", "pattern": TENANT_KEY})),
         ("on_missing_tenant?", one_of(&["reject", "default"])),
         ("weights?", closed(weights)),
         ("max_weight_age?", duration()),
@@ -40,7 +46,8 @@ fn options() -> Value {
         ("shadow?", flag()),
         ("main_queue?", text()),
         ("class?", text()),
-    ])
+    ]);
+    closed(options)
 }
 
 fn served() -> Value {

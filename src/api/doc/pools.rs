@@ -3,7 +3,7 @@
 use super::Shapes;
 use super::operation::{Operation, op};
 use super::schema::*;
-use crate::fair::{Pool, Strategy, TenantStrategy};
+use crate::fair::{Pool, Strategy};
 use crate::job::quota::MOST_CONCURRENCY;
 use serde_json::{Value, json};
 
@@ -22,33 +22,45 @@ pub fn weight() -> Value {
     json!({"type": "number", "minimum": 0.05, "maximum": 1000})
 }
 
+/// All ways to write a strategy.
+pub const STRATEGIES: [&str; 8] = [
+    "strict",
+    "round-robin",
+    "round_robin",
+    "weighted",
+    "weighted-fair",
+    "weighted_fair",
+    "least-loaded",
+    "least_loaded",
+];
+
 fn starvation() -> Value {
     let aging = request([("every?", duration()), ("step?", integer(0, 200)), ("max?", integer(0, 200))]);
-    request([
+    closed(request([
         ("enabled?", flag()),
         ("rotation_interval?", duration()),
         ("min_dispatch_ratio?", ratio()),
         ("max_consecutive?", count()),
         ("priority_aging?", closed(aging)),
-    ])
+    ]))
 }
 
 fn fairness() -> Value {
-    request([
+    closed(request([
         ("enabled?", flag()),
-        ("strategy?", described(text(), &format!("One of {}.", TenantStrategy::NAMES.join(", ")))),
+        ("strategy?", one_of(&["fair-share", "fair_share", "fairshare", "round-robin", "round_robin", "strict"])),
         ("weights?", map(weight())),
         ("default_weight?", weight()),
-    ])
+    ]))
 }
 
 /// What a request may say of a pool.
 fn settings() -> Value {
-    let places = map(closed(object([("weight?", weight())])));
+    let places = by_queue(closed(object([("weight?", weight())])));
     object([
         ("queues", either([list_of(queue(), 1, Pool::MOST_QUEUES), places])),
-        ("strategy?", or_null(described(text(), &format!("One of {}.", Strategy::NAMES.join(", "))))),
-        ("weights?", or_null(map(weight()))),
+        ("strategy?", or_null(one_of(&STRATEGIES))),
+        ("weights?", or_null(by_queue(weight()))),
         ("concurrency?", or_null(integer(1, MOST_CONCURRENCY.into()))),
         ("isolated?", or_null(flag())),
         ("starvation_prevention?", or_null(refer("Starvation"))),
@@ -62,7 +74,8 @@ fn settings() -> Value {
 /// Alone, or inside `pool`; an answer about a pool will do as well.
 fn body(named: Value) -> Value {
     let flat = || with(settings(), named.clone());
-    either([with(flat(), object([("pool?", any())])), object([("pool", flat())])])
+    let answered = with(flat(), object([("pool", refer("Pool"))]));
+    either([closed(flat()), closed(object([("pool", closed(flat()))])), closed(answered)])
 }
 
 fn pool() -> Value {
@@ -144,13 +157,13 @@ pub fn put_scheduling_config() -> Operation {
     let body = object([
         ("starvation_prevention?", or_null(refer("Starvation"))),
         ("tenant_fairness?", or_null(refer("TenantFairness"))),
-        ("queues?", or_null(map(closed(queue)))),
+        ("queues?", or_null(by_queue(closed(queue)))),
         ("source?", any()),
     ]);
     op("Change what holds for all queues")
         .about(
             "What it does not name stays as it is; a queue's `tenant_fairness` of `null` takes the queue's own away.",
         )
-        .takes(body)
+        .takes(closed(body))
         .gives(200, "The policy.", refer("Scheduling"))
 }

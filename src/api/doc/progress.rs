@@ -32,7 +32,7 @@ pub fn report() -> Operation {
     ]);
     op("Tell how far a job has got")
         .about("`progress` or `data` must be there. `data` has at most 4096 bytes, `message` 1024.")
-        .takes(report)
+        .takes(with_one_of(report, &["progress", "data"]))
         .gives(200, "What is known now.", progress())
         .with_headers(&["Cache-Control", "X-OJS-Progress"])
         .fails(&[409])

@@ -1,9 +1,11 @@
 //! Queues: list, counts, pause and resume, settings, limits.
 
 use super::Shapes;
+use super::job_shapes::closed_quota;
 use super::jobs::{RATE, bulk_request, states};
 use super::operation::{Operation, op};
 use super::schema::*;
+use crate::job::State;
 use serde_json::Value;
 
 pub fn shapes() -> Shapes {
@@ -38,7 +40,7 @@ fn queue_state() -> Value {
 
 /// A member for each state.
 fn counts(mark: &str) -> Value {
-    let names = crate::job::State::ALL.map(|state| format!("{}{mark}", state.name()));
+    let names = State::ALL.map(|state| format!("{}{mark}", state.name()));
     let [a, b, c, d, e, f, g, h] = names.each_ref().map(|name| (name.as_str(), count()));
     object([a, b, c, d, e, f, g, h])
 }
@@ -124,8 +126,8 @@ pub fn put_config() -> Operation {
         ("backpressure?", bound),
         ("max_size?", integer(0, 1_000_000_000)),
         ("overflow_policy?", strategy()),
-        ("concurrency?", count()),
-        ("rate_limit?", super::job_shapes::quota()),
+        ("concurrency?", integer(0, crate::job::quota::MOST_CONCURRENCY.into())),
+        ("rate_limit?", closed_quota(&answered())),
     ]);
     op("Change what is set for a queue")
         .about("What it does not name stays as it is; a `max_depth` of 0 is no bound.")
@@ -145,11 +147,15 @@ pub fn show_limit() -> Operation {
     op("A queue's own limit").gives(200, "The limit, and how it is used.", refer("QueueLimit")).with_headers(&RATE)
 }
 
+/// What an answer about a limit has beside it, and may come back with.
+fn answered() -> Value {
+    request([("queue?", any()), ("source?", any()), ("state?", any())])
+}
+
 pub fn put_limit() -> Operation {
-    let answered = request([("queue?", any()), ("source?", any()), ("state?", any())]);
     op("Limit all jobs of a queue")
         .variable(queue())
-        .takes(closed(with(super::job_shapes::quota(), answered)))
+        .takes(closed_quota(&answered()))
         .gives(200, "The limit, and how it is used.", refer("QueueLimit"))
         .with_headers(&RATE)
 }
@@ -183,10 +189,11 @@ fn for_admin() -> Value {
 }
 
 pub fn purge() -> Operation {
-    let body = with(bulk_request(), request([("states", states()), ("older_than?", duration())]));
+    let purged = State::ALL.into_iter().filter(|state| *state != State::Active).map(State::name).collect::<Vec<_>>();
+    let body = with(bulk_request(), request([("states", states(&purged)), ("older_than?", duration())]));
     op("Remove jobs of a queue for good")
         .about("Jobs that wait are cancelled first; those that workers have cannot be purged.")
         .variable(queue())
-        .may_take(body)
+        .takes(body)
         .gives(200, "What became of them.", refer("BulkAnswer"))
 }

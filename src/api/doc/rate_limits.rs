@@ -1,11 +1,11 @@
 //! Rate limits and their overrides.
 
 use super::Shapes;
-use super::job_shapes::quota;
+use super::job_shapes::closed_quota;
 use super::jobs::RATE;
 use super::operation::{Operation, op};
 use super::schema::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub fn shapes() -> Shapes {
     vec![("RateLimit", rate_limit())]
@@ -38,7 +38,8 @@ pub fn show() -> Operation {
 
 pub fn put() -> Operation {
     op("Override a limit, perhaps for a while")
-        .takes(closed(with(quota(), request([("expires_at?", moment())]))))
+        .variable(json!({"type": "string", "pattern": "^[a-zA-Z0-9][a-zA-Z0-9._:*-]*$", "maxLength": 256}))
+        .takes(closed_quota(&request([("expires_at?", moment())])))
         .gives(200, "What holds now.", refer("RateLimit"))
         .with_headers(&RATE)
 }

@@ -1,5 +1,6 @@
 //! Small words for JSON Schema, so that a shape reads like what it describes.
 
+use crate::job::duration::LONGEST_MS;
 use serde_json::{Map, Value, json};
 
 /// Names as the server checks them.
@@ -7,6 +8,8 @@ const QUEUE: &str = "^[a-z0-9][a-z0-9.-]*$";
 const KIND: &str = "^[a-z][a-z0-9_-]*(\\.[a-z][a-z0-9_-]*)*$";
 const UUID7: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$";
 const TENANT: &str = "^[a-zA-Z0-9][a-zA-Z0-9._:-]*$";
+const DURATION: &str =
+    "[0-9]{1,12}(\\.[0-9]{1,9})?(ms|s|m|h|d)|P([0-9]{1,5}[WD])*(T([0-9]{1,9}(\\.[0-9]{1,9})?[HMS])+)?";
 const PLAIN: &str = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$";
 
 /// Anything that is JSON.
@@ -42,6 +45,11 @@ pub fn count() -> Value {
 
 pub fn at_least(least: u64) -> Value {
     json!({"type": "integer", "minimum": least})
+}
+
+/// A whole number as a request may write it: no larger than any language can hold.
+pub fn whole(least: i64) -> Value {
+    integer(least, (1 << 53) - 1)
 }
 
 /// A point in time, as answers have it.
@@ -101,12 +109,46 @@ pub fn rate_key() -> Value {
 
 /// A duration as requests may write it.
 pub fn duration() -> Value {
-    described(text(), crate::job::duration::EXPECTED)
+    json!({"type": "string", "pattern": format!("^({DURATION})$"), "description": crate::job::duration::EXPECTED})
+}
+
+/// The period of a rate.
+pub fn period() -> Value {
+    let pattern = format!("^(second|minute|hour|day|{DURATION})$");
+    json!({"type": "string", "pattern": pattern, "description": crate::job::quota::PERIOD_EXPECTED})
 }
 
 /// A time as requests may write it: absolute or relative.
 pub fn moment() -> Value {
-    described(text(), crate::job::time::EXPECTED)
+    let relative = json!({"type": "string", "pattern": format!("^[+]({DURATION})$")});
+    described(either([time(), relative]), crate::job::time::EXPECTED)
+}
+
+/// So many seconds, at least `least` and at most a century.
+pub fn seconds(least: i64) -> Value {
+    integer(least, (LONGEST_MS / 1000) as i64)
+}
+
+/// The same in milliseconds.
+pub fn milliseconds(least: i64) -> Value {
+    integer(least, LONGEST_MS as i64)
+}
+
+/// Words separated by commas.
+pub fn words(words: &[&str]) -> Value {
+    let word = words.join("|");
+    json!({"type": "string", "pattern": format!("^({word})(,({word}))*$")})
+}
+
+/// The same object, in which one of these members must be there, and not be `null`.
+pub fn with_one_of(mut object: Value, names: &[&str]) -> Value {
+    let has = |name: &&str| json!({"required": [name], "properties": {*name: {"not": {"type": "null"}}}});
+    let choice = json!({"anyOf": names.iter().map(has).collect::<Vec<_>>()});
+    match object.get_mut("allOf").and_then(Value::as_array_mut) {
+        Some(others) => others.push(choice),
+        None => object["allOf"] = json!([choice]),
+    }
+    object
 }
 
 /// One of some words.
@@ -130,6 +172,11 @@ pub fn list_of(item: Value, least: usize, most: usize) -> Value {
 /// An object with any names, all of whose values are alike.
 pub fn map(value: Value) -> Value {
     json!({"type": "object", "additionalProperties": value})
+}
+
+/// The same, with names of queues.
+pub fn by_queue(value: Value) -> Value {
+    json!({"type": "object", "additionalProperties": value, "propertyNames": queue()})
 }
 
 /// An object of which nothing more is known.

@@ -23,13 +23,13 @@ fn id() -> Value {
 
 fn limits() -> Value {
     let jobs = || or_null(integer(0, TenantLimits::MOST_JOBS as i64));
-    object([
+    closed(object([
         ("max_concurrency?", or_null(integer(0, MOST_CONCURRENCY.into()))),
         ("max_enqueue_rate?", or_null(refer("Window"))),
         ("max_queue_depth?", jobs()),
         ("max_scheduled?", jobs()),
         ("enforcement?", one_of(&["hard", "soft"])),
-    ])
+    ]))
 }
 
 fn jobs() -> Value {

@@ -3,7 +3,7 @@
 use super::Shapes;
 use super::operation::{Operation, op};
 use super::schema::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub fn shapes() -> Shapes {
     vec![
@@ -41,9 +41,14 @@ fn delivery() -> Value {
 /// What can be changed.
 fn body(url: &'static str, events: &'static str) -> Value {
     let names = || list_of(text(), 0, 100);
+    let event = json!({"type": "string", "pattern": "^([*]|[a-z._]+|[a-z._]*[.][*])$", "maxLength": 100});
+    let url_shape = || {
+        let about = "An https:// URL of a public host; where the server allows it, of any, and http:// as well.";
+        json!({"type": "string", "pattern": "^[hH][tT][tT][pP][sS]?://[^/]", "maxLength": 2048, "description": about})
+    };
     request([
-        (url, described(short(0, 2048), "An https:// URL of a public host.")),
-        (events, described(list_of(short(0, 100), 1, 100), "Such as `job.completed`, `job.*` or `*`.")),
+        (url, url_shape()),
+        (events, described(list_of(event, 1, 100), "Such as `job.completed`, `job.*` or `*`.")),
         ("filter?", request([("queues?", names()), ("job_types?", names())])),
         ("active?", flag()),
         ("metadata?", anything_named()),
@@ -75,7 +80,7 @@ pub fn show() -> Operation {
 }
 
 pub fn change() -> Operation {
-    op("Change what a request names")
+    op("Change what a request names of a subscription")
         .takes(body("url?", "events?"))
         .gives(200, "The subscription.", one())
         .fails(&[409])

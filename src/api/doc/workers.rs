@@ -2,6 +2,7 @@
 
 use super::Shapes;
 use super::operation::{Operation, op};
+use super::pools::STRATEGIES;
 use super::schema::*;
 use crate::api::fetch::MOST_QUEUES;
 use crate::api::workers::MOST_NAMES;
@@ -21,30 +22,20 @@ pub fn shapes(limits: &Limits) -> Shapes {
 
 pub fn fetch() -> Operation {
     let year = 366 * 86_400_000;
-    let strategies = [
-        "strict",
-        "round-robin",
-        "round_robin",
-        "weighted",
-        "weighted-fair",
-        "weighted_fair",
-        "least-loaded",
-        "least_loaded",
-    ];
     let body = request([
         ("queues?", described(list_of(queue(), 1, MOST_QUEUES), "May be left out where `pool` says it.")),
         ("pool?", text()),
         ("worker_id?", plain(256)),
-        ("count?", described(at_least(1), "More than 1000 count as 1000.")),
-        ("wait_ms?", described(count(), "How long to wait for a job; more than 30000 count as 30000.")),
+        ("count?", described(whole(1), "More than 1000 count as 1000.")),
+        ("wait_ms?", described(whole(0), "How long to wait for a job; more than 30000 count as 30000.")),
         ("visibility_timeout_ms?", integer(1, year)),
-        ("strategy?", one_of(&strategies)),
-        ("weights?", described(map(json!({"type": "number", "exclusiveMinimum": 0})), "Of queues in `queues`.")),
+        ("strategy?", one_of(&STRATEGIES)),
+        ("weights?", described(by_queue(json!({"type": "number", "exclusiveMinimum": 0})), "Of queues in `queues`.")),
         ("fetch_id?", described(plain(256), "Under the same id the same jobs are given again, for a minute.")),
     ]);
     op("Take jobs to work on")
         .of_tenant()
-        .takes(body)
+        .takes(with_one_of(body, &["queues", "pool"]))
         .gives(
             200,
             "Jobs, now active; none if there are none. `job` is the first, where `count` was not said.",
@@ -93,7 +84,7 @@ fn failure() -> Value {
         ("retryable?", flag()),
         ("details?", any()),
         ("backtrace?", any()),
-        ("rate_limit_until?", text()),
+        ("rate_limit_until?", time()),
     ])
 }
 
@@ -134,10 +125,10 @@ pub fn nack_by_path() -> Operation {
 
 fn heartbeat_body() -> Value {
     let names = || list_of(text(), 0, MOST_NAMES);
-    request([
+    let beat = request([
         ("worker_id?", described(plain(256), "This or `id` must be there.")),
         ("id?", plain(256)),
-        ("active_jobs?", described(either([names(), count()]), "Ids, or how many.")),
+        ("active_jobs?", described(either([names(), whole(0)]), "Ids, or how many.")),
         ("active_job_ids?", names()),
         ("job_id?", text()),
         ("state?", one_of(&["running", "quiet", "terminate", "drain"])),
@@ -145,12 +136,13 @@ fn heartbeat_body() -> Value {
         ("pool?", text()),
         ("queues?", names()),
         ("labels?", names()),
-        ("concurrency?", count()),
+        ("concurrency?", whole(0)),
         ("hostname?", any()),
         ("pid?", any()),
         ("version?", any()),
         ("started_at?", any()),
-    ])
+    ]);
+    with_one_of(beat, &["worker_id", "id"])
 }
 
 pub fn heartbeat() -> Operation {

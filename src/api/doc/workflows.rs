@@ -4,7 +4,8 @@ use super::Shapes;
 use super::jobs::stores;
 use super::operation::{Operation, op};
 use super::schema::*;
-use serde_json::Value;
+use crate::job::workflow::MOST_JOBS;
+use serde_json::{Value, json};
 
 pub fn shapes() -> Shapes {
     vec![("NewWorkflow", new_workflow()), ("Workflow", workflow()), ("WorkflowPart", part())]
@@ -23,12 +24,19 @@ fn new_workflow() -> Value {
         ("name?", short(0, 255)),
         ("meta?", anything_named()),
         ("options?", anything_named()),
-        ("steps?", list(part())),
-        ("jobs?", list(part())),
+        ("steps?", list_of(part(), 1, MOST_JOBS)),
+        ("jobs?", list_of(part(), 1, MOST_JOBS)),
         ("callbacks?", callbacks),
     ]);
+    let is = |name: &str, parts: &[&str]| {
+        let mut form = json!({"properties": {"type": {"const": name}}, "required": parts});
+        parts.iter().for_each(|part| form["properties"][*part] = json!({"not": {"type": "null"}}));
+        form
+    };
+    let mut workflow = open(workflow);
+    workflow["anyOf"] = json!([is("chain", &["steps"]), is("group", &["jobs"]), is("batch", &["jobs", "callbacks"])]);
     described(
-        open(workflow),
+        workflow,
         "A chain has `steps`, a group and a batch `jobs`, a batch `callbacks` as well; a part is a job or another of these, three deep.",
     )
 }
