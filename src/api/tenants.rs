@@ -42,8 +42,11 @@ pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
     };
     let filter = RollFilter { prefix: query.get("prefix").unwrap_or_default().to_owned(), configured };
     let roll = Roll::read(api.store(), api.desk().rules(), &filter, order).await?;
-    let shown = roll.tenants.iter().skip(page.offset).take(page.limit);
-    let items: Vec<Value> = shown.map(|Enrolled { id, jobs, served }| describe(id, served, jobs)).collect();
+    let shown: Vec<&Enrolled> = roll.tenants.iter().skip(page.offset).take(page.limit).collect();
+    let ids: Vec<&str> = shown.iter().map(|tenant| tenant.id.as_str()).collect();
+    let jobs = api.store().tenant_jobs(&ids).await?;
+    let items: Vec<Value> =
+        shown.iter().zip(&jobs).map(|(tenant, jobs)| describe(&tenant.id, &tenant.served, jobs)).collect();
     let mut pagination = page.describe(roll.tenants.len());
     pagination["truncated"] = roll.truncated.into();
     Ok(answer::value(StatusCode::OK, &json!({"items": items, "pagination": pagination})))

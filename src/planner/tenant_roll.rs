@@ -45,6 +45,7 @@ pub struct RollFilter {
 #[derive(Clone, Debug)]
 pub struct Enrolled {
     pub id: String,
+    /// What the list is ordered by: see `tenants_with_jobs`.
     pub jobs: TenantJobs,
     pub served: Served,
 }

@@ -132,8 +132,8 @@ impl Keys {
     }
 
     /// Hash of what limited tenants have enqueued lately.
-    pub(super) fn books(&self) -> String {
-        self.key("books")
+    pub(super) fn books(&self, length: u64, turn: u64) -> String {
+        self.key(&format!("books:{length}:{turn}"))
     }
 
     /// Hash of what belongs to no queue and no job.

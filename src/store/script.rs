@@ -77,7 +77,8 @@ scripts! {
     RULES: "call", "lane", "job", "plan", "rules";
     ELDEST: "call", "lane", "job", "plan", "eldest";
     POLICY: "call", "policy";
-    CONFIGURE: "call", "configure";
+    CONFIGURE: "call", "headcount", "configure";
+    CENSUS: "call", "headcount", "census";
     LIMITS: "call", "lane", "tenant", "quota", "inspect";
     OVERRIDE: "call", "lane", "tenant", "limit", "job", "finish", "fair", "level", "quota", "park", "override";
     POOLS: "call", "pools";
@@ -88,12 +89,12 @@ scripts! {
         "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
         "workflow", "remove", "detach", "outline", "call_off";
     SHOW: "call", "outline", "show";
-    AUDIT: "call", "lane", "job", "audit";
+    AUDIT: "call", "lane", "job", "headcount", "audit";
     ROUND: "call", "lane", "tenant", "job", "plan", "fair", "staging", "observe", "round";
     REWEIGH: "call", "lane", "tenant", "job", "plan", "fair", "staging", "reweigh";
     PROMOTE:
         "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick",
-        "staged", "own", "promote";
+        "own", "promote";
     RECORD: "call", "lane", "job", "plan", "record";
     RENEW: "call", "renew";
     ANNOUNCE: "call", "announce";

@@ -1,11 +1,17 @@
 //! Tenants: how many jobs they have, and on which terms they are served.
 
-use super::script::CONFIGURE;
+use super::script::{CENSUS, CONFIGURE};
 use super::{Error, Store, reply};
 use crate::fair::{TenantRule, Terms};
 use crate::job::escape::{escape, unescape};
 use crate::job::{State, id, tenant};
 use redis::Cmd;
+
+/// How long a tenant's book is at least written into one hash, in ms: `admit.lua` has the same.
+const SHORTEST_BOOK: u64 = 120_000;
+
+/// Tenants whose jobs one call counts.
+const CENSUS_PORTION: usize = 100;
 
 /// Jobs of a tenant that have not ended, by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,10 +34,13 @@ impl TenantJobs {
         self.pending + self.available + self.scheduled
     }
 
-    fn read(text: &str) -> TenantJobs {
+    /// Scripts count staged jobs, which are pending, among the available ones.
+    fn read(text: &str, staged: u64) -> TenantJobs {
         let mut words = text.split(' ').map(|word| word.parse().unwrap_or(0));
         let mut next = || words.next().unwrap_or(0);
-        let (pending, available, scheduled) = (next(), next(), next());
+        let (pending, available, scheduled): (u64, u64, u64) = (next(), next(), next());
+        let staged = staged.min(available);
+        let (pending, available) = (pending + staged, available - staged);
         TenantJobs { pending, available, scheduled, retryable: next(), active: next() }
     }
 }
@@ -105,15 +114,25 @@ impl Store {
 
     /// Jobs of tenants by id. The default tenant's are known only where it is counted.
     pub async fn tenant_jobs(&self, ids: &[&str]) -> Result<Vec<TenantJobs>, Error> {
-        let texts = self.tenant_fields(self.core.keys.tenants(), ids).await?;
-        Ok(texts.iter().map(|text| TenantJobs::read(text)).collect())
+        self.census(&ids.iter().map(|id| escape(id)).collect::<Vec<_>>()).await
+    }
+
+    async fn census(&self, names: &[String]) -> Result<Vec<TenantJobs>, Error> {
+        let mut found = Vec::with_capacity(names.len());
+        for portion in names.chunks(CENSUS_PORTION) {
+            let fill = |command: &mut Cmd, _: bool| {
+                self.core.begin(command).arg(portion);
+            };
+            let answer = CENSUS.call(&self.core.link, fill).await?;
+            let pairs = reply::pairs(answer, "tenants")?;
+            found.extend(pairs.iter().map(|(text, staged)| TenantJobs::read(text, staged.parse().unwrap_or(0))));
+        }
+        Ok(found)
     }
 
     /// Jobs of all tenants but the default one.
     pub async fn all_tenants_jobs(&self) -> Result<TenantJobs, Error> {
-        let mut command = redis::cmd("HGET");
-        command.arg(self.core.keys.tenants()).arg("*");
-        Ok(TenantJobs::read(&reply::text(self.core.command("tenants", command).await?)))
+        Ok(self.census(&["*".to_owned()]).await?.pop().unwrap_or_default())
     }
 
     /// Jobs of the default tenant: those of all queues that are nobody else's.
@@ -149,7 +168,8 @@ impl Store {
         Ok(values.into_iter().map(reply::text).collect())
     }
 
-    /// Tenants that have jobs, in no order: about `count` of them, and where to go on (0: that was all).
+    /// Tenants that have jobs, in no order: about `count` of them, and where to go on (0: that was all). Staged jobs are
+    /// among the available ones here; `tenant_jobs` tells them apart.
     pub async fn tenants_with_jobs(
         &self,
         cursor: u64,
@@ -157,7 +177,7 @@ impl Store {
     ) -> Result<(u64, Vec<(String, TenantJobs)>), Error> {
         let (cursor, pairs) = self.scan_tenants(self.core.keys.tenants(), cursor, count).await?;
         let named = pairs.into_iter().filter(|(name, _)| name != "*");
-        Ok((cursor, named.map(|(name, text)| (name, TenantJobs::read(&text))).collect()))
+        Ok((cursor, named.map(|(name, text)| (name, TenantJobs::read(&text, 0))).collect()))
     }
 
     /// Tenants that have a document, with it, in the same way.
@@ -178,18 +198,31 @@ impl Store {
         Ok((reply::number(next) as u64, pairs.into_iter().map(|(name, text)| (unescape(&name), text)).collect()))
     }
 
-    /// Jobs that a tenant has enqueued within the period that ends now, as its limit counts them.
+    /// Jobs that a tenant has enqueued within the period that ends now, as its limit counts them. `admit.lua` keeps books.
     pub async fn enqueued_lately(&self, id: &str, period: u64) -> Result<u64, Error> {
-        let mut command = redis::cmd("HGET");
-        command.arg(self.core.keys.books()).arg(escape(id));
-        let text = reply::text(self.core.command("tenant", command).await?);
-        let starts = text.rsplit('|').next().unwrap_or_default();
-        let since = self.core.clock.now_ms() - period as i64;
-        let counts = starts.split_terminator(';').filter_map(|bucket| {
-            let mut words = bucket.split(',').skip(1);
-            let last: i64 = words.next()?.parse().ok()?;
-            words.next()?.parse::<u64>().ok().filter(|_| last > since)
-        });
-        Ok(counts.sum())
+        let now = self.core.clock.now_ms();
+        let length = std::iter::successors(Some(SHORTEST_BOOK), |length| Some(length * 2));
+        let length = length.take(40).find(|length| *length >= period * 2).unwrap_or(SHORTEST_BOOK);
+        let turn = now.max(0) as u64 / length;
+        for turn in [turn, turn.saturating_sub(1)] {
+            let mut command = redis::cmd("HGET");
+            command.arg(self.core.keys.books(length, turn)).arg(escape(id));
+            let text = reply::text(self.core.command("tenant", command).await?);
+            if !text.is_empty() {
+                return Ok(started_since(&text, now - period as i64));
+            }
+        }
+        Ok(0)
     }
+}
+
+/// Enqueues of a book's buckets whose last one was later than that.
+fn started_since(book: &str, since: i64) -> u64 {
+    let starts = book.rsplit('|').next().unwrap_or_default();
+    let counts = starts.split_terminator(';').filter_map(|bucket| {
+        let mut words = bucket.split(',').skip(1);
+        let last: i64 = words.next()?.parse().ok()?;
+        words.next()?.parse::<u64>().ok().filter(|_| last > since)
+    });
+    counts.sum()
 }

@@ -30,7 +30,7 @@ while ARGV[at] do
       .. '\31\31\31\31\31\31\31\31\31\31\31\30' .. sub(text, rest))
     lane[#lane + 1] = string.format('%d', 100 * 35184372088832 + seq)
     lane[#lane + 1] = id
-    log[#log + 1] = 'job.enqueued\31' .. id .. '\31' .. kind .. '\31' .. queue .. '\31\31"state":"available"'
+    log[#log + 1] = 'job.enqueued\31' .. id .. '\31' .. kind .. '\31' .. queue .. '\31\28' .. name .. '\31"state":"available"'
   end
   call('ZREMRANGEBYRANK', fair .. ':lane:' .. name, '0', jobs - 1)
   if is_last == '1' then

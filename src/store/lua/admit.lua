@@ -1,18 +1,33 @@
 -- Part: what tenants may enqueue. A request is measured as a whole before anything of it is stored.
 --
--- books     hash  tenant → `told|depth|scheduled|starts`, until `books:at`, a zset by when that says nothing any more. told: `limit ms,…`, when
---                 which limit was last exceeded; depth and scheduled: `ms count added rate`, how fast that many jobs became fewer; starts:
---                 enqueues within the period, `first,last,count;…`, where a bucket counts until the period after its *last* one is over
+-- books:L:N  hash  tenant → `told|depth|scheduled|started oldest|starts`, in the N-th stretch of L ms, which is at least twice the
+--                  tenant's period. told: `limit ms,…`, when which limit was last exceeded; depth and scheduled: `ms count added rate`, how
+--                  fast that many jobs became fewer; started and starts: enqueues within the period, in all and as `first,last,count;…`, the
+--                  newest first, where a bucket counts until the period after its *last* one is over; oldest: that of the oldest bucket
+-- books:at   zset  `L:N` by when they are over
+--
+-- Whose book is not in the hash of this stretch has it in that of the stretch before, or has none: what is older says nothing any more.
+-- So hashes go as a whole, and nobody looks for single books that are over. Who gets another period may begin with a new book.
 
 do -- a script has room for 200 locals
 
-local BUCKETS, SEEN_MS, KEPT_MS = 16, 1000, 120000
+local BUCKETS, SEEN_MS, SHORTEST_MS = 16, 1000, 120000
 local LONGEST_RETRY_MS = 3600000
-local books, order
+-- Lua's stack holds 8,000 values.
+local PORTION = 4000
+local books, order, asked, soft
 
 at_begin(function()
-  books, order = {}, {}
+  books, order, asked, soft = {}, {}, {}, nil
 end)
+
+local function stretch_of(quota)
+  if not quota.stretch then
+    quota.stretch = SHORTEST_MS
+    while quota.stretch < (quota.period or 0) * 2 do quota.stretch = quota.stretch * 2 end
+  end
+  return quota.stretch
+end
 
 -- How fast something becomes fewer: jobs a second, measured from second to second and smoothed.
 local function pace_read(text)
@@ -40,76 +55,132 @@ local function pace_text(pace)
   return pace and int(pace.at) .. ' ' .. int(pace.count) .. ' ' .. int(pace.added) .. ' ' .. format('%.6g', pace.rate) or ''
 end
 
+-- A book in which nothing is told or measured.
+local QUIET = '^|||(%d+) (%d+)|(%d+),(%d+),(%d+);(.*)$'
+local BOOK = '^([^|]*)|([^|]*)|([^|]*)|[^|]*|?([^|]*)$'
+
+local function buckets_read(text, period)
+  local buckets, started = {}, 0
+  for first, last, count in string.gmatch(text, '(%d+),(%d+),(%d+);') do
+    if last + period > now then
+      buckets[#buckets + 1] = {first = first, last = last, count = tonumber(count)}
+      started = started + count
+    end
+  end
+  return buckets, started
+end
+
+local function bucket_text(bucket)
+  return bucket.first .. ',' .. bucket.last .. ',' .. int(bucket.count) .. ';'
+end
+
+-- Takes over the newest of some buckets and, as text, all others.
+local function buckets_keep(book, buckets, started)
+  local older = {}
+  for place = 2, #buckets do older[place - 1] = bucket_text(buckets[place]) end
+  book.newest, book.older, book.started = buckets[1], concat(older), started
+  book.oldest = #buckets > 1 and buckets[#buckets].last or nil
+end
+
 local function book_read(name, text, quota)
   -- All fields that it may get: see `job_load`.
-  local book = {name = name, quota = quota, told = {}, starts = {}, started = 0, depth = nil, scheduled = nil, dirty = nil,
-    renewed = not text, waits = 0, later = 0, wanted = 0, wanted_later = 0}
+  local book = {name = name, quota = quota, told = nil, newest = nil, older = '', oldest = nil, started = 0, depth = nil,
+    scheduled = nil, dirty = nil, asked = nil, waits = 0, later = 0, wanted = 0, wanted_later = 0}
   if not text then return book end
-  local told, depth, scheduled, starts = match(text, '^([^|]*)|([^|]*)|([^|]*)|([^|]*)$')
+  local started, oldest, first, last, count, older = match(text, QUIET)
+  if started and quota.period and oldest + quota.period > now then
+    book.newest, book.older, book.started = {first = first, last = last, count = tonumber(count)}, older, tonumber(started)
+    book.oldest = older ~= '' and oldest or nil
+    return book
+  end
+  local told, depth, scheduled, starts = match(text, BOOK)
   if depth ~= '' then book.depth = pace_read(depth or '') end
   if scheduled ~= '' then book.scheduled = pace_read(scheduled or '') end
   for limit, at in string.gmatch(told or '', '(%S+) (%d+),') do
-    if now - tonumber(at) < TOLD_AGAIN_MS then book.told[limit] = tonumber(at) end
-  end
-  for first, last, count in string.gmatch(starts or '', '(%d+),(%d+),(%d+);') do
-    if quota.period and tonumber(last) + quota.period > now then
-      book.starts[#book.starts + 1] = {first = tonumber(first), last = tonumber(last), count = tonumber(count)}
-      book.started = book.started + tonumber(count)
+    if now - at < TOLD_AGAIN_MS then
+      book.told = book.told or {}
+      book.told[limit] = at
     end
   end
+  if quota.period then buckets_keep(book, buckets_read(starts or '', quota.period)) end
   return book
 end
 
 local function book_text(book)
-  local told, starts = {}, {}
-  for limit, at in pairs(book.told) do told[#told + 1] = limit .. ' ' .. int(at) .. ',' end
-  for place, start in ipairs(book.starts) do
-    starts[place] = int(start.first) .. ',' .. int(start.last) .. ',' .. int(start.count) .. ';'
+  local told, newest = '', book.newest
+  for limit, at in pairs(book.told or {}) do told = told .. limit .. ' ' .. at .. ',' end
+  return told .. '|' .. pace_text(book.depth) .. '|' .. pace_text(book.scheduled) .. '|'
+    .. (newest and int(book.started) .. ' ' .. (book.oldest or newest.last) .. '|' .. bucket_text(newest) .. book.older or '')
+end
+
+-- Reads the books of tenants in a stretch; the text of each, or false.
+local function books_find(names, length, turn)
+  local texts, key = {}, P .. 'books:' .. int(length) .. ':' .. int(turn)
+  for first = 1, #names, PORTION do
+    for place, text in ipairs(call('HMGET', key, unpack(names, first, math.min(first + PORTION - 1, #names)))) do
+      texts[first + place - 1] = text
+    end
   end
-  return concat(told) .. '|' .. pace_text(book.depth) .. '|' .. pace_text(book.scheduled) .. '|' .. concat(starts)
+  return texts
 end
 
 -- Opens the books of tenants that are limited, and reads how many jobs they have, all at once.
 local function books_open(names)
   tenants_open(names)
-  local new = {}
+  local new, by_length = {}, {}
   for _, name in ipairs(names) do
     if books[name] == nil then
       local quota = tenant_quota(name)
       books[name] = false
-      if quota.rate or quota.depth or quota.scheduled then new[#new + 1] = name end
+      if quota.rate or quota.depth or quota.scheduled then
+        local length = stretch_of(quota)
+        local list = by_length[length] or {}
+        by_length[length], list[#list + 1], new[#new + 1] = list, name, name
+      end
     end
   end
   if #new == 0 then return end
   tenants_load(new)
-  for place, text in ipairs(call('HMGET', P .. 'books', unpack(new))) do
-    local name = new[place]
+  local function take(name, text)
     books[name] = book_read(name, text, tenant_quota(name))
     order[#order + 1] = books[name]
+  end
+  for length, list in pairs(by_length) do
+    local turn, missing = math.floor(now / length), {}
+    for place, text in ipairs(books_find(list, length, turn)) do
+      if text then take(list[place], text) else missing[#missing + 1] = list[place] end
+    end
+    for place, text in ipairs(books_find(missing, length, turn - 1)) do take(missing[place], text) end
   end
 end
 
 at_commit[#at_commit + 1] = function()
-  local texts, ends = {}, {}
+  local by_length = {}
   for _, book in ipairs(order) do
     if book.dirty then
-      texts[#texts + 1], texts[#texts + 2] = book.name, book_text(book)
-      -- A bucket that only grows is kept long enough already.
-      if book.renewed then ends[#ends + 1], ends[#ends + 2] = int(now + math.max((book.quota.period or 0) * 2, KEPT_MS)), book.name end
+      local length = stretch_of(book.quota)
+      local texts = by_length[length] or {}
+      by_length[length], texts[#texts + 1], texts[#texts + 2] = texts, book.name, book_text(book)
     end
   end
-  if #texts == 0 then return end
-  call('HSET', P .. 'books', unpack(texts))
-  if #ends > 0 then call('ZADD', P .. 'books:at', unpack(ends)) end
+  for length, texts in pairs(by_length) do
+    local turn = math.floor(now / length)
+    local place = int(length) .. ':' .. int(turn)
+    send('HSET', P .. 'books:' .. place, texts)
+    call('ZADD', P .. 'books:at', int((turn + 2) * length), place)
+  end
 end
 
 local function start_add(book, number)
-  local last = book.starts[#book.starts]
-  if last and now - last.first < book.quota.period / BUCKETS then
-    last.last, last.count = now, last.count + number
+  local newest = book.newest
+  if newest and now - newest.first < book.quota.period / BUCKETS then
+    newest.last, newest.count = now_text, newest.count + number
   else
-    book.starts[#book.starts + 1] = {first = now, last = now, count = number}
-    book.renewed = true
+    if newest then
+      book.oldest = book.oldest or newest.last
+      book.older = bucket_text(newest) .. book.older
+    end
+    book.newest = {first = now_text, last = now_text, count = number}
   end
   book.started = book.started + number
 end
@@ -117,9 +188,10 @@ end
 -- When the window will have room for so many.
 local function starts_last(book, number)
   local left = book.started + number - book.quota.rate
-  for _, start in ipairs(book.starts) do
-    left = left - start.count
-    if left <= 0 then return start.last + book.quota.period - now end
+  local buckets = book.newest and buckets_read(bucket_text(book.newest) .. book.older, book.quota.period) or {}
+  for place = #buckets, 1, -1 do
+    left = left - buckets[place].count
+    if left <= 0 then return buckets[place].last + book.quota.period - now end
   end
   return book.quota.period
 end
@@ -190,8 +262,9 @@ local function book_ask(book, later)
 end
 
 local function tell(book, limit, current, maximum, action)
+  book.told = book.told or {}
   if not book.told[limit] then tenant_exceeded(book.name, limit, current, maximum, action) end
-  book.told[limit], book.dirty, book.renewed = now, true, true
+  book.told[limit], book.dirty = now_text, true
 end
 
 -- Takes into the books what was asked for.
@@ -202,17 +275,24 @@ local function book_enter(book)
   if book.quota.rate or book.depth or book.scheduled then book.dirty = true end
 end
 
+-- Takes into the books what the request that was measured last asked for.
+local function enter()
+  for _, book in ipairs(asked) do book_enter(book) end
+  for _, over in pairs(soft or {}) do tell(over[1], over[2], over[3], over[4], 'accepted') end
+end
+
 -- Measures a request, before anything of it is stored. Returns the answer if a limit refuses it; else nil, the soft limits that it
 -- exceeds, and what takes it into the books once it is let in. Jobs that are not stored because their like is there do not count.
 door.admit = function(list, first, jobs, words)
-  local asked, soft = {}, {}
+  local request = {}
+  asked, soft = request, nil
   settle()
   for index = 0, jobs - 1 do
     local more = list[first + index * words + 5]
     local book = book_of(more)
     if book and not (door.existing and door.existing(more)) then
-      if not asked[book] then
-        asked[book] = true
+      if book.asked ~= request then
+        book.asked, request[#request + 1] = request, book
         book_look(book)
       end
       local limit, current, maximum, ms = book_ask(book, is_later(more))
@@ -221,16 +301,14 @@ door.admit = function(list, first, jobs, words)
         return concat({'limited', index, book.name, limit, int(current), int(maximum), int(ms)}, '\31')
       elseif limit then
         local name = book.name .. '\31' .. limit
+        soft = soft or {}
         soft[name] = soft[name] or {book, limit, current, maximum}
       end
     end
   end
-  local exceeded = {}
-  for name in pairs(soft) do exceeded[#exceeded + 1] = '\31?\31' .. name end
-  return nil, concat(exceeded), function()
-    for book in pairs(asked) do book_enter(book) end
-    for _, over in pairs(soft) do tell(over[1], over[2], over[3], over[4], 'accepted') end
-  end
+  local exceeded = ''
+  for name in pairs(soft or {}) do exceeded = exceeded .. '\31?\31' .. name end
+  return nil, exceeded, enter
 end
 
 end

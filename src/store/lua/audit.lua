@@ -126,7 +126,7 @@ run = function()
   local function check_tenant(name, real)
     local jobs = tenant_jobs(name)
     for _, state in ipairs({'active', 'available', 'scheduled', 'retryable'}) do
-      local should = real[state] or 0
+      local should = (real[state] or 0) + (state == 'available' and staged_of(name) or 0)
       compare('tenant', name .. ' ' .. state, jobs[state], should, function() tally(name, state, should - jobs[state]) end)
     end
   end

@@ -87,8 +87,9 @@ count = function(queue, state, by)
 end
 
 -- Jobs of a tenant that have not ended, by state, in one hash for all: whoever has none is not in it. A job without a tenant is the
--- default tenant's, which is counted from when on somebody limits it. `*` are all others together.
-local LIVING = {pending = 1, available = 2, scheduled = 3, retryable = 4, active = 5}
+-- default tenant's, which is counted from when on somebody limits it. `*` are all others together. Staged jobs are counted with
+-- the available ones, so that promoting them changes no count: how many they are, their lanes tell.
+local LIVING = {pending = 1, available = 2, staged = 2, scheduled = 3, retryable = 4, active = 5}
 local counts_default, tallies, stored
 
 at_begin(function()
@@ -141,11 +142,16 @@ end
 local function tenants_write()
   local all, unread, kept, gone = {0, 0, 0, 0, 0}, {}, {}, {}
   for name, by in pairs(tallies) do
-    if not stored[name] then unread[#unread + 1] = name end
+    if by[1] == 0 and by[2] == 0 and by[3] == 0 and by[4] == 0 and by[5] == 0 then
+      tallies[name] = nil
+    elseif not stored[name] then
+      unread[#unread + 1] = name
+    end
     if name ~= '_default' then
       for place = 1, 5 do all[place] = all[place] + by[place] end
     end
   end
+  if not next(tallies) then return end
   tallies['*'], unread[#unread + 1] = all, '*'
   tenants_read(unread)
   for name, by in pairs(tallies) do

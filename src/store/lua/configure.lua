@@ -31,6 +31,8 @@ local function count_default()
     local counted = call('HMGET', P .. 'counts:' .. queue, 'pending', 'available', 'scheduled', 'retryable', 'active')
     for place = 1, 5 do all[place] = all[place] + (tonumber(counted[place] or nil) or 0) end
   end
+  local staged = staged_of('*') + staged_of('_default')
+  all[1], all[2] = all[1] - staged, all[2] + staged
   local others = tenant_jobs('*')
   for place, state in ipairs({'pending', 'available', 'scheduled', 'retryable', 'active'}) do
     all[place] = math.max(all[place] - others[state], 0)

@@ -15,11 +15,17 @@ do -- a script has room for 200 locals
 local PUSH = '^push\31(%a),(%d+),(%d+),([^\31]*)\31()'
 -- Bytes after which a call ends: more would hold up Redis, and whoever delivers it.
 local LADEN = 1048576
-local payloads, bytes, left_of, kept, dropped, strays, kept_ms, stamp_text
+-- A job that has not run yet, waits for nothing else and has no fields but the plan's, a short envelope, and args before the time
+-- in its template: then where what does not change begins, its type, where `push` begins, that, and where the envelope begins.
+local PLAIN = '^pending\0310\31%d*\31(%d*)\31\31\31\31\31\31\31\31\31\31\31\31\31s\30()[^\31]*\31([^\31]*)\31[^\31]*\31rule\31[^\31]*'
+  .. '\31tenant\31[^\31]*\31()push\31(%a),(%d+),(%d+),([^\28\29\31]*)\28([^\29\31]*)\29([^\31]*)\31\30().'
+local payloads, bytes, left_of, kept, kept_ids, dropped, strays, kept_ms, stamp_text, after_created, left
 
 at_begin(function()
-  payloads, bytes, left_of, kept, dropped, strays = {}, 0, {}, {}, {}, {}
+  payloads, bytes, left_of, kept, kept_ids, dropped, strays = {}, 0, {}, {}, {}, {}, {}
   kept_ms, stamp_text = int(math.max(tonumber(ARGV[4]), 10000)), format('%.3f', now / 1000)
+  after_created = '\31' .. now_text .. '\31\31' .. now_text .. '\31\31\31\31\31\31\31\31\31\31h\30'
+  left = 'left\31' .. ARGV[15] .. '\31'
 end)
 
 -- The envelope's part from `first` on; a long envelope has a key of its own.
@@ -39,31 +45,30 @@ local function fill(template, args)
   return sub(template, 1, time - 1) .. stamp_text .. sub(template, time + 1, place - 1) .. args .. sub(template, place + 1)
 end
 
--- Reads a staged job; nothing is written before all of them are known to have arrived.
-release = function(queue, id, tenant)
-  local key = P .. 'job:' .. id
-  local text = call('GET', key)
-  if not text then return false end
-  local attempt, created, _, _, rest = staged_read(text)
-  if not attempt then return false end
-  local _, kind, _, at = match(text, PLACE, rest)
-  local keeps, first, length, template, after = match(text, PUSH, at)
-  if not keeps then -- staged when its rule still promoted into our own queues
-    strays[#strays + 1] = id
-    return true
-  end
-  local args, is_apart = args_of(id, text, after, tonumber(first), tonumber(length))
-  local payload = fill(template, args)
-  payloads[#payloads + 1], bytes = payload, bytes + #payload
-  left_of[tenant] = (left_of[tenant] or 0) + 1
+-- What becomes of a job's record: it is kept for whoever asks, or goes with the job.
+local function retire(keeps, id, key, is_apart, text)
   if keeps == 'k' then
-    kept[#kept + 1] = {id = id, key = key, apart = is_apart,
-      text = 'available\31' .. attempt .. '\31\31' .. created .. '\31' .. now_text .. '\31\31' .. now_text
-        .. '\31\31\31\31\31\31\31\31\31\31h\30' .. sub(text, rest, at - 1) .. 'left\31' .. ARGV[15] .. '\31' .. sub(text, after)}
+    kept[#kept + 1] = {key, text, is_apart and id}
+    local size = #kept_ids
+    kept_ids[size + 1], kept_ids[size + 2] = now_text, id
   else
     dropped[#dropped + 1] = key
     if is_apart then dropped[#dropped + 1] = P .. 'env:' .. id end
   end
+end
+
+local function release_slowly(id, key, text)
+  local attempt, created, _, _, rest = staged_read(text)
+  if not attempt then return nil end
+  local _, kind, _, at = match(text, PLACE, rest)
+  local keeps, first, length, template, after = match(text, PUSH, at)
+  if not keeps then -- staged when its rule still promoted into our own queues
+    strays[#strays + 1] = id
+    return nil, true
+  end
+  local args, is_apart = args_of(id, text, after, tonumber(first), tonumber(length))
+  retire(keeps, id, key, is_apart, 'available\31' .. attempt .. '\31\31' .. created .. after_created .. sub(text, rest, at - 1)
+    .. left .. sub(text, after))
   -- Whoever is to be given up at some time is not any more. A value of one of these names is taken for it, to no harm.
   local more = sub(text, after, find(text, '\30', after, true))
   if find(more, 'expires\31', 1, true) or find(more, 'ttl\31', 1, true) or find(more, 'total\31', 1, true) then
@@ -72,7 +77,28 @@ release = function(queue, id, tenant)
   -- Nobody here knows when it ends: it stands in the way of its like only while it is staged.
   local unique = match(more, '^unique\31(%S+)') or match(more, '\31unique\31(%S+)')
   if unique then gather('ZREM', P .. 'unique:' .. unique, id) end
-  log[#log + 1] = 'job.enqueued\31' .. id .. '\31' .. kind .. '\31' .. queue .. '\31\31"state":"available","main_queue":"'
+  return fill(template, args), kind
+end
+
+-- Reads a staged job; nothing is written before all of them are known to have arrived.
+release = function(queue, id, tenant)
+  local key = P .. 'job:' .. id
+  local text = call('GET', key)
+  if not text then return false end
+  local created, rest, kind, at, keeps, first, length, before, between, behind, envelope = match(text, PLAIN)
+  local payload
+  if created then
+    first = envelope + first - 1
+    payload = before .. sub(text, first, first + length - 1) .. between .. stamp_text .. behind
+    retire(keeps, id, key, false, keeps == 'k' and
+      'available\0310\31\31' .. created .. after_created .. sub(text, rest, at - 1) .. left .. sub(text, envelope - 1))
+  else
+    payload, kind = release_slowly(id, key, text)
+    if not payload then return kind or false end
+  end
+  payloads[#payloads + 1], bytes = payload, bytes + #payload
+  left_of[tenant] = (left_of[tenant] or 0) + 1
+  log[#log + 1] = 'job.enqueued\31' .. id .. '\31' .. kind .. '\31' .. queue .. '\31\28' .. tenant .. '\31"state":"available","main_queue":"'
     .. ARGV[15] .. '"'
   return true
 end
@@ -96,13 +122,13 @@ push_released = function(queue)
   if #payloads > 0 then
     hand_over(queue)
     count(queue, 'pending', -#payloads)
-    for name, by in pairs(left_of) do tally(name, 'pending', -by) end
+    for name, by in pairs(left_of) do tally(name, 'staged', -by) end
   end
   for _, job in ipairs(kept) do
-    call('SET', job.key, job.text, 'PX', kept_ms)
-    if job.apart then call('PEXPIRE', P .. 'env:' .. job.id, kept_ms) end
-    gather('ZADD', P .. 'finished:forwarded', now_text, job.id)
+    call('SET', job[1], job[2], 'PX', kept_ms)
+    if job[3] then call('PEXPIRE', P .. 'env:' .. job[3], kept_ms) end
   end
+  send('ZADD', P .. 'finished:forwarded', kept_ids)
   if #dropped > 0 then call('UNLINK', unpack(dropped)) end
   for _, id in ipairs(strays) do job_release(job_load(id)) end
 end

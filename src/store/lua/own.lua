@@ -4,47 +4,52 @@ local release, push_released, is_full
 
 do -- a script has room for 200 locals
 
--- Whether further fields may hold one of those that matter here. A value of that name is taken for one, to no harm.
-local function is_special(text, at)
-  if byte(text, at) == 30 then return false end
-  local more = sub(text, at, find(text, '\30', at, true))
-  return find(more, 'priority\31', 1, true) or find(more, 'trace\31', 1, true) or find(more, 'expires\31', 1, true)
-    or find(more, 'total\31', 1, true) or find(more, 'ttl\31', 1, true)
-end
+-- A staged job that has not run yet, waits for nothing else and has no fields but the plan's; then where what does not change
+-- begins, its type and its lane. Of the queue that is being promoted into, whose name is put in place of the `%%s`.
+local PLAIN = '^pending\0310\31%%d*\31(%%d*)\31\31\31\31\31\31\31\31\31\31\31\31\31s\30()%s\31([^\31]*)\31(p%%-?%%d+)\31rule\31[^\31]*'
+  .. '\31tenant\31[^\31]*\31\30'
 
-local lanes, moved, moved_of, shares
+local lanes, moved, plain, after_created
 
 at_begin(function()
-  lanes, moved, moved_of, shares = {}, 0, {}, nil
+  lanes, moved, plain = {}, 0, nil
+  after_created = '\31' .. now_text .. '\31\31\31\31\31\31\31\31\31\31\31\31\30'
 end)
+
+-- What is the same for all jobs of a queue. Where tenants take turns in it, or may have a limit, no job is plain.
+local function release_begin(queue)
+  if queue_sharing(queue) or find(allowed, 'c', 1, true) then
+    plain = '^$'
+  else
+    plain = format(PLAIN, (string.gsub(queue, '%p', '%%%0')))
+  end
+end
 
 -- Makes a staged job available; false if there is none. Most jobs have nothing but their place changed, without a table of
 -- all their fields; the others go the way of all jobs.
 release = function(queue, id, tenant)
-  if shares == nil then shares = queue_sharing(queue) or false end
+  if not plain then release_begin(queue) end
   local key = P .. 'job:' .. id
   local text = call('GET', key)
   if not text then return false end
-  local attempt, created, kept, marks, rest = staged_read(text)
-  if not attempt then return false end
-  local of_queue, kind, lane, at = match(text, PLACE, rest)
-  if of_queue ~= queue or shares or tenant_capped(tenant) or find(lane, ';', 1, true) or is_special(text, at) then
-    job_release(job_load(id))
+  local created, rest, kind, lane = match(text, plain)
+  if not created then
+    local job = job_load(id)
+    if not marked(job, 's') then return false end
+    job_release(job)
     return true
   end
   seq = seq + 1
-  call('SET', key, 'available\31' .. attempt .. '\31' .. int(seq) .. '\31' .. created .. '\31' .. now_text .. '\31' .. kept
-    .. '\31' .. marks .. '\30' .. sub(text, rest))
+  call('SET', key, 'available\0310\31' .. int(seq) .. '\31' .. created .. after_created .. string.sub(text, rest))
   local pushes, score = lanes[lane], int(lane_score(0, seq))
   if not pushes then
     pushes = {lowest = score}
     lanes[lane] = pushes
   end
-  pushes[#pushes + 1] = score
-  pushes[#pushes + 1] = id
-  log[#log + 1] = 'job.enqueued\31' .. id .. '\31' .. kind .. '\31' .. queue .. '\31\31"state":"available"'
+  local size = #pushes
+  pushes[size + 1], pushes[size + 2] = score, id
+  log[#log + 1] = 'job.enqueued\31' .. id .. '\31' .. kind .. '\31' .. queue .. '\31\28' .. tenant .. '\31"state":"available"'
   moved = moved + 1
-  moved_of[tenant] = (moved_of[tenant] or 0) + 1
   return true
 end
 
@@ -57,10 +62,6 @@ push_released = function(queue)
   if moved > 0 then
     count(queue, 'pending', -moved)
     count(queue, 'available', moved)
-  end
-  for name, by in pairs(moved_of) do
-    tally(name, 'pending', -by)
-    tally(name, 'available', by)
   end
 end
 

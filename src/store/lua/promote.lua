@@ -22,12 +22,14 @@ run = function()
   if fair.n == 0 or want == 0 then return {'ok', 0, fair.jobs} end
 
   -- Promotes a tenant's next job; false if it has none. Ids are read in portions that grow, one more than needed: that tells
-  -- whether the last one is out.
+  -- whether the last one is out. The first would do if all tenants got the same.
+  local first_portion = math.min(math.ceil(want / fair.n), 63)
+  local first_last = int(first_portion)
   local function promote_next(tenant)
     while true do
       if not tenant.ids then
-        tenant.ids = call('ZRANGE', staging_lane(fair, tenant.name), '0', '1')
-        tenant.at, tenant.taken, tenant.all = 1, 0, #tenant.ids < 2
+        tenant.ids = call('ZRANGE', staging_lane(fair, tenant.name), '0', first_last)
+        tenant.at, tenant.taken, tenant.all = 1, 0, #tenant.ids <= first_portion
       elseif tenant.at > #tenant.ids and not tenant.all then
         local taken, portion = tenant.taken, math.min(tenant.taken * 4, 64)
         tenant.ids = call('ZRANGE', staging_lane(fair, tenant.name), int(taken), int(taken + portion - 1))
@@ -54,11 +56,12 @@ run = function()
     return promote_next(tenant)
   end
 
+  local stick = may_stick(plan)
   pick_open(fair, want)
   while promoted < want and not is_full() do
     local tenant, window = pick(fair)
     if not tenant then break end
-    if is_stuck(plan, queue, tenant.name) then
+    if stick and is_stuck(plan, queue, tenant.name) then
       forgo(fair, tenant, window)
       tenant.state = 'b'
       call('SADD', fair.key .. ':stuck', tenant.name)

@@ -79,8 +79,8 @@ run = function()
   local function retain_books()
     local over = call('ZRANGEBYSCORE', P .. 'books:at', '-inf', now, 'LIMIT', 0, limit)
     if #over == 0 then return 0 end
-    call('HDEL', P .. 'books', unpack(over))
     call('ZREM', P .. 'books:at', unpack(over))
+    for _, place in ipairs(over) do call('UNLINK', P .. 'books:' .. place) end
     return #over
   end
 

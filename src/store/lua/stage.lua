@@ -26,13 +26,28 @@ local function job_stage(job)
   return true
 end
 
+-- A pending job is staged from now on.
+local function staged_begin(job)
+  mark(job, 's')
+  tally(job.tenant, 'pending', -1)
+  tally(job.tenant, 'staged', 1)
+end
+
+-- It is no longer, if it was.
+local function staged_end(job)
+  if not marked(job, 's') then return end
+  unmark(job, 's')
+  tally(job.tenant, 'staged', -1)
+  tally(job.tenant, 'pending', 1)
+end
+
 -- A job that could run now goes to staging if a plan wants it so, else it is available, which is true then. Saves the job.
 local function job_admit(job, is_return)
   if job.rule then
     local plan = plan_open(job.rule)
     if plan and (plan.restage or job.push or not is_return) and job_stage(job) then
       job_move(job, 'pending')
-      mark(job, 's')
+      staged_begin(job)
       job_wait(job)
       job_save(job)
       emit('job.staged', job, '"state":"pending"')
@@ -46,7 +61,7 @@ end
 
 -- Makes a job that has left its lane available. Saves it.
 local function job_release(job)
-  unmark(job, 's')
+  staged_end(job)
   job_make_available(job)
   job_save(job)
   emit('job.enqueued', job, '"state":"available"')
@@ -57,7 +72,7 @@ local function job_unstage(job)
   flush()
   local fair, plan = staging_open(job.rule, job.queue), plan_open(job.rule)
   local lane = staging_lane(fair, job.tenant)
-  unmark(job, 's')
+  staged_end(job)
   if call('ZREM', lane, job.id) == 0 then return end
   if plan then plan.staged, plan.added = plan.staged - 1, plan.added - 1 end
   fair.jobs = fair.jobs - 1

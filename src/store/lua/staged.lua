@@ -6,7 +6,7 @@ local FRESH = '^pending\0310\31%d*\31(%d*)\31\31\31\31\31\31\31\31\31\31\31\31\3
 local STAGED = '^pending\31([^\31]*)\31[^\31]*\31([^\31]*)\31[^\31]*\31([^\30]*)\31([^\31\30]*)\30()'
 -- What does not change: queue, type, lane, the plan, and where what is left of the further fields begins.
 local PLACE = '^([^\31]*)\31([^\31]*)\31([^\31]*)\31rule\31[^\31]*\31tenant\31[^\31]*\31()'
-local sub, byte = string.sub, string.byte
+local sub = string.sub
 
 -- Attempt, created, what stays, marks without that of staging, where the rest begins; nil if the job is not staged.
 local function staged_read(text)

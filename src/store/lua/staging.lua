@@ -1,6 +1,6 @@
 -- Part: the fair queues of plan rules, one for each main queue for which a rule has jobs staged.
 
-local tenant_weight, is_stuck, staging_open
+local tenant_weight, may_stick, is_stuck, staging_open
 
 do -- a script has room for 200 locals
 
@@ -55,10 +55,14 @@ local function staging_flushed(fair, has_begun, has_ended)
   end
 end
 
+-- Whether promoted jobs wait for limits at all, and the plan minds.
+may_stick = function(plan)
+  return (tonumber(state[8]) or 0) > 0 and plan.blocked ~= math.huge
+end
+
 -- Whether so many promoted jobs of a tenant wait for their limits that it stays in staging.
 is_stuck = function(plan, queue, name)
-  if (tonumber(state[8]) or 0) == 0 or plan.blocked == math.huge then return false end
-  return (tonumber(call('HGET', P .. 'blocked:' .. queue, name) or nil) or 0) >= plan.blocked
+  return may_stick(plan) and (tonumber(call('HGET', P .. 'blocked:' .. queue, name) or nil) or 0) >= plan.blocked
 end
 
 local STAGING = {remember = tenant_remember, flushed = staging_flushed}

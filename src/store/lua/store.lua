@@ -107,7 +107,7 @@ store = function(op, words, at)
     .. '\31\31\31\31\31\31\31\31\31\31\31\31' .. marks .. '\30'
     .. queue .. '\31' .. type .. '\31' .. lane .. '\31' .. more .. '\30' .. envelope)
   count(queue, state, 1)
-  tally(job.tenant, state, 1)
+  tally(job.tenant, marks == 's' and 'staged' or state, 1)
   return state .. '\31' .. (job.due and int(job.due) or '')
 end
 

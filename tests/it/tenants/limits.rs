@@ -230,6 +230,19 @@ async fn staged_jobs_count_as_waiting() {
     app.push(job("a")).await.expect(429);
     app.push(job("b")).await.expect(201);
     app.agrees().await;
+    // Promotion changes what they are, and not how many.
+    app.put("/v1/admin/planner/r", json!({"types": ["t.job"], "max_depth": 100, "enqueue_jobs": 2})).await.expect(200);
+    app.client.post("/v1/admin/planner/r/run", json!({})).await.expect(200);
+    let jobs = app.jobs_of("a").await;
+    assert_eq!((jobs.pending, jobs.available, jobs.depth()), (1, 1, 2));
+    let listed = app.client.get("/v1/admin/tenants?prefix=a").await.expect(200);
+    assert_eq!(listed.at("/items/0/jobs/pending"), &json!(1));
+    app.push(job("a")).await.expect(429);
+    app.agrees().await;
+    // And tells its tenant so.
+    let own = app.app.store.within(&fairgate::job::scope::Scope::of("a"));
+    let told = own.events(&Default::default(), None, 100).await.unwrap().unwrap();
+    assert_eq!(told.events.iter().filter(|event| event.kind == "job.enqueued").count(), 1);
 }
 
 #[tokio::test]
