@@ -27,6 +27,13 @@ function typeOf(schema) {
   return bounds.length ? `${name} (${bounds.join(", ")})` : name;
 }
 
+// Of which members an object needs one: `queues` or `pool`.
+function demanded(schema) {
+  const groups = [schema.anyOf, ...(schema.allOf ?? []).map((part) => part.anyOf)].filter(Boolean);
+  const names = (choice) => (choice.required ?? []).map((name) => `\`${name}\``).join(" and ");
+  return groups.map((group) => [...new Set(group.map(names))].filter(Boolean).join(" or ")).filter(Boolean);
+}
+
 // A schema as nodes. A reference opens when it is asked for, since shapes may hold themselves.
 function shape(schema) {
   if (schema && schema.$ref) {
@@ -43,7 +50,7 @@ function shape(schema) {
   }
   const box = element("span");
   const about = schema.description ? element("span", { class: "faint" }, " ", ...prose(schema.description)) : null;
-  const parts = schema.anyOf ?? schema.allOf;
+  const parts = schema.properties ? null : schema.anyOf ?? schema.allOf;
   if (parts) {
     box.append(element("span", { class: "type" }, schema.anyOf ? "one of" : "all of"));
     if (about) box.append(about);
@@ -57,6 +64,7 @@ function shape(schema) {
   }
   box.append(element("span", { class: "type" }, typeOf(schema)));
   if (about) box.append(about);
+  for (const names of demanded(schema)) box.append(element("span", { class: "faint" }, " needs ", ...prose(names)));
   const members = Object.entries(schema.properties ?? {}).map(([name, member]) => {
     const isRequired = (schema.required ?? []).includes(name);
     return element("li", {}, element("code", { class: isRequired ? "required" : "" }, name), " ", shape(member));
@@ -100,7 +108,7 @@ function inside(operation) {
       element("div", {}, type.endsWith("json") ? null : element("code", {}, `${type} `), shape(content.schema)));
     return element("tr", {},
       element("td", {}, element("code", { class: status < "400" ? "ok" : "bad" }, status)),
-      element("td", {}, element("div", {}, response.description), ...(status < "400" ? contents : [])),
+      element("td", {}, element("div", {}, ...prose(response.description)), ...(status < "400" ? contents : [])),
     );
   });
   box.append(heading("Answers"), element("table", {}, ...rows));
