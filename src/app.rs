@@ -3,16 +3,18 @@
 use crate::api::{Api, Doors, Server};
 use crate::clock::Clock;
 use crate::config::{self, Config, MainQueue as MainQueueConfig, MainQueueKind, Role};
-use crate::dispatch::{Auditor, Deliveries, Ticker, Timetable, Waiters};
+use crate::dispatch::{Auditor, Deliveries, Neighbors, Ticker, Timetable, Waiters};
 use crate::keyring::Keyring;
-use crate::main_queue::{MainQueue, MainQueues, Place, Sidekiq};
+use crate::main_queue::{MainQueue, MainQueues, Ojs, Place, Sidekiq};
 use crate::planner::{Desk, DrainSource, Drainer, Intake, Planner, Rulebook};
+use crate::remote::{self, Remote};
 use crate::store::embedded::{self, PrivateRedis};
 use crate::store::{self, Address, Options, Settings, Store};
 use crate::telemetry::Metrics;
 use crate::webhooks::Sender;
 use anyhow::Context;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -75,9 +77,11 @@ impl App {
             tracing::warn!(%error, "cannot write the plan rules yet: the first request will");
         }
         let main_queues = main_queues(config, &at, &store, &metrics, &store_tasks, &stop_store)?;
+        let tenancy = Arc::new(config.tenancy.clone());
+        let intake = Intake::new(store.clone(), rules.clone(), main_queues.clone(), tenancy);
+        let intake = if config.server.pass_through.is_some() { intake.of_planned() } else { intake };
         let desk = Desk::new(store.clone(), rules.clone(), main_queues, metrics.clone(), &holder());
         let waiters = Waiters::default();
-        let intake = Intake::new(store.clone(), rules.clone(), Arc::new(config.tenancy.clone()));
         let timetable = Timetable::new(store.clone(), intake.clone(), config.limits.of_jobs());
         let sender = Sender::new(config.server.private_webhooks).context("cannot make a client for webhooks")?;
         let doors = Doors { intake, timetable: timetable.clone(), waiters: waiters.clone(), sender: sender.clone() };
@@ -98,6 +102,8 @@ impl App {
         tasks.spawn(keys.clone().follow(stop.clone()));
         if config.server.has(Role::Dispatch) {
             tasks.spawn(Ticker::new(store.clone()).run(stop.clone()));
+            let neighbors = Neighbors::new(store.clone(), config.noisy_neighbors.clone(), metrics.noise.clone());
+            tasks.spawn(neighbors.watch(holder(), stop.clone()));
             tasks.spawn(timetable.run(stop.clone()));
             tasks.spawn(Deliveries::new(store.clone(), sender).run(stop.clone()));
             tasks.spawn(Auditor::new(store.clone(), metrics.store.dispatch.clone()).run(stop.clone()));
@@ -164,12 +170,7 @@ pub fn address(config: &config::Store) -> anyhow::Result<Option<Address>> {
 
 fn address_of(access: &config::Access, section: &str) -> anyhow::Result<Option<Address>> {
     let Some(url) = &access.url else { return Ok(None) };
-    let certificates = match &access.ca_file {
-        None => None,
-        Some(path) => {
-            Some(std::fs::read(path).with_context(|| format!("cannot read {section}.ca_file {}", path.display()))?)
-        }
-    };
+    let certificates = certificates(access.ca_file.as_deref(), section)?;
     Ok(Some(Address {
         topology: url.topology.clone(),
         tls: url.tls,
@@ -177,6 +178,30 @@ fn address_of(access: &config::Access, section: &str) -> anyhow::Result<Option<A
         password: access.password.as_ref().map(|password| password.expose().to_owned()),
         root_certificates: certificates,
     }))
+}
+
+fn certificates(file: Option<&Path>, section: &str) -> anyhow::Result<Option<Vec<u8>>> {
+    let read =
+        |path: &Path| std::fs::read(path).with_context(|| format!("cannot read {section}.ca_file {}", path.display()));
+    file.map(read).transpose()
+}
+
+/// The Redis of a Sidekiq that is a main queue.
+pub fn sidekiq_address(name: &str, sidekiq: &config::Sidekiq, ours: &Address) -> anyhow::Result<Address> {
+    let own = || sidekiq.database.map_or_else(|| ours.clone(), |database| ours.in_database(database));
+    Ok(address_of(&sidekiq.access, &format!("main_queue {name:?}"))?.unwrap_or_else(own))
+}
+
+/// The OJS server that is a main queue.
+pub fn remote(name: &str, ojs: &config::Ojs) -> anyhow::Result<Remote> {
+    let section = format!("main_queue {name:?}");
+    let options = remote::Options {
+        url: ojs.url.clone(),
+        token: ojs.token.clone(),
+        certificates: certificates(ojs.ca_file.as_deref(), &section)?,
+        timeout: ojs.timeout,
+    };
+    Remote::new(&options).map_err(|reason| anyhow::anyhow!("cannot use {section}: {reason}"))
 }
 
 /// The main queues that the configuration names; they are connected to in the background.
@@ -189,9 +214,16 @@ fn main_queues(
     stop: &CancellationToken,
 ) -> anyhow::Result<MainQueues> {
     let mut others = Vec::new();
-    for MainQueueConfig { name, kind: MainQueueKind::Sidekiq(sidekiq) } in &config.main_queues {
-        let own = || sidekiq.database.map_or_else(|| ours.clone(), |database| ours.in_database(database));
-        let theirs = address_of(&sidekiq.access, &format!("main_queue {name:?}"))?.unwrap_or_else(own);
+    for MainQueueConfig { name, kind } in &config.main_queues {
+        let sidekiq = match kind {
+            MainQueueKind::Sidekiq(sidekiq) => sidekiq,
+            MainQueueKind::Ojs(ojs) => {
+                let ojs = Ojs::new(name, store.clone(), remote(name, ojs)?);
+                others.push((name.clone(), MainQueue::Ojs(Arc::new(ojs))));
+                continue;
+            }
+        };
+        let theirs = sidekiq_address(name, sidekiq, ours)?;
         let place = match (ours.is_same_server(&theirs), ours.database(), theirs.database()) {
             (true, ours, theirs) if ours == theirs => Place::Here,
             (true, ours, theirs) => Place::Database { theirs, ours },
@@ -207,12 +239,16 @@ fn main_queues(
 
 /// What takes in the jobs that clients of a Sidekiq push.
 fn drainers(config: &Config, store: &Store, rules: &Rulebook, main_queues: &MainQueues) -> Vec<Drainer> {
-    let mut drainers = Vec::new();
-    for MainQueueConfig { name, kind: MainQueueKind::Sidekiq(config) } in &config.main_queues {
+    let (mut drainers, tenancy) = (Vec::new(), &config.tenancy);
+    for MainQueueConfig { name, kind } in &config.main_queues {
+        let MainQueueKind::Sidekiq(config) = kind else { continue };
         let Some(MainQueue::Sidekiq(sidekiq)) = main_queues.get(name) else { continue };
         let queues = config.staging_queue.iter().cloned().map(DrainSource::Queue);
         let classes = config.fairplay_classes.iter().cloned().map(DrainSource::Fairplay);
-        let drainer = |source| Drainer::new(store.clone(), rules.clone(), Arc::clone(&sidekiq), source);
+        let drainer = |source| {
+            let default_tenant = tenancy.default_tenant.clone();
+            Drainer::new(store.clone(), rules.clone(), Arc::clone(&sidekiq), source, default_tenant)
+        };
         drainers.extend(queues.chain(classes).map(drainer));
     }
     drainers

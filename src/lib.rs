@@ -31,6 +31,7 @@ pub mod job;
 pub mod keyring;
 pub mod main_queue;
 pub mod planner;
+pub mod remote;
 pub mod store;
 pub mod telemetry;
 pub mod webhooks;

@@ -5,6 +5,7 @@
 use super::problem::Problem;
 use super::routes::{Access, Route};
 use super::{Api, Root};
+use crate::auth::Role;
 use crate::keyring::{Caller, Gate};
 use axum::extract::{FromRequestParts, MatchedPath, Request};
 use axum::http::header::{ALLOW, AUTHORIZATION};
@@ -46,8 +47,16 @@ enum Found<'a> {
     NoPath,
 }
 
-/// Lets a request in, with who sent it, or answers it.
-pub(super) async fn admit(api: &Api, request: &mut Request, path: Option<&MatchedPath>) -> Result<(), Response> {
+/// Who may ask another server for what the table of routes does not name.
+const UNNAMED: Access = Access::Whole(&[Role::Admin]);
+
+/// Lets a request in, with who sent it, or answers it. One that passes through to another server may be for a path that we do not have.
+pub(super) async fn admit(
+    api: &Api,
+    request: &mut Request,
+    path: Option<&MatchedPath>,
+    passes: bool,
+) -> Result<(), Response> {
     let keys = &api.inner.keys;
     if keys.gate() == Gate::Open {
         return Ok(());
@@ -61,6 +70,10 @@ pub(super) async fn admit(api: &Api, request: &mut Request, path: Option<&Matche
         return Ok(());
     }
     let caller = authenticate(api, request.headers()).map_err(IntoResponse::into_response)?;
+    let found = match found {
+        None | Some(Found::NoPath | Found::OtherMethods(_)) if passes => Some(Found::Access(UNNAMED)),
+        found => found,
+    };
     match found {
         // The router has nothing there, and says so.
         None => return Ok(()),

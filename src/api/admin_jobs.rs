@@ -18,13 +18,19 @@ const ENDED: [JobState; 3] = [JobState::Completed, JobState::Cancelled, JobState
 
 /// `GET /admin/jobs`, the newest first unless it asks for another order.
 pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
-    let query = Query::of(&uri);
+    list_of(&api, &uri, None).await
+}
+
+/// Jobs that fit a query, of all tenants or of one.
+pub(super) async fn list_of(api: &Api, uri: &Uri, tenant: Option<String>) -> Result<Response, Problem> {
+    let query = Query::of(uri);
     let page = Page::of_admin(&query)?;
     let states = query.list("state");
     let states =
         states.iter().map(|name| JobState::from_name(name).ok_or_else(|| Invalid::field("state", "a job state", name)));
     let filter = JobFilter {
         queue: query.get("queue").map(str::to_owned),
+        tenant,
         states: states.collect::<Result<_, _>>()?,
         kind: query.get("type").map(str::to_owned),
         since: query.time("since")?,
@@ -55,7 +61,7 @@ pub(super) async fn cancel(api: Api, Name(id): Name) -> Result<Response, Problem
     match api.store().cancel(&id).await? {
         Outcome::Done(record, _) => {
             api.metrics().jobs.cancelled(&record.queue, &record.kind);
-            Ok(answer::job_both_ways(&record))
+            Ok(answer::job(&record))
         }
         Outcome::Missing => Err(Problem::missing("job", &id)),
         Outcome::Conflict { state, .. } => Err(Problem::conflict(&id, "cancelled", &state, "not finished", None)),
@@ -65,7 +71,7 @@ pub(super) async fn cancel(api: Api, Name(id): Name) -> Result<Response, Problem
 /// `POST /admin/jobs/{id}/retry`: a job that was discarded or cancelled begins anew.
 pub(super) async fn retry(api: Api, Name(id): Name) -> Result<Response, Problem> {
     match api.store().retry(&id, true).await? {
-        Outcome::Done(record, _) => Ok(answer::job_both_ways(&record)),
+        Outcome::Done(record, _) => Ok(answer::job(&record)),
         Outcome::Missing => Err(Problem::missing("job", &id)),
         Outcome::Conflict { state, .. } => {
             Err(Problem::conflict(&id, "retried", &state, "discarded or cancelled", None))
@@ -142,6 +148,7 @@ async fn select(
     }
     let filter = JobFilter {
         queue: filter.text("queue")?,
+        tenant: None,
         states,
         kind: filter.text("type")?,
         since: bulk::time(&filter, "since")?,

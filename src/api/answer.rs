@@ -42,19 +42,6 @@ pub(super) fn value(status: StatusCode, body: &serde_json::Value) -> Response {
     json(status, body.to_string())
 }
 
-/// `{"job":…}`.
-pub(super) fn job(status: StatusCode, record: &Record) -> Response {
-    job_with(status, record, "")
-}
-
-/// `{"job":…}` with further members inside the job.
-pub(super) fn job_with(status: StatusCode, record: &Record, more: &str) -> Response {
-    let mut body = String::from("{\"job\":");
-    record.write_with(&mut body, more);
-    body.push('}');
-    json(status, body)
-}
-
 /// The job itself, as the admin API shows it: its times again in `metadata`, its policy again as `retry_policy`.
 pub(super) fn job_for_admin(status: StatusCode, record: &Record) -> Response {
     let mut plain = String::new();
@@ -77,12 +64,17 @@ pub(super) fn job_for_admin(status: StatusCode, record: &Record) -> Response {
     json(status, body)
 }
 
-/// The job itself, and again inside `job`: the two planes of the API want it differently.
-pub(super) fn job_both_ways(record: &Record) -> Response {
+/// The job itself, and again inside `job`: the two planes of the API want it differently, and so do clients of the same one.
+pub(super) fn job(record: &Record) -> Response {
+    job_with(record, "")
+}
+
+/// The same with further members of the job.
+pub(super) fn job_with(record: &Record, more: &str) -> Response {
     let mut plain = String::new();
-    record.write(&mut plain);
+    record.write_with(&mut plain, more);
     let mut body = String::new();
-    record.write_with(&mut body, &format!(",\"job\":{plain}"));
+    record.write_with(&mut body, &format!("{more},\"job\":{plain}"));
     json(StatusCode::OK, body)
 }
 
@@ -96,7 +88,10 @@ pub(super) fn deduplicated(record: &Record) -> Response {
 
 /// `{"job":…}` of a job that was just stored, with its address.
 pub(super) fn created(record: &Record) -> Response {
-    let mut response = job(StatusCode::CREATED, record);
+    let mut body = String::from("{\"job\":");
+    record.write(&mut body);
+    body.push('}');
+    let mut response = json(StatusCode::CREATED, body);
     // An id holds nothing that a header may not.
     if let Ok(location) = HeaderValue::try_from(format!("/ojs/v1/jobs/{}", record.id)) {
         response.headers_mut().insert(LOCATION, location);

@@ -45,6 +45,11 @@ impl Text {
         Ok(Text { bytes, max_nesting: api.inner.limits.max_nesting })
     }
 
+    /// The body as it came.
+    pub(super) fn bytes(&self) -> Bytes {
+        self.bytes.clone()
+    }
+
     pub(super) fn as_str(&self) -> &str {
         // Checked when it was read.
         std::str::from_utf8(&self.bytes).unwrap_or_default()
@@ -94,7 +99,7 @@ fn check_headers(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-fn too_long(size: usize, most: usize) -> Problem {
+pub(super) fn too_long(size: usize, most: usize) -> Problem {
     Problem::from(Invalid::too_large(Kind::EnvelopeTooLarge, "", size, most, "bytes or more")).closing()
 }
 

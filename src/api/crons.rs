@@ -60,7 +60,7 @@ pub(super) async fn change(api: Api, Name(name): Name, request: Request) -> Resu
 }
 
 async fn save(api: &Api, cron: &CronJob, before: Option<&StoredCron>, now: i64) -> Result<Registered, Problem> {
-    let next = if cron.enabled { cron.timing.next_after(now, now) } else { None };
+    let next = if cron.enabled { cron.timing.next_wake(now, now) } else { None };
     Ok(api.store().schedule(cron, before.map(|before| before.version.as_str()), next).await?)
 }
 
@@ -143,7 +143,7 @@ pub(super) async fn preview(api: Api, request: Request) -> Result<Response, Prob
 
 /// The next times: the first is the one that is set, if one is.
 fn times(timing: &Timing, next: Option<i64>, now: i64, count: usize) -> Vec<i64> {
-    let first = next.or_else(|| timing.next_after(now, now));
+    let first = next.and_then(|next| timing.fires(next)).or_else(|| timing.next_after(now, now));
     std::iter::successors(first, |at| timing.next_after(*at, *at)).take(count).collect()
 }
 
@@ -189,8 +189,9 @@ fn describe(stored: &StoredCron) -> String {
             value.into_iter().for_each(|value| push(name, value));
         }
     }
-    match stored.next {
-        Some(_) => push_time(&mut out, "next_run_at", stored.next),
+    let fires = |at| CronJob::stored(&stored.document).map_or(Some(at), |cron| cron.timing.fires(at));
+    match stored.next.and_then(fires) {
+        Some(next) => push_time(&mut out, "next_run_at", Some(next)),
         None => out.push_str(",\"next_run_at\":null"),
     }
     match stored.last {

@@ -65,7 +65,7 @@ pub(super) async fn stats(api: Api) -> Result<Response, Problem> {
 /// `GET /dead-letter/{id}`.
 pub(super) async fn show(api: Api, Name(id): Name) -> Result<Response, Problem> {
     let record = api.store().dead_letter(&id).await?.ok_or_else(|| Problem::missing("dead letter", &id))?;
-    Ok(answer::job(StatusCode::OK, &record))
+    Ok(answer::job(&record))
 }
 
 /// `GET /admin/dead-letter/{id}`.
@@ -78,12 +78,12 @@ pub(super) async fn show_to_admin(api: Api, Name(id): Name) -> Result<Response, 
 pub(super) async fn retry(api: Api, Name(id): Name, request: Request) -> Result<Response, Problem> {
     let record = revive(&api, &id, request).await?;
     let at = record.enqueued().map(time::rfc3339).unwrap_or_default();
-    Ok(answer::job_with(StatusCode::OK, &record, &format!(",\"re_enqueued_at\":\"{at}\"")))
+    Ok(answer::job_with(&record, &format!(",\"re_enqueued_at\":\"{at}\"")))
 }
 
 /// `POST /admin/dead-letter/{id}/retry`.
 pub(super) async fn retry_as_admin(api: Api, Name(id): Name, request: Request) -> Result<Response, Problem> {
-    Ok(answer::job_both_ways(&revive(&api, &id, request).await?))
+    Ok(answer::job(&revive(&api, &id, request).await?))
 }
 
 async fn revive(api: &Api, id: &str, request: Request) -> Result<Record, Problem> {

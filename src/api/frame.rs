@@ -3,8 +3,10 @@
 //! One function instead of a stack of layers, which would cost a fifth of the CPU.
 
 use super::problem::Problem;
+use super::relay::{self, Relay, Whose};
 use super::{Api, access, answer, manifest};
 use crate::job::id;
+use crate::keyring::Caller;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -17,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(super) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static OJS_VERSION: HeaderName = HeaderName::from_static("ojs-version");
 static REQUIRES: HeaderName = HeaderName::from_static("ojs-requires-extension");
 
@@ -28,6 +30,10 @@ pub(super) struct RequestId(HeaderValue);
 impl RequestId {
     pub(super) fn as_str(&self) -> &str {
         self.0.to_str().unwrap_or_default()
+    }
+
+    pub(super) fn value(&self) -> &HeaderValue {
+        &self.0
     }
 }
 
@@ -57,12 +63,21 @@ pub(super) async fn around(State(api): State<Api>, mut request: Request, next: N
     let waiting = WaitingTime::default();
     request.extensions_mut().insert(waiting.clone());
 
-    let mut response = match check_version(request.headers()) {
-        Ok(()) => match access::admit(&api, &mut request, route.as_ref()).await {
-            Ok(()) => run(&api, request, next, &request_id, &waiting).await,
-            Err(refusal) => refusal,
+    let mut response = match &api.inner.relay {
+        Some(relay) if relay::whose(request.method(), request.uri().path()) != Whose::Ours => {
+            request.headers_mut().insert(REQUEST_ID.clone(), request_id.clone());
+            match access::admit(&api, &mut request, route.as_ref(), true).await {
+                Ok(()) => pass(&api, relay, request, next, &request_id).await.unwrap_or_else(Problem::into_response),
+                Err(refusal) => refusal,
+            }
+        }
+        _ => match check_version(request.headers()) {
+            Ok(()) => match access::admit(&api, &mut request, route.as_ref(), false).await {
+                Ok(()) => run(&api, request, next, &request_id, &waiting).await,
+                Err(refusal) => refusal,
+            },
+            Err(problem) => problem.into_response(),
         },
-        Err(problem) => problem.into_response(),
     };
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
         let allow = response.headers_mut().remove(axum::http::header::ALLOW);
@@ -81,6 +96,42 @@ pub(super) async fn around(State(api): State<Api>, mut request: Request, next: N
     api.metrics().http.observe(method, route, status, took.saturating_sub(waiting.get()));
     tracing::debug!(method, route, status, took_us = took.as_micros() as u64, "answered");
     response
+}
+
+/// Hands a request on to the server behind, unless it is about a job that is still here. What that server does not know although we do
+/// is on its way there, and answered by us.
+async fn pass(
+    api: &Api,
+    relay: &Relay,
+    request: Request,
+    next: Next,
+    request_id: &HeaderValue,
+) -> Result<Response, Problem> {
+    let caller = request.extensions().get::<Caller>().cloned();
+    let scoped = caller.as_ref().map_or_else(|| api.clone(), |caller| api.clone().of_caller(caller));
+    let is_here = match relay::whose(request.method(), request.uri().path()) {
+        Whose::Job(id) => relay::is_here(&scoped, id, request.headers()).await?,
+        _ => None,
+    };
+    let waiting = WaitingTime::default();
+    // A client may have chosen the id of a job that is another tenant's there: what we know of it is all that a tenant's key is told.
+    let is_told_by_us = relay::check_scope(caller.as_ref()).is_err();
+    match is_here {
+        Some(is_here) if is_here || is_told_by_us => Ok(run(api, request, next, request_id, &waiting).await),
+        Some(_) => {
+            let (parts, body) = request.into_parts();
+            let again = Request::from_parts(parts.clone(), axum::body::Body::empty());
+            let answer = relay.pass(&scoped, Request::from_parts(parts, body)).await?;
+            match answer.status() {
+                StatusCode::NOT_FOUND => Ok(run(api, again, next, request_id, &waiting).await),
+                _ => Ok(answer),
+            }
+        }
+        None => {
+            relay::check_scope(caller.as_ref())?;
+            relay.pass(&scoped, request).await
+        }
+    }
 }
 
 async fn run(api: &Api, request: Request, next: Next, request_id: &HeaderValue, waiting: &WaitingTime) -> Response {

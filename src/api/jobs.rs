@@ -1,10 +1,9 @@
 //! Jobs: enqueue, look up, cancel, activate.
 
-use super::body::Text;
 use super::path::Name;
 use super::problem::Problem;
 use super::rate_limits::with_headers;
-use super::{Api, answer, tenant};
+use super::{Api, answer, relay, tenant};
 use crate::fair::TenantSource;
 use crate::job::invalid::Invalid;
 use crate::job::{self, NewJob, Record, trace};
@@ -20,7 +19,10 @@ pub(super) const ROOM_EVERY: Duration = Duration::from_millis(50);
 /// `POST /jobs`.
 pub(super) async fn enqueue(api: Api, request: Request) -> Result<Response, Problem> {
     let (context, headers) = (context(&api, request.headers())?, Told::of(&api, request.headers())?);
-    let body = Text::read(&api, request).await?;
+    let body = match relay::read_jobs(&api, request, false).await? {
+        Ok(body) => body,
+        Err(answer) => return Ok(answer),
+    };
     let job = job::request::parse(body.as_str(), &api.inner.limits, &context)?;
     let own_limit = job.rate_limit.clone();
     let records = store(&api, vec![job], &headers, false).await?;
@@ -46,7 +48,10 @@ pub(super) async fn enqueue(api: Api, request: Request) -> Result<Response, Prob
 /// `POST /jobs/batch`: all of them or none.
 pub(super) async fn enqueue_batch(api: Api, request: Request) -> Result<Response, Problem> {
     let (context, headers) = (context(&api, request.headers())?, Told::of(&api, request.headers())?);
-    let body = Text::read(&api, request).await?;
+    let body = match relay::read_jobs(&api, request, true).await? {
+        Ok(body) => body,
+        Err(answer) => return Ok(answer),
+    };
     let jobs = job::request::parse_batch(body.as_str(), &api.inner.limits, &context)?;
     let records = store(&api, jobs, &headers, true).await?;
     let mut body = String::from("{\"jobs\":");
@@ -148,7 +153,7 @@ pub(super) fn context(api: &Api, headers: &HeaderMap) -> Result<job::request::Co
 pub(super) async fn show(api: Api, Name(id): Name, headers: HeaderMap) -> Result<Response, Problem> {
     let record = api.store().job(&id).await?.ok_or_else(|| Problem::missing("job", &id))?;
     tenant::check_owner(&headers, &record)?;
-    Ok(answer::job(StatusCode::OK, &record))
+    Ok(answer::job(&record))
 }
 
 /// `GET /admin/jobs/{id}`.
@@ -185,5 +190,5 @@ pub(super) async fn activate(api: Api, Name(id): Name) -> Result<Response, Probl
 
 fn changed(record: &Record, previous: Option<String>) -> Response {
     let more = previous.map(|state| format!(",\"previous_state\":\"{state}\"")).unwrap_or_default();
-    answer::job_with(StatusCode::OK, record, &more)
+    answer::job_with(record, &more)
 }

@@ -18,6 +18,7 @@ mod jobs;
 mod keys;
 mod manifest;
 mod mistakes;
+mod noise;
 mod page;
 mod path;
 mod planner;
@@ -28,6 +29,7 @@ mod queue_config;
 mod queue_limits;
 mod queues;
 mod rate_limits;
+mod relay;
 mod results;
 mod round_stream;
 mod routes;
@@ -45,10 +47,11 @@ pub use routes::{Access, routes};
 pub use server::Server;
 
 use crate::config::Config;
-use crate::dispatch::{LongPolls, Timetable, Waiters};
+use crate::dispatch::{LongPolls, Neighbors, Timetable, Waiters};
 use crate::fair::Tenancy;
 use crate::job;
 use crate::keyring::{Caller, Keyring, Pass};
+use crate::main_queue::MainQueue;
 use crate::planner::{Desk, Intake};
 use crate::store::Store;
 use crate::telemetry::Metrics;
@@ -90,12 +93,15 @@ struct Inner {
     sender: Sender,
     desk: Desk,
     long_polls: LongPolls,
+    neighbors: Neighbors,
     metrics: Metrics,
     limits: job::Limits,
     max_body: usize,
     request_timeout: Duration,
     heartbeat_interval: Duration,
     test_directives: bool,
+    /// The server to which requests go that are not about planning.
+    relay: Option<relay::Relay>,
     tenancy: Arc<Tenancy>,
     started: Instant,
     draining: CancellationToken,
@@ -112,12 +118,18 @@ impl Api {
         let draining = CancellationToken::new();
         let waiting = metrics.http.long_polls().clone();
         let tenancy = Arc::new(config.tenancy.clone());
+        let passage = config.server.pass_through.as_ref().and_then(|name| desk.main_queues().get(name));
+        let relay = match &passage {
+            Some(MainQueue::Ojs(ojs)) => Some(relay::Relay::new(ojs.remote().clone())),
+            _ => None,
+        };
         Api {
             inner: Arc::new(Inner {
                 intake: doors.intake,
                 timetable: doors.timetable,
                 sender: doors.sender,
                 long_polls: LongPolls::new(store.clone(), doors.waiters, waiting, draining.clone()),
+                neighbors: Neighbors::new(store.clone(), config.noisy_neighbors.clone(), metrics.noise.clone()),
                 store,
                 keys,
                 accesses: access::Accesses::of(&routes::table()),
@@ -128,6 +140,7 @@ impl Api {
                 request_timeout: limits.request_timeout,
                 heartbeat_interval: config.workers.heartbeat_interval,
                 test_directives: config.server.test_directives,
+                relay,
                 tenancy,
                 started: Instant::now(),
                 draining,

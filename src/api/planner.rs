@@ -8,7 +8,7 @@ use super::problem::Problem;
 use super::{Api, answer};
 use crate::config;
 use crate::job::invalid::Invalid;
-use crate::planner::{Flight, Order, Removed, RuleStats, TenantList, preview as dry_run};
+use crate::planner::{Flight, Order, Removed, RuleStats, TenantList, preview as dry_run, shadow};
 use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
@@ -39,7 +39,8 @@ pub(super) async fn put(api: Api, Name(name): Name, request: Request) -> Result<
     let rules = api.desk().rules();
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let main_queues = api.desk().main_queues().names();
-    let scope = config::Scope { is_set: &is_set, main_queues: Some(&main_queues) };
+    let scope =
+        config::Scope { is_set: &is_set, main_queues: Some(&main_queues), passes_through: api.inner.relay.is_some() };
     let rule = config::plan_from_json(&name, options, rules.defaults(), scope)
         .map_err(|problems| refused("rule", &problems))?;
     let is_new = rules.known().await?.rules.get(&name).is_none();
@@ -97,6 +98,16 @@ pub(super) async fn preview(api: Api, Name(name): Name, uri: Uri) -> Result<Resp
     let jobs = Query::of(&uri).number("jobs", 1, 1000)?.map(|jobs| jobs as u64);
     let preview = dry_run(api.desk(), &name, jobs).await?.ok_or_else(|| missing(&name))?;
     Ok(answer::value(StatusCode::OK, &preview))
+}
+
+/// `GET /admin/planner/{rule}/shadow`: the waits that tenants have and would have, of a rule in shadow.
+pub(super) async fn show_shadow(api: Api, Name(name): Name) -> Result<Response, Problem> {
+    exists(&api, &name).await?;
+    let seen = shadow(api.desk(), &name).await?.ok_or_else(|| {
+        Problem::missing("shadow of plan rule", &name)
+            .hint("Set `shadow = true` on a rule whose main queue is a Sidekiq.")
+    })?;
+    Ok(answer::value(StatusCode::OK, &seen))
 }
 
 /// `POST /admin/planner/{rule}/run`: one whole round now.

@@ -341,6 +341,8 @@ impl From<planner::Refusal> for Problem {
                 }
                 None => Problem::foreign_tenant(&tenant, &field),
             },
+            // Somebody removed a rule just now: the next attempt finds none, and goes elsewhere.
+            planner::Refusal::Unplanned => store::Error::Busy.into(),
             planner::Refusal::Store(error) => error.into(),
         }
     }
@@ -357,6 +359,11 @@ impl From<store::Error> for Problem {
                     Error::Busy => "Too many requests are waiting for the store.",
                     _ => "The store is not available.",
                 };
+                Problem::new(StatusCode::SERVICE_UNAVAILABLE, "backend_unavailable", message).retry_after(1)
+            }
+            Error::MainQueue { name, reason, .. } => {
+                tracing::debug!(main_queue = name, reason, "answered 503");
+                let message = format!("The main queue {name} is not available.");
                 Problem::new(StatusCode::SERVICE_UNAVAILABLE, "backend_unavailable", message).retry_after(1)
             }
             Error::Timeout(limit) => Problem::timed_out(limit),

@@ -67,12 +67,17 @@ fn shown(id: &str, progress: Progress) -> Result<Response, Problem> {
     );
     push_time(&mut body, "updated_at", progress.updated);
     body.push('}');
+    Ok(answer(body, progress.progress))
+}
+
+/// An answer about something that goes on, with how far it has got as a header.
+pub(super) fn answer(body: String, progress: Option<f64>) -> Response {
     let mut response = answer::json(StatusCode::OK, body);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    if let Some(Ok(value)) = progress.progress.map(|progress| HeaderValue::try_from(progress.to_string())) {
+    if let Some(Ok(value)) = progress.map(|progress| HeaderValue::try_from(progress.to_string())) {
         response.headers_mut().insert("x-ojs-progress", value);
     }
-    Ok(response)
+    response
 }
 
 /// `PUT /jobs/{id}/checkpoint` and `POST`: replaces what was kept.

@@ -4,12 +4,13 @@ use super::body::Text;
 use super::path::Name;
 use super::problem::Problem;
 use super::queue_limits::{key, set_limit};
+use super::queues::own_queue;
 use super::{Api, answer};
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::json::Object;
 use crate::job::{Bound, LimitChange, names};
 use axum::extract::Request;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde_json::{Value, json};
 
@@ -17,15 +18,17 @@ use serde_json::{Value, json};
 const KNOWN: [&str; 5] = ["backpressure", "max_size", "overflow_policy", "concurrency", "rate_limit"];
 
 /// `GET /queues/{name}/config` and `GET /admin/queues/{name}/config`.
-pub(super) async fn show(api: Api, Name(queue): Name) -> Result<Response, Problem> {
-    api.store().queue(&queue).await?.ok_or_else(|| Problem::missing("queue", &queue))?;
-    shown(&api, &queue).await
+pub(super) async fn show(api: Api, Name(name): Name, headers: HeaderMap) -> Result<Response, Problem> {
+    let queue = own_queue(&api, &name, &headers)?;
+    api.store().queue(&queue).await?.ok_or_else(|| Problem::missing("queue", &name))?;
+    shown(&api, &name, &queue).await
 }
 
 /// `PUT /queues/{name}/config` and `PUT /admin/queues/{name}/config`: changes what it names; a queue that is new springs into existence.
-pub(super) async fn put(api: Api, Name(queue): Name, request: Request) -> Result<Response, Problem> {
+pub(super) async fn put(api: Api, Name(name): Name, request: Request) -> Result<Response, Problem> {
+    names::check_queue("name", &name)?;
+    let queue = own_queue(&api, &name, request.headers())?;
     let body = Text::read(&api, request).await?;
-    names::check_queue("name", &queue)?;
     let fields = body.fields()?;
     let config = fields.object();
     if let Some(unknown) = config.members().find(|member| !KNOWN.contains(&&*member.name)) {
@@ -40,12 +43,12 @@ pub(super) async fn put(api: Api, Name(queue): Name, request: Request) -> Result
         && !api.store().set_bound(&queue, bound.as_ref()).await?
     {
         let message = "As many queues have a bound as may have one.";
-        return Err(Problem::new(StatusCode::CONFLICT, "conflict", message).with("queue", &queue));
+        return Err(Problem::new(StatusCode::CONFLICT, "conflict", message).with("queue", &name));
     }
     if let Some(change) = limit {
         set_limit(&api, &queue, &change).await?;
     }
-    shown(&api, &queue).await
+    shown(&api, &name, &queue).await
 }
 
 /// The limit that a configuration names: `concurrency` alone, or `rate_limit` with all its members.
@@ -64,10 +67,10 @@ fn limit(config: &Object<'_>) -> Result<Option<LimitChange>, Invalid> {
     LimitChange::parse_lasting(&object).map(Some).map_err(|problem| problem.within("rate_limit"))
 }
 
-async fn shown(api: &Api, queue: &str) -> Result<Response, Problem> {
+async fn shown(api: &Api, name: &str, queue: &str) -> Result<Response, Problem> {
     let configuration = describe(api, queue).await?;
     let mut body = configuration.clone();
-    (body["name"], body["configuration"]) = (queue.into(), configuration);
+    (body["name"], body["configuration"]) = (name.into(), configuration);
     Ok(answer::value(StatusCode::OK, &body))
 }
 

@@ -4,9 +4,9 @@
 
 use super::doc::Describe;
 use super::{
-    Root, admin, admin_jobs, admin_workers, crons, dead_letter, doc, events, fetch, jobs, keys, manifest, planner,
-    pools, progress, queue_config, queue_limits, queues, rate_limits, results, round_stream, scheduling, system,
-    tenants, webhooks, workers, workflows,
+    Root, admin, admin_jobs, admin_workers, crons, dead_letter, doc, events, fetch, jobs, keys, manifest, noise,
+    planner, pools, progress, queue_config, queue_limits, queues, rate_limits, results, round_stream, scheduling,
+    system, tenants, webhooks, workers, workflows,
 };
 use crate::auth::Role::{self, Admin, Operator, Producer, Worker};
 use axum::handler::Handler;
@@ -112,9 +112,9 @@ pub(super) fn table() -> Vec<Route> {
         post("/ojs/v1/workers/heartbeat", Scoped(WORKERS), workers::heartbeat, doc::workers::heartbeat),
         post("/ojs/v1/workers/register", Scoped(WORKERS), workers::register, doc::workers::register),
         delete("/ojs/v1/workers/{id}", Scoped(WORKERS), workers::deregister, doc::workers::deregister),
-        get("/ojs/v1/queues", Whole(READERS), queues::list, doc::queues::list_all),
-        get("/ojs/v1/queues/{name}", Whole(READERS), queues::show, doc::queues::show),
-        get("/ojs/v1/queues/{name}/stats", Whole(READERS), queues::stats, doc::queues::stats),
+        get("/ojs/v1/queues", Scoped(READERS), queues::list, doc::queues::list_all),
+        get("/ojs/v1/queues/{name}", Scoped(READERS), queues::show, doc::queues::show),
+        get("/ojs/v1/queues/{name}/stats", Scoped(READERS), queues::stats, doc::queues::stats),
         get("/ojs/v1/dead-letter", Scoped(READERS), dead_letter::list, doc::dead_letter::list_all),
         get("/ojs/v1/dead-letter/stats", Scoped(READERS), dead_letter::stats, doc::dead_letter::stats),
         get("/ojs/v1/dead-letter/{id}", Scoped(READERS), dead_letter::show, doc::dead_letter::show),
@@ -123,6 +123,8 @@ pub(super) fn table() -> Vec<Route> {
         post("/ojs/v1/workflows", Scoped(PRODUCERS), workflows::begin, doc::workflows::begin),
         get("/ojs/v1/workflows/{id}", Scoped(ALL), workflows::show, doc::workflows::show),
         delete("/ojs/v1/workflows/{id}", Scoped(PRODUCERS), workflows::cancel, doc::workflows::cancel),
+        get("/ojs/v1/workflows/{id}/progress", Scoped(ALL), workflows::progress, doc::workflows::progress),
+        get("/ojs/v1/events/stream", Scoped(READERS), events::stream, doc::events::stream),
         get("/ojs/v1/events", Scoped(READERS), events::poll, doc::events::poll),
         get("/ojs/v1/rate-limits", Scoped(READERS), rate_limits::list, doc::rate_limits::list_all),
         get("/ojs/v1/rate-limits/{key}", Scoped(READERS), rate_limits::show, doc::rate_limits::show),
@@ -252,7 +254,11 @@ pub(super) fn table() -> Vec<Route> {
         put("/ojs/v1/admin/tenants/{id}", Whole(ADMINS), tenants::put, doc::tenants::put),
         delete("/ojs/v1/admin/tenants/{id}", Whole(ADMINS), tenants::remove, doc::tenants::remove),
         put("/ojs/v1/admin/tenants/{id}/limits", Whole(ADMINS), tenants::put_limits, doc::tenants::put_limits),
-        get("/ojs/v1/admin/tenants/{id}/stats", Whole(READERS), tenants::stats, doc::tenants::stats),
+        get("/ojs/v1/admin/tenants/{id}/stats", Scoped(READERS), tenants::stats, doc::tenants::stats),
+        get("/ojs/v1/admin/planner/{name}/shadow", Whole(READERS), planner::show_shadow, doc::planner::shadow),
+        get("/ojs/v1/admin/tenants/{id}/noise", Whole(READERS), noise::show, doc::tenants::noise),
+        post("/ojs/v1/admin/tenants/{id}/noise/reset", Whole(ADMINS), noise::reset, doc::tenants::reset_noise),
+        get("/ojs/v1/admin/tenants/{id}/jobs", Scoped(READERS), tenants::jobs, doc::tenants::jobs_of),
         get("/ojs/v1/admin/keys", Whole(ADMINS), keys::list, doc::keys::list_all),
         post("/ojs/v1/admin/keys", Whole(ADMINS), keys::create, doc::keys::create),
         delete("/ojs/v1/admin/keys/{id}", Whole(ADMINS), keys::revoke, doc::keys::revoke),

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 /// Queues whose depth is measured for one scrape.
 const MOST_QUEUES: usize = 200;
 /// Plan rules that are looked at for one scrape.
+const TENANT_PORTIONS: usize = 10;
 const MOST_RULES: usize = 50;
 
 /// `GET /health`: 200 while the store answers, else 503 in the same shape.
@@ -101,9 +102,17 @@ async fn measure_depths(api: &Api) -> Result<(), crate::store::Error> {
     Ok(())
 }
 
-/// Those that a portion finds; all others are known by their sum.
+/// Those of the first portions; all others are known by their sum.
 async fn measure_tenants(api: &Api) -> Result<(), crate::store::Error> {
-    let (_, tenants) = api.store().tenants_with_jobs(0, MOST_TENANTS).await?;
+    let (mut cursor, mut tenants) = (0, Vec::new());
+    for _ in 0..TENANT_PORTIONS {
+        let (next, some) = api.store().tenants_with_jobs(cursor, MOST_TENANTS).await?;
+        tenants.extend(some);
+        cursor = next;
+        if cursor == 0 {
+            break;
+        }
+    }
     let named = tenants.into_iter().filter(|(id, _)| id != crate::job::tenant::DEFAULT);
     let levels: Vec<_> = named.map(|(id, jobs)| (id, jobs.active, jobs.depth())).collect();
     let all = api.store().all_tenants_jobs().await?;

@@ -5,13 +5,13 @@ use super::mistakes::refused;
 use super::page::{Page, Query};
 use super::path::Name;
 use super::problem::Problem;
-use super::{Api, answer};
+use super::{Api, admin_jobs, answer};
 use crate::config;
 use crate::fair::{TenantLimits, Weight};
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::{tenant, time};
 use crate::planner::{Author, Enrolled, Removed, Roll, RollFilter, RollOrder, Served, TermsRefused};
-use crate::store::TenantJobs;
+use crate::store::{TenantJobs, TenantStatistics};
 use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
@@ -101,18 +101,47 @@ pub(super) async fn remove(api: Api, Name(id): Name, uri: Uri) -> Result<Respons
 
 /// `GET /admin/tenants/{id}/stats`.
 pub(super) async fn stats(api: Api, Name(id): Name) -> Result<Response, Problem> {
-    check(&id)?;
+    check_own(&api, &id)?;
     let served = served(&api, &id).await?;
     let jobs = jobs_of(&api, &id).await?;
-    let body = json!({
+    // What nobody counted is not nothing.
+    let statistics = api.store().tenant_statistics(&id).await?;
+    let did = Some(&statistics).filter(|statistics| statistics.counted && id != tenant::DEFAULT);
+    let per_minute = |rate: fn(&TenantStatistics) -> f64| did.map(|did| (rate(did) * 100.0).round() / 100.0);
+    let mut body = json!({
         "tenant_id": id,
         "total_jobs": jobs.total(),
         "jobs": by_state(&jobs),
+        "throughput": {
+            "processed_per_minute": per_minute(|did| did.processed_per_minute),
+            "enqueued_per_minute": per_minute(|did| did.enqueued_per_minute),
+        },
         "limits": usage(&api, &id, &served.terms.limits, &jobs).await?,
-        "fairness": {"weight": served.terms.weight.unwrap_or(Weight::ONE).to_json()},
+        "fairness": {
+            "weight": served.terms.weight.unwrap_or(Weight::ONE).to_json(),
+            "effective_share": match did {
+                Some(_) => api.inner.neighbors.expected_share(&id).await?.map(share),
+                None => None,
+            },
+            "actual_share": did.map(|did| share(did.worker_share)),
+        },
+        "counted": did.is_some(),
         "computed_at": time::rfc3339(api.store().clock().now_ms()),
     });
+    body["jobs"]["completed_24h"] = did.map(|did| did.day.completed).into();
+    body["jobs"]["failed_24h"] = did.map(|did| did.day.failed).into();
     Ok(answer::value(StatusCode::OK, &body))
+}
+
+/// A share to four places.
+fn share(part: f64) -> f64 {
+    (part * 1e4).round() / 1e4
+}
+
+/// `GET /admin/tenants/{id}/jobs`.
+pub(super) async fn jobs(api: Api, Name(id): Name, uri: Uri) -> Result<Response, Problem> {
+    check_own(&api, &id)?;
+    admin_jobs::list_of(&api, &uri, Some(id)).await
 }
 
 /// Limits with what counts against them.
@@ -174,6 +203,12 @@ fn by_state(jobs: &TenantJobs) -> Value {
         "retryable": jobs.retryable,
         "active": jobs.active,
     })
+}
+
+/// Refuses, as if there were none, a tenant that is not the caller's, whose key is another's.
+fn check_own(api: &Api, id: &str) -> Result<(), Problem> {
+    check(id)?;
+    if api.store().scope().admits(Some(id)) { Ok(()) } else { Err(Problem::missing("tenant", id)) }
 }
 
 /// Refuses what can be nobody's id.

@@ -3,7 +3,7 @@
 use super::body::Text;
 use super::path::Name;
 use super::problem::Problem;
-use super::{Api, answer, jobs};
+use super::{Api, answer, jobs, progress};
 use crate::job::{WorkflowRecord, id, workflow};
 use crate::store::{CalledOff, WorkflowBegun};
 use axum::extract::Request;
@@ -54,6 +54,18 @@ pub(super) async fn show(api: Api, Name(id): Name) -> Result<Response, Problem> 
     Ok(shown(StatusCode::OK, &record))
 }
 
+/// `GET /workflows/{id}/progress`.
+pub(super) async fn progress(api: Api, Name(id): Name) -> Result<Response, Problem> {
+    let missing = || Problem::missing("workflow", &id);
+    if !id::is_valid(&id) {
+        return Err(missing());
+    }
+    let record = api.store().workflow_progress(&id).await?.ok_or_else(missing)?;
+    let mut body = String::new();
+    record.write_progress(&mut body);
+    Ok(progress::answer(body, Some(record.progress())))
+}
+
 /// `DELETE /workflows/{id}`.
 pub(super) async fn cancel(api: Api, Name(id): Name) -> Result<Response, Problem> {
     if !id::is_valid(&id) {
@@ -66,10 +78,11 @@ pub(super) async fn cancel(api: Api, Name(id): Name) -> Result<Response, Problem
     }
 }
 
+/// The workflow itself, and again inside `workflow`: clients differ in where they look.
 fn shown(status: StatusCode, record: &WorkflowRecord) -> Response {
-    let mut body = String::from("{\"workflow\":");
-    record.write(&mut body);
-    body.push('}');
+    let mut plain = String::new();
+    record.write(&mut plain);
+    let body = format!("{},\"workflow\":{plain}}}", plain.strip_suffix('}').unwrap_or(&plain));
     answer::json(status, body)
 }
 

@@ -1,17 +1,17 @@
 //! `fairgate doctor`.
 
-use super::{Settings, site};
+use super::{Settings, main_queues, site};
 use crate::config::Config;
-use crate::store::{Address, Audit, Difference, Inspection, Severity};
+use crate::store::{Address, Audit, Difference, Finding, Inspection, Severity};
 use clap::Args;
 use std::process::ExitCode;
 
 /// Differences that are told one by one.
 const MOST_SHOWN: usize = 20;
 
-/// Look at Redis: reachable, version, settings that lose jobs, clock; compare every count with the leases.
+/// Look at Redis: reachable, version, settings that lose jobs, clock; compare every count with the leases. Look at other main queues.
 ///
-/// Exits 0 if fairgate can work with it and all counts are right, 1 if not. Without a Redis URL it looks at the private one, starting it for a
+/// Exits 0 if fairgate can work with all of it and all counts are right, 1 if not. Without a Redis URL it looks at the private one, starting it for a
 /// moment if it does not run.
 #[derive(Args)]
 pub(super) struct Doctor {
@@ -36,21 +36,29 @@ impl Doctor {
         let (address, _private) = site::address(&config)?;
         let runtime = super::runtime()?;
         let inspection = runtime.block_on(Inspection::of(&address, &store.namespace, store.call_timeout));
-        for finding in &inspection.findings {
-            let mark = match finding.severity {
-                Severity::Good => "  ok ",
-                Severity::Warning => "warn ",
-                Severity::Bad => " BAD ",
-            };
-            println!("{mark} {}", finding.what);
-            finding.advice.iter().for_each(|advice| println!("       -> {advice}"));
+        inspection.findings.iter().for_each(show);
+        let mut is_fine = inspection.is_usable();
+        if is_fine {
+            let audit = runtime.block_on(audit(&config, address.clone(), self.repair))?;
+            is_fine = self.repair || audit.differences.is_empty();
         }
-        if !inspection.is_usable() {
-            return Ok(ExitCode::FAILURE);
+        for (heading, findings) in runtime.block_on(main_queues::look(&config, &address)) {
+            println!("{heading}");
+            findings.iter().for_each(show);
+            is_fine &= findings.iter().all(|finding| finding.severity != Severity::Bad);
         }
-        let audit = runtime.block_on(audit(&config, address, self.repair))?;
-        Ok(if self.repair || audit.differences.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
+}
+
+fn show(finding: &Finding) {
+    let mark = match finding.severity {
+        Severity::Good => "  ok ",
+        Severity::Warning => "warn ",
+        Severity::Bad => " BAD ",
+    };
+    println!("{mark} {}", finding.what);
+    finding.advice.iter().for_each(|advice| println!("       -> {advice}"));
 }
 
 /// Compares what is counted with the leases, and tells what differs.

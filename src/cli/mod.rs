@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod doctor;
 mod keys;
+mod main_queues;
 mod serve;
 mod sidekiq;
 mod site;

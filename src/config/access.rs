@@ -59,35 +59,48 @@ fn read_username(reader: &mut Reader<'_>, section: &str, url: Option<&StoreUrl>)
 }
 
 fn read_password(reader: &mut Reader<'_>, sources: &Sources, section: &str, url: Option<&StoreUrl>) -> Option<Secret> {
-    let variable: Option<String> = reader.find("password_env");
-    let path: Option<PathBuf> = reader.find("password_file");
+    let keys = ["password_env", "password_file"];
+    let named = named_secret(reader, sources, keys, section, "a password");
     let from_url = url.and_then(|url| url.password.clone());
-    match (variable, path) {
+    match (named, from_url) {
         (Some(_), Some(_)) => {
-            let message = format!("{section}.password_env and {section}.password_file are both set");
-            reader.conflict(&["password_file", "password_env"], message, Some("keep one of the two"));
+            let message = format!("{section}.url already holds a password");
+            reader.conflict(&keys, message, Some("keep one of the two"));
             None
         }
-        (None, None) => from_url,
-        (Some(_), None) | (None, Some(_)) if from_url.is_some() => {
-            let message = format!("{section}.url already holds a password");
-            reader.conflict(&["password_env", "password_file"], message, Some("keep one of the two"));
+        (named, from_url) => named.or(from_url),
+    }
+}
+
+/// A secret that a variable or a file holds; `keys` name the one and the other.
+pub(super) fn named_secret(
+    reader: &mut Reader<'_>,
+    sources: &Sources,
+    keys: [&str; 2],
+    section: &str,
+    what: &str,
+) -> Option<Secret> {
+    let [in_env, in_file] = keys;
+    let variable: Option<String> = reader.find(in_env);
+    let path: Option<PathBuf> = reader.find(in_file);
+    match (variable, path) {
+        (None, None) => None,
+        (Some(_), Some(_)) => {
+            let message = format!("{section}.{in_env} and {section}.{in_file} are both set");
+            reader.conflict(&[in_file, in_env], message, Some("keep one of the two"));
             None
         }
         (Some(variable), None) => {
             let set = sources.env.iter().find(|(name, text)| *name == variable && !text.is_empty());
             if set.is_none() {
-                reader.refuse(
-                    "password_env",
-                    Refused::new("the name of an environment variable that is set and not empty"),
-                );
+                reader.refuse(in_env, Refused::new("the name of an environment variable that is set and not empty"));
             }
-            set.map(|(_, password)| Secret::new(password))
+            set.map(|(_, secret)| Secret::new(secret))
         }
         (None, Some(path)) => read_secret(&sources.directory.join(path)).map_or_else(
             |reason| {
-                let refused = Refused::new("a readable file that holds a password").help(reason);
-                reader.refuse("password_file", refused);
+                let refused = Refused::new(format!("a readable file that holds {what}")).help(reason);
+                reader.refuse(in_file, refused);
                 None
             },
             Some,

@@ -7,7 +7,7 @@ use super::convert::{Choice, show_duration as time};
 use super::report::{is_within, split};
 use super::tree::{Kind, Table, Value};
 use super::url::{Host, Topology};
-use super::{Config, Loaded, MainQueue, MainQueueKind, policy, tenancy};
+use super::{Config, Loaded, MainQueue, MainQueueKind, noisy, policy, tenancy};
 use crate::auth::ApiKey;
 use crate::fair::{Pace, Rule};
 
@@ -115,10 +115,14 @@ fn sentences(config: &Config) -> Vec<String> {
         ),
     ];
     sentences.extend(config.main_queues.iter().map(describe_main_queue));
+    sentences.extend(server.pass_through.as_ref().map(|name| {
+        format!("requests about other things than planning pass through to main queue \"{name}\", with its token")
+    }));
     sentences.extend(config.plan.iter().map(describe_rule));
     sentences.extend(policy::describe(&config.policy));
     sentences.extend(tenancy::describe(&config.tenancy, &config.tenant));
     sentences.extend(config.api_keys.iter().map(describe_key));
+    sentences.extend(noisy::describe(&config.noisy_neighbors));
     if server.test_directives {
         sentences.push("test directives are honoured: clients can make jobs fail".to_owned());
     }
@@ -130,13 +134,19 @@ fn describe_rule(rule: &Rule) -> String {
         Pace::Every(ms) => format!("every {}", time(Duration::from_millis(*ms))),
         Pace::Cron { expression, timezone } => format!("at {expression} in {timezone}"),
     };
-    let shadow = if rule.shadow { ", in shadow: it promotes nothing" } else { "" };
+    let shadow = if rule.shadow { ", in shadow: it watches the queue and changes nothing" } else { "" };
     let into = if rule.is_builtin() { String::new() } else { format!(" into main queue \"{}\"", rule.main_queue) };
     format!("rule \"{}\" plans {} {pace}{into}{shadow}", rule.name, rule.types.join(", "))
 }
 
 fn describe_main_queue(main_queue: &MainQueue) -> String {
-    let MainQueueKind::Sidekiq(sidekiq) = &main_queue.kind;
+    let sidekiq = match &main_queue.kind {
+        MainQueueKind::Sidekiq(sidekiq) => sidekiq,
+        MainQueueKind::Ojs(ojs) => {
+            let token = if ojs.token.is_some() { ", with a token" } else { "" };
+            return format!("main queue \"{}\" is the OJS server at {}{token}", main_queue.name, ojs.url);
+        }
+    };
     let place = match (&sidekiq.access.url, sidekiq.database) {
         (Some(url), _) => format!("at {url}"),
         (None, Some(database)) => format!("in database {database} of the store's Redis"),
@@ -237,7 +247,6 @@ weights.static = { acme = 3 }
 [[plan]]
 name = \"a\"
 types = [\"x.*\"]
-shadow = true
 [[plan]]
 name = \"b\"
 types = [\"y\"]
@@ -259,14 +268,14 @@ weights = { default_weight = 2, webhook = { url = \"http://h\" } }
             ("[plan[0].weights]", "webhook - not set"),
             ("[plan[1]]", "enqueue_interval - not set"),
             ("[plan[1]]", "timezone \"UTC\" default"),
-            ("[plan[1].weights]", "default_weight 2 fairgate.toml:13"),
-            ("[plan[1].weights.webhook]", "url \"http://h\" fairgate.toml:13"),
+            ("[plan[1].weights]", "default_weight 2 fairgate.toml:12"),
+            ("[plan[1].weights.webhook]", "url \"http://h\" fairgate.toml:12"),
         ] {
             let mut rows = squeezed.iter().skip_while(|line| *line != section).take_while(|line| !line.is_empty());
             let found = rows.any(|line| line == row);
             assert!(found, "no {row:?} in {section} of\n{text}");
         }
-        assert!(text.contains("\nrule \"a\" plans x.* every 1s, in shadow: it promotes nothing\n"), "{text}");
+        assert!(text.contains("\nrule \"a\" plans x.* every 1s\n"), "{text}");
         assert!(text.contains("\nrule \"b\" plans y at @daily in UTC\n"), "{text}");
         assert_eq!(lookup(&loaded.values, "plan[2].name"), None);
     }

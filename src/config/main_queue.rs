@@ -3,12 +3,13 @@
 use super::Sources;
 use super::access::Access;
 use super::convert::{Choice, FromValue, Label, Refused};
+use super::ojs::Ojs;
 use super::reader::Reader;
 use super::store::Store;
 use super::tree::{Kind, Table, Value};
 use super::url::Topology;
 use crate::fair::BUILTIN;
-use crate::job::{names, sidekiq};
+use crate::job::sidekiq;
 
 /// A main queue that is not fairgate's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,15 +23,18 @@ pub struct MainQueue {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MainQueueKind {
     Sidekiq(Sidekiq),
+    Ojs(Ojs),
 }
 
-impl MainQueueKind {
-    /// As the configuration and answers name it.
-    pub fn name(&self) -> &'static str {
-        match self {
-            MainQueueKind::Sidekiq(_) => "sidekiq",
-        }
-    }
+/// What kind of system a main queue is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum System {
+    Sidekiq,
+    Ojs,
+}
+
+impl Choice for System {
+    const CHOICES: &'static [(&'static str, Self)] = &[("sidekiq", Self::Sidekiq), ("ojs", Self::Ojs)];
 }
 
 /// An existing Sidekiq.
@@ -58,20 +62,14 @@ pub struct FairplayClass {
     pub planner_queue: String,
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Kinds {
-    Sidekiq,
-}
-
-impl Choice for Kinds {
-    const CHOICES: &'static [(&'static str, Self)] = &[("sidekiq", Self::Sidekiq)];
-}
-
-/// Names of all main queues that a merged configuration has, whether or not they are sound.
-pub(super) fn names_of(values: &Table) -> Vec<String> {
+/// Names of all main queues that a merged configuration has, whether or not they are sound, and their kind if it is.
+pub(super) fn names_of(values: &Table) -> Vec<(String, Option<System>)> {
     let Some(Kind::List(items)) = values.get("main_queue").map(|value| &value.kind) else { return Vec::new() };
     let name = |item: &Value| match &item.kind {
-        Kind::Table(table) => table.get("name").and_then(Value::text).map(str::to_owned),
+        Kind::Table(table) => {
+            let system = table.get("kind").and_then(|kind| System::from_value(kind).ok());
+            Some((table.get("name").and_then(Value::text)?.to_owned(), system))
+        }
         _ => None,
     };
     items.iter().filter_map(name).collect()
@@ -89,12 +87,17 @@ pub(super) fn read(root: &mut Reader<'_>, sources: &Sources, store: &Store) -> V
             reader.refuse("name", Refused::new("a name that no other main queue has"));
         }
         names.push(name.clone());
-        if reader.find::<Kinds>("kind").is_none() && reader.kind("kind").is_none() {
-            reader.blame("expected the key kind, found none", Some("write kind = \"sidekiq\""));
+        let system = reader.find::<System>("kind");
+        if system.is_none() && reader.kind("kind").is_none() {
+            let help = "write kind = \"sidekiq\" or kind = \"ojs\"";
+            reader.blame("expected the key kind, found none", Some(help));
         }
-        let sidekiq = Sidekiq::read(reader, sources, index, store);
+        let kind = match system {
+            Some(System::Ojs) => MainQueueKind::Ojs(Ojs::read(reader, sources)),
+            _ => MainQueueKind::Sidekiq(Sidekiq::read(reader, sources, index, store)),
+        };
         index += 1;
-        MainQueue { name, kind: MainQueueKind::Sidekiq(sidekiq) }
+        MainQueue { name, kind }
     })
 }
 
@@ -155,11 +158,6 @@ impl FromValue for FairplayClass {
     }
 }
 
-/// Whether a plan rule may promote into a queue of that name.
-pub(super) fn is_queue(main_queue: &str, queue: &str) -> bool {
-    if main_queue == BUILTIN { names::is_queue(queue) } else { sidekiq::is_name(queue) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::testing::{load, mistakes};
@@ -168,8 +166,10 @@ mod tests {
     const LEGACY: &str = "[[main_queue]]\nname = \"legacy\"\nkind = \"sidekiq\"\n";
 
     fn sidekiq(text: &str, env: &[(&str, &str)]) -> Sidekiq {
-        let MainQueueKind::Sidekiq(sidekiq) = load(text, env).config.main_queues.remove(0).kind;
-        sidekiq
+        match load(text, env).config.main_queues.remove(0).kind {
+            MainQueueKind::Sidekiq(sidekiq) => sidekiq,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]

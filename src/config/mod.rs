@@ -12,6 +12,8 @@ mod describe;
 mod env;
 mod file;
 mod main_queue;
+mod noisy;
+mod ojs;
 mod plan;
 mod policy;
 mod problem;
@@ -29,12 +31,14 @@ mod url;
 use std::path::PathBuf;
 
 use crate::auth::ApiKey;
+use crate::fair::noisy::NoisyNeighbors;
 use crate::fair::{Policy, Rule, Tenancy, TenantRule};
 
 pub use access::Access;
 pub use convert::{Choice, FromValue, Ranged, Refused};
 pub use describe::describe;
-pub use main_queue::{FairplayClass, MainQueue, MainQueueKind, Sidekiq};
+pub use main_queue::{FairplayClass, MainQueue, MainQueueKind, Sidekiq, System};
+pub use ojs::Ojs;
 pub use plan::{PlanDefaults, Scope, plan_from_json};
 pub use policy::{policy_from_json, pool_from_json, scheduling_from_json};
 pub use problem::{Error, Mistakes, Problem};
@@ -114,6 +118,8 @@ pub struct Config {
     pub tenant: Vec<TenantRule>,
     /// Who may use the server, beside the holders of keys that were made at run time.
     pub api_keys: Vec<ApiKey>,
+    /// When a tenant is a noisy neighbour, and what is done about it.
+    pub noisy_neighbors: NoisyNeighbors,
 }
 
 /// A configuration together with who set what.
@@ -136,7 +142,7 @@ impl Config {
     fn read(root: &mut Reader<'_>, sources: &Sources, plan_defaults: PlanDefaults, scope: Scope<'_>) -> Self {
         // Whether they are right is told below; a load with a mistake fails anyway.
         let has_keys = matches!(root.kind("api_key"), Some(Kind::List(keys)) if !keys.is_empty());
-        let server = root.section("server", |reader| Server::read(reader, has_keys));
+        let server = root.section("server", |reader| Server::read(reader, has_keys, scope));
         let limits = root.section("limits", Limits::read);
         let store = root.section("store", |reader| Store::read(reader, sources));
         Self {
@@ -152,6 +158,7 @@ impl Config {
             policy: policy::read(root),
             tenancy: root.section("tenancy", tenancy::read_tenancy),
             tenant: tenancy::read_tenants(root),
+            noisy_neighbors: root.section("noisy_neighbors", noisy::read),
             api_keys: api_key::read(root, sources),
             store,
         }
@@ -183,7 +190,8 @@ fn assemble(source: Option<Source>, sources: &Sources) -> Result<Loaded, Error> 
     }
     tree::settle(&mut values, &mut problems);
     let names = main_queue::names_of(&values);
-    let scope = Scope { is_set: &|name| sources.is_set(name), main_queues: Some(&names) };
+    let passes_through = server::passes_through(&values);
+    let scope = Scope { is_set: &|name| sources.is_set(name), main_queues: Some(&names), passes_through };
     let plan_defaults = PlanDefaults::of(&values, scope);
     plan_defaults.complete_all(&mut values);
 
@@ -253,12 +261,14 @@ mod tests {
             }
             previous = line;
         }
-        let lists = "[[main_queue]]\nname = \"a\"\nkind = \"sidekiq\"\n[[plan]]\nname = \"a\"\ntypes = [\"a\"]\n[[pool]]\nname = \"a\"\nqueues = [\"a\"]\n\
+        let lists = "[[main_queue]]\nname = \"a\"\nkind = \"sidekiq\"\n\
+            [[main_queue]]\nname = \"b\"\nkind = \"ojs\"\nurl = \"http://h\"\n[[plan]]\nname = \"a\"\ntypes = [\"a\"]\n[[pool]]\nname = \"a\"\nqueues = [\"a\"]\n\
             [[limit]]\nqueue = \"a\"\nconcurrency = 1\n[[tenant]]\nid = \"a\"\n\
             [[api_key]]\nname = \"a\"\nrole = \"admin\"\nkey_env = \"K\"\n";
         let keys = load(lists, &[("K", "0123456789abcdef0123456789abcdef")]).keys;
         let is_section = |key: &&String| keys.iter().any(|inner| inner != *key && report::is_within(inner, key));
-        let mut known: Vec<_> = keys.iter().filter(|key| !is_section(key)).map(|key| key.replace("[0]", "")).collect();
+        let mut known: Vec<_> =
+            keys.iter().filter(|key| !is_section(key)).map(|key| key.replace("[0]", "").replace("[1]", "")).collect();
         // What a rule may take from the defaults is explained there.
         let inherited = |rest: &str| documented.contains(&format!("plan_defaults.{rest}"));
         known.retain(|key| !key.strip_prefix("plan.").is_some_and(inherited));

@@ -3,8 +3,12 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::convert::{Choice, Label};
+use super::Scope;
+use super::convert::{Choice, Label, Refused};
+use super::main_queue::System;
 use super::reader::Reader;
+use super::report::nearest;
+use super::tree::{Kind, Table};
 
 /// Something that a process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,13 +41,20 @@ pub struct Server {
     pub insecure_no_auth: bool,
     /// Whether webhooks may lead to addresses that are not public, and without TLS.
     pub private_webhooks: bool,
+    /// The main queue of kind `ojs` that all requests about other things than planning go to.
+    pub pass_through: Option<String>,
     /// How long requests in flight may take to finish after SIGTERM.
     pub shutdown_grace: Duration,
 }
 
+/// Whether a merged configuration names a server to which requests go, be it the right one or not.
+pub(super) fn passes_through(values: &Table) -> bool {
+    matches!(values.get("server").map(|server| &server.kind), Some(Kind::Table(server)) if server.contains_key("pass_through"))
+}
+
 impl Server {
     /// Reads the section; `has_keys` tells that callers are asked who they are.
-    pub(super) fn read(reader: &mut Reader<'_>, has_keys: bool) -> Self {
+    pub(super) fn read(reader: &mut Reader<'_>, has_keys: bool, scope: Scope<'_>) -> Self {
         let server = Self {
             listen: reader.find("listen").unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0))),
             roles: reader.list("roles"),
@@ -51,8 +62,12 @@ impl Server {
             test_directives: reader.get("test_directives"),
             insecure_no_auth: reader.get("insecure_no_auth"),
             private_webhooks: reader.get("private_webhooks"),
+            pass_through: reader.find("pass_through"),
             shutdown_grace: reader.get("shutdown_grace"),
         };
+        if let Some(name) = &server.pass_through {
+            check_passage(reader, name, scope.main_queues.unwrap_or_default());
+        }
         if reader.is_sound(&["roles"]) && !are_some_and_different(&server.roles) {
             reader.conflict(&["roles"], "expected at least one role, and none twice", None);
         }
@@ -74,6 +89,29 @@ impl Server {
     /// Whether this process plays a role.
     pub fn has(&self, role: Role) -> bool {
         self.roles.contains(&role)
+    }
+}
+
+fn check_passage(reader: &mut Reader<'_>, name: &str, main_queues: &[(String, Option<System>)]) {
+    match main_queues.iter().find(|(known, _)| known == name) {
+        // One whose kind is wrong is told of where it stands.
+        Some((_, None | Some(System::Ojs))) => {}
+        Some((_, Some(System::Sidekiq))) => {
+            let refused =
+                Refused::new("the name of a [[main_queue]] of kind ojs").help("a Sidekiq answers no requests");
+            reader.refuse("pass_through", refused);
+        }
+        None => {
+            let names = main_queues.iter().filter(|(_, system)| *system == Some(System::Ojs));
+            let refused = Refused::new("the name of a [[main_queue]] of kind ojs");
+            reader.refuse(
+                "pass_through",
+                match nearest(name, names.map(|(name, _)| name.as_str())) {
+                    Some(meant) => refused.help(format!("did you mean \"{meant}\"?")),
+                    None => refused,
+                },
+            );
+        }
     }
 }
 
@@ -107,6 +145,31 @@ mod tests {
         let text = mistakes("[server]\nroles = [\"api\", \"planer\"]", &[]);
         assert!(text.contains("server.roles[1]: expected one of api, planner, dispatch, found \"planer\""), "{text}");
         assert!(text.contains("did you mean \"planner\"?") && text.ends_with("1 mistake in fairgate.toml"), "{text}");
+    }
+
+    #[test]
+    fn requests_pass_through_to_a_server_that_there_is() {
+        const REMOTE: &str = "[[main_queue]]\nname = \"jobs\"\nkind = \"ojs\"\nurl = \"http://h\"\n";
+        const LEGACY: &str = "[[main_queue]]\nname = \"legacy\"\nkind = \"sidekiq\"\n";
+        let with = |name: &str, more: &str| format!("[server]\npass_through = \"{name}\"\n{REMOTE}{LEGACY}{more}");
+        assert_eq!(load(&with("jobs", ""), &[]).config.server.pass_through.as_deref(), Some("jobs"));
+        assert_eq!(load(REMOTE, &[]).config.server.pass_through, None);
+        let rule = "[[plan]]\nname = \"a\"\ntypes = [\"x\"]\n";
+        assert_eq!(load(&with("jobs", &format!("{rule}main_queue = \"jobs\"")), &[]).config.plan[0].main_queue, "jobs");
+        for (text, part) in [
+            (with("jbos", ""), "pass_through: expected the name of a [[main_queue]] of kind ojs, found \"jbos\""),
+            (with("jbos", ""), "did you mean \"jobs\"?"),
+            (with("legacy", ""), "a Sidekiq answers no requests"),
+            (with("jobs", rule), "nobody takes jobs from fairgate's own queues"),
+            (
+                with("jobs", &format!("{rule}main_queue = \"jobs\"\nclass = \"A\"")),
+                "for a main queue that is a Sidekiq",
+            ),
+            (with("jobs", &format!("{rule}main_queue = \"jobs\"\nqueue = \"A_b\"")), "queue: expected 1 to 128"),
+        ] {
+            let said = mistakes(&text, &[]);
+            assert!(said.contains(part) && said.ends_with("1 mistake in fairgate.toml"), "{text}\n{said}");
+        }
     }
 
     #[test]

@@ -71,9 +71,15 @@ impl Timetable {
                 return self.store.rest_cron(&stored.name).await;
             }
         };
-        let next = cron.timing.next_after(now.max(at), at);
+        // A time that came after one that was left out is still to be fired for.
+        let is_left_out = cron.timing.is_left_out(at);
+        let next = cron.timing.next_wake(if is_left_out { at } else { now.max(at) }, at);
         let firing = Firing { cron: &cron, version: &stored.version, at: Some(at), next };
-        match self.intake.fire(&firing, cron.job(at, &self.limits)).await? {
+        let fired = match is_left_out {
+            true => self.store.fire(&firing, Err("dst_skip")).await?,
+            false => self.intake.fire(&firing, cron.job(at, &self.limits)).await?,
+        };
+        match fired {
             Fired::Skipped { why, .. } => tracing::debug!(cron = cron.name, why, "a cron made no job"),
             Fired::Stored(_) | Fired::Gone | Fired::Stale => {}
         }

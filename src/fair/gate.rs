@@ -13,6 +13,8 @@ pub enum Closed {
     QueuePaused,
     /// All processes that serve the main queue are about to stop.
     Quiet,
+    /// The main queue asked to be left alone for a while.
+    RetryAfter,
     /// The main queue cannot be reached.
     Unreachable,
 }
@@ -25,6 +27,7 @@ impl Closed {
             Closed::Depth => "depth",
             Closed::QueuePaused => "queue_paused",
             Closed::Quiet => "quiet",
+            Closed::RetryAfter => "retry_after",
             Closed::Unreachable => "unreachable",
         }
     }

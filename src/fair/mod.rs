@@ -3,24 +3,29 @@
 //! A plan [`Rule`] says which job types wait in staging, under which tenant and weight; [`Rules`] finds the one that
 //! holds for a type.
 //! [`FairQueue`] says whose job goes next, [`Drain`] how many a round should promote.
+//! A [`Shadow`] says how a queue would be under a rule, beside how it is.
+//! [`noisy`] tells tenants at whose cost others go short.
 //! A [`Policy`] says what dispatch goes by: pools, limits, fairness between tenants.
 
 mod auto;
 mod gate;
 mod line;
 mod measure;
+pub mod noisy;
 mod policy;
 mod pool;
 mod queue;
 mod roster;
 mod rule;
 mod rules;
+mod shadow;
 mod starvation;
 mod tenancy;
 mod tenant;
 mod tenant_fairness;
 mod tenant_key;
 mod terms;
+mod waits;
 mod weight;
 
 pub use auto::{Aim, Drain};
@@ -32,10 +37,12 @@ pub use queue::FairQueue;
 pub use roster::{Clash, Roster};
 pub use rule::{BUILTIN, Batch, OnMissingTenant, OnWebhookError, Pace, Rule, Webhook, Weights};
 pub use rules::Rules;
+pub use shadow::{Experience, MOST_JOBS, OTHERS, Seen, Shadow, ShadowRound};
 pub use starvation::{Aging, Starvation};
 pub use tenancy::{Isolation, Tenancy, TenantSource};
 pub use tenant::Tenant;
 pub use tenant_fairness::{TenantFairness, TenantStrategy};
 pub use tenant_key::TenantKey;
 pub use terms::{TenantLimits, TenantRule, Terms};
+pub use waits::Waits;
 pub use weight::Weight;

@@ -39,7 +39,7 @@ pub struct Rule {
     pub planner_group: String,
     /// Retries and due schedules go through staging.
     pub restage: bool,
-    /// Stage nothing; what is staged already is still promoted.
+    /// Only watch the queue of a main queue that is not ours; what is staged already is still promoted.
     pub shadow: bool,
     /// `builtin`, or the name of a `[[main_queue]]`.
     pub main_queue: String,

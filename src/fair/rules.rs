@@ -31,7 +31,7 @@ impl Rules {
     }
 
     /// All of them, in order.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<Rule>> {
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Rule>> + Clone {
         self.rules.iter()
     }
 

@@ -1,6 +1,7 @@
 //! Where in a job its tenant's id stands.
 
 use crate::job::json::{self, Object};
+use crate::job::sidekiq::Payload;
 use crate::job::tenant::{id, is_id};
 use std::fmt;
 
@@ -55,6 +56,13 @@ impl TenantKey {
             TenantKey::Header(name) => header(name).filter(|text| is_id(text)),
             TenantKey::ApiKey => None,
         }
+    }
+
+    /// The tenant of a job of a Sidekiq: the one that our middleware noted, else the one that stands in the payload.
+    pub fn owner(&self, payload: &Payload<'_>) -> Option<String> {
+        let noted = payload.note().1;
+        let in_payload = || self.tenant(payload.args, payload.meta(), |_| None);
+        noted.or_else(in_payload)
     }
 
     /// The header that is looked at, by its lower-case name.
@@ -124,6 +132,29 @@ mod tests {
             assert_eq!(tenant(key, args, meta).as_deref(), expected, "{key} in {args} {meta}");
         }
         assert_eq!(tenant("args.0", &format!("[\"{}\"]", "x".repeat(257)), "{}"), None);
+    }
+
+    #[test]
+    fn a_job_of_a_sidekiq_is_its_owners() {
+        for (key, text, expected) in [
+            ("args.0", r#"{"class":"A","args":[7]}"#, "7"),
+            ("args.0", r#"{"class":"A","args":[7],"fairgate":{"tenant":"noted"}}"#, "noted"),
+            ("args.1", r#"{"class":"A","args":[7]}"#, ""),
+            (
+                "args.0.arguments.0",
+                r#"{"class":"ActiveJob::QueueAdapters::SidekiqAdapter::JobWrapper","wrapped":"A","args":[{"job_class":"A","arguments":["acme",1]}]}"#,
+                "acme",
+            ),
+            (
+                "args.0.arguments.0._aj_globalid",
+                r#"{"class":"W","wrapped":"A","args":[{"arguments":[{"_aj_globalid":"gid://app/Account/1"}]}]}"#,
+                "gid://app/Account/1",
+            ),
+        ] {
+            let payload = Payload::parse(text).expect(text);
+            let owner = TenantKey::parse(key).expect(key).owner(&payload);
+            assert_eq!(owner.unwrap_or_default(), expected, "{key} in {text}");
+        }
     }
 
     #[test]

@@ -80,17 +80,20 @@ impl Bound {
 
     /// The form in which scripts take it.
     pub fn packed(&self) -> String {
-        format!("{} {} {}", self.most, self.strategy, (self.most as f64 * self.warning).floor() as u64)
+        let mark = (self.most as f64 * self.warning).floor() as u64;
+        format!("{} {} {mark} {}", self.most, self.strategy, self.warning)
     }
 
-    /// Reads what `packed` wrote; the warning mark comes back as the part that it is.
+    /// Reads what `packed` wrote.
     pub fn from_packed(text: &str) -> Option<Bound> {
         let mut words = text.split(' ');
         let most: u64 = words.next()?.parse().ok()?;
         let name = words.next()?;
         let strategy = STRATEGIES.into_iter().find(|known| *known == name)?;
         let mark: u64 = words.next()?.parse().ok()?;
-        Some(Bound { most, strategy, warning: mark as f64 / most.max(1) as f64 })
+        // What was stored before has no more than the mark.
+        let warning = words.next().and_then(|word| word.parse().ok());
+        Some(Bound { most, strategy, warning: warning.unwrap_or(mark as f64 / most.max(1) as f64) })
     }
 
     /// As a queue's configuration shows it.
@@ -117,7 +120,9 @@ mod tests {
         assert_eq!(changed, Ok(Some(Some(Bound { warning: 0.5, ..bound.clone() }))));
         assert_eq!(parse(r#"{"max_size":0}"#, Some(&bound)), Ok(Some(None)));
         assert_eq!(parse(r#"{"concurrency":1}"#, Some(&bound)), Ok(None));
-        assert_eq!(Bound::from_packed(&bound.packed()), Some(bound));
+        assert_eq!(Bound::from_packed(&bound.packed()), Some(bound.clone()));
+        let small = Bound { most: 1, ..bound };
+        assert_eq!(Bound::from_packed(&small.packed()), Some(small), "however few there may be");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A schedule is laid over local wall-clock time, and each hit is then looked up in the zone: a time that daylight saving
 //! leaves out has no instant and is skipped, one that it repeats fires at its first instant only.
 
-use chrono::{DateTime, Datelike, LocalResult, NaiveDateTime, TimeZone};
+use chrono::{DateTime, Datelike, LocalResult, NaiveDateTime, Offset, TimeDelta, TimeZone};
 use chrono_tz::{TZ_VARIANTS, Tz};
 use cron::Schedule;
 
@@ -46,6 +46,15 @@ pub struct Cron {
     zone: Tz,
 }
 
+/// A moment at which something is to be done about a cron.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Wake {
+    /// In milliseconds since the epoch.
+    pub at: i64,
+    /// Whether it does not fire: its time is one that daylight saving leaves out.
+    pub is_left_out: bool,
+}
+
 impl Cron {
     /// Reads an expression; a message tells what is wrong with it and what would do.
     pub fn parse(expression: &str, timezone: &str) -> Result<Cron, String> {
@@ -84,6 +93,35 @@ impl Cron {
             hits.map(|hit| hit.timestamp_millis()).find(|hit| *hit > ms)
         };
         self.schedules.iter().filter_map(first).min()
+    }
+
+    /// The first moment after another at which it fires, or at which daylight saving leaves a time of it out; where both come together, it
+    /// fires.
+    pub fn next_wake(&self, ms: i64) -> Option<Wake> {
+        let after = DateTime::from_timestamp_millis(ms.max(-1)).filter(|time| time.year() <= 2100)?;
+        let local = after.with_timezone(&self.zone).naive_local().and_utc();
+        let wake = |hit: NaiveDateTime| match self.instant(hit) {
+            Some(instant) => Wake { at: instant.timestamp_millis(), is_left_out: false },
+            None => Wake { at: self.gap_end(hit), is_left_out: true },
+        };
+        let first =
+            |schedule: &Schedule| schedule.after(&local).map(|hit| wake(hit.naive_utc())).find(|wake| wake.at > ms);
+        let wake = self.schedules.iter().filter_map(first).min()?;
+        Some(Wake { is_left_out: wake.is_left_out && self.next_after(ms) != Some(wake.at), ..wake })
+    }
+
+    /// When the clock was put forward over a local time that there is not.
+    fn gap_end(&self, local: NaiveDateTime) -> i64 {
+        let offset = |utc: NaiveDateTime| self.zone.offset_from_utc_datetime(&utc).fix().local_minus_utc();
+        let before = offset(local - TimeDelta::days(1));
+        // With the offset from before, the time is in the first hours after the change.
+        let after = local - TimeDelta::seconds(before.into());
+        let (mut low, mut high) = (after - TimeDelta::seconds((offset(after) - before).max(0).into()), after);
+        while high - low > TimeDelta::seconds(1) {
+            let middle = low + TimeDelta::seconds((high - low).num_seconds() / 2);
+            if offset(middle) == before { low = middle } else { high = middle }
+        }
+        high.and_utc().timestamp_millis()
     }
 
     fn instant(&self, local: NaiveDateTime) -> Option<DateTime<Tz>> {
@@ -237,6 +275,24 @@ mod tests {
             ["2026-02-13T00:00:00Z", "2026-02-20T00:00:00Z"]
         );
         assert_eq!(days("0 0 */2 * 5")[..2], ["2026-01-09T00:00:00Z", "2026-01-23T00:00:00Z"]);
+    }
+
+    #[test]
+    fn whoever_has_a_time_in_the_gap_is_woken_at_its_end() {
+        for (expression, zone, after, at, is_left_out) in [
+            ("30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-29T01:00:00Z", true),
+            ("0 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-29T01:00:00Z", true),
+            ("30 2 * * *", "Europe/Berlin", "2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z", false),
+            ("*/30 * * * *", "Europe/Berlin", "2026-03-29T00:30:00Z", "2026-03-29T01:00:00Z", false),
+            ("0 0 30 12 *", "Pacific/Apia", "2011-12-01T00:00:00Z", "2011-12-30T10:00:00Z", true),
+            ("15 2 * * *", "Australia/Lord_Howe", "2026-10-03T00:00:00Z", "2026-10-03T15:30:00Z", true),
+            ("30 2 * * *", "America/New_York", "2026-03-08T00:00:00Z", "2026-03-08T07:00:00Z", true),
+            ("30 2 * * *", "UTC", "2026-03-29T01:00:00Z", "2026-03-29T02:30:00Z", false),
+        ] {
+            let ms = |text: &str| text.parse::<DateTime<chrono::Utc>>().unwrap().timestamp_millis();
+            let wake = Cron::parse(expression, zone).unwrap().next_wake(ms(after));
+            assert_eq!(wake, Some(Wake { at: ms(at), is_left_out }), "{expression} {zone}");
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A cron: when it fires, which job that makes, and what happens if the last one has not ended.
 
 use super::NewJob;
-use super::cron::{self, Cron};
+use super::cron::{self, Cron, Wake};
 use super::invalid::Invalid;
 use super::json::{self, Object};
 use super::request::{self, Context};
@@ -74,6 +74,25 @@ impl Timing {
             Timing::Cron(cron) => cron.next_after(ms),
             Timing::Every(every) => Some(anchor + ((ms - anchor).max(0) / every + 1) * every),
         }
+    }
+
+    /// The same, or a moment before at which a time of it is left out.
+    pub fn next_wake(&self, ms: i64, anchor: i64) -> Option<i64> {
+        match self {
+            Timing::Cron(cron) => cron.next_wake(ms).map(|wake| wake.at),
+            Timing::Every(_) => self.next_after(ms, anchor),
+        }
+    }
+
+    /// Whether it was woken because a time of it is left out.
+    pub fn is_left_out(&self, at: i64) -> bool {
+        let Timing::Cron(cron) = self else { return false };
+        cron.next_wake(at - 1) == Some(Wake { at, is_left_out: true })
+    }
+
+    /// When it fires, where it is woken at a moment.
+    pub fn fires(&self, at: i64) -> Option<i64> {
+        if self.is_left_out(at) { self.next_after(at, at) } else { Some(at) }
     }
 }
 
@@ -183,6 +202,12 @@ impl CronJob {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The type of its jobs; empty if the template has none.
+    pub fn kind(&self) -> String {
+        let template = Object::parse(&self.template).unwrap_or_default();
+        template.get("type").and_then(json::text).unwrap_or_default().into_owned()
     }
 
     /// The job that it makes for a time.

@@ -1,8 +1,10 @@
 //! Jobs that another system runs: what is pushed there when they are promoted.
 
 use super::NewJob;
+use super::record::push_time;
 use super::request::{ENVELOPE_START, QUEUE_START, TYPE_START};
-use super::sidekiq::{Ordered, kind};
+use super::sidekiq::{ARGS, Ordered, kind};
+use super::time::At;
 use super::{id, json, names, retry};
 
 /// What is pushed into another system's queue when a job is promoted.
@@ -10,8 +12,18 @@ use super::{id, json, names, retry};
 pub struct Outward {
     /// The text, with marks where `args` and the time belong.
     pub template: String,
-    /// Whether the record is kept for whoever knows its id.
-    pub kept: bool,
+    pub keeps: Keeps,
+}
+
+/// What is kept of a job that was promoted into another system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeps {
+    /// Nothing: nobody knows its id.
+    Nothing,
+    /// The record, for whoever knows its id.
+    Record,
+    /// The record and what was pushed: the other system may refuse it.
+    All,
 }
 
 impl NewJob {
@@ -29,7 +41,7 @@ impl NewJob {
         envelope.push_str(r#","meta":{},"priority":0"#);
         let meta = args.end + r#","meta":"#.len()..args.end + r#","meta":{}"#.len();
         NewJob {
-            outward: Some(Outward { template, kept: false }),
+            outward: Some(Outward { template, keeps: Keeps::Nothing }),
             ..NewJob::bare(id, kind, queue.to_owned(), (envelope, args, meta))
         }
     }
@@ -48,14 +60,40 @@ impl NewJob {
             tags: members.get("tags"),
             created,
         };
-        self.outward = Some(Outward { template: ordered.template(), kept: true });
+        self.outward = Some(Outward { template: ordered.template(), keeps: Keeps::Record });
     }
 
-    /// `outward` as the store keeps it: whether the record is kept, where in the envelope the args begin, their length, and
+    /// Makes it a job for another OJS server, which gets it as it came. Times that count from now on are made absolute, and the one for
+    /// which it was scheduled has come when it is sent.
+    pub fn hand_on(&mut self, now: i64) {
+        let whole = format!("{}}}", self.envelope);
+        let members = json::Object::parse(&whole).unwrap_or_default();
+        let mut template = String::with_capacity(self.envelope.len() - self.args.len() + 8);
+        for member in members.members().filter(|member| member.name != "scheduled_at") {
+            template.push(if template.is_empty() { '{' } else { ',' });
+            template.extend([member.raw_name, ":"]);
+            match &*member.name {
+                "args" => template.push(ARGS),
+                _ => template.push_str(member.value),
+            }
+        }
+        if let Some(At::Relative(ms)) = self.expires {
+            push_time(&mut template, "expires_at", Some(now.saturating_add_unsigned(ms)));
+        }
+        template.push('}');
+        self.outward = Some(Outward { template, keeps: Keeps::All });
+    }
+
+    /// `outward` as the store keeps it: what is kept, where in the envelope the args begin, their length, and
     /// the template.
     pub fn push_field(&self) -> Option<String> {
-        let Outward { template, kept } = self.outward.as_ref()?;
-        Some(format!("{},{},{},{template}", if *kept { 'k' } else { 'd' }, self.args.start + 1, self.args.len()))
+        let Outward { template, keeps } = self.outward.as_ref()?;
+        let letter = match keeps {
+            Keeps::Nothing => 'd',
+            Keeps::Record => 'k',
+            Keeps::All => 'a',
+        };
+        Some(format!("{letter},{},{},{template}", self.args.start + 1, self.args.len()))
     }
 }
 
@@ -65,6 +103,37 @@ mod tests {
     use super::*;
     use crate::job::Limits;
     use crate::job::sidekiq::ARGS;
+
+    #[test]
+    fn another_ojs_server_gets_a_job_as_it_came() {
+        let text = r#"{"type":"a.b","id":"019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f","args":[1.0, "é"],"x_odd": 1e400,"meta":{"a": 1},
+            "options":{"queue":"q","priority":3,"scheduled_at":"2030-01-01T00:00:00Z","expires_at":"+PT1S","tags":["x"],
+            "retry":{"max_attempts":4},"unique":{"keys":["type"]},"timeout_ms":5}}"#;
+        let mut job = parse(text, &Limits::default(), &Context::default()).expect("a job");
+        job.hand_on(1000);
+        let outward = job.outward.expect("a template");
+        assert_eq!(outward.keeps, Keeps::All);
+        let payload = outward.template.replace(ARGS, r#"[1.0, "é"]"#);
+        let value: serde_json::Value = serde_json::from_str(&payload.replace("1e400", "7")).expect("JSON");
+        for (name, expected) in [
+            ("id", "\"019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f\""),
+            ("type", "\"a.b\""),
+            ("queue", "\"q\""),
+            ("priority", "3"),
+            ("expires_at", "\"1970-01-01T00:00:02.000Z\""),
+            ("timeout_ms", "5"),
+            ("x_odd", "7"),
+            ("tags", "[\"x\"]"),
+            ("unique", "{\"keys\":[\"type\"]}"),
+            ("scheduled_at", "null"),
+        ] {
+            assert_eq!(value[name].to_string(), expected, "{payload}");
+        }
+        assert!(payload.contains(r#""args":[1.0, "é"],"meta":{"a": 1}"#) && payload.contains("1e400"), "{payload}");
+        assert_eq!(value["retry"]["max_attempts"], 4);
+        let again = parse(&payload, &Limits::default(), &Context::default()).expect("it is accepted again");
+        assert_eq!((again.kind.as_str(), again.priority, again.queue.as_str()), ("a.b", 3, "q"));
+    }
 
     #[test]
     fn args_stand_where_the_field_says() {

@@ -138,6 +138,11 @@ impl Record {
         self.max_attempts.unwrap_or(retry::DEFAULT_MAX_ATTEMPTS)
     }
 
+    /// Whether it was promoted into another system, which alone knows what becomes of it.
+    pub fn has_left(&self) -> bool {
+        self.left.is_some()
+    }
+
     /// When it ended, if it did.
     pub fn finished(&self) -> Option<i64> {
         self.finished

@@ -305,16 +305,9 @@ impl<'a> Request<'a> {
 
     fn unique(&self, job: &mut NewJob) -> Result<(), Invalid> {
         let Some(value) = self.value("unique") else { return Ok(()) };
-        let subject = unique::Subject {
-            kind: &job.kind,
-            queue: &job.queue,
-            args: job.args(),
-            meta: job.meta(),
-            tenant: job.tenant.as_deref(),
-        };
+        let subject = unique::Subject { kind: &job.kind, queue: &job.queue, args: job.args(), meta: job.meta() };
         let unique = Unique::parse(&self.path("unique"), value, &subject)?;
         job.envelope.extend([",\"unique\":", value]);
-        job.fields.push(("unique", unique.packed()));
         job.unique = Some(unique);
         if keeps_old_time(job) {
             job.fields.push(("shows_due", "1".to_owned()));

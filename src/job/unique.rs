@@ -51,8 +51,9 @@ impl OnConflict {
 /// A checked policy of one job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unique {
-    /// Equal for jobs that count as the same.
-    pub key: String,
+    /// Canonical JSON of what counts, equal for jobs of a tenant that count as the same, and where its tenant belongs in there.
+    subject: String,
+    tenant_at: usize,
     states: String,
     period: Option<u64>,
     pub on_conflict: OnConflict,
@@ -64,7 +65,6 @@ pub struct Subject<'a> {
     pub queue: &'a str,
     pub args: &'a str,
     pub meta: &'a str,
-    pub tenant: Option<&'a str>,
 }
 
 impl Unique {
@@ -90,13 +90,26 @@ impl Unique {
                     .ok_or_else(|| policy.refuse("on_conflict", CONFLICT_EXPECTED, value))?
             }
         };
-        Ok(Unique { key: policy.key(subject)?, states, period, on_conflict })
+        let (subject, tenant_at) = policy.subject(subject)?;
+        Ok(Unique { subject, tenant_at, states, period, on_conflict })
     }
 
-    /// The form in which scripts take it: key, states, period in ms or `-`, strategy.
-    pub fn packed(&self) -> String {
+    /// Equal for jobs that count as the same. Tenants never stand in each other's way.
+    pub fn key(&self, tenant: Option<&str>) -> String {
+        let mut text = self.subject[..self.tenant_at].to_owned();
+        if let Some(tenant) = tenant {
+            text.push_str("\"tenant\":");
+            canonical::push_text(&mut text, tenant);
+            text.push(',');
+        }
+        text.push_str(&self.subject[self.tenant_at..]);
+        Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The form in which scripts take it for a job of a tenant: key, states, period in ms or `-`, strategy.
+    pub fn packed(&self, tenant: Option<&str>) -> String {
         let period = self.period.map_or_else(|| "-".to_owned(), |ms| ms.to_string());
-        format!("{} {} {period} {}", self.key, self.states, self.on_conflict.name())
+        format!("{} {} {period} {}", self.key(tenant), self.states, self.on_conflict.name())
     }
 }
 
@@ -128,13 +141,17 @@ impl Policy<'_> {
         names.iter().map(letter).collect()
     }
 
-    fn key(&self, subject: &Subject<'_>) -> Result<String, Invalid> {
+    fn subject(&self, subject: &Subject<'_>) -> Result<(String, usize), Invalid> {
         const NAMES: &str = "an array of 1 to 64 names";
         let meta_keys = self.names("meta_keys", NAMES)?;
-        // `key` is what older texts call `args_keys`.
-        let args_field = if self.object.get("args_keys").is_some() { "args_keys" } else { "key" };
-        let args_keys = self.names(args_field, NAMES)?;
-        let keys = self.names("keys", KEYS_EXPECTED)?.unwrap_or_default();
+        // `key` is what older texts call `args_keys`, and what some clients call `keys`.
+        let key = self.names("key", NAMES)?;
+        let is_dimensions = |names: &Vec<String>| names.iter().all(|name| KEYS.contains(&name.as_str()));
+        let (dimensions, names) = if key.as_ref().is_some_and(is_dimensions) { (key, None) } else { (None, key) };
+        let own_names = self.names("args_keys", NAMES)?;
+        let args_field = if own_names.is_some() { "args_keys" } else { "key" };
+        let args_keys = own_names.or(names);
+        let keys = self.names("keys", KEYS_EXPECTED)?.or(dimensions).unwrap_or_default();
         if let Some(unknown) = keys.iter().find(|key| !KEYS.contains(&key.as_str())) {
             return Err(self.refuse("keys", KEYS_EXPECTED, unknown));
         }
@@ -163,16 +180,11 @@ impl Policy<'_> {
             canonical::push_text(&mut text, subject.queue);
             text.push(',');
         }
-        // Tenants never stand in each other's way.
-        if let Some(tenant) = subject.tenant {
-            text.push_str("\"tenant\":");
-            canonical::push_text(&mut text, tenant);
-            text.push(',');
-        }
+        let tenant_at = text.len();
         text.push_str("\"type\":");
         canonical::push_text(&mut text, subject.kind);
         text.push('}');
-        Ok(Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect())
+        Ok((text, tenant_at))
     }
 
     /// Arguments are an array: a name is looked for in its objects, the first one that has it counts.
@@ -208,11 +220,11 @@ mod tests {
     use super::*;
 
     fn parse(text: &str, args: &str, meta: &str) -> Result<Unique, Invalid> {
-        Unique::parse("unique", text, &Subject { kind: "a.b", queue: "q", args, meta, tenant: None })
+        Unique::parse("unique", text, &Subject { kind: "a.b", queue: "q", args, meta })
     }
 
     fn key(text: &str, args: &str, meta: &str) -> String {
-        parse(text, args, meta).unwrap_or_else(|problem| panic!("{text}: {problem}")).key
+        parse(text, args, meta).unwrap_or_else(|problem| panic!("{text}: {problem}")).key(None)
     }
 
     #[test]
@@ -226,6 +238,7 @@ mod tests {
         let by_name = r#"{"args_keys":["a"]}"#;
         assert_eq!(key(by_name, r#"[{"a":1,"b":2}]"#, "{}"), key(by_name, r#"["x",{"a":1,"b":3}]"#, "{}"));
         assert_eq!(key(by_name, r#"[{"a":1}]"#, "{}"), key(r#"{"key":["a"]}"#, r#"[{"a":1}]"#, "{}"));
+        assert_eq!(key(by_args, "[1]", "{}"), key(r#"{"key":["type","args"]}"#, "[1]", "{}"));
         let by_meta = r#"{"keys":["meta"],"meta_keys":["m"]}"#;
         assert_eq!(key(by_meta, "[1]", r#"{"m":1,"n":1}"#), key(by_meta, "[2]", r#"{"m":1,"n":2}"#));
         assert_ne!(key(by_meta, "[]", r#"{"m":1}"#), key(by_meta, "[]", "{}"));
@@ -234,9 +247,7 @@ mod tests {
 
     #[test]
     fn tenants_have_keys_of_their_own() {
-        let of = |tenant| {
-            Unique::parse("u", "{}", &Subject { kind: "a.b", queue: "q", args: "[]", meta: "{}", tenant }).unwrap().key
-        };
+        let of = |tenant| parse("{}", "[]", "{}").unwrap().key(tenant);
         assert_ne!(of(Some("a")), of(Some("b")));
         assert_ne!(of(Some("a")), of(None));
     }
@@ -244,9 +255,9 @@ mod tests {
     #[test]
     fn scripts_get_it_packed() {
         let unique = parse("{}", "[]", "{}").unwrap();
-        assert!(unique.packed().ends_with(" vasrp - reject"), "{}", unique.packed());
+        assert!(unique.packed(None).ends_with(" vasrp - reject"), "{}", unique.packed(None));
         let text = r#"{"states":["completed","active"],"period":"PT2S","on_conflict":"use_existing"}"#;
-        assert!(parse(text, "[]", "{}").unwrap().packed().ends_with(" ca 2000 ignore"));
+        assert!(parse(text, "[]", "{}").unwrap().packed(None).ends_with(" ca 2000 ignore"));
     }
 
     #[test]

@@ -5,6 +5,9 @@ use super::json::{self, Object};
 use super::request::{Context, Whole, parse_part, unreadable};
 use super::{Limits, NewJob, id, tenant};
 use std::collections::VecDeque;
+use steps::Layered;
+
+pub use steps::Step;
 
 /// How deep chains, groups and batches may stand inside each other, the workflow itself included.
 pub const MOST_LEVELS: usize = 3;
@@ -63,6 +66,8 @@ pub struct NewWorkflow {
     pub tenant: Option<String>,
     /// The first is the workflow itself. Children of one node have numbers in a row, callbacks after the others.
     pub nodes: Vec<Node>,
+    /// As the client named and ordered them, where it wrote steps that depend on others; else none.
+    pub steps: Vec<Step>,
 }
 
 /// A part of a workflow.
@@ -90,6 +95,25 @@ pub enum Part {
 }
 
 impl NewWorkflow {
+    /// Makes it the tenant's whose all of its jobs are; refuses jobs of several, because a tenant's boundary is a hard one.
+    pub fn unite(&mut self) -> Result<(), Invalid> {
+        let mut owner: Option<Option<String>> = None;
+        for (job, path) in self.jobs_mut() {
+            match &owner {
+                None => owner = Some(job.tenant.clone()),
+                Some(owner) if *owner == job.tenant => {}
+                Some(_) => {
+                    let expected = "the same tenant, or none, in all jobs of a workflow";
+                    let named = job.tenant.as_deref().unwrap_or("no tenant");
+                    let problem = Invalid::field("meta.tenant_id", expected, named).of_kind(Kind::Workflow);
+                    return Err(problem.within(path));
+                }
+            }
+        }
+        self.tenant = self.tenant.take().or(owner.flatten());
+        Ok(())
+    }
+
     /// Its jobs, and where they stand in the request.
     pub fn jobs_mut(&mut self) -> impl Iterator<Item = (&mut NewJob, &str)> {
         self.nodes.iter_mut().filter_map(|node| match &mut node.part {
@@ -125,6 +149,20 @@ struct Unread<'a> {
 
 /// Reads a workflow.
 pub fn parse(text: &str, limits: &Limits, context: &Context) -> Result<NewWorkflow, Invalid> {
+    let Some(layered) = steps::layered(text, limits.max_batch.min(MOST_JOBS))? else {
+        return read(text, limits, context, None);
+    };
+    let mut workflow = read(&layered.text, limits, context, Some(&layered))?;
+    for (index, (id, layer, _)) in layered.steps.iter().enumerate() {
+        let path = format!("steps[{index}]");
+        // A group that was made of a layer is called so as well.
+        let node = workflow.nodes.iter().position(|node| node.path == path && matches!(node.part, Part::Job(_)));
+        workflow.steps.extend(node.map(|node| Step { id: id.clone(), node, layer: *layer }));
+    }
+    Ok(workflow)
+}
+
+fn read(text: &str, limits: &Limits, context: &Context, layered: Option<&Layered>) -> Result<NewWorkflow, Invalid> {
     let body = Object::parse(text).map_err(|problem| unreadable(text, &problem))?;
     let own_id = string(&body, "id")?;
     if let Some(id) = own_id.as_deref().filter(|id| !id::is_valid(id)) {
@@ -142,14 +180,14 @@ pub fn parse(text: &str, limits: &Limits, context: &Context) -> Result<NewWorkfl
     let defaults = parse_part(r#"{"type":"workflow","args":[]}"#, limits, context, Some(whole))?;
     check_unique(&defaults, &options)?;
     let (context, tenant) = in_tenant(&body, &options, context)?;
-    let nodes =
-        Reader { limits, most: limits.max_batch.min(MOST_JOBS), context, tenant: tenant.clone(), whole }.read(text)?;
+    let most = limits.max_batch.min(MOST_JOBS);
+    let nodes = Reader { limits, most, context, tenant: tenant.clone(), whole, layered }.read(text)?;
     let shape = match nodes.first().map(|node| &node.part) {
         Some(Part::Many { shape, .. }) => *shape,
         _ => return Err(unknown_shape("type", body.get("type"))),
     };
     let [name, meta] = ["name", "meta"].map(|name| body.get(name).map(str::to_owned));
-    Ok(NewWorkflow { id, shape, name, meta, tenant, nodes })
+    Ok(NewWorkflow { id, shape, name, meta, tenant, nodes, steps: Vec::new() })
 }
 
 fn string(body: &Object<'_>, name: &str) -> Result<Option<String>, Invalid> {
@@ -217,6 +255,8 @@ struct Reader<'a> {
     context: Context,
     tenant: Option<String>,
     whole: Whole<'a>,
+    /// Where the client wrote what is read.
+    layered: Option<&'a Layered>,
 }
 
 impl Reader<'_> {
@@ -225,7 +265,8 @@ impl Reader<'_> {
         let (mut nodes, mut unread, mut jobs) = (Vec::new(), VecDeque::from([root]), 0);
         // Breadth first, so that the children of a node have numbers in a row.
         while let Some(next) = unread.pop_front() {
-            let path = next.path.clone();
+            let origin = self.layered.and_then(|layered| layered.origin(&next.path));
+            let path = origin.unwrap_or_else(|| next.path.clone());
             let part = self.part(&next, nodes.len(), &mut unread).map_err(|problem| match path.as_str() {
                 "" => problem,
                 path => problem.within(path),
@@ -251,7 +292,8 @@ impl Reader<'_> {
             None => Invalid::field("", "a JSON object", next.text),
         })?;
         if body.get("depends_on").is_some() {
-            let problem = "is not supported: put what depends on something behind it in a chain";
+            let problem =
+                "is for steps of a workflow without a type; in a chain, each step depends on the one before it";
             return Err(wrong("depends_on", problem));
         }
         let kind = body.get("type");
@@ -352,5 +394,6 @@ fn callbacks<'a>(body: &Object<'a>, shape: Shape) -> Result<Vec<(&'static str, &
     }
 }
 
+mod steps;
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,10 @@
 //! A stored workflow as the store gives it back, and as answers show it.
 
+mod progress;
+
 use super::json;
 use super::record::push_time;
-use super::workflow::Shape;
+use super::workflow::{Shape, Step};
 use std::collections::HashMap;
 use std::fmt::Write;
 
@@ -24,6 +26,8 @@ pub struct WorkflowRecord {
     failed: u64,
     nodes: Vec<Node>,
     results: HashMap<usize, String>,
+    /// As the client named and ordered them, if it did.
+    steps: Vec<Step>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -34,9 +38,16 @@ struct Node {
     part: Part,
 }
 
+/// What a worker told about a job: how far it is, from 0 to 1, and what it likes, as JSON.
+#[derive(Clone, Debug, PartialEq)]
+struct Report {
+    progress: Option<f64>,
+    data: String,
+}
+
 #[derive(Clone, Debug, PartialEq)]
 enum Part {
-    Job { id: String, kind: String, started: Option<i64> },
+    Job { id: String, kind: String, started: Option<i64>, report: Option<Report> },
     Many { shape: Shape, first: usize, parts: usize, callbacks: usize, completed: u64, failed: u64 },
 }
 
@@ -55,7 +66,9 @@ impl Node {
                 Some(_) => "pending".to_owned(),
                 None => state,
             };
-            let part = Part::Job { id, kind, started: ms(9).or_else(|| ms(6)) };
+            let report = field(10)
+                .map(|text| Report { progress: text.parse().ok(), data: field(11).unwrap_or_default().to_owned() });
+            let part = Part::Job { id, kind, started: ms(9).or_else(|| ms(6)), report };
             return Some(Node { slot, state, finished: ms(7), part });
         }
         let count = |at: usize| number(at).map(|number| number as u64);
@@ -69,6 +82,24 @@ impl Node {
         };
         Some(Node { slot, state, finished: ms(10), part })
     }
+
+    /// Its state as clients know it.
+    fn shown_state(&self, is_over: bool) -> &str {
+        match (self.state.as_str(), &self.part) {
+            ("waiting", _) if is_over => "cancelled",
+            ("open" | "spoilt", Part::Many { .. }) if is_over => "cancelled",
+            ("open" | "spoilt", Part::Many { .. }) => "active",
+            ("open", _) => "pending",
+            (state, _) => state,
+        }
+    }
+}
+
+fn step(text: &str) -> Option<Step> {
+    let mut fields = text.splitn(3, '\u{1f}');
+    let mut number = || fields.next()?.parse::<usize>().ok();
+    let (node, layer) = (number()?, number()?);
+    Some(Step { id: fields.next()?.to_owned(), node, layer })
 }
 
 impl WorkflowRecord {
@@ -92,6 +123,7 @@ impl WorkflowRecord {
                 .chunks_exact(2)
                 .filter_map(|pair| Some((pair[0].parse().ok()?, pair[1].clone())))
                 .collect(),
+            steps: field(10).unwrap_or_default().split('\u{1e}').filter_map(step).collect(),
         })
     }
 
@@ -108,7 +140,10 @@ impl WorkflowRecord {
                 out.extend([",\"", name, "\":", value]);
             }
         }
-        self.write_inside(out, 0, self.is_over());
+        match self.steps.is_empty() {
+            true => self.write_inside(out, 0, self.is_over()),
+            false => self.write_steps(out),
+        }
         let ended = if self.state == "cancelled" { "cancelled_at" } else { "completed_at" };
         let times = [("created_at", Some(self.created)), ("started_at", Some(self.created)), (ended, self.finished)];
         times.into_iter().for_each(|(name, at)| push_time(out, name, at));
@@ -121,6 +156,28 @@ impl WorkflowRecord {
         out.push('}');
         self.write_failures(out);
         out.push('}');
+    }
+
+    /// Its steps as the client wrote them, whatever was made of them.
+    fn write_steps(&self, out: &mut String) {
+        let (total, completed, failed) = (self.steps.len(), self.completed, self.failed);
+        _ = write!(
+            out,
+            ",\"steps_total\":{total},\"steps_completed\":{completed},\"steps_failed\":{failed},\"steps\":["
+        );
+        let layer = |layer: usize| -> String {
+            let steps = self.steps.iter().filter(|step| step.layer == layer);
+            steps.map(|step| json::quoted(&step.id)).collect::<Vec<_>>().join(",")
+        };
+        let layers: Vec<String> = (0..self.steps.len()).map(layer).take_while(|names| !names.is_empty()).collect();
+        for (index, step) in self.steps.iter().enumerate() {
+            let needs = step.layer.checked_sub(1).and_then(|before| layers.get(before)).map_or("", String::as_str);
+            out.push_str(if index == 0 { "{\"id\":" } else { ",{\"id\":" });
+            json::push_text(out, &step.id);
+            out.extend([",\"depends_on\":[", needs, "],"]);
+            self.write_node(out, step.node, self.is_over());
+        }
+        out.push(']');
     }
 
     fn write_failures(&self, out: &mut String) {
@@ -176,15 +233,9 @@ impl WorkflowRecord {
 
     fn write_node(&self, out: &mut String, number: usize, is_over: bool) {
         let Some(node) = self.nodes.get(number) else { return out.push('}') };
-        let state = match (node.state.as_str(), &node.part) {
-            ("waiting", _) if is_over => "cancelled",
-            ("open" | "spoilt", Part::Many { .. }) if is_over => "cancelled",
-            ("open" | "spoilt", Part::Many { .. }) => "active",
-            ("open", _) => "pending",
-            (state, _) => state,
-        };
+        let state = node.shown_state(is_over);
         match &node.part {
-            Part::Job { id, kind, started } => {
+            Part::Job { id, kind, started, .. } => {
                 _ = write!(out, "\"type\":{},\"state\":\"{state}\"", json::quoted(kind));
                 if node.state != "waiting" {
                     out.extend([",\"job_id\":\"", id, "\""]);

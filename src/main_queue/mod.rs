@@ -2,13 +2,17 @@
 //!
 //! Where source and target are one Redis, a promotion is one script. Where they are not, it is two steps that survive a crash
 //! between them: the script that takes jobs out of staging puts them into an outbox, under a sequence; they are delivered in
-//! that order, and the target refuses a sequence that it has seen.
+//! that order, and the target refuses a sequence that it has seen. An OJS server refuses ids that it has seen.
 
+mod contact;
+mod ojs;
 mod pace;
 mod sidekiq;
 
+pub use ojs::Ojs;
 pub use sidekiq::{Place, Sidekiq};
 
+use crate::config::System;
 use crate::fair::BUILTIN;
 use crate::store::{Error, Observation, Promoted, Store};
 use std::sync::Arc;
@@ -20,6 +24,7 @@ pub enum MainQueue {
     /// fairgate's own queues. They lie in the store, so that what a round reads there is all there is to know.
     Builtin(Store),
     Sidekiq(Arc<Sidekiq>),
+    Ojs(Arc<Ojs>),
 }
 
 impl MainQueue {
@@ -28,6 +33,16 @@ impl MainQueue {
         match self {
             MainQueue::Builtin(_) => BUILTIN,
             MainQueue::Sidekiq(_) => "sidekiq",
+            MainQueue::Ojs(_) => "ojs",
+        }
+    }
+
+    /// What system it is; none where it is fairgate's own.
+    pub fn system(&self) -> Option<System> {
+        match self {
+            MainQueue::Builtin(_) => None,
+            MainQueue::Sidekiq(_) => Some(System::Sidekiq),
+            MainQueue::Ojs(_) => Some(System::Ojs),
         }
     }
 
@@ -36,14 +51,24 @@ impl MainQueue {
         match self {
             MainQueue::Builtin(_) => None,
             MainQueue::Sidekiq(_) => Some(sidekiq::POLL),
+            MainQueue::Ojs(_) => Some(ojs::POLL),
         }
     }
 
-    /// Completes what the store knows about a rule's queues by what only the main queue knows.
-    pub async fn observe(&self, queues: &mut [Observation]) -> Result<(), Error> {
+    /// The shortest latency that `auto` can aim at, in milliseconds: it must last from one look to the next.
+    pub fn least_latency(&self) -> u64 {
+        match self {
+            MainQueue::Builtin(_) | MainQueue::Sidekiq(_) => 0,
+            MainQueue::Ojs(_) => ojs::LEAST_LATENCY_MS,
+        }
+    }
+
+    /// Completes what the store knows about a rule's queues by what only the main queue knows. `now` is the store's time.
+    pub async fn observe(&self, queues: &mut [Observation], now: i64) -> Result<(), Error> {
         match self {
             MainQueue::Builtin(_) => Ok(()),
             MainQueue::Sidekiq(sidekiq) => sidekiq.observe(queues).await,
+            MainQueue::Ojs(ojs) => ojs.observe(queues, now).await,
         }
     }
 
@@ -52,6 +77,7 @@ impl MainQueue {
         match self {
             MainQueue::Builtin(store) => store.promote(rule, token, queue, jobs).await,
             MainQueue::Sidekiq(sidekiq) => sidekiq.promote(rule, token, queue, jobs).await,
+            MainQueue::Ojs(ojs) => ojs.promote(rule, token, queue, jobs).await,
         }
     }
 
@@ -60,6 +86,15 @@ impl MainQueue {
         match self {
             MainQueue::Builtin(_) => Ok(()),
             MainQueue::Sidekiq(sidekiq) => sidekiq.settle(rule).await,
+            MainQueue::Ojs(ojs) => ojs.settle(rule).await,
+        }
+    }
+
+    /// Versions of what works there, as far as they are told.
+    pub async fn versions(&self) -> Vec<String> {
+        match self {
+            MainQueue::Builtin(_) | MainQueue::Ojs(_) => Vec::new(),
+            MainQueue::Sidekiq(sidekiq) => sidekiq.versions().await,
         }
     }
 
@@ -68,6 +103,15 @@ impl MainQueue {
         match self {
             MainQueue::Builtin(_) => Ok(0),
             MainQueue::Sidekiq(sidekiq) => sidekiq.undelivered(rule).await,
+            MainQueue::Ojs(ojs) => ojs.undelivered(rule).await,
+        }
+    }
+
+    /// How it is doing, where that is remembered.
+    pub fn health(&self) -> Option<serde_json::Value> {
+        match self {
+            MainQueue::Builtin(_) | MainQueue::Sidekiq(_) => None,
+            MainQueue::Ojs(ojs) => Some(ojs.health()),
         }
     }
 }
@@ -90,9 +134,9 @@ impl MainQueues {
         MainQueues::new(store, Vec::new())
     }
 
-    /// The names of those that are not fairgate's own.
-    pub fn names(&self) -> Vec<String> {
-        self.others.iter().map(|(name, _)| name.clone()).collect()
+    /// The names of those that are not fairgate's own, and what systems they are.
+    pub fn names(&self) -> Vec<(String, Option<System>)> {
+        self.others.iter().map(|(name, queue)| (name.clone(), queue.system())).collect()
     }
 
     /// The one of that name.

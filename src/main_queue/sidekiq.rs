@@ -2,6 +2,7 @@
 
 use super::pace::Pace;
 use crate::fair::Closed;
+use crate::job::json;
 use crate::store::{self, Destination, Error, Observation, Parcel, Passage, Promoted, SidekiqProcess, Store};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -26,6 +27,8 @@ pub struct Sidekiq {
     crew: tokio::sync::Mutex<Option<(Instant, Arc<Vec<SidekiqProcess>>)>>,
     paces: Mutex<HashMap<String, Pace>>,
     unserved: Mutex<HashSet<String>>,
+    /// Versions that were warned of.
+    untried: Mutex<HashSet<String>>,
 }
 
 /// How a Sidekiq's Redis lies to ours.
@@ -48,6 +51,7 @@ impl Sidekiq {
             crew: Default::default(),
             paces: Default::default(),
             unserved: Default::default(),
+            untried: Default::default(),
         }
     }
 
@@ -71,7 +75,8 @@ impl Sidekiq {
         let crew = self.crew().await.map_err(|error| self.named(error))?;
         for (queue, seen) in queues.iter_mut().zip(seen) {
             let serving: Vec<&SidekiqProcess> = crew.iter().filter(|one| one.queues.contains(&queue.queue)).collect();
-            self.warn_if_unserved(&queue.queue, serving.is_empty());
+            self.warn_if_unserved(&queue.queue, serving.is_empty()).await;
+            queue.processes = Some(serving.len() as u64);
             queue.active = serving.iter().map(|one| one.busy).sum();
             let awake = serving.iter().filter(|one| !one.quiet);
             let idle: u64 = awake.map(|one| one.concurrency.saturating_sub(one.busy)).sum();
@@ -162,6 +167,7 @@ impl Sidekiq {
             return Ok(Arc::clone(known));
         }
         let known = Arc::new(self.redis.processes().await?);
+        self.warn_of_versions(&known).await;
         *crew = Some((Instant::now(), Arc::clone(&known)));
         Ok(known)
     }
@@ -176,13 +182,58 @@ impl Sidekiq {
     }
 
     /// Says once that nobody serves a queue, and again after somebody did.
-    fn warn_if_unserved(&self, queue: &str, is_unserved: bool) {
-        let mut unserved = self.unserved.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if !is_unserved {
-            unserved.remove(queue);
-        } else if unserved.len() < MOST_QUEUES && unserved.insert(queue.to_owned()) {
-            tracing::warn!(main_queue = self.name, queue, "no Sidekiq process listens to this queue");
+    async fn warn_if_unserved(&self, queue: &str, is_unserved: bool) {
+        let is_news = {
+            let mut unserved = self.unserved.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            match is_unserved {
+                true => unserved.len() < MOST_QUEUES && unserved.insert(queue.to_owned()),
+                false => unserved.remove(queue),
+            }
+        };
+        match (is_news, is_unserved) {
+            (false, _) => {}
+            (true, true) => {
+                tracing::warn!(main_queue = self.name, queue, "no Sidekiq process listens to this queue");
+                self.announce("main_queue.unserved", "queue", queue).await;
+            }
+            (true, false) => self.announce("main_queue.served", "queue", queue).await,
         }
+    }
+
+    /// Says once of a version that nobody has tried.
+    async fn warn_of_versions(&self, crew: &[SidekiqProcess]) {
+        for version in crew.iter().filter_map(|process| process.version.as_deref()).filter(|version| !is_tried(version))
+        {
+            let is_news = {
+                let mut untried = self.untried.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                untried.len() < MOST_QUEUES && untried.insert(version.to_owned())
+            };
+            if is_news {
+                let main_queue = &self.name;
+                tracing::warn!(
+                    main_queue,
+                    version,
+                    "a Sidekiq of a version that fairgate was not tried with: 6.4, 7 and 8 are"
+                );
+                self.announce("main_queue.untried_version", "version", version).await;
+            }
+        }
+    }
+
+    async fn announce(&self, event: &str, name: &str, value: &str) {
+        let data = format!("\"{name}\":{}", json::quoted(value));
+        if let Err(error) = self.store.announce(event, &self.name, &data).await {
+            tracing::debug!(%error, "cannot announce how the main queue is");
+        }
+    }
+
+    /// Versions of its processes, as far as they tell: those before 7 do not.
+    pub async fn versions(&self) -> Vec<String> {
+        let crew = self.crew().await.unwrap_or_default();
+        let mut versions: Vec<String> = crew.iter().filter_map(|process| process.version.clone()).collect();
+        versions.sort();
+        versions.dedup();
+        versions
     }
 
     /// An error with the name of the main queue, so that nobody looks for it in the store.
@@ -190,7 +241,17 @@ impl Sidekiq {
         match error {
             Error::Unavailable(reason) => Error::Unavailable(format!("main queue {}: {reason}", self.name)),
             Error::Backend(reason) => Error::Backend(format!("main queue {}: {reason}", self.name)),
+            Error::Timeout(within) => {
+                Error::Unavailable(format!("main queue {} did not answer within {within:?}", self.name))
+            }
+            Error::Schema(reason) => Error::Schema(format!("main queue {}: {reason}", self.name)),
             other => other,
         }
     }
+}
+
+/// Whether a version is one of those that fairgate is made for.
+fn is_tried(version: &str) -> bool {
+    let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
+    major.is_some_and(|major| (6..=8).contains(&major))
 }

@@ -7,7 +7,7 @@ use crate::config::Secret;
 use crate::fair::{Closed, Rule};
 use crate::main_queue::{MainQueue, MainQueues};
 use crate::store::{Error, RuleStatus, Store, Why};
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, ShadowMetrics};
 use crate::weights::{self, Source};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,6 +68,16 @@ impl Desk {
         &self.inner.main_queues
     }
 
+    /// This process, as locks name it.
+    pub(super) fn holder(&self) -> &str {
+        &self.inner.holder
+    }
+
+    /// Where rules in shadow tell what they see.
+    pub(super) fn shadow_metrics(&self) -> &ShadowMetrics {
+        &self.inner.metrics.shadow
+    }
+
     /// The pilot of a rule, as the rule is now.
     pub(super) async fn pilot(&self, name: &str) -> Result<Option<Arc<Mutex<Pilot>>>, Error> {
         let known = self.inner.rules.known().await?;
@@ -89,12 +99,13 @@ impl Desk {
     pub(super) async fn status(&self, rule: &Rule) -> Result<RuleStatus, Error> {
         let mut status = self.inner.store.rule_status(&rule.name, rule.queue.as_deref()).await?;
         let observed = match self.main_queue(rule) {
-            Ok(main_queue) => main_queue.observe(&mut status.queues).await,
+            Ok(main_queue) => main_queue.observe(&mut status.queues, status.now).await,
             Err(error) => Err(error),
         };
         if let Err(error) = observed {
             tracing::debug!(rule = rule.name, %error, "cannot look at the main queue");
             status.queues.iter_mut().for_each(|queue| queue.hindrance = Some(Closed::Unreachable));
+            status.trouble = Some(error.reason());
         }
         Ok(status)
     }
@@ -108,7 +119,7 @@ impl Desk {
     }
 
     /// Where the jobs of a rule are promoted into.
-    fn main_queue(&self, rule: &Rule) -> Result<MainQueue, Error> {
+    pub(super) fn main_queue(&self, rule: &Rule) -> Result<MainQueue, Error> {
         let named = self.inner.main_queues.get(&rule.main_queue);
         named.ok_or_else(|| {
             Error::Backend(format!(
@@ -119,18 +130,17 @@ impl Desk {
         })
     }
 
+    /// Whom to ask for the weights of a rule, if it has a webhook.
+    pub(super) fn source(&self, rule: &Rule) -> Result<Option<Arc<Source>>, Error> {
+        let Some(webhook) = &rule.weights.webhook else { return Ok(None) };
+        let secret = webhook.secret_env.as_deref().and_then(|name| std::env::var(name).ok()).map(Secret::new);
+        let (clock, metrics) = (self.inner.store.clock().clone(), self.inner.metrics.weights.clone());
+        let source = Source::new(rule, secret, self.http()?, clock, metrics);
+        Ok(source.map_err(|error| Error::Backend(error.to_string()))?.map(Arc::new))
+    }
+
     fn hire(&self, rule: Arc<Rule>, version: Arc<str>) -> Result<Hired, Error> {
-        let inner = &self.inner;
-        let secret_env = rule.weights.webhook.as_ref().and_then(|webhook| webhook.secret_env.as_deref());
-        let secret = secret_env.and_then(|name| std::env::var(name).ok()).map(Secret::new);
-        let source = match &rule.weights.webhook {
-            Some(_) => {
-                let (clock, metrics) = (inner.store.clock().clone(), inner.metrics.weights.clone());
-                let source = Source::new(&rule, secret, self.http()?, clock, metrics);
-                source.map_err(|error| Error::Backend(error.to_string()))?.map(Arc::new)
-            }
-            None => None,
-        };
+        let (inner, source) = (&self.inner, self.source(&rule)?);
         let (store, holder) = (inner.store.clone(), Arc::clone(&inner.holder));
         let (main_queue, changed) = (self.main_queue(&rule)?, Arc::default());
         let weighing = Weighing::new(source, main_queue.clone(), Arc::clone(&changed));

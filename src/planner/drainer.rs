@@ -40,12 +40,16 @@ pub struct Drainer {
     rules: Rulebook,
     sidekiq: Arc<Sidekiq>,
     source: Source,
+    /// Who owns jobs that name nobody.
+    default_tenant: String,
     /// Names this store at the other one, and holds the gem's locks.
     origin: String,
     /// The sequence up to which the inbox has been taken in, once that is known.
     taken_in: Option<u64>,
     /// Whether no planner of the gem runs any more.
     gem_is_still: bool,
+    /// Whether the gem's locks may be ours.
+    holds: bool,
     /// Jobs that are staged at once: fewer where a rule has not room for all of them.
     portion: usize,
 }
@@ -69,15 +73,23 @@ enum Fate {
 
 impl Drainer {
     /// A drainer of one source of a Sidekiq.
-    pub fn new(store: Store, rules: Rulebook, sidekiq: Arc<Sidekiq>, source: Source) -> Drainer {
+    pub fn new(
+        store: Store,
+        rules: Rulebook,
+        sidekiq: Arc<Sidekiq>,
+        source: Source,
+        default_tenant: String,
+    ) -> Drainer {
         Drainer {
             store,
             rules,
             sidekiq,
             source,
+            default_tenant,
             origin: String::new(),
             taken_in: None,
             gem_is_still: false,
+            holds: false,
             portion: BATCH,
         }
     }
@@ -109,12 +121,19 @@ impl Drainer {
     }
 
     /// Lets the gem go on where we leave off.
-    async fn hand_back(&self) {
-        let Source::Fairplay(class) = &self.source else { return };
+    async fn hand_back(&mut self) {
+        let (Source::Fairplay(class), true) = (&self.source, self.holds) else { return };
         let (jid, now) = (sidekiq::jid(&id::generate()), self.store.clock().now_ms());
         if let Err(error) = self.sidekiq.redis().hand_back(class, &self.owner(), &jid, now).await {
             tracing::warn!(class = class.class, %error, "cannot free the gem's locks: they end by themselves");
         }
+        (self.holds, self.gem_is_still) = (false, false);
+    }
+
+    /// Whether the gem's jobs are left to it, because the rule that they are under is in shadow.
+    fn is_left_alone(&self, known: &Known) -> bool {
+        let Source::Fairplay(class) = &self.source else { return false };
+        known.rules.of_class(self.sidekiq.name(), &class.class).is_some_and(|rule| rule.shadow)
     }
 
     fn owner(&self) -> String {
@@ -135,13 +154,17 @@ impl Drainer {
         if self.origin.is_empty() {
             self.origin = self.store.origin().await?;
         }
+        let known = self.rules.known().await?;
+        if self.is_left_alone(&known) {
+            self.hand_back().await;
+            return Ok(0);
+        }
         let name = self.inbox();
         let before = match self.taken_in {
             Some(taken_in) => taken_in,
             None => self.store.taken_in(&name).await?,
         };
         self.taken_in = Some(before);
-        let known = self.rules.known().await?;
         let mut entries = self.read(&name, before, &known).await?;
         let found = entries.len();
         entries.retain(|entry| entry.sequence > before);
@@ -172,6 +195,7 @@ impl Drainer {
             Source::Fairplay(class) => {
                 let owner = self.owner();
                 let takes = self.gem_is_still;
+                self.holds = true;
                 let from = TakeOver {
                     class,
                     owner: &owner,
@@ -185,8 +209,12 @@ impl Drainer {
                 // While its locks were not ours a planner may have begun; one that outlived its lock still runs.
                 let is_still = taken.is_ours && (takes || !redis.plans_by_gem(class).await?);
                 let now = self.store.clock().now_ms();
+                let tenant = |named: &str| match tenant::is_id(named) {
+                    true => named.to_owned(),
+                    false => self.default_tenant.clone(),
+                };
                 let entries = taken.jobs.iter().map(|job| {
-                    let fate = order(self.sidekiq.name(), known, &class.class, &job.tenant, &job.args, now);
+                    let fate = order(self.sidekiq.name(), known, &class.class, &tenant(&job.tenant), &job.args, now);
                     Entry { sequence: job.sequence, fate }
                 });
                 let entries = entries.collect();
@@ -199,8 +227,7 @@ impl Drainer {
     /// What becomes of a payload of the staging queue.
     fn judge(&self, staging_queue: &str, text: &str, known: &Known) -> Fate {
         let Some(payload) = Payload::parse(text) else { return Fate::Bury(text.to_owned()) };
-        let (noted_queue, noted_tenant) = payload.note();
-        let own_queue = noted_queue.filter(|queue| queue != staging_queue);
+        let own_queue = payload.note().0.filter(|queue| queue != staging_queue);
         let Some(rule) = known.rules.of_class(self.sidekiq.name(), &payload.class) else {
             let queue = own_queue.unwrap_or_else(|| DEFAULT_QUEUE.to_owned());
             let payload = payload.into_queue(&queue, self.store.clock().now_ms());
@@ -209,8 +236,11 @@ impl Drainer {
         // A queue that no worker reads leads nowhere.
         let of_rule = rule.queue.clone().filter(|queue| queue != staging_queue);
         let queue = of_rule.or(own_queue).unwrap_or_else(|| DEFAULT_QUEUE.to_owned());
-        let in_payload = || rule.tenant_key.tenant(payload.args, payload.meta(), |_| None);
-        let tenant = noted_tenant.or_else(in_payload).unwrap_or_else(|| tenant::DEFAULT.to_owned());
+        if rule.shadow {
+            let payload = payload.into_queue(&queue, self.store.clock().now_ms());
+            return Fate::Pass { queue, payload };
+        }
+        let tenant = rule.tenant_key.owner(&payload).unwrap_or_else(|| self.default_tenant.clone());
         let job = NewJob::foreign(&payload.class, &queue, payload.args, payload.template(&queue));
         Fate::Stage(Box::new(planned(job, rule, tenant)))
     }
@@ -248,7 +278,6 @@ fn order(main_queue: &str, known: &Known, class: &str, tenant: &str, args: &str,
     let queue = rule.and_then(|rule| rule.queue.clone()).unwrap_or_else(|| DEFAULT_QUEUE.to_owned());
     let template = sidekiq::fairplay_template(class, &queue, &sidekiq::jid(&id::generate()), now);
     let Some(rule) = rule else { return Fate::Pass { queue, payload: sidekiq::fill(&template, args, now) } };
-    let tenant = if tenant::is_id(tenant) { tenant } else { tenant::DEFAULT };
     Fate::Stage(Box::new(planned(NewJob::foreign(class, &queue, args, template), rule, tenant.to_owned())))
 }
 

@@ -4,7 +4,8 @@ use super::rulebook::{Known, Rulebook};
 use crate::fair::{Isolation, LimitRule, OnMissingTenant, Tenancy};
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::scope::Foreign;
-use crate::job::{NewJob, Planned, RateLimit, Scope};
+use crate::job::{NewJob, Planned, RateLimit};
+use crate::main_queue::{MainQueue, MainQueues};
 use crate::store::{self, Enqueued, Fired, Firing, Store};
 use std::sync::Arc;
 
@@ -19,27 +20,45 @@ pub enum Refusal {
     /// A job that would be another tenant's than the caller's; in a batch, its index.
     #[error("the job belongs to another tenant than the caller")]
     Foreign(Foreign, Option<usize>),
+    /// No plan rule names its type, and no job is kept here that none names.
+    #[error("no plan rule names the type of the job")]
+    Unplanned,
     #[error(transparent)]
     Store(#[from] store::Error),
 }
+
+type Headers<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Stores new jobs; clones share it.
 #[derive(Clone)]
 pub struct Intake {
     pub(super) store: Store,
     pub(super) rules: Rulebook,
+    main_queues: MainQueues,
     tenancy: Arc<Tenancy>,
+    /// Whether jobs are kept here that no rule names.
+    keeps_unplanned: bool,
 }
 
 impl Intake {
     /// The way into a store under the rules of a book.
-    pub fn new(store: Store, rules: Rulebook, tenancy: Arc<Tenancy>) -> Self {
-        Intake { store, rules, tenancy }
+    pub fn new(store: Store, rules: Rulebook, main_queues: MainQueues, tenancy: Arc<Tenancy>) -> Self {
+        Intake { store, rules, main_queues, tenancy, keeps_unplanned: true }
+    }
+
+    /// The same, where jobs that no rule names go elsewhere.
+    pub fn of_planned(self) -> Self {
+        Intake { keeps_unplanned: false, ..self }
+    }
+
+    /// Whether a rule names a type.
+    pub async fn plans(&self, kind: &str) -> Result<bool, store::Error> {
+        Ok(self.rules.known().await?.rules.of_type(kind).is_some())
     }
 
     /// The same way for a caller who sees no more than this store: all that comes in is its tenant's.
     pub fn within(&self, store: &Store) -> Self {
-        Intake { store: store.clone(), rules: self.rules.clone(), tenancy: Arc::clone(&self.tenancy) }
+        Intake { store: store.clone(), ..self.clone() }
     }
 
     /// Names of the headers in which rules look for a tenant, so that a request keeps no others.
@@ -77,6 +96,10 @@ impl Intake {
                     Refusal::Foreign(foreign, _) => Refusal::Foreign(foreign, is_batch.then_some(index)),
                     other => other,
                 })?;
+            }
+            // Rules may have changed since somebody looked.
+            if !self.keeps_unplanned && jobs.iter().any(|job| job.plan.is_none()) {
+                return Err(Refusal::Unplanned);
             }
             match self.store.enqueue(jobs, known.version.clone()).await? {
                 Enqueued::Stale(again) => {
@@ -116,7 +139,7 @@ impl Intake {
         if job.tenant.is_none() {
             job.tenant = tenancy.named_default().filter(|_| !tenancy.require_tenant).map(str::to_owned);
         }
-        assign(known, tenancy, job, header, self.store.scope(), now)?;
+        self.assign(known, job, header, now)?;
         if tenancy.require_tenant && job.owner().is_none() {
             let expected = "the tenant that owns the job, there or in the header X-OJS-Tenant";
             return Err(Refusal::Invalid(Invalid::missing("meta.tenant_id", expected).of_kind(Kind::Tenant)));
@@ -130,46 +153,48 @@ impl Intake {
         job.shared = job.type_limit.is_some() || policy.fairness_of(&job.queue).is_some();
         Ok(())
     }
-}
 
-type Headers<'a> = &'a dyn Fn(&str) -> Option<String>;
-
-fn assign(
-    known: &Known,
-    tenancy: &Tenancy,
-    job: &mut NewJob,
-    header: Headers<'_>,
-    scope: &Scope,
-    now: i64,
-) -> Result<(), Refusal> {
-    let Some(rule) = known.rules.of_type(&job.kind) else {
-        job.assign(None, None);
-        return Ok(());
-    };
-    let tenant = match rule.tenant_key.tenant(job.args(), job.meta(), header) {
-        Some(tenant) if scope.admits(Some(&tenant)) => tenant,
-        Some(_) => return Err(Refusal::Foreign(scope.foreign(&rule.tenant_key.to_string()), None)),
-        None if scope.tenant().is_some() => scope.tenant().unwrap_or_default().to_owned(),
-        None if rule.tenant_key.is_in_args() && rule.on_missing_tenant == OnMissingTenant::Reject => {
-            let expected =
-                format!("the tenant's id as a string or number, because plan rule {:?} looks for it there", rule.name);
-            let missing = Invalid::missing(rule.tenant_key.to_string(), expected).of_kind(Kind::Tenant);
-            return Err(Refusal::Invalid(missing));
-        }
-        None => tenancy.default_tenant.clone(),
-    };
-    job.assign(Some(Planned { rule: rule.name.clone(), tenant }), rule.queue.as_deref());
-    match &rule.class {
-        _ if rule.is_builtin() => {}
-        Some(class) => job.order(class, now),
-        None => {
+    fn assign(&self, known: &Known, job: &mut NewJob, header: Headers<'_>, now: i64) -> Result<(), Refusal> {
+        let scope = self.store.scope();
+        let Some(rule) = known.rules.of_type(&job.kind) else {
+            job.assign(None, None);
+            return Ok(());
+        };
+        if rule.shadow {
             let expected = format!(
-                "a type whose plan rule names a class: rule {:?} promotes into main queue {:?} and has none for jobs that \
-                 come over HTTP",
-                rule.name, rule.main_queue
+                "a type whose plan rule is not in shadow: rule {:?} only watches, and takes no jobs",
+                rule.name
             );
             return Err(Refusal::Invalid(Invalid::field("type", expected, &job.kind)));
         }
+        let tenant = match rule.tenant_key.tenant(job.args(), job.meta(), header) {
+            Some(tenant) if scope.admits(Some(&tenant)) => tenant,
+            Some(_) => return Err(Refusal::Foreign(scope.foreign(&rule.tenant_key.to_string()), None)),
+            None if scope.tenant().is_some() => scope.tenant().unwrap_or_default().to_owned(),
+            None if rule.tenant_key.is_in_args() && rule.on_missing_tenant == OnMissingTenant::Reject => {
+                let expected = format!(
+                    "the tenant's id as a string or number, because plan rule {:?} looks for it there",
+                    rule.name
+                );
+                let missing = Invalid::missing(rule.tenant_key.to_string(), expected).of_kind(Kind::Tenant);
+                return Err(Refusal::Invalid(missing));
+            }
+            None => self.tenancy.default_tenant.clone(),
+        };
+        job.assign(Some(Planned { rule: rule.name.clone(), tenant }), rule.queue.as_deref());
+        match &rule.class {
+            _ if rule.is_builtin() => {}
+            Some(class) => job.order(class, now),
+            None if matches!(self.main_queues.get(&rule.main_queue), Some(MainQueue::Ojs(_))) => job.hand_on(now),
+            None => {
+                let expected = format!(
+                    "a type whose plan rule names a class: rule {:?} promotes into main queue {:?} and has none for jobs that \
+                     come over HTTP",
+                    rule.name, rule.main_queue
+                );
+                return Err(Refusal::Invalid(Invalid::field("type", expected, &job.kind)));
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }

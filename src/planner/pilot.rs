@@ -1,7 +1,7 @@
 //! A rule's pilot: carries out its rounds. Gate, weights, promotion, record; under the rule's lock.
 
 use super::report::{Outcome, Report};
-use super::tally::Tally;
+use super::trouble::Trouble;
 use super::watch::Watch;
 use super::weighing::Weighing;
 use crate::fair::{Batch, Drain, Pace, Rule};
@@ -26,7 +26,7 @@ const MOST_DRAINS: usize = 1000;
 pub enum Flight {
     /// It ran. When the next scheduled one is due, in ms from now.
     Ran {
-        report: Report,
+        report: Box<Report>,
         next_ms: u64,
     },
     /// Its time has not come; it will in so many ms.
@@ -60,6 +60,7 @@ pub struct Pilot {
     has_many_queues: bool,
     watch: Watch,
     weighing: Weighing,
+    trouble: Trouble,
     metrics: PlannerMetrics,
 }
 
@@ -111,6 +112,7 @@ impl Pilot {
             has_many_queues: false,
             watch,
             weighing,
+            trouble: Trouble::default(),
             metrics,
         })
     }
@@ -122,19 +124,20 @@ impl Pilot {
         let mut round = match self.begin_watching(why).await? {
             Begun::Round(round) => round,
             other => {
+                self.tell(settled.as_ref().err()).await;
                 settled?;
                 return Ok(self.no_flight(other));
             }
         };
         self.has_many_queues = round.queues.len() >= QUEUES_A_ROUND;
         let observed = match settled {
-            Ok(()) => self.main_queue.observe(&mut round.queues).await,
+            Ok(()) => self.main_queue.observe(&mut round.queues, round.now).await,
             Err(error) => Err(error),
         };
         let report = self.fly(&round, observed, why, started).await?;
         self.count(&report);
         self.warn_if_slow(&report);
-        Ok(Flight::Ran { report, next_ms: u64::try_from(round.due - round.now).unwrap_or(0) })
+        Ok(Flight::Ran { report: Box::new(report), next_ms: u64::try_from(round.due - round.now).unwrap_or(0) })
     }
 
     fn no_flight(&mut self, begun: Begun) -> Flight {
@@ -220,12 +223,24 @@ impl Pilot {
         };
         course.lost |= outcome.is_none();
         // Whatever went wrong, what was promoted is recorded.
-        if let Some(Err(error)) = &outcome {
+        let failure = outcome.and_then(Result::err);
+        if let Some(error) = &failure {
             let reason = if self.rule.is_builtin() { "store" } else { "main_queue" };
             (course.report.outcome, course.report.reason) = (Outcome::Failed, Some(reason));
+            course.report.error = Some(error.reason());
+        }
+        self.tell(failure.as_ref()).await;
+        self.finish(course, started).await
+    }
+
+    /// Tells what is wrong with the main queue; of our own the log alone, because events lie in the same store.
+    async fn tell(&mut self, failure: Option<&Error>) {
+        if !self.rule.is_builtin() {
+            return self.trouble.tell(&self.store, &self.rule.name, &self.rule.main_queue, failure).await;
+        }
+        if let Some(error) = failure {
             tracing::warn!(rule = self.rule.name, %error, "a round failed");
         }
-        self.finish(course, started).await
     }
 
     fn course<'a>(&self, round: &'a Round, why: Why) -> Course<'a> {
@@ -236,24 +251,7 @@ impl Pilot {
             Batch::Jobs(_) => round.room,
             Batch::Auto => u64::MAX,
         };
-        let report = Report {
-            rule: self.rule.name.clone(),
-            round: round.number,
-            at: round.now,
-            outcome: Outcome::Skipped,
-            reason: None,
-            scheduled: round.scheduled,
-            latency_ms: 0,
-            depth: 0,
-            batch: 0,
-            promoted: 0,
-            served: Tally::default(),
-            duration_ms: 0.0,
-            weights_source: self.rule.weights.source(),
-            weights_age_ms: None,
-            weights_errors: 0,
-            drain_per_s: 0.0,
-        };
+        let report = Report::new(&self.rule, round.number, round.now, round.scheduled);
         Course { round, report, left, marks: Vec::new(), lost: false, held: true }
     }
 
@@ -304,6 +302,10 @@ impl Pilot {
                     want = if promoted < portion && !more { 0 } else { want - promoted };
                 }
                 Promoted::Lost => course.lost = true,
+                Promoted::Closed(closed) => {
+                    course.report.reason = Some(closed.name());
+                    want = 0;
+                }
                 Promoted::Paused => {
                     course.report.reason = Some("paused");
                     want = 0;
@@ -323,7 +325,7 @@ impl Pilot {
         let (want, low, aim) = match self.rule.batch {
             Batch::Jobs(_) => (left, u64::from(!self.rule.strict_interval), 0),
             Batch::Auto => {
-                let aim = drain.target(self.rule.target_latency);
+                let aim = drain.target(self.rule.target_latency.max(self.main_queue.least_latency()));
                 let least = u64::from(why == Why::Run);
                 (aim.batch(queue.depth).max(least).max(queue.idle), aim.low, aim.depth)
             }

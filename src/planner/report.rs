@@ -1,6 +1,7 @@
 //! What a round did, as it is recorded and shown.
 
 use super::tally::{self, Tally};
+use crate::fair::Rule;
 use crate::job::time::rfc3339;
 use crate::store::Served;
 use serde_json::{Value, json};
@@ -15,6 +16,8 @@ pub enum Outcome {
     Skipped,
     LostLock,
     Failed,
+    /// It would have been: the rule is in shadow.
+    Shadow,
 }
 
 impl Outcome {
@@ -25,6 +28,7 @@ impl Outcome {
             Outcome::Skipped => "skipped",
             Outcome::LostLock => "lost_lock",
             Outcome::Failed => "failed",
+            Outcome::Shadow => "shadow",
         }
     }
 }
@@ -38,6 +42,8 @@ pub struct Report {
     pub outcome: Outcome,
     /// Why it promoted nothing.
     pub reason: Option<&'static str>,
+    /// What went wrong, if it failed.
+    pub error: Option<String>,
     pub scheduled: bool,
     /// Age of the oldest runnable job, over all main queues of the rule.
     pub latency_ms: u64,
@@ -57,6 +63,29 @@ pub struct Report {
 }
 
 impl Report {
+    /// The record of a round that has done nothing yet.
+    pub fn new(rule: &Rule, round: u64, at: i64, scheduled: bool) -> Report {
+        Report {
+            rule: rule.name.clone(),
+            round,
+            at,
+            outcome: Outcome::Skipped,
+            reason: None,
+            error: None,
+            scheduled,
+            latency_ms: 0,
+            depth: 0,
+            batch: 0,
+            promoted: 0,
+            served: Tally::default(),
+            duration_ms: 0.0,
+            weights_source: rule.weights.source(),
+            weights_age_ms: None,
+            weights_errors: 0,
+            drain_per_s: 0.0,
+        }
+    }
+
     /// As it is recorded and shown.
     pub fn to_json(&self) -> Value {
         let mut served: Vec<&Served> = self.served.served().iter().collect();
@@ -68,6 +97,7 @@ impl Report {
             "at": rfc3339(self.at),
             "outcome": self.outcome.name(),
             "reason": self.reason,
+            "error": self.error,
             "scheduled": self.scheduled,
             "latency_ms": self.latency_ms,
             "depth": self.depth,

@@ -1,6 +1,7 @@
 //! The loops: one for each rule that this process plans, as long as there is such a rule.
 
 use super::desk::Desk;
+use super::lookout;
 use super::pilot::Flight;
 use crate::store::{Error, Signal, Why};
 use std::collections::HashMap;
@@ -16,6 +17,14 @@ const IDLE: Duration = Duration::from_secs(2);
 const AFTER_FAILURE: Duration = Duration::from_millis(500);
 /// Scheduled rounds are looked for at least that often, because the clock that counts is the store's.
 const LONGEST: Duration = Duration::from_secs(5);
+
+/// What is done for a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Duty {
+    Plan,
+    /// It is in shadow.
+    Watch,
+}
 
 /// The component that plans.
 pub struct Planner {
@@ -33,24 +42,27 @@ impl Planner {
     /// Plans until `stop`; rules come and go meanwhile.
     pub async fn run(self, stop: CancellationToken) {
         let mut changes = self.desk.rules().watch();
-        let mut loops: HashMap<String, CancellationToken> = HashMap::new();
+        let mut loops: HashMap<(String, Duty), CancellationToken> = HashMap::new();
         let mut tasks = JoinSet::new();
         loop {
             if let Err(error) = self.desk.rules().known().await {
                 tracing::debug!(%error, "cannot read the plan rules yet");
             }
             let wanted = self.wanted(&changes.borrow_and_update().clone());
-            loops.retain(|name, cancel| {
-                let stays = wanted.contains(name);
+            loops.retain(|task, cancel| {
+                let stays = wanted.contains(task);
                 if !stays {
                     cancel.cancel();
                 }
                 stays
             });
-            for name in wanted {
-                loops.entry(name.clone()).or_insert_with(|| {
-                    let cancel = stop.child_token();
-                    tasks.spawn(plan(self.desk.clone(), name, cancel.clone()));
+            for (name, duty) in wanted {
+                loops.entry((name.clone(), duty)).or_insert_with(|| {
+                    let (desk, cancel) = (self.desk.clone(), stop.child_token());
+                    match duty {
+                        Duty::Plan => tasks.spawn(plan(desk, name, cancel.clone())),
+                        Duty::Watch => tasks.spawn(lookout::watch(desk, name, cancel.clone())),
+                    };
                     cancel
                 });
             }
@@ -63,9 +75,12 @@ impl Planner {
         self.desk.release().await;
     }
 
-    fn wanted(&self, known: &super::Known) -> Vec<String> {
+    fn wanted(&self, known: &super::Known) -> Vec<(String, Duty)> {
         let ours = known.rules.iter().filter(|rule| self.groups.contains(&rule.planner_group));
-        ours.map(|rule| rule.name.clone()).chain(known.draining.iter().map(|(name, _)| name.clone())).collect()
+        let watched = ours.clone().filter(|rule| rule.shadow).map(|rule| (rule.name.clone(), Duty::Watch));
+        // Who is in shadow may have jobs staged from before.
+        let planned = ours.map(|rule| &rule.name).chain(known.draining.iter().map(|(name, _)| name));
+        planned.map(|name| (name.clone(), Duty::Plan)).chain(watched).collect()
     }
 }
 

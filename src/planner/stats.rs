@@ -4,7 +4,7 @@ use super::desk::Desk;
 use crate::config::redact;
 use crate::fair::{Gate, Rule, jain_index, lag, wait_bound};
 use crate::job::time::{At, rfc3339};
-use crate::store::{Error, Observation, RuleStatus, Survey};
+use crate::store::{Error, Observation, RuleStatus, ShadowRecord, Survey};
 use crate::telemetry::RuleLevels;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -22,12 +22,18 @@ pub struct RuleStats {
     kind: &'static str,
     /// Jobs that were promoted and have not arrived there.
     undelivered: u64,
+    /// Versions of those who work there, as far as they tell.
+    versions: Vec<String>,
+    /// How it is doing, where that is remembered.
+    health: Option<Value>,
     source: &'static str,
     draining: bool,
     status: RuleStatus,
     surveys: Vec<Survey>,
     /// Newest first.
     rounds: Vec<Value>,
+    /// What is seen, if it is in shadow.
+    shadow: Option<Value>,
 }
 
 impl RuleStats {
@@ -45,11 +51,24 @@ impl RuleStats {
         }
         let recorded = store.recorded_rounds(name, None, LAST_ROUNDS).await?;
         let rounds = recorded.iter().filter_map(|round| serde_json::from_str(&round.document).ok()).collect();
-        let (kind, undelivered) = match desk.main_queues().get(&rule.main_queue) {
-            Some(queue) => (queue.kind(), queue.undelivered(name).await?),
-            None => ("unknown", 0),
+        let (kind, undelivered, versions, health) = match desk.main_queues().get(&rule.main_queue) {
+            Some(queue) => (queue.kind(), queue.undelivered(name).await?, queue.versions().await, queue.health()),
+            None => ("unknown", 0, Vec::new(), None),
         };
-        Ok(Some(RuleStats { rule, kind, undelivered, source, draining, status, surveys, rounds }))
+        let shadow = if rule.shadow { Some(shadow_summary(desk, name).await?) } else { None };
+        Ok(Some(RuleStats {
+            rule,
+            kind,
+            undelivered,
+            versions,
+            health,
+            source,
+            draining,
+            status,
+            surveys,
+            rounds,
+            shadow,
+        }))
     }
 
     fn state(&self) -> &'static str {
@@ -80,6 +99,17 @@ impl RuleStats {
     fn closed(&self) -> Option<&'static str> {
         let closed = self.status.queues.iter().find_map(|queue| self.gate(queue).closed);
         if self.status.paused { Some("paused") } else { closed.map(|closed| closed.name()) }
+    }
+
+    /// What is wrong with the main queue: now, or in the last round.
+    fn trouble(&self) -> Option<String> {
+        let in_round = || {
+            let last = self.rounds.first().filter(|round| round["reason"] == "main_queue")?;
+            last["error"].as_str().map(str::to_owned)
+        };
+        let on_the_way =
+            || (self.undelivered > 0).then(|| format!("{} promoted jobs have not arrived", self.undelivered));
+        self.status.trouble.clone().or_else(in_round).or_else(on_the_way)
     }
 
     fn oldest_age_ms(&self) -> u64 {
@@ -169,6 +199,9 @@ impl RuleStats {
                 "active": self.sum(|queue| queue.active),
                 "drain_per_s": self.drain_per_s(),
                 "undelivered": self.undelivered,
+                "trouble": self.trouble(),
+                "versions": self.versions,
+                "health": self.health,
                 "queues": queues,
             },
             "gate": {
@@ -197,6 +230,7 @@ impl RuleStats {
             },
             "waste": {"idle_worker_seconds_total": status.wasted_ms as f64 / 1e3},
             "last_rounds": self.rounds,
+            "shadow": self.shadow,
         })
     }
 
@@ -209,10 +243,35 @@ impl RuleStats {
             "latency_ms": gate.latency_ms,
             "depth": queue.depth,
             "active": queue.active,
+            "processes": queue.processes,
             "open": gate.closed.is_none(),
             "reason": gate.closed.map(|closed| closed.name()),
         })
     }
+}
+
+/// What a rule in shadow has seen, with its tenants; `None` if there is no such rule, or it is not in shadow.
+pub async fn shadow(desk: &Desk, name: &str) -> Result<Option<Value>, Error> {
+    let known = desk.rules().known().await?;
+    if known.rules.get(name).is_none_or(|rule| !rule.shadow) {
+        return Ok(None);
+    }
+    let seen = desk.store().shadow(name).await?;
+    let show = |record: ShadowRecord| {
+        let mut document: Value = serde_json::from_str(&record.document).ok()?;
+        document["watcher"] = json!(record.holder);
+        Some(document)
+    };
+    Ok(Some(seen.and_then(show).unwrap_or_else(|| json!({"rule": name, "watcher": null}))))
+}
+
+/// The same without the tenants.
+async fn shadow_summary(desk: &Desk, name: &str) -> Result<Value, Error> {
+    let mut seen = shadow(desk, name).await?.unwrap_or_default();
+    if let Some(fields) = seen.as_object_mut() {
+        ["rule", "main_queue", "tenants"].iter().for_each(|name| _ = fields.remove(*name));
+    }
+    Ok(seen)
 }
 
 /// A rule's options as answers show them: a webhook's URL may hold a key.

@@ -41,7 +41,7 @@ impl Watch {
         let Some(watched) = &self.queues else { return false };
         let queue = |(name, _): &(String, u64)| Observation { queue: name.clone(), ..Observation::default() };
         let mut queues: Vec<Observation> = watched.iter().map(queue).collect();
-        let seen = self.main_queue.observe(&mut queues).await;
+        let seen = self.main_queue.observe(&mut queues, 0).await;
         let is_low =
             |(queue, (_, low)): (&Observation, &(String, u64))| queue.depth < *low && queue.hindrance.is_none();
         seen.is_ok() && queues.iter().zip(watched).any(is_low)

@@ -2,6 +2,7 @@
 
 use crate::fair::{Rule, Weight};
 use crate::job::json;
+use crate::job::tenant::DEFAULT;
 use crate::main_queue::MainQueue;
 use crate::store::{Error, Observation, Round, Served, Store, Tenant};
 use crate::weights::{self, Ask, Source, stale_weight};
@@ -124,8 +125,9 @@ impl Weighing {
             if self.asking.is_empty() {
                 return Ok(());
             }
-            let mut now = store.rule_status(&rule.name, None).await?.queues;
-            self.main_queue.observe(&mut now).await?;
+            let status = store.rule_status(&rule.name, None).await?;
+            let mut now = status.queues;
+            self.main_queue.observe(&mut now, status.now).await?;
             let held = held.get_or_insert_with(|| now.iter().map(|at| (at.queue.clone(), at.depth)).collect());
             let runs_low = |at: &Observation| at.depth <= held.get(&at.queue).copied().unwrap_or(0) / 2;
             if now.iter().any(|at| at.waiting_tenants > 0 && runs_low(at)) {
@@ -223,11 +225,21 @@ impl Weighing {
         }
         self.apply_stale(store, rule, round, queue, &tenants).await?;
         let promoted = self.promoted_lately(round.now);
-        let tenants = tenants.iter().map(|tenant| describe(tenant, round.now, &promoted)).collect();
+        let active = self.active(store, &tenants).await?;
+        let tenants = tenants.iter().zip(active);
+        let tenants = tenants.map(|(tenant, active)| describe(tenant, active, round.now, &promoted)).collect();
         let ask = Ask { queue: queue.to_owned(), round: round.number, tenants };
         self.asked_at.insert(queue.to_owned(), round.now);
         self.asking.insert(queue.to_owned(), tokio::spawn(async move { source.ask(ask).await }));
         Ok(())
+    }
+
+    /// How many jobs of each tenant workers have, where that is known: not of the default tenant, nor of what a Sidekiq runs.
+    async fn active(&self, store: &Store, tenants: &[Tenant]) -> Result<Vec<Option<u64>>, Error> {
+        let MainQueue::Builtin(_) = self.main_queue else { return Ok(vec![None; tenants.len()]) };
+        let names: Vec<&str> = tenants.iter().map(|tenant| tenant.name.as_str()).collect();
+        let jobs = store.tenant_jobs(&names).await?;
+        Ok(names.iter().zip(jobs).map(|(name, jobs)| (*name != DEFAULT).then_some(jobs.active)).collect())
     }
 
     /// The next tenants of the rotation through all of them.
@@ -313,11 +325,12 @@ impl Weighing {
     }
 }
 
-fn describe(tenant: &Tenant, now: i64, promoted: &HashMap<&str, u64>) -> weights::Tenant {
+fn describe(tenant: &Tenant, active: Option<u64>, now: i64, promoted: &HashMap<&str, u64>) -> weights::Tenant {
     let age = |since: i64| u64::try_from(now - since).unwrap_or(0);
     weights::Tenant {
         pending: Some(tenant.staged),
         oldest_age_ms: tenant.oldest.map(age),
+        active,
         promoted_1m: Some(promoted.get(tenant.name.as_str()).copied().unwrap_or(0)),
         weight: Some(tenant.weight),
         ..weights::Tenant::named(&tenant.name)

@@ -22,6 +22,7 @@ impl Intake {
         if let Some(tenant) = scope.tenant() {
             workflow.tenant = Some(tenant.to_owned());
         }
+        workflow.unite().map_err(Refusal::Invalid)?;
         for _ in 0..ATTEMPTS {
             let (known, now) = (self.rules.known().await?, self.store.clock().now_ms());
             for (job, path) in workflow.jobs_mut() {

@@ -69,13 +69,19 @@ impl Sidekiq {
         })
     }
 
-    /// The payloads that are next in a queue, in the order in which workers take them.
-    pub async fn next_payloads(&self, queue: &str, most: usize) -> Result<Vec<String>, Error> {
+    /// The next jobs of a queue, in the order in which workers take them, without the first `after`.
+    pub async fn next_payloads(&self, queue: &str, after: usize, most: usize) -> Result<Vec<String>, Error> {
         let key = format!("{}queue:{queue}", self.prefix());
-        let first = format!("-{}", most.max(1));
-        let mut payloads = reply::texts(self.ask(&["LRANGE", &key, &first, "-1"]).await?, "a queue")?;
+        let (first, last) = (format!("-{}", after + most.max(1)), format!("-{}", after + 1));
+        let mut payloads = reply::texts(self.ask(&["LRANGE", &key, &first, &last]).await?, "a queue")?;
         payloads.reverse();
         Ok(payloads)
+    }
+
+    /// How many jobs wait in a queue.
+    pub async fn depth(&self, queue: &str) -> Result<u64, Error> {
+        let key = format!("{}queue:{queue}", self.prefix());
+        Ok(reply::number(self.ask(&["LLEN", &key]).await?).max(0) as u64)
     }
 
     /// Classes for which the gem has jobs staged.

@@ -165,6 +165,7 @@ impl Store {
     pub async fn fire(&self, firing: &Firing<'_>, made: Made) -> Result<Fired, Error> {
         let at = |at: Option<i64>| or_empty(at.map(|at| at as u64));
         let expression = json::quoted(&firing.cron.expression);
+        let kind = firing.cron.kind();
         let (request, why) = match made {
             Ok((job, rules)) => (Some(jobs::Request::of(vec![*job], rules)), ""),
             Err(why) => (None, why),
@@ -179,7 +180,7 @@ impl Store {
                     .arg(&expression)
                     .arg(why);
                 let job = request.as_ref().and_then(jobs::Request::first);
-                command.arg(job.map_or("", |job| &job.kind)).arg(job.map_or("", |job| &job.queue));
+                command.arg(job.map_or(&*kind, |job| &job.kind)).arg(job.map_or("", |job| &job.queue));
                 request.iter().for_each(|request| jobs::push_request(command, request, again));
             })
             .await?;

@@ -27,6 +27,9 @@ pub enum Error {
         /// Whether the call had been sent before, over a connection that broke.
         again: bool,
     },
+    /// A main queue that is not the store's own is away, or does not do what it is asked for.
+    #[error("main queue {name}: {reason}")]
+    MainQueue { name: String, cause: &'static str, reason: String },
     /// A worker is of one pool, and it is this one.
     #[error("the worker belongs to pool {0}")]
     OtherPool(String),
@@ -38,8 +41,10 @@ pub enum Error {
 /// Whether a failed call may be sent again, given that every call is harmless when repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loss {
-    /// The connection broke or points to the wrong server: connect anew, then send again.
+    /// The connection broke: connect anew, then send again.
     Connection,
+    /// It points to a server that is not the primary: connect anew, because another one may be by now, and send again once.
+    Moved,
     /// The server is there and refuses for now.
     Refused,
     /// Sending again would give the same answer.
@@ -54,7 +59,7 @@ impl Error {
         }
         match error.kind() {
             ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown) => {
-                (Error::Unavailable(text), Loss::Connection)
+                (Error::Unavailable(text), Loss::Moved)
             }
             ErrorKind::Server(ServerErrorKind::NoScript) => (Error::NoScript { again: false }, Loss::Final),
             ErrorKind::Server(
@@ -80,6 +85,39 @@ impl Error {
     /// Whether Redis refused because it may not take more memory.
     pub(super) fn is_full(&self) -> bool {
         matches!(self, Error::Unavailable(text) if text.contains("OOM"))
+    }
+
+    /// What is wrong, without the words that say that it is the store: another system's Redis fails with the same errors.
+    pub fn reason(&self) -> String {
+        match self {
+            Error::Unavailable(text) | Error::Backend(text) | Error::Schema(text) => text.clone(),
+            other => other.to_string(),
+        }
+    }
+
+    /// What is wrong, in a word that people can look up and alerts can go by.
+    pub fn cause(&self) -> &'static str {
+        let text = match self {
+            Error::Unavailable(text) | Error::Backend(text) => text.as_str(),
+            Error::MainQueue { cause, .. } => return cause,
+            Error::Timeout(_) => return "timeout",
+            Error::Schema(_) => return "version",
+            _ => "",
+        };
+        let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+        if has(&["did not answer within"]) {
+            "timeout"
+        } else if has(&["OOM"]) {
+            "full"
+        } else if has(&["READONLY", "ReadOnly"]) {
+            "read_only"
+        } else if has(&["WRONGPASS", "NOAUTH", "AuthenticationFailed", "invalid username-password", "NOPERM"]) {
+            "password"
+        } else if matches!(self, Error::Unavailable(_)) {
+            "unreachable"
+        } else {
+            "refused"
+        }
     }
 
     pub(super) fn unreadable(what: &str) -> Error {

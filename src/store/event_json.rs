@@ -1,6 +1,7 @@
 //! Events as clients read them.
 
 use super::Event;
+use crate::job::tenant::DEFAULT;
 use crate::job::{json, time};
 
 impl Event {
@@ -31,13 +32,20 @@ fn push_event(out: &mut String, event: &Event) {
     let name = match component {
         "worker" => "worker_id",
         "weights" => "rule",
+        "main_queue" => "main_queue",
         "workflow" => "workflow_id",
         "cron" => "cron_name",
         "queue" | "backpressure" => "", // the queue is told anyway
         _ => "job_id",
     };
-    let members =
-        [(name, &event.subject), ("job_type", &event.job_type), ("queue", &event.queue), ("trace_id", &event.trace)];
+    let tenant = event.tenant.as_deref().filter(|tenant| *tenant != DEFAULT).unwrap_or_default();
+    let members = [
+        (name, event.subject.as_str()),
+        ("job_type", &event.job_type),
+        ("queue", &event.queue),
+        ("trace_id", &event.trace),
+        ("tenant_id", tenant),
+    ];
     for (name, value) in members.into_iter().filter(|(name, value)| !name.is_empty() && !value.is_empty()) {
         out.push_str(&format!("{separator}\"{name}\":"));
         json::push_text(out, value);

@@ -39,6 +39,8 @@ pub struct EventFilter {
     pub types: Vec<String>,
     pub queues: Vec<String>,
     pub job_types: Vec<String>,
+    /// Ids of jobs.
+    pub jobs: Vec<String>,
 }
 
 impl EventFilter {
@@ -49,7 +51,9 @@ impl EventFilter {
                 Some(prefix) => event.kind.starts_with(prefix),
                 None => *wanted == event.kind,
             });
-        kind && named(&self.queues, &event.queue) && named(&self.job_types, &event.job_type)
+        kind && named(&self.queues, &event.queue)
+            && named(&self.job_types, &event.job_type)
+            && named(&self.jobs, &event.subject)
     }
 }
 

@@ -2,9 +2,9 @@
 
 use super::jobs::{self, Enqueued};
 use super::plans::{self, Promoted};
-use super::script::{CONFIRM, DRAIN, FORWARD};
+use super::script::{CONFIRM, DRAIN, FORWARD, TAKE_BACK};
 use super::{Error, Store, reply};
-use crate::job::{NewJob, id};
+use crate::job::{NewJob, id, json};
 use std::sync::Arc;
 
 /// Entries of an outbox that are read at once.
@@ -39,6 +39,17 @@ pub struct Parcel {
     pub sequence: u64,
     pub queue: String,
     pub payloads: Vec<String>,
+}
+
+/// A promoted job that the other system does not want.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Returned {
+    pub id: String,
+    /// What was said about it.
+    pub code: String,
+    pub message: String,
+    /// Whether somebody should look at it.
+    pub is_dead: bool,
 }
 
 /// An entry of an inbox, brought into the form in which it is stored.
@@ -123,6 +134,27 @@ impl Store {
     pub async fn confirm(&self, rule: &str, sequence: u64) -> Result<(), Error> {
         let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(rule).arg(sequence);
         CONFIRM.call(&self.core.link, fill).await.map(drop)
+    }
+
+    /// Takes back promoted jobs that the other system does not want: they are discarded, as dead letters where somebody should look.
+    pub async fn take_back(&self, jobs: &[Returned]) -> Result<(), Error> {
+        let fill = |command: &mut redis::Cmd, _: bool| {
+            let command = self.core.begin(command);
+            for Returned { id, code, message, is_dead } in jobs {
+                let (code, message) = (json::quoted(code), json::quoted(message));
+                let error = format!("\"code\":{code},\"message\":{message},\"retryable\":false");
+                command.arg(id).arg(format!("\"type\":\"main_queue\",{error}")).arg(format!("{{{error}}}"));
+                command.arg(u8::from(*is_dead));
+            }
+        };
+        let gone = reply::texts(TAKE_BACK.call(&self.core.link, fill).await?, "take_back")?;
+        for id in gone {
+            tracing::error!(
+                id,
+                "a job that its main queue does not want was kept for too short: raise retention.completed"
+            );
+        }
+        Ok(())
     }
 
     /// The sequence up to which an inbox has been taken in.

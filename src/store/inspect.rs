@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 /// The oldest Redis whose commands our scripts use (`ZADD LT`, `XTRIM MINID`).
 const OLDEST: (u32, u32) = (6, 2);
+/// The oldest Redis of another system that jobs are promoted into.
+const OLDEST_OTHER: (u32, u32) = (5, 0);
 /// Clocks that differ by more than this make timestamps confusing, though nothing else depends on them.
 const TOLERATED_SKEW_MS: i64 = 2000;
 
@@ -85,7 +87,7 @@ impl Inspection {
         let name = if server.is_empty() { "Redis" } else { server };
         match is_supported(version) {
             true => self.add(Severity::Good, format!("{name} {version}"), None),
-            false => self.add(Severity::Bad, too_old(version), Some("use Redis 6.2 to 8, or Valkey")),
+            false => self.add(Severity::Bad, too_old(version, OLDEST), Some("use Redis 6.2 to 8, or Valkey")),
         }
     }
 
@@ -175,7 +177,7 @@ pub(super) async fn admit(mut connection: Connection, schema_key: String, deadli
         let server = info(ask(&mut connection, "INFO", &["server"]).await?);
         let version = server.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap_or("");
         if !is_supported(version) {
-            return Err(Error::Schema(too_old(version)));
+            return Err(Error::Schema(too_old(version, OLDEST)));
         }
         // A cluster finds its primaries itself.
         let replication = info(ask(&mut connection, "INFO", &["replication"]).await?);
@@ -186,6 +188,26 @@ pub(super) async fn admit(mut connection: Connection, schema_key: String, deadli
             found if found == SCHEMA => Ok(()),
             found if found.is_empty() => ask(&mut connection, "SETNX", &[&schema_key, SCHEMA]).await.map(drop),
             found => Err(Error::Schema(foreign_schema(&schema_key, &found))),
+        }
+    };
+    tokio::time::timeout(deadline, checks).await.unwrap_or(Err(Error::Timeout(deadline)))
+}
+
+/// Whether a new connection to another system's Redis may be used: our scripts there read the clock before they write.
+pub(super) async fn admit_other(mut connection: Connection, deadline: Duration) -> Result<(), Error> {
+    let checks = async {
+        let version = match ask(&mut connection, "INFO", &["server"]).await {
+            Ok(server) => {
+                let server = info(server);
+                server.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap_or("").to_owned()
+            }
+            // Whoever may not ask is let in: what is missing there tells by itself.
+            Err(Error::Backend(_)) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        match version.is_empty() || is_at_least(&version, OLDEST_OTHER) {
+            true => Ok(()),
+            false => Err(Error::Schema(too_old(&version, OLDEST_OTHER))),
         }
     };
     tokio::time::timeout(deadline, checks).await.unwrap_or(Err(Error::Timeout(deadline)))
@@ -206,16 +228,39 @@ fn info(value: redis::Value) -> String {
 }
 
 fn is_supported(version: &str) -> bool {
-    let mut numbers = version.split('.').map(|part| part.trim().parse::<u32>().unwrap_or(0));
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= OLDEST
+    is_at_least(version, OLDEST)
 }
 
-fn too_old(version: &str) -> String {
-    format!("Redis {version} is too old, fairgate needs {}.{} or newer", OLDEST.0, OLDEST.1)
+fn is_at_least(version: &str, oldest: (u32, u32)) -> bool {
+    let mut numbers = version.split('.').map(|part| part.trim().parse::<u32>().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= oldest
+}
+
+fn too_old(version: &str, (major, minor): (u32, u32)) -> String {
+    format!("Redis {version} is too old, fairgate needs {major}.{minor} or newer")
 }
 
 fn foreign_schema(key: &str, found: &str) -> String {
     format!(
         "`{key}` says that the data has schema {found:?}, and this fairgate knows only {SCHEMA:?}: it was written by another version, use that one or another store.namespace"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_number() {
+        for (version, ours, other) in [
+            ("7.0.15", true, true),
+            ("6.2.0", true, true),
+            ("6.0.16", false, true),
+            ("10.1", true, true),
+            ("4.0.9", false, false),
+        ] {
+            assert_eq!((is_supported(version), is_at_least(version, OLDEST_OTHER)), (ours, other), "{version}");
+        }
+        assert_eq!(too_old("4.0.9", OLDEST_OTHER), "Redis 4.0.9 is too old, fairgate needs 5.0 or newer");
+    }
 }

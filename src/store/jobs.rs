@@ -188,6 +188,8 @@ fn further_fields(job: &NewJob) -> String {
     for (name, time) in [("due", job.scheduled), ("expires", job.expires), ("ttl", job.ttl), ("total", job.total)] {
         time.into_iter().for_each(|at| push(name, &at.argument()));
     }
+    // By now it is known whose it is.
+    job.unique.iter().for_each(|unique| push("unique", &unique.packed(job.owner())));
     job.fields.iter().for_each(|(name, value)| push(name, value));
     packed
 }

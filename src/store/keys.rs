@@ -91,6 +91,11 @@ impl Keys {
         self.key("dead")
     }
 
+    /// Hash of what a rule in shadow has seen.
+    pub(super) fn shadow(&self, rule: &str) -> String {
+        self.key(&format!("plan:{rule}:shadow"))
+    }
+
     /// Sorted set of main queues for which a rule has jobs staged.
     pub(super) fn plan_queues(&self, rule: &str) -> String {
         self.key(&format!("plan:{rule}:queues"))

@@ -178,7 +178,11 @@ impl Link {
             match tokio::time::timeout(left, connection.send(&command)).await {
                 Ok(Ok(value)) => return Ok(value),
                 Ok(Err(error)) => match Error::from_redis(&error) {
-                    (_, Loss::Connection) => {
+                    (error, Loss::Moved) if failed > 0 => {
+                        self.retire(generation);
+                        return Err(error);
+                    }
+                    (_, Loss::Connection | Loss::Moved) => {
                         self.retire(generation);
                         failed = generation;
                     }

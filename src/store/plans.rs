@@ -10,7 +10,7 @@ use redis::Value;
 /// Main queues that one round looks at; `MOST_QUEUES` in `plan.lua` is the same.
 pub const QUEUES_A_ROUND: usize = 64;
 /// Rounds of a rule that are kept for whoever asks.
-const ROUNDS_KEPT: usize = 1000;
+pub(super) const ROUNDS_KEPT: usize = 1000;
 
 /// A rule as scripts need it, and as a document that only its writer understands.
 #[derive(Clone, Debug)]
@@ -118,6 +118,8 @@ pub struct Observation {
     pub aim: u64,
     /// Workers that are known to have nothing to do.
     pub idle: u64,
+    /// Processes that serve it, where that is told.
+    pub processes: Option<u64>,
     /// Why nothing can be promoted, whatever the rule says.
     pub hindrance: Option<Closed>,
 }
@@ -147,6 +149,8 @@ pub enum Promoted {
     /// The lock is another's.
     Lost,
     Paused,
+    /// The main queue takes nothing now.
+    Closed(Closed),
 }
 
 /// A tenant that was served.
@@ -360,6 +364,7 @@ pub(super) fn observation(value: Value) -> Result<Observation, Error> {
         total_weight,
         aim,
         idle: 0,
+        processes: None,
         hindrance: None,
     })
 }

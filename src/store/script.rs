@@ -46,85 +46,91 @@ macro_rules! scripts {
 
 // What only some jobs need stands in scripts of their own: asking for each job whether it does would slow the others down.
 scripts! {
-    ENQUEUE: "call", "lane", "job", "unplanned", "store", "enqueue";
+    ENQUEUE: "call", "lane", "did", "job", "unplanned", "store", "enqueue";
     STAGE:
-        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "admit", "store",
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "admit", "store",
         "enqueue";
-    FETCH: "call", "lane", "job", "window", "source", "unlimited", "fetch";
+    FETCH: "call", "lane", "did", "job", "window", "source", "unlimited", "fetch";
     DISPATCH:
-        "call", "lane", "tenant", "limit", "job", "finish", "fair", "level", "quota", "park", "window", "pick",
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "finish", "fair", "level", "quota", "park", "window", "pick",
         "source", "choose", "pool", "turn", "remove", "filter", "fetch";
     ACK:
-        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
         "workflow", "answer", "ack";
     NACK:
-        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
         "workflow", "failure", "answer", "nack";
     CANCEL:
-        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
         "workflow", "remove", "detach", "cancel";
-    ACTIVATE: "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "activate";
-    RELEASE: "call", "lane", "tenant", "limit", "job", "fair", "level", "release";
-    READ: "call", "lane", "job", "read";
-    HEARTBEAT: "call", "lane", "job", "worker", "heartbeat";
-    DEREGISTER: "call", "lane", "tenant", "limit", "job", "fair", "level", "worker", "deregister";
+    ACTIVATE: "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "activate";
+    RELEASE: "call", "lane", "did", "throttle", "tenant", "limit", "job", "fair", "level", "release";
+    READ: "call", "lane", "did", "job", "read";
+    HEARTBEAT: "call", "lane", "did", "job", "worker", "heartbeat";
+    DEREGISTER: "call", "lane", "did", "throttle", "tenant", "limit", "job", "fair", "level", "worker", "deregister";
     TICK:
-        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
         "workflow", "remove", "detach", "failure", "sweep", "worker", "quota", "park", "starve", "tick";
-    RETAIN: "call", "lane", "job", "finish", "retain";
-    REVIVE: "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "revive";
-    FORGET: "call", "lane", "job", "finish", "forget";
-    RULES: "call", "lane", "job", "plan", "rules";
-    ELDEST: "call", "lane", "job", "plan", "eldest";
+    RETAIN: "call", "lane", "did", "job", "finish", "retain";
+    REVIVE: "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "revive";
+    FORGET: "call", "lane", "did", "job", "finish", "forget";
+    RULES: "call", "lane", "did", "job", "plan", "rules";
+    ELDEST: "call", "lane", "did", "job", "plan", "eldest";
     POLICY: "call", "policy";
     CONFIGURE: "call", "headcount", "configure";
     CENSUS: "call", "headcount", "census";
-    LIMITS: "call", "lane", "tenant", "quota", "inspect";
-    OVERRIDE: "call", "lane", "tenant", "limit", "job", "finish", "fair", "level", "quota", "park", "override";
+    LIMITS: "call", "lane", "throttle", "tenant", "quota", "inspect";
+    OVERRIDE: "call", "lane", "did", "throttle", "tenant", "limit", "job", "finish", "fair", "level", "quota", "park", "override";
     POOLS: "call", "pools";
     BEGIN:
-        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove",
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove",
         "detach", "failure", "unique", "bound", "admit", "store", "workflow", "outline", "begin";
     CALL_OFF:
-        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
         "workflow", "remove", "detach", "outline", "call_off";
     SHOW: "call", "outline", "show";
-    AUDIT: "call", "lane", "job", "headcount", "audit";
-    ROUND: "call", "lane", "tenant", "job", "plan", "fair", "staging", "observe", "round";
-    REWEIGH: "call", "lane", "tenant", "job", "plan", "fair", "staging", "reweigh";
+    AUDIT: "call", "lane", "did", "job", "headcount", "audit";
+    ROUND: "call", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "staging", "observe", "round";
+    REWEIGH: "call", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "staging", "reweigh";
     PROMOTE:
-        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick",
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick",
         "own", "promote";
-    RECORD: "call", "lane", "job", "plan", "record";
+    STATISTICS: "call", "statistics";
+    NOISE: "call", "lane", "throttle", "tenant", "noise";
+    PUNISH:
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "punish";
+    RECORD: "call", "lane", "did", "job", "plan", "record";
     RENEW: "call", "renew";
+    SHADOW: "call", "shadow";
     ANNOUNCE: "call", "announce";
     PAUSE: "call", "pause";
-    STATUS: "call", "lane", "tenant", "job", "plan", "fair", "staging", "observe", "status";
-    SURVEY: "call", "lane", "tenant", "job", "plan", "fair", "staging", "stage", "survey";
+    STATUS: "call", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "staging", "observe", "status";
+    SURVEY: "call", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "staging", "stage", "survey";
     KEEP_KEY: "call", "keep_key";
     DROP_KEY: "call", "drop_key";
     ADMIT:
-        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove",
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove",
         "detach", "failure", "unique", "bound", "admit", "store", "enqueue";
-    DIRECT: "call", "lane", "job", "worker", "direct";
-    FIND: "call", "lane", "job", "find";
-    PROGRESS: "call", "lane", "job", "progress";
-    CHECKPOINT: "call", "lane", "job", "checkpoint";
+    DIRECT: "call", "lane", "did", "job", "worker", "direct";
+    FIND: "call", "lane", "did", "job", "find";
+    PROGRESS: "call", "lane", "did", "job", "progress";
+    CHECKPOINT: "call", "lane", "did", "job", "checkpoint";
     BOUNDING: "call", "bounding";
     PAUSING: "call", "pausing";
     SCHEDULE: "call", "schedule";
     UNSCHEDULE: "call", "unschedule";
     TIMETABLE: "call", "timetable";
     FIRE:
-        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove",
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove",
         "detach", "failure", "unique", "bound", "admit", "store", "fire";
     DRAIN:
-        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "admit", "store",
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "admit", "store",
         "drain";
     FORWARD:
-        "call", "lane", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick",
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick",
         "staged", "forward", "promote";
     CONFIRM: "call", "confirm";
+    TAKE_BACK: "call", "lane", "tenant", "job", "finish", "failure", "take_back";
     SUBSCRIBE: "call", "subscribe";
     ENLIST: "call", "enlist";
     COLLECT: "call", "collect";

@@ -4,13 +4,14 @@ use super::address::Address;
 use super::forwards::Parcel;
 use super::link::Link;
 use super::script::{CLAIM, CREW, DELIVER, LOOK};
-use super::{Error, reply};
+use super::{Error, inspect, reply};
 use crate::job::sidekiq;
 use crate::telemetry::StoreMetrics;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 /// Processes that are looked at.
 pub(super) const MOST_PROCESSES: usize = 512;
@@ -40,6 +41,8 @@ pub struct SidekiqProcess {
     pub busy: u64,
     /// It takes no more jobs.
     pub quiet: bool,
+    /// Its version; those before 7 do not tell.
+    pub version: Option<String>,
 }
 
 /// An entry of an inbox.
@@ -59,8 +62,10 @@ impl Sidekiq {
         tasks: &TaskTracker,
         stop: CancellationToken,
     ) -> Result<Sidekiq, Error> {
-        let (link, keeper) = Link::open(address, deadline, metrics, stop, |_| async { Ok(()) })?;
-        tasks.spawn(keeper);
+        let (link, keeper) =
+            Link::open(address, deadline, metrics, stop, move |connection| inspect::admit_other(connection, deadline))?;
+        // Its log lines are about this Redis, not about the store.
+        tasks.spawn(keeper.instrument(tracing::info_span!("main_queue_redis")));
         Ok(Sidekiq { link, prefix: prefix.into() })
     }
 
@@ -146,6 +151,7 @@ fn process(part: &[String]) -> SidekiqProcess {
         concurrency: concurrency.unwrap_or(0),
         busy: part[3].parse().unwrap_or(0),
         quiet: part[4] == "true",
+        version: info["version"].as_str().map(str::to_owned),
     }
 }
 
@@ -165,12 +171,15 @@ mod tests {
             concurrency: 10,
             busy: 3,
             quiet: false,
+            version: None,
         };
         assert_eq!(read(r#"{"concurrency":10,"queues":["b","a"]}"#, "", "false"), expected);
         let capsules =
             r#"{"capsules":{"default":{"concurrency":4,"weights":{"a":0}},"x":{"concurrency":6,"weights":{"b":2}}}}"#;
         assert_eq!(read(capsules, "", "false"), expected);
-        assert_eq!(read(capsules, "10", "true"), SidekiqProcess { quiet: true, ..expected });
+        assert_eq!(read(capsules, "10", "true"), SidekiqProcess { quiet: true, ..expected.clone() });
+        let tells = r#"{"concurrency":10,"queues":["b","a"],"version":"7.3.10"}"#;
+        assert_eq!(read(tells, "", "false"), SidekiqProcess { version: Some("7.3.10".to_owned()), ..expected });
         assert_eq!(read("junk", "", ""), SidekiqProcess { identity: "h:1".to_owned(), busy: 3, ..Default::default() });
     }
 }

@@ -24,6 +24,8 @@ pub struct RuleStatus {
     /// Time in which workers found the main queue empty although jobs were staged.
     pub wasted_ms: u64,
     pub lock: Option<Lock>,
+    /// Why its main queue cannot be looked at.
+    pub trouble: Option<String>,
     pub queues: Vec<Observation>,
 }
 
@@ -103,6 +105,7 @@ impl Store {
             due: field("due") as i64,
             wasted_ms: field("wasted"),
             lock,
+            trouble: None,
             queues: parts.map(observation).collect::<Result<_, _>>()?,
         })
     }

@@ -35,7 +35,7 @@ impl TenantJobs {
     }
 
     /// Scripts count staged jobs, which are pending, among the available ones.
-    fn read(text: &str, staged: u64) -> TenantJobs {
+    pub(super) fn read(text: &str, staged: u64) -> TenantJobs {
         let mut words = text.split(' ').map(|word| word.parse().unwrap_or(0));
         let mut next = || words.next().unwrap_or(0);
         let (pending, available, scheduled): (u64, u64, u64) = (next(), next(), next());

@@ -6,7 +6,7 @@ use super::script::{BEGIN, CALL_OFF, SHOW};
 use super::{Error, Store};
 use crate::job::escape::escape;
 use crate::job::id::generate;
-use crate::job::workflow::{Node, Part};
+use crate::job::workflow::{Node, Part, Step};
 use crate::job::{NewWorkflow, WorkflowRecord};
 use redis::{Cmd, Value};
 
@@ -79,12 +79,14 @@ impl Store {
                 [node_text(node), job]
             })
             .collect();
+        let step = |step: &Step| format!("{}\u{1f}{}\u{1f}{}", step.node, step.layer, step.id);
+        let steps = workflow.steps.iter().map(step).collect::<Vec<_>>().join("\u{1e}");
         let answer = BEGIN
             .call(&self.core.link, |command, _| {
                 let command = self.core.begin(command).arg(&workflow.id).arg(&op).arg(rules).arg(workflow.shape.name());
                 command.arg(workflow.name.as_deref().unwrap_or("")).arg(workflow.meta.as_deref().unwrap_or(""));
                 command.arg(workflow.jobs()).arg(workflow.nodes.len());
-                command.arg(workflow.tenant.as_deref().map(escape).unwrap_or_default()).arg(&words);
+                command.arg(workflow.tenant.as_deref().map(escape).unwrap_or_default()).arg(&steps).arg(&words);
             })
             .await?;
         let (tag, view) = tagged(answer, "begin")?;
@@ -110,7 +112,18 @@ impl Store {
 
     /// A workflow as it is now.
     pub async fn workflow(&self, id: &str) -> Result<Option<WorkflowRecord>, Error> {
-        let fill = |command: &mut Cmd, _: bool| _ = self.core.begin(command).arg(id).arg(self.scope().word());
+        self.show_workflow(id, false).await
+    }
+
+    /// The same with what workers reported about its jobs.
+    pub async fn workflow_progress(&self, id: &str) -> Result<Option<WorkflowRecord>, Error> {
+        self.show_workflow(id, true).await
+    }
+
+    async fn show_workflow(&self, id: &str, with_progress: bool) -> Result<Option<WorkflowRecord>, Error> {
+        let fill = |command: &mut Cmd, _: bool| {
+            self.core.begin(command).arg(id).arg(self.scope().word()).arg(u8::from(with_progress));
+        };
         let answer = SHOW.call(&self.core.link, fill).await?;
         match tagged(answer, "show")? {
             (tag, view) if tag == "ok" => record(id, view, "show").map(|record| Some(*record)),

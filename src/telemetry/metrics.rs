@@ -1,6 +1,8 @@
 //! Metrics in Prometheus form. Handles are cheap clones; the registry is encoded on request.
 
-use super::{DispatchMetrics, Labels, PlannerMetrics, TenantMetrics, Waiting, WeightsMetrics};
+use super::{
+    DispatchMetrics, Labels, NoiseMetrics, PlannerMetrics, ShadowMetrics, TenantMetrics, Waiting, WeightsMetrics,
+};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -57,6 +59,8 @@ pub struct Metrics {
     pub jobs: JobMetrics,
     pub weights: WeightsMetrics,
     pub planner: PlannerMetrics,
+    pub shadow: ShadowMetrics,
+    pub noise: NoiseMetrics,
 }
 
 impl Default for Metrics {
@@ -70,7 +74,11 @@ impl Default for Metrics {
         weights.register(&mut registry);
         let planner = PlannerMetrics::default();
         planner.register(&mut registry);
-        Metrics { registry: Arc::new(registry), http, store, jobs, weights, planner }
+        let shadow = ShadowMetrics::default();
+        shadow.register(&mut registry);
+        let noise = NoiseMetrics::default();
+        noise.register(&mut registry);
+        Metrics { registry: Arc::new(registry), http, store, jobs, weights, planner, shadow, noise }
     }
 }
 

@@ -14,6 +14,10 @@ pub const MOST_TENANTS: usize = 1000;
 /// Pairs of tenant and queue that have series of their own.
 const MOST_PAIRS: usize = 5000;
 
+/// What a tenant may be at, and what comes of it.
+const LIMITS: [&str; 4] = ["max_concurrency", "max_enqueue_rate", "max_queue_depth", "max_scheduled"];
+const ACTIONS: [&str; 3] = ["rejected", "accepted", "held"];
+
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct TenantAndQueue {
     tenant_id: String,
@@ -92,14 +96,38 @@ impl TenantMetrics {
         tenant.into_iter().for_each(|tenant| _ = self.failed.get_or_create(&self.pair(tenant, queue)).inc());
     }
 
+    /// Removes the series of tenants that have no label any more; counters of one that gets it back begin anew.
+    fn forget(&self, tenants: &[String]) {
+        if tenants.is_empty() {
+            return;
+        }
+        let gone: HashSet<&str> = tenants.iter().map(String::as_str).collect();
+        let tenant_of = |pair: &str| pair.split(' ').next().is_some_and(|tenant| gone.contains(tenant));
+        let pairs = self.labels.1.remove(tenant_of);
+        let others = tenants.iter().map(|tenant| format!("{tenant} {}", super::labels::OTHER));
+        for pair in pairs.into_iter().chain(others) {
+            let Some((tenant, queue)) = pair.split_once(' ') else { continue };
+            let labels = TenantAndQueue { tenant_id: tenant.to_owned(), queue: queue.to_owned() };
+            [&self.enqueued, &self.processed, &self.failed].iter().for_each(|family| _ = family.remove(&labels));
+        }
+        for (tenant, limit, action) in tenants.iter().flat_map(|tenant| {
+            LIMITS.iter().flat_map(move |limit| ACTIONS.iter().map(move |action| (tenant, *limit, *action)))
+        }) {
+            self.exceeded.remove(&TenantAndLimit { tenant_id: tenant.clone(), limit: limit.to_owned(), action });
+        }
+    }
+
     /// A tenant was at a limit, and what came of it.
     pub fn exceeded(&self, tenant: &str, limit: &str, action: &'static str) {
         let tenant_id = self.labels.0.of(tenant).to_owned();
         self.exceeded.get_or_create(&TenantAndLimit { tenant_id, limit: limit.to_owned(), action }).inc();
     }
 
-    /// Sets how many jobs tenants have active and waiting; `all` is that of all of them together.
+    /// Sets how many jobs tenants have active and waiting; `all` is that of all of them together. Those with most jobs keep their labels.
     pub fn levels(&self, tenants: &[(String, u64, u64)], all: (u64, u64)) {
+        let mut busiest: Vec<&(String, u64, u64)> = tenants.iter().collect();
+        busiest.sort_by_key(|(_, active, depth)| std::cmp::Reverse(active + depth));
+        self.forget(&self.labels.0.prefer(busiest.iter().map(|(tenant, ..)| tenant.as_str())));
         let mut levels: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
         let mut rest = all;
         for (tenant, active, depth) in tenants {
@@ -161,5 +189,14 @@ mod tests {
         }
         metrics.levels(&[], (0, 0));
         assert!(!shown(&registry).contains("ojs_tenant_jobs_active{"));
+
+        // Who came late and has more jobs than others gets a label, at the cost of one that has none.
+        metrics.levels(&[("late".to_owned(), 1, 100)], (1, 100));
+        metrics.enqueued(Some("late"), "q");
+        let text = shown(&registry);
+        for line in ["ojs_tenant_queue_depth{tenant_id=\"late\"} 100", "{tenant_id=\"late\",queue=\"q\"} 1"] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+        assert_eq!(text.matches("ojs_tenant_jobs_enqueued_total{").count(), MOST_TENANTS + 1);
     }
 }

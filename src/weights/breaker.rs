@@ -2,15 +2,23 @@
 
 /// Failures in a row that open it.
 const FAILURES: u32 = 5;
-/// How long it stays open at first, and at most; each failed probe doubles it.
+/// How long it stays open at first, and at most, unless told otherwise; each failed probe doubles it.
 const BACKOFF_MS: (i64, i64) = (1_000, 60_000);
 
 /// A circuit breaker; starts closed.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Breaker {
+    /// How long it stays open at most.
+    longest_ms: i64,
     /// In a row, while closed.
     failures: u32,
     open: Option<Open>,
+}
+
+impl Default for Breaker {
+    fn default() -> Self {
+        Breaker::within(BACKOFF_MS.1)
+    }
 }
 
 #[derive(Debug)]
@@ -48,6 +56,11 @@ impl State {
 }
 
 impl Breaker {
+    /// One that tries again after so many milliseconds at the latest.
+    pub fn within(longest_ms: i64) -> Breaker {
+        Breaker { longest_ms, failures: 0, open: None }
+    }
+
     /// Leave to send a request, or after how many milliseconds to come again.
     pub fn enter(&mut self, now_ms: i64) -> Result<Pass, i64> {
         let Some(open) = &mut self.open else { return Ok(Pass::Regular) };
@@ -61,14 +74,14 @@ impl Breaker {
 
     /// The request was answered well. Whoever sent it, the other side works again.
     pub fn succeeded(&mut self) {
-        *self = Breaker::default();
+        *self = Breaker::within(self.longest_ms);
     }
 
     /// The request failed. A straggler from before the breaker opened tells nothing new.
     pub fn failed(&mut self, pass: Pass, now_ms: i64) {
         match (&mut self.open, pass) {
             (Some(open), Pass::Probe) => {
-                let backoff_ms = (open.backoff_ms * 2).min(BACKOFF_MS.1);
+                let backoff_ms = (open.backoff_ms * 2).min(self.longest_ms);
                 *open = Open { since_ms: now_ms, backoff_ms, probing: false };
             }
             (Some(_), Pass::Regular) => {}

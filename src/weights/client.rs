@@ -2,6 +2,8 @@
 
 use reqwest::ClientBuilder;
 use reqwest::redirect::Policy;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +20,20 @@ pub type Client = reqwest::Client;
 
 /// A client that talks to whom it is told and to nobody else: it follows no redirect and asks no proxy of the environment.
 pub fn client_builder() -> ClientBuilder {
+    builder(webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect())
+}
+
+/// The same for a server whose certificate one of these has signed, which are PEM; a message says what is wrong with them.
+pub fn client_builder_trusting(certificates: &[u8]) -> Result<ClientBuilder, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(certificates) {
+        let certificate = certificate.map_err(|error| format!("it is no PEM: {error}"))?;
+        roots.add(certificate).map_err(|error| format!("it holds a certificate that cannot be used: {error}"))?;
+    }
+    if roots.is_empty() { Err("it holds no certificate".to_owned()) } else { Ok(builder(roots)) }
+}
+
+fn builder(roots: RootCertStore) -> ClientBuilder {
     ClientBuilder::new()
         .user_agent(USER_AGENT)
         .redirect(Policy::none())
@@ -26,12 +42,11 @@ pub fn client_builder() -> ClientBuilder {
         .connect_timeout(CONNECT_TIMEOUT)
         .pool_max_idle_per_host(MOST_IDLE)
         .pool_idle_timeout(IDLE_TIMEOUT)
-        .tls_backend_preconfigured(tls())
+        .tls_backend_preconfigured(tls(roots))
 }
 
 /// Names its provider itself: the process-wide one is installed by `main`, and without it a client panics.
-fn tls() -> ClientConfig {
-    let roots: RootCertStore = webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect();
+fn tls(roots: RootCertStore) -> ClientConfig {
     ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
         .expect("ring speaks TLS 1.2 and 1.3")
@@ -47,5 +62,19 @@ mod tests {
     fn needs_no_process_wide_provider() {
         // A configuration of another rustls than reqwest's own would be refused here.
         client_builder().build().unwrap();
+    }
+
+    #[test]
+    fn trusts_whom_it_is_told_to_trust() {
+        let authority = rcgen::generate_simple_self_signed(["h".to_owned()]).unwrap();
+        assert!(client_builder_trusting(authority.cert.pem().as_bytes()).unwrap().build().is_ok());
+        for (text, part) in [
+            ("", "it holds no certificate"),
+            ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "cannot be used"),
+            ("-----BEGIN CERTIFICATE-----\n?\n-----END CERTIFICATE-----\n", "it is no PEM"),
+        ] {
+            let refused = client_builder_trusting(text.as_bytes()).err().unwrap_or_default();
+            assert!(refused.contains(part), "{refused}");
+        }
     }
 }

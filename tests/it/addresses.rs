@@ -1,9 +1,10 @@
 //! Redis behind TCP with a password and ACL users, TLS, Sentinel and Cluster.
 
-use crate::support::{Client, eventually, json};
+use crate::support::{Client, TestApp, eventually, json};
 use fairgate::app::App;
 use fairgate::clock::Clock;
-use fairgate::config::{Config, Secret, StoreUrl};
+use fairgate::config::{Access, Config, MainQueue, MainQueueKind, Secret, Sidekiq, StoreUrl};
+use fairgate::fair::{Batch, Pace, Rule};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -196,8 +197,8 @@ async fn tls_with_a_certificate_of_our_own() {
     client.post("/v1/jobs", json!({"type": "test.job", "args": []})).await.expect(503);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sentinel_names_the_primary_also_after_a_failover() {
+/// A primary, its replica and a sentinel that watches them.
+async fn behind_a_sentinel() -> (Server, Server, Server) {
     let primary = Server::start(&[]).up().await;
     let replica = Server::start(&["--replicaof", "127.0.0.1", &primary.port.to_string()]).up().await;
     let directory = tempfile::tempdir().unwrap();
@@ -220,7 +221,54 @@ async fn sentinel_names_the_primary_also_after_a_failover() {
             && replica.cli(&["INFO", "replication"]).contains("master_link_status:up")
     })
     .await;
-    let (_app, client) = start(&format!("redis+sentinel://127.0.0.1:{sentinel_port}/mymaster/0"), |_| {}).await;
+    (primary, replica, sentinel)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sidekiq_behind_a_sentinel_gets_its_jobs_also_after_a_failover() {
+    let (primary, replica, sentinel) = behind_a_sentinel().await;
+    let url = format!("redis+sentinel://127.0.0.1:{}/mymaster/0", sentinel.port);
+    let app = TestApp::start_with(Clock::System, |config| {
+        let access = Access { url: Some(StoreUrl::parse(&url).unwrap()), ..Access::default() };
+        let kind = MainQueueKind::Sidekiq(Sidekiq { access, ..Sidekiq::default() });
+        config.main_queues = vec![MainQueue { name: "legacy".to_owned(), kind }];
+        let mut rule = Rule::new("r", &["t.*"]);
+        (rule.main_queue, rule.queue, rule.class) =
+            ("legacy".to_owned(), Some("heavy".to_owned()), Some("HeavyJob".to_owned()));
+        (rule.batch, rule.pace) = (Batch::Jobs(100), Pace::Every(50));
+        config.plan = vec![rule];
+    })
+    .await;
+    let push = async || {
+        let job = json!({"type": "t.job", "args": [], "meta": {"tenant_id": "a"}});
+        app.client.post("/v1/jobs/batch", json!({"jobs": vec![job; 5]})).await.expect(201);
+    };
+    let waiting = |server: &Server| -> Vec<String> {
+        let texts = server.cli(&["LRANGE", "queue:heavy", "0", "-1"]);
+        let job = |line: &str| serde_json::from_str::<serde_json::Value>(line).ok();
+        texts.lines().filter_map(job).map(|job| job["jid"].as_str().unwrap().to_owned()).collect()
+    };
+    push().await;
+    eventually("they are there, and copied", async || waiting(&replica).len() == 5).await;
+    drop(primary);
+    push().await;
+    eventually("the new primary has the others too", async || waiting(&replica).len() >= 10).await;
+    let jids: std::collections::HashSet<String> = waiting(&replica).into_iter().collect();
+    assert_eq!((waiting(&replica).len(), jids.len()), (10, 10), "each once");
+    assert!(replica.cli(&["INFO", "replication"]).contains("role:master"));
+    eventually("it is told to be well again", async || {
+        let events = app.client.get("/v1/events?types=main_queue.*&limit=100").await.expect(200);
+        let kinds: Vec<&str> =
+            events.at("/events").as_array().unwrap().iter().map(|one| one["type"].as_str().unwrap()).collect();
+        !kinds.contains(&"main_queue.failed") || kinds.contains(&"main_queue.recovered")
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinel_names_the_primary_also_after_a_failover() {
+    let (primary, replica, sentinel) = behind_a_sentinel().await;
+    let (_app, client) = start(&format!("redis+sentinel://127.0.0.1:{}/mymaster/0", sentinel.port), |_| {}).await;
     works(&client).await;
 
     drop(primary);

@@ -55,8 +55,8 @@ fn only_the_store_knows_redis() {
 }
 
 #[test]
-fn only_weights_and_webhooks_send_requests_and_know_nothing_else() {
-    let senders = ["weights", "webhooks"];
+fn only_few_send_requests_and_know_nothing_else() {
+    let senders = ["remote", "weights", "webhooks"];
     for module in senders {
         forbid(
             module,

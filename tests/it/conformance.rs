@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-const REQUIREMENTS: [&str; 36] = [
+const REQUIREMENTS: [&str; 44] = [
     "FS-001",
     "FS-002",
     "FS-003",
@@ -30,6 +30,14 @@ const REQUIREMENTS: [&str; 36] = [
     "MT-004",
     "MT-005",
     "MT-006",
+    "MT-identity",
+    "MT-noise",
+    "MT-throttle",
+    "MT-controls",
+    "MT-events",
+    "MT-workflows",
+    "MT-default",
+    "MT-quotas",
     "WF-chain",
     "WF-chain-failure",
     "WF-group",

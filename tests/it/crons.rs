@@ -137,6 +137,34 @@ async fn next_times_are_shown_before_and_after_registration_and_follow_daylight_
 }
 
 #[tokio::test]
+async fn a_time_that_daylight_saving_leaves_out_is_told_of_and_the_next_one_fires() {
+    // Half an hour before Berlin's clocks go from 02:00 to 03:00.
+    let app = TestApp::start_at(1_774_744_200_000).await;
+    let client = &app.client;
+    register(client, cron("night", "30 2 * * *", json!({"timezone": "Europe/Berlin"}))).await;
+    register(client, cron("half", "30 * * * *", json!({"timezone": "Europe/Berlin"}))).await;
+    let next = async |name: &str| shown(client, name).await["next_run_at"].clone();
+    assert_eq!(next("night").await, "2026-03-30T00:30:00.000Z");
+    assert_eq!(next("half").await, "2026-03-29T01:30:00.000Z");
+    // Nobody looked for a while: the time after the one that is left out is made up for.
+    app.clock.advance(70 * MINUTE);
+    eventually("both are told of", async || events(client, "cron.skipped").await.len() == 2).await;
+    for told in events(client, "cron.skipped").await {
+        let data = &told["data"];
+        assert_eq!((&data["reason"], &data["scheduled_at"]), (&json!("dst_skip"), &json!("2026-03-29T01:00:00.000Z")));
+        assert_eq!(data["job_type"], "cron.job");
+    }
+    eventually("the other fires", async || runs(client, "half").await == 1).await;
+    assert_eq!(
+        (runs(client, "night").await, shown(client, "half").await["last_run_at"].clone()),
+        (0, json!("2026-03-29T01:30:00.000Z"))
+    );
+    assert_eq!(next("night").await, "2026-03-30T00:30:00.000Z");
+    app.clock.advance(24 * 60 * MINUTE);
+    eventually("it fires the next night", async || runs(client, "night").await == 1).await;
+}
+
+#[tokio::test]
 async fn a_due_cron_makes_one_job_which_says_where_it_comes_from() {
     let app = TestApp::start_at(NEW_YEAR).await;
     let client = &app.client;

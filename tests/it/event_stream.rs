@@ -60,6 +60,28 @@ async fn a_reader_gets_what_happens_from_now_on_and_may_go_on_later() {
 }
 
 #[tokio::test]
+async fn a_channel_is_one_queue_or_one_job() {
+    let app = TestApp::start().await;
+    let id = app.client.enqueue_into("other").await;
+    let act = async || {
+        app.client.enqueue_into("noise").await;
+        app.client.enqueue_into("q").await;
+        app.client.delete(&format!("/v1/jobs/{id}")).await.expect(200);
+    };
+    let of_queue = read(&app, "/stream?channel=queue:q", None, |text| text.contains("job.enqueued"), act).await;
+    assert!(of_queue.contains("\"queue\":\"q\"") && !of_queue.contains("noise"), "{of_queue}");
+    let other = app.client.enqueue_into("q").await;
+    let channel = format!("/stream?channel=job:{other}");
+    let cancel = async || _ = app.client.delete(&format!("/v1/jobs/{other}")).await.expect(200);
+    let of_job = read(&app, &channel, None, |text| text.contains("job.cancelled"), cancel).await;
+    assert_eq!(of_job.matches("event: ").count(), 1, "{of_job}");
+    for wrong in ["queue:", "queue:NO", "job:1", "tenant:a", "everything"] {
+        let answer = app.client.get(&format!("/v1/events/stream?channel={wrong}")).await.expect(400);
+        assert_eq!(answer.text_at("/error/details/field"), "channel", "{wrong}");
+    }
+}
+
+#[tokio::test]
 async fn a_stream_is_filtered_and_tells_of_limits() {
     let app = TestApp::start().await;
     let text = read(

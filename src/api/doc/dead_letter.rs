@@ -48,7 +48,7 @@ pub fn stats() -> Operation {
 }
 
 pub fn show() -> Operation {
-    op("Show a job of the dead letter").gives(200, "The job.", refer("JobAnswer"))
+    op("Show a job of the dead letter").gives(200, "The job.", refer("JobBothWays"))
 }
 
 pub fn show_to_admin() -> Operation {
@@ -61,7 +61,7 @@ fn revives(summary: &'static str) -> Operation {
 }
 
 pub fn retry() -> Operation {
-    revives("Try a dead job again").gives(200, "It is available.", refer("JobAnswer"))
+    revives("Try a dead job again").gives(200, "It is available.", refer("JobBothWays"))
 }
 
 pub fn retry_as_admin() -> Operation {

@@ -20,6 +20,18 @@ pub fn shapes() -> Shapes {
     vec![("Event", event)]
 }
 
+pub fn stream() -> Operation {
+    op("What happens, as it happens")
+        .query("channel", text(), "`all`, `queue:NAME` or `job:ID`.")
+        .query("after", uuid(), "Events behind the one of this id.")
+        .query("types", text(), "Only these types, separated by commas.")
+        .query("queues", text(), "Only of jobs of these queues, separated by commas.")
+        .query("job_types", text(), "Only of jobs of these types, separated by commas.")
+        .header("Last-Event-ID", uuid(), "The event that was seen last.")
+        .gives_text(STREAM, "Events, each an `Event`.")
+        .fails(&[429])
+}
+
 pub fn poll() -> Operation {
     let answer = object([("events", list(refer("Event"))), ("cursor", text()), ("has_more", flag())]);
     op("What happened, the oldest first")

@@ -49,7 +49,7 @@ pub fn enqueue_batch() -> Operation {
 }
 
 pub fn show() -> Operation {
-    op("Show a job").of_tenant().gives(200, "The job.", refer("JobAnswer"))
+    op("Show a job").of_tenant().gives(200, "The job.", refer("JobBothWays"))
 }
 
 pub fn show_to_admin() -> Operation {
@@ -57,16 +57,21 @@ pub fn show_to_admin() -> Operation {
 }
 
 pub fn cancel() -> Operation {
-    op("Cancel a job that has not ended").of_tenant().gives(200, "It is cancelled.", refer("JobAnswer")).fails(&[409])
+    op("Cancel a job that has not ended").of_tenant().gives(200, "It is cancelled.", refer("JobBothWays")).fails(&[409])
 }
 
 pub fn activate() -> Operation {
-    op("Make a pending job available").gives(200, "It is available.", refer("JobAnswer")).fails(&[409])
+    op("Make a pending job available").gives(200, "It is available.", refer("JobBothWays")).fails(&[409])
 }
 
 pub fn list_all() -> Operation {
+    found(op("Find jobs"))
+}
+
+/// Jobs that a query finds.
+pub fn found(operation: Operation) -> Operation {
     let answer = with(page_of("items", refer("Job")), object([("truncated", flag())]));
-    op("Find jobs")
+    operation
         .query("queue", text(), "Jobs of this queue.")
         .query("state", words(&State::ALL.map(State::name)), "Jobs of these states, separated by commas.")
         .query("type", text(), "Jobs of this type.")

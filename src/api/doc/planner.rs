@@ -73,6 +73,7 @@ fn round() -> Value {
         ("weights_age_ms?", or_null(count())),
         ("weights_errors_total?", count()),
         ("drain_per_s?", number()),
+        ("error?", or_null(text())),
     ])
 }
 
@@ -84,6 +85,7 @@ fn rule() -> Value {
         ("latency_ms", count()),
         ("depth", count()),
         ("active", count()),
+        ("processes", any()),
         ("open", flag()),
         ("reason", or_null(text())),
     ]);
@@ -96,6 +98,9 @@ fn rule() -> Value {
         ("active", count()),
         ("drain_per_s", number()),
         ("undelivered", count()),
+        ("trouble", or_null(text())),
+        ("versions", list(text())),
+        ("health", described(any(), "What is known of another server, where the main queue is one.")),
         ("queues", list(queue)),
     ]);
     let rounds = object([
@@ -132,6 +137,7 @@ fn rule() -> Value {
         ),
         ("waste", object([("idle_worker_seconds_total", number())])),
         ("last_rounds", list(refer("Round"))),
+        ("shadow", described(any(), "What a rule in shadow has seen.")),
     ])
 }
 
@@ -210,6 +216,11 @@ pub fn preview() -> Operation {
         "Nothing was done.",
         answer,
     )
+}
+
+pub fn shadow() -> Operation {
+    let seen = open(object([("rule", text()), ("watcher", or_null(text()))]));
+    op("The waits that tenants have and would have, of a rule in shadow").gives(200, "What was seen.", seen)
 }
 
 pub fn run() -> Operation {

@@ -116,6 +116,37 @@ pub fn remove() -> Operation {
         .fails(&[409])
 }
 
+pub fn jobs_of() -> Operation {
+    super::jobs::found(op("Jobs of a tenant")).variable(id())
+}
+
+fn neighbor() -> Value {
+    object([
+        ("tenant_id", text()),
+        ("enabled", flag()),
+        ("noisy", flag()),
+        ("throttled", flag()),
+        ("noisy_since", or_null(time())),
+        ("spared_until", or_null(time())),
+        ("verdict", any()),
+        ("throttle", any()),
+        ("figures", map(or_null(number()))),
+        ("thresholds", map(or_null(number()))),
+    ])
+}
+
+pub fn noise() -> Operation {
+    op("How a tenant is as a neighbour").variable(id()).gives(200, "What is known.", neighbor())
+}
+
+pub fn reset_noise() -> Operation {
+    op("Let a tenant go that is throttled as a noisy neighbour").variable(id()).gives(
+        200,
+        "What is known now.",
+        with(neighbor(), object([("released", flag())])),
+    )
+}
+
 pub fn stats() -> Operation {
     let used = object([("limit", count()), ("current", count()), ("period?", text())]);
     let limits = object([
@@ -124,12 +155,17 @@ pub fn stats() -> Operation {
         ("max_scheduled?", used.clone()),
         ("max_enqueue_rate?", used),
     ]);
+    let rate = || or_null(number());
+    let throughput = object([("processed_per_minute", rate()), ("enqueued_per_minute", rate())]);
+    let fairness = object([("weight", number()), ("effective_share", rate()), ("actual_share", rate())]);
     let answer = object([
         ("tenant_id", text()),
         ("total_jobs", count()),
-        ("jobs", refer("TenantJobs")),
+        ("jobs", with(jobs(), object([("completed_24h", or_null(count())), ("failed_24h", or_null(count()))]))),
+        ("throughput", throughput),
         ("limits", limits),
-        ("fairness", object([("weight", number())])),
+        ("fairness", fairness),
+        ("counted", described(flag(), "Whether anybody counted; what nobody did is `null`.")),
         ("computed_at", time()),
     ]);
     op("How many jobs a tenant has, and what is left of its limits").variable(id()).gives(200, "Counts.", answer)

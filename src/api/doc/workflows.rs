@@ -8,23 +8,30 @@ use crate::job::workflow::MOST_JOBS;
 use serde_json::{Value, json};
 
 pub fn shapes() -> Shapes {
-    vec![("NewWorkflow", new_workflow()), ("Workflow", workflow()), ("WorkflowPart", part())]
+    vec![
+        ("NewWorkflow", new_workflow()),
+        ("NewWorkflowStep", new_step()),
+        ("Workflow", workflow()),
+        ("WorkflowPart", part()),
+    ]
 }
 
-fn shape() -> Value {
-    one_of(&["chain", "group", "batch"])
+/// A job that says behind which others it comes.
+fn new_step() -> Value {
+    let step = request([("id", text()), ("type", kind()), ("args?", list(any())), ("depends_on?", list(text()))]);
+    open(step)
 }
 
 fn new_workflow() -> Value {
     let part = || either([refer("NewJob"), refer("NewWorkflow")]);
     let callbacks = open(request([("on_complete?", part()), ("on_success?", part()), ("on_failure?", part())]));
     let workflow = request([
-        ("type", shape()),
+        ("type?", text()),
         ("id?", uuid()),
         ("name?", short(0, 255)),
         ("meta?", anything_named()),
         ("options?", anything_named()),
-        ("steps?", list_of(part(), 1, MOST_JOBS)),
+        ("steps?", list_of(either([part(), refer("NewWorkflowStep")]), 1, MOST_JOBS)),
         ("jobs?", list_of(part(), 1, MOST_JOBS)),
         ("callbacks?", callbacks),
     ]);
@@ -34,10 +41,15 @@ fn new_workflow() -> Value {
         form
     };
     let mut workflow = open(workflow);
-    workflow["anyOf"] = json!([is("chain", &["steps"]), is("group", &["jobs"]), is("batch", &["jobs", "callbacks"])]);
+    workflow["anyOf"] = json!([
+        is("chain", &["steps"]),
+        is("group", &["jobs"]),
+        is("batch", &["jobs", "callbacks"]),
+        {"required": ["steps"], "properties": {"steps": list(refer("NewWorkflowStep"))}},
+    ]);
     described(
         workflow,
-        "A chain has `steps`, a group and a batch `jobs`, a batch `callbacks` as well; a part is a job or another of these, three deep.",
+        "A chain has `steps`, a group and a batch `jobs`, a batch `callbacks` as well; a part is a job or another of these, three deep. Or its `steps` say with `depends_on` what comes before them.",
     )
 }
 
@@ -67,7 +79,8 @@ fn part() -> Value {
         ("completed_at?", time()),
         ("result?", any()),
     ]);
-    with(own, inside())
+    // Steps are shown with what their client said of them.
+    open(with(own, inside()))
 }
 
 fn workflow() -> Value {
@@ -82,7 +95,7 @@ fn workflow() -> Value {
     ]);
     let own = object([
         ("id", uuid()),
-        ("type", shape()),
+        ("type", text()),
         ("state", one_of(&["running", "completed", "failed", "cancelled"])),
         ("name?", text()),
         ("meta?", anything_named()),
@@ -97,8 +110,30 @@ fn workflow() -> Value {
     with(own, inside())
 }
 
+/// The workflow itself, and again inside `workflow`.
 fn answer() -> Value {
-    object([("workflow", refer("Workflow"))])
+    with(workflow(), object([("workflow", refer("Workflow"))]))
+}
+
+pub fn progress() -> Operation {
+    let step = object([
+        ("id?", text()),
+        ("job_id?", uuid()),
+        ("type", text()),
+        ("state", text()),
+        ("progress", or_null(ratio())),
+        ("data?", any()),
+    ]);
+    let answer = object([
+        ("workflow_id", uuid()),
+        ("type", text()),
+        ("state", text()),
+        ("progress", ratio()),
+        ("steps", list(step)),
+    ]);
+    op("How far a workflow and each of its jobs has got")
+        .gives(200, "Its progress.", answer)
+        .with_headers(&["Cache-Control", "X-OJS-Progress"])
 }
 
 pub fn begin() -> Operation {

@@ -6,6 +6,7 @@ use crate::app;
 use crate::clock::Clock;
 use crate::job::request::{self, Context as Surroundings};
 use crate::job::{Limits, NewJob};
+use crate::main_queue::MainQueues;
 use crate::planner::{Intake, Rulebook};
 use crate::store::embedded::{self, PrivateRedis};
 use crate::store::{Address, Enqueued, Options, Store};
@@ -62,7 +63,8 @@ impl Ground {
         let rules =
             Rulebook::with_tenants(store.clone(), config.plan, config.policy, config.plan_defaults, config.tenant);
         rules.start().await?;
-        let intake = Intake::new(store.clone(), rules.clone(), config.tenancy.into());
+        let intake =
+            Intake::new(store.clone(), rules.clone(), MainQueues::builtin(store.clone()), config.tenancy.into());
         Ok(Ground { store, rules, metrics, intake, stop, socket: socket.to_owned(), own: None })
     }
 

@@ -103,7 +103,7 @@ impl Inspect {
         let looked_at = match &self.queue {
             None => None,
             Some(queue) => {
-                let payloads = sidekiq.next_payloads(queue, self.jobs as usize).await?;
+                let payloads = sidekiq.next_payloads(queue, 0, self.jobs as usize).await?;
                 Some((queue.clone(), payloads.len(), shares(&payloads, &key)))
             }
         };

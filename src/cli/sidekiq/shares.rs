@@ -44,11 +44,7 @@ pub(super) fn shares(payloads: &[String], key: &TenantKey) -> Vec<Share> {
 }
 
 fn owner(payload: &str, key: &TenantKey) -> String {
-    let tenant = Payload::parse(payload).and_then(|payload| {
-        let (_, noted) = payload.note();
-        noted.or_else(|| key.tenant(payload.args, payload.meta(), |_| None))
-    });
-    tenant.unwrap_or_else(|| DEFAULT.to_owned())
+    Payload::parse(payload).and_then(|payload| key.owner(&payload)).unwrap_or_else(|| DEFAULT.to_owned())
 }
 
 #[cfg(test)]

@@ -9,9 +9,9 @@ mod values;
 
 use std::time::Duration;
 
-use self::values::{PlannedType, WebhookUrl};
+use self::values::PlannedType;
 use super::convert::{Label, Refused};
-use super::main_queue::is_queue;
+use super::main_queue::System;
 use super::reader::Reader;
 use super::report::nearest;
 use super::tree::Origin;
@@ -21,7 +21,7 @@ use crate::job::{names, sidekiq};
 
 pub use defaults::PlanDefaults;
 pub use request::plan_from_json;
-pub(super) use values::TypePattern;
+pub(super) use values::{TypePattern, WebhookUrl};
 
 /// A name that a path of the API needs for itself.
 const RESERVED: &str = "events";
@@ -39,13 +39,30 @@ const INSTANT: Duration = Duration::from_millis(1);
 pub struct Scope<'a> {
     /// Tells whether an environment variable is set and not empty.
     pub is_set: &'a dyn Fn(&str) -> bool,
-    /// Names of the main queues that are not fairgate's own; any will do where there is no list.
-    pub main_queues: Option<&'a [String]>,
+    /// Names of the main queues that are not fairgate's own, with their kind if that is known; any will do where there is no list.
+    pub main_queues: Option<&'a [(String, Option<System>)]>,
+    /// Whether workers' requests go to another server, so that nobody takes jobs from fairgate's own queues.
+    pub passes_through: bool,
 }
 
 impl Scope<'_> {
     /// One in which everything is there, for what was checked when it was written.
-    pub const ANY: Scope<'static> = Scope { is_set: &|_| true, main_queues: None };
+    pub const ANY: Scope<'static> = Scope { is_set: &|_| true, main_queues: None, passes_through: false };
+
+    /// What kind of system a main queue is.
+    fn system(&self, main_queue: &str) -> Option<System> {
+        self.main_queues?.iter().find(|(name, _)| name == main_queue)?.1
+    }
+
+    /// Whether a rule may promote into a queue of that name, and what an error message says about another.
+    fn queue_names(&self, main_queue: &str) -> (&'static str, fn(&str) -> bool) {
+        // Whose system is not known was checked when it was written; what Sidekiq allows holds all that others do.
+        match self.system(main_queue) {
+            Some(System::Sidekiq) => (sidekiq::NAME_EXPECTED, sidekiq::is_name),
+            None if main_queue != BUILTIN => (sidekiq::NAME_EXPECTED, sidekiq::is_name),
+            _ => (names::QUEUE_EXPECTED, names::is_queue),
+        }
+    }
 }
 
 /// Reads `[[plan]]`, whose tables have been completed from the defaults.
@@ -78,29 +95,51 @@ fn read_rule(reader: &mut Reader<'_>, scope: Scope<'_>) -> Rule {
         reader.conflict(&["timezone"], "a timezone is for a schedule, and this rule has none", Some("remove it"));
     }
     if reader.is_sound(&["types", "main_queue", "class"]) {
-        check_classes(reader, &rule);
+        check_classes(reader, &rule, scope.system(&rule.main_queue));
+    }
+    if scope.passes_through && rule.is_builtin() && reader.is_sound(&["main_queue"]) {
+        let message = "server.pass_through sends workers elsewhere: nobody takes jobs from fairgate's own queues";
+        reader.conflict(&["main_queue", "name"], message, Some("set main_queue to the name of a [[main_queue]]"));
     }
     rule
 }
 
 /// Whether classes and types stand where they make sense.
-fn check_classes(reader: &mut Reader<'_>, rule: &Rule) {
-    if rule.is_builtin() {
+fn check_classes(reader: &mut Reader<'_>, rule: &Rule, system: Option<System>) {
+    if rule.is_builtin() || system == Some(System::Ojs) {
         for (index, _) in rule.types.iter().enumerate().filter(|(_, pattern)| sidekiq::is_class_pattern(pattern)) {
             let help = "a Ruby class needs a main_queue of kind sidekiq";
             reader.refuse_item("types", index, Refused::new(values::TYPE_EXPECTED).help(help));
         }
         if rule.class.is_some() {
             let help = "set main_queue to the name of one of kind sidekiq";
-            reader.conflict(&["class"], "a class is for a main queue that is not fairgate's own", Some(help));
+            reader.conflict(&["class"], "a class is for a main queue that is a Sidekiq", Some(help));
         }
-    } else if rule.class.is_none() && rule.types.iter().all(|pattern| names::is_type(pattern)) {
+    } else if system == Some(System::Sidekiq)
+        && rule.class.is_none()
+        && rule.types.iter().all(|pattern| names::is_type(pattern))
+    {
         let help = "class = \"HeavyJob\" names the Ruby class that runs them";
         reader.conflict(&["main_queue"], "jobs of these types come over HTTP and need a class", Some(help));
     }
-    if !rule.is_builtin() && rule.shadow {
-        let message = "shadow lets jobs into fairgate's own queues, and this rule has another main queue";
-        reader.conflict(&["shadow"], message, Some("remove one of the two"));
+    check_shadow(reader, rule, system);
+}
+
+/// Whether there is something that a rule in shadow can watch.
+fn check_shadow(reader: &mut Reader<'_>, rule: &Rule, system: Option<System>) {
+    if !rule.shadow || !reader.is_sound(&["shadow", "queue"]) {
+        return;
+    }
+    if rule.is_builtin() || system == Some(System::Ojs) {
+        let message = "shadow watches the queue of a Sidekiq, and this rule's main queue is none";
+        reader.conflict(
+            &["shadow"],
+            message,
+            Some("set main_queue to the name of one of kind sidekiq, or remove shadow"),
+        );
+    } else if rule.queue.is_none() {
+        let message = "a rule in shadow watches one queue, and this one names none";
+        reader.conflict(&["shadow"], message, Some("queue = \"heavy\" names the queue that it would promote into"));
     }
 }
 
@@ -111,8 +150,8 @@ fn read_main_queue(reader: &mut Reader<'_>, scope: Scope<'_>) -> String {
         return name;
     }
     match scope.main_queues {
-        Some(known) if !known.contains(&name) => {
-            let names = known.iter().map(String::as_str).chain([BUILTIN]);
+        Some(known) if !known.iter().any(|(known, _)| *known == name) => {
+            let names = known.iter().map(|(known, _)| known.as_str()).chain([BUILTIN]);
             let refused = Refused::new("\"builtin\" or the name of a [[main_queue]]");
             reader.refuse(
                 "main_queue",
@@ -131,8 +170,8 @@ fn read_main_queue(reader: &mut Reader<'_>, scope: Scope<'_>) -> String {
 fn read_options(reader: &mut Reader<'_>, base: Rule, scope: Scope<'_>) -> Rule {
     let ms = |time: Duration| time.as_millis() as u64;
     let main_queue = read_main_queue(reader, scope);
-    let expected = if main_queue == BUILTIN { names::QUEUE_EXPECTED } else { sidekiq::NAME_EXPECTED };
-    let queue = reader.find_such("queue", expected, |queue: &String| is_queue(&main_queue, queue));
+    let (expected, is_queue) = scope.queue_names(&main_queue);
+    let queue = reader.find_such("queue", expected, |queue: &String| is_queue(queue));
     Rule {
         queue,
         pace: read_pace(reader),

@@ -46,6 +46,7 @@ pub fn plan_from_json(
 #[cfg(test)]
 mod tests {
     use super::super::super::testing::load;
+    use super::super::System;
     use super::*;
     use crate::fair::{Batch, OnMissingTenant, OnWebhookError, Pace, TenantKey, Webhook, Weight};
     use proptest::option::of;
@@ -62,7 +63,11 @@ mod tests {
             name,
             json,
             &defaults,
-            Scope { is_set: &|name| name == "SET", main_queues: Some(&["legacy".to_owned()]) },
+            Scope {
+                is_set: &|name| name == "SET",
+                main_queues: Some(&[("legacy".to_owned(), Some(System::Sidekiq))]),
+                passes_through: false,
+            },
         )
         .map_err(|problems| problems.into_iter().map(show).collect())
     }
@@ -156,7 +161,7 @@ mod tests {
         ) -> Rule {
             let tenant_key = TenantKey::parse(&tenant_key).expect("a tenant key");
             let main_queue = if is_foreign { "legacy" } else { "builtin" }.to_owned();
-            let (class, shadow) = (is_foreign.then(|| "A::Job".to_owned()), shadow && !is_foreign);
+            let (class, shadow) = (is_foreign.then(|| "A::Job".to_owned()), shadow && is_foreign && queue.is_some());
             Rule {
                 name: "r".to_owned(), types, queue, pace, batch, strict_interval, tenant_key, on_missing_tenant, weights,
                 latency_threshold, max_depth, target_latency, max_staged, max_blocked, planner_lock_ttl, planner_group,

@@ -36,7 +36,7 @@ planner_lock_ttl = "PT1M"
 planner_group = "eu"
 restage = false
 main_queue = "builtin"
-shadow = true
+shadow = false
 max_weight_age = "1m"
 on_webhook_error = "hold"
 [plan.weights]
@@ -63,7 +63,6 @@ webhook = { url = "http://h/w", timeout = "1s", secret_env = "WEIGHTS" }
         planner_lock_ttl: 60_000,
         planner_group: "eu".to_owned(),
         restage: false,
-        shadow: true,
         weights: Weights {
             fixed: fixed.into(),
             default_weight: weight(2.0),

@@ -85,7 +85,7 @@ impl FromValue for TypePattern {
     }
 }
 
-/// Where weights are asked for.
+/// Where weights are asked for, or anything else that speaks HTTP.
 #[derive(Default)]
 pub struct WebhookUrl(pub String);
 

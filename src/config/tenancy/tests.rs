@@ -24,6 +24,18 @@ fn tenants_are_told_apart_as_the_file_says() {
 }
 
 #[test]
+fn tenants_may_stand_in_the_environment() {
+    let env = [
+        ("FAIRGATE_TENANCY__REQUIRE_TENANT", "true"),
+        ("FAIRGATE_TENANT__0__ID", "acme"),
+        ("FAIRGATE_TENANT__0__LIMITS", r#"{"max_concurrency": 2}"#),
+    ];
+    let config = load("", &env).config;
+    assert!(config.tenancy.require_tenant);
+    assert_eq!((config.tenant[0].id.as_str(), config.tenant[0].terms.limits.max_concurrency), ("acme", Some(2)));
+}
+
+#[test]
 fn mistakes_are_told() {
     for (text, path) in [
         ("[tenancy]\nisolation = \"none\"", "tenancy.isolation"),

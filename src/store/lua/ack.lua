@@ -13,6 +13,7 @@ local function ack(id, worker, op, scope, has_result, result)
     mark(job, 'r')
   end
   job_finish(job, 'completed')
+  did(job.tenant, 'completed', 1)
   emit('job.completed', job, '"state":"completed","attempt":' .. job.attempt
     .. ',"duration_ms":' .. int(now - tonumber(job.started)))
   return {'ok', job_view(job)}

@@ -99,7 +99,8 @@ run = function()
     return lanes
   end
 
-  -- Jobs by tenant as they are: active, scheduled, retryable and available ones. Pending ones are in no index.
+  -- Jobs by tenant as they are: active, scheduled, retryable and available ones. Pending ones are in no index, staged ones are
+  -- counted by their lanes.
   local function tenants_tally()
     local queues, available = call('HKEYS', P .. 'queues'), 0
     for _, queue in ipairs(queues) do available = available + (tonumber(call('HGET', P .. 'counts:' .. queue, 'available') or nil) or 0) end

@@ -1,11 +1,11 @@
 -- Begins a workflow: stores all of it, and the jobs that come first.
 --
--- ARGV[9…] id, op, version of the plan rules it was read under, kind, name and meta (JSON or ''), jobs, nodes, tenant or ''; for each node: its
+-- ARGV[9…] id, op, version of the plan rules it was read under, kind, name and meta (JSON or ''), jobs, nodes, tenant or '', steps or ''; for each node: its
 --          text, see `workflow.lua`, and for a job its words, see `store.lua`, separated by RS, else ''
 -- Returns  {'ok', view}, {'duplicate'}, {'stale'} if other rules hold now, or why it is refused, as `store.lua`
 --          has it: {`full US …`}, {`bound US …`} or {`limited US …`}
 
-local FIRST = 18
+local FIRST = 19
 
 local function words_of(number)
   return ARGV[FIRST + number * 2 + 1]
@@ -37,6 +37,7 @@ run = function()
   if enter then enter() end
   call('HSET', key, 'state', 'running', 'kind', ARGV[12], 'name', ARGV[13], 'meta', ARGV[14], 'created', now_text, 'by', ARGV[10],
     'jobs', ARGV[15], 'nodes', ARGV[16], 'tenant', ARGV[17])
+  if ARGV[18] ~= '' then call('HSET', key, 'steps', ARGV[18]) end
   workflow_begin(workflow, words, jobs)
   for number = 0, count - 1 do
     local node = workflow.nodes[number]

@@ -1,6 +1,6 @@
 -- Part: queues that hold no more than so many jobs: available, scheduled and retryable ones count.
 --
--- bounds         hash  by queue `most strategy mark`: reject, block or drop_oldest; from which depth on producers are warned
+-- bounds         hash  by queue `most strategy mark warning`: reject, block or drop_oldest; from which depth on producers are warned, and as which part of most
 -- pressed        hash  queues of which producers were told: w warned, r refused; told of again when that is over
 -- state.bounded  number of queues with a bound, or missing where there is none
 
@@ -15,7 +15,7 @@ end)
 
 local function bound_of(queue)
   if known[queue] == nil then
-    local most, strategy, mark = match(call('HGET', P .. 'bounds', queue) or '', '^(%d+) (%S+) (%d+)$')
+    local most, strategy, mark = match(call('HGET', P .. 'bounds', queue) or '', '^(%d+) (%S+) (%d+)')
     known[queue] = most and {queue = queue, most = tonumber(most), strategy = strategy, mark = tonumber(mark)} or false
   end
   return known[queue]

@@ -38,7 +38,7 @@ local counts -- of jobs by queue and state
 -- negative; a step of more than 5 s is somebody setting the clock, and is accepted.
 at_begin(function()
   state = call('HMGET', P .. 'state', 'clock', 'seq', 'events', 'halted', 'staged', 'rules', 'policy', 'parked',
-    'limits', 'gated', 'paused', 'bounded', 'tenants')
+    'limits', 'gated', 'paused', 'bounded', 'tenants', 'throttled')
   seq, events = tonumber(state[2]) or 0, tonumber(state[3]) or 0
   now, stepped_back = tonumber(ARGV[1]), nil
   if not now then
@@ -106,12 +106,22 @@ tally = function(tenant, state, by)
   stage('tally', tenant, LIVING[state], by)
 end
 
+-- In portions: Lua's stack holds 8,000 values, and a request may bring jobs of more tenants.
+local PORTION = 4000
+
 local function tenants_read(names)
-  local texts = call('HMGET', P .. 'tenants', unpack(names))
-  for position, name in ipairs(names) do
-    local p, a, s, r, x = match(texts[position] or '', '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
-    stored[name] = p and {tonumber(p), tonumber(a), tonumber(s), tonumber(r), tonumber(x)} or {0, 0, 0, 0, 0}
+  for first = 1, #names, PORTION do
+    local texts = call('HMGET', P .. 'tenants', unpack(names, first, math.min(first + PORTION - 1, #names)))
+    for position, text in ipairs(texts) do
+      local p, a, s, r, x = match(text or '', '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
+      stored[names[first + position - 1]] =
+        p and {tonumber(p), tonumber(a), tonumber(s), tonumber(r), tonumber(x)} or {0, 0, 0, 0, 0}
+    end
   end
+end
+
+local function tenants_send(command, words)
+  for first = 1, #words, PORTION do call(command, P .. 'tenants', unpack(words, first, math.min(first + PORTION - 1, #words))) end
 end
 
 -- Reads the jobs of tenants, all of them at once.
@@ -167,8 +177,8 @@ local function tenants_write()
     end
   end
   tallies = {}
-  if #kept > 0 then call('HSET', P .. 'tenants', unpack(kept)) end
-  if #gone > 0 then call('HDEL', P .. 'tenants', unpack(gone)) end
+  tenants_send('HSET', kept)
+  tenants_send('HDEL', gone)
 end
 
 -- Writes to one key are gathered and sent as one command: a call costs Redis commands by the key, not by the job.
@@ -203,6 +213,8 @@ settle = function()
         tallies[key] = by
       end
       by[first] = by[first] + second
+    elseif kind == 'did' then
+      at_commit.did(key, first, second)
     else
       local entry = gathered[key]
       if entry and entry[1] ~= kind then -- the order of writes to one key is kept

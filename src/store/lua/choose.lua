@@ -140,12 +140,13 @@ local function lane_put_off(source, lane, limit, why, number, current)
   if lane.start and lane_tenant(lane.name) then unfinished = true end
 end
 
--- Whether a lane may give a job; if not, it is out of the way.
+-- Whether a lane may give a job; if not, it is out of the way. What a job says of limits is about its own: for a slot of its tenant it
+-- waits like any other, and is not dropped.
 lane_passes = function(source, lane)
   if not find(lane.name, ';', 1, true) then return true end
   local limit, why, at, number, current = lane_stop(source, lane)
   if not limit then return true end
-  if find(lane.name, ';o=', 1, true) then
+  if find(lane.name, ';o=', 1, true) and string.byte(limit.key) ~= 33 then -- !
     lane_put_off(source, lane, limit, why, number, current)
   else
     lane_park(source, lane, limit, why, at, number, current)

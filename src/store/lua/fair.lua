@@ -6,7 +6,8 @@
 -- F:moments  zset  starts of tenants that wait no more but count until the clock reaches them; `:sums` their weights by
 --                         start, so that all who leave at one moment leave in one step
 -- F:left     hash  those tenants: `weight start`; `:leaving` the same by start. Who has left stays until it is swept
--- F:busy     hash  tenants with staged jobs: `weight state promoted since asked`, state w(aiting), h(eld) or b(locked)
+-- F:busy     hash  tenants with staged jobs: `weight state promoted since asked`, state w(aiting), h(eld) or b(locked); while a tenant
+--                  is throttled, also what it weighs otherwise: see `throttle.lua`
 -- F:held     zset  those of weight 0 by when they were last asked about
 -- F:stuck    set   those that stay in staging because too many of their promoted jobs are blocked
 -- F:lane:T   zset  the tenant's staged jobs, by the score of lanes
@@ -15,11 +16,12 @@
 -- Nothing of it outlives the last waiting tenant but the numbers of the held ones; the hash itself expires when it is idle.
 
 local weight_text, precise, fair_open, tenant_read, moment_add, tenant_of, tenant_touch, tenant_start, tenant_enter,
-  tenant_leave, fair_arrive, fair_withdraw, send, fair_write, fair_flush
+  tenant_leave, fair_arrive, fair_withdraw, tenant_reweigh, send, fair_write, fair_flush
 
 do -- a script has room for 200 locals
 
 local LOG2 = math.log(2)
+local LEAST = 50 -- the smallest weight that is served at all
 local fairs
 
 -- What this call has worked out before: many tenants share a weight, and many a start.
@@ -73,9 +75,9 @@ fair_open = function(key, owner)
 end
 
 tenant_read = function(tenant, busy)
-  local weight, state, promoted, since, asked = match(busy, '^(%d+) (%a) (%d+) (%d+) (%d+)$')
+  local weight, state, promoted, since, asked, otherwise = match(busy, '^(%d+) (%a) (%d+) (%d+) (%d+) ?(%d*)$')
   tenant.weight, tenant.state, tenant.was = tonumber(weight), state, busy
-  tenant.promoted, tenant.since, tenant.asked = tonumber(promoted), since, asked
+  tenant.promoted, tenant.since, tenant.asked, tenant.otherwise = tonumber(promoted), since, asked, tonumber(otherwise)
   if state == 'w' then tenant.was_class = weight_class(tenant.weight) end
 end
 
@@ -151,9 +153,40 @@ tenant_leave = function(fair, tenant)
   tenant.state = nil
 end
 
+-- What a tenant is to wait under, given what it weighs; that is remembered while it is throttled.
+local function tenant_weigh(tenant, weight)
+  local part = weight > 0 and throttle_of(tenant.name).part
+  tenant.otherwise = part and weight or nil
+  return part and math.min(math.max(math.floor(weight * part / 1000 + 0.5), LEAST), weight) or weight
+end
+
+-- Changes the weight of a tenant that has something waiting; what it lags behind or is ahead stays the same. Whether it changed.
+tenant_reweigh = function(fair, tenant, weight)
+  local was, otherwise = tenant.weight, tenant.otherwise
+  weight = tenant_weigh(tenant, weight)
+  if was == weight and otherwise == tenant.otherwise then return false end
+  if tenant.state == 'w' then tenant_start(fair, tenant) end
+  tenant_touch(fair, tenant)
+  if was == weight then return false end
+  fair.moved = true
+  if weight == 0 then
+    if tenant.state == 'w' then tenant_leave(fair, tenant) end
+    tenant.weight, tenant.state = 0, 'h'
+  elseif tenant.state == 'h' then
+    tenant_enter(fair, tenant, weight)
+  elseif tenant.state == 'b' then
+    tenant.weight = weight
+  else
+    tenant.start = fair.v - (fair.v - tenant.start) * was / weight
+    fair.w, tenant.weight = fair.w + (weight - was), weight
+  end
+  return true
+end
+
 -- A tenant has something waiting; the weight counts if it had nothing before.
 fair_arrive = function(fair, tenant, weight)
   if tenant.state then return end
+  weight = tenant_weigh(tenant, weight)
   tenant.promoted, tenant.since, tenant.asked = 0, now_text, tenant.told and '1' or '0'
   if weight > 0 then
     tenant_enter(fair, tenant, weight)
@@ -220,7 +253,7 @@ fair_write = function(fair)
       freed[#freed + 1] = name
     end
     local now_busy = state and weight_text(tenant.weight) .. ' ' .. state .. ' ' .. int(tenant.promoted) .. ' '
-      .. tenant.since .. ' ' .. tenant.asked
+      .. tenant.since .. ' ' .. tenant.asked .. (tenant.otherwise and ' ' .. weight_text(tenant.otherwise) or '')
     if now_busy then
       if now_busy ~= tenant.was then pair(busy, name, now_busy) end
     elseif tenant.was then

@@ -1,7 +1,8 @@
 -- Part: hands promoted jobs to a main queue that is not ours.
 --
--- A staged job has in `push`: k or d, whether its record is kept for whoever asks; where in the envelope its args begin, and
--- their length; the template of what is pushed, with FS for the args and GS for the time. `job/sidekiq.rs` makes it.
+-- A staged job has in `push`: what is kept of it when it has left, d nothing, k its record for whoever asks, a that and `push`
+-- itself, because it may be refused (`refuse.lua`); where in the envelope its args begin, and their length; the template of what
+-- is pushed, with FS for the args and GS for the time. `job/foreign.rs` makes it.
 --
 -- ARGV[15…] name of the main queue, how its Redis is reached (`here`, `database` or `outbox`), prefix of its keys, its database
 --           and ours, or our origin: what tells our outbox from that of another fairgate
@@ -47,7 +48,7 @@ end
 
 -- What becomes of a job's record: it is kept for whoever asks, or goes with the job.
 local function retire(keeps, id, key, is_apart, text)
-  if keeps == 'k' then
+  if keeps ~= 'd' then
     kept[#kept + 1] = {key, text, is_apart and id}
     local size = #kept_ids
     kept_ids[size + 1], kept_ids[size + 2] = now_text, id
@@ -67,8 +68,8 @@ local function release_slowly(id, key, text)
     return nil, true
   end
   local args, is_apart = args_of(id, text, after, tonumber(first), tonumber(length))
-  retire(keeps, id, key, is_apart, 'available\31' .. attempt .. '\31\31' .. created .. after_created .. sub(text, rest, at - 1)
-    .. left .. sub(text, after))
+  retire(keeps, id, key, is_apart, 'available\31' .. attempt .. '\31\31' .. created .. after_created
+    .. sub(text, rest, (keeps == 'a' and after or at) - 1) .. left .. sub(text, after))
   -- Whoever is to be given up at some time is not any more. A value of one of these names is taken for it, to no harm.
   local more = sub(text, after, find(text, '\30', after, true))
   if find(more, 'expires\31', 1, true) or find(more, 'ttl\31', 1, true) or find(more, 'total\31', 1, true) then
@@ -90,7 +91,7 @@ release = function(queue, id, tenant)
   if created then
     first = envelope + first - 1
     payload = before .. sub(text, first, first + length - 1) .. between .. stamp_text .. behind
-    retire(keeps, id, key, false, keeps == 'k' and
+    retire(keeps, id, key, false, keeps ~= 'd' and
       'available\0310\31\31' .. created .. after_created .. sub(text, rest, at - 1) .. left .. sub(text, envelope - 1))
   else
     payload, kind = release_slowly(id, key, text)

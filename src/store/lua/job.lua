@@ -283,6 +283,7 @@ end
 end
 
 local function lease_release(job)
+  did(job.tenant, 'ms', now - (tonumber(job.started) or now))
   gather('ZREM', LEASES, job.id)
   slots_release(job)
   if job.worker ~= '' then

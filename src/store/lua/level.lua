@@ -110,13 +110,9 @@ level_reweigh = function(fair)
   for position = 1, #found[2], 2 do
     local name = found[2][position]
     local tenant = tenant_of(fair, name)
-    local was, weight = tenant.weight, sharing_weight(fair.queue, name)
-    if tenant.asked == '1' and sharing.strategy ~= 'r' and call('HEXISTS', sharing.weights, name) == 0 then weight = was end
-    if was ~= weight then
-      tenant.start = fair.v - (fair.v - tenant_start(fair, tenant)) * was / weight
-      fair.w, tenant.weight = fair.w + (weight - was), weight
-      tenant_touch(fair, tenant)
-    end
+    local weight = sharing_weight(fair.queue, name)
+    local is_rules = tenant.asked == '1' and sharing.strategy ~= 'r' and call('HEXISTS', sharing.weights, name) == 0
+    tenant_reweigh(fair, tenant, is_rules and (tenant.otherwise or tenant.weight) or weight)
   end
   fair.sharing, fair.moved = found[1] == '0' and sharing.version or sharing.version .. ' ' .. found[1], true
   call('HSET', fair.key, 's', fair.sharing)

@@ -75,8 +75,8 @@ local function tenants_read(fair, names)
     if tenant then
       tenant.start = start
     else
-      -- All 16 fields that it may get: a table that grows field by field is laid out anew five times.
-      tenant = {name = name, start = start, weight = nil, state = nil, was = nil, promoted = nil, since = nil, asked = nil,
+      -- All 17 fields that it may get: a table that grows field by field is laid out anew five times.
+      tenant = {name = name, start = start, weight = nil, state = nil, was = nil, promoted = nil, since = nil, asked = nil, otherwise = nil,
         was_class = nil, left = nil, was_left = nil, ids = nil, at = nil, all = nil, taken = nil, got = nil}
       fair.tenants[name] = tenant
       unknown[#unknown + 1] = name

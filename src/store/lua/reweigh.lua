@@ -8,31 +8,15 @@ run = function()
   if call('HGET', P .. 'plan:' .. rule .. ':lock', 'token') ~= ARGV[10] then return -1 end
   local fair, changed = staging_open(rule, queue), 0
 
-  local function reweigh(tenant, weight)
-    local was = tenant.weight
-    if ARGV[12] == '1' then tenant.asked = now_text end
-    tenant_touch(fair, tenant)
-    if was == weight then return end
-    changed, fair.moved = changed + 1, true
-    if weight == 0 then
-      if tenant.state == 'w' then tenant_leave(fair, tenant) end
-      tenant.weight, tenant.state = 0, 'h'
-    elseif tenant.state == 'h' then
-      tenant_enter(fair, tenant, weight)
-    elseif tenant.state == 'b' then
-      tenant.weight = weight
-    else
-      tenant.start = fair.v - (fair.v - tenant_start(fair, tenant)) * was / weight
-      fair.w = fair.w + (weight - was)
-      tenant.weight = weight
-    end
-  end
-
   for at = 13, #ARGV, 2 do
     local tenant = tenant_of(fair, ARGV[at])
     if tenant.state then
-      if tenant.state == 'w' then tenant_start(fair, tenant) end
-      reweigh(tenant, tonumber(ARGV[at + 1]))
+      if ARGV[12] == '1' then
+        if tenant.state == 'w' then tenant_start(fair, tenant) end
+        tenant.asked = now_text
+        tenant_touch(fair, tenant)
+      end
+      if tenant_reweigh(fair, tenant, tonumber(ARGV[at + 1])) then changed = changed + 1 end
     end
   end
   commit()

@@ -55,7 +55,7 @@ run = function()
           'tag', '', 'hold', '0', 'default', '1000', 'fixed', '0')
         gone[#gone + 1], gone[#gone + 2] = name, call('HGET', key, 'main') or 'builtin'
       else
-        call('UNLINK', key, key .. ':own', key .. ':lock', key .. ':rounds', key .. ':queues')
+        call('UNLINK', key, key .. ':own', key .. ':lock', key .. ':rounds', key .. ':queues', key .. ':shadow')
         call('SREM', P .. 'plans', name)
       end
     end

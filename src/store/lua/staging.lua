@@ -8,14 +8,14 @@ do -- a script has room for 200 locals
 local function tenant_remember(fair, tenant)
   local plan = plan_open(fair.rule)
   if plan and plan.tag and tenant.asked ~= '0' then
-    call('SET', fair.key .. ':tag:' .. tenant.name, int(tenant.weight), 'PX', int(plan.tag))
+    call('SET', fair.key .. ':tag:' .. tenant.name, int(tenant.otherwise or tenant.weight), 'PX', int(plan.tag))
   end
 end
 
 -- The weight under which a tenant would wait now: the one it has, the one remembered, its own in the rule, the one that it has
 -- everywhere, the default.
 tenant_weight = function(fair, tenant, plan)
-  if tenant.state then return tenant.weight end
+  if tenant.state then return tenant.otherwise or tenant.weight end
   local told = plan.tag and call('GET', fair.key .. ':tag:' .. tenant.name)
   tenant.told = told and true
   local own = not told and plan.fixed and call('HGET', plan.key .. ':own', tenant.name)

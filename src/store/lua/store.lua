@@ -18,6 +18,7 @@ do -- a script has room for 200 locals
 WORDS = 7
 -- A longer envelope has a key of its own, so that it is not copied whenever the job's state changes.
 local LONG = 8192
+local pusher -- whose job the request brought before
 local TIMES = {due = true, expires = true, ttl = true, total = true}
 
 -- Further fields as they are stored, times made absolute.
@@ -108,6 +109,9 @@ store = function(op, words, at)
     .. queue .. '\31' .. type .. '\31' .. lane .. '\31' .. more .. '\30' .. envelope)
   count(queue, state, 1)
   tally(job.tenant, marks == 's' and 'staged' or state, 1)
+  did(job.tenant, 'enqueued', 1)
+  if job.tenant ~= pusher then did(job.tenant, 'pushes', 1) end
+  pusher = job.tenant
   return state .. '\31' .. (job.due and int(job.due) or '')
 end
 
@@ -160,6 +164,7 @@ enqueue = function(op, first, jobs, may_exist, version)
     enter()
     pressure = pressure .. exceeded
   end
+  pusher = nil
   if jobs == 1 then return 'ok\31' .. now_text .. '\31' .. store(op, ARGV, first) .. pressure end
   local parts = {}
   for index = 1, jobs do parts[index] = store(op, ARGV, first + (index - 1) * WORDS) end

@@ -82,9 +82,11 @@ tenant_exceeded = function(name, limit, current, maximum, action)
     .. '","current":' .. int(current) .. ',"maximum":' .. int(maximum) .. ',"action":"' .. action .. '"')
 end
 
--- How many jobs a tenant may have active.
+-- How many jobs a tenant may have active; false for as many as it likes.
 tenant_capped = function(name)
-  return find(allowed, 'c', 1, true) and tenant_quota(name).concurrency or false
+  if not find(allowed, 'c', 1, true) then return false end
+  local cap, throttled = tenant_quota(name).concurrency or false, throttle_of(name).cap
+  return throttled and math.min(throttled, cap or throttled) or cap
 end
 
 tenant_boost = function(name)

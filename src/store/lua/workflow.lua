@@ -1,7 +1,8 @@
 -- Part: workflows. A job that ends moves its workflow on in the same script, so that no crash can fall in between.
 --
 -- workflow:ID          hash  state, kind, name and meta (JSON), tenant, created, finished, by (who made it), op (who cancelled it), nodes
---                            and jobs (how many), ok and failed (of its jobs), bytes (of results)
+--                            and jobs (how many), ok and failed (of its jobs), bytes (of results); if the client named its steps,
+--                            steps: number of the node US layer US name, separated by RS
 -- workflow:ID:nodes    hash  number → node, fields separated by US, from 0 on, each before its children. A job: `job`, parent, slot,
 --                            state, id, type, started, finished. Others: chain, group or batch, parent, slot, state, first
 --                            child, children, callbacks after them, children that succeeded and failed, callbacks that

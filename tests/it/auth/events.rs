@@ -1,7 +1,9 @@
 //! Events: each tenant sees what happens to its jobs, and a key that is revoked sees nothing more.
 
-use super::{Caller, caller, guarded};
-use crate::support::{TestApp, eventually, json};
+use super::{Caller, caller, guarded, guarded_on};
+use crate::support::{TestApp, TestRedis, eventually, json};
+use fairgate::fair::Rule;
+use std::sync::Arc;
 use std::time::Duration;
 
 fn job(tenant: &str) -> serde_json::Value {
@@ -35,6 +37,30 @@ async fn a_tenant_sees_the_events_of_its_jobs_alone() {
     assert_eq!(seen(admin.get("/v1/events").await).len(), 10, "three of each job, and the worker's");
     let other = seen(caller(&app, "beta-operator").get("/v1/events").await.expect(200));
     assert!(other.len() == 3 && other.iter().all(|event| event.ends_with(&of_beta)), "{other:?}");
+}
+
+#[tokio::test]
+async fn a_tenant_sees_its_jobs_promoted() {
+    let app = guarded_on(Arc::new(TestRedis::start()), |config| {
+        let mut rule = Rule::new("r", &["t"]);
+        rule.pace = fairgate::fair::Pace::Every(20);
+        config.plan = vec![rule];
+    })
+    .await;
+    let admin = caller(&app, "admin");
+    admin.post("/v1/admin/planner/r/pause", json!({})).await.expect(200);
+    let id = admin.enqueue(job("acme")).await;
+    admin.enqueue(job("beta")).await;
+    admin.post("/v1/admin/planner/r/resume", json!({})).await.expect(200);
+    let acme = caller(&app, "acme-operator");
+    eventually("both are told", async || {
+        let answer = acme.get("/v1/events").await.expect(200);
+        let events = answer.at("/events").as_array().cloned().unwrap_or_default();
+        let kinds: Vec<&str> = events.iter().filter_map(|event| event["type"].as_str()).collect();
+        assert!(events.iter().all(|event| event["subject"] == id.as_str()), "{events:?}");
+        kinds == ["job.staged", "job.enqueued"]
+    })
+    .await;
 }
 
 /// A stream of events that somebody reads.

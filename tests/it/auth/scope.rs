@@ -2,7 +2,7 @@
 
 use super::{caller, guarded, guarded_on};
 use crate::support::{TestApp, TestRedis, json};
-use fairgate::fair::{Rule, TenantKey};
+use fairgate::fair::{Isolation, Rule, TenantKey};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -239,4 +239,51 @@ async fn plan_rules_find_the_tenant_in_the_key() {
     assert_eq!(refused.at("/error/details/field"), "args.0");
     let id = acme.enqueue(json!({"type": "args.job", "args": []})).await;
     acme.get(&format!("/v1/jobs/{id}")).await.expect(200);
+}
+
+#[tokio::test]
+async fn unique_jobs_are_compared_within_the_tenant_of_the_key() {
+    let app = guarded().await;
+    let unique = |tenant: Option<&str>| {
+        let mut job = job(tenant);
+        job["unique"] = json!({"keys": ["type"]});
+        job
+    };
+    let (acme, beta) = (caller(&app, "acme-producer"), caller(&app, "beta-producer"));
+    acme.post("/v1/jobs", unique(None)).await.expect(201);
+    acme.post("/v1/jobs", unique(None)).await.expect(409);
+    acme.post("/v1/jobs", unique(Some("acme"))).await.expect(409);
+    beta.post("/v1/jobs", unique(None)).await.expect(201);
+    caller(&app, "admin").post("/v1/jobs", unique(None)).await.expect(201);
+    caller(&app, "admin").post("/v1/jobs", unique(Some("beta"))).await.expect(409);
+}
+
+#[tokio::test]
+async fn queues_and_statistics_are_each_tenants_own() {
+    for isolation in [Isolation::Sharded, Isolation::Shared, Isolation::Namespace] {
+        let app = guarded_on(Arc::new(TestRedis::start()), |config| config.tenancy.isolation = isolation).await;
+        let (admin, acme, beta) = (caller(&app, "admin"), caller(&app, "acme-operator"), caller(&app, "beta-operator"));
+        for tenant in [Some("acme"), Some("acme"), Some("beta"), None] {
+            admin.enqueue(job(tenant)).await;
+        }
+        let mut own = job(Some("beta"));
+        own["options"]["queue"] = "betas".into();
+        admin.enqueue(own).await;
+        let stats = acme.get("/v1/queues/q/stats").await.expect(200);
+        assert_eq!((stats.at("/queue/name"), stats.at("/queue/available")), (&json!("q"), &json!(2)), "{isolation:?}");
+        assert_eq!(beta.get("/v1/queues/q").await.expect(200).at("/stats/available"), 1);
+        acme.get("/v1/queues/betas/stats").await.expect(404);
+        acme.get("/v1/queues/beta%2Fbetas/stats").await.expect(404);
+        let names = |answer: crate::support::Answer| {
+            let queues = answer.at("/queues").as_array().cloned().unwrap_or_default();
+            queues.iter().map(|queue| queue["name"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(acme.get("/v1/queues").await.expect(200)), ["q"], "{isolation:?}");
+        assert_eq!(names(beta.get("/v1/queues").await.expect(200)), ["betas", "q"], "{isolation:?}");
+
+        assert_eq!(acme.get("/v1/admin/tenants/acme/stats").await.expect(200).at("/total_jobs"), 2);
+        assert_eq!(acme.get("/v1/admin/tenants/acme/jobs").await.expect(200).at("/pagination/total"), 2);
+        acme.get("/v1/admin/tenants/beta/stats").await.expect(404);
+        acme.get("/v1/admin/tenants/beta/jobs").await.expect(404);
+    }
 }

@@ -82,7 +82,7 @@ fn desk(store: &Store, rules: &[Rule]) -> Desk {
 /// Runs a round now.
 async fn run(desk: &Desk) -> Report {
     match desk.run("r").await.expect("a round").expect("a rule") {
-        Flight::Ran { report, .. } => report,
+        Flight::Ran { report, .. } => *report,
         other => panic!("no round: {other:?}"),
     }
 }

@@ -100,6 +100,25 @@ async fn an_answer_acts_on_the_backlog_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_webhook_is_told_how_many_jobs_of_a_tenant_run() {
+    let voice = Voice::saying(weights(json!({}))).await;
+    let (app, desk) = scene(voice.rule(8, |_| {}), &[("a", 3), ("b", 3)]).await;
+    for tenant in ["a", "a", "b"] {
+        let job = json!({"type": "other.job", "args": [], "queue": "elsewhere", "meta": {"tenant_id": tenant}});
+        app.client.enqueue(job).await;
+    }
+    assert_eq!(app.client.fetch("elsewhere", 3).await.job_ids().len(), 3);
+    run(&desk).await;
+    eventually("it was asked", async || !voice.server.received_requests().await.unwrap().is_empty()).await;
+    let requests = voice.server.received_requests().await.unwrap();
+    let asked: Value = serde_json::from_slice(&requests[0].body).unwrap();
+    let tenants = asked["tenants"].as_array().unwrap().iter();
+    let mut active: Vec<_> = tenants.map(|tenant| (tenant["id"].as_str(), tenant["active"].as_u64())).collect();
+    active.sort_unstable();
+    assert_eq!(active, [(Some("a"), Some(2)), (Some("b"), Some(1))]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fractions_count() {
     let voice = Voice::saying(weights(json!({"a": 0.5, "b": 1.5}))).await;
     let (app, desk) = scene(voice.rule(8, |_| {}), &[("a", 40), ("b", 40)]).await;

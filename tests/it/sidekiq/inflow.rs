@@ -110,6 +110,20 @@ async fn what_nobody_plans_passes_and_what_nobody_can_run_is_buried() {
 }
 
 #[tokio::test]
+async fn what_names_no_tenant_is_the_default_tenants() {
+    let app = TestApp::start_with(Clock::System, |config| {
+        configure(config, &[all_at_once()], draining());
+        config.tenancy.default_tenant = "house".to_owned();
+    })
+    .await;
+    pause(&app.client, "pause").await;
+    app.redis.command::<i64>(&["LPUSH", "queue:stage", r#"{"class":"HeavyJob","args":[]}"#]).await;
+    eventually("it is staged", async || staged(&app.client).await == 1).await;
+    let tenants = app.client.get("/v1/admin/planner/r/tenants").await.expect(200);
+    assert_eq!(tenants.at("/items/0/tenant_id"), "house");
+}
+
+#[tokio::test]
 async fn a_rule_that_is_full_leaves_jobs_where_they_are() {
     let full = Rule { max_staged: Some(10), ..all_at_once() };
     let app = beside(&[full], draining()).await;
@@ -190,19 +204,5 @@ async fn retries_are_staged_again_by_the_middleware_alone() {
         })
         .await;
         app.redis.command::<i64>(&["DEL", "queue:heavy"]).await;
-    }
-}
-
-#[test]
-fn the_examples_are_valid() {
-    for (file, part) in [
-        ("fairgate.toml", "what lies in its queue stage is staged"),
-        ("fairplay.toml", "takes over from sidekiq-fairplay: HeavyJob, API::SyncJob"),
-    ] {
-        let path = format!("{}/deploy/sidekiq/{file}", env!("CARGO_MANIFEST_DIR"));
-        let words = ["check", "--config", path.as_str()];
-        let output = std::process::Command::new(env!("CARGO_BIN_EXE_fairgate")).args(words).output().expect("it runs");
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && said.contains(part), "{said}{}", String::from_utf8_lossy(&output.stderr));
     }
 }

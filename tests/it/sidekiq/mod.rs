@@ -5,6 +5,7 @@ mod fairplay;
 mod inflow;
 mod passage;
 mod ruby;
+mod shadow;
 mod trouble;
 mod worker;
 

@@ -8,13 +8,39 @@ fn often() -> Rule {
     rule(|rule| (rule.batch, rule.pace) = (Batch::Jobs(100), Pace::Every(50)))
 }
 
+/// Kinds of the events about main queues, oldest first, each with the member that tells most.
+async fn events(app: &TestApp, member: &str) -> Vec<(String, Value)> {
+    let answer = app.client.get("/v1/events?types=main_queue.*&limit=100").await.expect(200);
+    let events = answer.at("/events").as_array().expect("events").clone();
+    events.iter().map(|one| (one["type"].as_str().expect("a type").to_owned(), one["data"][member].clone())).collect()
+}
+
+/// Waits until it is announced that the main queue failed for a cause, and the rule's stats tell.
+async fn announced(app: &TestApp, cause: &str) {
+    let failed = ("main_queue.failed".to_owned(), json!(cause));
+    eventually("it is announced", async || events(app, "cause").await.contains(&failed)).await;
+    let stats = app.client.get("/v1/admin/planner/r").await.expect(200);
+    assert!(stats.at("/main_queue/trouble").is_string(), "{}", stats.text);
+}
+
+/// Waits until it is announced that the main queue is well again.
+async fn well_again(app: &TestApp) {
+    let recovered = |events: Vec<(String, Value)>| events.iter().any(|(kind, _)| kind == "main_queue.recovered");
+    eventually("that it is over is announced", async || recovered(events(app, "cause").await)).await;
+    eventually("and told", async || {
+        app.client.get("/v1/admin/planner/r").await.expect(200).at("/main_queue/trouble").is_null()
+    })
+    .await;
+}
+
 /// Waits until a round has failed because of the main queue, and a look at it says so too.
 async fn told(app: &TestApp) {
     eventually("a round tells of it", async || {
         let stats = app.client.get("/v1/admin/planner/r").await.expect(200);
         // Not the last one: jobs that come while a delivery waits for its next try are only put behind it.
         let rounds = stats.at("/last_rounds").as_array().cloned().unwrap_or_default();
-        rounds.iter().any(|round| round["outcome"] == "failed" && round["reason"] == "main_queue")
+        let failed = |round: &Value| round["outcome"] == "failed" && round["reason"] == "main_queue";
+        rounds.iter().any(|round| failed(round) && round["error"].is_string())
     })
     .await;
 }
@@ -41,8 +67,53 @@ async fn away_at_the_start() {
     told(&app).await;
     let stats = app.client.get("/v1/admin/planner/r").await.expect(200);
     assert_eq!((stats.at("/gate/open"), stats.at("/gate/reason")), (&json!(false), &json!("unreachable")));
+    announced(&app, "unreachable").await;
     proxy.open();
     arrived(&theirs, 5).await;
+    well_again(&app).await;
+}
+
+#[tokio::test]
+async fn away_in_the_middle_of_a_round() {
+    let theirs = TestRedis::start();
+    let proxy = ChaosProxy::start(&theirs).await;
+    let url = Some(StoreUrl::parse(&proxy.url()).expect("a url"));
+    let app = beside(&[often()], legacy(|sidekiq| sidekiq.access.url = url)).await;
+    push(&app.client, "a", 2).await;
+    arrived(&theirs, 2).await;
+    proxy.arm(":delivered");
+    push(&app.client, "a", 5).await;
+    proxy.struck().await;
+    push(&app.client, "b", 5).await;
+    announced(&app, "unreachable").await;
+    proxy.open();
+    // The delivery whose answer was lost is not made twice.
+    arrived(&theirs, 12).await;
+    well_again(&app).await;
+}
+
+#[tokio::test]
+async fn a_queue_that_nobody_serves_and_a_version_that_nobody_has_tried() {
+    let app = beside(&[often()], legacy(|_| {})).await;
+    push(&app.client, "a", 1).await;
+    let has = async |kind: &str, member: &str, value: Value| {
+        eventually(kind, async || events(&app, member).await.contains(&(kind.to_owned(), value.clone()))).await;
+    };
+    has("main_queue.unserved", "queue", json!("heavy")).await;
+    let stats = app.client.get("/v1/admin/planner/r").await.expect(200);
+    assert_eq!(stats.at("/main_queue/queues/0/processes"), &json!(0));
+    arrived(&app.redis, 1).await;
+    let info = json!({"queues": ["heavy"], "concurrency": 1, "version": "9.0.0"}).to_string();
+    app.redis.command::<i64>(&["SADD", "processes", "p"]).await;
+    app.redis.command::<i64>(&["HSET", "p", "info", &info, "busy", "0", "quiet", "false"]).await;
+    push(&app.client, "a", 1).await;
+    eventually("its process is seen", async || {
+        let stats = app.client.get("/v1/admin/planner/r").await.expect(200);
+        stats.at("/main_queue/queues/0/processes") == &json!(1) && stats.at("/main_queue/versions") == &json!(["9.0.0"])
+    })
+    .await;
+    has("main_queue.served", "queue", json!("heavy")).await;
+    has("main_queue.untried_version", "version", json!("9.0.0")).await;
 }
 
 #[tokio::test]
@@ -59,8 +130,10 @@ async fn a_wrong_password() {
     .await;
     push(&app.client, "a", 5).await;
     told(&app).await;
+    announced(&app, "password").await;
     theirs.command::<String>(&["ACL", "SETUSER", "app", ">wrong"]).await;
     arrived(&theirs, 5).await;
+    well_again(&app).await;
 }
 
 #[tokio::test]
@@ -71,8 +144,10 @@ async fn full() {
     push(&app.client, "a", 5).await;
     push(&app.client, "b", 5).await;
     told(&app).await;
+    announced(&app, "full").await;
     theirs.command::<String>(&["CONFIG", "SET", "maxmemory", "0"]).await;
     arrived(&theirs, 10).await;
+    well_again(&app).await;
 }
 
 #[tokio::test]
@@ -85,6 +160,7 @@ async fn read_only() {
         app.client.get("/v1/admin/planner/r").await.expect(200).at("/main_queue/undelivered") == &json!(5)
     })
     .await;
+    announced(&app, "read_only").await;
     theirs.command::<String>(&["REPLICAOF", "NO", "ONE"]).await;
     arrived(&theirs, 5).await;
     eventually("that is told too", async || {

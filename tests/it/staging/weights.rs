@@ -55,26 +55,6 @@ async fn under_hold_nobody_passes_whom_the_webhook_has_not_weighed() {
     assert!(site.is_staged(&id).await);
 }
 
-#[tokio::test]
-async fn a_shadow_lets_go_of_what_it_holds() {
-    let site = Site::busy(|_| {}).await;
-    let id = site.push("a").await;
-    let mut rule = site.rule.clone();
-    rule.shadow = true;
-    Rulebook::new(site.app.app.store.clone(), vec![], Default::default(), Default::default()).put(rule).await.unwrap();
-    let later = site.push("a").await;
-    assert_eq!((site.is_staged(&id).await, site.state(&later).await), (true, "available".to_owned()));
-    let desk = fairgate::planner::Desk::new(
-        site.app.app.store.clone(),
-        Rulebook::new(site.app.app.store.clone(), vec![], Default::default(), Default::default()),
-        fairgate::main_queue::MainQueues::builtin(site.app.app.store.clone()),
-        Default::default(),
-        "hand",
-    );
-    desk.run("plan").await.unwrap();
-    assert_eq!(site.state(&id).await, "available");
-}
-
 /// At three in the night nothing was there; what comes in the afternoon waits for the next night.
 #[tokio::test]
 async fn a_schedule_is_not_made_up_for_when_nothing_was_staged_at_its_time() {

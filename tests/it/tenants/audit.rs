@@ -1,6 +1,6 @@
 //! Counts of tenants that are wrong are found and mended.
 
-use super::{job, later, site};
+use super::{job, later, site, site_with};
 
 #[tokio::test]
 async fn wrong_counts_are_found_and_mended() {
@@ -18,4 +18,19 @@ async fn wrong_counts_are_found_and_mended() {
     app.agrees().await;
     let b = app.jobs_of("b").await;
     assert_eq!((b.available, b.scheduled, app.jobs_of("ghost").await.total()), (1, 1, 0));
+}
+
+#[tokio::test]
+async fn staged_jobs_that_were_not_counted_are_found() {
+    let app = site_with(&[], |config| config.plan = vec![fairgate::fair::Rule::new("r", &["t.job"])]).await;
+    app.client.post("/v1/admin/planner/r/pause", crate::support::json!({})).await.expect(200);
+    app.push(job("a")).await.expect(201);
+    app.push(job("a")).await.expect(201);
+    app.agrees().await;
+    app.redis.command::<()>(&["HSET", "fg:{default}:tenants", "a", "0 1 0 0 0"]).await;
+    let found = app.app.store.audit(true, async || ()).await.unwrap().differences;
+    let names: Vec<&str> = found.iter().map(|difference| difference.name.as_str()).collect();
+    assert_eq!(names, ["a available", "*"], "{found:?}");
+    assert_eq!(app.jobs_of("a").await.pending, 2);
+    app.agrees().await;
 }

@@ -88,3 +88,28 @@ async fn in_namespaces_nothing_crosses() {
     let manifest = app.client.get("/ojs/manifest").await.expect(200);
     assert_eq!(manifest.at("/tenancy/isolation"), "namespace");
 }
+
+#[tokio::test]
+async fn queues_are_paused_and_bounded_in_their_own_namespace() {
+    let app = site_with(&[], |config| config.tenancy.isolation = Isolation::Namespace).await;
+    let a = app.client.enqueue(job("a")).await;
+    let b = app.client.enqueue(job("b")).await;
+    let paused = app.with_header("POST", "/v1/queues/q/pause", "a", Some(json!({}))).await.expect(200);
+    assert_eq!(paused.at("/queue/name"), "q");
+    assert_eq!(app.fetch_for("a", 1).await, Vec::<String>::new());
+    assert_eq!(app.fetch_for("b", 1).await, [b]);
+    assert_eq!(app.with_header("GET", "/v1/queues/q/stats", "a", None).await.at("/status"), "paused");
+    assert_eq!(app.with_header("GET", "/v1/queues/q/stats", "b", None).await.at("/status"), "active");
+    app.with_header("POST", "/v1/queues/q/resume", "a", Some(json!({}))).await.expect(200);
+    assert_eq!(app.fetch_for("a", 1).await, [a]);
+
+    let bound = json!({"max_size": 1, "overflow_policy": "reject"});
+    let set = app.with_header("PUT", "/v1/queues/q/config", "a", Some(bound)).await.expect(200);
+    assert_eq!(set.at("/name"), "q");
+    app.push(job("a")).await.expect(201);
+    app.push(job("a")).await.expect(429);
+    app.push(job("b")).await.expect(201);
+    app.push(job("b")).await.expect(201);
+    let config = app.with_header("GET", "/v1/queues/q/config", "b", None).await.expect(200);
+    assert_eq!(config.at("/backpressure"), &serde_json::Value::Null);
+}

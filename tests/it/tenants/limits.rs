@@ -231,7 +231,12 @@ async fn staged_jobs_count_as_waiting() {
     app.push(job("b")).await.expect(201);
     app.agrees().await;
     // Promotion changes what they are, and not how many.
-    app.put("/v1/admin/planner/r", json!({"types": ["t.job"], "max_depth": 100, "enqueue_jobs": 2})).await.expect(200);
+    app.put(
+        "/v1/admin/planner/r",
+        json!({"types": ["t.job"], "max_depth": 100, "enqueue_jobs": 2, "enqueue_interval": "1d"}),
+    )
+    .await
+    .expect(200);
     app.client.post("/v1/admin/planner/r/run", json!({})).await.expect(200);
     let jobs = app.jobs_of("a").await;
     assert_eq!((jobs.pending, jobs.available, jobs.depth()), (1, 1, 2));

@@ -8,6 +8,7 @@ mod limits;
 mod rates;
 mod shares;
 mod slots;
+mod stats;
 
 use crate::support::{Answer, TestApp, json};
 use fairgate::clock::Clock;
@@ -31,7 +32,7 @@ async fn site_with(terms: &[(&str, TenantLimits)], change: impl FnOnce(&mut Conf
     .await
 }
 
-fn rules(terms: &[(&str, TenantLimits)]) -> Vec<TenantRule> {
+pub fn rules(terms: &[(&str, TenantLimits)]) -> Vec<TenantRule> {
     let rule = |(id, limits): &(&str, TenantLimits)| TenantRule {
         id: (*id).to_owned(),
         terms: Terms { limits: limits.clone(), ..Terms::default() },
@@ -39,7 +40,7 @@ fn rules(terms: &[(&str, TenantLimits)]) -> Vec<TenantRule> {
     terms.iter().map(rule).collect()
 }
 
-fn slots(most: u32) -> TenantLimits {
+pub fn slots(most: u32) -> TenantLimits {
     TenantLimits { max_concurrency: Some(most), ..TenantLimits::default() }
 }
 
@@ -83,7 +84,7 @@ impl TestApp {
     }
 
     /// Nothing that is counted differs from what is.
-    async fn agrees(&self) {
+    pub async fn agrees(&self) {
         assert_eq!(self.app.store.audit(false, async || ()).await.unwrap().differences, []);
     }
 }

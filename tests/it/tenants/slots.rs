@@ -150,3 +150,20 @@ async fn workers_never_hold_more_than_the_limit() {
     assert_eq!(done, 120);
     app.agrees().await;
 }
+
+/// What a job says about limits is about its own.
+#[tokio::test]
+async fn a_job_that_its_limit_would_drop_or_put_off_waits_for_a_slot_of_its_tenant() {
+    for (on_limit, fair) in [("drop", false), ("reschedule", false), ("drop", true), ("reschedule", true)] {
+        let app = site_with(&[("a", slots(1))], |config| config.policy.tenant_fairness.enabled = fair).await;
+        let mut limited = job("a");
+        limited["rate_limit"] = json!({"key": "k", "concurrency": 5, "on_limit": on_limit});
+        let ids = [app.client.enqueue(limited.clone()).await, app.client.enqueue(limited).await];
+        assert_eq!(app.client.fetch("q", 9).await.job_ids(), ids[..1], "{on_limit} {fair}");
+        assert_eq!(app.client.state(&ids[1]).await, "available", "{on_limit} {fair}");
+        app.agrees().await;
+        app.client.ack(&ids[0]).await.expect(200);
+        assert_eq!(app.client.fetch("q", 9).await.job_ids(), ids[1..], "{on_limit} {fair}");
+        app.agrees().await;
+    }
+}

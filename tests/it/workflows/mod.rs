@@ -4,11 +4,13 @@ mod batches;
 mod bounds;
 mod cancelling;
 mod chains;
+mod depends;
 mod doors;
 mod events;
 mod groups;
 mod nesting;
 mod ownership;
+mod progress;
 mod survival;
 
 use crate::support::{Answer, Client, TestApp, json};

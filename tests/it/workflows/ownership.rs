@@ -42,3 +42,32 @@ async fn a_job_of_another_tenant_is_refused_with_the_whole() {
     acme.post("/v1/workflows", whole).await.expect(403);
     assert_eq!(app.redis.keys_with("workflow").await, Vec::<String>::new());
 }
+
+#[tokio::test]
+async fn all_jobs_of_a_workflow_are_one_tenants() {
+    let app = guarded().await;
+    let admin = caller(&app, "admin");
+    let of = |tenant: &str| json!({"type": "test.b", "args": [], "meta": {"tenant_id": tenant}});
+    for (steps, field) in [
+        (vec![of("acme"), of("beta")], "steps[1].meta.tenant_id"),
+        (vec![of("acme"), job("a")], "steps[1].meta.tenant_id"),
+        (vec![job("a"), group(vec![job("a"), of("acme")])], "steps[1].jobs[1].meta.tenant_id"),
+    ] {
+        let refused = admin.post("/v1/workflows", chain(steps)).await;
+        assert!((400..500).contains(&refused.status), "{}", refused.text);
+        assert!(refused.text.contains(field), "{field}: {}", refused.text);
+    }
+    let mut whole = chain(vec![job("a"), of("beta")]);
+    whole["meta"] = json!({"tenant_id": "acme"});
+    assert!((400..500).contains(&admin.post("/v1/workflows", whole.clone()).await.status));
+    assert_eq!(app.redis.keys_with("workflow").await, Vec::<String>::new());
+    whole["steps"] = json!([job("a"), job("a")]);
+    let begun = admin.post("/v1/workflows", whole).await.expect(201);
+    let stats = admin.get("/v1/admin/tenants/acme/stats").await.expect(200);
+    assert_eq!(stats.at("/total_jobs"), 1, "its first job is the workflow's tenant's: {}", begun.text);
+    // What its jobs name is the workflow's, which its tenant sees.
+    let begun = admin.post("/v1/workflows", chain(vec![of("beta"), of("beta")])).await.expect(201);
+    let path = format!("/v1/workflows/{}", begun.text_at("/workflow/id"));
+    caller(&app, "beta-operator").get(&path).await.expect(200);
+    caller(&app, "acme-operator").get(&path).await.expect(404);
+}

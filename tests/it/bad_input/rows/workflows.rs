@@ -59,6 +59,24 @@ fn shapes() -> Vec<Row> {
     }
     rows.push(wrong(with(r#""depends_on":["a"]"#), "depends_on"));
     rows.push(wrong(chain(&[JOB, &job(r#""depends_on":["a"]"#)]), "steps[1].depends_on"));
+    let step = |id: &str, needs: &str| format!(r#"{{"id":{id},"type":"test.job","args":[],"depends_on":{needs}}}"#);
+    for (steps, field) in [
+        (vec![step("null", r#"["a"]"#)], "steps[0].id"),
+        (vec![step("5", "[]")], "steps[0].id"),
+        (vec![step(r#""""#, "[]")], "steps[0].id"),
+        (vec![step(r#""a\u001fb""#, "[]")], "steps[0].id"),
+        (vec![step(r#""a""#, "[]"), step(r#""a""#, "[]")], "steps[1].id"),
+        (vec![step(r#""a""#, r#""b""#)], "steps[0].depends_on"),
+        (vec![step(r#""a""#, "[1]")], "steps[0].depends_on"),
+        (vec![step(r#""a""#, r#"["b"]"#)], "steps[0].depends_on"),
+        (vec![step(r#""a""#, r#"["a"]"#)], "steps[0].depends_on"),
+        (vec![step(r#""a""#, r#"["b"]"#), step(r#""b""#, r#"["a"]"#)], "steps[0].depends_on"),
+        (vec![step(r#""a""#, "[]"), step(r#""b""#, "[]"), step(r#""c""#, r#"["a"]"#)], "steps[2].depends_on"),
+        (vec![step(r#""a""#, "[]"), r#"{"id":"b","type":"group","jobs":[]}"#.to_owned()], "steps[1].type"),
+        (vec!["5".to_owned(), step(r#""a""#, "[]")], "steps[0].id"),
+    ] {
+        rows.push(wrong(format!(r#"{{"steps":[{}]}}"#, steps.join(",")), field));
+    }
     rows.push(wrong(chain(&[JOB, r#"{"type":"group","jobs":[]}"#]), "steps[1].jobs"));
     rows.push(wrong(chain(&[&group(&[r#"{"type":"chain"}"#])]), "steps[0].jobs[0].steps"));
     let three = chain(&[&group(&[&chain(&[JOB])])]);

@@ -1,0 +1,113 @@
+//! A look at the main queues that are not fairgate's own, for `fairgate doctor`.
+
+use crate::app;
+use crate::clock::Clock;
+use crate::config::{Config, MainQueue, MainQueueKind};
+use crate::job::id;
+use crate::remote::{ErrorKind, Manifest, Remote};
+use crate::store::{Address, Finding, Severity, Sidekiq};
+use crate::telemetry::StoreMetrics;
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// How long one question to a Sidekiq may take.
+const DEADLINE: Duration = Duration::from_secs(5);
+/// A server's clock may differ by so much; it tells whole seconds.
+const TOLERATED_SKEW_MS: i64 = 3_000;
+/// The level of conformance with batches, and with queues that tell how they are doing.
+const WANTED_LEVEL: u64 = 4;
+
+/// What was found at each of them, under a heading.
+pub(super) async fn look(config: &Config, ours: &Address) -> Vec<(String, Vec<Finding>)> {
+    let mut found = Vec::new();
+    for MainQueue { name, kind } in &config.main_queues {
+        let (heading, findings) = match kind {
+            MainQueueKind::Sidekiq(sidekiq) => {
+                let address = app::sidekiq_address(name, sidekiq, ours);
+                let findings = match address {
+                    Ok(address) => look_at_sidekiq(&address, &sidekiq.prefix()).await,
+                    Err(error) => vec![bad(error.to_string(), "check its section of the configuration")],
+                };
+                (format!("main queue {name}, a Sidekiq"), findings)
+            }
+            MainQueueKind::Ojs(ojs) => {
+                let findings = match app::remote(name, ojs) {
+                    Ok(remote) => look_at_server(&remote).await,
+                    Err(error) => vec![bad(error.to_string(), "check its section of the configuration")],
+                };
+                (format!("main queue {name}, the OJS server at {}", ojs.url), findings)
+            }
+        };
+        found.push((heading, findings));
+    }
+    found
+}
+
+fn good(what: impl Into<String>) -> Finding {
+    Finding { severity: Severity::Good, what: what.into(), advice: None }
+}
+
+fn warning(what: impl Into<String>, advice: &str) -> Finding {
+    Finding { severity: Severity::Warning, what: what.into(), advice: Some(advice.to_owned()) }
+}
+
+fn bad(what: impl Into<String>, advice: &str) -> Finding {
+    Finding { severity: Severity::Bad, what: what.into(), advice: Some(advice.to_owned()) }
+}
+
+async fn look_at_sidekiq(address: &Address, prefix: &str) -> Vec<Finding> {
+    let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+    let look = async {
+        let sidekiq = Sidekiq::open(address, prefix, DEADLINE, StoreMetrics::default(), &tasks, stop.clone())?;
+        sidekiq.connected_within(DEADLINE).await?;
+        Ok::<_, crate::store::Error>((sidekiq.queue_names().await?, sidekiq.processes().await?))
+    };
+    let looked = look.await;
+    stop.cancel();
+    match looked {
+        Err(error) => vec![bad(format!("its Redis cannot be used: {error}"), "check its url and password")],
+        Ok((queues, processes)) => {
+            let counted = good(format!("reachable: {} queues, {} processes", queues.len(), processes.len()));
+            let idle =
+                warning("no process of it runs", "what is promoted waits until one does; check its namespace, too");
+            [counted].into_iter().chain(processes.is_empty().then_some(idle)).collect()
+        }
+    }
+}
+
+async fn look_at_server(remote: &Remote) -> Vec<Finding> {
+    let started = Instant::now();
+    let Manifest { name, version, level, date } = match remote.manifest().await {
+        Ok(manifest) => manifest,
+        Err(error) => return vec![bad(error.text, "check its url, and that it runs and can be reached from here")],
+    };
+    let took = started.elapsed().as_secs_f64() * 1e3;
+    let mut found = vec![good(format!("{name}, OJS {version}, conformance level {level}, round trip {took:.2} ms"))];
+    if level < WANTED_LEVEL {
+        let advice = "jobs are posted one by one, and it may not tell how its queues are doing";
+        found.push(warning(format!("it is of conformance level {level}, not {WANTED_LEVEL}"), advice));
+    }
+    let skew = date.map(|date| date - Clock::System.now_ms()).filter(|skew| skew.abs() > TOLERATED_SKEW_MS);
+    found.extend(skew.map(|skew| {
+        let advice = "latencies are taken by its own clock, but times of expiry are not: set both clocks";
+        warning(format!("its clock differs from ours by {:.1} s", skew as f64 / 1e3), advice)
+    }));
+    // An empty batch is refused, which tells that we might post a full one.
+    let may_post = remote.enqueue_batch(&[]).await.map(drop);
+    let may_look_up = remote.has(&id::generate()).await.map(drop);
+    let tells = remote.queue("default", level, Clock::System.now_ms()).await.map(drop);
+    for (what, outcome) in [("post jobs", may_post), ("look up jobs", may_look_up), ("look at its queues", tells)] {
+        found.push(match outcome {
+            Ok(()) => good(format!("we may {what}")),
+            Err(error) if error.kind == ErrorKind::Unauthorized => bad(
+                format!("we may not {what}: {error}"),
+                "check its token_env or token_file, and what that token is for",
+            ),
+            Err(error) => {
+                bad(format!("we cannot {what}: {error}"), "docs/ojs-main-queue.md tells what it needs to have")
+            }
+        });
+    }
+    found
+}

@@ -1,0 +1,258 @@
+//! Noisy neighbours: looks at what tenants do, throttles those at whose cost others go short, and lets them go.
+//!
+//! `fair::noisy` decides; here its decisions are carried out, by one process at a time, and told.
+
+use crate::fair::noisy::{Action, Figures, NoisyNeighbors, Standing, Step, Throttle, Verdict, decide};
+use crate::job::time::rfc3339;
+use crate::store::{Error, Look, Noise, Sentence, Store};
+use crate::telemetry::NoiseMetrics;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+
+/// Time between two looks.
+const LOOK: Duration = Duration::from_secs(5);
+/// For how long a process decides after its last look; then another one may.
+const LEASE_MS: u64 = 15_000;
+const MINUTE_MS: u64 = 60_000;
+
+/// Tenants as neighbours.
+#[derive(Clone)]
+pub struct Neighbors {
+    store: Store,
+    config: NoisyNeighbors,
+    metrics: NoiseMetrics,
+}
+
+/// How a tenant is as a neighbour.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// What it has and did within the window.
+    pub figures: Figures,
+    pub window_ms: u64,
+    /// Why it is noisy at this moment, if it is.
+    pub verdict: Option<Verdict>,
+    /// What is remembered of it.
+    pub standing: Standing,
+}
+
+impl Neighbors {
+    /// Tenants of a store, under some rules.
+    pub fn new(store: Store, config: NoisyNeighbors, metrics: NoiseMetrics) -> Self {
+        Neighbors { store, config, metrics }
+    }
+
+    /// What tells a noisy one.
+    pub fn config(&self) -> &NoisyNeighbors {
+        &self.config
+    }
+
+    /// Looks every few seconds, until `stop`; `holder` is this process.
+    pub async fn watch(self, holder: String, stop: CancellationToken) {
+        let mut interval = tokio::time::interval(LOOK);
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                _ = interval.tick() => {}
+            }
+            if let Err(error) = self.look(&holder).await {
+                tracing::debug!(%error, "cannot look for noisy neighbours");
+            }
+        }
+    }
+
+    /// One look, and what follows from it; nothing if another process decides. How many tenants stand otherwise than before.
+    pub async fn look(&self, holder: &str) -> Result<usize, Error> {
+        let look = self.store.noise(Some(holder), LEASE_MS, self.config.needs_counts(), self.minutes(), &[]).await?;
+        let Look::Seen(noise) = look else {
+            self.metrics.shares(0, &[]);
+            return Ok(0);
+        };
+        let before = standings(&noise);
+        let steps = decide(&self.config, &noise.snapshot, &before);
+        let mut changed = 0;
+        for step in &steps {
+            let told = noise.documents.get(&step.tenant_id).cloned().unwrap_or_default();
+            let sentence = sentence(step, told, noise.snapshot.now);
+            if self.store.punish(Some(holder), &[sentence]).await? > 0 {
+                changed += 1;
+                self.tell(step);
+            }
+        }
+        let was = before.values().filter(|standing| standing.is_throttled()).count();
+        let (more, fewer) = steps.iter().fold((0, 0), |(more, fewer), step| {
+            (more + usize::from(step.throttled), fewer + usize::from(step.released.is_some()))
+        });
+        self.tell_shares(&noise, (was + more).saturating_sub(fewer));
+        Ok(changed)
+    }
+
+    /// How a tenant is now.
+    pub async fn report(&self, id: &str) -> Result<Report, Error> {
+        let Look::Seen(noise) = self.store.noise(None, 0, false, self.minutes(), &[id]).await? else {
+            return Ok(Report { window_ms: self.config.window, ..Report::default() });
+        };
+        let seen = noise.snapshot.find(id);
+        Ok(Report {
+            figures: seen.map(|seen| seen.figures).unwrap_or_default(),
+            window_ms: noise.snapshot.span,
+            verdict: seen.and_then(|seen| noise.snapshot.judge_one(&self.config, seen, 1.0)),
+            standing: standings(&noise).remove(id).unwrap_or_default(),
+        })
+    }
+
+    /// The part of what workers do that a tenant would have by weight; none where what tenants do is not counted.
+    pub async fn expected_share(&self, id: &str) -> Result<Option<f64>, Error> {
+        let look = self.store.noise(None, 0, false, self.minutes(), &[id]).await?;
+        let Look::Seen(noise) = look else { return Ok(None) };
+        Ok(noise.snapshot.expected_share(id))
+    }
+
+    /// Lets a tenant go, and spares it for as long as a throttle would last. The throttle that ended, if there was one.
+    pub async fn reset(&self, id: &str) -> Result<Option<Throttle>, Error> {
+        // Somebody who decides in between is overruled: this is what a person wants.
+        for _ in 0..8 {
+            let look = self.store.noise(None, 0, false, self.minutes(), &[id]).await?;
+            let noise = if let Look::Seen(noise) = look { *noise } else { Noise::default() };
+            let now = if noise.snapshot.now > 0 { noise.snapshot.now } else { self.store.clock().now_ms() };
+            let throttle = standings(&noise).remove(id).and_then(|standing| standing.throttle);
+            let spared = Standing::spared(&self.config, now);
+            let sentence = Sentence {
+                id: id.to_owned(),
+                before: noise.documents.get(id).cloned().unwrap_or_default(),
+                after: document(&spared),
+                throttle: None,
+                event: throttle.as_ref().map(|ended| released_event(id, ended, "manual_reset", now)),
+            };
+            if sentence.before == sentence.after || self.store.punish(None, &[sentence]).await? > 0 {
+                if throttle.is_some() {
+                    self.metrics.released("manual_reset");
+                }
+                return Ok(throttle);
+            }
+        }
+        Err(Error::Busy)
+    }
+
+    fn minutes(&self) -> u64 {
+        self.config.window / MINUTE_MS
+    }
+
+    /// Logs and counts a change that was made.
+    fn tell(&self, step: &Step) {
+        let tenant = step.tenant_id.as_str();
+        if let Some(verdict) = step.standing.as_ref().and_then(|standing| standing.verdict.as_ref()) {
+            let (reason, severity) = (verdict.reason().name(), verdict.severity());
+            if step.detected {
+                self.metrics.detected(reason);
+                tracing::warn!(
+                    tenant,
+                    reason,
+                    severity,
+                    waiting = verdict.waiting_tenants,
+                    "a tenant is a noisy neighbour"
+                );
+            }
+            if step.throttled {
+                self.metrics.throttled(tenant);
+                tracing::warn!(tenant, reason, "a noisy neighbour is throttled");
+            }
+        }
+        if let Some((_, why)) = &step.released {
+            self.metrics.released(why.reason());
+            tracing::info!(tenant, why = why.reason(), "a throttle is lifted");
+        }
+    }
+
+    fn tell_shares(&self, noise: &Noise, throttled: usize) {
+        let all = noise.snapshot.total.worker_ms.max(1) as f64;
+        let seen = noise.snapshot.seen.iter().filter(|seen| seen.figures.worker_ms > 0);
+        let mut shares: Vec<(&str, f64)> =
+            seen.map(|seen| (seen.id.as_str(), seen.figures.worker_ms as f64 / all)).collect();
+        shares.sort_by(|left, right| right.1.total_cmp(&left.1));
+        self.metrics.shares(throttled, &shares);
+    }
+}
+
+/// How tenants stand. A document that cannot be read counts as none; it is replaced by the next decision.
+fn standings(noise: &Noise) -> BTreeMap<String, Standing> {
+    let read = |(id, text): (&String, &String)| {
+        let standing = serde_json::from_str(text);
+        (
+            id.clone(),
+            standing.unwrap_or_else(|error| {
+                tracing::error!(tenant = %id, %error, "cannot read how a tenant stands");
+                Standing::default()
+            }),
+        )
+    };
+    noise.documents.iter().map(read).collect()
+}
+
+fn document(standing: &Standing) -> String {
+    // Numbers are finite and keys are texts: this cannot fail.
+    serde_json::to_string(standing).unwrap_or_default()
+}
+
+fn sentence(step: &Step, before: String, now: i64) -> Sentence {
+    let throttle = step.standing.as_ref().and_then(|standing| standing.throttle.as_ref());
+    let event = match (&step.released, throttle) {
+        (Some((ended, why)), _) => Some(released_event(&step.tenant_id, ended, why.reason(), now)),
+        (None, Some(throttle)) if step.throttled => {
+            let verdict = step.standing.as_ref().and_then(|standing| standing.verdict.as_ref());
+            Some(throttled_event(&step.tenant_id, throttle, verdict))
+        }
+        _ => None,
+    };
+    Sentence {
+        id: step.tenant_id.clone(),
+        before,
+        after: step.standing.as_ref().map(document).unwrap_or_default(),
+        throttle: throttle.map(|throttle| {
+            let part = if throttle.action == Action::WeightReduced { throttle.factor } else { 1.0 };
+            ((part * 1000.0).round() as u32, throttle.until, throttle.concurrency.map(|(_, left)| left))
+        }),
+        event,
+    }
+}
+
+/// Members of an event, without the braces.
+fn members(value: &Value) -> String {
+    let text = value.to_string();
+    text[1..text.len() - 1].to_owned()
+}
+
+fn throttled_event(id: &str, throttle: &Throttle, verdict: Option<&Verdict>) -> (&'static str, String) {
+    let mut data = json!({
+        "tenant_id": id,
+        "reason": throttle.reason,
+        "action": throttle.action,
+        "original_weight": throttle.original_weight,
+        "effective_weight": throttle.effective_weight,
+        "until": rfc3339(throttle.until),
+    });
+    if let Some((original, left)) = throttle.concurrency {
+        data["original_concurrency"] = original.into();
+        data["effective_concurrency"] = left.into();
+    }
+    if let Some(verdict) = verdict {
+        data["evidence"] = json!(verdict.evidence);
+        data["hurt"] = json!(verdict.hurt);
+    }
+    ("tenant.throttled", members(&data))
+}
+
+fn released_event(id: &str, ended: &Throttle, why: &str, now: i64) -> (&'static str, String) {
+    let data = json!({
+        "tenant_id": id,
+        "reason": why,
+        "action": ended.action,
+        "original_weight": ended.original_weight,
+        "throttled_at": rfc3339(ended.since),
+        "released_at": rfc3339(now),
+    });
+    ("tenant.throttle_released", members(&data))
+}

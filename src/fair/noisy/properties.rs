@@ -1,0 +1,179 @@
+//! What holds for every snapshot, however odd.
+
+use super::*;
+use crate::fair::Weight;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const DAY: i64 = 86_400_000;
+
+fn figures() -> impl Strategy<Value = Figures> {
+    let some = || prop_oneof![Just(0), 0..20_u64, 0..100_000_u64];
+    (some(), some(), some(), some(), some(), some(), some()).prop_map(
+        |(depth, active, enqueued, pushes, completed, failed, worker_ms)| Figures {
+            depth,
+            active,
+            enqueued,
+            pushes: pushes.min(enqueued),
+            completed,
+            failed,
+            worker_ms,
+        },
+    )
+}
+
+fn snapshot(now: i64) -> impl Strategy<Value = Snapshot> {
+    let tenant = (figures(), 50..20_000_u32);
+    prop::collection::vec(tenant, 0..12).prop_map(move |tenants| {
+        let seen = tenants.into_iter().enumerate().map(|(place, (figures, weight))| Seen {
+            id: format!("t{place}"),
+            weight: Weight::from_thousandths(weight),
+            figures,
+        });
+        Snapshot::of_all(now, 300_000, seen.collect())
+    })
+}
+
+fn throttling() -> NoisyNeighbors {
+    NoisyNeighbors { action: Action::WeightReduced, max_throttled: 2, ..NoisyNeighbors::default() }
+}
+
+fn apply(standings: &mut BTreeMap<String, Standing>, steps: Vec<Step>) {
+    for step in steps {
+        match step.standing {
+            Some(standing) => _ = standings.insert(step.tenant_id, standing),
+            None => _ = standings.remove(&step.tenant_id),
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_verdict_has_evidence_and_somebody_waits(snapshot in snapshot(DAY)) {
+        for verdict in snapshot.judge(&NoisyNeighbors::default()) {
+            prop_assert!(!verdict.evidence.is_empty());
+            for evidence in &verdict.evidence {
+                prop_assert!(evidence.ratio >= evidence.threshold && evidence.ratio.is_finite(), "{:?}", evidence);
+            }
+            prop_assert!(verdict.waiting_tenants > 0 && !verdict.hurt.is_empty());
+            prop_assert!(verdict.hurt.iter().all(|hurt| hurt.tenant_id != verdict.tenant_id && hurt.waiting > 0));
+            let hogs = |evidence: &Evidence| matches!(evidence.signal, Signal::ActiveRatio | Signal::WorkerTimeRatio);
+            prop_assert!(verdict.lost > 0.0 || !verdict.evidence.iter().any(hogs));
+        }
+    }
+
+    #[test]
+    fn nobody_is_noisy_alone(figures in figures(), others in 0..5_usize) {
+        let one = |id: String, figures| Seen { id, weight: Weight::ONE, figures };
+        let mut seen = vec![one("loud".to_owned(), figures)];
+        // Tenants that only have something running are not in anybody's way.
+        seen.extend((0..others).map(|place| one(format!("t{place}"), Figures { active: 1, ..Figures::default() })));
+        prop_assert_eq!(Snapshot::of_all(DAY, 300_000, seen).judge(&NoisyNeighbors::default()), []);
+    }
+
+    #[test]
+    fn equals_are_never_noisy(figures in figures(), tenants in 1..40_usize, weight in 50..1_000_000_u32) {
+        let seen = |place| Seen { id: format!("t{place}"), weight: Weight::from_thousandths(weight), figures };
+        let snapshot = Snapshot::of_all(DAY, 300_000, (0..tenants).map(seen).collect());
+        prop_assert_eq!(snapshot.judge(&NoisyNeighbors::default()), []);
+    }
+
+    #[test]
+    fn never_more_than_the_config_allows(looks in prop::collection::vec(snapshot(0), 1..30), step in 1000..60_000_i64) {
+        let config = throttling();
+        let mut standings = BTreeMap::new();
+        for (number, snapshot) in looks.into_iter().enumerate() {
+            let now = DAY + step * number as i64;
+            let snapshot = Snapshot { now, ..snapshot };
+            let steps = decide(&config, &snapshot, &standings);
+            for step in &steps {
+                // A throttle begins or ends, never both, and each is told once.
+                let held = standings.get(&step.tenant_id).is_some_and(Standing::is_throttled);
+                let holds = step.standing.as_ref().is_some_and(Standing::is_throttled);
+                prop_assert_eq!((step.throttled, step.released.is_some()), (!held && holds, held && !holds));
+            }
+            apply(&mut standings, steps);
+            let throttles: Vec<&Throttle> = standings.values().filter_map(|standing| standing.throttle.as_ref()).collect();
+            prop_assert!(throttles.len() <= config.max_throttled);
+            for throttle in throttles {
+                prop_assert!(throttle.until > now && throttle.until - throttle.since == config.duration as i64);
+                let least = (throttle.original_weight * config.weight_factor).max(Weight::LEAST.as_f64());
+                prop_assert!(throttle.effective_weight >= least - 0.001 && throttle.effective_weight <= throttle.original_weight);
+            }
+        }
+    }
+
+    #[test]
+    fn a_standing_survives_being_written(snapshot in snapshot(DAY)) {
+        let later = Snapshot { now: DAY + 60_000, ..snapshot.clone() };
+        let mut standings = BTreeMap::new();
+        apply(&mut standings, decide(&throttling(), &snapshot, &BTreeMap::new()));
+        let steps = decide(&throttling(), &later, &standings);
+        apply(&mut standings, steps);
+        for standing in standings.values() {
+            let text = serde_json::to_string(standing).unwrap();
+            let read: Standing = serde_json::from_str(&text).unwrap();
+            prop_assert_eq!(serde_json::to_string(&read).unwrap(), text);
+        }
+    }
+}
+
+/// Five tenants, the first of which floods or not.
+fn five(now: i64, flooding: bool) -> Snapshot {
+    let seen = (0..5).map(|place| {
+        let depth = if flooding && place == 0 { 5000 } else { 10 };
+        let figures =
+            Figures { depth, active: 1, enqueued: depth, completed: 50, worker_ms: 50_000, ..Figures::default() };
+        Seen { id: format!("t{place}"), weight: Weight::ONE, figures }
+    });
+    Snapshot::of_all(now, 300_000, seen.collect())
+}
+
+#[test]
+fn a_throttle_comes_after_a_while_and_ends_in_its_time() {
+    let (config, mut standings) = (throttling(), BTreeMap::new());
+    let mut told = Vec::new();
+    for second in (0..=700).step_by(5) {
+        let steps = decide(&config, &five(DAY + second * 1000, true), &standings);
+        for step in &steps {
+            let why = step.released.as_ref().map(|(_, why)| why.reason());
+            told.extend(step.throttled.then_some((second, "throttled")));
+            told.extend(why.map(|why| (second, why)));
+        }
+        apply(&mut standings, steps);
+    }
+    // Still noisy when its time is over, it is noisy anew.
+    assert_eq!(told, [(15, "throttled"), (315, "expired"), (330, "throttled"), (630, "expired"), (645, "throttled")]);
+}
+
+#[test]
+fn calm_has_to_last_before_a_throttle_is_lifted() {
+    let (config, mut standings) = (throttling(), BTreeMap::new());
+    let mut told = Vec::new();
+    for second in (0..=200).step_by(5) {
+        // One loud moment in between begins the calm anew.
+        let steps = decide(&config, &five(DAY + second * 1000, second <= 30 || second == 60), &standings);
+        told.extend(steps.iter().filter_map(|step| step.released.as_ref().map(|(_, why)| (second, why.reason()))));
+        apply(&mut standings, steps);
+    }
+    assert_eq!((told, standings.len()), (vec![(125, "calm")], 0));
+}
+
+#[test]
+fn whoever_is_spared_is_not_throttled_and_whoever_is_no_longer_to_be_is_let_go() {
+    let config = throttling();
+    let mut standings = BTreeMap::from([("t0".to_owned(), Standing::spared(&config, DAY))]);
+    for second in (0..300).step_by(5) {
+        let steps = decide(&config, &five(DAY + second * 1000, true), &standings);
+        assert!(steps.iter().all(|step| !step.throttled), "{second}");
+        apply(&mut standings, steps);
+    }
+    let steps = decide(&config, &five(DAY + 300_000, true), &standings);
+    apply(&mut standings, steps);
+    assert!(standings["t0"].is_throttled());
+    for off in [NoisyNeighbors { enabled: false, ..config.clone() }, NoisyNeighbors { action: Action::None, ..config }]
+    {
+        let steps = decide(&off, &five(DAY + 305_000, true), &standings);
+        assert_eq!(steps[0].released.as_ref().map(|(_, why)| *why), Some(Released::Disabled));
+    }
+}

@@ -1,0 +1,198 @@
+//! What follows from verdicts, as time goes on: who is throttled, until when, and who is let go.
+
+use super::super::Weight;
+use super::{Action, NoisyNeighbors, Snapshot, Verdict};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashSet};
+
+/// What is remembered of a tenant between two looks. Who is neither noisy nor throttled nor spared has none.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Standing {
+    /// Since when it is noisy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub noisy_since: Option<i64>,
+    /// Since when every figure is well below its threshold, while it is throttled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calm_since: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throttle: Option<Throttle>,
+    /// Somebody let it go: until then it is not throttled again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spared_until: Option<i64>,
+    /// The last verdict.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<Verdict>,
+}
+
+/// A throttle that holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Throttle {
+    pub action: Action,
+    pub reason: String,
+    pub since: i64,
+    pub until: i64,
+    /// What is left of the tenant's weight or concurrency.
+    pub factor: f64,
+    pub original_weight: f64,
+    pub effective_weight: f64,
+    /// Jobs that it had active, and how many of them it may have, where that is what is reduced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<(u64, u64)>,
+}
+
+/// Why a throttle ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// Its time is over.
+    Expired,
+    /// The tenant is calm.
+    Calm,
+    /// Somebody said so.
+    Manual,
+    /// The configuration throttles nobody any more.
+    Disabled,
+}
+
+impl Released {
+    /// As events give it.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Released::Expired => "expired",
+            Released::Calm => "calm",
+            Released::Manual => "manual_reset",
+            Released::Disabled => "disabled",
+        }
+    }
+}
+
+/// What a look changes about one tenant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    pub tenant_id: String,
+    /// How it stands from now on; none if there is nothing to remember.
+    pub standing: Option<Standing>,
+    /// Whether it is noisy now and was not before.
+    pub detected: bool,
+    /// Whether a throttle begins.
+    pub throttled: bool,
+    /// The throttle that ends, and why.
+    pub released: Option<(Throttle, Released)>,
+}
+
+/// What a look at a snapshot changes, given how tenants stood before. Nobody is in it of whom nothing changes.
+pub fn decide(config: &NoisyNeighbors, snapshot: &Snapshot, before: &BTreeMap<String, Standing>) -> Vec<Step> {
+    let verdicts = if config.enabled { snapshot.judge(config) } else { Vec::new() };
+    let now = snapshot.now;
+    let noisy: HashSet<&str> = verdicts.iter().map(|verdict| verdict.tenant_id.as_str()).collect();
+    let mut steps: Vec<Step> = before
+        .iter()
+        .filter(|(id, _)| !noisy.contains(id.as_str()))
+        .map(|(id, standing)| look(config, snapshot, id, standing, None))
+        .collect();
+    steps.extend(verdicts.iter().map(|verdict| {
+        let unknown = Standing::default();
+        let standing = before.get(&verdict.tenant_id).unwrap_or(&unknown);
+        look(config, snapshot, &verdict.tenant_id, standing, Some(verdict))
+    }));
+    let holds = |step: &Step| step.standing.as_ref().is_some_and(|standing| standing.throttle.is_some());
+    let mut room = config.max_throttled.saturating_sub(steps.iter().filter(|step| holds(step)).count());
+    // The verdicts come with the worst first.
+    for step in &mut steps {
+        let Some(standing) = &mut step.standing else { continue };
+        if room > 0 && is_due(config, standing, now) {
+            standing.throttle = throttle(config, snapshot, &step.tenant_id, standing, now);
+            step.throttled = standing.throttle.is_some();
+            room -= usize::from(step.throttled);
+        }
+    }
+    steps.retain(|step| step.standing.as_ref() != before.get(&step.tenant_id));
+    steps
+}
+
+/// How a tenant stands after a look, before anybody is throttled.
+fn look(config: &NoisyNeighbors, snapshot: &Snapshot, id: &str, before: &Standing, verdict: Option<&Verdict>) -> Step {
+    let now = snapshot.now;
+    let mut after = before.clone();
+    after.noisy_since = verdict.map(|_| before.noisy_since.unwrap_or(now));
+    after.spared_until = before.spared_until.filter(|until| *until > now);
+    if let Some(verdict) = verdict {
+        after.verdict = Some(verdict.clone());
+    }
+    let mut released = None;
+    if let Some(throttle) = before.throttle.clone() {
+        after.calm_since = match is_calm(config, snapshot, id) {
+            true => Some(before.calm_since.unwrap_or(now)),
+            false => None,
+        };
+        let is_over = after.calm_since.is_some_and(|since| now - since >= config.release_after as i64);
+        let why = if !config.enabled || config.action != throttle.action {
+            Some(Released::Disabled)
+        } else if now >= throttle.until {
+            Some(Released::Expired)
+        } else {
+            is_over.then_some(Released::Calm)
+        };
+        if let Some(why) = why {
+            // It has to be noisy for some time again before it is throttled again.
+            after = Standing { noisy_since: verdict.map(|_| now), throttle: None, calm_since: None, ..after };
+            released = Some((throttle, why));
+        }
+    }
+    let remembers = after.noisy_since.is_some() || after.throttle.is_some() || after.spared_until.is_some();
+    let detected = after.noisy_since.is_some() && before.noisy_since.is_none();
+    Step { tenant_id: id.to_owned(), standing: remembers.then_some(after), detected, throttled: false, released }
+}
+
+fn is_calm(config: &NoisyNeighbors, snapshot: &Snapshot, id: &str) -> bool {
+    snapshot.find(id).is_none_or(|seen| snapshot.judge_one(config, seen, config.release_ratio).is_none())
+}
+
+/// Whether a tenant has been noisy for long enough to be throttled.
+fn is_due(config: &NoisyNeighbors, standing: &Standing, now: i64) -> bool {
+    config.action != Action::None
+        && standing.throttle.is_none()
+        && standing.spared_until.is_none()
+        && standing.noisy_since.is_some_and(|since| now - since >= config.sustain as i64)
+}
+
+fn throttle(config: &NoisyNeighbors, snapshot: &Snapshot, id: &str, standing: &Standing, now: i64) -> Option<Throttle> {
+    let (seen, verdict) = (snapshot.find(id)?, standing.verdict.as_ref()?);
+    let (weight, active) = (seen.weight, seen.figures.active);
+    let (factor, effective, concurrency) = match config.action {
+        Action::None => return None,
+        Action::WeightReduced => (config.weight_factor, weight.times(config.weight_factor), None),
+        Action::ConcurrencyReduced => {
+            let left = (active as f64 * config.concurrency_factor).floor().max(1.0) as u64;
+            (config.concurrency_factor, weight, Some((active, left)))
+        }
+    };
+    Some(Throttle {
+        action: config.action,
+        reason: verdict.reason().reason(),
+        since: now,
+        until: now + config.duration as i64,
+        factor,
+        original_weight: weight.as_f64(),
+        effective_weight: effective.as_f64(),
+        concurrency,
+    })
+}
+
+impl Standing {
+    /// How a tenant stands that somebody lets go: it is not throttled again for as long as a throttle would last.
+    pub fn spared(config: &NoisyNeighbors, now: i64) -> Standing {
+        Standing { spared_until: Some(now + config.duration as i64), ..Standing::default() }
+    }
+
+    /// Whether a throttle holds.
+    pub fn is_throttled(&self) -> bool {
+        self.throttle.is_some()
+    }
+}
+
+impl Weight {
+    /// A part of it; never so little that nothing is served.
+    pub fn times(self, factor: f64) -> Weight {
+        if self.is_held() { self } else { Weight::of(self.as_f64() * factor).unwrap_or(self) }
+    }
+}

@@ -1,0 +1,392 @@
+//! A queue as it is, and as it would be if its jobs were staged and promoted: the same jobs come in, and workers take as many at
+//! the same times, but whose job they find is decided by a rule.
+
+use super::{Aim, Batch, Drain, FairQueue, Gate, Rule, Waits, Weight};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+/// Jobs that are remembered; of a longer line only the front is.
+pub const MOST_JOBS: usize = 100_000;
+/// Tenants whose waits are counted by themselves; all others together are `OTHERS`.
+const MOST_TENANTS: usize = 5000;
+/// What tenants are counted under for whom there is no room.
+pub const OTHERS: &str = "_other";
+
+/// A job of the queue.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Tells it from other jobs.
+    pub mark: u64,
+    /// None if the rule does not plan it: it would go straight to the main queue.
+    pub tenant: Option<Arc<str>>,
+    /// Since when it waits.
+    pub since: i64,
+}
+
+/// What a tenant's jobs met with.
+#[derive(Clone, Debug, Default)]
+pub struct Experience {
+    /// Jobs that wait in the queue as it is.
+    pub waiting: u64,
+    pub as_is: Waits,
+    /// As they would have waited.
+    pub planned: Waits,
+}
+
+impl Experience {
+    /// A worker took a job that had waited so long.
+    fn took(&mut self, waited: u64) {
+        self.as_is.record(waited);
+        self.waiting = self.waiting.saturating_sub(1);
+    }
+}
+
+/// A round that would have been.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ShadowRound {
+    pub gate: Gate,
+    pub depth: u64,
+    pub batch: u64,
+    pub promoted: u64,
+    /// Tenants and how many of their jobs went.
+    pub served: Vec<(Arc<str>, Weight, u64)>,
+}
+
+/// A tenant that would wait in staging.
+#[derive(Clone, Debug)]
+struct Lane {
+    weight: Weight,
+    /// Since when each of its jobs waits.
+    jobs: VecDeque<i64>,
+}
+
+/// A job that would be in the main queue.
+#[derive(Clone, Debug)]
+struct Ready {
+    tenant: Option<Arc<str>>,
+    since: i64,
+    /// Since when it would be there.
+    at: i64,
+}
+
+/// A queue under a rule that changes nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Shadow {
+    /// As it is, the next one first.
+    line: VecDeque<Seen>,
+    staging: FairQueue,
+    lanes: HashMap<Arc<str>, Lane>,
+    staged: u64,
+    main: VecDeque<Ready>,
+    /// When workers took jobs for which they would have found none yet.
+    owed: VecDeque<i64>,
+    drain: Drain,
+    taken: u64,
+    /// The depth below which a round is wanted; none before the first.
+    low: Option<u64>,
+    /// What the present interval may still promote, where the batch is a number.
+    room: u64,
+    tenants: HashMap<Arc<str>, Experience>,
+    all: Experience,
+}
+
+impl Shadow {
+    /// Jobs of the line that are remembered.
+    pub fn len(&self) -> usize {
+        self.line.len()
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.line.is_empty()
+    }
+
+    /// The job that came last.
+    pub fn newest(&self) -> Option<u64> {
+        self.line.back().map(|seen| seen.mark)
+    }
+
+    /// How many are in front of a job.
+    pub fn place(&self, mark: u64) -> Option<usize> {
+        self.line.iter().position(|seen| seen.mark == mark)
+    }
+
+    /// The line as it is, the next one first.
+    pub fn line(&self) -> impl Iterator<Item = &Seen> {
+        self.line.iter()
+    }
+
+    /// Jobs that would be in staging, and tenants that would wait there.
+    pub fn staged(&self) -> (u64, usize) {
+        (self.staged, self.lanes.len())
+    }
+
+    /// Tenants that would wait in staging, each with its weight, its jobs and since when the first of them waits.
+    pub fn waiting(&self) -> impl Iterator<Item = (&Arc<str>, Weight, u64, Option<i64>)> {
+        self.lanes.iter().map(|(name, lane)| (name, lane.weight, lane.jobs.len() as u64, lane.jobs.front().copied()))
+    }
+
+    /// Jobs that would wait in the main queue.
+    pub fn depth(&self) -> u64 {
+        self.main.len() as u64
+    }
+
+    /// Jobs that workers took.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// How many jobs workers take in a second.
+    pub fn drain_per_s(&self) -> f64 {
+        self.drain.rate()
+    }
+
+    /// What jobs of tenants met with, and those of all together.
+    pub fn tenants(&self) -> impl Iterator<Item = (&Arc<str>, &Experience)> {
+        self.tenants.iter()
+    }
+
+    /// What all jobs of the rule met with.
+    pub fn all(&self) -> &Experience {
+        &self.all
+    }
+
+    /// A job joins the line.
+    pub fn arrive(&mut self, seen: Seen, weight: Weight) {
+        match &seen.tenant {
+            Some(tenant) => {
+                self.staging.arrive(tenant, weight, 1);
+                let lane = self.lanes.entry(Arc::clone(tenant));
+                lane.or_insert_with(|| Lane { weight, jobs: VecDeque::new() }).jobs.push_back(seen.since);
+                self.staged += 1;
+                self.of(tenant).waiting += 1;
+                self.all.waiting += 1;
+            }
+            None => self.main.push_back(Ready { tenant: None, since: seen.since, at: seen.since }),
+        }
+        self.line.push_back(seen);
+    }
+
+    /// A tenant's weight changes.
+    pub fn reweigh(&mut self, tenant: &str, weight: Weight) {
+        self.staging.reweigh(tenant, weight);
+        if let Some(lane) = self.lanes.get_mut(tenant) {
+            lane.weight = weight;
+        }
+    }
+
+    /// Workers took the first jobs of the line between two moments; when exactly nobody saw.
+    pub fn take(&mut self, jobs: usize, from: i64, to: i64) {
+        let jobs = jobs.min(self.line.len());
+        for number in 0..jobs {
+            let Some(seen) = self.line.pop_front() else { break };
+            // Evenly spread; not before the job came, where it came between the two moments.
+            let spread = (to - from).max(0) as f64 * (number as f64 + 0.5) / jobs as f64;
+            let at = (from + spread as i64).max(seen.since.min(to));
+            if let Some(tenant) = &seen.tenant {
+                let waited = u64::try_from(at - seen.since).unwrap_or(0);
+                self.of(tenant).took(waited);
+                self.all.took(waited);
+            }
+            self.owed.push_back(at);
+            self.taken += 1;
+        }
+    }
+
+    /// Runs a round if there would be one now.
+    pub fn round(&mut self, rule: &Rule, now: i64, scheduled: bool) -> Option<ShadowRound> {
+        self.serve();
+        let depth = self.depth();
+        let wanted = scheduled || self.low.is_none_or(|low| depth < low);
+        let round = (wanted && self.staged > 0).then(|| self.promote(rule, now, scheduled));
+        self.serve();
+        // More than there are jobs cannot have been taken from them: those came and went unseen.
+        let jobs = self.main.len() + self.staged as usize;
+        self.owed.drain(..self.owed.len().saturating_sub(jobs));
+        round
+    }
+
+    fn promote(&mut self, rule: &Rule, now: i64, scheduled: bool) -> ShadowRound {
+        let depth = self.depth();
+        self.drain.observe(now.max(0) as u64, self.taken, depth == 0);
+        let gate = Gate::read(rule, depth, self.main.front().map(|ready| ready.at), now);
+        let (want, low) = match rule.batch {
+            Batch::Jobs(jobs) => {
+                // As in a round that is: a main queue that ran dry gets a whole batch again, unless the interval is strict.
+                if scheduled || (depth == 0 && !rule.strict_interval) {
+                    self.room = u64::from(jobs);
+                }
+                (self.room, u64::from(!rule.strict_interval))
+            }
+            Batch::Auto => {
+                let aim: Aim = self.drain.target(rule.target_latency);
+                (aim.batch(depth).max(self.owed.len() as u64), aim.low)
+            }
+        };
+        self.low = Some(low);
+        let batch = want.min(gate.room).min(self.staged);
+        let mut served: HashMap<Arc<str>, (Weight, u64)> = HashMap::new();
+        let mut promoted = 0;
+        while promoted < batch {
+            let Some(tenant) = self.staging.pick() else { break };
+            let weight = self.lanes.get(&tenant).map_or(Weight::ONE, |lane| lane.weight);
+            served.entry(Arc::clone(&tenant)).or_insert((weight, 0)).1 += 1;
+            self.leave(tenant, now);
+            promoted += 1;
+        }
+        self.room = self.room.saturating_sub(promoted);
+        let mut served: Vec<_> = served.into_iter().map(|(tenant, (weight, jobs))| (tenant, weight, jobs)).collect();
+        served.sort_by(|one, other| other.2.cmp(&one.2).then_with(|| one.0.cmp(&other.0)));
+        ShadowRound { gate, depth, batch, promoted, served }
+    }
+
+    /// A tenant's first job goes from staging to the main queue.
+    fn leave(&mut self, tenant: Arc<str>, now: i64) {
+        let Some(lane) = self.lanes.get_mut(&tenant) else { return };
+        let Some(since) = lane.jobs.pop_front() else { return };
+        if lane.jobs.is_empty() {
+            self.lanes.remove(&tenant);
+        }
+        self.staged -= 1;
+        self.main.push_back(Ready { tenant: Some(tenant), since, at: now });
+    }
+
+    /// Workers get what they took, as far as it would be there.
+    fn serve(&mut self) {
+        while let Some(ready) = self.main.front() {
+            let Some(at) = self.owed.pop_front() else { break };
+            let waited = u64::try_from(at.max(ready.at) - ready.since).unwrap_or(0);
+            if let Some(tenant) = ready.tenant.clone() {
+                self.of(&tenant).planned.record(waited);
+                self.all.planned.record(waited);
+            }
+            self.main.pop_front();
+        }
+    }
+
+    fn of(&mut self, tenant: &Arc<str>) -> &mut Experience {
+        let is_full = self.tenants.len() >= MOST_TENANTS && !self.tenants.contains_key(tenant);
+        let name = if is_full { Arc::from(OTHERS) } else { Arc::clone(tenant) };
+        self.tenants.entry(name).or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVERY: i64 = 100;
+
+    /// Jobs that wait, and workers that take one every 10 ms; looked at every 100 ms.
+    struct Site {
+        shadow: Shadow,
+        rule: Rule,
+        now: i64,
+        marks: u64,
+    }
+
+    impl Site {
+        fn new(change: impl FnOnce(&mut Rule)) -> Site {
+            let mut rule = Rule::new("r", &["*"]);
+            change(&mut rule);
+            Site { shadow: Shadow::default(), rule, now: 0, marks: 0 }
+        }
+
+        fn push(&mut self, tenant: Option<&str>, jobs: usize) {
+            for _ in 0..jobs {
+                self.marks += 1;
+                let seen = Seen { mark: self.marks, tenant: tenant.map(Arc::from), since: self.now };
+                let weight = tenant.map_or(Weight::ONE, |tenant| self.rule.own_weight(tenant, None));
+                self.shadow.arrive(seen, weight);
+            }
+        }
+
+        fn look(&mut self, taken: usize) -> Option<ShadowRound> {
+            self.now += EVERY;
+            self.shadow.take(taken, self.now - EVERY, self.now);
+            self.shadow.round(&self.rule, self.now, self.now % 1000 == 0)
+        }
+
+        fn drain(&mut self) {
+            while !self.shadow.is_empty() {
+                self.look(10);
+            }
+        }
+
+        fn p95(&self, tenant: &str) -> (u64, u64) {
+            let (_, met) = self.shadow.tenants().find(|(name, _)| &***name == tenant).expect("known");
+            (met.as_is.quantile(0.95).expect("some"), met.planned.quantile(0.95).expect("some"))
+        }
+    }
+
+    #[test]
+    fn a_quiet_tenant_behind_a_crowd_would_have_waited_its_share() {
+        let mut site = Site::new(|_| {});
+        site.push(Some("noisy"), 1000);
+        site.push(Some("quiet"), 50);
+        site.drain();
+        let ((noisy, noisy_planned), (quiet, quiet_planned)) = (site.p95("noisy"), site.p95("quiet"));
+        assert!((9_200..9_800).contains(&noisy), "{noisy}");
+        assert!((10_200..10_700).contains(&quiet), "{quiet}");
+        // Every second turn is the quiet one's: 50 jobs take a second, and half of the target latency in the main queue.
+        assert!((800..1500).contains(&quiet_planned), "{quiet_planned}");
+        assert!((9_700..10_400).contains(&noisy_planned), "{noisy_planned}");
+        assert_eq!(site.shadow.staged().0 + site.shadow.depth(), 0, "as many went as were taken");
+        assert_eq!((site.shadow.all().planned.total(), site.shadow.taken()), (1050, 1050));
+    }
+
+    #[test]
+    fn weights_count_and_jobs_of_others_keep_their_place() {
+        let mut site = Site::new(|rule| {
+            rule.batch = Batch::Jobs(40);
+            rule.weights.fixed.insert("paying".to_owned(), Weight::of(3.0).expect("a weight"));
+        });
+        site.push(Some("free"), 100);
+        site.push(Some("paying"), 100);
+        site.push(None, 5);
+        let round = site.look(0).expect("nobody has promoted yet");
+        // What the rule does not plan is in the main queue already: it is not dry.
+        assert_eq!((round.depth, round.promoted), (5, 0));
+        site.look(5);
+        let round = (0..10).find_map(|_| site.look(0).filter(|round| round.promoted > 0)).expect("a round");
+        let jobs: Vec<(&str, u64)> = round.served.iter().map(|(tenant, _, jobs)| (&**tenant, *jobs)).collect();
+        assert_eq!(jobs, [("paying", 30), ("free", 10)]);
+    }
+
+    #[test]
+    fn a_strict_interval_would_make_workers_wait() {
+        let mut site = Site::new(|rule| (rule.batch, rule.strict_interval) = (Batch::Jobs(10), true));
+        site.push(Some("a"), 100);
+        (0..20).for_each(|_| drop(site.look(10)));
+        // All were taken in the first second; with 10 a second only 20 would have been.
+        assert_eq!((site.shadow.len(), site.shadow.staged().0), (0, 80));
+        let met = site.shadow.all();
+        assert_eq!((met.as_is.total(), met.planned.total()), (100, 20));
+    }
+
+    #[test]
+    fn who_comes_and_goes_unseen_leaves_nothing_behind() {
+        let mut site = Site::new(|_| {});
+        for round in 0..50 {
+            site.push(Some("a"), round % 3);
+            site.drain();
+            site.look(5);
+        }
+        assert_eq!((site.shadow.owed.len(), site.shadow.len(), site.shadow.depth()), (0, 0, 0));
+        assert!(site.p95("a").1 <= 200);
+        assert_eq!((site.shadow.place(1), site.shadow.newest()), (None, None));
+    }
+
+    #[test]
+    fn tenants_beyond_the_bound_are_counted_together() {
+        let mut site = Site::new(|_| {});
+        for number in 0..MOST_TENANTS + 10 {
+            site.push(Some(&format!("t{number}")), 1);
+        }
+        assert_eq!(site.shadow.tenants().count(), MOST_TENANTS + 1);
+        assert_eq!(site.shadow.tenants[&Arc::from(OTHERS)].waiting, 10);
+        site.drain();
+        assert!(site.shadow.tenants.values().all(|met| met.waiting == 0));
+        assert_eq!(site.shadow.all().as_is.total(), MOST_TENANTS as u64 + 10);
+    }
+}

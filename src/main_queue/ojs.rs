@@ -1,0 +1,287 @@
+//! Another OJS server as the main queue: jobs are posted to it under their own ids, so that what was posted before is recognised.
+
+use super::contact::Contact;
+use super::pace::Pace;
+use crate::fair::Closed;
+use crate::remote::{self, Batch, QueueState, Remote, Single, id_of};
+use crate::store::{Destination, Error, Observation, Parcel, Passage, Promoted, Returned, Store};
+use futures_util::future::try_join_all;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::OnceCell;
+
+/// How often a queue is asked about at most.
+pub const POLL: Duration = Duration::from_secs(1);
+/// What `auto` aims at, at least: less would be taken between two looks, and workers would wait.
+pub const LEAST_LATENCY_MS: u64 = 3_000;
+/// Queues that are asked about at once.
+const AT_ONCE: usize = 8;
+/// Queues of which something is remembered; clients choose their names.
+const MOST_QUEUES: usize = 1000;
+
+/// An OJS server that jobs are promoted into.
+pub struct Ojs {
+    name: String,
+    store: Store,
+    remote: Remote,
+    /// Two of them, because a token may let us look and not post.
+    looking: Contact,
+    posting: Contact,
+    destination: OnceCell<Destination>,
+    /// The server's level of conformance, once it has told.
+    level: tokio::sync::Mutex<Option<u64>>,
+    /// Held by whoever asks about queues, so that no two ask the same.
+    asking: tokio::sync::Mutex<()>,
+    looks: Mutex<HashMap<String, Look>>,
+    /// Jobs that it did not take.
+    refused: AtomicU64,
+}
+
+/// A queue as it was last seen.
+#[derive(Clone, Default)]
+struct Look {
+    at: Option<Instant>,
+    state: QueueState,
+    /// Jobs that were pushed since.
+    pushed: u64,
+    pace: Pace,
+    taken: u64,
+}
+
+impl Look {
+    fn is_fresh(&self) -> bool {
+        self.at.is_some_and(|at| at.elapsed() < POLL)
+    }
+}
+
+impl Ojs {
+    /// A server of that name.
+    pub fn new(name: &str, store: Store, remote: Remote) -> Ojs {
+        let contact = |purpose| Contact::new(name, purpose, store.clock().clone());
+        let (looking, posting) = (contact("look at its queues"), contact("post jobs"));
+        let (destination, level, asking, looks, refused) = Default::default();
+        Ojs { name: name.to_owned(), store, remote, looking, posting, destination, level, asking, looks, refused }
+    }
+
+    /// Whether the server wants to be left alone.
+    fn is_busy(&self) -> bool {
+        self.posting.busy_for().or_else(|| self.looking.busy_for()).is_some()
+    }
+
+    /// The server itself.
+    pub fn remote(&self) -> &Remote {
+        &self.remote
+    }
+
+    /// Completes what the store knows about queues by what the server tells, a second old at most. `now` is the store's time.
+    pub async fn observe(&self, queues: &mut [Observation], now: i64) -> Result<(), Error> {
+        if queues.is_empty() {
+            return Ok(());
+        }
+        let level = if self.is_busy() { Ok(0) } else { self.level(&self.looking).await };
+        if self.is_busy() {
+            queues.iter_mut().for_each(|queue| self.fill(queue, now, false, Some(Closed::RetryAfter)));
+            return Ok(());
+        }
+        let level = level?;
+        let _turn = self.asking.lock().await;
+        for queues in queues.chunks_mut(AT_ONCE) {
+            let look = async |queue: &mut Observation| {
+                let is_new = !self.looks(|looks| looks.get(&queue.queue).is_some_and(Look::is_fresh));
+                if is_new {
+                    let asked = self.looking.ask(self.remote.queue(&queue.queue, level, now)).await;
+                    let state = match asked {
+                        Ok(state) => state,
+                        Err(_) if self.is_busy() => {
+                            self.fill(queue, now, false, Some(Closed::RetryAfter));
+                            return Ok(());
+                        }
+                        Err(error) => return Err(self.failed(error)),
+                    };
+                    self.look(&queue.queue, |look| {
+                        look.taken = look.pace.observe(state.depth);
+                        (look.at, look.state, look.pushed) = (Some(Instant::now()), state, 0);
+                    });
+                }
+                self.fill(queue, now, is_new, None);
+                Ok(())
+            };
+            try_join_all(queues.iter_mut().map(look)).await?;
+        }
+        Ok(())
+    }
+
+    fn fill(&self, queue: &mut Observation, now: i64, is_new: bool, hindrance: Option<Closed>) {
+        let look = self.looks(|looks| looks.get(&queue.queue).cloned()).unwrap_or_default();
+        let Look { at, state, pushed, taken, .. } = look;
+        let since = at.map_or(0, |at| at.elapsed().as_millis() as u64);
+        queue.depth = state.depth + pushed;
+        queue.active = state.active;
+        queue.oldest = state.latency_ms.map(|ms| now.saturating_sub_unsigned(ms + since));
+        (queue.taken, queue.idle) = (taken, 0);
+        queue.ran_dry = is_new && state.depth == 0;
+        queue.hindrance = hindrance.or(state.paused.then_some(Closed::QueuePaused));
+    }
+
+    /// Promotes up to `jobs` staged jobs.
+    pub async fn promote(&self, rule: &str, token: &str, queue: &str, jobs: u64) -> Result<Promoted, Error> {
+        // The outbox holds one entry at most, but for those of whoever died: more would only pile up before a closed door.
+        self.settle(rule).await?;
+        if self.is_busy() {
+            return Ok(Promoted::Closed(Closed::RetryAfter));
+        }
+        let outcome = self.store.forward(rule, token, queue, jobs, self.destination().await?).await?;
+        if let Promoted::Jobs { promoted, .. } = &outcome {
+            match self.settle(rule).await {
+                Ok(()) => self.look(queue, |look| {
+                    look.pace.pushed(*promoted);
+                    look.pushed += promoted;
+                }),
+                // They are promoted, and on their way: the next call tells if that stays so.
+                Err(error) => {
+                    tracing::warn!(rule, main_queue = self.name, %error, "promoted jobs are not delivered yet");
+                }
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// Delivers what has been promoted and is not there yet, unless the server wants to be left alone. Harmless when repeated, and
+    /// when others do the same.
+    pub async fn settle(&self, rule: &str) -> Result<(), Error> {
+        loop {
+            if self.is_busy() {
+                return Ok(());
+            }
+            let parcels = self.store.outbox(rule).await?;
+            if parcels.is_empty() {
+                return Ok(());
+            }
+            for parcel in &parcels {
+                match self.deliver(rule, parcel).await {
+                    Ok(()) => self.store.confirm(rule, parcel.sequence).await?,
+                    Err(_) if self.is_busy() => return Ok(()),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+    }
+
+    /// Jobs in the first entries of a rule's outbox.
+    pub async fn undelivered(&self, rule: &str) -> Result<u64, Error> {
+        Ok(self.store.outbox(rule).await?.iter().map(|parcel| parcel.payloads.len() as u64).sum())
+    }
+
+    /// How the server is doing, as stats show it.
+    pub fn health(&self) -> Value {
+        let contact = if self.posting.is_troubled() { &self.posting } else { &self.looking };
+        let mut health = contact.to_json();
+        health["url"] = json!(self.remote.place());
+        health["refused_total"] = json!(self.refused.load(Ordering::Relaxed));
+        health
+    }
+
+    /// Posts an entry of an outbox. What the server does not take for good returns to the store, with what was said about it.
+    async fn deliver(&self, rule: &str, parcel: &Parcel) -> Result<(), Error> {
+        self.level(&self.posting).await?;
+        let taken = match self.ask(self.remote.enqueue_batch(&parcel.payloads)).await? {
+            Batch::Taken(ids) => ids,
+            // Somebody else may have been faster.
+            Batch::None if !self.is_in_outbox(rule, parcel).await? => return Ok(()),
+            Batch::None => Default::default(),
+        };
+        let mut returned = Vec::new();
+        // One after the other: their order is what this is all about.
+        for payload in &parcel.payloads {
+            let id = id_of(payload).ok_or_else(|| Error::Backend("a job in an outbox has no id".to_owned()))?;
+            if !taken.contains(&id) {
+                returned.extend(self.deliver_alone(payload, id).await?);
+            }
+        }
+        if returned.is_empty() {
+            return Ok(());
+        }
+        self.refused.fetch_add(returned.len() as u64, Ordering::Relaxed);
+        for Returned { id, code, message, .. } in &returned {
+            tracing::warn!(
+                rule,
+                main_queue = self.name,
+                id,
+                code,
+                message,
+                "the main queue's server does not take a job"
+            );
+        }
+        self.store.take_back(&returned).await
+    }
+
+    async fn is_in_outbox(&self, rule: &str, parcel: &Parcel) -> Result<bool, Error> {
+        Ok(self.store.outbox(rule).await?.iter().any(|waiting| waiting.sequence == parcel.sequence))
+    }
+
+    async fn deliver_alone(&self, payload: &str, id: String) -> Result<Option<Returned>, Error> {
+        let duplicate = |id| {
+            let message = "another job there counts as the same".to_owned();
+            Some(Returned { id, code: "duplicate".to_owned(), message, is_dead: false })
+        };
+        Ok(match self.ask(self.remote.enqueue(payload, &id)).await? {
+            Single::Taken => None,
+            Single::Unwanted => duplicate(id),
+            // It is there already because it was posted before, or it is kept out by its like.
+            Single::Conflict if self.ask(self.remote.has(&id)).await? => None,
+            Single::Conflict => duplicate(id),
+            Single::Refused { code, message } => Some(Returned { id, code, message, is_dead: true }),
+        })
+    }
+
+    /// The server's level of conformance. It is asked for its manifest until it has told, and again after trouble: there may be
+    /// another one by then.
+    async fn level(&self, contact: &Contact) -> Result<u64, Error> {
+        let mut known = self.level.lock().await;
+        if let Some(level) = known.filter(|_| !contact.is_troubled()) {
+            return Ok(level);
+        }
+        let manifest = contact.ask_first(self.remote.manifest()).await.map_err(|error| self.failed(error))?;
+        if known.is_none() {
+            let (main_queue, place) = (&self.name, self.remote.place());
+            let remote::Manifest { name, level, .. } = &manifest;
+            tracing::info!(main_queue, place, implementation = name, level, "the main queue is an OJS server");
+        }
+        *known = Some(manifest.level);
+        Ok(manifest.level)
+    }
+
+    async fn ask<T>(&self, question: impl Future<Output = Result<T, remote::Error>>) -> Result<T, Error> {
+        self.posting.ask(question).await.map_err(|error| self.failed(error))
+    }
+
+    async fn destination(&self) -> Result<&Destination, Error> {
+        let find = async || {
+            let passage = Passage::Outbox { origin: self.store.origin().await? };
+            Ok(Destination { name: self.name.clone(), prefix: String::new(), passage })
+        };
+        self.destination.get_or_try_init(find).await
+    }
+
+    fn looks<T>(&self, act: impl FnOnce(&mut HashMap<String, Look>) -> T) -> T {
+        // A panic while it is locked cannot leave it half-changed: each act is a few assignments.
+        act(&mut self.looks.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn look(&self, queue: &str, act: impl FnOnce(&mut Look)) {
+        self.looks(|looks| {
+            if looks.len() >= MOST_QUEUES && !looks.contains_key(queue) {
+                looks.clear();
+            }
+            act(looks.entry(queue.to_owned()).or_default());
+        });
+    }
+
+    /// An error with the name of the main queue, so that nobody looks for it in the store.
+    fn failed(&self, error: remote::Error) -> Error {
+        Error::MainQueue { name: self.name.clone(), cause: error.kind.name(), reason: error.text }
+    }
+}

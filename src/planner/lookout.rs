@@ -1,0 +1,318 @@
+//! A rule in shadow: watches the queue that it would promote into, as it is, and keeps what would have been. It only reads there.
+
+use super::desk::Desk;
+use super::prospect::Prospect;
+use super::report::{Outcome, Report};
+use super::rulebook::Known;
+use super::scales::Scales;
+use crate::fair::{MOST_JOBS, Pace, Rule, Seen, Shadow, ShadowRound};
+use crate::job::cron::Cron;
+use crate::job::sidekiq::{self, Payload};
+use crate::job::tenant;
+use crate::main_queue::{MainQueue, Sidekiq};
+use crate::store::{Error, Served, Watched};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// How often the queue is looked at: as often as one that is promoted into.
+const LOOK: Duration = Duration::from_millis(100);
+/// How often what was seen is kept for whoever asks, and told in the log.
+const KEEP: Duration = Duration::from_secs(1);
+const TELL: Duration = Duration::from_secs(60);
+const AFTER_FAILURE: Duration = Duration::from_millis(500);
+/// Jobs that are read at once, and how often in one look.
+const PAGE: usize = 200;
+const PAGES: usize = 10;
+/// Jobs that are read again, so that what workers take between two questions leaves no gap.
+const OVERLAP: usize = 16;
+/// Jobs that workers may have put back to the front, as they do when they stop.
+const RETURNED: usize = 64;
+/// Rounds that are recorded a second.
+const MOST_ROUNDS: usize = 16;
+
+/// Watches for one rule until `stop`, if no other process does.
+pub(super) async fn watch(desk: Desk, name: String, stop: CancellationToken) {
+    let mut failing = false;
+    loop {
+        let pause = match Lookout::begin(&desk, &name).await {
+            Ok(None) => KEEP,
+            Ok(Some(mut lookout)) => {
+                failing = false;
+                let pause = tokio::select! {
+                    () = stop.cancelled() => None,
+                    pause = lookout.run() => Some(pause),
+                };
+                desk.shadow_metrics().forget(&name);
+                let Some(pause) = pause else { return };
+                pause
+            }
+            Err(error) => {
+                if !failing {
+                    tracing::warn!(rule = name, %error, "cannot watch in shadow");
+                }
+                failing = true;
+                AFTER_FAILURE
+            }
+        };
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+/// What one process watches.
+struct Lookout<'a> {
+    desk: &'a Desk,
+    rule: Arc<Rule>,
+    queue: String,
+    sidekiq: Arc<Sidekiq>,
+    cron: Option<Cron>,
+    shadow: Shadow,
+    since: i64,
+    /// When the queue was last looked at, and how many jobs waited there.
+    looked: i64,
+    depth: u64,
+    /// When the next scheduled round would be.
+    due: i64,
+    rounds: u64,
+    promoted: u64,
+    /// Rounds that are to be recorded.
+    unrecorded: Vec<String>,
+    /// Why the queue cannot be looked at.
+    trouble: Option<String>,
+    scales: Scales,
+}
+
+impl<'a> Lookout<'a> {
+    /// Begins to watch; nothing if there is nothing to watch, or another does.
+    async fn begin(desk: &'a Desk, name: &str) -> Result<Option<Lookout<'a>>, Error> {
+        let known = desk.rules().known().await?;
+        let Some(rule) = known.rules.get(name).filter(|rule| rule.shadow).cloned() else { return Ok(None) };
+        let (MainQueue::Sidekiq(sidekiq), Some(queue)) = (desk.main_queue(&rule)?, rule.queue.clone()) else {
+            return Ok(None);
+        };
+        let cron = match &rule.pace {
+            Pace::Every(_) => None,
+            Pace::Cron { expression, timezone } => Some(Cron::parse(expression, timezone).map_err(Error::Backend)?),
+        };
+        let (source, now) = (desk.source(&rule)?, desk.store().clock().now_ms());
+        let mut lookout = Lookout {
+            desk,
+            rule,
+            queue,
+            sidekiq,
+            cron,
+            shadow: Shadow::default(),
+            since: now,
+            looked: now,
+            depth: 0,
+            due: 0,
+            rounds: 0,
+            promoted: 0,
+            unrecorded: Vec::new(),
+            trouble: None,
+            scales: Scales::new(source),
+        };
+        Ok((lookout.keep().await? == Watched::Kept).then_some(lookout))
+    }
+
+    /// Watches as long as it is ours to watch; how long to wait before asking again whether it is.
+    async fn run(&mut self) -> Duration {
+        let (rule, queue) = (&self.rule.name, &self.queue);
+        tracing::info!(rule, queue, main_queue = self.rule.main_queue, "watching in shadow: nothing is changed there");
+        let (mut keep_at, mut tell_at) = (Instant::now() + KEEP, Instant::now() + TELL);
+        let mut looks = tokio::time::interval(LOOK);
+        looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            looks.tick().await;
+            self.look_and_plan().await;
+            if Instant::now() >= tell_at {
+                self.prospect().tell();
+                tell_at = Instant::now() + TELL;
+            }
+            if Instant::now() < keep_at {
+                continue;
+            }
+            keep_at = Instant::now() + KEEP;
+            self.scales.ask(&self.queue, self.rounds, &self.shadow, self.looked);
+            self.desk.shadow_metrics().set(&self.rule.name, &self.prospect().levels());
+            match self.keep().await {
+                Ok(Watched::Kept) => {}
+                Ok(Watched::Paused | Watched::Gone) => return KEEP,
+                Ok(Watched::Elsewhere { by, left_ms }) => {
+                    tracing::info!(rule = self.rule.name, by, "another process watches in shadow");
+                    return Duration::from_millis(left_ms.max(1));
+                }
+                // Without the store nobody can be told; what is seen meanwhile is told later.
+                Err(error) => tracing::debug!(rule = self.rule.name, %error, "cannot keep what was seen in shadow"),
+            }
+            let known = self.desk.rules().now();
+            if known.rules.get(&self.rule.name) != Some(&self.rule) {
+                return Duration::ZERO;
+            }
+        }
+    }
+
+    async fn look_and_plan(&mut self) {
+        let looked = self.look().await;
+        if let Err(error) = &looked
+            && self.trouble.is_none()
+        {
+            let main_queue = &self.rule.main_queue;
+            tracing::warn!(
+                rule = self.rule.name,
+                main_queue,
+                error = error.reason(),
+                "cannot look at the queue in shadow"
+            );
+        }
+        self.trouble = looked.err().map(|error| error.reason());
+        for (tenant, weight) in self.scales.hear().await {
+            self.shadow.reweigh(&tenant, weight);
+        }
+        self.plan(self.desk.store().clock().now_ms());
+    }
+
+    /// Reads what has changed: what is gone from the front, and what has come at the end.
+    async fn look(&mut self) -> Result<(), Error> {
+        let sidekiq = Arc::clone(&self.sidekiq);
+        let (redis, queue) = (sidekiq.redis(), self.queue.clone());
+        let next = redis.next_payloads(&queue, 0, 1).await?;
+        self.depth = redis.depth(&queue).await?;
+        let mut front = next.first().and_then(|payload| self.shadow.place(mark(payload)));
+        if front.is_none() && !next.is_empty() && !self.shadow.is_empty() {
+            let more = redis.next_payloads(&queue, 0, RETURNED).await?;
+            front = more.iter().find_map(|payload| self.shadow.place(mark(payload)));
+        }
+        let now = self.desk.store().clock().now_ms();
+        self.shadow.take(front.unwrap_or(self.shadow.len()), self.looked, now);
+        self.looked = now;
+        for _ in 0..PAGES {
+            let have = self.shadow.len();
+            let missing = (self.depth as usize).saturating_sub(have).min(PAGE).min(MOST_JOBS.saturating_sub(have));
+            if missing == 0 {
+                break;
+            }
+            let overlap = have.min(OVERLAP);
+            let page = redis.next_payloads(&queue, have - overlap, overlap + missing).await?;
+            let known = self.shadow.newest().map(|newest| page.iter().rposition(|payload| mark(payload) == newest));
+            let first_new = match known {
+                None => 0,
+                Some(Some(place)) => place + 1,
+                Some(None) => break, // workers are faster than we ask: the next look finds the place again
+            };
+            if !self.arrive(&page[first_new..], now).await? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Jobs that came; whether there were any.
+    async fn arrive(&mut self, payloads: &[String], now: i64) -> Result<bool, Error> {
+        let known = self.desk.rules().now();
+        let seen: Vec<Seen> = payloads.iter().map(|payload| self.see(payload, &known, now)).collect();
+        let tenants = seen.iter().filter_map(|seen| seen.tenant.as_deref());
+        self.scales.look_up(self.desk.rules(), &self.rule, tenants).await?;
+        for seen in seen {
+            let weight = seen.tenant.as_deref().and_then(|tenant| self.scales.weight(tenant));
+            self.shadow.arrive(seen, weight.unwrap_or(self.rule.weights.default_weight));
+        }
+        Ok(!payloads.is_empty())
+    }
+
+    fn see(&self, text: &str, known: &Known, now: i64) -> Seen {
+        let is_ours = |payload: &Payload<'_>| {
+            let rule = known.rules.of_class(&self.rule.main_queue, &payload.class);
+            rule.is_some_and(|rule| rule.name == self.rule.name)
+        };
+        let payload = Payload::parse(text).filter(is_ours);
+        let tenant = payload
+            .map(|payload| Arc::from(self.rule.tenant_key.owner(&payload).as_deref().unwrap_or(tenant::DEFAULT)));
+        Seen { mark: mark(text), tenant, since: sidekiq::waits_since(text).unwrap_or(now).min(now) }
+    }
+
+    /// Runs the round that would be run now.
+    fn plan(&mut self, now: i64) {
+        let scheduled = now >= self.due;
+        if scheduled {
+            let next = self.cron.as_ref().map(|cron| cron.next_after(now).unwrap_or(i64::MAX));
+            // A schedule begins with its next time, an interval at once.
+            let is_first = std::mem::replace(
+                &mut self.due,
+                match (&self.rule.pace, next) {
+                    (Pace::Every(ms), _) => now + *ms as i64,
+                    (Pace::Cron { .. }, next) => next.unwrap_or(i64::MAX),
+                },
+            ) == 0;
+            if is_first && self.cron.is_some() {
+                return;
+            }
+        }
+        let Some(round) = self.shadow.round(&self.rule, now, scheduled) else { return };
+        self.rounds += 1;
+        self.promoted += round.promoted;
+        if self.unrecorded.len() < MOST_ROUNDS && (round.promoted > 0 || scheduled) {
+            self.unrecorded.push(self.report(round, now, scheduled).to_json().to_string());
+        }
+    }
+
+    /// A round that would have been, in the shape of one that was; its number is given when it is recorded.
+    fn report(&self, round: ShadowRound, at: i64, scheduled: bool) -> Report {
+        let reason = match (round.gate.closed, round.promoted) {
+            (Some(closed), _) => Some(closed.name()),
+            (None, 0) => Some(if round.batch > 0 { "hold" } else { "depth" }),
+            (None, _) => None,
+        };
+        let mut report = Report::new(&self.rule, 0, at, scheduled);
+        for (tenant, weight, jobs) in round.served {
+            report.served.add(Served { tenant: tenant.to_string(), weight, jobs });
+        }
+        Report {
+            outcome: Outcome::Shadow,
+            reason,
+            latency_ms: round.gate.latency_ms,
+            depth: round.depth,
+            batch: round.batch,
+            promoted: round.promoted,
+            weights_errors: self.scales.errors(),
+            drain_per_s: self.shadow.drain_per_s(),
+            ..report
+        }
+    }
+
+    fn prospect(&self) -> Prospect<'_> {
+        Prospect {
+            rule: &self.rule,
+            queue: &self.queue,
+            shadow: &self.shadow,
+            scales: &self.scales,
+            since: self.since,
+            now: self.looked,
+            depth: self.depth,
+            rounds: self.rounds,
+            promoted: self.promoted,
+            trouble: self.trouble.as_deref(),
+        }
+    }
+
+    async fn keep(&mut self) -> Result<Watched, Error> {
+        let (store, holder) = (self.desk.store(), self.desk.holder());
+        let document = self.prospect().to_json().to_string();
+        let life = self.rule.planner_lock_ttl;
+        let kept = store.keep_shadow(&self.rule.name, holder, life, &document, &self.unrecorded).await?;
+        self.unrecorded.clear();
+        Ok(kept)
+    }
+}
+
+/// What tells a payload from others: a job that is retried has another one.
+fn mark(payload: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    payload.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,88 @@
+//! What tenants of a rule in shadow weigh: as the rule, the tenant's own terms or the webhook say. Nothing of it is written anywhere.
+
+use super::rulebook::Rulebook;
+use crate::fair::{Rule, Shadow, Weight};
+use crate::store::Error;
+use crate::weights::{self, Ask, Source};
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::task::JoinHandle;
+
+/// Tenants that the webhook is asked about at once.
+const ASKED: usize = 300;
+/// Tenants whose weights are remembered.
+const MOST: usize = 20_000;
+
+/// The weights that are known.
+pub(super) struct Scales {
+    known: HashMap<String, Weight>,
+    source: Option<Arc<Source>>,
+    asking: Option<JoinHandle<weights::Answer>>,
+}
+
+impl Scales {
+    /// Nothing is known yet.
+    pub(super) fn new(source: Option<Arc<Source>>) -> Scales {
+        Scales { known: HashMap::new(), source, asking: None }
+    }
+
+    /// What a tenant weighs, if that is known.
+    pub(super) fn weight(&self, tenant: &str) -> Option<Weight> {
+        self.known.get(tenant).copied()
+    }
+
+    /// How often the webhook failed.
+    pub(super) fn errors(&self) -> u64 {
+        self.source.as_ref().map_or(0, |source| source.status().errors_total)
+    }
+
+    /// Looks up tenants of whom nothing is known.
+    pub(super) async fn look_up(
+        &mut self,
+        rules: &Rulebook,
+        rule: &Rule,
+        tenants: impl Iterator<Item = &str>,
+    ) -> Result<(), Error> {
+        if self.known.len() > MOST {
+            self.known.clear();
+        }
+        let mut unknown: Vec<&str> = tenants.filter(|tenant| !self.known.contains_key(*tenant)).collect();
+        unknown.sort_unstable();
+        unknown.dedup();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let terms = rules.served(&unknown).await?;
+        for (tenant, served) in unknown.iter().zip(terms) {
+            self.known.insert((*tenant).to_owned(), rule.own_weight(tenant, served.terms.weight));
+        }
+        Ok(())
+    }
+
+    /// Asks the webhook, if there is one and it owes no answer, about those who would have waited longest.
+    pub(super) fn ask(&mut self, queue: &str, round: u64, shadow: &Shadow, now: i64) {
+        let Some(source) = self.source.clone().filter(|_| self.asking.is_none()) else { return };
+        let mut waiting: Vec<_> = shadow.waiting().collect();
+        if waiting.is_empty() {
+            return;
+        }
+        waiting.sort_by_key(|(_, _, _, oldest)| *oldest);
+        let tenant = |(name, weight, jobs, oldest): (&Arc<str>, Weight, u64, Option<i64>)| weights::Tenant {
+            pending: Some(jobs),
+            oldest_age_ms: oldest.map(|since| u64::try_from(now - since).unwrap_or(0)),
+            weight: Some(weight),
+            ..weights::Tenant::named(name)
+        };
+        let tenants = waiting.into_iter().take(ASKED).map(tenant).collect();
+        let ask = Ask { queue: queue.to_owned(), round, tenants };
+        self.asking = Some(tokio::spawn(async move { source.ask(ask).await }));
+    }
+
+    /// What the webhook said since it was last listened to. While it fails, the last good weights stay.
+    pub(super) async fn hear(&mut self) -> Vec<(String, Weight)> {
+        let Some(asked) = self.asking.take_if(|asked| asked.is_finished()) else { return Vec::new() };
+        let Ok(Ok(outcome)) = asked.await else { return Vec::new() };
+        self.known.extend(outcome.weights.iter().cloned());
+        outcome.weights
+    }
+}

@@ -1,0 +1,148 @@
+//! One answer of a server, read to its end and bounded.
+
+use super::{Error, ErrorKind};
+use crate::job::json::Object;
+use reqwest::Response;
+use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, RETRY_AFTER};
+use serde_json::Value;
+use std::time::Duration;
+
+/// Bytes of an answer that are read: what we send at once is a megabyte, unless one job is larger, and comes back with a little more.
+const MOST_BYTES: usize = 32 << 20;
+/// Characters of a server's own words that are repeated.
+const MOST_SHOWN: usize = 200;
+/// The longest that a server may keep us away.
+const LONGEST: Duration = Duration::from_secs(3600);
+/// How long we stay away when it does not say for how long.
+const USUAL: Duration = Duration::from_secs(1);
+
+/// An answer.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    /// The server's time in milliseconds, if it tells.
+    pub(super) date: Option<i64>,
+    retry_after: Option<Duration>,
+    media_type: String,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    pub(super) async fn read(mut response: Response) -> Result<Answer, Error> {
+        let headers = response.headers();
+        let date = text(headers, &DATE).and_then(http_date);
+        let retry_after = text(headers, &RETRY_AFTER).and_then(|text| wait(text, date));
+        let media_type = text(headers, &CONTENT_TYPE).unwrap_or("no content-type").chars().take(80).collect();
+        let status = response.status().as_u16();
+        let broke_off =
+            |error: reqwest::Error| ErrorKind::Unreachable.with(format!("the answer broke off: {}", causes(error)));
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(broke_off)? {
+            if body.len() + chunk.len() > MOST_BYTES {
+                return Err(ErrorKind::Unreadable.with(format!("the answer is larger than {MOST_BYTES} bytes")));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(Answer { status, date, retry_after, media_type, body })
+    }
+
+    /// Its body, which must be JSON.
+    pub(super) fn json(&self) -> Result<Value, Error> {
+        serde_json::from_slice(&self.body).map_err(|_| self.unreadable())
+    }
+
+    /// Its body, which must be a JSON object, as text: it may hold numbers of a job that only their sender understands.
+    pub(super) fn object(&self) -> Result<Object<'_>, Error> {
+        let text = std::str::from_utf8(&self.body).map_err(|_| self.unreadable())?;
+        Object::parse(text).map_err(|_| self.unreadable())
+    }
+
+    /// `error.code` and `error.message` of a refusal, as far as it has them.
+    pub(super) fn refusal(&self) -> Option<(String, String)> {
+        let value: Value = serde_json::from_slice(&self.body).ok()?;
+        let text =
+            |name: &str| value["error"][name].as_str().map(|text| text.chars().take(MOST_SHOWN).collect::<String>());
+        Some((text("code")?, text("message").unwrap_or_default()))
+    }
+
+    pub(super) fn unreadable(&self) -> Error {
+        let Answer { status, media_type, .. } = self;
+        ErrorKind::Unreadable.with(format!(
+            "answered {status} with something that is no OJS ({media_type}): is this the server's own address, and nothing in front?"
+        ))
+    }
+
+    /// What is wrong, where the status alone tells: that it is busy, does not know us, has trouble of its own, or is elsewhere.
+    pub(super) fn trouble(&self) -> Option<Error> {
+        let status = self.status;
+        let said = || self.refusal().map(|(code, message)| format!(" ({code}: {message})")).unwrap_or_default();
+        match status {
+            429 | 503 if status == 429 || self.retry_after.is_some() => {
+                let wait = self.retry_after.unwrap_or(USUAL);
+                Some(ErrorKind::Busy(wait).with(format!("answered {status}{}: it asks to wait {wait:?}", said())))
+            }
+            401 => Some(ErrorKind::Unauthorized.with(format!("answered 401{}: check its token", said()))),
+            403 if self.refusal().is_none_or(|(code, _)| ["forbidden", "unauthorized"].contains(&code.as_str())) => {
+                let text = format!("answered 403{}: its token may not do this", said());
+                Some(ErrorKind::Unauthorized.with(text))
+            }
+            300..=399 => {
+                let text = format!("answered {status}: redirects are not followed, configure the address they lead to");
+                Some(ErrorKind::Status.with(text))
+            }
+            500.. => Some(ErrorKind::Status.with(format!("answered {status}{}", said()))),
+            _ => None,
+        }
+    }
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok()
+}
+
+fn http_date(text: &str) -> Option<i64> {
+    Some(jiff::fmt::rfc2822::parse(text).ok()?.timestamp().as_millisecond())
+}
+
+/// Seconds, or a time.
+fn wait(text: &str, date: Option<i64>) -> Option<Duration> {
+    let seconds = || text.trim().parse::<u64>().ok().map(Duration::from_secs);
+    let until = || {
+        let left = http_date(text)? - date?;
+        Some(Duration::from_millis(left.max(0).unsigned_abs()))
+    };
+    seconds().or_else(until).map(|wait| wait.clamp(Duration::from_millis(100), LONGEST))
+}
+
+/// An error with its causes, without the URL that reqwest would add.
+pub(super) fn causes(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(&error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_seconds_or_a_time() {
+        let date = http_date("Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(date, Some(784_111_777_000));
+        for (text, expected) in [
+            ("3", Some(Duration::from_secs(3))),
+            ("0", Some(Duration::from_millis(100))),
+            ("99999999", Some(LONGEST)),
+            ("Sun, 06 Nov 1994 08:49:47 GMT", Some(Duration::from_secs(10))),
+            ("Sun, 06 Nov 1994 08:49:00 GMT", Some(Duration::from_millis(100))),
+            ("soon", None),
+            ("-3", None),
+        ] {
+            assert_eq!(wait(text, date), expected, "{text}");
+        }
+    }
+}

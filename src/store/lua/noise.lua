@@ -1,0 +1,111 @@
+-- What the busiest tenants have and did, and a sample of the others: all that tells noisy neighbours. One process at a time decides.
+--
+-- noise       hash    tenant → how it stands, a document that only Rust reads; of those that are noisy, throttled or spared
+-- noise:lock  string  the process that decides, with a TTL
+--
+-- ARGV[9…] this process or '' to only look, ms for which it decides, 1 if what tenants do is to be counted, minutes of the window, most of the busiest, most of the sample, tenants
+--          that are wanted besides
+-- Returns  'idle' if no tenant is in sight or what they do is not counted, 'held' if another process decides, or {now, ms since the window began, tenants with jobs,
+--          most tenants of a minute, jobs of all by state, deeds of all, {tenant, document, …}, {tenant, jobs by state, weight, deeds, …},
+--          how many of those, from the first, were drawn by lot}. Jobs and deeds are as in `call.lua` and `did.lua`
+
+local MINUTE = 60000
+-- Rules and main queues of each that are asked what tenants weigh.
+local RULES_ASKED, QUEUES_ASKED = 16, 4
+
+-- The deeds of tenants in the window, added up.
+local function deeds(names, first, last)
+  local sums = {}
+  for place = 1, #names do sums[place] = {0, 0, 0, 0, 0} end
+  for minute = first, last do
+    for place, text in ipairs(call('HMGET', P .. 'did:m' .. int(minute), unpack(names))) do
+      if text then
+        local at, sum = 0, sums[place]
+        for number in string.gmatch(text, '%d+') do
+          at = at + 1
+          sum[at] = sum[at] + number
+        end
+      end
+    end
+  end
+  for place, sum in ipairs(sums) do sums[place] = format('%d %d %d %d %d', unpack(sum)) end
+  return sums
+end
+
+-- What tenants weigh, in thousandths: the most that anybody gives them.
+local function weights(names)
+  local most = {}
+  local function ask(key, pattern)
+    for place, text in ipairs(call('HMGET', key, unpack(names))) do
+      local weight = tonumber(text and match(text, pattern) or nil)
+      if weight and weight > (most[place] or 0) then most[place] = weight end
+    end
+  end
+  tenants_open(names)
+  for place, name in ipairs(names) do most[place] = tenant_quota(name).weight end
+  ask(P .. 'policy:w:*', '^%d+')
+  for index, rule in ipairs(call('SMEMBERS', P .. 'plans')) do
+    if index > RULES_ASKED then break end
+    ask(P .. 'plan:' .. rule .. ':own', '^%d+')
+    for _, queue in ipairs(call('ZRANGE', P .. 'plan:' .. rule .. ':queues', 0, QUEUES_ASKED - 1)) do
+      local busy = P .. 'fair:' .. rule .. ':' .. queue .. ':busy'
+      ask(busy, '^%d+')
+      ask(busy, '^%d+ %a %d+ %d+ %d+ (%d+)$') -- what a throttled one weighs otherwise
+    end
+  end
+  return most
+end
+
+-- Whoever is throttled is counted in any case, so that it can be let go.
+local function set_counting(is_wanted)
+  if is_wanted and not state[14] then
+    state[14] = '0'
+    call('HSET', P .. 'state', 'throttled', '0')
+  elseif not is_wanted and state[14] == '0' then
+    state[14] = false
+    call('HDEL', P .. 'state', 'throttled')
+  end
+end
+
+run = function()
+  local holder, minutes, busiest, sampled = ARGV[9], tonumber(ARGV[12]), tonumber(ARGV[13]), tonumber(ARGV[14])
+  local last = math.floor(now / MINUTE)
+  local first = last - minutes + 1
+  local alive = {P .. 'tenants', P .. 'noise'}
+  for minute = first, last do alive[#alive + 1] = P .. 'did:m' .. int(minute) end
+  if holder ~= '' then
+    local held = call('GET', P .. 'noise:lock')
+    if held and held ~= holder then return 'held' end
+    set_counting(ARGV[11] == '1')
+  end
+  if not state[14] or call('EXISTS', unpack(alive)) == 0 then return 'idle' end
+  if holder ~= '' then call('SET', P .. 'noise:lock', holder, 'PX', ARGV[10]) end
+
+  local names, known = {}, {['*'] = true}
+  local function add(name)
+    if not known[name] then
+      known[name] = true
+      names[#names + 1] = name
+    end
+  end
+  for _, name in ipairs(call('HRANDFIELD', P .. 'tenants', sampled)) do add(name) end
+  local lots, most_of_minute = #names, 0
+  for minute = last, first, -1 do
+    local key = P .. 'busy:m' .. int(minute)
+    for _, name in ipairs(call('ZREVRANGE', key, 0, math.max(math.floor(busiest / minutes), 1) - 1)) do add(name) end
+    most_of_minute = math.max(most_of_minute, call('ZCARD', key))
+  end
+  local documents = call('HGETALL', P .. 'noise')
+  for position = 1, #documents, 2 do add(documents[position]) end
+  for at = 15, #ARGV do add(ARGV[at]) end
+  names[#names + 1] = '*'
+
+  local jobs, did, weighs, seen = call('HMGET', P .. 'tenants', unpack(names)), deeds(names, first, last), weights(names), {}
+  for place = 1, #names - 1 do
+    local at = #seen
+    seen[at + 1], seen[at + 2], seen[at + 3], seen[at + 4] =
+      names[place], jobs[place] or '', int(weighs[place] or 1000), did[place]
+  end
+  local with_jobs = math.max(call('HLEN', P .. 'tenants') - 1, 0)
+  return {now_text, int(now - first * MINUTE), with_jobs, most_of_minute, jobs[#names] or '', did[#names], documents, seen, lots}
+end

@@ -1,0 +1,130 @@
+//! Noisy neighbours in the store: figures to judge them by, how they stand, and who is throttled.
+
+use super::script::{NOISE, PUNISH};
+use super::statistics::Deeds;
+use super::tenants::TenantJobs;
+use super::{Error, Store, reply};
+use crate::fair::Weight;
+use crate::fair::noisy::{Figures, Seen, Snapshot};
+use crate::job::escape::{escape, unescape};
+use redis::{Cmd, Value};
+use std::collections::BTreeMap;
+
+/// The busiest tenants of a snapshot, and those drawn by lot: this bounds what a look costs.
+const BUSIEST: usize = 200;
+const SAMPLE: usize = 100;
+
+/// What there is to decide on.
+#[derive(Clone, Debug, Default)]
+pub struct Noise {
+    pub snapshot: Snapshot,
+    /// How tenants stand, as documents.
+    pub documents: BTreeMap<String, String>,
+}
+
+/// A look at tenants.
+#[derive(Clone, Debug)]
+pub enum Look {
+    /// No tenant is in sight, or what they do is not counted.
+    Idle,
+    /// Another process decides.
+    Held,
+    Seen(Box<Noise>),
+}
+
+/// How one tenant is to stand.
+#[derive(Clone, Debug, Default)]
+pub struct Sentence {
+    pub id: String,
+    /// The document that holds so far, and the one that is to hold; empty for none.
+    pub before: String,
+    pub after: String,
+    /// What is left of its weight in thousandths, until when (ms), and how many jobs it may have active.
+    pub throttle: Option<(u32, i64, Option<u64>)>,
+    /// Kind of an event, and its data as JSON members.
+    pub event: Option<(&'static str, String)>,
+}
+
+impl Store {
+    /// Looks at the busiest tenants and a sample of the others, over so many minutes. A `holder` decides for `lease_ms`, unless another
+    /// one does, and says whether what tenants do is to be counted; without one this is only a look. Tenants of `besides` are looked at in any case.
+    pub async fn noise(
+        &self,
+        holder: Option<&str>,
+        lease_ms: u64,
+        counts: bool,
+        minutes: u64,
+        besides: &[&str],
+    ) -> Result<Look, Error> {
+        let fill = |command: &mut Cmd, _: bool| {
+            let command =
+                self.core.begin(command).arg(holder.unwrap_or("")).arg(lease_ms).arg(u8::from(counts)).arg(minutes);
+            command.arg(BUSIEST).arg(SAMPLE);
+            besides.iter().for_each(|id| _ = command.arg(escape(id)));
+        };
+        match NOISE.call(&self.core.link, fill).await? {
+            Value::Array(parts) => read_noise(Value::Array(parts)).map(|noise| Look::Seen(Box::new(noise))),
+            other if reply::text(other.clone()) == "held" => Ok(Look::Held),
+            _ => Ok(Look::Idle),
+        }
+    }
+
+    /// Changes how tenants stand. How many changed: those are left alone whose document is another one; none if another process than
+    /// the `holder` decides. Without a holder somebody decides by hand.
+    pub async fn punish(&self, holder: Option<&str>, sentences: &[Sentence]) -> Result<u64, Error> {
+        let fill = |command: &mut Cmd, _: bool| {
+            let command = self.core.begin(command).arg(holder.unwrap_or(""));
+            for sentence in sentences {
+                let throttle = sentence.throttle.map(|(part, until, cap)| {
+                    format!("{part} {until} {}", cap.map_or_else(|| "-".to_owned(), |cap| cap.to_string()))
+                });
+                let (kind, data) = sentence.event.as_ref().map_or(("", ""), |(kind, data)| (kind, data.as_str()));
+                command.arg(escape(&sentence.id)).arg(&sentence.before).arg(&sentence.after);
+                command.arg(throttle.unwrap_or_default()).arg(kind).arg(data);
+            }
+        };
+        let changed = reply::number(PUNISH.call(&self.core.link, fill).await?);
+        Ok(u64::try_from(changed).unwrap_or(0))
+    }
+}
+
+fn figures(jobs: &str, deeds: &str) -> Figures {
+    let (jobs, deeds) = (TenantJobs::read(jobs, 0), Deeds::read(deeds));
+    Figures {
+        depth: jobs.pending + jobs.available,
+        active: jobs.active,
+        enqueued: deeds.enqueued,
+        pushes: deeds.pushes,
+        completed: deeds.completed,
+        failed: deeds.failed,
+        worker_ms: deeds.worker_ms,
+    }
+}
+
+fn read_noise(answer: Value) -> Result<Noise, Error> {
+    let [now, span, with_jobs, of_minute, jobs, deeds, documents, seen, lots] = reply::parts(answer, "noise")?;
+    let documents = reply::pairs(documents, "noise")?.into_iter().map(|(id, text)| (unescape(&id), text)).collect();
+    let read = |part: &[String]| Seen {
+        id: unescape(&part[0]),
+        weight: Weight::from_thousandths(part[2].parse().unwrap_or(1000)),
+        figures: figures(&part[1], &part[3]),
+    };
+    let seen: Vec<Seen> = reply::texts(seen, "noise")?.chunks_exact(4).map(read).collect();
+    let (with_jobs, of_minute) = (reply::number(with_jobs).max(0) as u64, reply::number(of_minute).max(0) as u64);
+    let active = seen.iter().filter(|seen| seen.figures != Figures::default()).count() as u64;
+    let contending = seen.iter().filter(|seen| seen.figures.contends()).count() as u64;
+    let lots = (reply::number(lots).max(0) as usize).min(seen.len());
+    let sample: Vec<usize> = (0..lots).filter(|place| seen[*place].figures.contends()).collect();
+    // Where the sample is all there is, it is known exactly who wants to be served; else as many as there are tenants with jobs.
+    let contenders = if with_jobs < SAMPLE as u64 { contending } else { with_jobs.max(contending) };
+    let snapshot = Snapshot {
+        now: reply::number(now),
+        span: reply::number(span).max(0) as u64,
+        tenants: with_jobs.max(of_minute).max(active),
+        contenders,
+        total: figures(&reply::text(jobs), &reply::text(deeds)),
+        seen,
+        sample,
+    };
+    Ok(Noise { snapshot, documents })
+}

@@ -1,0 +1,33 @@
+//! The example configurations are what they say: `fairgate check` accepts each and says what it means.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+/// Every example, and a part of what `fairgate check` says about it.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("own-queues.toml", "rule \"reports\" plans report.* every 1s\n"),
+    ("sidekiq.toml", "what lies in its queue stage is staged"),
+    ("sidekiq-fairplay.toml", "takes over from sidekiq-fairplay: HeavyJob, API::SyncJob"),
+    (
+        "sidekiq-shadow.toml",
+        "rule \"heavy\" plans HeavyJob, Billing::* every 1s into main queue \"legacy\", in shadow: it watches the queue and changes nothing\n",
+    ),
+];
+
+#[test]
+fn each_is_accepted_and_none_is_forgotten() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/examples");
+    for (file, part) in EXAMPLES {
+        let output = Command::new(env!("CARGO_BIN_EXE_fairgate"))
+            .args(["check", "--config"])
+            .arg(directory.join(file))
+            .output()
+            .expect("it runs");
+        let (said, wrong) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success() && said.contains(part), "{file}\n{said}{wrong}");
+    }
+    let files = std::fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").file_name());
+    let there: BTreeSet<String> = files.map(|name| name.to_string_lossy().into_owned()).collect();
+    assert_eq!(there, EXAMPLES.iter().map(|(file, _)| (*file).to_owned()).collect());
+}

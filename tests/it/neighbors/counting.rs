@@ -1,0 +1,92 @@
+//! What is counted of a tenant, and that nothing remains of it.
+
+use super::*;
+use fairgate::store::Deeds;
+
+#[tokio::test]
+async fn a_day_of_a_tenant_is_counted() {
+    let street = Street::open().await;
+    let ids = street.push("acme", 5).await;
+    street.push("beta", 1).await;
+    street
+        .client()
+        .enqueue(json!({"type": "t.job", "args": [], "meta": {"tenant_id": "acme"},
+        "scheduled_at": "2099-01-01T00:00:00Z"}))
+        .await;
+    assert_eq!(street.jobs("acme").await, [0, 5, 1, 0, 0]);
+    let fetched = street.client().fetch("q", 5).await.job_ids();
+    assert_eq!(fetched, ids);
+    assert_eq!(street.jobs("acme").await, [0, 0, 1, 0, 5]);
+    street.app.clock.advance(3 * SECOND);
+    street.client().ack(&fetched[0]).await.expect(200);
+    street.client().ack(&fetched[1]).await.expect(200);
+    let failed = json!({"job_id": fetched[2], "error": {"code": "x", "message": "no", "retryable": true}});
+    street.client().post("/v1/workers/nack", failed).await.expect(200);
+    street.client().delete(&format!("/v1/jobs/{}", fetched[3])).await.expect(200);
+    let requeue = json!({"job_id": fetched[4], "requeue": true, "error": {"code": "x", "message": "later"}});
+    street.client().post("/v1/workers/nack", requeue).await.expect(200);
+
+    let statistics = street.store().tenant_statistics("acme").await.unwrap();
+    assert_eq!(street.jobs("acme").await, [0, 1, 1, 1, 0]);
+    let deeds = Deeds { enqueued: 6, pushes: 2, completed: 2, failed: 1, worker_ms: 15_000 };
+    assert_eq!(statistics.day, deeds);
+    assert_eq!(statistics.worker_share, 1.0);
+    assert!(statistics.processed_per_minute > 0.0 && statistics.enqueued_per_minute > statistics.processed_per_minute);
+
+    // In the same window, then in the same day, then never.
+    street.app.clock.advance(4 * 3_600_000);
+    let later = street.store().tenant_statistics("acme").await.unwrap();
+    assert_eq!((later.day, later.processed_per_minute), (deeds, 0.0));
+    street.app.clock.advance(21 * 3_600_000);
+    assert_eq!(street.store().tenant_statistics("acme").await.unwrap().day, Deeds::default());
+    assert_eq!(street.store().tenant_statistics("nobody").await.unwrap().day, Deeds::default());
+}
+
+#[tokio::test]
+async fn nothing_remains_of_an_idle_tenant_and_nothing_begins_without_one() {
+    let street = Street::open().await;
+    let id = street.client().enqueue_into("q").await;
+    street.client().fetch("q", 1).await;
+    street.client().ack(&id).await.expect(200);
+    street.neighbors.look("hand").await.unwrap();
+    for part in ["did:", "busy:", "tenants", "noise", "throttled"] {
+        assert_eq!(street.app.redis.keys_with(part).await, Vec::<String>::new(), "{part}");
+    }
+    street.push("ac:me", 3).await;
+    assert_eq!(street.work(10).await, shares(&[("ac:me", 3)]));
+    assert_eq!(street.app.redis.keys_with("tenants").await, Vec::<String>::new());
+    let keys = [street.app.redis.keys_with("did:").await, street.app.redis.keys_with("busy:").await].concat();
+    assert_eq!(keys.len(), 3, "{keys:?}");
+    for key in keys {
+        let left: i64 = street.app.redis.command(&["PTTL", &key]).await;
+        assert!((1..=26 * 3_600_000).contains(&left), "{key}: {left}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_may_bring_more_tenants_than_lua_has_room_for() {
+    let street = Street::with(throttling(), |config| config.limits.max_batch = 10_000).await;
+    let job = |tenant: usize| json!({"type": "t.job", "args": [], "meta": {"tenant_id": format!("t{tenant}")}});
+    let jobs: Vec<Value> = (0..9000).map(job).collect();
+    street.client().post("/v1/jobs/batch", json!({"jobs": jobs})).await.expect(201);
+    for tenant in ["t0", "t4500", "t8999"] {
+        let statistics = street.store().tenant_statistics(tenant).await.unwrap();
+        assert_eq!((street.jobs(tenant).await[1], statistics.day.enqueued), (1, 1), "{tenant}");
+    }
+    let all: String = street.app.redis.command(&["HGET", "fg:{default}:tenants", "*"]).await;
+    assert_eq!(all, "0 9000 0 0 0");
+    // A look is bounded, however many there are.
+    street.look_for(30).await;
+    assert_eq!(street.kinds().await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn an_item_that_fails_counts_for_nothing() {
+    let street = Street::open().await;
+    street.push("acme", 1).await;
+    let again = json!({"id": "01890a5d-ac96-774b-bcce-b302099a8057", "type": "t.job", "args": [], "meta": {"tenant_id": "acme"}});
+    street.client().post("/v1/jobs", again.clone()).await.expect(201);
+    street.client().post("/v1/jobs", again).await.expect(409);
+    let statistics = street.store().tenant_statistics("acme").await.unwrap();
+    assert_eq!((street.jobs("acme").await[1], statistics.day.enqueued), (2, 2));
+}

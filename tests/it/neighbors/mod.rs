@@ -1,0 +1,135 @@
+//! Tenants as neighbours on a real Redis: what is counted of them, who is noisy, who is throttled and let go.
+
+mod api;
+mod counting;
+mod sharing;
+mod slots;
+mod staged;
+mod watching;
+
+use crate::support::{Client, TestApp, TestRedis, json};
+use fairgate::clock::Clock;
+use fairgate::config::{Config, Role};
+use fairgate::dispatch::Neighbors;
+use fairgate::fair::noisy::{Action, NoisyNeighbors};
+use fairgate::store::{EventFilter, Store};
+use fairgate::telemetry::NoiseMetrics;
+use serde_json::Value;
+use std::sync::Arc;
+
+const NOON: i64 = 1_800_000_000_000;
+const SECOND: i64 = 1000;
+const MINUTE: i64 = 60 * SECOND;
+
+/// A server whose clock only the test turns, and on which nobody looks for neighbours but the test.
+struct Street {
+    app: TestApp,
+    config: NoisyNeighbors,
+    neighbors: Neighbors,
+}
+
+fn throttling() -> NoisyNeighbors {
+    NoisyNeighbors { action: Action::WeightReduced, ..NoisyNeighbors::default() }
+}
+
+impl Street {
+    async fn open() -> Street {
+        Street::with(throttling(), |_| {}).await
+    }
+
+    async fn with(noisy: NoisyNeighbors, change: impl FnOnce(&mut Config)) -> Street {
+        Street::on(Arc::new(TestRedis::start()), Clock::manual(NOON), noisy, change).await
+    }
+
+    /// One on a Redis and a clock that others use too.
+    async fn on(
+        redis: Arc<TestRedis>,
+        clock: Clock,
+        noisy: NoisyNeighbors,
+        change: impl FnOnce(&mut Config),
+    ) -> Street {
+        let app = TestApp::start_on(redis, clock, |config| {
+            config.server.roles = vec![Role::Api];
+            config.noisy_neighbors = noisy.clone();
+            change(config);
+        })
+        .await;
+        let neighbors = Neighbors::new(app.app.store.clone(), noisy.clone(), NoiseMetrics::default());
+        neighbors.look("hand").await.unwrap(); // from here on it is counted
+        Street { app, config: noisy, neighbors }
+    }
+
+    fn store(&self) -> &Store {
+        &self.app.app.store
+    }
+
+    fn client(&self) -> &Client {
+        &self.app.client
+    }
+
+    /// Jobs of a tenant, at most 1000 in a request.
+    async fn push(&self, tenant: &str, jobs: usize) -> Vec<String> {
+        let job = json!({"type": "t.job", "args": [], "meta": {"tenant_id": tenant}, "options": {"queue": "q"}});
+        let mut ids = Vec::new();
+        for portion in vec![job; jobs].chunks(1000) {
+            ids.extend(self.client().post("/v1/jobs/batch", json!({"jobs": portion})).await.expect(201).job_ids());
+        }
+        ids
+    }
+
+    /// Five tenants, the first of which has pushed far more.
+    async fn flood(&self) {
+        self.push("loud", 2000).await;
+        for tenant in ["a", "b", "c", "d"] {
+            self.push(tenant, 40).await;
+        }
+    }
+
+    /// Looks for so many seconds, every five.
+    async fn look_for(&self, seconds: i64) {
+        for _ in 0..seconds / 5 {
+            self.app.clock.advance(5 * SECOND);
+            self.neighbors.look("hand").await.unwrap();
+        }
+    }
+
+    /// Fetches and does jobs of the queue; how many each tenant had, by name.
+    async fn work(&self, most: usize) -> Vec<(String, usize)> {
+        let fetched = self.client().fetch("q", most).await;
+        for id in fetched.job_ids() {
+            self.client().ack(&id).await.expect(200);
+        }
+        let jobs = fetched.at("/jobs").as_array().cloned().unwrap_or_default();
+        let mut tenants: Vec<String> =
+            jobs.iter().map(|job| job["meta"]["tenant_id"].as_str().unwrap_or_default().to_owned()).collect();
+        tenants.sort();
+        tenants.chunk_by(|left, right| left == right).map(|jobs| (jobs[0].clone(), jobs.len())).collect()
+    }
+
+    /// Jobs of a tenant: pending, available, scheduled, retryable, active.
+    async fn jobs(&self, tenant: &str) -> [u64; 5] {
+        let jobs = self.store().tenant_jobs(&[tenant]).await.unwrap()[0];
+        [jobs.pending, jobs.available, jobs.scheduled, jobs.retryable, jobs.active]
+    }
+
+    /// Jobs that workers have.
+    async fn leased(&self) -> Vec<String> {
+        self.app.redis.command(&["ZRANGE", "fg:{default}:leases", "0", "-1"]).await
+    }
+
+    /// Data of all events about throttles, oldest first, each under its kind.
+    async fn told(&self) -> Vec<(String, Value)> {
+        let filter = EventFilter { types: vec!["tenant.*".to_owned()], ..EventFilter::default() };
+        let page = self.store().events(&filter, None, 100_000).await.unwrap().unwrap();
+        let read = |data: &str| serde_json::from_str(&format!("{{{data}}}")).unwrap();
+        page.events.iter().map(|event| (event.kind.clone(), read(&event.data))).collect()
+    }
+
+    async fn kinds(&self) -> Vec<String> {
+        self.told().await.into_iter().map(|(kind, _)| kind).collect()
+    }
+}
+
+fn shares(shares: &[(&str, usize)]) -> Vec<(String, usize)> {
+    shares.iter().map(|(tenant, jobs)| ((*tenant).to_owned(), *jobs)).collect()
+}

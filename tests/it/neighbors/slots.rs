@@ -1,0 +1,98 @@
+//! A noisy neighbour that may have fewer jobs active for a time.
+
+use super::*;
+use crate::tenants::{rules, slots as at_once};
+
+fn capping() -> NoisyNeighbors {
+    NoisyNeighbors { action: Action::ConcurrencyReduced, duration: 10_000, ..NoisyNeighbors::default() }
+}
+
+impl Street {
+    /// How many jobs of the noisy one, and of all the others, a fetch gives; all of them are done where that is wanted.
+    async fn fetch(&self, most: usize, done: bool) -> (usize, usize) {
+        let fetched = self.client().fetch("q", most).await;
+        let jobs = fetched.at("/jobs").as_array().cloned().unwrap_or_default();
+        for id in fetched.job_ids().iter().filter(|_| done) {
+            self.client().ack(id).await.expect(200);
+        }
+        let loud = jobs.iter().filter(|job| job["meta"]["tenant_id"] == "loud").count();
+        (loud, jobs.len() - loud)
+    }
+
+    async fn active(&self) -> u64 {
+        self.store().tenant_jobs(&["loud"]).await.unwrap()[0].active
+    }
+}
+
+#[tokio::test]
+async fn a_flood_has_fewer_jobs_active_until_its_time_is_over() {
+    for fair in [false, true] {
+        let street = Street::with(capping(), |config| config.policy.tenant_fairness.enabled = fair).await;
+        street.flood().await;
+        while street.active().await < 16 {
+            street.fetch(1, false).await;
+        }
+        street.look_for(20).await;
+        let (kind, event) = street.told().await.remove(0);
+        assert_eq!((kind.as_str(), &event["action"]), ("tenant.throttled", &json!("concurrency_reduced")));
+        assert_eq!((&event["original_concurrency"], &event["effective_concurrency"]), (&json!(16), &json!(8)));
+        assert_eq!(event["until"], json!(fairgate::job::time::rfc3339(NOON + 30 * SECOND)));
+        assert_eq!(event["evidence"][0]["signal"], "queue_depth_ratio");
+
+        // It had more than that when it began: nothing starts until those are done, and others go on.
+        let (loud, others) = street.fetch(20, true).await;
+        assert_eq!((loud, others), (0, 20), "fair: {fair}");
+        for id in street.leased().await {
+            street.client().ack(&id).await.expect(200);
+        }
+        let (loud, others) = street.fetch(60, false).await;
+        assert_eq!((loud, others), (8, 52), "fair: {fair}");
+        street.look_for(5).await;
+        assert_eq!(street.fetch(10, true).await.0, 0);
+        assert_eq!(street.active().await, 8);
+
+        street.look_for(5).await;
+        let (kind, event) = street.told().await.pop().unwrap();
+        assert_eq!((kind.as_str(), &event["reason"]), ("tenant.throttle_released", &json!("expired")));
+        street.fetch(40, false).await;
+        assert!(street.active().await > 8, "fair: {fair}");
+        assert_eq!(street.app.redis.keys_with("throttled").await, Vec::<String>::new());
+        street.app.agrees().await;
+    }
+}
+
+#[tokio::test]
+async fn nobody_gets_more_than_its_terms_and_whoever_is_let_go_gets_them_back() {
+    let street = Street::with(capping(), |config| config.tenant = rules(&[("loud", at_once(5))])).await;
+    street.flood().await;
+    assert_eq!(street.fetch(20, false).await.0, 5);
+    street.look_for(20).await;
+    let event = street.told().await.into_iter().find(|(kind, _)| kind == "tenant.throttled").unwrap().1;
+    assert_eq!((&event["original_concurrency"], &event["effective_concurrency"]), (&json!(5), &json!(2)));
+    for id in street.leased().await {
+        street.client().ack(&id).await.expect(200);
+    }
+    assert_eq!(street.fetch(20, false).await.0, 2);
+    let terms = json!({"max_concurrency": 1});
+    street.client().send("PUT", "/v1/admin/tenants/loud/limits", Some(terms.to_string())).await.expect(200);
+    for id in street.leased().await {
+        street.client().ack(&id).await.expect(200);
+    }
+    assert_eq!(street.fetch(20, false).await.0, 1, "the throttle would leave two");
+    let terms = json!({"max_concurrency": 5});
+    street.client().send("PUT", "/v1/admin/tenants/loud/limits", Some(terms.to_string())).await.expect(200);
+    assert_eq!(street.fetch(20, false).await.0, 1, "two, with the one that runs");
+
+    street.client().post("/v1/admin/tenants/loud/noise/reset", json!({})).await.expect(200);
+    assert_eq!(street.fetch(20, false).await.0, 3, "five, with the two that run");
+    street.app.agrees().await;
+}
+
+#[tokio::test]
+async fn a_lone_worker_still_does_one_job_of_a_throttled_tenant() {
+    let street = Street::with(capping(), |_| {}).await;
+    street.flood().await;
+    street.look_for(20).await;
+    assert_eq!(street.told().await[0].1["effective_concurrency"], json!(1));
+    assert_eq!(street.fetch(10, false).await, (1, 9));
+}

@@ -1,0 +1,354 @@
+//! A rule in shadow watches a queue as it is, changes nothing there, and tells the waits that there would be.
+
+use super::*;
+use crate::support::ChaosProxy;
+use fairgate::config::FairplayClass;
+use fairgate::fair::{Webhook, Weight};
+use std::collections::HashMap;
+use std::time::Duration;
+use wiremock::matchers::method;
+use wiremock::{Mock, MockServer, ResponseTemplate};
+
+const SEEN: &str = "/v1/admin/planner/r/shadow";
+
+/// The rule `r` in shadow.
+fn in_shadow() -> Rule {
+    rule(|rule| rule.shadow = true)
+}
+
+fn now_ms() -> i64 {
+    Clock::System.now_ms()
+}
+
+/// A payload as Sidekiq's client makes it.
+fn payload(class: &str, tenant: &str, number: usize, queue: &str) -> String {
+    let (jid, at) = (format!("{tenant}-{number}"), now_ms() as f64 / 1e3);
+    json!({"class": class, "args": [tenant, number], "retry": true, "queue": queue, "jid": jid, "created_at": at,
+        "enqueued_at": at})
+    .to_string()
+}
+
+async fn enqueue(redis: &TestRedis, queue: &str, tenant: &str, jobs: std::ops::Range<usize>) {
+    let payloads: Vec<String> = jobs.map(|number| payload("HeavyJob", tenant, number, queue)).collect();
+    let key = format!("queue:{queue}");
+    let mut command = vec!["LPUSH", &key];
+    command.extend(payloads.iter().map(String::as_str));
+    redis.command::<i64>(&command).await;
+}
+
+async fn seen(client: &Client) -> Value {
+    client.get(SEEN).await.expect(200).body
+}
+
+/// Waits until so many jobs of the queue have been looked at.
+async fn looked_at(app: &TestApp, jobs: usize) -> Value {
+    eventually("it has looked at them", async || seen(&app.client).await["line"]["looked_at"] == json!(jobs)).await;
+    seen(&app.client).await
+}
+
+fn tenant<'a>(seen: &'a Value, name: &str) -> &'a Value {
+    let tenants = seen["tenants"].as_array().expect("tenants");
+    tenants.iter().find(|tenant| tenant["tenant_id"] == name).unwrap_or_else(|| panic!("no {name} in {seen}"))
+}
+
+/// Two Sidekiqs get the same jobs at the same time, and the same workers: as many jobs are taken at the same moments.
+struct Twins<'a> {
+    watched: &'a TestRedis,
+    promoted: &'a TestRedis,
+    /// When each job was pushed, and how long jobs of each tenant waited: in the queue as it is, and promoted.
+    pushed: HashMap<(String, u64), i64>,
+    as_is: HashMap<String, Vec<i64>>,
+    planned: HashMap<String, Vec<i64>>,
+}
+
+impl Twins<'_> {
+    async fn push(&mut self, tenant: &str, jobs: std::ops::Range<usize>) {
+        enqueue(self.watched, "heavy", tenant, jobs.clone()).await;
+        enqueue(self.promoted, "stage", tenant, jobs.clone()).await;
+        jobs.for_each(|number| _ = self.pushed.insert((tenant.to_owned(), number as u64), now_ms()));
+    }
+
+    /// A worker takes a job, if there is one; how long it has waited.
+    async fn take(&self, redis: &TestRedis) -> Option<(String, i64)> {
+        let text: Option<String> = redis.command(&["RPOP", "queue:heavy"]).await;
+        let job: Value = serde_json::from_str(&text?).expect("a payload");
+        let tenant = job["args"][0].as_str().expect("a tenant").to_owned();
+        let pushed = self.pushed[&(tenant.clone(), job["args"][1].as_u64().expect("a number"))];
+        Some((tenant, now_ms() - pushed))
+    }
+
+    /// Workers are there a hundred times a second; one that finds nothing waits for what comes.
+    async fn work(&mut self, ticks: usize) {
+        let mut every = tokio::time::interval(Duration::from_millis(10));
+        every.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        for _ in 0..ticks {
+            every.tick().await;
+            if let Some((tenant, waited)) = self.take(self.watched).await {
+                self.as_is.entry(tenant).or_default().push(waited);
+            }
+            let taken = |waits: &HashMap<String, Vec<i64>>| waits.values().map(Vec::len).sum::<usize>();
+            while taken(&self.planned) < taken(&self.as_is) {
+                let Some((tenant, waited)) = self.take(self.promoted).await else { break };
+                self.planned.entry(tenant).or_default().push(waited);
+            }
+        }
+    }
+}
+
+fn quantile(waits: &[i64], share: f64) -> f64 {
+    let mut waits = waits.to_vec();
+    waits.sort_unstable();
+    waits[((waits.len() as f64 * share).ceil() as usize).max(1) - 1] as f64
+}
+
+#[tokio::test]
+async fn the_waits_that_would_be_are_those_that_are_when_jobs_are_promoted() {
+    let (watched, promoted) = (TestRedis::start(), TestRedis::start());
+    let weigh =
+        |rule: &mut Rule| _ = rule.weights.fixed.insert("paying".to_owned(), Weight::of(2.0).expect("a weight"));
+    let shadow = beside(&[Rule { shadow: true, ..rule(weigh) }], legacy(|sidekiq| sidekiq.access = at(&watched))).await;
+    let live = beside(
+        &[rule(weigh)],
+        legacy(|sidekiq| (sidekiq.access, sidekiq.staging_queue) = (at(&promoted), Some("stage".to_owned()))),
+    )
+    .await;
+    // A process that tells of itself, so that a queue that runs dry is noticed.
+    let info = json!({"queues": ["heavy"], "concurrency": 1}).to_string();
+    promoted.command::<i64>(&["SADD", "processes", "p"]).await;
+    promoted.command::<i64>(&["HSET", "p", "info", &info, "busy", "1", "quiet", "false"]).await;
+    let (pushed, as_is, planned) = Default::default();
+    let mut twins = Twins { watched: &watched, promoted: &promoted, pushed, as_is, planned };
+    looked_at(&shadow, 0).await;
+    twins.push("noisy", 0..500).await;
+    eventually("they are staged", async || {
+        let stats = live.client.get("/v1/admin/planner/r").await.expect(200);
+        stats.at("/staged/jobs").as_u64().unwrap_or(0) + stats.at("/main_queue/depth").as_u64().unwrap_or(0) >= 500
+    })
+    .await;
+    // Until the planner has found out how fast its workers are.
+    twins.work(300).await;
+    twins.push("quiet", 0..60).await;
+    twins.push("paying", 0..90).await;
+    twins.work(350).await;
+    eventually("all are taken", async || {
+        twins.work(5).await;
+        let seen = seen(&shadow.client).await;
+        seen["as_is"]["jobs"] == json!(650) && seen["planned"]["jobs"] == json!(650)
+    })
+    .await;
+    let seen = seen(&shadow.client).await;
+    let live_stats = live.client.get("/v1/admin/planner/r").await.expect(200);
+    assert_eq!(live_stats.at("/rounds/promoted_total"), &json!(650));
+    for name in ["noisy", "quiet", "paying"] {
+        for (order, waits) in [("as_is", &twins.as_is[name]), ("planned", &twins.planned[name])] {
+            for (field, share) in [("p50_ms", 0.5), ("p95_ms", 0.95)] {
+                let (told, is) = (tenant(&seen, name)[order][field].as_f64().expect("a wait"), quantile(waits, share));
+                assert!((told - is).abs() <= is * 0.1, "{name} {order} {field}: told {told}, is {is}\n{seen:#}");
+            }
+        }
+    }
+    let p95 = |name: &str, order: &str| tenant(&seen, name)[order]["p95_ms"].as_u64().expect("a wait");
+    assert!(p95("quiet", "planned") < p95("quiet", "as_is"), "that is what it is for");
+    // Rounds are recorded as if they had been.
+    let rounds = shadow.client.get("/v1/admin/planner/r/rounds?limit=100").await.expect(200);
+    let rounds = rounds.at("/items").as_array().expect("rounds").clone();
+    let would = seen["would"]["promoted_total"].as_u64().expect("a number");
+    assert_eq!(rounds.iter().map(|round| round["promoted"].as_u64().expect("a number")).sum::<u64>(), would);
+    assert!(rounds.iter().all(|round| round["outcome"] == "shadow" && round["round"].as_u64() > Some(0)));
+    let metrics = shadow.client.get("/metrics").await.text;
+    for order in ["as_is", "planned"] {
+        let series = format!("fairgate_shadow_wait_p95_seconds{{rule=\"r\",tenant=\"quiet\",order=\"{order}\"}}");
+        assert!(metrics.contains(&series), "{series}");
+    }
+}
+
+/// Names of commands that a Redis was sent, and of those the ones that write.
+async fn writes(redis: &TestRedis) -> (Vec<String>, Vec<String>) {
+    let stats: String = redis.command(&["INFO", "commandstats"]).await;
+    let name = |line: &str| Some(line.strip_prefix("cmdstat_")?.split(':').next()?.to_owned());
+    let sent: Vec<String> = stats.lines().filter_map(name).collect();
+    let listed: Vec<String> = redis.command(&["COMMAND", "LIST", "FILTERBY", "ACLCAT", "write"]).await;
+    let writing = sent.iter().filter(|command| listed.contains(command)).cloned().collect();
+    (sent, writing)
+}
+
+/// Everything that a Redis holds.
+async fn contents(redis: &TestRedis) -> Vec<(String, Vec<u8>)> {
+    let mut keys: Vec<String> = redis.command(&["KEYS", "*"]).await;
+    keys.sort();
+    let mut contents = Vec::new();
+    for key in keys {
+        let dump: Vec<u8> = redis.command(&["DUMP", &key]).await;
+        contents.push((key, dump));
+    }
+    contents
+}
+
+#[tokio::test]
+async fn nothing_is_changed_over_there_and_the_gem_keeps_its_locks() {
+    let theirs = TestRedis::start();
+    enqueue(&theirs, "heavy", "noisy", 0..300).await;
+    enqueue(&theirs, "heavy", "quiet", 0..3).await;
+    theirs.command::<i64>(&["LPUSH", "queue:heavy", &payload("Other", "x", 1, "heavy"), "junk"]).await;
+    theirs.command::<i64>(&["SADD", "queues", "heavy"]).await;
+    theirs.command::<i64>(&["HSET", "fairplay:heavy_job:tenant_counts", "a", "1"]).await;
+    theirs.command::<i64>(&["RPUSH", "fairplay:heavy_job:tenant_queue:a", "[\"a\",1]"]).await;
+    // A replica, which would refuse to write: it is good enough to be watched.
+    theirs.command::<String>(&["REPLICAOF", "127.0.0.1", "1"]).await;
+    theirs.command::<String>(&["CONFIG", "RESETSTAT"]).await;
+    let before = contents(&theirs).await;
+    let app = beside(
+        &[in_shadow()],
+        legacy(|sidekiq| {
+            (sidekiq.access, sidekiq.staging_queue) = (at(&theirs), Some("stage".to_owned()));
+            sidekiq.fairplay_classes = vec![FairplayClass {
+                class: "HeavyJob".to_owned(),
+                key: "heavy_job".to_owned(),
+                planner_queue: "default".to_owned(),
+            }];
+        }),
+    )
+    .await;
+    let seen = looked_at(&app, 305).await;
+    assert_eq!((&seen["line"]["planned"], &seen["line"]["tenants"]), (&json!(303), &json!(2)));
+    assert_eq!((&tenant(&seen, "noisy")["waiting"], &tenant(&seen, "quiet")["waiting"]), (&json!(300), &json!(3)));
+    assert_eq!((&seen["line"]["truncated"], &seen["trouble"]), (&json!(false), &Value::Null));
+    let stats = app.client.get("/v1/admin/planner/r").await.expect(200);
+    assert_eq!((stats.at("/state"), stats.at("/shadow/line/looked_at")), (&json!("shadow"), &json!(305)));
+    assert_eq!((stats.at("/staged/jobs"), stats.at("/shadow/tenants")), (&json!(0), &Value::Null));
+    // Whoever asks for a round gets none, and nobody brings jobs in.
+    assert_eq!(run(&app.client).await["promoted"], 0);
+    let refused = app.client.post("/v1/jobs", json!({"type": "t.job", "args": ["a"]})).await.expect(400);
+    assert!(refused.text.contains("in shadow"), "{}", refused.text);
+    app.app.shut_down().await;
+    let (sent, writing) = writes(&theirs).await;
+    assert!(sent.iter().any(|command| command == "lrange"), "{sent:?}");
+    assert_eq!(writing, Vec::<String>::new(), "of {sent:?}");
+    assert!(before == contents(&theirs).await, "not a byte");
+}
+
+#[tokio::test]
+async fn jobs_that_workers_put_back_and_queues_that_are_emptied_do_not_confuse_it() {
+    let theirs = TestRedis::start();
+    let app = beside(&[in_shadow()], legacy(|sidekiq| sidekiq.access = at(&theirs))).await;
+    enqueue(&theirs, "heavy", "a", 0..1000).await;
+    looked_at(&app, 1000).await;
+    let taken: Vec<String> = theirs.command(&["RPOP", "queue:heavy", "10"]).await;
+    looked_at(&app, 990).await;
+    let mut back = vec!["RPUSH", "queue:heavy"];
+    back.extend(taken.iter().take(5).map(String::as_str));
+    theirs.command::<i64>(&back).await;
+    enqueue(&theirs, "heavy", "b", 0..7).await;
+    let seen = looked_at(&app, 997).await;
+    assert_eq!((&tenant(&seen, "b")["waiting"], &seen["taken_total"]), (&json!(7), &json!(10)));
+    // One that came and went before the others.
+    theirs.command::<i64>(&["DEL", "queue:heavy"]).await;
+    enqueue(&theirs, "heavy", "c", 0..3).await;
+    let seen = looked_at(&app, 3).await;
+    assert_eq!((&tenant(&seen, "a")["waiting"], &tenant(&seen, "c")["waiting"]), (&json!(0), &json!(3)));
+    assert_eq!(&seen["taken_total"], &json!(1007));
+}
+
+#[tokio::test]
+async fn a_redis_that_is_away_is_told_and_watched_again_when_it_is_back() {
+    let theirs = TestRedis::start();
+    let proxy = ChaosProxy::start(&theirs).await;
+    enqueue(&theirs, "heavy", "a", 0..5).await;
+    let access = |sidekiq: &mut Sidekiq| sidekiq.access.url = Some(StoreUrl::parse(&proxy.url()).expect("a url"));
+    let app = beside(&[in_shadow()], legacy(access)).await;
+    looked_at(&app, 5).await;
+    proxy.arm("LLEN");
+    proxy.struck().await;
+    eventually("that is told", async || seen(&app.client).await["trouble"].is_string()).await;
+    enqueue(&theirs, "heavy", "a", 5..9).await;
+    proxy.open();
+    let seen = looked_at(&app, 9).await;
+    assert_eq!((&seen["trouble"], &seen["taken_total"]), (&Value::Null, &json!(0)));
+}
+
+#[tokio::test]
+async fn one_process_watches_and_another_goes_on_when_it_stops() {
+    let (redis, theirs) = (Arc::new(TestRedis::start()), TestRedis::start());
+    let start = async || {
+        let rule = Rule { planner_lock_ttl: 1000, ..in_shadow() };
+        let main_queue = legacy(|sidekiq| sidekiq.access = at(&theirs));
+        TestApp::start_on(Arc::clone(&redis), Clock::System, |config| configure(config, &[rule], main_queue)).await
+    };
+    let first = start().await;
+    eventually("it watches", async || seen(&first.client).await["watcher"].is_string()).await;
+    let watcher = seen(&first.client).await["watcher"].clone();
+    let second = start().await;
+    enqueue(&theirs, "heavy", "a", 0..5).await;
+    assert_eq!(looked_at(&second, 5).await["watcher"], watcher, "any process answers for the one that watches");
+    first.app.shut_down().await;
+    eventually("the other one watches", async || {
+        let seen = seen(&second.client).await;
+        seen["watcher"].is_string() && seen["watcher"] != watcher && seen["line"]["looked_at"] == json!(5)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn from_shadow_to_light_and_back() {
+    let app = beside(&[], legacy(|sidekiq| sidekiq.staging_queue = Some("stage".to_owned()))).await;
+    let put = async |rule: Rule| {
+        app.client.send("PUT", "/v1/admin/planner/r", Some(rule.to_json().to_string())).await;
+    };
+    put(in_shadow()).await;
+    enqueue(&app.redis, "heavy", "a", 0..3).await;
+    looked_at(&app, 3).await;
+    app.redis.command::<i64>(&["DEL", "queue:heavy"]).await;
+    put(by_hand(2)).await;
+    app.client.get(SEEN).await.expect(404);
+    enqueue(&app.redis, "stage", "a", 0..5).await;
+    eventually("they are staged or promoted", async || app.redis.command::<i64>(&["LLEN", "queue:stage"]).await == 0)
+        .await;
+    // In shadow again: what is staged goes on, and what comes to the staging queue goes straight through.
+    put(Rule { batch: Batch::Jobs(100), ..in_shadow() }).await;
+    enqueue(&app.redis, "stage", "a", 5..8).await;
+    eventually("all are there", async || waiting(&app.redis, "queue:heavy").await.len() == 8).await;
+    let stats = app.client.get("/v1/admin/planner/r").await.expect(200);
+    assert_eq!((stats.at("/state"), stats.at("/staged/jobs")), (&json!("shadow"), &json!(0)));
+    let unfit = Rule { queue: None, ..in_shadow() }.to_json().to_string();
+    let refused = app.client.send("PUT", "/v1/admin/planner/r", Some(unfit)).await.expect(422);
+    assert!(refused.text.contains("names none"), "{}", refused.text);
+}
+
+#[tokio::test]
+async fn the_webhook_is_asked_and_its_weights_count() {
+    let (theirs, webhook) = (TestRedis::start(), MockServer::start().await);
+    let answer = ResponseTemplate::new(200).set_body_json(json!({"weights": {"paying": 3}}));
+    Mock::given(method("POST")).respond_with(answer).mount(&webhook).await;
+    // The second round is the first by which the webhook has certainly been asked.
+    let rule = rule(|rule| {
+        (rule.shadow, rule.batch, rule.pace) = (true, Batch::Jobs(40), Pace::Every(3000));
+        rule.weights.webhook = Some(Webhook { url: webhook.uri(), timeout: 1000, secret_env: None });
+    });
+    let app = beside(&[rule], legacy(|sidekiq| sidekiq.access = at(&theirs))).await;
+    enqueue(&theirs, "heavy", "free", 0..200).await;
+    enqueue(&theirs, "heavy", "paying", 0..200).await;
+    eventually("a round has gone by its weights", async || {
+        let rounds = app.client.get("/v1/admin/planner/r/rounds").await.expect(200);
+        let served = rounds.at("/items/0/served");
+        let jobs = |place: usize| (served[place]["tenant_id"].clone(), served[place]["jobs"].clone());
+        jobs(0) == (json!("paying"), json!(30)) && jobs(1) == (json!("free"), json!(10))
+    })
+    .await;
+    let seen = seen(&app.client).await;
+    assert_eq!((&tenant(&seen, "paying")["weight"], &tenant(&seen, "free")["weight"]), (&json!(3.0), &json!(1.0)));
+}
+
+#[tokio::test]
+async fn of_a_long_line_the_front_is_looked_at() {
+    let theirs = TestRedis::start();
+    for part in 0..11 {
+        enqueue(&theirs, "heavy", "a", part * 10_000..(part + 1) * 10_000).await;
+    }
+    let app = beside(&[in_shadow()], legacy(|sidekiq| sidekiq.access = at(&theirs))).await;
+    let seen = looked_at(&app, 100_000).await;
+    assert_eq!((&seen["line"]["jobs"], &seen["line"]["truncated"]), (&json!(110_000), &json!(true)));
+    // What becomes free in front is filled from behind.
+    theirs.command::<Vec<String>>(&["RPOP", "queue:heavy", "500"]).await;
+    eventually("it goes on", async || self::seen(&app.client).await["taken_total"] == json!(500)).await;
+    looked_at(&app, 100_000).await;
+}
