@@ -12,6 +12,7 @@
 //! - [`weights`] – asks the user's webhook what tenants weigh. The only place that sends HTTP requests.
 //! - [`main_queue`] – where promoted jobs go, and how it is doing there: fairgate's own queues, or those of a system that stands
 //!   beside it.
+//! - [`remote`] – another OJS server, asked as a client asks, and what is handed on to it.
 //! - [`planner`] – when staged jobs are promoted, how many, under which weights.
 //! - [`dispatch`] – what happens because time passes.
 //! - [`keyring`] – the API keys that hold, and who a presented one is.

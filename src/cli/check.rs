@@ -35,7 +35,8 @@ impl Check {
                 Ok(ExitCode::SUCCESS)
             }
             Ok(loaded) => {
-                print!("{}", assign(&Rules::new(loaded.config.plan), &self.types));
+                let beyond = loaded.config.server.pass_through.as_deref();
+                print!("{}", assign(&Rules::new(loaded.config.plan), &self.types, beyond));
                 Ok(ExitCode::SUCCESS)
             }
             Err(code) => Ok(code),
@@ -48,12 +49,15 @@ fn read_type(text: &str) -> Result<String, String> {
     if is_known { Ok(text.to_owned()) } else { Err(format!("expected {}, or a Ruby class", names::TYPE_EXPECTED)) }
 }
 
-/// A line for each type: the rule that it falls under.
-fn assign(rules: &Rules, types: &[String]) -> String {
+/// A line for each type: the rule that it falls under, or what becomes of it; `beyond` is the main queue to which others pass through.
+fn assign(rules: &Rules, types: &[String], beyond: Option<&str>) -> String {
     let width = types.iter().map(String::len).max().unwrap_or(0);
     let line = |kind: &String| match rules.of_type(kind) {
         Some(rule) => format!("{kind:width$}  → rule \"{}\" (types {})\n", rule.name, rule.types.join(", ")),
-        None => format!("{kind:width$}  → not planned: available at once\n"),
+        None => match beyond {
+            Some(name) => format!("{kind:width$}  → not planned: passes through to main queue \"{name}\"\n"),
+            None => format!("{kind:width$}  → not planned: available at once\n"),
+        },
     };
     types.iter().map(line).collect()
 }

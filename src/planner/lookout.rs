@@ -21,6 +21,8 @@ use tokio_util::sync::CancellationToken;
 const LOOK: Duration = Duration::from_millis(100);
 /// How often what was seen is kept for whoever asks, and told in the log.
 const KEEP: Duration = Duration::from_secs(1);
+/// How long what was kept holds at least, in ms: longer than it takes to keep it again.
+const SHORTEST_LIFE: u64 = 4000;
 const TELL: Duration = Duration::from_secs(60);
 const AFTER_FAILURE: Duration = Duration::from_millis(500);
 /// Jobs that are read at once, and how often in one look.
@@ -72,6 +74,8 @@ struct Lookout<'a> {
     sidekiq: Arc<Sidekiq>,
     cron: Option<Cron>,
     shadow: Shadow,
+    /// The version under which weights were looked up that tenants have everywhere.
+    version: Arc<str>,
     since: i64,
     /// When the queue was last looked at, and how many jobs waited there.
     looked: i64,
@@ -107,6 +111,7 @@ impl<'a> Lookout<'a> {
             sidekiq,
             cron,
             shadow: Shadow::default(),
+            version: Arc::clone(&known.version),
             since: now,
             looked: now,
             depth: 0,
@@ -153,6 +158,12 @@ impl<'a> Lookout<'a> {
             let known = self.desk.rules().now();
             if known.rules.get(&self.rule.name) != Some(&self.rule) {
                 return Duration::ZERO;
+            }
+            if self.version != known.version
+                && let Ok(weights) = self.scales.renew(self.desk.rules(), &self.rule, &self.shadow).await
+            {
+                weights.iter().for_each(|(tenant, weight)| self.shadow.reweigh(tenant, *weight));
+                self.version = Arc::clone(&known.version);
             }
         }
     }
@@ -303,7 +314,7 @@ impl<'a> Lookout<'a> {
     async fn keep(&mut self) -> Result<Watched, Error> {
         let (store, holder) = (self.desk.store(), self.desk.holder());
         let document = self.prospect().to_json().to_string();
-        let life = self.rule.planner_lock_ttl;
+        let life = self.rule.planner_lock_ttl.max(SHORTEST_LIFE);
         let kept = store.keep_shadow(&self.rule.name, holder, life, &document, &self.unrecorded).await?;
         self.unrecorded.clear();
         Ok(kept)

@@ -59,6 +59,26 @@ impl Scales {
         Ok(())
     }
 
+    /// Looks those up again who would wait, because what tenants weigh everywhere may have changed. A webhook says so by itself.
+    pub(super) async fn renew(
+        &mut self,
+        rules: &Rulebook,
+        rule: &Rule,
+        shadow: &Shadow,
+    ) -> Result<Vec<(String, Weight)>, Error> {
+        if self.source.is_some() {
+            return Ok(Vec::new());
+        }
+        self.known.clear();
+        let waiting: Vec<String> = shadow.waiting().map(|(tenant, ..)| tenant.to_string()).collect();
+        let mut weights = Vec::with_capacity(waiting.len());
+        for portion in waiting.chunks(ASKED) {
+            self.look_up(rules, rule, portion.iter().map(String::as_str)).await?;
+            weights.extend(portion.iter().filter_map(|tenant| Some((tenant.clone(), self.weight(tenant)?))));
+        }
+        Ok(weights)
+    }
+
     /// Asks the webhook, if there is one and it owes no answer, about those who would have waited longest.
     pub(super) fn ask(&mut self, queue: &str, round: u64, shadow: &Shadow, now: i64) {
         let Some(source) = self.source.clone().filter(|_| self.asking.is_none()) else { return };

@@ -1,7 +1,7 @@
 -- Part: hands promoted jobs to a main queue that is not ours.
 --
 -- A staged job has in `push`: what is kept of it when it has left, d nothing, k its record for whoever asks, a that and `push`
--- itself, because it may be refused (`refuse.lua`); where in the envelope its args begin, and their length; the template of what
+-- itself, because it may be refused (`take_back.lua`); where in the envelope its args begin, and their length; the template of what
 -- is pushed, with FS for the args and GS for the time. `job/foreign.rs` makes it.
 --
 -- ARGV[15…] name of the main queue, how its Redis is reached (`here`, `database` or `outbox`), prefix of its keys, its database
@@ -19,7 +19,7 @@ local LADEN = 1048576
 -- A job that has not run yet, waits for nothing else and has no fields but the plan's, a short envelope, and args before the time
 -- in its template: then where what does not change begins, its type, where `push` begins, that, and where the envelope begins.
 local PLAIN = '^pending\0310\31%d*\31(%d*)\31\31\31\31\31\31\31\31\31\31\31\31\31s\30()[^\31]*\31([^\31]*)\31[^\31]*\31rule\31[^\31]*'
-  .. '\31tenant\31[^\31]*\31()push\31(%a),(%d+),(%d+),([^\28\29\31]*)\28([^\29\31]*)\29([^\31]*)\31\30().'
+  .. '\31tenant\31[^\31]*\31()push\31([dk]),(%d+),(%d+),([^\28\29\31]*)\28([^\29\31]*)\29([^\31]*)\31\30().'
 local payloads, bytes, left_of, kept, kept_ids, dropped, strays, kept_ms, stamp_text, after_created, left
 
 at_begin(function()

@@ -81,4 +81,7 @@ fn the_example_is_sound() {
         assert!(said.contains(part), "{part} is missing in\n{said}");
     }
     assert!(!said.contains("\"secret\""), "{said}");
+    let types = ["check", "--config", &path, "--type", "report.a", "--type", "mail"];
+    let (_, said) = fairgate(&types, &[("JOBS_TOKEN", "secret")]);
+    assert!(said.contains("mail      → not planned: passes through to main queue \"jobs\"\n"), "{said}");
 }

@@ -270,8 +270,8 @@ async fn a_redis_that_is_away_is_told_and_watched_again_when_it_is_back() {
 async fn one_process_watches_and_another_goes_on_when_it_stops() {
     let (redis, theirs) = (Arc::new(TestRedis::start()), TestRedis::start());
     let start = async || {
-        let rule = Rule { planner_lock_ttl: 1000, ..in_shadow() };
         let main_queue = legacy(|sidekiq| sidekiq.access = at(&theirs));
+        let rule = Rule { planner_lock_ttl: 1000, ..in_shadow() };
         TestApp::start_on(Arc::clone(&redis), Clock::System, |config| configure(config, &[rule], main_queue)).await
     };
     let first = start().await;
@@ -351,4 +351,22 @@ async fn of_a_long_line_the_front_is_looked_at() {
     theirs.command::<Vec<String>>(&["RPOP", "queue:heavy", "500"]).await;
     eventually("it goes on", async || self::seen(&app.client).await["taken_total"] == json!(500)).await;
     looked_at(&app, 100_000).await;
+}
+
+#[tokio::test]
+async fn a_weight_that_a_tenant_gets_everywhere_counts_at_once() {
+    let theirs = TestRedis::start();
+    let rule = rule(|rule| (rule.shadow, rule.batch, rule.pace) = (true, Batch::Jobs(40), Pace::Every(2000)));
+    let app = beside(&[rule], legacy(|sidekiq| sidekiq.access = at(&theirs))).await;
+    enqueue(&theirs, "heavy", "free", 0..300).await;
+    enqueue(&theirs, "heavy", "gold", 0..300).await;
+    looked_at(&app, 600).await;
+    let weighs = json!({"fairness_weight": 3}).to_string();
+    app.client.send("PUT", "/v1/admin/tenants/gold", Some(weighs)).await.expect(201);
+    eventually("a round has gone by it", async || {
+        let rounds = app.client.get("/v1/admin/planner/r/rounds").await.expect(200);
+        let served = rounds.at("/items/0/served");
+        served[0]["tenant_id"] == "gold" && served[0]["jobs"] == 30 && served[0]["weight"] == 3.0
+    })
+    .await;
 }
