@@ -30,3 +30,33 @@ need_sidekiq() { command -v sidekiq >/dev/null || install ruby-sidekiq; }
 
 # The folder of built programs: binary release|debug
 binary() { echo "${CARGO_TARGET_DIR:-target}/$1/fairgate"; }
+
+# serve [arguments]: builds fairgate and starts one with a Redis of its own, on a free port of loopback. Sets url and data, a folder that is
+# gone at the end, as the server is. Settings may come in the environment.
+serve() {
+    need_rust
+    need_cc
+    need_redis
+    say "building fairgate"
+    cargo build --locked
+    data=$(mktemp -d)
+    server=
+    trap stop_serving EXIT
+    : >"$data/log"
+    "$(binary debug)" serve --listen 127.0.0.1:0 --data-dir "$data/redis" "$@" 2>"$data/log" &
+    server=$!
+    local tries
+    for tries in $(seq 300); do
+        url=$(sed -n 's|.* ready: \(http://[^ ]*\).*|\1|p' "$data/log")
+        [ -z "$url" ] || return 0
+        kill -0 "$server" 2>/dev/null || { cat "$data/log" >&2; die "fairgate ended"; }
+        sleep 0.1
+    done
+    cat "$data/log" >&2
+    die "fairgate did not become ready"
+}
+
+stop_serving() {
+    [ -z "$server" ] || { kill "$server" 2>/dev/null && wait "$server" 2>/dev/null; } || true
+    rm -rf "$data"
+}

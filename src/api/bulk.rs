@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 /// Jobs that one request handles, unless it says otherwise, and at most.
 const USUAL: u64 = 1000;
-const MOST: u64 = 10_000;
+pub(super) const MOST: u64 = 10_000;
 /// Jobs handled at once.
 const PORTION: usize = 32;
 /// Errors that an answer lists.

@@ -19,7 +19,7 @@ use axum::response::Response;
 const ATTEMPTS: usize = 8;
 /// Times that a preview shows, unless it is asked for fewer or more.
 const TIMES: usize = 5;
-const MOST_TIMES: usize = 100;
+pub(super) const MOST_TIMES: usize = 100;
 
 /// `POST /cron`: 201 for a new one; one of that name is changed, which is 200.
 pub(super) async fn register(api: Api, request: Request) -> Result<Response, Problem> {

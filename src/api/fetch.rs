@@ -21,7 +21,7 @@ use std::time::Duration;
 /// Jobs in one fetch; more are clamped, never refused.
 const MOST_JOBS: u64 = 1000;
 /// Queues in one fetch.
-const MOST_QUEUES: usize = 256;
+pub(super) const MOST_QUEUES: usize = 256;
 
 /// What to look at when a strategy or a weight is refused.
 const CHOICE_HINT: &str = "docs/dispatch.md tells how a worker's queues are chosen from.";

@@ -9,6 +9,7 @@ mod body;
 mod bulk;
 mod crons;
 mod dead_letter;
+mod doc;
 mod event_stream;
 mod events;
 mod fetch;
@@ -41,6 +42,7 @@ mod webhooks;
 mod workers;
 mod workflows;
 
+pub use doc::document as openapi;
 pub use routes::{Access, routes};
 pub use server::Server;
 
@@ -103,6 +105,8 @@ struct Inner {
     tenancy: Arc<Tenancy>,
     started: Instant,
     draining: CancellationToken,
+    /// OpenAPI of this server, made when somebody first asks for it.
+    openapi: std::sync::OnceLock<String>,
     /// Streams of events that may be open at once.
     event_readers: Arc<tokio::sync::Semaphore>,
 }
@@ -140,6 +144,7 @@ impl Api {
                 tenancy,
                 started: Instant::now(),
                 draining,
+                openapi: std::sync::OnceLock::new(),
                 event_readers: Arc::new(tokio::sync::Semaphore::new(event_stream::MOST_READERS)),
             }),
             caller: None,

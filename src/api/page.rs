@@ -50,7 +50,7 @@ pub(super) struct Page {
 }
 
 /// Far enough for any list that a person pages through, and small enough to multiply.
-const FURTHEST: usize = 10_000_000;
+pub(super) const FURTHEST: usize = 10_000_000;
 
 impl Page {
     /// The page that a query asks for. A limit above the most is clamped.

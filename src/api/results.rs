@@ -15,13 +15,13 @@ use axum::response::Response;
 use std::time::{Duration, Instant};
 
 /// The longest wait for a result, and the one where nothing is said.
-const LONGEST_S: usize = 60;
+pub(super) const LONGEST_S: usize = 60;
 const USUAL_S: usize = 30;
 /// From one look at a job whose result is waited for to the next: longer each time.
 const SHORTEST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_secs(1);
 /// Jobs whose results one request reads.
-const MOST_IDS: usize = 100;
+pub(super) const MOST_IDS: usize = 100;
 
 /// `GET /jobs/{id}/result`: 408 while there is none. `wait=true` waits for it.
 pub(super) async fn show(

@@ -16,6 +16,9 @@ use axum::response::Response;
 use futures_util::TryFutureExt;
 use futures_util::future::join_all;
 
+/// Jobs, queues or labels that a heartbeat names.
+pub(super) const MOST_NAMES: usize = 1000;
+
 /// `POST /workers/ack`: one job, or several as `acks`, each with its own result.
 pub(super) async fn ack(
     api: Api,
@@ -211,24 +214,23 @@ pub(super) async fn known_pool(api: &Api, name: Option<&str>) -> Result<(), Prob
 
 /// The union of the dialects: jobs as `active_jobs` (ids or a count), `active_job_ids` or `job_id`.
 fn read_heartbeat(fields: &Fields<'_>) -> Result<Heartbeat, Invalid> {
-    const MOST: usize = 1000;
     let id = fields.text("id")?.filter(|_| fields.get("worker_id").is_none());
     id.iter().try_for_each(|id| names::check_worker("id", id))?;
     let worker = fields.worker()?.or(id).ok_or_else(|| Invalid::missing("worker_id", "the name of the worker"))?;
     let mut jobs = match fields.get("active_jobs") {
-        Some(value) if value.starts_with('[') => fields.texts("active_jobs", MOST)?.unwrap_or_default(),
+        Some(value) if value.starts_with('[') => fields.texts("active_jobs", MOST_NAMES)?.unwrap_or_default(),
         Some(_) => fields.number("active_jobs", 0).map(|_| Vec::new())?,
         None => Vec::new(),
     };
-    jobs.extend(fields.texts("active_job_ids", MOST)?.unwrap_or_default());
+    jobs.extend(fields.texts("active_job_ids", MOST_NAMES)?.unwrap_or_default());
     jobs.extend(fields.text("job_id")?);
     jobs.dedup();
     let state = fields.text("state")?;
     if let Some(state) = state.as_deref().filter(|state| !["running", "quiet", "terminate", "drain"].contains(state)) {
         return Err(Invalid::field("state", "`running`, `quiet`, `terminate` or `drain`", state));
     }
-    fields.texts("queues", MOST)?;
-    fields.texts("labels", MOST)?;
+    fields.texts("queues", MOST_NAMES)?;
+    fields.texts("labels", MOST_NAMES)?;
     fields.number("concurrency", 0)?;
     let told = ["hostname", "pid", "queues", "concurrency", "labels", "pool", "version", "started_at"];
     // Kept as JSON text: only people and dashboards read it.

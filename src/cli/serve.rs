@@ -14,6 +14,8 @@ use tokio::signal::unix::{SignalKind, signal};
 ///
 /// When it is ready, one line on standard error tells the address and the store, and /ready answers 200. SIGTERM turns
 /// readiness off, finishes the requests in flight, saves and stops the private Redis, and exits 0.
+///
+/// /docs is a page to browse the API, /openapi.json its document.
 #[derive(Args)]
 pub(super) struct Serve {
     #[command(flatten)]

@@ -5,6 +5,9 @@ use super::tree::{Kind, Origin, Table, Value, merge};
 
 const PREFIX: &str = "FAIRGATE_";
 
+/// Above this, not every whole number is a float of its own.
+const LARGEST_EXACT: f64 = 9_007_199_254_740_992.0;
+
 /// The settings among environment variables: `FAIRGATE_SERVER__LISTEN` is `server.listen`.
 ///
 /// A variable without `__` (`FAIRGATE_PRODUCER_KEY`) is none of ours: people name their secrets like that.
@@ -70,9 +73,11 @@ pub fn from_json(json: serde_json::Value, origin: &Origin) -> Value {
     let kind = match json {
         Json::Null => Kind::Null,
         Json::Bool(flag) => Kind::Bool(flag),
-        Json::Number(number) => match number.as_i128() {
-            Some(number) => Kind::Integer(number),
-            None => Kind::Float(number.as_f64().unwrap_or(f64::NAN)),
+        Json::Number(number) => match (number.as_i128(), number.as_f64().unwrap_or(f64::NAN)) {
+            (Some(number), _) => Kind::Integer(number),
+            // JSON has one kind of numbers: 5.0 is a whole one, whoever writes it so.
+            (None, float) if float.fract() == 0.0 && float.abs() < LARGEST_EXACT => Kind::Integer(float as i128),
+            (None, float) => Kind::Float(float),
         },
         Json::String(text) => Kind::Text(text),
         Json::Array(items) => Kind::List(items.into_iter().map(|item| from_json(item, origin)).collect()),
@@ -86,6 +91,18 @@ pub fn from_json(json: serde_json::Value, origin: &Origin) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_whole_number_is_one_however_json_writes_it() {
+        let kind = |text: &str| from_json(serde_json::from_str(text).unwrap(), &Origin::Request).kind;
+        for text in ["5", "5.0", "5e0", "0.5e1"] {
+            assert!(matches!(kind(text), Kind::Integer(5)), "{text}");
+        }
+        assert!(matches!(kind("-0.0"), Kind::Integer(0)));
+        for text in ["5.5", "1e300", "9007199254740993.0"] {
+            assert!(matches!(kind(text), Kind::Float(_)), "{text}");
+        }
+    }
 
     fn shown(env: &[(&str, &str)]) -> String {
         let env: Vec<_> = env.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();

@@ -25,6 +25,7 @@ mod limits;
 mod long_poll;
 mod neighbors;
 mod ojs;
+mod openapi;
 mod outage;
 mod planner;
 mod planner_api;

@@ -1,5 +1,6 @@
-//! A client that speaks OJS and keeps the raw bytes of answers.
+//! A client that speaks OJS, keeps the raw bytes of answers, and checks them against the server's own document.
 
+use super::contract;
 use fairgate::weights;
 use serde_json::Value;
 
@@ -73,21 +74,23 @@ impl Client {
         let path =
             if path.starts_with("/ojs") || !path.starts_with("/v1") { path.to_owned() } else { format!("/ojs{path}") };
         let method = reqwest::Method::from_bytes(method.as_bytes()).expect("a method");
-        let mut request = self.http.request(method, format!("{}{path}", self.base));
+        let mut request = self.http.request(method.clone(), format!("{}{path}", self.base));
         if body.is_some() && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) {
             request = request.header("content-type", "application/openjobspec+json");
         }
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        if let Some(body) = body {
-            request = request.body(body);
+        if let Some(body) = &body {
+            request = request.body(body.clone());
         }
         let response = request.send().await?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let text = response.text().await?;
-        let body = serde_json::from_str(&text).unwrap_or(Value::Null);
-        Ok(Answer { status, headers, text, body })
+        let parsed = serde_json::from_str(&text).unwrap_or(Value::Null);
+        let answer = Answer { status, headers, text, body: parsed };
+        contract::check(method.as_str(), &path, body.as_deref(), &answer);
+        Ok(answer)
     }
 
     pub async fn send(&self, method: &str, path: &str, body: Option<String>) -> Answer {

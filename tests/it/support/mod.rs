@@ -3,6 +3,7 @@
 mod app;
 mod chaos_proxy;
 mod client;
+pub mod contract;
 mod process;
 mod redis;
 

@@ -1,0 +1,111 @@
+//! The server's own document, against which every answer that tests see is checked, and every request that was accepted.
+
+use super::Answer;
+use jsonschema::Validator;
+use serde_json::{Value, json};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, LazyLock, Mutex};
+
+/// The document of a server with the default limits.
+pub static DOCUMENT: LazyLock<Value> = LazyLock::new(|| fairgate::api::openapi(&fairgate::job::Limits::default()));
+
+/// The same as tests want it: an answer has no member that the document does not know, unless it says that it may.
+static CLOSED: LazyLock<Value> = LazyLock::new(|| {
+    let mut components = DOCUMENT["components"].clone();
+    close(&mut components);
+    components
+});
+
+static VALIDATORS: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);
+
+/// A route that was seen to answer well, or to refuse: method, path of the table, `ok` or `error`.
+pub type Seen = (String, String, &'static str);
+
+static SEEN: LazyLock<Mutex<BTreeSet<Seen>>> = LazyLock::new(Mutex::default);
+
+/// Which routes this process has seen succeed and fail.
+pub fn seen() -> BTreeSet<Seen> {
+    SEEN.lock().expect("nobody panics with it").clone()
+}
+
+fn close(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            let is_object =
+                members.get("type").is_some_and(|kind| kind == "object" || kind == &json!(["object", "null"]));
+            if is_object && members.contains_key("properties") {
+                members.entry("additionalProperties").or_insert(json!(false));
+            }
+            members.values_mut().for_each(close);
+        }
+        Value::Array(all) => all.iter_mut().for_each(close),
+        _ => {}
+    }
+}
+
+/// The path of the table that a request's path is about: a word that is written out is nearer than a variable.
+fn template(path: &str) -> Option<&'static str> {
+    let path = path.split('?').next().unwrap_or_default();
+    let parts: Vec<&str> = path.split('/').collect();
+    let fits = |template: &&String| {
+        let own: Vec<&str> = template.split('/').collect();
+        own.len() == parts.len()
+            && own.iter().zip(&parts).all(|(own, part)| own == part || (own.starts_with('{') && !part.is_empty()))
+    };
+    let paths = DOCUMENT["paths"].as_object().expect("paths").keys();
+    paths.filter(fits).min_by_key(|template| template.matches('{').count()).map(String::as_str)
+}
+
+fn validator(key: String, schema: &Value, components: &Value) -> Arc<Validator> {
+    if let Some(known) = VALIDATORS.lock().expect("nobody panics with it").get(&key) {
+        return Arc::clone(known);
+    }
+    let whole = json!({"allOf": [schema], "components": components});
+    let options = jsonschema::options().with_draft(jsonschema::Draft::Draft202012).should_validate_formats(true);
+    let made = Arc::new(options.build(&whole).unwrap_or_else(|error| panic!("{key}: {error}: {schema}")));
+    VALIDATORS.lock().expect("nobody panics with it").insert(key, Arc::clone(&made));
+    made
+}
+
+fn complain(what: &str, validator: &Validator, text: &str) {
+    // What serde cannot hold, such as 1e400, cannot be looked at.
+    let Ok(value) = serde_json::from_str::<Value>(text) else { return };
+    let problems: Vec<String> =
+        validator.iter_errors(&value).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    assert!(problems.is_empty(), "{what} contradicts /openapi.json: {}\n{text}", problems.join("; "));
+}
+
+/// Fails the test if an answer, or a request that was accepted, is not what the document says.
+pub fn check(method: &str, path: &str, sent: Option<&str>, answer: &Answer) {
+    let (Some(template), true) = (template(path), answer.status != 405) else { return };
+    let Some(operation) = DOCUMENT["paths"][template].get(method.to_ascii_lowercase()) else { return };
+    let what = format!("{method} {template} {}", answer.status);
+    let mut response = &operation["responses"][answer.status.to_string()];
+    assert!(!response.is_null(), "{what} is not in /openapi.json: describe it in src/api/doc\n{}", answer.text);
+    if let Some(name) = response["$ref"].as_str() {
+        response = DOCUMENT.pointer(name.trim_start_matches('#')).expect("a reference that resolves");
+    }
+    let outcome = if answer.status < 400 { "ok" } else { "error" };
+    SEEN.lock().expect("nobody panics with it").insert((method.to_owned(), template.to_owned(), outcome));
+    for name in ["OJS-Version", "X-Request-Id"] {
+        assert!(response["headers"].get(name).is_some() && answer.headers.contains_key(name), "{what} has no {name}");
+    }
+    let media_type = answer.header("content-type").split(';').next().unwrap_or_default();
+    let Some(content) = response.get("content") else {
+        return assert!(answer.text.is_empty() && media_type.is_empty(), "{what} has a body");
+    };
+    let schema =
+        &content.get(media_type).unwrap_or_else(|| panic!("{what} is {media_type:?}, not {content}"))["schema"];
+    if media_type.ends_with("json") {
+        let mut schema = schema.clone();
+        close(&mut schema);
+        complain(&what, &validator(what.clone(), &schema, &CLOSED), &answer.text);
+    }
+    if let Some(sent) = sent.filter(|sent| answer.status < 400 && !sent.trim().is_empty()) {
+        let body = &operation["requestBody"]["content"]["application/json"]["schema"];
+        if !body.is_null() {
+            let what = format!("the body of {method} {template}");
+            complain(&what, &validator(what.clone(), body, &DOCUMENT["components"]), sent);
+        }
+    }
+}
