@@ -160,7 +160,7 @@ mod tests {
         let accesses = Accesses::of(&routes::table());
         let found = |path, method| accesses.find(path, &method);
         assert!(matches!(found("/ready", Method::GET), Found::Access(Access::Public)));
-        assert!(matches!(found("/ojs/v1/queues", Method::HEAD), Found::Access(Access::Whole(_))));
+        assert!(matches!(found("/ojs/v1/queues", Method::HEAD), Found::Access(Access::Scoped(_))));
         assert!(matches!(found("/ojs/v1/queues", Method::PATCH), Found::OtherMethods(_)));
         assert!(matches!(found("/ojs/v1/new", Method::GET), Found::NoPath));
     }

@@ -30,6 +30,7 @@ const ERRORS: &[(u16, &str, &[&str])] = &[
     (500, "A bug, or an error of the store that nobody expected.", &["internal_error", "backend_error"]),
     (503, "The store is away; try again later.", &["backend_unavailable"]),
     (504, "The store did not answer in time.", &["backend_timeout"]),
+    (508, "What `server.pass_through` names sends requests back here.", &["internal_error"]),
 ];
 
 /// The name of an error's answer in `components`.

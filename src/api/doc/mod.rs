@@ -165,7 +165,7 @@ fn describe(route: &Route) -> Value {
 
 /// Every answer: those that are described, and the errors that come from what the route takes and who may use it.
 fn responses(route: &Route, operation: &Operation) -> Value {
-    let mut statuses: BTreeSet<u16> = [422, 500, 503, 504].into();
+    let mut statuses: BTreeSet<u16> = [422, 500, 503, 504, 508].into();
     statuses.extend(&operation.errors);
     if roles(route.access).is_some() {
         statuses.extend([401, 403]);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// Where a job names its tenant.
 const TENANT_KEY: &str = "^(meta([.][^.]+)+|args[.][0-9]+([.][^.]+)*|header:[a-zA-Z0-9_-]+|api_key)$";
 /// A job type, a Ruby class, or a glob of either.
-const PATTERN: &str = "^([a-z][a-z0-9_-]*([.][a-z][a-z0-9_-]*)*|[a-z0-9_.-]*[*][a-z0-9_.*-]*|[A-Z][A-Za-z0-9_:*]*)$";
+const PATTERN: &str = "^([a-z][a-z0-9_-]*([.][a-z][a-z0-9_-]*)*|[a-z0-9_.-]*[*][a-z0-9_.*-]*|[A-Z][A-Za-z0-9_:]*|[A-Za-z0-9_:]*[*][A-Za-z0-9_:*]*)$";
 
 pub fn shapes() -> Shapes {
     vec![("Rule", rule()), ("RuleOptions", options()), ("Round", round()), ("Served", served())]
@@ -59,7 +59,7 @@ fn round() -> Value {
         ("rule", text()),
         ("round", or_null(count())),
         ("at?", time()),
-        ("outcome", one_of(&["promoted", "skipped", "lost_lock", "failed"])),
+        ("outcome", one_of(&["promoted", "skipped", "lost_lock", "failed", "shadow"])),
         ("reason", or_null(text())),
         ("scheduled?", flag()),
         ("latency_ms?", count()),

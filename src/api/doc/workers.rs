@@ -27,7 +27,7 @@ pub fn fetch() -> Operation {
         ("pool?", text()),
         ("worker_id?", plain(256)),
         ("count?", described(whole(1), "More than 1000 count as 1000.")),
-        ("wait_ms?", described(whole(0), "How long to wait for a job; more than 30000 count as 30000.")),
+        ("wait_ms?", described(at_least(0), "How long to wait for a job; more than 30000 count as 30000.")),
         ("visibility_timeout_ms?", integer(1, year)),
         ("strategy?", one_of(&STRATEGIES)),
         ("weights?", described(by_queue(json!({"type": "number", "exclusiveMinimum": 0})), "Of queues in `queues`.")),
