@@ -4,7 +4,7 @@ use crate::fair::{Rule, Weight};
 use crate::job::json;
 use crate::job::tenant::DEFAULT;
 use crate::main_queue::MainQueue;
-use crate::store::{Error, Observation, Round, Served, Store, Tenant};
+use crate::store::{Deeds, Error, Observation, Round, Served, Store, Tenant};
 use crate::weights::{self, Ask, Source, stale_weight};
 use futures_util::future::select_all;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -225,21 +225,25 @@ impl Weighing {
         }
         self.apply_stale(store, rule, round, queue, &tenants).await?;
         let promoted = self.promoted_lately(round.now);
-        let active = self.active(store, &tenants).await?;
-        let tenants = tenants.iter().zip(active);
-        let tenants = tenants.map(|(tenant, active)| describe(tenant, active, round.now, &promoted)).collect();
+        let working = self.working(store, &tenants).await?;
+        let tenants = tenants.iter().zip(working);
+        let tenants = tenants.map(|(tenant, working)| describe(tenant, working, round.now, &promoted)).collect();
         let ask = Ask { queue: queue.to_owned(), round: round.number, tenants };
         self.asked_at.insert(queue.to_owned(), round.now);
         self.asking.insert(queue.to_owned(), tokio::spawn(async move { source.ask(ask).await }));
         Ok(())
     }
 
-    /// How many jobs of each tenant workers have, where that is known: not of the default tenant, nor of what a Sidekiq runs.
-    async fn active(&self, store: &Store, tenants: &[Tenant]) -> Result<Vec<Option<u64>>, Error> {
-        let MainQueue::Builtin(_) = self.main_queue else { return Ok(vec![None; tenants.len()]) };
+    /// What workers do for each tenant, where that is known: not for the default tenant, nor in a main queue that is not ours.
+    async fn working(&self, store: &Store, tenants: &[Tenant]) -> Result<Vec<Working>, Error> {
+        let MainQueue::Builtin(_) = self.main_queue else { return Ok(vec![Working::default(); tenants.len()]) };
         let names: Vec<&str> = tenants.iter().map(|tenant| tenant.name.as_str()).collect();
-        let jobs = store.tenant_jobs(&names).await?;
-        Ok(names.iter().zip(jobs).map(|(name, jobs)| (*name != DEFAULT).then_some(jobs.active)).collect())
+        let (jobs, lately) = (store.tenant_jobs(&names).await?, store.tenants_lately(&names).await?);
+        let one = |(place, name): (usize, &&str)| match *name {
+            DEFAULT => Working::default(),
+            _ => Working { active: Some(jobs[place].active), lately: lately.as_ref().map(|all| all[place]) },
+        };
+        Ok(names.iter().enumerate().map(one).collect())
     }
 
     /// The next tenants of the rotation through all of them.
@@ -325,12 +329,24 @@ impl Weighing {
     }
 }
 
-fn describe(tenant: &Tenant, active: Option<u64>, now: i64, promoted: &HashMap<&str, u64>) -> weights::Tenant {
+/// What workers do for a tenant.
+#[derive(Clone, Copy, Default)]
+struct Working {
+    active: Option<u64>,
+    /// Within the last minute.
+    lately: Option<Deeds>,
+}
+
+fn describe(tenant: &Tenant, working: Working, now: i64, promoted: &HashMap<&str, u64>) -> weights::Tenant {
     let age = |since: i64| u64::try_from(now - since).unwrap_or(0);
+    let processed = working.lately.map(|deeds| deeds.completed + deeds.failed);
     weights::Tenant {
         pending: Some(tenant.staged),
         oldest_age_ms: tenant.oldest.map(age),
-        active,
+        active: working.active,
+        processed_1m: processed,
+        // Of nothing there is no average.
+        avg_runtime_ms: working.lately.and_then(|deeds| deeds.worker_ms.checked_div(processed?)),
         promoted_1m: Some(promoted.get(tenant.name.as_str()).copied().unwrap_or(0)),
         weight: Some(tenant.weight),
         ..weights::Tenant::named(&tenant.name)

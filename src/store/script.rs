@@ -95,7 +95,8 @@ scripts! {
     PROMOTE:
         "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick",
         "own", "promote";
-    STATISTICS: "call", "statistics";
+    STATISTICS: "call", "deeds", "statistics";
+    LATELY: "call", "deeds", "lately";
     NOISE: "call", "lane", "throttle", "tenant", "noise";
     PUNISH:
         "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "punish";

@@ -1,6 +1,6 @@
 //! What tenants did, from buckets that expire by themselves.
 
-use super::script::STATISTICS;
+use super::script::{LATELY, STATISTICS};
 use super::{Error, Store, reply};
 use crate::job::escape::escape;
 
@@ -43,6 +43,17 @@ pub struct TenantStatistics {
 }
 
 impl Store {
+    /// What tenants did within the last minute, to the second as far as it can be told; nothing where that is not counted.
+    pub async fn tenants_lately(&self, ids: &[&str]) -> Result<Option<Vec<Deeds>>, Error> {
+        let fill = |command: &mut redis::Cmd, _: bool| {
+            let command = self.core.begin(command);
+            ids.iter().for_each(|id| _ = command.arg(escape(id)));
+        };
+        let answer = reply::array(LATELY.call(&self.core.link, fill).await?, "lately")?;
+        Ok((answer.len() == ids.len())
+            .then(|| answer.into_iter().map(|deeds| Deeds::read(&reply::text(deeds))).collect()))
+    }
+
     /// What a tenant did; all zero for one that nobody has seen for a day. Jobs that name no tenant are not counted.
     pub async fn tenant_statistics(&self, id: &str) -> Result<TenantStatistics, Error> {
         if !self.scope.admits(Some(id)) {

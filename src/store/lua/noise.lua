@@ -56,6 +56,14 @@ local function weights(names)
   return most
 end
 
+-- Whether a rule asks a webhook for weights, which is told what tenants did.
+local function a_webhook_asks()
+  for _, rule in ipairs(call('SMEMBERS', P .. 'plans')) do
+    if (call('HGET', P .. 'plan:' .. rule, 'tag') or '') ~= '' then return true end
+  end
+  return false
+end
+
 -- Whoever is throttled is counted in any case, so that it can be let go.
 local function set_counting(is_wanted)
   if is_wanted and not state[14] then
@@ -76,7 +84,7 @@ run = function()
   if holder ~= '' then
     local held = call('GET', P .. 'noise:lock')
     if held and held ~= holder then return 'held' end
-    set_counting(ARGV[11] == '1')
+    set_counting(ARGV[11] == '1' or a_webhook_asks())
   end
   if not state[14] or call('EXISTS', unpack(alive)) == 0 then return 'idle' end
   if holder ~= '' then call('SET', P .. 'noise:lock', holder, 'PX', ARGV[10]) end

@@ -4,21 +4,7 @@
 -- Returns  {its deeds of the last 24 hours, of the window, those of all tenants in the window, ms
 --          since the window began, 1 if deeds are counted}, where deeds are five numbers as in `did:hH`
 
-local HOURS, HOUR, MINUTE = 24, 3600000, 60000
-
--- Adds up buckets of a field; the first may count in part.
-local function sum(letter, first, last, part, name)
-  local all = {0, 0, 0, 0, 0}
-  for bucket = first, last do
-    local text = call('HGET', P .. 'did:' .. letter .. int(bucket), name)
-    local place = 0
-    for number in string.gmatch(text or '', '%d+') do
-      place = place + 1
-      all[place] = all[place] + number * (bucket == first and part or 1)
-    end
-  end
-  return format('%d %d %d %d %d', unpack(all))
-end
+local HOURS, HOUR = 24, 3600000
 
 run = function()
   local tenant, minutes = ARGV[9], tonumber(ARGV[10])

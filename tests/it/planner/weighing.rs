@@ -2,8 +2,11 @@
 
 use super::{HOUR, by_hand, desk, planning, rounds, rule, run, serving, stage, status, work, work_off};
 use crate::support::{TestApp, eventually, json};
+use fairgate::dispatch::Neighbors;
+use fairgate::fair::noisy::NoisyNeighbors;
 use fairgate::fair::{Batch, OnWebhookError, Pace, Rule, Webhook, Weight};
 use fairgate::planner::Desk;
+use fairgate::telemetry::NoiseMetrics;
 use serde_json::Value;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -100,22 +103,32 @@ async fn an_answer_acts_on_the_backlog_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_webhook_is_told_how_many_jobs_of_a_tenant_run() {
+async fn the_webhook_is_told_what_workers_do_for_a_tenant() {
     let voice = Voice::saying(weights(json!({}))).await;
     let (app, desk) = scene(voice.rule(8, |_| {}), &[("a", 3), ("b", 3)]).await;
-    for tenant in ["a", "a", "b"] {
+    // What tenants do is counted from the first look on, because a rule asks a webhook.
+    let neighbors = Neighbors::new(app.app.store.clone(), NoisyNeighbors::default(), NoiseMetrics::default());
+    neighbors.look("this test").await.unwrap();
+    for tenant in ["a", "a", "b", "a", "b", "b"] {
         let job = json!({"type": "other.job", "args": [], "queue": "elsewhere", "meta": {"tenant_id": tenant}});
         app.client.enqueue(job).await;
     }
-    assert_eq!(app.client.fetch("elsewhere", 3).await.job_ids().len(), 3);
+    let fetched = app.client.fetch("elsewhere", 6).await.job_ids();
+    for id in &fetched[3..5] {
+        app.client.ack(id).await.expect(200);
+    }
+    let failed = json!({"job_id": fetched[5], "error": {"code": "x", "message": "no", "retryable": true}});
+    app.client.post("/v1/workers/nack", failed).await.expect(200);
     run(&desk).await;
     eventually("it was asked", async || !voice.server.received_requests().await.unwrap().is_empty()).await;
     let requests = voice.server.received_requests().await.unwrap();
     let asked: Value = serde_json::from_slice(&requests[0].body).unwrap();
-    let tenants = asked["tenants"].as_array().unwrap().iter();
-    let mut active: Vec<_> = tenants.map(|tenant| (tenant["id"].as_str(), tenant["active"].as_u64())).collect();
-    active.sort_unstable();
-    assert_eq!(active, [(Some("a"), Some(2)), (Some("b"), Some(1))]);
+    let mut told: Vec<_> = asked["tenants"].as_array().unwrap().iter().collect();
+    told.sort_unstable_by_key(|tenant| tenant["id"].as_str());
+    let numbers = |name: &str| told.iter().map(|tenant| tenant[name].as_u64()).collect::<Vec<_>>();
+    assert_eq!(numbers("active"), [Some(2), Some(1)]);
+    assert_eq!(numbers("processed_1m"), [Some(1), Some(2)]);
+    assert!(numbers("avg_runtime_ms").iter().all(|ms| ms.is_some_and(|ms| ms < 60_000)), "{asked}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
