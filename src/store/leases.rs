@@ -224,7 +224,10 @@ impl FetchVerb {
     }
 
     fn records(&self, answer: redis::Value) -> Result<Vec<Record>, Error> {
-        let mut views = reply::array(answer, "fetch")?;
+        let mut views = match answer {
+            view @ redis::Value::BulkString(_) => vec![view],
+            views => reply::array(views, "fetch")?,
+        };
         if let [tag, text] = &mut views[..] {
             let mut text = || reply::text(std::mem::replace(text, redis::Value::Nil));
             match tag {

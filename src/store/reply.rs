@@ -77,8 +77,11 @@ pub enum Outcome {
     Conflict { state: String, holder: Option<String> },
 }
 
-/// An outcome: `{'ok', view, previous}`, `{'missing'}`, `{'conflict', state, holder}` or `{'error', text}`.
+/// An outcome: a view, `{'ok', view, previous}`, `{'missing'}`, `{'conflict', state, holder}` or `{'error', text}`.
 pub(super) fn outcome(value: Value, what: &str) -> Result<Outcome, Error> {
+    if matches!(value, Value::BulkString(_)) {
+        return Ok(Outcome::Done(Box::new(record(value, what)?), None));
+    }
     let mut parts = array(value, what)?.into_iter();
     let tag = parts.next().map(text).unwrap_or_default();
     let mut next = || parts.next().map(text).filter(|text| !text.is_empty());

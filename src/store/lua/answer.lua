@@ -1,10 +1,10 @@
 -- Part: a worker's answer for a job that it holds.
 
 -- The job, if the worker may answer for it now; else nil and the result that says why not, or the first answer again.
-local function job_to_answer(id, worker, op, scope)
-  local job = job_load(id, scope)
+local function job_to_answer(id, worker, op, scope, text)
+  local job = job_load(id, scope, text)
   if not job then return nil, {'missing'} end
-  if job.op == op then return nil, {'ok', job_view(job)} end
+  if job.op == op then return nil, job_view(job) end
   if job.state ~= 'active' then return nil, {'conflict', job.state, ''} end
   if worker ~= '' and job.worker ~= '' and job.worker ~= worker then return nil, {'conflict', job.state, job.worker} end
   job.op = op

@@ -72,12 +72,12 @@ local allowed -- what tenants are: see `tenant.lua`
 
 do -- a script has room for 200 locals
 
--- What an item changes besides its own keys is staged until the item has succeeded: see `guarded`.
+-- What an item counts is staged until the item has succeeded: see `guarded`.
 local staged, staged_size
 
 local function stage(kind, key, first, second)
   staged[staged_size + 1], staged[staged_size + 2] = kind, key
-  staged[staged_size + 3], staged[staged_size + 4] = first, second or false
+  staged[staged_size + 3], staged[staged_size + 4] = first, second
   staged_size = staged_size + 4
 end
 
@@ -181,25 +181,41 @@ local function tenants_write()
   tenants_send('HDEL', gone)
 end
 
--- Writes to one key are gathered and sent as one command: a call costs Redis commands by the key, not by the job.
-local gathered, gathered_order
+-- Writes to one key are gathered and sent as one command: a call costs Redis commands by the key, not by the job. What an item
+-- gathered is cut off again if it fails, so each list knows how long it was when the item that last added to it began to.
+local gathered, gathered_order, item
+
+-- The order of writes to one key is kept: another command gets a list of its own, behind those that are there.
+local function gather_anew(command, key)
+  local list = {command = command, key = key, size = 0, item = item, kept = 0}
+  gathered[key] = list
+  gathered_order[#gathered_order + 1] = list
+  return list
+end
 
 gather = function(command, key, first, second)
-  stage(command, key, type(first) == 'number' and int(first) or first, second)
+  local list = gathered[key]
+  if not list or list.command ~= command then list = gather_anew(command, key) end
+  local size = list.size
+  if list.item ~= item then list.item, list.kept = item, size end
+  list[size + 1] = type(first) == 'number' and int(first) or first
+  if second then list[size + 2] = second end
+  list.size = size + (second and 2 or 1)
 end
 
 local function send_gathered()
-  for _, entry in ipairs(gathered_order) do
+  for _, list in ipairs(gathered_order) do
     -- In portions, because Lua's stack holds 8,000 values.
-    for first = 3, #entry, 4000 do
-      call(entry[1], entry[2], unpack(entry, first, math.min(first + 3999, #entry)))
+    for first = 1, list.size, 4000 do
+      call(list.command, list.key, unpack(list, first, math.min(first + 3999, list.size)))
     end
   end
   gathered, gathered_order = {}, {}
 end
 
--- Takes over what was staged.
+-- Takes over what was staged and gathered: an item that fails later does not take it back.
 settle = function()
+  item = item + 1
   for at = 1, staged_size, 4 do
     local kind, key, first, second = staged[at], staged[at + 1], staged[at + 2], staged[at + 3]
     if kind == 'count' then
@@ -213,24 +229,18 @@ settle = function()
         tallies[key] = by
       end
       by[first] = by[first] + second
-    elseif kind == 'did' then
-      at_commit.did(key, first, second)
     else
-      local entry = gathered[key]
-      if entry and entry[1] ~= kind then -- the order of writes to one key is kept
-        send_gathered()
-        entry = nil
-      end
-      if not entry then
-        entry = {kind, key}
-        gathered[key] = entry
-        gathered_order[#gathered_order + 1] = entry
-      end
-      entry[#entry + 1] = first
-      if second then entry[#entry + 1] = second end
+      at_commit.did(key, first, second)
     end
   end
   staged_size = 0
+end
+
+local function unsettle()
+  staged_size = 0
+  for _, list in ipairs(gathered_order) do
+    if list.item == item then list.size = list.kept end
+  end
 end
 
 flush = function()
@@ -238,7 +248,7 @@ flush = function()
   send_gathered()
 end
 
-at_commit = {flush}
+at_commit = {flush, stage = stage} -- and `did`, which takes over what `did.lua` stages
 
 -- Tells every process, at the end of the script; a signal may be lost, so nothing may depend on it but speed.
 local signals
@@ -274,7 +284,7 @@ guarded = function(handle, ...)
   local logged = #log
   local ok, result = pcall(handle, ...)
   if ok then return result end
-  staged_size = 0
+  unsettle()
   for position = #log, logged + 1, -1 do log[position] = nil end
   local text = type(result) == 'table' and result.err or tostring(result)
   for _, code in ipairs({'OOM', 'MISCONF', 'READONLY', 'NOREPLICAS'}) do
@@ -285,7 +295,7 @@ guarded = function(handle, ...)
 end
 
 at_begin(function()
-  staged, staged_size, gathered, gathered_order, signals = {}, 0, {}, {}, {}
+  staged, staged_size, gathered, gathered_order, item, signals = {}, 0, {}, {}, 0, {}
 end)
 
 end

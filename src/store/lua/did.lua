@@ -32,7 +32,7 @@ end
 
 local function count_deed(tenant, what, by)
   if not tenant or tenant == '_default' or by <= 0 then return end
-  gather('did', tenant, what, by)
+  at_commit.stage('did', tenant, what, by)
 end
 
 local function forget() end

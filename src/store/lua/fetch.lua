@@ -4,8 +4,8 @@
 --          visibility ms or '', fetch id or '', pool or '', its own strategy or '' (`strategy digest weights…`), digest of its queues, the
 --          tenant whose jobs alone are wanted or '' (then it is the only request), number of queues, queues in the order of preference
 --          The count of requests is negative to go ahead although something is due.
--- Returns  {answers, 1 if it ended early and should be called again at once, notes for metrics}; an answer is {job view, …},
---          {'pool', name} if the worker is of another pool, or {'error', text}; `due`, without having done anything: something must
+-- Returns  {answers, 1 if it ended early and should be called again at once, notes for metrics}; an answer is {job view, …} or a single
+--          job's view, {'pool', name} if the worker is of another pool, or {'error', text}; `due`, without having done anything: something must
 --          come due first, which is the tick's work (most calls never need that code, and it would be half of this script); or `rich`
 --          if there are limits, tenants or pools, of which the short form of this script knows nothing
 
@@ -18,7 +18,7 @@ local function is_due(set)
   return #call('ZRANGEBYSCORE', set, '-inf', now_text, 'LIMIT', '0', '1') > 0
 end
 
-local requests
+local requests, JOB
 local some_halted -- workers that are not to be given work are few; where there is none, nobody is looked up
 local pace -- dispatches by queue and second, each a number of jobs and the sum of their waits: count · 2^40 + ms
 
@@ -79,6 +79,52 @@ local function lease(job, lane, request)
   emit('job.started', job, '"state":"active","attempt":' .. job.attempt .. ',"worker_id":' .. request.worker_json)
 end
 
+-- A job that never ran, without marks. Place and creation; since when it waits; where what does not change begins; queue, type,
+-- further fields.
+local PLAIN = '^available\0310\31(%d+\31%d+\31)(%d+)' .. string.rep('\31', 12) .. '\30()([^\31]*)\31([^\31]*)\31[^\31]*\31([^\30]*)\30'
+
+-- What a request's leases of plain jobs have in common: their record from the start on, their deadline, the end of their event.
+local function lease_terms(request)
+  local visible = now + (request.visibility or tonumber(ARGV[2]))
+  request.leased = '\31' .. now_text .. '\31\31' .. int(visible) .. '\31' .. request.worker .. '\31\31'
+    .. (request.visibility and int(request.visibility) or '') .. '\31\31\31\31\31\31\30'
+  request.deadline = int(math.min(visible, now + tonumber(ARGV[3])))
+  request.told = '\31"state":"active","attempt":1,"worker_id":' .. request.worker_json
+end
+
+-- Leases a plain job that brings nothing along but perhaps its tenant, and writes what `lease` would write, without a table of all
+-- its fields: most jobs are plain. Nil if it is not.
+local function lease_plain(id, key, text, request)
+  local place, since, rest, queue, kind, more = match(text, PLAIN)
+  if not place then return nil end
+  local tenant = more ~= '' and match(more, '^tenant\31([^\31]*)\31$') or nil
+  if more ~= '' and not tenant then return nil end
+  if not request.leased then lease_terms(request) end
+  local view = 'active\0311\31' .. place .. since .. request.leased .. string.sub(text, rest)
+  call('SET', key, view)
+  pace[queue] = (pace[queue] or 0) + 1099511627776 + math.max(now - tonumber(since), 0)
+  if request.worker ~= '' then gather('ZADD', HELD, '0', request.worker .. '\31' .. id) end
+  gather('ZADD', LEASES, request.deadline, id)
+  count(queue, 'available', -1)
+  count(queue, 'active', 1)
+  tally(tenant, 'available', -1)
+  tally(tenant, 'active', 1)
+  log[#log + 1] = 'job.started\31' .. id .. '\31' .. kind .. '\31' .. queue .. (tenant and '\31\28' .. tenant or '\31') .. request.told
+  return view
+end
+
+-- The job's view; nil if it is not there.
+local function lease_and_show(id, lane, request)
+  local key = JOB .. id
+  local text = call('GET', key)
+  if not text then return nil end
+  local view = is_short and lease_plain(id, key, text, request)
+  if view then return view end
+  local job = job_load(id, nil, text)
+  lease(job, lane, request)
+  return job_view(job)
+end
+
 local function fetch(request)
   local views, ids = {}, {}
   if not serves(request.worker) then return views end
@@ -89,10 +135,9 @@ local function fetch(request)
     local id, lane
     if request.tenant == '' then id, lane = turn_next(turn) else id, lane = tenant_next(turn, request.tenant) end
     if not id then break end
-    local job = job_load(id)
-    if job then
-      lease(job, lane, request)
-      views[#views + 1] = job_view(job)
+    local view = lease_and_show(id, lane, request)
+    if view then
+      views[#views + 1] = view
       ids[#ids + 1] = id
     end
   end
@@ -100,7 +145,7 @@ local function fetch(request)
     call('SET', P .. 'fetch:' .. request.fetch_id, concat(ids, ' '), 'PX', REPLAY_MS)
   end
   request.ids = ids
-  return views
+  return #views == 1 and views[1] or views
 end
 
 -- The same jobs again, as far as they are still held by the same worker.
@@ -122,7 +167,7 @@ end
 run = function()
   if is_short and (state[9] or state[10] or (state[7] or '') ~= '' or find(allowed, 'c', 1, true)) then return 'rich' end
   read_requests()
-  some_halted, pace = (tonumber(state[4]) or 0) > 0, {}
+  JOB, some_halted, pace = P .. 'job:', (tonumber(state[4]) or 0) > 0, {}
   local call_key = P .. 'call:' .. ARGV[9]
   local first = ARGV[10] == '1' and call('GET', call_key)
   local answers = {}

@@ -29,10 +29,11 @@ do
 local CHANGING = '^' .. string.rep('([^\31]*)\31', 16) .. '([^\30]*)\30()'
 local FIXED = '^([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\30]*)\30'
 
--- The job, unless it is not there; nor is one of another tenant, for a caller who sees those of one alone.
-job_load = function(id, scope)
+-- The job, unless it is not there; nor is one of another tenant, for a caller who sees those of one alone. Who has read the record
+-- brings it along.
+job_load = function(id, scope, text)
   local key = P .. 'job:' .. id
-  local text = call('GET', key)
+  text = text or call('GET', key)
   if not text then return nil end
   local state, attempt, place, created, enqueued, started, finished, visible_until, worker, op, period, stalled_at,
     next_retry, retry_delay, activated, pool, marks, rest = match(text, CHANGING)

@@ -2,7 +2,7 @@
 --
 -- ARGV[9…] requests; for each: id, worker or '', op, the one tenant whose jobs are there or '', 1 to hand back unharmed, history entry (JSON members),
 --          error (JSON object), classes, verdict, 1 if retryable, ms until which the limit of the job's key is held or '', why as JSON
--- Returns  {{'ok', job view} or {'missing'} or {'conflict', state, holder or ''} or {'error', text}, …}
+-- Returns  {job view or {'missing'} or {'conflict', state, holder or ''} or {'error', text}, …}
 
 -- What a handler learns from others about a limit holds that limit alone. Of two holds the longer wins.
 local LONGEST_HOLD = 86400000
@@ -28,7 +28,7 @@ local function nack(id, worker, op, scope, requeue, failure)
     lease_release(job)
     job_fail(job, failure)
   end
-  return {'ok', job_view(job)}
+  return job_view(job)
 end
 
 run = function()

@@ -42,6 +42,11 @@ end
 
 -- The lane's first job, which is taken; nil if there is none. `start` is that of the next, or nil.
 local function lane_pop(lane, want)
+  local ids, at = lane.ids, lane.at
+  if ids and ids[at + 2] then -- both were read already
+    lane.at, lane.taken, lane.start = at + 2, lane.taken + 1, tonumber(ids[at + 3])
+    return ids[at]
+  end
   if not lane_fill(lane, want) then
     lane.start = nil
     return nil

@@ -16,8 +16,12 @@ lane_choose = function(source)
 end
 
 lane_popped = function(source, lane)
-  source.window.at = source.window.at + 1
-  if lane.start then window_insert(source.window, lane) end
+  local window = source.window
+  local start, second = lane.start, window.at < window.last and window[window.at + 1]
+  -- Mostly it stays the first.
+  if start and (second and start < second.start or not second and window.complete) then return end
+  window.at = window.at + 1
+  if start then window_insert(window, lane) end
 end
 
 -- Queues strictly in the order in which the request names them.
