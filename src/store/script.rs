@@ -48,7 +48,7 @@ macro_rules! scripts {
 scripts! {
     ENQUEUE: "call", "lane", "did", "job", "unplanned", "store", "enqueue";
     STAGE:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "admit", "store",
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "book", "admit", "store",
         "enqueue";
     FETCH: "call", "lane", "did", "job", "window", "source", "unlimited", "fetch";
     DISPATCH:
@@ -84,7 +84,7 @@ scripts! {
     POOLS: "call", "pools";
     BEGIN:
         "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove",
-        "detach", "failure", "unique", "bound", "admit", "store", "workflow", "outline", "begin";
+        "detach", "failure", "unique", "bound", "book", "admit", "store", "workflow", "outline", "begin";
     CALL_OFF:
         "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
         "workflow", "remove", "detach", "outline", "call_off";
@@ -111,7 +111,7 @@ scripts! {
     DROP_KEY: "call", "drop_key";
     ADMIT:
         "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove",
-        "detach", "failure", "unique", "bound", "admit", "store", "enqueue";
+        "detach", "failure", "unique", "bound", "book", "admit", "store", "enqueue";
     DIRECT: "call", "lane", "did", "job", "worker", "direct";
     FIND: "call", "lane", "did", "job", "find";
     PROGRESS: "call", "lane", "did", "job", "progress";
@@ -123,9 +123,9 @@ scripts! {
     TIMETABLE: "call", "timetable";
     FIRE:
         "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove",
-        "detach", "failure", "unique", "bound", "admit", "store", "fire";
+        "detach", "failure", "unique", "bound", "book", "admit", "store", "fire";
     DRAIN:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "admit", "store",
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "book", "admit", "store",
         "drain";
     FORWARD:
         "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick",

@@ -90,11 +90,13 @@ end
 -- default tenant's, which is counted from when on somebody limits it. `*` are all others together. Staged jobs are counted with
 -- the available ones, so that promoting them changes no count: how many they are, their lanes tell.
 local LIVING = {pending = 1, available = 2, staged = 2, scheduled = 3, retryable = 4, active = 5}
-local counts_default, tallies, stored
+local counts_default, has_tallies
+local tallies -- by place in the text, and by tenant: what this call adds
+local stored -- by tenant: its text
 
 at_begin(function()
   allowed = state[13] or ''
-  counts_default, tallies, stored = string.find(allowed, 'd', 1, true), {}, {}
+  counts_default, has_tallies, tallies, stored = string.find(allowed, 'd', 1, true), false, {{}, {}, {}, {}, {}}, {}
 end)
 
 tally = function(tenant, state, by)
@@ -106,17 +108,42 @@ tally = function(tenant, state, by)
   stage('tally', tenant, LIVING[state], by)
 end
 
+-- Most tenants have few jobs, and so the same texts: what they say and what became of them is remembered between calls.
+local NOBODY, SHORT, MOST_REMEMBERED = '0 0 0 0 0', 11, 4000
+local PLACES = {'^()%d+()', '^%d+ ()%d+()', '^%d+ %d+ ()%d+()', '^%d+ %d+ %d+ ()%d+()', '^%d+ %d+ %d+ %d+ ()%d+()'}
+local waiting, changed, remembered = {}, {}, 0
+
+local function remember(known, text, value)
+  if #text > SHORT then return end
+  if remembered == MOST_REMEMBERED then waiting, changed, remembered = {}, {}, 0 end
+  known[text], remembered = value, remembered + 1
+end
+
+-- The text with one of its numbers changed; a count that was lost cannot make it negative.
+local function text_changed(text, place, by)
+  local change = by * 8 + place
+  local known = changed[change]
+  local result = known and known[text]
+  if result then return result end
+  local first, behind = match(text, PLACES[place])
+  if not first then return text_changed(NOBODY, place, by) end
+  local number = tonumber(string.sub(text, first, behind - 1)) + by
+  result = string.sub(text, 1, first - 1) .. int(number > 0 and number or 0) .. string.sub(text, behind)
+  if not known then
+    known = {}
+    changed[change] = known
+  end
+  remember(known, text, result)
+  return result
+end
+
 -- In portions: Lua's stack holds 8,000 values, and a request may bring jobs of more tenants.
 local PORTION = 4000
 
 local function tenants_read(names)
   for first = 1, #names, PORTION do
     local texts = call('HMGET', P .. 'tenants', unpack(names, first, math.min(first + PORTION - 1, #names)))
-    for position, text in ipairs(texts) do
-      local p, a, s, r, x = match(text or '', '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
-      stored[names[first + position - 1]] =
-        p and {tonumber(p), tonumber(a), tonumber(s), tonumber(r), tonumber(x)} or {0, 0, 0, 0, 0}
-    end
+    for position = 1, #texts do stored[names[first + position - 1]] = texts[position] or NOBODY end
   end
 end
 
@@ -135,48 +162,57 @@ end
 
 -- How many jobs of a tenant wait, and how many of those are scheduled, with what this call has settled.
 tenant_waits = function(name)
-  if not stored[name] then tenants_read({name}) end
-  local jobs, by = stored[name], tallies[name]
-  if not by then return jobs[1] + jobs[2] + jobs[3], jobs[3] end
-  return jobs[1] + jobs[2] + jobs[3] + by[1] + by[2] + by[3], jobs[3] + by[3]
+  local text = stored[name]
+  if not text then
+    tenants_read({name})
+    text = stored[name]
+  end
+  local jobs = waiting[text]
+  if not jobs then
+    local p, a, s = match(text, '^(%d+) (%d+) (%d+) ')
+    jobs = {(p or 0) + (a or 0) + (s or 0), tonumber(s) or 0}
+    remember(waiting, text, jobs)
+  end
+  local later = tallies[3][name] or 0
+  return jobs[1] + (tallies[1][name] or 0) + (tallies[2][name] or 0) + later, jobs[2] + later
 end
 
 -- Jobs of a tenant by state, with what this call has settled.
 tenant_jobs = function(name)
   tenants_load({name})
-  local jobs, by = stored[name], tallies[name] or {0, 0, 0, 0, 0}
-  return {pending = jobs[1] + by[1], available = jobs[2] + by[2], scheduled = jobs[3] + by[3], retryable = jobs[4] + by[4],
-    active = jobs[5] + by[5]}
+  local jobs = {match(stored[name], '^(%d+) (%d+) (%d+) (%d+) (%d+)$')}
+  for place = 1, 5 do jobs[place] = (jobs[place] or 0) + (tallies[place][name] or 0) end
+  return {pending = jobs[1], available = jobs[2], scheduled = jobs[3], retryable = jobs[4], active = jobs[5]}
 end
 
 local function tenants_write()
-  local all, unread, kept, gone = {0, 0, 0, 0, 0}, {}, {}, {}
-  for name, by in pairs(tallies) do
-    if by[1] == 0 and by[2] == 0 and by[3] == 0 and by[4] == 0 and by[5] == 0 then
-      tallies[name] = nil
-    elseif not stored[name] then
-      unread[#unread + 1] = name
+  local texts, unread, kept, gone = {}, {'*'}, {}, {}
+  for place = 1, 5 do
+    local all, of_place = 0, tallies[place]
+    for name, by in pairs(of_place) do
+      if by ~= 0 and texts[name] == nil then
+        texts[name] = stored[name] or false
+        if not texts[name] then unread[#unread + 1] = name end
+      end
+      if name ~= '_default' then all = all + by end
     end
-    if name ~= '_default' then
-      for place = 1, 5 do all[place] = all[place] + by[place] end
-    end
+    of_place['*'] = all
   end
-  if not next(tallies) then return end
-  tallies['*'], unread[#unread + 1] = all, '*'
+  if not next(texts) then return end
   tenants_read(unread)
-  for name, by in pairs(tallies) do
-    local jobs, some = stored[name], false
-    for place = 1, 5 do
-      jobs[place] = math.max(jobs[place] + by[place], 0)
-      some = some or jobs[place] > 0
-    end
-    if some then
-      kept[#kept + 1], kept[#kept + 2] = name, format('%d %d %d %d %d', unpack(jobs))
-    else
-      gone[#gone + 1] = name
+  for place = 1, 5 do
+    for name, by in pairs(tallies[place]) do
+      if by ~= 0 then texts[name] = text_changed(texts[name] or stored[name], place, by) end
     end
   end
-  tallies = {}
+  for name, text in pairs(texts) do
+    if text == NOBODY then
+      gone[#gone + 1] = name
+    else
+      kept[#kept + 1], kept[#kept + 2] = name, text
+    end
+  end
+  tallies, has_tallies, stored = {{}, {}, {}, {}, {}}, false, {}
   tenants_send('HSET', kept)
   tenants_send('HDEL', gone)
 end
@@ -223,12 +259,8 @@ settle = function()
       counts[key] = of_queue
       of_queue[first] = (of_queue[first] or 0) + second
     elseif kind == 'tally' then
-      local by = tallies[key]
-      if not by then
-        by = {0, 0, 0, 0, 0}
-        tallies[key] = by
-      end
-      by[first] = by[first] + second
+      local of_place = tallies[first]
+      of_place[key], has_tallies = (of_place[key] or 0) + second, true
     else
       at_commit.did(key, first, second)
     end
@@ -263,7 +295,7 @@ commit = function()
   flush() -- what those counted and gathered themselves
   -- A user without rights on the channel gets on without: its processes ask from time to time.
   for text in pairs(signals) do redis.pcall('PUBLISH', P .. 'signals', text) end
-  if next(tallies) then tenants_write() end
+  if has_tallies then tenants_write() end
   if not next(counts) and #log == 0 then return end
   for queue, states in pairs(counts) do
     for name, by in pairs(states) do

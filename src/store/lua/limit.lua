@@ -127,8 +127,13 @@ local function lane_parked(queue, lane)
   if entry then return match(entry, '^([^\31]*)\31([^\31]*)\31(%d+)$') end
 end
 
+-- A lane of which nothing is said but its priority and whose it is: no limit but its tenant's own can hold it, and of that one only
+-- what waits for it is kept.
+local BARE = '^p%-?%d+;b='
+
 lane_arrive = function(queue, lane, entry)
-  local keys = lane_limits(queue, lane)
+  local is_bare = find(lane, BARE)
+  local keys = is_bare and {} or lane_limits(queue, lane)
   if #keys > 0 then
     limits_count(queue, lane, entry.jobs)
     for _, key in ipairs(keys) do
@@ -148,7 +153,8 @@ lane_arrive = function(queue, lane, entry)
     if not lane_tenant(lane) then call('ZADD', P .. 'wait:' .. key .. ':' .. queue, 'LT', int(entry.lowest), lane) end
     return count_blocked(queue, lane, entry.jobs)
   end
-  lane_enter(queue, lane, int(entry.lowest), entry)
+  if not is_bare then return lane_enter(queue, lane, int(entry.lowest), entry) end
+  if call('ZADD', P .. 'ready:' .. queue, 'LT', int(entry.lowest), lane) == 1 then queue_woke(queue) end
 end
 
 -- A parked lane waits no more: it runs again, or is empty.

@@ -13,53 +13,66 @@ do -- a script has room for 200 locals
 
 local NAMES = {'weight', 'boost', 'concurrency', 'rate', 'period', 'depth', 'scheduled', 'soft'}
 local NONE = {}
-local quotas, tiers
+-- Lua's stack holds 8,000 values.
+local PORTION = 4000
+-- What texts mean is remembered between calls: many tenants share the same terms, and they seldom change.
+local MOST_REMEMBERED = 1000
+local known, remembered, tiers, tiers_text = {}, 0, nil, nil
+local quotas, has_tiers, is_capped, is_boosted
 
 at_begin(function()
-  quotas, tiers = {}, nil
+  quotas, has_tiers, is_capped, is_boosted = {}, false, find(allowed, 'c', 1, true), find(allowed, 'b', 1, true)
 end)
 
 local function quota_read(words)
-  local quota, place = {}, 0
+  local quota, place = known[words], 0
+  if quota then return quota end
+  quota = {}
   for word in string.gmatch(words, '%S+') do
     place = place + 1
     if NAMES[place] then quota[NAMES[place]] = tonumber(word) end
   end
+  if remembered == MOST_REMEMBERED then known, remembered = {}, 0 end
+  known[words], remembered = quota, remembered + 1
   return quota
 end
 
+-- Tiers by their prefix, and the lengths that prefixes have, the longest first.
 local function tiers_read(text)
-  tiers = {}
+  has_tiers = true
+  if text == tiers_text then return end
+  local lengths, by_prefix, seen = {}, {}, {}
   for prefix, words in string.gmatch(text, '([^\30\31]*)\31([^\30]*)\30') do
-    tiers[#tiers + 1] = {prefix = prefix, quota = quota_read(words)}
+    if not seen[#prefix] then seen[#prefix], lengths[#lengths + 1] = true, #prefix end
+    by_prefix[prefix] = quota_read(words)
   end
+  table.sort(lengths, function(a, b) return a > b end)
+  tiers, tiers_text = {lengths = lengths, quotas = by_prefix}, text
 end
 
 local function tier_of(name)
-  for _, tier in ipairs(tiers) do
-    if string.sub(name, 1, #tier.prefix) == tier.prefix then return tier.quota end
+  for _, length in ipairs(tiers.lengths) do
+    local quota = length <= #name and tiers.quotas[string.sub(name, 1, length)]
+    if quota then return quota end
   end
   return NONE
 end
 
 -- Reads the quotas of tenants, all of them at once.
 tenants_open = function(names)
-  local unknown = {}
-  local has_own = find(allowed, 'o', 1, true)
-  if not tiers then unknown[1] = '*' end
-  for _, name in ipairs(names) do
-    if not quotas[name] then
-      quotas[name] = NONE
-      if has_own then unknown[#unknown + 1] = name end
+  local own, unknown = {}, {not has_tiers and '*' or nil}
+  if find(allowed, 'o', 1, true) then
+    for _, name in ipairs(names) do
+      if not quotas[name] then unknown[#unknown + 1] = name end
     end
   end
-  local texts = #unknown > 0 and call('HMGET', P .. 'quotas', unpack(unknown)) or {}
-  local own = {}
-  for position, name in ipairs(unknown) do
-    if name == '*' then tiers_read(texts[position] or '') else own[name] = texts[position] end
+  for first = 1, #unknown, PORTION do
+    local texts = call('HMGET', P .. 'quotas', unpack(unknown, first, math.min(first + PORTION - 1, #unknown)))
+    for position = 1, #texts do own[unknown[first + position - 1]] = texts[position] end
   end
+  if not has_tiers then tiers_read(own['*'] or '') end
   for _, name in ipairs(names) do
-    if quotas[name] == NONE then quotas[name] = own[name] and quota_read(own[name]) or tier_of(name) end
+    if not quotas[name] then quotas[name] = own[name] and quota_read(own[name]) or tier_of(name) end
   end
 end
 
@@ -84,13 +97,13 @@ end
 
 -- How many jobs a tenant may have active; false for as many as it likes.
 tenant_capped = function(name)
-  if not find(allowed, 'c', 1, true) then return false end
+  if not is_capped then return false end
   local cap, throttled = tenant_quota(name).concurrency or false, throttle_of(name).cap
   return throttled and math.min(throttled, cap or throttled) or cap
 end
 
 tenant_boost = function(name)
-  local boost = find(allowed, 'b', 1, true) and tenant_quota(name or '_default').boost
+  local boost = is_boosted and tenant_quota(name or '_default').boost
   return boost and boost ~= 0 and boost or nil
 end
 

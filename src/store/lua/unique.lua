@@ -28,6 +28,7 @@ local function unique_matches(policy)
 end
 
 local function policy_in(more)
+  if not find(more, 'unique\31', 1, true) then return nil end
   return match(more, '\31unique\31([^\31]+)') or match(more, '^unique\31([^\31]+)')
 end
 
@@ -39,7 +40,7 @@ end
 
 -- Why a request is refused as a whole, if it is: one of its jobs has a duplicate, perhaps in the same request.
 door.conflict = function(first, jobs, words)
-  local seen = {}
+  local seen
   for index = 0, jobs - 1 do
     local at = first + index * words
     local policy = policy_in(ARGV[at + 5])
@@ -47,9 +48,10 @@ door.conflict = function(first, jobs, words)
       local key, states, conflict = match(policy, '^(%S+) (%S+) %S+ (%S+)')
       if conflict == 'reject' then
         local existing = unique_matches(policy)[1]
-        if not existing and seen[key] and find(states, '[vsp]') then existing = {id = seen[key], state = 'available'} end
+        if not existing and seen and seen[key] and find(states, '[vsp]') then existing = {id = seen[key], state = 'available'} end
         if existing then return concat({'exists', index, existing.id, existing.state, key}, '\31') end
       end
+      seen = seen or {}
       seen[key] = ARGV[at]
     end
   end

@@ -1,0 +1,266 @@
+-- Part: what limited tenants enqueued lately, and when they were told of a limit.
+--
+-- books:L:N  hash  tenant → `told|depth|scheduled|started oldest|starts`, in the N-th stretch of L ms, which is at least twice the
+--                  tenant's period. told: `limit ms,…`, when which limit was last exceeded; depth and scheduled: `ms count added rate`, how
+--                  fast that many jobs became fewer; started and starts: enqueues within the period, in all and as `first,last,count;…`, the
+--                  newest first, where a bucket counts until the period after its *last* one is over; oldest: that of the oldest bucket
+-- books:at   zset  `L:N` by when they are over
+--
+-- Whose book is not in the hash of this stretch has it in that of the stretch before, or has none: what is older says nothing any more.
+-- So hashes go as a whole, and nobody looks for single books that are over. Who gets another period may begin with a new book.
+--
+-- Most books say no more than how many were enqueued. Those are not opened: an account tells for how many jobs its tenant is far from
+-- every limit, and takes these in.
+
+local books_open, account_of, book_open, book_look, starts_add, starts_last, pace_lasts
+
+do -- a script has room for 200 locals
+
+local BUCKETS, SEEN_MS, SHORTEST_MS = 16, 1000, 120000
+local LONGEST_RETRY_MS = 3600000
+-- Lua's stack holds 8,000 values.
+local PORTION = 4000
+local accounts, opened, fresh
+
+at_begin(function()
+  accounts, opened, fresh = {}, {}, {}
+end)
+
+local function stretch_of(quota)
+  local stretch = quota.stretch
+  if not stretch then
+    stretch = SHORTEST_MS
+    while stretch < (quota.period or 0) * 2 do stretch = stretch * 2 end
+    quota.stretch = stretch
+  end
+  return stretch
+end
+
+-- How fast something becomes fewer: jobs a second, measured from second to second and smoothed.
+local function pace_read(text)
+  local at, count, added, rate = match(text, '^(%d+) (%d+) (%d+) (%S+)$')
+  if at then return {at = tonumber(at), count = tonumber(count), added = tonumber(added), rate = tonumber(rate)} end
+end
+
+local function pace_look(pace, count)
+  if not pace then return {at = now, count = count, added = 0, rate = 0} end
+  local passed = now - pace.at
+  if passed >= SEEN_MS then
+    local rate = math.max(pace.count + pace.added - count, 0) * 1000 / passed
+    pace.at, pace.count, pace.added, pace.rate = now, count, 0, pace.rate > 0 and (pace.rate + rate) / 2 or rate
+  end
+  return pace
+end
+
+-- When so many jobs too many will be gone, in ms from now, as far as can be told.
+pace_lasts = function(pace, surplus)
+  if not pace or pace.rate <= 0 then return SEEN_MS end
+  return math.min(math.max(math.ceil(surplus * 1000 / pace.rate), 1), LONGEST_RETRY_MS)
+end
+
+local function pace_text(pace)
+  return pace and int(pace.at) .. ' ' .. int(pace.count) .. ' ' .. int(pace.added) .. ' ' .. format('%.6g', pace.rate) or ''
+end
+
+-- A book in which nothing is told or measured.
+local QUIET, STARTS = '^|||(%d+) (%d+)|', '|(%d+),%d+,(%d+);(.*)$'
+local BOOK = '^([^|]*)|([^|]*)|([^|]*)|[^|]*|?([^|]*)$'
+
+local function buckets_read(text, period)
+  local buckets, started = {}, 0
+  for first, last, count in string.gmatch(text, '(%d+),(%d+),(%d+);') do
+    if last + period > now then
+      buckets[#buckets + 1] = {first = first, last = last, count = tonumber(count)}
+      started = started + count
+    end
+  end
+  return buckets, started
+end
+
+local function bucket_text(bucket)
+  return bucket.first .. ',' .. bucket.last .. ',' .. int(bucket.count) .. ';'
+end
+
+-- Takes over the newest of some buckets and, as text, all others.
+local function buckets_keep(book, buckets, started)
+  local older = {}
+  for place = 2, #buckets do older[place - 1] = bucket_text(buckets[place]) end
+  book.newest, book.older, book.started = buckets[1], concat(older), started
+  book.oldest = #buckets > 1 and buckets[#buckets].last or nil
+end
+
+local function book_read(name, text, quota)
+  -- All fields that it may get: see `job_load`.
+  local book = {name = name, quota = quota, told = nil, newest = nil, older = '', oldest = nil, started = 0, depth = nil,
+    scheduled = nil, dirty = nil, asked = nil, waits = 0, later = 0, wanted = 0, wanted_later = 0}
+  if not text then return book end
+  local told, depth, scheduled, starts = match(text, BOOK)
+  if depth ~= '' then book.depth = pace_read(depth or '') end
+  if scheduled ~= '' then book.scheduled = pace_read(scheduled or '') end
+  for limit, at in string.gmatch(told or '', '(%S+) (%d+),') do
+    if now - at < TOLD_AGAIN_MS then
+      book.told = book.told or {}
+      book.told[limit] = at
+    end
+  end
+  if quota.period then buckets_keep(book, buckets_read(starts or '', quota.period)) end
+  return book
+end
+
+local function book_text(book)
+  local told, newest = '', book.newest
+  for limit, at in pairs(book.told or {}) do told = told .. limit .. ' ' .. at .. ',' end
+  return told .. '|' .. pace_text(book.depth) .. '|' .. pace_text(book.scheduled) .. '|'
+    .. (newest and int(book.started) .. ' ' .. (book.oldest or newest.last) .. '|' .. bucket_text(newest) .. book.older or '')
+end
+
+-- Enters enqueues of this moment.
+starts_add = function(book, number)
+  local newest = book.newest
+  if newest and now - newest.first < book.quota.period / BUCKETS then
+    newest.last, newest.count = now_text, newest.count + number
+  else
+    if newest then
+      book.oldest = book.oldest or newest.last
+      book.older = bucket_text(newest) .. book.older
+    end
+    book.newest = {first = now_text, last = now_text, count = number}
+  end
+  book.started, book.dirty = book.started + number, true
+end
+
+-- When the window will have room for so many.
+starts_last = function(book, number)
+  local left = book.started + number - book.quota.rate
+  local buckets = book.newest and buckets_read(bucket_text(book.newest) .. book.older, book.quota.period) or {}
+  for place = #buckets, 1, -1 do
+    left = left - buckets[place].count
+    if left <= 0 then return buckets[place].last + book.quota.period - now end
+  end
+  return book.quota.period
+end
+
+-- What the tenant has as of now. How fast that becomes less is measured from half of the limit on.
+book_look = function(book)
+  local quota = book.quota
+  book.wanted, book.wanted_later = 0, 0
+  book.waits, book.later = tenant_waits(book.name)
+  book.depth = quota.depth and book.waits * 2 >= quota.depth and pace_look(book.depth, book.waits) or nil
+  book.scheduled = quota.scheduled and book.later * 2 >= quota.scheduled and pace_look(book.scheduled, book.later) or nil
+end
+
+-- Opens the book of an account for the rest of the call.
+book_open = function(account)
+  local book = account.book
+  if not book then
+    book = book_read(account.name, account.text, account.quota)
+    if account.entered > 0 and book.quota.rate then starts_add(book, account.entered) end
+    account.book, account.room = book, 0
+  end
+  return book
+end
+
+-- For how many jobs that are not for later nothing of a tenant is measured, told or refused, if so many were enqueued lately.
+local function room_of(name, quota, started)
+  local room, waits, later = quota.rate and quota.rate - started or math.huge, tenant_waits(name)
+  if quota.scheduled and later * 2 >= quota.scheduled then return 0 end
+  return quota.depth and math.min(room, math.floor(quota.depth / 2) - waits) or room
+end
+
+local function account_open(name, text, quota)
+  local started, room = 0, nil
+  if text then
+    local all, oldest = match(text, QUIET)
+    if all and quota.period and oldest + quota.period > now then started = tonumber(all) else room = 0 end
+  end
+  local account = {name = name, quota = quota, text = text, started = started, room = room or room_of(name, quota, started), entered = 0,
+    book = nil}
+  accounts[name], opened[#opened + 1] = account, account
+end
+
+-- A quiet book with what its account has taken in.
+local function account_text(account)
+  local number, text = account.entered, account.text
+  if not text then
+    if not fresh[number] then
+      local count = int(number)
+      fresh[number] = '|||' .. count .. ' ' .. now_text .. '|' .. now_text .. ',' .. now_text .. ',' .. count .. ';'
+    end
+    return fresh[number]
+  end
+  local first, count, older = match(text, STARTS, 4)
+  if now - first >= account.quota.period / BUCKETS then return book_text(book_open(account)) end
+  local oldest = older == '' and now_text or match(text, ' (%d+)', 4)
+  return '|||' .. int(account.started + number) .. ' ' .. oldest .. '|' .. first .. ',' .. now_text .. ',' .. int(count + number) .. ';'
+    .. older
+end
+
+-- Reads the books of tenants in a stretch; the text of each, or false.
+local function books_find(names, length, turn)
+  local texts, key = {}, P .. 'books:' .. int(length) .. ':' .. int(turn)
+  for first = 1, #names, PORTION do
+    for place, text in ipairs(call('HMGET', key, unpack(names, first, math.min(first + PORTION - 1, #names)))) do
+      texts[first + place - 1] = text
+    end
+  end
+  return texts
+end
+
+-- Opens the accounts of those tenants that are limited, and reads how many jobs they have, all at once.
+books_open = function(names)
+  tenants_open(names)
+  local new, by_length = {}, {}
+  for _, name in ipairs(names) do
+    if accounts[name] == nil then
+      local quota = tenant_quota(name)
+      accounts[name] = false
+      if quota.rate or quota.depth or quota.scheduled then
+        local length = stretch_of(quota)
+        local list = by_length[length] or {}
+        by_length[length], list[#list + 1], new[#new + 1] = list, name, name
+      end
+    end
+  end
+  if #new == 0 then return end
+  tenants_load(new)
+  for length, list in pairs(by_length) do
+    local turn, missing = math.floor(now / length), {}
+    for place, text in ipairs(books_find(list, length, turn)) do
+      if text then account_open(list[place], text, tenant_quota(list[place])) else missing[#missing + 1] = list[place] end
+    end
+    for place, text in ipairs(books_find(missing, length, turn - 1)) do
+      account_open(missing[place], text, tenant_quota(missing[place]))
+    end
+  end
+end
+
+-- The account of a tenant; false if nothing limits what it enqueues.
+account_of = function(name)
+  if accounts[name] == nil then books_open({name}) end
+  return accounts[name]
+end
+
+at_commit[#at_commit + 1] = function()
+  local by_length = {}
+  for _, account in ipairs(opened) do
+    local book, text = account.book, nil
+    if book then
+      text = book.dirty and book_text(book)
+    else
+      text = account.entered > 0 and account.quota.rate and account_text(account)
+    end
+    if text then
+      local length = stretch_of(account.quota)
+      local texts = by_length[length] or {}
+      by_length[length], texts[#texts + 1], texts[#texts + 2] = texts, account.name, text
+    end
+  end
+  for length, texts in pairs(by_length) do
+    local turn = math.floor(now / length)
+    local place = int(length) .. ':' .. int(turn)
+    send('HSET', P .. 'books:' .. place, texts)
+    call('ZADD', P .. 'books:at', int((turn + 2) * length), place)
+  end
+end
+
+end
