@@ -89,7 +89,7 @@ tenant_read = function(name, busy)
   local told = busy and (known_busy[busy] or busy_read(busy)) or {}
   return {name = name, start = nil, weight = told.weight, state = told.state, was = busy or nil, was_class = told.class,
     promoted = told.promoted, since = told.since, asked = told.asked, otherwise = told.otherwise, left = nil, was_left = nil,
-    touched = nil, ids = nil, at = nil, got = nil}
+    touched = nil, ids = nil, at = nil, last = nil}
 end
 
 -- Whether a tenant that does not wait still counts: its moment has not come.

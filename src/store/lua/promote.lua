@@ -22,32 +22,31 @@ run = function()
   if fair.n == 0 or want == 0 then return {'ok', 0, fair.jobs} end
 
   -- Promotes a tenant's next job; false if it has none. Ids are read in portions that grow, one more than needed: that tells
-  -- whether the last one is out, behind which stands `false`. The first would do if all tenants got the same.
+  -- which is the last one. The first would do if all tenants got the same.
   local first_portion = math.min(math.ceil(want / fair.n), 63)
-  local first_last = int(first_portion)
+  local first_end = int(first_portion)
   local served, lanes = {}, {}
 
   local function read_first(tenant)
     local lane, place = staging_lane(fair, tenant.name), #served + 1
-    local ids = call('ZRANGE', lane, '0', first_last)
-    if #ids <= first_portion then ids[#ids + 1] = false end
+    local ids = call('ZRANGE', lane, '0', first_end)
     served[place], lanes[place] = tenant, lane
-    tenant.ids, tenant.at, tenant.got = ids, 1, 0
+    tenant.ids, tenant.at, tenant.last = ids, 1, #ids <= first_portion and #ids
     return ids
   end
 
-  -- How many of a tenant's ids are out.
+  -- How many of a tenant's ids are out, and how many of those were jobs.
   local function taken_of(tenant)
-    return (tenant.ids.before or 0) + tenant.at - 1
+    local taken = (tenant.ids.before or 0) + tenant.at - 1
+    return taken, taken - (tenant.gone or 0)
   end
 
   local function read_on(tenant)
     local taken = taken_of(tenant)
     local portion = math.min(taken * 4, 64)
     local ids = call('ZRANGE', staging_lane(fair, tenant.name), int(taken), int(taken + portion - 1))
-    if #ids < portion then ids[#ids + 1] = false end
     ids.before = taken
-    tenant.ids, tenant.at = ids, 1
+    tenant.ids, tenant.at, tenant.last = ids, 1, #ids < portion and #ids
     return ids
   end
 
@@ -55,20 +54,22 @@ run = function()
     local ids = tenant.ids or read_first(tenant)
     while true do
       local id = ids[tenant.at]
-      if id == nil then
+      if not id and not tenant.last then
         ids = read_on(tenant)
         id = ids[1]
       end
       if not id then return false end
       tenant.at = tenant.at + 1
       if release(queue, id, tenant.name) then return true end
-      fair.jobs, plan.added = fair.jobs - 1, plan.added - 1 -- an entry without a job: gone, and nobody's turn
+      -- An entry without a job: gone, and nobody's turn.
+      tenant.gone = (tenant.gone or 0) + 1
+      fair.jobs, plan.added = fair.jobs - 1, plan.added - 1
     end
   end
 
   local function is_drained(tenant)
-    local id = tenant.ids[tenant.at]
-    return id == false or id == nil and call('ZCARD', staging_lane(fair, tenant.name)) <= taken_of(tenant)
+    if tenant.last then return tenant.at > tenant.last end
+    return not tenant.ids[tenant.at] and call('ZCARD', staging_lane(fair, tenant.name)) <= taken_of(tenant)
   end
 
   local promoted = 0
@@ -84,7 +85,6 @@ run = function()
       call('SADD', fair.key .. ':stuck', tenant.name)
     elseif promote_next(tenant) then
       promoted = promoted + 1
-      tenant.got = tenant.got + 1
       fair.jobs = fair.jobs - 1
       serve(fair, tenant, window, is_drained(tenant))
     else
@@ -95,7 +95,7 @@ run = function()
   local empty = {}
   for place, tenant in ipairs(served) do
     local taken = taken_of(tenant)
-    if tenant.ids[tenant.at] == false then
+    if tenant.last and tenant.at > tenant.last then
       empty[#empty + 1] = lanes[place]
     elseif taken > 0 then
       call('ZREMRANGEBYRANK', lanes[place], '0', int(taken - 1))
@@ -117,8 +117,8 @@ run = function()
   commit()
   local answer = {is_full() and 'more' or 'ok', promoted, fair.jobs}
   for _, tenant in ipairs(served) do
-    local at = #answer
-    answer[at + 1], answer[at + 2], answer[at + 3] = tenant.name, weight_text(tenant.weight), tenant.got
+    local at, _, got = #answer, taken_of(tenant)
+    answer[at + 1], answer[at + 2], answer[at + 3] = tenant.name, weight_text(tenant.weight), got
   end
   return answer
 end
