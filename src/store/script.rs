@@ -129,7 +129,7 @@ scripts! {
         "drain";
     FORWARD:
         "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick",
-        "staged", "forward", "promote";
+        "forward", "promote";
     CONFIRM: "call", "confirm";
     TAKE_BACK: "call", "lane", "tenant", "job", "finish", "failure", "take_back";
     SUBSCRIBE: "call", "subscribe";

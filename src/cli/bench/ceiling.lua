@@ -7,14 +7,15 @@
 -- Returns  how many jobs were promoted
 
 local P, call, rule, queue, kind = KEYS[1], redis.call, ARGV[1], ARGV[2], ARGV[3]
-local match, sub = string.match, string.sub
+local FRESH = '^pending\0310\31%d*\31(%d*)\31[^\30]*\30'
 local fair, plan = P .. 'fair:' .. rule .. ':' .. queue, P .. 'plan:' .. rule
 local state = call('HMGET', P .. 'state', 'seq', 'events')
 local seq, time = tonumber(state[1]), call('TIME')
 local now = string.format('%d', time[1] * 1000 + math.floor(time[2] / 1000))
 local first = 100 * 35184372088832 + seq + 1
+local after_place = '\31%1\31' .. now .. '\31\31\31\31\31\31\31\31\31\31\31\31\30'
 
-local lane, log, promoted, last = {}, {}, 0, 0
+local lane, log, records, emptied, promoted, last = {}, {}, {}, {}, 0, 0
 local idle, busy, left, leaving, gone, placed = {}, {}, {}, {}, {}, {}
 local at = 4
 while ARGV[at] do
@@ -23,22 +24,21 @@ while ARGV[at] do
     local id = ARGV[index]
     local key = P .. 'job:' .. id
     local text = call('GET', key)
-    local created, rest = match(text, '^pending\0310\31%d*\31(%d*)\31[^\30]*\30()')
     seq = seq + 1
-    local place = string.format('%d', seq)
-    call('SET', key, 'available\0310\31' .. place .. '\31' .. created .. '\31' .. now
-      .. '\31\31\31\31\31\31\31\31\31\31\31\30' .. sub(text, rest))
+    records[#records + 1] = key
+    records[#records + 1] = string.gsub(text, FRESH, 'available\0310\31' .. string.format('%d', seq) .. after_place, 1)
     lane[#lane + 1] = string.format('%d', 100 * 35184372088832 + seq)
     lane[#lane + 1] = id
     log[#log + 1] = 'job.enqueued\31' .. id .. '\31' .. kind .. '\31' .. queue .. '\31\28' .. name .. '\31"state":"available"'
   end
-  call('ZREMRANGEBYRANK', fair .. ':lane:' .. name, '0', jobs - 1)
   if is_last == '1' then
     last = last + 1
+    emptied[last] = fair .. ':lane:' .. name
     idle[last], gone[last] = name, name
     leaving[#leaving + 1], leaving[#leaving + 2] = start, name
     left[#left + 1], left[#left + 2] = name, '1000 ' .. start
   else
+    call('ZREMRANGEBYRANK', fair .. ':lane:' .. name, '0', jobs - 1)
     placed[#placed + 1], placed[#placed + 2] = start, name
     busy[#busy + 1], busy[#busy + 2] = name, '1000 w ' .. so_far .. ' ' .. now .. ' 0'
   end
@@ -46,6 +46,7 @@ while ARGV[at] do
   at = at + 5 + jobs
 end
 
+call('MSET', unpack(records))
 call('ZADD', P .. 'lane:' .. queue .. ':p0', unpack(lane))
 call('ZADD', P .. 'ready:' .. queue, 'LT', string.format('%d', first), 'p0')
 if #placed > 0 then
@@ -53,6 +54,7 @@ if #placed > 0 then
   call('HSET', fair .. ':busy', unpack(busy))
 end
 if last > 0 then
+  call('UNLINK', unpack(emptied))
   call('ZREM', fair .. ':c:39', unpack(gone))
   call('HDEL', fair .. ':busy', unpack(idle))
   call('ZADD', fair .. ':leaving', unpack(leaving))

@@ -24,11 +24,11 @@ local LOG2 = math.log(2)
 local LEAST = 50 -- the smallest weight that is served at all
 local fairs
 
--- What this call has worked out before: many tenants share a weight, and many a start.
-local known_classes, known_weights, known_texts
+-- What this call has worked out before: many tenants share a weight, many a start, and many began to wait in the same moment.
+local known_classes, known_weights, known_texts, known_busy
 
 at_begin(function()
-  fairs, known_classes, known_weights, known_texts = {}, {}, {}, {}
+  fairs, known_classes, known_weights, known_texts, known_busy = {}, {}, {}, {}, {}
 end)
 
 weight_text = function(weight)
@@ -74,11 +74,22 @@ fair_open = function(key, owner)
   return fair
 end
 
-tenant_read = function(tenant, busy)
+local function busy_read(busy)
   local weight, state, promoted, since, asked, otherwise = match(busy, '^(%d+) (%a) (%d+) (%d+) (%d+) ?(%d*)$')
-  tenant.weight, tenant.state, tenant.was = tonumber(weight), state, busy
-  tenant.promoted, tenant.since, tenant.asked, tenant.otherwise = tonumber(promoted), since, asked, tonumber(otherwise)
-  if state == 'w' then tenant.was_class = weight_class(tenant.weight) end
+  local told = {weight = tonumber(weight), state = state, promoted = tonumber(promoted), since = since, asked = asked,
+    otherwise = tonumber(otherwise)}
+  told.class = state == 'w' and weight_class(told.weight) or nil
+  known_busy[busy] = told
+  return told
+end
+
+-- A tenant of which `busy` says that, or nothing. With all 16 fields that it may get: a table that grows field by field is laid out
+-- anew five times, and one of 17 is twice as large.
+tenant_read = function(name, busy)
+  local told = busy and (known_busy[busy] or busy_read(busy)) or {}
+  return {name = name, start = nil, weight = told.weight, state = told.state, was = busy or nil, was_class = told.class,
+    promoted = told.promoted, since = told.since, asked = told.asked, otherwise = told.otherwise, left = nil, was_left = nil,
+    touched = nil, ids = nil, at = nil, last = nil}
 end
 
 -- Whether a tenant that does not wait still counts: its moment has not come.
@@ -101,9 +112,7 @@ end
 tenant_of = function(fair, name)
   local tenant = fair.tenants[name]
   if not tenant then
-    tenant = {name = name}
-    local busy = call('HGET', fair.key .. ':busy', name)
-    if busy then tenant_read(tenant, busy) end
+    tenant = tenant_read(name, call('HGET', fair.key .. ':busy', name))
     if fair.w > 0 and tenant.state ~= 'w' then tenant_left(fair, tenant) end
     fair.tenants[name] = tenant
   end
@@ -111,7 +120,9 @@ tenant_of = function(fair, name)
 end
 
 tenant_touch = function(fair, tenant)
-  fair.touched[tenant.name] = tenant
+  if tenant.touched then return end
+  tenant.touched = true
+  fair.touched[#fair.touched + 1] = tenant
 end
 
 tenant_start = function(fair, tenant)
@@ -229,12 +240,13 @@ end
 
 -- Writes where tenants are now; each set is written once, however many of them moved.
 fair_write = function(fair)
-  if not next(fair.touched) and not next(fair.sums) then return end
+  if #fair.touched == 0 and not next(fair.sums) then return end
   local key, gone, placed = fair.key, {}, {}
   local busy, idle, left, stayed, leaving, held, freed = {}, {}, {}, {}, {}, {}, {}
-  for _, tenant in pairs(fair.touched) do
-    local name, state = tenant.name, tenant.state
-    local was_class, class = tenant.was_class, state == 'w' and weight_class(tenant.weight) or nil
+  for position = 1, #fair.touched do
+    local tenant = fair.touched[position]
+    local name, state, was, was_class = tenant.name, tenant.state, tenant.was, tenant.was_class
+    local class = state == 'w' and weight_class(tenant.weight) or nil
     if was_class and was_class ~= class then
       local list = of_class(gone, was_class)
       list[#list + 1] = name
@@ -249,17 +261,18 @@ fair_write = function(fair)
     end
     if state == 'h' then
       pair(held, tenant.asked, name)
-    elseif tenant.was and not was_class then
+    elseif was and not was_class then
       freed[#freed + 1] = name
     end
-    local now_busy = state and weight_text(tenant.weight) .. ' ' .. state .. ' ' .. int(tenant.promoted) .. ' '
-      .. tenant.since .. ' ' .. tenant.asked .. (tenant.otherwise and ' ' .. weight_text(tenant.otherwise) or '')
-    if now_busy then
-      if now_busy ~= tenant.was then pair(busy, name, now_busy) end
-    elseif tenant.was then
+    local now_busy
+    if state then
+      now_busy = weight_text(tenant.weight) .. ' ' .. state .. ' ' .. int(tenant.promoted) .. ' ' .. tenant.since .. ' '
+        .. tenant.asked .. (tenant.otherwise and ' ' .. weight_text(tenant.otherwise) or '')
+      if now_busy ~= was then pair(busy, name, now_busy) end
+    elseif was then
       idle[#idle + 1] = name
     end
-    tenant.was, tenant.was_class, tenant.was_left = now_busy, class, tenant.left and true
+    tenant.was, tenant.was_class, tenant.was_left, tenant.touched = now_busy, class, tenant.left and true, nil
   end
   fair.touched = {}
   for class, list in pairs(gone) do send('ZREM', key .. ':c:' .. class, list) end

@@ -13,94 +13,86 @@ local release, push_released, is_full
 
 do -- a script has room for 200 locals
 
-local PUSH = '^push\31(%a),(%d+),(%d+),([^\31]*)\31()'
 -- Bytes after which a call ends: more would hold up Redis, and whoever delivers it.
 local LADEN = 1048576
--- A job that has not run yet, waits for nothing else and has no fields but the plan's, a short envelope, and args before the time
--- in its template: then where what does not change begins, its type, where `push` begins, that, and where the envelope begins.
-local PLAIN = '^pending\0310\31%d*\31(%d*)\31\31\31\31\31\31\31\31\31\31\31\31\31s\30()[^\31]*\31([^\31]*)\31[^\31]*\31rule\31[^\31]*'
-  .. '\31tenant\31[^\31]*\31()push\31([dk]),(%d+),(%d+),([^\28\29\31]*)\28([^\29\31]*)\29([^\31]*)\31\30().'
-local payloads, bytes, left_of, kept, kept_ids, dropped, strays, kept_ms, stamp_text, after_created, left
+-- What does not change of a job that is to be pushed: its type, where `push` begins, what that says, and where the template begins.
+local PUSHED = '[^\31]*\31([^\31]*)\31[^\31]*\31rule\31[^\31]*\31tenant\31[^\31]*\31()push\31(%a),(%d+),(%d+),()'
+-- Most have not run yet, nor waited for anything else: when it was created, where what does not change begins, and that.
+local FRESH = '^pending\0310\31%d*\31(%d*)\31\31\31\31\31\31\31\31\31\31\31\31\31s\30()' .. PUSHED
+-- Of any job: attempt, created, marks, and where what does not change begins.
+local STAGED = '^pending\31([^\31]*)\31[^\31]*\31([^\31]*)\31[^\31]*\31[^\30]*\31([^\31\30]*)\30()'
+PUSHED = '^' .. PUSHED
+local sub = string.sub
+local payloads, bytes, left_of, kept, kept_ids, dropped, strays, kept_ms, stamp_text, after_created, left, before_tenant, after_tenant
 
 at_begin(function()
   payloads, bytes, left_of, kept, kept_ids, dropped, strays = {}, 0, {}, {}, {}, {}, {}
   kept_ms, stamp_text = int(math.max(tonumber(ARGV[4]), 10000)), format('%.3f', now / 1000)
   after_created = '\31' .. now_text .. '\31\31' .. now_text .. '\31\31\31\31\31\31\31\31\31\31h\30'
   left = 'left\31' .. ARGV[15] .. '\31'
+  before_tenant, after_tenant = '\31' .. ARGV[11] .. '\31\28', '\31"state":"available","main_queue":"' .. ARGV[15] .. '"'
 end)
 
--- The envelope's part from `first` on; a long envelope has a key of its own.
-local function args_of(id, text, after, first, length)
-  local before = find(text, '\30', after, true)
-  if before < #text then return sub(text, before + first, before + first + length - 1), false end
-  return call('GETRANGE', P .. 'env:' .. id, first - 1, first + length - 2), true
+-- The envelope's part from `first` on, given where the record's text ends before it; a long envelope has a key of its own.
+local function args_of(id, text, close, first, length)
+  if close < #text then return sub(text, close + first, close + first + length - 1), false end
+  return call('GETRANGE', P .. 'env:' .. id, int(first - 1), int(first + length - 2)), true
 end
 
--- A template may do without the time.
-local function fill(template, args)
-  local place, time = find(template, '\28', 1, true), find(template, '\29', 1, true)
-  if not time then return sub(template, 1, place - 1) .. args .. sub(template, place + 1) end
+-- The template between two places of a text, filled. It may do without the time.
+local function fill(text, first, after, args)
+  local place, time = find(text, '\28', first, true), find(text, '\29', first, true)
+  if not time or time >= after then return sub(text, first, place - 1) .. args .. sub(text, place + 1, after - 1) end
   if place < time then
-    return sub(template, 1, place - 1) .. args .. sub(template, place + 1, time - 1) .. stamp_text .. sub(template, time + 1)
+    return sub(text, first, place - 1) .. args .. sub(text, place + 1, time - 1) .. stamp_text .. sub(text, time + 1, after - 1)
   end
-  return sub(template, 1, time - 1) .. stamp_text .. sub(template, time + 1, place - 1) .. args .. sub(template, place + 1)
+  return sub(text, first, time - 1) .. stamp_text .. sub(text, time + 1, place - 1) .. args .. sub(text, place + 1, after - 1)
 end
 
--- What becomes of a job's record: it is kept for whoever asks, or goes with the job.
-local function retire(keeps, id, key, is_apart, text)
+-- A job that has left is not given up any more, nor in the way of its like: nobody here knows when it ends. A value of one of these
+-- names is taken for it, to no harm.
+local function withdraw(id, more)
+  if find(more, 'expires\31', 1, true) or find(more, 'ttl\31', 1, true) or find(more, 'total\31', 1, true) then
+    gather('ZREM', DUE, id)
+  end
+  local unique = match(more, '^unique\31(%S+)') or match(more, '\31unique\31(%S+)')
+  if unique then gather('ZREM', P .. 'unique:' .. unique, id) end
+end
+
+-- Reads a staged job; false if there is none. Nothing is written before all of them are known to have arrived.
+release = function(_, id, tenant)
+  local key = P .. 'job:' .. id
+  local text = call('GET', key)
+  if not text then return false end
+  local attempt, marks = '0', 's'
+  local created, rest, kind, at, keeps, first, length, template = match(text, FRESH)
+  if not created then
+    attempt, created, marks, rest = match(text, STAGED)
+    if not attempt or not find(marks, 's', 1, true) then return false end
+    kind, at, keeps, first, length, template = match(text, PUSHED, rest)
+    if not kind then -- staged when its rule still promoted into our own queues
+      strays[#strays + 1] = id
+      return true
+    end
+  end
+  local after = find(text, '\31', template, true) + 1
+  local close = find(text, '\30', after, true)
+  local args, is_apart = args_of(id, text, close, first, length)
+  local payload = fill(text, template, after - 1, args)
+  if close > after then withdraw(id, sub(text, after, close)) end
+  -- Its record is kept for whoever asks, or goes with the job.
   if keeps ~= 'd' then
-    kept[#kept + 1] = {key, text, is_apart and id}
+    kept[#kept + 1] = {key, 'available\31' .. attempt .. '\31\31' .. created .. after_created
+      .. sub(text, rest, (keeps == 'a' and after or at) - 1) .. left .. sub(text, after), is_apart and id}
     local size = #kept_ids
     kept_ids[size + 1], kept_ids[size + 2] = now_text, id
   else
     dropped[#dropped + 1] = key
     if is_apart then dropped[#dropped + 1] = P .. 'env:' .. id end
   end
-end
-
-local function release_slowly(id, key, text)
-  local attempt, created, _, _, rest = staged_read(text)
-  if not attempt then return nil end
-  local _, kind, _, at = match(text, PLACE, rest)
-  local keeps, first, length, template, after = match(text, PUSH, at)
-  if not keeps then -- staged when its rule still promoted into our own queues
-    strays[#strays + 1] = id
-    return nil, true
-  end
-  local args, is_apart = args_of(id, text, after, tonumber(first), tonumber(length))
-  retire(keeps, id, key, is_apart, 'available\31' .. attempt .. '\31\31' .. created .. after_created
-    .. sub(text, rest, (keeps == 'a' and after or at) - 1) .. left .. sub(text, after))
-  -- Whoever is to be given up at some time is not any more. A value of one of these names is taken for it, to no harm.
-  local more = sub(text, after, find(text, '\30', after, true))
-  if find(more, 'expires\31', 1, true) or find(more, 'ttl\31', 1, true) or find(more, 'total\31', 1, true) then
-    gather('ZREM', DUE, id)
-  end
-  -- Nobody here knows when it ends: it stands in the way of its like only while it is staged.
-  local unique = match(more, '^unique\31(%S+)') or match(more, '\31unique\31(%S+)')
-  if unique then gather('ZREM', P .. 'unique:' .. unique, id) end
-  return fill(template, args), kind
-end
-
--- Reads a staged job; nothing is written before all of them are known to have arrived.
-release = function(queue, id, tenant)
-  local key = P .. 'job:' .. id
-  local text = call('GET', key)
-  if not text then return false end
-  local created, rest, kind, at, keeps, first, length, before, between, behind, envelope = match(text, PLAIN)
-  local payload
-  if created then
-    first = envelope + first - 1
-    payload = before .. sub(text, first, first + length - 1) .. between .. stamp_text .. behind
-    retire(keeps, id, key, false, keeps ~= 'd' and
-      'available\0310\31\31' .. created .. after_created .. sub(text, rest, at - 1) .. left .. sub(text, envelope - 1))
-  else
-    payload, kind = release_slowly(id, key, text)
-    if not payload then return kind or false end
-  end
   payloads[#payloads + 1], bytes = payload, bytes + #payload
   left_of[tenant] = (left_of[tenant] or 0) + 1
-  log[#log + 1] = 'job.enqueued\31' .. id .. '\31' .. kind .. '\31' .. queue .. '\31\28' .. tenant .. '\31"state":"available","main_queue":"'
-    .. ARGV[15] .. '"'
+  log[#log + 1] = 'job.enqueued\31' .. id .. '\31' .. kind .. before_tenant .. tenant .. after_tenant
   return true
 end
 

@@ -68,26 +68,18 @@ end
 
 -- Tenants of a weight class, by name and start as Redis tells them.
 local function tenants_read(fair, names)
-  local tenants, unknown = {}, {}
+  local tenants, known, unknown = {}, fair.tenants, {}
   for position = 1, #names, 2 do
-    local name, start = names[position], tonumber(names[position + 1])
-    local tenant = fair.tenants[name]
-    if tenant then
-      tenant.start = start
-    else
-      -- All 17 fields that it may get: a table that grows field by field is laid out anew five times.
-      tenant = {name = name, start = start, weight = nil, state = nil, was = nil, promoted = nil, since = nil, asked = nil, otherwise = nil,
-        was_class = nil, left = nil, was_left = nil, ids = nil, at = nil, all = nil, taken = nil, got = nil}
-      fair.tenants[name] = tenant
-      unknown[#unknown + 1] = name
-    end
-    tenants[#tenants + 1] = tenant
+    if not known[names[position]] then unknown[#unknown + 1] = names[position] end
   end
   if #unknown > 0 then
     local busy = call('HMGET', fair.key .. ':busy', unpack(unknown))
-    for position, name in ipairs(unknown) do
-      if busy[position] then tenant_read(fair.tenants[name], busy[position]) end
-    end
+    for position = 1, #unknown do known[unknown[position]] = tenant_read(unknown[position], busy[position]) end
+  end
+  for position = 1, #names, 2 do
+    local tenant = known[names[position]]
+    tenant.start = tonumber(names[position + 1])
+    tenants[#tenants + 1] = tenant
   end
   return tenants
 end

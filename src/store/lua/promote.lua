@@ -22,39 +22,57 @@ run = function()
   if fair.n == 0 or want == 0 then return {'ok', 0, fair.jobs} end
 
   -- Promotes a tenant's next job; false if it has none. Ids are read in portions that grow, one more than needed: that tells
-  -- whether the last one is out. The first would do if all tenants got the same.
+  -- which is the last one. The first would do if all tenants got the same.
   local first_portion = math.min(math.ceil(want / fair.n), 63)
-  local first_last = int(first_portion)
+  local first_end = int(first_portion)
+  local served, lanes = {}, {}
+
+  local function read_first(tenant)
+    local lane, place = staging_lane(fair, tenant.name), #served + 1
+    local ids = call('ZRANGE', lane, '0', first_end)
+    served[place], lanes[place] = tenant, lane
+    tenant.ids, tenant.at, tenant.last = ids, 1, #ids <= first_portion and #ids
+    return ids
+  end
+
+  -- How many of a tenant's ids are out, and how many of those were jobs.
+  local function taken_of(tenant)
+    local taken = (tenant.ids.before or 0) + tenant.at - 1
+    return taken, taken - (tenant.gone or 0)
+  end
+
+  local function read_on(tenant)
+    local taken = taken_of(tenant)
+    local portion = math.min(taken * 4, 64)
+    local ids = call('ZRANGE', staging_lane(fair, tenant.name), int(taken), int(taken + portion - 1))
+    ids.before = taken
+    tenant.ids, tenant.at, tenant.last = ids, 1, #ids < portion and #ids
+    return ids
+  end
+
   local function promote_next(tenant)
+    local ids = tenant.ids or read_first(tenant)
     while true do
-      if not tenant.ids then
-        tenant.ids = call('ZRANGE', staging_lane(fair, tenant.name), '0', first_last)
-        tenant.at, tenant.taken, tenant.all = 1, 0, #tenant.ids <= first_portion
-      elseif tenant.at > #tenant.ids and not tenant.all then
-        local taken, portion = tenant.taken, math.min(tenant.taken * 4, 64)
-        tenant.ids = call('ZRANGE', staging_lane(fair, tenant.name), int(taken), int(taken + portion - 1))
-        tenant.at, tenant.all = 1, #tenant.ids < portion
+      local id = ids[tenant.at]
+      if not id and not tenant.last then
+        ids = read_on(tenant)
+        id = ids[1]
       end
-      local id = tenant.ids[tenant.at]
       if not id then return false end
-      tenant.at, tenant.taken = tenant.at + 1, tenant.taken + 1
+      tenant.at = tenant.at + 1
       if release(queue, id, tenant.name) then return true end
-      fair.jobs, plan.added = fair.jobs - 1, plan.added - 1 -- an entry without a job: gone, and nobody's turn
+      -- An entry without a job: gone, and nobody's turn.
+      tenant.gone = (tenant.gone or 0) + 1
+      fair.jobs, plan.added = fair.jobs - 1, plan.added - 1
     end
   end
 
   local function is_drained(tenant)
-    if tenant.at <= #tenant.ids then return false end
-    if tenant.all then return true end
-    return call('ZCARD', staging_lane(fair, tenant.name)) <= tenant.taken
+    if tenant.last then return tenant.at > tenant.last end
+    return not tenant.ids[tenant.at] and call('ZCARD', staging_lane(fair, tenant.name)) <= taken_of(tenant)
   end
 
-  local promoted, served = 0, {}
-
-  local function promote_first(tenant)
-    if not tenant.taken then served[#served + 1] = tenant end
-    return promote_next(tenant)
-  end
+  local promoted = 0
 
   local stick = may_stick(plan)
   pick_open(fair, want)
@@ -65,9 +83,8 @@ run = function()
       forgo(fair, tenant, window)
       tenant.state = 'b'
       call('SADD', fair.key .. ':stuck', tenant.name)
-    elseif promote_first(tenant) then
+    elseif promote_next(tenant) then
       promoted = promoted + 1
-      tenant.got = (tenant.got or 0) + 1
       fair.jobs = fair.jobs - 1
       serve(fair, tenant, window, is_drained(tenant))
     else
@@ -76,12 +93,12 @@ run = function()
   end
   push_released(queue)
   local empty = {}
-  for _, tenant in ipairs(served) do
-    local lane = staging_lane(fair, tenant.name)
-    if tenant.all and tenant.at > #tenant.ids then
-      empty[#empty + 1] = lane
-    elseif tenant.taken > 0 then
-      call('ZREMRANGEBYRANK', lane, '0', int(tenant.taken - 1))
+  for place, tenant in ipairs(served) do
+    local taken = taken_of(tenant)
+    if tenant.last and tenant.at > tenant.last then
+      empty[#empty + 1] = lanes[place]
+    elseif taken > 0 then
+      call('ZREMRANGEBYRANK', lanes[place], '0', int(taken - 1))
     end
   end
   for first = 1, #empty, 4000 do call('UNLINK', unpack(empty, first, math.min(first + 3999, #empty))) end
@@ -100,8 +117,8 @@ run = function()
   commit()
   local answer = {is_full() and 'more' or 'ok', promoted, fair.jobs}
   for _, tenant in ipairs(served) do
-    local at = #answer
-    answer[at + 1], answer[at + 2], answer[at + 3] = tenant.name, weight_text(tenant.weight), tenant.got or 0
+    local at, _, got = #answer, taken_of(tenant)
+    answer[at + 1], answer[at + 2], answer[at + 3] = tenant.name, weight_text(tenant.weight), got
   end
   return answer
 end
