@@ -2,7 +2,7 @@
 
 -- Whether this call ended early; whether the script knows nothing of limits.
 local unfinished, is_short = nil, false
-local levels_close, tenant_choose, queue_may, lane_passes
+local levels_close, tenant_choose, queue_may, lane_passes, limits_of
 
 do -- a script has room for 200 locals
 
@@ -13,24 +13,24 @@ at_begin(function()
   unfinished, parked_now, put_off_now = false, 0, 0
 end)
 
--- Reads what the tenants of lanes are allowed, all at once.
-local function tenants_of(names)
-  local owners = {}
-  for position = 1, #names, 2 do
-    owners[#owners + 1] = lane_owner(names[position])
-  end
-  if #owners > 0 then tenants_open(owners) end
-end
-
--- Lanes of `ready`. Where tenants take turns, what waited from before goes first: it was first. Where that is more than was
--- read, tenants are left out until it is gone.
+-- Lanes of `ready`, and levels, which are no lanes. Where tenants take turns, what waited from before goes first: it was first. Where
+-- that is more than was read, tenants are left out until it is gone.
 local function ready_read(source, names)
-  if find(allowed, 'c', 1, true) then tenants_of(names) end
+  local shares = source.shares
+  -- Mostly there is nothing but the tenants of one priority.
+  if #names == 2 and string.byte(names[1]) == 64 then -- @
+    return {{name = names[1], start = tonumber(names[2]) + (shares and LEVEL - 1 or 0)}}
+  end
+  if find(allowed, 'c', 1, true) then -- what tenants are allowed is read for all at once
+    local owners = {}
+    for position = 1, #names, 2 do owners[#owners + 1] = lane_owner(names[position]) end
+    if #owners > 0 then tenants_open(owners) end
+  end
   local lanes, kept, moved = lanes_read(source, names), {}, false
-  if not source.shares then return lanes end
+  if not shares then return lanes end
   local last = #names == lanes_wanted(source) * 2 and math.floor(tonumber(names[#names]) / LEVEL)
   for _, lane in ipairs(lanes) do
-    local is_level = string.sub(lane.name, 1, 1) == '@'
+    local is_level = string.byte(lane.name) == 64
     if not is_level or math.floor(lane.start / LEVEL) ~= last then kept[#kept + 1] = lane end
     if is_level then lane.start, moved = lane.start + LEVEL - 1, true end
   end
@@ -65,8 +65,16 @@ source_begin = function(source)
   end
 end
 
+-- Whether nothing of a queue is ready any more. Redis is asked only where nothing is known that is: tenants who wait, whose level
+-- stands in `ready`, or a lane that was read. Who asks for jobs of one tenant takes from lanes that others have read.
 source_is_empty = function(source)
-  return (source.taken > 0 or source.parked) and call('EXISTS', source.ready) == 0
+  if source.taken == 0 and not source.parked then return false end
+  for _, level in pairs(source.levels) do
+    if level.fair.n > 0 then return false end
+  end
+  local window = source.windows[1]
+  if window and window.at <= window.last and not source.entries then return false end
+  return call('EXISTS', source.ready) == 0
 end
 
 -- A lane that was ready holds nothing any more.
@@ -77,9 +85,19 @@ lane_drained = function(source, lane)
   end
 end
 
+-- Keys of the limits that a lane is under, which its job is asked for three times.
+limits_of = function(queue, lane)
+  local keys = lane.limits
+  if not keys then
+    keys = lane_limits(queue, lane.name)
+    lane.limits = keys
+  end
+  return keys
+end
+
 -- The first limit that stops a lane, why, from when on it may not, its number and what counts against it.
 local function lane_stop(source, lane)
-  for _, key in ipairs(lane_limits(source.queue, lane.name)) do
+  for _, key in ipairs(limits_of(source.queue, lane)) do
     local limit = limit_open(key)
     local room, why, at, number, current = limit_room(limit)
     if room <= 0 then return limit, why, at, number, current end
@@ -127,7 +145,7 @@ local function lane_put_off(source, lane, limit, why, number, current)
     local id = lane_pop(lane, PUT_OFF_A_CALL)
     if not id then break end
     put_off_now = put_off_now + 1
-    limits_count(source.queue, lane.name, -1)
+    limits_count(limits_of(source.queue, lane), -1)
     local job = job_load(id)
     if job and drops then
       job_drop(job, limit)
@@ -168,10 +186,11 @@ end
 
 -- Writes a tenant's lane of which this call has taken.
 local function tenant_lane_write(source, lane)
-  local heads, empty = {}, {}
-  lane_write(lane, heads, empty)
-  if heads[1] then call('ZADD', lane.set, heads[1], heads[2]) end
-  if empty[1] then
+  if lane.start then
+    lane_cut(lane)
+    call('ZADD', lane.set, int(lane.start), lane.name)
+  else
+    lane_write(lane, {}, {})
     call('ZREM', lane.set, lane.name)
     source.lanes[lane.name] = nil
     lane_drained(source, lane)
@@ -232,7 +251,7 @@ end
 -- When the first job behind an entry of `ready` became available.
 local function item_since(source, item)
   local lane = item
-  if string.sub(item.name, 1, 1) == '@' then
+  if string.byte(item.name) == 64 then
     local fair = level_of(source, item.name).fair
     local tenant = pick(fair)
     lane = tenant and window_head(tenant_lanes(source, fair, tenant))
@@ -297,7 +316,7 @@ lane_choose = function(source)
     source.window, source.turn = window, nil
     if item.skipped then -- read again: there is nothing behind
       unfinished = true
-    elseif string.sub(item.name, 1, 1) == '@' then
+    elseif string.byte(item.name) == 64 then
       local lane = level_choose(source, item.name)
       if lane then return lane end
       fair_flush() -- or it would be read again
@@ -311,7 +330,7 @@ lane_choose = function(source)
 end
 
 lane_popped = function(source, lane, id)
-  if id then limits_count(source.queue, lane.name, -1) end
+  if id then limits_count(limits_of(source.queue, lane), -1) end
   local turn = source.turn
   if source.apart then return end -- asked for out of turn: nothing else is read in this call
   if not turn then
@@ -336,7 +355,7 @@ levels_close = function()
     for _, lane in pairs(source.lanes) do
       if lane.set ~= source.ready and (lane.taken > 0 or not lane.start) then tenant_lane_write(source, lane) end
     end
-    for _, level in pairs(source.levels or {}) do
+    for _, level in pairs(source.levels) do
       fair_write(level.fair)
       moments_sweep(level.fair)
     end

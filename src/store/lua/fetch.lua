@@ -28,7 +28,7 @@ local function read_requests()
   for index = 1, math.abs(tonumber(ARGV[11])) do
     local request = {worker = ARGV[at], worker_json = ARGV[at + 1], count = tonumber(ARGV[at + 2]),
       visibility = tonumber(ARGV[at + 3]), fetch_id = ARGV[at + 4], pool = ARGV[at + 5], how = ARGV[at + 6],
-      digest = ARGV[at + 7], tenant = ARGV[at + 8], queues = {}}
+      digest = ARGV[at + 7], tenant = ARGV[at + 8], queues = {}, beside = requests}
     local queues = tonumber(ARGV[at + 9])
     for position = 1, queues do
       local queue = ARGV[at + 9 + position]

@@ -9,26 +9,36 @@ local queue_sharing, sharing_weight, level_open, level_lanes, level_reweigh
 
 do -- a script has room for 200 locals
 
-local sharings
+-- How queues are shared does not change under one version of the sharing, so it is kept for many calls.
+local MOST_KNOWN = 4096
+local known, known_size, known_as = {}, 0, nil -- by queue; under which version, in which namespace
+local version
 
 at_begin(function()
-  sharings = {}
+  version = nil
 end)
+
+local function sharing_read(queue)
+  local own = call('HMGET', P .. 'policy', 'f ' .. queue, 'f *')
+  local strategy, default = match(own[1] or own[2] or '', '^(%a) (%d+)$')
+  return strategy and {strategy = strategy, default = tonumber(default), weights = P .. 'policy:w:' .. (own[1] and queue or '*'),
+    version = version} or false
+end
 
 -- How tenants share a queue: strategy letter (f, r or s), default weight and the hash of weights; false if they do not.
 queue_sharing = function(queue)
-  local sharing = sharings[queue]
-  if sharing == nil then
-    sharing = false
-    if find(state[7] or '', 'f', 1, true) then
-      local own = call('HMGET', P .. 'policy', 'f ' .. queue, 'f *', 'shares')
-      local strategy, default = match(own[1] or own[2] or '', '^(%a) (%d+)$')
-      if strategy then
-        sharing = {strategy = strategy, default = tonumber(default), weights = P .. 'policy:w:' .. (own[1] and queue or '*'),
-          version = own[3] or ''}
-      end
+  if not find(state[7] or '', 'f', 1, true) then return false end
+  if not version then
+    version = call('HGET', P .. 'policy', 'shares') or ''
+    -- What has no version is from before there were any.
+    if version == '' or known_as ~= P .. version or known_size >= MOST_KNOWN then
+      known, known_size, known_as = {}, 0, P .. version
     end
-    sharings[queue] = sharing
+  end
+  local sharing = known[queue]
+  if sharing == nil then
+    sharing = sharing_read(queue)
+    known[queue], known_size = sharing, known_size + 1
   end
   return sharing
 end

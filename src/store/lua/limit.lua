@@ -106,16 +106,17 @@ at_begin(function()
   renewed, availables = {}, {}
 end)
 
--- The available jobs under the limits of a lane change in number.
-limits_count = function(queue, lane, by)
-  for _, key in ipairs(lane_limits(queue, lane)) do
+-- The available jobs under limits change in number.
+limits_count = function(keys, by)
+  for _, key in ipairs(keys) do
     if not is_cap(key) then availables[key] = (availables[key] or 0) + by end
   end
 end
 
 at_commit[#at_commit + 1] = function()
   for key, by in pairs(availables) do
-    if by ~= 0 then call('HINCRBY', P .. 'limit:' .. key, 'n', by) end
+    local is_kept = by == 0 or at_commit.available and at_commit.available(key, by) -- see `quota.lua`
+    if not is_kept then call('HINCRBY', P .. 'limit:' .. key, 'n', by) end
   end
 end
 
@@ -135,7 +136,7 @@ lane_arrive = function(queue, lane, entry)
   local is_bare = find(lane, BARE)
   local keys = is_bare and {} or lane_limits(queue, lane)
   if #keys > 0 then
-    limits_count(queue, lane, entry.jobs)
+    limits_count(keys, entry.jobs)
     for _, key in ipairs(keys) do
       -- Numbers that went with an idle limit come back with the job that brought them.
       if entry.quota and key == keys[1] and find(lane, ';k=', 1, true) then

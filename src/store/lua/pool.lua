@@ -8,30 +8,91 @@
 --
 -- sp: `rotation ms, ratio, most in a row, aging: every ms, step, most`; empty where it is off.
 
-local pool_open, pool_overloaded, is_member, pool_join, pool_of, prevention, is_open_to
+local pool_open, pool_overloaded, pool_admit, prevention, is_open_to
 
-do -- a script has room for 200 locals
+-- Queues that are served together, in their order, and numbers by place in it. A table, because a script has room for 200 locals.
+local orders = {}
+
+do
+
+-- A script has room for 200 locals, and a function for as many of its own.
+local function define()
 
 -- How often a worker's last sign of life in a pool is noted.
 local MEMBER_MS = 10000
 local pools, default_prevention
+local seen -- by pool and worker: its last sign of life there, or false
 
 at_begin(function()
-  pools, default_prevention = {}, nil
+  pools, default_prevention, seen = {}, nil, {}
 end)
+
+-- What texts say is worked out once for many calls: they are few, but for those of requests, which clients make up.
+local MOST_ORDERS, MOST_TEXTS = 256, 4096
+local known, known_size, texts, texts_size = {}, 0, {}, 0
+
+-- A list of numbers by place in an order, as many as there are queues.
+orders.numbers = function(text, order, missing)
+  local list, place = {}, 0
+  for number in string.gmatch(text or '', '%S+') do
+    if place == #order then break end
+    place = place + 1
+    list[place] = tonumber(number)
+  end
+  for other = place + 1, #order do list[other] = missing end
+  return list
+end
+
+orders.text = function(list)
+  local parts = {}
+  for place = 1, #list do
+    local number = list[place]
+    local text = texts[number]
+    if not text then
+      if texts_size >= MOST_TEXTS then texts, texts_size = {}, 0 end
+      text = format('%.10g', number)
+      texts[number], texts_size = text, texts_size + 1
+    end
+    parts[place] = text
+  end
+  return concat(parts, ' ')
+end
+
+-- Queues that are served together: a list of them, the place of each in it, their weights by place and in all.
+orders.of = function(queues, weights)
+  local text = queues .. '\31' .. weights
+  local order = known[text]
+  if not order then
+    if known_size >= MOST_ORDERS then known, known_size = {}, 0 end
+    order = {places = {}, weights = nil, total = 0}
+    for queue in string.gmatch(queues, '%S+') do
+      order[#order + 1] = queue
+      order.places[queue] = #order
+    end
+    order.weights = orders.numbers(weights, order, 1000)
+    for place = 1, #order do order.total = order.total + order.weights[place] end
+    known[text], known_size = order, known_size + 1
+  end
+  return order
+end
+
+-- Those queues of an order that are asked for.
+orders.among = function(order, queues)
+  local asked, list = {}, {}
+  for _, queue in ipairs(queues) do asked[queue] = true end
+  for _, queue in ipairs(order) do
+    if asked[queue] then list[#list + 1] = queue end
+  end
+  return list
+end
 
 pool_open = function(name)
   local pool = pools[name]
   if pool == nil then
     local key = P .. 'pool:' .. name
     local f = call('HMGET', key, 'strategy', 'queues', 'weights', 'concurrency', 'sp', 'full')
-    pool = f[1] and {name = name, key = key, strategy = f[1], queues = {}, weights = {}, most = tonumber(f[4] or nil), sp = f[5],
-      full = f[6]} or false
-    if pool then
-      for queue in string.gmatch(f[2], '%S+') do pool.queues[#pool.queues + 1] = queue end
-      for weight in string.gmatch(f[3], '%S+') do pool.weights[#pool.weights + 1] = tonumber(weight) end
-      pool.running = call('SCARD', key .. ':run')
-    end
+    pool = f[1] and {name = name, key = key, strategy = f[1], order = orders.of(f[2], f[3]), most = tonumber(f[4] or nil), sp = f[5],
+      full = f[6], run = key .. ':run', running = call('SCARD', key .. ':run')} or false
     pools[name] = pool
   end
   return pool
@@ -63,7 +124,7 @@ end
 pool_overloaded = function(pool)
   if pool.full == '2' then return end
   local waiting = 0
-  for _, queue in ipairs(pool.queues) do waiting = waiting + math.max(queue_depth(queue), 0) end
+  for _, queue in ipairs(pool.order) do waiting = waiting + math.max(queue_depth(queue), 0) end
   local full = waiting > 0 and '2' or '1'
   if pool.full ~= full then call('HSET', pool.key, 'full', full) end
   if waiting == 0 then return end
@@ -71,28 +132,59 @@ pool_overloaded = function(pool)
     .. ',"waiting_jobs":' .. int(waiting))
 end
 
--- Whether a worker gave a sign of life in a pool a moment ago.
-is_member = function(worker, pool)
-  local seen = tonumber(call('ZSCORE', P .. 'pool:' .. pool .. ':workers', worker) or nil)
-  return seen and now - seen < math.min(MEMBER_MS, tonumber(ARGV[8]) / 3)
+-- Whether the worker of a request gave a sign of life in a pool a moment ago. All who ask in this call are looked up at once.
+local function is_member(request, pool)
+  local key, of_pool = P .. 'pool:' .. pool .. ':workers', seen[pool]
+  if not of_pool then
+    local workers = {}
+    for _, other in ipairs(request.beside) do
+      if other.pool == pool and other.worker ~= '' then workers[#workers + 1] = other.worker end
+    end
+    of_pool = {}
+    local scores = #workers > 0 and call('ZMSCORE', key, unpack(workers)) or {}
+    for position, score in ipairs(scores) do of_pool[workers[position]] = tonumber(score or nil) or false end
+    seen[pool] = of_pool
+  end
+  local at = of_pool[request.worker]
+  if at == nil then
+    at = tonumber(call('ZSCORE', key, request.worker) or nil) or false
+    of_pool[request.worker] = at
+  end
+  return at and now - at < math.min(MEMBER_MS, tonumber(ARGV[8]) / 3)
 end
 
 -- Notes a worker's sign of life in its pool. Those that were silent for too long are forgotten, or names would pile up.
-pool_join = function(worker, pool)
-  if is_member(worker, pool) then return end
-  local members = P .. 'pool:' .. pool .. ':workers'
+local function pool_join(request, pool)
+  if is_member(request, pool) then return end
+  local worker, members = request.worker, P .. 'pool:' .. pool .. ':workers'
   call('ZREMRANGEBYSCORE', members, '-inf', '(' .. int(now - tonumber(ARGV[8])))
   call('ZADD', members, now_text, worker)
   call('SET', P .. 'member:' .. worker, pool, 'PX', ARGV[8])
+  seen[pool][worker] = now
 end
 
 -- The pool that a worker is of: the one it registered with, or named last when it fetched. One that is gone is none.
-pool_of = function(worker, told)
+local function pool_of(worker, told)
   if not find(state[7] or '', 'p', 1, true) then return end
   local own = match(told or '', '^"(.*)"$')
   if own and pool_open(own) then return own end
   own = call('GET', P .. 'member:' .. worker)
   return own and pool_open(own) and own
 end
+
+-- Puts a request into the pool of its worker, which may have told it when it registered. A result, if it is another one.
+pool_admit = function(request, told)
+  -- Whoever was in this pool a moment ago is of no other.
+  if request.pool ~= '' and not told and is_member(request, request.pool) then return end
+  local own = pool_of(request.worker, told)
+  if own then
+    if request.pool ~= '' and request.pool ~= own then return {'pool', own} end
+    request.pool = own
+  end
+  if request.pool ~= '' and pool_open(request.pool) then pool_join(request, request.pool) end
+end
+
+end
+define()
 
 end

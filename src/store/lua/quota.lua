@@ -25,14 +25,25 @@ local BUCKETS, MOST_LATER = 64, 128
 -- looked at again.
 local TURN_LASTS, PAUSE_LASTS = 1000, 60000
 
-local function quota_of(layers)
-  local quota = {}
-  for _, text in ipairs(layers) do
-    local concurrency, rate, rate_period, throttle, throttle_period = match(text, '^(%S+) (%S+) (%S+) (%S+) (%S+)$')
+-- What quotas say is worked out once for many calls. Nobody changes what is here.
+local MOST_KNOWN = 1024
+local known, known_size = {}, 0
+local NEVER = {ms = 0, parts = 0}
+
+-- Layers of quotas as one: each part is that of the last which sets it.
+local function quota_of(lower, middle, upper)
+  local text = lower .. '\31' .. middle .. '\31' .. upper
+  local quota = known[text]
+  if quota then return quota end
+  quota = {concurrency = nil, rate = nil, period = nil, throttle = nil, spread = nil}
+  for layer in string.gmatch(text, '[^\31]+') do
+    local concurrency, rate, rate_period, throttle, throttle_period = match(layer, '^(%S+) (%S+) (%S+) (%S+) (%S+)$')
     quota.concurrency = tonumber(concurrency or nil) or quota.concurrency
     if tonumber(rate or nil) then quota.rate, quota.period = tonumber(rate), tonumber(rate_period) end
     if tonumber(throttle or nil) then quota.throttle, quota.spread = tonumber(throttle), tonumber(throttle_period) end
   end
+  if known_size >= MOST_KNOWN then known, known_size = {}, 0 end
+  known[text], known_size = quota, known_size + 1
   return quota
 end
 
@@ -42,12 +53,13 @@ local function starts_first(limit)
   return tonumber(last or nil), tonumber(number or nil), rest
 end
 
--- The last bucket: first and last start, count, and its text, which is shorter than 64 bytes.
+-- The last bucket: first and last start, count, and its text, which is shorter than 64 bytes. Where another bucket stands before it, a
+-- pattern that looks back for that one's end is done at once; one that tries every place from the front is not.
 starts_last = function(limit)
-  local text = match(string.sub(limit.starts, -64), '([^;]+);$')
-  if not text then return nil end
-  local first, last, number = match(text, '^(%d+),(%d+),(%d+)$')
-  return tonumber(first), tonumber(last), tonumber(number), text
+  local tail = string.sub(limit.starts, -64)
+  local text, first, last, number = match(tail, '.*;((%d+),(%d+),(%d+));$')
+  if not text then text, first, last, number = match(tail, '^((%d+),(%d+),(%d+));$') end
+  return tonumber(first or nil), tonumber(last or nil), tonumber(number or nil), text
 end
 
 local function starts_list(limit)
@@ -74,8 +86,8 @@ end
 
 -- The time of a throttle as it is kept, in parts of the present limit.
 local function throttle_read(text, quota)
-  local ms, parts, limit = match(text or '', '^(%d+) (%d+) (%d+)$')
-  if not ms then return {ms = 0, parts = 0} end
+  if not text then return NEVER end
+  local ms, parts, limit = match(text, '^(%d+) (%d+) (%d+)$')
   return {ms = tonumber(ms), parts = math.floor(parts * (quota.throttle or 0) / limit)}
 end
 
@@ -95,30 +107,28 @@ limit_open = function(key)
   if limit then return limit end
   local name = P .. 'limit:' .. key
   local f = call('HMGET', name, 'j', 'f', 'a', 'o', 'until', 'hold', 'b', 'next', 'w', 'hit', 'n', 'later', 'turn', 'sums')
-  local layers = {}
-  layers[1] = f[1] or nil
-  layers[#layers + 1] = f[3] or f[2] or nil -- what an admin set stands in place of the file's
   local override = f[4] and ((f[5] or '') == '' or tonumber(f[5]) > now)
-  if override then layers[#layers + 1] = f[4] end
-  limit = {key = key, name = name, quota = quota_of(layers), hold = tonumber(f[6] or nil) or 0,
-    waiting = tonumber(f[9] or nil) or 0, hit = f[10], available = tonumber(f[11] or nil) or 0, starts = f[7] or '',
-    overridden = override and (f[5] or '') or nil, later = {}, file = f[2], admin = f[3]}
-  limit.next, limit.turn = throttle_read(f[8], limit.quota), throttle_read(f[13], limit.quota)
-  limit.exists = f[1] or f[2] or f[3] or f[4] or f[6] or f[11]
-  local started, entries = match(f[14] or '', '^(%d+) (%d+)$')
-  limit.started, limit.entries = tonumber(started or nil) or 0, tonumber(entries or nil) or 0
-  for at, number in string.gmatch(f[12] or '', '(%d+),(%d+);') do
-    limit.later[#limit.later + 1] = {last = tonumber(at), count = tonumber(number)}
+  -- What an admin set stands in place of the file's.
+  local quota = quota_of(f[1] or '', f[3] or f[2] or '', override and f[4] or '')
+  -- All fields that it may get, because a table that grows field by field is laid out anew.
+  limit = {key = key, name = name, quota = quota, hold = tonumber(f[6] or nil) or 0, waiting = tonumber(f[9] or nil) or 0, hit = f[10],
+    available = tonumber(f[11] or nil) or 0, starts = f[7] or '', started = 0, entries = 0, overridden = override and (f[5] or '') or nil,
+    later = f[12], file = f[2], admin = f[3], next = throttle_read(f[8], quota), turn = throttle_read(f[13], quota),
+    exists = f[1] or f[2] or f[3] or f[4] or f[6] or f[11], running = 0, run = name .. ':run', dirty = nil, put_off = nil, more = nil}
+  if f[14] then
+    local started, entries = match(f[14], '^(%d+) (%d+)$')
+    limit.started, limit.entries = tonumber(started or nil) or 0, tonumber(entries or nil) or 0
   end
-  if limit.quota.period then limit_prune(limit) end
-  local owner = match(key, '^!(.*)$')
-  if owner then
+  if quota.period then limit_prune(limit) end
+  local letter = string.byte(key)
+  if letter == 33 then -- !
+    local owner = string.sub(key, 2)
     limit.quota, limit.running = {concurrency = tenant_capped(owner) or nil}, tenant_jobs(owner).active
   else
-    limit.running = call('SCARD', name .. ':run')
+    limit.running = call('SCARD', limit.run)
+    local queue = letter == 113 and match(key, '^queue:(.*)$') -- q
+    if queue then limit.running = limit.running + (tonumber(call('HGET', P .. 'counts:' .. queue, 'active') or nil) or 0) end
   end
-  local queue = match(key, '^queue:(.*)$')
-  if queue then limit.running = limit.running + (tonumber(call('HGET', P .. 'counts:' .. queue, 'active') or nil) or 0) end
   limits[key] = limit
   return limit
 end
@@ -175,10 +185,21 @@ limit_start = function(limit)
   if quota.throttle then limit.next = throttle_after(limit.next, now, quota) end
 end
 
+-- Starts that jobs were put off to: read by the first who asks.
+local function later_open(limit)
+  if limit.later and type(limit.later) ~= 'string' then return limit.later end
+  local later = {}
+  for at, number in string.gmatch(limit.later or '', '(%d+),(%d+);') do
+    later[#later + 1] = {last = tonumber(at), count = tonumber(number)}
+  end
+  limit.later = later
+  return later
+end
+
 -- The time at which the window lets another start, after those that have started and those that were put off.
 local function window_slot(limit)
   local before = limit.quota.rate
-  for _, list in ipairs({limit.later, starts_list(limit)}) do
+  for _, list in ipairs({later_open(limit), starts_list(limit)}) do
     for position = #list, 1, -1 do
       before = before - list[position].count
       if before <= 0 then return list[position].last + limit.quota.period end
@@ -197,7 +218,7 @@ end
 
 -- The time at which a job that is put off may start: each gets the next one, exact for windows, throttles and holds.
 limit_reserve = function(limit)
-  local quota, later = limit.quota, limit.later
+  local quota, later = limit.quota, later_open(limit)
   while later[1] and later[1].last <= now do table.remove(later, 1) end
   local last = later[#later]
   local at = math.max(limit.hold, now + 1)
@@ -222,21 +243,37 @@ limit_reserve = function(limit)
   return at
 end
 
+-- The number of available jobs under a limit that this call has read is written with all else of it.
+at_commit.available = function(key, by)
+  local limit = limits[key]
+  if limit then limit.more = by end
+  return limit
+end
+
+-- A list of fields and values of a limit that this call has changed.
+local function limit_fields(limit)
+  local quota, fields = limit.quota, {}
+  if limit.dirty and quota.rate then
+    fields = {'b', limit.starts, 'sums', format('%d %d', limit.started, limit.entries)}
+  end
+  if limit.dirty and quota.throttle then fields[#fields + 1], fields[#fields + 2] = 'next', throttle_text(limit.next, quota) end
+  if limit.more then fields[#fields + 1], fields[#fields + 2] = 'n', int(limit.available + limit.more) end
+  if limit.put_off then
+    local parts = {}
+    for position, start in ipairs(limit.later) do parts[position] = int(start.last) .. ',' .. int(start.count) .. ';' end
+    fields[#fields + 1], fields[#fields + 2] = 'later', concat(parts)
+    if quota.throttle then fields[#fields + 1], fields[#fields + 2] = 'turn', throttle_text(limit.turn, quota) end
+  end
+  return fields
+end
+
 at_commit[#at_commit + 1] = function()
   for _, limit in pairs(limits) do
-    if limit.dirty then
-      if limit.quota.rate then
-        call('HSET', limit.name, 'b', limit.starts, 'sums', int(limit.started) .. ' ' .. int(limit.entries))
-      end
-      if limit.quota.throttle then call('HSET', limit.name, 'next', throttle_text(limit.next, limit.quota)) end
-      limit.dirty = nil
-    end
-    if limit.put_off then
-      local parts = {}
-      for position, start in ipairs(limit.later) do parts[position] = int(start.last) .. ',' .. int(start.count) .. ';' end
-      call('HSET', limit.name, 'later', concat(parts))
-      if limit.quota.throttle then call('HSET', limit.name, 'turn', throttle_text(limit.turn, limit.quota)) end
-      limit.put_off = nil
+    if limit.dirty or limit.more or limit.put_off then
+      local fields = limit_fields(limit)
+      if fields[1] then call('HSET', limit.name, unpack(fields)) end
+      if limit.more then limit.available, limit.more = limit.available + limit.more, nil end
+      limit.dirty, limit.put_off = nil, nil
     end
   end
 end

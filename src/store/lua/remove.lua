@@ -10,7 +10,7 @@ local function lane_shrunk(queue, lane, key)
     if call('EXISTS', ready) == 0 then queue_slept(queue) end
     return
   end
-  limits_count(queue, lane, -1)
+  limits_count(lane_limits(queue, lane), -1)
   local limit, tenant = lane_parked(queue, lane), lane_tenant(lane)
   if limit then
     if not head then return lane_unpark(queue, lane, limit, 1) end

@@ -16,28 +16,20 @@ local function define()
 local TURN_MS = 600000
 local turns, books
 local overloaded, rooms -- pools that were found full; by worker: how many jobs more it can hold
-local quiet, depths -- by queue: since when nobody has taken from it, and how many jobs it has
+local quiet, depths, got -- by queue: since when nobody has taken from it, how many jobs it has; those that gave one
 
 at_begin(function()
-  turns, books, overloaded, rooms, quiet, depths = {}, {}, {}, {}, {}, {}
+  turns, books, overloaded, rooms, quiet, depths, got = {}, {}, {}, {}, {}, {}, {}
 end)
 
-local function numbers(text, names)
-  local list, position = {}, 0
-  for number in string.gmatch(text or '', '%S+') do
-    position = position + 1
-    if names[position] then list[names[position]] = tonumber(number) end
-  end
-  return list
-end
-
--- What is known of a turn between calls. Requests of one call that share a turn share it, whichever queues they ask for.
+-- What is known of a turn between calls; queues are known by their place in its order. Requests of one call that share a turn share
+-- it, whichever queues they ask for.
 local function book_open(key, order, is_own)
   local book = key and books[key]
   if not book then
     local f = key and call('HMGET', key, 'at', 'streak', 'current', 'credit') or {}
-    book = {key = key, order = order, is_own = is_own, at = f[1], streak = tonumber(f[2] or nil) or 0,
-      current = numbers(f[3], order), credit = numbers(f[4], order)}
+    book = {key = key, order = order, is_own = is_own, at = order.places[f[1] or ''], streak = tonumber(f[2] or nil) or 0,
+      current = orders.numbers(f[3], order, 0), credit = orders.numbers(f[4], order, 0), last = nil, moved = false}
     if key then books[key] = book end
   end
   return book
@@ -46,68 +38,63 @@ end
 -- The queues among which a request chooses, in what way, and whose turn it was.
 local function turn_make(request, pool)
   local strategy, digest, weights = match(request.how, '^(%S+) (%S+) ?(.*)$')
-  local turn = {pool = pool, strategy = 'strict', queues = request.queues, weights = {}, got = {}, total = 0}
-  local key, order, is_own = nil, request.queues, true
+  local key = strategy and P .. 'turn:' .. digest
+  local order, queues = pool and pool.order, request.queues
   if pool then
-    turn.strategy, key, order, is_own = pool.strategy, pool.key .. ':turn', pool.queues, false
-    for position, queue in ipairs(pool.queues) do turn.weights[queue] = pool.weights[position] end
-    turn.queues = {}
-    local asked = {}
-    for _, queue in ipairs(request.queues) do asked[queue] = true end
-    for _, queue in ipairs(pool.queues) do
-      if #request.queues == 0 or asked[queue] then turn.queues[#turn.queues + 1] = queue end
-    end
-  elseif strategy then
-    turn.strategy, key = strategy, P .. 'turn:' .. digest
-    turn.weights = numbers(weights, request.queues)
+    strategy, key = pool.strategy, pool.key .. ':turn'
+    queues = #queues == 0 and order or orders.among(order, queues)
+  else
+    order = orders.of(concat(queues, ' '), weights or '')
   end
-  turn.prevention = prevention(pool)
-  if not key and turn.prevention.rotation then key = P .. 'turn:' .. request.digest end
-  for _, queue in ipairs(order) do turn.total = turn.total + (turn.weights[queue] or 1000) end
-  turn.book = book_open(key, order, is_own)
-  return turn
+  local holds = prevention(pool)
+  if not key and holds.rotation then key = P .. 'turn:' .. request.digest end
+  return {pool = pool, strategy = strategy or 'strict', queues = queues, order = order, book = book_open(key, order, not pool),
+    prevention = holds, request = nil, open = nil, is_open = nil, sum = 0, is_late = false, richest = 0, best = nil, pays = nil}
 end
 
 -- Queues of a turn that have something ready. One that has nothing has no credit.
 local function turn_look(turn)
-  turn.open, turn.is_open, turn.sum = {}, {}, 0
-  if #turn.queues == 0 then return end
-  local scores = call('ZMSCORE', LIVE, unpack(turn.queues))
-  for position, queue in ipairs(turn.queues) do
-    if scores[position] and not is_paused(queue) and is_open_to(queue, turn.pool and turn.pool.name) then
-      quiet[queue] = quiet[queue] or tonumber(scores[position])
-      turn.open[#turn.open + 1], turn.is_open[queue] = queue, true
-      turn.sum = turn.sum + (turn.weights[queue] or 1000)
-      turn.is_late = turn.is_late or turn.prevention.rotation and now - quiet[queue] > turn.prevention.rotation
+  local queues, book, open, is_open, sum = turn.queues, turn.book, {}, {}, 0
+  turn.open, turn.is_open = open, is_open
+  if #queues == 0 then return end
+  local places, weights, rotation = turn.order.places, turn.order.weights, turn.prevention.rotation
+  local pool = turn.pool and turn.pool.name
+  local scores = call('ZMSCORE', LIVE, unpack(queues))
+  for position = 1, #queues do
+    local queue = queues[position]
+    local place = places[queue]
+    if scores[position] and not is_paused(queue) and is_open_to(queue, pool) then
+      local since = quiet[queue] or tonumber(scores[position])
+      quiet[queue] = since
+      open[#open + 1], is_open[place] = place, true
+      sum = sum + weights[place]
+      if rotation and now - since > rotation then turn.is_late = true end
       if turn.strategy == 'least-loaded' then depths[queue] = depths[queue] or queue_depth(queue) end
     else
-      turn.book.credit[queue] = nil
+      book.credit[place] = 0
     end
   end
+  turn.sum = sum
 end
 
 -- A queue can give nothing more in this call.
-local function turn_close_queue(turn, queue)
-  for position, name in ipairs(turn.open) do
-    if name == queue then
+local function turn_close_queue(turn, place)
+  for position, other in ipairs(turn.open) do
+    if other == place then
       table.remove(turn.open, position)
-      turn.sum = turn.sum - (turn.weights[queue] or 1000)
+      turn.sum = turn.sum - turn.order.weights[place]
+      break
     end
   end
-  turn.is_open[queue], turn.book.credit[queue] = nil, nil
+  turn.is_open[place], turn.book.credit[place], turn.best = nil, 0, nil
 end
 
 -- The first open queue after one in the order of the pool, or of the request.
 local function next_after(turn, last)
-  local first, past
-  for _, queue in ipairs(turn.book.order) do
-    if turn.is_open[queue] then
-      if past then return queue end
-      first = first or queue
-    end
-    if queue == last then past = true end
+  local size, is_open = #turn.order, turn.is_open
+  for place = (last or 0) + 1, (last or 0) + size do
+    if is_open[(place - 1) % size + 1] then return (place - 1) % size + 1 end
   end
-  return first
 end
 
 local CHOICES = {}
@@ -122,33 +109,35 @@ end
 
 -- Smooth: each gains its weight, the one that has most goes and pays for all. 5, 3, 1 interleave.
 CHOICES['weighted'] = function(turn)
+  if turn.best and turn.book.last == turn then return turn.best end
   local best, most
-  local open, current, weights = turn.open, turn.book.current, turn.weights
+  local open, current, weights = turn.open, turn.book.current, turn.order.weights
   for position = 1, #open do
-    local queue = open[position]
-    local has = (current[queue] or 0) + (weights[queue] or 1000)
-    if not best or has > most then best, most = queue, has end
+    local place = open[position]
+    local has = current[place] + weights[place]
+    if not best or has > most then best, most = place, has end
   end
   return best
 end
 
 CHOICES['least-loaded'] = function(turn)
-  local best
-  for _, queue in ipairs(turn.open) do
-    if not best or depths[queue] > depths[best] then best = queue end
+  local best, most
+  for _, place in ipairs(turn.open) do
+    local depth = depths[turn.order[place]]
+    if not best or depth > most then best, most = place, depth end
   end
   return best
 end
 
 -- A queue that must be served before any strategy is asked: one with a whole credit, or nobody's for too long.
 local function owed(turn)
-  local prevention, credits, best = turn.prevention, turn.book.credit, nil
+  local prevention, best, most = turn.prevention, nil, nil
   -- Nobody has a whole credit if nobody had when this turn was served last.
   local may_owe = turn.book.last ~= turn or turn.richest >= 1 - 1e-9
   if prevention.ratio and prevention.ratio > 0 and may_owe then
-    for _, queue in ipairs(turn.open) do
-      local credit = credits[queue] or 0
-      if credit >= 1 - 1e-9 and (not best or credit > credits[best]) then best = queue end
+    for _, place in ipairs(turn.open) do
+      local has = turn.book.credit[place]
+      if has >= 1 - 1e-9 and (not best or has > most) then best, most = place, has end
     end
     if best then
       turn.pays = best
@@ -156,51 +145,62 @@ local function owed(turn)
     end
   end
   if turn.is_late then
-    for _, queue in ipairs(turn.open) do
-      if now - quiet[queue] > prevention.rotation and (not best or quiet[queue] < quiet[best]) then best = queue end
+    for _, place in ipairs(turn.open) do
+      local since = quiet[turn.order[place]]
+      if now - since > prevention.rotation and (not best or since < most) then best, most = place, since end
     end
   end
   return best
 end
 
 local function turn_choose(turn)
+  local book = turn.book
   turn.pays = nil
   local best = owed(turn)
   if best then return best end
   best = CHOICES[turn.strategy](turn)
-  local most, book = turn.prevention.streak or 0, turn.book
+  local most = turn.prevention.streak or 0
   if best and most > 0 and best == book.at and book.streak >= most then return next_after(turn, best) end
   return best
 end
 
+-- Who has something ready gains its weight, and the one that was served pays. Who will have most then is found on the way.
+local function weights_gain(turn, served)
+  local open, current, weights, best, most = turn.open, turn.book.current, turn.order.weights, nil, nil
+  -- Turns alone do not reach the total; who is served out of turn, or passed over for it, owes or is owed one round at most.
+  local total = turn.order.total
+  for position = 1, #open do
+    local place = open[position]
+    local weight = weights[place]
+    local has = current[place] + weight
+    if place == served then has = math.max(has - turn.sum, -total) end
+    if has > total then has = total end
+    current[place] = has
+    has = has + weight
+    if not best or has > most then best, most = place, has end
+  end
+  turn.best = best
+end
+
 -- A queue was served: who has something ready earns, and the turn moves on.
-local function turn_served(turn, queue)
+local function turn_served(turn, place)
   local ratio, book = turn.prevention.ratio or 0, turn.book
-  local credit, current, open, weights = book.credit, book.current, turn.open, turn.weights
+  local queue = turn.order[place]
+  book.last = turn
   if ratio > 0 then
-    local richest = 0
+    local open, credit, richest = turn.open, book.credit, 0
     for position = 1, #open do
-      local name = open[position]
-      local has = (credit[name] or 0) + ratio
-      credit[name] = has
+      local has = credit[open[position]] + ratio
+      credit[open[position]] = has
       if has > richest then richest = has end
     end
-    book.last, turn.richest = turn, richest
-    if turn.pays then credit[queue] = math.max((credit[queue] or 0) - 1, 0) end
+    turn.richest = richest
+    if turn.pays then credit[place] = math.max(credit[place] - 1, 0) end
   end
-  if turn.strategy == 'weighted' then
-    -- Turns alone do not reach the total; who is served out of turn, or passed over for it, owes or is owed one round at most.
-    local total = turn.total
-    for position = 1, #open do
-      local name = open[position]
-      local has = (current[name] or 0) + (weights[name] or 1000)
-      if name == queue then has = math.max(has - turn.sum, -total) end
-      current[name] = has > total and total or has
-    end
-  end
-  book.streak = book.at == queue and book.streak + 1 or 1
-  book.at, book.moved, quiet[queue] = queue, true, now
-  turn.got[queue] = true
+  if turn.strategy == 'weighted' then weights_gain(turn, place) end
+  book.streak = book.at == place and book.streak + 1 or 1
+  book.at, book.moved, quiet[queue] = place, true, now
+  got[queue] = true
   if depths[queue] then depths[queue] = depths[queue] - 1 end
 end
 
@@ -217,14 +217,14 @@ end
 
 turn_next = function(turn)
   while turn_has_room(turn) do
-    local queue = turn_choose(turn)
-    if not queue then return nil end
-    local id, lane = source_next(queue, turn.prevention.aging)
+    local place = turn_choose(turn)
+    if not place then return nil end
+    local id, lane = source_next(turn.order[place], turn.prevention.aging)
     if id then
-      turn_served(turn, queue)
+      turn_served(turn, place)
       return id, lane
     end
-    turn_close_queue(turn, queue)
+    turn_close_queue(turn, place)
   end
 end
 
@@ -245,26 +245,19 @@ turn_open = function(request)
   return turn
 end
 
-local function list(values, names)
-  local parts = {}
-  for position, name in ipairs(names) do parts[position] = format('%.10g', values[name] or 0) end
-  return concat(parts, ' ')
-end
-
 turns_close = function()
   settle()
-  local watched = find(state[7] or '', 's', 1, true)
   for _, book in pairs(books) do
     if book.moved then
-      call('HSET', book.key, 'at', book.at, 'streak', int(book.streak), 'current', list(book.current, book.order), 'credit',
-        list(book.credit, book.order))
+      call('HSET', book.key, 'at', book.order[book.at], 'streak', int(book.streak), 'current', orders.text(book.current), 'credit',
+        orders.text(book.credit))
       if book.is_own then call('PEXPIRE', book.key, TURN_MS) end
     end
   end
-  for _, turn in pairs(turns) do
-    if watched then
-      for queue in pairs(turn.got) do call('ZADD', LIVE, 'XX', now_text, queue) end
-    end
+  if find(state[7] or '', 's', 1, true) and next(got) then
+    local words = {}
+    for queue in pairs(got) do words[#words + 1], words[#words + 2] = now_text, queue end
+    call('ZADD', LIVE, 'XX', unpack(words))
   end
   for pool in pairs(overloaded) do pool_overloaded(pool) end
 end
@@ -274,15 +267,8 @@ admit = function(request)
   local worker = request.worker
   if worker == '' then return end
   local told = state[10] and call('HMGET', P .. 'worker:' .. worker, 'pool', 'concurrency') or {}
-  -- Whoever was in this pool a moment ago is of no other.
-  if request.pool == '' or told[1] or not is_member(worker, request.pool) then
-    local own = pool_of(worker, told[1])
-    if own then
-      if request.pool ~= '' and request.pool ~= own then return {'pool', own} end
-      request.pool = own
-    end
-    if request.pool ~= '' and pool_open(request.pool) then pool_join(worker, request.pool) end
-  end
+  local refused = pool_admit(request, told[1])
+  if refused then return refused end
   local most = tonumber(told[2] or nil)
   if most and most > 0 and not rooms[worker] then
     rooms[worker] = most - call('ZLEXCOUNT', HELD, '[' .. worker .. '\31', '(' .. worker .. '\32')
@@ -291,10 +277,10 @@ end
 
 -- What a lease counts against, besides its queue.
 lease_under = function(job, lane, request)
-  for _, key in ipairs(lane_limits(job.queue, lane.name)) do
+  for _, key in ipairs(limits_of(job.queue, lane)) do
     local limit = limit_open(key)
     limit_start(limit)
-    if not is_cap(key) then gather('SADD', limit.name .. ':run', job.id) end
+    if not is_cap(key) then gather('SADD', limit.run, job.id) end
     local tenant = limit.waiting > 0 and lane_tenant(lane.name)
     if tenant then -- the more it gets under this limit, the later it comes when it waits for it
       local tag = limit_tag(limit, tenant) + 1000000 / sharing_weight(job.queue, tenant, job.rule)
@@ -310,7 +296,7 @@ lease_under = function(job, lane, request)
     local pool = pool_open(request.pool)
     if pool then
       pool.running, job.pool = pool.running + 1, pool.name
-      gather('SADD', pool.key .. ':run', job.id)
+      gather('SADD', pool.run, job.id)
     end
   end
   local room = rooms[request.worker]
