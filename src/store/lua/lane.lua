@@ -86,10 +86,18 @@ local function is_cap(key)
   return string.byte(key) == 33
 end
 
+local lane_limits
+
+do -- a script has room for 200 locals
+
 local known_limits
 
+at_begin(function()
+  known_limits = {}
+end)
+
 -- Keys of the limits that a lane is under.
-local function lane_limits(queue, lane)
+lane_limits = function(queue, lane)
   local name = queue .. ';' .. lane
   local keys = known_limits[name]
   if not keys then
@@ -102,6 +110,8 @@ local function lane_limits(queue, lane)
     known_limits[name] = keys
   end
   return keys
+end
+
 end
 
 -- The lane in which a job waits now, given the lane that it was enqueued for: see `level.lua`.
@@ -127,5 +137,5 @@ end
 at_commit[#at_commit + 1] = lane_flush
 
 at_begin(function()
-  LIVE, pushed, known_limits = P .. 'live', {}, {}
+  LIVE, pushed = P .. 'live', {}
 end)

@@ -1,6 +1,6 @@
 -- Part: taking jobs out of a queue. Nothing is taken out of a lane before the end: until then it is known what was.
 
-local LANES_READ, MOST_LANES_READ = 16, 128
+local LANES_READ = 16
 local sources, wanted -- by queue: what is read of it, and how many jobs are likely to be taken in this call
 local wanted_in_all
 
@@ -95,7 +95,7 @@ end
 
 -- How many lanes of a queue to read at once.
 local function lanes_wanted(source)
-  return math.min(math.max(source.want + 1, LANES_READ), MOST_LANES_READ)
+  return math.min(math.max(source.want + 1, LANES_READ), 128)
 end
 
 local function source_open(queue, aging)
