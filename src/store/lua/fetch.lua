@@ -83,13 +83,16 @@ end
 -- further fields.
 local PLAIN = '^available\0310\31(%d+\31%d+\31)(%d+)' .. string.rep('\31', 12) .. '\30()([^\31]*)\31([^\31]*)\31[^\31]*\31([^\30]*)\30'
 
--- What a request's leases of plain jobs have in common: their record from the start on, their deadline, the end of their event.
-local function lease_terms(request)
-  local visible = now + (request.visibility or tonumber(ARGV[2]))
-  request.leased = '\31' .. now_text .. '\31\31' .. int(visible) .. '\31' .. request.worker .. '\31\31'
-    .. (request.visibility and int(request.visibility) or '') .. '\31\31\31\31\31\31\30'
-  request.deadline = int(math.min(visible, now + tonumber(ARGV[3])))
-  request.told = '\31"state":"active","attempt":1,"worker_id":' .. request.worker_json
+local terms -- by visibility, or false where the request has none: see `lease_terms`
+
+-- What leases of plain jobs have in common: the record before the worker and behind it, and the deadline.
+local function lease_terms(visibility)
+  local visible = now + (visibility or tonumber(ARGV[2]))
+  local of_all = {before = '\31' .. now_text .. '\31\31' .. int(visible) .. '\31',
+    behind = '\31\31' .. (visibility and int(visibility) or '') .. '\31\31\31\31\31\31\30',
+    deadline = int(math.min(visible, now + tonumber(ARGV[3])))}
+  terms[visibility or false] = of_all
+  return of_all
 end
 
 -- Leases a plain job that brings nothing along but perhaps its tenant, and writes what `lease` would write, without a table of all
@@ -99,17 +102,18 @@ local function lease_plain(id, key, text, request)
   if not place then return nil end
   local tenant = more ~= '' and match(more, '^tenant\31([^\31]*)\31$') or nil
   if more ~= '' and not tenant then return nil end
-  if not request.leased then lease_terms(request) end
-  local view = 'active\0311\31' .. place .. since .. request.leased .. string.sub(text, rest)
+  local worker, of_all = request.worker, terms[request.visibility or false] or lease_terms(request.visibility)
+  local view = 'active\0311\31' .. place .. since .. of_all.before .. worker .. of_all.behind .. string.sub(text, rest)
   call('SET', key, view)
   pace[queue] = (pace[queue] or 0) + 1099511627776 + math.max(now - tonumber(since), 0)
-  if request.worker ~= '' then gather('ZADD', HELD, '0', request.worker .. '\31' .. id) end
-  gather('ZADD', LEASES, request.deadline, id)
+  if worker ~= '' then gather('ZADD', HELD, '0', worker .. '\31' .. id) end
+  gather('ZADD', LEASES, of_all.deadline, id)
   count(queue, 'available', -1)
   count(queue, 'active', 1)
   tally(tenant, 'available', -1)
   tally(tenant, 'active', 1)
-  log[#log + 1] = 'job.started\31' .. id .. '\31' .. kind .. '\31' .. queue .. (tenant and '\31\28' .. tenant or '\31') .. request.told
+  log[#log + 1] = 'job.started\31' .. id .. '\31' .. kind .. '\31' .. queue .. (tenant and '\31\28' .. tenant or '\31')
+    .. '\31"state":"active","attempt":1,"worker_id":' .. request.worker_json
   return view
 end
 
@@ -167,7 +171,7 @@ end
 run = function()
   if is_short and (state[9] or state[10] or (state[7] or '') ~= '' or find(allowed, 'c', 1, true)) then return 'rich' end
   read_requests()
-  JOB, some_halted, pace = P .. 'job:', (tonumber(state[4]) or 0) > 0, {}
+  JOB, some_halted, pace, terms = P .. 'job:', (tonumber(state[4]) or 0) > 0, {}, {}
   local call_key = P .. 'call:' .. ARGV[9]
   local first = ARGV[10] == '1' and call('GET', call_key)
   local answers = {}

@@ -6,6 +6,7 @@ mod pool_capacity;
 mod pool_changes;
 mod pool_members;
 mod ratio;
+mod records;
 mod starvation;
 mod strategies;
 mod survival;

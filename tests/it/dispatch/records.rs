@@ -1,0 +1,135 @@
+//! The short way of plain jobs writes, byte for byte, what the way of all jobs writes.
+
+use super::{Ground, job};
+use crate::support::json;
+use fairgate::store::{Ack, Fetch, Outcome};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Jobs of the common shape, and of each other shape one that is close to it.
+fn jobs() -> Vec<Value> {
+    let with = |name: &str, value: Value| {
+        let mut job = job("q", None, 0);
+        job["options"][name] = value;
+        job
+    };
+    let mut traced = job("q", Some("t"), 0);
+    traced["meta"]["traceparent"] = json!("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01");
+    let mut long = job("q", None, 0);
+    long["args"] = json!(["x".repeat(9000)]);
+    vec![
+        job("q", None, 0),
+        job("q", Some("t"), 0),
+        job("q", Some("a:b.c"), 0),
+        job("q", None, 7),
+        job("q", None, -100),
+        job("an.other-queue", None, 0),
+        job("an.other-queue", Some("t"), 3),
+        with("expires_at", json!("2030-01-01T00:00:00Z")),
+        with("timeout_ms", json!(5000)),
+        with("visibility_timeout_ms", json!(60_000)),
+        with("retry", json!({"max_attempts": 2})),
+        with("tags", json!(["x"])),
+        traced,
+        long,
+        job("q", None, 0),
+    ]
+}
+
+/// All that Redis holds of jobs, with numbers in place of their ids.
+async fn holdings(ground: &Ground, ids: &[String]) -> BTreeMap<String, Vec<String>> {
+    let redis = &ground.app.redis;
+    let named = |text: String| ids.iter().enumerate().fold(text, |text, (at, id)| text.replace(id, &format!("#{at}")));
+    let mut all = BTreeMap::new();
+    for key in redis.keys_with("").await {
+        let part = key.trim_start_matches("fg:{default}:");
+        let kept = [
+            "job:",
+            "env:",
+            "res:",
+            "lane:",
+            "ready:",
+            "counts:",
+            "finished:",
+            "tenants",
+            "leases",
+            "held",
+            "live",
+            "due",
+        ];
+        if !kept.iter().any(|beginning| part.starts_with(beginning)) {
+            continue;
+        }
+        let mut words: Vec<String> = match redis.command::<String>(&["TYPE", &key]).await.as_str() {
+            "string" => vec![redis.command(&["GET", &key]).await],
+            "hash" => {
+                let pairs: BTreeMap<String, String> = redis.command(&["HGETALL", &key]).await;
+                pairs.into_iter().flat_map(|(name, value)| [name, value]).collect()
+            }
+            _ => redis.command(&["ZRANGE", &key, "0", "-1", "WITHSCORES"]).await,
+        };
+        // Members of one score stand in the order of ids, which are others on each side.
+        words = words.into_iter().map(named).collect();
+        words.sort();
+        let minutes: i64 = redis.command::<i64>(&["PTTL", &key]).await.max(-60_000) / 60_000;
+        words.push(format!("{minutes} min"));
+        all.insert(named(part.to_owned()), words);
+    }
+    let entries: Vec<(String, Vec<String>)> = redis.command(&["XRANGE", "fg:{default}:events", "-", "+"]).await;
+    let records = entries.iter().filter_map(|(_, fields)| fields.last()).flat_map(|records| records.split('\u{1e}'));
+    let told = records.filter(|record| record.starts_with("job."));
+    all.insert("events".to_owned(), told.map(|record| named(record.to_owned())).collect());
+    all
+}
+
+/// What Redis holds after each step of the jobs' lives.
+async fn lives(policy: Value) -> Vec<BTreeMap<String, Vec<String>>> {
+    let ground = Ground::open(policy).await;
+    let ids = ground.push_all(jobs()).await;
+    let mut steps = vec![holdings(&ground, &ids).await];
+    let ask = |worker: Option<&str>, count, visibility_ms| Fetch {
+        worker: worker.map(str::to_owned),
+        queues: vec!["q".to_owned(), "an.other-queue".to_owned()],
+        count,
+        visibility_ms,
+        ..Fetch::default()
+    };
+    let mut leased = Vec::new();
+    for request in [
+        ask(Some("w 1"), 4, None),
+        ask(None, 3, Some(20_000)),
+        ask(Some("w2"), 1, Some(4_000_000)),
+        ask(None, 50, None),
+    ] {
+        ground.app.clock.advance(1234);
+        leased.extend(ground.fetch(request).await);
+        steps.push(holdings(&ground, &ids).await);
+    }
+    assert_eq!(leased.len(), ids.len());
+    for (at, record) in leased.iter().enumerate() {
+        ground.app.clock.advance(77);
+        let ack = Ack {
+            job_id: record.id.clone(),
+            worker: record.worker.clone().filter(|_| at % 2 == 0),
+            result: (at % 3 == 0).then(|| r#"{"n":1.0}"#.to_owned()),
+            idempotency_key: Some(format!("key {at}")),
+        };
+        let answer = ground.store().ack(ack.clone()).await.expect("an answer");
+        assert!(matches!(&answer, Outcome::Done(..)), "{answer:?}");
+        assert_eq!(ground.store().ack(ack).await.expect("an answer"), answer, "sent again");
+    }
+    steps.push(holdings(&ground, &ids).await);
+    steps
+}
+
+#[tokio::test]
+async fn plain_jobs_are_written_as_all_others_are() {
+    // A limit that concerns none of them: they go the way of all jobs.
+    let general = json!({"limit": [{"queue": "elsewhere", "concurrency": 1}]});
+    let (short, long) = tokio::join!(lives(json!({})), lives(general));
+    for (step, (short, long)) in short.iter().zip(&long).enumerate() {
+        for key in short.keys().chain(long.keys()) {
+            assert_eq!(short.get(key), long.get(key), "{key} after step {step}");
+        }
+    }
+}
