@@ -2,6 +2,7 @@
 
 use super::{Error, ErrorKind};
 use crate::job::json::Object;
+use crate::weights::causes;
 use reqwest::Response;
 use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, RETRY_AFTER};
 use serde_json::Value;
@@ -111,18 +112,6 @@ fn wait(text: &str, date: Option<i64>) -> Option<Duration> {
         Some(Duration::from_millis(left.max(0).unsigned_abs()))
     };
     seconds().or_else(until).map(|wait| wait.clamp(Duration::from_millis(100), LONGEST))
-}
-
-/// An error with its causes, without the URL that reqwest would add.
-pub(super) fn causes(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(&error);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! A server and how it is asked.
 
-use super::answer::{Answer, causes};
+use super::answer::Answer;
 use super::{Error, ErrorKind};
 use crate::config::Secret;
-use crate::weights::{Client, client_builder, client_builder_trusting};
+use crate::weights::{Client, causes, client_builder, client_builder_trusting};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use reqwest::{Method, Url};
 use std::time::Duration;

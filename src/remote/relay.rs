@@ -1,7 +1,7 @@
 //! Requests of others that are handed on to a server as they are, and answers that go back as they come.
 
-use super::answer::causes;
 use super::{Error, ErrorKind, Remote};
+use crate::weights::causes;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::header::{
     AUTHORIZATION, CONNECTION, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE,

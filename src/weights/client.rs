@@ -33,6 +33,18 @@ pub fn client_builder_trusting(certificates: &[u8]) -> Result<ClientBuilder, Str
     if roots.is_empty() { Err("it holds no certificate".to_owned()) } else { Ok(builder(roots)) }
 }
 
+/// An error with its causes, without the URL that reqwest would add.
+pub fn causes(error: reqwest::Error) -> String {
+    let error = error.without_url();
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(&error);
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
 fn builder(roots: RootCertStore) -> ClientBuilder {
     ClientBuilder::new()
         .user_agent(USER_AGENT)

@@ -15,7 +15,7 @@ mod webhook;
 pub use age::stale_weight;
 pub use ask::{Ask, Tenant};
 pub use breaker::{Breaker, Pass, State};
-pub use client::{Client, client_builder, client_builder_trusting};
+pub use client::{Client, causes, client_builder, client_builder_trusting};
 pub use error::{Error, ErrorKind, InvalidUrl};
 pub use reply::Outcome;
 pub use source::{Answer, Source, Status};

@@ -2,7 +2,7 @@
 
 use super::ask::Body;
 use super::reply::{self, Outcome};
-use super::{Ask, Error, ErrorKind, InvalidUrl};
+use super::{Ask, Error, ErrorKind, InvalidUrl, causes};
 use crate::config::Secret;
 use crate::fair;
 use hmac::{Hmac, Mac};
@@ -115,18 +115,6 @@ fn media_type(headers: &HeaderMap) -> String {
 fn unsent(error: reqwest::Error) -> Error {
     let kind = if error.is_timeout() { ErrorKind::Timeout } else { ErrorKind::Refused };
     kind.with(causes(error))
-}
-
-/// An error with its causes, without the URL that reqwest would add.
-fn causes(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(&error);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 #[cfg(test)]
