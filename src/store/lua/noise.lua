@@ -86,7 +86,9 @@ run = function()
     if held and held ~= holder then return 'held' end
     set_counting(ARGV[11] == '1' or a_webhook_asks())
   end
-  if not state[14] or call('EXISTS', unpack(alive)) == 0 then return 'idle' end
+  -- Somebody may have been spared by hand although nothing is counted.
+  local is_known = state[14] or holder == '' and call('EXISTS', P .. 'noise') == 1
+  if not is_known or call('EXISTS', unpack(alive)) == 0 then return 'idle' end
   if holder ~= '' then call('SET', P .. 'noise:lock', holder, 'PX', ARGV[10]) end
 
   local names, known = {}, {['*'] = true}

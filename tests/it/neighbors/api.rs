@@ -62,3 +62,12 @@ async fn an_idle_server_and_odd_names_are_answered() {
     street.client().get("/v1/admin/tenants/a%20b%3A%C3%A9/noise").await.expect(200);
     street.client().delete("/v1/admin/tenants/x/noise").await.expect(405);
 }
+
+#[tokio::test]
+async fn a_tenant_is_let_go_again_and_again_although_nothing_is_counted() {
+    let app = TestApp::start().await;
+    for _ in 0..3 {
+        let reset = app.client.post("/v1/admin/tenants/x/noise/reset", json!({})).await.expect(200);
+        assert_eq!((reset.at("/released"), reset.at("/spared_until").is_string()), (&json!(false), true));
+    }
+}
