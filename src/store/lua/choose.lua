@@ -13,70 +13,6 @@ at_begin(function()
   unfinished, parked_now, put_off_now = false, 0, 0
 end)
 
--- Lanes of `ready`, and levels, which are no lanes. Where tenants take turns, what waited from before goes first: it was first. Where
--- that is more than was read, tenants are left out until it is gone.
-local function ready_read(source, names)
-  local shares = source.shares
-  -- Mostly there is nothing but the tenants of one priority.
-  if #names == 2 and string.byte(names[1]) == 64 then -- @
-    return {{name = names[1], start = tonumber(names[2]) + (shares and LEVEL - 1 or 0)}}
-  end
-  if find(allowed, 'c', 1, true) then -- what tenants are allowed is read for all at once
-    local owners = {}
-    for position = 1, #names, 2 do owners[#owners + 1] = lane_owner(names[position]) end
-    if #owners > 0 then tenants_open(owners) end
-  end
-  local lanes, kept, moved = lanes_read(source, names), {}, false
-  if not shares then return lanes end
-  local last = #names == lanes_wanted(source) * 2 and math.floor(tonumber(names[#names]) / LEVEL)
-  for _, lane in ipairs(lanes) do
-    local is_level = string.byte(lane.name) == 64
-    if not is_level or math.floor(lane.start / LEVEL) ~= last then kept[#kept + 1] = lane end
-    if is_level then lane.start, moved = lane.start + LEVEL - 1, true end
-  end
-  if moved then
-    table.sort(kept, function(a, b) return a.start < b.start end)
-  end
-  return kept
-end
-
--- With aging, one window for each priority, because an old job of a lower one may come before a young one of a higher.
-local function windows_by_priority(source)
-  local windows, low = {}, '-inf'
-  while true do
-    local first = call('ZRANGEBYSCORE', source.ready, low, '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
-    if not first[1] then return windows end
-    local level = math.floor(tonumber(first[2]) / LEVEL)
-    low = int((level + 1) * LEVEL)
-    local window = window_open(source.ready, lanes_wanted(source), source, ready_read, source_write, int(level * LEVEL), '(' .. low)
-    window.priority = 100 - level
-    windows[#windows + 1] = window
-  end
-end
-
-source_begin = function(source)
-  source.shares = queue_sharing(source.queue)
-  if is_limited(source.queue) then source.limit = limit_open('queue:' .. source.queue) end
-  source.levels = {}
-  if source.aging then
-    source.windows = windows_by_priority(source)
-  else
-    source.windows = {window_open(source.ready, lanes_wanted(source), source, ready_read, source_write)}
-  end
-end
-
--- Whether nothing of a queue is ready any more. Redis is asked only where nothing is known that is: tenants who wait, whose level
--- stands in `ready`, or a lane that was read. Who asks for jobs of one tenant takes from lanes that others have read.
-source_is_empty = function(source)
-  if source.taken == 0 and not source.parked then return false end
-  for _, level in pairs(source.levels) do
-    if level.fair.n > 0 then return false end
-  end
-  local window = source.windows[1]
-  if window and window.at <= window.last and not source.entries then return false end
-  return call('EXISTS', source.ready) == 0
-end
-
 -- A lane that was ready holds nothing any more.
 lane_drained = function(source, lane)
   if find(lane.name, ';', 1, true) then
@@ -170,6 +106,74 @@ lane_passes = function(source, lane)
     lane_park(source, lane, limit, why, at, number, current)
   end
   return false
+end
+
+end
+
+do -- what is of no use below leaves room for its locals
+
+-- Lanes of `ready`, and levels, which are no lanes. Where tenants take turns, what waited from before goes first: it was first. Where
+-- that is more than was read, tenants are left out until it is gone.
+local function ready_read(source, names)
+  local shares = source.shares
+  -- Mostly there is nothing but the tenants of one priority.
+  if #names == 2 and string.byte(names[1]) == 64 then -- @
+    return {{name = names[1], start = tonumber(names[2]) + (shares and LEVEL - 1 or 0)}}
+  end
+  if find(allowed, 'c', 1, true) then -- what tenants are allowed is read for all at once
+    local owners = {}
+    for position = 1, #names, 2 do owners[#owners + 1] = lane_owner(names[position]) end
+    if #owners > 0 then tenants_open(owners) end
+  end
+  local lanes, kept, moved = lanes_read(source, names), {}, false
+  if not shares then return lanes end
+  local last = #names == lanes_wanted(source) * 2 and math.floor(tonumber(names[#names]) / LEVEL)
+  for _, lane in ipairs(lanes) do
+    local is_level = string.byte(lane.name) == 64
+    if not is_level or math.floor(lane.start / LEVEL) ~= last then kept[#kept + 1] = lane end
+    if is_level then lane.start, moved = lane.start + LEVEL - 1, true end
+  end
+  if moved then
+    table.sort(kept, function(a, b) return a.start < b.start end)
+  end
+  return kept
+end
+
+-- With aging, one window for each priority, because an old job of a lower one may come before a young one of a higher.
+local function windows_by_priority(source)
+  local windows, low = {}, '-inf'
+  while true do
+    local first = call('ZRANGEBYSCORE', source.ready, low, '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
+    if not first[1] then return windows end
+    local level = math.floor(tonumber(first[2]) / LEVEL)
+    low = int((level + 1) * LEVEL)
+    local window = window_open(source.ready, lanes_wanted(source), source, ready_read, source_write, int(level * LEVEL), '(' .. low)
+    window.priority = 100 - level
+    windows[#windows + 1] = window
+  end
+end
+
+source_begin = function(source)
+  source.shares = queue_sharing(source.queue)
+  if is_limited(source.queue) then source.limit = limit_open('queue:' .. source.queue) end
+  source.levels = {}
+  if source.aging then
+    source.windows = windows_by_priority(source)
+  else
+    source.windows = {window_open(source.ready, lanes_wanted(source), source, ready_read, source_write)}
+  end
+end
+
+-- Whether nothing of a queue is ready any more. Redis is asked only where nothing is known that is: tenants who wait, whose level
+-- stands in `ready`, or a lane that was read. Who asks for jobs of one tenant takes from lanes that others have read.
+source_is_empty = function(source)
+  if source.taken == 0 and not source.parked then return false end
+  for _, level in pairs(source.levels) do
+    if level.fair.n > 0 then return false end
+  end
+  local window = source.windows[1]
+  if window and window.at <= window.last and not source.entries then return false end
+  return call('EXISTS', source.ready) == 0
 end
 
 -- The tenants' lanes of one priority.

@@ -257,8 +257,10 @@ end
 -- Whether a queue has a limit of its own.
 is_limited = function(queue)
   if not state[9] then return false end
-  if looked_at[queue] == nil then looked_at[queue] = call('SISMEMBER', P .. 'limited', queue) == 1 end
-  return looked_at[queue]
+  -- Mostly none has: then that is all that is asked.
+  if looked_at[''] == nil then looked_at[''] = call('EXISTS', P .. 'limited') == 1 end
+  if looked_at[''] and looked_at[queue] == nil then looked_at[queue] = call('SISMEMBER', P .. 'limited', queue) == 1 end
+  return looked_at[''] and looked_at[queue]
 end
 
 -- What a lease counts against counts it no more.

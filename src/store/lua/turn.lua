@@ -237,8 +237,12 @@ turn_open = function(request)
     turn = turn_make(request, pool)
     turn_look(turn)
     -- What a queue gives is not more than its part, unless the others have nothing: then it is read again.
-    local share = turn.strategy == 'strict' and wanted_in_all or math.ceil(wanted_in_all / math.max(#turn.open, 1)) + 1
-    for _, queue in ipairs(turn.queues) do wanted[queue] = math.max(wanted[queue] or 0, share) end
+    local share, weights, places = math.ceil(wanted_in_all / math.max(#turn.open, 1)) + 1, turn.order.weights, turn.order.places
+    if turn.strategy == 'strict' then share = wanted_in_all end
+    for _, queue in ipairs(turn.queues) do
+      if turn.strategy == 'weighted' then share = math.ceil(wanted_in_all * weights[places[queue]] / math.max(turn.sum, 1)) end
+      wanted[queue] = math.max(wanted[queue] or 0, share)
+    end
     turns[name] = turn
   end
   turn.request, request.served = request, turn.queues

@@ -16,7 +16,9 @@ end
 
 -- The first `size` members; where bounds are given, of those with a score between them.
 local function window_open(key, size, owner, read, write, low, high)
-  local window = {key = key, size = size, owner = owner, read = read, write = write, low = low, high = high}
+  -- All fields that it may get: see `job_load`.
+  local window = {key = key, size = size, owner = owner, read = read, write = write, low = low, high = high, at = 1, last = 0,
+    complete = false, priority = nil}
   window_fill(window)
   return window
 end
