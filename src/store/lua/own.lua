@@ -11,10 +11,10 @@ local FRESH = '^pending\0310\31%d*\31(%d*)\31\31\31\31\31\31\31\31\31\31\31\31\3
 local PLAIN = '^pending\0310\31%%d*\31%%d*\31\31\31\31\31\31\31\31\31\31\31\31\31s\30%s\31([^\31]*)\31(p%%-?%%d+)\31rule\31[^\31]*'
   .. '\31tenant\31[^\31]*\31\30'
 
-local lanes, records, plain, after_place, before_tenant
+local lanes, records, moved, plain, after_place, before_tenant
 
 at_begin(function()
-  lanes, records, plain = {}, {}, nil
+  lanes, records, moved, plain = {}, {}, 0, nil
   after_place = '\31%1\31' .. now_text .. '\31\31\31\31\31\31\31\31\31\31\31\31\30'
 end)
 
@@ -43,15 +43,22 @@ release = function(queue, id, tenant)
     return true
   end
   seq = seq + 1
+  moved = moved + 1
   -- Substituted, not cut out and put together: Lua looks at every byte of every string that it makes.
-  local size = #records
-  records[size + 1], records[size + 2] = key, string.gsub(text, FRESH, 'available\0310\31' .. int(seq) .. after_place, 1)
+  text = string.gsub(text, FRESH, 'available\0310\31' .. int(seq) .. after_place, 1)
+  if moved == 1 then
+    -- At once: a full Redis refuses a script at this write, if nothing was written before it, and then promotes nothing.
+    call('SET', key, text)
+  else
+    local size = #records
+    records[size + 1], records[size + 2] = key, text
+  end
   local pushes, score = lanes[lane], int(lane_score(0, seq))
   if not pushes then
     pushes = {lowest = score}
     lanes[lane] = pushes
   end
-  size = #pushes
+  local size = #pushes
   pushes[size + 1], pushes[size + 2] = score, id
   log[#log + 1] = 'job.enqueued\31' .. id .. '\31' .. kind .. before_tenant .. tenant .. '\31"state":"available"'
   return true
@@ -64,9 +71,9 @@ push_released = function(queue)
     send('ZADD', P .. 'lane:' .. queue .. ':' .. lane, pushes)
     if call('ZADD', P .. 'ready:' .. queue, 'LT', pushes.lowest, lane) == 1 then queue_woke(queue) end
   end
-  if #records > 0 then
-    count(queue, 'pending', -#records / 2)
-    count(queue, 'available', #records / 2)
+  if moved > 0 then
+    count(queue, 'pending', -moved)
+    count(queue, 'available', moved)
   end
 end
 
