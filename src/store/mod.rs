@@ -71,6 +71,7 @@ pub use pools::{Dispatched, PoolStatus, Scheduling};
 pub use progress::{Checkpoint, Progress, Report, Told};
 pub use queues::{Queue, QueueStats};
 pub use reply::Outcome;
+pub use script::script_texts;
 pub use shadows::{ShadowRecord, Watched};
 pub use sidekiq::{Claimed, Sidekiq, SidekiqProcess, SidekiqQueue};
 pub use signals::Signal;

@@ -231,6 +231,11 @@ impl Script {
     }
 }
 
+/// Name and text of each script, as a library and as EVAL runs it: whether Redis takes them all is shown by a test.
+pub fn script_texts() -> impl Iterator<Item = (&'static str, String, String)> {
+    OURS.iter().map(|script| (script.name, script.library(), script.text()))
+}
+
 /// Deletes libraries that other versions of us have left behind. One that a process still uses is loaded again by it.
 pub(super) async fn forget_others(link: &Link) -> Result<(), Error> {
     let make = |_| redis::cmd("FUNCTION").arg("LIST").arg("LIBRARYNAME").arg(format!("{PREFIX}*")).to_owned();

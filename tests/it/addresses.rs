@@ -1,6 +1,6 @@
 //! Redis behind TCP with a password and ACL users, TLS, Sentinel and Cluster.
 
-use crate::support::{Client, TestApp, eventually, json};
+use crate::support::{Client, TestApp, TestRedis, eventually, json};
 use fairgate::app::App;
 use fairgate::clock::Clock;
 use fairgate::config::{Access, Config, MainQueue, MainQueueKind, Secret, Sidekiq, StoreUrl};
@@ -144,6 +144,18 @@ async fn a_user_that_may_not_load_functions_sends_scripts() {
     .await;
     works(&client).await;
     assert!(script_calls(&server).1 > 3);
+}
+
+#[tokio::test]
+async fn redis_takes_every_script_in_both_forms() {
+    let redis = TestRedis::start();
+    // A script has room for 200 locals, of which the two forms need different numbers.
+    for (name, library, text) in fairgate::store::script_texts() {
+        let loaded: String = redis.command(&["FUNCTION", "LOAD", "REPLACE", &library]).await;
+        assert!(loaded.starts_with("fairgate_"), "{name}: {loaded}");
+        let digest: String = redis.command(&["SCRIPT", "LOAD", &text]).await;
+        assert_eq!(digest.len(), 40, "{name}: {digest}");
+    }
 }
 
 #[tokio::test]
