@@ -88,7 +88,7 @@ impl App {
         let api = Api::new(store.clone(), keys.clone(), desk.clone(), doors, metrics.clone(), config);
         let server = Server {
             listener,
-            router: api.router(),
+            api: api.clone(),
             max_connections: config.limits.max_connections,
             max_header: config.limits.max_header.bytes(),
             grace: config.server.shutdown_grace,

@@ -1,8 +1,8 @@
 //! `POST /workers/fetch`: what a worker asks for, and what it gets.
 
 use super::body::{Fields, Text};
-use super::frame::WaitingTime;
 use super::problem::Problem;
+use super::visit::WaitingTime;
 use super::workers::known_pool;
 use super::{Api, answer, tenant};
 use crate::dispatch::LONGEST_WAIT;
@@ -12,7 +12,6 @@ use crate::job::planned::queue_of;
 use crate::job::tenant::DEFAULT;
 use crate::job::{json, names};
 use crate::store::{Choice, Fetch};
-use axum::Extension;
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -27,11 +26,7 @@ pub(super) const MOST_QUEUES: usize = 256;
 const CHOICE_HINT: &str = "docs/dispatch.md tells how a worker's queues are chosen from.";
 
 /// `POST /workers/fetch`.
-pub(super) async fn fetch(
-    api: Api,
-    Extension(waiting): Extension<WaitingTime>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(super) async fn fetch(api: Api, waiting: WaitingTime, request: Request) -> Result<Response, Problem> {
     let tenant = tenant::of_caller(&api, request.headers())?;
     let body = Text::read(&api, request).await?;
     let fields = body.fields()?;

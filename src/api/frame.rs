@@ -2,156 +2,154 @@
 //!
 //! One function instead of a stack of layers, which would cost a fifth of the CPU.
 
+use super::places::Place;
 use super::problem::Problem;
 use super::relay::{self, Relay, Whose};
+use super::visit::{Ticket, Visit};
 use super::{Api, access, answer, manifest};
 use crate::job::id;
-use crate::keyring::Caller;
-use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{CONNECTION, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::body::{Body, HttpBody};
+use axum::extract::Request;
+use axum::http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
-use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 pub(super) static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 static OJS_VERSION: HeaderName = HeaderName::from_static("ojs-version");
 static REQUIRES: HeaderName = HeaderName::from_static("ojs-requires-extension");
 
-/// The id of a request, for handlers that answer with several results in one body.
-#[derive(Clone)]
-pub(super) struct RequestId(HeaderValue);
-
-impl RequestId {
-    pub(super) fn as_str(&self) -> &str {
-        self.0.to_str().unwrap_or_default()
-    }
-
-    pub(super) fn value(&self) -> &HeaderValue {
-        &self.0
-    }
-}
-
-/// Time that a request spends waiting because its client asked for that: it counts neither against the deadline nor as time
-/// that we took.
-#[derive(Clone, Default)]
-pub(super) struct WaitingTime(Arc<AtomicU64>);
-
-impl WaitingTime {
-    /// Sets it: at first to what it may be, at the end to what it was.
-    pub(super) fn set(&self, time: Duration) {
-        self.0.store(time.as_micros() as u64, Ordering::Relaxed);
-    }
-
-    fn get(&self) -> Duration {
-        Duration::from_micros(self.0.load(Ordering::Relaxed))
-    }
-}
-
 /// Runs a request inside its frame.
-pub(super) async fn around(State(api): State<Api>, mut request: Request, next: Next) -> Response {
+pub(super) async fn around(api: Api, mut request: Request) -> Response {
     let started = Instant::now();
-    let method = method_label(request.method());
-    let route = request.extensions().get::<MatchedPath>().cloned();
-    let request_id = request_id(request.headers());
-    request.extensions_mut().insert(RequestId(request_id.clone()));
-    let waiting = WaitingTime::default();
-    request.extensions_mut().insert(waiting.clone());
+    let (method, is_head) = (method_label(request.method()), request.method() == Method::HEAD);
+    let place = api.inner.places.find(request.uri().path());
+    let route = place.map_or("unmatched", |place| place.path);
+    let ticket = Ticket::new(request_id(request.headers()), route);
 
     let mut response = match &api.inner.relay {
-        Some(relay) if relay::whose(request.method(), request.uri().path()) != Whose::Ours => {
-            request.headers_mut().insert(REQUEST_ID.clone(), request_id.clone());
-            match access::admit(&api, &mut request, route.as_ref(), true).await {
-                Ok(()) => pass(&api, relay, request, next, &request_id).await.unwrap_or_else(Problem::into_response),
-                Err(refusal) => refusal,
-            }
+        Some(relay) => {
+            request.headers_mut().insert(REQUEST_ID.clone(), ticket.id.clone());
+            // Boxed, because it would make every request's future longer.
+            Box::pin(pass(&api, relay, request, place, &ticket)).await
         }
-        _ => match check_version(request.headers()) {
-            Ok(()) => match access::admit(&api, &mut request, route.as_ref(), false).await {
-                Ok(()) => run(&api, request, next, &request_id, &waiting).await,
-                Err(refusal) => refusal,
-            },
-            Err(problem) => problem.into_response(),
-        },
+        None => answer(&api, request, place, &ticket).await,
     };
     if let Some(problem) = response.extensions_mut().remove::<Problem>() {
-        let allow = response.headers_mut().remove(axum::http::header::ALLOW);
-        response = error_response(&problem, request_id.to_str().unwrap_or_default());
+        let allow = response.headers_mut().remove(ALLOW);
+        response = error_response(&problem, ticket.id.to_str().unwrap_or_default());
         if problem.closes {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        allow.into_iter().for_each(|allow| _ = response.headers_mut().insert(axum::http::header::ALLOW, allow));
+        allow.into_iter().for_each(|allow| _ = response.headers_mut().insert(ALLOW, allow));
+    }
+    if is_head {
+        response = head_of(response);
     }
     let headers = response.headers_mut();
     headers.insert(OJS_VERSION.clone(), HeaderValue::from_static("1.0"));
-    headers.insert(REQUEST_ID.clone(), request_id);
+    headers.insert(REQUEST_ID.clone(), ticket.id.clone());
 
-    let route = route.as_ref().map_or("unmatched", MatchedPath::as_str);
     let (status, took) = (response.status().as_u16(), started.elapsed());
-    api.metrics().http.observe(method, route, status, took.saturating_sub(waiting.get()));
+    api.metrics().http.observe(method, route, status, took.saturating_sub(ticket.waiting()));
     tracing::debug!(method, route, status, took_us = took.as_micros() as u64, "answered");
     response
 }
 
-/// Hands a request on to the server behind, unless it is about a job that is still here. What that server does not know although we do
-/// is on its way there, and answered by us.
-async fn pass(
+/// Answers a request ourselves.
+async fn answer(api: &Api, request: Request, place: Option<&Place>, ticket: &Arc<Ticket>) -> Response {
+    if let Err(problem) = check_version(request.headers()) {
+        return problem.into_response();
+    }
+    match access::admit(api, (request.method(), request.headers()), place, false).await {
+        Ok(caller) => run(api.clone().of(caller), request, place, ticket).await,
+        Err(refusal) => refusal,
+    }
+}
+
+/// The same where there is a server behind: hands the request on, unless it is ours or about a job that is still here.
+async fn pass(api: &Api, relay: &Relay, request: Request, place: Option<&Place>, ticket: &Arc<Ticket>) -> Response {
+    if relay::whose(request.method(), request.uri().path()) == Whose::Ours {
+        return answer(api, request, place, ticket).await;
+    }
+    match access::admit(api, (request.method(), request.headers()), place, true).await {
+        Ok(caller) => {
+            let scoped = api.clone().of(caller);
+            hand_on(&scoped, relay, request, place, ticket).await.unwrap_or_else(Problem::into_response)
+        }
+        Err(refusal) => refusal,
+    }
+}
+
+/// What the server behind does not know although we do is on its way there, and answered by us.
+async fn hand_on(
     api: &Api,
     relay: &Relay,
     request: Request,
-    next: Next,
-    request_id: &HeaderValue,
+    place: Option<&Place>,
+    ticket: &Arc<Ticket>,
 ) -> Result<Response, Problem> {
-    let caller = request.extensions().get::<Caller>().cloned();
-    let scoped = caller.as_ref().map_or_else(|| api.clone(), |caller| api.clone().of_caller(caller));
     let is_here = match relay::whose(request.method(), request.uri().path()) {
-        Whose::Job(id) => relay::is_here(&scoped, id, request.headers()).await?,
+        Whose::Job(id) => {
+            let (id, headers) = (id.to_owned(), request.headers().clone());
+            relay::is_here(api, &id, &headers).await?
+        }
         _ => None,
     };
-    let waiting = WaitingTime::default();
     // A client may have chosen the id of a job that is another tenant's there: what we know of it is all that a tenant's key is told.
-    let is_told_by_us = relay::check_scope(caller.as_ref()).is_err();
+    let is_told_by_us = relay::check_scope(api.caller()).is_err();
     match is_here {
-        Some(is_here) if is_here || is_told_by_us => Ok(run(api, request, next, request_id, &waiting).await),
+        Some(is_here) if is_here || is_told_by_us => Ok(run(api.clone(), request, place, ticket).await),
         Some(_) => {
             let (parts, body) = request.into_parts();
-            let again = Request::from_parts(parts.clone(), axum::body::Body::empty());
-            let answer = relay.pass(&scoped, Request::from_parts(parts, body)).await?;
+            let again = Request::from_parts(parts.clone(), Body::empty());
+            let answer = relay.pass(api, Request::from_parts(parts, body)).await?;
             match answer.status() {
-                StatusCode::NOT_FOUND => Ok(run(api, again, next, request_id, &waiting).await),
+                StatusCode::NOT_FOUND => Ok(run(api.clone(), again, place, ticket).await),
                 _ => Ok(answer),
             }
         }
         None => {
-            relay::check_scope(caller.as_ref())?;
-            relay.pass(&scoped, request).await
+            relay::check_scope(api.caller())?;
+            relay.pass(api, request).await
         }
     }
 }
 
-async fn run(api: &Api, request: Request, next: Next, request_id: &HeaderValue, waiting: &WaitingTime) -> Response {
+/// Lets the handler answer, within its time.
+async fn run(api: Api, request: Request, place: Option<&Place>, ticket: &Arc<Ticket>) -> Response {
+    let Some(place) = place else { return Problem::unknown_path().into_response() };
+    let Some(door) = place.door(request.method()) else { return place.other_methods() };
     let limit = api.inner.request_timeout;
     let started = tokio::time::Instant::now();
+    let answering = (door.handle)(request, Visit { api, ticket: Arc::clone(ticket) });
     // A panic is a bug, but one that should cost its own request only.
-    let mut caught = pin!(AssertUnwindSafe(next.run(request)).catch_unwind());
+    let mut caught = AssertUnwindSafe(answering).catch_unwind();
     let mut allowed = limit;
     loop {
         match tokio::time::timeout_at(started + allowed, &mut caught).await {
             Ok(Ok(response)) => return response,
             Ok(Err(_)) => {
-                tracing::error!(?request_id, "a handler panicked");
+                tracing::error!(request_id = ?ticket.id, "a handler panicked");
                 return Problem::bug().into_response();
             }
             // Only the handler knows how long its client is willing to wait.
-            Err(_) if limit + waiting.get() > allowed => allowed = limit + waiting.get(),
+            Err(_) if limit + ticket.waiting() > allowed => allowed = limit + ticket.waiting(),
             Err(_) => return Problem::timed_out(limit).into_response(),
         }
     }
+}
+
+/// What HEAD asks for: all of an answer but its body.
+fn head_of(response: Response) -> Response {
+    let (mut parts, body) = response.into_parts();
+    if let (Some(length), false) = (body.size_hint().exact(), parts.headers.contains_key(CONTENT_LENGTH)) {
+        parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    Response::from_parts(parts, Body::empty())
 }
 
 fn error_response(problem: &Problem, request_id: &str) -> Response {

@@ -21,6 +21,7 @@ mod mistakes;
 mod noise;
 mod page;
 mod path;
+mod places;
 mod planner;
 mod pools;
 mod problem;
@@ -38,6 +39,7 @@ mod server;
 mod system;
 mod tenant;
 mod tenants;
+mod visit;
 mod webhooks;
 mod workers;
 mod workflows;
@@ -56,8 +58,6 @@ use crate::planner::{Desk, Intake};
 use crate::store::Store;
 use crate::telemetry::Metrics;
 use crate::webhooks::Sender;
-use axum::Router;
-use problem::Problem;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -73,9 +73,6 @@ pub struct Api {
     scoped: Option<Store>,
 }
 
-/// The router's state. No handler can get at it: they ask for an [`Api`] and get their caller's.
-#[derive(Clone)]
-struct Root(Api);
 /// The ways by which jobs come and go.
 pub struct Doors {
     pub intake: Intake,
@@ -87,7 +84,7 @@ pub struct Doors {
 struct Inner {
     store: Store,
     keys: Keyring,
-    accesses: access::Accesses,
+    places: places::Places,
     intake: Intake,
     timetable: Timetable,
     sender: Sender,
@@ -132,7 +129,7 @@ impl Api {
                 neighbors: Neighbors::new(store.clone(), config.noisy_neighbors.clone(), metrics.noise.clone()),
                 store,
                 keys,
-                accesses: access::Accesses::of(&routes::table()),
+                places: places::Places::of(routes::table()),
                 desk,
                 metrics,
                 limits: limits.of_jobs(),
@@ -161,10 +158,11 @@ impl Api {
         self.inner.draining.is_cancelled()
     }
 
-    /// The API as far as a key reaches.
-    fn of_caller(self, caller: &Caller) -> Self {
-        let scoped = caller.scope.tenant().map(|_| self.inner.store.within(&caller.scope));
-        Api { caller: Some(Arc::clone(caller)), scoped, ..self }
+    /// The API as far as a caller's key reaches; all of it for somebody who needs none.
+    fn of(self, caller: Option<Caller>) -> Self {
+        let scope = caller.as_ref().map(|caller| &caller.scope).filter(|scope| scope.tenant().is_some());
+        let scoped = scope.map(|scope| self.inner.store.within(scope));
+        Api { caller, scoped, ..self }
     }
 
     /// Whose key the request presented, if it had to.
@@ -204,17 +202,5 @@ impl Api {
 
     fn metrics(&self) -> &Metrics {
         &self.inner.metrics
-    }
-
-    /// All routes of the table.
-    pub fn router(&self) -> Router {
-        // Flat, because every nested router costs each request a rewritten path.
-        routes::table()
-            .into_iter()
-            .fold(Router::new(), |router, route| router.route(route.path, route.handler))
-            .fallback(|| async { Problem::unknown_path() })
-            .method_not_allowed_fallback(|| async { Problem::method_not_allowed() })
-            .layer(axum::middleware::from_fn_with_state(self.clone(), frame::around))
-            .with_state(Root(self.clone()))
     }
 }

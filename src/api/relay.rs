@@ -1,7 +1,6 @@
 //! Requests that another server answers, where the configuration names one: all under `/ojs` that is not about planning.
 
 use super::body::Text;
-use super::frame::{REQUEST_ID, RequestId};
 use super::problem::Problem;
 use super::{Api, tenant};
 use crate::job::id;
@@ -124,7 +123,7 @@ async fn over(draining: CancellationToken, pass: Pass) {
 pub(super) async fn read_jobs(api: &Api, request: Request, is_batch: bool) -> Result<Result<Text, Response>, Problem> {
     let Some(relay) = &api.inner.relay else { return Text::read(api, request).await.map(Ok) };
     let (parts, body) = request.into_parts();
-    let (head, id) = (parts.clone(), parts.extensions.get::<RequestId>().map(|id| id.value().clone()));
+    let head = parts.clone();
     let text = Text::read(api, Request::from_parts(parts, body)).await?;
     let mut planned = Vec::new();
     for kind in types(text.as_str(), is_batch) {
@@ -140,8 +139,7 @@ pub(super) async fn read_jobs(api: &Api, request: Request, is_batch: bool) -> Re
         return Err(problem.hint("Send them apart: a batch is taken as a whole, and this one would be taken by two."));
     }
     check_scope(api.caller())?;
-    let mut request = Request::from_parts(head, Body::from(text.bytes()));
-    request.headers_mut().extend(id.map(|id| (REQUEST_ID.clone(), id)));
+    let request = Request::from_parts(head, Body::from(text.bytes()));
     relay.pass(api, request).await.map(Err)
 }
 

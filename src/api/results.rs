@@ -1,14 +1,13 @@
 //! Results of jobs: one, perhaps as soon as it is there, or many at once.
 
 use super::body::Text;
-use super::frame::WaitingTime;
 use super::page::Query;
 use super::path::Name;
 use super::problem::Problem;
+use super::visit::WaitingTime;
 use super::{Api, answer};
 use crate::job::invalid::Invalid;
 use crate::job::{Record, State as JobState, json};
-use axum::Extension;
 use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
@@ -24,12 +23,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 pub(super) const MOST_IDS: usize = 100;
 
 /// `GET /jobs/{id}/result`: 408 while there is none. `wait=true` waits for it.
-pub(super) async fn show(
-    api: Api,
-    Name(id): Name,
-    Extension(waiting): Extension<WaitingTime>,
-    uri: Uri,
-) -> Result<Response, Problem> {
+pub(super) async fn show(api: Api, Name(id): Name, waiting: WaitingTime, uri: Uri) -> Result<Response, Problem> {
     let query = Query::of(&uri);
     let seconds = query.number("timeout", 0, LONGEST_S)?.unwrap_or(USUAL_S);
     let patience = match query.get("wait") {

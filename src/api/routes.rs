@@ -1,17 +1,18 @@
-//! Every route, with who may use it: the one table from which the router is made and by which callers are let in.
+//! Every route, with who may use it: the one table by which requests find their handler and callers are let in.
 //!
 //! A route that is not in here does not exist, and one cannot be added without saying whose it is.
 
 use super::doc::Describe;
+use super::places::{Answering, Handle};
+use super::visit::Visit;
 use super::{
-    Root, admin, admin_jobs, admin_workers, crons, dead_letter, doc, events, fetch, jobs, keys, manifest, noise,
-    planner, pools, progress, queue_config, queue_limits, queues, rate_limits, results, round_stream, scheduling,
-    system, tenants, webhooks, workers, workflows,
+    admin, admin_jobs, admin_workers, crons, dead_letter, doc, events, fetch, jobs, keys, manifest, noise, planner,
+    pools, progress, queue_config, queue_limits, queues, rate_limits, results, round_stream, scheduling, system,
+    tenants, webhooks, workers, workflows,
 };
 use crate::auth::Role::{self, Admin, Operator, Producer, Worker};
 use axum::handler::Handler;
 use axum::http::Method;
-use axum::routing::{MethodFilter, MethodRouter, on};
 
 /// Who may use a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub(super) struct Route {
     pub(super) method: Method,
     pub(super) path: &'static str,
     pub(super) access: Access,
-    pub(super) handler: MethodRouter<Root>,
+    pub(super) handle: Handle,
     /// How it stands in the document.
     pub(super) describe: Describe,
 }
@@ -46,41 +47,50 @@ pub(super) struct Route {
 /// A row of the table. Its description is a function of `src/api/doc`, in the file of what the route is about.
 fn route<H, T>(method: Method, path: &'static str, access: Access, handler: H, describe: Describe) -> Route
 where
-    H: Handler<T, Root>,
+    H: Handler<T, Visit, Future = Answering>,
     T: 'static,
 {
-    let filter = match method {
-        Method::POST => MethodFilter::POST,
-        Method::PUT => MethodFilter::PUT,
-        Method::PATCH => MethodFilter::PATCH,
-        Method::DELETE => MethodFilter::DELETE,
-        _ => MethodFilter::GET,
-    };
-    Route { method, path, access, handler: on(filter, handler), describe }
+    let handle: Handle = Box::new(move |request, visit| handler.clone().call(request, visit));
+    Route { method, path, access, handle, describe }
 }
 
-fn get<H: Handler<T, Root>, T: 'static>(path: &'static str, access: Access, handler: H, describe: Describe) -> Route {
+fn get<H, T>(path: &'static str, access: Access, handler: H, describe: Describe) -> Route
+where
+    H: Handler<T, Visit, Future = Answering>,
+    T: 'static,
+{
     route(Method::GET, path, access, handler, describe)
 }
 
-fn post<H: Handler<T, Root>, T: 'static>(path: &'static str, access: Access, handler: H, describe: Describe) -> Route {
+fn post<H, T>(path: &'static str, access: Access, handler: H, describe: Describe) -> Route
+where
+    H: Handler<T, Visit, Future = Answering>,
+    T: 'static,
+{
     route(Method::POST, path, access, handler, describe)
 }
 
-fn put<H: Handler<T, Root>, T: 'static>(path: &'static str, access: Access, handler: H, describe: Describe) -> Route {
+fn put<H, T>(path: &'static str, access: Access, handler: H, describe: Describe) -> Route
+where
+    H: Handler<T, Visit, Future = Answering>,
+    T: 'static,
+{
     route(Method::PUT, path, access, handler, describe)
 }
 
-fn patch<H: Handler<T, Root>, T: 'static>(path: &'static str, access: Access, handler: H, describe: Describe) -> Route {
+fn patch<H, T>(path: &'static str, access: Access, handler: H, describe: Describe) -> Route
+where
+    H: Handler<T, Visit, Future = Answering>,
+    T: 'static,
+{
     route(Method::PATCH, path, access, handler, describe)
 }
 
-fn delete<H: Handler<T, Root>, T: 'static>(
-    path: &'static str,
-    access: Access,
-    handler: H,
-    describe: Describe,
-) -> Route {
+fn delete<H, T>(path: &'static str, access: Access, handler: H, describe: Describe) -> Route
+where
+    H: Handler<T, Visit, Future = Answering>,
+    T: 'static,
+{
     route(Method::DELETE, path, access, handler, describe)
 }
 

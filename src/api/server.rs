@@ -1,11 +1,16 @@
 //! The listener: accepts connections up to a bound, serves HTTP/1.1 and HTTP/2, and ends without cutting answers off.
 
+use super::{Api, frame};
 use crate::telemetry::HttpMetrics;
-use axum::Router;
+use axum::body::Body;
+use futures_util::FutureExt;
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,7 +25,7 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
 /// A bound listener and what it serves.
 pub struct Server {
     pub listener: TcpListener,
-    pub router: Router,
+    pub api: Api,
     pub max_connections: usize,
     pub max_header: usize,
     /// How long requests in flight may take to finish.
@@ -62,7 +67,10 @@ impl Server {
                 },
             };
             prepare(&stream);
-            let service = TowerToHyperService::new(self.router.clone());
+            let api = self.api.clone();
+            let service = service_fn(move |request: Request<Incoming>| {
+                frame::around(api.clone(), request.map(Body::new)).map(Ok::<_, Infallible>)
+            });
             let connection = http.serve_connection(TokioIo::new(stream), service).into_owned();
             let connection = connections.watch(connection);
             let open = self.metrics.connections().clone();

@@ -1,15 +1,14 @@
 //! Workers: ack, nack, heartbeat, register, goodbye.
 
 use super::body::{Fields, Text};
-use super::frame::RequestId;
 use super::path::Name;
 use super::problem::Problem;
+use super::visit::RequestId;
 use super::{Api, answer};
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::record::push_time;
 use crate::job::{Failure, Record, json, names, time};
 use crate::store::{Ack, Heartbeat, Nack, Outcome};
-use axum::Extension;
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
@@ -20,11 +19,7 @@ use futures_util::future::join_all;
 pub(super) const MOST_NAMES: usize = 1000;
 
 /// `POST /workers/ack`: one job, or several as `acks`, each with its own result.
-pub(super) async fn ack(
-    api: Api,
-    Extension(request_id): Extension<RequestId>,
-    request: Request,
-) -> Result<Response, Problem> {
+pub(super) async fn ack(api: Api, request_id: RequestId, request: Request) -> Result<Response, Problem> {
     let key = idempotency_key(request.headers())?;
     let body = Text::read(&api, request).await?;
     let fields = body.fields()?;

@@ -22,29 +22,34 @@ pub fn unescape(text: &str) -> String {
     if !text.contains('%') {
         return text.to_owned();
     }
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut position = 0;
-    while position < bytes.len() {
-        let code = text.get(position + 1..position + 3).and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        match code {
-            Some(byte) if bytes[position] == b'%' => {
-                out.push(byte);
-                position += 3;
-            }
-            _ => {
-                out.push(bytes[position]);
-                position += 1;
-            }
-        }
+    String::from_utf8_lossy(&decode(text)).into_owned()
+}
+
+/// The bytes that a percent-encoded text stands for. A sign that begins no code stands for itself.
+pub fn decode(text: &str) -> Vec<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, behind)) = rest.split_first() {
+        let code = match (first, behind) {
+            (b'%', [high, low, ..]) => digit(*high).zip(digit(*low)),
+            _ => None,
+        };
+        out.push(code.map_or(first, |(high, low)| high << 4 | low));
+        rest = &behind[if code.is_some() { 2 } else { 0 }..];
     }
-    String::from_utf8_lossy(&out).into_owned()
+    out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_sign_without_a_code_stands_for_itself() {
+        assert_eq!(decode("a%2Fb%c3%A9%+f%4"), "a/b\u{e9}%+f%4".as_bytes());
+    }
 
     proptest! {
         #[test]

@@ -42,7 +42,10 @@ impl<'a> Object<'a> {
 
     /// A member whose value would make the object nest deeper than `most`.
     pub fn too_deep(&self, most: usize) -> Option<&str> {
-        self.members.iter().find(|member| depth(member.value) + 1 > most).map(|member| member.name.as_ref())
+        // Most values have fewer brackets in all than may stand inside each other.
+        let has_many = |value: &str| value.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count() + 1 > most;
+        let is_too_deep = |value: &str| has_many(value) && depth(value) + 1 > most;
+        self.members.iter().find(|member| is_too_deep(member.value)).map(|member| member.name.as_ref())
     }
 
     /// Whether there is no member.

@@ -5,6 +5,7 @@ use super::json::{self, Member, Object};
 use super::retry::{self, Policy};
 use super::time::{self, At};
 use super::{Limits, NewJob, OnConflict, RateLimit, Unique, duration, id, members, meta, names, tenant, unique};
+use std::fmt::Write;
 
 /// How every stored envelope begins; its id follows.
 pub const ENVELOPE_START: &str = r#"{"specversion":"1.0","id":""#;
@@ -118,7 +119,7 @@ impl<'a> Request<'a> {
             return Err(Invalid::field("id", "a lower-case UUIDv7", id));
         }
         let queue = self.string("queue")?.unwrap_or_else(|| "default".to_owned());
-        names::check_queue(&self.path("queue"), &queue)?;
+        names::check_queue("queue", &queue).map_err(|invalid| Invalid { field: self.path("queue"), ..invalid })?;
         let priority = self.integer("priority", -100, 100, "an integer from -100 to 100")?.unwrap_or(0) as i8;
         let (meta, trace) = meta::merge(&self.body, &self.options, &self.context.meta, self.limits.max_meta)?;
 
@@ -140,7 +141,8 @@ impl<'a> Request<'a> {
         let args = push(args);
         push(r#","meta":"#);
         let meta = push(&meta);
-        envelope.push_str(&format!(",\"priority\":{priority}"));
+        // Writing to a String cannot fail.
+        _ = write!(envelope, ",\"priority\":{priority}");
 
         let mut job = NewJob {
             own_id,
@@ -208,10 +210,11 @@ impl<'a> Request<'a> {
 
     /// A whole number of seconds under a name of the core text, in milliseconds.
     fn seconds(&self, name: &str, least: u8) -> Result<Option<u64>, Invalid> {
-        let longest = (duration::LONGEST_MS / 1000) as i64;
-        let expected = format!("a number of seconds of {least} or more");
-        let seconds = self.integer(name, i64::from(least), longest, &expected)?;
-        Ok(seconds.map(|seconds| seconds as u64 * 1000))
+        let Some(value) = self.value(name) else { return Ok(None) };
+        let seconds = json::integer(value).and_then(|seconds| u64::try_from(seconds).ok());
+        let seconds = seconds.filter(|seconds| (u64::from(least)..=duration::LONGEST_MS / 1000).contains(seconds));
+        let expected = || format!("a number of seconds of {least} or more");
+        seconds.map(|seconds| Some(seconds * 1000)).ok_or_else(|| self.refuse(name, &expected(), value))
     }
 
     fn check_version(&self) -> Result<(), Invalid> {

@@ -200,6 +200,8 @@ impl FetchVerb {
         looks_for_due: bool,
     ) -> Result<redis::Value, Error> {
         let count = requests.len() as i64;
+        // The short form has no turns to keep, and a digest costs more than the rest of a request.
+        let knows_turns = std::ptr::eq(script, &DISPATCH);
         script
             .call(&self.core.link, |command, again| {
                 self.core.begin(command).arg(call_id).arg(u8::from(again));
@@ -210,7 +212,11 @@ impl FetchVerb {
                     command.arg(own_name.map_or_else(|| "null".to_owned(), json::quoted));
                     command.arg(request.count).arg(or_empty(request.visibility_ms));
                     command.arg(request.fetch_id.as_deref().map(escape).unwrap_or_default());
-                    command.arg(request.pool.as_deref().unwrap_or_default()).arg(&request.choice_words());
+                    command.arg(request.pool.as_deref().unwrap_or_default());
+                    match knows_turns {
+                        true => command.arg(&request.choice_words()),
+                        false => command.arg("").arg(""),
+                    };
                     command.arg(request.tenant.as_deref().map(escape).unwrap_or_default());
                     let named: &[String] = if request.whole_pool { &[] } else { &request.queues };
                     command.arg(named.len()).arg(named);
@@ -268,7 +274,10 @@ impl Store {
             }
         }
         let wanted = request.count;
-        request.count = wanted.min(MOST_JOBS);
+        if wanted <= MOST_JOBS {
+            return self.fetch.submit(request).await?;
+        }
+        request.count = MOST_JOBS;
         let mut leased = self.fetch.submit(request.clone()).await??;
         // A request with its own id is answered by one call, because a repeat replays one call.
         while leased.records.len() < wanted && leased.records.len() % MOST_JOBS == 0 && !leased.records.is_empty() {

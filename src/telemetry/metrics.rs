@@ -28,8 +28,8 @@ pub(super) type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Route {
-    method: String,
-    route: String,
+    method: &'static str,
+    route: &'static str,
     status: u16,
 }
 
@@ -122,8 +122,8 @@ impl HttpMetrics {
     }
 
     /// Counts an answered request.
-    pub fn observe(&self, method: &'static str, route: &str, status: u16, took: Duration) {
-        let route = Route { method: method.to_owned(), route: route.to_owned(), status };
+    pub fn observe(&self, method: &'static str, route: &'static str, status: u16, took: Duration) {
+        let route = Route { method, route, status };
         self.requests.get_or_create(&route).inc();
         self.seconds.get_or_create(&CallName { call: method }).observe(took.as_secs_f64());
     }

@@ -256,7 +256,7 @@ async fn what_is_not_in_the_table_needs_a_key_as_well() {
         assert_eq!(admin.send(method, path, None).await.status, known, "{method} {path}");
     }
     let answer = admin.send("PATCH", "/ojs/v1/jobs/x", None).await.expect(405);
-    assert_eq!(answer.header("allow"), "GET,DELETE");
+    assert_eq!(answer.header("allow"), "GET,HEAD,DELETE");
     assert_eq!(admin.send("HEAD", "/ojs/v1/queues", None).await.status, 200);
     assert_eq!(app.client.send("HEAD", "/ojs/v1/queues", None).await.status, 401);
     assert_eq!(super::caller(&app, "worker").send("HEAD", "/ojs/v1/queues", None).await.status, 403);
