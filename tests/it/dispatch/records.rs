@@ -83,8 +83,12 @@ async fn holdings(ground: &Ground, ids: &[String]) -> BTreeMap<String, Vec<Strin
 }
 
 /// What Redis holds after each step of the jobs' lives.
-async fn lives(policy: Value) -> Vec<BTreeMap<String, Vec<String>>> {
+async fn lives(policy: Value, limits: Option<Value>) -> Vec<BTreeMap<String, Vec<String>>> {
     let ground = Ground::open(policy).await;
+    if let Some(limits) = limits {
+        let terms = json!({"limits": limits}).to_string();
+        ground.app.client.send("PUT", "/v1/admin/tenants/elsewhere", Some(terms)).await.expect(201);
+    }
     let ids = ground.push_all(jobs()).await;
     let mut steps = vec![holdings(&ground, &ids).await];
     let ask = |worker: Option<&str>, count, visibility_ms| Fetch {
@@ -124,9 +128,9 @@ async fn lives(policy: Value) -> Vec<BTreeMap<String, Vec<String>>> {
 
 #[tokio::test]
 async fn plain_jobs_are_written_as_all_others_are() {
-    // A limit that concerns none of them: they go the way of all jobs.
+    // Limits that concern none of them: they are stored, leased and completed the way of all jobs.
     let general = json!({"limit": [{"queue": "elsewhere", "concurrency": 1}]});
-    let (short, long) = tokio::join!(lives(json!({})), lives(general));
+    let (short, long) = tokio::join!(lives(json!({}), None), lives(general, Some(json!({"max_queue_depth": 10}))));
     for (step, (short, long)) in short.iter().zip(&long).enumerate() {
         for key in short.keys().chain(long.keys()) {
             assert_eq!(short.get(key), long.get(key), "{key} after step {step}");
