@@ -7,7 +7,7 @@ use crate::job::escape::{escape, unescape};
 use crate::job::{State, id, tenant};
 use redis::Cmd;
 
-/// How long a tenant's book is at least written into one hash, in ms: `admit.lua` has the same.
+/// How long a tenant's book is at least written into one hash, in ms: `book.lua` has the same.
 const SHORTEST_BOOK: u64 = 120_000;
 
 /// Tenants whose jobs one call counts.
@@ -198,7 +198,7 @@ impl Store {
         Ok((reply::number(next) as u64, pairs.into_iter().map(|(name, text)| (unescape(&name), text)).collect()))
     }
 
-    /// Jobs that a tenant has enqueued within the period that ends now, as its limit counts them. `admit.lua` keeps books.
+    /// Jobs that a tenant has enqueued within the period that ends now, as its limit counts them. `book.lua` keeps books.
     pub async fn enqueued_lately(&self, id: &str, period: u64) -> Result<u64, Error> {
         let now = self.core.clock.now_ms();
         let length = std::iter::successors(Some(SHORTEST_BOOK), |length| Some(length * 2));

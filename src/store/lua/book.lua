@@ -162,9 +162,13 @@ end
 
 -- For how many jobs that are not for later nothing of a tenant is measured, told or refused, if so many were enqueued lately.
 local function room_of(name, quota, started)
-  local room, waits, later = quota.rate and quota.rate - started or math.huge, tenant_waits(name)
-  if quota.scheduled and later * 2 >= quota.scheduled then return 0 end
-  return quota.depth and math.min(room, math.floor(quota.depth / 2) - waits) or room
+  local rate, depth, scheduled = quota.rate, quota.depth, quota.scheduled
+  local room = rate and rate - started or math.huge
+  if not depth and not scheduled then return room end
+  local waits, later = tenant_waits(name)
+  if scheduled and later * 2 >= scheduled then return 0 end
+  local half = depth and depth / 2 - waits or room
+  return half < room and half or room
 end
 
 local function account_open(name, text, quota)
@@ -210,7 +214,8 @@ end
 books_open = function(names)
   tenants_open(names)
   local new, by_length = {}, {}
-  for _, name in ipairs(names) do
+  for place = 1, #names do
+    local name = names[place]
     if accounts[name] == nil then
       local quota = tenant_quota(name)
       accounts[name] = false

@@ -154,7 +154,8 @@ end
 -- Reads the jobs of tenants, all of them at once.
 tenants_load = function(names)
   local unread = {}
-  for _, name in ipairs(names) do
+  for position = 1, #names do
+    local name = names[position]
     if not stored[name] then unread[#unread + 1] = name end
   end
   if #unread > 0 then tenants_read(unread) end

@@ -127,14 +127,12 @@ local function lane_parked(queue, lane)
   if entry then return match(entry, '^([^\31]*)\31([^\31]*)\31(%d+)$') end
 end
 
--- A lane of which nothing is said but its priority and whose it is: no limit but its tenant's own can hold it, and of that one only
+-- Of a bare lane nothing is said but its priority and whose it is: no limit but its tenant's own can hold it, and of that one only
 -- what waits for it is kept.
-local BARE = '^p%-?%d+;b='
-
 lane_arrive = function(queue, lane, entry)
-  local is_bare = find(lane, BARE)
-  local keys = is_bare and {} or lane_limits(queue, lane)
-  if #keys > 0 then
+  local is_bare = find(lane, '^p%-?%d+;b=')
+  local keys = not is_bare and lane_limits(queue, lane)
+  if keys and #keys > 0 then
     limits_count(queue, lane, entry.jobs)
     for _, key in ipairs(keys) do
       -- Numbers that went with an idle limit come back with the job that brought them.

@@ -18,10 +18,12 @@ local PORTION = 4000
 -- What texts mean is remembered between calls: many tenants share the same terms, and they seldom change.
 local MOST_REMEMBERED = 1000
 local known, remembered, tiers, tiers_text = {}, 0, nil, nil
-local quotas, has_tiers, is_capped, is_boosted
+local quotas, has_tiers, has_own, is_capped, is_boosted
+local sub = string.sub
 
 at_begin(function()
-  quotas, has_tiers, is_capped, is_boosted = {}, false, find(allowed, 'c', 1, true), find(allowed, 'b', 1, true)
+  quotas, has_tiers, has_own = {}, false, find(allowed, 'o', 1, true)
+  is_capped, is_boosted = find(allowed, 'c', 1, true), find(allowed, 'b', 1, true)
 end)
 
 local function quota_read(words)
@@ -51,8 +53,9 @@ local function tiers_read(text)
 end
 
 local function tier_of(name)
-  for _, length in ipairs(tiers.lengths) do
-    local quota = length <= #name and tiers.quotas[string.sub(name, 1, length)]
+  local lengths, by_prefix = tiers.lengths, tiers.quotas
+  for place = 1, #lengths do
+    local quota = by_prefix[sub(name, 1, lengths[place])]
     if quota then return quota end
   end
   return NONE
@@ -61,7 +64,7 @@ end
 -- Reads the quotas of tenants, all of them at once.
 tenants_open = function(names)
   local own, unknown = {}, {not has_tiers and '*' or nil}
-  if find(allowed, 'o', 1, true) then
+  if has_own then
     for _, name in ipairs(names) do
       if not quotas[name] then unknown[#unknown + 1] = name end
     end
@@ -71,7 +74,8 @@ tenants_open = function(names)
     for position = 1, #texts do own[unknown[first + position - 1]] = texts[position] end
   end
   if not has_tiers then tiers_read(own['*'] or '') end
-  for _, name in ipairs(names) do
+  for place = 1, #names do
+    local name = names[place]
     if not quotas[name] then quotas[name] = own[name] and quota_read(own[name]) or tier_of(name) end
   end
 end
