@@ -28,6 +28,9 @@ need_redis_tools() { { command -v redis-server && command -v redis-cli; } >/dev/
 # A real Sidekiq, whose workers run what fairgate promotes in tests.
 need_sidekiq() { command -v sidekiq >/dev/null || install ruby-sidekiq; }
 
+# A browser, which shows the pages of a server in tests.
+need_chromium() { command -v chromium >/dev/null || install chromium; }
+
 # The folder of built programs: binary release|debug
 binary() { echo "${CARGO_TARGET_DIR:-target}/$1/fairgate"; }
 
