@@ -104,7 +104,14 @@ pub(super) fn read(root: &mut Reader<'_>, sources: &Sources, store: &Store) -> V
 impl Sidekiq {
     fn read(reader: &mut Reader<'_>, sources: &Sources, index: usize, store: &Store) -> Self {
         let variable = format!("FAIRGATE_MAIN_QUEUE__{index}__URL");
-        let access = Access::read(reader, sources, "main_queue", &variable);
+        let mut access = Access::read(reader, sources, "main_queue", &variable);
+        if let Some(sentinels) = reader.find_list::<String>("sentinels") {
+            let url = access.url.take().ok_or_else(|| Refused::new("a url that names the service: redis://mymaster/0"));
+            match url.and_then(|url| url.behind(&sentinels)) {
+                Ok(url) => access.url = Some(url),
+                Err(refused) => reader.refuse("sentinels", refused),
+            }
+        }
         let database = reader.find("database");
         if access.url.is_some() && database.is_some() {
             let help = "the url names the database: redis://host:6379/3";
@@ -161,6 +168,7 @@ impl FromValue for FairplayClass {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{load, mistakes};
+    use super::super::url::StoreUrl;
     use super::*;
 
     const LEGACY: &str = "[[main_queue]]\nname = \"legacy\"\nkind = \"sidekiq\"\n";
@@ -190,6 +198,22 @@ mod tests {
             sidekiq(LEGACY, &env).access.password.map(|password| password.expose().to_owned()).as_deref(),
             Some("hunter2")
         );
+    }
+
+    #[test]
+    fn sentinels_name_the_server_of_a_service() {
+        let text = format!("{LEGACY}url = \"rediss://app@mymaster/2\"\nsentinels = [\"a:26380\", \"b\"]");
+        let access = sidekiq(&text, &[]).access;
+        assert_eq!(access.url, Some(StoreUrl::parse("rediss+sentinel://app@a:26380,b/mymaster/2").unwrap()));
+        assert_eq!(access.username.as_deref(), Some("app"));
+        for (settings, expected) in [
+            ("sentinels = [\"a\"]", "a url that names the service"),
+            ("url = \"unix:///run/redis.sock\"\nsentinels = [\"a\"]", "a URL whose host is the service"),
+            ("url = \"redis://mymaster\"\nsentinels = [\"a b\"]", "a URL such as redis+sentinel://"),
+        ] {
+            let told = mistakes(&format!("{LEGACY}{settings}"), &[]);
+            assert!(told.contains("main_queue[0].sentinels") && told.contains(expected), "{told}");
+        }
     }
 
     #[test]

@@ -72,6 +72,16 @@ impl StoreUrl {
         }
     }
 
+    /// The server that these sentinels name, by the service that stands as the host: `redis://mymaster/0`, as clients of Ruby have it.
+    pub fn behind(&self, sentinels: &[String]) -> Result<Self, Refused> {
+        let (Topology::Server { host, database }, Some((scheme, rest))) = (&self.topology, self.text.split_once("://"))
+        else {
+            return Err(Refused::new("a URL whose host is the service, such as redis://mymaster/0"));
+        };
+        let user = rest.rsplit_once('@').map(|(user, _)| format!("{user}@")).unwrap_or_default();
+        Self::parse(&format!("{scheme}+sentinel://{user}{}/{}/{database}", sentinels.join(","), host.name))
+    }
+
     /// The URL with its password, for the one who connects.
     pub fn expose(&self) -> &str {
         &self.text
