@@ -210,6 +210,7 @@ mod tests {
             ("sentinels = [\"a\"]", "a url that names the service"),
             ("url = \"unix:///run/redis.sock\"\nsentinels = [\"a\"]", "a URL whose host is the service"),
             ("url = \"redis://mymaster\"\nsentinels = [\"a b\"]", "a URL such as redis+sentinel://"),
+            ("url = \"redis://mymaster\"\nsentinels = [\"a\", \"me@b\"]", "hosts such as 10.0.0.1:26379"),
         ] {
             let told = mistakes(&format!("{LEGACY}{settings}"), &[]);
             assert!(told.contains("main_queue[0].sentinels") && told.contains(expected), "{told}");

@@ -78,6 +78,10 @@ impl StoreUrl {
         else {
             return Err(Refused::new("a URL whose host is the service, such as redis://mymaster/0"));
         };
+        if sentinels.iter().any(|sentinel| sentinel.contains(['@', '/'])) {
+            let help = "sentinels are asked without a user; that of the server stands in url";
+            return Err(Refused::new("hosts such as 10.0.0.1:26379").help(help));
+        }
         let user = rest.rsplit_once('@').map(|(user, _)| format!("{user}@")).unwrap_or_default();
         Self::parse(&format!("{scheme}+sentinel://{user}{}/{}/{database}", sentinels.join(","), host.name))
     }

@@ -4,7 +4,7 @@ use crate::fair::{Rule, Weight};
 use crate::job::json;
 use crate::job::tenant::DEFAULT;
 use crate::main_queue::MainQueue;
-use crate::store::{Deeds, Error, Observation, Round, Served, Store, Tenant};
+use crate::store::{Error, Lately, Observation, Round, Served, Store, Tenant};
 use crate::weights::{self, Ask, Source, stale_weight};
 use futures_util::future::select_all;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -334,19 +334,17 @@ impl Weighing {
 struct Working {
     active: Option<u64>,
     /// Within the last minute.
-    lately: Option<Deeds>,
+    lately: Option<Lately>,
 }
 
 fn describe(tenant: &Tenant, working: Working, now: i64, promoted: &HashMap<&str, u64>) -> weights::Tenant {
     let age = |since: i64| u64::try_from(now - since).unwrap_or(0);
-    let processed = working.lately.map(|deeds| deeds.completed + deeds.failed);
     weights::Tenant {
         pending: Some(tenant.staged),
         oldest_age_ms: tenant.oldest.map(age),
         active: working.active,
-        processed_1m: processed,
-        // Of nothing there is no average.
-        avg_runtime_ms: working.lately.and_then(|deeds| deeds.worker_ms.checked_div(processed?)),
+        processed_1m: working.lately.map(|lately| lately.ended),
+        avg_runtime_ms: working.lately.and_then(|lately| lately.runtime_ms),
         promoted_1m: Some(promoted.get(tenant.name.as_str()).copied().unwrap_or(0)),
         weight: Some(tenant.weight),
         ..weights::Tenant::named(&tenant.name)

@@ -75,7 +75,7 @@ pub use script::script_texts;
 pub use shadows::{ShadowRecord, Watched};
 pub use sidekiq::{Claimed, Sidekiq, SidekiqProcess, SidekiqQueue};
 pub use signals::Signal;
-pub use statistics::{Deeds, TenantStatistics};
+pub use statistics::{Deeds, Lately, TenantStatistics};
 pub use survey::{Leaver, Lock, RecordedRound, RuleStatus, Survey, Tenant};
 pub use tenants::{FileTenant, TenantChange, TenantJobs};
 pub use workers::{Beat, Directed, Heartbeat, Worker};

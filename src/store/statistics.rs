@@ -29,6 +29,15 @@ impl Deeds {
     }
 }
 
+/// What workers did for a tenant within a minute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lately {
+    /// Attempts that succeeded or failed.
+    pub ended: u64,
+    /// For how long workers had one of them on average, if there was one.
+    pub runtime_ms: Option<u64>,
+}
+
 /// What a tenant did within 24 hours, and does.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TenantStatistics {
@@ -43,15 +52,19 @@ pub struct TenantStatistics {
 }
 
 impl Store {
-    /// What tenants did within the last minute, to the second as far as it can be told; nothing where that is not counted.
-    pub async fn tenants_lately(&self, ids: &[&str]) -> Result<Option<Vec<Deeds>>, Error> {
+    /// What workers did for tenants within the last minute; nothing where that is not counted.
+    pub async fn tenants_lately(&self, ids: &[&str]) -> Result<Option<Vec<Lately>>, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             let command = self.core.begin(command);
             ids.iter().for_each(|id| _ = command.arg(escape(id)));
         };
         let answer = reply::array(LATELY.call(&self.core.link, fill).await?, "lately")?;
-        Ok((answer.len() == ids.len())
-            .then(|| answer.into_iter().map(|deeds| Deeds::read(&reply::text(deeds))).collect()))
+        let read = |one| {
+            let text = reply::text(one);
+            let (ended, ms) = text.split_once(' ').unwrap_or_default();
+            Lately { ended: ended.parse().unwrap_or(0), runtime_ms: ms.parse().ok() }
+        };
+        Ok((answer.len() == ids.len()).then(|| answer.into_iter().map(read).collect()))
     }
 
     /// What a tenant did; all zero for one that nobody has seen for a day. Jobs that name no tenant are not counted.

@@ -114,7 +114,6 @@ local PLACES = {'^()%d+()', '^%d+ ()%d+()', '^%d+ %d+ ()%d+()', '^%d+ %d+ %d+ ()
 local waiting, changed, remembered = {}, {}, 0
 
 local function remember(known, text, value)
-  if #text > SHORT then return end
   if remembered == MOST_REMEMBERED then waiting, changed, remembered = {}, {}, 0 end
   known[text], remembered = value, remembered + 1
 end
@@ -129,6 +128,7 @@ local function text_changed(text, place, by)
   if not first then return text_changed(NOBODY, place, by) end
   local number = tonumber(string.sub(text, first, behind - 1)) + by
   result = string.sub(text, 1, first - 1) .. int(number > 0 and number or 0) .. string.sub(text, behind)
+  if #text > SHORT then return result end
   if not known then
     known = {}
     changed[change] = known
@@ -172,7 +172,7 @@ tenant_waits = function(name)
   if not jobs then
     local p, a, s = match(text, '^(%d+) (%d+) (%d+) ')
     jobs = {(p or 0) + (a or 0) + (s or 0), tonumber(s) or 0}
-    remember(waiting, text, jobs)
+    if #text <= SHORT then remember(waiting, text, jobs) end
   end
   local later = tallies[3][name] or 0
   return jobs[1] + (tallies[1][name] or 0) + (tallies[2][name] or 0) + later, jobs[2] + later

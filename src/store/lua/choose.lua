@@ -154,9 +154,9 @@ local function windows_by_priority(source)
 end
 
 source_begin = function(source)
+  source.levels = {} -- first: at the end all sources are looked at, also one whose beginning failed
   source.shares = queue_sharing(source.queue)
   if is_limited(source.queue) then source.limit = limit_open('queue:' .. source.queue) end
-  source.levels = {}
   if source.aging then
     source.windows = windows_by_priority(source)
   else

@@ -56,10 +56,11 @@ local function weights(names)
   return most
 end
 
--- Whether a rule asks a webhook for weights, which is told what tenants did.
+-- Whether a rule asks a webhook for weights, which is told what tenants did, as far as their jobs run here.
 local function a_webhook_asks()
   for _, rule in ipairs(call('SMEMBERS', P .. 'plans')) do
-    if (call('HGET', P .. 'plan:' .. rule, 'tag') or '') ~= '' then return true end
+    local plan = call('HMGET', P .. 'plan:' .. rule, 'tag', 'main')
+    if (plan[1] or '') ~= '' and plan[2] == 'builtin' then return true end
   end
   return false
 end
@@ -87,7 +88,7 @@ run = function()
     set_counting(ARGV[11] == '1' or a_webhook_asks())
   end
   -- Somebody may have been spared by hand although nothing is counted.
-  local is_known = state[14] or holder == '' and call('EXISTS', P .. 'noise') == 1
+  local is_known = state[14] or call('EXISTS', P .. 'noise') == 1
   if not is_known or call('EXISTS', unpack(alive)) == 0 then return 'idle' end
   if holder ~= '' then call('SET', P .. 'noise:lock', holder, 'PX', ARGV[10]) end
 

@@ -88,6 +88,7 @@ end
 local function throttle_read(text, quota)
   if not text then return NEVER end
   local ms, parts, limit = match(text, '^(%d+) (%d+) (%d+)$')
+  if not ms then return NEVER end
   return {ms = tonumber(ms), parts = math.floor(parts * (quota.throttle or 0) / limit)}
 end
 

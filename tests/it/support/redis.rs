@@ -1,5 +1,6 @@
 //! A Redis of the test's own, in a temporary directory, gone with the test.
 
+use super::PATIENCE;
 use fairgate::store::embedded::{Options, PrivateRedis};
 use redis::aio::MultiplexedConnection;
 use std::path::Path;
@@ -54,7 +55,9 @@ impl TestRedis {
     /// A connection that goes around fairgate, to look and to disturb.
     pub async fn connection(&self) -> MultiplexedConnection {
         let client = redis::Client::open(self.url()).expect("a valid url");
-        client.get_multiplexed_async_connection().await.expect("Redis accepts connections")
+        // Longer than a machine that runs many tests at once keeps a Redis waiting.
+        let config = redis::AsyncConnectionConfig::new().set_response_timeout(Some(PATIENCE));
+        client.get_multiplexed_async_connection_with_config(&config).await.expect("Redis accepts connections")
     }
 
     /// Runs a command and reads its reply.
