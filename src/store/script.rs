@@ -97,7 +97,7 @@ scripts! {
         "own", "promote";
     STATISTICS: "call", "deeds", "statistics";
     LATELY: "call", "deeds", "lately";
-    NOISE: "call", "lane", "throttle", "tenant", "noise";
+    NOISE: "call", "lane", "throttle", "tenant", "deeds", "noise";
     PUNISH:
         "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "punish";
     RECORD: "call", "lane", "did", "job", "plan", "record";

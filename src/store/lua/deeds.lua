@@ -2,16 +2,20 @@
 
 local MINUTE = 60000
 
--- Adds up buckets of a field; the first may count in part.
-local function sum(letter, first, last, part, name)
-  local all = {0, 0, 0, 0, 0}
+-- The deeds of tenants in the buckets of a letter, from the first to the last; the first may count in part. Five numbers each.
+local function deeds(letter, names, first, last, part)
+  local sums = {}
+  for place = 1, #names do sums[place] = {0, 0, 0, 0, 0} end
   for bucket = first, last do
-    local text = call('HGET', P .. 'did:' .. letter .. int(bucket), name)
-    local place = 0
-    for number in string.gmatch(text or '', '%d+') do
-      place = place + 1
-      all[place] = all[place] + number * (bucket == first and part or 1)
+    local share = bucket == first and part or 1
+    for place, text in ipairs(call('HMGET', P .. 'did:' .. letter .. int(bucket), unpack(names))) do
+      local at, sum = 0, sums[place]
+      for number in string.gmatch(text or '', '%d+') do
+        at = at + 1
+        sum[at] = sum[at] + number * share
+      end
     end
   end
-  return format('%d %d %d %d %d', unpack(all))
+  for place, sum in ipairs(sums) do sums[place] = format('%d %d %d %d %d', unpack(sum)) end
+  return sums
 end

@@ -4,21 +4,22 @@
 -- Returns  for each `ended ms`: attempts that ended, and for how long workers had one of them on average, or `0 -` without any;
 --          nothing where what tenants do is not counted
 
-local function ended_in(minute, name)
-  local completed, failed, ms = match(sum('m', minute, minute, 1, name), '^%d+ %d+ (%d+) (%d+) (%d+)$')
+local function ended_in(text)
+  local completed, failed, ms = match(text, '^%d+ %d+ (%d+) (%d+) (%d+)$')
   return completed + failed, tonumber(ms)
 end
 
 run = function()
-  local found, minute = {}, math.floor(now / MINUTE)
+  local found, names, minute = {}, {unpack(ARGV, 9)}, math.floor(now / MINUTE)
   if not state[14] then return found end
   -- Of the minute in which the last 60 s began, so much is within them. The average is of both: a part of one job has none.
   local part = 1 - now % MINUTE / MINUTE
-  for at = 9, #ARGV do
-    local before, before_ms = ended_in(minute - 1, ARGV[at])
-    local ended, ms = ended_in(minute, ARGV[at])
+  local befores, these = deeds('m', names, minute - 1, minute - 1), deeds('m', names, minute, minute)
+  for place = 1, #names do
+    local before, before_ms = ended_in(befores[place])
+    local ended, ms = ended_in(these[place])
     local all = before + ended
-    found[at - 8] = int(before * part + ended + 0.5) .. ' ' .. (all > 0 and int((before_ms + ms) / all) or '-')
+    found[place] = int(before * part + ended + 0.5) .. ' ' .. (all > 0 and int((before_ms + ms) / all) or '-')
   end
   return found
 end

@@ -9,28 +9,8 @@
 --          most tenants of a minute, jobs of all by state, deeds of all, {tenant, document, …}, {tenant, jobs by state, weight, deeds, …},
 --          how many of those, from the first, were drawn by lot}. Jobs and deeds are as in `call.lua` and `did.lua`
 
-local MINUTE = 60000
 -- Rules and main queues of each that are asked what tenants weigh.
 local RULES_ASKED, QUEUES_ASKED = 16, 4
-
--- The deeds of tenants in the window, added up.
-local function deeds(names, first, last)
-  local sums = {}
-  for place = 1, #names do sums[place] = {0, 0, 0, 0, 0} end
-  for minute = first, last do
-    for place, text in ipairs(call('HMGET', P .. 'did:m' .. int(minute), unpack(names))) do
-      if text then
-        local at, sum = 0, sums[place]
-        for number in string.gmatch(text, '%d+') do
-          at = at + 1
-          sum[at] = sum[at] + number
-        end
-      end
-    end
-  end
-  for place, sum in ipairs(sums) do sums[place] = format('%d %d %d %d %d', unpack(sum)) end
-  return sums
-end
 
 -- What tenants weigh, in thousandths: the most that anybody gives them.
 local function weights(names)
@@ -111,7 +91,7 @@ run = function()
   for at = 15, #ARGV do add(ARGV[at]) end
   names[#names + 1] = '*'
 
-  local jobs, did, weighs, seen = call('HMGET', P .. 'tenants', unpack(names)), deeds(names, first, last), weights(names), {}
+  local jobs, did, weighs, seen = call('HMGET', P .. 'tenants', unpack(names)), deeds('m', names, first, last), weights(names), {}
   for place = 1, #names - 1 do
     local at = #seen
     seen[at + 1], seen[at + 2], seen[at + 3], seen[at + 4] =

@@ -95,7 +95,8 @@ end
 
 -- How many lanes of a queue to read at once.
 local function lanes_wanted(source)
-  return math.min(math.max(source.want + 1, LANES_READ), 128)
+  local most = 128
+  return math.min(math.max(source.want + 1, LANES_READ), most)
 end
 
 local function source_open(queue, aging)

@@ -12,7 +12,7 @@ run = function()
   -- Of the hour in which the 24 hours began, so much is within them.
   local part = 1 - now % HOUR / HOUR
   local first = minute - minutes + 1
-  return {sum('h', hour - HOURS, hour, part, tenant),
-    sum('m', first, minute, 1, tenant), sum('m', first, minute, 1, '*'), int(now - first * MINUTE),
+  local lately = deeds('m', {tenant, '*'}, first, minute)
+  return {deeds('h', {tenant}, hour - HOURS, hour, part)[1], lately[1], lately[2], int(now - first * MINUTE),
     state[14] and '1' or '0'}
 end
