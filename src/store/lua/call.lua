@@ -15,6 +15,21 @@ local function at_begin(set_up)
   begins[#begins + 1] = set_up
 end
 
+-- Remembers between calls what is worked out of a key, and of nothing else; of no more than so many keys at a time. What is
+-- remembered is everybody's: nobody changes it.
+local function remembering(most, work_out)
+  local known, size = {}, 0
+  return function(key, ...)
+    local value = known[key]
+    if value == nil then
+      value = work_out(key, ...)
+      if size == most then known, size = {}, 0 end
+      known[key], size = value, size + 1
+    end
+    return value
+  end
+end
+
 -- One call.
 local function handle(keys, arguments)
   P, ARGV, call = keys[1], arguments, redis.call

@@ -96,23 +96,20 @@ at_begin(function()
   known_limits = {}
 end)
 
--- What names alone say of limits, for many calls: what tenants are allowed may change between them, and is left out.
-local MOST_KNOWN = 4096
-local NONE, named_limits, named_size = {}, {}, 0
+local NONE = {}
+
+-- What a name, of queue and lane, says of limits. What tenants are allowed may change between calls, and is left out.
+local limits_read = remembering(4096, function(_, queue, lane)
+  local tenant = match(lane, ';s=1;t=(.*)$')
+  local keys = {match(lane, ';k=([^;]+)')}
+  keys[#keys + 1] = match(lane, ';y=([^;]+)')
+  if tenant then keys[#keys + 1] = 'tenant:' .. tenant .. ':queue:' .. queue end
+  return keys
+end)
 
 -- Keys of the limits that a lane is under by its name.
 local function limits_named(name, queue, lane)
-  if not find(lane, ';[kys]=') then return NONE end
-  local keys = named_limits[name]
-  if not keys then
-    local tenant = match(lane, ';s=1;t=(.*)$')
-    keys = {match(lane, ';k=([^;]+)')}
-    keys[#keys + 1] = match(lane, ';y=([^;]+)')
-    if tenant then keys[#keys + 1] = 'tenant:' .. tenant .. ':queue:' .. queue end
-    if named_size >= MOST_KNOWN then named_limits, named_size = {}, 0 end
-    named_limits[name], named_size = keys, named_size + 1
-  end
-  return keys
+  return find(lane, ';[kys]=') and limits_read(name, queue, lane) or NONE
 end
 
 -- Keys of the limits that a lane is under. Nobody changes the list.

@@ -27,10 +27,6 @@ at_begin(function()
   pools, default_prevention, seen = {}, nil, {}
 end)
 
--- What texts say is worked out once for many calls: they are few, but for those of requests, which clients make up.
-local MOST_ORDERS, MOST_TEXTS = 256, 4096
-local known, known_size, texts, texts_size = {}, 0, {}, 0
-
 -- A list of numbers by place in an order, as many as there are queues.
 orders.numbers = function(text, order, missing)
   local list, place = {}, 0
@@ -43,37 +39,31 @@ orders.numbers = function(text, order, missing)
   return list
 end
 
+local number_text = remembering(4096, function(number)
+  return format('%.10g', number)
+end)
+
 orders.text = function(list)
   local parts = {}
-  for place = 1, #list do
-    local number = list[place]
-    local text = texts[number]
-    if not text then
-      if texts_size >= MOST_TEXTS then texts, texts_size = {}, 0 end
-      text = format('%.10g', number)
-      texts[number], texts_size = text, texts_size + 1
-    end
-    parts[place] = text
-  end
+  for place = 1, #list do parts[place] = number_text(list[place]) end
   return concat(parts, ' ')
 end
 
 -- Queues that are served together: a list of them, the place of each in it, their weights by place and in all.
-orders.of = function(queues, weights)
-  local text = queues .. '\31' .. weights
-  local order = known[text]
-  if not order then
-    if known_size >= MOST_ORDERS then known, known_size = {}, 0 end
-    order = {places = {}, weights = nil, total = 0}
-    for queue in string.gmatch(queues, '%S+') do
-      order[#order + 1] = queue
-      order.places[queue] = #order
-    end
-    order.weights = orders.numbers(weights, order, 1000)
-    for place = 1, #order do order.total = order.total + order.weights[place] end
-    known[text], known_size = order, known_size + 1
+-- They are few, but for those of requests, which clients make up.
+local order_read = remembering(256, function(_, queues, weights)
+  local order = {places = {}, weights = nil, total = 0}
+  for queue in string.gmatch(queues, '%S+') do
+    order[#order + 1] = queue
+    order.places[queue] = #order
   end
+  order.weights = orders.numbers(weights, order, 1000)
+  for place = 1, #order do order.total = order.total + order.weights[place] end
   return order
+end)
+
+orders.of = function(queues, weights)
+  return order_read(queues .. '\31' .. weights, queues, weights)
 end
 
 -- Those queues of an order that are asked for.

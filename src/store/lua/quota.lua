@@ -25,27 +25,19 @@ local BUCKETS, MOST_LATER = 64, 128
 -- looked at again.
 local TURN_LASTS, PAUSE_LASTS = 1000, 60000
 
--- What quotas say is worked out once for many calls. Nobody changes what is here.
-local MOST_KNOWN = 1024
-local known, known_size = {}, 0
-local NEVER = {ms = 0, parts = 0}
+local NEVER = {ms = 0, parts = 0} -- nobody changes it
 
 -- Layers of quotas as one: each part is that of the last which sets it.
-local function quota_of(lower, middle, upper)
-  local text = lower .. '\31' .. middle .. '\31' .. upper
-  local quota = known[text]
-  if quota then return quota end
-  quota = {concurrency = nil, rate = nil, period = nil, throttle = nil, spread = nil}
-  for layer in string.gmatch(text, '[^\31]+') do
+local quota_of = remembering(1024, function(layers)
+  local quota = {concurrency = nil, rate = nil, period = nil, throttle = nil, spread = nil}
+  for layer in string.gmatch(layers, '[^\31]+') do
     local concurrency, rate, rate_period, throttle, throttle_period = match(layer, '^(%S+) (%S+) (%S+) (%S+) (%S+)$')
     quota.concurrency = tonumber(concurrency or nil) or quota.concurrency
     if tonumber(rate or nil) then quota.rate, quota.period = tonumber(rate), tonumber(rate_period) end
     if tonumber(throttle or nil) then quota.throttle, quota.spread = tonumber(throttle), tonumber(throttle_period) end
   end
-  if known_size >= MOST_KNOWN then known, known_size = {}, 0 end
-  known[text], known_size = quota, known_size + 1
   return quota
-end
+end)
 
 -- Starts are kept as text, and most calls look at its ends only: the first bucket's last start, its count, and where the next begins.
 local function starts_first(limit)
@@ -110,7 +102,7 @@ limit_open = function(key)
   local f = call('HMGET', name, 'j', 'f', 'a', 'o', 'until', 'hold', 'b', 'next', 'w', 'hit', 'n', 'later', 'turn', 'sums')
   local override = f[4] and ((f[5] or '') == '' or tonumber(f[5]) > now)
   -- What an admin set stands in place of the file's.
-  local quota = quota_of(f[1] or '', f[3] or f[2] or '', override and f[4] or '')
+  local quota = quota_of((f[1] or '') .. '\31' .. (f[3] or f[2] or '') .. '\31' .. (override and f[4] or ''))
   -- All fields that it may get, because a table that grows field by field is laid out anew.
   limit = {key = key, name = name, quota = quota, hold = tonumber(f[6] or nil) or 0, waiting = tonumber(f[9] or nil) or 0, hit = f[10],
     available = tonumber(f[11] or nil) or 0, starts = f[7] or '', started = 0, entries = 0, overridden = override and (f[5] or '') or nil,

@@ -15,9 +15,7 @@ local NAMES = {'weight', 'boost', 'concurrency', 'rate', 'period', 'depth', 'sch
 local NONE = {}
 -- Lua's stack holds 8,000 values.
 local PORTION = 4000
--- What texts mean is remembered between calls: many tenants share the same terms, and they seldom change.
-local MOST_REMEMBERED = 1000
-local known, remembered, tiers, tiers_text = {}, 0, nil, nil
+local tiers, tiers_text -- remembered between calls, as they seldom change
 local quotas, has_tiers, has_own, is_capped, is_boosted
 local sub = string.sub
 
@@ -26,18 +24,15 @@ at_begin(function()
   is_capped, is_boosted = find(allowed, 'c', 1, true), find(allowed, 'b', 1, true)
 end)
 
-local function quota_read(words)
-  local quota, place = known[words], 0
-  if quota then return quota end
-  quota = {}
+-- Many tenants share the same terms.
+local quota_read = remembering(1000, function(words)
+  local quota, place = {}, 0
   for word in string.gmatch(words, '%S+') do
     place = place + 1
     if NAMES[place] then quota[NAMES[place]] = tonumber(word) end
   end
-  if remembered == MOST_REMEMBERED then known, remembered = {}, 0 end
-  known[words], remembered = quota, remembered + 1
   return quota
-end
+end)
 
 -- Tiers by their prefix, and the lengths that prefixes have, the longest first.
 local function tiers_read(text)
