@@ -2,10 +2,11 @@
 
 use super::case::Case;
 use super::load::{Load, Measured};
+use super::process;
+use super::raw::{self, Way};
 use super::report::{Cpu, Report, Row};
 use super::rig::Rig;
 use super::scenario::Scenario;
-use super::{process, raw};
 use anyhow::ensure;
 use clap::Args;
 use std::net::SocketAddr;
@@ -64,10 +65,12 @@ impl Http {
             idle_memory: process::resident(rig.server_pid()),
             ..Report::default()
         };
-        report.raw_set = self.raw(&rig, "raw SET", &raw::Command::set()).await?;
+        report.raw_set = self.raw(&rig, "raw SET", &raw::Command::set(), Way::Tcp).await?;
+        report.raw_set_unix = self.raw(&rig, "raw SET, unix socket", &raw::Command::set(), Way::UnixSocket).await?;
         // One job over HTTP makes Redis load the script that is called raw next.
         self.prefill(&rig, 1).await?;
-        report.raw_enqueue = self.raw(&rig, "raw FCALL enqueue", &raw::Command::enqueue(&rig)?).await?;
+        let enqueue = raw::Command::enqueue(&rig)?;
+        report.raw_enqueue = self.raw(&rig, "raw FCALL enqueue", &enqueue, Way::UnixSocket).await?;
         if let Some(address) = self.against {
             report.other = Some(self.other(address).await?);
         }
@@ -95,9 +98,9 @@ impl Http {
         rows.try_into().map_err(|_| anyhow::anyhow!("two rows"))
     }
 
-    async fn raw(&self, rig: &Rig, name: &'static str, command: &raw::Command) -> anyhow::Result<Row> {
+    async fn raw(&self, rig: &Rig, name: &'static str, command: &raw::Command, way: Way) -> anyhow::Result<Row> {
         eprintln!("{name} …");
-        let measured = command.measure(rig, self.connections.into(), RAW_SECONDS).await?;
+        let measured = command.measure(rig, way, self.connections.into(), RAW_SECONDS).await?;
         Ok(Row { name, measured, cpu: None })
     }
 

@@ -8,7 +8,7 @@ use super::scenario::JOB;
 use crate::store;
 use crate::telemetry::StoreMetrics;
 use anyhow::{Context, bail, ensure};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
 use std::time::Duration;
@@ -23,6 +23,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Requests of the first, short run, which warms up and tells how many make a long one.
 const FIRST: u64 = 20_000;
 const MOST: u64 = 500_000;
+
+/// The way to Redis that `redis-benchmark` takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// TCP on the loopback, as the load over HTTP goes to the server.
+    Tcp,
+    UnixSocket,
+}
 
 /// A command to send over and over.
 pub(super) struct Command {
@@ -58,21 +66,31 @@ impl Command {
     }
 
     /// Sends it with many clients for about `seconds`, on an emptied Redis.
-    pub(super) async fn measure(&self, rig: &Rig, connections: usize, seconds: f64) -> anyhow::Result<Measured> {
+    pub(super) async fn measure(
+        &self,
+        rig: &Rig,
+        way: Way,
+        connections: usize,
+        seconds: f64,
+    ) -> anyhow::Result<Measured> {
+        let place: Vec<OsString> = match way {
+            Way::Tcp => vec!["-h".into(), "127.0.0.1".into(), "-p".into(), rig.redis_port()?.to_string().into()],
+            Way::UnixSocket => vec!["-s".into(), rig.socket().into()],
+        };
         rig.empty()?;
-        let first = self.run(rig, connections, FIRST).await?;
+        let first = self.run(&place, connections, FIRST).await?;
         let requests = ((first.rate() * seconds) as u64).clamp(FIRST, MOST);
         rig.empty()?;
-        let measured = self.run(rig, connections, requests).await?;
+        let measured = self.run(&place, connections, requests).await?;
         let keys = rig.redis()?.keys()?;
         // A few random ids meet; an error or a constant id would leave almost nothing.
         ensure!(keys as u64 > requests * 9 / 10, "redis-benchmark sent {requests} requests and left only {keys} keys");
         Ok(measured)
     }
 
-    async fn run(&self, rig: &Rig, connections: usize, requests: u64) -> anyhow::Result<Measured> {
+    async fn run(&self, place: &[OsString], connections: usize, requests: u64) -> anyhow::Result<Measured> {
         let mut command = tokio::process::Command::new("redis-benchmark");
-        command.arg("-s").arg(rig.socket()).arg("-c").arg(connections.to_string()).arg("-n").arg(requests.to_string());
+        command.args(place).arg("-c").arg(connections.to_string()).arg("-n").arg(requests.to_string());
         command.args(["-r", RANGE, "--csv"]).args(self.words.iter().map(|word| OsStr::from_bytes(word)));
         command.stdin(Stdio::null()).kill_on_drop(true);
         let output = tokio::time::timeout(PATIENCE, command.output()).await.context("redis-benchmark does not end")?;

@@ -7,7 +7,7 @@ use super::resp::Resp;
 use crate::store::embedded::{self, PrivateRedis};
 use anyhow::{Context, bail};
 use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -61,6 +61,15 @@ impl Rig {
 
     pub(super) fn redis(&self) -> anyhow::Result<Resp> {
         Resp::connect(self.redis.socket())
+    }
+
+    /// The port on which Redis listens, from now on, besides its socket.
+    pub(super) fn redis_port(&self) -> anyhow::Result<u16> {
+        // It was free a moment ago, and the loopback is ours.
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
+        let mut redis = self.redis()?;
+        redis.call(&["CONFIG", "SET", "bind", "127.0.0.1", "port", &port.to_string()]).context("Redis before 7.0?")?;
+        Ok(port)
     }
 
     /// Removes all data; scripts stay loaded.
