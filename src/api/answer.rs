@@ -93,7 +93,7 @@ pub(super) fn created(record: &Record) -> Response {
     body.push('}');
     let mut response = json(StatusCode::CREATED, body);
     // An id holds nothing that a header may not.
-    if let Ok(location) = HeaderValue::try_from(format!("/ojs/v1/jobs/{}", record.id)) {
+    if let Ok(location) = HeaderValue::try_from(["/ojs/v1/jobs/", &record.id].concat()) {
         response.headers_mut().insert(LOCATION, location);
     }
     response

@@ -172,7 +172,7 @@ fn request_id(headers: &HeaderMap) -> HeaderValue {
     let own = headers.get(&REQUEST_ID).filter(fits);
     // Our own ids are plain ASCII.
     own.cloned().unwrap_or_else(|| {
-        HeaderValue::try_from(format!("req_{}", id::generate())).unwrap_or(HeaderValue::from_static("req_unknown"))
+        HeaderValue::try_from(["req_", &id::generate()].concat()).unwrap_or(HeaderValue::from_static("req_unknown"))
     })
 }
 

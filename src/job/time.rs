@@ -78,20 +78,23 @@ pub fn write_rfc3339(out: &mut String, ms: i64) {
     let (hour, minute) = (in_day / 3_600_000, in_day / 60_000 % 60);
     let (second, milli) = (in_day / 1000 % 60, in_day % 1000);
 
-    for (value, width, end) in [
-        (year.clamp(0, 9999), 4, '-'),
-        (month, 2, '-'),
-        (day, 2, 'T'),
-        (hour, 2, ':'),
-        (minute, 2, ':'),
-        (second, 2, '.'),
-        (milli, 3, 'Z'),
+    let mut text = *b"0000-00-00T00:00:00.000Z";
+    for (value, digits) in [
+        (year.clamp(0, 9999), 0..4),
+        (month, 5..7),
+        (day, 8..10),
+        (hour, 11..13),
+        (minute, 14..16),
+        (second, 17..19),
+        (milli, 20..23),
     ] {
-        for place in (0..width).rev() {
-            out.push(char::from(b'0' + (value / 10_i64.pow(place) % 10) as u8));
+        let mut left = value as u32;
+        for digit in text[digits].iter_mut().rev() {
+            *digit = b'0' + (left % 10) as u8;
+            left /= 10;
         }
-        out.push(end);
     }
+    out.push_str(std::str::from_utf8(&text).unwrap_or_default()); // digits and signs
 }
 
 /// `2026-02-12T10:30:00.123Z`.

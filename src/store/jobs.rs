@@ -199,8 +199,8 @@ fn lane(job: &NewJob) -> String {
     let mut lane = format!("p{}", job.priority);
     let mut push = |name: &str, value: &str| lane.extend([";", name, "=", value]);
     let limit = job.rate_limit.as_ref();
-    let own_queue = format!("queue:{}", job.home());
-    if let Some(key) = limit.and_then(|limit| limit.key.as_deref()).filter(|key| *key != own_queue) {
+    let is_own_queue = |key: &&str| key.strip_prefix("queue:") == Some(&*job.home());
+    if let Some(key) = limit.and_then(|limit| limit.key.as_deref()).filter(|key| !is_own_queue(key)) {
         push("k", key);
     }
     if let Some(key) = &job.type_limit {
