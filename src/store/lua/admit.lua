@@ -2,20 +2,23 @@
 
 do -- a script has room for 200 locals
 
--- Of jobs that have to be looked at one by one: those for later, and those that are not stored if their like is there.
-local LOOKED_AT = {room = -1}
-local quick -- by the further fields of a job: the account of its tenant, if it need not be looked at; false if nobody limits it
+-- The account of jobs that have to be looked at one by one: those for later, and those that are not stored if their like is there.
+local LOOKED_AT = 0
+local quick -- by the further fields of a job: the account of its tenant, or of those to be looked at; false if nobody counts it
 local taken, taken_size -- accounts of the jobs of the request that was measured last
 local asked, soft -- its books and the soft limits that it exceeds, where it was looked at
 
 at_begin(function()
-  quick, taken, taken_size, asked, soft = {}, {}, 0, {}, nil
+  quick, taken, taken_size, asked, soft, rooms[LOOKED_AT] = {}, {}, 0, {}, nil, -1
 end)
 
--- The tenant of a job among the arguments; nil if nobody counts it.
+-- The tenant of a job among the arguments, nil if nobody counts it; and whether nothing else is said of the job.
 local function tenant_in(more)
-  local name = match(more, '^tenant\31([^\31]*)\31') or match(more, '^rule\31[^\31]*\31tenant\31([^\31]*)\31')
-  if name and name ~= '_default' then return name end
+  local name, behind = match(more, '^tenant\31([^\31]*)\31()')
+  if not name then
+    name, behind = match(more, '^rule\31[^\31]*\31tenant\31([^\31]*)\31()')
+  end
+  if name and name ~= '_default' then return name, behind > #more end
   return find(allowed, 'd', 1, true) and '_default' or nil
 end
 
@@ -30,38 +33,34 @@ local function is_later(more)
   return sign == '+' and tonumber(at) > 0 or sign == '' and tonumber(at) > now
 end
 
--- Adds what is not known yet of so many jobs to their further fields and the tenants that these name.
-local function note(list, first, jobs, words, fields, names)
+-- Finds the accounts of so many jobs, and adds tenants that have none to a list of those who get the next ones.
+local function note(list, first, jobs, words, names, size)
   for position = first + 5, first + jobs * words, words do
     local more = list[position]
     if quick[more] == nil then
-      local name = tenant_in(more)
-      quick[more] = false
-      if name then fields[#fields + 1], names[#names + 1] = more, name end
+      local name, is_bare = tenant_in(more)
+      local account = name and accounts[name]
+      if name and not account then
+        size = size + 1
+        account, names[#names + 1] = size, name
+        accounts[name] = account
+      end
+      if account and not is_bare and (find(more, 'due\31', 1, true) or find(more, 'unique\31', 1, true)) then account = LOOKED_AT end
+      quick[more] = account or false
     end
   end
-end
-
--- Opens the accounts of all those tenants at once.
-local function open(fields, names)
-  if #names == 0 then return end
-  books_open(names)
-  for place, more in ipairs(fields) do
-    local account = account_of(names[place])
-    local is_plain = not find(more, 'due\31', 1, true) and not find(more, 'unique\31', 1, true)
-    quick[more] = account and (is_plain and account or LOOKED_AT)
-  end
+  return size
 end
 
 -- Opens the accounts of all tenants that so many requests have jobs of, the first of which begins at `at`.
 door.foresee = function(at, requests, words)
-  local fields, names = {}, {}
+  local names, size = {}, 0
   for _ = 1, requests do
     local jobs = tonumber(ARGV[at + 1])
-    note(ARGV, at + 4, jobs, words, fields, names)
+    size = note(ARGV, at + 4, jobs, words, names, size)
     at = at + 4 + jobs * words
   end
-  open(fields, names)
+  if size > 0 then books_open(names) end
 end
 
 -- Whether a request keeps so far from all limits that no book need be opened for it; nil if it was not foreseen.
@@ -70,7 +69,7 @@ local function is_far(list, first, jobs, words)
   for position = first + 5, first + jobs * words, words do
     local account = quick[list[position]]
     if account then
-      if account.room < jobs then return false end
+      if rooms[account] < jobs then return false end
       taken_size = taken_size + 1
       taken[taken_size] = account
     elseif account == nil then
@@ -83,7 +82,7 @@ end
 local function take()
   for place = 1, taken_size do
     local account = taken[place]
-    account.room, account.entered = account.room - 1, account.entered + 1
+    rooms[account], entered[account] = rooms[account] - 1, entered[account] + 1
   end
 end
 
@@ -125,9 +124,9 @@ end
 door.admit = function(list, first, jobs, words)
   local far = is_far(list, first, jobs, words)
   if far == nil then
-    local fields, names = {}, {}
-    note(list, first, jobs, words, fields, names)
-    open(fields, names)
+    local names = {}
+    note(list, first, jobs, words, names, #entered)
+    if #names > 0 then books_open(names) end
     far = is_far(list, first, jobs, words)
   end
   if far then return nil, '', take end
@@ -137,9 +136,8 @@ door.admit = function(list, first, jobs, words)
   for index = 0, jobs - 1 do
     local more = list[first + index * words + 5]
     local name = tenant_in(more)
-    local account = name and account_of(name)
-    if account and not (door.existing and door.existing(more)) then
-      local book = book_open(account)
+    if name and tenant_quota(name).stretch and not (door.existing and door.existing(more)) then
+      local book = book_open(accounts[name])
       if book.asked ~= request then
         book.asked, request[#request + 1] = request, book
         book_look(book)

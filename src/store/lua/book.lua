@@ -12,7 +12,10 @@
 -- Most books say no more than how many were enqueued. Those are not opened: an account tells for how many jobs its tenant is far from
 -- every limit, and takes these in.
 
-local books_open, account_of, book_open, book_look, starts_add, starts_last, pace_lasts
+local books_open, book_open, book_look, starts_add, starts_last, pace_lasts
+-- Accounts of this call, by tenant, are numbers; by number: for how many jobs that are not for later the tenant is far from every
+-- limit, and how many were taken in.
+local accounts, rooms, entered
 
 do -- a script has room for 200 locals
 
@@ -20,17 +23,19 @@ local BUCKETS, SEEN_MS, SHORTEST_MS = 16, 1000, 120000
 local LONGEST_RETRY_MS = 3600000
 -- Lua's stack holds 8,000 values.
 local PORTION = 4000
-local accounts, opened, fresh
+local owners, quotas, texts, books -- by number: whose account it is, what that one is allowed, its book as it was read, its open book
+local starts -- by number of jobs: a bucket of so many that began and ended now
 
 at_begin(function()
-  accounts, opened, fresh = {}, {}, {}
+  accounts, rooms, entered, owners, quotas, texts, books, starts = {}, {}, {}, {}, {}, {}, {}, {}
 end)
 
+-- How long the stretch is in which a tenant's book is found; false if nothing limits what it enqueues.
 local function stretch_of(quota)
   local stretch = quota.stretch
-  if not stretch then
-    stretch = SHORTEST_MS
-    while stretch < (quota.period or 0) * 2 do stretch = stretch * 2 end
+  if stretch == nil then
+    stretch = (quota.rate or quota.depth or quota.scheduled) and SHORTEST_MS or false
+    while stretch and stretch < (quota.period or 0) * 2 do stretch = stretch * 2 end
     quota.stretch = stretch
   end
   return stretch
@@ -62,8 +67,8 @@ local function pace_text(pace)
   return pace and int(pace.at) .. ' ' .. int(pace.count) .. ' ' .. int(pace.added) .. ' ' .. format('%.6g', pace.rate) or ''
 end
 
--- A book in which nothing is told or measured.
-local QUIET, STARTS = '^|||(%d+) (%d+)|', '|(%d+),%d+,(%d+);(.*)$'
+-- A book in which nothing is told or measured: how many starts there are, the end of the oldest, where the newest begins.
+local QUIET, NEWEST = '^|||(%d+) (%d+)|()', '^(%d+),%d+,(%d+);()'
 local BOOK = '^([^|]*)|([^|]*)|([^|]*)|[^|]*|?([^|]*)$'
 
 local function buckets_read(text, period)
@@ -151,19 +156,24 @@ end
 
 -- Opens the book of an account for the rest of the call.
 book_open = function(account)
-  local book = account.book
+  local book = books[account]
   if not book then
-    book = book_read(account.name, account.text, account.quota)
-    if account.entered > 0 and book.quota.rate then starts_add(book, account.entered) end
-    account.book, account.room = book, 0
+    book = book_read(owners[account], texts[account], quotas[account])
+    if entered[account] > 0 and book.quota.rate then starts_add(book, entered[account]) end
+    books[account], rooms[account] = book, 0
   end
   return book
 end
 
--- For how many jobs that are not for later nothing of a tenant is measured, told or refused, if so many were enqueued lately.
-local function room_of(name, quota, started)
-  local rate, depth, scheduled = quota.rate, quota.depth, quota.scheduled
-  local room = rate and rate - started or math.huge
+-- For how many jobs that are not for later nothing of a tenant is measured, told or refused, given its book.
+local function room_of(name, quota, text)
+  local room = quota.rate or math.huge
+  if text then
+    local all, oldest = match(text, QUIET)
+    if not all or not quota.period or oldest + quota.period <= now then return 0 end
+    room = room - all
+  end
+  local depth, scheduled = quota.depth, quota.scheduled
   if not depth and not scheduled then return room end
   local waits, later = tenant_waits(name)
   if scheduled and later * 2 >= scheduled then return 0 end
@@ -171,99 +181,95 @@ local function room_of(name, quota, started)
   return half < room and half or room
 end
 
-local function account_open(name, text, quota)
-  local started, room = 0, nil
-  if text then
-    local all, oldest = match(text, QUIET)
-    if all and quota.period and oldest + quota.period > now then started = tonumber(all) else room = 0 end
-  end
-  local account = {name = name, quota = quota, text = text, started = started, room = room or room_of(name, quota, started), entered = 0,
-    book = nil}
-  accounts[name], opened[#opened + 1] = account, account
-end
-
--- A quiet book with what its account has taken in.
-local function account_text(account)
-  local number, text = account.entered, account.text
+local function starts_text(number)
+  local text = starts[number]
   if not text then
-    if not fresh[number] then
-      local count = int(number)
-      fresh[number] = '|||' .. count .. ' ' .. now_text .. '|' .. now_text .. ',' .. now_text .. ',' .. count .. ';'
-    end
-    return fresh[number]
+    text = now_text .. ',' .. now_text .. ',' .. int(number) .. ';'
+    starts[number] = text
   end
-  local first, count, older = match(text, STARTS, 4)
-  if now - first >= account.quota.period / BUCKETS then return book_text(book_open(account)) end
-  local oldest = older == '' and now_text or match(text, ' (%d+)', 4)
-  return '|||' .. int(account.started + number) .. ' ' .. oldest .. '|' .. first .. ',' .. now_text .. ',' .. int(count + number) .. ';'
-    .. older
+  return text
 end
 
--- Reads the books of tenants in a stretch; the text of each, or false.
-local function books_find(names, length, turn)
-  local texts, key = {}, P .. 'books:' .. int(length) .. ':' .. int(turn)
-  for first = 1, #names, PORTION do
-    for place, text in ipairs(call('HMGET', key, unpack(names, first, math.min(first + PORTION - 1, #names)))) do
-      texts[first + place - 1] = text
-    end
+-- A quiet book with what its account has taken in. None of its buckets is over, or it would have been opened.
+local function account_text(number, text, period)
+  if not text then return '|||' .. int(number) .. ' ' .. now_text .. '|' .. starts_text(number) end
+  local all, oldest, newest = match(text, QUIET)
+  local first, count, older = match(text, NEWEST, newest)
+  if now - first >= period / BUCKETS then
+    return '|||' .. int(all + number) .. ' ' .. oldest .. '|' .. starts_text(number) .. string.sub(text, newest)
   end
-  return texts
+  if older > #text then oldest = now_text end
+  return '|||' .. int(all + number) .. ' ' .. oldest .. '|' .. first .. ',' .. now_text .. ',' .. int(count + number) .. ';'
+    .. string.sub(text, older)
 end
 
--- Opens the accounts of those tenants that are limited, and reads how many jobs they have, all at once.
+-- Reads the books of accounts in a stretch. Returns those that have none there.
+local function books_find(list, length, turn)
+  local missing, key = {}, P .. 'books:' .. int(length) .. ':' .. int(turn)
+  for first = 1, #list, PORTION do
+    local names = {}
+    for place = first, math.min(first + PORTION - 1, #list) do names[place - first + 1] = owners[list[place]] end
+    local found = call('HMGET', key, unpack(names))
+    for place = 1, #found do
+      local account = list[first + place - 1]
+      if found[place] then texts[account] = found[place] else missing[#missing + 1] = account end
+    end
+  end
+  return missing
+end
+
+-- Opens accounts of tenants that have none yet in this call, in their order, and reads all that they need at once.
 books_open = function(names)
   tenants_open(names)
-  local new, by_length = {}, {}
+  tenants_load(names)
+  local size, by_length = #owners, {}
   for place = 1, #names do
-    local name = names[place]
-    if accounts[name] == nil then
-      local quota = tenant_quota(name)
-      accounts[name] = false
-      if quota.rate or quota.depth or quota.scheduled then
-        local length = stretch_of(quota)
-        local list = by_length[length] or {}
-        by_length[length], list[#list + 1], new[#new + 1] = list, name, name
+    local name, account = names[place], size + place
+    local quota = tenant_quota(name)
+    local length = stretch_of(quota)
+    owners[account], quotas[account], entered[account], rooms[account], texts[account] = name, quota, 0, math.huge, false
+    if length then
+      local list = by_length[length]
+      if not list then
+        list = {}
+        by_length[length] = list
       end
+      list[#list + 1] = account
     end
   end
-  if #new == 0 then return end
-  tenants_load(new)
   for length, list in pairs(by_length) do
-    local turn, missing = math.floor(now / length), {}
-    for place, text in ipairs(books_find(list, length, turn)) do
-      if text then account_open(list[place], text, tenant_quota(list[place])) else missing[#missing + 1] = list[place] end
-    end
-    for place, text in ipairs(books_find(missing, length, turn - 1)) do
-      account_open(missing[place], text, tenant_quota(missing[place]))
+    local turn = math.floor(now / length)
+    books_find(books_find(list, length, turn), length, turn - 1)
+    for place = 1, #list do
+      local account = list[place]
+      rooms[account] = room_of(owners[account], quotas[account], texts[account])
     end
   end
-end
-
--- The account of a tenant; false if nothing limits what it enqueues.
-account_of = function(name)
-  if accounts[name] == nil then books_open({name}) end
-  return accounts[name]
 end
 
 at_commit[#at_commit + 1] = function()
   local by_length = {}
-  for _, account in ipairs(opened) do
-    local book, text = account.book, nil
+  for account = 1, #owners do
+    local book, quota, number, text = books[account], quotas[account], entered[account], nil
     if book then
       text = book.dirty and book_text(book)
     else
-      text = account.entered > 0 and account.quota.rate and account_text(account)
+      text = number > 0 and quota.rate and account_text(number, texts[account], quota.period)
     end
     if text then
-      local length = stretch_of(account.quota)
-      local texts = by_length[length] or {}
-      by_length[length], texts[#texts + 1], texts[#texts + 2] = texts, account.name, text
+      local list = by_length[quota.stretch]
+      if not list then
+        list = {}
+        by_length[quota.stretch] = list
+      end
+      local size = #list
+      list[size + 1], list[size + 2] = owners[account], text
     end
   end
-  for length, texts in pairs(by_length) do
+  for length, list in pairs(by_length) do
     local turn = math.floor(now / length)
     local place = int(length) .. ':' .. int(turn)
-    send('HSET', P .. 'books:' .. place, texts)
+    send('HSET', P .. 'books:' .. place, list)
     call('ZADD', P .. 'books:at', int((turn + 2) * length), place)
   end
 end
