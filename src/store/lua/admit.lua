@@ -45,7 +45,7 @@ local function note(list, first, jobs, words, names, size)
         account, names[#names + 1] = size, name
         accounts[name] = account
       end
-      if account and not is_bare and (find(more, 'due\31', 1, true) or find(more, 'unique\31', 1, true)) then account = LOOKED_AT end
+      if not is_bare and (find(more, 'unique\31', 1, true) or account and find(more, 'due\31', 1, true)) then account = LOOKED_AT end
       quick[more] = account or false
     end
   end
@@ -63,8 +63,7 @@ door.foresee = function(at, requests, words)
   if size > 0 then books_open(names) end
 end
 
--- Whether a request keeps so far from all limits that no book need be opened for it; nil if it was not foreseen.
-local function is_far(list, first, jobs, words)
+local function has_room(list, first, jobs, words)
   taken_size = 0
   for position = first + 5, first + jobs * words, words do
     local account = quick[list[position]]
@@ -79,7 +78,18 @@ local function is_far(list, first, jobs, words)
   return true
 end
 
-local function take()
+-- Whether a request has no unique jobs and keeps so far from all limits that no book need be opened for it.
+door.is_far = function(list, first, jobs, words)
+  local is_far = has_room(list, first, jobs, words)
+  if is_far ~= nil then return is_far end
+  local names = {}
+  note(list, first, jobs, words, names, #entered)
+  if #names > 0 then books_open(names) end
+  return has_room(list, first, jobs, words)
+end
+
+-- Takes in the request of which that was asked last.
+door.enter = function()
   for place = 1, taken_size do
     local account = taken[place]
     rooms[account], entered[account] = rooms[account] - 1, entered[account] + 1
@@ -119,17 +129,10 @@ local function enter()
   for _, over in pairs(soft or {}) do tell(over[1], over[2], over[3], over[4], 'accepted') end
 end
 
--- Measures a request, before anything of it is stored. Returns the answer if a limit refuses it; else nil, the soft limits that it
--- exceeds, and what takes it into the books once it is let in. Jobs that are not stored because their like is there do not count.
+-- Measures a request that is not far from all limits, before anything of it is stored. Returns the answer if a limit refuses it; else
+-- nil, the soft limits that it exceeds, and what takes it into the books once it is let in. Jobs that are not stored because their like
+-- is there do not count.
 door.admit = function(list, first, jobs, words)
-  local far = is_far(list, first, jobs, words)
-  if far == nil then
-    local names = {}
-    note(list, first, jobs, words, names, #entered)
-    if #names > 0 then books_open(names) end
-    far = is_far(list, first, jobs, words)
-  end
-  if far then return nil, '', take end
   local request = {}
   asked, soft = request, nil
   settle()

@@ -13,6 +13,7 @@ end
 
 -- Why a tenant's limit refuses the jobs that come first, or what takes them into its books.
 local function workflow_admit(words, jobs)
+  if door.is_far(words, 1, jobs, WORDS) then return nil, door.enter end
   local limited, _, enter = door.admit(words, 1, jobs, WORDS)
   return limited, enter
 end

@@ -23,11 +23,14 @@ local BUCKETS, SEEN_MS, SHORTEST_MS = 16, 1000, 120000
 local LONGEST_RETRY_MS = 3600000
 -- Lua's stack holds 8,000 values.
 local PORTION = 4000
-local owners, quotas, texts, books -- by number: whose account it is, what that one is allowed, its book as it was read, its open book
+-- By number too: whose account it is, what that one is allowed, its book as it was read, its open book; of a quiet book how many starts
+-- there are, the end of the oldest bucket, the beginning of the newest, and all of them.
+local owners, quotas, texts, books, alls, oldests, firsts, buckets
 local starts -- by number of jobs: a bucket of so many that began and ended now
 
 at_begin(function()
   accounts, rooms, entered, owners, quotas, texts, books, starts = {}, {}, {}, {}, {}, {}, {}, {}
+  alls, oldests, firsts, buckets = {}, {}, {}, {}
 end)
 
 -- How long the stretch is in which a tenant's book is found; false if nothing limits what it enqueues.
@@ -67,8 +70,8 @@ local function pace_text(pace)
   return pace and int(pace.at) .. ' ' .. int(pace.count) .. ' ' .. int(pace.added) .. ' ' .. format('%.6g', pace.rate) or ''
 end
 
--- A book in which nothing is told or measured: how many starts there are, the end of the oldest, where the newest begins.
-local QUIET, NEWEST = '^|||(%d+) (%d+)|()', '^(%d+),%d+,(%d+);()'
+-- A book in which nothing is told or measured.
+local QUIET, NEWEST = '^|||(%d+) (%d+)|((%d+),.*)$', ',(%d+);(.*)$'
 local BOOK = '^([^|]*)|([^|]*)|([^|]*)|[^|]*|?([^|]*)$'
 
 local function buckets_read(text, period)
@@ -165,20 +168,26 @@ book_open = function(account)
   return book
 end
 
--- For how many jobs that are not for later nothing of a tenant is measured, told or refused, given its book.
-local function room_of(name, quota, text)
-  local room = quota.rate or math.huge
+-- Tells for how many jobs that are not for later nothing of a tenant is measured, told or refused, given its book.
+local function account_open(account, text)
+  local quota = quotas[account]
+  local room, depth, scheduled = quota.rate or math.huge, quota.depth, quota.scheduled
   if text then
-    local all, oldest = match(text, QUIET)
-    if not all or not quota.period or oldest + quota.period <= now then return 0 end
-    room = room - all
+    local all, oldest, starts, first = match(text, QUIET)
+    texts[account] = text
+    if not all or not quota.period or oldest + quota.period <= now then
+      rooms[account] = 0
+      return
+    end
+    room, alls[account], oldests[account], firsts[account], buckets[account] = room - all, all, oldest, first, starts
   end
-  local depth, scheduled = quota.depth, quota.scheduled
-  if not depth and not scheduled then return room end
-  local waits, later = tenant_waits(name)
-  if scheduled and later * 2 >= scheduled then return 0 end
-  local half = depth and depth / 2 - waits or room
-  return half < room and half or room
+  if depth or scheduled then
+    local waits, later = tenant_waits(owners[account])
+    local half = depth and depth / 2 - waits or room
+    if half < room then room = half end
+    if scheduled and later * 2 >= scheduled then room = 0 end
+  end
+  rooms[account] = room
 end
 
 local function starts_text(number)
@@ -191,59 +200,62 @@ local function starts_text(number)
 end
 
 -- A quiet book with what its account has taken in. None of its buckets is over, or it would have been opened.
-local function account_text(number, text, period)
-  if not text then return '|||' .. int(number) .. ' ' .. now_text .. '|' .. starts_text(number) end
-  local all, oldest, newest = match(text, QUIET)
-  local first, count, older = match(text, NEWEST, newest)
-  if now - first >= period / BUCKETS then
-    return '|||' .. int(all + number) .. ' ' .. oldest .. '|' .. starts_text(number) .. string.sub(text, newest)
+local function account_text(account, number)
+  local all = alls[account]
+  if not all then return '|||' .. int(number) .. ' ' .. now_text .. '|' .. starts_text(number) end
+  local first, oldest = firsts[account], oldests[account]
+  if now - first >= quotas[account].period / BUCKETS then
+    return '|||' .. int(all + number) .. ' ' .. oldest .. '|' .. starts_text(number) .. buckets[account]
   end
-  if older > #text then oldest = now_text end
-  return '|||' .. int(all + number) .. ' ' .. oldest .. '|' .. first .. ',' .. now_text .. ',' .. int(count + number) .. ';'
-    .. string.sub(text, older)
+  local count, older = match(buckets[account], NEWEST)
+  return '|||' .. int(all + number) .. ' ' .. (older == '' and now_text or oldest) .. '|' .. first .. ',' .. now_text .. ','
+    .. int(count + number) .. ';' .. older
 end
 
--- Reads the books of accounts in a stretch. Returns those that have none there.
-local function books_find(list, length, turn)
-  local missing, key = {}, P .. 'books:' .. int(length) .. ':' .. int(turn)
+-- Opens accounts with their books of a stretch. Returns those, and their tenants, that have none there.
+local function books_find(list, names, length, turn)
+  local missing, nameless, key = {}, {}, P .. 'books:' .. int(length) .. ':' .. int(turn)
   for first = 1, #list, PORTION do
-    local names = {}
-    for place = first, math.min(first + PORTION - 1, #list) do names[place - first + 1] = owners[list[place]] end
-    local found = call('HMGET', key, unpack(names))
+    local found = call('HMGET', key, unpack(names, first, math.min(first + PORTION - 1, #list)))
     for place = 1, #found do
-      local account = list[first + place - 1]
-      if found[place] then texts[account] = found[place] else missing[#missing + 1] = account end
+      local at = first + place - 1
+      if found[place] then
+        account_open(list[at], found[place])
+      else
+        local size = #missing + 1
+        missing[size], nameless[size] = list[at], names[at]
+      end
     end
   end
-  return missing
+  return missing, nameless
 end
 
 -- Opens accounts of tenants that have none yet in this call, in their order, and reads all that they need at once.
 books_open = function(names)
   tenants_open(names)
   tenants_load(names)
-  local size, by_length = #owners, {}
+  local size, groups = #owners, {}
   for place = 1, #names do
     local name, account = names[place], size + place
     local quota = tenant_quota(name)
-    local length = stretch_of(quota)
-    owners[account], quotas[account], entered[account], rooms[account], texts[account] = name, quota, 0, math.huge, false
+    local length = quota.stretch
+    if length == nil then length = stretch_of(quota) end
+    owners[account], quotas[account], entered[account], rooms[account] = name, quota, 0, math.huge
     if length then
-      local list = by_length[length]
-      if not list then
-        list = {}
-        by_length[length] = list
+      local group = groups[length]
+      if not group then
+        group = {{}, {}}
+        groups[length] = group
       end
-      list[#list + 1] = account
+      local list = group[1]
+      local at = #list + 1
+      list[at], group[2][at] = account, name
     end
   end
-  for length, list in pairs(by_length) do
+  for length, group in pairs(groups) do
     local turn = math.floor(now / length)
-    books_find(books_find(list, length, turn), length, turn - 1)
-    for place = 1, #list do
-      local account = list[place]
-      rooms[account] = room_of(owners[account], quotas[account], texts[account])
-    end
+    local missing, nameless = books_find(group[1], group[2], length, turn)
+    for _, account in ipairs(books_find(missing, nameless, length, turn - 1)) do account_open(account) end
   end
 end
 
@@ -254,7 +266,7 @@ at_commit[#at_commit + 1] = function()
     if book then
       text = book.dirty and book_text(book)
     else
-      text = number > 0 and quota.rate and account_text(number, texts[account], quota.period)
+      text = number > 0 and quota.rate and account_text(account, number)
     end
     if text then
       local list = by_length[quota.stretch]

@@ -56,8 +56,10 @@ local function replay(op, first, jobs)
 end
 
 local fresh -- the record of a job that is available from now on, between its place and what does not change
+local measures -- whether tenants are limited in what they enqueue
 
 at_begin(function()
+  measures = door.admit and find(allowed, 'e', 1, true)
   fresh = '\31' .. now_text .. '\31' .. now_text .. '\31\31\31\31\31\31\31\31\31\31\31\31\30'
 end)
 
@@ -167,13 +169,16 @@ enqueue = function(op, first, jobs, may_exist, version)
   if version ~= (state[6] or '') then return 'stale' end
   local full = version ~= '' and over_bound(ARGV, first, jobs)
   if full then return full end
-  local conflict = door.conflict and door.conflict(first, jobs, WORDS)
-  if conflict then return conflict end
+  local is_far = measures and door.is_far(ARGV, first, jobs, WORDS)
   local exceeded, enter
-  if door.admit and find(allowed, 'e', 1, true) then
-    local limited
-    limited, exceeded, enter = door.admit(ARGV, first, jobs, WORDS)
-    if limited then return limited end
+  if not is_far then
+    local conflict = door.conflict and door.conflict(first, jobs, WORDS)
+    if conflict then return conflict end
+    if measures then
+      local limited
+      limited, exceeded, enter = door.admit(ARGV, first, jobs, WORDS)
+      if limited then return limited end
+    end
   end
   local pressure = ''
   if state[12] then
@@ -182,7 +187,9 @@ enqueue = function(op, first, jobs, may_exist, version)
     if refused then return refused end
     pressure = told or ''
   end
-  if enter then
+  if is_far then
+    door.enter()
+  elseif enter then
     enter()
     pressure = pressure .. exceeded
   end

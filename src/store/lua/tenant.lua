@@ -58,11 +58,13 @@ end
 
 -- Reads the quotas of tenants, all of them at once.
 tenants_open = function(names)
+  if not has_own then
+    if not has_tiers then tiers_read(call('HGET', P .. 'quotas', '*') or '') end
+    return
+  end
   local own, unknown = {}, {not has_tiers and '*' or nil}
-  if has_own then
-    for _, name in ipairs(names) do
-      if not quotas[name] then unknown[#unknown + 1] = name end
-    end
+  for _, name in ipairs(names) do
+    if not quotas[name] then unknown[#unknown + 1] = name end
   end
   for first = 1, #unknown, PORTION do
     local texts = call('HMGET', P .. 'quotas', unpack(unknown, first, math.min(first + PORTION - 1, #unknown)))
@@ -78,6 +80,10 @@ end
 -- What a tenant is allowed; every field may be missing.
 tenant_quota = function(name)
   if allowed == '' or allowed == 'd' then return NONE end
+  if not has_own then
+    if not has_tiers then tenants_open() end
+    return tier_of(name)
+  end
   if not quotas[name] then tenants_open({name}) end
   return quotas[name]
 end
