@@ -56,14 +56,15 @@ end
 door.foresee = function(at, requests, words)
   local names, size = {}, 0
   for _ = 1, requests do
-    local jobs = tonumber(ARGV[at + 1])
+    local jobs = ARGV[at + 1] == '1' and 1 or tonumber(ARGV[at + 1])
     size = note(ARGV, at + 4, jobs, words, names, size)
     at = at + 4 + jobs * words
   end
   if size > 0 then books_open(names) end
 end
 
-local function has_room(list, first, jobs, words)
+-- Whether a request has no unique jobs and keeps so far from all limits that no book need be opened for it.
+door.is_far = function(list, first, jobs, words)
   taken_size = 0
   for position = first + 5, first + jobs * words, words do
     local account = quick[list[position]]
@@ -71,21 +72,14 @@ local function has_room(list, first, jobs, words)
       if rooms[account] < jobs then return false end
       taken_size = taken_size + 1
       taken[taken_size] = account
-    elseif account == nil then
-      return nil
+    elseif account == nil then -- it was not foreseen
+      local names = {}
+      note(list, first, jobs, words, names, #entered)
+      if #names > 0 then books_open(names) end
+      return door.is_far(list, first, jobs, words)
     end
   end
   return true
-end
-
--- Whether a request has no unique jobs and keeps so far from all limits that no book need be opened for it.
-door.is_far = function(list, first, jobs, words)
-  local is_far = has_room(list, first, jobs, words)
-  if is_far ~= nil then return is_far end
-  local names = {}
-  note(list, first, jobs, words, names, #entered)
-  if #names > 0 then books_open(names) end
-  return has_room(list, first, jobs, words)
 end
 
 -- Takes in the request of which that was asked last.

@@ -190,6 +190,11 @@ local function account_open(account, text)
   rooms[account] = room
 end
 
+-- Most tenants enqueue little, one job at a time: such sums are remembered between calls.
+local one_more = remembering(1000, function(number)
+  return int(number + 1)
+end)
+
 local function starts_text(number)
   local text = starts[number]
   if not text then
@@ -203,12 +208,12 @@ end
 local function account_text(account, number)
   local all = alls[account]
   if not all then return '|||' .. int(number) .. ' ' .. now_text .. '|' .. starts_text(number) end
-  local first, oldest = firsts[account], oldests[account]
+  local first, oldest, sum = firsts[account], oldests[account], number == 1 and one_more(all) or int(all + number)
   if now - first >= quotas[account].period / BUCKETS then
-    return '|||' .. int(all + number) .. ' ' .. oldest .. '|' .. starts_text(number) .. buckets[account]
+    return '|||' .. sum .. ' ' .. oldest .. '|' .. starts_text(number) .. buckets[account]
   end
   local count, older = match(buckets[account], NEWEST)
-  return '|||' .. int(all + number) .. ' ' .. (older == '' and now_text or oldest) .. '|' .. first .. ',' .. now_text .. ','
+  return '|||' .. sum .. ' ' .. (older == '' and now_text or oldest) .. '|' .. first .. ',' .. now_text .. ','
     .. int(count + number) .. ';' .. older
 end
 

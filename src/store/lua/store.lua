@@ -202,7 +202,7 @@ end
 
 -- The answer to the request whose words begin at `at`, and where the next one begins.
 enqueue_request = function(at)
-  local jobs = tonumber(ARGV[at + 1])
+  local jobs = ARGV[at + 1] == '1' and 1 or tonumber(ARGV[at + 1])
   local result = guarded(enqueue, ARGV[at], at + 4, jobs, ARGV[at + 2] == '1', ARGV[at + 3])
   return type(result) == 'table' and concat(result, '\31') or result, at + 4 + jobs * WORDS
 end

@@ -56,12 +56,8 @@ local function tier_of(name)
   return NONE
 end
 
--- Reads the quotas of tenants, all of them at once.
-tenants_open = function(names)
-  if not has_own then
-    if not has_tiers then tiers_read(call('HGET', P .. 'quotas', '*') or '') end
-    return
-  end
+-- Reads the quotas of tenants that have their own, all of them at once.
+local function own_read(names)
   local own, unknown = {}, {not has_tiers and '*' or nil}
   for _, name in ipairs(names) do
     if not quotas[name] then unknown[#unknown + 1] = name end
@@ -77,15 +73,20 @@ tenants_open = function(names)
   end
 end
 
+-- Reads what tenants are allowed; nothing is kept of each where none has a quota of its own.
+tenants_open = function(names)
+  if has_own then
+    own_read(names)
+  elseif not has_tiers then
+    tiers_read(call('HGET', P .. 'quotas', '*') or '')
+  end
+end
+
 -- What a tenant is allowed; every field may be missing.
 tenant_quota = function(name)
   if allowed == '' or allowed == 'd' then return NONE end
-  if not has_own then
-    if not has_tiers then tenants_open() end
-    return tier_of(name)
-  end
-  if not quotas[name] then tenants_open({name}) end
-  return quotas[name]
+  if has_own and not quotas[name] or not has_tiers then tenants_open({name}) end
+  return quotas[name] or tier_of(name)
 end
 
 -- A name as it was before it was percent-encoded.
