@@ -5,21 +5,24 @@ do -- a script has room for 200 locals
 -- The account of jobs that have to be looked at one by one: those for later, and those that are not stored if their like is there.
 local LOOKED_AT = 0
 local quick -- by the further fields of a job: the account of its tenant, or of those to be looked at; false if nobody counts it
-local taken, taken_size -- accounts of the jobs of the request that was measured last
+local taken, taken_size -- accounts of the jobs of the request that was taken in last
 local asked, soft -- its books and the soft limits that it exceeds, where it was looked at
 
 at_begin(function()
   quick, taken, taken_size, asked, soft, rooms[LOOKED_AT] = {}, {}, 0, {}, nil, -1
 end)
 
--- The tenant of a job among the arguments, nil if nobody counts it; and whether nothing else is said of the job.
+-- The tenant of a job among the arguments, nil if nobody counts it; and where its name ends.
 local function tenant_in(more)
-  local name, behind = match(more, '^tenant\31([^\31]*)\31()')
-  if not name then
-    name, behind = match(more, '^rule\31[^\31]*\31tenant\31([^\31]*)\31()')
-  end
-  if name and name ~= '_default' then return name, behind > #more end
+  local name, last = match(more, '^tenant\31([^\31]*)()\31')
+  if not name then name = match(more, '^rule\31[^\31]*\31tenant\31([^\31]*)\31') end
+  if name and name ~= '_default' then return name, last end
   return find(allowed, 'd', 1, true) and '_default' or nil
+end
+
+-- The further fields of a job that says no more than whose it is: by these an account is known.
+local function bare(name)
+  return 'tenant\31' .. name .. '\31'
 end
 
 -- Whether a job is for later.
@@ -33,61 +36,81 @@ local function is_later(more)
   return sign == '+' and tonumber(at) > 0 or sign == '' and tonumber(at) > now
 end
 
--- Finds the accounts of so many jobs, and adds tenants that have none to a list of those who get the next ones.
-local function note(list, first, jobs, words, names, size)
+-- Finds the account of jobs with these further fields; a tenant that has none owns the next one.
+local function note(more, size)
+  local name, last = tenant_in(more)
+  if last == #more then
+    size = size + 1
+    quick[more], owners[size] = size, name
+    return size
+  end
+  local known = name and bare(name)
+  if known and not quick[known] then
+    size = size + 1
+    quick[known], owners[size] = size, name
+  end
+  local is_quick = not find(more, 'unique\31', 1, true) and not (name and find(more, 'due\31', 1, true))
+  quick[more] = is_quick and (known and quick[known] or false) or LOOKED_AT
+  return size
+end
+
+local function note_all(list, first, jobs, words, size)
   for position = first + 5, first + jobs * words, words do
     local more = list[position]
-    if quick[more] == nil then
-      local name, is_bare = tenant_in(more)
-      local account = name and accounts[name]
-      if name and not account then
-        size = size + 1
-        account, names[#names + 1] = size, name
-        accounts[name] = account
-      end
-      if not is_bare and (find(more, 'unique\31', 1, true) or account and find(more, 'due\31', 1, true)) then account = LOOKED_AT end
-      quick[more] = account or false
-    end
+    if quick[more] == nil then size = note(more, size) end
   end
   return size
 end
 
--- Opens the accounts of all tenants that so many requests have jobs of, the first of which begins at `at`.
-door.foresee = function(at, requests, words)
-  local names, size = {}, 0
-  for _ = 1, requests do
-    local jobs = ARGV[at + 1] == '1' and 1 or tonumber(ARGV[at + 1])
-    size = note(ARGV, at + 4, jobs, words, names, size)
-    at = at + 4 + jobs * words
-  end
-  if size > 0 then books_open(names) end
+-- The tenant of jobs with these further fields, if it was found and is all that they name, as their length tells: they need not be read
+-- again. The default tenant need not be named.
+door.owner = function(more)
+  local name = owners[quick[more]]
+  if name and #name + 8 == #more and name ~= '_default' then return name end
 end
 
--- Whether a request has no unique jobs and keeps so far from all limits that no book need be opened for it.
-door.is_far = function(list, first, jobs, words)
+-- Opens the accounts of all tenants that so many requests have jobs of, the first of which begins at `at`.
+door.foresee = function(at, requests, words)
+  local size = 0
+  for _ = 1, requests do
+    local jobs = ARGV[at + 1] == '1' and 1 or tonumber(ARGV[at + 1])
+    size = note_all(ARGV, at + 4, jobs, words, size)
+    at = at + 4 + jobs * words
+  end
+  if size > 0 then books_open(1) end
+end
+
+-- Gives back what was taken in last.
+door.leave = function()
+  for place = 1, taken_size do
+    local account = taken[place]
+    rooms[account], entered[account] = rooms[account] + 1, entered[account] - 1
+  end
+  taken_size = 0
+end
+
+-- Takes in a request that has no unique jobs and keeps so far from all limits that no book need be opened for it; false if it does not.
+door.pass = function(list, first, jobs, words)
   taken_size = 0
   for position = first + 5, first + jobs * words, words do
     local account = quick[list[position]]
+    if account == nil then -- it was not foreseen
+      local size = #owners
+      if note_all(list, first, jobs, words, size) > size then books_open(size + 1) end
+      account = quick[list[position]]
+    end
     if account then
-      if rooms[account] < jobs then return false end
+      local room = rooms[account]
+      if room < 1 then
+        door.leave()
+        return false
+      end
+      rooms[account], entered[account] = room - 1, entered[account] + 1
       taken_size = taken_size + 1
       taken[taken_size] = account
-    elseif account == nil then -- it was not foreseen
-      local names = {}
-      note(list, first, jobs, words, names, #entered)
-      if #names > 0 then books_open(names) end
-      return door.is_far(list, first, jobs, words)
     end
   end
   return true
-end
-
--- Takes in the request of which that was asked last.
-door.enter = function()
-  for place = 1, taken_size do
-    local account = taken[place]
-    rooms[account], entered[account] = rooms[account] - 1, entered[account] + 1
-  end
 end
 
 -- Asks for one more job. The first limit that it exceeds: its name, what there is, what is allowed, and when there may be room.
@@ -134,7 +157,7 @@ door.admit = function(list, first, jobs, words)
     local more = list[first + index * words + 5]
     local name = tenant_in(more)
     if name and tenant_quota(name).stretch and not (door.existing and door.existing(more)) then
-      local book = book_open(accounts[name])
+      local book = book_open(quick[bare(name)])
       if book.asked ~= request then
         book.asked, request[#request + 1] = request, book
         book_look(book)

@@ -11,9 +11,9 @@ local function words_of(number)
   return ARGV[FIRST + number * 2 + 1]
 end
 
--- Why a tenant's limit refuses the jobs that come first, or what takes them into its books.
+-- Why a tenant's limit refuses the jobs that come first, or what takes them into its books, unless that was done.
 local function workflow_admit(words, jobs)
-  if door.is_far(words, 1, jobs, WORDS) then return nil, door.enter end
+  if door.pass(words, 1, jobs, WORDS) then return end
   local limited, _, enter = door.admit(words, 1, jobs, WORDS)
   return limited, enter
 end
@@ -31,6 +31,7 @@ run = function()
   if not full and find(allowed, 'e', 1, true) then full, enter = workflow_admit(words, #jobs) end
   if not full and state[12] then full = door.refusal(words, 1, #jobs, WORDS) end
   if full then
+    door.leave()
     workflow.touched = {} -- there is none
     commit()
     return {full}

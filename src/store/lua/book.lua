@@ -13,24 +13,22 @@
 -- every limit, and takes these in.
 
 local books_open, book_open, book_look, starts_add, starts_last, pace_lasts
--- Accounts of this call, by tenant, are numbers; by number: for how many jobs that are not for later the tenant is far from every
--- limit, and how many were taken in.
-local accounts, rooms, entered
+-- Accounts of this call are numbers. By number: whose it is, for how many jobs that are not for later that one is far from every limit,
+-- and how many were taken in.
+local owners, rooms, entered
 
 do -- a script has room for 200 locals
 
+local sub, byte = string.sub, string.byte
 local BUCKETS, SEEN_MS, SHORTEST_MS = 16, 1000, 120000
-local LONGEST_RETRY_MS = 3600000
+local LONGEST_RETRY_MS, HUGE = 3600000, math.huge
 -- Lua's stack holds 8,000 values.
 local PORTION = 4000
--- By number too: whose account it is, what that one is allowed, its book as it was read, its open book; of a quiet book how many starts
--- there are, the end of the oldest bucket, the beginning of the newest, and all of them.
-local owners, quotas, texts, books, alls, oldests, firsts, buckets
+local quotas, texts, books -- by number too: what the tenant is allowed, its book as it was read, its open book
 local starts -- by number of jobs: a bucket of so many that began and ended now
 
 at_begin(function()
-  accounts, rooms, entered, owners, quotas, texts, books, starts = {}, {}, {}, {}, {}, {}, {}, {}
-  alls, oldests, firsts, buckets = {}, {}, {}, {}
+  owners, rooms, entered, quotas, texts, books, starts = {}, {}, {}, {}, {}, {}, {}
 end)
 
 -- How long the stretch is in which a tenant's book is found; false if nothing limits what it enqueues.
@@ -70,8 +68,8 @@ local function pace_text(pace)
   return pace and int(pace.at) .. ' ' .. int(pace.count) .. ' ' .. int(pace.added) .. ' ' .. format('%.6g', pace.rate) or ''
 end
 
--- A book in which nothing is told or measured.
-local QUIET, NEWEST = '^|||(%d+) (%d+)|((%d+),.*)$', ',(%d+);(.*)$'
+-- How a book begins in which nothing is told or measured, and what follows the beginning of its newest bucket.
+local QUIET, NEWEST = '^|||%d+ ', '^,%d+,(%d+);(.*)$'
 local BOOK = '^([^|]*)|([^|]*)|([^|]*)|[^|]*|?([^|]*)$'
 
 local function buckets_read(text, period)
@@ -168,26 +166,26 @@ book_open = function(account)
   return book
 end
 
--- Tells for how many jobs that are not for later nothing of a tenant is measured, told or refused, given its book.
-local function account_open(account, text)
-  local quota = quotas[account]
-  local room, depth, scheduled = quota.rate or math.huge, quota.depth, quota.scheduled
+-- For how many jobs that are not for later nothing of a tenant is measured, told or refused, given its book. At least so many: whoever
+-- is far from its rate is not counted to the job.
+local function room_of(name, quota, text)
+  local rate, depth, scheduled = quota.rate, quota.depth, quota.scheduled
+  local room = rate or HUGE
   if text then
-    local all, oldest, starts, first = match(text, QUIET)
-    texts[account] = text
-    if not all or not quota.period or oldest + quota.period <= now then
-      rooms[account] = 0
-      return
+    local _, last = find(text, QUIET)
+    if not last then return 0 end
+    if rate then
+      room = rate - 10 ^ (last - 4)
+      if room < 1 then room = rate - sub(text, 4, last - 1) end
     end
-    room, alls[account], oldests[account], firsts[account], buckets[account] = room - all, all, oldest, first, starts
   end
   if depth or scheduled then
-    local waits, later = tenant_waits(owners[account])
+    local waits, later = tenant_waits(name)
+    if scheduled and later * 2 >= scheduled then return 0 end
     local half = depth and depth / 2 - waits or room
-    if half < room then room = half end
-    if scheduled and later * 2 >= scheduled then room = 0 end
+    if half < room then return half end
   end
-  rooms[account] = room
+  return room
 end
 
 -- Most tenants enqueue little, one job at a time: such sums are remembered between calls.
@@ -204,68 +202,81 @@ local function starts_text(number)
   return text
 end
 
--- A quiet book with what its account has taken in. None of its buckets is over, or it would have been opened.
+-- A quiet book with what its account has taken in. Times of as many digits as that of now are found by their places: matching is slow.
 local function account_text(account, number)
-  local all = alls[account]
-  if not all then return '|||' .. int(number) .. ' ' .. now_text .. '|' .. starts_text(number) end
-  local first, oldest, sum = firsts[account], oldests[account], number == 1 and one_more(all) or int(all + number)
-  if now - first >= quotas[account].period / BUCKETS then
-    return '|||' .. sum .. ' ' .. oldest .. '|' .. starts_text(number) .. buckets[account]
+  local text, period, digits = texts[account], quotas[account].period, #now_text
+  if not text then return '|||' .. int(number) .. ' ' .. now_text .. '|' .. starts_text(number) end
+  local space = find(text, ' ', 5, true)
+  local bar = space + digits + 1
+  local oldest, first = sub(text, space + 1, bar - 1), sub(text, bar + 1, bar + digits)
+  if byte(text, bar) ~= 124 or oldest + period <= now then return book_text(book_open(account)) end
+  local all = sub(text, 4, space - 1)
+  local sum = number == 1 and one_more(all) or int(all + number)
+  if now - first >= period / BUCKETS then
+    return '|||' .. sum .. ' ' .. oldest .. '|' .. starts_text(number) .. sub(text, bar + 1)
   end
-  local count, older = match(buckets[account], NEWEST)
-  return '|||' .. sum .. ' ' .. (older == '' and now_text or oldest) .. '|' .. first .. ',' .. now_text .. ','
-    .. int(count + number) .. ';' .. older
+  local count, older = match(text, NEWEST, bar + digits + 1)
+  return '|||' .. sum .. ' ' .. (older == '' and now_text or oldest) .. '|' .. first .. ',' .. now_text .. ',' .. int(count + number) .. ';'
+    .. older
 end
 
--- Opens accounts with their books of a stretch. Returns those, and their tenants, that have none there.
-local function books_find(list, names, length, turn)
-  local missing, nameless, key = {}, {}, P .. 'books:' .. int(length) .. ':' .. int(turn)
-  for first = 1, #list, PORTION do
-    local found = call('HMGET', key, unpack(names, first, math.min(first + PORTION - 1, #list)))
-    for place = 1, #found do
-      local at = first + place - 1
+-- The books of tenants in the N-th stretch of a length; false where there is none.
+local function books_ask(names, length, turn)
+  local key = P .. 'books:' .. int(length) .. ':' .. int(turn)
+  if #names <= PORTION then return call('HMGET', key, unpack(names)) end
+  local found = {}
+  for first = 1, #names, PORTION do
+    for _, text in ipairs(call('HMGET', key, unpack(names, first, math.min(first + PORTION - 1, #names)))) do found[#found + 1] = text end
+  end
+  return found
+end
+
+-- Reads the books of tenants whose stretches have a length, for accounts that follow each other from `first` on.
+local function books_find(names, first, length)
+  local turn, missing, people = math.floor(now / length), {}, {}
+  local found = books_ask(names, length, turn)
+  for place = 1, #names do
+    local account = first + place - 1
+    if quotas[account].stretch == length then
       if found[place] then
-        account_open(list[at], found[place])
+        texts[account] = found[place]
       else
-        local size = #missing + 1
-        missing[size], nameless[size] = list[at], names[at]
+        missing[#missing + 1], people[#people + 1] = account, names[place]
       end
     end
   end
-  return missing, nameless
+  if #missing == 0 then return end
+  found = books_ask(people, length, turn - 1)
+  for place = 1, #missing do texts[missing[place]] = found[place] end
 end
 
--- Opens accounts of tenants that have none yet in this call, in their order, and reads all that they need at once.
-books_open = function(names)
+-- Opens the accounts from `first` on, which have an owner alone, and reads all that they need at once.
+books_open = function(first)
+  local names, lengths, of_length = owners, {}, nil
+  if first > 1 then
+    names = {}
+    for account = first, #owners do names[#names + 1] = owners[account] end
+  end
   tenants_open(names)
   tenants_load(names)
-  local size, groups = #owners, {}
   for place = 1, #names do
-    local name, account = names[place], size + place
-    local quota = tenant_quota(name)
+    local account, quota = first + place - 1, tenant_quota(names[place])
     local length = quota.stretch
     if length == nil then length = stretch_of(quota) end
-    owners[account], quotas[account], entered[account], rooms[account] = name, quota, 0, math.huge
-    if length then
-      local group = groups[length]
-      if not group then
-        group = {{}, {}}
-        groups[length] = group
-      end
-      local list = group[1]
-      local at = #list + 1
-      list[at], group[2][at] = account, name
-    end
+    if length and length ~= of_length then lengths[length], of_length = true, length end
+    quotas[account], entered[account] = quota, 0
   end
-  for length, group in pairs(groups) do
-    local turn = math.floor(now / length)
-    local missing, nameless = books_find(group[1], group[2], length, turn)
-    for _, account in ipairs(books_find(missing, nameless, length, turn - 1)) do account_open(account) end
+  for length in pairs(lengths) do books_find(names, first, length) end
+  for place = 1, #names do
+    local account = first + place - 1
+    local quota = quotas[account]
+    rooms[account] = quota.stretch and room_of(names[place], quota, texts[account]) or HUGE
   end
 end
 
 at_commit[#at_commit + 1] = function()
-  local by_length = {}
+  local groups = {}
+  local of_length, list
   for account = 1, #owners do
     local book, quota, number, text = books[account], quotas[account], entered[account], nil
     if book then
@@ -274,19 +285,19 @@ at_commit[#at_commit + 1] = function()
       text = number > 0 and quota.rate and account_text(account, number)
     end
     if text then
-      local list = by_length[quota.stretch]
-      if not list then
-        list = {}
-        by_length[quota.stretch] = list
+      if quota.stretch ~= of_length then
+        of_length = quota.stretch
+        list = groups[of_length] or {}
+        groups[of_length] = list
       end
       local size = #list
       list[size + 1], list[size + 2] = owners[account], text
     end
   end
-  for length, list in pairs(by_length) do
+  for length, words in pairs(groups) do
     local turn = math.floor(now / length)
     local place = int(length) .. ':' .. int(turn)
-    send('HSET', P .. 'books:' .. place, list)
+    send('HSET', P .. 'books:' .. place, words)
     call('ZADD', P .. 'books:at', int((turn + 2) * length), place)
   end
 end

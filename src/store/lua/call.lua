@@ -189,6 +189,7 @@ tenant_waits = function(name)
     jobs = {(p or 0) + (a or 0) + (s or 0), tonumber(s) or 0}
     if #text <= SHORT then remember(waiting, text, jobs) end
   end
+  if not has_tallies then return jobs[1], jobs[2] end
   local later = tallies[3][name] or 0
   return jobs[1] + (tallies[1][name] or 0) + (tallies[2][name] or 0) + later, jobs[2] + later
 end

@@ -83,12 +83,12 @@ store = function(op, words, at)
   if more == '' and allowed == '' and #envelope <= LONG then
     return store_plain(op, id, queue, type, lane, tonumber(words[at + 4]), envelope)
   end
-  local job = {id = id, type = type, queue = queue, attempt = 0}
+  local job = {id = id, type = type, queue = queue, attempt = 0, tenant = measures and door.owner(more)}
   local state, place, marks = 'available', '', ''
-  local priority, parts = tonumber(words[at + 4]), more ~= '' and read_more(job, more)
+  local priority, parts = tonumber(words[at + 4]), more ~= '' and not job.tenant and read_more(job, more)
   local boost = allowed ~= '' and tenant_boost(job.tenant)
   if boost then
-    parts, priority = parts or {}, math.max(-100, math.min(priority + boost, 100))
+    parts, priority = parts or {more}, math.max(-100, math.min(priority + boost, 100))
     lane = string.gsub(lane, '^p%-?%d+', 'p' .. int(priority))
     parts[job.priority_at or #parts + 1] = 'priority\31' .. int(priority) .. '\31'
     job.priority = int(priority)
@@ -169,9 +169,9 @@ enqueue = function(op, first, jobs, may_exist, version)
   if version ~= (state[6] or '') then return 'stale' end
   local full = version ~= '' and over_bound(ARGV, first, jobs)
   if full then return full end
-  local is_far = measures and door.is_far(ARGV, first, jobs, WORDS)
+  local passes = measures and door.pass(ARGV, first, jobs, WORDS)
   local exceeded, enter
-  if not is_far then
+  if not passes then
     local conflict = door.conflict and door.conflict(first, jobs, WORDS)
     if conflict then return conflict end
     if measures then
@@ -182,14 +182,18 @@ enqueue = function(op, first, jobs, may_exist, version)
   end
   local pressure = ''
   if state[12] then
-    if not door.refusal then return 'rich' end
+    if not door.refusal then
+      if measures then door.leave() end
+      return 'rich'
+    end
     local refused, told = door.refusal(ARGV, first, jobs, WORDS)
-    if refused then return refused end
+    if refused then
+      if measures then door.leave() end
+      return refused
+    end
     pressure = told or ''
   end
-  if is_far then
-    door.enter()
-  elseif enter then
+  if enter then
     enter()
     pressure = pressure .. exceeded
   end
