@@ -166,18 +166,14 @@ book_open = function(account)
   return book
 end
 
--- For how many jobs that are not for later nothing of a tenant is measured, told or refused, given its book. At least so many: whoever
--- is far from its rate is not counted to the job.
+-- For how many jobs that are not for later nothing of a tenant is measured, told or refused, given its book.
 local function room_of(name, quota, text)
   local rate, depth, scheduled = quota.rate, quota.depth, quota.scheduled
   local room = rate or HUGE
   if text then
-    local _, last = find(text, QUIET)
-    if not last then return 0 end
-    if rate then
-      room = rate - 10 ^ (last - 4)
-      if room < 1 then room = rate - sub(text, 4, last - 1) end
-    end
+    local _, space = find(text, QUIET)
+    if not space then return 0 end
+    if rate then room = rate - sub(text, 4, space - 1) end
   end
   if depth or scheduled then
     local waits, later = tenant_waits(name)
@@ -188,15 +184,16 @@ local function room_of(name, quota, text)
   return room
 end
 
--- Most tenants enqueue little, one job at a time: such sums are remembered between calls.
-local one_more = remembering(1000, function(number)
-  return int(number + 1)
+-- Most tenants enqueue little, one job at a time: how their books begin then is remembered between calls.
+local one_more = remembering(1000, function(beginning)
+  return '|||' .. int(sub(beginning, 4) + 1) .. ' '
 end)
 
+-- What follows the end of the oldest bucket where so many jobs begin the newest one.
 local function starts_text(number)
   local text = starts[number]
   if not text then
-    text = now_text .. ',' .. now_text .. ',' .. int(number) .. ';'
+    text = '|' .. now_text .. ',' .. now_text .. ',' .. int(number) .. ';'
     starts[number] = text
   end
   return text
@@ -205,19 +202,16 @@ end
 -- A quiet book with what its account has taken in. Times of as many digits as that of now are found by their places: matching is slow.
 local function account_text(account, number)
   local text, period, digits = texts[account], quotas[account].period, #now_text
-  if not text then return '|||' .. int(number) .. ' ' .. now_text .. '|' .. starts_text(number) end
+  if not text then return '|||' .. int(number) .. ' ' .. now_text .. starts_text(number) end
   local space = find(text, ' ', 5, true)
   local bar = space + digits + 1
   local oldest, first = sub(text, space + 1, bar - 1), sub(text, bar + 1, bar + digits)
   if byte(text, bar) ~= 124 or oldest + period <= now then return book_text(book_open(account)) end
-  local all = sub(text, 4, space - 1)
-  local sum = number == 1 and one_more(all) or int(all + number)
-  if now - first >= period / BUCKETS then
-    return '|||' .. sum .. ' ' .. oldest .. '|' .. starts_text(number) .. sub(text, bar + 1)
-  end
+  local beginning = sub(text, 1, space)
+  beginning = number == 1 and one_more(beginning) or '|||' .. int(sub(beginning, 4) + number) .. ' '
+  if now - first >= period / BUCKETS then return beginning .. oldest .. starts_text(number) .. sub(text, bar + 1) end
   local count, older = match(text, NEWEST, bar + digits + 1)
-  return '|||' .. sum .. ' ' .. (older == '' and now_text or oldest) .. '|' .. first .. ',' .. now_text .. ',' .. int(count + number) .. ';'
-    .. older
+  return beginning .. (older == '' and now_text or oldest) .. '|' .. first .. ',' .. now_text .. ',' .. int(count + number) .. ';' .. older
 end
 
 -- The books of tenants in the N-th stretch of a length; false where there is none.
@@ -236,18 +230,22 @@ local function books_find(names, first, length)
   local turn, missing, people = math.floor(now / length), {}, {}
   local found = books_ask(names, length, turn)
   for place = 1, #names do
-    local account = first + place - 1
-    if quotas[account].stretch == length then
-      if found[place] then
-        texts[account] = found[place]
+    local account, name, text = first + place - 1, names[place], found[place]
+    local quota = quotas[account]
+    if quota.stretch == length then
+      if text then
+        texts[account], rooms[account] = text, room_of(name, quota, text)
       else
-        missing[#missing + 1], people[#people + 1] = account, names[place]
+        missing[#missing + 1], people[#people + 1] = account, name
       end
     end
   end
   if #missing == 0 then return end
   found = books_ask(people, length, turn - 1)
-  for place = 1, #missing do texts[missing[place]] = found[place] end
+  for place = 1, #missing do
+    local account, text = missing[place], found[place]
+    texts[account], rooms[account] = text, room_of(people[place], quotas[account], text)
+  end
 end
 
 -- Opens the accounts from `first` on, which have an owner alone, and reads all that they need at once.
@@ -264,14 +262,9 @@ books_open = function(first)
     local length = quota.stretch
     if length == nil then length = stretch_of(quota) end
     if length and length ~= of_length then lengths[length], of_length = true, length end
-    quotas[account], entered[account] = quota, 0
+    quotas[account], entered[account], rooms[account] = quota, 0, HUGE
   end
   for length in pairs(lengths) do books_find(names, first, length) end
-  for place = 1, #names do
-    local account = first + place - 1
-    local quota = quotas[account]
-    rooms[account] = quota.stretch and room_of(names[place], quota, texts[account]) or HUGE
-  end
 end
 
 at_commit[#at_commit + 1] = function()

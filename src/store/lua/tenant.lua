@@ -15,7 +15,7 @@ local NAMES = {'weight', 'boost', 'concurrency', 'rate', 'period', 'depth', 'sch
 local NONE = {}
 -- Lua's stack holds 8,000 values.
 local PORTION = 4000
-local tiers, tiers_text -- remembered between calls, as they seldom change
+local lengths, tiers, tiers_text -- remembered between calls, as they seldom change
 local quotas, has_tiers, has_own, is_capped, is_boosted
 local sub = string.sub
 
@@ -38,19 +38,18 @@ end)
 local function tiers_read(text)
   has_tiers = true
   if text == tiers_text then return end
-  local lengths, by_prefix, seen = {}, {}, {}
+  local seen = {}
+  lengths, tiers, tiers_text = {}, {}, text
   for prefix, words in string.gmatch(text, '([^\30\31]*)\31([^\30]*)\30') do
     if not seen[#prefix] then seen[#prefix], lengths[#lengths + 1] = true, #prefix end
-    by_prefix[prefix] = quota_read(words)
+    tiers[prefix] = quota_read(words)
   end
   table.sort(lengths, function(a, b) return a > b end)
-  tiers, tiers_text = {lengths = lengths, quotas = by_prefix}, text
 end
 
 local function tier_of(name)
-  local lengths, by_prefix = tiers.lengths, tiers.quotas
   for place = 1, #lengths do
-    local quota = by_prefix[sub(name, 1, lengths[place])]
+    local quota = tiers[sub(name, 1, lengths[place])]
     if quota then return quota end
   end
   return NONE
@@ -85,8 +84,12 @@ end
 -- What a tenant is allowed; every field may be missing.
 tenant_quota = function(name)
   if allowed == '' or allowed == 'd' then return NONE end
-  if has_own and not quotas[name] or not has_tiers then tenants_open({name}) end
-  return quotas[name] or tier_of(name)
+  if not has_own then
+    if not has_tiers then tenants_open() end
+    return tier_of(name)
+  end
+  if not quotas[name] then tenants_open({name}) end
+  return quotas[name]
 end
 
 -- A name as it was before it was percent-encoded.
