@@ -25,20 +25,17 @@ local LONGEST_RETRY_MS, HUGE = 3600000, math.huge
 -- Lua's stack holds 8,000 values.
 local PORTION = 4000
 local quotas, texts, books -- by number too: what the tenant is allowed, its book as it was read, its open book
-local starts -- by number of jobs: a bucket of so many that began and ended now
+local starts -- by number of jobs: the text of a bucket of so many that began and ended now
 
 at_begin(function()
   owners, rooms, entered, quotas, texts, books, starts = {}, {}, {}, {}, {}, {}, {}
 end)
 
--- How long the stretch is in which a tenant's book is found; false if nothing limits what it enqueues.
+-- How long the stretch is in which a tenant's book is found; false if nothing limits what it enqueues. Kept with its quota.
 local function stretch_of(quota)
-  local stretch = quota.stretch
-  if stretch == nil then
-    stretch = (quota.rate or quota.depth or quota.scheduled) and SHORTEST_MS or false
-    while stretch and stretch < (quota.period or 0) * 2 do stretch = stretch * 2 end
-    quota.stretch = stretch
-  end
+  local stretch = (quota.rate or quota.depth or quota.scheduled) and SHORTEST_MS or false
+  while stretch and stretch < (quota.period or 0) * 2 do stretch = stretch * 2 end
+  quota.stretch = stretch
   return stretch
 end
 
@@ -268,8 +265,7 @@ books_open = function(first)
 end
 
 at_commit[#at_commit + 1] = function()
-  local groups = {}
-  local of_length, list
+  local groups, of_length, list = {}, nil, nil
   for account = 1, #owners do
     local book, quota, number, text = books[account], quotas[account], entered[account], nil
     if book then

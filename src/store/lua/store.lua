@@ -182,11 +182,8 @@ enqueue = function(op, first, jobs, may_exist, version)
   end
   local pressure = ''
   if state[12] then
-    if not door.refusal then
-      if measures then door.leave() end
-      return 'rich'
-    end
-    local refused, told = door.refusal(ARGV, first, jobs, WORDS)
+    local refused, told = 'rich', nil
+    if door.refusal then refused, told = door.refusal(ARGV, first, jobs, WORDS) end
     if refused then
       if measures then door.leave() end
       return refused
