@@ -1,0 +1,17 @@
+//! A job's way through its states, with a clock that the test turns.
+
+mod ends;
+mod fetch_and_ack;
+mod reservations;
+mod retries;
+mod schedule;
+mod story;
+mod workers;
+
+/// A moment that is far from any boundary.
+const NOON: i64 = 1_800_000_000_000;
+const SECOND: i64 = 1000;
+const MINUTE: i64 = 60 * SECOND;
+
+/// An id that nobody has.
+const NOBODY: &str = "019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f";
