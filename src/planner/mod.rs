@@ -9,6 +9,7 @@ mod pilot;
 mod policy;
 mod preview;
 mod prospect;
+mod recent;
 mod report;
 mod rulebook;
 mod runner;
@@ -20,6 +21,7 @@ mod tenant_roll;
 mod tenants;
 mod trouble;
 mod watch;
+mod webhook_trouble;
 mod weighing;
 mod workflows;
 

@@ -1,13 +1,14 @@
 //! What tenants weigh: the rule's own numbers, or what the webhook says, brought to where promotion reads them.
 
+use super::recent::Recent;
+use super::webhook_trouble::WebhookTrouble;
 use crate::fair::{Rule, Weight};
-use crate::job::json;
 use crate::job::tenant::DEFAULT;
 use crate::main_queue::MainQueue;
 use crate::store::{Error, Lately, Observation, Round, Served, Store, Tenant};
 use crate::weights::{self, Ask, Source, stale_weight};
 use futures_util::future::select_all;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -24,10 +25,6 @@ const MOST_ASKING: usize = 8;
 const MOST_QUEUES: usize = 1000;
 /// How often a round that waits for an answer looks whether there is something to do instead.
 const GLANCE: Duration = Duration::from_millis(20);
-/// Rounds that `promoted_1m` is summed from at most.
-const MOST_NOTES: usize = 1000;
-/// And tenants in them.
-const MOST_NAMED: usize = 20_000;
 
 /// Keeps the weights of one rule's tenants up to date.
 pub struct Weighing {
@@ -44,11 +41,10 @@ pub struct Weighing {
     /// Whether somebody may have changed what tenants weigh everywhere.
     changed: Arc<AtomicBool>,
     /// What was promoted in the last minute.
-    recent: VecDeque<(i64, Vec<Served>)>,
+    recent: Recent,
     /// How long the last question kept a round waiting.
     waited_ms: f64,
-    /// What is wrong with the webhook's answers, since when it was told.
-    trouble: Option<&'static str>,
+    trouble: WebhookTrouble,
 }
 
 impl Weighing {
@@ -62,9 +58,9 @@ impl Weighing {
             settled: HashSet::new(),
             asking: HashMap::new(),
             asked_at: HashMap::new(),
-            recent: VecDeque::new(),
+            recent: Recent::default(),
             waited_ms: 0.0,
-            trouble: None,
+            trouble: WebhookTrouble::default(),
         }
     }
 
@@ -158,56 +154,12 @@ impl Weighing {
         queue: &str,
         answer: Option<weights::Answer>,
     ) -> Result<(), Error> {
+        let Some(answer) = answer else { return Ok(()) };
+        self.trouble.tell(store, &rule.name, &answer).await?;
         match answer {
-            None => Ok(()),
-            Some(Ok(outcome)) => {
-                self.tell(store, rule, None, &outcome.refused).await?;
-                store.reweigh(&rule.name, token, queue, true, &outcome.weights).await.map(drop)
-            }
-            Some(Err(error)) => self.tell(store, rule, Some((error.kind.as_str(), &error.text)), &[]).await,
+            Ok(outcome) => store.reweigh(&rule.name, token, queue, true, &outcome.weights).await.map(drop),
+            Err(_) => Ok(()),
         }
-    }
-
-    /// Logs and announces that the webhook fails, or gives what is no weight; once when it begins, not at each round.
-    async fn tell(
-        &mut self,
-        store: &Store,
-        rule: &Rule,
-        failure: Option<(&'static str, &str)>,
-        refused: &[(String, String)],
-    ) -> Result<(), Error> {
-        let trouble = match (failure, refused) {
-            (Some((kind, _)), _) => Some(kind),
-            (None, []) => None,
-            (None, _) => Some("refused_value"),
-        };
-        if trouble == std::mem::replace(&mut self.trouble, trouble) {
-            return Ok(());
-        }
-        let rule = &rule.name;
-        let (event, data) = match (failure, refused.first()) {
-            (Some((kind, text)), _) => {
-                tracing::warn!(
-                    rule,
-                    kind,
-                    error = text,
-                    "the weights webhook failed: going on with the last good weights"
-                );
-                ("weights.failed", format!("\"kind\":\"{kind}\",\"message\":{}", json::quoted(text)))
-            }
-            (None, Some((tenant, reason))) => {
-                tracing::warn!(rule, tenant, reason, "the weights webhook gave no weight: the last good one stays");
-                (
-                    "weights.refused",
-                    format!("\"tenant_id\":{},\"reason\":{}", json::quoted(tenant), json::quoted(reason)),
-                )
-            }
-            (None, None) => {
-                tracing::info!(rule, "the weights webhook answers well again");
-                ("weights.recovered", String::new())
-            }
-        };
-        store.announce(event, rule, &data).await
     }
 
     /// Starts a question about the tenants that may be served next, those in rotation and those that are held.
@@ -224,7 +176,7 @@ impl Weighing {
             return Ok(());
         }
         self.apply_stale(store, rule, round, queue, &tenants).await?;
-        let promoted = self.promoted_lately(round.now);
+        let promoted = self.recent.jobs(round.now);
         let working = self.working(store, &tenants).await?;
         let tenants = tenants.iter().zip(working);
         let tenants = tenants.map(|(tenant, working)| describe(tenant, working, round.now, &promoted)).collect();
@@ -304,27 +256,10 @@ impl Weighing {
         Ok(())
     }
 
-    /// Jobs of each tenant promoted in the last minute.
-    fn promoted_lately(&self, now: i64) -> HashMap<&str, u64> {
-        let recent = self.recent.iter().filter(|(at, _)| now - at <= 60_000).flat_map(|(_, served)| served);
-        let mut promoted = HashMap::new();
-        recent.for_each(|served| *promoted.entry(served.tenant.as_str()).or_insert(0) += served.jobs);
-        promoted
-    }
-
     /// Remembers what a round promoted, for the next questions.
     pub fn note(&mut self, at: i64, served: &[Served]) {
-        if self.source.is_none() || served.is_empty() {
-            return;
-        }
-        self.recent.push_back((at, served.to_vec()));
-        let named =
-            |recent: &VecDeque<(i64, Vec<Served>)>| recent.iter().map(|(_, served)| served.len()).sum::<usize>();
-        while self.recent.len() > MOST_NOTES
-            || named(&self.recent) > MOST_NAMED
-            || self.recent.front().is_some_and(|(first, _)| at - first > 60_000)
-        {
-            self.recent.pop_front();
+        if self.source.is_some() {
+            self.recent.note(at, served);
         }
     }
 }
