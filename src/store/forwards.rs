@@ -1,7 +1,7 @@
 //! Verbs for main queues that are not ours: promotion out of our Redis, the outbox, what comes in from there.
 
 use super::jobs::{self, Enqueued};
-use super::plans::{self, Promoted};
+use super::promotion::{self, Promoted};
 use super::script::{CONFIRM, DRAIN, FORWARD, TAKE_BACK};
 use super::{Error, Store, reply};
 use crate::job::{NewJob, id, json};
@@ -119,7 +119,7 @@ impl Store {
                 Passage::Outbox { origin } => command.arg("outbox").arg(origin),
             };
         };
-        plans::promoted(FORWARD.call(&self.core.link, fill).await?)
+        promotion::promoted(FORWARD.call(&self.core.link, fill).await?)
     }
 
     /// The first entries of a rule's outbox.

@@ -1,6 +1,6 @@
 //! Verbs of rules in shadow: who watches, and what was seen.
 
-use super::plans::ROUNDS_KEPT;
+use super::rounds::ROUNDS_KEPT;
 use super::script::SHADOW;
 use super::{Error, Store, reply};
 use crate::job::escape::{escape, unescape};

@@ -1,6 +1,6 @@
 //! The planner's state as it is: for previews, statistics and questions to the webhook. Changes nothing.
 
-use super::plans::{Observation, observation};
+use super::observation::{Observation, observation};
 use super::script::{STATUS, SURVEY};
 use super::{Error, Store, reply};
 use crate::fair::Weight;

@@ -1,0 +1,86 @@
+//! Promotion out of staging: what tenants weigh in it, and whose jobs went.
+
+use super::script::{PROMOTE, REWEIGH};
+use super::{Error, Store, reply};
+use crate::fair::{Closed, Weight};
+use crate::job::escape::{escape, unescape};
+use crate::job::id;
+use redis::Value;
+
+/// What a promotion did.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Promoted {
+    /// Jobs of each tenant, and how many are left in staging.
+    Jobs {
+        promoted: u64,
+        left: u64,
+        tenants: Vec<Served>,
+        /// The call had enough before it came to the number that was asked for.
+        more: bool,
+    },
+    /// The lock is another's.
+    Lost,
+    Paused,
+    /// The main queue takes nothing now.
+    Closed(Closed),
+}
+
+/// A tenant that was served.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Served {
+    pub tenant: String,
+    pub weight: Weight,
+    pub jobs: u64,
+}
+
+impl Store {
+    /// Changes tenants' weights; how many changed, or `None` if the lock is another's.
+    pub async fn reweigh(
+        &self,
+        rule: &str,
+        token: &str,
+        queue: &str,
+        told: bool,
+        weights: &[(String, Weight)],
+    ) -> Result<Option<u64>, Error> {
+        let fill = |command: &mut redis::Cmd, _: bool| {
+            let command = self.core.begin(command).arg(rule).arg(token).arg(queue).arg(u8::from(told));
+            weights.iter().for_each(|(tenant, weight)| _ = command.arg(escape(tenant)).arg(weight.thousandths()));
+        };
+        let answer = REWEIGH.call(&self.core.link, fill).await?;
+        Ok(u64::try_from(reply::number(answer)).ok())
+    }
+
+    /// Promotes up to `jobs` staged jobs into the main queue, in one atomic step.
+    pub async fn promote(&self, rule: &str, token: &str, queue: &str, jobs: u64) -> Result<Promoted, Error> {
+        let call_id = id::generate();
+        let fill = |command: &mut redis::Cmd, again: bool| {
+            let command = self.core.begin(command).arg(rule).arg(token).arg(queue).arg(jobs);
+            command.arg(&call_id).arg(u8::from(again));
+        };
+        let answer = PROMOTE.call(&self.core.link, fill).await?;
+        promoted(answer)
+    }
+}
+
+pub(super) fn promoted(answer: Value) -> Result<Promoted, Error> {
+    let mut parts = reply::texts(answer, "promote")?.into_iter();
+    let tag = parts.next().unwrap_or_default();
+    let mut number = || parts.next().and_then(|text| text.parse().ok()).unwrap_or(0);
+    match tag.as_str() {
+        "lost" => Ok(Promoted::Lost),
+        "paused" => Ok(Promoted::Paused),
+        "ok" | "more" => {
+            let (promoted, left) = (number(), number());
+            let rest: Vec<String> = parts.collect();
+            let served = |part: &[String]| Served {
+                tenant: unescape(&part[0]),
+                weight: Weight::from_thousandths(part[1].parse().unwrap_or(0)),
+                jobs: part[2].parse().unwrap_or(0),
+            };
+            let tenants = rest.chunks_exact(3).map(served).collect();
+            Ok(Promoted::Jobs { promoted, left, tenants, more: tag == "more" })
+        }
+        _ => Err(Error::unreadable("promote")),
+    }
+}
