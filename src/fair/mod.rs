@@ -8,6 +8,7 @@
 //! A [`Policy`] says what dispatch goes by: pools, limits, fairness between tenants.
 
 mod auto;
+mod experience;
 mod gate;
 mod line;
 mod measure;
@@ -29,6 +30,7 @@ mod waits;
 mod weight;
 
 pub use auto::{Aim, Drain};
+pub use experience::{Experience, OTHERS};
 pub use gate::{Closed, Gate};
 pub use measure::{jain_index, lag, wait_bound};
 pub use policy::{LimitRule, Policy, Target};
@@ -37,7 +39,7 @@ pub use queue::FairQueue;
 pub use roster::{Clash, Roster};
 pub use rule::{BUILTIN, Batch, OnMissingTenant, OnWebhookError, Pace, Rule, Webhook, Weights};
 pub use rules::Rules;
-pub use shadow::{Experience, MOST_JOBS, OTHERS, Seen, Shadow, ShadowRound};
+pub use shadow::{MOST_JOBS, Seen, Shadow, ShadowRound};
 pub use starvation::{Aging, Starvation};
 pub use tenancy::{Isolation, Tenancy, TenantSource};
 pub use tenant::Tenant;

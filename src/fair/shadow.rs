@@ -1,16 +1,13 @@
 //! A queue as it is, and as it would be if its jobs were staged and promoted: the same jobs come in, and workers take as many at
 //! the same times, but whose job they find is decided by a rule.
 
-use super::{Aim, Batch, Drain, FairQueue, Gate, Rule, Waits, Weight};
+use super::experience::{Experience, Experiences};
+use super::{Aim, Batch, Drain, FairQueue, Gate, Rule, Weight};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 /// Jobs that are remembered; of a longer line only the front is.
 pub const MOST_JOBS: usize = 100_000;
-/// Tenants whose waits are counted by themselves; all others together are `OTHERS`.
-const MOST_TENANTS: usize = 5000;
-/// What tenants are counted under for whom there is no room.
-pub const OTHERS: &str = "_other";
 
 /// A job of the queue.
 #[derive(Clone, Debug)]
@@ -21,24 +18,6 @@ pub struct Seen {
     pub tenant: Option<Arc<str>>,
     /// Since when it waits.
     pub since: i64,
-}
-
-/// What a tenant's jobs met with.
-#[derive(Clone, Debug, Default)]
-pub struct Experience {
-    /// Jobs that wait in the queue as it is.
-    pub waiting: u64,
-    pub as_is: Waits,
-    /// As they would have waited.
-    pub planned: Waits,
-}
-
-impl Experience {
-    /// A worker took a job that had waited so long.
-    fn took(&mut self, waited: u64) {
-        self.as_is.record(waited);
-        self.waiting = self.waiting.saturating_sub(1);
-    }
 }
 
 /// A round that would have been.
@@ -86,8 +65,7 @@ pub struct Shadow {
     low: Option<u64>,
     /// What the present interval may still promote, where the batch is a number.
     room: u64,
-    tenants: HashMap<Arc<str>, Experience>,
-    all: Experience,
+    met: Experiences,
 }
 
 impl Shadow {
@@ -143,12 +121,12 @@ impl Shadow {
 
     /// What jobs of tenants met with, and those of all together.
     pub fn tenants(&self) -> impl Iterator<Item = (&Arc<str>, &Experience)> {
-        self.tenants.iter()
+        self.met.tenants()
     }
 
     /// What all jobs of the rule met with.
     pub fn all(&self) -> &Experience {
-        &self.all
+        self.met.all()
     }
 
     /// A job joins the line.
@@ -159,8 +137,7 @@ impl Shadow {
                 let lane = self.lanes.entry(Arc::clone(tenant));
                 lane.or_insert_with(|| Lane { weight, jobs: VecDeque::new() }).jobs.push_back(seen.since);
                 self.staged += 1;
-                self.of(tenant).waiting += 1;
-                self.all.waiting += 1;
+                self.met.came(tenant);
             }
             None => self.main.push_back(Ready { tenant: None, since: seen.since, at: seen.since }),
         }
@@ -185,8 +162,7 @@ impl Shadow {
             let at = (from + spread as i64).max(seen.since.min(to));
             if let Some(tenant) = &seen.tenant {
                 let waited = u64::try_from(at - seen.since).unwrap_or(0);
-                self.of(tenant).took(waited);
-                self.all.took(waited);
+                self.met.took(tenant, waited);
             }
             self.owed.push_back(at);
             self.taken += 1;
@@ -256,23 +232,17 @@ impl Shadow {
         while let Some(ready) = self.main.front() {
             let Some(at) = self.owed.pop_front() else { break };
             let waited = u64::try_from(at.max(ready.at) - ready.since).unwrap_or(0);
-            if let Some(tenant) = ready.tenant.clone() {
-                self.of(&tenant).planned.record(waited);
-                self.all.planned.record(waited);
+            if let Some(tenant) = &ready.tenant {
+                self.met.would_take(tenant, waited);
             }
             self.main.pop_front();
         }
-    }
-
-    fn of(&mut self, tenant: &Arc<str>) -> &mut Experience {
-        let is_full = self.tenants.len() >= MOST_TENANTS && !self.tenants.contains_key(tenant);
-        let name = if is_full { Arc::from(OTHERS) } else { Arc::clone(tenant) };
-        self.tenants.entry(name).or_default()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::experience::{MOST_TENANTS, OTHERS};
     use super::*;
 
     const EVERY: i64 = 100;
@@ -384,9 +354,10 @@ mod tests {
             site.push(Some(&format!("t{number}")), 1);
         }
         assert_eq!(site.shadow.tenants().count(), MOST_TENANTS + 1);
-        assert_eq!(site.shadow.tenants[&Arc::from(OTHERS)].waiting, 10);
+        let others = site.shadow.tenants().find(|(name, _)| &***name == OTHERS);
+        assert_eq!(others.map(|(_, met)| met.waiting), Some(10));
         site.drain();
-        assert!(site.shadow.tenants.values().all(|met| met.waiting == 0));
+        assert!(site.shadow.tenants().all(|(_, met)| met.waiting == 0));
         assert_eq!(site.shadow.all().as_is.total(), MOST_TENANTS as u64 + 10);
     }
 }
