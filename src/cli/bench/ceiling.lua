@@ -12,6 +12,7 @@ local fair, plan = P .. 'fair:' .. rule .. ':' .. queue, P .. 'plan:' .. rule
 local state = call('HMGET', P .. 'state', 'seq', 'events')
 local seq, time = tonumber(state[1]), call('TIME')
 local now = string.format('%d', time[1] * 1000 + math.floor(time[2] / 1000))
+local clock, pace = call('HMGET', fair, 'v', 'w', 'n', 'jobs'), call('HMGET', plan, 'room', 'due')
 local first = 100 * 35184372088832 + seq + 1
 local after_place = '\31%1\31' .. now .. '\31\31\31\31\31\31\31\31\31\31\31\31\30'
 
@@ -53,25 +54,36 @@ if #placed > 0 then
   call('ZADD', fair .. ':c:39', unpack(placed))
   call('HSET', fair .. ':busy', unpack(busy))
 end
+local waiting, jobs = tonumber(clock[3]) - last, tonumber(clock[4]) - promoted
+local has_ended = waiting == 0
 if last > 0 then
   call('UNLINK', unpack(emptied))
   call('ZREM', fair .. ':c:39', unpack(gone))
   call('HDEL', fair .. ':busy', unpack(idle))
+end
+if last > 0 and not has_ended then
   call('ZADD', fair .. ':leaving', unpack(leaving))
   call('HSET', fair .. ':left', unpack(left))
   if call('HINCRBY', fair .. ':sums', leaving[1], last * 1000) == last * 1000 then
     call('ZADD', fair .. ':moments', leaving[1], leaving[1])
   end
 end
-local waiting = call('HINCRBY', fair, 'n', string.format('%d', -last))
-local jobs = call('HINCRBY', fair, 'jobs', -promoted)
-if waiting == 0 then
+call('HSET', fair, 'v', has_ended and '0' or clock[1], 'w', has_ended and '0' or clock[2], 'n', string.format('%d', waiting),
+  'jobs', string.format('%d', jobs))
+if has_ended then
   call('UNLINK', fair .. ':leaving', fair .. ':left', fair .. ':moments', fair .. ':sums', fair .. ':classes')
-  call('HSET', fair, 'v', '0', 'w', '0')
+  if call('HINCRBY', P .. 'low', 'n ' .. queue, '-1') <= 0 then
+    call('HDEL', P .. 'low', 'm ' .. queue, 'd ' .. queue, 'n ' .. queue)
+  end
   call('HINCRBY', P .. 'state', 'staged', '-1')
 end
-if jobs == 0 then call('ZREM', plan .. ':queues', queue) end
+if jobs == 0 then
+  call('PEXPIRE', fair, '60000')
+  call('ZREM', plan .. ':queues', queue)
+end
+call('HSET', plan .. ':lock', 'last', 'ceiling ' .. promoted .. ' ' .. jobs)
 call('HINCRBY', plan, 'staged', -promoted)
+if pace[1] then call('HSET', plan, 'room', pace[1], 'due', pace[2] or '0') end
 call('HINCRBY', P .. 'counts:' .. queue, 'pending', -promoted)
 call('HINCRBY', P .. 'counts:' .. queue, 'available', promoted)
 local events = string.format('%d', tonumber(state[2]) + promoted)

@@ -360,7 +360,6 @@ levels_close = function()
       if lane.set ~= source.ready and (lane.taken > 0 or not lane.start) then tenant_lane_write(source, lane) end
     end
     for _, level in pairs(source.levels) do
-      fair_write(level.fair)
       moments_sweep(level.fair)
     end
   end

@@ -83,13 +83,16 @@ local function busy_read(busy)
   return told
 end
 
--- A tenant of which `busy` says that, or nothing. With all 16 fields that it may get: a table that grows field by field is laid out
--- anew five times, and one of 17 is twice as large.
-tenant_read = function(name, busy)
-  local told = busy and (known_busy[busy] or busy_read(busy)) or {}
-  return {name = name, start = nil, weight = told.weight, state = told.state, was = busy or nil, was_class = told.class,
-    promoted = told.promoted, since = told.since, asked = told.asked, otherwise = told.otherwise, left = nil, was_left = nil,
-    touched = nil, ids = nil, at = nil, last = nil}
+local NOTHING = {}
+
+-- A tenant of which `busy` says that, or nothing; with its start, where it is known. A table that begins with nine fields has room
+-- for the 16 that it may get: one that grows field by field is laid out anew each time, and one of 17 is twice as large.
+tenant_read = function(name, busy, start)
+  local told = busy and (known_busy[busy] or busy_read(busy)) or NOTHING
+  local tenant = {name = name, start = start, weight = told.weight, state = told.state, was = busy or nil, was_class = told.class,
+    promoted = told.promoted, since = told.since, asked = told.asked}
+  if told.otherwise then tenant.otherwise = told.otherwise end
+  return tenant
 end
 
 -- Whether a tenant that does not wait still counts: its moment has not come.
@@ -238,13 +241,26 @@ local function pair(list, first, second)
   list[size + 1], list[size + 2] = first, second
 end
 
--- Writes where tenants are now; each set is written once, however many of them moved.
-fair_write = function(fair)
-  if #fair.touched == 0 and not next(fair.sums) then return end
+-- What `busy` says of tenants. Those who move in one call mostly stand alike, and then so does the text.
+local function busy_text(tenant, like, text)
+  if like and like.promoted == tenant.promoted and like.since == tenant.since and like.asked == tenant.asked
+    and like.weight == tenant.weight and like.state == tenant.state and like.otherwise == tenant.otherwise then
+    return text
+  end
+  return weight_text(tenant.weight) .. ' ' .. tenant.state .. ' ' .. int(tenant.promoted) .. ' ' .. tenant.since .. ' '
+    .. tenant.asked .. (tenant.otherwise and ' ' .. weight_text(tenant.otherwise) or '')
+end
+
+-- Writes where tenants are now; each set is written once, however many of them moved. Of those who left nothing is written if
+-- the queue has ended: all of it goes then.
+fair_write = function(fair, has_ended)
+  local touched = fair.touched
+  if #touched == 0 and not next(fair.sums) then return end
   local key, gone, placed = fair.key, {}, {}
   local busy, idle, left, stayed, leaving, held, freed = {}, {}, {}, {}, {}, {}, {}
-  for position = 1, #fair.touched do
-    local tenant = fair.touched[position]
+  local like, now_busy
+  for position = 1, #touched do
+    local tenant = touched[position]
     local name, state, was, was_class = tenant.name, tenant.state, tenant.was, tenant.was_class
     local class = state == 'w' and weight_class(tenant.weight) or nil
     if was_class and was_class ~= class then
@@ -252,7 +268,9 @@ fair_write = function(fair)
       list[#list + 1] = name
     end
     if class then pair(of_class(placed, class), precise(tenant.start), name) end
-    if tenant.left then
+    if has_ended then
+      tenant.left = nil
+    elseif tenant.left then
       local start = precise(tenant.start)
       pair(leaving, start, name)
       pair(left, name, weight_text(tenant.left) .. ' ' .. start)
@@ -264,15 +282,15 @@ fair_write = function(fair)
     elseif was and not was_class then
       freed[#freed + 1] = name
     end
-    local now_busy
     if state then
-      now_busy = weight_text(tenant.weight) .. ' ' .. state .. ' ' .. int(tenant.promoted) .. ' ' .. tenant.since .. ' '
-        .. tenant.asked .. (tenant.otherwise and ' ' .. weight_text(tenant.otherwise) or '')
+      like, now_busy = tenant, busy_text(tenant, like, now_busy)
       if now_busy ~= was then pair(busy, name, now_busy) end
+      tenant.was = now_busy
     elseif was then
       idle[#idle + 1] = name
+      tenant.was = nil
     end
-    tenant.was, tenant.was_class, tenant.was_left, tenant.touched = now_busy, class, tenant.left and true, nil
+    tenant.was_class, tenant.was_left, tenant.touched = class, tenant.left and true, nil
   end
   fair.touched = {}
   for class, list in pairs(gone) do send('ZREM', key .. ':c:' .. class, list) end
@@ -285,7 +303,7 @@ fair_write = function(fair)
   send('ZADD', key .. ':held', held)
   send('HDEL', key .. ':busy', idle)
   send('HSET', key .. ':busy', busy)
-  for start, weight in pairs(fair.sums) do
+  for start, weight in pairs(has_ended and {} or fair.sums) do
     if weight ~= 0 then
       local sum = call('HINCRBY', key .. ':sums', start, int(weight))
       if sum == weight then
@@ -307,8 +325,8 @@ end
 -- When nobody waits, the clock and those who left are nobody's business any more.
 fair_flush = function()
   for _, fair in pairs(fairs) do
-    fair_write(fair)
     local key, has_begun, has_ended = fair.key, fair.n > 0 and fair.had_n == 0, fair.n == 0 and fair.had_n > 0
+    fair_write(fair, has_ended)
     if fair.n ~= fair.had_n or fair.jobs ~= fair.had_jobs or fair.moved then
       if has_ended then
         call('UNLINK', key .. ':leaving', key .. ':left', key .. ':moments', key .. ':sums', key .. ':classes')

@@ -50,14 +50,19 @@ end
 local function moments_pop(fair)
   local moment = fair.moments[fair.moments.at]
   fair.moments.at = fair.moments.at + 1
-  fair.sums[moment.name] = nil
-  call('HDEL', fair.key .. ':sums', moment.name)
-  call('ZREM', fair.key .. ':moments', moment.name)
+  local name, unwritten = moment.name, fair.sums[moment.name]
+  fair.sums[name] = nil
+  if unwritten ~= moment.sum then
+    call('HDEL', fair.key .. ':sums', name)
+    call('ZREM', fair.key .. ':moments', name)
+  end
   return moment.sum
 end
 
--- Removes tenants whose moment has passed.
+-- Removes tenants whose moment has passed. Where nobody waits any more, all of them are about to go.
 moments_sweep = function(fair)
+  if fair.n == 0 then return end
+  fair_write(fair)
   local head = moments_head(fair)
   local gone = call('ZRANGEBYSCORE', fair.key .. ':leaving', '-inf', head and '(' .. head.name or '+inf', 'LIMIT', 0, SWEPT)
   if #gone > 0 then
@@ -70,15 +75,25 @@ end
 local function tenants_read(fair, names)
   local tenants, known, unknown = {}, fair.tenants, {}
   for position = 1, #names, 2 do
-    if not known[names[position]] then unknown[#unknown + 1] = names[position] end
+    local name = names[position]
+    if not known[name] then unknown[#unknown + 1] = name end
   end
-  if #unknown > 0 then
-    local busy = call('HMGET', fair.key .. ':busy', unpack(unknown))
-    for position = 1, #unknown do known[unknown[position]] = tenant_read(unknown[position], busy[position]) end
-  end
+  local busy, at = #unknown > 0 and call('HMGET', fair.key .. ':busy', unpack(unknown)), 0
+  local score, start
   for position = 1, #names, 2 do
-    local tenant = known[names[position]]
-    tenant.start = tonumber(names[position + 1])
+    local name = names[position]
+    if names[position + 1] ~= score then -- many have the same
+      score = names[position + 1]
+      start = tonumber(score)
+    end
+    local tenant = known[name]
+    if tenant then
+      tenant.start = start
+    else
+      at = at + 1
+      tenant = tenant_read(name, busy[at], start)
+      known[name] = tenant
+    end
     tenants[#tenants + 1] = tenant
   end
   return tenants
@@ -156,13 +171,14 @@ end
 -- A tenant has got one job out, and pays for it, whether or not it was its turn; `drained` says that it was its last.
 serve = function(fair, tenant, window, drained)
   if window then window.at = window.at + 1 end
-  tenant.start = tenant_start(fair, tenant) + 1000 / tenant.weight
-  tenant.promoted = tenant.promoted + 1
+  local weight = tenant.weight
+  local start = (tenant.start or tenant_start(fair, tenant)) + 1000 / weight
+  tenant.start, tenant.promoted = start, tenant.promoted + 1
   if drained then
     fair.n = fair.n - 1
     fair.owner.remember(fair, tenant)
-    tenant.left, tenant.state = tenant.weight, nil
-    moments_add(fair, tenant.start, tenant.weight)
+    tenant.left, tenant.state = weight, nil
+    moments_add(fair, start, weight)
   elseif window then
     window_insert(window, tenant)
   end

@@ -30,15 +30,15 @@ run = function()
   local function read_first(tenant)
     local lane, place = staging_lane(fair, tenant.name), #served + 1
     local ids = call('ZRANGE', lane, '0', first_end)
+    local size = #ids
     served[place], lanes[place] = tenant, lane
-    tenant.ids, tenant.at, tenant.last = ids, 1, #ids <= first_portion and #ids
+    tenant.ids, tenant.at, tenant.last = ids, 1, size <= first_portion and size
     return ids
   end
 
-  -- How many of a tenant's ids are out, and how many of those were jobs.
+  -- How many of a tenant's ids are out.
   local function taken_of(tenant)
-    local taken = (tenant.ids.before or 0) + tenant.at - 1
-    return taken, taken - (tenant.gone or 0)
+    return (tenant.ids.before or 0) + tenant.at - 1
   end
 
   local function read_on(tenant)
@@ -53,13 +53,14 @@ run = function()
   local function promote_next(tenant)
     local ids = tenant.ids or read_first(tenant)
     while true do
-      local id = ids[tenant.at]
+      local at = tenant.at
+      local id = ids[at]
       if not id and not tenant.last then
         ids = read_on(tenant)
-        id = ids[1]
+        at, id = 1, ids[1]
       end
       if not id then return false end
-      tenant.at = tenant.at + 1
+      tenant.at = at + 1
       if release(queue, id, tenant.name) then return true end
       -- An entry without a job: gone, and nobody's turn.
       tenant.gone = (tenant.gone or 0) + 1
@@ -92,17 +93,19 @@ run = function()
     end
   end
   push_released(queue)
-  local empty = {}
-  for place, tenant in ipairs(served) do
-    local taken = taken_of(tenant)
-    if tenant.last and tenant.at > tenant.last then
-      empty[#empty + 1] = lanes[place]
+  local answer, empty = {is_full() and 'more' or 'ok', promoted, fair.jobs}, {}
+  for place = 1, #served do
+    local tenant, lane = served[place], lanes[place]
+    local taken, last = taken_of(tenant), tenant.last
+    if last and tenant.at > last then
+      empty[#empty + 1] = lane
     elseif taken > 0 then
-      call('ZREMRANGEBYRANK', lanes[place], '0', int(taken - 1))
+      call('ZREMRANGEBYRANK', lane, '0', int(taken - 1))
     end
+    local at = place * 3
+    answer[at + 1], answer[at + 2], answer[at + 3] = tenant.name, weight_text(tenant.weight), taken - (tenant.gone or 0)
   end
   for first = 1, #empty, 4000 do call('UNLINK', unpack(empty, first, math.min(first + 3999, #empty))) end
-  fair_write(fair)
   moments_sweep(fair)
   plan.added = plan.added - promoted
   if plan.room > 0 then plan.room, plan.spent = math.max(plan.room - promoted, 0), true end
@@ -115,10 +118,5 @@ run = function()
   end
   call('HSET', lock, 'last', ARGV[13] .. ' ' .. promoted .. ' ' .. int(fair.jobs))
   commit()
-  local answer = {is_full() and 'more' or 'ok', promoted, fair.jobs}
-  for _, tenant in ipairs(served) do
-    local at, _, got = #answer, taken_of(tenant)
-    answer[at + 1], answer[at + 2], answer[at + 3] = tenant.name, weight_text(tenant.weight), got
-  end
   return answer
 end

@@ -36,6 +36,9 @@ end
 local function window_insert(window, item)
   local start, name = item.start, item.name
   local first, after = window.at, window.last + 1
+  local last = window[window.last]
+  -- Most go behind the last one.
+  if first < after and (last.start < start or (last.start == start and last.name < name)) then first = after end
   while first < after do
     local middle = math.floor((first + after) / 2)
     local other = window[middle]
