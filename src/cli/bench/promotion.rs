@@ -50,7 +50,7 @@ impl Promotion {
     /// goes on in the machine happens to both.
     pub(super) async fn measure(shape: Shape) -> anyhow::Result<Promotion> {
         let mut staging = Staging::start(ROUND).await?;
-        let mut ceiling = Ceiling::load(staging.ground.redis()?)?;
+        let mut ceiling = Ceiling::load(staging.ground.socket()).await?;
         let mut tally = Tally::default();
         if shape.jobs() <= LEAST {
             promote_fillings(&mut staging, &mut ceiling, shape, &mut tally).await?;
@@ -58,7 +58,7 @@ impl Promotion {
             promote_parts(&mut staging, &mut ceiling, shape, &mut tally).await?;
         }
         let round_ms = rounds(&mut staging, shape, &mut tally).await?;
-        let (slow_p99_ms, slowest_ms) = staging.ground.slow_calls(ceiling.sha())?;
+        let (slow_p99_ms, slowest_ms) = staging.ground.slow_calls(ceiling.name())?;
         let rate = |jobs: u64, took: Duration| jobs as f64 / took.as_secs_f64().max(1e-9);
         Ok(Promotion {
             shape,
@@ -91,7 +91,7 @@ async fn promote_fillings(
         staging.fill(shape).await?;
         let picks: Picks =
             (0..shape.jobs_each).flat_map(|job| (0..shape.tenants).map(move |tenant| (tenant, job))).collect();
-        promote_at_ceiling(staging, ceiling, shape, &picks, tally)?;
+        promote_at_ceiling(staging, ceiling, shape, &picks, tally).await?;
     }
     Ok(())
 }
@@ -104,19 +104,20 @@ async fn promote_parts(
     tally: &mut Tally,
 ) -> anyhow::Result<()> {
     staging.fill(shape).await?;
+    staging.ground.let_keys_settle()?;
     let half = shape.tenants / 2;
     let picks = |first: u64| -> Picks {
         (first..first + ROUND).map(|pick| (shape.tenants - 1 - pick % half, pick / half)).collect()
     };
     // The first round loads scripts. Both go on at the same pace, so that they meet in the middle each time.
     promote(staging, ROUND, &mut Tally::default()).await?;
-    promote_at_ceiling(staging, ceiling, shape, &picks(0), &mut Tally::default())?;
+    promote_at_ceiling(staging, ceiling, shape, &picks(0), &mut Tally::default()).await?;
     staging.ground.watch_slow_calls()?;
     let kept = ROUND * (ROUNDS + 2);
     let most = (shape.jobs() / 2 - kept).min(MOST);
     while tally.jobs + ROUND <= most {
         promote(staging, ROUND, tally).await?;
-        promote_at_ceiling(staging, ceiling, shape, &picks(tally.ceiling_jobs + ROUND), tally)?;
+        promote_at_ceiling(staging, ceiling, shape, &picks(tally.ceiling_jobs + ROUND), tally).await?;
     }
     Ok(())
 }
@@ -151,7 +152,7 @@ async fn promote(staging: &Staging, jobs: u64, tally: &mut Tally) -> anyhow::Res
     Ok(())
 }
 
-fn promote_at_ceiling(
+async fn promote_at_ceiling(
     staging: &Staging,
     ceiling: &mut Ceiling,
     shape: Shape,
@@ -159,9 +160,9 @@ fn promote_at_ceiling(
     tally: &mut Tally,
 ) -> anyhow::Result<()> {
     for portion in picks.chunks(PORTION as usize) {
-        let words = ceiling.words(shape, staging.filling(), portion);
+        let command = ceiling.command(shape, staging.filling(), portion);
         let called = Instant::now();
-        ceiling.call(&words, portion.len())?;
+        ceiling.call(&command, portion.len()).await?;
         tally.ceiling_took += called.elapsed();
         tally.ceiling_jobs += portion.len() as u64;
     }
