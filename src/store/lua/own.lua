@@ -5,11 +5,10 @@ local release, push_released, is_full
 do -- a script has room for 200 locals
 
 -- A staged job that has not run yet and waits for nothing else: what changes of it, with when it was created.
-local FRESH = '^pending\0310\31%d*\31(%d*)\31\31\31\31\31\31\31\31\31\31\31\31\31s\30'
+local FRESH = '^pending\0310\31%d*\31(%d*)\31+s\30'
 -- The same for one that has no fields but the plan's either, with its type and its lane. Of the queue that is being promoted into,
 -- whose name is put in place of the `%%s`.
-local PLAIN = '^pending\0310\31%%d*\31%%d*\31\31\31\31\31\31\31\31\31\31\31\31\31s\30%s\31([^\31]*)\31(p%%-?%%d+)\31rule\31[^\31]*'
-  .. '\31tenant\31[^\31]*\31\30'
+local PLAIN = '^pending\0310\31%%d*\31%%d*\31+s\30%s\31([^\31]*)\31(p%%-?%%d+)\31rule\31[^\31]*\31tenant\31[^\31]*\31\30'
 
 local lanes, records, moved, plain, after_place, before_tenant
 
@@ -18,13 +17,13 @@ at_begin(function()
   after_place = '\31%1\31' .. now_text .. '\31\31\31\31\31\31\31\31\31\31\31\31\30'
 end)
 
+local plain_of = remembering(1000, function(queue)
+  return format(PLAIN, (string.gsub(queue, '%p', '%%%0')))
+end)
+
 -- What is the same for all jobs of a queue. Where tenants take turns in it, or may have a limit, no job is plain.
 local function release_begin(queue)
-  if queue_sharing(queue) or find(allowed, 'c', 1, true) then
-    plain = '^$'
-  else
-    plain = format(PLAIN, (string.gsub(queue, '%p', '%%%0')))
-  end
+  plain = (queue_sharing(queue) or find(allowed, 'c', 1, true)) and '^$' or plain_of(queue)
   before_tenant = '\31' .. queue .. '\31\28'
 end
 

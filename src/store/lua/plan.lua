@@ -16,18 +16,23 @@ IDLE_MS = 60000
 
 local plans
 
+-- What a rule says does not change under one version of the rules, so it is kept for many calls.
+local terms_read = remembering(256, function(_, key)
+  local f = call('HMGET', key, 'restage', 'latency', 'depth', 'strict', 'jobs', 'every', 'most', 'tag', 'hold', 'default', 'fixed',
+    'blocked')
+  return {__index = {key = key, restage = f[1] == '1', latency = tonumber(f[2]), depth = tonumber(f[3]), strict = f[4] == '1',
+    jobs = tonumber(f[5]), every = tonumber(f[6]), most = tonumber(f[7]), tag = tonumber(f[8]), hold = f[9] == '1',
+    default = tonumber(f[10]) or 1000, fixed = (tonumber(f[11]) or 0) > 0, blocked = tonumber(f[12]) or math.huge}}
+end)
+
 -- The rule, or false if there is none of that name.
 plan_open = function(rule)
   local plan = plans[rule]
   if plan == nil then
     local key = P .. 'plan:' .. rule
-    local f = call('HMGET', key, 'state', 'paused', 'restage', 'latency', 'depth', 'strict', 'jobs', 'every', 'most', 'tag',
-      'staged', 'room', 'due', 'hold', 'default', 'fixed', 'blocked')
-    plan = f[1] and {key = key, state = f[1], paused = f[2] == '1', restage = f[3] == '1', latency = tonumber(f[4]),
-      depth = tonumber(f[5]), strict = f[6] == '1', jobs = tonumber(f[7]), every = tonumber(f[8]), most = tonumber(f[9]),
-      tag = tonumber(f[10]), staged = tonumber(f[11]) or 0, room = tonumber(f[12]) or 0, due = tonumber(f[13]) or 0,
-      added = 0, hold = f[14] == '1', default = tonumber(f[15]) or 1000, fixed = (tonumber(f[16]) or 0) > 0,
-      blocked = tonumber(f[17]) or math.huge} or false
+    local f = call('HMGET', key, 'state', 'paused', 'staged', 'room', 'due')
+    plan = f[1] and setmetatable({state = f[1], paused = f[2] == '1', staged = tonumber(f[3]) or 0, room = tonumber(f[4]) or 0,
+      due = tonumber(f[5]) or 0, added = 0, spent = nil}, terms_read((state[6] or '') .. key, key)) or false
     plans[rule] = plan
   end
   return plan

@@ -100,7 +100,7 @@ run = function()
     if last and tenant.at > last then
       empty[#empty + 1] = lane
     elseif taken > 0 then
-      call('ZREMRANGEBYRANK', lane, '0', int(taken - 1))
+      call('ZREMRANGEBYRANK', lane, '0', taken == 1 and '0' or int(taken - 1))
     end
     local at = place * 3
     answer[at + 1], answer[at + 2], answer[at + 3] = tenant.name, weight_text(tenant.weight), taken - (tenant.gone or 0)
