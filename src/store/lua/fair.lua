@@ -251,9 +251,8 @@ local function busy_text(tenant, like, text)
     .. tenant.asked .. (tenant.otherwise and ' ' .. weight_text(tenant.otherwise) or '')
 end
 
--- Writes where tenants are now; each set is written once, however many of them moved. Of those who left nothing is written if
--- the queue has ended: all of it goes then.
-fair_write = function(fair, has_ended)
+-- Writes where tenants are now; each set is written once, however many of them moved.
+fair_write = function(fair)
   local touched = fair.touched
   if #touched == 0 and not next(fair.sums) then return end
   local key, gone, placed = fair.key, {}, {}
@@ -268,9 +267,7 @@ fair_write = function(fair, has_ended)
       list[#list + 1] = name
     end
     if class then pair(of_class(placed, class), precise(tenant.start), name) end
-    if has_ended then
-      tenant.left = nil
-    elseif tenant.left then
+    if tenant.left then
       local start = precise(tenant.start)
       pair(leaving, start, name)
       pair(left, name, weight_text(tenant.left) .. ' ' .. start)
@@ -303,7 +300,7 @@ fair_write = function(fair, has_ended)
   send('ZADD', key .. ':held', held)
   send('HDEL', key .. ':busy', idle)
   send('HSET', key .. ':busy', busy)
-  for start, weight in pairs(has_ended and {} or fair.sums) do
+  for start, weight in pairs(fair.sums) do
     if weight ~= 0 then
       local sum = call('HINCRBY', key .. ':sums', start, int(weight))
       if sum == weight then
@@ -322,17 +319,21 @@ fair_write = function(fair, has_ended)
   if #names > 0 then call('SADD', key .. ':classes', unpack(names)) end
 end
 
--- When nobody waits, the clock and those who left are nobody's business any more.
+-- When nobody waits, the clock and those who left are nobody's business any more. What was not written of them yet never is.
+local function fair_end(fair)
+  local key = fair.key
+  call('UNLINK', key .. ':leaving', key .. ':left', key .. ':moments', key .. ':sums', key .. ':classes')
+  for _, tenant in pairs(fair.tenants) do tenant.left, tenant.was_left = nil, nil end
+  fair.v, fair.w, fair.sums, fair.moments = 0, 0, {}, nil
+end
+
 fair_flush = function()
   for _, fair in pairs(fairs) do
-    local key, has_begun, has_ended = fair.key, fair.n > 0 and fair.had_n == 0, fair.n == 0 and fair.had_n > 0
-    fair_write(fair, has_ended)
+    local has_begun, has_ended = fair.n > 0 and fair.had_n == 0, fair.n == 0 and fair.had_n > 0
+    if has_ended then fair_end(fair) end
+    fair_write(fair)
     if fair.n ~= fair.had_n or fair.jobs ~= fair.had_jobs or fair.moved then
-      if has_ended then
-        call('UNLINK', key .. ':leaving', key .. ':left', key .. ':moments', key .. ':sums', key .. ':classes')
-        fair.v, fair.w = 0, 0
-      end
-      call('HSET', key, 'v', precise(fair.v), 'w', int(fair.w), 'n', int(fair.n), 'jobs', int(fair.jobs))
+      call('HSET', fair.key, 'v', precise(fair.v), 'w', int(fair.w), 'n', int(fair.n), 'jobs', int(fair.jobs))
     end
     fair.owner.flushed(fair, has_begun, has_ended)
     fair.had_n, fair.had_jobs, fair.moved = fair.n, fair.jobs, nil
