@@ -8,26 +8,28 @@ local function define()
 
 local sub = string.sub
 
--- A job whose record has nothing but the lease: no marks, no pool, nothing of an attempt before. Attempt; from place to start of
--- waiting; start, visibility, worker, period; where what does not change begins; queue, type, further fields. Its lane is
--- under no limit.
-local PLAIN = '^active\31(%d+)\31(%d+\31%d+\31%d+\31)(%d+)\31\31(%d+)\31([^\31]*)\31\31(%d*)\31\31\31\31\31\31\30()'
-  .. '([^\31]*)\31([^\31]*)\31p%-?%d+\31([^\30]*)\30'
+-- A job whose record has nothing but the lease: no marks, nothing of an attempt before. Attempt; from place to start of
+-- waiting; start, visibility, worker, period, pool; where what does not change begins; queue, type, lane, further fields.
+local PLAIN = '^active\31(%d+)\31(%d+\31%d+\31%d+\31)(%d+)\31\31(%d+)\31([^\31]*)\31\31(%d*)\31\31\31\31\31([^\31]*)\31\30()'
+  .. '([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\30]*)\30'
 
-local JOB, FINISHED, kept_ms, is_unlimited
+local JOB, FINISHED, kept_ms
+local has_limits -- where there are none, a lease counts against nothing but its pool
 
 -- Completes a plain job, and writes what `ack` would write, without a table of all its fields: most jobs are plain. Nil if it is not.
 local function ack_plain(id, key, text, worker, op, scope, has_result, result)
-  local attempt, waited, started, visible, holder, period, rest, queue, kind, more = match(text, PLAIN)
+  local attempt, waited, started, visible, holder, period, pool, rest, queue, kind, lane, more = match(text, PLAIN)
   if not attempt or (worker ~= holder and worker ~= '' and holder ~= '') then return nil end
-  local tenant = more ~= '' and match(more, '^tenant\31([^\31]*)\31$') or nil
-  if (more ~= '' and not tenant) or (scope ~= '' and scope ~= (tenant or '_default')) then return nil end
+  local is_plain, tenant = true, nil
+  if more ~= '' then is_plain, tenant = further_plain(more) end
+  if not is_plain or (scope ~= '' and scope ~= (tenant or '_default')) then return nil end
   if has_result then call('SET', P .. 'res:' .. id, result, 'PX', kept_ms) end
   local view = 'completed\31' .. attempt .. '\31' .. waited .. started .. '\31' .. now_text .. '\31' .. visible .. '\31\31' .. op
     .. '\31' .. period .. (has_result and '\31\31\31\31\31\31r\30' or '\31\31\31\31\31\31\30') .. sub(text, rest)
   call('SET', key, view, 'PX', kept_ms)
   gather('ZREM', LEASES, id)
   if holder ~= '' then gather('ZREM', HELD, holder .. '\31' .. id) end
+  if has_limits or pool ~= '' then slots_release(id, queue, lane, tenant, pool) end
   gather('ZADD', FINISHED, now_text, id)
   count(queue, 'active', -1)
   count(queue, 'completed', 1)
@@ -46,7 +48,7 @@ local function ack(id, worker, op, scope, has_result, result)
   local key = JOB .. id
   local text = call('GET', key)
   if not text then return {'missing'} end
-  local view = is_unlimited and ack_plain(id, key, text, worker, op, scope, has_result, result)
+  local view = ack_plain(id, key, text, worker, op, scope, has_result, result)
   if view then return view end
   local job, result_instead = job_to_answer(id, worker, op, scope, text)
   if not job then return result_instead end
@@ -65,8 +67,7 @@ end
 
 run = function()
   JOB, FINISHED, kept_ms = P .. 'job:', P .. 'finished:completed', int(math.max(tonumber(KEEP.completed), SHORTEST))
-  -- What `slots_release` would look at.
-  is_unlimited = not state[9] and not find(state[7] or '', '[xy]') and not find(allowed, 'c', 1, true)
+  has_limits = state[9] or find(state[7] or '', '[xy]') or find(allowed, 'c', 1, true)
   local answers, at = {}, 10
   for request = 1, tonumber(ARGV[9]) do
     answers[request] = guarded(ack, ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4] == '1', ARGV[at + 5])

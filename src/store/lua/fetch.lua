@@ -64,7 +64,7 @@ end
 
 local function lease(job, lane, request)
   pace[job.queue] = (pace[job.queue] or 0) + 1099511627776 + math.max(now - (tonumber(job.enqueued) or now), 0)
-  lease_under(job, lane, request)
+  job.pool = lease_under(job.queue, job.id, job.rule, lane, request)
   if job_expiry(job) then gather('ZREM', DUE, job.id) end
   job_move(job, 'active')
   job.attempt, job.started = job.attempt + 1, now_text
@@ -85,25 +85,27 @@ local PLAIN = '^available\0310\31(%d+\31%d+\31)(%d+)' .. string.rep('\31', 12) .
 
 local terms -- by visibility, or false where the request has none: see `lease_terms`
 
--- What leases of plain jobs have in common: the record before the worker and behind it, and the deadline.
+-- What leases of plain jobs have in common: the record before the worker and between worker and pool, and the deadline.
 local function lease_terms(visibility)
   local visible = now + (visibility or tonumber(ARGV[2]))
   local of_all = {before = '\31' .. now_text .. '\31\31' .. int(visible) .. '\31',
-    behind = '\31\31' .. (visibility and int(visibility) or '') .. '\31\31\31\31\31\31\30',
+    behind = '\31\31' .. (visibility and int(visibility) or '') .. '\31\31\31\31\31',
     deadline = int(math.min(visible, now + tonumber(ARGV[3])))}
   terms[visibility or false] = of_all
   return of_all
 end
 
--- Leases a plain job that brings nothing along but perhaps its tenant, and writes what `lease` would write, without a table of all
--- its fields: most jobs are plain. Nil if it is not.
-local function lease_plain(id, key, text, request)
+-- Leases a plain job, and writes what `lease` would write, without a table of all its fields: most jobs are plain. Nil if it is not.
+local function lease_plain(id, key, text, lane, request)
   local place, since, rest, queue, kind, more = match(text, PLAIN)
   if not place then return nil end
-  local tenant = more ~= '' and match(more, '^tenant\31([^\31]*)\31$') or nil
-  if more ~= '' and not tenant then return nil end
+  local is_plain, tenant = true, nil
+  if more ~= '' then is_plain, tenant = further_plain(more) end
+  if not is_plain then return nil end
+  local pool = lease_under(queue, id, nil, lane, request)
   local worker, of_all = request.worker, terms[request.visibility or false] or lease_terms(request.visibility)
-  local view = 'active\0311\31' .. place .. since .. of_all.before .. worker .. of_all.behind .. string.sub(text, rest)
+  local view = 'active\0311\31' .. place .. since .. of_all.before .. worker .. of_all.behind .. pool .. '\31\30'
+    .. string.sub(text, rest)
   call('SET', key, view)
   pace[queue] = (pace[queue] or 0) + 1099511627776 + math.max(now - tonumber(since), 0)
   if worker ~= '' then gather('ZADD', HELD, '0', worker .. '\31' .. id) end
@@ -122,7 +124,7 @@ local function lease_and_show(id, lane, request)
   local key = JOB .. id
   local text = call('GET', key)
   if not text then return nil end
-  local view = is_short and lease_plain(id, key, text, request)
+  local view = lease_plain(id, key, text, lane, request)
   if view then return view end
   local job = job_load(id, nil, text)
   lease(job, lane, request)

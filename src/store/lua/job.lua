@@ -52,6 +52,16 @@ end
 
 end
 
+-- Whether further fields say nothing that leasing and completing a job would mind, and whose the job is, if they tell. Names are in the
+-- order in which jobs are stored.
+local function further_plain(more)
+  local tenant, at = match(more, '^tenant\31([^\31]*)\31()')
+  at = match(more, '^quota\31[^\31]*\31()', at) or at or 1
+  if at <= #more then at = match(more, '^priority\31[^\31]*\31()', at) or at end
+  if at <= #more then at = match(more, '^by\31[^\31]*\31()', at) or at end
+  return at > #more, tenant
+end
+
 -- Writes the record; a finished job with the time for which it is kept.
 local function job_save(job, keep_ms)
   local rest = string.sub(job.text, job.rest)
@@ -241,10 +251,9 @@ at_begin(function()
 end)
 
 -- A pool that was full is told to its workers.
-local function pool_leave(job)
-  local key = P .. 'pool:' .. job.pool
-  gather('SREM', key .. ':run', job.id)
-  job.pool = ''
+local function pool_leave(name, id)
+  local key = P .. 'pool:' .. name
+  gather('SREM', key .. ':run', id)
   if looked_at[key] then return end
   looked_at[key] = true
   local pool = call('HMGET', key, 'full', 'queues')
@@ -264,22 +273,21 @@ is_limited = function(queue)
 end
 
 -- What a lease counts against counts it no more.
-slots_release = function(job)
-  if job.pool ~= '' then pool_leave(job) end
-  local lane = job.lane
-  if find(state[7] or '', '[xy]') then lane = lane_base(lane) .. ';s=1;t=' .. (job.tenant or '_default') end
+slots_release = function(id, queue, lane, tenant, pool)
+  if pool ~= '' then pool_leave(pool, id) end
+  if find(state[7] or '', '[xy]') then lane = lane_base(lane) .. ';s=1;t=' .. (tenant or '_default') end
   if find(lane, ';', 1, true) then
-    for _, key in ipairs(lane_limits(job.queue, lane)) do
+    for _, key in ipairs(lane_limits(queue, lane)) do
       if not is_cap(key) then
-        gather('SREM', P .. 'limit:' .. key .. ':run', job.id)
+        gather('SREM', P .. 'limit:' .. key .. ':run', id)
         slot_free(key)
       end
     end
   end
-  if find(allowed, 'c', 1, true) then slot_free('!' .. (job.tenant or '_default')) end
-  if is_limited(job.queue) then
-    slot_free('queue:' .. job.queue) -- jobs elsewhere may have that key
-    signal('ready ' .. job.queue)
+  if find(allowed, 'c', 1, true) then slot_free('!' .. (tenant or '_default')) end
+  if is_limited(queue) then
+    slot_free('queue:' .. queue) -- jobs elsewhere may have that key
+    signal('ready ' .. queue)
   end
 end
 
@@ -288,7 +296,8 @@ end
 local function lease_release(job)
   did(job.tenant, 'ms', now - (tonumber(job.started) or now))
   gather('ZREM', LEASES, job.id)
-  slots_release(job)
+  slots_release(job.id, job.queue, job.lane, job.tenant, job.pool)
+  job.pool = ''
   if job.worker ~= '' then
     gather('ZREM', HELD, job.worker .. '\31' .. job.id)
     job.worker = ''

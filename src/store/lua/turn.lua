@@ -279,32 +279,30 @@ admit = function(request)
   end
 end
 
--- What a lease counts against, besides its queue.
-lease_under = function(job, lane, request)
-  for _, key in ipairs(limits_of(job.queue, lane)) do
+-- What a lease counts against, besides its queue. The name of the pool among that, or ''.
+lease_under = function(queue, id, rule, lane, request)
+  for _, key in ipairs(limits_of(queue, lane)) do
     local limit = limit_open(key)
     limit_start(limit)
-    if not is_cap(key) then gather('SADD', limit.run, job.id) end
+    if not is_cap(key) then gather('SADD', limit.run, id) end
     local tenant = limit.waiting > 0 and lane_tenant(lane.name)
     if tenant then -- the more it gets under this limit, the later it comes when it waits for it
-      local tag = limit_tag(limit, tenant) + 1000000 / sharing_weight(job.queue, tenant, job.rule)
+      local tag = limit_tag(limit, tenant) + 1000000 / sharing_weight(queue, tenant, rule)
       call('HSET', limit.name .. ':tags', tenant, int(tag))
     end
   end
-  local source = sources[job.queue]
+  local source = sources[queue]
   if source.limit then
     limit_start(source.limit)
-    queue_goes(source, job.id)
-  end
-  if request.pool ~= '' then
-    local pool = pool_open(request.pool)
-    if pool then
-      pool.running, job.pool = pool.running + 1, pool.name
-      gather('SADD', pool.run, job.id)
-    end
+    queue_goes(source, id)
   end
   local room = rooms[request.worker]
   if room then rooms[request.worker] = room - 1 end
+  local pool = request.pool ~= '' and pool_open(request.pool)
+  if not pool then return '' end
+  pool.running = pool.running + 1
+  gather('SADD', pool.run, id)
+  return pool.name
 end
 
 end

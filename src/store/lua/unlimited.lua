@@ -43,7 +43,9 @@ local function turns_close() end
 
 local function admit() end
 
-local function lease_under() end
+local function lease_under()
+  return ''
+end
 
 local function wake_due()
   return true
