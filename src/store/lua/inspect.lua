@@ -16,7 +16,8 @@ run = function()
   local answer = {now_text, total}
   for _, key in ipairs(keys) do
     local limit = limit_open(key)
-    if limit.exists then
+    local told = limit.told
+    if told.j or told.f or told.a or told.o or told.hold or told.n then
       local quota, room = limit.quota, limit_room(limit)
       local _, newest = starts_last(limit)
       local available = limit.available
@@ -28,7 +29,7 @@ run = function()
         text(quota.spread), int(limit.running), int(limit.started),
         text(newest and quota.period and newest + quota.period),
         int(limit.next.ms), int(available), room == math.huge and '' or int(room), int(limit.hold),
-        limit.overridden or '-', limit.admin or '', limit.file or ''}
+        limit.overridden or '-', told.a or '', told.f or ''}
     end
   end
   return answer

@@ -98,8 +98,9 @@ end)
 
 local NONE = {}
 
--- What a name, of queue and lane, says of limits. What tenants are allowed may change between calls, and is left out.
-local limits_read = remembering(4096, function(_, queue, lane)
+-- What a lane's name says of limits; that of one with slots of its own, behind the name of its queue, where it has them. What tenants
+-- are allowed may change between calls, and is left out.
+local limits_read = remembering(4096, function(lane, queue)
   local tenant = match(lane, ';s=1;t=(.*)$')
   local keys = {match(lane, ';k=([^;]+)')}
   keys[#keys + 1] = match(lane, ';y=([^;]+)')
@@ -108,17 +109,18 @@ local limits_read = remembering(4096, function(_, queue, lane)
 end)
 
 -- Keys of the limits that a lane is under by its name.
-local function limits_named(name, queue, lane)
-  return find(lane, ';[kys]=') and limits_read(name, queue, lane) or NONE
+local function limits_named(queue, lane)
+  if find(lane, ';s=1', 1, true) then return limits_read(queue .. ';' .. lane, queue) end
+  return find(lane, ';[ky]=') and limits_read(lane) or NONE
 end
 
 -- Keys of the limits that a lane is under. Nobody changes the list.
 lane_limits = function(queue, lane)
+  if not find(allowed, 'c', 1, true) then return limits_named(queue, lane) end
   local name = queue .. ';' .. lane
-  if not find(allowed, 'c', 1, true) then return limits_named(name, queue, lane) end
   local keys = known_limits[name]
   if not keys then
-    keys = {unpack(limits_named(name, queue, lane))}
+    keys = {unpack(limits_named(queue, lane))}
     local owner = match(lane, ';[bt]=(.*)$')
     if owner and tenant_capped(owner) then keys[#keys + 1] = '!' .. owner end
     known_limits[name] = keys

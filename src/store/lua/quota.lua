@@ -20,7 +20,7 @@ local limit_open, limit_room, limit_grows, limit_start, limit_reserve, starts_la
 
 do -- a script has room for 200 locals
 
-local BUCKETS, MOST_LATER = 64, 128
+local BUCKETS, MOST_LATER, LONGEST_BUCKET = 64, 128, 64
 -- What is free when under a concurrency limit nobody knows: a job is put off by this long for each turn; or until a pause is
 -- looked at again.
 local TURN_LASTS, PAUSE_LASTS = 1000, 60000
@@ -45,10 +45,10 @@ local function starts_first(limit)
   return tonumber(last or nil), tonumber(number or nil), rest
 end
 
--- The last bucket: first and last start, count, and its text, which is shorter than 64 bytes. Where another bucket stands before it, a
+-- The last bucket: first and last start, count, and its text. Where another bucket stands before it, a
 -- pattern that looks back for that one's end is done at once; one that tries every place from the front is not.
 starts_last = function(limit)
-  local tail = string.sub(limit.starts, -64)
+  local tail = string.sub(limit.starts, -LONGEST_BUCKET)
   local text, first, last, number = match(tail, '.*;((%d+),(%d+),(%d+));$')
   if not text then text, first, last, number = match(tail, '^((%d+),(%d+),(%d+));$') end
   return tonumber(first or nil), tonumber(last or nil), tonumber(number or nil), text
@@ -64,12 +64,13 @@ end
 
 -- Forgets starts that are older than the period.
 local function limit_prune(limit)
-  local period, _, newest = limit.quota.period, starts_last(limit)
+  local period, last, number, rest = limit.quota.period, starts_first(limit)
+  if last and last + period > now then return end
+  local _, newest = starts_last(limit)
   if not newest or newest + period <= now then
     limit.starts, limit.started, limit.entries = '', 0, 0
     return
   end
-  local last, number, rest = starts_first(limit)
   while last + period <= now do
     limit.starts, limit.started, limit.entries = string.sub(limit.starts, rest), limit.started - number, limit.entries - 1
     last, number, rest = starts_first(limit)
@@ -99,19 +100,20 @@ limit_open = function(key)
   local limit = limits[key]
   if limit then return limit end
   local name = P .. 'limit:' .. key
-  local f = call('HMGET', name, 'j', 'f', 'a', 'o', 'until', 'hold', 'b', 'next', 'w', 'hit', 'n', 'later', 'turn', 'sums')
-  local override = f[4] and ((f[5] or '') == '' or tonumber(f[5]) > now)
+  -- Of all that may be said of a limit, mostly little is. Room for it all, because a table that grows field by field is laid out anew.
+  local told = {j = nil, f = nil, a = nil, o = nil, hold = nil, b = nil, next = nil, w = nil, hit = nil, n = nil, sums = nil}
+  local words = call('HGETALL', name)
+  for place = 1, #words, 2 do told[words[place]] = words[place + 1] end
+  local over = told['until'] or ''
+  local override = told.o and (over == '' or tonumber(over) > now)
+  local layers = told.j or ''
   -- What an admin set stands in place of the file's.
-  local quota = quota_of((f[1] or '') .. '\31' .. (f[3] or f[2] or '') .. '\31' .. (override and f[4] or ''))
-  -- All fields that it may get, because a table that grows field by field is laid out anew.
-  limit = {key = key, name = name, quota = quota, hold = tonumber(f[6] or nil) or 0, waiting = tonumber(f[9] or nil) or 0, hit = f[10],
-    available = tonumber(f[11] or nil) or 0, starts = f[7] or '', started = 0, entries = 0, overridden = override and (f[5] or '') or nil,
-    later = f[12], file = f[2], admin = f[3], next = throttle_read(f[8], quota), turn = throttle_read(f[13], quota),
-    exists = f[1] or f[2] or f[3] or f[4] or f[6] or f[11], running = 0, run = name .. ':run', dirty = nil, put_off = nil, more = nil}
-  if f[14] then
-    local started, entries = match(f[14], '^(%d+) (%d+)$')
-    limit.started, limit.entries = tonumber(started or nil) or 0, tonumber(entries or nil) or 0
-  end
+  if override or told.a or told.f then layers = layers .. '\31' .. (told.a or told.f or '') .. '\31' .. (override and told.o or '') end
+  local quota, started, entries = quota_of(layers), match(told.sums or '', '^(%d+) (%d+)$')
+  limit = {key = key, name = name, told = told, quota = quota, hold = tonumber(told.hold) or 0, waiting = tonumber(told.w) or 0,
+    hit = told.hit, available = tonumber(told.n) or 0, starts = told.b or '', started = tonumber(started) or 0,
+    entries = tonumber(entries) or 0, next = throttle_read(told.next, quota), running = 0, run = name .. ':run', dirty = nil, more = nil}
+  if override then limit.overridden = over end
   if quota.period then limit_prune(limit) end
   local letter = string.byte(key)
   if letter == 33 then -- !
@@ -161,28 +163,34 @@ limit_grows = function(limit)
   return look_at(limit, first and first + limit.quota.period or nil)
 end
 
+-- Counts a start in the last bucket, or in one of its own. Mostly that is plain to see: nothing has started in this ms.
+local function start_count(limit, period)
+  local starts, first, last, number, text = limit.starts, nil, nil, nil, nil
+  limit.started = limit.started + 1
+  if limit.entries >= BUCKETS or find(starts, ',' .. now_text .. ',', -LONGEST_BUCKET, true) then
+    first, last, number, text = starts_last(limit)
+  end
+  if last and (last == now or limit.entries >= BUCKETS and now - first < period / BUCKETS) then
+    limit.starts = string.sub(starts, 1, -#text - 2) .. int(first) .. ',' .. now_text .. ',' .. int(number + 1) .. ';'
+  else
+    limit.starts, limit.entries = starts .. now_text .. ',' .. now_text .. ',1;', limit.entries + 1
+  end
+end
+
 -- A job under the limit starts.
 limit_start = function(limit)
   local quota = limit.quota
   limit.running = limit.running + 1
   limit.dirty = limit.dirty or quota.rate or quota.throttle
-  if quota.rate then
-    local first, last, number, text = starts_last(limit)
-    if last and (last == now or limit.entries >= BUCKETS and now - first < quota.period / BUCKETS) then
-      limit.starts = string.sub(limit.starts, 1, -#text - 2) .. int(first) .. ',' .. now_text .. ',' .. int(number + 1) .. ';'
-    else
-      limit.starts, limit.entries = limit.starts .. now_text .. ',' .. now_text .. ',1;', limit.entries + 1
-    end
-    limit.started = limit.started + 1
-  end
+  if quota.rate then start_count(limit, quota.period) end
   if quota.throttle then limit.next = throttle_after(limit.next, now, quota) end
 end
 
 -- Starts that jobs were put off to: read by the first who asks.
 local function later_open(limit)
-  if limit.later and type(limit.later) ~= 'string' then return limit.later end
+  if limit.later then return limit.later end
   local later = {}
-  for at, number in string.gmatch(limit.later or '', '(%d+),(%d+);') do
+  for at, number in string.gmatch(limit.told.later or '', '(%d+),(%d+);') do
     later[#later + 1] = {last = tonumber(at), count = tonumber(number)}
   end
   limit.later = later
@@ -218,7 +226,7 @@ limit_reserve = function(limit)
   if quota.rate then at = math.max(at, window_slot(limit)) end
   if quota.concurrency then at = math.max(at, concurrency_slot(limit, last)) end
   if quota.throttle then
-    local next, turn = limit.next, limit.turn
+    local next, turn = limit.next, limit.turn or throttle_read(limit.told.turn, quota)
     if turn.ms > next.ms or turn.ms == next.ms and turn.parts > next.parts then next = turn end
     at = math.max(at, next.ms)
     limit.turn = throttle_after(next, at, quota)
@@ -243,31 +251,30 @@ at_commit.available = function(key, by)
   return limit
 end
 
--- A list of fields and values of a limit that this call has changed.
-local function limit_fields(limit)
-  local quota, fields = limit.quota, {}
+-- Writes what this call has changed of a limit.
+local function limit_write(limit)
+  local quota, fields = limit.quota, {nil, nil, nil, nil, nil, nil}
   if limit.dirty and quota.rate then
-    fields = {'b', limit.starts, 'sums', format('%d %d', limit.started, limit.entries)}
+    fields[1], fields[2], fields[3], fields[4] = 'b', limit.starts, 'sums', format('%d %d', limit.started, limit.entries)
   end
   if limit.dirty and quota.throttle then fields[#fields + 1], fields[#fields + 2] = 'next', throttle_text(limit.next, quota) end
-  if limit.more then fields[#fields + 1], fields[#fields + 2] = 'n', int(limit.available + limit.more) end
+  if limit.more then
+    limit.available, limit.more = limit.available + limit.more, nil
+    fields[#fields + 1], fields[#fields + 2] = 'n', int(limit.available)
+  end
   if limit.put_off then
     local parts = {}
     for position, start in ipairs(limit.later) do parts[position] = int(start.last) .. ',' .. int(start.count) .. ';' end
     fields[#fields + 1], fields[#fields + 2] = 'later', concat(parts)
     if quota.throttle then fields[#fields + 1], fields[#fields + 2] = 'turn', throttle_text(limit.turn, quota) end
   end
-  return fields
+  if fields[1] then call('HSET', limit.name, unpack(fields)) end
+  limit.dirty, limit.put_off = nil, nil
 end
 
 at_commit[#at_commit + 1] = function()
   for _, limit in pairs(limits) do
-    if limit.dirty or limit.more or limit.put_off then
-      local fields = limit_fields(limit)
-      if fields[1] then call('HSET', limit.name, unpack(fields)) end
-      if limit.more then limit.available, limit.more = limit.available + limit.more, nil end
-      limit.dirty, limit.put_off = nil, nil
-    end
+    if limit.dirty or limit.more or limit.put_off then limit_write(limit) end
   end
 end
 
