@@ -237,30 +237,33 @@ end
 -- Writes to one key are gathered and sent as one command: a call costs Redis commands by the key, not by the job. What an item
 -- gathered is cut off again if it fails, so each list knows how long it was when the item that last added to it began to.
 local gathered, gathered_order, item
-
--- The order of writes to one key is kept: another command gets a list of its own, behind those that are there.
-local function gather_anew(command, key)
-  local list = {command = command, key = key, size = 0, item = item, kept = 0}
-  gathered[key] = list
-  gathered_order[#gathered_order + 1] = list
-  return list
-end
+-- Places in a list: what is said of it, and then the command's arguments. Many lists are of one job: by place they are cheapest to make.
+local COMMAND, LAST, ITEM, KEPT, KEY = 1, 2, 3, 4, 5
 
 gather = function(command, key, first, second)
   local list = gathered[key]
-  if not list or list.command ~= command then list = gather_anew(command, key) end
-  local size = list.size
-  if list.item ~= item then list.item, list.kept = item, size end
-  list[size + 1] = type(first) == 'number' and int(first) or first
-  if second then list[size + 2] = second end
-  list.size = size + (second and 2 or 1)
+  if type(first) == 'number' then first = int(first) end
+  -- The order of writes to one key is kept: another command gets a list of its own, behind those that are there.
+  if not list or list[COMMAND] ~= command then
+    list = {command, second and KEY + 2 or KEY + 1, item, KEY, key, first, second}
+    gathered[key] = list
+    gathered_order[#gathered_order + 1] = list
+    return
+  end
+  local last = list[LAST]
+  if list[ITEM] ~= item then list[ITEM], list[KEPT] = item, last end
+  list[last + 1] = first
+  if second then list[last + 2] = second end
+  list[LAST] = last + (second and 2 or 1)
 end
 
 local function send_gathered()
-  for _, list in ipairs(gathered_order) do
+  for position = 1, #gathered_order do
+    local list = gathered_order[position]
+    local command, key, last = list[COMMAND], list[KEY], list[LAST]
     -- In portions, because Lua's stack holds 8,000 values.
-    for first = 1, list.size, 4000 do
-      call(list.command, list.key, unpack(list, first, math.min(first + 3999, list.size)))
+    for first = KEY + 1, last, 4000 do
+      call(command, key, unpack(list, first, math.min(first + 3999, last)))
     end
   end
   gathered, gathered_order = {}, {}
@@ -288,7 +291,7 @@ end
 local function unsettle()
   staged_size = 0
   for _, list in ipairs(gathered_order) do
-    if list.item == item then list.size = list.kept end
+    if list[ITEM] == item then list[LAST] = list[KEPT] end
   end
 end
 
