@@ -49,7 +49,11 @@ end
 -- looked up, let alone written, where nothing is staged.
 local function tell_planner(unmet)
   settle()
-  for queue in pairs(wanted) do
+  local asked = {}
+  for _, request in ipairs(requests) do
+    for _, queue in ipairs(request.served or is_short and request.queues or {}) do asked[queue] = true end
+  end
+  for queue in pairs(asked) do
     local low = call('HMGET', P .. 'low', 'm ' .. queue, 'd ' .. queue)
     if low[1] then
       local depth = queue_depth(queue)

@@ -49,7 +49,7 @@ local function turn_make(request, pool)
   local holds = prevention(pool)
   if not key and holds.rotation then key = P .. 'turn:' .. request.digest end
   return {pool = pool, strategy = strategy or 'strict', queues = queues, order = order, book = book_open(key, order, not pool),
-    prevention = holds, request = nil, open = nil, is_open = nil, sum = 0, is_late = false, richest = 0, best = nil, pays = nil}
+    prevention = holds, request = nil, open = nil, is_open = nil, sum = 0, is_late = false, richest = nil, most = 0, best = nil, pays = nil}
 end
 
 -- Queues of a turn that have something ready. One that has nothing has no credit.
@@ -58,12 +58,12 @@ local function turn_look(turn)
   turn.open, turn.is_open = open, is_open
   if #queues == 0 then return end
   local places, weights, rotation = turn.order.places, turn.order.weights, turn.prevention.rotation
-  local pool = turn.pool and turn.pool.name
+  local pool, has_all = turn.pool and turn.pool.name, not state[11] and not find(state[7] or '', 'i', 1, true)
   local scores = call('ZMSCORE', LIVE, unpack(queues))
   for position = 1, #queues do
     local queue = queues[position]
     local place = places[queue]
-    if scores[position] and not is_paused(queue) and is_open_to(queue, pool) then
+    if scores[position] and (has_all or not is_paused(queue) and is_open_to(queue, pool)) then
       local since = quiet[queue] or tonumber(scores[position])
       quiet[queue] = since
       open[#open + 1], is_open[place] = place, true
@@ -86,7 +86,7 @@ local function turn_close_queue(turn, place)
       break
     end
   end
-  turn.is_open[place], turn.book.credit[place], turn.best = nil, 0, nil
+  turn.is_open[place], turn.book.credit[place], turn.best, turn.richest = nil, 0, nil, nil
 end
 
 -- The first open queue after one in the order of the pool, or of the request.
@@ -129,19 +129,27 @@ CHOICES['least-loaded'] = function(turn)
   return best
 end
 
+-- The open queue with most credit, and that credit, after each open one has got some more and one has paid.
+local function credits_gain(turn, ratio, pays)
+  local open, credit, richest, most = turn.open, turn.book.credit, nil, 0
+  for position = 1, #open do
+    local place = open[position]
+    local has = credit[place] + ratio
+    if place == pays then has = math.max(has - 1, 0) end
+    credit[place] = has
+    if has > most then richest, most = place, has end
+  end
+  turn.richest, turn.most = richest, most
+end
+
 -- A queue that must be served before any strategy is asked: one with a whole credit, or nobody's for too long.
 local function owed(turn)
   local prevention, best, most = turn.prevention, nil, nil
-  -- Nobody has a whole credit if nobody had when this turn was served last.
-  local may_owe = turn.book.last ~= turn or turn.richest >= 1 - 1e-9
-  if prevention.ratio and prevention.ratio > 0 and may_owe then
-    for _, place in ipairs(turn.open) do
-      local has = turn.book.credit[place]
-      if has >= 1 - 1e-9 and (not best or has > most) then best, most = place, has end
-    end
-    if best then
-      turn.pays = best
-      return best
+  if (prevention.ratio or 0) > 0 then
+    if turn.book.last ~= turn or not turn.richest then credits_gain(turn, 0) end
+    if turn.most >= 1 - 1e-9 then
+      turn.pays = turn.richest
+      return turn.richest
     end
   end
   if turn.is_late then
@@ -187,16 +195,7 @@ local function turn_served(turn, place)
   local ratio, book = turn.prevention.ratio or 0, turn.book
   local queue = turn.order[place]
   book.last = turn
-  if ratio > 0 then
-    local open, credit, richest = turn.open, book.credit, 0
-    for position = 1, #open do
-      local has = credit[open[position]] + ratio
-      credit[open[position]] = has
-      if has > richest then richest = has end
-    end
-    turn.richest = richest
-    if turn.pays then credit[place] = math.max(credit[place] - 1, 0) end
-  end
+  if ratio > 0 then credits_gain(turn, ratio, turn.pays) end
   if turn.strategy == 'weighted' then weights_gain(turn, place) end
   book.streak = book.at == place and book.streak + 1 or 1
   book.at, book.moved, quiet[queue] = place, true, now
@@ -215,11 +214,20 @@ turn_has_room = function(turn)
   return not room or room > 0
 end
 
+-- What a queue gives is not more than its part, unless the others have nothing: then it is read again.
+local function turn_share(turn, place)
+  if turn.strategy == 'strict' then return wanted_in_all end
+  if turn.strategy == 'weighted' then return math.ceil(wanted_in_all * turn.order.weights[place] / math.max(turn.sum, 1)) end
+  return math.ceil(wanted_in_all / math.max(#turn.open, 1)) + 1
+end
+
 turn_next = function(turn)
   while turn_has_room(turn) do
     local place = turn_choose(turn)
     if not place then return nil end
-    local id, lane = source_next(turn.order[place], turn.prevention.aging)
+    local queue = turn.order[place]
+    wanted[queue] = wanted[queue] or turn_share(turn, place)
+    local id, lane = source_next(queue, turn.prevention.aging)
     if id then
       turn_served(turn, place)
       return id, lane
@@ -236,13 +244,6 @@ turn_open = function(request)
   if not turn then
     turn = turn_make(request, pool)
     turn_look(turn)
-    -- What a queue gives is not more than its part, unless the others have nothing: then it is read again.
-    local share, weights, places = math.ceil(wanted_in_all / math.max(#turn.open, 1)) + 1, turn.order.weights, turn.order.places
-    if turn.strategy == 'strict' then share = wanted_in_all end
-    for _, queue in ipairs(turn.queues) do
-      if turn.strategy == 'weighted' then share = math.ceil(wanted_in_all * weights[places[queue]] / math.max(turn.sum, 1)) end
-      wanted[queue] = math.max(wanted[queue] or 0, share)
-    end
     turns[name] = turn
   end
   turn.request, request.served = request, turn.queues
