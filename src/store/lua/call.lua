@@ -318,8 +318,9 @@ commit = function()
   if has_tallies then tenants_write() end
   if not next(counts) and #log == 0 then return end
   for queue, states in pairs(counts) do
+    local key = P .. 'counts:' .. queue
     for name, by in pairs(states) do
-      if by ~= 0 then call('HINCRBY', P .. 'counts:' .. queue, name, by) end
+      if by ~= 0 then call('HINCRBY', key, name, by) end
     end
   end
   if stepped_back then emit('clock.stepped_back', subject(''), '"step_ms":' .. stepped_back) end

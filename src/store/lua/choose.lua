@@ -180,7 +180,8 @@ end
 local function level_of(source, name)
   local level = source.levels[name]
   if not level then
-    level = {fair = level_open(source.queue, string.sub(name, 2))}
+    -- Besides: the tenant whose turn it is, and the window in which it stands.
+    level = {fair = level_open(source.queue, string.sub(name, 2)), tenant = nil, window = nil}
     level_reweigh(level.fair)
     pick_open(level.fair, source.want)
     source.levels[name] = level
@@ -243,7 +244,7 @@ local function level_choose(source, name)
     if not tenant then return nil end
     local lane, has_more = tenant_choose(source, level.fair, tenant)
     if lane then
-      source.turn = {fair = level.fair, tenant = tenant, window = window}
+      level.tenant, level.window, source.turn = tenant, window, level
       return lane
     end
     if has_more then return nil end

@@ -22,14 +22,17 @@ local requests, JOB
 local some_halted -- workers that are not to be given work are few; where there is none, nobody is looked up
 local pace -- dispatches by queue and second, each a number of jobs and the sum of their waits: count · 2^40 + ms
 
+local NONE = {} -- nobody changes it
+
 local function read_requests()
   requests = {}
   local at = 12
   for index = 1, math.abs(tonumber(ARGV[11])) do
     local request = {worker = ARGV[at], worker_json = ARGV[at + 1], count = tonumber(ARGV[at + 2]),
       visibility = tonumber(ARGV[at + 3]), fetch_id = ARGV[at + 4], pool = ARGV[at + 5], how = ARGV[at + 6],
-      digest = ARGV[at + 7], tenant = ARGV[at + 8], queues = {}, beside = requests}
+      digest = ARGV[at + 7], tenant = ARGV[at + 8], queues = NONE, beside = requests, served = nil, ids = '', got = 0}
     local queues = tonumber(ARGV[at + 9])
+    if queues > 0 then request.queues = {} end
     for position = 1, queues do
       local queue = ARGV[at + 9 + position]
       request.queues[position] = queue
@@ -135,27 +138,38 @@ local function lease_and_show(id, lane, request)
   return job_view(job)
 end
 
+-- The next job of a request, and its view; nil if there is none.
+local function fetch_one(request, turn)
+  while true do
+    local id, lane
+    if request.tenant == '' then id, lane = turn_next(turn) else id, lane = tenant_next(turn, request.tenant) end
+    if not id then return nil end
+    local view = lease_and_show(id, lane, request)
+    if view then return id, view end
+  end
+end
+
 local function fetch(request)
-  local views, ids = {}, {}
-  if not serves(request.worker) then return views end
+  if not serves(request.worker) then return {} end
   local refused = admit(request)
   if refused then return refused end
   local turn = turn_open(request)
-  while #views < request.count do
-    local id, lane
-    if request.tenant == '' then id, lane = turn_next(turn) else id, lane = tenant_next(turn, request.tenant) end
-    if not id then break end
-    local view = lease_and_show(id, lane, request)
-    if view then
-      views[#views + 1] = view
-      ids[#ids + 1] = id
+  local id, answer = fetch_one(request, turn)
+  if not id then return {} end
+  request.got, request.ids = 1, id
+  if request.count > 1 then -- mostly one is wanted, and needs no list
+    local ids, views, size = {id}, {answer}, 1
+    while size < request.count do
+      local another, view = fetch_one(request, turn)
+      if not another then break end
+      size = size + 1
+      ids[size], views[size] = another, view
     end
+    request.got, request.ids = size, concat(ids, ' ')
+    if size > 1 then answer = views end
   end
-  if #ids > 0 and request.fetch_id ~= '' then
-    call('SET', P .. 'fetch:' .. request.fetch_id, concat(ids, ' '), 'PX', REPLAY_MS)
-  end
-  request.ids = ids
-  return #views == 1 and views[1] or views
+  if request.fetch_id ~= '' then call('SET', P .. 'fetch:' .. request.fetch_id, request.ids, 'PX', REPLAY_MS) end
+  return answer
 end
 
 -- The same jobs again, as far as they are still held by the same worker.
@@ -196,12 +210,11 @@ run = function()
   local record, found, unmet = {}, false, {}
   for index, request in ipairs(requests) do
     answers[index] = guarded(attend, request)
-    local ids = request.ids or {}
-    found = found or #ids > 0
-    if #ids < request.count then
+    found = found or request.got > 0
+    if request.got < request.count then
       for _, queue in ipairs(request.served or request.queues) do unmet[queue] = true end
     end
-    record[index] = concat(ids, ' ') .. ','
+    record[index] = request.ids .. ','
   end
   levels_close()
   sources_close()

@@ -124,20 +124,20 @@ end
 
 -- Whether the worker of a request gave a sign of life in a pool a moment ago. All who ask in this call are looked up at once.
 local function is_member(request, pool)
-  local key, of_pool = P .. 'pool:' .. pool .. ':workers', seen[pool]
+  local of_pool = seen[pool]
   if not of_pool then
     local workers = {}
     for _, other in ipairs(request.beside) do
       if other.pool == pool and other.worker ~= '' then workers[#workers + 1] = other.worker end
     end
     of_pool = {}
-    local scores = #workers > 0 and call('ZMSCORE', key, unpack(workers)) or {}
+    local scores = #workers > 0 and call('ZMSCORE', P .. 'pool:' .. pool .. ':workers', unpack(workers)) or {}
     for position, score in ipairs(scores) do of_pool[workers[position]] = tonumber(score or nil) or false end
     seen[pool] = of_pool
   end
   local at = of_pool[request.worker]
   if at == nil then
-    at = tonumber(call('ZSCORE', key, request.worker) or nil) or false
+    at = tonumber(call('ZSCORE', P .. 'pool:' .. pool .. ':workers', request.worker) or nil) or false
     of_pool[request.worker] = at
   end
   return at and now - at < math.min(MEMBER_MS, tonumber(ARGV[8]) / 3)

@@ -102,7 +102,9 @@ end
 local function source_open(queue, aging)
   local source = sources[queue]
   if not source then
-    source = {queue = queue, ready = P .. 'ready:' .. queue, lanes = {}, taken = 0, want = wanted[queue] or 1, aging = aging}
+    -- All fields that it may get: see `job_load`.
+    source = {queue = queue, ready = P .. 'ready:' .. queue, lanes = {}, taken = 0, want = wanted[queue] or 1, aging = aging,
+      levels = nil, shares = nil, limit = nil, windows = nil, window = nil, turn = nil, parked = nil}
     sources[queue] = source
     source_begin(source)
   end

@@ -239,7 +239,8 @@ end
 -- The turn of a request; requests of one pool, or of the same queues and strategy, share it.
 turn_open = function(request)
   local pool = request.pool ~= '' and pool_open(request.pool) or nil
-  local name = (pool and pool.name or '') .. '\31' .. request.how .. '\31' .. concat(request.queues, ' ')
+  local is_whole = pool and request.how == '' and #request.queues == 0
+  local name = is_whole and pool or (pool and pool.name or '') .. '\31' .. request.how .. '\31' .. concat(request.queues, ' ')
   local turn = turns[name]
   if not turn then
     turn = turn_make(request, pool)
