@@ -38,9 +38,16 @@ local function handle(keys, arguments)
 end
 
 -- Numbers are passed on as text made with `%d`: Redis and Lua would each print them as floating point, at several times
--- the cost, and most commands carry a time, a score or a sequence.
-local function int(number)
-  return format('%d', number)
+-- the cost, and most commands carry a time, a score or a sequence. Small ones, most of which count something, are at hand.
+local int
+
+do
+  local SMALL = {[0] = '0'}
+  for number = 1, 128 do SMALL[number] = format('%d', number) end
+
+  int = function(number)
+    return SMALL[number] or format('%d', number)
+  end
 end
 
 local state, seq, events, now, now_text, stepped_back

@@ -33,8 +33,9 @@ end
 
 -- The first limit that stops a lane, why, from when on it may not, its number and what counts against it.
 local function lane_stop(source, lane)
-  for _, key in ipairs(limits_of(source.queue, lane)) do
-    local limit = limit_open(key)
+  local keys = limits_of(source.queue, lane)
+  for place = 1, #keys do
+    local limit = limit_open(keys[place])
     local room, why, at, number, current = limit_room(limit)
     if room <= 0 then return limit, why, at, number, current end
   end
@@ -193,7 +194,7 @@ end
 local function tenant_lane_write(source, lane)
   if lane.start then
     lane_cut(lane)
-    call('ZADD', lane.set, int(lane.start), lane.name)
+    call('ZADD', lane.set, lane.head, lane.name)
   else
     lane_write(lane, {}, {})
     call('ZREM', lane.set, lane.name)
@@ -204,7 +205,7 @@ end
 
 local function tenant_lanes_read(owner, names)
   local lanes = lanes_read(owner.source, names)
-  for _, lane in ipairs(lanes) do lane.set = owner.set end
+  for place = 1, #lanes do lanes[place].set = owner.set end
   return lanes
 end
 

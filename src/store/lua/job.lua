@@ -277,7 +277,9 @@ slots_release = function(id, queue, lane, tenant, pool)
   if pool ~= '' then pool_leave(pool, id) end
   if find(state[7] or '', '[xy]') then lane = lane_base(lane) .. ';s=1;t=' .. (tenant or '_default') end
   if find(lane, ';', 1, true) then
-    for _, key in ipairs(lane_limits(queue, lane)) do
+    local keys = lane_limits(queue, lane)
+    for place = 1, #keys do
+      local key = keys[place]
       if not is_cap(key) then
         gather('SREM', P .. 'limit:' .. key .. ':run', id)
         slot_free(key)

@@ -108,7 +108,8 @@ end)
 
 -- The available jobs under limits change in number.
 limits_count = function(keys, by)
-  for _, key in ipairs(keys) do
+  for place = 1, #keys do
+    local key = keys[place]
     if not is_cap(key) then availables[key] = (availables[key] or 0) + by end
   end
 end

@@ -20,7 +20,7 @@ local function lanes_read(source, names)
     if not lane then
       -- All fields that it may get: see `job_load`.
       lane = {name = name, start = nil, key = P .. 'lane:' .. source.queue .. ':' .. name, set = source.ready, ids = nil, at = 1,
-        read = 0, taken = 0, all = false, portion = nil}
+        read = 0, taken = 0, all = false, portion = nil, head = nil}
       source.lanes[name] = lane
     end
     if lane.taken == 0 then lane.start = tonumber(names[position + 1]) end
@@ -40,11 +40,12 @@ local function lane_fill(lane, want)
   return #lane.ids > 0
 end
 
--- The lane's first job, which is taken; nil if there is none. `start` is that of the next, or nil.
+-- The lane's first job, which is taken; nil if there is none. `start` is that of the next, or nil, and `head` the same as text.
 local function lane_pop(lane, want)
   local ids, at = lane.ids, lane.at
   if ids and ids[at + 2] then -- both were read already
-    lane.at, lane.taken, lane.start = at + 2, lane.taken + 1, tonumber(ids[at + 3])
+    local head = ids[at + 3]
+    lane.at, lane.taken, lane.start, lane.head = at + 2, lane.taken + 1, tonumber(head), head
     return ids[at]
   end
   if not lane_fill(lane, want) then
@@ -53,7 +54,8 @@ local function lane_pop(lane, want)
   end
   local id = lane.ids[lane.at]
   lane.at, lane.taken = lane.at + 2, lane.taken + 1
-  lane.start = lane_fill(lane, want) and tonumber(lane.ids[lane.at + 1]) or nil
+  lane.head = lane_fill(lane, want) and lane.ids[lane.at + 1] or nil
+  lane.start = tonumber(lane.head)
   return id
 end
 
@@ -72,7 +74,7 @@ local function lane_write(lane, heads, empty)
     empty[#empty + 1] = lane.name
   else
     lane_cut(lane)
-    heads[#heads + 1] = int(lane.start)
+    heads[#heads + 1] = lane.head
     heads[#heads + 1] = lane.name
   end
 end

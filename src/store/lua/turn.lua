@@ -283,7 +283,9 @@ end
 
 -- What a lease counts against, besides its queue. The name of the pool among that, or ''.
 lease_under = function(queue, id, rule, lane, request)
-  for _, key in ipairs(limits_of(queue, lane)) do
+  local keys = limits_of(queue, lane)
+  for place = 1, #keys do
+    local key = keys[place]
     local limit = limit_open(key)
     limit_start(limit)
     if not is_cap(key) then gather('SADD', limit.run, id) end
