@@ -16,8 +16,8 @@ run = function()
   local answer = {now_text, total}
   for _, key in ipairs(keys) do
     local limit = limit_open(key)
-    local told = limit.told
-    if told.j or told.f or told.a or told.o or told.hold or told.n then
+    local told, own = limit.told, call('HMGET', limit.name, 'j', 'n')
+    if own[1] or own[2] or told.f or told.a or told.o or told.hold then
       local quota, room = limit.quota, limit_room(limit)
       local _, newest = starts_last(limit)
       local available = limit.available

@@ -25,7 +25,7 @@ local BUCKETS, MOST_LATER, LONGEST_BUCKET = 64, 128, 64
 -- looked at again.
 local TURN_LASTS, PAUSE_LASTS = 1000, 60000
 
-local NEVER = {ms = 0, parts = 0} -- nobody changes it
+local NEVER, NOTHING = {ms = 0, parts = 0}, {} -- nobody changes them
 
 -- Layers of quotas as one: each part is that of the last which sets it.
 local quota_of = remembering(1024, function(layers)
@@ -100,19 +100,32 @@ limit_open = function(key)
   local limit = limits[key]
   if limit then return limit end
   local name = P .. 'limit:' .. key
-  -- Of all that may be said of a limit, mostly little is. Room for it all, because a table that grows field by field is laid out anew.
-  local told = {j = nil, f = nil, a = nil, o = nil, hold = nil, b = nil, next = nil, w = nil, hit = nil, n = nil, sums = nil}
-  local words = call('HGETALL', name)
-  for place = 1, #words, 2 do told[words[place]] = words[place + 1] end
+  -- Mostly nothing is said of a limit but these four.
+  local words, told, layers, starts, sums, available = call('HGETALL', name), NOTHING, '', '', '', 0
+  for place = 1, #words, 2 do
+    local field, text = words[place], words[place + 1]
+    if field == 'j' then
+      layers = text
+    elseif field == 'b' then
+      starts = text
+    elseif field == 'sums' then
+      sums = text
+    elseif field == 'n' then
+      available = tonumber(text) or 0
+    else
+      if told == NOTHING then told = {} end
+      told[field] = text
+    end
+  end
   local over = told['until'] or ''
   local override = told.o and (over == '' or tonumber(over) > now)
-  local layers = told.j or ''
   -- What an admin set stands in place of the file's.
   if override or told.a or told.f then layers = layers .. '\31' .. (told.a or told.f or '') .. '\31' .. (override and told.o or '') end
-  local quota, started, entries = quota_of(layers), match(told.sums or '', '^(%d+) (%d+)$')
+  local quota, started, entries = quota_of(layers), match(sums, '^(%d+) (%d+)$')
+  -- All fields that most get: a table that grows field by field is laid out anew, and one of 17 is twice as large.
   limit = {key = key, name = name, told = told, quota = quota, hold = tonumber(told.hold) or 0, waiting = tonumber(told.w) or 0,
-    hit = told.hit, available = tonumber(told.n) or 0, starts = told.b or '', started = tonumber(started) or 0,
-    entries = tonumber(entries) or 0, next = throttle_read(told.next, quota), running = 0, run = name .. ':run', dirty = nil, more = nil}
+    hit = told.hit, available = available, starts = starts, started = tonumber(started) or 0, entries = tonumber(entries) or 0,
+    next = throttle_read(told.next, quota), running = 0, run = name .. ':run', dirty = nil, more = nil}
   if override then limit.overridden = over end
   if quota.period then limit_prune(limit) end
   local letter = string.byte(key)
