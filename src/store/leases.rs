@@ -51,6 +51,14 @@ impl Fetch {
         self.pool.is_some() || self.choice.is_some() || self.tenant.is_some()
     }
 
+    /// Whether it wants the same as another request, so that only its worker need be told. One with a name of its own is like no other.
+    fn is_like(&self, other: &Fetch) -> bool {
+        let Fetch { worker: _, queues, count, visibility_ms, pool, whole_pool, tenant, choice, fetch_id } = self;
+        (count, visibility_ms, whole_pool) == (&other.count, &other.visibility_ms, &other.whole_pool)
+            && (pool, choice, queues) == (&other.pool, &other.choice, &other.queues)
+            && [fetch_id, &other.fetch_id, tenant, &other.tenant].iter().all(|name| name.is_none())
+    }
+
     /// The choice as scripts read it: `strategy digest weights…`, and the digest of the queues under which a turn is kept.
     fn choice_words(&self) -> [String; 2] {
         let digest = |more: &str| {
@@ -206,10 +214,15 @@ impl FetchVerb {
             .call(&self.core.link, |command, again| {
                 self.core.begin(command).arg(call_id).arg(u8::from(again));
                 command.arg(if looks_for_due { count } else { -count });
+                let mut before: Option<&Fetch> = None;
                 for (_, request) in requests {
                     command.arg(request.worker.as_deref().map(escape).unwrap_or_default());
                     let own_name = request.worker.as_deref().map(own_worker);
                     command.arg(own_name.map_or_else(|| "null".to_owned(), json::quoted));
+                    if before.replace(request).is_some_and(|before| request.is_like(before)) {
+                        command.arg("");
+                        continue;
+                    }
                     command.arg(request.count).arg(or_empty(request.visibility_ms));
                     command.arg(request.fetch_id.as_deref().map(escape).unwrap_or_default());
                     command.arg(request.pool.as_deref().unwrap_or_default());

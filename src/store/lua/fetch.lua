@@ -1,8 +1,9 @@
 -- Hands out jobs under a lease. One job goes to one caller, however many ask at once.
 --
--- ARGV[9…] call id, 1 if this call is sent again, requests; for each: worker or '', the same as JSON, count,
---          visibility ms or '', fetch id or '', pool or '', its own strategy or '' (`strategy digest weights…`), digest of its queues, the
---          tenant whose jobs alone are wanted or '' (then it is the only request), number of queues, queues in the order of preference
+-- ARGV[9…] call id, 1 if this call is sent again, requests; for each: worker or '', the same as JSON, and '' if it wants the same as
+--          the request before it, or count, visibility ms or '', fetch id or '', pool or '', its own strategy or '' (`strategy digest
+--          weights…`), digest of its queues, the tenant whose jobs alone are wanted or '' (then it is the only request), number of
+--          queues, queues in the order of preference
 --          The count of requests is negative to go ahead although something is due.
 -- Returns  {answers, 1 if it ended early and should be called again at once, notes for metrics}; an answer is {job view, …} or a single
 --          job's view, {'pool', name} if the worker is of another pool, or {'error', text}; `due`, without having done anything: something must
@@ -24,23 +25,33 @@ local pace -- dispatches by queue and second, each a number of jobs and the sum 
 
 local NONE = {} -- nobody changes it
 
+-- The request whose words begin at `at`, and where the next one begins.
+local function request_read(at, before)
+  local count = ARGV[at + 2]
+  if count == '' then
+    return {worker = ARGV[at], worker_json = ARGV[at + 1], count = before.count, visibility = before.visibility, fetch_id = '',
+      pool = before.pool, how = before.how, digest = before.digest, tenant = '', queues = before.queues, beside = requests, served = nil,
+      ids = '', got = 0}, at + 3
+  end
+  local size = tonumber(ARGV[at + 9])
+  local queues = size > 0 and {} or NONE
+  for position = 1, size do queues[position] = ARGV[at + 9 + position] end
+  return {worker = ARGV[at], worker_json = ARGV[at + 1], count = tonumber(count), visibility = tonumber(ARGV[at + 3]),
+    fetch_id = ARGV[at + 4], pool = ARGV[at + 5], how = ARGV[at + 6], digest = ARGV[at + 7], tenant = ARGV[at + 8], queues = queues,
+    beside = requests, served = nil, ids = '', got = 0}, at + 10 + size
+end
+
 local function read_requests()
   requests = {}
-  local at = 12
+  local at, request = 12, nil
   for index = 1, math.abs(tonumber(ARGV[11])) do
-    local request = {worker = ARGV[at], worker_json = ARGV[at + 1], count = tonumber(ARGV[at + 2]),
-      visibility = tonumber(ARGV[at + 3]), fetch_id = ARGV[at + 4], pool = ARGV[at + 5], how = ARGV[at + 6],
-      digest = ARGV[at + 7], tenant = ARGV[at + 8], queues = NONE, beside = requests, served = nil, ids = '', got = 0}
-    local queues = tonumber(ARGV[at + 9])
-    if queues > 0 then request.queues = {} end
-    for position = 1, queues do
-      local queue = ARGV[at + 9 + position]
-      request.queues[position] = queue
-      if is_short then wanted[queue] = (wanted[queue] or 0) + request.count end
-    end
-    wanted_in_all = wanted_in_all + request.count
+    request, at = request_read(at, request)
     requests[index] = request
-    at = at + 10 + queues
+    wanted_in_all = wanted_in_all + request.count
+    if is_short then
+      local queues = request.queues
+      for position = 1, #queues do wanted[queues[position]] = (wanted[queues[position]] or 0) + request.count end
+    end
   end
 end
 
