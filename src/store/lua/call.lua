@@ -42,8 +42,8 @@ end
 local int
 
 do
-  local SMALL = {[0] = '0'}
-  for number = 1, 128 do SMALL[number] = format('%d', number) end
+  local SMALL = {}
+  for number = -16, 128 do SMALL[number] = format('%d', number) end
 
   int = function(number)
     return SMALL[number] or format('%d', number)
@@ -327,7 +327,7 @@ commit = function()
   for queue, states in pairs(counts) do
     local key = P .. 'counts:' .. queue
     for name, by in pairs(states) do
-      if by ~= 0 then call('HINCRBY', key, name, by) end
+      if by ~= 0 then call('HINCRBY', key, name, int(by)) end
     end
   end
   if stepped_back then emit('clock.stepped_back', subject(''), '"step_ms":' .. stepped_back) end

@@ -59,9 +59,9 @@ local function lane_park(source, lane, limit, why, at, number, current)
   if owner then call('SADD', P .. 'asleep:' .. queue .. ':' .. owner, name) end
   call('HSET', P .. 'parked:' .. queue, name, limit.key .. '\31' .. why .. '\31' .. now_text)
   call('ZADD', P .. 'wait:' .. limit.key .. ':' .. queue, int(score), name)
-  call('HINCRBY', limit.name .. ':at', 'w ' .. queue, 1)
-  call('HINCRBY', limit.name, 'w', 1)
-  call('HINCRBY', P .. 'state', 'parked', 1)
+  call('HINCRBY', limit.name .. ':at', 'w ' .. queue, '1')
+  call('HINCRBY', limit.name, 'w', '1')
+  call('HINCRBY', P .. 'state', 'parked', '1')
   if is_cap(limit.key) then call('ZADD', P .. 'caps', now_text, limit.key) end
   limit.waiting = limit.waiting + 1
   if at then wake_at(limit.key, at) end

@@ -41,7 +41,7 @@ end
 local function count_blocked(queue, lane, by)
   count(queue, 'blocked', by)
   local tenant = lane_owner(lane)
-  if tenant and call('HINCRBY', P .. 'blocked:' .. queue, tenant, by) <= 0 then call('HDEL', P .. 'blocked:' .. queue, tenant) end
+  if tenant and call('HINCRBY', P .. 'blocked:' .. queue, tenant, int(by)) <= 0 then call('HDEL', P .. 'blocked:' .. queue, tenant) end
 end
 
 local level_enter -- puts a tenant's lane among those that take turns: see `level.lua`
@@ -51,7 +51,7 @@ local function lane_ready(queue, lane, by)
   local field = 'r ' .. lane_level(lane) .. ' ' .. queue
   for _, key in ipairs(lane_limits(queue, lane)) do
     local at = P .. 'limit:' .. key .. ':at'
-    if not is_cap(key) and call('HINCRBY', at, field, by) <= 0 then call('HDEL', at, field) end
+    if not is_cap(key) and call('HINCRBY', at, field, int(by)) <= 0 then call('HDEL', at, field) end
   end
 end
 
@@ -117,7 +117,7 @@ end
 at_commit[#at_commit + 1] = function()
   for key, by in pairs(availables) do
     local is_kept = by == 0 or at_commit.available and at_commit.available(key, by) -- see `quota.lua`
-    if not is_kept then call('HINCRBY', P .. 'limit:' .. key, 'n', by) end
+    if not is_kept then call('HINCRBY', P .. 'limit:' .. key, 'n', int(by)) end
   end
 end
 
@@ -163,10 +163,10 @@ local function lane_unpark(queue, lane, key, jobs)
   local owner = lane_owner(lane)
   if owner then call('SREM', P .. 'asleep:' .. queue .. ':' .. owner, lane) end
   call('ZREM', P .. 'wait:' .. key .. ':' .. queue, lane)
-  if call('HINCRBY', P .. 'limit:' .. key .. ':at', 'w ' .. queue, -1) <= 0 then
+  if call('HINCRBY', P .. 'limit:' .. key .. ':at', 'w ' .. queue, '-1') <= 0 then
     call('HDEL', P .. 'limit:' .. key .. ':at', 'w ' .. queue)
   end
-  if call('HINCRBY', P .. 'limit:' .. key, 'w', -1) <= 0 then call('UNLINK', P .. 'limit:' .. key .. ':tags') end
-  call('HINCRBY', P .. 'state', 'parked', -1)
+  if call('HINCRBY', P .. 'limit:' .. key, 'w', '-1') <= 0 then call('UNLINK', P .. 'limit:' .. key .. ':tags') end
+  call('HINCRBY', P .. 'state', 'parked', '-1')
   count_blocked(queue, lane, -jobs)
 end

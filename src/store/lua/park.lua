@@ -43,7 +43,7 @@ end
 limit_exceeded = function(limit, why, number, current)
   local owner = match(limit.key, '^!(.*)$')
   if owner then return tenant_stopped(limit, owner, number, current) end
-  call('HINCRBY', limit.name, 'x' .. why, 1)
+  call('HINCRBY', limit.name, 'x' .. why, '1')
   note('exceeded', limit.key, why, 0)
   limit_event('exceeded', limit.key, ',"strategy":"' .. why .. '","limit":' .. int(number) .. ',"current":' .. int(current))
 end
@@ -115,7 +115,7 @@ end
 lane_wake = function(queue, lane, key)
   local _, why, since = lane_parked(queue, lane)
   local lane_key = P .. 'lane:' .. queue .. ':' .. lane
-  local head = call('ZRANGE', lane_key, 0, 0, 'WITHSCORES')
+  local head = call('ZRANGE', lane_key, '0', '0', 'WITHSCORES')
   lane_unpark(queue, lane, key, call('ZCARD', lane_key))
   if not head[1] then return end
   lane_enter(queue, lane, head[2])

@@ -2,7 +2,7 @@
 
 -- The lane of a job that was taken out has another head, or is empty.
 local function lane_shrunk(queue, lane, key)
-  local head = call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]
+  local head = call('ZRANGE', key, '0', '0', 'WITHSCORES')[2]
   if not find(lane, ';', 1, true) then
     local ready = P .. 'ready:' .. queue
     if head then return call('ZADD', ready, head, lane) end
