@@ -53,7 +53,7 @@ scripts! {
     FETCH: "call", "lane", "did", "job", "window", "source", "unlimited", "fetch";
     DISPATCH:
         "call", "lane", "did", "throttle", "tenant", "limit", "job", "finish", "fair", "level", "quota", "park", "window", "pick",
-        "source", "choose", "pool", "turn", "remove", "filter", "fetch";
+        "source", "stop", "choose", "pool", "turn", "remove", "filter", "fetch";
     ACK:
         "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
         "workflow", "answer", "ack";

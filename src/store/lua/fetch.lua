@@ -13,7 +13,7 @@
 -- A script has room for 200 locals, and a function for as many of its own.
 local function define()
 
-local REPLAY_MS, RESEND_MS = 60000, 10000
+local REPLAY_MS, RESEND_MS = '60000', '10000'
 
 local function is_due(set)
   return #call('ZRANGEBYSCORE', set, '-inf', now_text, 'LIMIT', '0', '1') > 0
