@@ -41,6 +41,21 @@ async fn sixty_four_enqueues_at_once_cost_few_calls() {
     assert!(calls <= 24, "64 concurrent acks took {calls} script calls");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fetches_that_go_together_each_get_what_they_ask_for() {
+    let app = quiet_app().await;
+    let of_a = join_all((0..64).map(|_| app.client.enqueue_into("a"))).await;
+    let of_b = join_all((0..64).map(|_| app.client.enqueue_into("b"))).await;
+    // Some want the same as the one before, in whatever order they go, and some do not.
+    let asked = [("a", 1), ("a", 1), ("b", 2), ("b", 1), ("b", 1), ("a", 3), ("a", 3), ("b", 2)].repeat(4);
+    let answers = join_all(asked.iter().map(|(queue, count)| app.client.fetch(queue, *count))).await;
+    for ((queue, count), answer) in asked.iter().zip(answers) {
+        let (ids, own) = (answer.job_ids(), if *queue == "a" { &of_a } else { &of_b });
+        assert_eq!(ids.len(), *count, "jobs of {queue}");
+        assert!(ids.iter().all(|id| own.contains(id)), "{ids:?} are all of {queue}");
+    }
+}
+
 #[tokio::test]
 async fn a_lone_request_is_one_call() {
     let app = quiet_app().await;

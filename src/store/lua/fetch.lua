@@ -167,18 +167,19 @@ local function fetch(request)
   local turn = turn_open(request)
   local id, answer = fetch_one(request, turn)
   if not id then return {} end
-  request.got, request.ids = 1, id
+  local got = 1
   if request.count > 1 then -- mostly one is wanted, and needs no list
-    local ids, views, size = {id}, {answer}, 1
-    while size < request.count do
+    local ids, views = {id}, {answer}
+    while got < request.count do
       local another, view = fetch_one(request, turn)
       if not another then break end
-      size = size + 1
-      ids[size], views[size] = another, view
+      got = got + 1
+      ids[got], views[got] = another, view
     end
-    request.got, request.ids = size, concat(ids, ' ')
-    if size > 1 then answer = views end
+    id = concat(ids, ' ')
+    if got > 1 then answer = views end
   end
+  request.got, request.ids = got, id
   if request.fetch_id ~= '' then call('SET', P .. 'fetch:' .. request.fetch_id, request.ids, 'PX', REPLAY_MS) end
   return answer
 end
@@ -249,7 +250,7 @@ run = function()
   turns_close()
   if (tonumber(state[5]) or 0) > 0 then tell_planner(unmet) end
   if found then call('SET', call_key, concat(record), 'PX', RESEND_MS) end
-  if found then pace_write() end
+  if next(pace) then pace_write() end
   commit()
   return {answers, (unfinished or not all_awake) and 1 or 0, notes}
 end

@@ -36,10 +36,39 @@ fn jobs() -> Vec<Value> {
     ]
 }
 
+/// The same jobs, of which each counts against something besides its queue.
+fn limited_jobs() -> Vec<Value> {
+    let limits = [
+        json!({"key": "a", "concurrency": 50}),
+        json!({"key": "b", "concurrency": 50, "rate": {"limit": 100, "period": "PT1M"}}),
+        json!({"key": "b", "concurrency": 50, "rate": {"limit": 100, "period": "PT1M"}}),
+        json!({"key": "c", "throttle": {"limit": 100, "period": "PT1S"}}),
+    ];
+    let limited = |(mut job, limit): (Value, &Value)| {
+        job["rate_limit"] = limit.clone();
+        job
+    };
+    jobs().into_iter().zip(limits.iter().cycle()).map(limited).collect()
+}
+
+/// A field that no script knows: a job that has it is not plain, and is otherwise the same.
+const STRANGE: &str = "strange\u{1f}1\u{1f}";
+
+async fn make_strange(ground: &Ground, ids: &[String]) {
+    let redis = &ground.app.redis;
+    for key in ids.iter().map(|id| format!("fg:{{default}}:job:{id}")) {
+        let record: String = redis.command(&["GET", &key]).await;
+        let parts: Vec<&str> = record.splitn(3, '\u{1e}').collect();
+        let strange = format!("{}\u{1e}{}{STRANGE}\u{1e}{}", parts[0], parts[1], parts[2]);
+        redis.command::<()>(&["SET", &key, &strange]).await;
+    }
+}
+
 /// All that Redis holds of jobs, with numbers in place of their ids.
 async fn holdings(ground: &Ground, ids: &[String]) -> BTreeMap<String, Vec<String>> {
     let redis = &ground.app.redis;
-    let named = |text: String| ids.iter().enumerate().fold(text, |text, (at, id)| text.replace(id, &format!("#{at}")));
+    let numbered = |text: String, (at, id): (usize, &String)| text.replace(id, &format!("#{at}"));
+    let named = |text: String| ids.iter().enumerate().fold(text, numbered).replace(STRANGE, "");
     let mut all = BTreeMap::new();
     for key in redis.keys_with("").await {
         let part = key.trim_start_matches("fg:{default}:");
@@ -56,6 +85,9 @@ async fn holdings(ground: &Ground, ids: &[String]) -> BTreeMap<String, Vec<Strin
             "held",
             "live",
             "due",
+            "limit:",
+            "pool:",
+            "level:",
         ];
         if !kept.iter().any(|beginning| part.starts_with(beginning)) {
             continue;
@@ -66,6 +98,7 @@ async fn holdings(ground: &Ground, ids: &[String]) -> BTreeMap<String, Vec<Strin
                 let pairs: BTreeMap<String, String> = redis.command(&["HGETALL", &key]).await;
                 pairs.into_iter().flat_map(|(name, value)| [name, value]).collect()
             }
+            "set" => redis.command(&["SMEMBERS", &key]).await,
             _ => redis.command(&["ZRANGE", &key, "0", "-1", "WITHSCORES"]).await,
         };
         // Members of one score stand in the order of ids, which are others on each side.
@@ -82,20 +115,36 @@ async fn holdings(ground: &Ground, ids: &[String]) -> BTreeMap<String, Vec<Strin
     all
 }
 
+/// A way of jobs through their lives.
+#[derive(Default)]
+struct Way {
+    policy: Value,
+    /// Of a tenant that has none of them.
+    limits: Option<Value>,
+    jobs: Vec<Value>,
+    /// Whose workers fetch them.
+    pool: Option<&'static str>,
+    is_long: bool,
+}
+
 /// What Redis holds after each step of the jobs' lives.
-async fn lives(policy: Value, limits: Option<Value>) -> Vec<BTreeMap<String, Vec<String>>> {
-    let ground = Ground::open(policy).await;
-    if let Some(limits) = limits {
+async fn lives(way: Way) -> Vec<BTreeMap<String, Vec<String>>> {
+    let ground = Ground::open(way.policy).await;
+    if let Some(limits) = way.limits {
         let terms = json!({"limits": limits}).to_string();
         ground.app.client.send("PUT", "/v1/admin/tenants/elsewhere", Some(terms)).await.expect(201);
     }
-    let ids = ground.push_all(jobs()).await;
+    let ids = ground.push_all(way.jobs).await;
     let mut steps = vec![holdings(&ground, &ids).await];
+    if way.is_long {
+        make_strange(&ground, &ids).await;
+    }
     let ask = |worker: Option<&str>, count, visibility_ms| Fetch {
         worker: worker.map(str::to_owned),
         queues: vec!["q".to_owned(), "an.other-queue".to_owned()],
         count,
         visibility_ms,
+        pool: way.pool.map(str::to_owned),
         ..Fetch::default()
     };
     let mut leased = Vec::new();
@@ -126,14 +175,33 @@ async fn lives(policy: Value, limits: Option<Value>) -> Vec<BTreeMap<String, Vec
     steps
 }
 
+async fn assert_same(short: Way, long: Way) {
+    let (short, long) = tokio::join!(lives(short), lives(long));
+    for (step, (short, long)) in short.iter().zip(&long).enumerate() {
+        for key in short.keys().chain(long.keys()).filter(|key| !key.contains("elsewhere")) {
+            assert_eq!(short.get(key), long.get(key), "{key} after step {step}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn plain_jobs_are_written_as_all_others_are() {
     // Limits that concern none of them: they are stored, leased and completed the way of all jobs.
-    let general = json!({"limit": [{"queue": "elsewhere", "concurrency": 1}]});
-    let (short, long) = tokio::join!(lives(json!({}), None), lives(general, Some(json!({"max_queue_depth": 10}))));
-    for (step, (short, long)) in short.iter().zip(&long).enumerate() {
-        for key in short.keys().chain(long.keys()) {
-            assert_eq!(short.get(key), long.get(key), "{key} after step {step}");
-        }
+    let policy = json!({"limit": [{"queue": "elsewhere", "concurrency": 1}]});
+    let limits = Some(json!({"max_queue_depth": 10}));
+    let short = Way { policy: json!({}), jobs: jobs(), ..Way::default() };
+    assert_same(short, Way { policy, limits, jobs: jobs(), is_long: true, ..Way::default() }).await;
+}
+
+#[tokio::test]
+async fn plain_jobs_under_limits_are_written_as_all_others_are() {
+    let pool = json!({"name": "p", "queues": ["q", "an.other-queue"], "strategy": "weighted"});
+    for (policy, pool) in [
+        (json!({}), None),
+        (json!({"tenant_fairness": {"enabled": true}}), None),
+        (json!({"tenant_fairness": {"enabled": true}, "pool": [pool]}), Some("p")),
+    ] {
+        let way = |is_long| Way { policy: policy.clone(), jobs: limited_jobs(), pool, is_long, ..Way::default() };
+        assert_same(way(false), way(true)).await;
     }
 }
