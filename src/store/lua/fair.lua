@@ -68,7 +68,7 @@ fair_open = function(key, owner)
     fair = {key = key, owner = owner, v = tonumber(f[1]) or 0, w = tonumber(f[2]) or 0, n = tonumber(f[3]) or 0,
       jobs = tonumber(f[4]) or 0, aim = (tonumber(f[6]) or 0) > now and tonumber(f[5]) or 0, tenants = {}, touched = {},
       sums = {}, sharing = f[7]}
-    fair.had_n, fair.had_jobs = fair.n, fair.jobs
+    fair.had_n, fair.had_w, fair.had_jobs = fair.n, fair.w, fair.jobs
     fairs[key] = fair
   end
   return fair
@@ -105,10 +105,11 @@ local function tenant_left(fair, tenant)
   end
 end
 
--- Weight that leaves at a moment, or does not after all.
+-- Weight that leaves at a moment, or does not after all. Moments that were read are kept true: see `pick.lua`.
 moment_add = function(fair, start, weight)
-  local text = precise(start)
+  local text, moments = precise(start), fair.moments
   fair.sums[text] = (fair.sums[text] or 0) + weight
+  if moments then moments.note(moments, start, weight) end
 end
 
 -- A tenant as it is; without `state` if it has no jobs staged, with `left` if it still counts as a leaver.
@@ -138,7 +139,8 @@ end
 -- A tenant begins to wait under a weight: one that left keeps its start, one that is new starts now.
 tenant_enter = function(fair, tenant, weight)
   fair.n = fair.n + 1
-  if tenant.left then
+  -- One whose moment this call has passed counts no more.
+  if tenant.left and not (fair.passed and tenant.start <= fair.passed) then
     -- One whose start the clock has reached, but which is not taken off yet, has no claim to the time since.
     local start = math.max(tenant.start, fair.v)
     moment_add(fair, tenant.start, -tenant.left)
@@ -147,12 +149,11 @@ tenant_enter = function(fair, tenant, weight)
       tenant.start = fair.v - (fair.v - start) * tenant.left / weight
       fair.w = fair.w + (weight - tenant.left)
     end
-    tenant.left = nil
   else
     tenant.start = fair.v
     fair.w = fair.w + weight
   end
-  tenant.weight, tenant.state = weight, 'w'
+  tenant.weight, tenant.state, tenant.left = weight, 'w', nil
 end
 
 -- A tenant waits no more: it counts until the clock reaches its start, which is at once if it has.
@@ -324,7 +325,7 @@ local function fair_end(fair)
   local key = fair.key
   call('UNLINK', key .. ':leaving', key .. ':left', key .. ':moments', key .. ':sums', key .. ':classes')
   for _, tenant in pairs(fair.tenants) do tenant.left, tenant.was_left = nil, nil end
-  fair.v, fair.w, fair.sums, fair.moments = 0, 0, {}, nil
+  fair.v, fair.w, fair.sums, fair.moments, fair.passed = 0, 0, {}, nil, nil
 end
 
 fair_flush = function()
@@ -332,11 +333,11 @@ fair_flush = function()
     local has_begun, has_ended = fair.n > 0 and fair.had_n == 0, fair.n == 0 and fair.had_n > 0
     if has_ended then fair_end(fair) end
     fair_write(fair)
-    if fair.n ~= fair.had_n or fair.jobs ~= fair.had_jobs or fair.moved then
+    if fair.n ~= fair.had_n or fair.w ~= fair.had_w or fair.jobs ~= fair.had_jobs or fair.moved then
       call('HSET', fair.key, 'v', precise(fair.v), 'w', int(fair.w), 'n', int(fair.n), 'jobs', int(fair.jobs))
     end
     fair.owner.flushed(fair, has_begun, has_ended)
-    fair.had_n, fair.had_jobs, fair.moved = fair.n, fair.jobs, nil
+    fair.had_n, fair.had_w, fair.had_jobs, fair.moved = fair.n, fair.w, fair.jobs, nil
   end
 end
 -- After the lanes, which bring tenants, and before what counts them.

@@ -8,33 +8,8 @@ local MOMENTS_A_PICK, MOMENTS_READ = 64, 32
 -- Tenants that have left, swept by one call: more than can leave in it.
 local SWEPT = 256
 
--- The first moments at which somebody leaves, each with the weight that goes then.
-local function moments_open(fair)
-  local starts = call('ZRANGE', fair.key .. ':moments', 0, MOMENTS_READ - 1)
-  local moments = {at = 1, last = #starts, complete = #starts < MOMENTS_READ}
-  local sums = #starts > 0 and call('HMGET', fair.key .. ':sums', unpack(starts)) or {}
-  for position, start in ipairs(starts) do
-    moments[position] = {start = tonumber(start), name = start, sum = tonumber(sums[position] or nil) or 0}
-  end
-  fair.moments = moments
-end
-
-local function moments_head(fair)
-  if not fair.moments then moments_open(fair) end
-  local moments = fair.moments
-  if moments.at > moments.last and not moments.complete then
-    fair_write(fair)
-    moments_open(fair)
-    moments = fair.moments
-  end
-  return moments.at <= moments.last and moments[moments.at] or nil
-end
-
--- Somebody will leave at `start`; a moment behind everything that was read is found there later.
-local function moments_add(fair, start, weight)
-  if not fair.moments then moments_open(fair) end
-  moment_add(fair, start, weight)
-  local moments = fair.moments
+-- More or less weight leaves at `start`; a moment behind everything that was read is found there later.
+local function moments_note(moments, start, weight)
   for position = moments.at, moments.last do
     if moments[position].start == start then
       moments[position].sum = moments[position].sum + weight
@@ -43,13 +18,34 @@ local function moments_add(fair, start, weight)
       break
     end
   end
-  window_insert(moments, {start = start, name = precise(start), sum = weight})
+  if weight > 0 then window_insert(moments, {start = start, name = precise(start), sum = weight}) end
+end
+
+-- The first moments at which somebody leaves, each with the weight that goes then.
+local function moments_open(fair)
+  local starts = call('ZRANGE', fair.key .. ':moments', 0, MOMENTS_READ - 1)
+  local moments = {at = 1, last = #starts, complete = #starts < MOMENTS_READ, note = moments_note}
+  local sums = #starts > 0 and call('HMGET', fair.key .. ':sums', unpack(starts)) or {}
+  for position, start in ipairs(starts) do
+    moments[position] = {start = tonumber(start), name = start, sum = tonumber(sums[position] or nil) or 0}
+  end
+  fair.moments = moments
+end
+
+local function moments_head(fair)
+  local moments = fair.moments
+  if not moments or (moments.at > moments.last and not moments.complete) then
+    fair_write(fair)
+    moments_open(fair)
+    moments = fair.moments
+  end
+  return moments.at <= moments.last and moments[moments.at] or nil
 end
 
 -- All who leave at the first moment count no more.
 local function moments_pop(fair)
   local moment = fair.moments[fair.moments.at]
-  fair.moments.at = fair.moments.at + 1
+  fair.moments.at, fair.passed = fair.moments.at + 1, moment.start
   local name, unwritten = moment.name, fair.sums[moment.name]
   fair.sums[name] = nil
   if unwritten ~= moment.sum then
@@ -143,6 +139,7 @@ end
 
 -- One job moves the clock by 1/W, piecewise where somebody leaves on the way.
 local function advance(fair)
+  if fair.w == 0 then return end
   local rest = 1000
   for _ = 1, MOMENTS_A_PICK do
     local moment = moments_head(fair)
@@ -161,9 +158,7 @@ end
 -- asked for out of turn.
 forgo = function(fair, tenant, window)
   if window then window.at = window.at + 1 end
-  fair.n = fair.n - 1
-  tenant.left, tenant.state = tenant.weight, nil
-  moments_add(fair, tenant_start(fair, tenant), tenant.weight)
+  tenant_leave(fair, tenant)
   tenant_touch(fair, tenant)
   fair.moved = true
 end
@@ -171,14 +166,11 @@ end
 -- A tenant has got one job out, and pays for it, whether or not it was its turn; `drained` says that it was its last.
 serve = function(fair, tenant, window, drained)
   if window then window.at = window.at + 1 end
-  local weight = tenant.weight
-  local start = (tenant.start or tenant_start(fair, tenant)) + 1000 / weight
-  tenant.start, tenant.promoted = start, tenant.promoted + 1
+  tenant.start = (tenant.start or tenant_start(fair, tenant)) + 1000 / tenant.weight
+  tenant.promoted = tenant.promoted + 1
   if drained then
-    fair.n = fair.n - 1
     fair.owner.remember(fair, tenant)
-    tenant.left, tenant.state = weight, nil
-    moments_add(fair, start, weight)
+    tenant_leave(fair, tenant)
   elseif window then
     window_insert(window, tenant)
   end

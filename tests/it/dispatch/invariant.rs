@@ -139,9 +139,18 @@ impl Places {
             assert_eq!(&busy.collect::<BTreeSet<_>>(), tenants, "{key}");
             let counted = look.words(&key).iter().find(|(field, _)| field == "n").map(|(_, count)| count.as_str());
             assert_eq!(counted, Some(tenants.len().to_string().as_str()), "{key}");
+            let weighed = look.words(&key).iter().find(|(field, _)| field == "w").map(|(_, sum)| score(sum));
+            assert_eq!(weighed, Some(weight_of_level(look, &key)), "{key}");
             let classes = format!("{key}:c:");
             let waiting = look.below(&classes).flat_map(|(_, members)| members).map(|(tenant, _)| tenant.clone());
             assert_eq!(&waiting.collect::<BTreeSet<_>>(), tenants, "{key}");
         }
     }
+}
+
+/// What those weigh together who wait in a level, or still count although they have left.
+fn weight_of_level(look: &Look, key: &str) -> f64 {
+    let waiting = look.words(&format!("{key}:busy")).iter().map(|(_, text)| score(text.split(' ').next().unwrap()));
+    let leaving = look.words(&format!("{key}:sums")).iter().map(|(_, sum)| score(sum));
+    waiting.chain(leaving).sum()
 }

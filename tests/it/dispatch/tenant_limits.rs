@@ -86,6 +86,33 @@ async fn a_tenant_that_is_blocked_leaves_its_turn_to_others() {
     invariant::check(&ground).await;
 }
 
+/// A tenant that is blocked leaves and comes back, in one call or another, before the clock has reached it or behind it.
+#[tokio::test]
+async fn what_tenants_weigh_together_stays_true_while_they_are_blocked_and_come_back() {
+    let weights = json!({"a": 3, "b": 2, "c": 0.3, "d": 1.5});
+    let ground = Ground::open(json!({"tenant_fairness": {"enabled": true, "weights": weights}})).await;
+    let (mut running, mut random) = (Vec::new(), 1u64);
+    let mut below = |most: u64| {
+        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (random >> 33) % most
+    };
+    for _ in 0..150 {
+        let tenant = ["a", "b", "c", "d", "e", "f"][below(6) as usize];
+        let key = ["one", "two", tenant][below(3) as usize];
+        ground.push_all(vec![limited(tenant, key, 1 + below(2) as u32); 1 + below(4) as usize]).await;
+        let waiting = ground.push_for(&[("g", 1)]).await;
+        running.extend(ground.fetch(from(&["q"], 1 + below(6) as usize)).await);
+        invariant::check(&ground).await;
+        if below(4) == 0 {
+            ground.app.client.delete(&format!("/v1/jobs/{}", waiting[0])).await;
+        }
+        for _ in 0..below(5).min(running.len() as u64) {
+            ground.ack(&running.swap_remove(below(running.len() as u64) as usize)).await;
+        }
+        invariant::check(&ground).await;
+    }
+}
+
 /// As many slots as a tenant weighs, in each queue by itself.
 #[tokio::test]
 async fn slots_of_a_tenant_are_never_lent() {
