@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Jobs that one call promotes, which bounds how long Redis is busy with it.
-pub const PORTION: u64 = 64;
+pub const PORTION: u64 = 50;
 /// How long the last known need of the workers lets jobs pass straight through.
 const AIM_HOLDS_MS: u64 = 10_000;
 

@@ -14,8 +14,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 const WARM_UP: Duration = Duration::from_millis(500);
-/// How long each raw measurement takes, about.
-const RAW_SECONDS: f64 = 2.5;
+/// How long each raw measurement takes in all, about.
+const RAW_SECONDS: f64 = 3.0;
+/// Single enqueues and what they are compared with take turns, so that what else goes on in the machine happens to all of them.
+const TURNS: u32 = 4;
 /// Jobs in one scenario at most, some 500 MB in Redis.
 const MOST_JOBS: u64 = 500_000;
 /// Jobs prepared for each second of fetches: more than two cores hand out.
@@ -54,6 +56,10 @@ impl Http {
         Ok(if report.errors() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
+    fn duration(&self) -> Duration {
+        Duration::from_secs(self.seconds.into())
+    }
+
     async fn measure(&self) -> anyhow::Result<Report> {
         let rig = Rig::start(self.durable, "").await?;
         let mut report = Report {
@@ -65,21 +71,23 @@ impl Http {
             idle_memory: process::resident(rig.server_pid()),
             ..Report::default()
         };
-        report.raw_set = self.raw(&rig, "raw SET", &raw::Command::set(), Way::Tcp).await?;
-        report.raw_set_unix = self.raw(&rig, "raw SET, unix socket", &raw::Command::set(), Way::UnixSocket).await?;
-        // One job over HTTP makes Redis load the script that is called raw next.
+        // One job over HTTP makes Redis load the script that is called raw then.
         self.prefill(&rig, 1).await?;
-        let enqueue = raw::Command::enqueue(&rig)?;
-        report.raw_enqueue = self.raw(&rig, "raw FCALL enqueue", &enqueue, Way::UnixSocket).await?;
+        let (set, enqueue) = (raw::Command::set(), raw::Command::enqueue(&rig)?);
+        for _ in 0..TURNS {
+            report.raw_set.add(self.raw(&rig, "raw SET", &set, Way::Tcp).await?);
+            report.raw_set_unix.add(self.raw(&rig, "raw SET, unix socket", &set, Way::UnixSocket).await?);
+            report.raw_enqueue.add(self.raw(&rig, "raw FCALL enqueue", &enqueue, Way::UnixSocket).await?);
+            report.enqueue.add(self.http(&rig, "enqueue", Scenario::Enqueue, self.duration() / TURNS, 0).await?);
+        }
         if let Some(address) = self.against {
             report.other = Some(self.other(address).await?);
         }
-        report.enqueue = self.http(&rig, "enqueue", Scenario::Enqueue, 0).await?;
         let batches = Scenario::Batch(self.jobs_per_batch.into());
-        report.batches = self.http(&rig, "enqueue in batches", batches, 0).await?;
+        report.batches = self.http(&rig, "enqueue in batches", batches, self.duration(), 0).await?;
         let prepared = (PREPARED_PER_SECOND * (u64::from(self.seconds) + 1)).min(MOST_JOBS);
-        report.fetch_ack = self.http(&rig, "fetch + ack", Scenario::FetchAck, prepared).await?;
-        report.life = self.http(&rig, "enqueue + fetch + ack", Scenario::Life, 0).await?;
+        report.fetch_ack = self.http(&rig, "fetch + ack", Scenario::FetchAck, self.duration(), prepared).await?;
+        report.life = self.http(&rig, "enqueue + fetch + ack", Scenario::Life, self.duration(), 0).await?;
         report.loaded_memory = process::resident(rig.server_pid());
         Ok(report)
     }
@@ -92,7 +100,7 @@ impl Http {
             eprintln!("{name} …");
             let mut load = Load::connect(address, &Case::PLAIN, scenario, self.connections.into(), MOST_JOBS).await?;
             load.run(WARM_UP).await?;
-            let measured = load.run(Duration::from_secs(self.seconds.into())).await?;
+            let measured = load.run(self.duration()).await?;
             rows.push(Row { name, measured, cpu: None });
         }
         rows.try_into().map_err(|_| anyhow::anyhow!("two rows"))
@@ -100,12 +108,19 @@ impl Http {
 
     async fn raw(&self, rig: &Rig, name: &'static str, command: &raw::Command, way: Way) -> anyhow::Result<Row> {
         eprintln!("{name} …");
-        let measured = command.measure(rig, way, self.connections.into(), RAW_SECONDS).await?;
+        let measured = command.measure(rig, way, self.connections.into(), RAW_SECONDS / f64::from(TURNS)).await?;
         Ok(Row { name, measured, cpu: None })
     }
 
     /// Measures a scenario on an emptied Redis, with so many jobs prepared.
-    async fn http(&self, rig: &Rig, name: &'static str, scenario: Scenario, prepared: u64) -> anyhow::Result<Row> {
+    async fn http(
+        &self,
+        rig: &Rig,
+        name: &'static str,
+        scenario: Scenario,
+        duration: Duration,
+        prepared: u64,
+    ) -> anyhow::Result<Row> {
         rig.empty()?;
         if prepared > 0 {
             eprintln!("preparing {prepared} jobs …");
@@ -116,7 +131,7 @@ impl Http {
         let mut load = Load::connect(rig.address, &Case::PLAIN, scenario, self.connections.into(), most).await?;
         let warm_up = load.run(WARM_UP).await?;
         let before = rig.cpu_times();
-        let mut measured = load.run(Duration::from_secs(self.seconds.into())).await?;
+        let mut measured = load.run(duration).await?;
         let spent = rig.cpu_times();
         // A failure is one whenever it happens.
         measured.errors += warm_up.errors;

@@ -14,6 +14,24 @@ pub(super) struct Row {
     pub(super) cpu: Option<Cpu>,
 }
 
+impl Row {
+    /// Counts a further turn in.
+    pub(super) fn add(&mut self, turn: Row) {
+        let share = turn.measured.jobs as f64 / (self.measured.jobs + turn.measured.jobs).max(1) as f64;
+        let mean = |so_far: f64, of_turn: f64| so_far + (of_turn - so_far) * share;
+        self.cpu = turn.cpu.map(|of_turn| {
+            let so_far = self.cpu.unwrap_or_default();
+            Cpu {
+                server_us: mean(so_far.server_us, of_turn.server_us),
+                redis_us: mean(so_far.redis_us, of_turn.redis_us),
+                load_us: mean(so_far.load_us, of_turn.load_us),
+            }
+        });
+        self.name = turn.name;
+        self.measured.add(turn.measured);
+    }
+}
+
 /// CPU time per job, in µs: what a rate on shared cores is made of.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cpu {
@@ -181,6 +199,16 @@ mod tests {
         assert_eq!(met, [true, true, false, true, true, false]);
         report.idle_memory -= 1;
         assert!(report.bars()[5].is_met);
+    }
+
+    #[test]
+    fn turns_count_by_their_jobs() {
+        let cpu = |us| Some(Cpu { server_us: us, redis_us: us, load_us: us });
+        let mut sum = Row::default();
+        sum.add(Row { cpu: cpu(10.0), ..row(100, 0) });
+        sum.add(Row { cpu: cpu(20.0), ..row(300, 1) });
+        assert_eq!((sum.name, sum.measured.jobs, sum.measured.rate(), sum.measured.errors), ("a row", 400, 200.0, 1));
+        assert_eq!(sum.cpu.expect("known").redis_us, 17.5);
     }
 
     #[test]
