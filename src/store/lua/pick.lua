@@ -23,7 +23,7 @@ end
 
 -- The first moments at which somebody leaves, each with the weight that goes then.
 local function moments_open(fair)
-  local starts = call('ZRANGE', fair.key .. ':moments', 0, MOMENTS_READ - 1)
+  local starts = call('ZRANGE', fair.key .. ':moments', '0', int(MOMENTS_READ - 1))
   local moments = {at = 1, last = #starts, complete = #starts < MOMENTS_READ, note = moments_note}
   local sums = #starts > 0 and call('HMGET', fair.key .. ':sums', unpack(starts)) or {}
   for position, start in ipairs(starts) do
@@ -60,7 +60,7 @@ moments_sweep = function(fair)
   if fair.n == 0 then return end
   fair_write(fair)
   local head = moments_head(fair)
-  local gone = call('ZRANGEBYSCORE', fair.key .. ':leaving', '-inf', head and '(' .. head.name or '+inf', 'LIMIT', 0, SWEPT)
+  local gone = call('ZRANGEBYSCORE', fair.key .. ':leaving', '-inf', head and '(' .. head.name or '+inf', 'LIMIT', '0', int(SWEPT))
   if #gone > 0 then
     call('ZREM', fair.key .. ':leaving', unpack(gone))
     call('HDEL', fair.key .. ':left', unpack(gone))

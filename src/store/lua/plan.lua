@@ -41,7 +41,7 @@ end
 local function plan_flush()
   for _, plan in pairs(plans) do
     if plan and plan.added ~= 0 then
-      call('HINCRBY', plan.key, 'staged', plan.added)
+      call('HINCRBY', plan.key, 'staged', int(plan.added))
       plan.added = 0
     end
     if plan and plan.spent then call('HSET', plan.key, 'room', int(plan.room), 'due', int(plan.due)) end

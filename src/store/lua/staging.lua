@@ -34,13 +34,13 @@ end
 local function staging_flushed(fair, has_begun, has_ended)
   if has_ended then
     -- Other rules may have jobs staged for the same queue.
-    if call('HINCRBY', P .. 'low', 'n ' .. fair.queue, -1) <= 0 then
+    if call('HINCRBY', P .. 'low', 'n ' .. fair.queue, '-1') <= 0 then
       call('HDEL', P .. 'low', 'm ' .. fair.queue, 'd ' .. fair.queue, 'n ' .. fair.queue)
     end
-    call('HINCRBY', P .. 'state', 'staged', -1)
+    call('HINCRBY', P .. 'state', 'staged', '-1')
   elseif has_begun then
-    call('HINCRBY', P .. 'state', 'staged', 1)
-    call('HINCRBY', P .. 'low', 'n ' .. fair.queue, 1)
+    call('HINCRBY', P .. 'state', 'staged', '1')
+    call('HINCRBY', P .. 'low', 'n ' .. fair.queue, '1')
     call('HSETNX', P .. 'low', 'm ' .. fair.queue, '0')
     signal('staged ' .. fair.rule)
   end
@@ -50,7 +50,7 @@ local function staging_flushed(fair, has_begun, has_ended)
     call('ZADD', queues, 'NX', 0, fair.queue)
     forget_missed(fair.rule)
   elseif fair.jobs == 0 and fair.had_jobs > 0 then
-    call('PEXPIRE', fair.key, IDLE_MS)
+    call('PEXPIRE', fair.key, int(IDLE_MS))
     call('ZREM', queues, fair.queue)
   end
 end
