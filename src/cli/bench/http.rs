@@ -73,9 +73,9 @@ impl Http {
         };
         // One job over HTTP makes Redis load the script that is called raw then.
         self.prefill(&rig, 1).await?;
-        let (set, enqueue) = (raw::Command::set(), raw::Command::enqueue(&rig)?);
+        let (set, enqueue, tcp) = (raw::Command::set(), raw::Command::enqueue(&rig)?, Way::Tcp(rig.redis_port()?));
         for _ in 0..TURNS {
-            report.raw_set.add(self.raw(&rig, "raw SET", &set, Way::Tcp).await?);
+            report.raw_set.add(self.raw(&rig, "raw SET", &set, tcp).await?);
             report.raw_set_unix.add(self.raw(&rig, "raw SET, unix socket", &set, Way::UnixSocket).await?);
             report.raw_enqueue.add(self.raw(&rig, "raw FCALL enqueue", &enqueue, Way::UnixSocket).await?);
             report.enqueue.add(self.http(&rig, "enqueue", Scenario::Enqueue, self.duration() / TURNS, 0).await?);

@@ -27,8 +27,8 @@ const MOST: u64 = 500_000;
 /// The way to Redis that `redis-benchmark` takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
-    /// TCP on the loopback, as the load over HTTP goes to the server.
-    Tcp,
+    /// TCP on the loopback, to this port, as the load over HTTP goes to the server.
+    Tcp(u16),
     UnixSocket,
 }
 
@@ -74,7 +74,7 @@ impl Command {
         seconds: f64,
     ) -> anyhow::Result<Measured> {
         let place: Vec<OsString> = match way {
-            Way::Tcp => vec!["-h".into(), "127.0.0.1".into(), "-p".into(), rig.redis_port()?.to_string().into()],
+            Way::Tcp(port) => vec!["-h".into(), "127.0.0.1".into(), "-p".into(), port.to_string().into()],
             Way::UnixSocket => vec!["-s".into(), rig.socket().into()],
         };
         rig.empty()?;

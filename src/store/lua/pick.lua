@@ -166,7 +166,7 @@ end
 -- A tenant has got one job out, and pays for it, whether or not it was its turn; `drained` says that it was its last.
 serve = function(fair, tenant, window, drained)
   if window then window.at = window.at + 1 end
-  tenant.start = (tenant.start or tenant_start(fair, tenant)) + 1000 / tenant.weight
+  tenant.start = tenant_start(fair, tenant) + 1000 / tenant.weight
   tenant.promoted = tenant.promoted + 1
   if drained then
     fair.owner.remember(fair, tenant)
