@@ -67,7 +67,7 @@ end
 
 run = function()
   JOB, FINISHED, kept_ms = P .. 'job:', P .. 'finished:completed', int(math.max(tonumber(KEEP.completed), SHORTEST))
-  has_limits = state[9] or find(state[7] or '', '[xy]') or find(allowed, 'c', 1, true)
+  has_limits = state.limits or find(state.policy, '[xy]') or find(allowed, 'c', 1, true)
   local answers, at = {}, 10
   for request = 1, tonumber(ARGV[9]) do
     answers[request] = guarded(ack, ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4] == '1', ARGV[at + 5])

@@ -22,14 +22,14 @@ run = function()
   local id, key = ARGV[9], P .. 'workflow:' .. ARGV[9]
   local by = call('HGET', key, 'by')
   if by then return by == ARGV[10] and {'ok', workflow_view(id, '')} or {'duplicate'} end
-  if ARGV[11] ~= (state[6] or '') then return {'stale'} end
+  if ARGV[11] ~= state.rules then return {'stale'} end
   local workflow, count = workflow_new(id, ARGV[12], ARGV[13], now_text, ARGV[17]), tonumber(ARGV[16])
   for number = 0, count - 1 do workflow.nodes[number] = node_read(ARGV[FIRST + number * 2]) end
   local words, jobs = workflow_first(workflow, words_of)
   local full = ARGV[11] ~= '' and over_bound(words, 1, #jobs)
   local enter
   if not full and find(allowed, 'e', 1, true) then full, enter = workflow_admit(words, #jobs) end
-  if not full and state[12] then full = door.refusal(words, 1, #jobs, WORDS) end
+  if not full and state.bounded then full = door.refusal(words, 1, #jobs, WORDS) end
   if full then
     door.leave()
     workflow.touched = {} -- there is none

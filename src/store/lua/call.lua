@@ -59,15 +59,18 @@ local counts -- of jobs by queue and state
 -- A clock that steps back a little (a failover, a slewing clock) stands still instead, so that ages never turn
 -- negative; a step of more than 5 s is somebody setting the clock, and is accepted.
 at_begin(function()
-  state = call('HMGET', P .. 'state', 'clock', 'seq', 'events', 'halted', 'staged', 'rules', 'policy', 'parked',
-    'limits', 'gated', 'paused', 'bounded', 'tenants', 'throttled')
-  seq, events = tonumber(state[2]) or 0, tonumber(state[3]) or 0
+  -- Room for all that there may be. Asked for by name, each would be looked for from the first on.
+  state = {clock = nil, seq = nil, events = nil, halted = nil, staged = nil, rules = '', policy = '', parked = nil, limits = nil,
+    gated = nil, paused = nil, bounded = nil, tenants = nil, throttled = nil}
+  local words = call('HGETALL', P .. 'state')
+  for place = 1, #words, 2 do state[words[place]] = words[place + 1] end
+  seq, events = tonumber(state.seq) or 0, tonumber(state.events) or 0
   now, stepped_back = tonumber(ARGV[1]), nil
   if not now then
     local time = call('TIME')
     now = time[1] * 1000 + math.floor(time[2] / 1000)
   end
-  local last = tonumber(state[1]) or 0
+  local last = tonumber(state.clock) or 0
   if now < last then
     if last - now <= 5000 then now = last else stepped_back = last - now end
   end
@@ -117,7 +120,7 @@ local tallies -- by place in the text, and by tenant: what this call adds
 local stored -- by tenant: its text
 
 at_begin(function()
-  allowed = state[13] or ''
+  allowed = state.tenants or ''
   counts_default, has_tallies, tallies, stored = string.find(allowed, 'd', 1, true), false, {{}, {}, {}, {}, {}}, {}
 end)
 

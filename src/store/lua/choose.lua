@@ -183,7 +183,7 @@ end
 -- as well, so where there are some, the next call does it.
 local function source_refresh(source)
   source.freed = nil
-  if find(state[7] or '', 'f', 1, true) then
+  if find(state.policy, 'f', 1, true) then
     unfinished = true
     return
   end

@@ -39,7 +39,7 @@ local function forget() end
 
 at_begin(function()
   deeds = {}
-  did = state[14] and count_deed or forget
+  did = state.throttled and count_deed or forget
 end)
 
 -- Adds to a bucket; returns what it holds of the tenants then, as the arguments of a ZADD.

@@ -10,7 +10,7 @@ run = function()
   local name, before, after, version, jobs = ARGV[9], ARGV[10], ARGV[11], ARGV[12], tonumber(ARGV[13])
   if (call('HGET', P .. 'inboxes', name) or '0') ~= before then return 'taken' end
   -- Whoever pushed it has been answered: nothing keeps it out. What a tenant is limited to counts it.
-  state[12], door.is_open = false, true
+  state.bounded, door.is_open = false, true
   local result = jobs == 0 and 'ok' or guarded(enqueue, '', 14, jobs, false, version)
   if type(result) == 'table' then result = concat(result, '\31') end
   if string.sub(result, 1, 2) ~= 'ok' then return result end

@@ -18,6 +18,6 @@ run = function()
   for request = 1, requests do answers[request], at = enqueue_request(at) end
   queues_note()
   commit()
-  if door.refusal and not state[12] and allowed == '' then answers[#answers + 1] = 'plain' end
+  if door.refusal and not state.bounded and allowed == '' then answers[#answers + 1] = 'plain' end
   return answers
 end

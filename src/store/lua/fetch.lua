@@ -218,9 +218,9 @@ local function pace_write()
 end
 
 run = function()
-  if is_short and (state[9] or state[10] or (state[7] or '') ~= '' or find(allowed, 'c', 1, true)) then return 'rich' end
+  if is_short and (state.limits or state.gated or state.policy ~= '' or find(allowed, 'c', 1, true)) then return 'rich' end
   read_requests()
-  JOB, some_halted, pace, terms = P .. 'job:', (tonumber(state[4]) or 0) > 0, {}, {}
+  JOB, some_halted, pace, terms = P .. 'job:', (tonumber(state.halted) or 0) > 0, {}, {}
   local call_key = P .. 'call:' .. ARGV[9]
   local first = ARGV[10] == '1' and call('GET', call_key)
   local answers = {}
@@ -248,7 +248,7 @@ run = function()
   levels_close()
   sources_close()
   turns_close()
-  if (tonumber(state[5]) or 0) > 0 then tell_planner(unmet) end
+  if (tonumber(state.staged) or 0) > 0 then tell_planner(unmet) end
   if found then call('SET', call_key, concat(record), 'PX', RESEND_MS) end
   if next(pace) then pace_write() end
   commit()

@@ -16,7 +16,7 @@ run = function()
 
   if call('HGET', key, 'version') ~= version then return {'gone'} end
   if at ~= '' and tonumber(call('ZSCORE', CRONS, name) or nil) ~= tonumber(at) then return {'gone'} end
-  if ARGV[15] == '' and ARGV[FIRST + 3] ~= (state[6] or '') then return {'stale'} end
+  if ARGV[15] == '' and ARGV[FIRST + 3] ~= state.rules then return {'stale'} end
 
   local function told(data)
     return '"cron_expr":' .. ARGV[14] .. ',"scheduled_at":' .. stamp(scheduled) .. data

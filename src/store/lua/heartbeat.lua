@@ -22,7 +22,7 @@ run = function()
 
   -- A worker is of one pool. It may come to another one by registering anew, unless it still holds jobs. A pool that is gone is none.
   local pool = match(told.pool or '', '^"(.*)"$')
-  if find(state[7] or '', 'p', 1, true) then
+  if find(state.policy, 'p', 1, true) then
     local member = P .. 'member:' .. worker
     local own = match(call('HGET', key, 'pool') or '', '^"(.*)"$') or call('GET', member)
     if own and call('EXISTS', P .. 'pool:' .. own) == 0 then own = nil end
@@ -37,7 +37,7 @@ run = function()
       call('PEXPIRE', member, ARGV[8])
     end
   end
-  if (pool or told.concurrency) and not state[10] then call('HSET', P .. 'state', 'gated', '1') end
+  if (pool or told.concurrency) and not state.gated then call('HSET', P .. 'state', 'gated', '1') end
   local directive = call('HGET', key, 'directive') or 'running'
   if call('EXISTS', key) == 0 then
     record[#record + 1] = 'since'

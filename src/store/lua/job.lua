@@ -237,7 +237,7 @@ do -- a script has room for 200 locals
 -- A slot under a limit is free. Who waits for it is looked at by the next fetch, which those who listen are told to send.
 local function slot_free(key)
   local limit = P .. 'limit:' .. key
-  if (tonumber(state[8]) or 0) == 0 or (tonumber(call('HGET', limit, 'w') or nil) or 0) <= 0 then return end
+  if (tonumber(state.parked) or 0) == 0 or (tonumber(call('HGET', limit, 'w') or nil) or 0) <= 0 then return end
   call('ZADD', WAKES, now_text, key)
   for _, field in ipairs(call('HKEYS', limit .. ':at')) do
     if string.sub(field, 1, 2) == 'w ' then signal('ready ' .. string.sub(field, 3)) end
@@ -265,7 +265,7 @@ end
 
 -- Whether a queue has a limit of its own.
 is_limited = function(queue)
-  if not state[9] then return false end
+  if not state.limits then return false end
   -- Mostly none has: then that is all that is asked.
   if looked_at[''] == nil then looked_at[''] = call('EXISTS', P .. 'limited') == 1 end
   if looked_at[''] and looked_at[queue] == nil then looked_at[queue] = call('SISMEMBER', P .. 'limited', queue) == 1 end
@@ -275,7 +275,7 @@ end
 -- What a lease counts against counts it no more.
 slots_release = function(id, queue, lane, tenant, pool)
   if pool ~= '' then pool_leave(pool, id) end
-  if find(state[7] or '', '[xy]') then lane = lane_base(lane) .. ';s=1;t=' .. (tenant or '_default') end
+  if find(state.policy, '[xy]') then lane = lane_base(lane) .. ';s=1;t=' .. (tenant or '_default') end
   if find(lane, ';', 1, true) then
     local keys = lane_limits(queue, lane)
     for place = 1, #keys do

@@ -37,7 +37,7 @@ at_begin(function()
 end)
 
 is_paused = function(queue)
-  if not state[11] then return false end
+  if not state.paused then return false end
   if paused[queue] == nil then paused[queue] = call('HEXISTS', P .. 'paused', queue) == 1 end
   return paused[queue]
 end

@@ -11,7 +11,7 @@ end
 
 run = function()
   local found, names, minute = {}, {unpack(ARGV, 9)}, math.floor(now / MINUTE)
-  if not state[14] then return found end
+  if not state.throttled then return found end
   -- Of the minute in which the last 60 s began, so much is within them. The average is of both: a part of one job has none.
   local part = 1 - now % MINUTE / MINUTE
   local befores, these = deeds('m', names, minute - 1, minute - 1), deeds('m', names, minute, minute)

@@ -27,7 +27,7 @@ end
 
 -- How tenants share a queue: strategy letter (f, r or s), default weight and the hash of weights; false if they do not.
 queue_sharing = function(queue)
-  if not find(state[7] or '', 'f', 1, true) then return false end
+  if not find(state.policy, 'f', 1, true) then return false end
   if not version then
     version = call('HGET', P .. 'policy', 'shares') or ''
     -- What has no version is from before there were any.

@@ -94,9 +94,9 @@ limit_renew = function(key, quota)
   call('HSET', name, 'j', quota)
   if queue then call('SADD', P .. 'limited', queue) end
   if queue or (tonumber(was[2] or nil) or 0) > 0 then call('ZADD', P .. 'wakes', now_text, key) end
-  if not state[9] then
+  if not state.limits then
     call('HSET', P .. 'state', 'limits', '1')
-    state[9] = '1'
+    state.limits = '1'
   end
 end
 
@@ -125,7 +125,7 @@ end
 
 -- What a lane waits for, if it does.
 local function lane_parked(queue, lane)
-  local entry = (tonumber(state[8]) or 0) ~= 0 and call('HGET', P .. 'parked:' .. queue, lane)
+  local entry = (tonumber(state.parked) or 0) ~= 0 and call('HGET', P .. 'parked:' .. queue, lane)
   if entry then return match(entry, '^([^\31]*)\31([^\31]*)\31(%d+)$') end
 end
 
@@ -143,9 +143,9 @@ lane_arrive = function(queue, lane, entry)
       end
       if not is_cap(key) then call('ZADD', P .. 'limits', now_text, key) end
     end
-    if not state[9] then
+    if not state.limits then
       call('HSET', P .. 'state', 'limits', '1')
-      state[9] = '1'
+      state.limits = '1'
     end
   end
   local key = lane_parked(queue, lane)

@@ -47,11 +47,11 @@ end
 
 -- Whoever is throttled is counted in any case, so that it can be let go.
 local function set_counting(is_wanted)
-  if is_wanted and not state[14] then
-    state[14] = '0'
+  if is_wanted and not state.throttled then
+    state.throttled = '0'
     call('HSET', P .. 'state', 'throttled', '0')
-  elseif not is_wanted and state[14] == '0' then
-    state[14] = false
+  elseif not is_wanted and state.throttled == '0' then
+    state.throttled = false
     call('HDEL', P .. 'state', 'throttled')
   end
 end
@@ -68,7 +68,7 @@ run = function()
     set_counting(ARGV[11] == '1' or a_webhook_asks())
   end
   -- Somebody may have been spared by hand although nothing is counted.
-  local is_known = state[14] or call('EXISTS', P .. 'noise') == 1
+  local is_known = state.throttled or call('EXISTS', P .. 'noise') == 1
   if not is_known or call('EXISTS', unpack(alive)) == 0 then return 'idle' end
   if holder ~= '' then call('SET', P .. 'noise:lock', holder, 'PX', ARGV[10]) end
 

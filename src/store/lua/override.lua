@@ -22,7 +22,7 @@ run = function()
     call('HSET', P .. 'state', 'limits', '1')
     if queue then call('SADD', P .. 'limited', queue) end
   end
-  state[9] = '1'
+  state.limits = '1'
   limits[key] = nil
   wake(key)
   commit()

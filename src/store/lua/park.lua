@@ -179,7 +179,7 @@ end
 -- than one call looks at and the caller wants to know.
 wake_due = function(asks)
   lane_flush() -- slots that this call has freed, and jobs that it has brought
-  if not state[9] then return true end
+  if not state.limits then return true end
   local keys = call('ZRANGEBYSCORE', WAKES, '-inf', now_text, 'LIMIT', '0', int(WOKEN_A_CALL + 1))
   if #keys == 0 then return true end
   if #keys > WOKEN_A_CALL then

@@ -19,7 +19,7 @@ run = function()
   if holds == ARGV[10] then return 1 end -- sent again
   if holds ~= ARGV[9] then return 0 end
   local POLICY, at = P .. 'policy', 14
-  local letters, old_letters, tells = ARGV[11], state[7] or '', ARGV[14] == '1'
+  local letters, old_letters, tells = ARGV[11], state.policy, ARGV[14] == '1'
   local find = string.find
 
   local function word()

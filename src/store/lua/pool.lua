@@ -98,14 +98,14 @@ end
 prevention = function(pool)
   if pool and pool.sp and pool.sp ~= '' then return prevention_of(pool.sp ~= 'off' and pool.sp or '') end
   if not default_prevention then
-    default_prevention = prevention_of(find(state[7] or '', 's', 1, true) and call('HGET', P .. 'policy', 'sp') or '')
+    default_prevention = prevention_of(find(state.policy, 's', 1, true) and call('HGET', P .. 'policy', 'sp') or '')
   end
   return default_prevention
 end
 
 -- Queues that belong to another pool alone are nobody else's.
 is_open_to = function(queue, pool)
-  if not find(state[7] or '', 'i', 1, true) then return true end
+  if not find(state.policy, 'i', 1, true) then return true end
   local owner = call('HGET', P .. 'policy', 'i ' .. queue)
   return not owner or owner == pool
 end
@@ -155,7 +155,7 @@ end
 
 -- The pool that a worker is of: the one it registered with, or named last when it fetched. One that is gone is none.
 local function pool_of(worker, told)
-  if not find(state[7] or '', 'p', 1, true) then return end
+  if not find(state.policy, 'p', 1, true) then return end
   local own = match(told or '', '^"(.*)"$')
   if own and pool_open(own) then return own end
   own = call('GET', P .. 'member:' .. worker)

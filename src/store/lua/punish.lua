@@ -48,8 +48,8 @@ local function throttle(name, words)
   else
     call('HSET', P .. 'throttled', name, words)
   end
-  state[14] = int(call('HLEN', P .. 'throttled'))
-  call('HSET', P .. 'state', 'throttled', state[14])
+  state.throttled = int(call('HLEN', P .. 'throttled'))
+  call('HSET', P .. 'state', 'throttled', state.throttled)
   reweigh_all(name)
   if find(before .. words, '%d$') then recap(name) end
 end

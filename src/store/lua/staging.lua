@@ -57,7 +57,7 @@ end
 
 -- Whether promoted jobs wait for limits at all, and the plan minds.
 may_stick = function(plan)
-  return (tonumber(state[8]) or 0) > 0 and plan.blocked ~= math.huge
+  return (tonumber(state.parked) or 0) > 0 and plan.blocked ~= math.huge
 end
 
 -- Whether so many promoted jobs of a tenant wait for their limits that it stays in staging.

@@ -6,7 +6,7 @@
 local MOST_STARVED = 1000
 
 local function starve()
-  if not find(state[7] or '', 's', 1, true) then return end
+  if not find(state.policy, 's', 1, true) then return end
   local first, shortest = call('ZRANGE', LIVE, 0, 0, 'WITHSCORES'), tonumber(call('HGET', P .. 'policy', 'patience') or nil)
   local starves = first[2] and shortest and now - tonumber(first[2]) > shortest
   if not starves and call('EXISTS', P .. 'starved') == 0 then return end

@@ -14,5 +14,5 @@ run = function()
   local first = minute - minutes + 1
   local lately = deeds('m', {tenant, '*'}, first, minute)
   return {deeds('h', {tenant}, hour - HOURS, hour, part)[1], lately[1], lately[2], int(now - first * MINUTE),
-    state[14] and '1' or '0'}
+    state.throttled and '1' or '0'}
 end

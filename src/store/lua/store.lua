@@ -166,7 +166,7 @@ end
 enqueue = function(op, first, jobs, may_exist, version)
   local replayed = may_exist and replay(op, first, jobs)
   if replayed then return replayed end
-  if version ~= (state[6] or '') then return 'stale' end
+  if version ~= state.rules then return 'stale' end
   local full = version ~= '' and over_bound(ARGV, first, jobs)
   if full then return full end
   local passes = measures and door.pass(ARGV, first, jobs, WORDS)
@@ -181,7 +181,7 @@ enqueue = function(op, first, jobs, may_exist, version)
     end
   end
   local pressure = ''
-  if state[12] then
+  if state.bounded then
     local refused, told = 'rich', nil
     if door.refusal then refused, told = door.refusal(ARGV, first, jobs, WORDS) end
     if refused then

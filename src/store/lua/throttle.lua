@@ -17,7 +17,7 @@ end)
 
 -- What is left to a tenant: `part`, of its weight in thousandths, and `cap`, how many jobs it may have active; missing where that is all.
 throttle_of = function(name)
-  if not state[14] or state[14] == '0' then return NONE end
+  if not state.throttled or state.throttled == '0' then return NONE end
   local throttle = known[name]
   if not throttle then
     local part, until_ms, cap = match(call('HGET', P .. 'throttled', name) or '', '^(%d+) (%d+) (%S+)$')

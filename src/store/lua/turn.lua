@@ -58,7 +58,7 @@ local function turn_look(turn)
   turn.open, turn.is_open = open, is_open
   if #queues == 0 then return end
   local places, weights, rotation = turn.order.places, turn.order.weights, turn.prevention.rotation
-  local pool, has_all = turn.pool and turn.pool.name, not state[11] and not find(state[7] or '', 'i', 1, true)
+  local pool, has_all = turn.pool and turn.pool.name, not state.paused and not find(state.policy, 'i', 1, true)
   local scores = call('ZMSCORE', LIVE, unpack(queues))
   for position = 1, #queues do
     local queue = queues[position]
@@ -260,7 +260,7 @@ turns_close = function()
       if book.is_own then call('PEXPIRE', book.key, TURN_MS) end
     end
   end
-  if find(state[7] or '', 's', 1, true) and next(got) then
+  if find(state.policy, 's', 1, true) and next(got) then
     local words = {}
     for queue in pairs(got) do words[#words + 1], words[#words + 2] = now_text, queue end
     call('ZADD', LIVE, 'XX', unpack(words))
@@ -272,7 +272,7 @@ end
 admit = function(request)
   local worker = request.worker
   if worker == '' then return end
-  local told = state[10] and call('HMGET', P .. 'worker:' .. worker, 'pool', 'concurrency') or {}
+  local told = state.gated and call('HMGET', P .. 'worker:' .. worker, 'pool', 'concurrency') or {}
   local refused = pool_admit(request, told[1])
   if refused then return refused end
   local most = tonumber(told[2] or nil)
