@@ -100,7 +100,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// Version of the data's shape in Redis. Another one is refused: guessing would damage somebody's jobs.
-const SCHEMA: &str = "2";
+const SCHEMA: &str = "3";
 
 /// How long after the start a connection is waited for, to remove what other versions left.
 const TIDY_WITHIN: Duration = Duration::from_secs(600);

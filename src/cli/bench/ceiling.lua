@@ -12,7 +12,7 @@ local fair, plan = P .. 'fair:' .. rule .. ':' .. queue, P .. 'plan:' .. rule
 local state = call('HMGET', P .. 'state', 'seq', 'events')
 local seq, time = tonumber(state[1]), call('TIME')
 local now = string.format('%d', time[1] * 1000 + math.floor(time[2] / 1000))
-local clock, pace = call('HMGET', fair, 'v', 'w', 'n', 'jobs'), call('HMGET', plan, 'room', 'due')
+local clock, pace = call('HMGET', fair, 'v', 'w', 'n', 'jobs', 'classes', 'leavers'), call('HMGET', plan, 'room', 'due')
 local first = 100 * 35184372088832 + seq + 1
 local after_place = '\31%1\31' .. now .. '\31\31\31\31\31\31\31\31\31\31\31\31\30'
 
@@ -58,20 +58,26 @@ local waiting, jobs = tonumber(clock[3]) - last, tonumber(clock[4]) - promoted
 local has_ended = waiting == 0
 if last > 0 then
   call('UNLINK', unpack(emptied))
-  call('ZREM', fair .. ':c:39', unpack(gone))
   call('HDEL', fair .. ':busy', unpack(idle))
 end
+local classes, leavers = clock[5], clock[6]
 if last > 0 and not has_ended then
+  leavers = '1'
+  call('ZREM', fair .. ':c:39', unpack(gone))
   call('ZADD', fair .. ':leaving', unpack(leaving))
   call('HSET', fair .. ':left', unpack(left))
   if call('HINCRBY', fair .. ':sums', leaving[1], last * 1000) == last * 1000 then
     call('ZADD', fair .. ':moments', leaving[1], leaving[1])
   end
 end
-call('HSET', fair, 'v', has_ended and '0' or clock[1], 'w', has_ended and '0' or clock[2], 'n', string.format('%d', waiting),
-  'jobs', string.format('%d', jobs))
 if has_ended then
-  call('UNLINK', fair .. ':leaving', fair .. ':left', fair .. ':moments', fair .. ':sums', fair .. ':classes')
+  call('UNLINK', fair .. ':c:39')
+  if leavers ~= '' then call('UNLINK', fair .. ':leaving', fair .. ':left', fair .. ':moments', fair .. ':sums') end
+  classes, leavers = ' ', ''
+end
+call('HSET', fair, 'v', has_ended and '0' or clock[1], 'w', has_ended and '0' or clock[2], 'n', string.format('%d', waiting),
+  'jobs', string.format('%d', jobs), 'classes', classes, 'leavers', leavers)
+if has_ended then
   if call('HINCRBY', P .. 'low', 'n ' .. queue, '-1') <= 0 then
     call('HDEL', P .. 'low', 'm ' .. queue, 'd ' .. queue, 'n ' .. queue)
   end

@@ -1,8 +1,9 @@
 -- Part: a fair queue: tenants by virtual time. src/fair/queue.rs does the same sums and has the reasons; a test wants the
 -- same order of both, always. Below F, which is `fair:R:Q` for what plan rule R has staged for main queue Q:
 --
--- F          hash  v (clock), w (sum of weights), n (waiting tenants), jobs (staged), aim, aimed (until when it holds)
--- F:c:K      zset  waiting tenants of weight class K by start; `:classes` the set of classes
+-- F          hash  v (clock), w (sum of weights), n (waiting tenants), jobs (staged), aim, aimed (until when it holds), classes
+--                  (those of which somebody waits, or did: ` 39 43 `), leavers (1 while there may be moments, or somebody in `left`)
+-- F:c:K      zset  waiting tenants of weight class K by start
 -- F:moments  zset  starts of tenants that wait no more but count until the clock reaches them; `:sums` their weights by
 --                         start, so that all who leave at one moment leave in one step
 -- F:left     hash  those tenants: `weight start`; `:leaving` the same by start. Who has left stays until it is swept
@@ -15,7 +16,7 @@
 --
 -- Nothing of it outlives the last waiting tenant but the numbers of the held ones; the hash itself expires when it is idle.
 
-local weight_text, precise, fair_open, tenant_read, moment_add, tenant_of, tenant_touch, tenant_start, tenant_enter,
+local weight_text, precise, classes_of, fair_open, tenant_read, tenant_of, tenant_touch, tenant_start, tenant_enter,
   tenant_leave, fair_arrive, fair_withdraw, tenant_reweigh, send, fair_write, fair_flush
 
 do -- a script has room for 200 locals
@@ -59,16 +60,27 @@ precise = function(number)
   return text
 end
 
--- The fair queue below a key. Its owner is asked to `remember` a tenant that has nothing waiting any more, and told when the
--- queue was `flushed`: with whether it came to life or ended.
+-- The weight classes of a fair queue: their text, their names, and whether it has one. Most queues have the same.
+classes_of = remembering(256, function(text)
+  local classes = {text = text, names = {}, has = {}}
+  for name in string.gmatch(text, '%d+') do
+    classes.names[#classes.names + 1], classes.has[tonumber(name)] = name, true
+  end
+  return classes
+end)
+
+-- The fair queue below a key. Its owner `counts` what each tenant got or does not, is asked to `remember` a tenant that has nothing
+-- waiting any more, and told when the queue was `flushed`: with whether it came to life or ended.
 fair_open = function(key, owner)
   local fair = fairs[key]
   if not fair then
-    local f = call('HMGET', key, 'v', 'w', 'n', 'jobs', 'aim', 'aimed', 's')
-    fair = {key = key, owner = owner, v = tonumber(f[1]) or 0, w = tonumber(f[2]) or 0, n = tonumber(f[3]) or 0,
-      jobs = tonumber(f[4]) or 0, aim = (tonumber(f[6]) or 0) > now and tonumber(f[5]) or 0, tenants = {}, touched = {},
-      sums = {}, sharing = f[7]}
-    fair.had_n, fair.had_w, fair.had_jobs = fair.n, fair.w, fair.jobs
+    local f = call('HMGET', key, 'v', 'w', 'n', 'jobs', 'aim', 'aimed', 's', 'classes', 'leavers')
+    local w, n, jobs, classes, leavers = tonumber(f[2]) or 0, tonumber(f[3]) or 0, tonumber(f[4]) or 0, classes_of(f[8] or ' '), f[9] or ''
+    -- All fields that it may get, with what they were before this call: see `job_load`.
+    fair = {key = key, owner = owner, v = tonumber(f[1]) or 0, w = w, n = n, jobs = jobs,
+      aim = (tonumber(f[6]) or 0) > now and tonumber(f[5]) or 0, sharing = f[7], classes = classes, leavers = leavers,
+      had_w = w, had_n = n, had_jobs = jobs, had_classes = classes, had_leavers = leavers, tenants = {}, touched = {}, sums = {},
+      changed = nil, moved = nil, windows = nil, moments = nil, passed = nil, queue = nil}
     fairs[key] = fair
   end
   return fair
@@ -106,7 +118,7 @@ local function tenant_left(fair, tenant)
 end
 
 -- Weight that leaves at a moment, or does not after all. Moments that were read are kept true: see `pick.lua`.
-moment_add = function(fair, start, weight)
+local function moment_add(fair, start, weight)
   local text, moments = precise(start), fair.moments
   fair.sums[text] = (fair.sums[text] or 0) + weight
   if moments then moments.note(moments, start, weight) end
@@ -117,13 +129,15 @@ tenant_of = function(fair, name)
   local tenant = fair.tenants[name]
   if not tenant then
     tenant = tenant_read(name, call('HGET', fair.key .. ':busy', name))
-    if fair.w > 0 and tenant.state ~= 'w' then tenant_left(fair, tenant) end
+    if fair.leavers ~= '' and tenant.state ~= 'w' then tenant_left(fair, tenant) end
     fair.tenants[name] = tenant
   end
   return tenant
 end
 
-tenant_touch = function(fair, tenant)
+-- A tenant is to be written. Mostly it was served and has more to give: then nothing of it has changed but its start.
+tenant_touch = function(fair, tenant, has_only_moved)
+  if not has_only_moved then fair.changed = true end
   if tenant.touched then return end
   tenant.touched = true
   fair.touched[#fair.touched + 1] = tenant
@@ -252,18 +266,27 @@ local function busy_text(tenant, like, text)
     .. tenant.asked .. (tenant.otherwise and ' ' .. weight_text(tenant.otherwise) or '')
 end
 
--- Writes where tenants are now; each set is written once, however many of them moved.
-fair_write = function(fair)
-  local touched = fair.touched
-  if #touched == 0 and not next(fair.sums) then return end
-  local key, gone, placed = fair.key, {}, {}
+-- Writes tenants that have only moved.
+local function starts_write(fair)
+  local touched, placed = fair.touched, {}
+  for position = 1, #touched do
+    local tenant = touched[position]
+    pair(of_class(placed, tenant.was_class), precise(tenant.start), tenant.name)
+    tenant.touched = nil
+  end
+  for class, list in pairs(placed) do send('ZADD', fair.key .. ':c:' .. class, list) end
+end
+
+-- Writes all that may have changed of tenants. Where the queue has ended, its classes are gone.
+local function tenants_write(fair, has_ended)
+  local touched, key, gone, placed = fair.touched, fair.key, {}, {}
   local busy, idle, left, stayed, leaving, held, freed = {}, {}, {}, {}, {}, {}, {}
   local like, now_busy
   for position = 1, #touched do
     local tenant = touched[position]
     local name, state, was, was_class = tenant.name, tenant.state, tenant.was, tenant.was_class
     local class = state == 'w' and weight_class(tenant.weight) or nil
-    if was_class and was_class ~= class then
+    if was_class and was_class ~= class and not has_ended then
       local list = of_class(gone, was_class)
       list[#list + 1] = name
     end
@@ -290,7 +313,6 @@ fair_write = function(fair)
     end
     tenant.was_class, tenant.was_left, tenant.touched = class, tenant.left and true, nil
   end
-  fair.touched = {}
   for class, list in pairs(gone) do send('ZREM', key .. ':c:' .. class, list) end
   for class, list in pairs(placed) do send('ZADD', key .. ':c:' .. class, list) end
   send('ZREM', key .. ':leaving', stayed)
@@ -312,32 +334,53 @@ fair_write = function(fair)
       end
     end
   end
+  if #left > 0 or next(fair.sums) then fair.leavers = '1' end
   fair.sums = {}
-  local names = {}
   for class in pairs(placed) do
-    if not (fair.classes and fair.classes[class]) then names[#names + 1] = class end
+    if not fair.classes.has[class] then fair.classes = classes_of(fair.classes.text .. class .. ' ') end
   end
-  if #names > 0 then call('SADD', key .. ':classes', unpack(names)) end
+end
+
+-- Writes where tenants are now; each set is written once, however many of them moved.
+fair_write = function(fair, has_ended)
+  if fair.changed or next(fair.sums) then
+    tenants_write(fair, has_ended)
+  elseif #fair.touched > 0 then
+    starts_write(fair)
+  else
+    return
+  end
+  fair.touched, fair.changed = {}, nil
 end
 
 -- When nobody waits, the clock and those who left are nobody's business any more. What was not written of them yet never is.
 local function fair_end(fair)
-  local key = fair.key
-  call('UNLINK', key .. ':leaving', key .. ':left', key .. ':moments', key .. ':sums', key .. ':classes')
+  local key, names = fair.key, fair.classes.names
+  for place = 1, #names do call('UNLINK', key .. ':c:' .. names[place]) end
+  if fair.leavers ~= '' then call('UNLINK', key .. ':leaving', key .. ':left', key .. ':moments', key .. ':sums') end
   for _, tenant in pairs(fair.tenants) do tenant.left, tenant.was_left = nil, nil end
-  fair.v, fair.w, fair.sums, fair.moments, fair.passed = 0, 0, {}, nil, nil
+  fair.v, fair.w, fair.sums, fair.moments, fair.passed, fair.classes, fair.leavers = 0, 0, {}, nil, nil, classes_of(' '), ''
 end
 
 fair_flush = function()
   for _, fair in pairs(fairs) do
     local has_begun, has_ended = fair.n > 0 and fair.had_n == 0, fair.n == 0 and fair.had_n > 0
     if has_ended then fair_end(fair) end
-    fair_write(fair)
-    if fair.n ~= fair.had_n or fair.w ~= fair.had_w or fair.jobs ~= fair.had_jobs or fair.moved then
-      call('HSET', fair.key, 'v', precise(fair.v), 'w', int(fair.w), 'n', int(fair.n), 'jobs', int(fair.jobs))
+    fair_write(fair, has_ended)
+    local is_other = fair.n ~= fair.had_n or fair.w ~= fair.had_w or fair.jobs ~= fair.had_jobs
+    if is_other then
+      call('HSET', fair.key, 'v', precise(fair.v), 'w', int(fair.w), 'n', int(fair.n), 'jobs', int(fair.jobs),
+        'classes', fair.classes.text, 'leavers', fair.leavers)
+    elseif fair.moved then
+      call('HSET', fair.key, 'v', precise(fair.v))
+    end
+    -- The clock stays out of this: a look at who might go moves it, and is not to count.
+    if not is_other and (fair.classes ~= fair.had_classes or fair.leavers ~= fair.had_leavers) then
+      call('HSET', fair.key, 'classes', fair.classes.text, 'leavers', fair.leavers)
     end
     fair.owner.flushed(fair, has_begun, has_ended)
     fair.had_n, fair.had_w, fair.had_jobs, fair.moved = fair.n, fair.w, fair.jobs, nil
+    fair.had_classes, fair.had_leavers = fair.classes, fair.leavers
   end
 end
 -- After the lanes, which bring tenants, and before what counts them.

@@ -77,7 +77,7 @@ local function level_flushed(fair, has_begun, has_ended)
   end
 end
 
-local LEVELS = {remember = function() end, flushed = level_flushed}
+local LEVELS = {counts = false, remember = function() end, flushed = level_flushed}
 
 level_open = function(queue, level)
   local fair = fair_open(P .. 'level:' .. queue .. ':' .. level, LEVELS)

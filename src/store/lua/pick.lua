@@ -7,6 +7,7 @@ do -- a script has room for 200 locals
 local MOMENTS_A_PICK, MOMENTS_READ = 64, 32
 -- Tenants that have left, swept by one call: more than can leave in it.
 local SWEPT = 256
+local NOBODY = {} -- nobody changes it
 
 -- More or less weight leaves at `start`; a moment behind everything that was read is found there later.
 local function moments_note(moments, start, weight)
@@ -23,9 +24,9 @@ end
 
 -- The first moments at which somebody leaves, each with the weight that goes then.
 local function moments_open(fair)
-  local starts = call('ZRANGE', fair.key .. ':moments', '0', int(MOMENTS_READ - 1))
+  local starts = fair.leavers == '' and NOBODY or call('ZRANGE', fair.key .. ':moments', '0', int(MOMENTS_READ - 1))
   local moments = {at = 1, last = #starts, complete = #starts < MOMENTS_READ, note = moments_note}
-  local sums = #starts > 0 and call('HMGET', fair.key .. ':sums', unpack(starts)) or {}
+  local sums = #starts > 0 and call('HMGET', fair.key .. ':sums', unpack(starts)) or NOBODY
   for position, start in ipairs(starts) do
     moments[position] = {start = tonumber(start), name = start, sum = tonumber(sums[position] or nil) or 0}
   end
@@ -59,12 +60,14 @@ end
 moments_sweep = function(fair)
   if fair.n == 0 then return end
   fair_write(fair)
+  if fair.leavers == '' then return end
   local head = moments_head(fair)
   local gone = call('ZRANGEBYSCORE', fair.key .. ':leaving', '-inf', head and '(' .. head.name or '+inf', 'LIMIT', '0', int(SWEPT))
   if #gone > 0 then
     call('ZREM', fair.key .. ':leaving', unpack(gone))
     call('HDEL', fair.key .. ':left', unpack(gone))
   end
+  if not head and #gone < SWEPT then fair.leavers = '' end
 end
 
 -- Tenants of a weight class, by name and start as Redis tells them.
@@ -96,20 +99,18 @@ local function tenants_read(fair, names)
 end
 
 pick_open = function(fair, want)
-  local names = call('SMEMBERS', fair.key .. ':classes')
-  fair.classes, fair.windows = {}, {}
+  local names, windows = fair.classes.names, {}
   local size = math.max(16, math.ceil(want * 2 / math.max(#names, 1)))
-  local empty = {}
-  for _, name in ipairs(names) do
+  for place = 1, #names do
+    local name = names[place]
     local window = window_open(fair.key .. ':c:' .. name, math.min(size, want + 1), fair, tenants_read, fair_write)
     if window.last > 0 then
-      fair.classes[tonumber(name)] = true
-      fair.windows[#fair.windows + 1] = window
+      windows[#windows + 1] = window
     else
-      empty[#empty + 1] = name
+      fair.classes = classes_of((string.gsub(fair.classes.text, ' ' .. name .. ' ', ' ')))
     end
   end
-  if #empty > 0 then call('SREM', fair.key .. ':classes', unpack(empty)) end
+  fair.windows = windows
   moments_open(fair)
 end
 
@@ -167,14 +168,15 @@ end
 serve = function(fair, tenant, window, drained)
   if window then window.at = window.at + 1 end
   tenant.start = tenant_start(fair, tenant) + 1000 / tenant.weight
-  tenant.promoted = tenant.promoted + 1
+  local counts = fair.owner.counts
+  if counts then tenant.promoted = tenant.promoted + 1 end
   if drained then
     fair.owner.remember(fair, tenant)
     tenant_leave(fair, tenant)
   elseif window then
     window_insert(window, tenant)
   end
-  tenant_touch(fair, tenant)
+  tenant_touch(fair, tenant, not counts and not drained)
   fair.moved = true
   advance(fair)
 end

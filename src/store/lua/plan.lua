@@ -32,7 +32,7 @@ plan_open = function(rule)
     local key = P .. 'plan:' .. rule
     local f = call('HMGET', key, 'state', 'paused', 'staged', 'room', 'due')
     plan = f[1] and setmetatable({state = f[1], paused = f[2] == '1', staged = tonumber(f[3]) or 0, room = tonumber(f[4]) or 0,
-      due = tonumber(f[5]) or 0, added = 0, spent = nil}, terms_read((state.rules) .. key, key)) or false
+      due = tonumber(f[5]) or 0, added = 0, spent = nil}, terms_read(state.rules .. key, key)) or false
     plans[rule] = plan
   end
   return plan
@@ -77,7 +77,7 @@ queue_oldest = function(queue)
       ask(lane)
     else -- tenants that have waited long have the lowest starts
       local key = P .. 'level:' .. queue .. ':' .. level
-      for _, class in ipairs(call('SMEMBERS', key .. ':classes')) do
+      for class in string.gmatch(call('HGET', key, 'classes') or '', '%d+') do
         local tenant = call('ZRANGE', key .. ':c:' .. class, 0, 0)[1]
         local first = tenant and call('ZRANGE', key .. ':lanes:' .. tenant, 0, 0)[1]
         if first then ask(first) end

@@ -65,7 +65,7 @@ is_stuck = function(plan, queue, name)
   return may_stick(plan) and (tonumber(call('HGET', P .. 'blocked:' .. queue, name) or nil) or 0) >= plan.blocked
 end
 
-local STAGING = {remember = tenant_remember, flushed = staging_flushed}
+local STAGING = {counts = true, remember = tenant_remember, flushed = staging_flushed}
 
 staging_open = function(rule, queue)
   local fair = fair_open(P .. 'fair:' .. rule .. ':' .. queue, STAGING)

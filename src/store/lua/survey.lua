@@ -11,7 +11,7 @@ run = function()
   if #ARGV > 12 then
     names = {unpack(ARGV, 13)}
   else
-    local classes = call('SMEMBERS', fair.key .. ':classes')
+    local classes = fair.classes.names
     for _, class in ipairs(classes) do
       local share = math.max(math.floor(most / #classes), 1)
       for _, name in ipairs(call('ZRANGE', fair.key .. ':c:' .. class, 0, share - 1)) do names[#names + 1] = name end

@@ -141,9 +141,17 @@ impl Places {
             assert_eq!(counted, Some(tenants.len().to_string().as_str()), "{key}");
             let weighed = look.words(&key).iter().find(|(field, _)| field == "w").map(|(_, sum)| score(sum));
             assert_eq!(weighed, Some(weight_of_level(look, &key)), "{key}");
-            let classes = format!("{key}:c:");
-            let waiting = look.below(&classes).flat_map(|(_, members)| members).map(|(tenant, _)| tenant.clone());
+            let below = format!("{key}:c:");
+            let waiting = look.below(&below).flat_map(|(_, members)| members).map(|(tenant, _)| tenant.clone());
             assert_eq!(&waiting.collect::<BTreeSet<_>>(), tenants, "{key}");
+            let classes = look.words(&key).iter().find(|(field, _)| field == "classes").map_or("", |(_, text)| text);
+            let unnamed: Vec<_> =
+                look.below(&below).filter(|(class, _)| !classes.split(' ').any(|one| one == *class)).collect();
+            assert!(unnamed.is_empty(), "{key} names {classes:?}, and not {unnamed:?}");
+            let tells = look.words(&key).contains(&("leavers".to_owned(), "1".to_owned()));
+            let has_left =
+                ["left", "leaving", "moments", "sums"].map(|name| look.words(&format!("{key}:{name}")).len());
+            assert!(tells || has_left == [0; 4], "{key} does not tell of those who left: {has_left:?}");
         }
     }
 }

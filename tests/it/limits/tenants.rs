@@ -80,3 +80,31 @@ async fn turns_under_limits() {
 async fn own_slots_under_limits() {
     turmoil(TenantStrategy::Strict, 2).await;
 }
+
+/// Tenants take turns no more, but what waited from before still does. The last of them is stopped by its key, which leaves the slot of
+/// its type to one that comes back in the same call: to a level that this call has seen end.
+#[tokio::test]
+async fn whoever_comes_back_to_a_level_that_has_just_ended_is_found() {
+    let site = Site::with(|config| {
+        config.policy.tenant_fairness = TenantFairness { enabled: true, ..TenantFairness::default() };
+        let target = Target::Type("test.*".to_owned());
+        config.policy.limits = vec![LimitRule { target, quota: concurrency(1) }];
+    })
+    .await;
+    let mut pushed = Vec::new();
+    for tenant in ["a", "b", "c"] {
+        let mut job = super::job("q", 0, json!({"key": tenant, "concurrency": 1}));
+        job["meta"] = json!({"tenant_id": tenant});
+        pushed.push(site.app.client.enqueue(job).await);
+    }
+    assert_eq!(site.fetch("q", 3).await, pushed[..1], "the others wait for the type's slot");
+    let off = json!({"tenant_fairness": {"enabled": false}});
+    for (path, body) in [("/v1/rate-limits/b", json!({"concurrency": 0})), ("/v1/admin/scheduling/config", off)] {
+        site.app.client.send("PUT", path, Some(body.to_string())).await.expect(200);
+    }
+    site.ack(&pushed[0]).await;
+    let mut got = site.fetch("q", 3).await;
+    got.extend(site.fetch("q", 3).await);
+    assert_eq!(got, pushed[2..], "its key stops one, so the other goes");
+    site.audit().await;
+}
