@@ -48,31 +48,34 @@ macro_rules! scripts {
 scripts! {
     ENQUEUE: "call", "lane", "did", "job", "unplanned", "store", "enqueue";
     STAGE:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "book", "admit", "store",
-        "enqueue";
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage", "book",
+        "admit", "store", "enqueue";
     FETCH: "call", "lane", "did", "job", "window", "source", "unlimited", "fetch";
     DISPATCH:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "finish", "fair", "level", "quota", "park", "window", "pick",
-        "source", "stop", "choose", "pool", "turn", "remove", "filter", "fetch";
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "finish", "fair", "standing", "level", "quota", "park", "window",
+        "pick", "source", "stop", "choose", "pool", "turn", "remove", "filter", "fetch";
     ACK:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
-        "workflow", "answer", "ack";
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage", "store",
+        "finish", "workflow", "answer", "ack";
     NACK:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
-        "workflow", "failure", "answer", "nack";
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage", "store",
+        "finish", "workflow", "failure", "answer", "nack";
     CANCEL:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
-        "workflow", "remove", "detach", "cancel";
-    ACTIVATE: "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "activate";
-    RELEASE: "call", "lane", "did", "throttle", "tenant", "limit", "job", "fair", "level", "release";
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage", "store",
+        "finish", "workflow", "remove", "detach", "cancel";
+    ACTIVATE:
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "activate";
+    RELEASE: "call", "lane", "did", "throttle", "tenant", "limit", "job", "fair", "standing", "level", "release";
     READ: "call", "lane", "did", "job", "read";
     HEARTBEAT: "call", "lane", "did", "job", "worker", "heartbeat";
-    DEREGISTER: "call", "lane", "did", "throttle", "tenant", "limit", "job", "fair", "level", "worker", "deregister";
+    DEREGISTER: "call", "lane", "did", "throttle", "tenant", "limit", "job", "fair", "standing", "level", "worker", "deregister";
     TICK:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
-        "workflow", "remove", "detach", "failure", "sweep", "worker", "quota", "park", "starve", "tick";
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage", "store",
+        "finish", "workflow", "remove", "detach", "failure", "sweep", "worker", "quota", "park", "starve", "tick";
     RETAIN: "call", "lane", "did", "job", "finish", "retain";
-    REVIVE: "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "revive";
+    REVIVE:
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage", "revive";
     FORGET: "call", "lane", "did", "job", "finish", "forget";
     RULES: "call", "lane", "did", "job", "plan", "rules";
     ELDEST: "call", "lane", "did", "job", "plan", "eldest";
@@ -80,38 +83,38 @@ scripts! {
     CONFIGURE: "call", "headcount", "configure";
     CENSUS: "call", "headcount", "census";
     LIMITS: "call", "lane", "throttle", "tenant", "quota", "inspect";
-    OVERRIDE: "call", "lane", "did", "throttle", "tenant", "limit", "job", "finish", "fair", "level", "quota", "park", "override";
+    OVERRIDE:
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "finish", "fair", "standing", "level", "quota", "park", "override";
     POOLS: "call", "pools";
     BEGIN:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove",
-        "detach", "failure", "unique", "bound", "book", "admit", "store", "workflow", "outline", "begin";
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage", "finish",
+        "remove", "detach", "failure", "unique", "bound", "book", "admit", "store", "workflow", "outline", "begin";
     CALL_OFF:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "store", "finish",
-        "workflow", "remove", "detach", "outline", "call_off";
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage", "store",
+        "finish", "workflow", "remove", "detach", "outline", "call_off";
     SHOW: "call", "outline", "show";
     AUDIT: "call", "lane", "did", "job", "headcount", "audit";
-    ROUND: "call", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "staging", "observe", "round";
-    REWEIGH: "call", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "staging", "reweigh";
+    ROUND: "call", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "standing", "staging", "observe", "round";
+    REWEIGH: "call", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "standing", "staging", "reweigh";
     PROMOTE:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick",
-        "own", "promote";
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage", "window",
+        "pick", "own", "promote";
     STATISTICS: "call", "deeds", "statistics";
     LATELY: "call", "deeds", "lately";
     NOISE: "call", "lane", "throttle", "tenant", "deeds", "noise";
-    PUNISH:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "punish";
+    PUNISH: "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "punish";
     RECORD: "call", "lane", "did", "job", "plan", "record";
     RENEW: "call", "renew";
     SHADOW: "call", "shadow";
     ANNOUNCE: "call", "announce";
     PAUSE: "call", "pause";
-    STATUS: "call", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "staging", "observe", "status";
-    SURVEY: "call", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "staging", "stage", "survey";
+    STATUS: "call", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "standing", "staging", "observe", "status";
+    SURVEY: "call", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "standing", "staging", "stage", "survey";
     KEEP_KEY: "call", "keep_key";
     DROP_KEY: "call", "drop_key";
     ADMIT:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove",
-        "detach", "failure", "unique", "bound", "book", "admit", "store", "enqueue";
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage", "finish",
+        "remove", "detach", "failure", "unique", "bound", "book", "admit", "store", "enqueue";
     DIRECT: "call", "lane", "did", "job", "worker", "direct";
     FIND: "call", "lane", "did", "job", "find";
     PROGRESS: "call", "lane", "did", "job", "progress";
@@ -122,14 +125,14 @@ scripts! {
     UNSCHEDULE: "call", "unschedule";
     TIMETABLE: "call", "timetable";
     FIRE:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "finish", "remove",
-        "detach", "failure", "unique", "bound", "book", "admit", "store", "fire";
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage", "finish",
+        "remove", "detach", "failure", "unique", "bound", "book", "admit", "store", "fire";
     DRAIN:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "book", "admit", "store",
-        "drain";
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage", "book",
+        "admit", "store", "drain";
     FORWARD:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "staging", "level", "stage", "window", "pick",
-        "forward", "promote";
+        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage", "window",
+        "pick", "forward", "promote";
     CONFIRM: "call", "confirm";
     TAKE_BACK: "call", "lane", "tenant", "job", "finish", "failure", "take_back";
     SUBSCRIBE: "call", "subscribe";

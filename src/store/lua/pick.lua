@@ -107,7 +107,7 @@ pick_open = function(fair, want)
     if window.last > 0 then
       windows[#windows + 1] = window
     else
-      fair.classes = classes_of((string.gsub(fair.classes.text, ' ' .. name .. ' ', ' ')))
+      fair.classes = weights.classes((string.gsub(fair.classes.text, ' ' .. name .. ' ', ' ')))
     end
   end
   fair.windows = windows

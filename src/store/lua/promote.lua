@@ -103,7 +103,7 @@ run = function()
       call('ZREMRANGEBYRANK', lane, '0', taken == 1 and '0' or int(taken - 1))
     end
     local at = place * 3
-    answer[at + 1], answer[at + 2], answer[at + 3] = tenant.name, weight_text(tenant.weight), taken - (tenant.gone or 0)
+    answer[at + 1], answer[at + 2], answer[at + 3] = tenant.name, weights.text(tenant.weight), taken - (tenant.gone or 0)
   end
   for first = 1, #empty, 4000 do call('UNLINK', unpack(empty, first, math.min(first + 3999, #empty))) end
   moments_sweep(fair)
