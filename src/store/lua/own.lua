@@ -4,17 +4,15 @@ local release, push_released, is_full
 
 do -- a script has room for 200 locals
 
--- A staged job that has not run yet and waits for nothing else: what changes of it, with when it was created.
-local FRESH = '^pending\0310\31%d*\31(%d*)\31+s\30'
--- The same for one that has no fields but the plan's either, with its type and its lane. Of the queue that is being promoted into,
--- whose name is put in place of the `%%s`.
-local PLAIN = '^pending\0310\31%%d*\31%%d*\31+s\30%s\31([^\31]*)\31(p%%-?%%d+)\31rule\31[^\31]*\31tenant\31[^\31]*\31\30'
+-- A staged job that has not run yet, waits for nothing else and has no fields but the plan's: when it was created, where what does not
+-- change begins, its type and its lane. Of the queue that is being promoted into, whose name is put in place of the `%s`.
+local PLAIN = '^pending\0310\31%%d*\31(%%d*)\31+s\30()%s\31([^\31]*)\31(p%%-?%%d+)\31rule\31[^\31]*\31tenant\31[^\31]*\31\30'
 
-local lanes, records, moved, plain, after_place, before_tenant
+local lanes, records, moved, plain, after_creation, before_tenant
 
 at_begin(function()
   lanes, records, moved, plain = {}, {}, 0, nil
-  after_place = '\31%1\31' .. now_text .. '\31\31\31\31\31\31\31\31\31\31\31\31\30'
+  after_creation = '\31' .. now_text .. '\31\31\31\31\31\31\31\31\31\31\31\31\30'
 end)
 
 local plain_of = remembering(1000, function(queue)
@@ -34,8 +32,8 @@ release = function(queue, id, tenant)
   local key = P .. 'job:' .. id
   local text = call('GET', key)
   if not text then return false end
-  local kind, lane = match(text, plain)
-  if not kind then
+  local created, rest, kind, lane = match(text, plain)
+  if not created then
     local job = job_load(id)
     if not marked(job, 's') then return false end
     job_release(job)
@@ -43,8 +41,7 @@ release = function(queue, id, tenant)
   end
   seq = seq + 1
   moved = moved + 1
-  -- Substituted, not cut out and put together: Lua looks at every byte of every string that it makes.
-  text = string.gsub(text, FRESH, 'available\0310\31' .. int(seq) .. after_place, 1)
+  text = 'available\0310\31' .. int(seq) .. '\31' .. created .. after_creation .. string.sub(text, rest)
   if moved == 1 then
     -- At once: a full Redis refuses a script at this write, if nothing was written before it, and then promotes nothing.
     call('SET', key, text)

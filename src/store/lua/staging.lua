@@ -6,8 +6,8 @@ do -- a script has room for 200 locals
 
 -- Keeps what a webhook said about a tenant that has no jobs staged any more.
 local function tenant_remember(fair, tenant)
-  local plan = plan_open(fair.rule)
-  if plan and plan.tag and tenant.asked ~= '0' then
+  local plan = tenant.asked ~= '0' and plan_open(fair.rule)
+  if plan and plan.tag then
     call('SET', fair.key .. ':tag:' .. tenant.name, int(tenant.otherwise or tenant.weight), 'PX', int(plan.tag))
   end
 end

@@ -44,6 +44,11 @@ local function starts_write(fair)
   for class, list in pairs(placed) do send('ZADD', fair.key .. ':c:' .. class, list) end
 end
 
+-- The name of a key is made only where there is something to send: mostly there is not.
+local function send_below(command, key, below, list)
+  if #list > 0 then send(command, key .. below, list) end
+end
+
 -- Writes all that may have changed of tenants. Where the queue has ended, its classes are gone.
 local function tenants_write(fair, has_ended)
   local touched, key, gone, placed = fair.touched, fair.key, {}, {}
@@ -82,14 +87,14 @@ local function tenants_write(fair, has_ended)
   end
   for class, list in pairs(gone) do send('ZREM', key .. ':c:' .. class, list) end
   for class, list in pairs(placed) do send('ZADD', key .. ':c:' .. class, list) end
-  send('ZREM', key .. ':leaving', stayed)
-  send('ZADD', key .. ':leaving', leaving)
-  send('HDEL', key .. ':left', stayed)
-  send('HSET', key .. ':left', left)
-  send('ZREM', key .. ':held', freed)
-  send('ZADD', key .. ':held', held)
-  send('HDEL', key .. ':busy', idle)
-  send('HSET', key .. ':busy', busy)
+  send_below('ZREM', key, ':leaving', stayed)
+  send_below('ZADD', key, ':leaving', leaving)
+  send_below('HDEL', key, ':left', stayed)
+  send_below('HSET', key, ':left', left)
+  send_below('ZREM', key, ':held', freed)
+  send_below('ZADD', key, ':held', held)
+  send_below('HDEL', key, ':busy', idle)
+  send_below('HSET', key, ':busy', busy)
   for start, weight in pairs(fair.sums) do
     if weight ~= 0 then
       local sum = call('HINCRBY', key .. ':sums', start, int(weight))
