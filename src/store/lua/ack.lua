@@ -31,9 +31,7 @@ local function ack_plain(id, key, text, worker, op, scope, has_result, result)
   if holder ~= '' then gather('ZREM', HELD, holder .. '\31' .. id) end
   if has_limits or pool ~= '' then slots_release(id, queue, lane, tenant, pool) end
   gather('ZADD', FINISHED, now_text, id)
-  count(queue, 'active', -1)
-  count(queue, 'completed', 1)
-  tally(tenant, 'active', -1)
+  count_move(queue, tenant, 'active', 'completed')
   local took = now - tonumber(started)
   if tenant then
     did(tenant, 'ms', took)

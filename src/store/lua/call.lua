@@ -92,7 +92,7 @@ local function stamp(ms)
   return '\29' .. ms .. '\29'
 end
 
-local count, tally, tenants_load, tenant_waits, tenant_jobs, gather, settle, flush, at_commit, signal, commit, guarded
+local count, count_move, tally, tenants_load, tenant_waits, tenant_jobs, gather, settle, flush, at_commit, signal, commit, guarded
 local allowed -- what tenants are: see `tenant.lua`
 
 do -- a script has room for 200 locals
@@ -100,10 +100,10 @@ do -- a script has room for 200 locals
 -- What an item counts is staged until the item has succeeded: see `guarded`.
 local staged, staged_size
 
-local function stage(kind, key, first, second)
-  staged[staged_size + 1], staged[staged_size + 2] = kind, key
-  staged[staged_size + 3], staged[staged_size + 4] = first, second
-  staged_size = staged_size + 4
+local function stage(kind, key, first, second, third)
+  local size = staged_size
+  staged[size + 1], staged[size + 2], staged[size + 3], staged[size + 4], staged[size + 5] = kind, key, first, second, third
+  staged_size = size + 5
 end
 
 -- Counts are changed only here, in the script that changes the job's state.
@@ -124,13 +124,20 @@ at_begin(function()
   counts_default, has_tallies, tallies, stored = string.find(allowed, 'd', 1, true), false, {{}, {}, {}, {}, {}}, {}
 end)
 
+-- The name under which a tenant's jobs are counted; nil if they are not.
+local function tallied(tenant)
+  if tenant and tenant ~= '_default' then return tenant end
+  return counts_default and '_default' or nil
+end
+
 tally = function(tenant, state, by)
-  if not LIVING[state] then return end
-  if not tenant or tenant == '_default' then
-    if not counts_default then return end
-    tenant = '_default'
-  end
-  stage('tally', tenant, LIVING[state], by)
+  local name = LIVING[state] and tallied(tenant)
+  if name then stage('tally', name, LIVING[state], by) end
+end
+
+-- A job goes from one state to another, which counts for its queue and for its tenant.
+count_move = function(queue, tenant, from, to)
+  stage('move', queue, from, to, tallied(tenant))
 end
 
 -- Most tenants have few jobs, and so the same texts: what they say and what became of them is remembered between calls.
@@ -279,18 +286,38 @@ local function send_gathered()
   gathered, gathered_order = {}, {}
 end
 
+local function counts_of(queue)
+  local of_queue = counts[queue]
+  if not of_queue then
+    of_queue = {}
+    counts[queue] = of_queue
+  end
+  return of_queue
+end
+
+local function tally_add(tenant, place, by)
+  local of_place = place and tallies[place]
+  if of_place then of_place[tenant], has_tallies = (of_place[tenant] or 0) + by, true end
+end
+
 -- Takes over what was staged and gathered: an item that fails later does not take it back.
 settle = function()
   item = item + 1
-  for at = 1, staged_size, 4 do
+  for at = 1, staged_size, 5 do
     local kind, key, first, second = staged[at], staged[at + 1], staged[at + 2], staged[at + 3]
-    if kind == 'count' then
-      local of_queue = counts[key] or {}
-      counts[key] = of_queue
+    if kind == 'move' then
+      local of_queue = counts_of(key)
+      of_queue[first], of_queue[second] = (of_queue[first] or 0) - 1, (of_queue[second] or 0) + 1
+      local tenant = staged[at + 4]
+      if tenant then
+        tally_add(tenant, LIVING[first], -1)
+        tally_add(tenant, LIVING[second], 1)
+      end
+    elseif kind == 'count' then
+      local of_queue = counts_of(key)
       of_queue[first] = (of_queue[first] or 0) + second
     elseif kind == 'tally' then
-      local of_place = tallies[first]
-      of_place[key], has_tallies = (of_place[key] or 0) + second, true
+      tally_add(key, first, second)
     else
       at_commit.did(key, first, second)
     end

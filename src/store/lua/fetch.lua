@@ -128,10 +128,7 @@ local function lease_plain(id, key, text, lane, request)
   pace[queue] = (pace[queue] or 0) + 1099511627776 + math.max(now - tonumber(since), 0)
   if worker ~= '' then gather('ZADD', HELD, '0', worker .. '\31' .. id) end
   gather('ZADD', LEASES, of_all.deadline, id)
-  count(queue, 'available', -1)
-  count(queue, 'active', 1)
-  tally(tenant, 'available', -1)
-  tally(tenant, 'active', 1)
+  count_move(queue, tenant, 'available', 'active')
   log[#log + 1] = 'job.started\31' .. id .. '\31' .. kind .. '\31' .. queue .. (tenant and '\31\28' .. tenant or '\31')
     .. '\31"state":"active","attempt":1,"worker_id":' .. request.worker_json
   return view

@@ -167,10 +167,7 @@ local function job_set(job, name, value)
 end
 
 local function job_move(job, state)
-  count(job.queue, job.state, -1)
-  count(job.queue, state, 1)
-  tally(job.tenant, job.state, -1)
-  tally(job.tenant, state, 1)
+  count_move(job.queue, job.tenant, job.state, state)
   job.state = state
 end
 

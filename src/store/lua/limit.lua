@@ -21,9 +21,6 @@
 -- is room beside the ready lanes of its priority and above: so a free slot never waits, a queue that nobody serves cannot
 -- swallow it, a higher priority never waits for a lower, and a hundred thousand lanes are not woken for one slot.
 
--- Whose lane it is that does not take turns, if limits of its own make its name one that nobody could guess.
-local VARIED = '^[^;]+;[kyo]=.*;b=(.*)$'
-
 local function lane_tenant(lane)
   return match(lane, ';t=(.*)$')
 end
@@ -46,6 +43,13 @@ end
 
 local level_enter -- puts a tenant's lane among those that take turns: see `level.lua`
 
+local lane_enter, lane_left
+
+do -- a script has room for 200 locals
+
+-- Whose lane it is that does not take turns, if limits of its own make its name one that nobody could guess.
+local VARIED = '^[^;]+;[kyo]=.*;b=(.*)$'
+
 -- One ready lane more or less under each of its limits.
 local function lane_ready(queue, lane, by)
   local field = 'r ' .. lane_level(lane) .. ' ' .. queue
@@ -56,7 +60,7 @@ local function lane_ready(queue, lane, by)
 end
 
 -- A lane may run, its first job having a score. Whoever reads it checks its limits.
-local function lane_enter(queue, lane, score, entry)
+lane_enter = function(queue, lane, score, entry)
   local tenant, added = lane_tenant(lane), nil
   if tenant then
     added = level_enter(queue, lane, tenant, score, entry)
@@ -71,10 +75,12 @@ local function lane_enter(queue, lane, score, entry)
 end
 
 -- The lane is ready no more; its entry is gone already.
-local function lane_left(queue, lane)
+lane_left = function(queue, lane)
   lane_ready(queue, lane, -1)
   local owner = match(lane, VARIED)
   if owner then call('SREM', P .. 'awake:' .. queue .. ':' .. owner, lane) end
+end
+
 end
 
 local limits_count
