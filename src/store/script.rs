@@ -46,95 +46,99 @@ macro_rules! scripts {
 
 // What only some jobs need stands in scripts of their own: asking for each job whether it does would slow the others down.
 scripts! {
-    ENQUEUE: "call", "lane", "did", "job", "unplanned", "store", "enqueue";
+    ENQUEUE: "call", "tally", "lane", "did", "job", "unplanned", "store", "enqueue";
     STAGE:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage", "book",
-        "admit", "store", "enqueue";
-    FETCH: "call", "lane", "did", "job", "window", "source", "unlimited", "fetch";
+        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "book", "admit", "store", "enqueue";
+    FETCH: "call", "tally", "lane", "did", "job", "window", "source", "unlimited", "fetch";
     DISPATCH:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "finish", "fair", "standing", "level", "quota", "park", "window",
-        "pick", "source", "stop", "choose", "pool", "turn", "remove", "filter", "fetch";
+        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "finish", "fair", "standing", "level", "quota", "park",
+        "window", "pick", "source", "stop", "choose", "pool", "turn", "remove", "filter", "fetch";
     ACK:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage", "store",
-        "finish", "workflow", "answer", "ack";
+        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "store", "finish", "workflow", "answer", "ack";
     NACK:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage", "store",
-        "finish", "workflow", "failure", "answer", "nack";
+        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "store", "finish", "workflow", "failure", "answer", "nack";
     CANCEL:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage", "store",
-        "finish", "workflow", "remove", "detach", "cancel";
+        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "store", "finish", "workflow", "remove", "detach", "cancel";
     ACTIVATE:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
         "activate";
-    RELEASE: "call", "lane", "did", "throttle", "tenant", "limit", "job", "fair", "standing", "level", "release";
-    READ: "call", "lane", "did", "job", "read";
-    HEARTBEAT: "call", "lane", "did", "job", "worker", "heartbeat";
-    DEREGISTER: "call", "lane", "did", "throttle", "tenant", "limit", "job", "fair", "standing", "level", "worker", "deregister";
+    RELEASE: "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "fair", "standing", "level", "release";
+    READ: "call", "tally", "lane", "did", "job", "read";
+    HEARTBEAT: "call", "tally", "lane", "did", "job", "worker", "heartbeat";
+    DEREGISTER:
+        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "fair", "standing", "level", "worker", "deregister";
     TICK:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage", "store",
-        "finish", "workflow", "remove", "detach", "failure", "sweep", "worker", "quota", "park", "starve", "tick";
-    RETAIN: "call", "lane", "did", "job", "finish", "retain";
+        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "store", "finish", "workflow", "remove", "detach", "failure", "sweep", "worker", "quota", "park", "starve", "tick";
+    RETAIN: "call", "tally", "lane", "did", "job", "finish", "retain";
     REVIVE:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage", "revive";
-    FORGET: "call", "lane", "did", "job", "finish", "forget";
-    RULES: "call", "lane", "did", "job", "plan", "rules";
-    ELDEST: "call", "lane", "did", "job", "plan", "eldest";
+        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "revive";
+    FORGET: "call", "tally", "lane", "did", "job", "finish", "forget";
+    RULES: "call", "tally", "lane", "did", "job", "plan", "rules";
+    ELDEST: "call", "tally", "lane", "did", "job", "plan", "eldest";
     POLICY: "call", "policy";
-    CONFIGURE: "call", "headcount", "configure";
+    CONFIGURE: "call", "tally", "headcount", "configure";
     CENSUS: "call", "headcount", "census";
-    LIMITS: "call", "lane", "throttle", "tenant", "quota", "inspect";
+    LIMITS: "call", "tally", "lane", "throttle", "tenant", "quota", "inspect";
     OVERRIDE:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "finish", "fair", "standing", "level", "quota", "park", "override";
+        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "finish", "fair", "standing", "level", "quota", "park",
+        "override";
     POOLS: "call", "pools";
     BEGIN:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage", "finish",
-        "remove", "detach", "failure", "unique", "bound", "book", "admit", "store", "workflow", "outline", "begin";
+        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "finish", "remove", "detach", "failure", "unique", "bound", "book", "admit", "store", "workflow", "outline", "begin";
     CALL_OFF:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage", "store",
-        "finish", "workflow", "remove", "detach", "outline", "call_off";
+        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "store", "finish", "workflow", "remove", "detach", "outline", "call_off";
     SHOW: "call", "outline", "show";
-    AUDIT: "call", "lane", "did", "job", "headcount", "audit";
-    ROUND: "call", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "standing", "staging", "observe", "round";
-    REWEIGH: "call", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "standing", "staging", "reweigh";
+    AUDIT: "call", "tally", "lane", "did", "job", "headcount", "audit";
+    ROUND: "call", "tally", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "standing", "staging", "observe", "round";
+    REWEIGH: "call", "tally", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "standing", "staging", "reweigh";
     PROMOTE:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage", "window",
-        "pick", "own", "promote";
+        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "window", "pick", "own", "promote";
     STATISTICS: "call", "deeds", "statistics";
     LATELY: "call", "deeds", "lately";
-    NOISE: "call", "lane", "throttle", "tenant", "deeds", "noise";
-    PUNISH: "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "punish";
-    RECORD: "call", "lane", "did", "job", "plan", "record";
+    NOISE: "call", "tally", "lane", "throttle", "tenant", "deeds", "noise";
+    PUNISH:
+        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "punish";
+    RECORD: "call", "tally", "lane", "did", "job", "plan", "record";
     RENEW: "call", "renew";
     SHADOW: "call", "shadow";
     ANNOUNCE: "call", "announce";
     PAUSE: "call", "pause";
-    STATUS: "call", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "standing", "staging", "observe", "status";
-    SURVEY: "call", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "standing", "staging", "stage", "survey";
+    STATUS: "call", "tally", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "standing", "staging", "observe", "status";
+    SURVEY: "call", "tally", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "standing", "staging", "stage", "survey";
     KEEP_KEY: "call", "keep_key";
     DROP_KEY: "call", "drop_key";
     ADMIT:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage", "finish",
-        "remove", "detach", "failure", "unique", "bound", "book", "admit", "store", "enqueue";
-    DIRECT: "call", "lane", "did", "job", "worker", "direct";
-    FIND: "call", "lane", "did", "job", "find";
-    PROGRESS: "call", "lane", "did", "job", "progress";
-    CHECKPOINT: "call", "lane", "did", "job", "checkpoint";
+        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "finish", "remove", "detach", "failure", "unique", "bound", "book", "admit", "store", "enqueue";
+    DIRECT: "call", "tally", "lane", "did", "job", "worker", "direct";
+    FIND: "call", "tally", "lane", "did", "job", "find";
+    PROGRESS: "call", "tally", "lane", "did", "job", "progress";
+    CHECKPOINT: "call", "tally", "lane", "did", "job", "checkpoint";
     BOUNDING: "call", "bounding";
     PAUSING: "call", "pausing";
     SCHEDULE: "call", "schedule";
     UNSCHEDULE: "call", "unschedule";
     TIMETABLE: "call", "timetable";
     FIRE:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage", "finish",
-        "remove", "detach", "failure", "unique", "bound", "book", "admit", "store", "fire";
+        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "finish", "remove", "detach", "failure", "unique", "bound", "book", "admit", "store", "fire";
     DRAIN:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage", "book",
-        "admit", "store", "drain";
+        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "book", "admit", "store", "drain";
     FORWARD:
-        "call", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage", "window",
-        "pick", "forward", "promote";
+        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "window", "pick", "forward", "promote";
     CONFIRM: "call", "confirm";
-    TAKE_BACK: "call", "lane", "tenant", "job", "finish", "failure", "take_back";
+    TAKE_BACK: "call", "tally", "lane", "tenant", "job", "finish", "failure", "take_back";
     SUBSCRIBE: "call", "subscribe";
     ENLIST: "call", "enlist";
     COLLECT: "call", "collect";

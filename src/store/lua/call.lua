@@ -55,6 +55,7 @@ local state, seq, events, now, now_text, stepped_back
 -- behind its trace, where entries from before have none.
 local log
 local counts -- of jobs by queue and state
+local allowed -- what tenants are: see `tenant.lua`
 
 -- A clock that steps back a little (a failover, a slewing clock) stands still instead, so that ages never turn
 -- negative; a step of more than 5 s is somebody setting the clock, and is accepted.
@@ -74,7 +75,7 @@ at_begin(function()
   if now < last then
     if last - now <= 5000 then now = last else stepped_back = last - now end
   end
-  now_text, log, counts = int(now), {}, {}
+  now_text, log, counts, allowed = int(now), {}, {}, state.tenants or ''
 end)
 
 local function emit(kind, job, data)
@@ -92,8 +93,7 @@ local function stamp(ms)
   return '\29' .. ms .. '\29'
 end
 
-local count, count_move, tally, tenants_load, tenant_waits, tenant_jobs, gather, settle, flush, at_commit, signal, commit, guarded
-local allowed -- what tenants are: see `tenant.lua`
+local count, gather, settle, flush, at_commit, signal, commit, guarded
 
 do -- a script has room for 200 locals
 
@@ -109,146 +109,6 @@ end
 -- Counts are changed only here, in the script that changes the job's state.
 count = function(queue, state, by)
   stage('count', queue, state, by)
-end
-
--- Jobs of a tenant that have not ended, by state, in one hash for all: whoever has none is not in it. A job without a tenant is the
--- default tenant's, which is counted from when on somebody limits it. `*` are all others together. Staged jobs are counted with
--- the available ones, so that promoting them changes no count: how many they are, their lanes tell.
-local LIVING = {pending = 1, available = 2, staged = 2, scheduled = 3, retryable = 4, active = 5}
-local counts_default, has_tallies
-local tallies -- by place in the text, and by tenant: what this call adds
-local stored -- by tenant: its text
-
-at_begin(function()
-  allowed = state.tenants or ''
-  counts_default, has_tallies, tallies, stored = string.find(allowed, 'd', 1, true), false, {{}, {}, {}, {}, {}}, {}
-end)
-
--- The name under which a tenant's jobs are counted; nil if they are not.
-local function tallied(tenant)
-  if tenant and tenant ~= '_default' then return tenant end
-  return counts_default and '_default' or nil
-end
-
-tally = function(tenant, state, by)
-  local name = LIVING[state] and tallied(tenant)
-  if name then stage('tally', name, LIVING[state], by) end
-end
-
--- A job goes from one state to another, which counts for its queue and for its tenant.
-count_move = function(queue, tenant, from, to)
-  stage('move', queue, from, to, tallied(tenant))
-end
-
--- Most tenants have few jobs, and so the same texts: what they say and what became of them is remembered between calls.
-local NOBODY, SHORT, MOST_REMEMBERED = '0 0 0 0 0', 11, 4000
-local PLACES = {'^()%d+()', '^%d+ ()%d+()', '^%d+ %d+ ()%d+()', '^%d+ %d+ %d+ ()%d+()', '^%d+ %d+ %d+ %d+ ()%d+()'}
-local waiting, changed, remembered = {}, {}, 0
-
-local function remember(known, text, value)
-  if remembered == MOST_REMEMBERED then waiting, changed, remembered = {}, {}, 0 end
-  known[text], remembered = value, remembered + 1
-end
-
--- The text with one of its numbers changed; a count that was lost cannot make it negative.
-local function text_changed(text, place, by)
-  local change = by * 8 + place
-  local known = changed[change]
-  local result = known and known[text]
-  if result then return result end
-  local first, behind = match(text, PLACES[place])
-  if not first then return text_changed(NOBODY, place, by) end
-  local number = tonumber(string.sub(text, first, behind - 1)) + by
-  result = string.sub(text, 1, first - 1) .. int(number > 0 and number or 0) .. string.sub(text, behind)
-  if #text > SHORT then return result end
-  if not known then
-    known = {}
-    changed[change] = known
-  end
-  remember(known, text, result)
-  return result
-end
-
--- In portions: Lua's stack holds 8,000 values, and a request may bring jobs of more tenants.
-local PORTION = 4000
-
-local function tenants_read(names)
-  for first = 1, #names, PORTION do
-    local texts = call('HMGET', P .. 'tenants', unpack(names, first, math.min(first + PORTION - 1, #names)))
-    for position = 1, #texts do stored[names[first + position - 1]] = texts[position] or NOBODY end
-  end
-end
-
-local function tenants_send(command, words)
-  for first = 1, #words, PORTION do call(command, P .. 'tenants', unpack(words, first, math.min(first + PORTION - 1, #words))) end
-end
-
--- Reads the jobs of tenants, all of them at once.
-tenants_load = function(names)
-  local unread = {}
-  for position = 1, #names do
-    local name = names[position]
-    if not stored[name] then unread[#unread + 1] = name end
-  end
-  if #unread > 0 then tenants_read(unread) end
-end
-
--- How many jobs of a tenant wait, and how many of those are scheduled, with what this call has settled.
-tenant_waits = function(name)
-  local text = stored[name]
-  if not text then
-    tenants_read({name})
-    text = stored[name]
-  end
-  local jobs = waiting[text]
-  if not jobs then
-    local p, a, s = match(text, '^(%d+) (%d+) (%d+) ')
-    jobs = {(p or 0) + (a or 0) + (s or 0), tonumber(s) or 0}
-    if #text <= SHORT then remember(waiting, text, jobs) end
-  end
-  if not has_tallies then return jobs[1], jobs[2] end
-  local later = tallies[3][name] or 0
-  return jobs[1] + (tallies[1][name] or 0) + (tallies[2][name] or 0) + later, jobs[2] + later
-end
-
--- Jobs of a tenant by state, with what this call has settled.
-tenant_jobs = function(name)
-  tenants_load({name})
-  local jobs = {match(stored[name], '^(%d+) (%d+) (%d+) (%d+) (%d+)$')}
-  for place = 1, 5 do jobs[place] = (jobs[place] or 0) + (tallies[place][name] or 0) end
-  return {pending = jobs[1], available = jobs[2], scheduled = jobs[3], retryable = jobs[4], active = jobs[5]}
-end
-
-local function tenants_write()
-  local texts, unread, kept, gone = {}, {'*'}, {}, {}
-  for place = 1, 5 do
-    local all, of_place = 0, tallies[place]
-    for name, by in pairs(of_place) do
-      if by ~= 0 and texts[name] == nil then
-        texts[name] = stored[name] or false
-        if not texts[name] then unread[#unread + 1] = name end
-      end
-      if name ~= '_default' then all = all + by end
-    end
-    of_place['*'] = all
-  end
-  if not next(texts) then return end
-  tenants_read(unread)
-  for place = 1, 5 do
-    for name, by in pairs(tallies[place]) do
-      if by ~= 0 then texts[name] = text_changed(texts[name] or stored[name], place, by) end
-    end
-  end
-  for name, text in pairs(texts) do
-    if text == NOBODY then
-      gone[#gone + 1] = name
-    else
-      kept[#kept + 1], kept[#kept + 2] = name, text
-    end
-  end
-  tallies, has_tallies, stored = {{}, {}, {}, {}, {}}, false, {}
-  tenants_send('HSET', kept)
-  tenants_send('HDEL', gone)
 end
 
 -- Writes to one key are gathered and sent as one command: a call costs Redis commands by the key, not by the job. What an item
@@ -286,41 +146,11 @@ local function send_gathered()
   gathered, gathered_order = {}, {}
 end
 
-local function counts_of(queue)
-  local of_queue = counts[queue]
-  if not of_queue then
-    of_queue = {}
-    counts[queue] = of_queue
-  end
-  return of_queue
-end
-
-local function tally_add(tenant, place, by)
-  local of_place = place and tallies[place]
-  if of_place then of_place[tenant], has_tallies = (of_place[tenant] or 0) + by, true end
-end
-
 -- Takes over what was staged and gathered: an item that fails later does not take it back.
 settle = function()
   item = item + 1
   for at = 1, staged_size, 5 do
-    local kind, key, first, second = staged[at], staged[at + 1], staged[at + 2], staged[at + 3]
-    if kind == 'move' then
-      local of_queue = counts_of(key)
-      of_queue[first], of_queue[second] = (of_queue[first] or 0) - 1, (of_queue[second] or 0) + 1
-      local tenant = staged[at + 4]
-      if tenant then
-        tally_add(tenant, LIVING[first], -1)
-        tally_add(tenant, LIVING[second], 1)
-      end
-    elseif kind == 'count' then
-      local of_queue = counts_of(key)
-      of_queue[first] = (of_queue[first] or 0) + second
-    elseif kind == 'tally' then
-      tally_add(key, first, second)
-    else
-      at_commit.did(key, first, second)
-    end
+    at_commit[staged[at]](staged[at + 1], staged[at + 2], staged[at + 3], staged[at + 4])
   end
   staged_size = 0
 end
@@ -337,7 +167,17 @@ flush = function()
   send_gathered()
 end
 
-at_commit = {flush, stage = stage} -- and `did`, which takes over what `did.lua` stages
+-- What is to be done at the end, in this order; and by kind, what takes over what was staged: a part adds its own.
+at_commit = {flush, stage = stage}
+
+at_commit.count = function(queue, state, by)
+  local of_queue = counts[queue]
+  if not of_queue then
+    of_queue = {}
+    counts[queue] = of_queue
+  end
+  of_queue[state] = (of_queue[state] or 0) + by
+end
 
 -- Tells every process, at the end of the script; a signal may be lost, so nothing may depend on it but speed.
 local signals
@@ -352,7 +192,7 @@ commit = function()
   flush() -- what those counted and gathered themselves
   -- A user without rights on the channel gets on without: its processes ask from time to time.
   for text in pairs(signals) do redis.pcall('PUBLISH', P .. 'signals', text) end
-  if has_tallies then tenants_write() end
+  if at_commit.tallies then at_commit.tallies() end
   if not next(counts) and #log == 0 then return end
   for queue, states in pairs(counts) do
     local key = P .. 'counts:' .. queue

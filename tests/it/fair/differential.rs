@@ -187,14 +187,16 @@ async fn scripts_and_arithmetic_agree_about_leavers_that_are_due() {
 #[tokio::test]
 async fn scripts_and_arithmetic_agree_about_classes() {
     let source = include_str!("../../../src/store/lua/fair.lua");
-    let start = source.find("local function weight_class").unwrap();
-    let function = &source[start..start + source[start..].find("\nend\n").unwrap() + 5];
+    let (before, after) = ("  class = remembering(1024, ", "\n  end),");
+    let start = source.find(before).unwrap() + before.len();
+    let function = &source[start..start + source[start..].find(after).unwrap()];
     let script = format!(
-        "local LOG2, known_classes = math.log(2), {{}}
-        {function}
+        "local LOG2 = math.log(2)
+        local class_of = {function}
+        end
         local last, changes = -1, {{}}
         for weight = ARGV[1] + 0, ARGV[2] + 0 do
-          local class = weight_class(weight)
+          local class = class_of(weight)
           if class ~= last then changes[#changes + 1] = weight .. ' ' .. class end
           last = class
         end
