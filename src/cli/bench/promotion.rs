@@ -14,6 +14,8 @@ pub(super) const ROUND: u64 = 1000;
 /// Jobs promoted at least before a rate is told, where there are so many, and at most.
 const LEAST: u64 = 20_000;
 const MOST: u64 = 100_000;
+/// Turns of promotion and ceiling at least: in one of each, whatever else the machine does would happen to one of them alone.
+const TURNS: u64 = 5;
 /// Whole rounds that are timed.
 const ROUNDS: u64 = 9;
 
@@ -85,7 +87,8 @@ async fn promote_fillings(
     staging.fill(shape).await?;
     promote(staging, shape.jobs(), &mut Tally::default()).await?;
     staging.ground.watch_slow_calls()?;
-    while tally.jobs < LEAST {
+    let least = LEAST.max(TURNS * shape.jobs());
+    while tally.jobs < least {
         staging.fill(shape).await?;
         promote(staging, shape.jobs(), tally).await?;
         staging.fill(shape).await?;
