@@ -1,6 +1,6 @@
 -- Part: what a limit allows now.
 --
--- A rate is counted in buckets, `first,last,count;…`. A bucket counts until the period after its *last* start is over, so that no
+-- A rate is counted in buckets, `first,last,count;…`, or `time;` where it holds one start, as most do. A bucket counts until the period after its *last* start is over, so that no
 -- window of that length ever holds more than the limit. The first 64 starts are counted exactly; where there are more in a
 -- period, those within a 64th of it share a bucket, so that there are never more than 129.
 --
@@ -39,25 +39,35 @@ local quota_of = remembering(1024, function(layers)
   return quota
 end)
 
+-- First and last start of a bucket, and how many they are.
+local function bucket_read(text)
+  local only = tonumber(text)
+  if only or not text then return only, only, only and 1 end
+  local first, last, number = match(text, '^(%d+),(%d+),(%d+)$')
+  return tonumber(first), tonumber(last), tonumber(number)
+end
+
 -- Starts are kept as text, and most calls look at its ends only: the first bucket's last start, its count, and where the next begins.
 local function starts_first(limit)
-  local last, number, rest = match(limit.starts, '^%d+,(%d+),(%d+);()')
-  return tonumber(last or nil), tonumber(number or nil), rest
+  local text, rest = match(limit.starts, '^([^;]+);()')
+  local _, last, number = bucket_read(text)
+  return last, number, rest
 end
 
 -- The last bucket: first and last start, count, and its text. Where another bucket stands before it, a
 -- pattern that looks back for that one's end is done at once; one that tries every place from the front is not.
 starts_last = function(limit)
   local tail = string.sub(limit.starts, -LONGEST_BUCKET)
-  local text, first, last, number = match(tail, '.*;((%d+),(%d+),(%d+));$')
-  if not text then text, first, last, number = match(tail, '^((%d+),(%d+),(%d+));$') end
-  return tonumber(first or nil), tonumber(last or nil), tonumber(number or nil), text
+  local text = match(tail, '.*;([^;]+);$') or match(tail, '^([^;]+);$')
+  local first, last, number = bucket_read(text)
+  return first, last, number, text
 end
 
 local function starts_list(limit)
   local list = {}
-  for last, number in string.gmatch(limit.starts, '%d+,(%d+),(%d+);') do
-    list[#list + 1] = {last = tonumber(last), count = tonumber(number)}
+  for text in string.gmatch(limit.starts, '[^;]+') do
+    local _, last, number = bucket_read(text)
+    list[#list + 1] = {last = last, count = number}
   end
   return list
 end
@@ -180,13 +190,13 @@ end
 local function start_count(limit, period)
   local starts, first, last, number, text = limit.starts, nil, nil, nil, nil
   limit.started = limit.started + 1
-  if limit.entries >= BUCKETS or find(starts, ',' .. now_text .. ',', -LONGEST_BUCKET, true) then
+  if limit.entries >= BUCKETS or find(starts, now_text, -LONGEST_BUCKET, true) then
     first, last, number, text = starts_last(limit)
   end
   if last and (last == now or limit.entries >= BUCKETS and now - first < period / BUCKETS) then
     limit.starts = string.sub(starts, 1, -#text - 2) .. int(first) .. ',' .. now_text .. ',' .. int(number + 1) .. ';'
   else
-    limit.starts, limit.entries = starts .. now_text .. ',' .. now_text .. ',1;', limit.entries + 1
+    limit.starts, limit.entries = starts .. now_text .. ';', limit.entries + 1
   end
 end
 
