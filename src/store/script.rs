@@ -104,7 +104,7 @@ scripts! {
         "window", "pick", "own", "promote";
     STATISTICS: "call", "deeds", "statistics";
     LATELY: "call", "deeds", "lately";
-    NOISE: "call", "tally", "lane", "throttle", "tenant", "deeds", "noise";
+    NOISE: "call", "lane", "throttle", "tenant", "deeds", "noise";
     PUNISH:
         "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "punish";
     RECORD: "call", "tally", "lane", "did", "job", "plan", "record";
@@ -112,8 +112,8 @@ scripts! {
     SHADOW: "call", "shadow";
     ANNOUNCE: "call", "announce";
     PAUSE: "call", "pause";
-    STATUS: "call", "tally", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "standing", "staging", "observe", "status";
-    SURVEY: "call", "tally", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "standing", "staging", "stage", "survey";
+    STATUS: "call", "tally", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "staging", "observe", "status";
+    SURVEY: "call", "tally", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "staging", "stage", "survey";
     KEEP_KEY: "call", "keep_key";
     DROP_KEY: "call", "drop_key";
     ADMIT:
@@ -138,7 +138,7 @@ scripts! {
         "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
         "window", "pick", "forward", "promote";
     CONFIRM: "call", "confirm";
-    TAKE_BACK: "call", "tally", "lane", "tenant", "job", "finish", "failure", "take_back";
+    TAKE_BACK: "call", "tally", "lane", "did", "throttle", "tenant", "job", "finish", "failure", "take_back";
     SUBSCRIBE: "call", "subscribe";
     ENLIST: "call", "enlist";
     COLLECT: "call", "collect";

@@ -7,14 +7,14 @@
 -- Returns  how many jobs were promoted
 
 local P, call, rule, queue, kind = KEYS[1], redis.call, ARGV[1], ARGV[2], ARGV[3]
-local FRESH = '^pending\0310\31%d*\31(%d*)\31[^\30]*\30'
+local FRESH = '^pending\0310\31%d*\31(%d*)\31[^\30]*\30()'
 local fair, plan = P .. 'fair:' .. rule .. ':' .. queue, P .. 'plan:' .. rule
 local state = call('HMGET', P .. 'state', 'seq', 'events')
 local seq, time = tonumber(state[1]), call('TIME')
 local now = string.format('%d', time[1] * 1000 + math.floor(time[2] / 1000))
 local clock, pace = call('HMGET', fair, 'v', 'w', 'n', 'jobs', 'classes', 'leavers'), call('HMGET', plan, 'room', 'due')
 local first = 100 * 35184372088832 + seq + 1
-local after_place = '\31%1\31' .. now .. '\31\31\31\31\31\31\31\31\31\31\31\31\30'
+local after_creation = '\31' .. now .. '\31\31\31\31\31\31\31\31\31\31\31\31\30'
 
 local lane, log, records, emptied, promoted, last = {}, {}, {}, {}, 0, 0
 local idle, busy, left, leaving, gone, placed = {}, {}, {}, {}, {}, {}
@@ -26,8 +26,9 @@ while ARGV[at] do
     local key = P .. 'job:' .. id
     local text = call('GET', key)
     seq = seq + 1
+    local created, rest = string.match(text, FRESH)
     records[#records + 1] = key
-    records[#records + 1] = string.gsub(text, FRESH, 'available\0310\31' .. string.format('%d', seq) .. after_place, 1)
+    records[#records + 1] = 'available\0310\31' .. string.format('%d', seq) .. '\31' .. created .. after_creation .. string.sub(text, rest)
     lane[#lane + 1] = string.format('%d', 100 * 35184372088832 + seq)
     lane[#lane + 1] = id
     log[#log + 1] = 'job.enqueued\31' .. id .. '\31' .. kind .. '\31' .. queue .. '\31\28' .. name .. '\31"state":"available"'

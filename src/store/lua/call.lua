@@ -97,8 +97,9 @@ local count, gather, settle, flush, at_commit, signal, commit, guarded
 
 do -- a script has room for 200 locals
 
--- What an item counts is staged until the item has succeeded: see `guarded`.
+-- What an item counts is staged until the item has succeeded: see `guarded`. Who takes it over then, by kind.
 local staged, staged_size
+local take = {}
 
 local function stage(kind, key, first, second, third)
   local size = staged_size
@@ -150,7 +151,7 @@ end
 settle = function()
   item = item + 1
   for at = 1, staged_size, 5 do
-    at_commit[staged[at]](staged[at + 1], staged[at + 2], staged[at + 3], staged[at + 4])
+    take[staged[at]](staged[at + 1], staged[at + 2], staged[at + 3], staged[at + 4])
   end
   staged_size = 0
 end
@@ -167,10 +168,10 @@ flush = function()
   send_gathered()
 end
 
--- What is to be done at the end, in this order; and by kind, what takes over what was staged: a part adds its own.
-at_commit = {flush, stage = stage}
+-- What is to be done at the end, in this order: parts add their own. And what they need for that.
+at_commit = {flush, stage = stage, take = take}
 
-at_commit.count = function(queue, state, by)
+take.count = function(queue, state, by)
   local of_queue = counts[queue]
   if not of_queue then
     of_queue = {}

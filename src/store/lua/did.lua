@@ -20,7 +20,7 @@ local PLACES = {enqueued = 1, pushes = 2, completed = 3, failed = 4, ms = 5}
 local deeds
 
 -- Takes over what was staged.
-at_commit.did = function(tenant, what, by)
+at_commit.take.did = function(tenant, what, by)
   local of_tenant = deeds[tenant]
   if not of_tenant then
     of_tenant = {0, 0, 0, 0, 0}

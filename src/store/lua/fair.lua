@@ -7,8 +7,8 @@
 -- F:moments  zset  starts of tenants that wait no more but count until the clock reaches them; `:sums` their weights by
 --                         start, so that all who leave at one moment leave in one step
 -- F:left     hash  those tenants: `weight start`; `:leaving` the same by start. Who has left stays until it is swept
--- F:busy     hash  tenants with staged jobs: `weight state promoted since asked`, state w(aiting), h(eld) or b(locked); while a tenant
---                  is throttled, also what it weighs otherwise: see `throttle.lua`
+-- F:busy     hash  tenants with staged jobs: `weight state promoted since asked`, state w(aiting), h(eld) or b(locked); promoted is 0
+--                  where the owner does not count; while a tenant is throttled, also what it weighs otherwise: see `throttle.lua`
 -- F:held     zset  those of weight 0 by when they were last asked about
 -- F:stuck    set   those that stay in staging because too many of their promoted jobs are blocked
 -- F:lane:T   zset  the tenant's staged jobs, by the score of lanes

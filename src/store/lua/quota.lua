@@ -1,8 +1,9 @@
 -- Part: what a limit allows now.
 --
--- A rate is counted in buckets, `first,last,count;…`, or `time;` where it holds one start, as most do. A bucket counts until the period after its *last* start is over, so that no
--- window of that length ever holds more than the limit. The first 64 starts are counted exactly; where there are more in a
--- period, those within a 64th of it share a bucket, so that there are never more than 129.
+-- A rate is counted in buckets, `first,last,count;…`, or `time;` where one holds one start, as most do. A bucket counts until the
+-- period after its *last* start is over, so that no window of that length ever holds more than the limit. The first 64 starts are
+-- counted exactly; where there are more in a period, those within a 64th of it share a bucket, so that there are never more than
+-- 129.
 --
 -- A throttle keeps the time at which the next start is due, `ms parts limit`: exactly, in parts of a ms, of which one has as
 -- many as the throttle's limit.

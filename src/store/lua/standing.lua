@@ -1,4 +1,4 @@
--- Part: where the tenants of fair queues stand, written. What a call moves is kept in `fair.lua` until then.
+-- Part: where the tenants of fair queues stand, written at the end of a call. What it moves is kept in `fair.lua` until then.
 
 local send, fair_write, fair_flush
 
@@ -127,9 +127,12 @@ end
 
 -- When nobody waits, the clock and those who left are nobody's business any more. What was not written of them yet never is.
 local function fair_end(fair)
-  local key, names = fair.key, fair.classes.names
-  for place = 1, #names do call('UNLINK', key .. ':c:' .. names[place]) end
-  if fair.leavers ~= '' then call('UNLINK', key .. ':leaving', key .. ':left', key .. ':moments', key .. ':sums') end
+  local key, keys = fair.key, {}
+  for place, name in ipairs(fair.classes.names) do keys[place] = key .. ':c:' .. name end
+  if fair.leavers ~= '' then
+    for _, below in ipairs({':leaving', ':left', ':moments', ':sums'}) do keys[#keys + 1] = key .. below end
+  end
+  if #keys > 0 then call('UNLINK', unpack(keys)) end
   for _, tenant in pairs(fair.tenants) do tenant.left, tenant.was_left = nil, nil end
   fair.v, fair.w, fair.sums, fair.moments, fair.passed, fair.classes, fair.leavers = 0, 0, {}, nil, nil, weights.classes(' '), ''
 end

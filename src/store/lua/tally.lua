@@ -18,10 +18,10 @@ at_begin(function()
   counts_default, has_tallies, tallies, stored = string.find(allowed, 'd', 1, true), false, {{}, {}, {}, {}, {}}, {}
 end)
 
--- The name under which a tenant's jobs are counted; nil if they are not.
+-- The name under which a tenant's jobs are counted; false if they are not.
 local function tallied(tenant)
   if tenant and tenant ~= '_default' then return tenant end
-  return counts_default and '_default' or nil
+  return counts_default and '_default' or false
 end
 
 tally = function(tenant, state, by)
@@ -34,16 +34,16 @@ local function add(tenant, place, by)
   if of_place then of_place[tenant], has_tallies = (of_place[tenant] or 0) + by, true end
 end
 
-at_commit.tally = add
+at_commit.take.tally = add
 
 -- A job goes from one state to another, which counts for its queue and for its tenant.
 count_move = function(queue, tenant, from, to)
   at_commit.stage('move', queue, from, to, tallied(tenant))
 end
 
-at_commit.move = function(queue, from, to, tenant)
-  at_commit.count(queue, from, -1)
-  at_commit.count(queue, to, 1)
+at_commit.take.move = function(queue, from, to, tenant)
+  at_commit.take.count(queue, from, -1)
+  at_commit.take.count(queue, to, 1)
   if tenant then
     add(tenant, LIVING[from], -1)
     add(tenant, LIVING[to], 1)
