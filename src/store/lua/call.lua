@@ -93,7 +93,7 @@ local function stamp(ms)
   return '\29' .. ms .. '\29'
 end
 
-local count, gather, settle, flush, at_commit, signal, commit, guarded
+local count, send, gather, settle, flush, at_commit, signal, commit, guarded
 
 do -- a script has room for 200 locals
 
@@ -135,14 +135,16 @@ gather = function(command, key, first, second)
   list[LAST] = last + (second and 2 or 1)
 end
 
+-- A command about one key with all of a list, or with its places from one to another. In portions: Lua's stack holds 8,000 values.
+send = function(command, key, list, first, last)
+  last = last or #list
+  for from = first or 1, last, 4000 do call(command, key, unpack(list, from, math.min(from + 3999, last))) end
+end
+
 local function send_gathered()
   for position = 1, #gathered_order do
     local list = gathered_order[position]
-    local command, key, last = list[COMMAND], list[KEY], list[LAST]
-    -- In portions, because Lua's stack holds 8,000 values.
-    for first = KEY + 1, last, 4000 do
-      call(command, key, unpack(list, first, math.min(first + 3999, last)))
-    end
+    send(list[COMMAND], list[KEY], list, KEY + 1, list[LAST])
   end
   gathered, gathered_order = {}, {}
 end

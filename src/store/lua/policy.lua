@@ -47,9 +47,7 @@ run = function()
     call('HSET', POLICY, 'f ' .. queue, how)
     sharings[queue] = how
     for index = 1, tonumber(word()) * 2 do weights[index] = word() end
-    for first = 1, #weights, 4000 do
-      call('HSET', POLICY .. ':w:' .. queue, unpack(weights, first, math.min(first + 3999, #weights)))
-    end
+    send('HSET', POLICY .. ':w:' .. queue, weights)
   end
 
   -- Tenants are weighed anew by whoever looks at them next. Slots of their own are counted anew here, and who waits for one is woken.

@@ -30,9 +30,7 @@ run = function()
     call('UNLINK', key .. ':own')
     local own = at + 2 + #FIELDS
     local next_rule = own + tonumber(ARGV[own - 1]) * 2
-    for first = own, next_rule - 1, 4000 do
-      call('HSET', key .. ':own', unpack(ARGV, first, math.min(first + 3999, next_rule - 1)))
-    end
+    send('HSET', key .. ':own', ARGV, own, next_rule - 1)
     return next_rule
   end
 

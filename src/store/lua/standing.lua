@@ -1,6 +1,6 @@
 -- Part: where the tenants of fair queues stand, written at the end of a call. What it moves is kept in `fair.lua` until then.
 
-local send, fair_write, fair_flush
+local fair_write, fair_flush
 
 do -- a script has room for 200 locals
 
@@ -12,10 +12,6 @@ local function of_class(lists, class)
     lists[class] = list
   end
   return list
-end
-
-send = function(command, key, list)
-  for first = 1, #list, 4000 do call(command, key, unpack(list, first, math.min(first + 3999, #list))) end
 end
 
 local function pair(list, first, second)

@@ -89,10 +89,6 @@ local function tenants_read(names)
   end
 end
 
-local function tenants_send(command, words)
-  for first = 1, #words, PORTION do call(command, P .. 'tenants', unpack(words, first, math.min(first + PORTION - 1, #words))) end
-end
-
 -- Reads the jobs of tenants, all of them at once.
 tenants_load = function(names)
   local unread = {}
@@ -158,8 +154,8 @@ at_commit.tallies = function()
     end
   end
   tallies, has_tallies, stored = {{}, {}, {}, {}, {}}, false, {}
-  tenants_send('HSET', kept)
-  tenants_send('HDEL', gone)
+  send('HSET', P .. 'tenants', kept)
+  send('HDEL', P .. 'tenants', gone)
 end
 
 end
