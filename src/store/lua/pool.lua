@@ -11,7 +11,8 @@
 local pool_open, pool_overloaded, pool_admit, prevention, is_open_to
 
 -- Queues that are served together, in their order, and numbers by place in it. A table, because a script has room for 200 locals.
-local orders = {}
+-- `whole` is the credit for which a queue is served; a whole number of parts, because fractions would be rounded.
+local orders = {whole = 1000000000}
 
 do
 
@@ -27,8 +28,17 @@ at_begin(function()
   pools, default_prevention, seen = {}, nil, {}
 end)
 
+-- Lists of which the text was made, by it: mostly that text is read next. Whoever reads it may change the list, so takes it out.
+local MOST_WRITTEN = 256
+local written, written_size = {}, 0
+
 -- A list of numbers by place in an order, as many as there are queues.
 orders.numbers = function(text, order, missing)
+  local known = text and written[text]
+  if known and #known == #order then
+    written[text], written_size = nil, written_size - 1
+    return known
+  end
   local list, place = {}, 0
   for number in string.gmatch(text or '', '%S+') do
     if place == #order then break end
@@ -40,13 +50,19 @@ orders.numbers = function(text, order, missing)
 end
 
 local number_text = remembering(4096, function(number)
-  return format('%.10g', number)
+  return format('%.14g', number)
 end)
 
+-- The text of a list that nobody changes any more. Its numbers are whole, so the text says all of them.
 orders.text = function(list)
   local parts = {}
   for place = 1, #list do parts[place] = number_text(list[place]) end
-  return concat(parts, ' ')
+  local text = concat(parts, ' ')
+  if not written[text] then
+    if written_size == MOST_WRITTEN then written, written_size = {}, 0 end
+    written[text], written_size = list, written_size + 1
+  end
+  return text
 end
 
 -- Queues that are served together: a list of them, the place of each in it, their weights by place and in all.
@@ -88,12 +104,13 @@ pool_open = function(name)
   return pool
 end
 
-local function prevention_of(text)
-  local rotation, ratio, streak, every, step, most = match(text or '', '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
-  if not rotation then return {} end
+-- What `sp` says. The ratio in parts of a whole credit and rounded up, so that credit is never short of what was promised.
+local prevention_of = remembering(256, function(text)
+  local rotation, ratio, streak, every, step, most = match(text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
+  if not rotation then return {ratio = 0} end
   local aging = tonumber(step) > 0 and {every = tonumber(every), step = tonumber(step), max = tonumber(most)} or nil
-  return {rotation = tonumber(rotation), ratio = tonumber(ratio), streak = tonumber(streak), aging = aging}
-end
+  return {rotation = tonumber(rotation), ratio = math.ceil(tonumber(ratio) * orders.whole - 0.001), streak = tonumber(streak), aging = aging}
+end)
 
 prevention = function(pool)
   if pool and pool.sp and pool.sp ~= '' then return prevention_of(pool.sp ~= 'off' and pool.sp or '') end

@@ -1,7 +1,7 @@
 -- Part: which queue is served next: strategies, turns, and what keeps a queue from starving.
 --
--- T            hash  the turn: at (queue served last), streak (how often in a row), current and credit (by queue); T is pool:N:turn, or
---                    turn:DIGEST for a request that brings its own strategy
+-- T            hash  the turn: at (queue served last), streak (how often in a row), current and credit (by queue, in parts of a
+--                    whole one); T is pool:N:turn, or turn:DIGEST for a request that brings its own strategy
 --
 -- Pools are in `pool.lua`.
 
@@ -12,6 +12,7 @@ do
 -- A script has room for 200 locals, and a function for as many of its own.
 local function define()
 
+local WHOLE = orders.whole
 -- How long a turn is kept of which no server setting tells.
 local TURN_MS = 600000
 local turns, books
@@ -59,17 +60,21 @@ local function turn_look(turn)
   if #queues == 0 then return end
   local places, weights, rotation = turn.order.places, turn.order.weights, turn.prevention.rotation
   local pool, has_all = turn.pool and turn.pool.name, not state.paused and not find(state.policy, 'i', 1, true)
+  local asks_depth, size = turn.strategy == 'least-loaded', 0
   local scores = call('ZMSCORE', LIVE, unpack(queues))
   for position = 1, #queues do
-    local queue = queues[position]
+    local queue, score = queues[position], scores[position]
     local place = places[queue]
-    if scores[position] and (has_all or not is_paused(queue) and is_open_to(queue, pool)) then
-      local since = quiet[queue] or tonumber(scores[position])
-      quiet[queue] = since
-      open[#open + 1], is_open[place] = place, true
+    if score and (has_all or not is_paused(queue) and is_open_to(queue, pool)) then
+      size = size + 1
+      open[size], is_open[place] = place, true
       sum = sum + weights[place]
-      if rotation and now - since > rotation then turn.is_late = true end
-      if turn.strategy == 'least-loaded' then depths[queue] = depths[queue] or queue_depth(queue) end
+      if rotation then
+        local since = quiet[queue] or tonumber(score)
+        quiet[queue] = since
+        if now - since > rotation then turn.is_late = true end
+      end
+      if asks_depth then depths[queue] = depths[queue] or queue_depth(queue) end
     else
       book.credit[place] = 0
     end
@@ -135,7 +140,7 @@ local function credits_gain(turn, ratio, pays)
   for position = 1, #open do
     local place = open[position]
     local has = credit[place] + ratio
-    if place == pays then has = math.max(has - 1, 0) end
+    if place == pays then has = math.max(has - WHOLE, 0) end
     credit[place] = has
     if has > most then richest, most = place, has end
   end
@@ -145,9 +150,9 @@ end
 -- A queue that must be served before any strategy is asked: one with a whole credit, or nobody's for too long.
 local function owed(turn)
   local prevention, best, most = turn.prevention, nil, nil
-  if (prevention.ratio or 0) > 0 then
+  if prevention.ratio > 0 then
     if turn.book.last ~= turn or not turn.richest then credits_gain(turn, 0) end
-    if turn.most >= 1 - 1e-9 then
+    if turn.most >= WHOLE then
       turn.pays = turn.richest
       return turn.richest
     end
@@ -192,7 +197,7 @@ end
 
 -- A queue was served: who has something ready earns, and the turn moves on.
 local function turn_served(turn, place)
-  local ratio, book = turn.prevention.ratio or 0, turn.book
+  local ratio, book = turn.prevention.ratio, turn.book
   local queue = turn.order[place]
   book.last = turn
   if ratio > 0 then credits_gain(turn, ratio, turn.pays) end

@@ -126,3 +126,23 @@ async fn the_rest_is_the_strategy_s() {
     }
     assert!(NAMES[..3].iter().all(|name| order.matches(name).count() >= 28), "{order}");
 }
+
+/// Credit is counted in whole numbers: kept as fractions, queues with the same credit were served by which had been rounded up.
+#[tokio::test]
+async fn the_order_is_the_same_however_it_is_cut_into_calls() {
+    let mut orders = Vec::new();
+    for counts in [vec![1; 96], vec![32; 3], vec![7, 1, 40, 2, 5, 30, 11]] {
+        let ground = Ground::open(json!({})).await;
+        ground.put_pool("p", pool("strict", 8, 0.1)).await;
+        for name in NAMES {
+            ground.push(name, 100).await;
+        }
+        let mut order = String::new();
+        for count in counts {
+            order += &ground.order(of_pool("p", "", count)).await;
+        }
+        orders.push(order);
+    }
+    let expected = format!("aaaaaaaa{}aaabcdef", "aaabcdefgh".repeat(8));
+    assert_eq!(orders, [(); 3].map(|()| expected.clone()));
+}
