@@ -72,13 +72,14 @@ pub(super) fn promoted(answer: Value) -> Result<Promoted, Error> {
         "paused" => Ok(Promoted::Paused),
         "ok" | "more" => {
             let (promoted, left) = (number(), number());
-            let rest: Vec<String> = parts.collect();
-            let served = |part: &[String]| Served {
-                tenant: unescape(&part[0]),
-                weight: Weight::from_thousandths(part[1].parse().unwrap_or(0)),
-                jobs: part[2].parse().unwrap_or(0),
+            let shares = parts.next().unwrap_or_default();
+            let shares: Vec<&str> = shares.split('\u{1f}').collect();
+            let served = |share: &[&str]| Served {
+                tenant: unescape(share[0]),
+                weight: Weight::from_thousandths(share[1].parse().unwrap_or(0)),
+                jobs: share[2].parse().unwrap_or(0),
             };
-            let tenants = rest.chunks_exact(3).map(served).collect();
+            let tenants = shares.chunks_exact(3).map(served).collect();
             Ok(Promoted::Jobs { promoted, left, tenants, more: tag == "more" })
         }
         _ => Err(Error::unreadable("promote")),

@@ -9,19 +9,18 @@ local function define()
 local sub = string.sub
 
 -- A job whose record has nothing but the lease: no marks, nothing of an attempt before. Attempt; from place to start of
--- waiting; start, visibility, worker, period, pool; where what does not change begins; queue, type, lane, further fields.
-local PLAIN = '^active\31(%d+)\31(%d+\31%d+\31%d+\31)(%d+)\31\31(%d+)\31([^\31]*)\31\31(%d*)\31\31\31\31\31([^\31]*)\31\30()'
-  .. '([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\30]*)\30'
+-- waiting; start, visibility, worker, period, pool; where what does not change begins; queue, type, lane; where further fields begin.
+local PLAIN = '^active\31(%d+)\31(%d+\31%d+\31%d+\31)(%d+)\31\31(%d+)\31(%C*)\31\31(%d*)\31\31\31\31\31(%C*)\31\30()'
+  .. '(%C*)\31(%C*)\31(%C*)\31()'
 
 local JOB, FINISHED, kept_ms
 local has_limits -- where there are none, a lease counts against nothing but its pool
 
 -- Completes a plain job, and writes what `ack` would write, without a table of all its fields: most jobs are plain. Nil if it is not.
 local function ack_plain(id, key, text, worker, op, scope, has_result, result)
-  local attempt, waited, started, visible, holder, period, pool, rest, queue, kind, lane, more = match(text, PLAIN)
+  local attempt, waited, started, visible, holder, period, pool, rest, queue, kind, lane, further = match(text, PLAIN)
   if not attempt or (worker ~= holder and worker ~= '' and holder ~= '') then return nil end
-  local is_plain, tenant = true, nil
-  if more ~= '' then is_plain, tenant = further_plain(more) end
+  local is_plain, tenant = further_plain(text, further)
   if not is_plain or (scope ~= '' and scope ~= (tenant or '_default')) then return nil end
   if has_result then call('SET', P .. 'res:' .. id, result, 'PX', kept_ms) end
   local view = 'completed\31' .. attempt .. '\31' .. waited .. started .. '\31' .. now_text .. '\31' .. visible .. '\31\31' .. op

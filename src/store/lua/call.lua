@@ -19,10 +19,10 @@ end
 -- remembered is everybody's: nobody changes it.
 local function remembering(most, work_out)
   local known, size = {}, 0
-  return function(key, ...)
+  return function(key, first, second)
     local value = known[key]
     if value == nil then
-      value = work_out(key, ...)
+      value = work_out(key, first, second)
       if size == most then known, size = {}, 0 end
       known[key], size = value, size + 1
     end

@@ -97,9 +97,9 @@ local function lease(job, lane, request)
   emit('job.started', job, '"state":"active","attempt":' .. job.attempt .. ',"worker_id":' .. request.worker_json)
 end
 
--- A job that never ran, without marks. Place and creation; since when it waits; where what does not change begins; queue, type,
--- further fields.
-local PLAIN = '^available\0310\31(%d+\31%d+\31)(%d+)' .. string.rep('\31', 12) .. '\30()([^\31]*)\31([^\31]*)\31[^\31]*\31([^\30]*)\30'
+-- A job that never ran, without marks. Place and creation; since when it waits; where what does not change begins; queue, type;
+-- where further fields begin.
+local PLAIN = '^available\0310\31(%d+\31%d+\31)(%d+)' .. string.rep('\31', 12) .. '\30()(%C*)\31(%C*)\31%C*\31()'
 
 local terms -- by visibility, or false where the request has none: see `lease_terms`
 
@@ -115,10 +115,9 @@ end
 
 -- Leases a plain job, and writes what `lease` would write, without a table of all its fields: most jobs are plain. Nil if it is not.
 local function lease_plain(id, key, text, lane, request)
-  local place, since, rest, queue, kind, more = match(text, PLAIN)
+  local place, since, rest, queue, kind, further = match(text, PLAIN)
   if not place then return nil end
-  local is_plain, tenant = true, nil
-  if more ~= '' then is_plain, tenant = further_plain(more) end
+  local is_plain, tenant = further_plain(text, further)
   if not is_plain then return nil end
   local pool = lease_under(queue, id, nil, lane, request)
   local worker, of_all = request.worker, terms[request.visibility or false] or lease_terms(request.visibility)

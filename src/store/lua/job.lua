@@ -18,7 +18,7 @@
 -- large integers). JSON holds no control characters, so the separators stand out. src/job/record.rs reads the same.
 
 local DUE, LEASES, HELD, WAKES
-local job_load
+local job_load, further_plain
 
 at_begin(function()
   DUE, LEASES, HELD, WAKES = P .. 'due', P .. 'leases', P .. 'held', P .. 'wakes'
@@ -50,16 +50,21 @@ job_load = function(id, scope, text)
   return job
 end
 
+local byte, END = string.byte, 30 -- what further fields end with
+
+-- Whether the further fields at that place of a record say nothing that leasing and completing a job would mind, and whose the job is, if
+-- they tell. Names are in the order in which jobs are stored. (`%C`, all but control characters, ends at either separator, so that a
+-- match never runs on into what is behind. Who has others in a name goes the way of jobs that are not plain, here and in their patterns.)
+further_plain = function(text, at)
+  if byte(text, at) == END then return true end
+  local tenant, behind = match(text, '^tenant\31(%C*)\31()', at)
+  at = behind or at
+  at = match(text, '^quota\31%C*\31()', at) or at
+  if byte(text, at) ~= END then at = match(text, '^priority\31%C*\31()', at) or at end
+  if byte(text, at) ~= END then at = match(text, '^by\31%C*\31()', at) or at end
+  return byte(text, at) == END, tenant
 end
 
--- Whether further fields say nothing that leasing and completing a job would mind, and whose the job is, if they tell. Names are in the
--- order in which jobs are stored.
-local function further_plain(more)
-  local tenant, at = match(more, '^tenant\31([^\31]*)\31()')
-  at = match(more, '^quota\31[^\31]*\31()', at) or at or 1
-  if at <= #more then at = match(more, '^priority\31[^\31]*\31()', at) or at end
-  if at <= #more then at = match(more, '^by\31[^\31]*\31()', at) or at end
-  return at > #more, tenant
 end
 
 -- Writes the record; a finished job with the time for which it is kept.

@@ -12,10 +12,11 @@ local NOBODY = {} -- nobody changes it
 -- More or less weight leaves at `start`; a moment behind everything that was read is found there later.
 local function moments_note(moments, start, weight)
   for position = moments.at, moments.last do
-    if moments[position].start == start then
-      moments[position].sum = moments[position].sum + weight
+    local moment = moments.items[position]
+    if moment.start == start then
+      moment.sum = moment.sum + weight
       return
-    elseif moments[position].start > start then
+    elseif moment.start > start then
       break
     end
   end
@@ -25,12 +26,11 @@ end
 -- The first moments at which somebody leaves, each with the weight that goes then.
 local function moments_open(fair)
   local starts = fair.leavers == '' and NOBODY or call('ZRANGE', fair.key .. ':moments', '0', int(MOMENTS_READ - 1))
-  local moments = {at = 1, last = #starts, complete = #starts < MOMENTS_READ, note = moments_note}
-  local sums = #starts > 0 and call('HMGET', fair.key .. ':sums', unpack(starts)) or NOBODY
+  local items, sums = {}, #starts > 0 and call('HMGET', fair.key .. ':sums', unpack(starts)) or NOBODY
   for position, start in ipairs(starts) do
-    moments[position] = {start = tonumber(start), name = start, sum = tonumber(sums[position] or nil) or 0}
+    items[position] = {start = tonumber(start), name = start, sum = tonumber(sums[position] or nil) or 0}
   end
-  fair.moments = moments
+  fair.moments = {items = items, at = 1, last = #starts, complete = #starts < MOMENTS_READ, note = moments_note}
 end
 
 local function moments_head(fair)
@@ -40,13 +40,14 @@ local function moments_head(fair)
     moments_open(fair)
     moments = fair.moments
   end
-  return moments.at <= moments.last and moments[moments.at] or nil
+  return moments.at <= moments.last and moments.items[moments.at] or nil
 end
 
 -- All who leave at the first moment count no more.
 local function moments_pop(fair)
-  local moment = fair.moments[fair.moments.at]
-  fair.moments.at, fair.passed = fair.moments.at + 1, moment.start
+  local moments = fair.moments
+  local moment = moments.items[moments.at]
+  moments.at, fair.passed = moments.at + 1, moment.start
   local name, unwritten = moment.name, fair.sums[moment.name]
   fair.sums[name] = nil
   if unwritten ~= moment.sum then
@@ -116,10 +117,11 @@ end
 
 -- The tenant whose job goes next, and the window in which it stands first; nil if nobody waits.
 pick = function(fair)
-  local v = fair.v
+  local v, windows = fair.v, fair.windows
   for _ = 1, 2 do
     local best, best_window, best_deadline, lowest
-    for _, window in ipairs(fair.windows) do
+    for place = 1, #windows do
+      local window = windows[place]
       local tenant = window_head(window)
       if tenant then
         if not lowest or tenant.start < lowest then lowest = tenant.start end

@@ -2,8 +2,8 @@
 -- `own` or `forward`, whichever part the script is made with.
 --
 -- ARGV[9…] rule, token of the lock, queue, how many, call id, 1 if this call is sent again; then those of `forward`
--- Returns  {'ok', or 'more' if the call ended before all were promoted, promoted, jobs left, tenant, weight, jobs of it promoted, …}, {'lost'} if the lock is another's, or {'paused'};
---          to a call that is sent again without the tenants
+-- Returns  {'ok', or 'more' if the call ended before all were promoted, promoted, jobs left, a text of tenant, weight, jobs of it promoted, …},
+--          {'lost'} if the lock is another's, or {'paused'}; to a call that is sent again without the tenants
 
 run = function()
   local rule, token, queue, want = ARGV[9], ARGV[10], ARGV[11], tonumber(ARGV[12])
@@ -93,7 +93,7 @@ run = function()
     end
   end
   push_released(queue)
-  local answer, empty = {is_full() and 'more' or 'ok', promoted, fair.jobs}, {}
+  local said, shares, empty = is_full() and 'more' or 'ok', {}, {}
   for place = 1, #served do
     local tenant, lane = served[place], lanes[place]
     local taken, last = taken_of(tenant), tenant.last
@@ -102,8 +102,8 @@ run = function()
     elseif taken > 0 then
       call('ZREMRANGEBYRANK', lane, '0', taken == 1 and '0' or int(taken - 1))
     end
-    local at = place * 3
-    answer[at + 1], answer[at + 2], answer[at + 3] = tenant.name, weights.text(tenant.weight), taken - (tenant.gone or 0)
+    local size = place * 3
+    shares[size - 2], shares[size - 1], shares[size] = tenant.name, weights.text(tenant.weight), int(taken - (tenant.gone or 0))
   end
   for first = 1, #empty, 4000 do call('UNLINK', unpack(empty, first, math.min(first + 3999, #empty))) end
   moments_sweep(fair)
@@ -118,5 +118,5 @@ run = function()
   end
   call('HSET', lock, 'last', ARGV[13] .. ' ' .. promoted .. ' ' .. int(fair.jobs))
   commit()
-  return answer
+  return {said, promoted, fair.jobs, concat(shares, '\31')}
 end

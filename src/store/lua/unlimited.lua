@@ -17,7 +17,7 @@ end
 
 lane_popped = function(source, lane)
   local window = source.window
-  local start, second = lane.start, window.at < window.last and window[window.at + 1]
+  local start, second = lane.start, window.at < window.last and window.items[window.at + 1]
   -- Mostly it stays the first.
   if start and (second and start < second.start or not second and window.complete) then return end
   window.at = window.at + 1
