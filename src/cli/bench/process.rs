@@ -1,5 +1,7 @@
-//! What the kernel tells about a process: memory and CPU time.
+//! What the kernel tells about a process, memory and CPU time, and where it lets one run.
 
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
 use std::fs;
 use std::time::Duration;
 
@@ -21,6 +23,16 @@ pub(super) fn cpu_time(pid: u32) -> Duration {
     Duration::from_nanos(nanoseconds.sum())
 }
 
+/// Keeps this thread, and what it starts from now on, on the last core that it may use.
+pub(super) fn stay_on_one_core() -> nix::Result<()> {
+    let this_thread = Pid::from_raw(0);
+    let allowed = sched_getaffinity(this_thread)?;
+    let last = (0..CpuSet::count()).rev().find(|core| allowed.is_set(*core).unwrap_or(false));
+    let mut one = CpuSet::new();
+    one.set(last.unwrap_or(0))?;
+    sched_setaffinity(this_thread, &one)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -30,5 +42,16 @@ mod tests {
         assert!(resident(std::process::id()) > 100 * 1024);
         assert!(cpu_time(std::process::id()) > Duration::ZERO);
         assert_eq!((resident(u32::MAX), cpu_time(u32::MAX)), (0, Duration::ZERO));
+    }
+
+    #[test]
+    fn what_a_thread_on_one_core_starts_is_there_as_well() {
+        let cores = || std::thread::available_parallelism().map_or(0, usize::from);
+        let before = cores();
+        let inside = std::thread::spawn(move || {
+            stay_on_one_core().unwrap();
+            (cores(), std::thread::spawn(cores).join().unwrap())
+        });
+        assert_eq!((inside.join().unwrap(), cores()), ((1, 1), before));
     }
 }
