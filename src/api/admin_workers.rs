@@ -1,5 +1,6 @@
 //! Workers for admins: who there is, what they hold, and what they are to do.
 
+use super::listing::Listing;
 use super::page::{Page, Query};
 use super::path::Name;
 use super::problem::Problem;
@@ -27,8 +28,7 @@ pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
         "quiet": workers.len() - running - stale,
         "stale": stale,
     });
-    let body = json!({"items": items, "summary": summary, "pagination": page.describe(workers.len())});
-    Ok(answer::value(StatusCode::OK, &body))
+    Ok(Listing::of_values(items, &[]).with("summary", summary).paged(page, workers.len()))
 }
 
 /// `GET /admin/workers/{id}`.

@@ -42,11 +42,11 @@ pub(super) fn value(status: StatusCode, body: &serde_json::Value) -> Response {
     json(status, body.to_string())
 }
 
-/// The job itself, as the admin API shows it: its times again in `metadata`, its policy again as `retry_policy`.
-pub(super) fn job_for_admin(status: StatusCode, record: &Record) -> Response {
+/// The job itself with further members, as the admin API shows it: its times again in `metadata`, its policy again as `retry_policy`.
+pub(super) fn job_for_admin(status: StatusCode, record: &Record, further: &str) -> Response {
     let mut plain = String::new();
     record.write(&mut plain);
-    let mut more = String::from(",\"metadata\":{");
+    let mut more = format!("{further},\"metadata\":{{");
     let mut policy = None;
     // What we wrote is JSON.
     if let Ok(job) = Object::parse(&plain) {
@@ -64,7 +64,33 @@ pub(super) fn job_for_admin(status: StatusCode, record: &Record) -> Response {
     json(status, body)
 }
 
-/// The job itself, and again inside `job`: the two planes of the API want it differently, and so do clients of the same one.
+/// An object under its name, and its members again at top level: public clients differ in where they look. `more` are further members
+/// of the answer; one without a value is left out, and only its name is taken. A member of the object is left out at top level if its
+/// name is taken.
+pub(super) fn wrapped(name: &str, object: &str, more: &[(&str, Option<&str>)]) -> String {
+    let mut body = String::with_capacity(2 * object.len() + 64);
+    body.extend(["{\"", name, "\":", object]);
+    for (name, value) in more {
+        value.iter().for_each(|value| body.extend([",\"", name, "\":", value]));
+    }
+    let is_taken = |member: &str| member == name || more.iter().any(|(other, _)| *other == member);
+    // Only a client's own members can have such a name, perhaps written with escapes.
+    let may_repeat = |name: &str| object.contains(&format!("\"{name}\""));
+    if !object.contains("\\u") && !may_repeat(name) && !more.iter().any(|(name, _)| may_repeat(name)) {
+        body.push(',');
+        body.push_str(&object[1..]);
+        return body;
+    }
+    // What we wrote is JSON.
+    let members = Object::parse(object).unwrap_or_default();
+    for member in members.members().filter(|member| !is_taken(&member.name)) {
+        body.extend([",", member.raw_name, ":", member.value]);
+    }
+    body.push('}');
+    body
+}
+
+/// The job itself, and again inside `job`.
 pub(super) fn job(record: &Record) -> Response {
     job_with(record, "")
 }
@@ -73,25 +99,21 @@ pub(super) fn job(record: &Record) -> Response {
 pub(super) fn job_with(record: &Record, more: &str) -> Response {
     let mut plain = String::new();
     record.write_with(&mut plain, more);
-    let mut body = String::new();
-    record.write_with(&mut body, &format!("{more},\"job\":{plain}"));
-    json(StatusCode::OK, body)
+    json(StatusCode::OK, wrapped("job", &plain, &[]))
 }
 
-/// `{"job":…}` of a job that is there instead of the one that was sent.
+/// A job that is there instead of the one that was sent.
 pub(super) fn deduplicated(record: &Record) -> Response {
-    let mut body = String::from("{\"job\":");
-    record.write(&mut body);
-    body.push_str(",\"deduplicated\":true}");
-    json(StatusCode::OK, body)
+    let mut plain = String::new();
+    record.write(&mut plain);
+    json(StatusCode::OK, wrapped("job", &plain, &[("deduplicated", Some("true"))]))
 }
 
-/// `{"job":…}` of a job that was just stored, with its address.
+/// A job that was just stored, with its address.
 pub(super) fn created(record: &Record) -> Response {
-    let mut body = String::from("{\"job\":");
-    record.write(&mut body);
-    body.push('}');
-    let mut response = json(StatusCode::CREATED, body);
+    let mut plain = String::new();
+    record.write(&mut plain);
+    let mut response = json(StatusCode::CREATED, wrapped("job", &plain, &[("deduplicated", None)]));
     // An id holds nothing that a header may not.
     if let Ok(location) = HeaderValue::try_from(["/ojs/v1/jobs/", &record.id].concat()) {
         response.headers_mut().insert(LOCATION, location);
@@ -112,6 +134,13 @@ pub(super) fn with_pressure(mut response: Response, (depth, most): (u64, u64)) -
     response
 }
 
+/// `[job,job,…]`.
+pub(super) fn jobs(records: &[Record]) -> String {
+    let mut out = String::new();
+    push_jobs(&mut out, records);
+    out
+}
+
 /// Appends `[job,job,…]`.
 pub(super) fn push_jobs(out: &mut String, records: &[Record]) {
     out.push('[');
@@ -120,4 +149,23 @@ pub(super) fn push_jobs(out: &mut String, records: &[Record]) {
         record.write(out);
     }
     out.push(']');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrapped;
+
+    #[test]
+    fn members_stand_at_top_level_unless_their_name_is_taken() {
+        for (object, more, expected) in [
+            (r#"{"id":"1","a":[1.0]}"#, &[][..], r#"{"job":{"id":"1","a":[1.0]},"id":"1","a":[1.0]}"#),
+            (r#"{"id":"1"}"#, &[("d", Some("true"))], r#"{"job":{"id":"1"},"d":true,"id":"1"}"#),
+            (r#"{"id":"1","d":2}"#, &[("d", None)], r#"{"job":{"id":"1","d":2},"id":"1"}"#),
+            (r#"{"id":"1","job":2}"#, &[], r#"{"job":{"id":"1","job":2},"id":"1"}"#),
+            (r#"{"id":"1","\u006aob":2}"#, &[], r#"{"job":{"id":"1","\u006aob":2},"id":"1"}"#),
+            (r#"{"id":"job","d":2}"#, &[("d", Some("true"))], r#"{"job":{"id":"job","d":2},"d":true,"id":"job"}"#),
+        ] {
+            assert_eq!(wrapped("job", object, more), expected);
+        }
+    }
 }

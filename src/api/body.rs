@@ -4,7 +4,7 @@ use super::Api;
 use super::problem::Problem;
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::json::{self, Object};
-use crate::job::{names, request};
+use crate::job::{names, portable, request};
 use axum::body::Bytes;
 use axum::extract::Request;
 use axum::http::StatusCode;
@@ -20,8 +20,16 @@ pub(super) struct Text {
 }
 
 impl Text {
-    /// Reads a body, refusing one that is too long before it is read where its length is announced.
+    /// Reads a body that every client can read again; whatever is stored of it is handed out as it came.
     pub(super) async fn read(api: &Api, request: Request) -> Result<Text, Problem> {
+        let text = Text::read_any(api, request).await?;
+        portable::check(text.as_str())?;
+        Ok(text)
+    }
+
+    /// Reads a body, refusing one that is too long before it is read where its length is announced. The caller has to
+    /// check that what it stores is portable.
+    pub(super) async fn read_any(api: &Api, request: Request) -> Result<Text, Problem> {
         let (parts, body) = request.into_parts();
         let most = api.inner.max_body;
         let announced = parts.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
@@ -45,7 +53,7 @@ impl Text {
             Err(_) => return Err(Problem::body_timed_out(deadline)),
         };
         // Only now: a body that was read to its end leaves the connection usable.
-        check_headers(&parts.headers)?;
+        check_headers(&parts.headers, !bytes.is_empty())?;
         if let Err(error) = std::str::from_utf8(&bytes) {
             let problem = format!("is not UTF-8 from byte {} on", error.valid_up_to());
             return Err(Invalid::new(Kind::Payload, "", problem).into());
@@ -85,17 +93,15 @@ impl Text {
     }
 }
 
-fn check_headers(headers: &HeaderMap) -> Result<(), Problem> {
-    if let Some(value) = headers.get(CONTENT_TYPE) {
-        let text = value.to_str().unwrap_or_default();
-        let media_type = text.split(';').next().unwrap_or_default().trim();
-        if !["application/openjobspec+json", "application/json"]
-            .iter()
-            .any(|known| media_type.eq_ignore_ascii_case(known))
-        {
-            let expected = "application/openjobspec+json or application/json";
-            return Err(Invalid::field("Content-Type", expected, text).into());
+/// The media type is required: what a page of another origin may send without asking has none, or another one.
+fn check_headers(headers: &HeaderMap, has_body: bool) -> Result<(), Problem> {
+    let expected = "application/openjobspec+json, application/json or another type that ends in +json";
+    match headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default()) {
+        Some(media_type) if !is_json(media_type) => {
+            return Err(Invalid::field("Content-Type", expected, media_type).into());
         }
+        None if has_body => return Err(Invalid::missing("Content-Type", expected).into()),
+        _ => {}
     }
     match headers.get(CONTENT_ENCODING) {
         Some(encoding) if encoding != "identity" => {
@@ -105,6 +111,12 @@ fn check_headers(headers: &HeaderMap) -> Result<(), Problem> {
         }
         _ => Ok(()),
     }
+}
+
+fn is_json(media_type: &str) -> bool {
+    let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let subtype = essence.strip_prefix("application/");
+    subtype.is_some_and(|subtype| subtype == "json" || subtype.ends_with("+json"))
 }
 
 pub(super) fn too_long(size: usize, most: usize) -> Problem {

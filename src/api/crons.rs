@@ -1,6 +1,7 @@
 //! Crons: register, list, look at, change, delete, run now, next times.
 
 use super::body::Text;
+use super::listing::Listing;
 use super::page::{Page, Query};
 use super::path::Name;
 use super::problem::Problem;
@@ -8,7 +9,9 @@ use super::{Api, answer};
 use crate::job::invalid::Invalid;
 use crate::job::json::Object;
 use crate::job::record::push_time;
+use crate::job::tenant::DEFAULT;
 use crate::job::{CronJob, Timing, json, time};
+use crate::planner::Refusal;
 use crate::store::{Fired, MOST_CRONS, Registered, StoredCron};
 use axum::extract::Request;
 use axum::http::header::LOCATION;
@@ -20,12 +23,15 @@ const ATTEMPTS: usize = 8;
 /// Times that a preview shows, unless it is asked for fewer or more.
 const TIMES: usize = 5;
 pub(super) const MOST_TIMES: usize = 100;
+/// The member under which a cron's job may stand.
+const TEMPLATE: &str = "job_template";
 
 /// `POST /cron`: 201 for a new one; one of that name is changed, which is 200.
 pub(super) async fn register(api: Api, request: Request) -> Result<Response, Problem> {
     let body = Text::read(&api, request).await?;
-    body.fields()?;
-    let cron = CronJob::parse(body.as_str(), &api.inner.limits)?;
+    let is_flat = body.fields()?.get("job_template").is_none();
+    let cron = CronJob::parse(body.as_str(), &api.inner.limits, tenant_of(&api))?;
+    check_job(&api, &cron, if is_flat { "" } else { TEMPLATE }).await?;
     for _ in 0..ATTEMPTS {
         let before = find(&api, &cron.name).await?;
         let status = match save(&api, &cron, before.1.as_ref(), before.0).await? {
@@ -51,12 +57,27 @@ pub(super) async fn change(api: Api, Name(name): Name, request: Request) -> Resu
     body.fields()?;
     for _ in 0..ATTEMPTS {
         let (now, before) = stored(&api, &name).await?;
-        let cron = read(&before)?.changed(body.as_str(), &api.inner.limits)?;
+        let cron = read(&before)?.changed(body.as_str(), &api.inner.limits, tenant_of(&api))?;
+        check_job(&api, &cron, TEMPLATE).await?;
         if save(&api, &cron, Some(&before), now).await? != Registered::Stale {
             return Ok(shown(StatusCode::OK, &stored(&api, &name).await?.1, ""));
         }
     }
     Err(busy(&name))
+}
+
+/// The tenant that the request names, whose the cron's jobs are.
+fn tenant_of(api: &Api) -> Option<&str> {
+    api.store().scope().tenant().filter(|tenant| *tenant != DEFAULT)
+}
+
+/// Refuses a cron whose jobs would be refused whenever it fires, because they name no tenant for instance.
+async fn check_job(api: &Api, cron: &CronJob, path: &str) -> Result<(), Problem> {
+    let job = cron.job(api.store().clock().now_ms(), &api.inner.limits)?;
+    api.intake().check(job).await.map_err(|refusal| match refusal {
+        Refusal::Invalid(invalid) if !path.is_empty() => invalid.within(path).into(),
+        other => other.into(),
+    })
 }
 
 async fn save(api: &Api, cron: &CronJob, before: Option<&StoredCron>, now: i64) -> Result<Registered, Problem> {
@@ -74,13 +95,8 @@ pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
     };
     let table = api.store().crons(page.offset, page.limit, enabled).await?;
     let crons: Vec<String> = table.crons.iter().map(describe).collect();
-    let crons = crons.join(",");
-    let body = format!(
-        "{{\"crons\":[{crons}],\"cron_jobs\":[{crons}],\"count\":{},\"pagination\":{}}}",
-        table.crons.len(),
-        page.describe(table.total)
-    );
-    Ok(answer::json(StatusCode::OK, body))
+    let items = format!("[{}]", crons.join(","));
+    Ok(Listing::of(&items, &["crons", "cron_jobs"]).with("count", crons.len()).paged(page, table.total))
 }
 
 /// `GET /cron/{name}`.
@@ -184,7 +200,7 @@ fn describe(stored: &StoredCron) -> String {
         let mut push = |name: &str, value: &str| out.extend([",\"", name, "\":", value]);
         document.get("expression").into_iter().for_each(|expression| push("cron", expression));
         let template = document.get("job_template").and_then(|template| Object::parse(template).ok());
-        for name in ["type", "args", "meta", "options"] {
+        for name in ["type", "queue", "args", "meta", "options"] {
             let value = template.as_ref().and_then(|template| template.get(name));
             value.into_iter().for_each(|value| push(name, value));
         }

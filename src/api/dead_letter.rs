@@ -2,6 +2,7 @@
 
 use super::body::Text;
 use super::bulk::{self, Bulk};
+use super::listing::Listing;
 use super::page::{Page, Query};
 use super::path::Name;
 use super::problem::Problem;
@@ -16,16 +17,16 @@ use std::collections::BTreeMap;
 /// `GET /dead-letter`, newest first.
 pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
     let query = Query::of(&uri);
-    page_of(&api, &query, Page::of(&query)?, "jobs").await
+    page_of(&api, &query, Page::of(&query)?).await
 }
 
 /// `GET /admin/dead-letter`.
 pub(super) async fn list_items(api: Api, uri: Uri) -> Result<Response, Problem> {
     let query = Query::of(&uri);
-    page_of(&api, &query, Page::of_admin(&query)?, "items").await
+    page_of(&api, &query, Page::of_admin(&query)?).await
 }
 
-async fn page_of(api: &Api, query: &Query, page: Page, name: &str) -> Result<Response, Problem> {
+async fn page_of(api: &Api, query: &Query, page: Page) -> Result<Response, Problem> {
     let filter = DeadLetterFilter {
         queue: query.get("queue").map(str::to_owned),
         kind: query.get("type").map(str::to_owned),
@@ -34,10 +35,7 @@ async fn page_of(api: &Api, query: &Query, page: Page, name: &str) -> Result<Res
         until: query.time("until")?,
     };
     let (records, total) = api.store().dead_letters(&filter, page.offset, page.limit).await?;
-    let mut body = format!("{{\"{name}\":");
-    answer::push_jobs(&mut body, &records);
-    body.push_str(&format!(",\"pagination\":{}}}", page.describe(total)));
-    Ok(answer::json(StatusCode::OK, body))
+    Ok(Listing::of(&answer::jobs(&records), &["jobs"]).paged(page, total))
 }
 
 /// `GET /dead-letter/stats`.
@@ -47,7 +45,8 @@ pub(super) async fn stats(api: Api) -> Result<Response, Problem> {
     let (records, total) = api.store().dead_letters(&DeadLetterFilter::default(), 0, most).await?;
     let (mut by_queue, mut by_error) = (BTreeMap::<&str, usize>::new(), BTreeMap::<String, usize>::new());
     for record in &records {
-        *by_queue.entry(&record.queue).or_default() += 1;
+        let queue = api.store().scope().unqualified(&record.queue).unwrap_or(&record.queue);
+        *by_queue.entry(queue).or_default() += 1;
         *by_error.entry(record.error_type().unwrap_or_else(|| "unknown".to_owned())).or_default() += 1;
     }
     let times = || records.iter().filter_map(Record::finished);
@@ -71,7 +70,7 @@ pub(super) async fn show(api: Api, Name(id): Name) -> Result<Response, Problem> 
 /// `GET /admin/dead-letter/{id}`.
 pub(super) async fn show_to_admin(api: Api, Name(id): Name) -> Result<Response, Problem> {
     let record = api.store().dead_letter(&id).await?.ok_or_else(|| Problem::missing("dead letter", &id))?;
-    Ok(answer::job_for_admin(StatusCode::OK, &record))
+    Ok(answer::job_for_admin(StatusCode::OK, &record, ""))
 }
 
 /// `POST /dead-letter/{id}/retry`.

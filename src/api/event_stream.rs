@@ -3,6 +3,7 @@
 use super::Api;
 use super::problem::Problem;
 use super::round_stream::{KEEP_ALIVE, last_event};
+use super::slots::{Credential, Peer, Slot};
 use crate::job::invalid::Invalid;
 use crate::keyring::Pass;
 use crate::store::{EventFilter, EventPage, Store};
@@ -11,9 +12,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream, StreamExt};
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 /// How often a reader that has seen everything looks again.
@@ -22,8 +21,8 @@ const EVERY: Duration = Duration::from_millis(250);
 const RETRY: Duration = Duration::from_secs(3);
 /// Events read at once.
 const PORTION: usize = 200;
-/// Readers at once: each of them looks on its own.
-pub(super) const MOST_READERS: usize = 100;
+/// Streams of one credential at once: each of them looks on its own.
+pub(super) const MOST_STREAMS: usize = 100;
 
 /// Whether a request asks for a stream.
 pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
@@ -36,7 +35,17 @@ struct Reader {
     cursor: Option<String>,
     draining: CancellationToken,
     pass: Pass,
-    _permit: OwnedSemaphorePermit,
+    _slot: Slot<Credential>,
+}
+
+/// A place for one more stream of whoever sent a request.
+pub(super) fn slot(api: &Api, peer: Peer) -> Result<Slot<Credential>, Problem> {
+    api.inner.event_streams.take(Credential::of(api.caller(), peer)).ok_or_else(|| {
+        let whose = if api.caller().is_some() { "This key" } else { "This address" };
+        let message = format!("{whose} has {MOST_STREAMS} streams of events open already.");
+        let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message).retry_after(5);
+        problem.hint("Close a stream that nobody reads, or poll GET /ojs/v1/events.")
+    })
 }
 
 /// Streams what happens behind `after` or the header's `Last-Event-ID`; without either, from now on.
@@ -45,12 +54,9 @@ pub(super) async fn stream(
     filter: EventFilter,
     after: Option<&str>,
     headers: &HeaderMap,
+    peer: Peer,
 ) -> Result<Response, Problem> {
-    let permit = Arc::clone(&api.inner.event_readers).try_acquire_owned().map_err(|_| {
-        let message = format!("{MOST_READERS} clients read the stream of events already.");
-        let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message).retry_after(5);
-        problem.hint("Close a stream that nobody reads, or poll GET /ojs/v1/events.")
-    })?;
+    let slot = slot(api, peer)?;
     let cursor = match last_event(headers).or(after) {
         None => api.store().last_event().await?,
         Some(id) => {
@@ -62,7 +68,7 @@ pub(super) async fn stream(
         }
     };
     let draining = api.inner.draining.clone();
-    let reader = Reader { store: api.store().clone(), filter, cursor, draining, pass: api.pass(), _permit: permit };
+    let reader = Reader { store: api.store().clone(), filter, cursor, draining, pass: api.pass(), _slot: slot };
     let keep_alive = KeepAlive::new().interval(KEEP_ALIVE).text("heartbeat");
     let mut response = Sse::new(events(reader)).keep_alive(keep_alive).into_response();
     response.headers_mut().insert("x-accel-buffering", header::HeaderValue::from_static("no"));

@@ -1,39 +1,50 @@
 //! Polled events.
 
+use super::listing::Listing;
 use super::page::Query;
 use super::problem::Problem;
-use super::{Api, answer, event_stream};
+use super::slots::Peer;
+use super::{Api, event_stream};
 use crate::job::invalid::Invalid;
 use crate::job::{id, json, names};
-use crate::store::{EventFilter, EventPage};
-use axum::http::{HeaderMap, StatusCode, Uri};
+use crate::store::{EventFilter, EventOrder, EventPage};
+use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 
-/// `GET /events`, oldest first; as a stream to whoever accepts one.
-pub(super) async fn poll(api: Api, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
+/// `GET /events`, oldest first unless it asks for the newest; as a stream to whoever accepts one.
+pub(super) async fn poll(api: Api, uri: Uri, headers: HeaderMap, peer: Peer) -> Result<Response, Problem> {
     let query = Query::of(&uri);
     let limit = query.number("limit", 1, 1_000_000)?.unwrap_or(100).min(1000);
     let name = if query.get("after").is_some() { "after" } else { "cursor" };
     let after = query.get(name);
     let filter = filter(&query);
+    let order = match query.get("order") {
+        None | Some("asc") => EventOrder::OldestFirst,
+        Some("desc") => EventOrder::NewestFirst,
+        Some(other) => return Err(Invalid::field("order", "`asc` or `desc`", other).into()),
+    };
     if event_stream::is_wanted(&headers) {
-        return event_stream::stream(&api, filter, after, &headers).await;
+        if order == EventOrder::NewestFirst {
+            return Err(Invalid::field("order", "`asc`, because a stream goes on with new events", "desc").into());
+        }
+        return event_stream::stream(&api, filter, after, &headers, peer).await;
     }
-    let Some(EventPage { events, cursor, has_more }) = api.store().events(&filter, after, limit).await? else {
+    let Some(EventPage { events, cursor, has_more }) = api.store().events_in(order, &filter, after, limit).await?
+    else {
         return Err(Invalid::field(name, "the id of an event", after.unwrap_or_default()).into());
     };
-    let mut body = String::from("{\"events\":[");
+    let mut items = String::from("[");
     for (index, event) in events.iter().enumerate() {
-        body.push_str(if index == 0 { "" } else { "," });
-        event.write(&mut body);
+        items.push_str(if index == 0 { "" } else { "," });
+        event.write(&mut items);
     }
-    let cursor = cursor.as_deref().or(after).unwrap_or_default();
-    body.push_str(&format!("],\"cursor\":{},\"has_more\":{has_more}}}", json::quoted(cursor)));
-    Ok(answer::json(StatusCode::OK, body))
+    items.push(']');
+    let cursor = json::quoted(cursor.as_deref().or(after).unwrap_or_default());
+    Ok(Listing::of(&items, &["events"]).with("cursor", cursor).with("has_more", has_more).answer())
 }
 
 /// `GET /events/stream`: the same as a stream, whatever the client accepts. `channel` is `all`, `queue:NAME` or `job:ID`.
-pub(super) async fn stream(api: Api, uri: Uri, headers: HeaderMap) -> Result<Response, Problem> {
+pub(super) async fn stream(api: Api, uri: Uri, headers: HeaderMap, peer: Peer) -> Result<Response, Problem> {
     let query = Query::of(&uri);
     let mut filter = filter(&query);
     match query.get("channel").map(|channel| (channel, channel.split_once(':'))) {
@@ -42,7 +53,7 @@ pub(super) async fn stream(api: Api, uri: Uri, headers: HeaderMap) -> Result<Res
         Some((_, Some(("job", id)))) if id::is_valid(id) => filter.jobs = vec![id.to_owned()],
         Some((channel, _)) => return Err(Invalid::field("channel", "all, queue:NAME or job:ID", channel).into()),
     }
-    event_stream::stream(&api, filter, query.get("after"), &headers).await
+    event_stream::stream(&api, filter, query.get("after"), &headers, peer).await
 }
 
 fn filter(query: &Query) -> EventFilter {

@@ -2,14 +2,13 @@
 
 use super::body::{Fields, Text};
 use super::problem::Problem;
+use super::rate_limits::with_limit;
 use super::visit::WaitingTime;
 use super::workers::known_pool;
-use super::{Api, answer, tenant};
+use super::{Api, answer};
 use crate::dispatch::LONGEST_WAIT;
-use crate::fair::{Isolation, Strategy, Weight};
+use crate::fair::{PoolQueue, Strategy, Weight};
 use crate::job::invalid::{Invalid, Kind};
-use crate::job::planned::queue_of;
-use crate::job::tenant::DEFAULT;
 use crate::job::{json, names};
 use crate::store::{Choice, Fetch};
 use axum::extract::Request;
@@ -19,6 +18,8 @@ use std::time::Duration;
 
 /// Jobs in one fetch; more are clamped, never refused.
 const MOST_JOBS: u64 = 1000;
+/// The names under which a request says how many jobs it wants; the second is that of a public SDK.
+const COUNT: [&str; 2] = ["count", "batch_size"];
 /// Queues in one fetch.
 pub(super) const MOST_QUEUES: usize = 256;
 
@@ -27,11 +28,10 @@ const CHOICE_HINT: &str = "docs/dispatch.md tells how a worker's queues are chos
 
 /// `POST /workers/fetch`.
 pub(super) async fn fetch(api: Api, waiting: WaitingTime, request: Request) -> Result<Response, Problem> {
-    let tenant = tenant::of_caller(&api, request.headers())?;
     let body = Text::read(&api, request).await?;
     let fields = body.fields()?;
-    let names_count = fields.get("count").is_some();
-    let fetch = in_namespace(&api, Fetch { tenant, ..read(&api, &fields).await? });
+    let names_count = COUNT.iter().any(|name| fields.get(name).is_some());
+    let fetch = read(&api, &fields).await?;
     let wait = wait(&fields)?;
     waiting.set(wait);
     let (polls, pass) = (api.long_polls(), api.pass());
@@ -49,6 +49,7 @@ pub(super) async fn fetch(api: Api, waiting: WaitingTime, request: Request) -> R
         return Err(Problem::unauthorized(true)); // and the jobs are handed back
     }
     // From here on nothing is awaited: the jobs go out with this answer, or the client never asked.
+    let limit = leased.limit();
     let records = leased.deliver();
     let mut body = String::from("{\"jobs\":");
     answer::push_jobs(&mut body, &records);
@@ -64,31 +65,19 @@ pub(super) async fn fetch(api: Api, waiting: WaitingTime, request: Request) -> R
         api.metrics().jobs.started(&record.queue, &record.kind, waited);
         api.metrics().store.dispatch.dispatched(&record.queue, record.pool.as_deref(), waited);
     }
-    Ok(answer::json(StatusCode::OK, body))
-}
-
-/// Where tenants have queues of their own, a fetch for one of them is a fetch from those.
-fn in_namespace(api: &Api, fetch: Fetch) -> Fetch {
-    match &fetch.tenant {
-        Some(tenant) if api.inner.tenancy.isolation == Isolation::Namespace => {
-            let own = |queue: &String| if tenant == DEFAULT { queue.clone() } else { queue_of(tenant, queue) };
-            Fetch { queues: fetch.queues.iter().map(own).collect(), whole_pool: false, tenant: None, ..fetch }
-        }
-        _ => fetch,
-    }
+    let response = answer::json(StatusCode::OK, body);
+    Ok(limit.into_iter().fold(response, with_limit))
 }
 
 async fn read(api: &Api, fields: &Fields<'_>) -> Result<Fetch, Problem> {
-    let pool = fields.text("pool")?;
-    known_pool(api, pool.as_deref()).await?;
-    let named = queues(fields)?;
+    let pool = known_pool(api, fields.text("pool")?.as_deref()).await?;
+    let (named, scope) = (queues(fields)?, api.store().scope());
     let whole_pool = named.is_none();
     let queues = match (named, &pool) {
         (Some(queues), _) => queues,
         (None, Some(pool)) => {
-            let known = api.desk().rules().known().await?;
-            let places = known.dispatch.policy.pool(pool).map(|pool| pool.queues.clone()).unwrap_or_default();
-            places.into_iter().map(|place| place.queue).collect()
+            let own = |place: PoolQueue| scope.unqualified(&place.queue).map(str::to_owned);
+            pool.queues.iter().cloned().filter_map(own).collect()
         }
         (None, None) => return Err(Invalid::missing("queues", expected_queues()).into()),
     };
@@ -97,14 +86,21 @@ async fn read(api: &Api, fields: &Fields<'_>) -> Result<Fetch, Problem> {
     Ok(Fetch {
         worker: fields.worker()?,
         choice: choice(fields, &queues).map_err(|invalid| Problem::from(invalid).hint(CHOICE_HINT))?,
-        queues,
-        count: fields.number("count", 1)?.unwrap_or(1).min(MOST_JOBS) as usize,
+        // As the store names them, and the signals by which a fetch that waits is woken.
+        queues: queues.iter().map(|queue| scope.qualified(queue).into_owned()).collect(),
+        count: count(fields)?.min(MOST_JOBS) as usize,
         visibility_ms: fields.milliseconds("visibility_timeout_ms")?,
-        pool,
+        pool: pool.map(|pool| pool.name),
         whole_pool,
         tenant: None,
         fetch_id,
     })
+}
+
+/// How many jobs are asked for: of several names the first counts.
+fn count(fields: &Fields<'_>) -> Result<u64, Invalid> {
+    let [count, batch_size] = COUNT.map(|name| fields.number(name, 1));
+    Ok(count?.or(batch_size?).unwrap_or(1))
 }
 
 fn expected_queues() -> String {
@@ -126,7 +122,7 @@ fn queues(fields: &Fields<'_>) -> Result<Option<Vec<String>>, Invalid> {
 }
 
 /// The strategy and weights that a request brings along; they count where no pool says otherwise.
-fn choice(fields: &Fields<'_>, queues: &[String]) -> Result<Option<Choice>, Invalid> {
+pub(super) fn choice(fields: &Fields<'_>, queues: &[String]) -> Result<Option<Choice>, Invalid> {
     let weights = match fields.get("weights") {
         None => None,
         Some(value) => Some(weights(value, queues)?),

@@ -1,15 +1,17 @@
-//! Jobs: enqueue, look up, cancel, activate.
+//! Jobs: enqueue, list, look up, cancel, activate.
 
+use super::listing::Listing;
+use super::page::{CursorPage, Query};
 use super::path::Name;
 use super::problem::Problem;
 use super::rate_limits::with_headers;
-use super::{Api, answer, relay, tenant};
+use super::{Api, admin_jobs, answer, relay, tenant, waiting};
 use crate::fair::TenantSource;
 use crate::job::invalid::Invalid;
-use crate::job::{self, NewJob, Record, trace};
-use crate::store::{Enqueued, Outcome};
+use crate::job::{self, LimitKey, NewJob, RateLimit, Record, trace};
+use crate::store::{Enqueued, JobFilter, Outcome};
 use axum::extract::Request;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use std::time::{Duration, Instant};
 
@@ -35,14 +37,20 @@ pub(super) async fn enqueue(api: Api, request: Request) -> Result<Response, Prob
     if let Some(pressure) = record.pressure {
         response = answer::with_pressure(response, pressure);
     }
-    let Some(key) = api.intake().limit_of(own_limit.as_ref(), &record.queue, &record.kind) else {
-        return Ok(response);
-    };
-    // The job is stored: whether its limit can be looked at changes nothing about that.
-    match api.store().limit(&key).await {
-        Ok(Some(state)) => Ok(with_headers(response, &state)),
-        _ => Ok(response),
+    match api.intake().limit_of(own_limit.as_ref(), record) {
+        Some(key) => Ok(with_limit_of(&api, response, &key).await),
+        None => Ok(response),
     }
+}
+
+/// `GET /jobs`: jobs that fit, in no order. Each call looks at a bounded number of keys, whatever there is.
+pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
+    let query = Query::of(&uri);
+    let CursorPage { cursor, limit } = CursorPage::of(&query)?;
+    let filter = JobFilter { tenant: query.tenant()?, ..admin_jobs::filter(&query)? };
+    let (ids, next) = api.store().scan_jobs(&filter, cursor, limit).await?;
+    let jobs = answer::jobs(&api.store().jobs(&ids).await?);
+    Ok(Listing::of(&jobs, &["jobs"]).with("pagination", CursorPage::describe(limit, next.as_ref())).answer())
 }
 
 /// `POST /jobs/batch`: all of them or none.
@@ -53,6 +61,7 @@ pub(super) async fn enqueue_batch(api: Api, request: Request) -> Result<Response
         Err(answer) => return Ok(answer),
     };
     let jobs = job::request::parse_batch(body.as_str(), &api.inner.limits, &context)?;
+    let limits: Vec<Option<RateLimit>> = jobs.iter().map(|job| job.rate_limit.clone()).collect();
     let records = store(&api, jobs, &headers, true).await?;
     let mut body = String::from("{\"jobs\":");
     answer::push_jobs(&mut body, &records);
@@ -65,10 +74,27 @@ pub(super) async fn enqueue_batch(api: Api, request: Request) -> Result<Response
     body.push('}');
     let response = answer::json(StatusCode::CREATED, body);
     let pressure = records.iter().find_map(|record| record.pressure);
-    Ok(match pressure {
-        Some(pressure) => answer::with_pressure(response, pressure),
+    let response = pressure.into_iter().fold(response, answer::with_pressure);
+    Ok(match one_limit(&api, &limits, &records) {
+        Some(key) => with_limit_of(&api, response, &key).await,
         None => response,
     })
+}
+
+/// The one limit that jobs of a batch bring along: headers have room for no more.
+fn one_limit(api: &Api, limits: &[Option<RateLimit>], records: &[Record]) -> Option<LimitKey> {
+    let limited = limits.iter().zip(records).filter(|(own, _)| own.is_some());
+    let mut keys = limited.filter_map(|(own, record)| api.intake().limit_of(own.as_ref(), record));
+    let first = keys.next()?;
+    keys.all(|key| key == first).then_some(first)
+}
+
+/// The job is stored: whether its limit can be looked at changes nothing about that.
+async fn with_limit_of(api: &Api, response: Response, key: &LimitKey) -> Response {
+    match api.store().limit(key).await {
+        Ok(Some(state)) => with_headers(response, &state),
+        _ => response,
+    }
 }
 
 async fn store(api: &Api, mut jobs: Vec<NewJob>, told: &Told, is_batch: bool) -> Result<Vec<Record>, Problem> {
@@ -117,8 +143,10 @@ pub(super) struct Told {
 impl Told {
     pub(super) fn of(api: &Api, headers: &HeaderMap) -> Result<Told, Problem> {
         let value = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
-        let names = api.intake().headers().into_iter();
-        let tenants = names.filter_map(|name| value(&name).map(|value| (name, value))).collect();
+        let mut tenants = Vec::new();
+        for name in api.intake().headers() {
+            tenants.extend(tenant::single(headers, &name)?.map(|value| (name.clone(), value.to_owned())));
+        }
         let patience = match value("ojs-block-timeout") {
             None => Duration::ZERO,
             Some(text) => {
@@ -150,25 +178,19 @@ pub(super) fn context(api: &Api, headers: &HeaderMap) -> Result<job::request::Co
 }
 
 /// `GET /jobs/{id}`.
-pub(super) async fn show(api: Api, Name(id): Name, headers: HeaderMap) -> Result<Response, Problem> {
+pub(super) async fn show(api: Api, Name(id): Name) -> Result<Response, Problem> {
     let record = api.store().job(&id).await?.ok_or_else(|| Problem::missing("job", &id))?;
-    tenant::check_owner(&headers, &record)?;
-    Ok(answer::job(&record))
+    Ok(answer::job_with(&record, &waiting::member(&api, &record).await?))
 }
 
 /// `GET /admin/jobs/{id}`.
 pub(super) async fn show_to_admin(api: Api, Name(id): Name) -> Result<Response, Problem> {
     let record = api.store().job(&id).await?.ok_or_else(|| Problem::missing("job", &id))?;
-    Ok(answer::job_for_admin(StatusCode::OK, &record))
+    Ok(answer::job_for_admin(StatusCode::OK, &record, &waiting::member(&api, &record).await?))
 }
 
 /// `DELETE /jobs/{id}` and `POST /jobs/{id}/cancel`.
-pub(super) async fn cancel(api: Api, Name(id): Name, headers: HeaderMap) -> Result<Response, Problem> {
-    if tenant::wanted(&headers)?.is_some() {
-        // Whose a job is never changes.
-        let record = api.store().job(&id).await?.ok_or_else(|| Problem::missing("job", &id))?;
-        tenant::check_owner(&headers, &record)?;
-    }
+pub(super) async fn cancel(api: Api, Name(id): Name) -> Result<Response, Problem> {
     match api.store().cancel(&id).await? {
         Outcome::Done(record, previous) => {
             api.metrics().jobs.cancelled(&record.queue, &record.kind);

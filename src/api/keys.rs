@@ -1,11 +1,12 @@
 //! API keys: list, make, revoke.
 
 use super::body::Text;
+use super::listing::Listing;
 use super::page::{Page, Query};
 use super::path::Name;
 use super::problem::Problem;
 use super::{Api, answer};
-use crate::auth::{self, ApiKey, Digest, NAME_EXPECTED, Role};
+use crate::auth::{self, ApiKey, NAME_EXPECTED, Role};
 use crate::job::invalid::Invalid;
 use crate::job::{tenant, time};
 use crate::keyring::{Held, Revoked};
@@ -22,7 +23,7 @@ pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
     api.inner.keys.reload().await?;
     let keys = api.inner.keys.keys();
     let items: Vec<Value> = keys.iter().skip(page.offset).take(page.limit).map(|held| describe(held)).collect();
-    Ok(answer::value(StatusCode::OK, &json!({"items": items, "pagination": page.describe(keys.len())})))
+    Ok(Listing::of_values(items, &[]).paged(page, keys.len()))
 }
 
 fn describe(held: &Held) -> Value {
@@ -54,15 +55,21 @@ pub(super) async fn create(api: Api, request: Request) -> Result<Response, Probl
     if let Some(other) = tenant.as_deref().filter(|id| !tenant::is_id(id)) {
         return Err(Invalid::field("tenant", tenant::EXPECTED, other).into());
     }
-    let secret = auth::generate().map_err(|error| {
+    let (secret, key) = ApiKey::generate(&name, role, tenant).map_err(|error| {
         tracing::error!(%error, "the system gives no random bytes");
         Problem::bug()
     })?;
-    let key = ApiKey { name, role, tenant, digest: Digest::of(&secret) };
-    if let Some(problem) = refusal(api.inner.keys.create(&key).await?, &key) {
+    if let Some(problem) = refusal(api.inner.keys.create(&key, &api.actor()).await?, &key) {
         return Err(problem);
     }
-    tracing::info!(key = key.id(), name = key.name, role = role.name(), tenant = key.tenant, by = by(&api), "key made");
+    tracing::info!(
+        key = key.id(),
+        name = key.name,
+        role = role.name(),
+        tenant = key.tenant,
+        by = api.actor(),
+        "API key created"
+    );
     let shown = json!({"id": key.id(), "name": key.name, "role": role.name(), "tenant": key.tenant, "key": secret});
     let mut response = answer::value(StatusCode::CREATED, &json!({"api_key": shown}));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -94,9 +101,9 @@ pub(super) async fn revoke(api: Api, Name(id): Name) -> Result<Response, Problem
     let conflict = |message: &str, hint: &str| {
         Err(Problem::new(StatusCode::CONFLICT, "conflict", message).with("id", &id).hint(hint))
     };
-    match api.inner.keys.revoke(&id).await? {
+    match api.inner.keys.revoke(&id, &api.actor()).await? {
         Revoked::Done => {
-            tracing::info!(key = id, by = by(&api), "key revoked");
+            tracing::info!(key = id, by = api.actor(), "API key revoked");
             Ok(answer::value(StatusCode::OK, &json!({"revoked": true, "id": id})))
         }
         Revoked::Missing => Err(Problem::missing("API key", &id).hint("GET /ojs/v1/admin/keys lists them.")),
@@ -109,9 +116,4 @@ pub(super) async fn revoke(api: Api, Name(id): Name) -> Result<Response, Problem
             "Make another key with the role admin first.",
         ),
     }
-}
-
-/// The id of the caller's key, for the log.
-fn by(api: &Api) -> String {
-    api.caller().map_or_else(|| "nobody: there were no keys".to_owned(), |caller| caller.key.id())
 }

@@ -1,20 +1,22 @@
 //! The manifest: what this server can do. Nothing is listed here that does not work.
 
 use super::{Api, answer};
+use crate::fair::{Interleaved, Isolation, TenantFairness};
 use axum::http::StatusCode;
 use axum::response::Response;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Extensions that are there as a whole, by name, and the version of the text that they follow.
-const EXTENSIONS: [(&str, &str); 5] = [
+const EXTENSIONS: [(&str, &str); 6] = [
     ("fair-scheduling", "1.0.0-rc.1"),
     ("rate-limiting", "1.0.0-rc.1"),
     ("dead-letter", "1.0.0-rc.1"),
     ("backpressure", "1.0.0-rc.1"),
     ("admin-api", "1.0.0-rc.1"),
+    ("multi-tenancy", "1.0.0-rc.1"),
 ];
 
-/// The same of those whose texts are experimental.
+/// The same under the names that they had as experiments, for clients that know only those.
 const EXPERIMENTAL: [(&str, &str); 1] = [("multi-tenancy", "0.1.0")];
 
 fn uri(name: &str) -> String {
@@ -31,9 +33,22 @@ pub(super) fn has(extension: &str) -> bool {
         || EXPERIMENTAL.iter().any(|(name, _)| experimental_uri(name) == extension || uri(name) == extension)
 }
 
+/// How tenants share queues when workers fetch, and what decides it.
+fn dispatch(fairness: &TenantFairness, isolation: Isolation) -> Value {
+    let interleaved = fairness.interleaves(isolation);
+    json!({
+        "interleaved": interleaved.name(),
+        "strategy": (interleaved != Interleaved::None).then(|| fairness.strategy.name()),
+        "set_by": if fairness.enabled.is_some() { "tenant_fairness" } else { "isolation" },
+    })
+}
+
 /// `GET /ojs/manifest`.
 pub(super) async fn show(api: Api) -> Response {
     let (limits, tenancy) = (&api.inner.limits, &api.inner.tenancy);
+    // As far as it is known: a manifest is no reason to wait for Redis.
+    let known = api.desk().rules().now();
+    let policy = &known.dispatch.policy;
     let extension = |(name, version)| json!({"name": name, "uri": uri(name), "version": version});
     let experimental = |(name, version)| json!({"name": name, "uri": experimental_uri(name), "version": version});
     let body = json!({
@@ -77,6 +92,10 @@ pub(super) async fn show(api: Api) -> Response {
             "isolation_models": ["sharded", "shared", "namespace"],
             "default_tenant": tenancy.default_tenant,
             "require_tenant": tenancy.require_tenant,
+            "dispatch": dispatch(&policy.tenant_fairness, tenancy.isolation),
+            "queues": policy.queues.iter().map(|(queue, fairness)| {
+                (queue.clone(), json!({"dispatch": dispatch(fairness, tenancy.isolation)}))
+            }).collect::<serde_json::Map<_, _>>(),
         },
         "schema_validation": false,
         "unique_job_strength": "strong",

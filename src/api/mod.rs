@@ -1,12 +1,16 @@
 //! The HTTP API: requests into verbs of the store, results into OJS answers. No business rule lives here.
 
 mod access;
+mod activity;
 mod admin;
 mod admin_jobs;
 mod admin_workers;
 mod answer;
 mod body;
+mod browser;
 mod bulk;
+mod compress;
+mod connection;
 mod crons;
 mod dead_letter;
 mod doc;
@@ -16,6 +20,7 @@ mod fetch;
 mod frame;
 mod jobs;
 mod keys;
+mod listing;
 mod manifest;
 mod mistakes;
 mod noise;
@@ -36,14 +41,18 @@ mod round_stream;
 mod routes;
 mod scheduling;
 mod server;
+mod sidekiq;
+mod slots;
 mod system;
 mod tenant;
 mod tenants;
 mod visit;
+mod waiting;
 mod webhooks;
 mod workers;
 mod workflows;
 
+pub use connection::Timeouts;
 pub use doc::document as openapi;
 pub use routes::{Access, routes};
 pub use server::Server;
@@ -51,7 +60,7 @@ pub use server::Server;
 use crate::config::Config;
 use crate::dispatch::{LongPolls, Neighbors, Timetable, Waiters};
 use crate::fair::Tenancy;
-use crate::job;
+use crate::job::{self, Scope};
 use crate::keyring::{Caller, Keyring, Pass};
 use crate::main_queue::MainQueue;
 use crate::planner::{Desk, Intake};
@@ -97,6 +106,8 @@ struct Inner {
     request_timeout: Duration,
     heartbeat_interval: Duration,
     test_directives: bool,
+    browser: browser::BrowserPolicy,
+    compressor: compress::Compressor,
     /// The server to which requests go that are not about planning.
     relay: Option<relay::Relay>,
     tenancy: Arc<Tenancy>,
@@ -104,8 +115,8 @@ struct Inner {
     draining: CancellationToken,
     /// OpenAPI of this server, made when somebody first asks for it.
     openapi: std::sync::OnceLock<String>,
-    /// Streams of events that may be open at once.
-    event_readers: Arc<tokio::sync::Semaphore>,
+    /// Streams of events that each credential may have open at once.
+    event_streams: slots::Slots<slots::Credential>,
 }
 
 impl Api {
@@ -137,12 +148,14 @@ impl Api {
                 request_timeout: limits.request_timeout,
                 heartbeat_interval: config.workers.heartbeat_interval,
                 test_directives: config.server.test_directives,
+                browser: browser::BrowserPolicy::new(&config.server),
+                compressor: compress::Compressor::default(),
                 relay,
                 tenancy,
                 started: Instant::now(),
                 draining,
                 openapi: std::sync::OnceLock::new(),
-                event_readers: Arc::new(tokio::sync::Semaphore::new(event_stream::MOST_READERS)),
+                event_streams: slots::Slots::new(event_stream::MOST_STREAMS),
             }),
             caller: None,
             scoped: None,
@@ -158,16 +171,20 @@ impl Api {
         self.inner.draining.is_cancelled()
     }
 
-    /// The API as far as a caller's key reaches; all of it for somebody who needs none.
-    fn of(self, caller: Option<Caller>) -> Self {
-        let scope = caller.as_ref().map(|caller| &caller.scope).filter(|scope| scope.tenant().is_some());
-        let scoped = scope.map(|scope| self.inner.store.within(scope));
+    /// The API as far as a caller's request reaches.
+    fn of(self, caller: Option<Caller>, scope: &Scope) -> Self {
+        let scoped = (*scope != Scope::ALL).then(|| self.inner.store.within(scope));
         Api { caller, scoped, ..self }
     }
 
     /// Whose key the request presented, if it had to.
     fn caller(&self) -> Option<&Caller> {
         self.caller.as_ref()
+    }
+
+    /// The name of the caller's key, as events and logs report who changed something.
+    fn actor(&self) -> String {
+        self.caller().map_or_else(|| "anonymous".to_owned(), |caller| caller.key.name.clone())
     }
 
     /// What a request that stays may go by.

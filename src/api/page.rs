@@ -2,6 +2,8 @@
 
 use super::problem::Problem;
 use crate::job::invalid::Invalid;
+use crate::job::tenant;
+use crate::store::ScanCursor;
 
 /// The parameters of a request's query.
 pub(super) struct Query(Vec<(String, String)>);
@@ -31,6 +33,15 @@ impl Query {
         number.map(Some).ok_or_else(|| Invalid::field(name, expected(), value).into())
     }
 
+    /// The tenant whose jobs or workflows alone are asked for.
+    pub(super) fn tenant(&self) -> Result<Option<String>, Problem> {
+        let Some(id) = self.get("tenant") else { return Ok(None) };
+        match id == tenant::DEFAULT || tenant::is_id(id) {
+            true => Ok(Some(id.to_owned())),
+            false => Err(Invalid::field("tenant", tenant::EXPECTED, id).into()),
+        }
+    }
+
     /// A point in time, in milliseconds.
     pub(super) fn time(&self, name: &str) -> Result<Option<i64>, Problem> {
         use crate::job::time::At;
@@ -39,6 +50,41 @@ impl Query {
             Some(At::Absolute(ms)) => Ok(Some(ms)),
             _ => Err(Invalid::field(name, "an RFC 3339 timestamp with a zone", value).into()),
         }
+    }
+}
+
+/// A page of a list that goes on by cursor only: it has no total, and pages have no numbers.
+pub(super) struct CursorPage {
+    pub(super) cursor: ScanCursor,
+    pub(super) limit: usize,
+}
+
+impl CursorPage {
+    /// The page that a query asks for.
+    pub(super) fn of(query: &Query) -> Result<CursorPage, Problem> {
+        for (name, first) in [("offset", "0"), ("page", "1")] {
+            if let Some(other) = query.get(name).filter(|value| *value != first) {
+                let invalid = Invalid::field(name, "left out: this list goes on behind a `cursor`", other);
+                return Err(Problem::from(invalid).hint("Send the `next_cursor` of the last answer as `cursor`."));
+            }
+        }
+        let name = if query.get("limit").is_some() { "limit" } else { "per_page" };
+        let limit = query.number(name, 1, FURTHEST)?.unwrap_or(50).min(200);
+        let cursor = match query.get("cursor") {
+            None => ScanCursor::BEGINNING,
+            Some(cursor) => ScanCursor::parse(cursor)
+                .ok_or_else(|| Invalid::field("cursor", "a `next_cursor` of an earlier answer", cursor))?,
+        };
+        Ok(CursorPage { cursor, limit })
+    }
+
+    /// `pagination` of an answer behind which the list goes on, or ends.
+    pub(super) fn describe(limit: usize, next: Option<&ScanCursor>) -> serde_json::Value {
+        let mut pagination = serde_json::json!({"has_more": next.is_some(), "limit": limit});
+        if let Some(next) = next {
+            pagination["next_cursor"] = next.to_string().into();
+        }
+        pagination
     }
 }
 

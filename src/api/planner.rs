@@ -1,6 +1,7 @@
 //! The planner's admin API: rules, their state, rounds, tenants, previews, and the hand on the switch.
 
 use super::body::Text;
+use super::listing::Listing;
 use super::mistakes::refused;
 use super::page::{Page, Query};
 use super::path::Name;
@@ -23,8 +24,8 @@ pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
     for name in names.iter().skip(page.offset).take(page.limit) {
         items.extend(RuleStats::read(api.desk(), name).await?.map(|stats| stats.to_json()));
     }
-    let body = json!({"rules": items, "version": &*known.version, "pagination": page.describe(names.len())});
-    Ok(answer::value(StatusCode::OK, &body))
+    let version = json!(&*known.version);
+    Ok(Listing::of_values(items, &["rules"]).with("version", version).paged(page, names.len()))
 }
 
 /// `GET /admin/planner/{rule}`.
@@ -38,7 +39,7 @@ pub(super) async fn put(api: Api, Name(name): Name, request: Request) -> Result<
     let options = Text::read(&api, request).await?.value()?;
     let rules = api.desk().rules();
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let main_queues = api.desk().main_queues().names();
+    let main_queues = api.desk().main_queues().known();
     let scope =
         config::Scope { is_set: &is_set, main_queues: Some(&main_queues), passes_through: api.inner.relay.is_some() };
     let rule = config::plan_from_json(&name, options, rules.defaults(), scope)
@@ -75,7 +76,7 @@ pub(super) async fn rounds(api: Api, Name(name): Name, uri: Uri) -> Result<Respo
         api.store().recorded_rounds(&name, None, page.offset.saturating_add(page.limit).min(total.max(1))).await?;
     let items: Vec<Value> =
         recorded.iter().skip(page.offset).filter_map(|round| serde_json::from_str(&round.document).ok()).collect();
-    Ok(answer::value(StatusCode::OK, &json!({"items": items, "pagination": page.describe(total)})))
+    Ok(Listing::of_values(items, &[]).paged(page, total))
 }
 
 /// `GET /admin/planner/{rule}/tenants`.
@@ -89,8 +90,7 @@ pub(super) async fn tenants(api: Api, Name(name): Name, uri: Uri) -> Result<Resp
     };
     let list = TenantList::read(api.desk(), &name, order).await?.ok_or_else(|| missing(&name))?;
     let items = list.page(page.offset, page.limit);
-    let body = json!({"items": items, "truncated": list.truncated, "pagination": page.describe(list.len())});
-    Ok(answer::value(StatusCode::OK, &body))
+    Ok(Listing::of_values(items, &[]).with("truncated", list.truncated).paged(page, list.len()))
 }
 
 /// `GET /admin/planner/{rule}/preview`: the next round, or with `jobs` one of that size.
@@ -141,7 +141,9 @@ pub(super) async fn resume(api: Api, Name(name): Name) -> Result<Response, Probl
 
 async fn set_paused(api: &Api, name: &str, paused: bool) -> Result<Response, Problem> {
     exists(api, name).await?;
-    api.store().pause_rule(name, paused).await?;
+    let by = api.actor();
+    api.store().pause_rule(name, paused, &by).await?;
+    tracing::info!(rule = name, by, "{}", if paused { "plan rule paused" } else { "plan rule resumed" });
     let stats = RuleStats::read(api.desk(), name).await?.ok_or_else(|| missing(name))?;
     Ok(answer::value(StatusCode::OK, &stats.to_json()))
 }

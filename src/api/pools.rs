@@ -1,6 +1,7 @@
 //! Worker pools: list, add, change, remove, and how busy they are.
 
 use super::body::Text;
+use super::listing::Listing;
 use super::mistakes::refused;
 use super::page::{Page, Query};
 use super::path::Name;
@@ -8,6 +9,7 @@ use super::problem::Problem;
 use super::{Api, answer};
 use crate::config;
 use crate::fair::Pool;
+use crate::job::invalid::{Invalid, Kind};
 use crate::planner::{Held, Removed};
 use crate::store::PoolStatus;
 use axum::extract::Request;
@@ -20,13 +22,15 @@ use serde_json::{Value, json};
 pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
     let page = Page::of(&Query::of(&uri))?;
     let known = api.desk().rules().known().await?;
-    let pools = &known.dispatch.policy.pools;
-    let shown: Vec<&Pool> = pools.iter().skip(page.offset).take(page.limit).collect();
+    let scope = api.store().scope();
+    let pools = known.dispatch.policy.pools.iter().filter(|pool| scope.unqualified(&pool.name).is_some());
+    let pools: Vec<&Pool> = pools.collect();
+    let shown: Vec<&Pool> = pools.iter().copied().skip(page.offset).take(page.limit).collect();
     let names: Vec<&str> = shown.iter().map(|pool| pool.name.as_str()).collect();
     let statuses = api.store().scheduling(&names).await?.pools;
     let items: Vec<Value> =
         shown.into_iter().zip(statuses).map(|(pool, status)| describe(&known.dispatch, pool, status)).collect();
-    Ok(answer::value(StatusCode::OK, &json!({"items": items, "pagination": page.describe(pools.len())})))
+    Ok(Listing::of_values(items, &[]).paged(page, pools.len()))
 }
 
 /// `GET /admin/pools/{name}`.
@@ -38,6 +42,7 @@ pub(super) async fn show(api: Api, Name(name): Name) -> Result<Response, Problem
 pub(super) async fn put(api: Api, Name(name): Name, request: Request) -> Result<Response, Problem> {
     let body = Text::read(&api, request).await?.value()?;
     let pool = config::pool_from_json(Some(&name), body).map_err(|problems| refused("pool", &problems))?;
+    let pool = of_caller(&api, pool)?;
     let is_new = api.desk().rules().put_pool(pool).await?;
     found(&api, &name, if is_new { StatusCode::CREATED } else { StatusCode::OK }).await
 }
@@ -46,7 +51,8 @@ pub(super) async fn put(api: Api, Name(name): Name, request: Request) -> Result<
 pub(super) async fn add(api: Api, request: Request) -> Result<Response, Problem> {
     let body = Text::read(&api, request).await?.value()?;
     let pool = config::pool_from_json(None, body).map_err(|problems| refused("pool", &problems))?;
-    let name = pool.name.clone();
+    let name = pool.own_name().to_owned();
+    let pool = of_caller(&api, pool)?;
     api.desk().rules().add_pool(pool).await?;
     let mut response = found(&api, &name, StatusCode::CREATED).await?;
     // A name holds nothing that a header may not.
@@ -58,7 +64,7 @@ pub(super) async fn add(api: Api, request: Request) -> Result<Response, Problem>
 
 /// `DELETE /admin/pools/{name}`.
 pub(super) async fn remove(api: Api, Name(name): Name) -> Result<Response, Problem> {
-    let holds = match api.desk().rules().remove_pool(&name).await? {
+    let holds = match api.desk().rules().remove_pool(&api.store().scope().qualified(&name)).await? {
         Removed::Gone => Value::Null,
         Removed::Restored => json!("file"),
         Removed::InFile => {
@@ -71,10 +77,23 @@ pub(super) async fn remove(api: Api, Name(name): Name) -> Result<Response, Probl
     Ok(answer::value(StatusCode::OK, &json!({"pool": name, "removed": true, "holds": holds})))
 }
 
+/// The pool as one of the tenant's that the request names, where tenants have pools of their own.
+fn of_caller(api: &Api, pool: Pool) -> Result<Pool, Problem> {
+    match (&pool.tenant, api.store().scope().namespace()) {
+        (None, Some(tenant)) => Ok(pool.of_tenant(tenant)),
+        (named, own) if named.as_deref() == own => Ok(pool),
+        (named, _) => {
+            let expected = "the tenant that the request's header names, or left out";
+            Err(Invalid::field("tenant", expected, named.as_deref().unwrap_or_default()).of_kind(Kind::Policy).into())
+        }
+    }
+}
+
 async fn found(api: &Api, name: &str, status: StatusCode) -> Result<Response, Problem> {
     let known = api.desk().rules().known().await?;
-    let pool = known.dispatch.policy.pool(name).ok_or_else(|| missing(name))?;
-    let usage = api.store().scheduling(&[name]).await?.pools.first().copied().unwrap_or_default();
+    let inside = api.store().scope().qualified(name);
+    let pool = known.dispatch.policy.pool(&inside).ok_or_else(|| missing(name))?;
+    let usage = api.store().scheduling(&[&inside]).await?.pools.first().copied().unwrap_or_default();
     let pool = describe(&known.dispatch, pool, usage);
     let mut body = pool.clone();
     body["pool"] = pool;

@@ -10,8 +10,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use std::time::Duration;
 
-/// Where codes are explained, in the project's own documentation.
-const DOCS: &str = "docs/errors.md#";
+/// Where codes are explained: a page of this server.
+const DOCS: &str = "/docs/errors#";
 
 /// An error answer. It becomes a body only where the request's id is known, in `frame`.
 #[derive(Clone, Debug)]
@@ -32,6 +32,8 @@ pub(super) struct Problem {
     pub(super) retry_after: Option<u32>,
     /// What WWW-Authenticate asks for.
     pub(super) challenge: Option<&'static str>,
+    /// The number of the limit that refused the request, if one did: nothing is left of it.
+    pub(super) limit: Option<u64>,
     /// Jobs in the queue that has no room, and how many those may be.
     pub(super) pressure: Option<(u64, u64)>,
     /// The request's body was not read to its end, so that the connection cannot be used again.
@@ -53,6 +55,7 @@ impl Problem {
             hint: None,
             retry_after: None,
             challenge: None,
+            limit: None,
             pressure: None,
             closes: false,
         }
@@ -144,12 +147,32 @@ impl Problem {
 
     /// The key is bound to a tenant, and the request names another one.
     pub(super) fn foreign_tenant(tenant: &str, field: &str) -> Self {
-        let message = format!("`{field}` names another tenant than that of the API key.");
+        let message = format!("`{field}` belongs to another tenant than the caller, which is {tenant:?}.");
         Problem::new(StatusCode::FORBIDDEN, "forbidden", message)
             .with("canonical", "TENANT_ACCESS_DENIED")
             .with("tenant_id", tenant)
             .with("field", field)
-            .hint("Leave it out: what the key enqueues and asks for is its tenant's.")
+            .hint("Leave it out: what the caller enqueues and asks for is its tenant's.")
+    }
+
+    /// Without keys, a page of another origin could do whatever it likes.
+    pub(super) fn foreign_origin(origin: &str) -> Self {
+        let message = format!("A page of another origin ({origin}) may not change anything.");
+        Problem::new(StatusCode::FORBIDDEN, "forbidden", message)
+            .with("field", "Origin")
+            .with("received", origin)
+            .closing()
+            .hint("List the origin in server.cors_origins, or give the server keys; see docs/security.md.")
+    }
+
+    /// The server has no keys, and a name that it does not know may be one that a page has made point here.
+    pub(super) fn unknown_host(host: &str) -> Self {
+        let message = format!("This server does not answer to the name {host:?}.");
+        Problem::new(StatusCode::FORBIDDEN, "forbidden", message)
+            .with("field", "Host")
+            .with("received", host)
+            .closing()
+            .hint("List the name in server.allowed_hosts, or give the server keys; see docs/security.md.")
     }
 
     /// Something that was asked for by name does not exist.
@@ -225,6 +248,7 @@ impl Problem {
             problem.beside.push((name, value.to_string()));
             problem.details.push((name, value.to_string()));
         }
+        problem.limit = Some(*maximum);
         match is_batch {
             true => problem.with("field", &format!("jobs[{index}]")).with_number("index", *index),
             false => problem,
@@ -233,6 +257,8 @@ impl Problem {
 
     /// A queue holds as many jobs as it may.
     pub(super) fn queue_full(queue: &str, depth: u64, most: u64, strategy: &str) -> Self {
+        // As its client named it, without the namespace of a tenant.
+        let queue = queue.rsplit('/').next().unwrap_or(queue);
         let message = format!("Queue {queue} holds {depth} jobs and takes {most} at most.");
         let mut problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "QUEUE_FULL", message)
             .with_beside("queue", queue)

@@ -1,6 +1,6 @@
 //! How far a job has got: progress for people, checkpoints for its next attempt.
 
-use super::body::Text;
+use super::body::{Fields, Text};
 use super::path::Name;
 use super::problem::Problem;
 use super::{Api, answer};
@@ -20,13 +20,28 @@ const MOST_MESSAGE: usize = 1024;
 /// `PUT /jobs/{id}/progress`: counts as a sign of life. A job that nobody runs stays as it is.
 pub(super) async fn report(api: Api, Name(id): Name, request: Request) -> Result<Response, Problem> {
     let body = Text::read(&api, request).await?;
+    report_of(&api, &id, &body.fields()?).await
+}
+
+/// `POST /workers/progress`: the same for the job that the body names.
+pub(super) async fn report_by_body(api: Api, request: Request) -> Result<Response, Problem> {
+    let body = Text::read(&api, request).await?;
     let fields = body.fields()?;
-    let progress = match fields.get("progress") {
-        None => None,
-        Some(value) => {
-            Some(json::number(value).ok_or_else(|| Invalid::field("progress", "a number from 0 to 1", value))?)
-        }
+    report_of(&api, &fields.job_id()?, &fields).await
+}
+
+/// How far a report says that a job is: `progress` from 0 to 1, or `percentage` from 0 to 100, as public SDKs send it.
+fn reached(fields: &Fields<'_>) -> Result<Option<f64>, Invalid> {
+    let number = |name: &str, expected: &str| match fields.get(name) {
+        None => Ok(None),
+        Some(value) => json::number(value).map(Some).ok_or_else(|| Invalid::field(name, expected, value)),
     };
+    let percentage = number("percentage", "a number from 0 to 100")?;
+    Ok(number("progress", "a number from 0 to 1")?.or(percentage.map(|percentage| percentage / 100.0)))
+}
+
+async fn report_of(api: &Api, id: &str, fields: &Fields<'_>) -> Result<Response, Problem> {
+    let progress = reached(fields)?;
     let (data, message) = (fields.get("data"), fields.text("message")?);
     if progress.is_none() && data.is_none() {
         return Err(Invalid::missing("progress", "a number from 0 to 1, or `data`").into());
@@ -40,7 +55,7 @@ pub(super) async fn report(api: Api, Name(id): Name, request: Request) -> Result
         }
     }
     if let Some(state) = fields.get("checkpoint") {
-        keep_state(&api, &id, state).await?;
+        keep_state(api, id, state).await?;
     }
     let report = Report {
         worker: fields.worker()?,
@@ -48,7 +63,7 @@ pub(super) async fn report(api: Api, Name(id): Name, request: Request) -> Result
         data: data.map(str::to_owned),
         message: message.map(|message| json::quoted(&message)),
     };
-    shown(&id, told(api.store().progress(&id, &report).await?, &id)?)
+    shown(id, told(api.store().progress(id, &report).await?, id)?)
 }
 
 /// `GET /jobs/{id}/progress`.

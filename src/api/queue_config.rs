@@ -3,14 +3,13 @@
 use super::body::Text;
 use super::path::Name;
 use super::problem::Problem;
-use super::queue_limits::{key, set_limit};
-use super::queues::own_queue;
+use super::queue_limits::set_limit;
 use super::{Api, answer};
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::json::Object;
-use crate::job::{Bound, LimitChange, names};
+use crate::job::{Bound, LimitChange, LimitKey, names};
 use axum::extract::Request;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
 
@@ -18,16 +17,14 @@ use serde_json::{Value, json};
 const KNOWN: [&str; 5] = ["backpressure", "max_size", "overflow_policy", "concurrency", "rate_limit"];
 
 /// `GET /queues/{name}/config` and `GET /admin/queues/{name}/config`.
-pub(super) async fn show(api: Api, Name(name): Name, headers: HeaderMap) -> Result<Response, Problem> {
-    let queue = own_queue(&api, &name, &headers)?;
-    api.store().queue(&queue).await?.ok_or_else(|| Problem::missing("queue", &name))?;
-    shown(&api, &name, &queue).await
+pub(super) async fn show(api: Api, Name(name): Name) -> Result<Response, Problem> {
+    api.store().queue(&name).await?.ok_or_else(|| Problem::missing("queue", &name))?;
+    shown(&api, &name).await
 }
 
 /// `PUT /queues/{name}/config` and `PUT /admin/queues/{name}/config`: changes what it names; a queue that is new springs into existence.
 pub(super) async fn put(api: Api, Name(name): Name, request: Request) -> Result<Response, Problem> {
     names::check_queue("name", &name)?;
-    let queue = own_queue(&api, &name, request.headers())?;
     let body = Text::read(&api, request).await?;
     let fields = body.fields()?;
     let config = fields.object();
@@ -37,18 +34,18 @@ pub(super) async fn put(api: Api, Name(name): Name, request: Request) -> Result<
         );
     }
     // Both are read before either is set.
-    let bound = Bound::parse(config, api.store().bound(&queue).await?.as_ref())?;
+    let bound = Bound::parse(config, api.store().bound(&name).await?.as_ref())?;
     let limit = limit(config)?;
     if let Some(bound) = bound
-        && !api.store().set_bound(&queue, bound.as_ref()).await?
+        && !api.store().set_bound(&name, bound.as_ref()).await?
     {
         let message = "As many queues have a bound as may have one.";
         return Err(Problem::new(StatusCode::CONFLICT, "conflict", message).with("queue", &name));
     }
     if let Some(change) = limit {
-        set_limit(&api, &queue, &change).await?;
+        set_limit(&api, &name, &change).await?;
     }
-    shown(&api, &name, &queue).await
+    shown(&api, &name).await
 }
 
 /// The limit that a configuration names: `concurrency` alone, or `rate_limit` with all its members.
@@ -67,8 +64,8 @@ fn limit(config: &Object<'_>) -> Result<Option<LimitChange>, Invalid> {
     LimitChange::parse_lasting(&object).map(Some).map_err(|problem| problem.within("rate_limit"))
 }
 
-async fn shown(api: &Api, name: &str, queue: &str) -> Result<Response, Problem> {
-    let configuration = describe(api, queue).await?;
+async fn shown(api: &Api, name: &str) -> Result<Response, Problem> {
+    let configuration = describe(api, name).await?;
     let mut body = configuration.clone();
     (body["name"], body["configuration"]) = (name.into(), configuration);
     Ok(answer::value(StatusCode::OK, &body))
@@ -80,7 +77,7 @@ pub(super) async fn describe(api: &Api, queue: &str) -> Result<Value, Problem> {
     if let Some(bound) = api.store().bound(queue).await? {
         configuration["backpressure"] = bound.to_json();
     }
-    let limit = api.store().limit(&key(queue)).await?;
+    let limit = api.store().limit(&LimitKey::queue(queue)).await?;
     if let Some(quota) = limit.and_then(|state| state.admin.or(state.file)) {
         configuration["rate_limit"] = Value::Object(quota.to_json());
     }

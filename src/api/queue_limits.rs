@@ -6,7 +6,7 @@ use super::problem::Problem;
 use super::rate_limits::{HINT, describe, with_headers};
 use super::{Api, answer};
 use crate::job::invalid::Kind;
-use crate::job::{LimitChange, names};
+use crate::job::{LimitChange, LimitKey, names};
 use crate::planner::Source;
 use crate::store::{Layer, LimitState};
 use axum::extract::Request;
@@ -32,7 +32,7 @@ pub(super) async fn put(api: Api, Name(queue): Name, request: Request) -> Result
 
 /// `DELETE /admin/queues/{name}/rate-limit`: the file's holds again, if there is one.
 pub(super) async fn remove(api: Api, Name(queue): Name) -> Result<Response, Problem> {
-    if api.store().set_limit(&key(&queue), Layer::Admin, None, None).await? {
+    if api.store().set_limit(&LimitKey::queue(&queue), Layer::Admin, None, None).await? {
         let holds = find(&api, &queue).await?.and_then(|state| state.file);
         let holds = holds.map(|_| Source::File.name());
         return Ok(answer::value(StatusCode::OK, &json!({"queue": queue, "removed": true, "holds": holds})));
@@ -47,16 +47,12 @@ pub(super) async fn remove(api: Api, Name(queue): Name) -> Result<Response, Prob
 
 /// Sets what an admin says about a queue in place of the file.
 pub(super) async fn set_limit(api: &Api, queue: &str, change: &LimitChange) -> Result<(), Problem> {
-    api.store().set_limit(&key(queue), Layer::Admin, Some(&change.quota), None).await?;
+    api.store().set_limit(&LimitKey::queue(queue), Layer::Admin, Some(&change.quota), None).await?;
     Ok(())
 }
 
-pub(super) fn key(queue: &str) -> String {
-    format!("queue:{queue}")
-}
-
 async fn find(api: &Api, queue: &str) -> Result<Option<LimitState>, Problem> {
-    Ok(api.store().limit(&key(queue)).await?)
+    Ok(api.store().limit(&LimitKey::queue(queue)).await?)
 }
 
 /// What was set, in the form in which it can be set again, and how it is used.

@@ -1,12 +1,14 @@
 //! Rate limits: how they are used, and overrides of them.
 
 use super::body::Text;
+use super::listing::Listing;
 use super::page::{Page, Query};
 use super::path::Name;
 use super::problem::Problem;
 use super::{Api, answer};
-use crate::job::{LimitChange, Window, limit_change, time};
-use crate::store::{Layer, LimitState};
+use crate::job::invalid::Invalid;
+use crate::job::{LimitChange, LimitKey, LimitScope, Window, limit_change, time};
+use crate::store::{Layer, LimitState, LimitUsage};
 use axum::extract::Request;
 use axum::http::{HeaderName, HeaderValue, StatusCode, Uri};
 use axum::response::Response;
@@ -16,6 +18,9 @@ static LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 static REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 static RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
+/// Parts of a divided key that one answer shows.
+const MOST_PARTS: usize = 100;
+
 /// What to look at when a limit is refused.
 pub(super) const HINT: &str = "docs/dispatch.md tells how a limit is written.";
 
@@ -24,65 +29,119 @@ pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
     let page = Page::of(&Query::of(&uri))?;
     let (total, limits) = api.store().limits(page.offset, page.limit).await?;
     let items: Vec<Value> = limits.iter().map(summary).collect();
-    Ok(answer::value(StatusCode::OK, &json!({"items": items, "pagination": page.describe(total as usize)})))
+    Ok(Listing::of_values(items, &[]).paged(page, total as usize))
 }
 
 /// `GET /rate-limits/{key}`.
-pub(super) async fn show(api: Api, Name(key): Name) -> Result<Response, Problem> {
-    found(&api, &key).await
+pub(super) async fn show(api: Api, Name(key): Name, uri: Uri) -> Result<Response, Problem> {
+    let (key, state) = find(&api, &key, &uri).await?;
+    let (total, parts) = match key.scope {
+        LimitScope::Key => api.store().limit_parts(&key, MOST_PARTS).await?,
+        _ => (0, Vec::new()),
+    };
+    let state = state.ok_or_else(|| missing(&key))?;
+    let mut body = describe(&state);
+    if total > 0 {
+        let held_by_parts = parts.iter().map(LimitState::waiting).sum();
+        body["waiting_count"] = state.waiting().max(held_by_parts).into();
+        body["partitions"] = parts.iter().map(describe).collect::<Vec<_>>().into();
+        body["partitions_total"] = total.into();
+    }
+    Ok(with_headers(answer::value(StatusCode::OK, &body), &state))
 }
 
 /// `PUT /rate-limits/{key}`: overrides what it names, perhaps for a while. A key that nobody has used yet will do.
-pub(super) async fn put(api: Api, Name(key): Name, request: Request) -> Result<Response, Problem> {
+pub(super) async fn put(api: Api, Name(name): Name, uri: Uri, request: Request) -> Result<Response, Problem> {
     let body = Text::read(&api, request).await?;
     let fields = body.fields()?;
+    let (key, state) = find(&api, &name, &uri).await?;
     // What is listed can be overridden, whatever its key looks like.
-    if let Err(invalid) = limit_change::check_key(&key)
-        && api.store().limit(&key).await?.is_none()
-    {
+    if let (Err(invalid), None) = (limit_change::check_key(&key), &state) {
         return Err(Problem::from(invalid).hint("GET /ojs/v1/rate-limits lists the keys that are in use."));
     }
     let refused = |invalid| Problem::from(invalid).hint(HINT);
-    let change = LimitChange::parse(fields.object()).map_err(refused)?;
+    let change = LimitChange::parse(&key.to_string(), fields.object()).map_err(refused)?;
+    if let Some(state) = state.filter(|state| change.repeats(&state.quota, state.overridden.flatten())) {
+        return Ok(shown(&state));
+    }
+    if change.quota.is_empty() {
+        return Err(refused(LimitChange::is_empty()));
+    }
     if !api.store().override_limit(&key, &change.quota, change.until).await? {
         return Err(refused(LimitChange::is_past(fields.get("expires_at").unwrap_or_default())));
     }
-    found(&api, &key).await
+    api.store().limit(&key).await?.map_or_else(|| Err(missing(&key)), |state| Ok(shown(&state)))
 }
 
 /// `DELETE /rate-limits/{key}`: what was overridden holds again.
-pub(super) async fn remove(api: Api, Name(key): Name) -> Result<Response, Problem> {
+pub(super) async fn remove(api: Api, Name(name): Name, uri: Uri) -> Result<Response, Problem> {
+    let (key, _) = find(&api, &name, &uri).await?;
     if !api.store().set_limit(&key, Layer::Override, None, None).await? {
-        let problem = Problem::missing("override", &key);
+        let problem = Problem::missing("override", &name);
         return Err(problem.hint("GET /ojs/v1/rate-limits shows an `override` with each limit that has one."));
     }
     match api.store().limit(&key).await? {
         Some(state) => Ok(answer::value(StatusCode::OK, &describe(&state))),
         // Nothing but the override said anything about it.
-        None => Ok(answer::value(StatusCode::OK, &json!({"key": key, "waiting_count": 0}))),
+        None => Ok(answer::value(StatusCode::OK, &named(&key, 0))),
     }
 }
 
-async fn found(api: &Api, key: &str) -> Result<Response, Problem> {
-    let state = api.store().limit(key).await?.ok_or_else(|| {
-        let hint = "A key is known once a job that names it was enqueued; GET /ojs/v1/rate-limits lists them.";
-        Problem::missing("rate limit", key).hint(hint)
-    })?;
-    Ok(with_headers(answer::value(StatusCode::OK, &describe(&state)), &state))
+/// The limit that a path and its `scope` mean, and its state if it is known. Without a scope it is the key of jobs, unless only a
+/// limit of the server's is known, or possible, that is shown in the same way.
+async fn find(api: &Api, name: &str, uri: &Uri) -> Result<(LimitKey, Option<LimitState>), Problem> {
+    let query = Query::of(uri);
+    let keys = match query.get("scope") {
+        None => LimitKey::candidates(name),
+        Some(scope) => {
+            let expected = format!("one of {}", LimitScope::NAMES.join(", "));
+            let scope = LimitScope::parse(scope).ok_or_else(|| Invalid::field("scope", expected, scope))?;
+            vec![LimitKey::of(scope, name)]
+        }
+    };
+    for key in &keys {
+        if let Some(state) = api.store().limit(key).await? {
+            return Ok((key.clone(), Some(state)));
+        }
+    }
+    let possible = keys.iter().find(|key| limit_change::check_key(key).is_ok());
+    Ok((possible.unwrap_or(&keys[0]).clone(), None))
+}
+
+fn missing(key: &LimitKey) -> Problem {
+    let hint = "A key is known once a job that names it was enqueued; GET /ojs/v1/rate-limits lists them.";
+    Problem::missing("rate limit", &key.to_string()).hint(hint)
+}
+
+fn shown(state: &LimitState) -> Response {
+    with_headers(answer::value(StatusCode::OK, &describe(state)), state)
+}
+
+fn named(key: &LimitKey, waiting: u64) -> Value {
+    let mut shown = json!({"key": key.to_string(), "scope": key.scope.name(), "waiting_count": waiting});
+    if let Some((whole, by, name)) = key.part() {
+        shown["partition"] = json!({"key": whole, "scope": by.name(), "name": name});
+    }
+    shown
 }
 
 /// Adds what is left of a limit to an answer.
-pub(super) fn with_headers(mut response: Response, state: &LimitState) -> Response {
+pub(super) fn with_headers(response: Response, state: &LimitState) -> Response {
     let quota = &state.quota;
     let limit = quota.rate.or(quota.throttle).map(|window| window.limit).or(quota.concurrency);
-    if let Some(limit) = limit {
-        // Whole seconds, and never too early.
-        let reset = (state.free_at() + 999).div_euclid(1000);
-        let headers = response.headers_mut();
-        headers.insert(LIMIT.clone(), HeaderValue::from(limit));
-        headers.insert(REMAINING.clone(), HeaderValue::from(state.room.unwrap_or(0)));
-        headers.insert(RESET.clone(), HeaderValue::from(reset));
-    }
+    let Some(limit) = limit else { return response };
+    let remaining = state.room.unwrap_or(0);
+    with_limit(response, LimitUsage { limit: limit.into(), remaining, free_at: state.free_at() })
+}
+
+/// The same where no more is known than that.
+pub(super) fn with_limit(mut response: Response, met: LimitUsage) -> Response {
+    // Whole seconds, and never too early.
+    let reset = (met.free_at + 999).div_euclid(1000);
+    let headers = response.headers_mut();
+    headers.insert(LIMIT.clone(), HeaderValue::from(met.limit));
+    headers.insert(REMAINING.clone(), HeaderValue::from(met.remaining));
+    headers.insert(RESET.clone(), HeaderValue::from(reset));
     response
 }
 
@@ -103,7 +162,7 @@ pub(super) fn describe(state: &LimitState) -> Value {
 
 /// A limit as lists show it.
 fn summary(state: &LimitState) -> Value {
-    let mut shown = json!({"key": state.key, "waiting_count": state.waiting()});
+    let mut shown = named(&state.key, state.waiting());
     if let Some(most) = state.quota.concurrency {
         shown["concurrency"] = json!({"limit": most, "active": state.running});
     }

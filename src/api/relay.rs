@@ -1,8 +1,8 @@
 //! Requests that another server answers, where the configuration names one: all under `/ojs` that is not about planning.
 
+use super::Api;
 use super::body::Text;
 use super::problem::Problem;
-use super::{Api, tenant};
 use crate::job::id;
 use crate::job::json::{self, Object};
 use crate::keyring::{Caller, Pass};
@@ -10,7 +10,7 @@ use crate::remote::{ErrorKind, Remote};
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, VIA};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::Response;
 use futures_util::StreamExt;
 use http_body_util::Limited;
@@ -89,7 +89,7 @@ impl Relay {
                 Ok(response.map(chunks))
             }
             Ok(response) => Ok(response.map(Body::new)),
-            Err(error) if error.kind == ErrorKind::Refused => {
+            Err(error) if error.kind == ErrorKind::NotPassed => {
                 let problem =
                     Problem::new(StatusCode::BAD_REQUEST, "invalid_request", "The path is not passed through.");
                 Err(problem.hint("Encoded slashes and dots as a whole part of a path are refused."))
@@ -154,10 +154,8 @@ fn types(text: &str, is_batch: bool) -> Vec<String> {
 }
 
 /// Whether a job that a request is about is still here; none if we know of no such job, as far as the caller sees.
-pub(super) async fn is_here(api: &Api, id: &str, headers: &HeaderMap) -> Result<Option<bool>, Problem> {
-    let Some(record) = api.store().job(id).await? else { return Ok(None) };
-    tenant::check_owner(headers, &record)?;
-    Ok(Some(!record.has_left()))
+pub(super) async fn is_here(api: &Api, id: &str) -> Result<Option<bool>, Problem> {
+    Ok(api.store().job(id).await?.map(|record| !record.has_left()))
 }
 
 /// Refuses what a tenant's key may not have answered by a server that knows nothing of it.

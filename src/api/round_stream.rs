@@ -1,8 +1,9 @@
 //! Rounds as they happen, as server-sent events.
 
-use super::Api;
 use super::path::Name;
 use super::problem::Problem;
+use super::slots::{Credential, Peer, Slot};
+use super::{Api, event_stream};
 use crate::keyring::Pass;
 use crate::planner::Known;
 use crate::store::{RecordedRound, Signal, Store};
@@ -28,18 +29,20 @@ const FIRST: &str = "0-0";
 const MOST_PLACES: usize = 50;
 
 /// `GET /admin/planner/events`: rounds of all rules.
-pub(super) async fn all_rounds(api: Api, headers: HeaderMap) -> Result<Response, Problem> {
+pub(super) async fn all_rounds(api: Api, headers: HeaderMap, peer: Peer) -> Result<Response, Problem> {
     let known = api.desk().rules().known().await?;
-    Ok(rounds(&api, &known, None, &headers).await)
+    let slot = event_stream::slot(&api, peer)?;
+    Ok(rounds(&api, &known, None, &headers, slot).await)
 }
 
 /// `GET /admin/planner/{rule}/events`.
-pub(super) async fn rounds_of(api: Api, Name(name): Name, headers: HeaderMap) -> Result<Response, Problem> {
+pub(super) async fn rounds_of(api: Api, Name(name): Name, headers: HeaderMap, peer: Peer) -> Result<Response, Problem> {
     let known = api.desk().rules().known().await?;
     if !known.has(&name) {
         return Err(Problem::missing("plan rule", &name));
     }
-    Ok(rounds(&api, &known, Some(name), &headers).await)
+    let slot = event_stream::slot(&api, peer)?;
+    Ok(rounds(&api, &known, Some(name), &headers, slot).await)
 }
 
 /// The last event that a reader of a stream has seen, if it says so.
@@ -57,9 +60,16 @@ struct Reader {
     behind: Vec<String>,
     draining: tokio_util::sync::CancellationToken,
     pass: Pass,
+    _slot: Slot<Credential>,
 }
 
-async fn rounds(api: &Api, known: &Known, only: Option<String>, headers: &HeaderMap) -> Response {
+async fn rounds(
+    api: &Api,
+    known: &Known,
+    only: Option<String>,
+    headers: &HeaderMap,
+    slot: Slot<Credential>,
+) -> Response {
     let store = api.store().clone();
     let signals = store.signals();
     let is_read = |rule: &str| known.has(rule) && only.as_deref().is_none_or(|only| only == rule);
@@ -74,8 +84,8 @@ async fn rounds(api: &Api, known: &Known, only: Option<String>, headers: &Header
             places.append(rule, newest.first().map_or(FIRST, |round| &round.id));
         }
     }
-    let reader =
-        Reader { store, signals, only, places, behind, draining: api.inner.draining.clone(), pass: api.pass() };
+    let (draining, pass) = (api.inner.draining.clone(), api.pass());
+    let reader = Reader { store, signals, only, places, behind, draining, pass, _slot: slot };
     Sse::new(events(reader)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
 }
 

@@ -1,16 +1,11 @@
 //! The listener: accepts connections up to a bound, serves HTTP/1.1 and HTTP/2, and ends without cutting answers off.
 
-use super::{Api, frame};
+use super::Api;
+use super::connection::{self, Timeouts};
+use super::slots::{Peer, Slots};
 use crate::telemetry::HttpMetrics;
-use axum::body::Body;
-use futures_util::FutureExt;
-use hyper::Request;
-use hyper::body::Incoming;
-use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,16 +13,17 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-
-/// A client that sends its headers slower than this holds a connection for nothing.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
+use tokio_util::task::TaskTracker;
 
 /// A bound listener and what it serves.
 pub struct Server {
     pub listener: TcpListener,
     pub api: Api,
     pub max_connections: usize,
+    pub max_connections_per_peer: Option<usize>,
     pub max_header: usize,
+    /// When connections are closed whose clients are silent.
+    pub timeouts: Timeouts,
     /// How long requests in flight may take to finish.
     pub grace: Duration,
     pub metrics: HttpMetrics,
@@ -42,22 +38,20 @@ impl Server {
     /// Serves until `stop`, then finishes what is in flight.
     pub async fn run(self, stop: CancellationToken) {
         let slots = Arc::new(Semaphore::new(self.max_connections));
-        let connections = GracefulShutdown::new();
-        let mut http = auto::Builder::new(TokioExecutor::new());
-        // Answers are short: copying head and body together costs less than a vectored write of the two.
-        http.http1()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEADER_TIMEOUT)
-            .max_buf_size(self.max_header)
-            .writev(false);
-        http.http2().timer(TokioTimer::new()).max_header_list_size(self.max_header as u32);
+        let peers = Slots::new(self.max_connections_per_peer.unwrap_or(usize::MAX));
+        let connections = TaskTracker::new();
+        let http = self.http();
         loop {
             // The slot comes first: further clients wait in the backlog, where they cost nothing.
-            let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { break };
-            let stream = tokio::select! {
+            let slot = tokio::select! {
+                () = stop.cancelled() => break,
+                slot = Arc::clone(&slots).acquire_owned() => slot,
+            };
+            let Ok(slot) = slot else { break };
+            let (stream, peer) = tokio::select! {
                 () = stop.cancelled() => break,
                 accepted = self.listener.accept() => match accepted {
-                    Ok((stream, _)) => stream,
+                    Ok((stream, address)) => (stream, Peer::of(address.ip())),
                     Err(error) => {
                         // Out of file descriptors, most likely: a moment later some may be free.
                         tracing::warn!(%error, "cannot accept a connection");
@@ -66,27 +60,43 @@ impl Server {
                     }
                 },
             };
+            let Some(peer_slot) = peers.take(peer) else {
+                tracing::debug!(?peer, "closed a connection: server.max_connections_per_peer is reached");
+                self.metrics.closed("max_connections_per_peer");
+                continue;
+            };
             prepare(&stream);
-            let api = self.api.clone();
-            let service = service_fn(move |request: Request<Incoming>| {
-                frame::around(api.clone(), request.map(Body::new)).map(Ok::<_, Infallible>)
-            });
-            let connection = http.serve_connection(TokioIo::new(stream), service).into_owned();
-            let connection = connections.watch(connection);
-            let open = self.metrics.connections().clone();
-            tokio::spawn(async move {
-                open.inc();
-                if let Err(error) = connection.await {
-                    tracing::debug!(error, "a connection ended badly");
+            let serving =
+                connection::serve(http.clone(), (stream, peer), self.api.clone(), self.timeouts, stop.clone());
+            let metrics = self.metrics.clone();
+            connections.spawn(async move {
+                metrics.connections().inc();
+                if let Some(overdue) = serving.await {
+                    tracing::debug!(
+                        ?peer,
+                        deadline = overdue.name(),
+                        "closed a connection: its client missed a deadline"
+                    );
+                    metrics.closed(overdue.name());
                 }
-                open.dec();
-                drop(slot);
+                metrics.connections().dec();
+                drop((slot, peer_slot));
             });
         }
         drop(self.listener);
-        if tokio::time::timeout(self.grace, connections.shutdown()).await.is_err() {
+        connections.close();
+        if tokio::time::timeout(self.grace, connections.wait()).await.is_err() {
             tracing::warn!("some requests did not finish within the grace period");
         }
+    }
+
+    fn http(&self) -> auto::Builder<TokioExecutor> {
+        let mut http = auto::Builder::new(TokioExecutor::new());
+        // Answers are short: copying head and body together costs less than a vectored write of the two. The deadline for
+        // heads is ours, because hyper's would also be that of idle connections.
+        http.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(self.max_header).writev(false);
+        http.http2().timer(TokioTimer::new()).max_header_list_size(self.max_header as u32);
+        http
     }
 }
 

@@ -3,35 +3,38 @@
 use super::problem::Problem;
 use super::{Api, answer};
 use crate::planner::{Known, RuleStats};
-use crate::telemetry::{DispatchLevels, MOST_KEYS, MOST_TENANTS};
+use crate::store::Error;
+use crate::telemetry::{DispatchLevels, Format, MOST_KEYS, MOST_TENANTS};
 use axum::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+/// How long `/ready` waits for the store. Kubernetes' probes give up after a second.
+const READY_WITHIN: Duration = Duration::from_millis(900);
 /// Queues whose depth is measured for one scrape.
 const MOST_QUEUES: usize = 200;
 /// Plan rules that are looked at for one scrape.
 const TENANT_PORTIONS: usize = 10;
 const MOST_RULES: usize = 50;
 
-/// `GET /health`: 200 while the store answers, else 503 in the same shape.
+/// `GET /health`: 200 while the store answers, else 503 in the same shape. Everybody may ask, so it costs the same however
+/// many queues there are.
 pub(super) async fn health(api: Api) -> Response {
     let started = Instant::now();
-    let queues = api.store().queues().await;
-    let latency_ms = started.elapsed().as_secs_f64() * 1e3;
+    let queues = api.store().queue_numbers().await;
+    // A whole number: that is what typed clients read.
+    let latency_ms = started.elapsed().as_millis() as u64;
     let uptime = api.inner.started.elapsed().as_secs();
     let workers = api.store().worker_count().await.unwrap_or(0);
-    let paused = api.store().paused_queues().await.map_or(0, |paused| paused.len());
-    let (status, backend, active) = match &queues {
-        Ok(queues) => {
-            (StatusCode::OK, json!({"type": "redis", "status": "ok", "latency_ms": latency_ms}), queues.len())
-        }
+    let (status, backend, (all, paused)) = match &queues {
+        Ok(numbers) => (StatusCode::OK, json!({"type": "redis", "status": "ok", "latency_ms": latency_ms}), *numbers),
         Err(error) => {
             tracing::debug!(%error, "unhealthy");
             let backend = json!({"type": "redis", "status": "unhealthy", "error": "the store is not available"});
-            (StatusCode::SERVICE_UNAVAILABLE, backend, 0)
+            (StatusCode::SERVICE_UNAVAILABLE, backend, (0, 0))
         }
     };
     let body = json!({
@@ -39,7 +42,7 @@ pub(super) async fn health(api: Api) -> Response {
         "version": "1.0",
         "uptime_seconds": uptime,
         "backend": backend,
-        "queues": {"active": active.saturating_sub(paused), "paused": paused},
+        "queues": {"active": all.saturating_sub(paused), "paused": paused},
         "workers": {"connected": workers, "stale": 0},
     });
     with_retry_after(answer::value(status, &body))
@@ -50,8 +53,14 @@ pub(super) async fn ready(api: Api) -> Response {
     let reason = if api.is_draining() {
         Some("shutting down")
     } else {
-        let connected = api.store().connected_within(Duration::from_millis(200)).await;
-        connected.is_err().then_some("the store is not available")
+        match api.store().ready_within(READY_WITHIN).await {
+            Ok(()) => None,
+            Err(Error::Backend(error)) => {
+                tracing::warn!(error, "not ready: Redis does not run our scripts");
+                Some("the store does not run scripts")
+            }
+            Err(_) => Some("the store is not available"),
+        }
     };
     let response = match reason {
         None => answer::value(StatusCode::OK, &json!({"status": "ready"})),
@@ -75,15 +84,17 @@ pub(super) async fn metrics(api: Api, headers: HeaderMap) -> Result<Response, Pr
     if let Err(error) = measure_depths(&api).await {
         tracing::debug!(%error, "metrics without queue depths");
     }
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    let format = Format::accepted_by(accept);
     // A suite compares the type exactly when it asks for plain text; Prometheus asks for more and gets the version.
-    let plain = headers.get(ACCEPT).is_some_and(|accept| accept == "text/plain");
-    let kind = if plain { "text/plain" } else { "text/plain; version=0.0.4; charset=utf-8" };
-    let mut response = api.metrics().encode().into_response();
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    let kind = if accept == "text/plain" { accept } else { format.content_type() };
+    let kind = HeaderValue::from_str(kind).map_err(|_| Problem::bug())?;
+    let mut response = api.metrics().encode(format).into_response();
+    response.headers_mut().insert(CONTENT_TYPE, kind);
     Ok(response)
 }
 
-async fn measure_depths(api: &Api) -> Result<(), crate::store::Error> {
+async fn measure_depths(api: &Api) -> Result<(), Error> {
     let jobs = &api.metrics().jobs;
     jobs.workers(api.store().worker_count().await?);
     let known = api.desk().rules().known().await?;
@@ -94,16 +105,17 @@ async fn measure_depths(api: &Api) -> Result<(), crate::store::Error> {
     api.metrics().planner.levels(levels);
     measure_dispatch(api, &known).await?;
     measure_tenants(api).await?;
-    for queue in api.store().queues().await?.iter().take(MOST_QUEUES) {
-        for (state, count) in api.store().queue_counts(&queue.name).await? {
-            jobs.depth(&queue.name, state, count);
-        }
+    let mut depths = Vec::new();
+    for queue in api.store().queues().await?.into_iter().take(MOST_QUEUES) {
+        let counts = api.store().queue_counts(&queue.name).await?;
+        depths.push((queue.name, counts));
     }
+    jobs.depths(&depths);
     Ok(())
 }
 
 /// Those of the first portions; all others are known by their sum.
-async fn measure_tenants(api: &Api) -> Result<(), crate::store::Error> {
+async fn measure_tenants(api: &Api) -> Result<(), Error> {
     let (mut cursor, mut tenants) = (0, Vec::new());
     for _ in 0..TENANT_PORTIONS {
         let (next, some) = api.store().tenants_with_jobs(cursor, MOST_TENANTS).await?;
@@ -120,7 +132,7 @@ async fn measure_tenants(api: &Api) -> Result<(), crate::store::Error> {
     Ok(())
 }
 
-async fn measure_dispatch(api: &Api, known: &Known) -> Result<(), crate::store::Error> {
+async fn measure_dispatch(api: &Api, known: &Known) -> Result<(), Error> {
     let bounded: Vec<(&str, u64)> = known
         .dispatch
         .policy
@@ -132,12 +144,18 @@ async fn measure_dispatch(api: &Api, known: &Known) -> Result<(), crate::store::
     let scheduling = api.store().scheduling(&names).await?;
     let (_, limits) = api.store().limits(0, MOST_KEYS).await?;
     let total = scheduling.total();
+    // A job's key may read like that of a queue: they share a label.
+    let mut levels: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for limit in &limits {
+        let level = levels.entry(limit.key.to_string()).or_default();
+        *level = (level.0 + limit.running, level.1 + limit.waiting());
+    }
     let queues = scheduling.queues.iter().map(|(name, queue)| (name.as_str(), queue.ratio(total)));
     let pools = bounded.iter().zip(&scheduling.pools).map(|((name, most), pool)| (*name, pool.active_jobs, *most));
     api.metrics().store.dispatch.levels(&DispatchLevels {
         queues: queues.collect(),
         pools: pools.collect(),
-        limits: limits.iter().map(|limit| (limit.key.as_str(), limit.running, limit.waiting())).collect(),
+        limits: levels.iter().map(|(key, (running, waiting))| (key.as_str(), *running, *waiting)).collect(),
     });
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Tenants: list, terms, limits, and how many jobs they have.
 
 use super::body::Text;
+use super::listing::Listing;
 use super::mistakes::refused;
 use super::page::{Page, Query};
 use super::path::Name;
@@ -16,11 +17,6 @@ use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use serde_json::{Value, json};
-
-/// Who changes terms: the name of the caller's key, where the server asks for one.
-fn author(api: &Api) -> String {
-    api.caller().map_or_else(|| "anonymous".to_owned(), |caller| caller.key.name.clone())
-}
 
 /// `GET /admin/tenants`.
 pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
@@ -49,7 +45,7 @@ pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
         shown.iter().zip(&jobs).map(|(tenant, jobs)| describe(&tenant.id, &tenant.served, jobs)).collect();
     let mut pagination = page.describe(roll.tenants.len());
     pagination["truncated"] = roll.truncated.into();
-    Ok(answer::value(StatusCode::OK, &json!({"items": items, "pagination": pagination})))
+    Ok(Listing::of_values(items, &[]).with("pagination", pagination).answer())
 }
 
 /// `GET /admin/tenants/{id}`.
@@ -62,7 +58,7 @@ pub(super) async fn put(api: Api, Name(id): Name, request: Request) -> Result<Re
     check(&id)?;
     let body = Text::read(&api, request).await?.value()?;
     let (terms, reason) = config::tenant_from_json(&id, body).map_err(|problems| refused("tenant", &problems))?;
-    let author = Author { by: author(&api), reason };
+    let author = Author { by: api.actor(), reason };
     let is_new = api.desk().rules().put_tenant(&id, &terms, &author).await?;
     found(&api, &id, if is_new { StatusCode::CREATED } else { StatusCode::OK }).await
 }
@@ -71,7 +67,7 @@ pub(super) async fn put(api: Api, Name(id): Name, request: Request) -> Result<Re
 pub(super) async fn put_limits(api: Api, Name(id): Name, request: Request) -> Result<Response, Problem> {
     check(&id)?;
     let body = Text::read(&api, request).await?.value()?;
-    api.desk().rules().put_tenant_limits(&id, &body, &author(&api)).await?;
+    api.desk().rules().put_tenant_limits(&id, &body, &api.actor()).await?;
     found(&api, &id, StatusCode::OK).await
 }
 
@@ -106,7 +102,7 @@ pub(super) async fn stats(api: Api, Name(id): Name) -> Result<Response, Problem>
     let jobs = jobs_of(&api, &id).await?;
     // What nobody counted is not nothing.
     let statistics = api.store().tenant_statistics(&id).await?;
-    let did = Some(&statistics).filter(|statistics| statistics.counted && id != tenant::DEFAULT);
+    let did = Some(&statistics).filter(|statistics| statistics.counted);
     let per_minute = |rate: fn(&TenantStatistics) -> f64| did.map(|did| (rate(did) * 100.0).round() / 100.0);
     let mut body = json!({
         "tenant_id": id,

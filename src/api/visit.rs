@@ -1,6 +1,7 @@
 //! A request on its way through the server, and what of it handlers may ask for.
 
 use super::Api;
+use super::slots::Peer;
 use axum::extract::FromRequestParts;
 use axum::http::HeaderValue;
 use axum::http::request::Parts;
@@ -21,12 +22,14 @@ pub(super) struct Ticket {
     pub(super) id: HeaderValue,
     /// The path of the table that leads to the handler.
     pub(super) route: &'static str,
+    /// Whom the connection comes from: the client, or a proxy in front of this server.
+    peer: Peer,
     waiting_us: AtomicU64,
 }
 
 impl Ticket {
-    pub(super) fn new(id: HeaderValue, route: &'static str) -> Arc<Self> {
-        Arc::new(Ticket { id, route, waiting_us: AtomicU64::new(0) })
+    pub(super) fn new(id: HeaderValue, route: &'static str, peer: Peer) -> Arc<Self> {
+        Arc::new(Ticket { id, route, peer, waiting_us: AtomicU64::new(0) })
     }
 
     /// See [`WaitingTime`].
@@ -68,6 +71,14 @@ impl FromRequestParts<Visit> for RequestId {
 
     async fn from_request_parts(_: &mut Parts, visit: &Visit) -> Result<RequestId, Infallible> {
         Ok(RequestId(Arc::clone(&visit.ticket)))
+    }
+}
+
+impl FromRequestParts<Visit> for Peer {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(_: &mut Parts, visit: &Visit) -> Result<Peer, Infallible> {
+        Ok(visit.ticket.peer)
     }
 }
 

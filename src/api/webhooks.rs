@@ -1,6 +1,7 @@
 //! Subscriptions to events, and what became of their deliveries.
 
 use super::body::Text;
+use super::listing::Listing;
 use super::page::{Page, Query};
 use super::path::Name;
 use super::problem::Problem;
@@ -22,7 +23,7 @@ pub(super) async fn create(api: Api, request: Request) -> Result<Response, Probl
     body.fields()?;
     let id = format!("sub_{}", id::generate());
     let new = Subscription::parse(body.as_str(), &id, api.store().clock().now_ms(), secret())?;
-    check(&api, &new)?;
+    check(&api, &new).await?;
     match api.store().subscribe(&new, None).await? {
         Subscribed::Done => Ok(with_secret(StatusCode::CREATED, &new)),
         Subscribed::Full | Subscribed::Stale => {
@@ -37,8 +38,7 @@ pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
     let page = Page::of(&Query::of(&uri))?;
     let all = api.store().subscriptions().await?;
     let shown: Vec<String> = all.iter().skip(page.offset).take(page.limit).map(Subscription::to_json).collect();
-    let body = format!("{{\"subscriptions\":[{}],\"pagination\":{}}}", shown.join(","), page.describe(all.len()));
-    Ok(answer::json(StatusCode::OK, body))
+    Ok(Listing::of(&format!("[{}]", shown.join(",")), &["subscriptions"]).paged(page, all.len()))
 }
 
 /// `GET /webhooks/subscriptions/{id}`.
@@ -53,7 +53,7 @@ pub(super) async fn change(api: Api, Name(id): Name, request: Request) -> Result
     for _ in 0..ATTEMPTS {
         let old = find(&api, &id).await?;
         let new = old.changed(body.as_str())?;
-        check(&api, &new)?;
+        check(&api, &new).await?;
         if api.store().subscribe(&new, Some(&old)).await? == Subscribed::Done {
             return Ok(wrapped(&new));
         }
@@ -98,8 +98,7 @@ pub(super) async fn deliveries(api: Api, uri: Uri) -> Result<Response, Problem> 
     for id in &ids {
         shown.extend(api.store().delivery(id).await?.map(|delivery| describe(&delivery)));
     }
-    let body = format!("{{\"deliveries\":[{}],\"pagination\":{}}}", shown.join(","), page.describe(total));
-    Ok(answer::json(StatusCode::OK, body))
+    Ok(Listing::of(&format!("[{}]", shown.join(",")), &["deliveries"]).paged(page, total))
 }
 
 /// `GET /webhooks/deliveries/{id}`.
@@ -116,9 +115,9 @@ pub(super) async fn redeliver(api: Api, Name(id): Name) -> Result<Response, Prob
     }
 }
 
-fn check(api: &Api, subscription: &Subscription) -> Result<(), Problem> {
+async fn check(api: &Api, subscription: &Subscription) -> Result<(), Problem> {
     let expected = "an https:// URL of a public host";
-    api.inner.sender.check(&subscription.url).map_err(|problem| {
+    api.inner.sender.check(&subscription.url).await.map_err(|problem| {
         let invalid =
             Invalid { problem: format!("must be {expected}: {problem}"), ..Invalid::field("url", expected, "") };
         Problem::from(Invalid { received: None, ..invalid })

@@ -4,11 +4,12 @@ use super::body::{Fields, Text};
 use super::path::Name;
 use super::problem::Problem;
 use super::visit::RequestId;
-use super::{Api, answer};
+use super::{Api, answer, fetch};
+use crate::fair::Pool;
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::record::push_time;
-use crate::job::{Failure, Record, json, names, time};
-use crate::store::{Ack, Heartbeat, Nack, Outcome};
+use crate::job::{Failure, Record, json, names, portable, time};
+use crate::store::{Ack, Choice, Heartbeat, Nack, Outcome, Preference};
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
@@ -21,9 +22,10 @@ pub(super) const MOST_NAMES: usize = 1000;
 /// `POST /workers/ack`: one job, or several as `acks`, each with its own result.
 pub(super) async fn ack(api: Api, request_id: RequestId, request: Request) -> Result<Response, Problem> {
     let key = idempotency_key(request.headers())?;
-    let body = Text::read(&api, request).await?;
+    let body = Text::read_any(&api, request).await?;
     let fields = body.fields()?;
     let Some(list) = fields.get("acks") else {
+        portable::check(body.as_str())?;
         let id = fields.job_id()?;
         return ack_one(&api, id, &fields, key).await.map(|body| answer::json(StatusCode::OK, body));
     };
@@ -35,6 +37,7 @@ pub(super) async fn ack(api: Api, request_id: RequestId, request: Request) -> Re
         let (api, key) = (&api, key.clone());
         async move {
             let object = json::Object::parse(element).map_err(|_| Invalid::field("", "an object", element))?;
+            portable::check(element)?;
             let fields = Fields::of(object);
             ack_one(api, fields.job_id()?, &fields, key).await
         }
@@ -196,11 +199,12 @@ pub(super) async fn deregister(api: Api, Name(id): Name) -> Result<Response, Pro
     Ok(answer::value(StatusCode::OK, &body))
 }
 
-/// A pool that somebody names must be there.
-pub(super) async fn known_pool(api: &Api, name: Option<&str>) -> Result<(), Problem> {
-    let Some(name) = name else { return Ok(()) };
-    match api.desk().rules().known().await?.dispatch.policy.pool(name) {
-        Some(_) => Ok(()),
+/// The pool that somebody names, which must be there.
+pub(super) async fn known_pool(api: &Api, name: Option<&str>) -> Result<Option<Pool>, Problem> {
+    let Some(name) = name else { return Ok(None) };
+    let known = api.desk().rules().known().await?;
+    match known.dispatch.policy.pool(&api.store().scope().qualified(name)) {
+        Some(pool) => Ok(Some(pool.clone())),
         None => {
             Err(Problem::missing("pool", name).with("field", "pool").hint("GET /ojs/v1/admin/pools lists the pools."))
         }
@@ -224,10 +228,11 @@ fn read_heartbeat(fields: &Fields<'_>) -> Result<Heartbeat, Invalid> {
     if let Some(state) = state.as_deref().filter(|state| !["running", "quiet", "terminate", "drain"].contains(state)) {
         return Err(Invalid::field("state", "`running`, `quiet`, `terminate` or `drain`", state));
     }
-    fields.texts("queues", MOST_NAMES)?;
+    let queues = fields.texts("queues", MOST_NAMES)?;
     fields.texts("labels", MOST_NAMES)?;
     fields.number("concurrency", 0)?;
-    let told = ["hostname", "pid", "queues", "concurrency", "labels", "pool", "version", "started_at"];
+    let told =
+        ["hostname", "pid", "queues", "concurrency", "labels", "pool", "version", "started_at", "strategy", "weights"];
     // Kept as JSON text: only people and dashboards read it.
     let kept = |name| Some((name, fields.get(name).filter(|value| value.len() <= 4096)?.to_owned()));
     Ok(Heartbeat {
@@ -237,6 +242,23 @@ fn read_heartbeat(fields: &Fields<'_>) -> Result<Heartbeat, Invalid> {
         jobs,
         pool: fields.text("pool")?,
         registers: false,
+        preference: preference(fields, queues)?,
         fields: told.into_iter().filter_map(kept).collect(),
     })
+}
+
+/// The strategy and weights of a worker, for the queues that it names, or that have a weight.
+fn preference(fields: &Fields<'_>, queues: Option<Vec<String>>) -> Result<Option<Preference>, Invalid> {
+    let weighed = || {
+        let object = fields.get("weights").and_then(|weights| json::Object::parse(weights).ok());
+        object.iter().flat_map(|object| object.members()).map(|member| member.name.to_string()).collect()
+    };
+    let queues: Vec<String> = queues.unwrap_or_else(weighed);
+    let Some(Choice { strategy, weights }) = fetch::choice(fields, &queues)? else { return Ok(None) };
+    if queues.len() > fetch::MOST_QUEUES {
+        let expected = format!("at most {} queues", fetch::MOST_QUEUES);
+        return Err(Invalid::field("queues", expected, &queues.len().to_string()));
+    }
+    queues.iter().try_for_each(|queue| names::check_queue(&format!("weights.{queue}"), queue))?;
+    Ok(Some(Preference { strategy, weights: queues.into_iter().zip(weights).collect() }))
 }

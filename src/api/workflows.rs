@@ -1,16 +1,24 @@
-//! Workflows: begin, look up, cancel.
+//! Workflows: begin, list, look up, cancel.
 
 use super::body::Text;
+use super::listing::Listing;
+use super::page::{CursorPage, Query};
 use super::path::Name;
 use super::problem::Problem;
 use super::{Api, answer, jobs, progress};
+use crate::job::invalid::Invalid;
 use crate::job::{WorkflowRecord, id, workflow};
-use crate::store::{CalledOff, WorkflowBegun};
+use crate::store::{CalledOff, WorkflowBegun, WorkflowFilter};
 use axum::extract::Request;
 use axum::http::header::LOCATION;
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::response::Response;
 use std::time::Instant;
+
+/// The states of a workflow.
+pub(super) const STATES: [&str; 4] = ["running", "completed", "failed", "cancelled"];
+/// The types of workflows.
+pub(super) const TYPES: [&str; 3] = ["chain", "group", "batch"];
 
 /// `POST /workflows`: all of it is stored, or nothing.
 pub(super) async fn begin(api: Api, request: Request) -> Result<Response, Problem> {
@@ -42,6 +50,31 @@ pub(super) async fn begin(api: Api, request: Request) -> Result<Response, Proble
         response.headers_mut().insert(LOCATION, location);
     }
     Ok(response)
+}
+
+/// `GET /workflows`: those that fit, without their parts and in no order. Each call looks at a bounded number of keys.
+pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
+    let query = Query::of(&uri);
+    let CursorPage { cursor, limit } = CursorPage::of(&query)?;
+    let one_of = |field: &str, known: &[&str], value: &str| match known.contains(&value) {
+        true => Ok(value.to_owned()),
+        false => Err(Invalid::field(field, format!("one of {}", known.join(", ")), value)),
+    };
+    let states = query.list("state");
+    let filter = WorkflowFilter {
+        states: states.iter().map(|state| one_of("state", &STATES, state)).collect::<Result<_, _>>()?,
+        kind: query.get("type").map(|kind| one_of("type", &TYPES, kind)).transpose()?,
+        tenant: query.tenant()?,
+    };
+    let (found, next) = api.store().list_workflows(&filter, cursor, limit).await?;
+    let mut items = String::from("[");
+    for (index, record) in found.iter().enumerate() {
+        items.push_str(if index == 0 { "" } else { "," });
+        record.write_summary(&mut items);
+    }
+    items.push(']');
+    let pagination = CursorPage::describe(limit, next.as_ref());
+    Ok(Listing::of(&items, &["workflows"]).with("pagination", pagination).answer())
 }
 
 /// `GET /workflows/{id}`.
@@ -78,12 +111,11 @@ pub(super) async fn cancel(api: Api, Name(id): Name) -> Result<Response, Problem
     }
 }
 
-/// The workflow itself, and again inside `workflow`: clients differ in where they look.
+/// The workflow itself, and again inside `workflow`.
 fn shown(status: StatusCode, record: &WorkflowRecord) -> Response {
     let mut plain = String::new();
     record.write(&mut plain);
-    let body = format!("{},\"workflow\":{plain}}}", plain.strip_suffix('}').unwrap_or(&plain));
-    answer::json(status, body)
+    answer::json(status, answer::wrapped("workflow", &plain, &[]))
 }
 
 /// The id of a new workflow is taken.

@@ -29,6 +29,13 @@ pub struct ApiKey {
 }
 
 impl ApiKey {
+    /// A new key: the secret, which nobody can find out later, and the rest.
+    pub fn generate(name: &str, role: Role, tenant: Option<String>) -> Result<(String, ApiKey), getrandom::Error> {
+        let secret = generate()?;
+        let digest = Digest::of(&secret);
+        Ok((secret, ApiKey { name: name.to_owned(), role, tenant, digest }))
+    }
+
     /// Keys that may be valid under one name.
     pub const MOST_OF_A_NAME: usize = 2;
 
@@ -53,8 +60,8 @@ pub fn is_strong(key: &str) -> bool {
     (SHORTEST..=LONGEST).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// A new key of 256 random bits.
-pub fn generate() -> Result<String, getrandom::Error> {
+/// A secret of 256 random bits.
+fn generate() -> Result<String, getrandom::Error> {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     // 43 letters of 6 bits: a byte each, of which 256 values fall on 64 letters evenly.
     let mut random = [0; 43];

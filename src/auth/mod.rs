@@ -5,5 +5,5 @@ mod key;
 mod role;
 
 pub use digest::Digest;
-pub use key::{ApiKey, NAME_EXPECTED, PREFIX, WEAK, generate, is_name, is_strong};
+pub use key::{ApiKey, NAME_EXPECTED, PREFIX, WEAK, is_name, is_strong};
 pub use role::Role;

@@ -10,7 +10,8 @@ use std::process::ExitCode;
 /// Validate the configuration and print what it means.
 ///
 /// All mistakes are reported at once, with the line, what was expected and a suggestion, and the exit status is 64.
-/// Without a mistake, every key is printed with its value and where it came from.
+/// Without a mistake, every key is printed with its value and where it came from; types of a plan rule that an earlier
+/// rule covers are warned of on standard error.
 #[derive(Args)]
 pub(super) struct Check {
     #[command(flatten)]
@@ -30,13 +31,13 @@ impl Check {
             return Ok(ExitCode::SUCCESS);
         }
         match self.settings.load() {
-            Ok(loaded) if self.types.is_empty() => {
-                print!("{}", config::describe(&loaded));
-                Ok(ExitCode::SUCCESS)
-            }
             Ok(loaded) => {
-                let beyond = loaded.config.server.pass_through.as_deref();
-                print!("{}", assign(&Rules::new(loaded.config.plan), &self.types, beyond));
+                let rules = Rules::new(loaded.config.plan.clone());
+                match self.types.is_empty() {
+                    true => print!("{}", config::describe(&loaded)),
+                    false => print!("{}", assign(&rules, &self.types, loaded.config.server.pass_through.as_deref())),
+                }
+                rules.covered().iter().for_each(|covered| eprintln!("warning: {covered}"));
                 Ok(ExitCode::SUCCESS)
             }
             Err(code) => Ok(code),

@@ -69,9 +69,13 @@ impl Keys {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         match self.command {
             Command::Create(command) if command.offline => command.run_offline(),
-            Command::Create(command) => with_keyring(&command.settings.clone(), async |keys| command.run(keys).await),
-            Command::List(command) => with_keyring(&command.settings, async |keys| list(keys).await),
-            Command::Revoke(command) => with_keyring(&command.settings, async |keys| revoke(keys, &command.id).await),
+            Command::Create(command) => {
+                with_keyring(&command.settings.clone(), async |keys, store| command.run(keys, store).await)
+            }
+            Command::List(command) => with_keyring(&command.settings, async |keys, _| list(keys).await),
+            Command::Revoke(command) => {
+                with_keyring(&command.settings, async |keys, store| revoke(keys, &command.id, store).await)
+            }
             Command::Hash => hash(),
         }
     }
@@ -79,7 +83,7 @@ impl Keys {
 
 fn with_keyring(
     settings: &Settings,
-    act: impl AsyncFnOnce(Keyring) -> anyhow::Result<ExitCode>,
+    act: impl AsyncFnOnce(Keyring, &str) -> anyhow::Result<ExitCode>,
 ) -> anyhow::Result<ExitCode> {
     let config: Config = match settings.load() {
         Ok(loaded) => loaded.config,
@@ -88,7 +92,8 @@ fn with_keyring(
     let (address, _private) = site::address(&config)?;
     super::runtime()?.block_on(async {
         let site = site::open(&config, address).await?;
-        let outcome = act(Keyring::new(site.store.clone(), config.api_keys.clone())).await;
+        let keys = Keyring::new(site.store.clone(), config.api_keys.clone());
+        let outcome = act(keys, &config.store.description()).await;
         site.close();
         outcome
     })
@@ -96,9 +101,7 @@ fn with_keyring(
 
 impl Create {
     fn make(self) -> anyhow::Result<(String, ApiKey)> {
-        let secret = auth::generate().context("the system gives no random bytes")?;
-        let digest = Digest::of(&secret);
-        Ok((secret, ApiKey { name: self.name, role: self.role, tenant: self.tenant, digest }))
+        ApiKey::generate(&self.name, self.role, self.tenant).context("the system gives no random bytes")
     }
 
     fn run_offline(self) -> anyhow::Result<ExitCode> {
@@ -111,9 +114,9 @@ impl Create {
         Ok(ExitCode::SUCCESS)
     }
 
-    async fn run(self, keys: Keyring) -> anyhow::Result<ExitCode> {
+    async fn run(self, keys: Keyring, store: &str) -> anyhow::Result<ExitCode> {
         let (secret, key) = self.make()?;
-        match keys.create(&key).await? {
+        match keys.create(&key, "command line").await? {
             KeyKept::Kept => {}
             KeyKept::Full { most } => anyhow::bail!("there are {most} keys already; revoke one that nobody uses"),
             KeyKept::Differs => anyhow::bail!("another key named {:?} has another role or tenant", key.name),
@@ -125,7 +128,10 @@ impl Create {
                 anyhow::bail!("nobody could manage keys then; make one first: fairgate keys create NAME --role admin")
             }
         }
-        eprintln!("{} made; the key is shown only now, and from now on every request needs one:", key.id());
+        eprintln!(
+            "created {} in {store}; the key is shown only now, and every request needs one from now on:",
+            key.id()
+        );
         println!("{secret}");
         Ok(ExitCode::SUCCESS)
     }
@@ -146,13 +152,13 @@ async fn list(keys: Keyring) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn revoke(keys: Keyring, id: &str) -> anyhow::Result<ExitCode> {
-    match keys.revoke(id).await? {
+async fn revoke(keys: Keyring, id: &str, store: &str) -> anyhow::Result<ExitCode> {
+    match keys.revoke(id, "command line").await? {
         Revoked::Done => {
-            eprintln!("{id} is revoked");
+            eprintln!("revoked {id} in {store}");
             Ok(ExitCode::SUCCESS)
         }
-        Revoked::Missing => anyhow::bail!("there is no key {id:?}; `fairgate keys list` tells the ids"),
+        Revoked::Missing => anyhow::bail!("there is no key {id:?} in {store}; `fairgate keys list` shows the ids"),
         Revoked::InConfig => anyhow::bail!("{id} is in the configuration: remove it there and start the servers again"),
         Revoked::Last => {
             anyhow::bail!("{id} is the last key of an admin: nobody could manage keys; make another first")

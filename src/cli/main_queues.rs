@@ -2,10 +2,10 @@
 
 use crate::app;
 use crate::clock::Clock;
-use crate::config::{Config, MainQueue, MainQueueKind};
+use crate::config::{self, Config, MainQueue, MainQueueKind};
 use crate::job::id;
 use crate::remote::{ErrorKind, Manifest, Remote};
-use crate::store::{Address, Finding, Severity, Sidekiq};
+use crate::store::{Address, Finding, Severity, Sidekiq, SidekiqProcess};
 use crate::telemetry::StoreMetrics;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -26,7 +26,7 @@ pub(super) async fn look(config: &Config, ours: &Address) -> Vec<(String, Vec<Fi
             MainQueueKind::Sidekiq(sidekiq) => {
                 let address = app::sidekiq_address(name, sidekiq, ours);
                 let findings = match address {
-                    Ok(address) => look_at_sidekiq(&address, &sidekiq.prefix()).await,
+                    Ok(address) => look_at_sidekiq(&address, sidekiq).await,
                     Err(error) => vec![bad(error.to_string(), "check its section of the configuration")],
                 };
                 (format!("main queue {name}, a Sidekiq"), findings)
@@ -56,10 +56,11 @@ fn bad(what: impl Into<String>, advice: &str) -> Finding {
     Finding { severity: Severity::Bad, what: what.into(), advice: Some(advice.to_owned()) }
 }
 
-async fn look_at_sidekiq(address: &Address, prefix: &str) -> Vec<Finding> {
+async fn look_at_sidekiq(address: &Address, config: &config::Sidekiq) -> Vec<Finding> {
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     let look = async {
-        let sidekiq = Sidekiq::open(address, prefix, DEADLINE, StoreMetrics::default(), &tasks, stop.clone())?;
+        let sidekiq =
+            Sidekiq::open(address, &config.prefix(), DEADLINE, StoreMetrics::default(), &tasks, stop.clone())?;
         sidekiq.connected_within(DEADLINE).await?;
         Ok::<_, crate::store::Error>((sidekiq.queue_names().await?, sidekiq.processes().await?))
     };
@@ -71,9 +72,19 @@ async fn look_at_sidekiq(address: &Address, prefix: &str) -> Vec<Finding> {
             let counted = good(format!("reachable: {} queues, {} processes", queues.len(), processes.len()));
             let idle =
                 warning("no process of it runs", "what is promoted waits until one does; check its namespace, too");
-            [counted].into_iter().chain(processes.is_empty().then_some(idle)).collect()
+            let readers = config.staging_queue.as_deref().and_then(|queue| staging_readers(queue, &processes));
+            [counted].into_iter().chain(processes.is_empty().then_some(idle)).chain(readers).collect()
         }
     }
+}
+
+/// Processes that read the queue which only fairgate should read.
+fn staging_readers(queue: &str, processes: &[SidekiqProcess]) -> Option<Finding> {
+    let reads = |process: &&SidekiqProcess| process.queues.iter().any(|own| own == queue);
+    let readers: Vec<&str> = processes.iter().filter(reads).map(|process| process.identity.as_str()).collect();
+    let advice = "its workers bypass fairness: remove the queue from its configuration";
+    let what = format!("a process reads the staging queue {queue}: {}", readers.join(", "));
+    (!readers.is_empty()).then(|| warning(what, advice))
 }
 
 async fn look_at_server(remote: &Remote) -> Vec<Finding> {

@@ -5,13 +5,14 @@ mod check;
 mod doctor;
 mod keys;
 mod main_queues;
+mod ready;
 mod serve;
 mod sidekiq;
 mod site;
+mod weights;
 
 use crate::config::{self, Sources};
 use clap::{Args, Parser, Subcommand};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -38,25 +39,27 @@ Examples:
   fairgate check --config fairgate.toml              what a configuration means, or all that is wrong with it
   fairgate check --type report.daily                 which plan rule a job type falls under
   fairgate keys create ops --role admin              the first key: from now on every request needs one
+  fairgate ready                                     exits 0 if the server here is ready, else 1
   fairgate doctor                                    whether Redis is fit to keep your jobs
   fairgate sidekiq inspect redis://10.0.0.5:6379/0   what an existing Sidekiq is made of, and who waits in it
+  fairgate sidekiq release --config fairgate.toml    hand staged jobs back to the Sidekiq they came from
+  fairgate weights test reports --tenant acme        call a rule's weights webhook, and what its answer means
+
+Exit status: 0 if it worked, 1 if it failed, 64 for a mistake in the configuration or on the command line.
 
 Every key of the configuration is also an environment variable: FAIRGATE_SERVER__LISTEN=127.0.0.1:9000.
 `fairgate check --reference` prints all keys with their meaning and default.";
 
+// They are described where they are defined: a description here would hide the long one.
 #[derive(Subcommand)]
 enum Command {
-    /// Serve the API until SIGTERM or Ctrl-C
     Serve(serve::Serve),
-    /// Validate the configuration and print what it means
+    Ready(ready::Ready),
     Check(check::Check),
-    /// Look at Redis: reachable, version, settings that lose jobs, clock
     Doctor(doctor::Doctor),
-    /// Make, list and revoke API keys
     Keys(keys::Keys),
-    /// Look at a Sidekiq that you have
     Sidekiq(sidekiq::Sidekiq),
-    /// Measure this machine: rates, latencies and how they compare with bare Redis
+    Weights(weights::Weights),
     Bench(bench::Bench),
 }
 
@@ -66,9 +69,9 @@ pub struct Settings {
     /// Configuration file; fairgate.toml in the working directory if there is one
     #[arg(long, short, value_name = "FILE", env = "FAIRGATE_CONFIG")]
     pub config: Option<PathBuf>,
-    /// Address and port to serve [default: 127.0.0.1:8080]
+    /// Address and port to serve: 127.0.0.1:8080, localhost:8080, or :8080 for all addresses [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR")]
-    pub listen: Option<SocketAddr>,
+    pub listen: Option<String>,
     /// Redis to use instead of a private one: redis://, rediss://, unix://, redis+sentinel://, redis+cluster://
     #[arg(long, value_name = "URL")]
     pub redis: Option<String>,
@@ -84,18 +87,22 @@ pub struct Settings {
     /// Serve an address that others can reach although the configuration has no API key
     #[arg(long)]
     pub insecure_no_auth: bool,
+    /// If there is no API key, create one for an admin at the start and print it once on standard output
+    #[arg(long)]
+    pub generate_key: bool,
 }
 
 impl Settings {
     /// The layers that these flags and this process's surroundings make.
     fn sources(&self) -> Sources {
         let flags = [
-            ("server.listen", self.listen.map(|listen| listen.to_string()), "--listen"),
+            ("server.listen", self.listen.clone(), "--listen"),
             ("store.url", self.redis.clone(), "--redis"),
             ("store.data_dir", self.data_dir.clone(), "--data-dir"),
             ("store.namespace", self.namespace.clone(), "--namespace"),
             ("server.roles", self.roles.clone(), "--roles"),
             ("server.insecure_no_auth", self.insecure_no_auth.then(|| "true".to_owned()), "--insecure-no-auth"),
+            ("server.generate_key", self.generate_key.then(|| "true".to_owned()), "--generate-key"),
         ];
         let given =
             |(path, value, flag): (&str, Option<String>, &str)| Some((path.to_owned(), value?, flag.to_owned()));
@@ -116,10 +123,12 @@ pub fn run() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
         Command::Serve(command) => command.run(),
+        Command::Ready(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Doctor(command) => command.run(),
         Command::Keys(command) => command.run(),
         Command::Sidekiq(command) => command.run(),
+        Command::Weights(command) => command.run(),
         Command::Bench(command) => command.run(),
     };
     outcome.unwrap_or_else(|error| {

@@ -5,17 +5,22 @@ use crate::app::App;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::keyring::Gate;
-use crate::telemetry;
+use crate::telemetry::{self, announce};
 use clap::Args;
 use std::process::ExitCode;
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Serve the API until SIGTERM or Ctrl-C.
 ///
-/// When it is ready, one line on standard error tells the address and the store, and /ready answers 200. SIGTERM turns
-/// readiness off, finishes the requests in flight, saves and stops the private Redis, and exits 0.
+/// Once requests are accepted and Redis answers, a line on standard error says "ready" with the address and the store, and
+/// GET /ready returns 200; `fairgate ready` asks for that. /docs is a page to browse the API, /openapi.json its document.
 ///
-/// /docs is a page to browse the API, /openapi.json its document.
+/// Signals: SIGTERM and Ctrl-C turn readiness off, finish the requests in flight (server.shutdown_grace), save and stop the
+/// private Redis, and exit. A second signal ends the process at once.
+///
+/// Exit status: 0 after a signal; 1 if it cannot start or was ended by a second signal; 64 for a mistake in the configuration
+/// or on the command line.
 #[derive(Args)]
 pub(super) struct Serve {
     #[command(flatten)]
@@ -34,37 +39,80 @@ impl Serve {
     }
 }
 
+/// How often a server that waits for Redis looks.
+const LOOK: Duration = Duration::from_millis(200);
+
 async fn serve(config: &Config) -> anyhow::Result<()> {
     // Asked for before anything is started, so that an early signal is not lost.
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let app = App::start(config, Clock::System).await?;
-    let store = match (app.private_redis(), config.store.redacted_url()) {
-        (Some(private), _) => format!("private Redis at {}", private.socket().display()),
-        (None, url) => url.unwrap_or_default(),
-    };
-    let is_reachable = !config.server.listen.ip().is_loopback();
-    match app.keys.gate() {
-        Gate::Closed => eprintln!("every request needs one of {} API keys", app.keys.keys().len()),
-        Gate::Unknown => eprintln!("nobody is let in before Redis tells whether there are API keys"),
-        Gate::Open if is_reachable => {
-            eprintln!("WARNING: NO AUTHENTICATION: anybody who reaches {} can read and change all jobs", app.address);
-            tracing::warn!("serving {} without authentication", app.address);
-        }
-        Gate::Open => eprintln!(
-            "NO AUTHENTICATION: anybody on this machine can read and change all jobs; `fairgate keys create NAME --role \
-             admin` makes the first key"
-        ),
-    }
-    eprintln!("fairgate {} ready: http://{}  store: {store}", super::VERSION, app.address);
     tokio::select! {
+        () = run(config, &app) => {}
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-    eprintln!("fairgate stops: finishing what is in flight (a second signal ends it at once)");
+    let text = "fairgate stops: finishing requests in flight (a second signal ends it at once)";
+    announce(&config.log, text, "INFO", "stopping", &[]);
     tokio::select! {
         () = app.shut_down() => {}
         _ = terminate.recv() => anyhow::bail!("ended by a second signal"),
         _ = interrupt.recv() => anyhow::bail!("ended by a second signal"),
     }
+    announce(&config.log, "fairgate stopped", "INFO", "stopped", &[]);
     Ok(())
+}
+
+/// Reports that the server is ready as soon as it is, and then never returns.
+async fn run(config: &Config, app: &App) {
+    let url = format!("http://{}", app.address);
+    let mut is_waiting = false;
+    while let Err(error) = app.store.ready_within(LOOK).await {
+        if !is_waiting {
+            is_waiting = true;
+            let error = error.to_string();
+            let text = format!("fairgate waits for Redis, requests get 503 until it answers: {error}");
+            announce(&config.log, &text, "WARN", "waiting for Redis", &[("url", &url), ("error", &error)]);
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    report_authentication(config, app);
+    let store = match app.private_redis() {
+        Some(private) => format!("private Redis at {}", private.socket().display()),
+        None => config.store.description(),
+    };
+    let text = format!("fairgate {} ready: {url}  store: {store}", super::VERSION);
+    announce(&config.log, &text, "INFO", "ready", &[("url", &url), ("store", &store), ("version", super::VERSION)]);
+    std::future::pending().await
+}
+
+fn report_authentication(config: &Config, app: &App) {
+    let log = &config.log;
+    if let Some(key) = &app.generated_key {
+        let text = "no API key existed: created an admin key, which is shown only now on standard output";
+        announce(log, text, "INFO", "created the first API key", &[]);
+        println!("{key}");
+    }
+    let is_reachable = !config.server.listen.ip().is_loopback();
+    match app.keys.gate() {
+        Gate::Closed => {
+            let keys = app.keys.keys().len().to_string();
+            let text = format!("every request needs one of {keys} API keys");
+            announce(log, &text, "INFO", "every request needs an API key", &[("keys", &keys)]);
+        }
+        Gate::Unknown => {
+            let text = "API keys are not loaded yet: requests are refused until Redis returns them";
+            announce(log, text, "WARN", "API keys are not loaded yet", &[]);
+        }
+        Gate::Open if is_reachable => {
+            let address = app.address.to_string();
+            let text =
+                format!("WARNING: NO AUTHENTICATION: anybody who reaches {address} can read and change all jobs");
+            announce(log, &text, "WARN", "no authentication", &[("address", &address)]);
+        }
+        Gate::Open => {
+            let text = "NO AUTHENTICATION: anybody on this machine can read and change all jobs; `fairgate keys create \
+                        NAME --role admin` makes the first key";
+            announce(log, text, "WARN", "no authentication", &[("address", &app.address.to_string())]);
+        }
+    }
 }

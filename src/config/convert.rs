@@ -155,12 +155,17 @@ impl FromValue for PathBuf {
 impl FromValue for SocketAddr {
     fn from_value(value: &Value) -> Result<Self, Refused> {
         let text = value.text().unwrap_or_default();
-        text.parse().map_err(|_| {
-            let refused = Refused::new("an IP address with a port, such as 127.0.0.1:8080");
-            match (text.strip_prefix("localhost:"), text.strip_prefix(':')) {
-                (Some(port), _) => refused.help(format!("did you mean \"127.0.0.1:{port}\"?")),
-                (_, Some(port)) => refused.help(format!("did you mean \"0.0.0.0:{port}\"?")),
-                _ => refused,
+        // As in most servers, a port alone is that of all addresses. Whether others may reach it is checked elsewhere.
+        let full = match (text.strip_prefix("localhost:"), text.strip_prefix(':')) {
+            (Some(port), _) => format!("127.0.0.1:{port}"),
+            (_, Some(port)) => format!("0.0.0.0:{port}"),
+            _ => text.to_owned(),
+        };
+        full.parse().map_err(|_| {
+            let refused = Refused::new("an address with a port, such as 127.0.0.1:8080, localhost:8080 or :8080");
+            match text.parse::<u16>() {
+                Ok(port) => refused.help(format!("did you mean \"127.0.0.1:{port}\"?")),
+                Err(_) => refused,
             }
         })
     }
@@ -269,7 +274,7 @@ mod tests {
 
     #[test]
     fn says_what_was_probably_meant() {
-        assert_eq!(help::<SocketAddr>(text("localhost:80")).as_deref(), Some("did you mean \"127.0.0.1:80\"?"));
+        assert_eq!(help::<SocketAddr>(text("8080")).as_deref(), Some("did you mean \"127.0.0.1:8080\"?"));
         assert_eq!(help::<ByteSize>(text("16MB")).as_deref(), Some("did you mean \"16MiB\"?"));
         assert_eq!(help::<ByteSize>(text("16m")).as_deref(), Some("did you mean \"16MiB\"?"));
         assert_eq!(help::<ByteSize>(text("many")), None);

@@ -119,7 +119,7 @@ fn sentences(config: &Config) -> Vec<String> {
         format!("requests about other things than planning pass through to main queue \"{name}\", with its token")
     }));
     sentences.extend(config.plan.iter().map(describe_rule));
-    sentences.extend(policy::describe(&config.policy));
+    sentences.extend(policy::describe(&config.policy, config.tenancy.isolation));
     sentences.extend(tenancy::describe(&config.tenancy, &config.tenant));
     sentences.extend(config.api_keys.iter().map(describe_key));
     sentences.extend(noisy::describe(&config.noisy_neighbors));
@@ -159,6 +159,9 @@ fn describe_main_queue(main_queue: &MainQueue) -> String {
     if !sidekiq.fairplay_classes.is_empty() {
         let classes: Vec<_> = sidekiq.fairplay_classes.iter().map(|one| one.class.as_str()).collect();
         text.push_str(&format!("; takes over from sidekiq-fairplay: {}", classes.join(", ")));
+    }
+    if sidekiq.release_on_exit {
+        text.push_str("; what is staged is handed back when the last process stops");
     }
     text
 }
@@ -216,12 +219,12 @@ mod tests {
         let text = describe(&try_load("\n[limits]\nmax_batch = 5\n", &env, &flags).expect("all is well"));
         for line in [
             "[server]",
-            "  listen              \"[::1]:9000\"                   flag --listen",
-            "  roles               [\"api\"]                        environment FAIRGATE_SERVER__ROLES__0",
-            "  max_batch           5                              fairgate.toml:3",
-            "  max_body            \"16MiB\"                        default",
-            "  url                 \"rediss://:***@h/1\"            environment FAIRGATE_STORE__URL",
-            "  username            -                              not set",
+            "  listen                    \"[::1]:9000\"                   flag --listen",
+            "  roles                     [\"api\"]                        environment FAIRGATE_SERVER__ROLES__0",
+            "  max_batch                 5                              fairgate.toml:3",
+            "  max_body                  \"16MiB\"                        default",
+            "  url                       \"rediss://:***@h/1\"            environment FAIRGATE_STORE__URL",
+            "  username                  -                              not set",
             "store: the Redis at h:6379, database 1 over TLS with a password, namespace default",
             "serves [::1]:9000, loopback only, as api",
         ] {
@@ -235,6 +238,15 @@ mod tests {
         assert!(text.contains("\nserves 127.0.0.1:8080, loopback only, as api, planner, dispatch\n"), "{text}");
         assert!(text.contains("\nstore: a private redis-server in fairgate-data, namespace default\n"), "{text}");
         assert!(text.contains("\nfinished jobs are kept 24h (at most 100000), "), "{text}");
+        let shares = "jobs that name a tenant share queues by fair-share (isolation \"sharded\"); planned jobs keep the order of";
+        assert!(text.contains(&format!("\n{shares} their rule\n")), "{text}");
+        for (file, expected) in [
+            ("[tenancy]\nisolation = \"shared\"", "a queue are first in, first out (isolation \"shared\")"),
+            ("[tenant_fairness]\nenabled = false", "all tenants are first in, first out (tenant_fairness is off)"),
+        ] {
+            let text = describe(&load(file, &[]));
+            assert!(text.contains(&format!("\njobs of {expected}\n")), "{text}");
+        }
     }
 
     #[test]

@@ -3,14 +3,15 @@
 use super::problem::Problem;
 use super::tree::{Kind, Origin, Table, Value, merge};
 
-const PREFIX: &str = "FAIRGATE_";
+/// The start of the name of every setting.
+pub const PREFIX: &str = "FAIRGATE_";
 
 /// Above this, not every whole number is a float of its own.
 const LARGEST_EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// The settings among environment variables: `FAIRGATE_SERVER__LISTEN` is `server.listen`.
 ///
-/// A variable without `__` (`FAIRGATE_PRODUCER_KEY`) is none of ours: people name their secrets like that.
+/// A variable without `__` is no setting, but may hold a secret that a key names: `unknown_variable.rs` looks at those.
 pub fn layer(env: &[(String, String)]) -> (Table, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut table = Table::new();

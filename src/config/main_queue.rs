@@ -9,7 +9,7 @@ use super::store::Store;
 use super::tree::{Kind, Table, Value};
 use super::url::Topology;
 use crate::fair::BUILTIN;
-use crate::job::sidekiq;
+use crate::job::{json, sidekiq};
 
 /// A main queue that is not fairgate's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct MainQueue {
 /// What stands behind a main queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MainQueueKind {
-    Sidekiq(Sidekiq),
+    Sidekiq(Box<Sidekiq>),
     Ojs(Ojs),
 }
 
@@ -50,6 +50,8 @@ pub struct Sidekiq {
     pub staging_queue: Option<String>,
     /// Classes whose jobs the gem sidekiq-fairplay has staged.
     pub fairplay_classes: Vec<FairplayClass>,
+    /// Hands back staged jobs when the last process stops.
+    pub release_on_exit: bool,
 }
 
 /// A class of the gem sidekiq-fairplay.
@@ -60,19 +62,32 @@ pub struct FairplayClass {
     pub key: String,
     /// Where the gem's own planner runs, to which the class is handed back.
     pub planner_queue: String,
+    /// What `sidekiq_options` of the class say beside its queue, as members of a payload.
+    pub options: String,
 }
 
-/// Names of all main queues that a merged configuration has, whether or not they are sound, and their kind if it is.
-pub(super) fn names_of(values: &Table) -> Vec<(String, Option<System>)> {
+/// A main queue as far as plan rules need to know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownMainQueue {
+    pub name: String,
+    /// Its kind, if that is sound.
+    pub system: Option<System>,
+    /// The queue of a Sidekiq that fairgate takes jobs from.
+    pub staging_queue: Option<String>,
+}
+
+/// All main queues that a merged configuration has, whether or not they are sound.
+pub(super) fn known_in(values: &Table) -> Vec<KnownMainQueue> {
     let Some(Kind::List(items)) = values.get("main_queue").map(|value| &value.kind) else { return Vec::new() };
-    let name = |item: &Value| match &item.kind {
+    let known = |item: &Value| match &item.kind {
         Kind::Table(table) => {
+            let text = |key: &str| table.get(key).and_then(Value::text).map(str::to_owned);
             let system = table.get("kind").and_then(|kind| System::from_value(kind).ok());
-            Some((table.get("name").and_then(Value::text)?.to_owned(), system))
+            Some(KnownMainQueue { name: text("name")?, system, staging_queue: text("staging_queue") })
         }
         _ => None,
     };
-    items.iter().filter_map(name).collect()
+    items.iter().filter_map(known).collect()
 }
 
 /// Reads every `[[main_queue]]`.
@@ -94,7 +109,7 @@ pub(super) fn read(root: &mut Reader<'_>, sources: &Sources, store: &Store) -> V
         }
         let kind = match system {
             Some(System::Ojs) => MainQueueKind::Ojs(Ojs::read(reader, sources)),
-            _ => MainQueueKind::Sidekiq(Sidekiq::read(reader, sources, index, store)),
+            _ => MainQueueKind::Sidekiq(Box::new(Sidekiq::read(reader, sources, index, store))),
         };
         index += 1;
         MainQueue { name, kind }
@@ -128,13 +143,16 @@ impl Sidekiq {
             }
         }
         let is_name = |text: &String| sidekiq::is_name(text);
-        Self {
-            access,
-            database,
-            namespace: reader.find_such("namespace", sidekiq::NAME_EXPECTED, is_name),
-            staging_queue: reader.find_such("staging_queue", sidekiq::NAME_EXPECTED, is_name),
-            fairplay_classes: reader.find_list("fairplay_classes").unwrap_or_default(),
+        let namespace = reader.find_such("namespace", sidekiq::NAME_EXPECTED, is_name);
+        let staging_queue = reader.find_such("staging_queue", sidekiq::NAME_EXPECTED, is_name);
+        let fairplay_classes: Vec<FairplayClass> = reader.find_list("fairplay_classes").unwrap_or_default();
+        let release_on_exit = reader.find("release_on_exit").unwrap_or_default();
+        let sources = ["staging_queue", "fairplay_classes"];
+        if release_on_exit && sources.iter().all(|source| reader.kind(source).is_none()) {
+            let help = "name what jobs come from and go back to: staging_queue or fairplay_classes";
+            reader.conflict(&["release_on_exit"], "there is no source that jobs could be handed back to", Some(help));
         }
+        Self { access, database, namespace, staging_queue, fairplay_classes, release_on_exit }
     }
 
     /// What all keys of this Sidekiq start with.
@@ -143,26 +161,76 @@ impl Sidekiq {
     }
 }
 
-/// `"HeavyJob"`, or `{ class = "HeavyJob", key = "heavy_job", planner_queue = "default" }`.
+/// `"HeavyJob"`, or `{ class = "HeavyJob", key = "heavy_job", planner_queue = "default", options = { retry = false } }`.
 impl FromValue for FairplayClass {
     fn from_value(value: &Value) -> Result<Self, Refused> {
         let refused = || Refused::new("a class such as \"HeavyJob\", or { class = \"HeavyJob\", key = \"heavy_job\" }");
         let read =
             |text: Option<&str>| text.filter(|text| sidekiq::is_class(text)).map(str::to_owned).ok_or_else(refused);
-        let (class, key, planner_queue) = match &value.kind {
+        let (class, key, planner_queue, options) = match &value.kind {
             Kind::Table(table) => {
-                let known = ["class", "key", "planner_queue"];
+                let known = ["class", "key", "planner_queue", "options"];
                 if let Some(odd) = table.keys().find(|key| !known.contains(&key.as_str())) {
-                    return Err(refused().help(format!("it has no {odd:?}, only class, key and planner_queue")));
+                    return Err(
+                        refused().help(format!("it has no {odd:?}, only class, key, planner_queue and options"))
+                    );
                 }
-                let text = |key: &str| table.get(key).and_then(Value::text);
-                (read(text("class"))?, text("key").map(str::to_owned), text("planner_queue").map(str::to_owned))
+                let text = |key: &str| table.get(key).and_then(Value::text).map(str::to_owned);
+                let options = table.get("options").map(class_options).transpose()?;
+                (read(text("class").as_deref())?, text("key"), text("planner_queue"), options)
             }
-            _ => (read(value.text())?, None, None),
+            _ => (read(value.text())?, None, None, None),
         };
         let key = key.unwrap_or_else(|| sidekiq::underscore(&class));
-        Ok(FairplayClass { class, key, planner_queue: planner_queue.unwrap_or_else(|| "default".to_owned()) })
+        let planner_queue = planner_queue.unwrap_or_else(|| "default".to_owned());
+        Ok(FairplayClass { class, key, planner_queue, options: options.unwrap_or_default() })
     }
+}
+
+/// Options of a class as members of a payload. Those that every Sidekiq knows are checked, others are kept as they are.
+fn class_options(value: &Value) -> Result<String, Refused> {
+    let Kind::Table(table) = &value.kind else {
+        return Err(Refused::new("options as a table such as { retry = false, tags = [\"billing\"] }"));
+    };
+    let mut members = Vec::new();
+    for (name, value) in table {
+        let is_count = matches!(value.kind, Kind::Integer(number) if number >= 0);
+        let is_flag = matches!(value.kind, Kind::Bool(_));
+        let (is_sound, expected) = match name.as_str() {
+            "retry" | "backtrace" => (is_flag || is_count, "true, false or a number"),
+            "dead" => (is_flag, "true or false"),
+            "retry_queue" => (value.text().is_some_and(sidekiq::is_name), "the name of a queue"),
+            "tags" => {
+                let texts = |items: &Vec<Value>| items.iter().all(|item| item.text().is_some());
+                (matches!(&value.kind, Kind::List(items) if texts(items)), "a list of strings")
+            }
+            name if sidekiq::OWN_MEMBERS.contains(&name) => (false, "to be left out: fairgate sets it"),
+            _ => (true, ""),
+        };
+        let json = json_of(value)
+            .filter(|_| is_sound)
+            .ok_or_else(|| Refused::new(format!("options of a class, of which {name} is {expected}")))?;
+        members.push(format!("{}:{json}", json::quoted(name)));
+    }
+    Ok(members.join(","))
+}
+
+/// A value as JSON; none for one that JSON has no form for.
+fn json_of(value: &Value) -> Option<String> {
+    let all = |items: Vec<Option<String>>| items.into_iter().collect::<Option<Vec<_>>>().map(|items| items.join(","));
+    Some(match &value.kind {
+        Kind::Null => "null".to_owned(),
+        Kind::Bool(flag) => flag.to_string(),
+        Kind::Integer(number) => number.to_string(),
+        Kind::Float(number) => serde_json::Number::from_f64(*number)?.to_string(),
+        Kind::Text(text) | Kind::Raw(text) | Kind::Date(text) => json::quoted(text),
+        Kind::List(items) => format!("[{}]", all(items.iter().map(json_of).collect())?),
+        Kind::Table(table) => {
+            let member = |(name, value): (&String, &Value)| Some(format!("{}:{}", json::quoted(name), json_of(value)?));
+            format!("{{{}}}", all(table.iter().map(member).collect())?)
+        }
+        Kind::Indexed(_) => return None,
+    })
 }
 
 #[cfg(test)]
@@ -175,7 +243,7 @@ mod tests {
 
     fn sidekiq(text: &str, env: &[(&str, &str)]) -> Sidekiq {
         match load(text, env).config.main_queues.remove(0).kind {
-            MainQueueKind::Sidekiq(sidekiq) => sidekiq,
+            MainQueueKind::Sidekiq(sidekiq) => *sidekiq,
             other => panic!("{other:?}"),
         }
     }
@@ -184,12 +252,17 @@ mod tests {
     fn every_option_can_be_set() {
         let text = format!(
             "{LEGACY}url = \"redis://h:6380/3\"\nusername = \"app\"\npassword_env = \"PW\"\nnamespace = \"shop\"\n\
-             staging_queue = \"to_stage\"\nfairplay_classes = [\"A::HTMLJob\", {{ class = \"B\", key = \"bee\" }}]\n"
+             staging_queue = \"to_stage\"\nrelease_on_exit = true\nfairplay_classes = [\"A::HTMLJob\", {{ class = \"B\", key = \"bee\" }}]\n"
         );
         let read = sidekiq(&text, &[("PW", "hunter2")]);
         assert_eq!((read.prefix().as_str(), read.staging_queue.as_deref()), ("shop:", Some("to_stage")));
+        assert!(read.release_on_exit);
         let keys: Vec<_> = read.fairplay_classes.iter().map(|one| (one.class.as_str(), one.key.as_str())).collect();
         assert_eq!(keys, [("A::HTMLJob", "a/html_job"), ("B", "bee")]);
+        let options = "{ class = \"A\", options = { retry = false, tags = [\"x\", \"y\"], lock = { ttl = 1.5 } } }";
+        let read_options =
+            sidekiq(&format!("{LEGACY}fairplay_classes = [{options}]"), &[]).fairplay_classes.remove(0).options;
+        assert_eq!(read_options, r#""lock":{"ttl":1.5},"retry":false,"tags":["x","y"]"#);
         assert_eq!(read.access.password.as_ref().map(|password| password.expose()), Some("hunter2"));
         assert!(!format!("{read:?}").contains("hunter2"));
         assert_eq!(sidekiq(LEGACY, &[]), Sidekiq::default());
@@ -198,6 +271,21 @@ mod tests {
             sidekiq(LEGACY, &env).access.password.map(|password| password.expose().to_owned()).as_deref(),
             Some("hunter2")
         );
+    }
+
+    #[test]
+    fn a_rule_does_not_promote_into_the_queue_that_its_jobs_come_from() {
+        let main_queues = format!("{LEGACY}staging_queue = \"stage\"\n{}", LEGACY.replace("legacy", "other"));
+        let rule = |main_queue: &str, queue: &str| {
+            format!("{main_queues}[[plan]]\nname = \"r\"\ntypes = [\"A\"]\nmain_queue = \"{main_queue}\"\n{queue}")
+        };
+        let told = mistakes(&rule("legacy", "queue = \"stage\""), &[]);
+        assert!(told.contains("plan[0].queue: expected a queue that workers read, found the staging_queue"), "{told}");
+        let inherited = format!("{}\n[plan_defaults]\nqueue = \"stage\"", rule("legacy", ""));
+        assert!(mistakes(&inherited, &[]).contains("the staging_queue of main queue \"legacy\""));
+        for sound in [rule("legacy", "queue = \"heavy\""), rule("legacy", ""), rule("other", "queue = \"stage\"")] {
+            load(&sound, &[]);
+        }
     }
 
     #[test]
@@ -235,8 +323,17 @@ mod tests {
             (&format!("[store]\nurl = \"redis+cluster://h:7000\"\n{LEGACY}"), "no cluster, found one"),
             (&format!("{LEGACY}url = \"redis://h\"\ndatabase = 3"), "the url names the database"),
             (&format!("{LEGACY}stagingqueue = \"a\""), "did you mean \"staging_queue\"?"),
+            (&format!("{LEGACY}release_on_exit = true"), "release_on_exit: there is no source that jobs could be"),
             (&format!("{LEGACY}staging_queue = \"a b\""), "staging_queue: expected 1 to 128 characters"),
             (&format!("{LEGACY}fairplay_classes = [\"heavy\"]"), "fairplay_classes[0]: expected a class such as"),
+            (
+                &format!("{LEGACY}fairplay_classes = [{{ class = \"A\", options = {{ retry = \"no\" }} }}]"),
+                "fairplay_classes[0]: expected options of a class, of which retry is true, false or a number",
+            ),
+            (
+                &format!("{LEGACY}fairplay_classes = [{{ class = \"A\", options = {{ jid = \"x\" }} }}]"),
+                "of which jid is to be left out: fairgate sets it",
+            ),
         ] {
             let said = mistakes(text, &[]);
             assert!(said.contains(part) && said.ends_with("1 mistake in fairgate.toml"), "{text}\n{said}");

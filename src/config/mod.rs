@@ -26,18 +26,19 @@ mod size;
 mod store;
 mod tenancy;
 mod tree;
+mod unknown_variable;
 mod url;
 
 use std::path::PathBuf;
 
 use crate::auth::ApiKey;
 use crate::fair::noisy::NoisyNeighbors;
-use crate::fair::{Policy, Rule, Tenancy, TenantRule};
+use crate::fair::{Isolation, Policy, Rule, Tenancy, TenantRule};
 
 pub use access::Access;
 pub use convert::{Choice, FromValue, Ranged, Refused};
 pub use describe::describe;
-pub use main_queue::{FairplayClass, MainQueue, MainQueueKind, Sidekiq, System};
+pub use main_queue::{FairplayClass, KnownMainQueue, MainQueue, MainQueueKind, Sidekiq, System};
 pub use ojs::Ojs;
 pub use plan::{PlanDefaults, Scope, plan_from_json};
 pub use policy::{policy_from_json, pool_from_json, scheduling_from_json};
@@ -145,7 +146,7 @@ impl Config {
         let server = root.section("server", |reader| Server::read(reader, has_keys, scope));
         let limits = root.section("limits", Limits::read);
         let store = root.section("store", |reader| Store::read(reader, sources));
-        Self {
+        let config = Self {
             server,
             limits,
             jobs: root.section("jobs", Jobs::read),
@@ -161,7 +162,13 @@ impl Config {
             noisy_neighbors: root.section("noisy_neighbors", noisy::read),
             api_keys: api_key::read(root, sources),
             store,
+        };
+        let has_own = config.policy.pools.iter().any(|pool| pool.tenant.is_some());
+        if has_own && config.tenancy.isolation != Isolation::Namespace {
+            let message = "a pool has a `tenant`, but tenants have no queues of their own";
+            root.conflict(&["pool"], message, Some("set tenancy.isolation to \"namespace\", or leave tenant out"));
         }
+        config
     }
 }
 
@@ -189,18 +196,17 @@ fn assemble(source: Option<Source>, sources: &Sources) -> Result<Loaded, Error> 
         tree::merge(&mut values, layer);
     }
     tree::settle(&mut values, &mut problems);
-    let names = main_queue::names_of(&values);
+    let main_queues = main_queue::known_in(&values);
     let passes_through = server::passes_through(&values);
-    let scope = Scope { is_set: &|name| sources.is_set(name), main_queues: Some(&names), passes_through };
+    let scope = Scope { is_set: &|name| sources.is_set(name), main_queues: Some(&main_queues), passes_through };
     let plan_defaults = PlanDefaults::of(&values, scope);
     plan_defaults.complete_all(&mut values);
 
     let mut report = Report::new(problems);
     let config = Reader::root(&values, &mut report, |root| Config::read(root, sources, plan_defaults, scope));
-    match report.finish() {
-        (problems, keys) if problems.is_empty() => Ok(Loaded { config, values, keys }),
-        (problems, _) => Err(Mistakes::new(problems, source).into()),
-    }
+    let (mut problems, keys) = report.finish();
+    problems.extend(unknown_variable::find(&sources.env, &values, &keys));
+    if problems.is_empty() { Ok(Loaded { config, values, keys }) } else { Err(Mistakes::new(problems, source).into()) }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::reader::Reader;
 use super::size::ByteSize;
 
 /// The shortest time that is not none.
-const INSTANT: Duration = Duration::from_millis(1);
+pub(super) const INSTANT: Duration = Duration::from_millis(1);
 
 /// A worker is not given up because of one lost heartbeat, nor of two.
 const BEATS_BEFORE_DEATH: u32 = 3;
@@ -127,6 +127,8 @@ pub struct Retention {
     pub discarded: Duration,
     /// How long dead letters wait for somebody.
     pub dead_letter: Duration,
+    /// How long queues without jobs are known.
+    pub idle_queues: Duration,
     /// Completed jobs kept at most.
     pub max_completed: u64,
     /// Dead letters kept at most.
@@ -142,6 +144,7 @@ impl Retention {
             cancelled: reader.get("cancelled"),
             discarded: reader.get("discarded"),
             dead_letter: reader.get("dead_letter"),
+            idle_queues: reader.get_in("idle_queues", Duration::from_secs(60)..),
             max_completed: reader.get("max_completed"),
             max_dead_letters: reader.get("max_dead_letters"),
             max_events: reader.get("max_events"),

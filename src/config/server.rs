@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::Scope;
-use super::convert::{Choice, Label, Refused};
-use super::main_queue::System;
+use super::convert::{Choice, FromValue, Label, Refused};
+use super::main_queue::{KnownMainQueue, System};
 use super::reader::Reader;
 use super::report::nearest;
-use super::tree::{Kind, Table};
+use super::sections::INSTANT;
+use super::tree::{Kind, Table, Value};
 
 /// Something that a process does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,10 +40,24 @@ pub struct Server {
     pub test_directives: bool,
     /// Whether somebody in front authenticates, so that we need not.
     pub insecure_no_auth: bool,
+    /// Whether a key for an admin is made at the start if there is none.
+    pub generate_key: bool,
     /// Whether webhooks may lead to addresses that are not public, and without TLS.
     pub private_webhooks: bool,
     /// The main queue of kind `ojs` that all requests about other things than planning go to.
     pub pass_through: Option<String>,
+    /// Names under which a server without keys may be asked, beside those of this machine; lower case.
+    pub allowed_hosts: Vec<String>,
+    /// Origins whose pages may use the server, as browsers write them.
+    pub cors_origins: Vec<String>,
+    /// How long the head of a request may take to arrive.
+    pub header_timeout: Duration,
+    /// How long a connection may be without a request.
+    pub idle_timeout: Duration,
+    /// How long a client may take no part of a response that is there.
+    pub send_timeout: Duration,
+    /// Open connections of one peer; no bound if left out.
+    pub max_connections_per_peer: Option<usize>,
     /// How long requests in flight may take to finish after SIGTERM.
     pub shutdown_grace: Duration,
 }
@@ -61,8 +76,15 @@ impl Server {
             planner_groups: reader.list("planner_groups").into_iter().map(|Label(group)| group).collect(),
             test_directives: reader.get("test_directives"),
             insecure_no_auth: reader.get("insecure_no_auth"),
+            generate_key: reader.get("generate_key"),
             private_webhooks: reader.get("private_webhooks"),
             pass_through: reader.find("pass_through"),
+            allowed_hosts: reader.list("allowed_hosts").into_iter().map(|HostName(name)| name).collect(),
+            cors_origins: reader.list("cors_origins").into_iter().map(|WebOrigin(origin)| origin).collect(),
+            header_timeout: reader.get_in("header_timeout", INSTANT..),
+            idle_timeout: reader.get_in("idle_timeout", INSTANT..),
+            send_timeout: reader.get_in("send_timeout", INSTANT..),
+            max_connections_per_peer: reader.find_in("max_connections_per_peer", 1..),
             shutdown_grace: reader.get("shutdown_grace"),
         };
         if let Some(name) = &server.pass_through {
@@ -74,13 +96,14 @@ impl Server {
         if reader.is_sound(&["planner_groups"]) && !are_some_and_different(&server.planner_groups) {
             reader.conflict(&["planner_groups"], "expected at least one group, and none twice", None);
         }
-        let open = !server.listen.ip().is_loopback() && !server.insecure_no_auth && !has_keys;
+        let asks = server.insecure_no_auth || server.generate_key || has_keys;
+        let open = !server.listen.ip().is_loopback() && !asks;
         if reader.is_sound(&["listen", "insecure_no_auth"]) && open {
             let message = format!(
                 "serving {} without authentication lets anybody who reaches it read and change all jobs",
                 server.listen
             );
-            let help = "bind to loopback, or pass --insecure-no-auth if something in front authenticates; better: add an [[api_key]]";
+            let help = "add an [[api_key]], or pass --generate-key to have one made; or bind to loopback, or pass --insecure-no-auth if something in front authenticates";
             reader.conflict(&["listen"], message, Some(help));
         }
         server
@@ -92,21 +115,48 @@ impl Server {
     }
 }
 
-fn check_passage(reader: &mut Reader<'_>, name: &str, main_queues: &[(String, Option<System>)]) {
-    match main_queues.iter().find(|(known, _)| known == name) {
+/// The name of a host, without a port.
+struct HostName(String);
+
+impl FromValue for HostName {
+    fn from_value(value: &Value) -> Result<Self, Refused> {
+        let name = value.text().unwrap_or_default().to_ascii_lowercase();
+        let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'));
+        match ::url::Host::parse(&name) {
+            Ok(host) if host.to_string() == name && is_plain => Ok(HostName(name)),
+            _ => Err(Refused::new("a host name without a port, such as jobs.example.com")),
+        }
+    }
+}
+
+/// The origin of a page, as browsers send it: scheme, host, and the port if it is not the usual one.
+struct WebOrigin(String);
+
+impl FromValue for WebOrigin {
+    fn from_value(value: &Value) -> Result<Self, Refused> {
+        let text = value.text().unwrap_or_default();
+        let refused = || Refused::new("an origin without a path, such as https://dash.example.com");
+        let url = ::url::Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        let origin = url.ok_or_else(refused)?.origin().ascii_serialization();
+        if origin == text { Ok(WebOrigin(origin)) } else { Err(refused().help(format!("did you mean \"{origin}\"?"))) }
+    }
+}
+
+fn check_passage(reader: &mut Reader<'_>, name: &str, main_queues: &[KnownMainQueue]) {
+    match main_queues.iter().find(|known| known.name == name).map(|known| known.system) {
         // One whose kind is wrong is told of where it stands.
-        Some((_, None | Some(System::Ojs))) => {}
-        Some((_, Some(System::Sidekiq))) => {
+        Some(None | Some(System::Ojs)) => {}
+        Some(Some(System::Sidekiq)) => {
             let refused =
                 Refused::new("the name of a [[main_queue]] of kind ojs").help("a Sidekiq answers no requests");
             reader.refuse("pass_through", refused);
         }
         None => {
-            let names = main_queues.iter().filter(|(_, system)| *system == Some(System::Ojs));
+            let names = main_queues.iter().filter(|known| known.system == Some(System::Ojs));
             let refused = Refused::new("the name of a [[main_queue]] of kind ojs");
             reader.refuse(
                 "pass_through",
-                match nearest(name, names.map(|(name, _)| name.as_str())) {
+                match nearest(name, names.map(|known| known.name.as_str())) {
                     Some(meant) => refused.help(format!("did you mean \"{meant}\"?")),
                     None => refused,
                 },
@@ -128,7 +178,7 @@ mod tests {
     fn an_open_address_needs_a_deliberate_choice() {
         let text = mistakes("[server]\nlisten = \"0.0.0.0:80\"", &[]);
         assert!(text.contains("serving 0.0.0.0:80 without authentication lets anybody"), "{text}");
-        assert!(text.contains("help: bind to loopback, or pass --insecure-no-auth"), "{text}");
+        assert!(text.contains("help: add an [[api_key]], or pass --generate-key"), "{text}");
         assert!(load("[server]\nlisten = \"0.0.0.0:80\"\ninsecure_no_auth = true", &[]).config.server.insecure_no_auth);
         assert!(load("[server]\nlisten = \"[::1]:80\"", &[]).config.server.listen.is_ipv6());
     }
@@ -169,6 +219,30 @@ mod tests {
         ] {
             let said = mistakes(&text, &[]);
             assert!(said.contains(part) && said.ends_with("1 mistake in fairgate.toml"), "{text}\n{said}");
+        }
+    }
+
+    #[test]
+    fn hosts_and_origins_are_as_browsers_write_them() {
+        let server = load(
+            "[server]\nallowed_hosts = [\"Jobs.example.com\"]\ncors_origins = [\"https://a.example\", \"http://localhost:3000\"]",
+            &[],
+        )
+        .config
+        .server;
+        assert_eq!(server.allowed_hosts, ["jobs.example.com"]);
+        assert_eq!(server.cors_origins, ["https://a.example", "http://localhost:3000"]);
+        for (list, part) in [
+            ("allowed_hosts = [\"a.example:80\"]", "expected a host name without a port"),
+            ("allowed_hosts = [\"*\"]", "expected a host name without a port"),
+            ("cors_origins = [\"*\"]", "expected an origin without a path"),
+            ("cors_origins = [\"null\"]", "expected an origin without a path"),
+            ("cors_origins = [\"file:///x\"]", "expected an origin without a path"),
+            ("cors_origins = [\"https://a.example/\"]", "did you mean \"https://a.example\"?"),
+            ("cors_origins = [\"https://A.example:443/x\"]", "did you mean \"https://a.example\"?"),
+        ] {
+            let text = mistakes(&format!("[server]\n{list}"), &[]);
+            assert!(text.contains(part) && text.ends_with("1 mistake in fairgate.toml"), "{list}: {text}");
         }
     }
 

@@ -35,6 +35,11 @@ impl Store {
         self.url.as_ref().map(ToString::to_string)
     }
 
+    /// The Redis as people know it, without a password.
+    pub fn description(&self) -> String {
+        self.redacted_url().unwrap_or_else(|| format!("the private Redis in {}", self.data_dir.display()))
+    }
+
     pub(super) fn read(reader: &mut Reader<'_>, sources: &Sources) -> Self {
         let Access { url, username, password, ca_file } = Access::read(reader, sources, "store", "FAIRGATE_STORE__URL");
         let namespace = reader.get::<Label>("namespace").0;

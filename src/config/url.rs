@@ -86,6 +86,20 @@ impl StoreUrl {
         Self::parse(&format!("{scheme}+sentinel://{user}{}/{}/{database}", sentinels.join(","), host.name))
     }
 
+    /// The URL without user and password, as a file may hold it.
+    pub fn without_user(&self) -> String {
+        let (scheme, rest) = self.text.split_once("://").unwrap_or_default();
+        match &self.topology {
+            Topology::Socket { path, database } => format!("{scheme}://{}?db={database}", path.display()),
+            _ => {
+                let (authority, path) =
+                    rest.split_once('/').map_or((rest, String::new()), |(host, path)| (host, format!("/{path}")));
+                let hosts = authority.rsplit_once('@').map_or(authority, |(_, hosts)| hosts);
+                format!("{scheme}://{hosts}{path}")
+            }
+        }
+    }
+
     /// The URL with its password, for the one who connects.
     pub fn expose(&self) -> &str {
         &self.text

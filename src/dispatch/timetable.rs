@@ -74,7 +74,7 @@ impl Timetable {
         // A time that came after one that was left out is still to be fired for.
         let is_left_out = cron.timing.is_left_out(at);
         let next = cron.timing.next_wake(if is_left_out { at } else { now.max(at) }, at);
-        let firing = Firing { cron: &cron, version: &stored.version, at: Some(at), next };
+        let firing = Firing { name: &stored.name, cron: &cron, version: &stored.version, at: Some(at), next };
         let fired = match is_left_out {
             true => self.store.fire(&firing, Err("dst_skip")).await?,
             false => self.intake.fire(&firing, cron.job(at, &self.limits)).await?,
@@ -89,7 +89,7 @@ impl Timetable {
     /// Fires a cron because a person asks; its times stay as they are.
     pub async fn run_now(&self, stored: &StoredCron, now: i64) -> Result<Fired, Error> {
         let Ok(cron) = CronJob::stored(&stored.document) else { return Ok(Fired::Gone) };
-        let firing = Firing { cron: &cron, version: &stored.version, at: None, next: None };
+        let firing = Firing { name: &stored.name, cron: &cron, version: &stored.version, at: None, next: None };
         self.intake.fire(&firing, cron.job(now, &self.limits)).await
     }
 }

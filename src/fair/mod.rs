@@ -8,6 +8,7 @@
 //! A [`Policy`] says what dispatch goes by: pools, limits, fairness between tenants.
 
 mod auto;
+mod coverage;
 mod experience;
 mod gate;
 mod line;
@@ -16,6 +17,7 @@ pub mod noisy;
 mod policy;
 mod pool;
 mod queue;
+pub mod rebalance;
 mod roster;
 mod rule;
 mod rules;
@@ -29,7 +31,8 @@ mod terms;
 mod waits;
 mod weight;
 
-pub use auto::{Aim, Drain};
+pub use auto::{Aim, Drain, Goal, Look};
+pub use coverage::Covered;
 pub use experience::{Experience, OTHERS};
 pub use gate::{Closed, Gate};
 pub use measure::{jain_index, lag, wait_bound};
@@ -37,13 +40,15 @@ pub use policy::{LimitRule, Policy, Target};
 pub use pool::{Pool, PoolQueue, Strategy};
 pub use queue::FairQueue;
 pub use roster::{Clash, Roster};
-pub use rule::{BUILTIN, Batch, OnMissingTenant, OnWebhookError, Pace, Rule, Webhook, Weights};
+pub use rule::{
+    BUILTIN, Batch, OnMissingTenant, OnUnknownWeight, OnWebhookError, Pace, PriorityScope, Rule, Webhook, Weights,
+};
 pub use rules::Rules;
 pub use shadow::{MOST_JOBS, Seen, Shadow, ShadowRound};
 pub use starvation::{Aging, Starvation};
 pub use tenancy::{Isolation, Tenancy, TenantSource};
 pub use tenant::Tenant;
-pub use tenant_fairness::{TenantFairness, TenantStrategy};
+pub use tenant_fairness::{Interleaved, TenantFairness, TenantStrategy};
 pub use tenant_key::TenantKey;
 pub use terms::{TenantLimits, TenantRule, Terms};
 pub use waits::Waits;

@@ -2,7 +2,7 @@
 
 use super::rule::fits;
 use super::{Clash, Pool, Roster, Starvation, TenantFairness};
-use crate::job::Quota;
+use crate::job::{LimitKey, LimitScope, Quota};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -42,11 +42,11 @@ impl LimitRule {
     pub const MOST: usize = 1000;
 
     /// The key under which its jobs are counted.
-    pub fn key(&self) -> String {
+    pub fn key(&self) -> LimitKey {
         match &self.target {
-            Target::Queue(queue) => format!("queue:{queue}"),
-            Target::Type(pattern) => format!("type:{pattern}"),
-            Target::Key(key) => key.clone(),
+            Target::Queue(queue) => LimitKey::queue(queue),
+            Target::Type(pattern) => LimitKey::of(LimitScope::Type, pattern),
+            Target::Key(key) => LimitKey::key(key),
         }
     }
 
@@ -71,21 +71,20 @@ impl Policy {
 
     /// Whether nothing is set that dispatch would have to look at.
     pub fn is_plain(&self) -> bool {
-        let fair = |fairness: &TenantFairness| fairness.enabled;
+        let is_set = |fairness: &TenantFairness| *fairness != TenantFairness::default();
         self.pools.is_empty()
             && self.limits.is_empty()
             && !self.starvation.enabled
-            && !fair(&self.tenant_fairness)
-            && !self.queues.values().any(fair)
+            && !is_set(&self.tenant_fairness)
+            && !self.queues.values().any(is_set)
     }
 
     /// How tenants share a queue: as the queue says, else the first pool that has the queue and says something, else as
-    /// for all. `None` where they are not told apart.
-    pub fn fairness_of(&self, queue: &str) -> Option<&TenantFairness> {
+    /// for all.
+    pub fn fairness_of(&self, queue: &str) -> &TenantFairness {
         let of_pools =
             || self.pools.iter().filter(|pool| pool.has(queue)).find_map(|pool| pool.tenant_fairness.as_ref());
-        let fairness = self.queues.get(queue).or_else(of_pools).unwrap_or(&self.tenant_fairness);
-        Some(fairness).filter(|fairness| fairness.enabled)
+        self.queues.get(queue).or_else(of_pools).unwrap_or(&self.tenant_fairness)
     }
 
     /// The first limit on a job type.
@@ -162,7 +161,7 @@ mod tests {
 
     fn fairness(default_weight: f64) -> TenantFairness {
         let default_weight = Weight::of(default_weight).unwrap();
-        TenantFairness { enabled: true, default_weight, ..TenantFairness::default() }
+        TenantFairness { enabled: Some(true), default_weight, ..TenantFairness::default() }
     }
 
     fn limit(target: Target) -> LimitRule {
@@ -175,14 +174,18 @@ mod tests {
         policy.pools = vec![pool("a", &["x", "y"]), pool("b", &["y", "z"]), pool("c", &["y"])];
         policy.pools[1].tenant_fairness = Some(fairness(2.0));
         policy.pools[2].tenant_fairness = Some(fairness(3.0));
-        policy.queues = [("z".to_owned(), fairness(4.0)), ("off".to_owned(), TenantFairness::default())].into();
-        let weight = |policy: &Policy, queue: &str| policy.fairness_of(queue).map(|it| it.default_weight.as_f64());
+        let off = TenantFairness { enabled: Some(false), ..TenantFairness::default() };
+        policy.queues = [("z".to_owned(), fairness(4.0)), ("off".to_owned(), off)].into();
+        let weight = |policy: &Policy, queue: &str| {
+            let fairness = policy.fairness_of(queue);
+            (!fairness.is_off()).then(|| fairness.default_weight.as_f64())
+        };
         for (queue, expected) in
             [("x", Some(1.0)), ("y", Some(2.0)), ("z", Some(4.0)), ("off", None), ("other", Some(1.0))]
         {
             assert_eq!(weight(&policy, queue), expected, "{queue}");
         }
-        policy.tenant_fairness.enabled = false;
+        policy.tenant_fairness.enabled = Some(false);
         assert_eq!((weight(&policy, "x"), weight(&policy, "y")), (None, Some(2.0)));
     }
 
@@ -195,9 +198,15 @@ mod tests {
             Target::Queue("email".to_owned()),
         ];
         let policy = Policy { limits: rules.map(limit).into(), ..Policy::default() };
-        assert_eq!(policy.type_limit("report.daily").map(LimitRule::key).as_deref(), Some("type:report.*"));
+        assert_eq!(
+            policy.type_limit("report.daily").map(|rule| rule.key().to_string()).as_deref(),
+            Some("type:report.*")
+        );
         assert_eq!(policy.type_limit("email"), None);
-        assert_eq!((policy.limits[0].key().as_str(), policy.limits[3].key().as_str()), ("report.daily", "queue:email"));
+        assert_eq!(
+            (policy.limits[0].key().stored(), policy.limits[3].key().stored()),
+            ("report.daily".to_owned(), "#email".to_owned())
+        );
         assert_eq!(policy.limits[3].to_json(), json!({"queue": "email", "concurrency": 1}));
     }
 
@@ -212,6 +221,10 @@ mod tests {
             Policy { limits: vec![limit(Target::Key("k".to_owned()))], ..Policy::default() },
             Policy { starvation, ..Policy::default() },
             Policy { tenant_fairness: fairness(1.0), ..Policy::default() },
+            Policy {
+                tenant_fairness: TenantFairness { enabled: Some(false), ..TenantFairness::default() },
+                ..Policy::default()
+            },
             Policy { queues: [("x".to_owned(), fairness(1.0))].into(), ..Policy::default() },
         ] {
             assert!(!policy.is_plain(), "{policy:?}");

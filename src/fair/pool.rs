@@ -1,6 +1,7 @@
 //! A worker pool: which queues its workers serve, and in which order.
 
 use super::{Starvation, TenantFairness, Weight};
+use crate::job::planned::queue_of;
 use serde_json::{Map, Value, json};
 
 /// Which queue is served next.
@@ -54,6 +55,9 @@ pub struct PoolQueue {
 /// A named group of workers that serve the same queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pool {
+    /// The tenant whose own queues it serves, where tenants have namespaces. Its name then stands before those of the pool and of
+    /// its queues.
+    pub tenant: Option<String>,
     pub name: String,
     /// What its workers serve; the order counts for the strict strategy.
     pub queues: Vec<PoolQueue>,
@@ -72,16 +76,28 @@ impl Pool {
     /// The most queues that a pool can have.
     pub const MOST_QUEUES: usize = 256;
 
+    /// The same pool as one of a tenant's own.
+    pub fn of_tenant(self, tenant: &str) -> Pool {
+        let own = |place: PoolQueue| PoolQueue { queue: queue_of(tenant, &place.queue), ..place };
+        let (name, queues) = (queue_of(tenant, &self.name), self.queues.into_iter().map(own).collect());
+        Pool { tenant: Some(tenant.to_owned()), name, queues, ..self }
+    }
+
+    /// Its name as its tenant knows it.
+    pub fn own_name(&self) -> &str {
+        own_part(&self.name)
+    }
+
     /// Whether its workers serve a queue.
     pub fn has(&self, queue: &str) -> bool {
         self.queues.iter().any(|place| place.queue == queue)
     }
 
-    /// Under the names of the configuration; `weights` only where they mean something.
+    /// Under the names of the configuration; `weights` only where they mean something, and `tenant` if there is one.
     pub fn to_json(&self) -> Value {
-        let names: Vec<&str> = self.queues.iter().map(|place| place.queue.as_str()).collect();
+        let names: Vec<&str> = self.queues.iter().map(|place| own_part(&place.queue)).collect();
         let mut pool = json!({
-            "name": self.name,
+            "name": self.own_name(),
             "queues": names,
             "strategy": self.strategy.name(),
             "concurrency": self.concurrency,
@@ -90,11 +106,19 @@ impl Pool {
             "tenant_fairness": self.tenant_fairness.as_ref().map(TenantFairness::to_json),
         });
         if self.strategy == Strategy::Weighted || self.queues.iter().any(|place| place.weight != Weight::ONE) {
-            let weights = self.queues.iter().map(|place| (place.queue.clone(), place.weight.to_json()));
+            let weights = self.queues.iter().map(|place| (own_part(&place.queue).to_owned(), place.weight.to_json()));
             pool["weights"] = Value::Object(weights.collect::<Map<_, _>>());
+        }
+        if let Some(tenant) = &self.tenant {
+            pool["tenant"] = json!(tenant);
         }
         pool
     }
+}
+
+/// A name without that of the tenant before it.
+fn own_part(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
 }
 
 #[cfg(test)]
@@ -134,5 +158,11 @@ mod tests {
         pool = Pool { strategy: Strategy::Strict, queues: vec![place("a", 0.5)], concurrency: None, ..pool };
         assert_eq!((&pool.to_json()["weights"], &pool.to_json()["concurrency"]), (&json!({"a": 0.5}), &Value::Null));
         assert!(pool.has("a") && !pool.has("b"));
+        let own = pool.clone().of_tenant("acme");
+        assert!(own.has("acme/a") && !own.has("a"));
+        assert_eq!((own.name.as_str(), own.own_name()), ("acme/p", "p"));
+        let mut expected = pool.to_json();
+        expected["tenant"] = json!("acme");
+        assert_eq!(own.to_json(), expected);
     }
 }

@@ -23,6 +23,8 @@ pub struct Rule {
     pub strict_interval: bool,
     pub tenant_key: TenantKey,
     pub on_missing_tenant: OnMissingTenant,
+    /// Across whom jobs go by priority.
+    pub priority: PriorityScope,
     pub weights: Weights,
     /// The gate closes when the oldest runnable job of the main queue is older.
     pub latency_threshold: u64,
@@ -59,7 +61,7 @@ pub enum Pace {
 /// How many jobs a round promotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Batch {
-    /// What the workers need until the next round.
+    /// Half of what workers take within the target latency.
     Auto,
     Jobs(u32),
 }
@@ -71,11 +73,40 @@ pub enum OnMissingTenant {
     Default,
 }
 
+/// Across whom staged jobs go by priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PriorityScope {
+    /// Across all tenants: they share what is promoted of each priority.
+    Global,
+    /// Only within each tenant: for products whose tenants choose their own priorities.
+    WithinTenant,
+}
+
+impl PriorityScope {
+    /// The name that the configuration has for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            PriorityScope::Global => "global",
+            PriorityScope::WithinTenant => "within_tenant",
+        }
+    }
+}
+
 /// What tenants weigh when the webhook's last answer is too old.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnWebhookError {
     DefaultWeight,
     Hold,
+}
+
+/// How a tenant is served of which the webhook has not said yet what it weighs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnUnknownWeight {
+    /// Not before the webhook was asked about it.
+    #[default]
+    Ask,
+    /// By the rule's own weight until the webhook has answered.
+    DefaultWeight,
 }
 
 /// Where weights come from: the webhook wins over `fixed`, that over the default.
@@ -88,6 +119,7 @@ pub struct Weights {
     /// How long the webhook's last good answers serve.
     pub max_weight_age: u64,
     pub on_webhook_error: Option<OnWebhookError>,
+    pub on_unknown_weight: OnUnknownWeight,
 }
 
 /// Whom to ask for weights.
@@ -100,6 +132,11 @@ pub struct Webhook {
 }
 
 impl Weights {
+    /// True if the webhook is asked about a tenant before the tenant is served for the first time.
+    pub fn asks_first(&self) -> bool {
+        self.webhook.is_some() && self.on_unknown_weight == OnUnknownWeight::Ask
+    }
+
     /// Where they come from, as answers and records name it. What is not asked of a webhook is static, the default included.
     pub fn source(&self) -> &'static str {
         if self.webhook.is_some() { "webhook" } else { "static" }
@@ -118,6 +155,7 @@ impl Rule {
             strict_interval: false,
             tenant_key: TenantKey::Meta(vec!["tenant_id".to_owned()]),
             on_missing_tenant: OnMissingTenant::Reject,
+            priority: PriorityScope::Global,
             weights: Weights { max_weight_age: 300_000, ..Weights::default() },
             latency_threshold: 60_000,
             max_depth: 10_000,
@@ -148,6 +186,14 @@ impl Rule {
         self.weights.fixed.get(tenant).copied().or(everywhere).unwrap_or(self.weights.default_weight)
     }
 
+    /// The weight of a tenant after a failed question about it, if the webhook never answered for it.
+    pub fn unanswered_weight(&self, tenant: &str, everywhere: Option<Weight>) -> Weight {
+        match self.weights.on_webhook_error {
+            Some(OnWebhookError::Hold) => Weight::HELD,
+            Some(OnWebhookError::DefaultWeight) | None => self.own_weight(tenant, everywhere),
+        }
+    }
+
     /// The options under the names of the configuration, each with its value.
     pub fn to_json(&self) -> Value {
         let ms = |ms: u64| format!("{ms}ms");
@@ -170,11 +216,16 @@ impl Rule {
                 OnMissingTenant::Reject => "reject",
                 OnMissingTenant::Default => "default",
             },
+            "priority": self.priority.name(),
             "weights": of_weights,
             "max_weight_age": ms(weights.max_weight_age),
             "on_webhook_error": match weights.on_webhook_error {
                 Some(OnWebhookError::Hold) => "hold",
                 _ => "default_weight",
+            },
+            "on_unknown_weight": match weights.on_unknown_weight {
+                OnUnknownWeight::Ask => "ask",
+                OnUnknownWeight::DefaultWeight => "default_weight",
             },
             "latency_threshold": ms(self.latency_threshold),
             "max_depth": self.max_depth,

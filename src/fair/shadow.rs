@@ -2,7 +2,7 @@
 //! the same times, but whose job they find is decided by a rule.
 
 use super::experience::{Experience, Experiences};
-use super::{Aim, Batch, Drain, FairQueue, Gate, Rule, Weight};
+use super::{Aim, Batch, Drain, FairQueue, Gate, Goal, Look, Rule, Weight};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -173,6 +173,7 @@ impl Shadow {
     pub fn round(&mut self, rule: &Rule, now: i64, scheduled: bool) -> Option<ShadowRound> {
         self.serve();
         let depth = self.depth();
+        self.drain.observe(Look { at_ms: now.max(0) as u64, taken: self.taken, depth, ..Look::default() });
         let wanted = scheduled || self.low.is_none_or(|low| depth < low);
         let round = (wanted && self.staged > 0).then(|| self.promote(rule, now, scheduled));
         self.serve();
@@ -184,7 +185,6 @@ impl Shadow {
 
     fn promote(&mut self, rule: &Rule, now: i64, scheduled: bool) -> ShadowRound {
         let depth = self.depth();
-        self.drain.observe(now.max(0) as u64, self.taken, depth == 0);
         let gate = Gate::read(rule, depth, self.main.front().map(|ready| ready.at), now);
         let (want, low) = match rule.batch {
             Batch::Jobs(jobs) => {
@@ -195,7 +195,7 @@ impl Shadow {
                 (self.room, u64::from(!rule.strict_interval))
             }
             Batch::Auto => {
-                let aim: Aim = self.drain.target(rule.target_latency);
+                let aim: Aim = self.drain.aim(Goal { latency_ms: rule.target_latency, is_polled: true });
                 (aim.batch(depth).max(self.owed.len() as u64), aim.low)
             }
         };
@@ -211,6 +211,7 @@ impl Shadow {
             promoted += 1;
         }
         self.room = self.room.saturating_sub(promoted);
+        self.drain.end_round(promoted == want && self.staged > 0);
         let mut served: Vec<_> = served.into_iter().map(|(tenant, (weight, jobs))| (tenant, weight, jobs)).collect();
         served.sort_by(|one, other| other.2.cmp(&one.2).then_with(|| one.0.cmp(&other.0)));
         ShadowRound { gate, depth, batch, promoted, served }

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Starvation {
     pub enabled: bool,
-    /// A queue that nothing was taken from for so long is served next; also the window of the ratio.
+    /// A queue that nothing was taken from for so long is served next.
     pub rotation_interval: u64,
-    /// The share of dispatches that each queue with jobs gets at least, 0 to 1.
+    /// The share of dispatches that each queue with jobs gets at least, 0 to 1: ⌊ratio·n⌋ of any n in a row.
     pub min_dispatch_ratio: f64,
     /// After so many jobs in a row of one queue another one is served; 0 for no bound.
     pub max_consecutive: u32,
@@ -46,15 +46,15 @@ impl Starvation {
     /// Ratios are told apart to this part of the whole.
     const PARTS: f64 = 1e6;
 
-    /// A ratio in whole parts, so that it is the same after it was written and read.
+    /// A ratio in whole parts, so that it is the same after it was written and read. Rounded down: six sixths must fit into 1.
     pub fn round(ratio: f64) -> f64 {
-        (ratio * Self::PARTS).round() / Self::PARTS
+        // A number with six digits is a whole number of parts but for the error of its multiplication.
+        (ratio * Self::PARTS + 1e-3).floor() / Self::PARTS
     }
 
     /// Whether so many queues can each have their share.
     pub fn fits(&self, queues: usize) -> bool {
-        // A sixth of 1 may have been rounded up.
-        !self.enabled || (self.min_dispatch_ratio - 1.0 / Self::PARTS) * queues as f64 <= 1.0
+        !self.enabled || (self.min_dispatch_ratio * Self::PARTS).round() * queues as f64 <= Self::PARTS
     }
 
     /// The largest ratio that so many queues can each have, in ten thousandths.
@@ -88,11 +88,16 @@ mod tests {
             (0.1, 10, true),
             (1.0 / 3.0, 3, true),
             (Starvation::round(1.0 / 6.0), 6, true),
+            (0.166_667, 6, false),
             (0.334, 3, false),
             (0.0, 256, true),
         ] {
             assert_eq!(with(ratio).fits(queues), fits, "{ratio} of {queues}");
             assert!(with(Starvation::largest_ratio(queues)).fits(queues));
+        }
+        for digits in 0..=1_000_000 {
+            let ratio = f64::from(digits) / 1e6;
+            assert_eq!(Starvation::round(ratio), ratio, "six digits stay as they are");
         }
         assert!(Starvation { enabled: false, ..with(0.9) }.fits(100));
         assert_eq!(Starvation::largest_ratio(3), 0.3333);

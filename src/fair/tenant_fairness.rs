@@ -1,6 +1,6 @@
 //! How the jobs of several tenants in one queue are interleaved when workers fetch them.
 
-use super::Weight;
+use super::{Isolation, Weight};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
@@ -43,10 +43,33 @@ impl TenantStrategy {
     }
 }
 
+/// The jobs of a queue that are interleaved by tenant; the others are first in, first out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interleaved {
+    /// All jobs; those without a tenant are the default tenant's.
+    All,
+    /// Jobs that name a tenant and that no plan rule plans.
+    OfTenants,
+    /// No jobs.
+    None,
+}
+
+impl Interleaved {
+    /// As the manifest names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Interleaved::All => "all",
+            Interleaved::OfTenants => "with_tenant",
+            Interleaved::None => "none",
+        }
+    }
+}
+
 /// Fairness between tenants at dispatch, for all queues, those of a pool, or one.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct TenantFairness {
-    pub enabled: bool,
+    /// Whether all jobs of a queue are interleaved by tenant, or none; unset, the isolation decides.
+    pub enabled: Option<bool>,
     pub strategy: TenantStrategy,
     /// Weights by tenant's id.
     pub weights: BTreeMap<String, Weight>,
@@ -57,6 +80,20 @@ pub struct TenantFairness {
 impl TenantFairness {
     /// The most weights that can be given.
     pub const MOST_WEIGHTS: usize = 10_000;
+
+    /// Whether jobs are first in, first out although the isolation would interleave them.
+    pub fn is_off(&self) -> bool {
+        self.enabled == Some(false)
+    }
+
+    /// The jobs that are interleaved under an isolation.
+    pub fn interleaves(&self, isolation: Isolation) -> Interleaved {
+        match (self.enabled, isolation) {
+            (Some(true), _) => Interleaved::All,
+            (None, Isolation::Sharded) => Interleaved::OfTenants,
+            (Some(false), _) | (None, Isolation::Shared | Isolation::Namespace) => Interleaved::None,
+        }
+    }
 
     /// What a tenant weighs.
     pub fn weight_of(&self, tenant: &str) -> Weight {
@@ -113,13 +150,30 @@ mod tests {
     #[test]
     fn turns_are_equal_and_shares_are_weighed() {
         let three = Weight::of(3.0).unwrap();
-        let mut fairness =
-            TenantFairness { weights: [("a".to_owned(), three)].into(), enabled: true, ..TenantFairness::default() };
+        let mut fairness = TenantFairness {
+            weights: [("a".to_owned(), three)].into(),
+            enabled: Some(true),
+            ..TenantFairness::default()
+        };
         assert_eq!((fairness.weight_of("a"), fairness.weight_of("b")), (three, Weight::ONE));
         fairness.strategy = TenantStrategy::RoundRobin;
         assert_eq!(fairness.weight_of("a"), Weight::ONE);
         fairness.strategy = TenantStrategy::Strict;
         assert_eq!((fairness.weight_of("a"), fairness.weight_of("b")), (three, Weight::ONE));
+    }
+
+    #[test]
+    fn the_isolation_decides_where_nothing_is_said() {
+        use Interleaved::{All, None as Nothing, OfTenants};
+        for (enabled, expected) in [
+            (None, [OfTenants, Nothing, Nothing]),
+            (Some(true), [All, All, All]),
+            (Some(false), [Nothing, Nothing, Nothing]),
+        ] {
+            let fairness = TenantFairness { enabled, ..TenantFairness::default() };
+            let isolations = [Isolation::Sharded, Isolation::Shared, Isolation::Namespace];
+            assert_eq!(isolations.map(|isolation| fairness.interleaves(isolation)), expected, "{enabled:?}");
+        }
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use super::NewJob;
 use super::cron::{self, Cron, Wake};
-use super::invalid::Invalid;
+use super::invalid::{Invalid, Kind};
 use super::json::{self, Object};
 use super::request::{self, Context};
-use super::{Limits, duration, names, time};
+use super::{Limits, duration, names, tenant, time};
 
 /// The names under which an expression may come.
 const EXPRESSION: [&str; 3] = ["expression", "cron", "schedule"];
@@ -106,15 +106,17 @@ pub struct CronJob {
     pub overlap: Overlap,
     pub enabled: bool,
     pub description: Option<String>,
+    /// The tenant of its jobs, if it is not their template that names one.
+    pub tenant: Option<String>,
     /// What it enqueues, as its client wrote it.
     pub template: String,
 }
 
 impl CronJob {
-    /// Reads what a client registers.
-    pub fn parse(text: &str, limits: &Limits) -> Result<CronJob, Invalid> {
+    /// Reads what a client registers for a tenant, if its request names one.
+    pub fn parse(text: &str, limits: &Limits, tenant: Option<&str>) -> Result<CronJob, Invalid> {
         let body = Object::parse(text).map_err(|problem| request::unreadable(text, &problem))?;
-        Self::read(&body, None, Some(limits))
+        Self::read(&body, None, Some((limits, tenant)))
     }
 
     /// Reads what [`CronJob::document`] made. Whether its job is still acceptable is asked when it fires.
@@ -124,15 +126,20 @@ impl CronJob {
     }
 
     /// The same cron with what a client wants changed. Its name stays.
-    pub fn changed(&self, text: &str, limits: &Limits) -> Result<CronJob, Invalid> {
+    pub fn changed(&self, text: &str, limits: &Limits, tenant: Option<&str>) -> Result<CronJob, Invalid> {
         let body = Object::parse(text).map_err(|problem| request::unreadable(text, &problem))?;
         if let Some(name) = body.get("name").filter(|name| json::text(name).as_deref() != Some(&self.name)) {
             return Err(Invalid::field("name", "left out, because a cron keeps its name", name));
         }
-        Self::read(&body, Some(self), Some(limits))
+        Self::read(&body, Some(self), Some((limits, tenant)))
     }
 
-    fn read(body: &Object<'_>, old: Option<&CronJob>, limits: Option<&Limits>) -> Result<CronJob, Invalid> {
+    /// Reads a request, with what it is checked against, or a document, which was checked before.
+    fn read(
+        body: &Object<'_>,
+        old: Option<&CronJob>,
+        request: Option<(&Limits, Option<&str>)>,
+    ) -> Result<CronJob, Invalid> {
         let text = |name: &str| match body.get(name) {
             None => Ok(None),
             Some(value) => {
@@ -172,14 +179,34 @@ impl CronJob {
         let description = text("description")?.or_else(|| old.and_then(|old| old.description.clone()));
         if let Some(length) = description.as_ref().map(String::len).filter(|length| *length > LONGEST_DESCRIPTION) {
             let problem = format!("has {length} bytes, over the limit of {LONGEST_DESCRIPTION}");
-            return Err(Invalid::new(super::invalid::Kind::Field, "description", problem));
+            return Err(Invalid::new(Kind::Field, "description", problem));
         }
-        let (template, path) = match template(body)? {
-            Some(found) => found,
-            None => (old.map(|old| old.template.clone()).unwrap_or_default(), "job_template"),
+        let tenant = match (body.get("tenant_id"), request.and_then(|(_, tenant)| tenant)) {
+            (None, by_header) => by_header.map(str::to_owned).or_else(|| old.and_then(|old| old.tenant.clone())),
+            (Some(value), by_header) => {
+                let named = tenant::named_by(value);
+                let named = named
+                    .ok_or_else(|| Invalid::field("tenant_id", tenant::NAME_EXPECTED, value).of_kind(Kind::Tenant))?;
+                if let Some(other) = by_header.filter(|other| *other != named) {
+                    let expected = format!("{other:?}, as the request's header says, or nothing");
+                    return Err(Invalid::field("tenant_id", expected, value));
+                }
+                Some(named)
+            }
         };
-        let cron = CronJob { name, expression, timezone, timing, overlap, enabled, description, template };
-        let Some(limits) = limits else { return Ok(cron) };
+        let queue = text("queue")?;
+        queue.iter().try_for_each(|queue| names::check_queue("queue", queue))?;
+        let (template, path) = match (template(body)?, queue, old) {
+            // As with a job, an option wins over the top level.
+            (Some((template, path)), Some(queue), _) if !names_queue(&template) => {
+                (with_queue(&template, &queue), path)
+            }
+            (Some(found), ..) => found,
+            (None, Some(queue), Some(old)) => (with_queue(&old.template, &queue), "job_template"),
+            (None, _, old) => (old.map(|old| old.template.clone()).unwrap_or_default(), "job_template"),
+        };
+        let cron = CronJob { name, expression, timezone, timing, overlap, enabled, description, tenant, template };
+        let Some((limits, _)) = request else { return Ok(cron) };
         let checked = cron.check_template().and_then(|()| cron.job(0, limits));
         match checked {
             Err(problem) if !path.is_empty() => Err(problem.within(path)),
@@ -213,7 +240,7 @@ impl CronJob {
     /// The job that it makes for a time.
     pub fn job(&self, at: i64, limits: &Limits) -> Result<NewJob, Invalid> {
         let meta = vec![("cron_name", self.name.clone()), ("cron_triggered_at", time::rfc3339(at))];
-        let context = Context { meta, ..Context::default() };
+        let context = Context { meta, tenant: self.tenant.clone(), ..Context::default() };
         if self.overlap != Overlap::Enqueue {
             return request::parse(&self.template, limits, &context);
         }
@@ -239,6 +266,9 @@ impl CronJob {
         push(",\"enabled\":", if self.enabled { "true" } else { "false" });
         if let Some(description) = &self.description {
             push(",\"description\":", &json::quoted(description));
+        }
+        if let Some(tenant) = &self.tenant {
+            push(",\"tenant_id\":", &json::quoted(tenant));
         }
         push(",\"job_template\":", &self.template);
         push("}", "");
@@ -272,85 +302,31 @@ fn template(body: &Object<'_>) -> Result<Option<(String, &'static str)>, Invalid
     Ok(Some((text, path)))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LIMITS: Limits =
-        Limits { max_envelope: 10_000, max_meta: 1000, max_result: 1000, max_batch: 1, max_nesting: 9 };
-
-    fn parse(text: &str) -> Result<CronJob, Invalid> {
-        CronJob::parse(text, &LIMITS)
-    }
-
-    #[test]
-    fn both_dialects_read_the_same_and_the_document_reads_back() {
-        let nested = parse(r#"{"name":"n","expression":"@daily","job_template":{"type":"a.b","args":[1.0]}}"#).unwrap();
-        let flat = parse(r#"{"name":"n","cron":"@daily","type":"a.b","args":[1.0]}"#).unwrap();
-        assert_eq!(nested.template, flat.template);
-        assert_eq!((nested.overlap, nested.enabled, nested.timezone.as_str()), (Overlap::Skip, true, "UTC"));
-        assert_eq!(CronJob::stored(&nested.document()), Ok(nested));
-        let bare = parse(r#"{"name":"n","schedule":"@daily","type":"a.b","overlap_policy":"replace"}"#).unwrap();
-        assert_eq!((bare.template.as_str(), bare.overlap.name()), (r#"{"type":"a.b","args":[]}"#, "cancel_previous"));
-        let empty = parse(r#"{"name":"n","expression":"@daily","job_template":{"type":"a.b","args":null}}"#).unwrap();
-        assert_eq!(empty.template, bare.template);
-    }
-
-    #[test]
-    fn a_change_changes_what_it_names() {
-        let cron = parse(r#"{"name":"n","expression":"@daily","timezone":"Europe/Berlin","type":"a.b"}"#).unwrap();
-        let off = cron.changed(r#"{"enabled":false}"#, &LIMITS).unwrap();
-        assert_eq!(off, CronJob { enabled: false, ..cron.clone() });
-        assert_eq!(cron.changed(r#"{"name":"n"}"#, &LIMITS), Ok(cron.clone()));
-        assert_eq!(cron.changed(r#"{"name":"m"}"#, &LIMITS).unwrap_err().field, "name");
-        let other = cron.changed(r#"{"type":"c.d","args":[2]}"#, &LIMITS).unwrap();
-        assert_eq!(other.template, r#"{"type":"c.d","args":[2]}"#);
-    }
-
-    #[test]
-    fn jobs_say_which_cron_made_them_and_for_when() {
-        let cron = parse(r#"{"name":"n","expression":"@daily","type":"a.b","meta":{"x":1}}"#).unwrap();
-        let job = cron.job(1_770_892_200_000, &LIMITS).unwrap();
-        assert_eq!(job.meta(), r#"{"cron_name":"n","cron_triggered_at":"2026-02-12T10:30:00.000Z","x":1}"#);
-        let queued = cron.changed(r#"{"overlap_policy":"queue"}"#, &LIMITS).unwrap().job(0, &LIMITS).unwrap();
-        assert_eq!(queued.rate_limit.and_then(|limit| limit.key), Some("cron:n".to_owned()));
-    }
-
-    #[test]
-    fn every_counts_from_its_anchor_and_makes_up_for_nothing() {
-        let timing = Timing::parse("@every 1h30m", "UTC").unwrap();
-        assert_eq!(timing, Timing::Every(5_400_000));
-        assert_eq!(
-            [0, 100, 5_400_099, 5_400_100, 20_000_000].map(|now| timing.next_after(now, 100)),
-            [5_400_100, 5_400_100, 5_400_100, 10_800_100, 21_600_100].map(Some)
-        );
-        for wrong in ["@every", "@every x", "@every 0s", "@every 999ms", "@every -1h", "@every 1h 30m!"] {
-            assert!(Timing::parse(wrong, "UTC").is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn says_which_field_is_wrong() {
-        for (text, field) in [
-            (r#"{"expression":"@daily","type":"a.b"}"#, "name"),
-            (r#"{"name":"Up","expression":"@daily","type":"a.b"}"#, "name"),
-            (r#"{"name":"n","type":"a.b"}"#, "expression"),
-            (r#"{"name":"n","expression":"x","type":"a.b"}"#, "expression"),
-            (r#"{"name":"n","cron":"* * * * * * *","type":"a.b"}"#, "cron"),
-            (r#"{"name":"n","expression":"@daily"}"#, "job_template.type"),
-            (r#"{"name":"n","expression":"@daily","args":[]}"#, "type"),
-            (r#"{"name":"n","expression":"@daily","job_template":[]}"#, "job_template"),
-            (r#"{"name":"n","expression":"@daily","job_template":{"type":"A"}}"#, "job_template.type"),
-            (r#"{"name":"n","expression":"@daily","job_template":{"type":"a","id":"1"}}"#, "job_template.id"),
-            (r#"{"name":"n","expression":"@daily","type":"a.b","timezone":"+02:00"}"#, "timezone"),
-            (r#"{"name":"n","expression":"@daily","type":"a.b","overlap_policy":"x"}"#, "overlap_policy"),
-            (r#"{"name":"n","expression":"@daily","type":"a.b","enabled":1}"#, "enabled"),
-            (
-                r#"{"name":"n","expression":"@daily","type":"a.b","overlap_policy":"enqueue","options":{"rate_limit":{"key":"k"}}}"#,
-                "rate_limit",
-            ),
-        ] {
-            assert_eq!(parse(text).expect_err(text).field, field, "{text}");
-        }
-    }
+/// The options of a template.
+fn options_of<'a>(template: &Object<'a>) -> Option<Object<'a>> {
+    template.get("options").and_then(|options| Object::parse(options).ok())
 }
+
+fn names_queue(template: &str) -> bool {
+    let template = Object::parse(template).unwrap_or_default();
+    template.get("queue").is_some() || options_of(&template).is_some_and(|options| options.get("queue").is_some())
+}
+
+/// The template with another queue, in place of any that it names.
+fn with_queue(template: &str, queue: &str) -> String {
+    let object = Object::parse(template).unwrap_or_default();
+    let options = options_of(&object).map(|options| {
+        let members = options.members().filter(|member| member.name != "queue");
+        let members: Vec<String> = members.map(|member| format!("{}:{}", member.raw_name, member.value)).collect();
+        format!("{{{}}}", members.join(","))
+    });
+    let members = object.members().filter(|member| member.name != "queue").map(|member| match &options {
+        Some(options) if member.name == "options" => format!("{}:{options}", member.raw_name),
+        _ => format!("{}:{}", member.raw_name, member.value),
+    });
+    let members: Vec<String> = members.chain([format!("\"queue\":{}", json::quoted(queue))]).collect();
+    format!("{{{}}}", members.join(","))
+}
+
+#[cfg(test)]
+mod tests;

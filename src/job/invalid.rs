@@ -117,7 +117,7 @@ impl fmt::Display for Invalid {
 }
 
 /// A value as it appears in a message: never more than a glimpse, as it may be megabytes.
-fn shorten(text: &str) -> String {
+pub(super) fn shorten(text: &str) -> String {
     const GLIMPSE: usize = 60;
     match text.char_indices().nth(GLIMPSE) {
         Some((end, _)) => format!("{}…", &text[..end]),

@@ -1,4 +1,4 @@
-//! JSON as text. A client's values are never decoded and encoded again: that would change `1.0`, `1e400`, duplicate
+//! JSON as text. A client's values are never decoded and encoded again: that would change `1.0`, big integers, duplicate
 //! keys and escapes. They are cut out of the request and put into answers as they came.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};

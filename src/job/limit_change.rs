@@ -4,11 +4,21 @@ use super::invalid::{Invalid, Kind};
 use super::json::{self, Object};
 use super::quota::refused;
 use super::time::{self, At};
-use super::{Quota, names};
+use super::{LimitKey, LimitScope, Quota, names};
 
 /// Every way to write a quota.
 const QUOTA: [&str; 6] = ["concurrency", "rate", "throttle", "limit", "period", "max_per_second"];
 const EXPIRES: &str = "expires_at";
+/// Members of an answer about a limit that say how it is used. A request may bring them back; they change nothing.
+const SHOWN: [&str; 8] =
+    ["key", "scope", "partition", "partitions", "partitions_total", "waiting_count", "hold_until", OVERRIDE];
+const OVERRIDE: &str = "override";
+/// The parts of a quota, each with the members that answers show in it.
+const PARTS: [(&str, &[&str]); 3] = [
+    ("concurrency", &["limit", "active", "available"]),
+    ("rate", &["limit", "period", "current_count", "window_resets_at"]),
+    ("throttle", &["limit", "period", "next_allowed_at"]),
+];
 
 /// A checked change: only what it names is limited anew.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,24 +26,54 @@ pub struct LimitChange {
     pub quota: Quota,
     /// When it is over; never, if there is no time.
     pub until: Option<At>,
+    /// Whether it is made of an answer: one that is sent back as it was changes nothing.
+    is_answer: bool,
 }
 
 impl LimitChange {
-    /// Reads an override, which may be over at some time.
-    pub fn parse(object: &Object<'_>) -> Result<LimitChange, Invalid> {
-        let until = match object.get(EXPIRES) {
+    /// Reads an override of the limit `key`, which may be over at some time. An answer about the limit is a request as well.
+    pub fn parse(key: &str, object: &Object<'_>) -> Result<LimitChange, Invalid> {
+        let is_answer = SHOWN.iter().any(|name| object.get(name).is_some());
+        if let Some(other) = object.get("key").filter(|named| json::text(named).as_deref() != Some(key)) {
+            return Err(refused("key", &format!("{key:?}, as the path says, or left out"), other));
+        }
+        let quota = read(object, &[&[EXPIRES], &SHOWN[..]].concat())?;
+        if quota.is_empty() && !is_answer {
+            return Err(LimitChange::is_empty());
+        }
+        let shown = match object.get(OVERRIDE) {
             None => None,
-            Some(value) => {
-                let at = json::text(value).and_then(|text| At::parse(&text));
-                Some(at.ok_or_else(|| refused(EXPIRES, time::EXPECTED, value))?)
-            }
+            Some(value) => Object::parse(value)
+                .map(Some)
+                .map_err(|_| refused(OVERRIDE, "an object with `expires_at`, as answers have it", value))?,
         };
-        Ok(LimitChange { quota: read(object, &[EXPIRES])?, until })
+        let shown = shown.unwrap_or_default();
+        known_members(OVERRIDE, &shown, &[EXPIRES])?;
+        let until = match (object.get(EXPIRES), shown.get(EXPIRES)) {
+            (Some(value), _) => Some(moment(EXPIRES, value)?),
+            (None, Some(value)) => Some(moment("override.expires_at", value)?),
+            (None, None) => None,
+        };
+        Ok(LimitChange { quota, until, is_answer })
     }
 
     /// Reads what holds until somebody changes it. An answer about it is a request as well.
     pub fn parse_lasting(object: &Object<'_>) -> Result<LimitChange, Invalid> {
-        Ok(LimitChange { quota: read(object, &["queue", "source", "state"])?, until: None })
+        let quota = read(object, &["queue", "source", "state"])?;
+        if quota.is_empty() {
+            return Err(LimitChange::is_empty());
+        }
+        Ok(LimitChange { quota, until: None, is_answer: false })
+    }
+
+    /// Whether it is an answer that was sent back as it was, given the quota that holds and when an override of it ends.
+    pub fn repeats(&self, holds: &Quota, until: Option<i64>) -> bool {
+        self.is_answer && self.quota == *holds && self.until == until.map(At::Absolute)
+    }
+
+    /// A change that limits nothing.
+    pub fn is_empty() -> Invalid {
+        Invalid::new(Kind::Policy, "", "names no limit: give `concurrency`, `rate` or `throttle`")
     }
 
     /// An override that would be over before it begins.
@@ -42,23 +82,51 @@ impl LimitChange {
     }
 }
 
+fn moment(field: &str, value: &str) -> Result<At, Invalid> {
+    json::text(value).and_then(|text| At::parse(&text)).ok_or_else(|| refused(field, time::EXPECTED, value))
+}
+
+/// Reads a quota. A slip must not pass for a limit that was set, so that only known members may stand beside it.
 fn read(object: &Object<'_>, further: &[&str]) -> Result<Quota, Invalid> {
-    // A slip must not pass for a limit that was set.
-    if let Some(unknown) = object.members().find(|member| !QUOTA.iter().chain(further).any(|name| *name == member.name))
-    {
-        let names = QUOTA.iter().chain(further).copied().collect::<Vec<_>>().join(", ");
-        return Err(Invalid::new(Kind::Policy, unknown.name.clone(), format!("is none of {names}")));
+    known_members("", object, &[&QUOTA, further].concat())?;
+    let mut text = String::from("{");
+    for member in object.members() {
+        let part = PARTS.iter().find(|(name, _)| *name == member.name);
+        let nested = part.and_then(|(_, known)| Some((known, Object::parse(member.value).ok()?)));
+        let value = match &nested {
+            Some((known, nested)) => {
+                known_members(&member.name, nested, known)?;
+                let limit = || Invalid::missing("concurrency.limit", "an integer").of_kind(Kind::Policy);
+                // Answers show the limit and what counts against it; requests give the number alone as well.
+                if member.name == "concurrency" { nested.get("limit").ok_or_else(limit)? } else { member.value }
+            }
+            None => member.value,
+        };
+        let comma = if text.len() > 1 { "," } else { "" };
+        text.push_str(&format!("{comma}{}:{value}", member.raw_name));
     }
-    let quota = Quota::parse("", object)?;
-    if quota.is_empty() {
-        return Err(Invalid::new(Kind::Policy, "", "names no limit: give `concurrency`, `rate` or `throttle`"));
-    }
-    Ok(quota)
+    text.push('}');
+    let plain = Object::parse(&text).map_err(|_| refused("", "an object", &text))?;
+    Quota::parse("", &plain)
+}
+
+/// Refuses members of other names than these.
+fn known_members(path: &str, object: &Object<'_>, known: &[&str]) -> Result<(), Invalid> {
+    let Some(unknown) = object.members().find(|member| !known.contains(&&*member.name)) else { return Ok(()) };
+    let dot = if path.is_empty() { "" } else { "." };
+    let problem = format!("is none of {}", known.join(", "));
+    Err(Invalid::new(Kind::Policy, format!("{path}{dot}{}", unknown.name), problem))
 }
 
 /// Checks the key under which something is to be limited.
-pub fn check_key(key: &str) -> Result<(), Invalid> {
-    if names::is_limit_key(key) { Ok(()) } else { Err(refused("key", names::RATE_KEY_EXPECTED, key)) }
+pub fn check_key(key: &LimitKey) -> Result<(), Invalid> {
+    let (expected, is_good) = match key.scope {
+        LimitScope::Key => (names::RATE_KEY_EXPECTED, key.is_of_jobs()),
+        LimitScope::Queue => (names::QUEUE_EXPECTED, names::is_queue(&key.name)),
+        LimitScope::Type => ("a job type or a glob of types", names::is_type_pattern(&key.name)),
+        LimitScope::Tenant => ("a tenant and a queue that have a limit", false),
+    };
+    if is_good { Ok(()) } else { Err(refused("key", expected, &key.to_string())) }
 }
 
 #[cfg(test)]
@@ -66,7 +134,7 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<LimitChange, Invalid> {
-        LimitChange::parse(&Object::parse(text).unwrap())
+        LimitChange::parse("k", &Object::parse(text).unwrap())
     }
 
     #[test]
@@ -75,6 +143,18 @@ mod tests {
         assert_eq!((change.quota.packed().as_str(), change.until), ("0 - - - -", Some(At::Relative(60_000))));
         let change = parse(r#"{"limit":5,"period":"hour","expires_at":null}"#).unwrap();
         assert_eq!((change.quota.packed().as_str(), change.until), ("- 5 3600000 - -", None));
+    }
+
+    #[test]
+    fn an_answer_that_is_sent_back_changes_nothing() {
+        let quota = Quota::from_packed("5 10 1000 - -").unwrap();
+        let shown = r#"{"key":"k","concurrency":{"limit":5,"active":1},"rate":{"limit":10,"period":"PT1S","current_count":3},
+            "waiting_count":0,"override":{"expires_at":"2026-02-12T10:30:00Z"}}"#;
+        let change = parse(shown).unwrap();
+        assert!(change.repeats(&quota, Some(1_770_892_200_000)));
+        assert!(!change.repeats(&quota, None) && !change.repeats(&Quota::default(), Some(1_770_892_200_000)));
+        assert!(parse(r#"{"key":"k","waiting_count":0}"#).unwrap().repeats(&Quota::default(), None));
+        assert!(!parse(r#"{"concurrency":5}"#).unwrap().repeats(&Quota::from_packed("5 - - - -").unwrap(), None));
     }
 
     #[test]
@@ -88,6 +168,10 @@ mod tests {
             (r#"{"concurrency":5,"expires_at":"soon"}"#, "expires_at"),
             (r#"{"concurrency":5,"expires_at":60}"#, "expires_at"),
             (r#"{"rate":{"limit":0,"period":"PT1S"}}"#, "rate.limit"),
+            (r#"{"key":"other","concurrency":5}"#, "key"),
+            (r#"{"concurrency":{"most":5}}"#, "concurrency.most"),
+            (r#"{"concurrency":{"active":5}}"#, "concurrency.limit"),
+            (r#"{"concurrency":5,"override":{"expires_at":"soon"}}"#, "override.expires_at"),
         ] {
             let problem = parse(text).unwrap_err();
             assert_eq!((problem.kind, problem.field.as_str()), (Kind::Policy, field), "{text}");
@@ -98,11 +182,22 @@ mod tests {
 
     #[test]
     fn a_key_is_a_jobs_or_one_that_the_server_makes() {
-        for good in ["stripe-api", "queue:email", "type:report.*", "tenant:acme:api"] {
-            assert_eq!(check_key(good), Ok(()), "{good}");
+        for good in ["stripe-api", "queue:email", "tenant:acme:api", "stripe-api|tenant=acme"].map(LimitKey::key) {
+            assert_eq!(check_key(&good), Ok(()), "{good}");
         }
-        for bad in ["-a", "a b", "a/b", "", "x*"] {
-            assert_eq!(check_key(bad).unwrap_err().field, "key", "{bad}");
+        for bad in ["-a", "a b", "a/b", "", "x*", "#q", "type:report.*", "a|b", "-a|tenant=b"].map(LimitKey::key) {
+            assert_eq!(check_key(&bad).unwrap_err().field, "key", "{bad}");
+        }
+        for (scope, name, is_good) in [
+            (LimitScope::Queue, "email", true),
+            (LimitScope::Queue, "queue:email", true),
+            (LimitScope::Queue, "No", false),
+            (LimitScope::Type, "report.*", true),
+            (LimitScope::Type, "type:report.*", true),
+            (LimitScope::Type, "a b", false),
+            (LimitScope::Tenant, "acme:q", false),
+        ] {
+            assert_eq!(check_key(&LimitKey::of(scope, name)).is_ok(), is_good, "{name}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The names of a job's members that mean something to the server.
 
 /// Names that only the server sets; a client's values for them are ignored, never stored.
-const MANAGED: [&str; 25] = [
+const MANAGED: [&str; 26] = [
     "state",
     "attempt",
     "max_attempts",
@@ -27,6 +27,7 @@ const MANAGED: [&str; 25] = [
     "pending",
     "x_staged",
     "x_promoted_to",
+    "waiting_for",
 ];
 
 /// Names with a meaning to the server, which may stand at top level or in `options`.

@@ -58,11 +58,6 @@ pub fn is_type_pattern(text: &str) -> bool {
     is_type(text) || (text.contains('*') && text.len() <= 255 && text.bytes().all(in_glob))
 }
 
-/// Whether a limit can count under a key: that of a job, or `type:` and a glob, as the server makes it.
-pub fn is_limit_key(text: &str) -> bool {
-    is_rate_key(text) || text.strip_prefix("type:").is_some_and(is_type_pattern)
-}
-
 /// Whether a text is the name of a worker pool.
 pub fn is_pool(text: &str) -> bool {
     text.len() <= 63 && is_word(text, b"._-")
@@ -135,8 +130,6 @@ mod tests {
         for bad in ["", ".a", ":a", "a b", "a/b", "ä", &"x".repeat(257)] {
             assert!(!is_rate_key(bad), "{bad}");
         }
-        assert!(is_limit_key("type:report.*") && is_limit_key("type:*") && is_limit_key("a:B"));
-        assert!(!is_limit_key("report.*") && !is_limit_key("type:Report.*") && !is_limit_key("type:a b*"));
         assert!(is_pool("GPU_workers-1.eu") && is_pool(&"x".repeat(63)));
         for bad in ["", "-a", "a:b", "a/b", "a b", &"x".repeat(64)] {
             assert!(!is_pool(bad), "{bad}");

@@ -1,7 +1,7 @@
 //! A job that was checked and not yet stored.
 
 use super::time::At;
-use super::{Outward, Planned, RateLimit, Unique};
+use super::{Ancestor, Outward, Planned, RateLimit, Unique};
 use std::ops::Range;
 
 /// A checked job, not yet stored.
@@ -25,6 +25,8 @@ pub struct NewJob {
     pub(super) meta: Range<usize>,
     /// The tenant that the request or `meta.tenant_id` names.
     pub tenant: Option<String>,
+    /// The workflows and jobs that it says it comes from.
+    pub ancestors: Vec<Ancestor>,
     /// Whether it waits among its tenant's own, where no plan rule says in which order jobs go.
     pub apart: bool,
     /// The tenant in whose own queues it waits, where tenants share none.
@@ -70,6 +72,7 @@ impl NewJob {
             args,
             meta,
             tenant: None,
+            ancestors: Vec::new(),
             apart: false,
             namespace: None,
             rate_limit: None,

@@ -2,9 +2,8 @@
 
 use super::invalid::{Invalid, Kind};
 use super::json::{self, Object};
-use super::names;
 use super::quota::{Quota, refused};
-use std::borrow::Cow;
+use super::{LimitKey, names, tenant};
 
 /// What happens to a job that its limit does not let start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,11 +33,43 @@ impl OnLimit {
     }
 }
 
+/// Which jobs with the same key share its counters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Partition {
+    /// All of them.
+    #[default]
+    Global,
+    /// Those of one tenant.
+    Tenant,
+    /// Those in one queue.
+    Queue,
+    /// Those of one type.
+    Type,
+}
+
+impl Partition {
+    /// All names, in the order of the documentation.
+    pub const NAMES: [&'static str; 4] = ["global", "tenant", "queue", "type"];
+    const ALL: [Partition; 4] = [Partition::Global, Partition::Tenant, Partition::Queue, Partition::Type];
+
+    /// The partition of that name.
+    pub fn parse(name: &str) -> Option<Partition> {
+        Self::ALL.into_iter().find(|partition| partition.name() == name)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
 /// A checked policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateLimit {
     /// Whose counters it uses; those of the job's queue if there is none.
     pub key: Option<String>,
+    /// The dimension by which the key is divided.
+    pub scope: Partition,
     /// What the key may do.
     pub quota: Quota,
     /// What happens to this job when the key may not.
@@ -66,15 +97,35 @@ impl RateLimit {
                 .and_then(|text| OnLimit::parse(&text))
                 .ok_or_else(|| refused(&field("on_limit"), "`wait`, `reschedule` or `drop`", value))?,
         };
-        Ok(RateLimit { key, quota: Quota::parse(path, &object)?, on_limit })
+        let scope = match object.get("scope") {
+            None => Partition::default(),
+            Some(value) => json::text(value)
+                .and_then(|text| Partition::parse(&text))
+                .ok_or_else(|| refused(&field("scope"), "`global`, `tenant`, `queue` or `type`", value))?,
+        };
+        // Without a key the limit is the queue's own, which cannot be divided.
+        if key.is_none() && !matches!(scope, Partition::Global | Partition::Queue) {
+            return Err(refused(&field("scope"), "left out, or sent with a `key` to divide", scope.name()));
+        }
+        Ok(RateLimit { key, scope, quota: Quota::parse(path, &object)?, on_limit })
     }
 
-    /// The key under which a job of this queue counts.
-    pub fn key_in(&self, queue: &str) -> Cow<'_, str> {
-        match &self.key {
-            Some(key) => Cow::Borrowed(key),
-            None => Cow::Owned(format!("queue:{queue}")),
-        }
+    /// The key that it names, or that of a queue, undivided.
+    pub fn key_in(&self, queue: &str) -> LimitKey {
+        self.key.as_deref().map_or_else(|| LimitKey::queue(queue), LimitKey::key)
+    }
+
+    /// The key under which a job of this tenant, queue and type counts.
+    pub fn key_of(&self, tenant: Option<&str>, queue: &str, kind: &str) -> LimitKey {
+        let key = self.key_in(queue);
+        let name = match self.scope {
+            _ if self.key.is_none() => return key,
+            Partition::Global => return key,
+            Partition::Tenant => tenant.unwrap_or(tenant::DEFAULT),
+            Partition::Queue => queue,
+            Partition::Type => kind,
+        };
+        key.divided(self.scope, name)
     }
 }
 
@@ -91,13 +142,29 @@ mod tests {
     #[test]
     fn a_policy_has_a_key_or_means_its_queue() {
         let limit = parse(r#"{"key":"stripe-api","concurrency":5,"rate":{"limit":100,"period":"PT1M"}}"#).unwrap();
-        assert_eq!((limit.key_in("q").as_ref(), limit.on_limit), ("stripe-api", OnLimit::Wait));
+        assert_eq!((limit.key_in("q").stored().as_str(), limit.on_limit), ("stripe-api", OnLimit::Wait));
         assert_eq!(limit.quota.packed(), "5 100 60000 - -");
         let limit = parse(r#"{"max_per_second":1}"#).unwrap();
-        assert_eq!((limit.key.as_deref(), limit.key_in("email").as_ref()), (None, "queue:email"));
+        assert_eq!((limit.key.as_deref(), limit.key_in("email").stored().as_str()), (None, "#email"));
         assert_eq!(limit.quota.packed(), "- 1 1000 - -");
         assert_eq!(parse(r#"{"max_per_second":1,"key":"a:B.c"}"#).unwrap().key.as_deref(), Some("a:B.c"));
         assert!(parse(r#"{"key":"k"}"#).unwrap().quota.is_empty());
+    }
+
+    #[test]
+    fn a_scope_divides_the_key() {
+        let stored = |scope: &str, tenant: Option<&str>| {
+            let limit = parse(&format!(r#"{{"key":"k","concurrency":1{scope}}}"#)).unwrap();
+            limit.key_of(tenant, "mail", "mail.send").stored()
+        };
+        assert_eq!(stored("", Some("acme")), "k");
+        assert_eq!(stored(r#","scope":"global""#, Some("acme")), "k");
+        assert_eq!(stored(r#","scope":"tenant""#, Some("a:b")), "k|tenant=a%3Ab");
+        assert_eq!(stored(r#","scope":"tenant""#, None), "k|tenant=_default");
+        assert_eq!(stored(r#","scope":"queue""#, None), "k|queue=mail");
+        assert_eq!(stored(r#","scope":"type""#, None), "k|type=mail.send");
+        let of_queue = parse(r#"{"max_per_second":1,"scope":"queue"}"#).unwrap();
+        assert_eq!(of_queue.key_of(Some("acme"), "mail", "a").stored(), "#mail");
     }
 
     #[test]
@@ -125,6 +192,10 @@ mod tests {
             (&long, "rate_limit.key"),
             (r#"{"key":"k","on_limit":"explode"}"#, "rate_limit.on_limit"),
             (r#"{"key":"k","on_limit":1}"#, "rate_limit.on_limit"),
+            (r#"{"key":"k","scope":"worker"}"#, "rate_limit.scope"),
+            (r#"{"key":"k","scope":1}"#, "rate_limit.scope"),
+            (r#"{"max_per_second":1,"scope":"tenant"}"#, "rate_limit.scope"),
+            (r#"{"key":"k|tenant=a"}"#, "rate_limit.key"),
             (r#"{"key":"k","rate":{"limit":1,"period":"x"}}"#, "rate_limit.rate.period"),
         ] {
             let problem = parse(text).unwrap_err();

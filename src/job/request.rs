@@ -4,7 +4,9 @@ use super::invalid::{Invalid, Kind};
 use super::json::{self, Member, Object};
 use super::retry::{self, Policy};
 use super::time::{self, At};
-use super::{Limits, NewJob, OnConflict, RateLimit, Unique, duration, id, members, meta, names, tenant, unique};
+use super::{
+    Ancestor, Limits, NewJob, OnConflict, RateLimit, Unique, duration, id, members, meta, names, tenant, unique,
+};
 use std::fmt::Write;
 
 /// How every stored envelope begins; its id follows.
@@ -151,6 +153,7 @@ impl<'a> Request<'a> {
             ttl: self.seconds("enqueue_ttl", 1)?.map(At::Relative),
             total: self.seconds("total_timeout", 1)?.map(At::Relative),
             tenant,
+            ancestors: Ancestor::in_meta(&envelope[meta.clone()]),
             ..NewJob::bare(id, kind, queue, (envelope, args, meta))
         };
         job.fields.extend(trace.map(|trace| ("trace", trace)));
@@ -351,6 +354,7 @@ impl<'a> Request<'a> {
             let is_ours = self.whole.is_some() && name == "workflow_id";
             if !members::is_known(name) && !is_ours {
                 job.envelope.extend([",", raw_name, ":", value]);
+                job.ancestors.extend(Ancestor::of_member("", name, value));
             }
         }
     }

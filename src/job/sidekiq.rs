@@ -133,6 +133,11 @@ impl<'a> Payload<'a> {
         Some(Payload { text, object, class, args })
     }
 
+    /// Its id.
+    pub fn jid(&self) -> Option<String> {
+        self.object.get("jid").and_then(json::text).map(|jid| jid.into_owned())
+    }
+
     /// The text of `meta`, which a client may have put there.
     pub fn meta(&self) -> &'a str {
         self.object.get("meta").filter(|meta| meta.starts_with('{')).unwrap_or("{}")
@@ -189,11 +194,24 @@ pub fn fill(template: &str, args: &str, at: i64) -> String {
     template.replace(ARGS, args).replace(TIME, &seconds(at))
 }
 
-/// What the gem sidekiq-fairplay staged: nothing but arguments.
-pub fn fairplay_template(class: &str, queue: &str, jid: &str, now: i64) -> String {
+/// The payload of a staged job as its client pushed it into a queue, but for the time: that is the one at which the job was staged.
+pub fn pushed(template: &str, args: &str, queue: &str, staged_at: i64) -> String {
+    let text = fill(template, args, staged_at);
+    let payload = Payload::parse(&text).map(|payload| payload.into_queue(queue, staged_at));
+    payload.unwrap_or(text)
+}
+
+/// Members of a payload that fairgate sets itself, so that no option of a class may.
+pub const OWN_MEMBERS: [&str; 8] =
+    ["class", "args", "queue", "jid", "created_at", "enqueued_at", "fairplay_enqueued_at", "at"];
+
+/// The template of a job that the gem sidekiq-fairplay staged, of which nothing but arguments is left. `options` are those of its
+/// class, as JSON members. Without `retry` among them Sidekiq goes by the class's own.
+pub fn fairplay_template(class: &str, options: &str, queue: &str, jid: &str, now: i64) -> String {
+    let comma = if options.is_empty() { "" } else { "," };
     // Without its mark, the gem's middleware would stage a retry again.
     format!(
-        "{{\"class\":\"{class}\",\"args\":{ARGS},\"retry\":true,\"queue\":\"{queue}\",\"jid\":\"{jid}\",\"created_at\":{},\
+        "{{\"class\":\"{class}\",\"args\":{ARGS},\"queue\":\"{queue}\",\"jid\":\"{jid}\",\"created_at\":{},{options}{comma}\
          \"fairplay_enqueued_at\":{},\"enqueued_at\":{TIME}}}",
         seconds(now),
         now.div_euclid(1000)
@@ -255,6 +273,11 @@ mod tests {
             let payload = Payload::parse(text).expect(text);
             assert_eq!(payload.into_queue("heavy", 12_345), expected);
         }
+        let text =
+            r#"{"queue":"stage","class":"A","args":[{"queue":"heavy"}],"fairgate":{"queue":"heavy"},"enqueued_at":5}"#;
+        let payload = Payload::parse(text).expect("a payload");
+        let back = pushed(&payload.template("heavy"), payload.args, "stage", 12_345);
+        assert_eq!(back, text.replace("\"enqueued_at\":5", "\"enqueued_at\":12.345"));
         for text in ["", "[]", "{}", r#"{"class":"A"}"#, r#"{"class":1,"args":[]}"#, r#"{"class":"A","args":{}}"#] {
             assert!(Payload::parse(text).is_none(), "{text}");
         }
@@ -288,6 +311,15 @@ mod tests {
             assert_eq!(waits_since(text), expected, "{text}");
         }
         assert_eq!((seconds(1_700_000_000_005), seconds(12_300)), ("1700000000.005".to_owned(), "12.300".to_owned()));
+    }
+
+    #[test]
+    fn a_job_of_the_gem_gets_the_options_of_its_class() {
+        let payload = |options| fill(&fairplay_template("A", options, "q", "b", 1500), "[1]", 2000);
+        let plain = r#"{"class":"A","args":[1],"queue":"q","jid":"b","created_at":1.500,"fairplay_enqueued_at":1,"enqueued_at":2.000}"#;
+        assert_eq!(payload(""), plain);
+        let with = r#"{"class":"A","args":[1],"queue":"q","jid":"b","created_at":1.500,"retry":false,"fairplay_enqueued_at":1,"enqueued_at":2.000}"#;
+        assert_eq!(payload("\"retry\":false"), with);
     }
 
     #[test]

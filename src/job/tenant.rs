@@ -16,8 +16,7 @@ const PATH: &str = "meta.tenant_id";
 pub const EXPECTED: &str = "the id of a tenant: 1 to 256 bytes without control characters";
 
 /// What an error message says about a name that is outside the pattern.
-pub const NAME_EXPECTED: &str =
-    "the id of a tenant: a letter or digit, then letters, digits, dots, dashes, underscores and colons, at most 256";
+pub const NAME_EXPECTED: &str = "the id of a tenant: a string of a letter or digit, then letters, digits, dots, dashes, underscores and colons, at most 256";
 
 /// Whether a text can be the id of a tenant, wherever a plan rule finds it.
 pub fn is_id(text: &str) -> bool {
@@ -30,7 +29,13 @@ pub fn is_name(text: &str) -> bool {
     text.len() <= LONGEST && text.starts_with(|first: char| first.is_ascii_alphanumeric()) && text.bytes().all(is_part)
 }
 
-/// The id that a JSON value is: a string's content, or a number as it was written.
+/// The tenant that a JSON value of a request names: a string within the pattern, nothing else.
+pub fn named_by(value: &str) -> Option<String> {
+    json::text(value).map(|text| text.into_owned()).filter(|text| is_name(text))
+}
+
+/// The id that a JSON value is: a string's content, or a number as it was written. Only for values that are no `tenant_id`, such as
+/// an account's number in `args`.
 pub fn id(value: &str) -> Option<String> {
     match value.as_bytes().first()? {
         b'"' => json::text(value).map(|text| text.into_owned()).filter(|text| is_id(text)),
@@ -55,12 +60,11 @@ pub fn settle(meta: String, named: Option<&str>) -> Result<(String, Option<Strin
     let own = in_meta(&meta);
     let Some(named) = named else {
         let Some(value) = own.filter(|value| *value != "null") else { return Ok((meta, None)) };
-        let name = id(value).filter(|name| is_name(name));
-        let name = name.ok_or_else(|| Invalid::field(PATH, NAME_EXPECTED, value).of_kind(Kind::Tenant))?;
+        let name = named_by(value).ok_or_else(|| Invalid::field(PATH, NAME_EXPECTED, value).of_kind(Kind::Tenant))?;
         return Ok((meta, Some(name)));
     };
     match own {
-        Some(value) if id(value).as_deref() != Some(named) => {
+        Some(value) if named_by(value).as_deref() != Some(named) => {
             let expected = format!("{named:?}, as the request's header says, or nothing");
             Err(Invalid::field(PATH, expected, value))
         }
@@ -80,14 +84,14 @@ mod tests {
     use crate::job::request::{Context, parse};
 
     #[test]
-    fn a_tenant_is_a_name_or_a_number() {
+    fn a_tenant_is_a_string_within_the_pattern() {
         let of_meta = |meta: &str| settle(meta.to_owned(), None).map(|(_, tenant)| tenant);
         for (meta, expected) in [
             ("{}", None),
             (r#"{"tenant_id":"acme"}"#, Some("acme")),
             (r#"{"tenant_id":"a.b_c:d-9"}"#, Some("a.b_c:d-9")),
             (r#"{"tenant\u005fid":"acme"}"#, Some("acme")),
-            (r#"{"tenant_id": 4.20}"#, Some("4.20")),
+            (r#"{"tenant_id":"4.20"}"#, Some("4.20")),
             (r#"{"tenant_id":null}"#, None),
             (r#"{"x":{"tenant_id":"acme"}}"#, None),
             (r#"{"x":"tenant_id"}"#, None),
@@ -99,6 +103,8 @@ mod tests {
         for value in [
             r#""""#,
             "-1",
+            "7",
+            "4.20",
             "true",
             r#"["a"]"#,
             "{}",
@@ -141,7 +147,11 @@ mod tests {
             parse(&text, &Limits::default(), &context).map(|job| (job.meta().to_owned(), job.tenant))
         };
         assert_eq!(tenant(r#""meta":{"tenant_id":"acme"}"#, None).unwrap().1.as_deref(), Some("acme"));
-        assert_eq!(tenant(r#""options":{"metadata":{"tenant_id":7}}"#, None).unwrap().1.as_deref(), Some("7"));
+        assert_eq!(tenant(r#""options":{"metadata":{"tenant_id":"7"}}"#, None).unwrap().1.as_deref(), Some("7"));
+        assert!(
+            tenant(r#""meta":{"tenant_id":7}"#, Some("7")).is_err(),
+            "a number is no tenant, whatever the header says"
+        );
         assert_eq!(tenant(r#""meta":{}"#, None).unwrap().1, None);
         let stamped = tenant(r#""meta":{"a":1}"#, Some("acme")).unwrap();
         assert_eq!(stamped, (r#"{"tenant_id":"acme","a":1}"#.to_owned(), Some("acme".to_owned())));

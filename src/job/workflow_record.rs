@@ -133,6 +133,24 @@ impl WorkflowRecord {
 
     /// Appends the workflow as JSON.
     pub fn write(&self, out: &mut String) {
+        self.write_head(out);
+        match self.steps.is_empty() {
+            true => self.write_inside(out, 0, self.is_over()),
+            false => self.write_steps(out),
+        }
+        self.write_times(out);
+        self.write_failures(out);
+        out.push('}');
+    }
+
+    /// Appends the workflow as JSON, without its parts.
+    pub fn write_summary(&self, out: &mut String) {
+        self.write_head(out);
+        self.write_times(out);
+        out.push('}');
+    }
+
+    fn write_head(&self, out: &mut String) {
         // Writing to a String cannot fail.
         _ = write!(out, "{{\"id\":\"{}\",\"type\":\"{}\",\"state\":\"{}\"", self.id, self.kind, self.state);
         for (name, value) in [("name", &self.name), ("meta", &self.meta)] {
@@ -140,10 +158,10 @@ impl WorkflowRecord {
                 out.extend([",\"", name, "\":", value]);
             }
         }
-        match self.steps.is_empty() {
-            true => self.write_inside(out, 0, self.is_over()),
-            false => self.write_steps(out),
-        }
+    }
+
+    /// Its times, and how many of its jobs have ended.
+    fn write_times(&self, out: &mut String) {
         let ended = if self.state == "cancelled" { "cancelled_at" } else { "completed_at" };
         let times = [("created_at", Some(self.created)), ("started_at", Some(self.created)), (ended, self.finished)];
         times.into_iter().for_each(|(name, at)| push_time(out, name, at));
@@ -153,8 +171,6 @@ impl WorkflowRecord {
             self.jobs, self.completed, self.failed
         );
         times.into_iter().for_each(|(name, at)| push_time(out, name, at));
-        out.push('}');
-        self.write_failures(out);
         out.push('}');
     }
 

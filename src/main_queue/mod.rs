@@ -7,12 +7,16 @@
 mod contact;
 mod ojs;
 mod pace;
+mod returns;
 mod sidekiq;
+mod source;
 
 pub use ojs::Ojs;
+pub use returns::GEM_LOCK_LIFE;
 pub use sidekiq::{Place, Sidekiq};
+pub use source::Source;
 
-use crate::config::System;
+use crate::config::{KnownMainQueue, System};
 use crate::fair::BUILTIN;
 use crate::store::{Error, Observation, Promoted, Store};
 use std::sync::Arc;
@@ -46,19 +50,20 @@ impl MainQueue {
         }
     }
 
-    /// How often it is looked at while jobs are staged for it; none where it tells by itself that it runs low.
+    /// How often it is looked at while jobs are staged for it, at most; none if it reports that it runs low.
     pub fn poll(&self) -> Option<Duration> {
         match self {
             MainQueue::Builtin(_) => None,
             MainQueue::Sidekiq(_) => Some(sidekiq::POLL),
-            MainQueue::Ojs(_) => Some(ojs::POLL),
+            MainQueue::Ojs(_) => Some(ojs::POLL_EMPTY),
         }
     }
 
     /// The shortest latency that `auto` can aim at, in milliseconds: it must last from one look to the next.
     pub fn least_latency(&self) -> u64 {
         match self {
-            MainQueue::Builtin(_) | MainQueue::Sidekiq(_) => 0,
+            MainQueue::Builtin(_) => 0,
+            MainQueue::Sidekiq(_) => sidekiq::LEAST_LATENCY_MS,
             MainQueue::Ojs(_) => ojs::LEAST_LATENCY_MS,
         }
     }
@@ -134,9 +139,16 @@ impl MainQueues {
         MainQueues::new(store, Vec::new())
     }
 
-    /// The names of those that are not fairgate's own, and what systems they are.
-    pub fn names(&self) -> Vec<(String, Option<System>)> {
-        self.others.iter().map(|(name, queue)| (name.clone(), queue.system())).collect()
+    /// Those that are not fairgate's own.
+    pub fn known(&self) -> Vec<KnownMainQueue> {
+        let known = |(name, queue): &(String, MainQueue)| {
+            let staging_queue = match queue {
+                MainQueue::Sidekiq(sidekiq) => sidekiq.staging_queue().map(str::to_owned),
+                MainQueue::Builtin(_) | MainQueue::Ojs(_) => None,
+            };
+            KnownMainQueue { name: name.clone(), system: queue.system(), staging_queue }
+        };
+        self.others.iter().map(known).collect()
     }
 
     /// The one of that name.

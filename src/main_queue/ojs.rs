@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 
 /// How often a queue is asked about at most.
-pub const POLL: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_secs(1);
+/// The same of one that was empty: its workers may be idle.
+pub const POLL_EMPTY: Duration = Duration::from_millis(200);
 /// What `auto` aims at, at least: less would be taken between two looks, and workers would wait.
 pub const LEAST_LATENCY_MS: u64 = 3_000;
 /// Queues that are asked about at once.
@@ -53,7 +55,8 @@ struct Look {
 
 impl Look {
     fn is_fresh(&self) -> bool {
-        self.at.is_some_and(|at| at.elapsed() < POLL)
+        let holds = if self.state.depth == 0 && !self.state.paused { POLL_EMPTY } else { POLL };
+        self.at.is_some_and(|at| at.elapsed() < holds)
     }
 }
 
@@ -76,27 +79,26 @@ impl Ojs {
         &self.remote
     }
 
-    /// Completes what the store knows about queues by what the server tells, a second old at most. `now` is the store's time.
+    /// Completes what the store knows about queues by what the server reports, a second old at most. `now` is the store's time.
     pub async fn observe(&self, queues: &mut [Observation], now: i64) -> Result<(), Error> {
         if queues.is_empty() {
             return Ok(());
         }
         let level = if self.is_busy() { Ok(0) } else { self.level(&self.looking).await };
         if self.is_busy() {
-            queues.iter_mut().for_each(|queue| self.fill(queue, now, false, Some(Closed::RetryAfter)));
+            queues.iter_mut().for_each(|queue| self.fill(queue, now, Some(Closed::RetryAfter)));
             return Ok(());
         }
         let level = level?;
         let _turn = self.asking.lock().await;
         for queues in queues.chunks_mut(AT_ONCE) {
             let look = async |queue: &mut Observation| {
-                let is_new = !self.looks(|looks| looks.get(&queue.queue).is_some_and(Look::is_fresh));
-                if is_new {
+                if !self.looks(|looks| looks.get(&queue.queue).is_some_and(Look::is_fresh)) {
                     let asked = self.looking.ask(self.remote.queue(&queue.queue, level, now)).await;
                     let state = match asked {
                         Ok(state) => state,
                         Err(_) if self.is_busy() => {
-                            self.fill(queue, now, false, Some(Closed::RetryAfter));
+                            self.fill(queue, now, Some(Closed::RetryAfter));
                             return Ok(());
                         }
                         Err(error) => return Err(self.failed(error)),
@@ -106,7 +108,7 @@ impl Ojs {
                         (look.at, look.state, look.pushed) = (Some(Instant::now()), state, 0);
                     });
                 }
-                self.fill(queue, now, is_new, None);
+                self.fill(queue, now, None);
                 Ok(())
             };
             try_join_all(queues.iter_mut().map(look)).await?;
@@ -114,15 +116,14 @@ impl Ojs {
         Ok(())
     }
 
-    fn fill(&self, queue: &mut Observation, now: i64, is_new: bool, hindrance: Option<Closed>) {
+    fn fill(&self, queue: &mut Observation, now: i64, hindrance: Option<Closed>) {
         let look = self.looks(|looks| looks.get(&queue.queue).cloned()).unwrap_or_default();
         let Look { at, state, pushed, taken, .. } = look;
         let since = at.map_or(0, |at| at.elapsed().as_millis() as u64);
         queue.depth = state.depth + pushed;
         queue.active = state.active;
         queue.oldest = state.latency_ms.map(|ms| now.saturating_sub_unsigned(ms + since));
-        (queue.taken, queue.idle) = (taken, 0);
-        queue.ran_dry = is_new && state.depth == 0;
+        (queue.taken, queue.idle_ms, queue.seen) = (taken, None, at);
         queue.hindrance = hindrance.or(state.paused.then_some(Closed::QueuePaused));
     }
 

@@ -11,6 +11,8 @@ use tokio::sync::OnceCell;
 
 /// How often queues are looked at while jobs are staged for them.
 pub const POLL: Duration = Duration::from_millis(100);
+/// The shortest latency that `auto` aims at: what is there must last until the next look, and half as long again.
+pub const LEAST_LATENCY_MS: u64 = 300;
 /// How long what processes told serves: they tell every 5 or 10 s.
 const CREW_SERVES: Duration = Duration::from_secs(1);
 /// Queues of which something is remembered; clients choose their names.
@@ -19,10 +21,12 @@ const MOST_QUEUES: usize = 1000;
 /// A Sidekiq that jobs are promoted into.
 pub struct Sidekiq {
     name: String,
-    store: Store,
-    redis: store::Sidekiq,
+    pub(super) store: Store,
+    pub(super) redis: store::Sidekiq,
     /// How its Redis lies to ours, as far as the configuration tells.
     place: Place,
+    /// The queue from which jobs are taken.
+    staging_queue: Option<String>,
     destination: OnceCell<Destination>,
     crew: tokio::sync::Mutex<Option<(Instant, Arc<Vec<SidekiqProcess>>)>>,
     paces: Mutex<HashMap<String, Pace>>,
@@ -41,12 +45,19 @@ pub enum Place {
 
 impl Sidekiq {
     /// A Sidekiq of that name.
-    pub fn new(name: &str, store: Store, redis: store::Sidekiq, place: Place) -> Sidekiq {
+    pub fn new(
+        name: &str,
+        store: Store,
+        redis: store::Sidekiq,
+        place: Place,
+        staging_queue: Option<String>,
+    ) -> Sidekiq {
         Sidekiq {
             name: name.to_owned(),
             store,
             redis,
             place,
+            staging_queue,
             destination: OnceCell::new(),
             crew: Default::default(),
             paces: Default::default(),
@@ -58,6 +69,11 @@ impl Sidekiq {
     /// What plan rules call it.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// The queue from which jobs are taken, if there is one.
+    pub fn staging_queue(&self) -> Option<&str> {
+        self.staging_queue.as_deref()
     }
 
     /// Its Redis.
@@ -79,11 +95,9 @@ impl Sidekiq {
             queue.processes = Some(serving.len() as u64);
             queue.active = serving.iter().map(|one| one.busy).sum();
             let awake = serving.iter().filter(|one| !one.quiet);
-            let idle: u64 = awake.map(|one| one.concurrency.saturating_sub(one.busy)).sum();
-            (queue.depth, queue.oldest) = (seen.depth, seen.oldest);
-            queue.idle = if seen.depth == 0 { idle } else { 0 };
+            queue.spare = awake.map(|one| one.spare(&queue.queue)).sum();
+            (queue.depth, queue.oldest, queue.idle_ms) = (seen.depth, seen.oldest, None);
             queue.taken = self.pace(&queue.queue, |pace| pace.observe(seen.depth));
-            queue.ran_dry = seen.depth == 0 && !serving.is_empty();
             // Processes that stop take nothing any more: what waits for those that follow waits in staging, in fair order.
             let all_quiet = !serving.is_empty() && serving.iter().all(|one| one.quiet);
             queue.hindrance = match (seen.paused, all_quiet) {
@@ -139,7 +153,7 @@ impl Sidekiq {
         format!("fairgate:{}:{rule}:delivered", parcel.origin)
     }
 
-    async fn destination(&self) -> Result<&Destination, Error> {
+    pub(super) async fn destination(&self) -> Result<&Destination, Error> {
         let find = async || {
             let passage = match self.place {
                 Place::Here => Passage::Here,
@@ -160,8 +174,8 @@ impl Sidekiq {
         self.destination.get_or_try_init(find).await
     }
 
-    /// What processes told, not older than a second.
-    async fn crew(&self) -> Result<Arc<Vec<SidekiqProcess>>, Error> {
+    /// Its processes as they last reported, read at most a second ago.
+    pub async fn crew(&self) -> Result<Arc<Vec<SidekiqProcess>>, Error> {
         let mut crew = self.crew.lock().await;
         if let Some((_, known)) = crew.as_ref().filter(|(at, _)| at.elapsed() < CREW_SERVES) {
             return Ok(Arc::clone(known));
@@ -237,7 +251,7 @@ impl Sidekiq {
     }
 
     /// An error with the name of the main queue, so that nobody looks for it in the store.
-    fn named(&self, error: Error) -> Error {
+    pub(super) fn named(&self, error: Error) -> Error {
         match error {
             Error::Unavailable(reason) => Error::Unavailable(format!("main queue {}: {reason}", self.name)),
             Error::Backend(reason) => Error::Backend(format!("main queue {}: {reason}", self.name)),

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
 
 /// How long a round that was asked for waits for one that runs in another process.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -33,6 +34,8 @@ struct Inner {
     holder: Arc<str>,
     /// Made for the first rule that needs it: most have no webhook, and its certificates take memory.
     http: OnceLock<weights::Client>,
+    /// Cancelled when the process stops.
+    stopping: CancellationToken,
     pilots: Mutex<HashMap<String, Hired>>,
 }
 
@@ -49,8 +52,9 @@ struct Hired {
 impl Desk {
     /// A desk of a process; `holder` is its name in locks.
     pub fn new(store: Store, rules: Rulebook, main_queues: MainQueues, metrics: Metrics, holder: &str) -> Desk {
-        let (http, pilots) = (OnceLock::new(), Mutex::default());
-        Desk { inner: Arc::new(Inner { store, rules, main_queues, metrics, holder: holder.into(), http, pilots }) }
+        let (holder, http, stopping, pilots) =
+            (holder.into(), OnceLock::new(), CancellationToken::new(), Mutex::default());
+        Desk { inner: Arc::new(Inner { store, rules, main_queues, metrics, holder, http, stopping, pilots }) }
     }
 
     /// The rules that are planned.
@@ -143,7 +147,7 @@ impl Desk {
         let (inner, source) = (&self.inner, self.source(&rule)?);
         let (store, holder) = (inner.store.clone(), Arc::clone(&inner.holder));
         let (main_queue, changed) = (self.main_queue(&rule)?, Arc::default());
-        let weighing = Weighing::new(source, main_queue.clone(), Arc::clone(&changed));
+        let weighing = Weighing::new(source, main_queue.clone(), Arc::clone(&changed), inner.stopping.clone());
         let metrics = inner.metrics.planner.clone();
         let pilot = Pilot::new(Arc::clone(&rule), store, main_queue, holder, weighing, metrics);
         let pilot = Arc::new(Mutex::new(pilot.map_err(Error::Backend)?));
@@ -172,6 +176,11 @@ impl Desk {
             }
             tokio::time::sleep(BETWEEN).await;
         }
+    }
+
+    /// Ends waits for weights webhooks, because the process stops.
+    pub(super) fn stop(&self) {
+        self.inner.stopping.cancel();
     }
 
     /// Gives up every lock, so that other processes take over at once.

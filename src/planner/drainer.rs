@@ -5,15 +5,18 @@
 //! under a sequence; a script here stages them and notes the sequence; what is noted is dropped over there. Several
 //! processes may do this at once.
 
+mod release;
+
+use super::arrival::{Arrival, Entry, Fate};
 use super::rulebook::{Known, Rulebook};
+use super::staging_reporter::{Finding, StagingReporter};
 use crate::config::FairplayClass;
-use crate::fair::Rule;
-use crate::job::sidekiq::{self, Payload};
-use crate::job::{NewJob, Planned, id, json, tenant};
-use crate::main_queue::Sidekiq;
-use crate::store::{Error, Inbox, Parcel, Store, TakeOver, TakenIn};
+use crate::job::{NewJob, id, sidekiq};
+use crate::main_queue::{GEM_LOCK_LIFE, Sidekiq, Source};
+use crate::store::{Error, Inbox, Parcel, StagedByGem, Store, TakeOver, TakenIn};
+use crate::telemetry::SidekiqMetrics;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 /// Jobs that are taken in at once.
@@ -21,18 +24,10 @@ const BATCH: usize = 64;
 /// How often a source that was empty is looked at.
 const POLL: Duration = Duration::from_millis(100);
 const AFTER_FAILURE: Duration = Duration::from_millis(500);
-/// Life of the gem's locks in our hands, in seconds: how long after a crash the gem goes on by itself.
-const LOCK_LIFE: u64 = 30;
-/// Where a job goes of which nobody says anything else, as in Sidekiq.
-const DEFAULT_QUEUE: &str = "default";
-
-/// Where jobs come from.
-pub enum Source {
-    /// A queue that no worker reads.
-    Queue(String),
-    /// What the gem sidekiq-fairplay has staged.
-    Fairplay(FairplayClass),
-}
+/// How often the processes are asked whether one reads the staging queue: they report every 5 or 10 s.
+const BETWEEN_CHECKS: Duration = Duration::from_secs(5);
+/// How often a process registers that it takes jobs in.
+const REGISTER: Duration = Duration::from_secs(2);
 
 /// Stages what comes from one source, until it is stopped.
 pub struct Drainer {
@@ -42,62 +37,70 @@ pub struct Drainer {
     source: Source,
     /// Who owns jobs that name nobody.
     default_tenant: String,
+    /// This process, as it registers.
+    process: Arc<str>,
+    /// When it last registered.
+    registered: Option<Instant>,
     /// Names this store at the other one, and holds the gem's locks.
     origin: String,
     /// The sequence up to which the inbox has been taken in, once that is known.
     taken_in: Option<u64>,
+    /// Whether nothing is left of a release that died, on its way back to the source.
+    has_settled: bool,
     /// Whether no planner of the gem runs any more.
     gem_is_still: bool,
     /// Whether the gem's locks may be ours.
     holds: bool,
     /// Jobs that are staged at once: fewer where a rule has not room for all of them.
     portion: usize,
-}
-
-/// A job of a source: its place in the inbox, and what becomes of it.
-struct Entry {
-    sequence: u64,
-    fate: Fate,
-}
-
-enum Fate {
-    Stage(Box<NewJob>),
-    /// No rule plans its class: it goes where it wanted to go.
-    Pass {
-        queue: String,
-        payload: String,
-    },
-    /// No worker could run it.
-    Bury(String),
+    reporter: StagingReporter,
+    /// When the processes were last asked whether one reads the staging queue.
+    checked: Option<Instant>,
+    metrics: SidekiqMetrics,
 }
 
 impl Drainer {
-    /// A drainer of one source of a Sidekiq.
+    /// A drainer of one source of a Sidekiq; `process` names the process that it runs in.
     pub fn new(
         store: Store,
         rules: Rulebook,
         sidekiq: Arc<Sidekiq>,
         source: Source,
         default_tenant: String,
+        process: Arc<str>,
+        metrics: SidekiqMetrics,
     ) -> Drainer {
+        let reporter = StagingReporter::new(store.clone(), sidekiq.name());
         Drainer {
             store,
             rules,
             sidekiq,
             source,
             default_tenant,
+            process,
+            registered: None,
             origin: String::new(),
             taken_in: None,
+            has_settled: false,
             gem_is_still: false,
             holds: false,
             portion: BATCH,
+            reporter,
+            checked: None,
+            metrics,
         }
     }
 
-    /// Drains until `stop`.
-    pub async fn run(mut self, stop: CancellationToken) {
+    /// The source that it drains.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// Drains until `stop`. The gem's locks are kept: whoever gets the drainer back hands them back.
+    pub async fn run(mut self, stop: CancellationToken) -> Drainer {
         let mut failing = false;
         while !stop.is_cancelled() {
+            self.check_readers().await;
             let outcome = self.drain().await;
             let pause = match &outcome {
                 Ok(BATCH) => Duration::ZERO,
@@ -117,11 +120,46 @@ impl Drainer {
                 () = tokio::time::sleep(pause) => {}
             }
         }
-        self.hand_back().await;
+        self.deregister().await;
+        self
+    }
+
+    /// Registers this process as one that takes jobs in. False while a release hands them back.
+    async fn register(&mut self) -> Result<bool, Error> {
+        let now = Instant::now();
+        if self.registered.is_some_and(|at| now - at < REGISTER) {
+            return Ok(true);
+        }
+        let (main_queue, source) = (self.sidekiq.name(), self.source.name());
+        let is_admitted = self.store.register_drainer(main_queue, &self.process, &source).await?;
+        self.registered = is_admitted.then_some(now);
+        Ok(is_admitted)
+    }
+
+    async fn deregister(&mut self) {
+        let (main_queue, source) = (self.sidekiq.name(), self.source.name());
+        match self.store.deregister_drainer(main_queue, &self.process, &source).await {
+            // All processes share the gem's locks: whoever goes on needs them.
+            Ok(others) => self.holds &= others == 0,
+            Err(error) => tracing::debug!(main_queue, source, %error, "cannot deregister; the entry expires"),
+        }
+        self.registered = None;
+    }
+
+    /// Reports processes that read the staging queue. What fails here fails for the jobs as well, and is reported there.
+    async fn check_readers(&mut self) {
+        let Source::Queue(queue) = &self.source else { return };
+        if self.checked.is_some_and(|at| at.elapsed() < BETWEEN_CHECKS) {
+            return;
+        }
+        self.checked = Some(Instant::now());
+        if let Ok(crew) = self.sidekiq.crew().await {
+            self.reporter.report_readers(queue, &crew).await;
+        }
     }
 
     /// Lets the gem go on where we leave off.
-    async fn hand_back(&mut self) {
+    pub async fn hand_back(&mut self) {
         let (Source::Fairplay(class), true) = (&self.source, self.holds) else { return };
         let (jid, now) = (sidekiq::jid(&id::generate()), self.store.clock().now_ms());
         if let Err(error) = self.sidekiq.redis().hand_back(class, &self.owner(), &jid, now).await {
@@ -136,120 +174,142 @@ impl Drainer {
         known.rules.of_class(self.sidekiq.name(), &class.class).is_some_and(|rule| rule.shadow)
     }
 
-    fn owner(&self) -> String {
+    /// Who holds the gem's locks. Known once the store was asked for its origin.
+    pub(super) fn owner(&self) -> String {
         format!("fairgate:{}", self.origin)
     }
 
     /// The inbox's name, which is its key at the other Redis too.
     fn inbox(&self) -> String {
-        let source = match &self.source {
-            Source::Queue(queue) => format!("queue:{queue}"),
-            Source::Fairplay(class) => format!("fairplay:{}", class.key),
+        format!("fairgate:{}:{}:{}:inbox", self.origin, self.sidekiq.name(), self.source.name())
+    }
+
+    async fn identify(&mut self) -> Result<(), Error> {
+        if self.origin.is_empty() {
+            self.origin = self.store.origin().await?;
+        }
+        Ok(())
+    }
+
+    /// The sequence up to which the inbox has been taken in.
+    async fn taken_in(&mut self, name: &str) -> Result<u64, Error> {
+        let taken_in = match self.taken_in {
+            Some(taken_in) => taken_in,
+            None => self.store.taken_in(name).await?,
         };
-        format!("fairgate:{}:{}:{source}:inbox", self.origin, self.sidekiq.name())
+        self.taken_in = Some(taken_in);
+        Ok(taken_in)
     }
 
     /// Takes in what there is, up to a batch; how much there was.
     async fn drain(&mut self) -> Result<usize, Error> {
-        if self.origin.is_empty() {
-            self.origin = self.store.origin().await?;
-        }
+        self.identify().await?;
         let known = self.rules.known().await?;
         if self.is_left_alone(&known) {
             self.hand_back().await;
             return Ok(0);
         }
+        if !self.register().await? {
+            return Ok(0);
+        }
+        let is_ours = matches!(self.source, Source::Queue(_)) || self.gem_is_still;
+        if !self.has_settled && is_ours {
+            self.has_settled = self.sidekiq.settle_returns(&self.source, &self.owner()).await?;
+        }
         let name = self.inbox();
-        let before = match self.taken_in {
-            Some(taken_in) => taken_in,
-            None => self.store.taken_in(&name).await?,
-        };
-        self.taken_in = Some(before);
-        let mut entries = self.read(&name, before, &known).await?;
+        let before = self.taken_in(&name).await?;
+        let mut entries = self.read(&name, before, BATCH, &known).await?;
         let found = entries.len();
         entries.retain(|entry| entry.sequence > before);
         entries.truncate(self.portion);
-        let Some(after) = entries.last().map(|entry| entry.sequence) else { return Ok(found) };
-        let jobs = self.dispose(&name, entries).await?;
-        match self.store.take_in(&Inbox { name: &name, before, after }, jobs, known.version.clone()).await? {
-            TakenIn::Stored => (self.taken_in, self.portion) = (Some(after), (self.portion * 2).min(BATCH)),
-            TakenIn::Before => self.taken_in = None,
-            TakenIn::Stale => _ = self.rules.reload().await?,
-            TakenIn::Full { .. } if self.portion > 1 => self.portion /= 2,
-            TakenIn::Full { rule } => {
+        match self.stage(&name, before, entries, &known, "").await? {
+            None => {}
+            Some(TakenIn::Stored) => self.portion = (self.portion * 2).min(BATCH),
+            Some(TakenIn::Before) => self.taken_in = None,
+            Some(TakenIn::Stale) => _ = self.rules.reload().await?,
+            Some(TakenIn::Released) => self.registered = None,
+            Some(TakenIn::Full { .. }) if self.portion > 1 => self.portion /= 2,
+            Some(TakenIn::Full { rule }) => {
                 return Err(Error::Unavailable(format!("plan rule {rule} has as many jobs staged as it may")));
             }
         }
         Ok(found)
     }
 
-    async fn read(&mut self, name: &str, before: u64, known: &Known) -> Result<Vec<Entry>, Error> {
-        let redis = self.sidekiq.redis();
-        match &self.source {
+    /// Stages entries of the inbox and sees to those that are not staged; none if there are none.
+    async fn stage(
+        &mut self,
+        name: &str,
+        before: u64,
+        mut entries: Vec<Entry>,
+        known: &Known,
+        release: &str,
+    ) -> Result<Option<TakenIn>, Error> {
+        let Some(after) = entries.last().map(|entry| entry.sequence) else { return Ok(None) };
+        let findings: Vec<_> = entries.iter_mut().flat_map(|entry| std::mem::take(&mut entry.findings)).collect();
+        let jobs = self.dispose(name, entries).await?;
+        let inbox = Inbox { main_queue: self.sidekiq.name(), name, before, after, release };
+        let taken_in = self.store.take_in(&inbox, jobs, known.version.clone()).await?;
+        if matches!(taken_in, TakenIn::Stored) {
+            self.taken_in = Some(after);
+            self.report(&findings).await;
+        }
+        Ok(Some(taken_in))
+    }
+
+    async fn report(&mut self, findings: &[(Finding, String)]) {
+        for (finding, details) in findings {
+            if let Finding::Unplanned { class, .. } = finding {
+                self.metrics.unplanned(self.sidekiq.name(), class);
+            }
+            self.reporter.report(finding, details).await;
+        }
+    }
+
+    /// The entries of the inbox, after as many jobs were taken off the source as it has room for within `most`.
+    async fn read(&mut self, name: &str, before: u64, most: usize, known: &Known) -> Result<Vec<Entry>, Error> {
+        match self.source.clone() {
             Source::Queue(queue) => {
-                let claimed = redis.claim(queue, name, before, BATCH).await?;
-                let entry =
-                    |(sequence, payload): (u64, &str)| Entry { sequence, fate: self.judge(queue, payload, known) };
-                Ok(claimed.iter().map(|one| (one.sequence, one.payload.as_str())).map(entry).collect())
+                let claimed = self.sidekiq.redis().claim(&queue, name, before, most).await?;
+                let arrival = self.arrival(known);
+                Ok(claimed.iter().map(|one| arrival.of_payload(&queue, one)).collect())
             }
             Source::Fairplay(class) => {
-                let owner = self.owner();
-                let takes = self.gem_is_still;
-                self.holds = true;
-                let from = TakeOver {
-                    class,
-                    owner: &owner,
-                    life: LOCK_LIFE,
-                    inbox: name,
-                    taken_in: before,
-                    most: BATCH,
-                    takes,
-                };
-                let taken = redis.take_over(&from).await?;
-                // While its locks were not ours a planner may have begun; one that outlived its lock still runs.
-                let is_still = taken.is_ours && (takes || !redis.plans_by_gem(class).await?);
-                let now = self.store.clock().now_ms();
-                let tenant = |named: &str| match tenant::is_id(named) {
-                    true => named.to_owned(),
-                    false => self.default_tenant.clone(),
-                };
-                let entries = taken.jobs.iter().map(|job| {
-                    let fate = order(self.sidekiq.name(), known, &class.class, &tenant(&job.tenant), &job.args, now);
-                    Entry { sequence: job.sequence, fate }
-                });
-                let entries = entries.collect();
-                self.gem_is_still = is_still;
-                Ok(entries)
+                let jobs = self.take_over(&class, name, before, most).await?;
+                let arrival = self.arrival(known);
+                Ok(jobs.iter().map(|job| arrival.of_gem(&class, job)).collect())
             }
         }
     }
 
-    /// What becomes of a payload of the staging queue.
-    fn judge(&self, staging_queue: &str, text: &str, known: &Known) -> Fate {
-        let Some(payload) = Payload::parse(text) else { return Fate::Bury(text.to_owned()) };
-        let own_queue = payload.note().0.filter(|queue| queue != staging_queue);
-        let Some(rule) = known.rules.of_class(self.sidekiq.name(), &payload.class) else {
-            let queue = own_queue.unwrap_or_else(|| DEFAULT_QUEUE.to_owned());
-            let payload = payload.into_queue(&queue, self.store.clock().now_ms());
-            return Fate::Pass { queue, payload };
-        };
-        // A queue that no worker reads leads nowhere.
-        let of_rule = rule.queue.clone().filter(|queue| queue != staging_queue);
-        let queue = of_rule.or(own_queue).unwrap_or_else(|| DEFAULT_QUEUE.to_owned());
-        if rule.shadow {
-            let payload = payload.into_queue(&queue, self.store.clock().now_ms());
-            return Fate::Pass { queue, payload };
-        }
-        let tenant = rule.tenant_key.owner(&payload).unwrap_or_else(|| self.default_tenant.clone());
-        let job = NewJob::foreign(&payload.class, &queue, payload.args, payload.template(&queue));
-        Fate::Stage(Box::new(planned(job, rule, tenant)))
+    fn arrival<'a>(&'a self, known: &'a Known) -> Arrival<'a> {
+        let (main_queue, reporter, now) = (self.sidekiq.name(), &self.reporter, self.store.clock().now_ms());
+        Arrival { main_queue, rules: &known.rules, default_tenant: &self.default_tenant, reporter, now }
+    }
+
+    /// Takes the gem's locks, or keeps them, and jobs from its keys if none of its planners runs.
+    async fn take_over(
+        &mut self,
+        class: &FairplayClass,
+        name: &str,
+        before: u64,
+        most: usize,
+    ) -> Result<Vec<StagedByGem>, Error> {
+        let (redis, owner) = (self.sidekiq.redis(), self.owner());
+        let takes = self.gem_is_still && self.has_settled;
+        self.holds = true;
+        let from = TakeOver { class, owner: &owner, life: GEM_LOCK_LIFE, inbox: name, taken_in: before, most, takes };
+        let taken = redis.take_over(&from).await?;
+        // While its locks were not ours a planner may have begun; one that outlived its lock still runs.
+        self.gem_is_still = taken.is_ours && (self.gem_is_still || !redis.plans_by_gem(class).await?);
+        Ok(taken.jobs)
     }
 
     /// Sees to what is not staged; the jobs that are. Harmless when repeated.
     async fn dispose(&self, name: &str, entries: Vec<Entry>) -> Result<Vec<NewJob>, Error> {
         let redis = self.sidekiq.redis();
         let mut jobs = Vec::new();
-        for Entry { sequence, fate } in entries {
+        for Entry { sequence, fate, .. } in entries {
             match fate {
                 Fate::Stage(job) => jobs.push(*job),
                 Fate::Bury(payload) => {
@@ -267,21 +327,4 @@ impl Drainer {
         }
         Ok(jobs)
     }
-}
-
-/// What becomes of a job of the gem, of which nothing but tenant and arguments is left.
-fn order(main_queue: &str, known: &Known, class: &str, tenant: &str, args: &str, now: i64) -> Fate {
-    if json::elements(args).is_none() {
-        return Fate::Bury(args.to_owned());
-    }
-    let rule = known.rules.of_class(main_queue, class);
-    let queue = rule.and_then(|rule| rule.queue.clone()).unwrap_or_else(|| DEFAULT_QUEUE.to_owned());
-    let template = sidekiq::fairplay_template(class, &queue, &sidekiq::jid(&id::generate()), now);
-    let Some(rule) = rule else { return Fate::Pass { queue, payload: sidekiq::fill(&template, args, now) } };
-    Fate::Stage(Box::new(planned(NewJob::foreign(class, &queue, args, template), rule, tenant.to_owned())))
-}
-
-fn planned(mut job: NewJob, rule: &Rule, tenant: String) -> NewJob {
-    job.plan = Some(Planned { rule: rule.name.clone(), tenant });
-    job
 }

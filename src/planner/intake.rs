@@ -1,10 +1,11 @@
 //! The one way in for new jobs: each is put under its plan rule before it is stored.
 
+use super::ancestors::find_among;
 use super::rulebook::{Known, Rulebook};
-use crate::fair::{Isolation, LimitRule, OnMissingTenant, Tenancy};
+use crate::fair::{Interleaved, Isolation, LimitRule, OnMissingTenant, Tenancy};
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::scope::Foreign;
-use crate::job::{NewJob, Planned, RateLimit};
+use crate::job::{LimitKey, NewJob, Planned, RateLimit, Record, Scope};
 use crate::main_queue::{MainQueue, MainQueues};
 use crate::store::{self, Enqueued, Fired, Firing, Store};
 use std::sync::Arc;
@@ -35,7 +36,7 @@ pub struct Intake {
     pub(super) store: Store,
     pub(super) rules: Rulebook,
     main_queues: MainQueues,
-    tenancy: Arc<Tenancy>,
+    pub(super) tenancy: Arc<Tenancy>,
     /// Whether jobs are kept here that no rule names.
     keeps_unplanned: bool,
 }
@@ -68,13 +69,20 @@ impl Intake {
     }
 
     /// The key of the limit that a stored job is told about, as its client knows it: its own, else that of its type, else the file's on its queue.
-    pub fn limit_of(&self, own: Option<&RateLimit>, queue: &str, kind: &str) -> Option<String> {
+    pub fn limit_of(&self, own: Option<&RateLimit>, record: &Record) -> Option<LimitKey> {
+        let (queue, kind) = (record.queue.as_str(), record.kind.as_str());
         let by_server = || {
             let known = self.rules.now();
             let policy = &known.dispatch.policy;
             policy.type_limit(kind).or_else(|| policy.queue_limit(queue)).map(LimitRule::key)
         };
-        own.map(|limit| limit.key_in(queue).into_owned()).or_else(by_server)
+        // A key is divided by the queue's own name, without a tenant's namespace.
+        let plain = queue.rsplit('/').next().unwrap_or(queue);
+        own.map(|limit| match limit.key {
+            Some(_) => limit.key_of(record.tenant.as_deref(), plain, kind),
+            None => limit.key_in(queue),
+        })
+        .or_else(by_server)
     }
 
     /// Stores jobs, staged where a rule plans them. Those of a batch are named by index where one is refused. `header` looks up the request's headers by lower-case name.
@@ -88,9 +96,13 @@ impl Intake {
         for (index, job) in jobs.iter_mut().enumerate() {
             scope.claim(job).map_err(|foreign| Refusal::Foreign(foreign, is_batch.then_some(index)))?;
         }
+        self.find_ancestors(jobs.iter_mut()).await?;
         for _ in 0..ATTEMPTS {
             let (known, now) = (self.rules.known().await?, self.store.clock().now_ms());
-            for (index, job) in jobs.iter_mut().enumerate() {
+            for index in 0..jobs.len() {
+                let (earlier, rest) = jobs.split_at_mut(index);
+                let [job, ..] = rest else { break };
+                find_among(earlier, job);
                 self.plan(&known, job, header, now).map_err(|problem| match problem {
                     Refusal::Invalid(problem) if is_batch => Refusal::Invalid(problem.in_job(index)),
                     Refusal::Foreign(foreign, _) => Refusal::Foreign(foreign, is_batch.then_some(index)),
@@ -114,6 +126,8 @@ impl Intake {
 
     /// Fires a cron: its job goes the way of all new jobs. One that its plan rule refuses is told of as skipped.
     pub async fn fire(&self, firing: &Firing<'_>, job: Result<NewJob, Invalid>) -> Result<Fired, store::Error> {
+        let mut job = job;
+        self.find_ancestors(job.iter_mut()).await?;
         for _ in 0..ATTEMPTS {
             let (known, now) = (self.rules.known().await?, self.store.clock().now_ms());
             let plan = |mut job| self.plan(&known, &mut job, &|_| None, now).map(|()| job);
@@ -133,9 +147,18 @@ impl Intake {
         Err(store::Error::Busy)
     }
 
+    /// Checks a job that is to be stored later, such as a cron's, as if it were stored now.
+    pub async fn check(&self, mut job: NewJob) -> Result<(), Refusal> {
+        self.store.scope().claim(&mut job).map_err(|foreign| Refusal::Foreign(foreign, None))?;
+        self.find_ancestors(std::iter::once(&mut job)).await?;
+        let known = self.rules.known().await?;
+        self.plan(&known, &mut job, &|_| None, self.store.clock().now_ms())
+    }
+
     /// Puts a job under the rules that hold, and where its tenant's jobs go.
     pub(super) fn plan(&self, known: &Known, job: &mut NewJob, header: Headers<'_>, now: i64) -> Result<(), Refusal> {
         let tenancy = &*self.tenancy;
+        job.inherit_tenant(&tenancy.default_tenant);
         if job.tenant.is_none() {
             job.tenant = tenancy.named_default().filter(|_| !tenancy.require_tenant).map(str::to_owned);
         }
@@ -144,13 +167,22 @@ impl Intake {
             let expected = "the tenant that owns the job, there or in the header X-OJS-Tenant";
             return Err(Refusal::Invalid(Invalid::missing("meta.tenant_id", expected).of_kind(Kind::Tenant)));
         }
+        self.check_ancestors(job)?;
         job.apart = tenancy.isolation == Isolation::Sharded;
         // Another system's queues are nobody's own.
         let has_own_queues = tenancy.isolation == Isolation::Namespace && job.outward.is_none();
         job.namespace = job.owner().filter(|_| has_own_queues).map(str::to_owned);
+        if let Some(namespace) = &job.namespace {
+            Scope::named(namespace).in_namespace().claim_limit(job);
+        }
         let policy = &known.dispatch.policy;
-        job.type_limit = policy.type_limit(&job.kind).map(LimitRule::key);
-        job.shared = job.type_limit.is_some() || policy.fairness_of(&job.queue).is_some();
+        job.type_limit = policy.type_limit(&job.kind).map(|rule| rule.key().stored());
+        let is_interleaved = match policy.fairness_of(&job.queue).interleaves(tenancy.isolation) {
+            Interleaved::All => true,
+            Interleaved::OfTenants => job.plan.is_none() && job.tenant.is_some(),
+            Interleaved::None => false,
+        };
+        job.shared = job.type_limit.is_some() || is_interleaved;
         Ok(())
     }
 

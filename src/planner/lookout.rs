@@ -4,13 +4,16 @@ use super::desk::Desk;
 use super::prospect::Prospect;
 use super::report::{Outcome, Report};
 use super::rulebook::Known;
-use super::scales::Scales;
+use super::scales::{self, Scales};
+use super::staging_reporter::{Finding, StagingReporter};
+use super::webhook_reporter::WebhookReporter;
 use crate::fair::{MOST_JOBS, Pace, Rule, Seen, Shadow, ShadowRound};
 use crate::job::cron::Cron;
 use crate::job::sidekiq::{self, Payload};
 use crate::job::tenant;
 use crate::main_queue::{MainQueue, Sidekiq};
 use crate::store::{Error, Served, Watched};
+use crate::weights;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,6 +92,8 @@ struct Lookout<'a> {
     /// Why the queue cannot be looked at.
     trouble: Option<String>,
     scales: Scales,
+    reporter: WebhookReporter,
+    jobs: StagingReporter,
 }
 
 impl<'a> Lookout<'a> {
@@ -104,6 +109,7 @@ impl<'a> Lookout<'a> {
             Pace::Cron { expression, timezone } => Some(Cron::parse(expression, timezone).map_err(Error::Backend)?),
         };
         let (source, now) = (desk.source(&rule)?, desk.store().clock().now_ms());
+        let jobs = StagingReporter::new(desk.store().clone(), &rule.main_queue);
         let mut lookout = Lookout {
             desk,
             rule,
@@ -121,6 +127,8 @@ impl<'a> Lookout<'a> {
             unrecorded: Vec::new(),
             trouble: None,
             scales: Scales::new(source),
+            reporter: WebhookReporter::default(),
+            jobs,
         };
         Ok((lookout.keep().await? == Watched::Kept).then_some(lookout))
     }
@@ -182,10 +190,22 @@ impl<'a> Lookout<'a> {
             );
         }
         self.trouble = looked.err().map(|error| error.reason());
-        for (tenant, weight) in self.scales.hear().await {
-            self.shadow.reweigh(&tenant, weight);
+        let now = self.desk.store().clock().now_ms();
+        if let Some(answer) = self.scales.hear().await {
+            self.apply(&answer, now).await;
         }
-        self.plan(self.desk.store().clock().now_ms());
+        self.plan(now);
+    }
+
+    /// Takes an answer of the webhook over, and reports how it answers.
+    async fn apply(&mut self, answer: &weights::Answer, now: i64) {
+        let fallback = scales::fallback(self.scales.webhook(now).and_then(|webhook| webhook.age_ms));
+        if let Err(error) = self.reporter.report(self.desk.store(), &self.rule, answer, fallback).await {
+            tracing::debug!(rule = self.rule.name, %error, "cannot read what was reported of the weights webhook");
+        }
+        for (tenant, weight) in answer.iter().flat_map(|outcome| &outcome.weights) {
+            self.shadow.reweigh(tenant, *weight);
+        }
     }
 
     /// Reads what has changed: what is gone from the front, and what has come at the end.
@@ -226,7 +246,11 @@ impl<'a> Lookout<'a> {
     /// Jobs that came; whether there were any.
     async fn arrive(&mut self, payloads: &[String], now: i64) -> Result<bool, Error> {
         let known = self.desk.rules().now();
-        let seen: Vec<Seen> = payloads.iter().map(|payload| self.see(payload, &known, now)).collect();
+        let mut findings = Vec::new();
+        let seen: Vec<Seen> = payloads.iter().map(|payload| self.see(payload, &known, now, &mut findings)).collect();
+        for (finding, details) in findings {
+            self.jobs.report(&finding, &details).await;
+        }
         let tenants = seen.iter().filter_map(|seen| seen.tenant.as_deref());
         self.scales.look_up(self.desk.rules(), &self.rule, tenants).await?;
         for seen in seen {
@@ -236,14 +260,23 @@ impl<'a> Lookout<'a> {
         Ok(!payloads.is_empty())
     }
 
-    fn see(&self, text: &str, known: &Known, now: i64) -> Seen {
+    /// The payload of a job that is the rule's.
+    fn own<'t>(&self, text: &'t str, known: &Known) -> Option<Payload<'t>> {
         let is_ours = |payload: &Payload<'_>| {
             let rule = known.rules.of_class(&self.rule.main_queue, &payload.class);
             rule.is_some_and(|rule| rule.name == self.rule.name)
         };
-        let payload = Payload::parse(text).filter(is_ours);
-        let tenant = payload
-            .map(|payload| Arc::from(self.rule.tenant_key.owner(&payload).as_deref().unwrap_or(tenant::DEFAULT)));
+        Payload::parse(text).filter(is_ours)
+    }
+
+    fn see(&self, text: &str, known: &Known, now: i64, findings: &mut Vec<(Finding, String)>) -> Seen {
+        let tenant = self.own(text, known).map(|payload| {
+            let owner = self.rule.tenant_key.owner(&payload);
+            if owner.is_none() {
+                findings.extend(self.jobs.tenant_missing(&self.rule, &payload));
+            }
+            Arc::from(owner.as_deref().unwrap_or(tenant::DEFAULT))
+        });
         Seen { mark: mark(text), tenant, since: sidekiq::waits_since(text).unwrap_or(now).min(now) }
     }
 
@@ -276,7 +309,7 @@ impl<'a> Lookout<'a> {
     fn report(&self, round: ShadowRound, at: i64, scheduled: bool) -> Report {
         let reason = match (round.gate.closed, round.promoted) {
             (Some(closed), _) => Some(closed.name()),
-            (None, 0) => Some(if round.batch > 0 { "hold" } else { "depth" }),
+            (None, 0) => Some(if round.batch > 0 { "hold" } else { "enough_queued" }),
             (None, _) => None,
         };
         let mut report = Report::new(&self.rule, 0, at, scheduled);
@@ -290,7 +323,7 @@ impl<'a> Lookout<'a> {
             depth: round.depth,
             batch: round.batch,
             promoted: round.promoted,
-            weights_errors: self.scales.errors(),
+            webhook: self.scales.webhook(at),
             drain_per_s: self.shadow.drain_per_s(),
             ..report
         }

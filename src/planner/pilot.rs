@@ -1,15 +1,17 @@
 //! A rule's pilot: carries out its rounds. Gate, weights, promotion, record; under the rule's lock.
 
+use super::course::{Course, in_turn};
+use super::drains::Drains;
+use super::failure_reporter::FailureReporter;
+use super::gate_reporter::GateReporter;
 use super::report::{Outcome, Report};
-use super::trouble::Trouble;
 use super::watch::Watch;
 use super::weighing::Weighing;
-use crate::fair::{Batch, Drain, Pace, Rule};
+use crate::fair::{Batch, Goal, Pace, Rule};
 use crate::job::cron::Cron;
 use crate::main_queue::MainQueue;
 use crate::store::{Begun, Ended, Error, Mark, Next, Observation, Promoted, QUEUES_A_ROUND, Round, Store, Why};
 use crate::telemetry::PlannerMetrics;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,9 +19,6 @@ use std::time::{Duration, Instant};
 pub const PORTION: u64 = 50;
 /// How long the last known need of the workers lets jobs pass straight through.
 const AIM_HOLDS_MS: u64 = 10_000;
-
-/// Main queues whose drain is remembered; clients choose their names.
-const MOST_DRAINS: usize = 1000;
 
 /// What became of a round.
 #[derive(Debug)]
@@ -55,35 +54,16 @@ pub struct Pilot {
     cron: Option<Cron>,
     /// The store's time as last heard of; schedules know no other.
     seen: i64,
-    drains: HashMap<String, Drain>,
+    drains: Drains,
     /// Whether the last round could not look at all main queues.
     has_many_queues: bool,
     watch: Watch,
     weighing: Weighing,
-    trouble: Trouble,
+    failures: FailureReporter,
+    gates: GateReporter,
+    /// Another process that planned the rule when this one last asked.
+    other_planner: Option<String>,
     metrics: PlannerMetrics,
-}
-
-/// What goes on in one round.
-struct Course<'a> {
-    round: &'a Round,
-    report: Report,
-    /// Jobs left of a batch that is a number.
-    left: u64,
-    marks: Vec<Mark>,
-    lost: bool,
-    held: bool,
-}
-
-/// A rule's main queues in the order in which a round serves them, each with how many share what is left of a batch when its
-/// turn comes. Another one is first in each round, and the dry ones before all: none takes the whole batch every time.
-pub(super) fn in_turn(queues: &[Observation], round: u64) -> Vec<(&Observation, u64)> {
-    let mut queues: Vec<&Observation> = queues.iter().collect();
-    let first = round as usize % queues.len().max(1);
-    queues.rotate_left(first);
-    queues.sort_by_key(|queue| queue.depth > 0);
-    let sharers = |place: usize| queues[place..].iter().filter(|queue| queue.waiting_tenants > 0).count() as u64;
-    queues.iter().enumerate().map(|(place, queue)| (*queue, sharers(place).max(1))).collect()
 }
 
 impl Pilot {
@@ -100,6 +80,8 @@ impl Pilot {
             Pace::Every(_) => None,
             Pace::Cron { expression, timezone } => Some(Cron::parse(expression, timezone)?),
         };
+        let latency_ms = rule.target_latency.max(main_queue.least_latency());
+        let goal = Goal { latency_ms, is_polled: main_queue.poll().is_some() };
         let watch = Watch::new(main_queue.clone());
         Ok(Pilot {
             rule,
@@ -108,11 +90,13 @@ impl Pilot {
             holder,
             cron,
             seen: 0,
-            drains: HashMap::new(),
+            drains: Drains::new(goal),
             has_many_queues: false,
             watch,
             weighing,
-            trouble: Trouble::default(),
+            failures: FailureReporter::default(),
+            gates: GateReporter::default(),
+            other_planner: None,
             metrics,
         })
     }
@@ -124,11 +108,14 @@ impl Pilot {
         let mut round = match self.begin_watching(why).await? {
             Begun::Round(round) => round,
             other => {
-                self.tell(settled.as_ref().err()).await;
+                self.report_failure(settled.as_ref().err()).await;
                 settled?;
                 return Ok(self.no_flight(other));
             }
         };
+        if let Some(previous) = self.other_planner.take() {
+            tracing::info!(rule = self.rule.name, previous, "took over planning of a rule");
+        }
         self.has_many_queues = round.queues.len() >= QUEUES_A_ROUND;
         let observed = match settled {
             Ok(()) => self.main_queue.observe(&mut round.queues, round.now).await,
@@ -144,7 +131,10 @@ impl Pilot {
         match begun {
             Begun::Early { due, now } => Flight::Early { in_ms: u64::try_from(due - now).unwrap_or(0) },
             Begun::Again(_) | Begun::Round(_) => Flight::Early { in_ms: 0 },
-            Begun::Held { by, left_ms } => Flight::Elsewhere { by, left_ms },
+            Begun::Held { by, left_ms } => {
+                self.other_planner = Some(by.clone());
+                Flight::Elsewhere { by, left_ms }
+            }
             Begun::Paused => Flight::Paused,
             Begun::Gone => Flight::Gone,
             Begun::Empty => {
@@ -210,7 +200,7 @@ impl Pilot {
                 }
             }
         };
-        let mut course = self.course(round, why);
+        let mut course = Course::new(&self.rule, round, why);
         let outcome = {
             let flight = async {
                 observed?;
@@ -229,43 +219,52 @@ impl Pilot {
             (course.report.outcome, course.report.reason) = (Outcome::Failed, Some(reason));
             course.report.error = Some(error.reason());
         }
-        self.tell(failure.as_ref()).await;
+        self.report_failure(failure.as_ref()).await;
         self.finish(course, started).await
     }
 
-    /// Tells what is wrong with the main queue; of our own the log alone, because events lie in the same store.
-    async fn tell(&mut self, failure: Option<&Error>) {
+    /// Reports how the main queue is; our own in the log alone, because events lie in the same store.
+    async fn report_failure(&mut self, failure: Option<&Error>) {
         if !self.rule.is_builtin() {
-            return self.trouble.tell(&self.store, &self.rule.name, &self.rule.main_queue, failure).await;
+            return self.failures.main_queue(&self.store, &self.rule.name, &self.rule.main_queue, failure).await;
         }
         if let Some(error) = failure {
             tracing::warn!(rule = self.rule.name, %error, "a round failed");
         }
     }
 
-    fn course<'a>(&self, round: &'a Round, why: Why) -> Course<'a> {
-        let dry = round.queues.iter().any(|queue| queue.depth == 0);
-        let left = match self.rule.batch {
-            // A main queue that ran dry gets a whole batch again, unless the interval is strict.
-            Batch::Jobs(jobs) if why == Why::Run || (dry && !self.rule.strict_interval) => u64::from(jobs),
-            Batch::Jobs(_) => round.room,
-            Batch::Auto => u64::MAX,
-        };
-        let report = Report::new(&self.rule, round.number, round.now, round.scheduled);
-        Course { round, report, left, marks: Vec::new(), lost: false, held: true }
-    }
-
     async fn promote_all(&mut self, course: &mut Course<'_>, why: Why) -> Result<(), Error> {
         let round = course.round;
         self.weighing.refresh(&self.store, &self.rule, round).await?;
-        for (queue, sharers) in in_turn(&round.queues, round.number) {
-            course.held &= queue.waiting_tenants == 0;
-            self.promote(course, queue, sharers, why).await?;
+        let mut promoted = self.promote_each(course, &round.queues, round.now, why).await?;
+        // Tenants of unknown weight follow when the webhook has answered, several hundred with each answer.
+        while course.lacks_known && course.left > 0 && !course.lost {
+            let is_stuck = promoted == 0;
+            let waited = self.weighing.refresh_unknown(&self.store, &self.rule, round, is_stuck).await?;
+            let Some((now, queues)) = waited else { break };
+            promoted = self.promote_each(course, &queues, now, why).await?;
         }
         if course.lost {
             return Ok(());
         }
-        self.weighing.settle(&self.store, &self.rule, round).await
+        self.weighing.settle(&self.store, &self.rule, round, false).await
+    }
+
+    /// Promotes what the main queues take, as they were at a time; how many jobs.
+    async fn promote_each(
+        &mut self,
+        course: &mut Course<'_>,
+        queues: &[Observation],
+        now: i64,
+        why: Why,
+    ) -> Result<u64, Error> {
+        let before = course.report.promoted;
+        (course.report.batch, course.lacks_known) = (before, false);
+        for (queue, sharers) in in_turn(queues, course.round.number) {
+            course.held &= !queue.is_wanted();
+            self.promote(course, queue, sharers, now, why).await?;
+        }
+        Ok(course.report.promoted - before)
     }
 
     /// Promotes what one main queue takes; a batch that is a number is shared with those that come after it.
@@ -274,20 +273,22 @@ impl Pilot {
         course: &mut Course<'_>,
         queue: &Observation,
         sharers: u64,
+        now: i64,
         why: Why,
     ) -> Result<(), Error> {
-        let now = course.round.now;
         let gate = queue.gate(&self.rule, now);
+        self.gates.observe(&self.store, &self.rule.name, &queue.queue, gate.closed, now).await;
         course.report.latency_ms = course.report.latency_ms.max(gate.latency_ms);
-        course.report.depth += queue.depth;
-        let (want, mark) = self.size(queue, now, course.left.div_ceil(sharers), why);
+        let (wanted, mark) = self.size(queue, course.left.div_ceil(sharers), why);
+        course.marks.retain(|earlier| earlier.queue != mark.queue);
         course.marks.push(mark);
         if let Some(closed) = gate.closed {
             course.report.reason = course.report.reason.or(Some(closed.name()));
             return Ok(());
         }
-        let mut want = want.min(gate.room).min(queue.staged);
+        let mut want = wanted.min(gate.room).min(queue.staged);
         course.report.batch += want;
+        let before = course.report.promoted;
         while want > 0 && !course.lost {
             let portion = want.min(PORTION);
             match self.main_queue.promote(&self.rule.name, &course.round.token, &queue.queue, portion).await? {
@@ -299,6 +300,7 @@ impl Pilot {
                     tenants.into_iter().for_each(|served| course.report.served.add(served));
                     course.left = course.left.saturating_sub(promoted);
                     // Fewer than asked for: nobody who could be served is left.
+                    course.lacks_known |= promoted < portion && !more && queue.unknown_tenants > 0;
                     want = if promoted < portion && !more { 0 } else { want - promoted };
                 }
                 Promoted::Lost => course.lost = true,
@@ -312,40 +314,46 @@ impl Pilot {
                 }
             }
         }
+        let is_aim_reached = course.report.promoted - before == wanted;
+        self.drains.end_round(&queue.queue, is_aim_reached && wanted < queue.staged);
         Ok(())
     }
 
     /// How many jobs a main queue wants, and when to wake for more.
-    fn size(&mut self, queue: &Observation, now: i64, left: u64, why: Why) -> (u64, Mark) {
-        if self.drains.len() >= MOST_DRAINS && !self.drains.contains_key(&queue.queue) {
-            self.drains.clear();
-        }
-        let drain = self.drains.entry(queue.queue.clone()).or_default();
-        drain.observe(now.max(0) as u64, queue.taken, queue.ran_dry);
+    fn size(&mut self, queue: &Observation, left: u64, why: Why) -> (u64, Mark) {
+        self.drains.observe(queue);
         let (want, low, aim) = match self.rule.batch {
             Batch::Jobs(_) => (left, u64::from(!self.rule.strict_interval), 0),
             Batch::Auto => {
-                let aim = drain.target(self.rule.target_latency.max(self.main_queue.least_latency()));
+                let aim = self.drains.aim(&queue.queue);
                 let least = u64::from(why == Why::Run);
-                (aim.batch(queue.depth).max(least).max(queue.idle), aim.low, aim.depth)
+                (aim.batch(queue.depth).max(least), aim.low, aim.depth)
             }
         };
         (want, Mark { queue: queue.queue.clone(), low, aim, holds_ms: AIM_HOLDS_MS })
     }
 
-    async fn finish(&mut self, course: Course<'_>, started: Instant) -> Result<Report, Error> {
-        let Course { round, mut report, marks, lost, held, .. } = course;
-        if lost {
-            (report.outcome, report.reason) = (Outcome::LostLock, None);
-        } else if report.outcome != Outcome::Failed && report.promoted > 0 {
-            (report.outcome, report.reason) = (Outcome::Promoted, None);
-        } else if report.reason.is_none() {
-            report.reason = Some(if held { "hold" } else { "depth" });
+    /// Looks at main queues that do not report; true if one has run low.
+    pub async fn runs_low(&mut self) -> bool {
+        let mut is_low = false;
+        for (queue, mark) in self.watch.look().await {
+            let is_new = self.drains.observe(&queue);
+            let low = match self.rule.batch {
+                Batch::Jobs(_) => mark,
+                Batch::Auto => self.drains.aim(&queue.queue).low,
+            };
+            is_low |= is_new && queue.depth < low && queue.hindrance.is_none();
         }
+        is_low
+    }
+
+    async fn finish(&mut self, course: Course<'_>, started: Instant) -> Result<Report, Error> {
+        let round = course.round;
+        self.gates.keep(|name| round.queues.iter().any(|queue| queue.queue == name));
+        let (mut report, marks) = course.end();
         self.watch.set(Some(&marks));
-        (report.weights_age_ms, report.weights_errors) = self.weighing.health(self.store.clock().now_ms());
-        report.drain_per_s =
-            round.queues.iter().filter_map(|queue| self.drains.get(&queue.queue)).map(Drain::rate).sum();
+        report.webhook = self.weighing.webhook(&self.store, &self.rule, round.now);
+        report.drain_per_s = self.drains.rate(round.queues.iter().map(|queue| queue.queue.as_str()));
         report.duration_ms = started.elapsed().as_secs_f64() * 1e3;
         let skipped = report.outcome == Outcome::Skipped;
         let document = report.to_json().to_string();

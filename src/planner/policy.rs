@@ -3,7 +3,7 @@
 
 use super::rulebook::{ATTEMPTS, Known, Removed, Rulebook, Source};
 use crate::config;
-use crate::fair::{Clash, Policy, Pool};
+use crate::fair::{Clash, Policy, Pool, rebalance};
 use crate::store::Error;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -162,8 +162,9 @@ impl Rulebook {
             if new == before.dispatch {
                 return Ok(before);
             }
-            let store = &self.inner.store;
-            if store.replace_policy(&before.version, &new.policy, &new.document(), tells).await? {
+            let (store, old) = (&self.inner.store, &before.dispatch.policy);
+            let told = if tells { rebalance::changes(old, &new.policy) } else { Vec::new() };
+            if store.replace_policy(&before.version, &new.policy, &new.document(), &told).await? {
                 return Ok(self.read().await?);
             }
         }

@@ -1,11 +1,11 @@
 //! What the next round would do: the same arithmetic as the script's, on a copy.
 
+use super::course::in_turn;
 use super::desk::Desk;
-use super::pilot::in_turn;
 use super::tally::{self, Tally};
 use crate::fair::{Batch, FairQueue, Tenant, Weight};
 use crate::job::escape::{escape, unescape};
-use crate::store::{Error, Observation, Served, Survey};
+use crate::store::{Error, Level, Observation, Served};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
@@ -43,9 +43,9 @@ pub async fn preview(desk: &Desk, name: &str, jobs: Option<u64>) -> Result<Optio
         let mut own = Tally::default();
         if wanted > 0 {
             let survey = desk.store().next_tenants(name, &queue.queue, SURVEYED, false).await?;
-            picks = foresee(&survey, queue.waiting_tenants, wanted.min(MOST));
-            let weights: HashMap<&str, Weight> =
-                survey.tenants.iter().map(|tenant| (tenant.name.as_str(), tenant.weight)).collect();
+            picks = foresee_all(&survey.levels, wanted.min(MOST));
+            let surveyed = survey.levels.iter().flat_map(|level| &level.tenants);
+            let weights: HashMap<&str, Weight> = surveyed.map(|tenant| (tenant.name.as_str(), tenant.weight)).collect();
             for tenant in &picks {
                 let weight = weights.get(tenant.as_str()).copied().unwrap_or_default();
                 let served = Served { tenant: tenant.clone(), weight, jobs: 1 };
@@ -72,7 +72,7 @@ pub async fn preview(desk: &Desk, name: &str, jobs: Option<u64>) -> Result<Optio
         "order": order,
         "truncated": truncated,
         "queues": queues,
-        "why": "Among the tenants whose virtual start has come, the one with the earliest deadline goes; each job moves its tenant by 1/weight.",
+        "why": "The highest priority goes first, unless the rule orders priorities only within tenants. Among the tenants whose virtual start has come, the one with the earliest deadline goes; each job moves its tenant by 1/weight.",
     })))
 }
 
@@ -80,15 +80,32 @@ fn shown(tally: &Tally) -> Vec<Value> {
     tally.served().iter().map(tally::show).collect()
 }
 
-/// Whose jobs go, in order: up to `most`, or fewer where the next might be one of a tenant that was not looked at.
-fn foresee(survey: &Survey, waiting_tenants: u64, most: u64) -> Vec<String> {
-    let waiting = survey.tenants.iter().filter_map(|tenant| {
+/// The tenants of the next promotions, in order: up to `most`, or fewer if the next might be of a tenant that was not surveyed.
+/// A priority is served when nobody waits at a higher one.
+fn foresee_all(levels: &[Level], most: u64) -> Vec<String> {
+    let mut picks = Vec::new();
+    for level in levels {
+        picks.extend(foresee(level, most - picks.len() as u64));
+        if (waiting(level).count() as u64) < level.waiting_tenants {
+            break;
+        }
+    }
+    picks
+}
+
+fn waiting(level: &Level) -> impl Iterator<Item = &crate::store::Tenant> {
+    level.tenants.iter().filter(|tenant| tenant.start.is_some())
+}
+
+/// The same for the tenants of one priority.
+fn foresee(level: &Level, most: u64) -> Vec<String> {
+    let waiting = level.tenants.iter().filter_map(|tenant| {
         let start = tenant.start?;
         // Under the names that the scripts compare, for the same order among equals.
         Some((escape(&tenant.name), Tenant { start, weight: tenant.weight, share: tenant.weight, jobs: tenant.staged }))
     });
     // Those who leave have no name here, only a moment and a weight, which may be that of many.
-    let leaving = survey.leavers.iter().enumerate().flat_map(|(number, leaver)| {
+    let leaving = level.leavers.iter().enumerate().flat_map(|(number, leaver)| {
         let heaviest = u64::from(Weight::MOST.thousandths());
         let parts = leaver.weight.div_ceil(heaviest);
         (0..parts).map(move |part| {
@@ -97,8 +114,8 @@ fn foresee(survey: &Survey, waiting_tenants: u64, most: u64) -> Vec<String> {
             (name, Tenant { start: leaver.start, weight: Weight::HELD, share: weight, jobs: 0 })
         })
     });
-    let mut queue = FairQueue::restore(survey.clock, survey.total_weight, waiting.chain(leaving));
-    let mut ahead = Ahead::of(survey, waiting_tenants);
+    let mut queue = FairQueue::restore(level.clock, level.total_weight, waiting.chain(leaving));
+    let mut ahead = Ahead::of(level);
     let mut picks = Vec::new();
     while (picks.len() as u64) < most && !ahead.is_spent {
         let Some(tenant) = queue.pick() else { break };
@@ -118,13 +135,13 @@ struct Ahead {
 }
 
 impl Ahead {
-    fn of(survey: &Survey, waiting_tenants: u64) -> Ahead {
-        let waiting = || survey.tenants.iter().filter(|tenant| tenant.start.is_some());
+    fn of(level: &Level) -> Ahead {
+        let waiting = || waiting(level);
         let mut left: HashMap<u32, usize> = HashMap::new();
         waiting().for_each(|tenant| *left.entry(tenant.weight.class()).or_default() += 1);
         // The same number is asked for of every class: one that gave fewer than another gave all.
         let asked_for = left.values().copied().max().unwrap_or(0);
-        let is_whole = waiting().count() as u64 >= waiting_tenants;
+        let is_whole = waiting().count() as u64 >= level.waiting_tenants;
         left.retain(|_, count| !is_whole && *count == asked_for);
         let in_part = waiting().filter(|tenant| left.contains_key(&tenant.weight.class()));
         let classes = in_part.map(|tenant| (escape(&tenant.name), tenant.weight.class())).collect();

@@ -1,6 +1,7 @@
 //! What a round did, as it is recorded and shown.
 
 use super::tally::{self, Tally};
+use super::webhook_state::WebhookState;
 use crate::fair::Rule;
 use crate::job::time::rfc3339;
 use crate::store::Served;
@@ -55,9 +56,8 @@ pub struct Report {
     pub served: Tally,
     pub duration_ms: f64,
     pub weights_source: &'static str,
-    /// How old the webhook's last good answer is, and how often it failed.
-    pub weights_age_ms: Option<u64>,
-    pub weights_errors: u64,
+    /// The weights webhook, if the rule has one.
+    pub webhook: Option<WebhookState>,
     /// Jobs a second that workers take from the main queues.
     pub drain_per_s: f64,
 }
@@ -80,8 +80,7 @@ impl Report {
             served: Tally::default(),
             duration_ms: 0.0,
             weights_source: rule.weights.source(),
-            weights_age_ms: None,
-            weights_errors: 0,
+            webhook: None,
             drain_per_s: 0.0,
         }
     }
@@ -107,8 +106,9 @@ impl Report {
             "served": served,
             "duration_ms": (self.duration_ms * 1000.0).round() / 1000.0,
             "weights_source": self.weights_source,
-            "weights_age_ms": self.weights_age_ms,
-            "weights_errors_total": self.weights_errors,
+            "weights_age_ms": self.webhook.as_ref().and_then(|webhook| webhook.age_ms),
+            "weights_errors_total": self.webhook.as_ref().map_or(0, |webhook| webhook.status.errors_total),
+            "weights_webhook": self.webhook.as_ref().map(WebhookState::to_json),
             "drain_per_s": (self.drain_per_s * 100.0).round() / 100.0,
         })
     }

@@ -140,6 +140,13 @@ impl Rulebook {
         Rulebook { inner: Arc::new(Inner { store, file, policy, tenants, defaults, known, started }) }
     }
 
+    /// The rules that a store holds, whatever a file says; `reload` reads them.
+    pub fn as_stored(store: Store) -> Self {
+        let rules = Self::new(store, Vec::new(), Policy::default(), config::PlanDefaults::default());
+        rules.inner.started.store(true, Ordering::SeqCst);
+        rules
+    }
+
     /// What the file sets for all rules.
     pub fn defaults(&self) -> &config::PlanDefaults {
         &self.inner.defaults

@@ -16,7 +16,7 @@ const IDLE: Duration = Duration::from_secs(2);
 /// How soon after a failure it is tried again.
 const AFTER_FAILURE: Duration = Duration::from_millis(500);
 /// Scheduled rounds are looked for at least that often, because the clock that counts is the store's.
-const LONGEST: Duration = Duration::from_secs(5);
+pub(super) const LONGEST: Duration = Duration::from_secs(5);
 
 /// What is done for a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -71,6 +71,7 @@ impl Planner {
                 _ = changes.changed() => {}
             }
         }
+        self.desk.stop();
         while tasks.join_next().await.is_some() {}
         self.desk.release().await;
     }
@@ -160,7 +161,7 @@ async fn fly(
 
 async fn runs_low(desk: &Desk, name: &str) -> bool {
     match desk.pilot(name).await {
-        Ok(Some(pilot)) => pilot.lock().await.watch().runs_low().await,
+        Ok(Some(pilot)) => pilot.lock().await.runs_low().await,
         _ => false,
     }
 }

@@ -1,9 +1,10 @@
 //! What tenants of a rule in shadow weigh: as the rule, the tenant's own terms or the webhook say. Nothing of it is written anywhere.
 
 use super::rulebook::Rulebook;
+use super::webhook_state::WebhookState;
 use crate::fair::{Rule, Shadow, Weight};
 use crate::store::Error;
-use crate::weights::{self, Ask, Source};
+use crate::weights::{self, Ask, Fallback, Source};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
@@ -31,9 +32,12 @@ impl Scales {
         self.known.get(tenant).copied()
     }
 
-    /// How often the webhook failed.
-    pub(super) fn errors(&self) -> u64 {
-        self.source.as_ref().map_or(0, |source| source.status().errors_total)
+    /// The webhook as it is now, if there is one.
+    pub(super) fn webhook(&self, now: i64) -> Option<WebhookState> {
+        let status = self.source.as_ref()?.status();
+        let age_ms = status.last_success_at.map(|at| u64::try_from(now - at).unwrap_or(0));
+        let fallback = status.failing_since.map(|_| fallback(age_ms));
+        Some(WebhookState { status, age_ms, fallback })
     }
 
     /// Looks up tenants of whom nothing is known.
@@ -98,11 +102,17 @@ impl Scales {
         self.asking = Some(tokio::spawn(async move { source.ask(ask).await }));
     }
 
-    /// What the webhook said since it was last listened to. While it fails, the last good weights stay.
-    pub(super) async fn hear(&mut self) -> Vec<(String, Weight)> {
-        let Some(asked) = self.asking.take_if(|asked| asked.is_finished()) else { return Vec::new() };
-        let Ok(Ok(outcome)) = asked.await else { return Vec::new() };
-        self.known.extend(outcome.weights.iter().cloned());
-        outcome.weights
+    /// The webhook's answer, if one came since the last call. While it fails, the last good weights stay.
+    pub(super) async fn hear(&mut self) -> Option<weights::Answer> {
+        let answer = self.asking.take_if(|asked| asked.is_finished())?.await.ok()?;
+        if let Ok(outcome) = &answer {
+            self.known.extend(outcome.weights.iter().cloned());
+        }
+        Some(answer)
     }
+}
+
+/// The weights that a rule in shadow uses while its webhook fails: unlike promotion, it does not let them expire.
+pub(super) fn fallback(age_ms: Option<u64>) -> Fallback {
+    age_ms.map_or(Fallback::DefaultWeight, |age_ms| Fallback::LastWeights { age_ms })
 }

@@ -1,16 +1,18 @@
 //! A rule as whoever watches it sees it.
 
 use super::desk::Desk;
+use super::runner;
 use crate::config::redact;
 use crate::fair::{Gate, Rule, jain_index, lag, wait_bound};
 use crate::job::time::{At, rfc3339};
-use crate::store::{Error, Observation, RuleStatus, ShadowRecord, Survey};
+use crate::store::{Error, Level, Observation, RuleStatus, ShadowRecord, Survey, Tenant};
 use crate::telemetry::RuleLevels;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Tenants that figures about fairness are taken from: those whose turn comes next.
+/// Tenants that figures about fairness are taken from: those whose turn comes next. As many that are held or blocked count
+/// for the age of what is staged.
 const SAMPLE: usize = 200;
 /// Recorded rounds that an answer shows, and that the index is taken over.
 const LAST_ROUNDS: usize = 10;
@@ -29,6 +31,7 @@ pub struct RuleStats {
     source: &'static str,
     draining: bool,
     status: RuleStatus,
+    /// Of each main queue, by priority.
     surveys: Vec<Survey>,
     /// Newest first.
     rounds: Vec<Value>,
@@ -47,7 +50,7 @@ impl RuleStats {
         let status = desk.status(&rule).await?;
         let mut surveys = Vec::new();
         for queue in status.queues.iter().filter(|queue| queue.staged > 0) {
-            surveys.push(store.next_tenants(name, &queue.queue, SAMPLE, true).await?);
+            surveys.push(store.staged_tenants(name, &queue.queue, SAMPLE).await?);
         }
         let recorded = store.recorded_rounds(name, None, LAST_ROUNDS).await?;
         let rounds = recorded.iter().filter_map(|round| serde_json::from_str(&round.document).ok()).collect();
@@ -72,7 +75,9 @@ impl RuleStats {
     }
 
     fn state(&self) -> &'static str {
-        if self.draining {
+        if is_stalled(&self.rule, &self.status) {
+            "stalled"
+        } else if self.draining {
             "draining"
         } else if self.status.paused {
             "paused"
@@ -112,8 +117,14 @@ impl RuleStats {
         self.status.trouble.clone().or_else(in_round).or_else(on_the_way)
     }
 
+    /// The fair queues of all main queues and priorities.
+    fn levels_staged(&self) -> impl Iterator<Item = &Level> {
+        self.surveys.iter().flat_map(|survey| &survey.levels)
+    }
+
     fn oldest_age_ms(&self) -> u64 {
-        let oldest = self.surveys.iter().flat_map(|survey| &survey.tenants).filter_map(|tenant| tenant.oldest).min();
+        let tenants = self.levels_staged().flat_map(|level| &level.tenants);
+        let oldest = tenants.filter_map(|tenant| tenant.oldest).min();
         oldest.map_or(0, |since| u64::try_from(self.status.now - since).unwrap_or(0))
     }
 
@@ -134,7 +145,12 @@ impl RuleStats {
             let share = served["jobs"].as_f64().unwrap_or(0.0) / served["weight"].as_f64().unwrap_or(1.0).max(0.05);
             *got.entry(served["tenant_id"].as_str().unwrap_or_default()).or_default() += share;
         }
-        let busy = self.surveys.iter().flat_map(|survey| &survey.tenants).filter(|tenant| tenant.since <= from);
+        // Whoever is held or blocked gets nothing on purpose.
+        let is_busy = |tenant: &&Tenant| tenant.start.is_some() && tenant.since <= from;
+        // So does whoever waits behind a higher priority.
+        let highest = |survey: &Survey| survey.levels.iter().position(|level| level.waiting_tenants > 0);
+        let served = self.surveys.iter().filter_map(|survey| survey.levels.get(highest(survey)?));
+        let busy = served.flat_map(|level| &level.tenants).filter(is_busy);
         let shares: Vec<f64> = busy.map(|tenant| got.get(tenant.name.as_str()).copied().unwrap_or(0.0)).collect();
         jain_index(&shares)
     }
@@ -142,11 +158,11 @@ impl RuleStats {
     /// The furthest that a tenant is from its share now, and the longest that one may have to wait, in jobs.
     fn deviation(&self) -> (f64, u64) {
         let (mut furthest, mut longest) = (0.0_f64, 0);
-        for survey in &self.surveys {
-            for tenant in &survey.tenants {
-                let bound = wait_bound(survey.total_weight, tenant.weight);
+        for level in self.levels_staged() {
+            for tenant in &level.tenants {
+                let bound = wait_bound(level.total_weight, tenant.weight);
                 let Some((start, bound)) = tenant.start.zip(bound) else { continue };
-                furthest = furthest.max(lag(tenant.weight, start, survey.clock).abs());
+                furthest = furthest.max(lag(tenant.weight, start, level.clock).abs());
                 longest = longest.max(bound);
             }
         }
@@ -157,7 +173,7 @@ impl RuleStats {
     pub fn levels(&self) -> RuleLevels {
         RuleLevels {
             staged: self.status.staged,
-            tenants: self.sum(|queue| queue.waiting_tenants),
+            tenants: self.sum(|queue| queue.staged_tenants),
             oldest_seconds: self.oldest_age_ms() as f64 / 1e3,
             latency_seconds: self.latency_ms() as f64 / 1e3,
             depth: self.sum(|queue| queue.depth),
@@ -187,7 +203,7 @@ impl RuleStats {
             "options": options(rule),
             "staged": {
                 "jobs": status.staged,
-                "tenants": self.sum(|queue| queue.waiting_tenants),
+                "tenants": self.sum(|queue| queue.staged_tenants),
                 "oldest_age_ms": self.oldest_age_ms(),
             },
             "main_queue": {
@@ -218,11 +234,7 @@ impl RuleStats {
                 "last_at": last.map(|round| round["at"].clone()),
                 "next_at": (status.due > 0).then(|| rfc3339(status.due)),
             },
-            "weights": {
-                "source": rule.weights.source(),
-                "age_ms": last.map(|round| round["weights_age_ms"].clone()),
-                "errors_total": last.map_or(json!(0), |round| round["weights_errors_total"].clone()),
-            },
+            "weights": weights(rule, last),
             "fairness": {
                 "jain_index": round_to(self.jain(), 4),
                 "max_deviation_jobs": round_to(furthest, 3),
@@ -240,6 +252,7 @@ impl RuleStats {
             "name": queue.queue,
             "staged": queue.staged,
             "waiting_tenants": queue.waiting_tenants,
+            "unknown_weights": queue.unknown_tenants,
             "latency_ms": gate.latency_ms,
             "depth": queue.depth,
             "active": queue.active,
@@ -248,6 +261,22 @@ impl RuleStats {
             "reason": gate.closed.map(|closed| closed.name()),
         })
     }
+}
+
+/// True if jobs are staged and no process plans the rule although it is time to: none holds its lock, and its last round was
+/// not ended, its next one is overdue, or workers are idle. A process that takes over does so when the lock of the one before
+/// it has run out, at its next look.
+fn is_stalled(rule: &Rule, status: &RuleStatus) -> bool {
+    if status.lock.is_some() || status.staged == 0 || status.paused {
+        return false;
+    }
+    let patience = (rule.planner_lock_ttl + runner::LONGEST.as_millis() as u64) as i64;
+    let is_overdue = |since: i64| status.now - since > patience;
+    let keeps_idle =
+        |queue: &Observation| queue.is_wanted() && queue.idle_ms.is_some_and(|idle| idle as i64 > patience);
+    status.is_unfinished
+        || is_overdue(status.due.max(status.staged_at))
+        || (!rule.strict_interval && status.queues.iter().any(keeps_idle))
 }
 
 /// What a rule in shadow has seen, with its tenants; `None` if there is no such rule, or it is not in shadow.
@@ -281,6 +310,21 @@ fn options(rule: &Rule) -> Value {
         *url = redact(url).text;
     }
     options
+}
+
+/// Where a rule's weights come from, and how its webhook was at the end of the last round.
+fn weights(rule: &Rule, last: Option<&Value>) -> Value {
+    let webhook = |name: &str| last.map_or(Value::Null, |round| round["weights_webhook"][name].clone());
+    json!({
+        "source": rule.weights.source(),
+        "age_ms": last.map(|round| round["weights_age_ms"].clone()),
+        "errors_total": last.map_or(json!(0), |round| round["weights_errors_total"].clone()),
+        "failing_since": webhook("failing_since"),
+        "last_error": webhook("last_error"),
+        "fallback": webhook("fallback"),
+        "breaker": webhook("breaker"),
+        "next_attempt_at": webhook("next_attempt_at"),
+    })
 }
 
 fn round_to(number: f64, digits: i32) -> f64 {

@@ -1,7 +1,7 @@
 //! Tenants of a rule, as a list that can be sorted.
 
 use super::desk::Desk;
-use crate::fair::wait_bound;
+use crate::fair::{Weight, wait_bound};
 use crate::store::{Error, Tenant};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -48,7 +48,10 @@ pub struct TenantList {
 /// What a tenant has a share of: each main queue is shared by those who wait for it.
 #[derive(Clone, Copy, Default)]
 struct Whole {
+    /// Of all who wait, at all priorities.
     weight: u64,
+    /// Of the tenants in the list, each once.
+    listed_weight: u64,
     promoted: u64,
 }
 
@@ -63,7 +66,7 @@ impl TenantList {
         let status = store.rule_status(name, None).await?;
         let mut list = TenantList { tenants: Vec::new(), now: status.now, queues: HashMap::new(), truncated: false };
         for queue in &status.queues {
-            list.queues.insert(queue.queue.clone(), Whole { weight: queue.total_weight, promoted: 0 });
+            list.queues.insert(queue.queue.clone(), Whole { weight: queue.total_weight, ..Whole::default() });
             let mut cursor = 0;
             loop {
                 let (next, names) = store.tenant_names(name, &queue.queue, cursor, PORTION).await?;
@@ -78,7 +81,9 @@ impl TenantList {
         }
         list.sort(order);
         for (queue, tenant) in &list.tenants {
-            list.queues.entry(queue.clone()).or_default().promoted += tenant.promoted;
+            let whole = list.queues.entry(queue.clone()).or_default();
+            whole.promoted += tenant.promoted;
+            whole.listed_weight += u64::from(weight_of(tenant).thousandths());
         }
         Ok(Some(list))
     }
@@ -113,7 +118,7 @@ impl TenantList {
     }
 
     fn show(&self, queue: &str, tenant: &Tenant) -> Value {
-        let weight = u64::from(tenant.weight.thousandths());
+        let weight = weight_of(tenant);
         let whole = self.queues.get(queue).copied().unwrap_or_default();
         let of = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
         json!({
@@ -123,11 +128,17 @@ impl TenantList {
             "oldest_age_ms": tenant.oldest.map(|since| (self.now - since).max(0)),
             "weight": tenant.weight.as_f64(),
             "held": tenant.weight.is_held(),
+            "awaits_weight": tenant.is_unknown,
             "weight_age_ms": (tenant.asked > 1).then(|| (self.now - tenant.asked).max(0)),
             "promoted_total": tenant.promoted,
             "share": of(tenant.promoted, whole.promoted),
-            "expected_share": of(weight, whole.weight),
-            "wait_bound_jobs": wait_bound(whole.weight, tenant.weight),
+            "expected_share": of(u64::from(weight.thousandths()), if self.truncated { whole.weight } else { whole.listed_weight }),
+            "wait_bound_jobs": wait_bound(whole.weight, weight),
         })
     }
+}
+
+/// The weight that gives a tenant its share: none while the webhook is still to be asked.
+fn weight_of(tenant: &Tenant) -> Weight {
+    if tenant.is_unknown { Weight::HELD } else { tenant.weight }
 }

@@ -36,14 +36,14 @@ impl Watch {
         self.queues.as_ref().filter(|queues| !queues.is_empty()).and_then(|_| self.main_queue.poll())
     }
 
-    /// Whether a round is wanted. What goes wrong here is told by the next round.
-    pub async fn runs_low(&self) -> bool {
-        let Some(watched) = &self.queues else { return false };
+    /// Looks at the main queues; each with its mark. The next round reports what goes wrong here.
+    pub async fn look(&self) -> Vec<(Observation, u64)> {
+        let Some(watched) = &self.queues else { return Vec::new() };
         let queue = |(name, _): &(String, u64)| Observation { queue: name.clone(), ..Observation::default() };
         let mut queues: Vec<Observation> = watched.iter().map(queue).collect();
-        let seen = self.main_queue.observe(&mut queues, 0).await;
-        let is_low =
-            |(queue, (_, low)): (&Observation, &(String, u64))| queue.depth < *low && queue.hindrance.is_none();
-        seen.is_ok() && queues.iter().zip(watched).any(is_low)
+        match self.main_queue.observe(&mut queues, 0).await {
+            Ok(()) => queues.into_iter().zip(watched).map(|(queue, (_, low))| (queue, *low)).collect(),
+            Err(_) => Vec::new(),
+        }
     }
 }

@@ -1,18 +1,19 @@
 //! What tenants weigh: the rule's own numbers, or what the webhook says, brought to where promotion reads them.
 
+use super::questions::{Question, Questions, Working, describe};
 use super::recent::Recent;
-use super::webhook_trouble::WebhookTrouble;
+use super::webhook_reporter::WebhookReporter;
+use super::webhook_state::WebhookState;
 use crate::fair::{Rule, Weight};
 use crate::job::tenant::DEFAULT;
 use crate::main_queue::MainQueue;
-use crate::store::{Error, Lately, Observation, Round, Served, Store, Tenant};
-use crate::weights::{self, Ask, Source, stale_weight};
-use futures_util::future::select_all;
+use crate::store::{Error, Observation, Round, Served, Store, Tenant};
+use crate::weights::{self, Ask, Fallback, Source, stale_weight};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-use tokio::task::JoinHandle;
+use std::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 /// Tenants whose turn comes next, who are asked about in each round.
 const CANDIDATES: usize = 200;
@@ -20,11 +21,8 @@ const CANDIDATES: usize = 200;
 const IN_ROTATION: usize = 100;
 /// Between scheduled rounds the webhook is not asked more often.
 const SELDOM_MS: i64 = 1000;
-/// Questions under way at the same time, and main queues whose questions are remembered; clients choose their names.
-const MOST_ASKING: usize = 8;
+/// Main queues whose questions are remembered; clients choose their names.
 const MOST_QUEUES: usize = 1000;
-/// How often a round that waits for an answer looks whether there is something to do instead.
-const GLANCE: Duration = Duration::from_millis(20);
 
 /// Keeps the weights of one rule's tenants up to date.
 pub struct Weighing {
@@ -34,41 +32,60 @@ pub struct Weighing {
     cursors: HashMap<String, u64>,
     /// Main queues whose tenants have all been given the rule's own weights; only without a webhook.
     settled: HashSet<String>,
-    /// Questions under way, by main queue.
-    asking: HashMap<String, JoinHandle<weights::Answer>>,
+    asking: Questions,
     /// When the webhook was last asked, by main queue.
     asked_at: HashMap<String, i64>,
     /// Whether somebody may have changed what tenants weigh everywhere.
     changed: Arc<AtomicBool>,
     /// What was promoted in the last minute.
     recent: Recent,
+    /// Cancelled when the process stops: no round waits for an answer then.
+    stopping: CancellationToken,
     /// How long the last question kept a round waiting.
     waited_ms: f64,
-    trouble: WebhookTrouble,
+    /// When the webhook last answered any process for a tenant that was looked at, in the store's time.
+    last_told: Option<i64>,
+    reporter: WebhookReporter,
 }
 
 impl Weighing {
     /// The weights of a rule, with a source if it has a webhook.
-    pub fn new(source: Option<Arc<Source>>, main_queue: MainQueue, changed: Arc<AtomicBool>) -> Self {
+    pub fn new(
+        source: Option<Arc<Source>>,
+        main_queue: MainQueue,
+        changed: Arc<AtomicBool>,
+        stopping: CancellationToken,
+    ) -> Self {
         Weighing {
             source,
             main_queue,
             changed,
+            stopping,
             cursors: HashMap::new(),
             settled: HashSet::new(),
-            asking: HashMap::new(),
+            asking: Questions::default(),
             asked_at: HashMap::new(),
             recent: Recent::default(),
             waited_ms: 0.0,
-            trouble: WebhookTrouble::default(),
+            last_told: None,
+            reporter: WebhookReporter::default(),
         }
     }
 
-    /// How old the webhook's last good answer is, and how often it failed; `now` is this machine's time.
-    pub fn health(&self, now: i64) -> (Option<u64>, u64) {
-        let Some(status) = self.status() else { return (None, 0) };
-        let age = status.last_success_at.map(|at| u64::try_from(now - at).unwrap_or(0));
-        (age, status.errors_total)
+    /// The webhook as it is now, if there is one; `now` is the store's time.
+    pub fn webhook(&self, store: &Store, rule: &Rule, now: i64) -> Option<WebhookState> {
+        let (status, age_ms) = (self.status()?, self.age_ms(store, now));
+        let fallback = status.failing_since.map(|_| Fallback::of(rule, age_ms));
+        Some(WebhookState { status, age_ms, fallback })
+    }
+
+    /// How old the webhook's last usable answer to any process is.
+    fn age_ms(&self, store: &Store, now: i64) -> Option<u64> {
+        // Answers to this process are dated by this machine's time, all else by the store's.
+        let own = self.status().and_then(|status| status.last_success_at).map(|at| store.clock().now_ms() - at);
+        let of_all = self.last_told.map(|at| now - at);
+        let age = own.into_iter().chain(of_all).min()?;
+        Some(u64::try_from(age).unwrap_or(0))
     }
 
     fn status(&self) -> Option<weights::Status> {
@@ -80,8 +97,8 @@ impl Weighing {
         if self.waited_ms > duration_ms / 2.0 { "weights webhook" } else { "promotion" }
     }
 
-    /// Brings weights up to date before a promotion. Answers of the webhook are waited for as long as workers have something
-    /// to do; what is not there by then serves a later moment.
+    /// Brings weights up to date before a promotion. Waits for answers of the webhook as [`settle`](Self::settle) does; what is
+    /// not there by then serves a later moment.
     pub async fn refresh(&mut self, store: &Store, rule: &Rule, round: &Round) -> Result<(), Error> {
         self.waited_ms = 0.0;
         if self.changed.swap(false, Ordering::Relaxed) {
@@ -93,56 +110,80 @@ impl Weighing {
             self.asked_at.clear();
             self.cursors.clear();
         }
-        for Observation { queue, .. } in &round.queues {
+        for Observation { queue, unknown_tenants, .. } in &round.queues {
+            if *unknown_tenants > 0 {
+                self.ask_first(store, rule, round, queue).await?;
+            }
             if self.source.is_none() {
                 self.apply_own(store, rule, round, queue).await?;
                 continue;
             }
             let asked_at = self.asked_at.get(queue).copied();
             let is_time = round.scheduled || asked_at.is_none_or(|at| round.now - at >= SELDOM_MS);
-            if is_time && !self.asking.contains_key(queue) && self.asking.len() < MOST_ASKING {
+            if is_time && self.asking.may_ask(queue, false) {
                 self.ask(store, rule, round, queue).await?;
             }
         }
         let started = Instant::now();
-        self.settle(store, rule, round).await?;
+        self.settle(store, rule, round, false).await?;
         self.waited_ms = started.elapsed().as_secs_f64() * 1e3;
         Ok(())
     }
 
-    /// Takes over the answers that are there, and waits for the others while the round has nothing else to do: until a main
-    /// queue for which somebody waits is down to half of what it holds now.
-    pub async fn settle(&mut self, store: &Store, rule: &Rule, round: &Round) -> Result<(), Error> {
-        let mut held: Option<HashMap<String, u64>> = None;
-        loop {
-            while let Some((queue, answer)) = self.next_answer(held.is_some()).await {
-                self.apply(store, rule, &round.token, &queue, answer).await?;
-            }
-            if self.asking.is_empty() {
-                return Ok(());
-            }
-            let status = store.rule_status(&rule.name, None).await?;
-            let mut now = status.queues;
-            self.main_queue.observe(&mut now, status.now).await?;
-            let held = held.get_or_insert_with(|| now.iter().map(|at| (at.queue.clone(), at.depth)).collect());
-            let runs_low = |at: &Observation| at.depth <= held.get(&at.queue).copied().unwrap_or(0) / 2;
-            if now.iter().any(|at| at.waiting_tenants > 0 && runs_low(at)) {
-                return Ok(());
-            }
+    /// Lets tenants in whose weight was unknown when the round began, after all whose weight was known have been promoted:
+    /// the main queues as they are then, or `None` if no tenant of unknown weight is left. `is_stuck` says that the promotion
+    /// before this came to nothing: then only a change ends the wait for the webhook.
+    pub async fn refresh_unknown(
+        &mut self,
+        store: &Store,
+        rule: &Rule,
+        round: &Round,
+        is_stuck: bool,
+    ) -> Result<Option<(i64, Vec<Observation>)>, Error> {
+        let (_, queues) = self.look(store, rule).await?;
+        let mut is_needed = false;
+        for Observation { queue, .. } in queues.iter().filter(|queue| queue.unknown_tenants > 0) {
+            self.ask_first(store, rule, round, queue).await?;
+            is_needed = true;
         }
+        if !is_needed || self.stopping.is_cancelled() {
+            return Ok(None);
+        }
+        self.settle(store, rule, round, is_stuck).await?;
+        self.look(store, rule).await.map(Some)
     }
 
-    /// A question that has been answered, within a glance if the caller has time; no answer in it if the process stops.
-    async fn next_answer(&mut self, has_time: bool) -> Option<(String, Option<weights::Answer>)> {
-        if self.asking.is_empty() {
-            return None;
+    /// The store's time and the rule's main queues as they are now.
+    async fn look(&self, store: &Store, rule: &Rule) -> Result<(i64, Vec<Observation>), Error> {
+        let status = store.rule_status(&rule.name, None).await?;
+        let mut queues = status.queues;
+        self.main_queue.observe(&mut queues, status.now).await?;
+        Ok((status.now, queues))
+    }
+
+    /// Takes over the answers that are there, and waits for the others while the round has nothing else to do: until a main
+    /// queue for which a tenant of known weight waits is down to half of what it holds now. A round that `is_stuck` could do
+    /// nothing for such queues: it waits until one of them changes.
+    pub async fn settle(&mut self, store: &Store, rule: &Rule, round: &Round, is_stuck: bool) -> Result<(), Error> {
+        let mut before: Option<HashMap<String, (u64, u64)>> = None;
+        loop {
+            while let Some((question, answer)) = self.asking.next_answer(before.is_some()).await {
+                self.apply(store, rule, round, question, answer).await?;
+            }
+            if self.asking.is_empty() || self.stopping.is_cancelled() {
+                return Ok(());
+            }
+            let (_, now) = self.look(store, rule).await?;
+            let sizes = |at: &Observation| (at.queue.clone(), (at.depth, at.waiting_tenants));
+            let before = before.get_or_insert_with(|| now.iter().map(sizes).collect());
+            let needs_jobs = |at: &Observation| {
+                let (depth, waiting) = before.get(&at.queue).copied().unwrap_or_default();
+                if is_stuck { at.depth < depth || at.waiting_tenants > waiting } else { at.depth <= depth / 2 }
+            };
+            if now.iter().any(|at| at.waiting_tenants > 0 && needs_jobs(at)) {
+                return Ok(());
+            }
         }
-        let patience = if has_time { GLANCE } else { Duration::ZERO };
-        let asked: Vec<String> = self.asking.keys().cloned().collect();
-        let (answer, place, _) = tokio::time::timeout(patience, select_all(self.asking.values_mut())).await.ok()?;
-        let queue = asked.into_iter().nth(place)?;
-        self.asking.remove(&queue);
-        Some((queue, answer.ok()))
     }
 
     /// Takes an answer over; there is none if the process stops.
@@ -150,39 +191,90 @@ impl Weighing {
         &mut self,
         store: &Store,
         rule: &Rule,
-        token: &str,
-        queue: &str,
+        round: &Round,
+        question: Question,
         answer: Option<weights::Answer>,
     ) -> Result<(), Error> {
         let Some(answer) = answer else { return Ok(()) };
-        self.trouble.tell(store, &rule.name, &answer).await?;
+        let fallback = Fallback::of(rule, self.age_ms(store, round.now));
+        self.reporter.report(store, rule, &answer, fallback).await?;
+        let reweigh = async |is_told, weights: &[(String, Weight)]| {
+            store.reweigh(&rule.name, &round.token, &question.queue, is_told, weights).await.map(drop)
+        };
         match answer {
-            Ok(outcome) => store.reweigh(&rule.name, token, queue, true, &outcome.weights).await.map(drop),
-            Err(_) => Ok(()),
+            Ok(outcome) if outcome.is_usable() => {
+                // A tenant that the answer leaves out has been answered for as well.
+                let named: HashSet<&str> = outcome.weights.iter().map(|(tenant, _)| tenant.as_str()).collect();
+                let left_out = question.unknown.iter().filter(|tenant| !named.contains(tenant.name.as_str()));
+                let own = |tenant: &Tenant| (tenant.name.clone(), rule.own_weight(&tenant.name, tenant.everywhere));
+                let left_out: Vec<(String, Weight)> = left_out.map(own).collect();
+                reweigh(true, &[outcome.weights, left_out].concat()).await
+            }
+            _ if question.unknown.is_empty() => Ok(()),
+            _ => {
+                let weight = |tenant: &Tenant| rule.unanswered_weight(&tenant.name, tenant.everywhere);
+                let weigh = |tenant: &Tenant| (tenant.name.clone(), weight(tenant));
+                reweigh(false, &question.unknown.iter().map(weigh).collect::<Vec<_>>()).await
+            }
         }
+    }
+
+    /// Asks about tenants of unknown weight, which are not promoted before the answer. Where there is nobody to ask, or the
+    /// rule does not want it, they get the rule's own weights.
+    async fn ask_first(&mut self, store: &Store, rule: &Rule, round: &Round, queue: &str) -> Result<(), Error> {
+        let source = self.source.clone().filter(|_| rule.weights.asks_first());
+        if source.is_some() && !self.asking.may_ask(queue, true) {
+            return Ok(());
+        }
+        let unknown = store.unknown_tenants(&rule.name, queue, CANDIDATES).await?;
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        if let Some(source) = source {
+            return self.send(store, source, round, queue, &unknown.clone(), unknown).await;
+        }
+        let own = |tenant: &Tenant| (tenant.name.clone(), rule.own_weight(&tenant.name, tenant.everywhere));
+        let own: Vec<(String, Weight)> = unknown.iter().map(own).collect();
+        store.reweigh(&rule.name, &round.token, queue, false, &own).await.map(drop)
     }
 
     /// Starts a question about the tenants that may be served next, those in rotation and those that are held.
     async fn ask(&mut self, store: &Store, rule: &Rule, round: &Round, queue: &str) -> Result<(), Error> {
         let Some(source) = self.source.clone() else { return Ok(()) };
         let survey = store.next_tenants(&rule.name, queue, CANDIDATES, true).await?;
-        let mut tenants = survey.tenants;
+        let mut tenants = survey.into_tenants();
         let mut names = self.rotate(store, rule, queue).await?;
         names.extend(store.held_tenants(&rule.name, queue, IN_ROTATION).await?);
         let known: HashSet<&str> = tenants.iter().map(|tenant| tenant.name.as_str()).collect();
         let more: HashSet<String> = names.into_iter().filter(|name| !known.contains(name.as_str())).collect();
         tenants.extend(store.tenants(&rule.name, queue, &more.into_iter().collect::<Vec<_>>()).await?);
+        tenants.retain(|tenant| !tenant.is_unknown);
         if tenants.is_empty() {
             return Ok(());
         }
+        let told = tenants.iter().map(|tenant| tenant.asked).max().filter(|at| *at > 0);
+        self.last_told = self.last_told.max(told);
         self.apply_stale(store, rule, round, queue, &tenants).await?;
+        self.asked_at.insert(queue.to_owned(), round.now);
+        self.send(store, source, round, queue, &tenants, Vec::new()).await
+    }
+
+    /// Sends a question about tenants; `unknown` are those of them that are not promoted before the answer.
+    async fn send(
+        &mut self,
+        store: &Store,
+        source: Arc<Source>,
+        round: &Round,
+        queue: &str,
+        tenants: &[Tenant],
+        unknown: Vec<Tenant>,
+    ) -> Result<(), Error> {
         let promoted = self.recent.jobs(round.now);
-        let working = self.working(store, &tenants).await?;
+        let working = self.working(store, tenants).await?;
         let tenants = tenants.iter().zip(working);
         let tenants = tenants.map(|(tenant, working)| describe(tenant, working, round.now, &promoted)).collect();
         let ask = Ask { queue: queue.to_owned(), round: round.number, tenants };
-        self.asked_at.insert(queue.to_owned(), round.now);
-        self.asking.insert(queue.to_owned(), tokio::spawn(async move { source.ask(ask).await }));
+        self.asking.send(source, ask, unknown);
         Ok(())
     }
 
@@ -238,7 +330,7 @@ impl Weighing {
         }
         let mut tenants = match self.cursors.contains_key(queue) {
             true => Vec::new(),
-            false => store.next_tenants(&rule.name, queue, CANDIDATES, false).await?.tenants,
+            false => store.next_tenants(&rule.name, queue, CANDIDATES, false).await?.into_tenants(),
         };
         let names = self.rotate(store, rule, queue).await?;
         tenants.extend(store.tenants(&rule.name, queue, &names).await?);
@@ -261,27 +353,5 @@ impl Weighing {
         if self.source.is_some() {
             self.recent.note(at, served);
         }
-    }
-}
-
-/// What workers do for a tenant.
-#[derive(Clone, Copy, Default)]
-struct Working {
-    active: Option<u64>,
-    /// Within the last minute.
-    lately: Option<Lately>,
-}
-
-fn describe(tenant: &Tenant, working: Working, now: i64, promoted: &HashMap<&str, u64>) -> weights::Tenant {
-    let age = |since: i64| u64::try_from(now - since).unwrap_or(0);
-    weights::Tenant {
-        pending: Some(tenant.staged),
-        oldest_age_ms: tenant.oldest.map(age),
-        active: working.active,
-        processed_1m: working.lately.map(|lately| lately.ended),
-        avg_runtime_ms: working.lately.and_then(|lately| lately.runtime_ms),
-        promoted_1m: Some(promoted.get(tenant.name.as_str()).copied().unwrap_or(0)),
-        weight: Some(tenant.weight),
-        ..weights::Tenant::named(&tenant.name)
     }
 }

@@ -22,6 +22,8 @@ impl Intake {
         if let Some(tenant) = scope.tenant() {
             workflow.tenant = Some(tenant.to_owned());
         }
+        self.find_ancestors(workflow.jobs_mut().map(|(job, _)| job)).await?;
+        workflow.jobs_mut().for_each(|(job, _)| job.inherit_tenant(&self.tenancy.default_tenant));
         workflow.unite().map_err(Refusal::Invalid)?;
         for _ in 0..ATTEMPTS {
             let (known, now) = (self.rules.known().await?, self.store.clock().now_ms());

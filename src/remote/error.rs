@@ -26,8 +26,8 @@ pub enum ErrorKind {
     Unreadable,
     /// It is an OJS server that we cannot work with.
     Unsupported,
-    /// We do not ask that.
-    Refused,
+    /// A request that is not passed through.
+    NotPassed,
 }
 
 impl ErrorKind {
@@ -40,7 +40,7 @@ impl ErrorKind {
             ErrorKind::Status => "status",
             ErrorKind::Unreadable => "unreadable",
             ErrorKind::Unsupported => "unsupported",
-            ErrorKind::Refused => "refused",
+            ErrorKind::NotPassed => "not_passed_through",
         }
     }
 

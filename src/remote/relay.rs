@@ -58,7 +58,7 @@ impl Remote {
             || ["%2f", "%5c", "\\", "//"].iter().any(|part| lower.contains(part))
             || lower.split('/').any(is_odd)
         {
-            return Err(ErrorKind::Refused.with("the path holds parts that are not passed through"));
+            return Err(ErrorKind::NotPassed.with("the path holds parts that are not passed through"));
         }
         Ok(format!("{}{whole}", self.place()))
     }

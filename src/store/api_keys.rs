@@ -4,6 +4,7 @@ use super::script::{DROP_KEY, KEEP_KEY};
 use super::{Error, Store, reply};
 use crate::auth::{ApiKey, Digest, Role};
 use crate::job::escape::{escape, unescape};
+use crate::job::json;
 
 /// Keys at most: every process knows all of them.
 const MOST: usize = 1000;
@@ -58,12 +59,16 @@ impl Store {
         Ok(keys)
     }
 
-    /// Adds a key. `managed` tells that a key elsewhere may manage keys, `of_name` how many of its name there may be.
-    pub async fn keep_key(&self, key: &ApiKey, managed: bool, of_name: usize) -> Result<KeyKept, Error> {
+    /// Adds a key, for `by`, beside those of the configuration.
+    pub async fn keep_key(&self, key: &ApiKey, configured: &[ApiKey], by: &str) -> Result<KeyKept, Error> {
+        let same_name = configured.iter().filter(|other| other.name == key.name).count();
+        let of_name = ApiKey::MOST_OF_A_NAME.saturating_sub(same_name);
+        let managed = configured.iter().any(ApiKey::rules);
         let tenant = key.tenant.as_deref().map(escape).unwrap_or_default();
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(key.id()).arg(key.digest.text()).arg(key.role.name()).arg(&tenant);
             command.arg(&key.name).arg(u8::from(managed)).arg(of_name).arg(MOST);
+            command.arg(u8::from(!configured.is_empty())).arg(json::quoted(by));
         };
         match reply::text(KEEP_KEY.call(&self.core.link, fill).await?).as_str() {
             "ok" => Ok(KeyKept::Kept),
@@ -75,10 +80,11 @@ impl Store {
         }
     }
 
-    /// Revokes a key by its id. `managed` tells that a key elsewhere may manage keys.
-    pub async fn drop_key(&self, id: &str, managed: bool) -> Result<KeyDropped, Error> {
+    /// Revokes a key by its id, for `by`, beside those of the configuration.
+    pub async fn drop_key(&self, id: &str, configured: &[ApiKey], by: &str) -> Result<KeyDropped, Error> {
+        let managed = configured.iter().any(ApiKey::rules);
         let fill = |command: &mut redis::Cmd, again: bool| {
-            self.core.begin(command).arg(id).arg(u8::from(again)).arg(u8::from(managed));
+            self.core.begin(command).arg(id).arg(u8::from(again)).arg(u8::from(managed)).arg(json::quoted(by));
         };
         match reply::text(DROP_KEY.call(&self.core.link, fill).await?).as_str() {
             "ok" => Ok(KeyDropped::Dropped),

@@ -14,6 +14,7 @@ pub const MOST_CRONS: usize = 10_000;
 /// A cron as it is stored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StoredCron {
+    /// As in the store: with the namespace of the tenant that registered it.
     pub name: String,
     /// What [`CronJob::document`] made.
     pub document: String,
@@ -55,6 +56,8 @@ pub type Made = Result<(Box<NewJob>, Arc<str>), &'static str>;
 
 /// A cron that is to fire.
 pub struct Firing<'a> {
+    /// The cron's name in the store.
+    pub name: &'a str,
     pub cron: &'a CronJob,
     /// The version under which it was read.
     pub version: &'a str,
@@ -85,10 +88,10 @@ impl Store {
         version: Option<&str>,
         next: Option<i64>,
     ) -> Result<Registered, Error> {
-        let new = crate::job::id::generate();
+        let (new, name) = (crate::job::id::generate(), self.scope.qualified(&cron.name));
         let answer = SCHEDULE
             .call(&self.core.link, |command, _| {
-                self.core.begin(command).arg(&cron.name).arg(version.unwrap_or_default()).arg(&new);
+                self.core.begin(command).arg(&*name).arg(version.unwrap_or_default()).arg(&new);
                 command.arg(cron.document()).arg(cron.timing_text()).arg(or_empty(next.map(|at| at as u64)));
                 command.arg(MOST_CRONS);
             })
@@ -104,7 +107,8 @@ impl Store {
 
     /// Removes a cron; jobs that it made stay.
     pub async fn unschedule(&self, name: &str) -> Result<(), Error> {
-        UNSCHEDULE.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(name)).await.map(drop)
+        let name = self.scope.qualified(name);
+        UNSCHEDULE.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(&*name)).await.map(drop)
     }
 
     /// A cron has no next time until it is registered anew.
@@ -116,7 +120,7 @@ impl Store {
 
     /// A cron by its name, and the store's time.
     pub async fn cron(&self, name: &str) -> Result<Timetable, Error> {
-        self.timetable(&["one", name]).await
+        self.timetable(&["one", &self.scope.qualified(name)]).await
     }
 
     /// Crons in the order of their names: enabled ones, disabled ones or both.
@@ -126,7 +130,15 @@ impl Store {
             Some(true) => "on",
             Some(false) => "off",
         };
-        self.timetable(&["page", &offset.to_string(), &limit.to_string(), which]).await
+        if !self.scope.owns_queues() {
+            return self.timetable(&["page", &offset.to_string(), &limit.to_string(), which]).await;
+        }
+        // Those of all tenants are in one list.
+        let mut table = self.timetable(&["page", "0", &MOST_CRONS.to_string(), which]).await?;
+        table.crons.retain(|cron| self.scope.unqualified(&cron.name).is_some());
+        table.total = table.crons.len();
+        table.crons = table.crons.into_iter().skip(offset).take(limit).collect();
+        Ok(table)
     }
 
     /// Crons that are due, the longest first.
@@ -172,7 +184,7 @@ impl Store {
         };
         let answer = FIRE
             .call(&self.core.link, |command, again| {
-                self.core.begin(command).arg(&firing.cron.name).arg(firing.version);
+                self.core.begin(command).arg(firing.name).arg(firing.version);
                 command
                     .arg(at(firing.at))
                     .arg(at(firing.next))

@@ -27,9 +27,9 @@ pub enum Deleted {
 }
 
 impl DeadLetterFilter {
-    fn admits(&self, record: &Record) -> bool {
+    fn admits(&self, scope: &Scope, record: &Record) -> bool {
         let equals = |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
-        equals(&self.queue, &record.queue)
+        self.queue.as_deref().is_none_or(|wanted| scope.qualified(wanted) == record.queue)
             && equals(&self.kind, &record.kind)
             && (self.error_type.is_none() || self.error_type == record.error_type())
     }
@@ -55,7 +55,7 @@ impl Store {
         }
         let (mut page, mut matched) = (Vec::new(), 0);
         for portion in ids.chunks(200) {
-            for record in self.jobs(portion).await?.into_iter().filter(|record| filter.admits(record)) {
+            for record in self.jobs(portion).await?.into_iter().filter(|record| filter.admits(&self.scope, record)) {
                 if matched >= offset && page.len() < limit {
                     page.push(record);
                 }
@@ -68,12 +68,12 @@ impl Store {
     /// Ids of all dead letters that a filter admits, newest first.
     pub async fn dead_letter_ids(&self, filter: &DeadLetterFilter) -> Result<Vec<String>, Error> {
         let ids = self.dead_ids(filter).await?;
-        if filter.is_by_time_only() {
+        if filter.is_by_time_only() && self.scope == Scope::ALL {
             return Ok(ids);
         }
         let mut admitted = Vec::new();
         for portion in ids.chunks(200) {
-            let records = self.jobs(portion).await?.into_iter().filter(|record| filter.admits(record));
+            let records = self.jobs(portion).await?.into_iter().filter(|record| filter.admits(&self.scope, record));
             admitted.extend(records.map(|record| record.id));
         }
         Ok(admitted)

@@ -38,16 +38,18 @@ pub enum Error {
         "neither redis-server nor valkey-server is installed: install one (Debian: `apt-get install redis-server`), or set store.url to use a Redis that runs already"
     )]
     NotInstalled,
-    #[error("cannot use the data directory {path}: {source}")]
+    #[error(
+        "cannot use the data directory {path}: {source}; choose a directory that this user may write with --data-dir, or set store.url to use a Redis that runs already"
+    )]
     Directory { path: PathBuf, source: io::Error },
     #[error(
         "the data directory {path} is in use by another fairgate (process {holder}): stop that one, or choose another with --data-dir"
     )]
     InUse { path: PathBuf, holder: String },
     #[error("cannot start {program}: {source}")]
-    Spawn { program: &'static str, source: io::Error },
+    Spawn { program: PathBuf, source: io::Error },
     #[error("{program} did not come up: {reason}; its log is {log}")]
-    NotUp { program: &'static str, reason: String, log: PathBuf },
+    NotUp { program: PathBuf, reason: String, log: PathBuf },
 }
 
 /// A running private server. Dropping it stops the server and waits until its data is written.
@@ -59,21 +61,27 @@ pub struct PrivateRedis {
 }
 
 impl PrivateRedis {
-    /// Starts the server and waits until it accepts connections.
+    /// Starts the installed server and waits until it accepts connections.
     pub fn start(options: Options) -> Result<PrivateRedis, Error> {
         let program = find_program().ok_or(Error::NotInstalled)?;
+        Self::start_program(Path::new(program), options)
+    }
+
+    /// Starts a certain server program and waits until it accepts connections.
+    pub fn start_program(program: &Path, options: Options) -> Result<PrivateRedis, Error> {
         let directory = prepare(&options.data_dir)?;
         let lock = lock(&directory)?;
         let socket = socket_path(&directory);
         let (pid, stopping) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)));
-        let server = Server { program, directory, socket: socket.clone(), durable: options.durable, lock };
+        let server =
+            Server { program: program.to_owned(), directory, socket: socket.clone(), durable: options.durable, lock };
         let (report, started) = mpsc::channel();
         let (keeper_pid, keeper_stopping) = (Arc::clone(&pid), Arc::clone(&stopping));
         // The parent-death signal follows the thread that spawned the child, so that must be one that lives as long.
         let keeper = std::thread::Builder::new()
             .name("private-redis".to_owned())
             .spawn(move || server.keep(&report, &keeper_pid, &keeper_stopping))
-            .map_err(|source| Error::Spawn { program, source })?;
+            .map_err(|source| Error::Spawn { program: program.to_owned(), source })?;
         let redis = PrivateRedis { socket, pid, stopping, keeper: Some(keeper) };
         // A keeper that ended without a report has panicked; dropping `redis` joins it.
         started.recv().unwrap_or(Err(Error::NotInstalled))?;
@@ -107,7 +115,7 @@ impl Drop for PrivateRedis {
 }
 
 struct Server {
-    program: &'static str,
+    program: PathBuf,
     directory: PathBuf,
     socket: PathBuf,
     durable: bool,
@@ -154,7 +162,7 @@ impl Server {
     fn spawn_and_wait(&self) -> Result<Child, Error> {
         // A socket left behind by a killed server would look like one that listens.
         _ = std::fs::remove_file(&self.socket);
-        let mut child = self.spawn().map_err(|source| Error::Spawn { program: self.program, source })?;
+        let mut child = self.spawn().map_err(|source| Error::Spawn { program: self.program.clone(), source })?;
         let mut deadline = Instant::now() + PATIENCE_WITH_START;
         loop {
             match UnixStream::connect(&self.socket).and_then(greet).as_deref() {
@@ -166,7 +174,7 @@ impl Server {
             let reason = match child.try_wait() {
                 Ok(Some(status)) => {
                     let reason = format!("it ended with {status}");
-                    return Err(Error::NotUp { program: self.program, reason, log: self.log() });
+                    return Err(Error::NotUp { program: self.program.clone(), reason, log: self.log() });
                 }
                 Ok(None) if Instant::now() < deadline => {
                     std::thread::sleep(POLL);
@@ -175,13 +183,13 @@ impl Server {
                 _ => format!("it did not answer within {PATIENCE_WITH_START:?}"),
             };
             self.stop(&mut child);
-            return Err(Error::NotUp { program: self.program, reason, log: self.log() });
+            return Err(Error::NotUp { program: self.program.clone(), reason, log: self.log() });
         }
     }
 
     fn spawn(&self) -> io::Result<Child> {
         let lock = self.lock.try_clone()?;
-        let mut command = Command::new(self.program);
+        let mut command = Command::new(&self.program);
         command
             .current_dir(&self.directory)
             .args(["--port", "0", "--unixsocket"])

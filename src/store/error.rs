@@ -1,10 +1,7 @@
 //! What can go wrong between us and Redis, in terms of what a caller can do about it.
 
-use redis::{ErrorKind, RedisError, ServerErrorKind};
+use redis::{Arg, Cmd, ErrorKind, RedisError};
 use std::time::Duration;
-
-/// What Redis says to FCALL of a function that it does not have, or may not have.
-const FORGOTTEN: [&str; 3] = ["Function not found", "unknown command 'FCALL'", "permissions to run the 'fcall'"];
 
 /// A failed call to the store.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -52,33 +49,37 @@ pub(super) enum Loss {
 }
 
 impl Error {
+    /// The error of a command that was sent to run a script, or of any other.
+    pub(super) fn of_command(command: &Cmd, error: &RedisError) -> (Error, Loss) {
+        match lacks_function(command, error) {
+            true => (Error::NoScript { again: false }, Loss::Final),
+            false => Error::from_redis(error),
+        }
+    }
+
     pub(super) fn from_redis(error: &RedisError) -> (Error, Loss) {
         let text = error.to_string();
         if error.is_timeout() || error.is_io_error() || error.is_connection_dropped() || error.is_connection_refusal() {
             return (Error::Unavailable(text), Loss::Connection);
         }
         match error.kind() {
-            ErrorKind::Server(ServerErrorKind::ReadOnly | ServerErrorKind::MasterDown) => {
-                (Error::Unavailable(text), Loss::Moved)
-            }
-            ErrorKind::Server(ServerErrorKind::NoScript) => (Error::NoScript { again: false }, Loss::Final),
-            ErrorKind::Server(
-                ServerErrorKind::BusyLoading | ServerErrorKind::ClusterDown | ServerErrorKind::TryAgain,
-            ) => (Error::Unavailable(text), Loss::Refused),
+            // A reply that ends in its middle: the server or the connection ended while it was sent.
+            ErrorKind::Parse => return (Error::Unavailable(text), Loss::Connection),
             ErrorKind::ClusterConnectionNotFound
             | ErrorKind::MasterNameNotFoundBySentinel
-            | ErrorKind::NoValidReplicasFoundBySentinel => (Error::Unavailable(text), Loss::Connection),
-            ErrorKind::AuthenticationFailed => (Error::Unavailable(text), Loss::Refused),
-            _ => match error.code() {
-                _ if FORGOTTEN.iter().any(|part| text.contains(part)) => {
-                    (Error::NoScript { again: false }, Loss::Final)
-                }
-                // A script that meets a full or failing disk ends with one of these, before it wrote anything.
-                Some("OOM" | "MISCONF" | "NOREPLICAS" | "BUSY" | "NOAUTH" | "WRONGPASS") => {
-                    (Error::Unavailable(text), Loss::Refused)
-                }
-                _ => (Error::Backend(text), Loss::Final),
-            },
+            | ErrorKind::NoValidReplicasFoundBySentinel => return (Error::Unavailable(text), Loss::Connection),
+            ErrorKind::AuthenticationFailed => return (Error::Unavailable(text), Loss::Refused),
+            _ => {}
+        }
+        match code_inside_script(error).or(error.code()) {
+            Some("READONLY" | "MASTERDOWN") => (Error::Unavailable(text), Loss::Moved),
+            Some("NOSCRIPT") => (Error::NoScript { again: false }, Loss::Final),
+            Some("LOADING" | "CLUSTERDOWN" | "TRYAGAIN") => (Error::Unavailable(text), Loss::Refused),
+            // A script that meets a full or failing disk ends with one of these, before it wrote anything.
+            Some("OOM" | "MISCONF" | "NOREPLICAS" | "BUSY" | "NOAUTH" | "WRONGPASS") => {
+                (Error::Unavailable(text), Loss::Refused)
+            }
+            _ => (Error::Backend(text), Loss::Final),
         }
     }
 
@@ -122,5 +123,78 @@ impl Error {
 
     pub(super) fn unreadable(what: &str) -> Error {
         Error::Backend(format!("unexpected reply to {what}"))
+    }
+}
+
+/// Whether FCALL failed because Redis cannot run the function: it has forgotten it, has no functions at all (before 7.0), or
+/// refuses them to our user. The wording, quotes included, differs between servers and versions, so command and code decide.
+fn lacks_function(command: &Cmd, error: &RedisError) -> bool {
+    if !matches!(command.args_iter().next(), Some(Arg::Simple(b"FCALL"))) {
+        return false;
+    }
+    let detail = error.detail().unwrap_or_default().to_ascii_lowercase();
+    match error.code() {
+        Some("ERR") => {
+            let is_unknown = detail.starts_with("unknown command") && detail.contains("fcall");
+            is_unknown || detail.starts_with("function not found")
+        }
+        Some("NOPERM") => true,
+        _ => false,
+    }
+}
+
+/// The code of the error that ended a script. Redis before 7.0 wraps it: `ERR Error running script (…): … -OOM command not …`.
+fn code_inside_script(error: &RedisError) -> Option<&str> {
+    let wrapped = error.detail().filter(|detail| detail.starts_with("Error running script"))?;
+    let (_, inner) = wrapped.split_once(": -")?;
+    inner.split(' ').next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use redis::{ServerError, Value};
+
+    fn error(line: &str) -> RedisError {
+        let Ok(Value::ServerError(error)) = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()) else {
+            panic!("not an error: {line}")
+        };
+        ServerError::into(error)
+    }
+
+    #[test]
+    fn a_missing_function_is_known_by_command_and_code() {
+        for (verb, line, is_missing) in [
+            ("FCALL", "ERR unknown command `FCALL`, with args beginning with: `x`, ", true),
+            ("FCALL", "ERR unknown command 'FCALL', with args beginning with: 'x' ", true),
+            ("FCALL", "ERR Function not found", true),
+            ("FCALL", "NOPERM User bob has no permissions to run the 'fcall' command", true),
+            ("FCALL", "NOPERM this user has no permissions to run the 'fcall' command", true),
+            ("FCALL", "ERR Unknown command called from script script: on @user_script:1.", false),
+            ("FCALL", "WRONGTYPE Operation against a key", false),
+            ("HGET", "ERR unknown command `HGET`", false),
+            ("EVALSHA", "NOSCRIPT No matching script.", true),
+        ] {
+            let (seen, _) = Error::of_command(&redis::cmd(verb), &error(line));
+            assert_eq!(matches!(seen, Error::NoScript { .. }), is_missing, "{verb}: {line}: {seen:?}");
+        }
+    }
+
+    #[test]
+    fn the_code_of_an_error_is_found_inside_that_of_an_old_script() {
+        for (line, loss) in [
+            (
+                "ERR Error running script (call to f_a): @user_script:1: @user_script: 1: -OOM command not allowed",
+                Loss::Refused,
+            ),
+            (
+                "ERR Error running script (call to f_a): @user_script:1: @user_script: 1: -READONLY You can't write",
+                Loss::Moved,
+            ),
+            ("OOM command not allowed when used memory > 'maxmemory'. script: a7f3, on @user_script:1.", Loss::Refused),
+            ("ERR Error running script (call to f_a): @user_script:1: attempt to index a nil value", Loss::Final),
+        ] {
+            assert_eq!(Error::from_redis(&error(line)).1, loss, "{line}");
+        }
     }
 }

@@ -31,11 +31,13 @@ fn push_event(out: &mut String, event: &Event) {
     let mut separator = "";
     let name = match component {
         "worker" => "worker_id",
-        "weights" => "rule",
+        "weights" | "planner" => "rule",
+        "auth" => "key_id",
         "main_queue" => "main_queue",
         "workflow" => "workflow_id",
         "cron" => "cron_name",
-        "queue" | "backpressure" => "", // the queue is told anyway
+        // The data names the queue, the tenant or the pool anyway.
+        "queue" | "backpressure" | "tenant" | "scheduling" => "",
         _ => "job_id",
     };
     let tenant = event.tenant.as_deref().filter(|tenant| *tenant != DEFAULT).unwrap_or_default();

@@ -44,14 +44,15 @@ pub struct EventFilter {
 }
 
 impl EventFilter {
-    fn admits(&self, event: &Event) -> bool {
+    fn admits(&self, scope: &Scope, event: &Event) -> bool {
         let named = |list: &[String], value: &str| list.is_empty() || list.iter().any(|wanted| wanted == value);
         let kind = self.types.is_empty()
             || self.types.iter().any(|wanted| match wanted.strip_suffix('*') {
                 Some(prefix) => event.kind.starts_with(prefix),
                 None => *wanted == event.kind,
             });
-        kind && named(&self.queues, &event.queue)
+        let in_queue = |wanted: &String| scope.qualified(wanted) == event.queue;
+        kind && (self.queues.is_empty() || self.queues.iter().any(in_queue))
             && named(&self.job_types, &event.job_type)
             && named(&self.jobs, &event.subject)
     }
@@ -65,8 +66,48 @@ pub struct EventPage {
     pub has_more: bool,
 }
 
-/// A place in the log: stream entry and position in it.
+/// The order in which events are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    OldestFirst,
+    NewestFirst,
+}
+
+impl Order {
+    fn command(self) -> &'static str {
+        match self {
+            Order::OldestFirst => "XRANGE",
+            Order::NewestFirst => "XREVRANGE",
+        }
+    }
+
+    /// Where reading begins and ends, as Redis has it.
+    fn first(self) -> &'static str {
+        if self == Order::OldestFirst { "-" } else { "+" }
+    }
+
+    fn last(self) -> &'static str {
+        if self == Order::OldestFirst { "+" } else { "-" }
+    }
+
+    /// The place behind all events of a stream entry.
+    fn behind(self, entry_id: &str) -> Option<Place> {
+        match self {
+            Order::OldestFirst => Place::end_of(entry_id),
+            Order::NewestFirst => Place::end_of(entry_id).map(|place| Place { position: 0, ..place }),
+        }
+    }
+
+    fn comes_behind(self, place: &Place, other: &Place) -> bool {
+        match self {
+            Order::OldestFirst => place > other,
+            Order::NewestFirst => place < other,
+        }
+    }
+}
+
+/// A place in the log: stream entry and position in it, which order places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     ms: u64,
     entry: u64,
@@ -119,7 +160,7 @@ impl Store {
         command.arg(self.core.keys.events()).arg("+").arg("-").arg("COUNT").arg(1);
         let newest = reply::array(self.core.command("events", command).await?, "events")?;
         let Some(entry) = newest.into_iter().next() else { return Ok(None) };
-        Ok(Place::end_of(&read_entry(entry, None)?.0).map(Place::id))
+        Ok(Place::end_of(&read_entry(entry, Order::OldestFirst, None)?.0).map(Place::id))
     }
 
     /// Events behind `after`, oldest first. `None` if `after` is no event id.
@@ -129,23 +170,38 @@ impl Store {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Option<EventPage>, Error> {
+        self.events_in(Order::OldestFirst, filter, after, limit).await
+    }
+
+    /// Events behind `after` in an order. `None` if `after` is no event id.
+    pub async fn events_in(
+        &self,
+        order: Order,
+        filter: &EventFilter,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Option<EventPage>, Error> {
         let after = match after.map(Place::parse) {
             Some(None) => return Ok(None),
             Some(place) => place,
             None => None,
         };
-        let mut from = after.map_or_else(|| "-".to_owned(), |place| format!("{}-{}", place.ms, place.entry));
+        let mut from = after.map_or_else(|| order.first().to_owned(), |place| format!("{}-{}", place.ms, place.entry));
         let (mut events, mut cursor) = (Vec::new(), None);
         for _ in 0..MOST_ENTRIES / PORTION {
-            let mut command = redis::cmd("XRANGE");
-            command.arg(self.core.keys.events()).arg(&from).arg("+").arg("COUNT").arg(PORTION);
+            let mut command = redis::cmd(order.command());
+            command.arg(self.core.keys.events()).arg(&from).arg(order.last()).arg("COUNT").arg(PORTION);
             let entries = reply::array(self.core.command("events", command).await?, "events")?;
             let exhausted = entries.len() < PORTION;
             for entry in entries {
-                let (id, found) = read_entry(entry, after)?;
+                let (id, found) = read_entry(entry, order, after)?;
                 from = format!("({id}");
-                cursor = Place::end_of(&id).map(Place::id);
-                events.extend(found.into_iter().filter(|event| filter.admits(event) && self.may_see(event)));
+                cursor = order.behind(&id).map(Place::id);
+                let seen = found.into_iter().filter(|event| filter.admits(&self.scope, event) && self.may_see(event));
+                events.extend(seen.map(|event| {
+                    let queue = self.scope.unqualified(&event.queue).unwrap_or(&event.queue).to_owned();
+                    Event { queue, ..event }
+                }));
             }
             if events.len() > limit {
                 events.truncate(limit);
@@ -160,8 +216,8 @@ impl Store {
     }
 }
 
-/// A stream entry's id, and its events behind `after`.
-fn read_entry(entry: Value, after: Option<Place>) -> Result<(String, Vec<Event>), Error> {
+/// A stream entry's id, and its events behind `after` in an order.
+fn read_entry(entry: Value, order: Order, after: Option<Place>) -> Result<(String, Vec<Event>), Error> {
     let mut parts = reply::array(entry, "events")?.into_iter();
     let id = parts.next().map(reply::text).unwrap_or_default();
     let fields = reply::texts(parts.next().unwrap_or_default(), "events")?;
@@ -171,12 +227,13 @@ fn read_entry(entry: Value, after: Option<Place>) -> Result<(String, Vec<Event>)
     let time = field("t").parse().unwrap_or(0);
     let places = (0..=u16::MAX).map(|position| Place { ms, entry, position });
     let records = field("e").split('\u{1e}').zip(places);
-    let seen = |place: Place| {
-        after.is_some_and(|after| (place.ms, place.entry, place.position) <= (after.ms, after.entry, after.position))
-    };
-    let events =
-        records.filter(|(_, place)| !seen(*place)).filter_map(|(record, place)| read_event(record, place, time));
-    Ok((id.clone(), events.collect()))
+    let is_behind = |place: &Place| after.is_none_or(|after| order.comes_behind(place, &after));
+    let behind = records.filter(|(_, place)| is_behind(place));
+    let mut events: Vec<Event> = behind.filter_map(|(record, place)| read_event(record, place, time)).collect();
+    if order == Order::NewestFirst {
+        events.reverse();
+    }
+    Ok((id.clone(), events))
 }
 
 fn read_event(record: &str, place: Place, time: i64) -> Option<Event> {

@@ -1,5 +1,6 @@
 //! Verbs on what the gem sidekiq-fairplay keeps in the Redis of a Sidekiq.
 
+use super::releases::Target;
 use super::script::{FAIRPLAY, WORK, YIELD};
 use super::sidekiq::{MOST_PROCESSES, Sidekiq};
 use super::{Error, reply};
@@ -43,6 +44,13 @@ pub struct TakeOver<'a> {
 impl Sidekiq {
     fn fairplay_prefix(&self, class: &FairplayClass) -> String {
         format!("{}fairplay:{}:", self.prefix(), class.key)
+    }
+
+    /// The gem's keys of a class that jobs are put back into while its locks are the owner's, with the name of their source. `life` is
+    /// that of the locks in seconds.
+    pub fn fairplay_target(&self, name: String, class: &FairplayClass, owner: &str, life: u64) -> Target {
+        let words = vec!["fairplay".to_owned(), self.fairplay_prefix(class), owner.to_owned(), life.to_string()];
+        Target { name, words }
     }
 
     /// Takes the gem's locks, or keeps them, and jobs that it has staged.

@@ -31,13 +31,15 @@ pub struct Destination {
     pub passage: Passage,
 }
 
-/// An entry of an outbox: jobs that were promoted together.
+/// An entry of an outbox: jobs that were promoted together, or taken out of staging together to be handed back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parcel {
     /// Tells the outboxes of different fairgates apart.
     pub origin: String,
     pub sequence: u64,
+    /// Empty for jobs that are handed back.
     pub queue: String,
+    /// Of jobs that are handed back, each with its tenant before it.
     pub payloads: Vec<String>,
 }
 
@@ -54,11 +56,15 @@ pub struct Returned {
 
 /// An entry of an inbox, brought into the form in which it is stored.
 pub struct Inbox<'a> {
+    /// The main queue whose jobs it holds.
+    pub main_queue: &'a str,
     pub name: &'a str,
     /// The sequence up to which it had been taken in.
     pub before: u64,
     /// The sequence of the last entry that is taken in now.
     pub after: u64,
+    /// The token of the release that takes them in to hand them back; empty if they are to be promoted.
+    pub release: &'a str,
 }
 
 /// What became of entries of an inbox.
@@ -73,6 +79,8 @@ pub enum TakenIn {
     Full {
         rule: String,
     },
+    /// A release hands jobs of the main queue back; or, to a release, it holds no more.
+    Released,
 }
 
 impl Store {
@@ -122,17 +130,17 @@ impl Store {
         promotion::promoted(FORWARD.call(&self.core.link, fill).await?)
     }
 
-    /// The first entries of a rule's outbox.
-    pub async fn outbox(&self, rule: &str) -> Result<Vec<Parcel>, Error> {
+    /// The first entries of the outbox of a rule, or of a source of jobs that are handed back.
+    pub async fn outbox(&self, name: &str) -> Result<Vec<Parcel>, Error> {
         let mut command = redis::cmd("LRANGE");
-        command.arg(self.core.keys.outbox(rule)).arg(0).arg(PARCELS - 1);
+        command.arg(self.core.keys.outbox(name)).arg(0).arg(PARCELS - 1);
         let entries = reply::texts(self.core.command("outbox", command).await?, "outbox")?;
         entries.iter().map(|entry| parcel(entry).ok_or_else(|| Error::unreadable("outbox"))).collect()
     }
 
-    /// Takes what has been delivered out of a rule's outbox.
-    pub async fn confirm(&self, rule: &str, sequence: u64) -> Result<(), Error> {
-        let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(rule).arg(sequence);
+    /// Takes what has been delivered out of an outbox.
+    pub async fn confirm(&self, name: &str, sequence: u64) -> Result<(), Error> {
+        let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(name).arg(sequence);
         CONFIRM.call(&self.core.link, fill).await.map(drop)
     }
 
@@ -168,12 +176,16 @@ impl Store {
     pub async fn take_in(&self, inbox: &Inbox<'_>, jobs: Vec<NewJob>, rules: Arc<str>) -> Result<TakenIn, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             let command = self.core.begin(command).arg(inbox.name).arg(inbox.before).arg(inbox.after);
-            command.arg(&*rules).arg(jobs.len());
+            command.arg(&*rules).arg(inbox.main_queue).arg(inbox.release).arg(jobs.len());
             jobs.iter().for_each(|job| jobs::push_job(command, job));
         };
         let answer = reply::text(DRAIN.call(&self.core.link, fill).await?);
-        if answer == "taken" {
-            return Ok(TakenIn::Before);
+        match answer.as_str() {
+            "taken" => return Ok(TakenIn::Before),
+            "released" => return Ok(TakenIn::Released),
+            // Without jobs there is nothing else to tell.
+            "ok" => return Ok(TakenIn::Stored),
+            _ => {}
         }
         Ok(match jobs::enqueued(&self.core, &answer, jobs)? {
             Enqueued::Full { rule, .. } => TakenIn::Full { rule },

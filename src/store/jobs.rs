@@ -199,9 +199,8 @@ fn lane(job: &NewJob) -> String {
     let mut lane = format!("p{}", job.priority);
     let mut push = |name: &str, value: &str| lane.extend([";", name, "=", value]);
     let limit = job.rate_limit.as_ref();
-    let is_own_queue = |key: &&str| key.strip_prefix("queue:") == Some(&*job.home());
-    if let Some(key) = limit.and_then(|limit| limit.key.as_deref()).filter(|key| !is_own_queue(key)) {
-        push("k", key);
+    if let Some(limit) = limit.filter(|limit| limit.key.is_some()) {
+        push("k", &limit.key_of(job.owner(), &job.queue, &job.kind).stored());
     }
     if let Some(key) = &job.type_limit {
         push("y", key);

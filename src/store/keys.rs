@@ -26,6 +26,21 @@ impl Keys {
         self.key("events")
     }
 
+    /// The last entry of `events` whose activity is in the buckets.
+    pub(super) fn folded(&self) -> String {
+        self.key("did:at")
+    }
+
+    /// Hash of tenants' activity in a minute (`m`) or an hour (`h`) since the epoch.
+    pub(super) fn activity(&self, letter: char, number: i64) -> String {
+        self.key(&format!("did:{letter}{number}"))
+    }
+
+    /// Hash of queues and how many of their jobs ended in a minute since the epoch.
+    pub(super) fn ended(&self, minute: i64) -> String {
+        self.key(&format!("ended:m{minute}"))
+    }
+
     /// Hash of queue names and the time of their first use.
     pub(super) fn queues(&self) -> String {
         self.key("queues")
@@ -39,6 +54,11 @@ impl Keys {
     /// Sorted set of a queue's runnable lanes.
     pub(super) fn ready(&self, queue: &str) -> String {
         self.key(&format!("ready:{queue}"))
+    }
+
+    /// Hash of a workflow.
+    pub(super) fn workflow(&self, id: &str) -> String {
+        self.key(&format!("workflow:{id}"))
     }
 
     /// Hash of how far a job has got.
@@ -106,14 +126,31 @@ impl Keys {
         self.key(&format!("plan:{rule}:rounds"))
     }
 
-    /// Hash of the tenants that have jobs staged.
-    pub(super) fn busy(&self, rule: &str, queue: &str) -> String {
-        self.key(&format!("fair:{rule}:{queue}:busy"))
+    /// Hash of what a rule has staged for a main queue, and of its fair queue of priority 0.
+    pub(super) fn fair(&self, rule: &str, queue: &str) -> String {
+        self.key(&format!("fair:{rule}:{queue}"))
     }
 
-    /// Sorted set of tenants of weight 0.
-    pub(super) fn held(&self, rule: &str, queue: &str) -> String {
-        self.key(&format!("fair:{rule}:{queue}:held"))
+    fn level(&self, rule: &str, queue: &str, priority: i32) -> String {
+        match priority {
+            0 => self.fair(rule, queue),
+            _ => self.key(&format!("fair:{rule}:{queue}:p{priority}")),
+        }
+    }
+
+    /// Hash of the tenants that have jobs of a priority staged.
+    pub(super) fn busy(&self, rule: &str, queue: &str, priority: i32) -> String {
+        format!("{}:busy", self.level(rule, queue, priority))
+    }
+
+    /// Sorted set of tenants of weight 0 that have jobs of a priority staged.
+    pub(super) fn held(&self, rule: &str, queue: &str, priority: i32) -> String {
+        format!("{}:held", self.level(rule, queue, priority))
+    }
+
+    /// Sorted set of tenants of unknown weight that have jobs of a priority staged.
+    pub(super) fn unknown(&self, rule: &str, queue: &str, priority: i32) -> String {
+        format!("{}:unknown", self.level(rule, queue, priority))
     }
 
     /// Hash of tenants' jobs by state.
@@ -146,9 +183,9 @@ impl Keys {
         self.key("state")
     }
 
-    /// List of what a rule has promoted and not delivered.
-    pub(super) fn outbox(&self, rule: &str) -> String {
-        self.key(&format!("outbox:{rule}"))
+    /// List of what a rule has promoted, or a release handed back to a source, and what is not delivered yet.
+    pub(super) fn outbox(&self, name: &str) -> String {
+        self.key(&format!("outbox:{name}"))
     }
 
     /// Hash of how far inboxes have been taken in.

@@ -1,14 +1,14 @@
 //! Verbs on leases: fetch, and the release of what never reached its worker. How workers answer is in `answers`.
 
 use super::batch::{MOST_JOBS, Verb};
+use super::lease_release::{FetchCall, FetchCalls, Lease};
 use super::reply;
-use super::script::Script;
-use super::script::{DISPATCH, FETCH, RELEASE};
+use super::script::{DISPATCH, FETCH, Script};
 use super::{Core, Error, Store, or_empty};
 use crate::fair::{Strategy, Weight};
 use crate::job::escape::escape;
 use crate::job::scope::own_worker;
-use crate::job::{Record, id, json};
+use crate::job::{Record, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -72,11 +72,33 @@ impl Fetch {
     }
 }
 
+/// The rest of a limit that a fetch met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitUsage {
+    /// What the limit allows.
+    pub limit: u64,
+    /// Jobs that may start now.
+    pub remaining: u64,
+    /// From when on there may be more, in milliseconds since the epoch.
+    pub free_at: i64,
+}
+
+impl LimitUsage {
+    fn read(text: &str) -> Option<LimitUsage> {
+        let mut words = text.split(' ');
+        let mut number = || words.next()?.parse::<i64>().ok();
+        let (limit, remaining, free_at) = (number()?, number()?, number()?);
+        Some(LimitUsage { limit: limit.max(0) as u64, remaining: remaining.max(0) as u64, free_at })
+    }
+}
+
 /// Jobs under a lease on their way to a worker. If they are dropped before [`Leased::deliver`], because the client is
 /// gone, they are handed back at once: old place, attempt not counted. Those of a request with a `fetch_id` are not: its
 /// client asks again.
 pub struct Leased {
     records: Vec<Record>,
+    /// The limit that a job of these is under, or that left the request without one.
+    limit: Option<LimitUsage>,
     /// The client can ask for the same jobs again, so that it is not gone for good.
     replayable: bool,
     core: Arc<Core>,
@@ -86,6 +108,11 @@ impl Leased {
     /// Whether there was nothing to lease.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
+    }
+
+    /// What is left of the limit that the request met, if it met one.
+    pub fn limit(&self) -> Option<LimitUsage> {
+        self.limit
     }
 
     /// The jobs; from here on the leases are the worker's.
@@ -99,9 +126,8 @@ impl Drop for Leased {
         if self.records.is_empty() || self.replayable {
             return;
         }
-        // The start tells this lease from a later one: the attempt is taken back, and would be the same.
         let lease = |record: Record| (record.started().unwrap_or(0), record.attempt, record.id);
-        let jobs: Vec<(i64, u32, String)> = self.records.drain(..).map(lease).collect();
+        let jobs: Vec<Lease> = self.records.drain(..).map(lease).collect();
         let core = Arc::clone(&self.core);
         // Outside a runtime everything is shutting down, and the leases run out by themselves.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
@@ -114,11 +140,12 @@ pub(super) struct FetchVerb {
     core: Arc<Core>,
     /// Whether there were limits, tenants or pools when last looked: then the script that knows them is called at once.
     rich: AtomicBool,
+    calls: FetchCalls,
 }
 
 impl FetchVerb {
     pub(super) fn new(core: Arc<Core>) -> Self {
-        FetchVerb { core, rich: AtomicBool::new(false) }
+        FetchVerb { core, rich: AtomicBool::new(false), calls: FetchCalls::new() }
     }
 }
 
@@ -138,7 +165,10 @@ impl Verb for FetchVerb {
         let mut replies: Vec<Self::Reply> = replayable.map(|replayable| Ok(self.leased(replayable))).collect();
         let mut open: Vec<(usize, Fetch)> = requests.into_iter().enumerate().collect();
         for _ in 0..MOST_CALLS {
-            let (answers, unfinished) = self.call_when_nothing_is_due(&open).await?;
+            let (answers, unfinished, met) = self.call_when_nothing_is_due(&open).await?;
+            for ((place, _), text) in open.iter().zip(&met) {
+                replies[*place].iter_mut().for_each(|leased| leased.limit = LimitUsage::read(text));
+            }
             for ((place, request), answer) in open.iter_mut().zip(answers) {
                 match (self.records(answer), &mut replies[*place]) {
                     (Ok(records), Ok(leased)) => {
@@ -171,7 +201,10 @@ fn says(answer: &redis::Value, word: &str) -> bool {
 
 impl FetchVerb {
     /// What is due belongs in front of what is fetched. If more comes due than we can handle, fetching goes first.
-    async fn call_when_nothing_is_due(&self, requests: &[(usize, Fetch)]) -> Result<(Vec<redis::Value>, bool), Error> {
+    async fn call_when_nothing_is_due(
+        &self,
+        requests: &[(usize, Fetch)],
+    ) -> Result<(Vec<redis::Value>, bool, Vec<String>), Error> {
         let mut answer = self.call(requests, true).await?;
         for portion in (0..MOST_PORTIONS_DUE).rev() {
             if !says(&answer, "due") {
@@ -180,39 +213,59 @@ impl FetchVerb {
             self.core.tick(false).await?;
             answer = self.call(requests, portion > 0).await?;
         }
-        let [answers, unfinished, notes] = reply::parts(answer, "fetch")?;
+        let [answers, unfinished, notes, met] = reply::parts(answer, "fetch")?;
         self.core.note(notes)?;
-        Ok((reply::array(answers, "fetch")?, reply::number(unfinished) == 1))
+        Ok((reply::array(answers, "fetch")?, reply::number(unfinished) == 1, reply::texts(met, "fetch")?))
     }
 
-    /// One call of the script, which may answer that something is due first if it is asked to look.
+    /// One call of the script, which may answer that something is due first if it is asked to look. If it fails after it was
+    /// sent, nobody knows whether jobs were leased: they are handed back as soon as Redis is there.
     async fn call(&self, requests: &[(usize, Fetch)], looks_for_due: bool) -> Result<redis::Value, Error> {
-        let call_id = id::generate();
+        let (call, was_sent) = (self.calls.next(), AtomicBool::new(false));
+        let outcome = self.call_scripts(&call, requests, looks_for_due, &was_sent).await;
+        if outcome.is_err() && was_sent.into_inner() {
+            self.calls.retire_slot();
+            let replayable = requests.iter().map(|(_, request)| request.fetch_id.is_some()).collect();
+            let core = Arc::clone(&self.core);
+            self.core.tasks.spawn(async move { core.recall(call, replayable).await });
+        }
+        outcome
+    }
+
+    async fn call_scripts(
+        &self,
+        call: &FetchCall,
+        requests: &[(usize, Fetch)],
+        looks_for_due: bool,
+        was_sent: &AtomicBool,
+    ) -> Result<redis::Value, Error> {
         let asks_more = requests.iter().any(|(_, request)| request.asks_more());
         let was_rich = self.rich.load(Ordering::Relaxed);
         if !asks_more && !was_rich {
-            let answer = self.call_script(&FETCH, &call_id, requests, looks_for_due).await?;
+            let answer = self.call_script(&FETCH, call, requests, looks_for_due, was_sent).await?;
             if !says(&answer, "rich") {
                 return Ok(answer);
             }
             self.rich.store(true, Ordering::Relaxed);
         }
-        self.call_script(&DISPATCH, &call_id, requests, looks_for_due).await
+        self.call_script(&DISPATCH, call, requests, looks_for_due, was_sent).await
     }
 
     async fn call_script(
         &self,
         script: &Script,
-        call_id: &str,
+        call: &FetchCall,
         requests: &[(usize, Fetch)],
         looks_for_due: bool,
+        was_sent: &AtomicBool,
     ) -> Result<redis::Value, Error> {
         let count = requests.len() as i64;
         // The short form has no turns to keep, and a digest costs more than the rest of a request.
         let knows_turns = std::ptr::eq(script, &DISPATCH);
         script
             .call(&self.core.link, |command, again| {
-                self.core.begin(command).arg(call_id).arg(u8::from(again));
+                was_sent.store(true, Ordering::Relaxed);
+                self.core.begin(command).arg(&*call.slot).arg(call.number).arg(u8::from(again));
                 command.arg(if looks_for_due { count } else { -count });
                 let mut before: Option<&Fetch> = None;
                 for (_, request) in requests {
@@ -239,7 +292,7 @@ impl FetchVerb {
     }
 
     fn leased(&self, replayable: bool) -> Leased {
-        Leased { records: Vec::new(), replayable, core: Arc::clone(&self.core) }
+        Leased { records: Vec::new(), limit: None, replayable, core: Arc::clone(&self.core) }
     }
 
     fn records(&self, answer: redis::Value) -> Result<Vec<Record>, Error> {
@@ -262,25 +315,12 @@ impl FetchVerb {
     }
 }
 
-impl Core {
-    async fn release(&self, jobs: &[(i64, u32, String)]) {
-        let outcome = RELEASE
-            .call(&self.link, |command, _| {
-                self.begin(command).arg(jobs.len());
-                jobs.iter().for_each(|(started, attempt, id)| _ = command.arg(id).arg(attempt).arg(started));
-            })
-            .await;
-        if let Err(error) = outcome {
-            tracing::warn!(%error, jobs = jobs.len(), "could not hand back jobs of a client that is gone; their leases will run out");
-        }
-    }
-}
-
 impl Store {
     /// Leases up to `count` jobs. More than one call can hold are leased in several, until there are enough or no more.
     pub async fn fetch(&self, mut request: Fetch) -> Result<Leased, Error> {
         if let Some(tenant) = self.scope.tenant() {
-            request.tenant = Some(tenant.to_owned());
+            // Queues of its own hold no others.
+            request.tenant = Some(tenant.to_owned()).filter(|_| !self.scope.owns_queues());
             // A name is its tenant's own, as a worker's and as that of a request which may be repeated.
             for name in [&mut request.worker, &mut request.fetch_id].into_iter().flatten() {
                 *name = self.scope.worker(name);
@@ -303,6 +343,7 @@ impl Store {
                 break;
             }
             leased.records.append(&mut more.records);
+            leased.limit = more.limit;
         }
         Ok(leased)
     }

@@ -3,15 +3,15 @@
 use super::script::{LIMITS, OVERRIDE};
 use super::{Error, Store, reply};
 use crate::job::time::At;
-use crate::job::{Quota, Scope, Window};
+use crate::job::{LimitKey, Quota, Window};
 
-/// Limits that are looked at for those of one tenant, the last used first.
+/// Limits that are looked at for those of one tenant, or for the parts of one key, the last used first.
 const MOST_LOOKED_AT: usize = 10_000;
 
 /// A limit as it is now. Times are milliseconds since the epoch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimitState {
-    pub key: String,
+    pub key: LimitKey,
     pub now: i64,
     /// What holds, whoever set it.
     pub quota: Quota,
@@ -63,13 +63,13 @@ pub enum Layer {
 
 impl Store {
     /// One limit, if it is known.
-    pub async fn limit(&self, key: &str) -> Result<Option<LimitState>, Error> {
-        Ok(self.read_limits(&["1", &self.scope.rate_key(key)]).await?.1.pop())
+    pub async fn limit(&self, key: &LimitKey) -> Result<Option<LimitState>, Error> {
+        Ok(self.read_limits(&["1", &self.scope.rate_key(&key.stored())]).await?.1.pop())
     }
 
     /// Limits, those first that were used last, and how many there are.
     pub async fn limits(&self, offset: usize, most: usize) -> Result<(u64, Vec<LimitState>), Error> {
-        if self.scope == Scope::ALL {
+        if !self.scope.is_apart() {
             return self.read_limits(&["0", &offset.to_string(), &most.to_string()]).await;
         }
         let mut command = redis::cmd("ZREVRANGE");
@@ -81,6 +81,20 @@ impl Store {
         Ok((keys.len() as u64, limits))
     }
 
+    /// The parts into which a key is divided, those first that were used last, at most so many; and how many there are.
+    pub async fn limit_parts(&self, key: &LimitKey, most: usize) -> Result<(usize, Vec<LimitState>), Error> {
+        let start = LimitKey::from_stored(&self.scope.rate_key(&key.stored())).start_of_parts();
+        let mut command = redis::cmd("ZREVRANGE");
+        command.arg(self.core.keys.limits()).arg(0).arg(MOST_LOOKED_AT - 1);
+        let keys = reply::texts(self.core.command("limits", command).await?, "limits")?;
+        let parts: Vec<&str> = keys.iter().map(String::as_str).filter(|key| key.starts_with(&start)).collect();
+        if parts.is_empty() {
+            return Ok((0, Vec::new()));
+        }
+        let words: Vec<&str> = ["1"].into_iter().chain(parts.iter().copied().take(most)).collect();
+        Ok((parts.len(), self.read_limits(&words).await?.1))
+    }
+
     async fn read_limits(&self, words: &[&str]) -> Result<(u64, Vec<LimitState>), Error> {
         let answer = LIMITS.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(words)).await?;
         let mut parts = reply::array(answer, "limits")?.into_iter();
@@ -90,7 +104,7 @@ impl Store {
         let mut limits = Vec::new();
         while let (Some(key), Some(fields)) = (next(), next()) {
             let key = reply::text(key);
-            let key = self.scope.own_rate_key(&key).unwrap_or(&key).to_owned();
+            let key = LimitKey::from_stored(&self.scope.own_rate_key(&key).unwrap_or(key));
             limits.push(limit(key, now, &reply::texts(fields, "limits")?)?);
         }
         Ok((total, limits))
@@ -100,7 +114,7 @@ impl Store {
     /// at once where it has room.
     pub async fn set_limit(
         &self,
-        key: &str,
+        key: &LimitKey,
         layer: Layer,
         quota: Option<&Quota>,
         until: Option<i64>,
@@ -109,11 +123,17 @@ impl Store {
     }
 
     /// Overrides a limit; whether that will be over only after now, by the store's clock: otherwise nothing is stored.
-    pub async fn override_limit(&self, key: &str, quota: &Quota, until: Option<At>) -> Result<bool, Error> {
+    pub async fn override_limit(&self, key: &LimitKey, quota: &Quota, until: Option<At>) -> Result<bool, Error> {
         Ok(self.say_limit(key, Layer::Override, Some(quota), until).await? == 1)
     }
 
-    async fn say_limit(&self, key: &str, layer: Layer, quota: Option<&Quota>, until: Option<At>) -> Result<i64, Error> {
+    async fn say_limit(
+        &self,
+        key: &LimitKey,
+        layer: Layer,
+        quota: Option<&Quota>,
+        until: Option<At>,
+    ) -> Result<i64, Error> {
         let field = match layer {
             Layer::Admin => "a",
             Layer::Override => "o",
@@ -121,7 +141,7 @@ impl Store {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core
                 .begin(command)
-                .arg(self.scope.rate_key(key))
+                .arg(self.scope.rate_key(&key.stored()))
                 .arg(field)
                 .arg(quota.map(Quota::packed).unwrap_or_default());
             command.arg(until.map(At::argument).unwrap_or_default());
@@ -132,7 +152,7 @@ impl Store {
     }
 }
 
-fn limit(key: String, now: i64, fields: &[String]) -> Result<LimitState, Error> {
+fn limit(key: LimitKey, now: i64, fields: &[String]) -> Result<LimitState, Error> {
     let [
         concurrency,
         rate,

@@ -177,7 +177,7 @@ impl Link {
             let left = deadline.saturating_duration_since(Instant::now());
             match tokio::time::timeout(left, connection.send(&command)).await {
                 Ok(Ok(value)) => return Ok(value),
-                Ok(Err(error)) => match Error::from_redis(&error) {
+                Ok(Err(error)) => match Error::of_command(&command, &error) {
                     (error, Loss::Moved) if failed > 0 => {
                         self.retire(generation);
                         return Err(error);

@@ -4,6 +4,7 @@
 //! commit; the others are sent as they come. Every writing call is harmless when repeated, so that one whose answer was
 //! lost is simply sent again.
 
+mod activity;
 mod address;
 mod alarm;
 mod answers;
@@ -24,6 +25,7 @@ mod hooks;
 mod inspect;
 mod jobs;
 mod keys;
+mod lease_release;
 mod leases;
 mod limits;
 mod link;
@@ -35,20 +37,25 @@ mod pools;
 mod progress;
 mod promotion;
 mod queues;
+mod releases;
 mod reply;
 mod rounds;
 mod rules;
+mod scan_cursor;
 mod script;
 mod shadows;
 mod sidekiq;
 mod signals;
+mod staged_jobs;
 mod statistics;
 mod survey;
 mod sweep;
 mod tenants;
+mod waits;
 mod workers;
 mod workflows;
 
+pub use activity::EndedJobs;
 pub use address::Address;
 pub use answers::{Ack, Nack};
 pub use api_keys::{KeyDropped, KeyKept, StoredKey};
@@ -57,14 +64,14 @@ pub use census::{GemClass, Totals};
 pub use crons::{Fired, Firing, MOST_CRONS, Made, Registered, StoredCron, Timetable};
 pub use dead_letters::{DeadLetterFilter, Deleted};
 pub use error::Error;
-pub use events::{Event, EventFilter, EventPage};
+pub use events::{Event, EventFilter, EventPage, Order as EventOrder};
 pub use fairplay::{StagedByGem, TakeOver, Taken};
 pub use find::{Found, JobFilter};
 pub use forwards::{Destination, Inbox, Parcel, Passage, Returned, TakenIn};
 pub use hooks::{Delivery, Settled, Subscribed};
 pub use inspect::{Finding, Inspection, Severity};
 pub use jobs::{Enqueued, Exceeded};
-pub use leases::{Choice, Fetch, Leased};
+pub use leases::{Choice, Fetch, Leased, LimitUsage};
 pub use limits::{Layer, LimitState};
 pub use noise::{Look, Noise, Sentence};
 pub use observation::Observation;
@@ -72,18 +79,22 @@ pub use pools::{Dispatched, PoolStatus, Scheduling};
 pub use progress::{Checkpoint, Progress, Report, Told};
 pub use promotion::{Promoted, Served};
 pub use queues::{Queue, QueueStats};
+pub use releases::{CameFrom, Hold, Restored, StagedEntry, StagedText, Target, Unstaged};
 pub use reply::Outcome;
 pub use rounds::{Begun, Ended, Mark, Next, QUEUES_A_ROUND, Round, Why};
 pub use rules::{RuleSet, StoredRule};
+pub use scan_cursor::ScanCursor;
 pub use script::script_texts;
 pub use shadows::{ShadowRecord, Watched};
 pub use sidekiq::{Claimed, Sidekiq, SidekiqProcess, SidekiqQueue};
 pub use signals::Signal;
+pub use staged_jobs::StagedJob;
 pub use statistics::{Deeds, Lately, TenantStatistics};
-pub use survey::{Leaver, Lock, RecordedRound, RuleStatus, Survey, Tenant};
+pub use survey::{Leaver, Level, Lock, RecordedRound, RuleStatus, Survey, Tenant};
 pub use tenants::{FileTenant, TenantChange, TenantJobs};
-pub use workers::{Beat, Directed, Heartbeat, Worker};
-pub use workflows::{CalledOff, WorkflowBegun};
+pub use waits::WaitingFor;
+pub use workers::{Beat, Directed, Heartbeat, Preference, Worker};
+pub use workflows::{CalledOff, WorkflowBegun, WorkflowFilter};
 
 use crate::clock::Clock;
 use crate::job::Scope;
@@ -129,6 +140,7 @@ pub struct Settings {
     pub max_finished: u64,
     pub max_dead_letters: u64,
     pub max_events: u64,
+    pub idle_queues: u64,
     pub test_directives: bool,
 }
 
@@ -146,6 +158,7 @@ impl Default for Settings {
             max_finished: 100_000,
             max_dead_letters: 10_000,
             max_events: 100_000,
+            idle_queues: 7 * DAY,
             test_directives: false,
         }
     }
@@ -175,6 +188,8 @@ pub(crate) struct Core {
     metrics: StoreMetrics,
     signals: broadcast::Sender<Signal>,
     alarm: Alarm,
+    /// Cancelled when the store closes.
+    stop: CancellationToken,
 }
 
 impl Store {
@@ -193,7 +208,7 @@ impl Store {
         let signals = signals::channel();
         tasks.spawn(tidy(link.clone(), stop.clone()));
         let target = options.address.open().map_err(|error| Error::Backend(error.to_string()))?;
-        tasks.spawn(signals::listen(target, keys.signals(), signals.clone(), stop));
+        tasks.spawn(signals::listen(target, keys.signals(), signals.clone(), stop.clone()));
         let s = &options.settings;
         let for_scripts = [s.visibility, s.timeout, s.completed, s.cancelled, s.discarded, s.dead_letter, s.dead_after]
             .map(|number| number.to_string());
@@ -207,6 +222,7 @@ impl Store {
             metrics,
             signals,
             alarm: Alarm::default(),
+            stop,
         });
         Ok(Store {
             enqueue: Arc::new(Batcher::start(jobs::Enqueue::new(Arc::clone(&core)), tasks)),
@@ -219,7 +235,8 @@ impl Store {
     }
 
     /// The same store, as far as a scope reaches: what is not in it is not there. Every verb on jobs, leases, workers, events
-    /// and limits keeps to it; those on queues, rules, pools and keys are about all tenants and know no scope.
+    /// and limits keeps to it, and so do those on queues and crons if the tenant has some of its own: they take and return the
+    /// names that the tenant has for them. Those on rules, pools and keys are about all tenants and know no scope.
     pub fn within(&self, scope: &Scope) -> Store {
         Store { scope: scope.clone(), ..self.clone() }
     }
@@ -232,6 +249,15 @@ impl Store {
     /// Waits for the first connection; the reason if there is none after `patience`.
     pub async fn connected_within(&self, patience: Duration) -> Result<(), Error> {
         self.core.link.connected_within(patience).await
+    }
+
+    /// Checks that calls can be carried out now: Redis is there and runs our scripts.
+    pub async fn ready_within(&self, patience: Duration) -> Result<(), Error> {
+        let probe = async {
+            self.connected_within(patience).await?;
+            script::READ.call(&self.core.link, |command, _| _ = self.core.begin(command)).await
+        };
+        tokio::time::timeout(patience, probe).await.map_err(|_| Error::Timeout(patience))?.map(drop)
     }
 
     /// What scripts tell all processes, from now on.

@@ -56,6 +56,7 @@ impl Store {
         minutes: u64,
         besides: &[&str],
     ) -> Result<Look, Error> {
+        self.fold_activity().await?;
         let fill = |command: &mut Cmd, _: bool| {
             let command =
                 self.core.begin(command).arg(holder.unwrap_or("")).arg(lease_ms).arg(u8::from(counts)).arg(minutes);
@@ -88,10 +89,11 @@ impl Store {
     }
 }
 
-fn figures(jobs: &str, deeds: &str) -> Figures {
+fn figures(jobs: &str, deeds: &str, runnable: u64) -> Figures {
     let (jobs, deeds) = (TenantJobs::read(jobs, 0), Deeds::read(deeds));
     Figures {
         depth: jobs.pending + jobs.available,
+        runnable,
         active: jobs.active,
         enqueued: deeds.enqueued,
         pushes: deeds.pushes,
@@ -102,14 +104,15 @@ fn figures(jobs: &str, deeds: &str) -> Figures {
 }
 
 fn read_noise(answer: Value) -> Result<Noise, Error> {
-    let [now, span, with_jobs, of_minute, jobs, deeds, documents, seen, lots] = reply::parts(answer, "noise")?;
+    let [now, span, with_jobs, of_minute, jobs, deeds, documents, seen, lots, runnable] =
+        reply::parts(answer, "noise")?;
     let documents = reply::pairs(documents, "noise")?.into_iter().map(|(id, text)| (unescape(&id), text)).collect();
     let read = |part: &[String]| Seen {
         id: unescape(&part[0]),
         weight: Weight::from_thousandths(part[2].parse().unwrap_or(1000)),
-        figures: figures(&part[1], &part[3]),
+        figures: figures(&part[1], &part[3], part[4].parse().unwrap_or(0)),
     };
-    let seen: Vec<Seen> = reply::texts(seen, "noise")?.chunks_exact(4).map(read).collect();
+    let seen: Vec<Seen> = reply::texts(seen, "noise")?.chunks_exact(5).map(read).collect();
     let (with_jobs, of_minute) = (reply::number(with_jobs).max(0) as u64, reply::number(of_minute).max(0) as u64);
     let active = seen.iter().filter(|seen| seen.figures != Figures::default()).count() as u64;
     let contending = seen.iter().filter(|seen| seen.figures.contends()).count() as u64;
@@ -122,7 +125,7 @@ fn read_noise(answer: Value) -> Result<Noise, Error> {
         span: reply::number(span).max(0) as u64,
         tenants: with_jobs.max(of_minute).max(active),
         contenders,
-        total: figures(&reply::text(jobs), &reply::text(deeds)),
+        total: figures(&reply::text(jobs), &reply::text(deeds), reply::number(runnable).max(0) as u64),
         seen,
         sample,
     };

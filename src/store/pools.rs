@@ -53,7 +53,7 @@ impl Scheduling {
 }
 
 impl Store {
-    /// What queues and some pools do.
+    /// What the queues of the scope do, and some pools, which are named as in the store.
     pub async fn scheduling(&self, pools: &[&str]) -> Result<Scheduling, Error> {
         let answer = POOLS.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(pools)).await?;
         let mut parts = reply::array(answer, "pools")?.into_iter();
@@ -78,6 +78,7 @@ impl Store {
             let (workers, jobs) = (reply::number(workers), reply::number(jobs));
             statuses.push(PoolStatus { active_workers: workers as u64, active_jobs: jobs as u64 });
         }
-        Ok(Scheduling { queues, pools: statuses })
+        let own = |(name, queue): (String, Dispatched)| Some((self.scope.unqualified(&name)?.to_owned(), queue));
+        Ok(Scheduling { queues: queues.into_iter().filter_map(own).collect(), pools: statuses })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::script::{BOUNDING, ELDEST, PAUSING};
 use super::{Error, Store, reply};
-use crate::job::{Bound, State};
+use crate::job::{Bound, State, json};
 use std::collections::BTreeMap;
 
 /// A queue that has been used.
@@ -28,21 +28,34 @@ impl QueueStats {
 }
 
 impl Store {
-    /// All queues, by name.
+    /// All queues of the scope, by the name that it has for them.
     pub async fn queues(&self) -> Result<Vec<Queue>, Error> {
         let mut command = redis::cmd("HGETALL");
         command.arg(self.core.keys.queues());
         let pairs = reply::pairs(self.core.command("queues", command).await?, "queues")?;
-        let mut queues: Vec<Queue> =
-            pairs.into_iter().map(|(name, created)| Queue { name, created: created.parse().unwrap_or(0) }).collect();
+        let own = |(name, created): (String, String)| {
+            let name = self.scope.unqualified(&name)?.to_owned();
+            Some(Queue { name, created: created.parse().unwrap_or(0) })
+        };
+        let mut queues: Vec<Queue> = pairs.into_iter().filter_map(own).collect();
         queues.sort_by(|left, right| left.name.cmp(&right.name));
         Ok(queues)
+    }
+
+    /// The number of all queues, and of paused ones, whoever asks.
+    pub async fn queue_numbers(&self) -> Result<(u64, u64), Error> {
+        let size = async |key: String| {
+            let mut command = redis::cmd("HLEN");
+            command.arg(key);
+            Ok::<u64, Error>(reply::number(self.core.command("queues", command).await?).max(0) as u64)
+        };
+        Ok((size(self.core.keys.queues()).await?, size(self.core.keys.paused()).await?))
     }
 
     /// A queue by its name.
     pub async fn queue(&self, name: &str) -> Result<Option<Queue>, Error> {
         let mut command = redis::cmd("HGET");
-        command.arg(self.core.keys.queues()).arg(name);
+        command.arg(self.core.keys.queues()).arg(&*self.scope.qualified(name));
         let created = reply::text(self.core.command("queue", command).await?);
         Ok(created.parse().ok().map(|created| Queue { name: name.to_owned(), created }))
     }
@@ -50,7 +63,7 @@ impl Store {
     /// Jobs of a queue by state.
     pub async fn queue_counts(&self, queue: &str) -> Result<BTreeMap<&'static str, i64>, Error> {
         let mut command = redis::cmd("HGETALL");
-        command.arg(self.core.keys.counts(queue));
+        command.arg(self.core.keys.counts(&self.scope.qualified(queue)));
         let stored = reply::pairs(self.core.command("counts", command).await?, "counts")?;
         let mut counts: BTreeMap<&'static str, i64> = State::ALL.into_iter().map(|state| (state.name(), 0)).collect();
         for (state, count) in stored {
@@ -67,7 +80,9 @@ impl Store {
         Ok(QueueStats { counts, oldest_available: self.oldest_available(queue).await? })
     }
 
-    /// Whether one of these queues holds a job that nothing blocks.
+    /// Whether one of these queues holds a job that nothing blocks. They are named as in the store, as those of a [`Fetch`] are.
+    ///
+    /// [`Fetch`]: super::Fetch
     pub async fn have_runnable(&self, queues: &[String]) -> Result<bool, Error> {
         let mut command = redis::cmd("EXISTS");
         queues.iter().for_each(|queue| _ = command.arg(self.core.keys.ready(queue)));
@@ -76,7 +91,8 @@ impl Store {
     }
 
     async fn oldest_available(&self, queue: &str) -> Result<Option<i64>, Error> {
-        let answer = ELDEST.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(queue)).await?;
+        let queue = self.scope.qualified(queue);
+        let answer = ELDEST.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(&*queue)).await?;
         Ok(reply::text(answer).parse().ok())
     }
 }
@@ -86,10 +102,11 @@ const MOST_SET: usize = 10_000;
 
 impl Store {
     /// Pauses a queue, or lets it go on; when it was paused, if it is now. `None` if as many are paused as may be.
-    pub async fn pause_queue(&self, queue: &str, pauses: bool) -> Result<Option<Option<i64>>, Error> {
+    pub async fn pause_queue(&self, queue: &str, pauses: bool, by: &str) -> Result<Option<Option<i64>>, Error> {
+        let queue = self.scope.qualified(queue);
         let answer = PAUSING
             .call(&self.core.link, |command, _| {
-                self.core.begin(command).arg(queue).arg(u8::from(pauses)).arg(MOST_SET);
+                self.core.begin(command).arg(&*queue).arg(u8::from(pauses)).arg(MOST_SET).arg(json::quoted(by));
             })
             .await?;
         match reply::text(answer).as_str() {
@@ -101,7 +118,7 @@ impl Store {
     /// Since when a queue is paused, if it is.
     pub async fn paused_since(&self, queue: &str) -> Result<Option<i64>, Error> {
         let mut command = redis::cmd("HGET");
-        command.arg(self.core.keys.paused()).arg(queue);
+        command.arg(self.core.keys.paused()).arg(&*self.scope.qualified(queue));
         Ok(reply::text(self.core.command("paused", command).await?).parse().ok())
     }
 
@@ -110,14 +127,18 @@ impl Store {
         let mut command = redis::cmd("HGETALL");
         command.arg(self.core.keys.paused());
         let pairs = reply::pairs(self.core.command("paused", command).await?, "paused")?;
-        Ok(pairs.into_iter().map(|(name, since)| (name, since.parse().unwrap_or(0))).collect())
+        let own = |(name, since): (String, String)| {
+            Some((self.scope.unqualified(&name)?.to_owned(), since.parse().unwrap_or(0)))
+        };
+        Ok(pairs.into_iter().filter_map(own).collect())
     }
 
     /// Bounds a queue, or removes its bound; false if as many queues have one as may.
     pub async fn set_bound(&self, queue: &str, bound: Option<&Bound>) -> Result<bool, Error> {
         let packed = bound.map(Bound::packed).unwrap_or_default();
+        let queue = self.scope.qualified(queue);
         let fill = |command: &mut redis::Cmd, _: bool| {
-            self.core.begin(command).arg(queue).arg(&packed).arg(MOST_SET);
+            self.core.begin(command).arg(&*queue).arg(&packed).arg(MOST_SET);
         };
         Ok(reply::number(BOUNDING.call(&self.core.link, fill).await?) == 1)
     }
@@ -125,7 +146,7 @@ impl Store {
     /// A queue's bound, if it has one.
     pub async fn bound(&self, queue: &str) -> Result<Option<Bound>, Error> {
         let mut command = redis::cmd("HGET");
-        command.arg(self.core.keys.bounds()).arg(queue);
+        command.arg(self.core.keys.bounds()).arg(&*self.scope.qualified(queue));
         Ok(Bound::from_packed(&reply::text(self.core.command("bound", command).await?)))
     }
 

@@ -4,7 +4,7 @@ use super::script::{PAUSE, RULES};
 use super::{Error, Store, or_empty, reply};
 use crate::fair::{Batch, OnWebhookError, Pace, Rule};
 use crate::job::escape::escape;
-use crate::job::id;
+use crate::job::{id, json};
 
 /// A rule as scripts need it, and as a document that only its writer understands.
 #[derive(Clone, Debug)]
@@ -58,9 +58,9 @@ impl Store {
     }
 
     /// Pauses a rule or lets it go on; nothing is promoted meanwhile, nothing is lost.
-    pub async fn pause_rule(&self, rule: &str, paused: bool) -> Result<(), Error> {
+    pub async fn pause_rule(&self, rule: &str, paused: bool, by: &str) -> Result<(), Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
-            self.core.begin(command).arg(rule).arg(u8::from(paused));
+            self.core.begin(command).arg(rule).arg(u8::from(paused)).arg(json::quoted(by));
         };
         PAUSE.call(&self.core.link, fill).await.map(drop)
     }
@@ -82,9 +82,11 @@ fn push_rule(command: &mut redis::Cmd, StoredRule { rule, document }: &StoredRul
     let asks = weights.webhook.is_some();
     command.arg(or_empty(asks.then_some(weights.max_weight_age)));
     command.arg(u8::from(asks && weights.on_webhook_error == Some(OnWebhookError::Hold)));
+    command.arg(u8::from(weights.asks_first()));
     command
         .arg(rule.max_blocked)
         .arg(&rule.main_queue)
+        .arg(rule.priority.name())
         .arg(weights.default_weight.thousandths())
         .arg(weights.fixed.len());
     for (tenant, weight) in &weights.fixed {

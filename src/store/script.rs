@@ -48,35 +48,39 @@ macro_rules! scripts {
 scripts! {
     ENQUEUE: "call", "tally", "lane", "did", "job", "unplanned", "store", "enqueue";
     STAGE:
-        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
         "book", "admit", "store", "enqueue";
     FETCH: "call", "tally", "lane", "did", "job", "window", "source", "unlimited", "fetch";
     DISPATCH:
-        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "finish", "fair", "standing", "level", "quota", "park",
-        "window", "pick", "source", "stop", "choose", "pool", "turn", "remove", "filter", "fetch";
+        "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "finish", "fair", "standing", "level", "quota", "park",
+        "window", "pick", "source", "stop", "choose", "remove", "reshard", "pool", "floor", "turn", "filter", "fetch";
     ACK:
-        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
         "store", "finish", "workflow", "answer", "ack";
     NACK:
-        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
         "store", "finish", "workflow", "failure", "answer", "nack";
     CANCEL:
-        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
         "store", "finish", "workflow", "remove", "detach", "cancel";
     ACTIVATE:
-        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
         "activate";
-    RELEASE: "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "fair", "standing", "level", "release";
+    RELEASE:
+        "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "fair", "standing", "level", "hand_back", "release";
+    RECALL:
+        "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "fair", "standing", "level", "hand_back", "recall";
     READ: "call", "tally", "lane", "did", "job", "read";
+    WAITS: "call", "tally", "lane", "did", "throttle", "tenant", "held", "job", "quota", "waits";
     HEARTBEAT: "call", "tally", "lane", "did", "job", "worker", "heartbeat";
     DEREGISTER:
-        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "fair", "standing", "level", "worker", "deregister";
+        "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "fair", "standing", "level", "worker", "deregister";
     TICK:
-        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
         "store", "finish", "workflow", "remove", "detach", "failure", "sweep", "worker", "quota", "park", "starve", "tick";
     RETAIN: "call", "tally", "lane", "did", "job", "finish", "retain";
     REVIVE:
-        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
         "revive";
     FORGET: "call", "tally", "lane", "did", "job", "finish", "forget";
     RULES: "call", "tally", "lane", "did", "job", "plan", "rules";
@@ -84,30 +88,33 @@ scripts! {
     POLICY: "call", "policy";
     CONFIGURE: "call", "tally", "headcount", "configure";
     CENSUS: "call", "headcount", "census";
-    LIMITS: "call", "tally", "lane", "throttle", "tenant", "quota", "inspect";
+    LIMITS: "call", "tally", "lane", "throttle", "tenant", "held", "quota", "inspect";
     OVERRIDE:
-        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "finish", "fair", "standing", "level", "quota", "park",
+        "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "finish", "fair", "standing", "level", "quota", "park",
         "override";
     POOLS: "call", "pools";
     BEGIN:
-        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
         "finish", "remove", "detach", "failure", "unique", "bound", "book", "admit", "store", "workflow", "outline", "begin";
     CALL_OFF:
-        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
         "store", "finish", "workflow", "remove", "detach", "outline", "call_off";
     SHOW: "call", "outline", "show";
+    LIST_WORKFLOWS: "call", "outline", "list_workflows";
     AUDIT: "call", "tally", "lane", "did", "job", "headcount", "audit";
     ROUND: "call", "tally", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "standing", "staging", "observe", "round";
     REWEIGH: "call", "tally", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "standing", "staging", "reweigh";
     PROMOTE:
-        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
         "window", "pick", "own", "promote";
+    FOLD: "call", "fold";
     STATISTICS: "call", "deeds", "statistics";
     LATELY: "call", "deeds", "lately";
-    NOISE: "call", "lane", "throttle", "tenant", "deeds", "noise";
+    NOISE: "call", "tally", "lane", "throttle", "tenant", "headcount", "deeds", "runnable", "noise";
     PUNISH:
-        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "punish";
-    RECORD: "call", "tally", "lane", "did", "job", "plan", "record";
+        "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "plan", "fair", "standing", "staging", "level", "headcount",
+        "punish";
+    RECORD: "call", "tally", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "staging", "record";
     RENEW: "call", "renew";
     SHADOW: "call", "shadow";
     ANNOUNCE: "call", "announce";
@@ -117,10 +124,11 @@ scripts! {
     KEEP_KEY: "call", "keep_key";
     DROP_KEY: "call", "drop_key";
     ADMIT:
-        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
         "finish", "remove", "detach", "failure", "unique", "bound", "book", "admit", "store", "enqueue";
     DIRECT: "call", "tally", "lane", "did", "job", "worker", "direct";
     FIND: "call", "tally", "lane", "did", "job", "find";
+    TRACE: "call", "tally", "lane", "did", "job", "trace";
     PROGRESS: "call", "tally", "lane", "did", "job", "progress";
     CHECKPOINT: "call", "tally", "lane", "did", "job", "checkpoint";
     BOUNDING: "call", "bounding";
@@ -129,15 +137,22 @@ scripts! {
     UNSCHEDULE: "call", "unschedule";
     TIMETABLE: "call", "timetable";
     FIRE:
-        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
         "finish", "remove", "detach", "failure", "unique", "bound", "book", "admit", "store", "fire";
     DRAIN:
-        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
         "book", "admit", "store", "drain";
     FORWARD:
-        "call", "tally", "lane", "did", "throttle", "tenant", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
+        "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
         "window", "pick", "forward", "promote";
     CONFIRM: "call", "confirm";
+    REGISTER_DRAINER: "call", "register_drainer";
+    HOLD_RELEASE: "call", "hold_release";
+    LIST_STAGED: "call", "tally", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "staging", "stage", "list_staged";
+    READ_STAGED: "call", "tally", "lane", "did", "job", "read_staged";
+    UNSTAGE:
+        "call", "tally", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "standing", "staging", "stage",
+        "sidekiq/restore", "unstage";
     TAKE_BACK: "call", "tally", "lane", "did", "throttle", "tenant", "job", "finish", "failure", "take_back";
     SUBSCRIBE: "call", "subscribe";
     ENLIST: "call", "enlist";
@@ -151,6 +166,7 @@ script!(LOOK, false, "sidekiq/look");
 script!(CREW, false, "sidekiq/crew");
 script!(DELIVER, false, "sidekiq/deliver");
 script!(CLAIM, false, "sidekiq/claim");
+script!(GIVE_BACK, false, "sidekiq/restore", "sidekiq/give_back");
 script!(FAIRPLAY, false, "sidekiq/fairplay");
 script!(YIELD, false, "sidekiq/yield");
 script!(WORK, false, "sidekiq/work");
@@ -169,7 +185,7 @@ impl Script {
         if !self.is_ours {
             return self.source.to_owned();
         }
-        format!("local keys, arguments = KEYS, ARGV\n{}return handle(keys, arguments)", self.source)
+        format!("return (function()\n{}return handle end)()(KEYS, ARGV)", self.source)
     }
 
     /// The library's text. While it is loaded nothing but its registration is allowed, so its first call sets it up.

@@ -3,10 +3,13 @@
 use super::address::Address;
 use super::forwards::Parcel;
 use super::link::Link;
-use super::script::{CLAIM, CREW, DELIVER, LOOK};
+use super::releases::Target;
+use super::script::{CLAIM, CREW, DELIVER, GIVE_BACK, LOOK};
 use super::{Error, inspect, reply};
+use crate::job::escape::unescape;
 use crate::job::sidekiq;
 use crate::telemetry::StoreMetrics;
+use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -38,11 +41,29 @@ pub struct SidekiqProcess {
     pub identity: String,
     pub queues: Vec<String>,
     pub concurrency: u64,
+    /// Its threads, in groups that each serve queues of their own.
+    pub capsules: Vec<SidekiqCapsule>,
     pub busy: u64,
     /// It takes no more jobs.
     pub quiet: bool,
     /// Its version; those before 7 do not tell.
     pub version: Option<String>,
+}
+
+/// A group of threads of a process, and the queues that they serve.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SidekiqCapsule {
+    pub queues: Vec<String>,
+    /// None if the process reports only how many threads all its capsules have.
+    pub concurrency: Option<u64>,
+}
+
+impl SidekiqProcess {
+    /// Threads that serve a queue and were idle at the last report, at least: busy threads are reported for all capsules together.
+    pub fn spare(&self, queue: &str) -> u64 {
+        let serving = self.capsules.iter().filter(|capsule| capsule.queues.iter().any(|own| own == queue));
+        serving.filter_map(|capsule| capsule.concurrency).map(|threads| threads.saturating_sub(self.busy)).sum()
+    }
 }
 
 /// An entry of an inbox.
@@ -121,6 +142,32 @@ impl Sidekiq {
         entries.into_iter().map(|entry| claimed(entry).ok_or_else(|| Error::unreadable("claim"))).collect()
     }
 
+    /// Jobs of an inbox that have not been taken in.
+    pub async fn pending(&self, inbox: &str, taken_in: u64) -> Result<u64, Error> {
+        let mut command = redis::cmd("LRANGE");
+        command.arg(inbox).arg(0).arg(-1);
+        let entries = reply::texts(self.link.call("inbox", |_| command.clone()).await?, "inbox")?;
+        let sequence = |entry: &String| entry.split('\u{1f}').next().and_then(|text| text.parse::<u64>().ok());
+        Ok(entries.iter().filter_map(sequence).filter(|sequence| *sequence > taken_in).count() as u64)
+    }
+
+    /// A queue that jobs are put back into, with the name of its source.
+    pub fn queue_target(&self, name: String, queue: &str) -> Target {
+        Target { name, words: vec!["queue".to_owned(), self.prefix.to_string(), queue.to_owned()] }
+    }
+
+    /// Puts an entry of an outbox back into the source of its jobs, unless that has happened. False if the locks of the gem
+    /// sidekiq-fairplay are not ours.
+    pub async fn give_back(&self, marker: &str, parcel: &Parcel, target: &Target) -> Result<bool, Error> {
+        let fill = |command: &mut redis::Cmd, _: bool| {
+            command.arg(0).arg(marker).arg(parcel.sequence).arg(target.words.len()).arg(&target.words);
+            for job in parcel.payloads.chunks_exact(2) {
+                command.arg(unescape(&job[0])).arg(&job[1]);
+            }
+        };
+        Ok(reply::number(GIVE_BACK.call(&self.link, fill).await?) != -1)
+    }
+
     /// Buries what no worker could run, as Sidekiq itself does.
     pub async fn bury(&self, payload: &str, now: i64) -> Result<(), Error> {
         let mut command = redis::cmd("ZADD");
@@ -129,30 +176,47 @@ impl Sidekiq {
     }
 }
 
-/// Reads identity, info, concurrency, busy, quiet. Up to 8.1.1 the info tells the concurrency; later the hash does.
+/// Reads identity, info, concurrency, busy, quiet. Up to 8.1.1 the info has the concurrency; later the hash does.
 fn process(part: &[String]) -> SidekiqProcess {
-    let info: serde_json::Value = serde_json::from_str(&part[1]).unwrap_or_default();
-    let texts = |value: &serde_json::Value| -> Vec<String> {
-        value.as_array().into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned)).collect()
-    };
+    let info: Value = serde_json::from_str(&part[1]).unwrap_or_default();
+    let capsules = capsules(&info);
+    let told = part[2].parse().ok().or_else(|| info["concurrency"].as_u64());
+    let concurrency = told.unwrap_or_else(|| capsules.iter().filter_map(|capsule| capsule.concurrency).sum());
     let mut queues = texts(&info["queues"]);
-    let mut concurrency = part[2].parse().ok().or_else(|| info["concurrency"].as_u64());
-    for capsule in info["capsules"].as_object().into_iter().flat_map(|capsules| capsules.values()) {
-        queues.extend(capsule["weights"].as_object().into_iter().flat_map(|weights| weights.keys().cloned()));
-        if part[2].is_empty() && info["concurrency"].is_null() {
-            concurrency = Some(concurrency.unwrap_or(0) + capsule["concurrency"].as_u64().unwrap_or(0));
-        }
-    }
+    queues.extend(capsules.iter().flat_map(|capsule| capsule.queues.iter().cloned()));
     queues.sort();
     queues.dedup();
+    let capsules = match capsules.len() {
+        // All threads serve all queues; their number may have changed since the process started.
+        0 | 1 => vec![SidekiqCapsule { queues: queues.clone(), concurrency: Some(concurrency) }],
+        _ => capsules,
+    };
     SidekiqProcess {
         identity: part[0].clone(),
         queues,
-        concurrency: concurrency.unwrap_or(0),
+        concurrency,
+        capsules,
         busy: part[3].parse().unwrap_or(0),
         quiet: part[4] == "true",
         version: info["version"].as_str().map(str::to_owned),
     }
+}
+
+/// The capsules of a process: since 8.0.9 with their threads, in 7 and before only the weights of their queues, in 6 none.
+fn capsules(info: &Value) -> Vec<SidekiqCapsule> {
+    let capsule = |weights: &Value, concurrency: &Value| SidekiqCapsule {
+        queues: weights.as_object().into_iter().flat_map(|weights| weights.keys().cloned()).collect(),
+        concurrency: concurrency.as_u64(),
+    };
+    match (info["capsules"].as_object(), info["weights"].as_array()) {
+        (Some(capsules), _) => capsules.values().map(|one| capsule(&one["weights"], &one["concurrency"])).collect(),
+        (None, Some(weights)) => weights.iter().map(|weights| capsule(weights, &Value::Null)).collect(),
+        (None, None) => Vec::new(),
+    }
+}
+
+fn texts(value: &Value) -> Vec<String> {
+    value.as_array().into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned)).collect()
 }
 
 #[cfg(test)]
@@ -163,12 +227,17 @@ mod tests {
         process(&["h:1".to_owned(), info.to_owned(), concurrency.to_owned(), "3".to_owned(), quiet.to_owned()])
     }
 
+    fn capsule(queues: &[&str], concurrency: Option<u64>) -> SidekiqCapsule {
+        SidekiqCapsule { queues: queues.iter().map(|queue| (*queue).to_owned()).collect(), concurrency }
+    }
+
     #[test]
     fn processes_of_all_versions() {
         let expected = SidekiqProcess {
             identity: "h:1".to_owned(),
             queues: vec!["a".to_owned(), "b".to_owned()],
             concurrency: 10,
+            capsules: vec![capsule(&["a", "b"], Some(10))],
             busy: 3,
             quiet: false,
             version: None,
@@ -176,10 +245,43 @@ mod tests {
         assert_eq!(read(r#"{"concurrency":10,"queues":["b","a"]}"#, "", "false"), expected);
         let capsules =
             r#"{"capsules":{"default":{"concurrency":4,"weights":{"a":0}},"x":{"concurrency":6,"weights":{"b":2}}}}"#;
-        assert_eq!(read(capsules, "", "false"), expected);
-        assert_eq!(read(capsules, "10", "true"), SidekiqProcess { quiet: true, ..expected.clone() });
+        let two = vec![capsule(&["a"], Some(4)), capsule(&["b"], Some(6))];
+        let split = SidekiqProcess { capsules: two, ..expected.clone() };
+        assert_eq!(read(capsules, "", "false"), split);
+        assert_eq!(read(capsules, "10", "true"), SidekiqProcess { quiet: true, ..split });
         let tells = r#"{"concurrency":10,"queues":["b","a"],"version":"7.3.10"}"#;
         assert_eq!(read(tells, "", "false"), SidekiqProcess { version: Some("7.3.10".to_owned()), ..expected });
-        assert_eq!(read("junk", "", ""), SidekiqProcess { identity: "h:1".to_owned(), busy: 3, ..Default::default() });
+        let junk = SidekiqProcess { identity: "h:1".to_owned(), busy: 3, ..Default::default() };
+        assert_eq!(read("junk", "", ""), SidekiqProcess { capsules: vec![capsule(&[], Some(0))], ..junk });
+    }
+
+    /// Records as 6.4, 7.3, 8.0, 8.1.1 and 8.1.2 write them, of a process with 3 busy threads.
+    #[test]
+    fn a_queue_has_the_threads_of_its_capsules() {
+        let [one, two] = [r#"[{"a":2,"b":1}]"#, r#"[{"a":0,"b":0},{"b":0}]"#].map(|weights| {
+            format!(
+                r#"{{"concurrency":10,"queues":["a","b"],"weights":{weights},"version":"7.3.10","embedded":false}}"#
+            )
+        });
+        let named = |concurrency: &str| {
+            format!(
+                r#"{{{concurrency}"capsules":{{"default":{{"concurrency":8,"mode":"strict","weights":{{"a":0,"b":0}}}},
+                "single":{{"concurrency":4,"mode":"strict","weights":{{"b":0}}}}}},"queues":["a","b"],
+                "weights":[{{"a":0,"b":0}},{{"b":0}}],"version":"8.1"}}"#
+            )
+        };
+        let six = r#"{"concurrency":10,"queues":["a","b"]}"#;
+        let changed = r#"{"capsules":{"default":{"concurrency":8,"mode":"strict","weights":{"a":0,"b":0}}}}"#;
+        for (info, concurrency, threads) in [
+            (six, "", [7, 7, 0]),
+            (&one, "", [7, 7, 0]),
+            (&two, "", [0, 0, 0]), // nobody knows how many of the ten serve which queue
+            (&named(r#""concurrency":12,"#), "", [5, 6, 0]),
+            (&named(""), "12", [5, 6, 0]),
+            (changed, "20", [17, 17, 0]),
+        ] {
+            let process = read(info, concurrency, "false");
+            assert_eq!(["a", "b", "c"].map(|queue| process.spare(queue)), threads, "{info}");
+        }
     }
 }

@@ -27,6 +27,24 @@ impl Deeds {
         let mut next = || words.next().unwrap_or(0);
         Deeds { enqueued: next(), pushes: next(), completed: next(), failed: next(), worker_ms: next() }
     }
+
+    pub(super) fn text(&self) -> String {
+        let Deeds { enqueued, pushes, completed, failed, worker_ms } = self;
+        format!("{enqueued} {pushes} {completed} {failed} {worker_ms}")
+    }
+
+    pub(super) fn add(&mut self, other: &Deeds) {
+        self.enqueued += other.enqueued;
+        self.pushes += other.pushes;
+        self.completed += other.completed;
+        self.failed += other.failed;
+        self.worker_ms += other.worker_ms;
+    }
+
+    /// How busy a tenant was: a job counts one, and so does a second of a worker's.
+    pub(super) fn busyness(&self) -> u64 {
+        self.enqueued + self.completed + self.failed + self.worker_ms / 1000
+    }
 }
 
 /// What workers did for a tenant within a minute.
@@ -54,6 +72,7 @@ pub struct TenantStatistics {
 impl Store {
     /// What workers did for tenants within the last minute; nothing where that is not counted.
     pub async fn tenants_lately(&self, ids: &[&str]) -> Result<Option<Vec<Lately>>, Error> {
+        self.fold_activity().await?;
         let fill = |command: &mut redis::Cmd, _: bool| {
             let command = self.core.begin(command);
             ids.iter().for_each(|id| _ = command.arg(escape(id)));
@@ -67,11 +86,12 @@ impl Store {
         Ok((answer.len() == ids.len()).then(|| answer.into_iter().map(read).collect()))
     }
 
-    /// What a tenant did; all zero for one that nobody has seen for a day. Jobs that name no tenant are not counted.
+    /// A tenant's activity; all zero for one that nobody has seen for a day.
     pub async fn tenant_statistics(&self, id: &str) -> Result<TenantStatistics, Error> {
         if !self.scope.admits(Some(id)) {
             return Ok(TenantStatistics::default());
         }
+        self.fold_activity().await?;
         let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(escape(id)).arg(WINDOW);
         let answer = STATISTICS.call(&self.core.link, fill).await?;
         let [day, lately, all, span, counted] = reply::parts(answer, "statistics")?.map(reply::text);

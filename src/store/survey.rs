@@ -5,10 +5,15 @@ use super::script::{STATUS, SURVEY};
 use super::{Error, Store, reply};
 use crate::fair::Weight;
 use crate::job::escape::{escape, unescape};
-use std::collections::HashMap;
+use redis::Value;
+use std::collections::{HashMap, HashSet};
 
 /// Tenants described by one call, which bounds how long Redis is busy with it.
 const PORTION: usize = 200;
+/// Cursors through the tenants of all priorities have the priority, from -100 to 100, as their last digit of so many. 0 is the
+/// first, so that a scan begins and ends with a cursor of 0.
+const LEVELS: u64 = 256;
+const LEVEL_OFFSET: i32 = 101;
 
 /// A rule as it is now.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +26,10 @@ pub struct RuleStatus {
     pub skipped: u64,
     /// When the next scheduled round is due; 0 before the first.
     pub due: i64,
+    /// Since when it has had jobs staged; 0 if it never had.
+    pub staged_at: i64,
+    /// The last round has not ended: it is under way, or the process that began it died.
+    pub is_unfinished: bool,
     /// Time in which workers found the main queue empty although jobs were staged.
     pub wasted_ms: u64,
     pub lock: Option<Lock>,
@@ -37,14 +46,42 @@ pub struct Lock {
     pub left_ms: u64,
 }
 
-/// Tenants of a fair queue.
+/// Tenants with jobs staged for a main queue, by priority. A rule that orders priorities only within each tenant has one level.
 #[derive(Clone, Debug, Default)]
 pub struct Survey {
     pub now: i64,
+    /// In the order in which rounds serve them; the last ones may be left out.
+    pub levels: Vec<Level>,
+}
+
+/// The fair queue of one priority.
+#[derive(Clone, Debug, Default)]
+pub struct Level {
+    pub priority: i32,
     pub clock: f64,
     pub total_weight: u64,
+    /// Tenants that wait for their turn, those that are not among `tenants` included.
+    pub waiting_tenants: u64,
     pub leavers: Vec<Leaver>,
     pub tenants: Vec<Tenant>,
+}
+
+impl Survey {
+    /// The tenants of all priorities, each once.
+    pub fn into_tenants(self) -> Vec<Tenant> {
+        let mut tenants: Vec<Tenant> = Vec::new();
+        let mut places: HashMap<String, usize> = HashMap::new();
+        for tenant in self.levels.into_iter().flat_map(|level| level.tenants) {
+            match places.get(&tenant.name) {
+                Some(place) => tenants[*place].join(&tenant),
+                None => {
+                    places.insert(tenant.name.clone(), tenants.len());
+                    tenants.push(tenant);
+                }
+            }
+        }
+        tenants
+    }
 }
 
 /// Weight of tenants that wait no more but count until the clock reaches their start.
@@ -65,6 +102,8 @@ pub struct Tenant {
     /// Jobs promoted since it last became busy.
     pub promoted: u64,
     pub since: i64,
+    /// It has no turn before the webhook was asked what it weighs.
+    pub is_unknown: bool,
     /// When a webhook last said something about it; 0 for never.
     pub asked: i64,
     pub staged: u64,
@@ -72,6 +111,18 @@ pub struct Tenant {
     pub oldest: Option<i64>,
     /// The weight that it has everywhere, unless a rule says otherwise.
     pub everywhere: Option<Weight>,
+}
+
+impl Tenant {
+    /// Adds what the tenant has at another priority, where its weight is the same.
+    fn join(&mut self, other: &Tenant) {
+        self.start = self.start.or(other.start);
+        self.promoted += other.promoted;
+        self.since = self.since.min(other.since);
+        self.asked = self.asked.max(other.asked);
+        self.staged += other.staged;
+        self.oldest = self.oldest.into_iter().chain(other.oldest).min();
+    }
 }
 
 /// One recorded round.
@@ -103,6 +154,8 @@ impl Store {
             promoted: field("promoted"),
             skipped: field("skipped"),
             due: field("due") as i64,
+            staged_at: field("staged_at") as i64,
+            is_unfinished: field("rounds") != field("recorded"),
             wasted_ms: field("wasted"),
             lock,
             trouble: None,
@@ -110,21 +163,28 @@ impl Store {
         })
     }
 
-    /// The tenants whose turn comes next: about `most`, spread over all weights.
+    /// The tenants whose turn comes next: about `most`, by priority and spread over all weights.
     pub async fn next_tenants(&self, rule: &str, queue: &str, most: usize, ages: bool) -> Result<Survey, Error> {
-        self.survey(rule, queue, most, ages, &[]).await
+        self.survey(rule, queue, most, ages, false, &[]).await
     }
 
-    /// Some tenants by name.
+    /// The tenants whose turn comes next, and those that have no turn because they are held, blocked or of unknown weight: about `most` of
+    /// each, with since when they wait.
+    pub async fn staged_tenants(&self, rule: &str, queue: &str, most: usize) -> Result<Survey, Error> {
+        self.survey(rule, queue, most, true, true, &[]).await
+    }
+
+    /// Some tenants by name, each with what it has staged at all priorities.
     pub async fn tenants(&self, rule: &str, queue: &str, names: &[String]) -> Result<Vec<Tenant>, Error> {
         let mut tenants = Vec::with_capacity(names.len());
         for portion in names.chunks(PORTION) {
-            tenants.extend(self.survey(rule, queue, 0, true, portion).await?.tenants);
+            tenants.extend(self.survey(rule, queue, 0, true, false, portion).await?.into_tenants());
         }
         Ok(tenants)
     }
 
-    /// Names of tenants with staged jobs, in no order: about `count` of them, and where to go on (0: that was all).
+    /// Names of tenants with staged jobs, in no order: about `count` of them, and where to go on (0: that was all). A tenant may be
+    /// named more than once.
     pub async fn tenant_names(
         &self,
         rule: &str,
@@ -132,18 +192,59 @@ impl Store {
         cursor: u64,
         count: usize,
     ) -> Result<(u64, Vec<String>), Error> {
+        let (priority, at) = scan_place(cursor);
         let mut command = redis::cmd("HSCAN");
-        command.arg(self.core.keys.busy(rule, queue)).arg(cursor).arg("COUNT").arg(count);
+        command.arg(self.core.keys.busy(rule, queue, priority)).arg(at).arg("COUNT").arg(count);
         let mut parts = reply::array(self.core.command("tenants", command).await?, "tenants")?.into_iter();
-        let cursor = parts.next().map(reply::number).unwrap_or(0) as u64;
+        let at = parts.next().map(reply::number).unwrap_or(0) as u64;
         let pairs = parts.next().map(|pairs| reply::pairs(pairs, "tenants")).transpose()?.unwrap_or_default();
-        Ok((cursor, pairs.into_iter().map(|(name, _)| unescape(&name)).collect()))
+        let next = match at {
+            0 => self.next_level(rule, queue, priority).await?.map_or(0, |level| scan_cursor(level, 0)),
+            _ => scan_cursor(priority, at),
+        };
+        Ok((next, pairs.into_iter().map(|(name, _)| unescape(&name)).collect()))
     }
 
-    /// Tenants of weight 0, those asked about longest ago first.
+    /// The priority whose tenants are named after those of another one: 0 is the first, then the others from the lowest.
+    async fn next_level(&self, rule: &str, queue: &str, after: i32) -> Result<Option<i32>, Error> {
+        let levels = self.other_levels(rule, queue).await?;
+        Ok(levels.into_iter().filter(|level| after == 0 || *level > after).min())
+    }
+
+    /// The priorities besides 0 that have fair queues of their own.
+    async fn other_levels(&self, rule: &str, queue: &str) -> Result<Vec<i32>, Error> {
+        let mut command = redis::cmd("HGET");
+        command.arg(self.core.keys.fair(rule, queue)).arg("levels");
+        let levels = reply::text(self.core.command("tenants", command).await?);
+        Ok(levels.split_whitespace().filter_map(|level| level.parse().ok()).collect())
+    }
+
+    /// Tenants of weight 0, at each priority those asked about longest ago first. A tenant may be named more than once.
     pub async fn held_tenants(&self, rule: &str, queue: &str, count: usize) -> Result<Vec<String>, Error> {
-        let mut command = redis::cmd("ZRANGE");
-        command.arg(self.core.keys.held(rule, queue)).arg(0).arg(count as i64 - 1);
+        let mut names = Vec::new();
+        for priority in [0].into_iter().chain(self.other_levels(rule, queue).await?) {
+            names.extend(self.first_tenants(self.core.keys.held(rule, queue, priority), count).await?);
+        }
+        Ok(names)
+    }
+
+    /// Tenants of unknown weight, by priority and then by since when they wait.
+    pub async fn unknown_tenants(&self, rule: &str, queue: &str, count: usize) -> Result<Vec<Tenant>, Error> {
+        let mut priorities = self.other_levels(rule, queue).await?;
+        priorities.push(0);
+        priorities.sort_unstable_by_key(|priority| std::cmp::Reverse(*priority));
+        let mut names: Vec<String> = Vec::new();
+        for priority in priorities {
+            let first = self.first_tenants(self.core.keys.unknown(rule, queue, priority), count - names.len()).await?;
+            let known: HashSet<String> = names.iter().cloned().collect();
+            names.extend(first.into_iter().filter(|name| !known.contains(name)));
+        }
+        self.tenants(rule, queue, &names).await
+    }
+
+    async fn first_tenants(&self, key: String, count: usize) -> Result<Vec<String>, Error> {
+        let mut command = redis::cmd("ZRANGEBYSCORE");
+        command.arg(key).arg("-inf").arg("+inf").arg("LIMIT").arg(0).arg(count);
         let names = reply::texts(self.core.command("tenants", command).await?, "tenants")?;
         Ok(names.iter().map(|name| unescape(name)).collect())
     }
@@ -154,24 +255,19 @@ impl Store {
         queue: &str,
         most: usize,
         ages: bool,
+        without_turn: bool,
         names: &[String],
     ) -> Result<Survey, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             let command = self.core.begin(command).arg(rule).arg(queue).arg(most.max(1)).arg(u8::from(ages));
+            command.arg(u8::from(without_turn));
             names.iter().for_each(|name| _ = command.arg(escape(name)));
         };
         let answer = SURVEY.call(&self.core.link, fill).await?;
         let mut parts = reply::array(answer, "survey")?.into_iter();
         let mut next = || parts.next().ok_or_else(|| Error::unreadable("survey"));
-        let (now, clock, total) = (reply::number(next()?), reply::text(next()?), reply::number(next()?));
-        let (leavers, tenants) = (reply::texts(next()?, "leavers")?, reply::texts(next()?, "tenants")?);
-        Ok(Survey {
-            now,
-            clock: clock.parse().unwrap_or(0.0),
-            total_weight: total.max(0) as u64,
-            leavers: leavers.chunks_exact(2).map(leaver).collect(),
-            tenants: tenants.chunks_exact(6).filter_map(tenant).collect(),
-        })
+        let now = reply::number(next()?);
+        Ok(Survey { now, levels: parts.map(level).collect::<Result<_, _>>()? })
     }
 
     /// Recorded rounds, newest first, older than `before`.
@@ -203,6 +299,33 @@ impl Store {
     }
 }
 
+/// Where a scan through the tenants of all priorities goes on: at a priority, at a place of its own.
+fn scan_cursor(priority: i32, at: u64) -> u64 {
+    let level = if priority == 0 { 0 } else { (priority + LEVEL_OFFSET) as u64 };
+    at * LEVELS + level
+}
+
+fn scan_place(cursor: u64) -> (i32, u64) {
+    let level = (cursor % LEVELS) as i32;
+    (if level == 0 { 0 } else { level - LEVEL_OFFSET }, cursor / LEVELS)
+}
+
+fn level(value: Value) -> Result<Level, Error> {
+    let mut parts = reply::array(value, "survey")?.into_iter();
+    let mut next = || parts.next().ok_or_else(|| Error::unreadable("survey"));
+    let (priority, clock) = (reply::number(next()?) as i32, reply::text(next()?));
+    let (total, waiting) = (reply::number(next()?), reply::number(next()?));
+    let (leavers, tenants) = (reply::texts(next()?, "leavers")?, reply::texts(next()?, "tenants")?);
+    Ok(Level {
+        priority,
+        clock: clock.parse().unwrap_or(0.0),
+        total_weight: total.max(0) as u64,
+        waiting_tenants: waiting.max(0) as u64,
+        leavers: leavers.chunks_exact(2).map(leaver).collect(),
+        tenants: tenants.chunks_exact(6).filter_map(tenant).collect(),
+    })
+}
+
 fn leaver(part: &[String]) -> Leaver {
     Leaver { start: part[0].parse().unwrap_or(0.0), weight: part[1].parse().unwrap_or(0) }
 }
@@ -222,6 +345,7 @@ fn tenant(part: &[String]) -> Option<Tenant> {
         start: part[2].parse().ok().filter(|_| state == "w"),
         promoted: promoted.max(0) as u64,
         since,
+        is_unknown: state == "u",
         asked,
         staged: part[3].parse().unwrap_or(0),
         oldest: part[4].parse().ok(),

@@ -25,11 +25,15 @@ impl Store {
 
     /// Removes what has outlived its retention, and restores the schema mark if Redis was emptied. Whether more is left.
     pub async fn retain(&self) -> Result<bool, Error> {
+        // Tenant activity is noted with events: it is added up before those go.
+        if let Err(error) = self.fold_activity().await {
+            tracing::debug!(%error, "cannot add up the activity of tenants");
+        }
         let s = &self.core.settings;
         let more = RETAIN
             .call(&self.core.link, |command, _| {
                 let command = self.core.begin(command).arg(PORTION);
-                command.arg(s.max_finished).arg(s.max_dead_letters).arg(s.max_events);
+                command.arg(s.max_finished).arg(s.max_dead_letters).arg(s.max_events).arg(s.idle_queues);
             })
             .await?;
         self.mark_schema().await?;

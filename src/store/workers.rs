@@ -3,7 +3,9 @@
 use super::reply;
 use super::script::{DEREGISTER, DIRECT, HEARTBEAT};
 use super::{Error, Store, or_empty};
+use crate::fair::{Strategy, Weight};
 use crate::job::escape::{escape, unescape};
+use crate::job::{Scope, json};
 use std::collections::BTreeMap;
 
 /// A sign of life.
@@ -19,8 +21,26 @@ pub struct Heartbeat {
     pub pool: Option<String>,
     /// Whether it registers, and may come to another pool.
     pub registers: bool,
+    /// How it chooses among queues, where neither a pool nor a request says it.
+    pub preference: Option<Preference>,
     /// What the worker tells about itself, kept with its record.
     pub fields: Vec<(&'static str, String)>,
+}
+
+/// A strategy that a worker registers, and the weights of queues.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Preference {
+    pub strategy: Strategy,
+    pub weights: Vec<(String, Weight)>,
+}
+
+impl Preference {
+    /// As scripts read it: `strategy queue weight …`.
+    fn word(&self, scope: &Scope) -> String {
+        let weights = self.weights.iter();
+        let weights = weights.map(|(queue, weight)| format!(" {} {}", scope.qualified(queue), weight.thousandths()));
+        self.strategy.name().to_owned() + &weights.collect::<String>()
+    }
 }
 
 /// The answer to a sign of life.
@@ -66,13 +86,19 @@ impl Store {
     /// A worker by its name.
     pub async fn worker(&self, id: &str) -> Result<Option<Worker>, Error> {
         let mut command = redis::cmd("HGETALL");
-        command.arg(self.core.keys.worker(&escape(id)));
+        command.arg(self.core.keys.worker(&escape(&self.scope.worker(id))));
         let mut told: BTreeMap<String, String> =
             reply::pairs(self.core.command("worker", command).await?, "worker")?.into_iter().collect();
         let Some(seen) = told.remove("seen").and_then(|seen| seen.parse().ok()) else { return Ok(None) };
         let mut take = |name: &str| told.remove(name);
+        take("how");
         let (state, directive) = (take("state").unwrap_or_default(), take("directive").unwrap_or_default());
         let since = take("since").and_then(|since| since.parse().ok());
+        if let Some(pool) = told.get_mut("pool")
+            && let Some(name) = json::text(pool)
+        {
+            *pool = json::quoted(self.scope.unqualified(&name).unwrap_or(&name));
+        }
         Ok(Some(Worker { id: id.to_owned(), seen, state, directive, since, told }))
     }
 
@@ -83,7 +109,9 @@ impl Store {
         let names = reply::texts(self.core.command("workers", command).await?, "workers")?;
         let mut workers = Vec::new();
         for name in names {
-            workers.extend(self.worker(&unescape(&name)).await?);
+            if let Some(own) = self.scope.known_worker(&unescape(&name)) {
+                workers.extend(self.worker(own).await?);
+            }
         }
         workers.sort_by(|left, right| left.id.cmp(&right.id));
         Ok(workers)
@@ -91,18 +119,23 @@ impl Store {
 
     /// Ids of up to a hundred jobs that a worker holds.
     pub async fn held_by(&self, worker: &str) -> Result<Vec<String>, Error> {
-        let name = escape(worker);
+        let name = escape(&self.scope.worker(worker));
         let mut command = redis::cmd("ZRANGEBYLEX");
         command.arg(self.core.keys.leased()).arg(format!("[{name}\u{1f}")).arg(format!("({name}\u{20}"));
         command.arg("LIMIT").arg(0).arg(100);
         let members = reply::texts(self.core.command("held", command).await?, "held")?;
-        Ok(members.iter().filter_map(|member| member.split('\u{1f}').nth(1)).map(str::to_owned).collect())
+        let ids = members.iter().filter_map(|member| member.split('\u{1f}').nth(1)).map(str::to_owned);
+        match self.scope.tenant() {
+            None => Ok(ids.collect()),
+            // A worker that tenants share holds jobs of others, too.
+            Some(_) => Ok(self.jobs(&ids.collect::<Vec<_>>()).await?.into_iter().map(|record| record.id).collect()),
+        }
     }
 
     /// Tells a worker to go on, to take no more jobs, or to end.
     pub async fn direct(&self, worker: &str, directive: &str) -> Result<Directed, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
-            self.core.begin(command).arg(escape(worker)).arg(directive);
+            self.core.begin(command).arg(escape(&self.scope.worker(worker))).arg(directive);
         };
         match reply::text(DIRECT.call(&self.core.link, fill).await?).as_str() {
             "ok" => Ok(Directed::Done),
@@ -122,11 +155,15 @@ impl Store {
                     .arg(escape(&self.scope.worker(&beat.worker)))
                     .arg(beat.state.as_deref().unwrap_or(""));
                 command.arg(or_empty(beat.visibility_ms)).arg(u8::from(testing)).arg(self.scope.word());
-                command.arg(beat.fields.len() + usize::from(beat.registers));
-                if beat.registers {
-                    command.arg("registers").arg(1);
+                let preference = beat.preference.as_ref().map(|preference| ("how", preference.word(&self.scope)));
+                let registers = beat.registers.then(|| ("registers", "1".to_owned()));
+                let added: Vec<(&str, String)> = [preference, registers].into_iter().flatten().collect();
+                command.arg(beat.fields.len() + added.len());
+                added.iter().for_each(|(name, value)| _ = command.arg(*name).arg(value));
+                let pool = beat.pool.as_deref().map(|pool| json::quoted(&self.scope.qualified(pool)));
+                for (name, value) in &beat.fields {
+                    command.arg(*name).arg(pool.as_ref().filter(|_| *name == "pool").unwrap_or(value));
                 }
-                beat.fields.iter().for_each(|(name, value)| _ = command.arg(*name).arg(value));
                 command.arg(&beat.jobs);
             })
             .await?;

@@ -1,13 +1,15 @@
 //! Workflows: begin, look up, cancel. Whatever ends a job moves its workflow on, in the same script.
 
+use super::find::{KEYS_A_PAGE, PORTION};
 use super::jobs::{Exceeded, packed_words};
 use super::reply;
-use super::script::{BEGIN, CALL_OFF, SHOW};
-use super::{Error, Store};
-use crate::job::escape::escape;
+use super::script::{BEGIN, CALL_OFF, LIST_WORKFLOWS, SHOW};
+use super::{Error, ScanCursor, Store};
+use crate::job::escape::{escape, unescape};
 use crate::job::id::generate;
 use crate::job::workflow::{Node, Part, Step};
 use crate::job::{NewWorkflow, WorkflowRecord};
+use futures_util::future::join_all;
 use redis::{Cmd, Value};
 
 /// What became of a new workflow.
@@ -34,6 +36,17 @@ pub enum CalledOff {
     Missing,
     /// It has ended in this state.
     Over(String),
+}
+
+/// Which workflows to list.
+#[derive(Clone, Debug, Default)]
+pub struct WorkflowFilter {
+    /// Any, if there is none.
+    pub states: Vec<String>,
+    /// chain, group or batch.
+    pub kind: Option<String>,
+    /// A tenant's own; `_default` for those of nobody else.
+    pub tenant: Option<String>,
 }
 
 /// A node as `lua/workflow.lua` describes it, waiting.
@@ -110,6 +123,19 @@ impl Store {
         }
     }
 
+    /// The tenants of those of some workflows that exist, whoever may see them; `None` for the default tenant.
+    pub async fn workflow_owners(&self, ids: &[String]) -> Result<Vec<(String, Option<String>)>, Error> {
+        let owners = ids.iter().map(|id| async move {
+            let mut command = redis::cmd("HMGET");
+            command.arg(self.core.keys.workflow(id)).arg("kind").arg("tenant");
+            let [kind, tenant] = reply::parts(self.core.command("workflow_owners", command).await?, "workflow")?;
+            let tenant = Some(unescape(&reply::text(tenant))).filter(|tenant| !tenant.is_empty());
+            Ok((kind != Value::Nil).then(|| (id.clone(), tenant)))
+        });
+        let owners: Result<Vec<_>, Error> = join_all(owners).await.into_iter().collect();
+        Ok(owners?.into_iter().flatten().collect())
+    }
+
     /// A workflow as it is now.
     pub async fn workflow(&self, id: &str) -> Result<Option<WorkflowRecord>, Error> {
         self.show_workflow(id, false).await
@@ -118,6 +144,44 @@ impl Store {
     /// The same with what workers reported about its jobs.
     pub async fn workflow_progress(&self, id: &str) -> Result<Option<WorkflowRecord>, Error> {
         self.show_workflow(id, true).await
+    }
+
+    /// At most so many workflows that fit, without their parts and in no order, and where to go on. As with jobs, there may be fewer than
+    /// are wanted although the scan is not over.
+    pub async fn list_workflows(
+        &self,
+        filter: &WorkflowFilter,
+        from: ScanCursor,
+        most: usize,
+    ) -> Result<(Vec<WorkflowRecord>, Option<ScanCursor>), Error> {
+        let tenant = match (self.scope.tenant(), filter.tenant.as_deref()) {
+            (Some(own), Some(wanted)) if own != wanted => return Ok((Vec::new(), None)),
+            (own, wanted) => own.or(wanted).map(escape).unwrap_or_default(),
+        };
+        let (states, kind) = (filter.states.join(" "), filter.kind.as_deref().unwrap_or_default());
+        let (mut found, mut cursor) = (Vec::<WorkflowRecord>::new(), from);
+        for _ in 0..KEYS_A_PAGE / PORTION {
+            let fill = |command: &mut Cmd, _: bool| {
+                self.core.begin(command).arg(cursor.word()).arg(PORTION).arg(&states).arg(kind).arg(&tenant);
+                command.arg(most - found.len()).arg(&cursor.rest);
+            };
+            let mut answer =
+                reply::array(LIST_WORKFLOWS.call(&self.core.link, fill).await?, "list_workflows")?.into_iter();
+            cursor = ScanCursor::behind(&answer.next().map(reply::text).unwrap_or_default());
+            while let (Some(id), Some(header)) = (answer.next(), answer.next()) {
+                let (id, header) = (reply::text(id), reply::texts(header, "list_workflows")?);
+                // A key may be met twice.
+                if !found.iter().any(|known| known.id == id) {
+                    let unreadable = || Error::unreadable("list_workflows");
+                    found.push(WorkflowRecord::parse(&id, &header, &[], &[]).ok_or_else(unreadable)?);
+                }
+            }
+            if found.len() >= most || cursor.is_over() {
+                break;
+            }
+        }
+        cursor.rest = found.split_off(most.min(found.len())).into_iter().map(|record| record.id).collect();
+        Ok((found, Some(cursor).filter(|cursor| !cursor.is_over())))
     }
 
     async fn show_workflow(&self, id: &str, with_progress: bool) -> Result<Option<WorkflowRecord>, Error> {

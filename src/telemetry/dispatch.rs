@@ -1,7 +1,7 @@
 //! Dispatch, named as the OJS texts on fair scheduling and rate limiting name it.
 
-use super::Labels;
-use super::metrics::{Histograms, Level, MOST_NAMES, QUEUE_TIMES};
+use super::metrics::{Histograms, Level, MOST_NAMES, MOST_PAIRS, QUEUE_TIMES};
+use super::{LabelPairs, Labels};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -64,6 +64,7 @@ struct Shown {
 #[derive(Clone)]
 pub struct DispatchMetrics {
     labels: Arc<(Labels, Labels, Labels)>,
+    pairs: Arc<LabelPairs>,
     shown: Arc<Mutex<Shown>>,
     dispatched: Family<QueueAndPool, Counter>,
     ratio: Family<QueueName, Level>,
@@ -81,6 +82,7 @@ impl Default for DispatchMetrics {
     fn default() -> Self {
         DispatchMetrics {
             labels: Arc::new((Labels::new(MOST_NAMES), Labels::new(MOST_NAMES), Labels::new(MOST_KEYS))),
+            pairs: Arc::new(LabelPairs::new(MOST_PAIRS)),
             shown: Arc::default(),
             dispatched: Family::default(),
             ratio: Family::default(),
@@ -114,14 +116,19 @@ impl DispatchMetrics {
         registry.register("ojs_rate_limit_active", "Leased jobs of a limit", self.active.clone());
         registry.register("ojs_rate_limit_waiting", "Available jobs that a limit holds back", self.waiting.clone());
         registry.register("ojs_rate_limit_exceeded", "Times that a limit was hit", self.exceeded.clone());
-        registry.register("ojs_rate_limit_wait_duration", "Seconds that jobs waited for a limit", self.held.clone());
+        registry.register(
+            "ojs_rate_limit_wait_duration",
+            "Seconds for which a limit held back a job that starts",
+            self.held.clone(),
+        );
         registry.register("fairgate_drift", "Counts that differ from the leases", self.drift.clone());
     }
 
     /// A job was handed out after it had waited.
     pub fn dispatched(&self, queue: &str, pool: Option<&str>, waited_ms: i64) {
-        let queue = self.labels.0.of(queue).to_owned();
-        let pool = self.labels.1.of(pool.unwrap_or("")).to_owned();
+        let queue = self.labels.0.of(queue);
+        let pool = self.pairs.of(queue, self.labels.1.of(pool.unwrap_or(""))).to_owned();
+        let queue = queue.to_owned();
         self.waited.get_or_create(&QueueName { queue: queue.clone() }).observe(waited_ms.max(0) as f64 / 1e3);
         self.dispatched.get_or_create(&QueueAndPool { queue, pool }).inc();
     }

@@ -1,6 +1,6 @@
 //! A bound on label values: clients choose queue and type names, and every new one would be a new time series.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::RwLock;
 
 /// What a value is counted under once the set is full.
@@ -41,12 +41,6 @@ impl Labels {
         OTHER
     }
 
-    /// Takes labels away; those that it took.
-    pub fn remove(&self, mut is_gone: impl FnMut(&str) -> bool) -> Vec<String> {
-        let mut known = self.known.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-        known.values.extract_if(|value, _| is_gone(value)).map(|(value, _)| value).collect()
-    }
-
     /// Gives labels to these, the most important first, at the cost of those that were not named for longest. Those that lose theirs,
     /// whose series are to be removed.
     pub fn prefer<'a>(&self, values: impl IntoIterator<Item = &'a str>) -> Vec<String> {
@@ -71,6 +65,58 @@ impl Labels {
     }
 }
 
+/// Pairs of values that have a series of their own: the first ones that came. Bounding each label alone would leave their product.
+#[derive(Debug)]
+pub struct LabelPairs {
+    known: RwLock<KnownPairs>,
+    most: usize,
+}
+
+#[derive(Debug, Default)]
+struct KnownPairs {
+    by_first: HashMap<String, HashSet<String>>,
+    size: usize,
+}
+
+impl KnownPairs {
+    fn has(&self, first: &str, second: &str) -> bool {
+        self.by_first.get(first).is_some_and(|seconds| seconds.contains(second))
+    }
+}
+
+impl LabelPairs {
+    /// At most `most` pairs, beside those with `_other`.
+    pub fn new(most: usize) -> Self {
+        LabelPairs { known: RwLock::default(), most }
+    }
+
+    /// The label for the second value beside the first, which has its label already: itself, or `_other`.
+    pub fn of<'a>(&self, first: &str, second: &'a str) -> &'a str {
+        // A poisoned lock means that some thread panicked while it held it; the set is whole all the same.
+        if self.known.read().unwrap_or_else(|poisoned| poisoned.into_inner()).has(first, second) {
+            return second;
+        }
+        let mut known = self.known.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if known.has(first, second) {
+            return second;
+        }
+        if known.size >= self.most {
+            return OTHER;
+        }
+        known.size += 1;
+        known.by_first.entry(first.to_owned()).or_default().insert(second.to_owned());
+        second
+    }
+
+    /// Removes all pairs of a first value; the second ones of those.
+    pub fn remove(&self, first: &str) -> HashSet<String> {
+        let mut known = self.known.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let removed = known.by_first.remove(first).unwrap_or_default();
+        known.size -= removed.len();
+        removed
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,6 +125,24 @@ mod tests {
     fn the_first_values_keep_their_names() {
         let labels = Labels::new(2);
         assert_eq!(["a", "b", "c", "a", "d"].map(|value| labels.of(value)), ["a", "b", OTHER, "a", OTHER]);
+    }
+
+    #[test]
+    fn pairs_are_bounded_as_such() {
+        let pairs = LabelPairs::new(3);
+        assert_eq!(
+            [("a", "x"), ("a", "y"), ("b", "x")].map(|(first, second)| pairs.of(first, second)),
+            ["x", "y", "x"]
+        );
+        assert_eq!(
+            [("b", "y"), ("c", "x"), ("a", "y")].map(|(first, second)| pairs.of(first, second)),
+            [OTHER, OTHER, "y"]
+        );
+        assert_eq!(pairs.remove("a").len(), 2);
+        assert_eq!(
+            [("b", "y"), ("c", "x"), ("a", "y")].map(|(first, second)| pairs.of(first, second)),
+            ["y", "x", OTHER]
+        );
     }
 
     #[test]

@@ -7,15 +7,34 @@ use tracing_subscriber::EnvFilter;
 /// Starts logging for the rest of the process; the reason if the level cannot be read.
 pub fn start(log: &Log) -> Result<(), String> {
     let filter = EnvFilter::try_new(&log.level).map_err(|error| format!("log.level {:?}: {error}", log.level))?;
-    let for_people = match log.format {
-        LogFormat::Pretty => true,
-        LogFormat::Json => false,
-        LogFormat::Auto => std::io::stderr().is_terminal(),
-    };
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let started = match for_people {
+    let started = match is_for_people(log) {
         true => builder.with_target(false).try_init(),
         false => builder.json().flatten_event(true).try_init(),
     };
     started.map_err(|error| error.to_string())
+}
+
+fn is_for_people(log: &Log) -> bool {
+    match log.format {
+        LogFormat::Pretty => true,
+        LogFormat::Json => false,
+        LogFormat::Auto => std::io::stderr().is_terminal(),
+    }
+}
+
+/// Writes a line about the process itself, such as that it is ready: in the format of the log, whatever its level.
+///
+/// On a terminal it is `text`; as JSON, a constant message and its fields.
+pub fn announce(log: &Log, text: &str, level: &str, message: &str, fields: &[(&str, &str)]) {
+    if is_for_people(log) {
+        return eprintln!("{text}");
+    }
+    let mut line = serde_json::Map::new();
+    line.insert("timestamp".to_owned(), jiff::Timestamp::now().to_string().into());
+    let known = [("level", level), ("message", message)];
+    for (name, value) in known.iter().chain(fields).chain(&[("target", "fairgate")]) {
+        line.insert((*name).to_owned(), (*value).into());
+    }
+    eprintln!("{}", serde_json::Value::Object(line));
 }

@@ -1,7 +1,8 @@
 //! Metrics in Prometheus form. Handles are cheap clones; the registry is encoded on request.
 
 use super::{
-    DispatchMetrics, Labels, NoiseMetrics, PlannerMetrics, ShadowMetrics, TenantMetrics, Waiting, WeightsMetrics,
+    DispatchMetrics, Format, LabelPairs, Labels, NoiseMetrics, PlannerMetrics, ShadowMetrics, SidekiqMetrics,
+    TenantMetrics, Waiting, WeightsMetrics, exposition,
 };
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -10,12 +11,16 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// Distinct queues, types and rules that have a series of their own.
 pub(super) const MOST_NAMES: usize = 200;
+
+/// Pairs of queue and type, or of queue and pool, that have series of their own. A pair of queue and type has 34 of them.
+pub(super) const MOST_PAIRS: usize = 1000;
 
 pub(super) const LATENCIES: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
 const DURATIONS: [f64; 12] = [0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0];
@@ -36,6 +41,11 @@ struct Route {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct CallName {
     call: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Reason {
+    reason: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -61,6 +71,7 @@ pub struct Metrics {
     pub planner: PlannerMetrics,
     pub shadow: ShadowMetrics,
     pub noise: NoiseMetrics,
+    pub sidekiq: SidekiqMetrics,
 }
 
 impl Default for Metrics {
@@ -78,17 +89,22 @@ impl Default for Metrics {
         shadow.register(&mut registry);
         let noise = NoiseMetrics::default();
         noise.register(&mut registry);
-        Metrics { registry: Arc::new(registry), http, store, jobs, weights, planner, shadow, noise }
+        let sidekiq = SidekiqMetrics::default();
+        sidekiq.register(&mut registry);
+        Metrics { registry: Arc::new(registry), http, store, jobs, weights, planner, shadow, noise, sidekiq }
     }
 }
 
 impl Metrics {
-    /// All of it as text.
-    pub fn encode(&self) -> String {
+    /// All metrics in the given format.
+    pub fn encode(&self, format: Format) -> String {
         let mut text = String::new();
         // Writing to a String cannot fail.
         _ = encode(&mut text, &self.registry);
-        text
+        match format {
+            Format::OpenMetrics => text,
+            Format::Text => exposition::to_text(&text),
+        }
     }
 }
 
@@ -98,6 +114,7 @@ pub struct HttpMetrics {
     requests: Family<Route, Counter>,
     seconds: Histograms<CallName>,
     connections: Gauge,
+    closed: Family<Reason, Counter>,
     long_polls: Waiting,
 }
 
@@ -108,6 +125,7 @@ impl Default for HttpMetrics {
             requests: Family::default(),
             seconds,
             connections: Gauge::default(),
+            closed: Family::default(),
             long_polls: Waiting::default(),
         }
     }
@@ -118,6 +136,8 @@ impl HttpMetrics {
         registry.register("fairgate_http_requests", "Requests answered", self.requests.clone());
         registry.register("fairgate_http_request_seconds", "Time to answer a request, by method", self.seconds.clone());
         registry.register("fairgate_http_connections", "Open connections", self.connections.clone());
+        let closed = "Connections that the server closed because of an option, which is the reason";
+        registry.register("fairgate_http_connections_closed", closed, self.closed.clone());
         self.long_polls.register("fairgate_long_polls", "Fetches that wait for a job", registry);
     }
 
@@ -131,6 +151,11 @@ impl HttpMetrics {
     /// Connections that are open now.
     pub fn connections(&self) -> &Gauge {
         &self.connections
+    }
+
+    /// Counts a connection that was closed because an option of `[server]` says so.
+    pub fn closed(&self, reason: &'static str) {
+        self.closed.get_or_create(&Reason { reason }).inc();
     }
 
     /// Fetches that wait for a job now.
@@ -194,7 +219,9 @@ impl StoreMetrics {
 /// Jobs by queue and type, named as OJS names them.
 #[derive(Clone)]
 pub struct JobMetrics {
-    labels: Arc<(Labels, Labels)>,
+    labels: Arc<(Labels, LabelPairs)>,
+    /// Depths that are shown.
+    shown: Arc<Mutex<HashSet<Depth>>>,
     enqueued: Family<JobName, Counter>,
     completed: Family<JobName, Counter>,
     failed: Family<JobName, Counter>,
@@ -209,7 +236,8 @@ pub struct JobMetrics {
 impl Default for JobMetrics {
     fn default() -> Self {
         JobMetrics {
-            labels: Arc::new((Labels::new(MOST_NAMES), Labels::new(MOST_NAMES))),
+            labels: Arc::new((Labels::new(MOST_NAMES), LabelPairs::new(MOST_PAIRS))),
+            shown: Arc::default(),
             enqueued: Family::default(),
             completed: Family::default(),
             failed: Family::default(),
@@ -237,7 +265,8 @@ impl JobMetrics {
     }
 
     fn name(&self, queue: &str, kind: &str) -> JobName {
-        JobName { queue: self.labels.0.of(queue).to_owned(), r#type: self.labels.1.of(kind).to_owned() }
+        let queue = self.labels.0.of(queue);
+        JobName { queue: queue.to_owned(), r#type: self.labels.1.of(queue, kind).to_owned() }
     }
 
     /// A job was accepted.
@@ -272,14 +301,80 @@ impl JobMetrics {
         self.cancelled.get_or_create(&self.name(queue, kind)).inc();
     }
 
-    /// Sets how many jobs of a state a queue holds.
-    pub fn depth(&self, queue: &str, state: &'static str, jobs: i64) {
-        let queue = self.labels.0.of(queue).to_owned();
-        self.depth.get_or_create(&Depth { queue, state }).set(jobs);
+    /// Sets how many jobs of each state queues hold; queues that are not among them have no depths.
+    pub fn depths(&self, queues: &[(String, BTreeMap<&'static str, i64>)]) {
+        let mut sums: BTreeMap<(&str, &'static str), i64> = BTreeMap::new();
+        for (queue, counts) in queues {
+            // Those without a series of their own are shown together.
+            let queue = self.labels.0.of(queue);
+            counts.iter().for_each(|(state, jobs)| *sums.entry((queue, state)).or_default() += jobs);
+        }
+        let mut now = HashSet::new();
+        for ((queue, state), jobs) in sums {
+            let label = Depth { queue: queue.to_owned(), state };
+            self.depth.get_or_create(&label).set(jobs);
+            now.insert(label);
+        }
+        // A poisoned lock means that some thread panicked while it held it; the set is whole all the same.
+        let mut shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        shown.difference(&now).for_each(|label| _ = self.depth.remove(label));
+        *shown = now;
     }
 
     /// Sets how many workers there are.
     pub fn workers(&self, workers: u64) {
         self.workers.set(workers as i64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Samples in the text of all metrics.
+    fn samples(metrics: &Metrics) -> Vec<String> {
+        let text = metrics.encode(Format::Text);
+        text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn series_are_bounded_by_the_product_of_their_labels() {
+        let metrics = Metrics::default();
+        for (queue, other) in (0..MOST_NAMES).flat_map(|queue| (0..MOST_NAMES).map(move |other| (queue, other))) {
+            let (queue, other) = (format!("q{queue}"), format!("o{other}"));
+            metrics.jobs.enqueued(&queue, &other);
+            metrics.jobs.started(&queue, &other, 1);
+            metrics.jobs.completed(&queue, &other, 1);
+            metrics.store.dispatch.dispatched(&queue, Some(&other), 1);
+            metrics.planner.promoted(&queue, &other, 1);
+        }
+        let samples = samples(&metrics);
+        assert!(samples.len() < 50_000, "{} samples", samples.len());
+        for (family, most) in [
+            ("ojs_job_enqueued_total{", MOST_PAIRS + MOST_NAMES),
+            ("ojs_job_duration_seconds_count{", MOST_PAIRS + MOST_NAMES),
+            ("ojs_scheduling_dispatch_total{", MOST_PAIRS + MOST_NAMES),
+            ("fairgate_planner_promoted_total{", 5000 + MOST_NAMES),
+        ] {
+            let count = samples.iter().filter(|sample| sample.starts_with(family)).count();
+            assert!((MOST_PAIRS..=most).contains(&count), "{count} of {family}");
+        }
+        let expected = format!("ojs_job_enqueued_total{{queue=\"q199\",type=\"_other\"}} {MOST_NAMES}");
+        assert!(samples.contains(&expected), "what has no pair of its own is counted by its queue");
+    }
+
+    #[test]
+    fn a_queue_that_is_gone_has_no_depth() {
+        let metrics = Metrics::default();
+        let depths = |queues: &[&str]| {
+            let counts = BTreeMap::from([("available", 2)]);
+            let queues: Vec<_> = queues.iter().map(|queue| ((*queue).to_owned(), counts.clone())).collect();
+            metrics.jobs.depths(&queues);
+        };
+        depths(&["a", "b"]);
+        depths(&["b"]);
+        let samples = samples(&metrics);
+        let of_depth: Vec<&String> = samples.iter().filter(|sample| sample.starts_with("ojs_queue_depth")).collect();
+        assert_eq!(of_depth, ["ojs_queue_depth{queue=\"b\",state=\"available\"} 2"]);
     }
 }

@@ -1,23 +1,27 @@
 //! What the process tells about itself: logs and metrics.
 
 mod dispatch;
+mod exposition;
 mod labels;
 mod logs;
 mod metrics;
 mod noise;
 mod planner;
 mod shadow;
+mod sidekiq;
 mod tenants;
 mod waiting;
 mod weights;
 
 pub use dispatch::{DispatchLevels, DispatchMetrics, MOST_KEYS};
-pub use labels::Labels;
-pub use logs::start as start_logs;
+pub use exposition::Format;
+pub use labels::{LabelPairs, Labels};
+pub use logs::{announce, start as start_logs};
 pub use metrics::{HttpMetrics, JobMetrics, Metrics, StoreMetrics};
 pub use noise::NoiseMetrics;
 pub use planner::{PlannerMetrics, RuleLevels};
 pub use shadow::{ShadowLevels, ShadowMetrics, TenantWaits};
+pub use sidekiq::SidekiqMetrics;
 pub use tenants::{MOST_TENANTS, TenantMetrics};
 pub use waiting::{Waiting, WaitingOne};
 pub use weights::WeightsMetrics;

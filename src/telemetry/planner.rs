@@ -1,8 +1,8 @@
 //! Rounds of the planner, by rule, and what they promoted, by tenant.
 
-use super::Labels;
 use super::metrics::{Histograms, LATENCIES, Level, MOST_NAMES};
-use super::tenants::MOST_TENANTS;
+use super::tenants::{MOST_PAIRS, MOST_TENANTS};
+use super::{LabelPairs, Labels};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -33,7 +33,7 @@ struct TenantName {
 /// What the planner does.
 #[derive(Clone)]
 pub struct PlannerMetrics {
-    labels: Arc<(Labels, Labels)>,
+    labels: Arc<(Labels, Labels, LabelPairs)>,
     /// Rules that have levels.
     shown: Arc<Mutex<HashSet<RuleName>>>,
     rounds: Family<RoundEnd, Counter>,
@@ -54,7 +54,7 @@ pub struct PlannerMetrics {
 impl Default for PlannerMetrics {
     fn default() -> Self {
         PlannerMetrics {
-            labels: Arc::new((Labels::new(MOST_NAMES), Labels::new(MOST_TENANTS))),
+            labels: Arc::new((Labels::new(MOST_NAMES), Labels::new(MOST_TENANTS), LabelPairs::new(MOST_PAIRS))),
             shown: Arc::default(),
             rounds: Family::default(),
             seconds: Histograms::new_with_constructor(|| Histogram::new(LATENCIES)),
@@ -129,8 +129,9 @@ impl PlannerMetrics {
 
     /// Counts promoted jobs of a tenant.
     pub fn promoted(&self, rule: &str, tenant: &str, jobs: u64) {
-        let tenant = self.labels.1.of(tenant).to_owned();
-        self.promoted.get_or_create(&TenantName { rule: self.rule(rule).rule, tenant }).inc_by(jobs);
+        let rule = self.labels.0.of(rule);
+        let tenant = self.labels.2.of(rule, self.labels.1.of(tenant));
+        self.promoted.get_or_create(&TenantName { rule: rule.to_owned(), tenant: tenant.to_owned() }).inc_by(jobs);
     }
 
     /// Counts a round that took too long.

@@ -2,7 +2,7 @@
 
 use super::Labels;
 use super::metrics::{Level, MOST_NAMES};
-use super::tenants::MOST_TENANTS;
+use super::tenants::{MOST_PAIRS, MOST_TENANTS};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -78,7 +78,7 @@ impl ShadowMetrics {
         self.waiting.get_or_create(&name).set(levels.waiting as i64);
         self.looked_at.get_or_create(&name).set(levels.looked_at as i64);
         let mut now = HashSet::new();
-        for one in &levels.tenants {
+        for one in levels.tenants.iter().take(self.room(&rule)) {
             let tenant = self.labels.1.of(&one.tenant).to_owned();
             for (order, seconds) in [("as_is", one.as_is), ("planned", one.planned)] {
                 let Some(seconds) = seconds else { continue };
@@ -88,6 +88,13 @@ impl ShadowMetrics {
             }
         }
         self.replace(&rule, now);
+    }
+
+    /// Tenants of a rule that may have series, in view of those of other rules.
+    fn room(&self, rule: &str) -> usize {
+        let shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let others = shown.iter().filter(|label| label.rule != rule).count();
+        MOST_PAIRS.saturating_sub(others) / 2
     }
 
     /// A rule is not watched any more.

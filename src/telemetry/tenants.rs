@@ -1,6 +1,6 @@
 //! What tenants do, named as the OJS text on multi-tenancy names it.
 
-use super::Labels;
+use super::{LabelPairs, Labels};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 
 /// Tenants that have series of their own, as the text recommends; all others are `_other`.
 pub const MOST_TENANTS: usize = 1000;
-/// Pairs of tenant and queue that have series of their own.
-const MOST_PAIRS: usize = 5000;
+/// Pairs of tenant and queue, or of rule and tenant, that have series of their own.
+pub(super) const MOST_PAIRS: usize = 5000;
 
 /// What a tenant may be at, and what comes of it.
 const LIMITS: [&str; 4] = ["max_concurrency", "max_enqueue_rate", "max_queue_depth", "max_scheduled"];
@@ -39,7 +39,7 @@ struct TenantAndLimit {
 /// Jobs by tenant. Counters are of this process; levels are of the store, as of the last reading. Jobs that name no tenant have none.
 #[derive(Clone)]
 pub struct TenantMetrics {
-    labels: Arc<(Labels, Labels)>,
+    labels: Arc<(Labels, LabelPairs)>,
     shown: Arc<Mutex<HashSet<String>>>,
     enqueued: Family<TenantAndQueue, Counter>,
     processed: Family<TenantAndQueue, Counter>,
@@ -52,7 +52,7 @@ pub struct TenantMetrics {
 impl Default for TenantMetrics {
     fn default() -> Self {
         TenantMetrics {
-            labels: Arc::new((Labels::new(MOST_TENANTS), Labels::new(MOST_PAIRS))),
+            labels: Arc::new((Labels::new(MOST_TENANTS), LabelPairs::new(MOST_PAIRS))),
             shown: Arc::default(),
             enqueued: Family::default(),
             processed: Family::default(),
@@ -76,8 +76,7 @@ impl TenantMetrics {
 
     fn pair(&self, tenant: &str, queue: &str) -> TenantAndQueue {
         let tenant_id = self.labels.0.of(tenant);
-        let pair = format!("{tenant_id} {queue}");
-        let queue = if self.labels.1.of(&pair) == pair { queue } else { super::labels::OTHER };
+        let queue = self.labels.1.of(tenant_id, queue);
         TenantAndQueue { tenant_id: tenant_id.to_owned(), queue: queue.to_owned() }
     }
 
@@ -98,17 +97,12 @@ impl TenantMetrics {
 
     /// Removes the series of tenants that have no label any more; counters of one that gets it back begin anew.
     fn forget(&self, tenants: &[String]) {
-        if tenants.is_empty() {
-            return;
-        }
-        let gone: HashSet<&str> = tenants.iter().map(String::as_str).collect();
-        let tenant_of = |pair: &str| pair.split(' ').next().is_some_and(|tenant| gone.contains(tenant));
-        let pairs = self.labels.1.remove(tenant_of);
-        let others = tenants.iter().map(|tenant| format!("{tenant} {}", super::labels::OTHER));
-        for pair in pairs.into_iter().chain(others) {
-            let Some((tenant, queue)) = pair.split_once(' ') else { continue };
-            let labels = TenantAndQueue { tenant_id: tenant.to_owned(), queue: queue.to_owned() };
-            [&self.enqueued, &self.processed, &self.failed].iter().for_each(|family| _ = family.remove(&labels));
+        for tenant in tenants {
+            let other = super::labels::OTHER.to_owned();
+            for queue in self.labels.1.remove(tenant).into_iter().chain([other]) {
+                let labels = TenantAndQueue { tenant_id: tenant.clone(), queue };
+                [&self.enqueued, &self.processed, &self.failed].iter().for_each(|family| _ = family.remove(&labels));
+            }
         }
         for (tenant, limit, action) in tenants.iter().flat_map(|tenant| {
             LIMITS.iter().flat_map(move |limit| ACTIONS.iter().map(move |action| (tenant, *limit, *action)))

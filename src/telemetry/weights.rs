@@ -27,7 +27,7 @@ pub struct WeightsMetrics {
     labels: Arc<Labels>,
     requests: Family<Question, Counter>,
     seconds: Histograms<RuleName>,
-    refused: Family<RuleName, Counter>,
+    invalid: Family<RuleName, Counter>,
 }
 
 impl Default for WeightsMetrics {
@@ -36,7 +36,7 @@ impl Default for WeightsMetrics {
             labels: Arc::new(Labels::new(MOST_NAMES)),
             requests: Family::default(),
             seconds: Histograms::new_with_constructor(|| Histogram::new(LATENCIES)),
-            refused: Family::default(),
+            invalid: Family::default(),
         }
     }
 }
@@ -45,19 +45,19 @@ impl WeightsMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register("fairgate_weights_requests", "Questions to weights webhooks", self.requests.clone());
         registry.register("fairgate_weights_seconds", "Time that a weights webhook took", self.seconds.clone());
-        registry.register("fairgate_weights_refused", "Values that are no weights", self.refused.clone());
+        registry.register("fairgate_weights_invalid", "Values that are no weights", self.invalid.clone());
     }
 
     fn name(&self, rule: &str) -> RuleName {
         RuleName { rule: self.labels.of(rule).to_owned() }
     }
 
-    /// Counts a question that was sent, and the values of its answer that were refused.
-    pub fn observe(&self, rule: &str, outcome: &'static str, took: Duration, refused: u64) {
+    /// Counts a question that was sent, and the values of its answer that are no weights.
+    pub fn observe(&self, rule: &str, outcome: &'static str, took: Duration, invalid: u64) {
         self.skipped(rule, outcome);
         self.seconds.get_or_create(&self.name(rule)).observe(took.as_secs_f64());
-        if refused > 0 {
-            self.refused.get_or_create(&self.name(rule)).inc_by(refused);
+        if invalid > 0 {
+            self.invalid.get_or_create(&self.name(rule)).inc_by(invalid);
         }
     }
 

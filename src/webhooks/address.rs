@@ -3,7 +3,11 @@
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 use url::Host;
+
+/// How long a client waits for the name in its URL to be looked up.
+const LOOK_UP: Duration = Duration::from_secs(2);
 
 /// Whether an address is one of the open Internet.
 pub fn is_public(address: IpAddr) -> bool {
@@ -65,6 +69,21 @@ pub fn check_url(text: &str, private: bool) -> Result<(), String> {
     match address.filter(|address| !private && !is_public(*address)) {
         Some(address) => Err(format!("{address} is no public address")),
         None => Ok(()),
+    }
+}
+
+/// Whether the name in a URL stands for some public address; a message says which address it stands for instead. A name that
+/// cannot be looked up passes: it may be known later, and is looked up again for each delivery.
+pub async fn check_name(text: &str) -> Result<(), String> {
+    let Some(name) = Url::parse(text).ok().and_then(|url| url.domain().map(str::to_owned)) else { return Ok(()) };
+    let looking_up = tokio::time::timeout(LOOK_UP, tokio::net::lookup_host((name.as_str(), 0)));
+    let Ok(Ok(found)) = looking_up.await else { return Ok(()) };
+    let mut addresses = found.map(|address| address.ip()).peekable();
+    match addresses.peek().copied() {
+        Some(first) if !addresses.any(is_public) => {
+            Err(format!("{name} resolves to {first}, which is no public address"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -147,6 +166,14 @@ mod tests {
         }
         assert_eq!(check_url("http://127.0.0.1:9/", true), Ok(()));
         assert!(check_url("gopher://127.0.0.1:9/", true).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_name_for_an_address_inside_is_refused_and_an_unknown_one_is_not() {
+        let refused = check_name("https://localhost:8443/hook").await.unwrap_err();
+        assert!(refused.starts_with("localhost resolves to ") && refused.ends_with("no public address"), "{refused}");
+        assert_eq!(check_name("https://does-not-exist.invalid/").await, Ok(()));
+        assert_eq!(check_name("https://127.0.0.1/").await, Ok(()), "addresses are looked at elsewhere");
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 //! One delivery: a signed POST within a deadline. Redirects are not followed, and of an answer only the status counts.
 
-use super::address::{PublicOnly, check_url};
+use super::address::{PublicOnly, check_name, check_url};
 use crate::config::Secret;
 use crate::weights::{client_builder, signature};
 use reqwest::Client;
@@ -61,13 +61,15 @@ impl Sender {
     }
 
     /// Whether it would send to a URL; a message says why not.
-    pub fn check(&self, url: &str) -> Result<(), String> {
-        check_url(url, self.private)
+    pub async fn check(&self, url: &str) -> Result<(), String> {
+        check_url(url, self.private)?;
+        if self.private { Ok(()) } else { check_name(url).await }
     }
 
     /// Sends a letter; a message says why nothing came back.
     pub async fn send(&self, letter: &Letter<'_>) -> Result<Sent, String> {
-        self.check(letter.url)?;
+        // Its name is looked up by the client.
+        check_url(letter.url, self.private)?;
         let signatures: Vec<String> =
             letter.secrets.iter().map(|secret| signature(secret, letter.timestamp, letter.body)).collect();
         let request = self

@@ -101,6 +101,12 @@ impl Breaker {
         }
     }
 
+    /// When the next request is let through, if none is now.
+    pub fn next_attempt(&self, now_ms: i64) -> Option<i64> {
+        let wait = self.open.as_ref()?.wait_ms(now_ms);
+        (wait > 0).then_some(now_ms + wait)
+    }
+
     /// What the breaker does now.
     pub fn state(&self, now_ms: i64) -> State {
         match &self.open {
@@ -148,6 +154,7 @@ mod tests {
         breaker.failed(Pass::Regular, 0);
         assert_eq!((breaker.state(0), breaker.enter(0)), (State::Open, Err(1_000)));
         assert_eq!(breaker.enter(400), Err(600));
+        assert_eq!((breaker.next_attempt(400), breaker.next_attempt(1_000)), (Some(1_000), None));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use rustls::{ClientConfig, RootCertStore};
 use std::sync::Arc;
 use std::time::Duration;
 
-const USER_AGENT: &str = concat!("fairgate/", env!("CARGO_PKG_VERSION"));
+pub(super) const USER_AGENT: &str = concat!("fairgate/", env!("CARGO_PKG_VERSION"));
 /// How long one attempt to connect may take; the deadline of a request is set beside it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Connections kept open to a host that nobody uses now, and for how long.

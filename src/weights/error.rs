@@ -15,7 +15,7 @@ pub enum ErrorKind {
     /// No complete answer within the deadline.
     Timeout,
     /// No connection, or it broke before the answer began.
-    Refused,
+    Unreachable,
     /// A status other than 2xx.
     Status,
     /// More bytes than an answer may have.
@@ -33,7 +33,7 @@ impl ErrorKind {
     pub fn as_str(self) -> &'static str {
         match self {
             ErrorKind::Timeout => "timeout",
-            ErrorKind::Refused => "refused",
+            ErrorKind::Unreachable => "unreachable",
             ErrorKind::Status => "status",
             ErrorKind::TooLarge => "too_large",
             ErrorKind::Redirect => "redirect",

@@ -3,20 +3,24 @@
 //!
 //! A rule has one [`Source`]; all share one HTTP client, made by [`client_builder`].
 
-mod age;
 mod ask;
 mod breaker;
 mod client;
+mod doubt;
 mod error;
+mod fallback;
 mod reply;
 mod source;
+mod trial;
 mod webhook;
 
-pub use age::stale_weight;
 pub use ask::{Ask, Tenant};
 pub use breaker::{Breaker, Pass, State};
 pub use client::{Client, causes, client_builder, client_builder_trusting};
+pub use doubt::Doubt;
 pub use error::{Error, ErrorKind, InvalidUrl};
+pub use fallback::{Fallback, stale_weight};
 pub use reply::Outcome;
 pub use source::{Answer, Source, Status};
+pub use trial::{Received, Trial};
 pub use webhook::signature;

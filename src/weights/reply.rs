@@ -4,27 +4,35 @@ use crate::fair::Weight;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, HashSet};
 
-/// Refused values that are named; the rest is only counted.
-const MOST_REFUSED: usize = 20;
-/// Characters of a refused value that are shown.
+/// Invalid values that are named; the rest is only counted.
+const MOST_INVALID: usize = 20;
+/// Characters of an invalid value that are shown.
 const MOST_SHOWN: usize = 40;
 
-/// A read answer. Tenants that it does not name keep their last-good weight, and so do those with a refused value.
+/// A read answer. Tenants that it does not name keep their last-good weight, and so do those with an invalid one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     pub weights: Vec<(String, Weight)>,
     /// Tenants and why their value is no weight, 20 at most.
-    pub refused: Vec<(String, String)>,
-    /// All refused values, the unnamed ones too.
-    pub refused_total: u64,
+    pub invalid: Vec<(String, String)>,
+    /// All invalid values, the unnamed ones too.
+    pub invalid_total: u64,
     /// Tenants in the answer that nobody asked for.
     pub unknown: u64,
+    /// Tenants that were asked for and are not in the answer.
+    pub missing: u64,
 }
 
 impl Outcome {
     /// Whether the webhook knows what it is doing: an answer with nothing but bad values makes no weight any younger.
     pub fn is_usable(&self) -> bool {
-        !self.weights.is_empty() || self.refused_total == 0
+        !self.weights.is_empty() || self.invalid_total == 0
+    }
+
+    /// Why an answer cannot be used at all.
+    pub fn complaint(&self) -> Option<String> {
+        let (tenant, reason) = self.invalid.first().filter(|_| !self.is_usable())?;
+        Some(format!("no value of the answer is a weight; the first one, for tenant {tenant:?}: {reason}"))
     }
 }
 
@@ -47,15 +55,24 @@ pub(super) fn read(body: &[u8], asked: &HashSet<&str>) -> Result<Outcome, String
         match weight(value.get()) {
             Some(weight) => outcome.weights.push((tenant, weight)),
             None => {
-                outcome.refused_total += 1;
-                if outcome.refused.len() < MOST_REFUSED {
+                outcome.invalid_total += 1;
+                if outcome.invalid.len() < MOST_INVALID {
                     let shown: String = value.get().chars().take(MOST_SHOWN).collect();
-                    outcome.refused.push((tenant, format!("expected a finite number of 0 or more, found {shown}")));
+                    outcome.invalid.push((tenant, format!("expected a finite number of 0 or more, found {shown}")));
                 }
             }
         }
     }
+    outcome.missing = (asked.len() as u64).saturating_sub(outcome.weights.len() as u64 + outcome.invalid_total);
     Ok(outcome)
+}
+
+/// The text of each value of a readable answer, by tenant.
+pub(super) fn values(body: &[u8]) -> BTreeMap<String, String> {
+    let answer: Members = serde_json::from_slice(body).unwrap_or_default();
+    let weights: Members =
+        answer.get("weights").and_then(|text| serde_json::from_str(text.get()).ok()).unwrap_or_default();
+    weights.into_iter().map(|(tenant, value)| (tenant, value.get().chars().take(MOST_SHOWN).collect())).collect()
 }
 
 fn weight(json: &str) -> Option<Weight> {
@@ -80,10 +97,10 @@ mod tests {
         let outcome = read(&body, &asked).unwrap();
         let weights: Vec<_> = outcome.weights.iter().map(|(id, weight)| (id.as_str(), weight.thousandths())).collect();
         assert_eq!(weights, [("a", 2000), ("i", 0), ("j", 1_000_000), ("k", 50), ("l", 0)]);
-        let refused: Vec<_> = outcome.refused.iter().map(|(id, _)| id.as_str()).collect();
-        assert_eq!(refused, ["b", "c", "d", "e", "f", "g", "h"]);
-        assert_eq!(outcome.refused[1].1, "expected a finite number of 0 or more, found 1e999");
-        assert_eq!((outcome.refused_total, outcome.unknown), (7, 2));
+        let invalid: Vec<_> = outcome.invalid.iter().map(|(id, _)| id.as_str()).collect();
+        assert_eq!(invalid, ["b", "c", "d", "e", "f", "g", "h"]);
+        assert_eq!(outcome.invalid[1].1, "expected a finite number of 0 or more, found 1e999");
+        assert_eq!((outcome.invalid_total, outcome.unknown, outcome.missing), (7, 2, 1));
         assert!(outcome.is_usable());
     }
 
@@ -117,8 +134,8 @@ mod tests {
         let members: Vec<String> = ids.iter().map(|id| format!("\"{id}\": \"{long}\"")).collect();
         let asked: Vec<&str> = ids.iter().map(String::as_str).collect();
         let outcome = read(&format!("{{\"weights\": {{{}}}}}", members.join(",")), &asked).unwrap();
-        assert_eq!((outcome.refused.len(), outcome.refused_total), (20, 100));
-        assert!(outcome.refused.iter().all(|(_, reason)| reason.chars().count() < 100));
+        assert_eq!((outcome.invalid.len(), outcome.invalid_total), (20, 100));
+        assert!(outcome.invalid.iter().all(|(_, reason)| reason.chars().count() < 100));
         assert!(!outcome.is_usable());
         assert!(read(r#"{"weights": {}}"#, &asked).unwrap().is_usable(), "nothing to say is no mistake");
     }

@@ -29,6 +29,7 @@ struct Memory {
     last_success_at: Option<i64>,
     errors_total: u64,
     last_error: Option<String>,
+    failing_since: Option<i64>,
 }
 
 /// How a source is doing.
@@ -38,8 +39,13 @@ pub struct Status {
     pub last_success_at: Option<i64>,
     /// Questions that the webhook failed to answer; those that the breaker kept from it do not count.
     pub errors_total: u64,
+    /// The last failure; stays after the webhook has recovered.
     pub last_error: Option<String>,
+    /// When the first of the failures in a row was seen; none while it works.
+    pub failing_since: Option<i64>,
     pub breaker: State,
+    /// When it is asked again, while the breaker is open.
+    pub next_attempt_at: Option<i64>,
 }
 
 impl Source {
@@ -68,23 +74,25 @@ impl Source {
         let flight = Flight { source: self, pass: Some(pass) };
         let started = Instant::now();
         let answer = self.webhook.ask(&ask, now_ms).await;
-        let (outcome, refused) = match &answer {
-            Ok(outcome) => ("ok", outcome.refused_total),
+        let (outcome, invalid) = match &answer {
+            Ok(outcome) => ("ok", outcome.invalid_total),
             Err(error) => (error.kind.as_str(), 0),
         };
-        self.metrics.observe(&self.rule, outcome, started.elapsed(), refused);
+        self.metrics.observe(&self.rule, outcome, started.elapsed(), invalid);
         flight.land(&answer);
         answer
     }
 
     /// How it is doing now.
     pub fn status(&self) -> Status {
-        let memory = self.memory();
+        let (memory, now_ms) = (self.memory(), self.clock.now_ms());
         Status {
             last_success_at: memory.last_success_at,
             errors_total: memory.errors_total,
             last_error: memory.last_error.clone(),
-            breaker: memory.breaker.state(self.clock.now_ms()),
+            failing_since: memory.failing_since,
+            breaker: memory.breaker.state(now_ms),
+            next_attempt_at: memory.breaker.next_attempt(now_ms),
         }
     }
 
@@ -103,18 +111,24 @@ impl Memory {
         })
     }
 
+    fn fail(&mut self, error: String, now_ms: i64) {
+        self.failing_since.get_or_insert(now_ms);
+        self.last_error = Some(error);
+    }
+
     fn note(&mut self, pass: Pass, answer: &Answer, now_ms: i64) {
         match answer {
             Ok(outcome) => {
                 self.breaker.succeeded();
-                if outcome.is_usable() {
-                    self.last_success_at = Some(now_ms);
+                match outcome.complaint() {
+                    None => (self.last_success_at, self.failing_since) = (Some(now_ms), None),
+                    Some(complaint) => self.fail(complaint, now_ms),
                 }
             }
             Err(error) => {
                 self.breaker.failed(pass, now_ms);
                 self.errors_total += 1;
-                self.last_error = Some(error.text.clone());
+                self.fail(error.text.clone(), now_ms);
             }
         }
     }

@@ -7,7 +7,7 @@ use crate::config::Secret;
 use crate::fair;
 use hmac::{Hmac, Mac};
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
-use reqwest::{Client, RequestBuilder, Response, Url};
+use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 use sha2::Sha256;
 use std::time::Duration;
 
@@ -45,7 +45,14 @@ impl Webhook {
 
     /// Asks, and reads the answer to its end, all within the deadline.
     pub(super) async fn ask(&self, ask: &Ask, now_ms: i64) -> Result<Outcome, Error> {
-        let exchange = self.exchange(ask, now_ms);
+        self.within_deadline(self.exchange(ask, now_ms)).await
+    }
+
+    /// Gives up an exchange at the deadline; errors name the webhook.
+    pub(super) async fn within_deadline(
+        &self,
+        exchange: impl Future<Output = Result<Outcome, Error>>,
+    ) -> Result<Outcome, Error> {
         let late = |_| ErrorKind::Timeout.with(format!("no complete answer within {:?}", self.timeout));
         let answer = tokio::time::timeout(self.timeout, exchange).await.map_err(late).flatten();
         answer.map_err(|error| error.kind.with(format!("weights webhook {}: {}", self.place(), error.text)))
@@ -54,23 +61,18 @@ impl Webhook {
     async fn exchange(&self, ask: &Ask, now_ms: i64) -> Result<Outcome, Error> {
         let response = self.request(ask, now_ms)?.send().await.map_err(unsent)?;
         let status = response.status();
-        if status.is_redirection() {
-            let text = format!("answered {status}; redirects are not followed, configure the address they lead to");
-            return Err(ErrorKind::Redirect.with(text));
-        }
-        if !status.is_success() {
-            return Err(ErrorKind::Status.with(format!("answered {status}")));
-        }
+        check_status(status)?;
         let media_type = media_type(response.headers());
-        let body = body(response).await?;
-        let asked = ask.tenants.iter().map(|tenant| tenant.id.as_str()).collect();
-        reply::read(&body, &asked)
-            .map_err(|reason| ErrorKind::Unreadable.with(format!("answered {status} ({media_type}) with {reason}")))
+        read(ask, status, &media_type, &body(response).await?)
     }
 
-    fn request(&self, ask: &Ask, now_ms: i64) -> Result<RequestBuilder, Error> {
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    pub(super) fn request(&self, ask: &Ask, now_ms: i64) -> Result<RequestBuilder, Error> {
         let body = serde_json::to_string(&Body { rule: &self.rule, ask })
-            .map_err(|error| ErrorKind::Refused.with(format!("cannot write the request: {error}")))?;
+            .map_err(|error| ErrorKind::Unreachable.with(format!("cannot write the request: {error}")))?;
         let mut request = self.http.post(self.url.clone()).header(CONTENT_TYPE, "application/json");
         if let Some(secret) = &self.secret {
             let timestamp = now_ms / 1000;
@@ -89,8 +91,24 @@ pub fn signature(secret: &Secret, timestamp: i64, body: &str) -> String {
     format!("sha256={:x}", mac.finalize().into_bytes())
 }
 
+/// Refuses all but 2xx.
+pub(super) fn check_status(status: StatusCode) -> Result<(), Error> {
+    if status.is_redirection() {
+        let text = format!("answered {status}; redirects are not followed, configure the address they lead to");
+        return Err(ErrorKind::Redirect.with(text));
+    }
+    if status.is_success() { Ok(()) } else { Err(ErrorKind::Status.with(format!("answered {status}"))) }
+}
+
+/// Reads a successful answer.
+pub(super) fn read(ask: &Ask, status: StatusCode, media_type: &str, body: &[u8]) -> Result<Outcome, Error> {
+    let asked = ask.tenants.iter().map(|tenant| tenant.id.as_str()).collect();
+    reply::read(body, &asked)
+        .map_err(|reason| ErrorKind::Unreadable.with(format!("answered {status} ({media_type}) with {reason}")))
+}
+
 /// Reads a body chunk by chunk and gives up at the limit, whatever length it claimed to have.
-async fn body(mut response: Response) -> Result<Vec<u8>, Error> {
+pub(super) async fn body(mut response: Response) -> Result<Vec<u8>, Error> {
     let too_large = || ErrorKind::TooLarge.with(format!("the answer is larger than {MOST_BYTES} bytes"));
     if response.content_length().is_some_and(|length| length > MOST_BYTES as u64) {
         return Err(too_large());
@@ -107,13 +125,13 @@ async fn body(mut response: Response) -> Result<Vec<u8>, Error> {
 }
 
 /// Tells an HTML page of some proxy from a webhook's own mistake.
-fn media_type(headers: &HeaderMap) -> String {
+pub(super) fn media_type(headers: &HeaderMap) -> String {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("no content-type");
     value.chars().take(80).collect()
 }
 
-fn unsent(error: reqwest::Error) -> Error {
-    let kind = if error.is_timeout() { ErrorKind::Timeout } else { ErrorKind::Refused };
+pub(super) fn unsent(error: reqwest::Error) -> Error {
+    let kind = if error.is_timeout() { ErrorKind::Timeout } else { ErrorKind::Unreachable };
     kind.with(causes(error))
 }
 

@@ -147,6 +147,23 @@ async fn a_user_that_may_not_load_functions_sends_scripts() {
 }
 
 #[tokio::test]
+async fn a_server_that_runs_no_scripts_for_us_is_not_ready() {
+    let server = Server::start(&[]).up().await;
+    let rights = ["~fg:*", "&*", "+@all", "-@admin", "+info", "-@scripting"];
+    server.cli(&[&["ACL", "SETUSER", "fg", "on", ">pw"], &rights[..]].concat());
+    let (_app, client) = start(&format!("redis://127.0.0.1:{}", server.port), |config| {
+        config.store.username = Some("fg".to_owned());
+        config.store.password = Some(Secret::new("pw".to_owned()));
+    })
+    .await;
+    let answer = client.get("/ready").await.expect(503);
+    assert_eq!(answer.text_at("/reason"), "the store does not run scripts");
+    server.cli(&["ACL", "SETUSER", "fg", "+@scripting"]);
+    client.get("/ready").await.expect(200);
+    works(&client).await;
+}
+
+#[tokio::test]
 async fn redis_takes_every_script_in_both_forms() {
     let redis = TestRedis::start();
     // A script has room for 200 locals, of which the two forms need different numbers.
@@ -242,7 +259,7 @@ async fn a_sidekiq_behind_a_sentinel_gets_its_jobs_also_after_a_failover() {
     let url = format!("redis+sentinel://127.0.0.1:{}/mymaster/0", sentinel.port);
     let app = TestApp::start_with(Clock::System, |config| {
         let access = Access { url: Some(StoreUrl::parse(&url).unwrap()), ..Access::default() };
-        let kind = MainQueueKind::Sidekiq(Sidekiq { access, ..Sidekiq::default() });
+        let kind = MainQueueKind::Sidekiq(Box::new(Sidekiq { access, ..Sidekiq::default() }));
         config.main_queues = vec![MainQueue { name: "legacy".to_owned(), kind }];
         let mut rule = Rule::new("r", &["t.*"]);
         (rule.main_queue, rule.queue, rule.class) =

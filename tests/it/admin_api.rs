@@ -1,6 +1,7 @@
 //! The admin's side: totals, queues, workers, jobs by what they are, and doing something to many of them.
 
 use crate::support::{Answer, Client, TestApp, eventually, json};
+use fairgate::clock::Clock;
 use serde_json::Value;
 
 const NOON: i64 = 1_800_000_000_000;
@@ -35,6 +36,54 @@ fn numbers(answer: &Answer) -> [u64; 4] {
 
 async fn remove(client: &Client, path: &str, body: Value) -> Answer {
     client.send("DELETE", path, Some(body.to_string())).await
+}
+
+/// Waits until activity is counted or not, which a process decides once it is up.
+async fn counts_activity(app: &TestApp, is_counted: bool) {
+    eventually("it is decided what is counted", async || {
+        let counted: Option<String> = app.redis.command(&["HGET", "fg:{default}:state", "throttled"]).await;
+        counted.is_some() == is_counted
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn queues_tell_how_many_jobs_they_processed_and_failed_within_a_minute() {
+    let app = TestApp::start_at(NOON).await;
+    let client = &app.client;
+    counts_activity(&app, true).await;
+    for queue in ["a", "b"] {
+        let ids = put_jobs(client, queue, 3).await;
+        client.fetch(queue, 3).await;
+        client.ack(&ids[0]).await.expect(200);
+        client.nack(&ids[1]).await.expect(200);
+    }
+    dead(client, "b", "no", "discard").await;
+    let throughput = async || {
+        let queues = client.get("/v1/admin/queues").await.expect(200);
+        let of = |queue: usize, name: &str| queues.at(&format!("/items/{queue}/throughput/{name}_per_minute")).clone();
+        [of(0, "processed"), of(0, "failed"), of(1, "processed"), of(1, "failed")].map(|value| value.as_u64())
+    };
+    assert_eq!(throughput().await, [1, 0, 1, 1].map(Some), "a failed attempt is not a failed job");
+    app.clock.advance(10_000);
+    let id = client.enqueue_into("a").await;
+    client.fetch("a", 1).await;
+    client.ack(&id).await.expect(200);
+    assert_eq!(throughput().await, [2, 0, 1, 1].map(Some));
+    app.clock.advance(120_000);
+    assert_eq!(throughput().await, [0; 4].map(Some));
+}
+
+#[tokio::test]
+async fn throughput_that_is_not_counted_is_null() {
+    let app = TestApp::start_with(Clock::manual(NOON), |config| {
+        config.noisy_neighbors.statistics = false;
+    })
+    .await;
+    app.client.enqueue_into("a").await;
+    let queues = app.client.get("/v1/admin/queues").await.expect(200);
+    assert_eq!(queues.at("/items/0/throughput/processed_per_minute"), &Value::Null);
+    assert_eq!(queues.at("/items/0/throughput/started_per_minute"), &json!(0));
 }
 
 #[tokio::test]

@@ -153,3 +153,24 @@ async fn redis_takes_every_script() {
     }
     assert!(taken > 40, "{taken}");
 }
+
+/// The image is built from few files; whatever is compiled in must be among them.
+#[test]
+fn files_that_are_compiled_in_are_part_of_the_image() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
+    let (kept, dockerfile) = (read(".dockerignore"), read("deploy/Dockerfile"));
+    let mut outside = 0;
+    for (path, text) in sources(&root.join("src")) {
+        for included in text.split("include_str!(\"").skip(1).filter_map(|rest| rest.split('"').next()) {
+            let file = path.parent().unwrap().join(included).canonicalize().unwrap();
+            let name = file.strip_prefix(root.canonicalize().unwrap()).unwrap().to_str().unwrap();
+            if !name.starts_with("src/") {
+                outside += 1;
+                assert!(kept.lines().any(|line| line == format!("!{name}")), "{name} is not in .dockerignore");
+                assert!(dockerfile.contains(&format!("COPY {name} {name}")), "{name} is not in the Dockerfile");
+            }
+        }
+    }
+    assert!(outside > 0, "the page of errors is one");
+}

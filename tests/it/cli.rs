@@ -18,6 +18,18 @@ fn help_teaches_and_version_tells_the_commit() {
     for part in ["serve", "check", "doctor", "Examples:", "FAIRGATE_SERVER__LISTEN"] {
         assert!(help.contains(part), "{part} is missing in {help}");
     }
+    for (command, part) in [
+        (&["serve"][..], "readiness off"),
+        (&["doctor"], "Exits 0"),
+        (&["sidekiq", "inspect"], "whose jobs wait"),
+        (&["sidekiq", "release"], "Exit status: 0 if all jobs of the Sidekiq were handed back"),
+        (&["sidekiq", "release"], "It refuses to run while a fairgate takes jobs in"),
+    ] {
+        let help = text(&fairgate(directory.path(), &[command, &["--help"]].concat()).stdout);
+        // Lines are wrapped to the width of the terminal.
+        let help: Vec<&str> = help.split_whitespace().collect();
+        assert!(help.join(" ").contains(part), "{part} is missing in {help:?}");
+    }
     let version = text(&fairgate(directory.path(), &["--version"]).stdout);
     assert!(version.starts_with("fairgate 0.") && version.contains('('), "{version}");
 }
@@ -74,6 +86,83 @@ email.send     → not planned: available at once
     assert_eq!(text(&output.stdout), expected);
     let refused = fairgate(directory.path(), &["check", "--type", "report.*"]);
     assert!(!refused.status.success() && text(&refused.stderr).contains("joined by dots"), "{refused:?}");
+}
+
+#[test]
+fn check_warns_of_rules_that_can_never_match() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = "\
+[[main_queue]]
+name = \"legacy\"
+kind = \"sidekiq\"
+
+[[plan]]
+name = \"reports\"
+types = [\"report.*\", \"mail.send\"]
+
+[[plan]]
+name = \"daily\"
+types = [\"report.daily\", \"report.*.pdf\"]
+
+[[plan]]
+name = \"mixed\"
+types = [\"mail.*\", \"report.weekly\"]
+
+[[plan]]
+name = \"heavy\"
+types = [\"*Job\"]
+main_queue = \"legacy\"
+queue = \"heavy\"
+
+[[plan]]
+name = \"invoices\"
+types = [\"Billing::InvoiceJob\"]
+main_queue = \"legacy\"
+queue = \"heavy\"
+";
+    std::fs::write(directory.path().join("fairgate.toml"), file).unwrap();
+    for arguments in [&["check"][..], &["check", "--type", "report.daily"]] {
+        let output = fairgate(directory.path(), arguments);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{said}");
+        let warnings: Vec<&str> = said.lines().collect();
+        assert_eq!(
+            warnings,
+            [
+                "warning: plan rule \"daily\" can never match: plan rule \"reports\" comes before it and covers all its \
+                 types (report.daily, report.*.pdf); move \"daily\" above it or remove it",
+                "warning: plan rule \"mixed\" never gets jobs of type report.weekly: plan rule \"reports\" comes before it \
+                 and covers it; move \"mixed\" above it or remove the type",
+                "warning: plan rule \"invoices\" can never match: plan rule \"heavy\" comes before it and covers all its \
+                 types (Billing::InvoiceJob); move \"invoices\" above it or remove it",
+            ]
+        );
+    }
+}
+
+#[test]
+fn check_rejects_a_rule_that_promotes_into_the_staging_queue() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = "\
+[[main_queue]]
+name = \"legacy\"
+kind = \"sidekiq\"
+staging_queue = \"stage\"
+
+[[plan]]
+name = \"heavy\"
+types = [\"HeavyJob\"]
+main_queue = \"legacy\"
+queue = \"stage\"
+";
+    std::fs::write(directory.path().join("fairgate.toml"), file).unwrap();
+    let output = fairgate(directory.path(), &["check"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(64), "{said}");
+    for part in ["plan[0].queue: ", "staging_queue of main queue \"legacy\"", "fairgate.toml:10", "help: ", "1 mistake"]
+    {
+        assert!(said.contains(part), "{part} is missing in\n{said}");
+    }
 }
 
 #[test]

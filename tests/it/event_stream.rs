@@ -1,6 +1,9 @@
 //! `GET /events` as a stream: what happens from now on, or behind the last event that a reader has seen.
 
+use crate::auth;
 use crate::support::{TestApp, json};
+use fairgate::weights;
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// Reads frames of the stream until `wanted` says that it has seen enough.
@@ -112,4 +115,87 @@ async fn a_place_that_is_none_is_refused() {
     let headers = [("accept", "text/event-stream"), ("last-event-id", "7")];
     let answer = app.client.try_send("GET", "/v1/events", &headers, None).await.unwrap().expect(400);
     assert_eq!(answer.at("/error/details/field"), "Last-Event-ID");
+}
+
+/// Opens a stream, and returns its response, from an address of the loopback network and with a key.
+async fn open(app: &TestApp, path: &str, from: &str, key: &str) -> reqwest::Response {
+    let from: IpAddr = from.parse().expect("an address");
+    let client = weights::client_builder().local_address(from).build().expect("a client");
+    let request = client.get(format!("{}/ojs/v1{path}", app.client.base())).header("accept", "text/event-stream");
+    request.header("x-api-key", auth::secret(key)).send().await.expect("an answer")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn streams_are_limited_for_each_address_or_key() {
+    const MOST: usize = 100;
+    let app = TestApp::start().await;
+    let mut streams = Vec::new();
+    for number in 0..MOST {
+        let path = if number % 2 == 0 { "/events" } else { "/admin/planner/events" };
+        streams.push(open(&app, path, "127.0.0.1", "").await);
+    }
+    assert!(streams.iter().all(|stream| stream.status() == 200));
+    for path in ["/events", "/events/stream", "/admin/planner/events"] {
+        let refused = open(&app, path, "127.0.0.1", "").await;
+        assert_eq!((refused.status().as_u16(), refused.headers()["retry-after"].as_bytes()), (429, &b"5"[..]));
+        assert_eq!(open(&app, path, "127.0.0.2", "").await.status(), 200, "another address has its own");
+    }
+    streams.pop();
+    crate::support::eventually("a stream that is closed makes room", async || {
+        open(&app, "/events", "127.0.0.1", "").await.status() == 200
+    })
+    .await;
+
+    let app = auth::guarded().await;
+    let mut streams = Vec::new();
+    for _ in 0..MOST {
+        streams.push(open(&app, "/events", "127.0.0.1", "operator").await);
+    }
+    assert!(streams.iter().all(|stream| stream.status() == 200));
+    assert_eq!(open(&app, "/events", "127.0.0.2", "operator").await.status(), 429, "a key counts wherever it is used");
+    assert_eq!(open(&app, "/events", "127.0.0.1", "admin").await.status(), 200, "another key has its own");
+}
+
+/// All events of a query, page by page.
+async fn pages(app: &TestApp, query: &str, limit: usize) -> Vec<String> {
+    let (mut ids, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = app.client.get(&format!("/v1/events?{query}&limit={limit}{cursor}")).await.expect(200);
+        let events = page.at("/events").as_array().unwrap();
+        assert!(events.len() <= limit);
+        ids.extend(events.iter().map(|event| event["id"].as_str().unwrap().to_owned()));
+        if page.at("/has_more") == false {
+            return ids;
+        }
+        cursor = format!("&cursor={}", page.text_at("/cursor"));
+    }
+}
+
+#[tokio::test]
+async fn events_are_listed_newest_first_if_asked_for() {
+    let app = TestApp::start().await;
+    // Entries of several events, and of one.
+    for _ in 0..3 {
+        let job = json!({"type": "a.b", "args": [], "queue": "q"});
+        app.client.post("/v1/jobs/batch", json!({"jobs": [job, job, job]})).await.expect(201);
+        app.client.enqueue_into("r").await;
+        app.client.fetch("q", 2).await;
+    }
+    for filter in ["", "types=job.enqueued", "queues=r", "types=none"] {
+        let oldest_first = pages(&app, filter, 100).await;
+        for limit in [1, 4, 100] {
+            let mut newest_first = pages(&app, &format!("{filter}&order=desc"), limit).await;
+            newest_first.reverse();
+            assert_eq!(newest_first, oldest_first, "{filter} in pages of {limit}");
+        }
+    }
+    assert!(pages(&app, "", 100).await.len() > 15);
+    // Behind an event, in that order, are those before it.
+    let all = pages(&app, "", 100).await;
+    let before = pages(&app, &format!("order=desc&after={}", all[5]), 100).await;
+    assert_eq!(before.len(), 5);
+    let refused = app.client.get("/v1/events?order=sideways").await.expect(400);
+    assert_eq!(refused.text_at("/error/details/field"), "order");
+    let stream = [("accept", "text/event-stream")];
+    app.client.try_send("GET", "/v1/events?order=desc", &stream, None).await.unwrap().expect(400);
 }

@@ -1,8 +1,11 @@
 //! The HTTP surface: headers, health, metrics, limits, shutdown.
 
-use crate::support::{Process, TestApp, TestRedis, json};
+use crate::support::wire::{Connection, request};
+use crate::support::{Monitor, Process, TestApp, TestRedis, json};
 use fairgate::clock::Clock;
+use fairgate::config::Role;
 use fairgate::weights;
+use std::io::Read;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -26,10 +29,21 @@ async fn every_answer_carries_version_media_type_and_request_id() {
 }
 
 #[tokio::test]
+async fn releases_of_version_1_0_are_accepted() {
+    let app = TestApp::start().await;
+    for version in ["1", "1.0", "1.0.0", "1.0.0-rc.1"] {
+        let answer = app.client.try_send("GET", "/v1/queues", &[("ojs-version", version)], None).await.unwrap();
+        assert_eq!((answer.status, answer.header("ojs-version")), (200, "1.0"), "{version}");
+    }
+    let refused = app.client.try_send("GET", "/v1/queues", &[("ojs-version", "1.1")], None).await.unwrap();
+    assert_eq!(refused.expect(422).text_at("/error/code"), "unsupported");
+}
+
+#[tokio::test]
 async fn a_wrong_method_is_told_which_would_be_right() {
     let app = TestApp::start().await;
     let answer = app.client.send("PUT", "/v1/jobs", None).await.expect(405);
-    assert_eq!(answer.header("allow"), "POST");
+    assert_eq!(answer.header("allow"), "POST,GET,HEAD");
 }
 
 #[tokio::test]
@@ -37,6 +51,7 @@ async fn health_readiness_and_manifest_tell_the_truth() {
     let app = TestApp::start().await;
     let health = app.client.get("/ojs/v1/health").await.expect(200);
     assert_eq!((health.text_at("/status"), health.text_at("/backend/status")), ("ok", "ok"));
+    assert!(health.at("/backend/latency_ms").is_u64(), "{}", health.text);
     assert_eq!(app.client.get("/ready").await.expect(200).text_at("/status"), "ready");
     let manifest = app.client.get("/ojs/manifest").await.expect(200);
     assert_eq!(manifest.at("/conformance_level"), &json!(4));
@@ -45,6 +60,44 @@ async fn health_readiness_and_manifest_tell_the_truth() {
     }
     assert_eq!(manifest.at("/capabilities/rate_limiting"), &json!(true));
     assert_eq!(manifest.at("/extensions/official/1/uri"), "urn:ojs:ext:rate-limiting");
+    let tenancy = json!({"name": "multi-tenancy", "uri": "urn:ojs:ext:multi-tenancy", "version": "1.0.0-rc.1"});
+    assert!(manifest.at("/extensions/official").as_array().unwrap().contains(&tenancy), "{}", manifest.text);
+    let old = "urn:ojs:ext:experimental:multi-tenancy";
+    assert_eq!(manifest.at("/extensions/experimental/0/uri"), old);
+    for uri in [old, "urn:ojs:ext:multi-tenancy"] {
+        let headers = [("ojs-requires-extension", uri)];
+        app.client.try_send("GET", "/v1/queues", &headers, None).await.unwrap().expect(200);
+    }
+}
+
+#[tokio::test]
+async fn asking_for_health_costs_the_same_however_many_queues_there_are() {
+    // Without the other roles, nothing else asks for queues meanwhile.
+    let app = TestApp::start_with(Clock::System, |config| config.server.roles = vec![Role::Api]).await;
+    app.client.get("/ready").await.expect(200); // loads its script
+    let mut costs = Vec::new();
+    for queues in [2, 60] {
+        for number in 0..queues {
+            app.client.enqueue_into(&format!("q{number}")).await;
+            app.client.post(&format!("/v1/queues/q{number}/pause"), json!({})).await.expect(200);
+        }
+        let mut monitor = Monitor::start(&app.redis).await;
+        let mut commands = Vec::new();
+        for path in ["/health", "/healthz", "/ojs/v1/health", "/ready", "/readyz", "/ojs/manifest"] {
+            app.client.get(path).await.expect(200);
+            commands.extend(monitor.commands(&app.redis).await);
+        }
+        // API keys are read every few seconds.
+        commands.retain(|command| !command.contains(":keys\""));
+        costs.push(commands.iter().map(|command| command.split(' ').next().unwrap_or_default().to_owned()).collect());
+    }
+    let [few, many]: [Vec<String>; 2] = costs.try_into().unwrap();
+    assert_eq!(few, many);
+    // Readiness runs one script, which reads its state and a job that is not there.
+    let cheap = ["HLEN", "ZCARD", "FCALL", "TIME", "HGETALL", "GET"].map(|name| format!("\"{name}\""));
+    assert!(few.iter().all(|command| cheap.contains(command)), "{few:?}");
+    let health = app.client.get("/health").await.expect(200);
+    assert_eq!(health.at("/queues"), &json!({"active": 0, "paused": 60}));
 }
 
 #[tokio::test]
@@ -70,9 +123,49 @@ async fn metrics_count_requests_calls_and_jobs() {
 }
 
 #[tokio::test]
+async fn large_responses_are_compressed_for_those_who_ask() {
+    let app = TestApp::start().await;
+    for number in 0..30 {
+        app.client.enqueue_into(&format!("queue-{number}")).await;
+    }
+    let ask = async |path: &str, accept: &str| {
+        let mut connection = Connection::open(app.app.address).await;
+        let headers = [("accept-encoding", accept.as_bytes().to_vec())];
+        connection.send(&request("GET", path, &headers, None)).await.expect("sent");
+        connection.receive().await.expect("an answer")
+    };
+    let plain = ask("/ojs/v1/queues", "identity").await;
+    assert_eq!((plain.header("content-encoding"), plain.header("vary")), ("", "Accept-Encoding"));
+    let compressed = ask("/ojs/v1/queues", "br, gzip").await;
+    assert_eq!((compressed.status, compressed.header("content-encoding")), (200, "gzip"));
+    assert!(compressed.body.len() * 2 < plain.body.len());
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(&compressed.body[..]).read_to_string(&mut text).expect("gzip");
+    let parse = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+    assert_eq!(parse(&text), parse(&plain.text()));
+    let small = ask("/ready", "gzip").await;
+    assert_eq!((small.header("content-encoding"), small.header("vary")), ("", ""));
+}
+
+#[tokio::test]
+async fn a_slash_at_the_end_of_a_path_makes_no_difference() {
+    let app = TestApp::start().await;
+    let job = json!({"type": "test.job", "args": []});
+    let id = app.client.post("/v1/jobs/", job).await.expect(201).text_at("/job/id").to_owned();
+    assert_eq!(app.client.get(&format!("/v1/jobs/{id}/")).await.expect(200).text_at("/id"), id);
+    assert_eq!(app.client.get("/v1/queues/?limit=1").await.expect(200).at("/pagination/limit"), &json!(1));
+    app.client.post("/v1/queues/default/pause/", json!({})).await.expect(200);
+    app.client.get("/health/").await.expect(200);
+    for none in ["/", "/v1/queues//", "/nowhere/", "//health"] {
+        app.client.get(none).await.expect(404);
+    }
+    assert_eq!(app.client.send("PUT", "/v1/jobs/", None).await.expect(405).header("allow"), "POST,GET,HEAD");
+}
+
+#[tokio::test]
 async fn further_connections_wait_until_one_is_free() {
     let app = TestApp::start_with(Clock::System, |config| config.limits.max_connections = 1).await;
-    let ask = b"GET /ready HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let ask = b"GET /ready HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     let first = TcpStream::connect(app.app.address).await.unwrap();
     let mut second = TcpStream::connect(app.app.address).await.unwrap();
     second.write_all(ask).await.unwrap();

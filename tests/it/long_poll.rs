@@ -4,6 +4,7 @@
 use crate::support::{Answer, Client, Process, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::{Config, Role, Secret};
+use fairgate::telemetry::Format;
 use futures_util::future::join_all;
 use serde_json::Value;
 use std::sync::Arc;
@@ -51,7 +52,7 @@ async fn ids(poll: JoinHandle<Answer>) -> Vec<String> {
 /// How often a script was called by this process.
 fn calls(app: &TestApp, script: &str) -> u64 {
     // Not over HTTP: a scrape calls scripts itself.
-    let metrics = app.app.metrics.encode();
+    let metrics = app.app.metrics.encode(Format::Text);
     let start = format!("fairgate_store_calls_total{{call=\"{script}\"}} ");
     metrics.lines().find_map(|line| line.strip_prefix(&start)?.parse().ok()).unwrap_or(0)
 }
@@ -119,7 +120,7 @@ async fn a_client_that_is_gone_gets_nothing_and_holds_nobody_up() {
     promptly(async {
         let mut gone = TcpStream::connect(app.app.address).await.unwrap();
         let body = request(&["q"], "gone").to_string();
-        let head = format!("POST /ojs/v1/workers/fetch HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
+        let head = format!("POST /ojs/v1/workers/fetch HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n", body.len());
         gone.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
         waiting(&app, 1).await;
         let next = poll(&app.client, request(&["q"], "next"));

@@ -173,7 +173,10 @@ async fn jobs_of_a_client_that_is_gone_are_handed_back_at_once() {
     app.redis.command::<()>(&["CLIENT", "PAUSE", "1000", "ALL"]).await;
     let mut stream = tokio::net::TcpStream::connect(app.app.address).await.unwrap();
     let body = r#"{"queues":["q"],"count":2,"worker_id":"gone"}"#;
-    let head = format!("POST /ojs/v1/workers/fetch HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", body.len());
+    let head = format!(
+        "POST /ojs/v1/workers/fetch HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
     stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
     eventually("the request is on its way to Redis", async || {
         // Any answer of ours would need Redis, which is paused; the connection count needs nothing.

@@ -74,6 +74,35 @@ async fn a_preview_tells_what_the_round_then_does() {
 }
 
 #[tokio::test]
+async fn a_preview_goes_by_priority_and_tenants_are_counted_once() {
+    let app = start(reports()).await;
+    for (tenant, priority) in [("acme", 0), ("beta", 0), ("beta", 7), ("gamma", 7), ("gamma", 7), ("acme", -7)] {
+        let job =
+            json!({"type": "report.daily", "args": [], "meta": {"owner": tenant}, "options": {"priority": priority}});
+        app.client.post("/v1/jobs", job).await.expect(201);
+        app.clock.advance(1000);
+    }
+    let stats = app.client.get(&format!("{PLANNER}/reports")).await.expect(200);
+    assert_eq!(stats.at("/staged"), &json!({"jobs": 6, "tenants": 3, "oldest_age_ms": 6000}));
+    assert_eq!(stats.at("/main_queue/queues/0/waiting_tenants"), &json!(3));
+    // The bound is that of the lightest tenant among those of its own priority.
+    assert_eq!(stats.at("/fairness/worst_wait_bound_jobs"), &json!(5));
+    let tenants = app.client.get(&format!("{PLANNER}/reports/tenants?sort=name")).await.expect(200);
+    let listed = tenants.at("/items").as_array().unwrap();
+    let figures = |tenant: &Value| ["tenant_id", "pending", "expected_share"].map(|name| tenant[name].clone());
+    let listed: Vec<_> = listed.iter().map(figures).collect();
+    assert_eq!(json!(listed), json!([["acme", 2, 0.6], ["beta", 2, 0.2], ["gamma", 2, 0.2]]));
+    resume(&app).await;
+    let preview = app.client.get(&format!("{PLANNER}/reports/preview?jobs=9")).await.expect(200);
+    let order: Vec<String> = serde_json::from_value(preview.at("/order").clone()).unwrap();
+    assert_eq!(order, ["beta", "gamma", "gamma", "acme", "beta", "acme"]);
+    for _ in 0..2 {
+        app.client.post(&format!("{PLANNER}/reports/run"), json!({})).await.expect(200);
+    }
+    assert_eq!(fetched_tenants(&app, 10).await, order);
+}
+
+#[tokio::test]
 async fn a_rule_tells_how_it_is() {
     let app = start(reports()).await;
     push(&app, "acme", 6).await;
@@ -126,6 +155,30 @@ async fn a_rule_tells_how_it_is() {
         r#"fairgate_gate_open{rule="reports"} 1"#,
         r#"fairgate_planner_rounds_total{rule="reports",outcome="promoted",reason=""} 1"#,
     ] {
+        assert!(metrics.contains(line), "{line} is not in\n{metrics}");
+    }
+}
+
+#[tokio::test]
+async fn held_tenants_count_in_staged_figures_and_gauges() {
+    let mut rule = reports();
+    rule.weights.fixed.extend(["held-1", "held-2"].map(|tenant| (tenant.to_owned(), Weight::HELD)));
+    let app = start(rule).await;
+    push(&app, "held-1", 22).await;
+    app.clock.advance(1000);
+    push(&app, "held-2", 1).await;
+    app.clock.advance(299_000);
+    resume(&app).await;
+    let held = app.client.post(&format!("{PLANNER}/reports/run"), json!({})).await.expect(200);
+    assert_eq!((held.at("/promoted"), held.at("/reason")), (&json!(0), &json!("hold")));
+    let stats = app.client.get(&format!("{PLANNER}/reports")).await.expect(200);
+    assert_eq!(stats.at("/staged"), &json!({"jobs": 23, "tenants": 2, "oldest_age_ms": 300_000}));
+    assert_eq!(stats.at("/main_queue/queues/0/waiting_tenants"), &json!(0), "nobody waits for a turn");
+    assert_eq!(stats.at("/fairness/jain_index"), &json!(1.0), "a hold is not unfair");
+    let metrics = app.client.get("/metrics").await.text;
+    for line in
+        [r#"fairgate_staged_tenants{rule="reports"} 2"#, r#"fairgate_staged_oldest_seconds{rule="reports"} 300.0"#]
+    {
         assert!(metrics.contains(line), "{line} is not in\n{metrics}");
     }
 }

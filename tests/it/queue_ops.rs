@@ -59,6 +59,11 @@ async fn a_paused_queue_takes_jobs_and_hands_out_none() {
     client.post("/v1/queues/q/resume", json!({})).await.expect(200);
     assert_eq!(client.fetch("q", 9).await.job_ids(), [waiting, later]);
     assert_eq!(events(client, "queue.*").await, ["queue.paused", "queue.resumed"]);
+    let page = client.get("/v1/events?types=queue.*").await.expect(200);
+    assert_eq!(
+        (page.at("/events/0/data/by"), page.at("/events/1/data/by")),
+        (&json!("anonymous"), &json!("anonymous"))
+    );
     client.post("/v1/queues/Q/pause", json!({})).await.expect(400);
 }
 

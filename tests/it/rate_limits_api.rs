@@ -44,7 +44,7 @@ async fn a_limit_is_shown_as_the_text_has_it() {
     }
     assert_eq!(fetched(&app, "q").await, 1, "the throttle spaces them");
     let expected = json!({
-        "key": "stripe-api",
+        "key": "stripe-api", "scope": "key",
         "concurrency": {"limit": 5, "active": 1, "available": 4},
         "rate": {"limit": 100, "period": "PT1M", "current_count": 1, "window_resets_at": "2027-01-15T08:01:00.000Z"},
         "throttle": {"limit": 10, "period": "PT1S", "next_allowed_at": "2027-01-15T08:00:00.100Z"},
@@ -53,7 +53,7 @@ async fn a_limit_is_shown_as_the_text_has_it() {
     assert_eq!(limit(&app, "stripe-api").await, expected);
     let list = app.client.get(LIMITS).await.expect(200);
     let expected = json!({
-        "key": "stripe-api",
+        "key": "stripe-api", "scope": "key",
         "concurrency": {"limit": 5, "active": 1},
         "rate": {"limit": 100, "period": "PT1M", "current_count": 1},
         "throttle": {"limit": 10, "period": "PT1S"},
@@ -64,7 +64,7 @@ async fn a_limit_is_shown_as_the_text_has_it() {
     app.client.enqueue(limited(json!({"key": "only", "concurrency": 2}))).await;
     assert_eq!(
         limit(&app, "only").await,
-        json!({"key": "only", "concurrency": {"limit": 2, "active": 0, "available": 2}, "waiting_count": 0})
+        json!({"key": "only", "scope": "key", "concurrency": {"limit": 2, "active": 0, "available": 2}, "waiting_count": 0})
     );
     for number in 0..5 {
         app.client.enqueue(limited(json!({"key": format!("k{number}"), "concurrency": 1}))).await;
@@ -121,6 +121,54 @@ async fn an_override_holds_what_it_names_until_it_ends_and_wakes_who_waits() {
     assert_eq!(gone.at("/error/details/resource_type"), "override");
 }
 
+/// What was read can be sent back as it is, which changes nothing, or with other numbers in it.
+#[tokio::test]
+async fn what_is_shown_can_be_sent_back() {
+    let app = TestApp::start_at(NOW).await;
+    let policy = json!({"key": "api", "concurrency": 2, "rate": {"limit": 50, "period": "PT1H"},
+        "throttle": {"limit": 10, "period": "PT1S"}});
+    app.client.enqueue(limited(policy)).await;
+    app.client.enqueue(limited(json!({"key": "bare"}))).await;
+    app.client.enqueue(limited(json!({"key": "held"}))).await;
+    assert_eq!(fetched(&app, "q").await, 3);
+    let held = app.client.get("/v1/admin/jobs?state=active&sort=created_at&order=desc").await.expect(200);
+    let error = json!({"message": "429", "rate_limit_until": "2027-01-15T08:05:00Z"});
+    let nack = json!({"job_id": held.at("/items/0/id"), "error": error});
+    app.client.post("/v1/workers/nack", nack).await.expect(200);
+    put(&app, &format!("{LIMITS}/ending"), json!({"concurrency": 3, "expires_at": "+PT1M"})).await.expect(200);
+    put(&app, &format!("{LIMITS}/lasting"), json!({"concurrency": 3})).await.expect(200);
+    for key in ["api", "bare", "held", "ending", "lasting"] {
+        let shown = limit(&app, key).await;
+        let answer = put(&app, &format!("{LIMITS}/{key}"), shown.clone()).await.expect(200);
+        assert_eq!((&answer.body, limit(&app, key).await), (&shown, shown.clone()), "{key}");
+        let list = app.client.get(LIMITS).await.expect(200);
+        let item = list.at("/items").as_array().unwrap().iter().find(|item| item["key"] == key).unwrap().clone();
+        put(&app, &format!("{LIMITS}/{key}"), item).await.expect(200);
+        assert_eq!(limit(&app, key).await, shown, "as the list has it: {key}");
+    }
+    let mut changed = limit(&app, "ending").await;
+    changed["concurrency"]["limit"] = json!(7);
+    let answer = put(&app, &format!("{LIMITS}/ending"), changed).await.expect(200);
+    assert_eq!(
+        (answer.at("/concurrency/limit"), answer.text_at("/override/expires_at")),
+        (&json!(7), "2027-01-15T08:01:00.000Z")
+    );
+    let path = format!("{LIMITS}/api");
+    for (body, field) in [
+        (json!({"key": "other", "concurrency": {"limit": 1}}), "key"),
+        (json!({"concurrency": {"limit": 1, "most": 2}}), "concurrency.most"),
+        (json!({"concurrency": {"active": 2}}), "concurrency.limit"),
+        (json!({"concurrency": {"limit": 1}, "waiting": 2}), "waiting"),
+        (json!({"rate": {"limit": 1, "period": "PT1S", "burst": 2}}), "rate.burst"),
+        (json!({"concurrency": 1, "override": {"until": null}}), "override.until"),
+        (json!({"concurrency": 1, "override": 5}), "override"),
+    ] {
+        let refused = put(&app, &path, body.clone()).await.expect(422);
+        assert_eq!(refused.at("/error/details/field"), field, "{body}: {}", refused.text);
+    }
+    assert_eq!(limit(&app, "api").await["concurrency"]["limit"], 2, "nothing of these was stored");
+}
+
 #[tokio::test]
 async fn a_key_that_nobody_has_used_can_be_overridden() {
     let app = TestApp::start().await;
@@ -139,7 +187,7 @@ async fn a_key_that_nobody_has_used_can_be_overridden() {
 
     put(&app, &format!("{LIMITS}/unused"), json!({"concurrency": 0})).await.expect(200);
     let last = app.client.delete(&format!("{LIMITS}/unused")).await.expect(200);
-    assert_eq!(last.body, json!({"key": "unused", "waiting_count": 0}));
+    assert_eq!(last.body, json!({"key": "unused", "scope": "key", "waiting_count": 0}));
     app.client.get(&format!("{LIMITS}/unused")).await.expect(404);
     let list = app.client.get(LIMITS).await.expect(200);
     assert_eq!((list.at("/pagination/total"), list.at("/items/0/key")), (&json!(1), &json!("api.down.example")));
@@ -305,7 +353,8 @@ async fn the_manifest_lists_extensions_and_a_client_may_require_them() {
     let app = TestApp::start().await;
     let manifest = app.client.get("/ojs/manifest").await.expect(200);
     let extension = |name: &str| json!({"name": name, "uri": format!("urn:ojs:ext:{name}"), "version": "1.0.0-rc.1"});
-    let expected = ["fair-scheduling", "rate-limiting", "dead-letter", "backpressure", "admin-api"].map(extension);
+    let names = ["fair-scheduling", "rate-limiting", "dead-letter", "backpressure", "admin-api", "multi-tenancy"];
+    let expected = names.map(extension);
     assert_eq!(manifest.at("/extensions/official"), &json!(expected));
     assert_eq!(manifest.at("/capabilities/rate_limiting"), true);
     for (required, status) in [
@@ -317,4 +366,39 @@ async fn the_manifest_lists_extensions_and_a_client_may_require_them() {
         let answer = app.client.try_send("GET", "/v1/queues", &headers, None).await.unwrap();
         assert_eq!(answer.status, status, "{required}: {}", answer.text);
     }
+}
+
+/// A job's key may read like that of its queue; both can be seen and overridden.
+#[tokio::test]
+async fn a_scope_says_which_limit_is_meant() {
+    let app = TestApp::start().await;
+    app.client
+        .enqueue(
+            json!({"type": "t", "args": [], "queue": "email", "rate_limit": {"key": "queue:email", "concurrency": 5}}),
+        )
+        .await;
+    let queue = "/v1/admin/queues/email/rate-limit";
+    put(&app, queue, json!({"concurrency": 7})).await.expect(200);
+    let most = async |path: &str| {
+        let answer = app.client.get(&format!("{LIMITS}/{path}")).await.expect(200);
+        assert_eq!(answer.at("/key"), "queue:email", "{path}");
+        (answer.text_at("/scope").to_owned(), answer.at("/concurrency/limit").as_u64())
+    };
+    assert_eq!(most("queue:email").await, ("key".to_owned(), Some(5)));
+    assert_eq!(most("queue:email?scope=key").await, ("key".to_owned(), Some(5)));
+    for path in ["email?scope=queue", "queue:email?scope=queue"] {
+        assert_eq!(most(path).await, ("queue".to_owned(), Some(7)), "{path}");
+    }
+    put(&app, &format!("{LIMITS}/email?scope=queue"), json!({"concurrency": 1})).await.expect(200);
+    put(&app, &format!("{LIMITS}/queue:email"), json!({"concurrency": 2})).await.expect(200);
+    assert_eq!((most("queue:email").await.1, most("email?scope=queue").await.1), (Some(2), Some(1)));
+    app.client.delete(&format!("{LIMITS}/email?scope=queue")).await.expect(200);
+    assert_eq!((most("queue:email").await.1, most("email?scope=queue").await.1), (Some(2), Some(7)));
+    let list = app.client.get(LIMITS).await.expect(200);
+    let mut scopes: Vec<&str> =
+        list.at("/items").as_array().unwrap().iter().map(|item| item["scope"].as_str().unwrap()).collect();
+    scopes.sort_unstable();
+    assert_eq!(scopes, ["key", "queue"], "{}", list.text);
+    app.client.get(&format!("{LIMITS}/queue:email?scope=pool")).await.expect(400);
+    app.client.get(&format!("{LIMITS}/other?scope=queue")).await.expect(404);
 }

@@ -2,6 +2,7 @@
 
 use crate::support::{TestApp, eventually, json};
 use fairgate::clock::Clock;
+use fairgate::config::Role;
 use std::time::Duration;
 
 /// One job of each end: completed with a result, cancelled, discarded with a history.
@@ -117,4 +118,79 @@ async fn events_are_kept_up_to_their_number() {
         events.at("/events").as_array().is_some_and(|events| events.len() == 10)
     })
     .await;
+}
+
+const DAY: i64 = 86_400_000;
+
+/// Runs a job of a tenant through a queue.
+async fn pass_through(app: &TestApp, queue: &str) {
+    let job = json!({"type": "test.job", "args": [], "queue": queue, "meta": {"tenant_id": "acme"}});
+    let id = app.client.enqueue(job).await;
+    assert_eq!(app.client.fetch(queue, 1).await.job_ids(), [id.as_str()]);
+    app.client.ack(&id).await.expect(200);
+}
+
+/// Lets days go by, with a look at all queues after each.
+async fn let_days_pass(app: &TestApp, days: u32) {
+    for _ in 0..days {
+        app.clock.advance(DAY);
+        app.app.store.retain().await.expect("Redis answers");
+    }
+}
+
+async fn queues(app: &TestApp) -> Vec<String> {
+    let answer = app.client.get("/v1/queues").await.expect(200);
+    let queues = answer.at("/queues").as_array().expect("queues").clone();
+    queues.iter().map(|queue| queue["name"].as_str().expect("a name").to_owned()).collect()
+}
+
+#[tokio::test]
+async fn queues_that_nobody_uses_are_forgotten_and_those_that_are_set_up_are_not() {
+    // Without a ticker: the test decides when retention runs.
+    let app = TestApp::start_with(Clock::manual(20_000 * DAY), |config| config.server.roles = vec![Role::Api]).await;
+    for queue in ["bounded", "limited", "paused", "pooled", "reused", "shared", "unused"] {
+        pass_through(&app, queue).await;
+    }
+    app.client.enqueue_into("waiting").await;
+    app.client.post("/v1/queues/paused/pause", json!({})).await.expect(200);
+    for (path, body) in [
+        ("/v1/queues/bounded/config", json!({"backpressure": {"max_depth": 10}})),
+        ("/v1/admin/queues/limited/rate-limit", json!({"concurrency": 3})),
+        ("/v1/admin/scheduling/config", json!({"queues": {"shared": {"tenant_fairness": {"enabled": true}}}})),
+    ] {
+        app.client.send("PUT", path, Some(body.to_string())).await.expect(200);
+    }
+    let pool = json!({"queues": ["pooled"]}).to_string();
+    app.client.send("PUT", "/v1/admin/pools/p", Some(pool)).await.expect(201);
+
+    let_days_pass(&app, 4).await;
+    pass_through(&app, "reused").await;
+    let_days_pass(&app, 3).await;
+    assert!(queues(&app).await.contains(&"unused".to_owned()), "it was seen idle for six days");
+    let_days_pass(&app, 1).await;
+    assert_eq!(queues(&app).await, ["bounded", "limited", "paused", "pooled", "reused", "shared", "waiting"]);
+    assert_eq!(app.redis.keys_with(":unused").await, Vec::<String>::new());
+    let known: Vec<String> = app.redis.command(&["HKEYS", "fg:{default}:idle"]).await;
+    assert!(!known.contains(&"unused".to_owned()), "{known:?}");
+
+    pass_through(&app, "unused").await;
+    assert!(queues(&app).await.contains(&"unused".to_owned()), "it is back with its next job");
+    let_days_pass(&app, 4).await;
+    assert!(!queues(&app).await.contains(&"reused".to_owned()));
+}
+
+#[tokio::test]
+async fn a_dead_letter_brings_its_forgotten_queue_back() {
+    let app = TestApp::start_with(Clock::manual(20_000 * DAY), |config| config.server.roles = vec![Role::Api]).await;
+    let retry = json!({"max_attempts": 1, "on_exhaustion": "dead_letter"});
+    let id = app.client.enqueue(json!({"type": "test.job", "args": [], "queue": "q", "retry": retry})).await;
+    app.client.fetch("q", 1).await;
+    app.client.nack(&id).await.expect(200);
+    let_days_pass(&app, 9).await;
+    assert_eq!(queues(&app).await, Vec::<String>::new());
+    app.client.post(&format!("/v1/dead-letter/{id}/retry"), json!({})).await.expect(200);
+    assert_eq!(queues(&app).await, ["q"]);
+    let counts: Vec<String> = app.redis.command(&["HGETALL", "fg:{default}:counts:q"]).await;
+    assert_eq!(counts.iter().filter(|word| word.starts_with('-')).count(), 0, "{counts:?}");
+    assert_eq!(app.client.fetch("q", 1).await.job_ids(), [id.as_str()]);
 }

@@ -45,11 +45,41 @@ async fn stats_are_exact_over_the_last_minute() {
     assert_eq!(later.at("/queues/2"), &queue("low", 0, 0.0, 0, 1));
 }
 
+/// What holds for all has no pool; its strategies are those between tenants.
+#[tokio::test]
+async fn a_change_of_the_config_is_reported_with_its_fields() {
+    let app = TestApp::start().await;
+    for body in [
+        json!({"tenant_fairness": {"enabled": true}}),
+        json!({"tenant_fairness": {"enabled": true}}), // no change
+        json!({"tenant_fairness": {"strategy": "round-robin"}}),
+        json!({"starvation_prevention": {"enabled": true}}),
+        json!({"queues": {"q": {"tenant_fairness": {"enabled": true, "strategy": "strict"}}}}),
+    ] {
+        put(&app, body).await.expect(200);
+    }
+    let pool = json!({"queues": ["a"]}).to_string();
+    app.client.send("PUT", "/v1/admin/pools/p", Some(pool)).await.expect(201);
+    let events = app.client.get("/v1/events?types=scheduling.rebalanced").await.expect(200);
+    let told: Vec<(&Value, &Value)> =
+        events.at("/events").as_array().unwrap().iter().map(|event| (&event["subject"], &event["data"])).collect();
+    let for_all = |from: Option<&str>, to: &str, changed: &str| json!({"pool": null, "previous_strategy": from, "new_strategy": to, "changed": [changed]});
+    let expected = [
+        ("", for_all(Some("fair-share"), "fair-share", "tenant_fairness")),
+        ("", for_all(Some("fair-share"), "round-robin", "tenant_fairness")),
+        ("", for_all(Some("round-robin"), "round-robin", "starvation_prevention")),
+        ("q", json!({"pool": null, "queue": "q", "previous_strategy": "round-robin", "new_strategy": "strict"})),
+        ("p", json!({"pool": "p", "previous_strategy": null, "new_strategy": "round-robin"})),
+    ];
+    let expected: Vec<(Value, Value)> = expected.into_iter().map(|(subject, data)| (json!(subject), data)).collect();
+    assert_eq!(told, expected.iter().map(|(subject, data)| (subject, data)).collect::<Vec<_>>());
+}
+
 #[tokio::test]
 async fn the_config_is_changed_in_parts_and_acts_at_once() {
     let app = TestApp::start().await;
     let before = app.client.get(CONFIG).await.expect(200);
-    assert_eq!((before.at("/source"), before.at("/tenant_fairness/enabled")), (&json!("file"), &json!(false)));
+    assert_eq!((before.at("/source"), before.at("/tenant_fairness/enabled")), (&json!("file"), &json!(null)));
     assert_eq!(before.at("/starvation_prevention/rotation_interval"), "PT30S");
 
     let changed =
@@ -79,6 +109,7 @@ async fn the_config_is_changed_in_parts_and_acts_at_once() {
 #[tokio::test]
 async fn a_queue_has_its_own_fairness_until_it_is_taken_away() {
     let app = TestApp::start().await;
+    put(&app, json!({"tenant_fairness": {"enabled": false}})).await.expect(200);
     let own = json!({"queues": {"q": {"tenant_fairness": {"enabled": true, "strategy": "round_robin"}}}});
     let set = put(&app, own).await.expect(200);
     assert_eq!(set.at("/queues/q/tenant_fairness/strategy"), "round-robin");
@@ -173,14 +204,14 @@ async fn every_metric_of_dispatch_is_there_with_its_labels() {
     .await;
     let text = metrics().await;
     for (name, kind) in [
-        ("ojs_scheduling_dispatch", "counter"),
+        ("ojs_scheduling_dispatch_total", "counter"),
         ("ojs_scheduling_dispatch_ratio", "gauge"),
         ("ojs_scheduling_queue_wait_duration", "histogram"),
         ("ojs_scheduling_pool_utilization", "gauge"),
-        ("ojs_scheduling_starvation_events", "counter"),
+        ("ojs_scheduling_starvation_events_total", "counter"),
         ("ojs_rate_limit_active", "gauge"),
         ("ojs_rate_limit_waiting", "gauge"),
-        ("ojs_rate_limit_exceeded", "counter"),
+        ("ojs_rate_limit_exceeded_total", "counter"),
         ("ojs_rate_limit_wait_duration", "histogram"),
         ("fairgate_drift", "gauge"),
     ] {

@@ -198,11 +198,24 @@ async fn none_may_lead_inside() {
     let made = client.post("/v1/webhooks/subscriptions", json!({"url": "https://example.com", "events": ["*"]})).await;
     let path = format!("/v1/webhooks/subscriptions/{}", made.expect(201).text_at("/subscription/id"));
     client.send("PATCH", &path, Some(json!({"url": "https://127.0.0.1/"}).to_string())).await.expect(400);
-    // A name that stands for an address inside is found out when it is looked up.
-    client
-        .send("PATCH", &path, Some(json!({"url": "https://localhost/", "events": ["job.enqueued"]}).to_string()))
-        .await
-        .expect(200);
+    let inside = json!({"url": "https://localhost/", "events": ["job.enqueued"]});
+    for refused in [
+        client.post("/v1/webhooks/subscriptions", inside.clone()).await.expect(400),
+        client.send("PATCH", &path, Some(inside.to_string())).await.expect(400),
+    ] {
+        let reason = refused.text_at("/error/message");
+        assert!(reason.contains("localhost resolves to") && reason.contains("no public address"), "{reason}");
+    }
+    let unknown = json!({"url": "https://does-not-exist.invalid/", "events": ["job.enqueued"]});
+    client.send("PATCH", &path, Some(unknown.to_string())).await.expect(200);
+
+    // A name that stands for an address inside by the time of the delivery is found out then.
+    let lenient = TestApp::start_on(Arc::clone(&app.redis), Clock::System, |config| {
+        config.server.private_webhooks = true;
+        config.server.roles = vec![fairgate::config::Role::Api];
+    })
+    .await;
+    lenient.client.send("PATCH", &path, Some(inside.to_string())).await.expect(200);
     client.enqueue_into("q").await;
     eventually("it is refused", async || {
         let waiting = client.get("/v1/webhooks/deliveries").await;

@@ -4,7 +4,7 @@ use crate::support::json;
 use fairgate::clock::Clock;
 use fairgate::config::Secret;
 use fairgate::fair::{Rule, Webhook, Weight};
-use fairgate::telemetry::Metrics;
+use fairgate::telemetry::{Format, Metrics};
 use fairgate::weights::{Ask, ErrorKind, Source, State, Tenant, client_builder};
 use futures_util::FutureExt;
 use std::time::Duration;
@@ -75,7 +75,7 @@ async fn a_good_answer_to_a_signed_question() {
     let outcome = asker.ask().await.unwrap();
     let expected = [("a", 3000), ("b", 500), ("c", 0)];
     assert_eq!(outcome.weights, expected.map(|(id, weight)| (id.to_owned(), Weight::from_thousandths(weight))));
-    assert_eq!((outcome.refused.len(), outcome.unknown), (0, 2));
+    assert_eq!((outcome.invalid.len(), outcome.unknown), (0, 2));
     let status = asker.source.status();
     assert_eq!((status.last_success_at, status.errors_total, status.last_error), (Some(NOW), 0, None));
 
@@ -112,9 +112,10 @@ async fn bad_values_do_not_spoil_good_ones() {
         let outcome = asker.ask().await.unwrap();
         assert_eq!(outcome.weights, [("b".to_owned(), Weight::from_thousandths(2000))], "{bad}");
         let reason = format!("expected a finite number of 0 or more, found {bad}");
-        assert_eq!(outcome.refused, [("a".to_owned(), reason)]);
-        let counted = asker.metrics.encode().contains(r#"fairgate_weights_refused_total{rule="reports"} 1"#);
-        assert!(counted, "{}", asker.metrics.encode());
+        assert_eq!(outcome.invalid, [("a".to_owned(), reason)]);
+        let counted =
+            asker.metrics.encode(Format::Text).contains(r#"fairgate_weights_invalid_total{rule="reports"} 1"#);
+        assert!(counted, "{}", asker.metrics.encode(Format::Text));
     }
 }
 
@@ -122,7 +123,7 @@ async fn bad_values_do_not_spoil_good_ones() {
 async fn an_answer_of_bad_values_only_is_no_success() {
     let server = answering(weights(json!({"a": "much"}))).await;
     let asker = Asker::new(&server.uri(), LONG, None);
-    assert_eq!(asker.ask().await.unwrap().refused_total, 1);
+    assert_eq!(asker.ask().await.unwrap().invalid_total, 1);
     assert_eq!(asker.source.status().last_success_at, None, "last-good weights go on ageing");
 }
 
@@ -150,7 +151,11 @@ async fn each_kind_of_bad_answer_has_its_name() {
         let status = asker.source.status();
         assert_eq!((status.last_success_at, status.errors_total, status.last_error), (None, 1, Some(text)));
         let line = format!(r#"fairgate_weights_requests_total{{rule="reports",outcome="{}"}} 1"#, kind.as_str());
-        assert!(asker.metrics.encode().contains(&line), "{line} is missing in\n{}", asker.metrics.encode());
+        assert!(
+            asker.metrics.encode(Format::Text).contains(&line),
+            "{line} is missing in\n{}",
+            asker.metrics.encode(Format::Text)
+        );
     }
 }
 
@@ -160,14 +165,14 @@ async fn nobody_listens() {
     let url = format!("http://{}/", listener.local_addr().unwrap());
     drop(listener);
     let (kind, text) = Asker::new(&url, LONG, None).ask_in_vain().await;
-    assert!(kind == ErrorKind::Refused && text.contains("Connection refused"), "{kind:?} {text}");
+    assert!(kind == ErrorKind::Unreachable && text.contains("Connection refused"), "{kind:?} {text}");
 }
 
 #[tokio::test]
 async fn what_speaks_no_tls_is_no_https() {
     let server = answering(weights(json!({"a": 1}))).await;
     let (kind, text) = Asker::new(&format!("https://{}/", server.address()), LONG, None).ask_in_vain().await;
-    assert_eq!(kind, ErrorKind::Refused, "{text}");
+    assert_eq!(kind, ErrorKind::Unreachable, "{text}");
     assert_eq!(server.received_requests().await.unwrap().len(), 0);
 }
 
@@ -244,7 +249,11 @@ async fn a_webhook_that_fails_is_left_alone_and_tried_again() {
         r#"fairgate_weights_requests_total{rule="reports",outcome="breaker_open"} 3"#,
         r#"fairgate_weights_seconds_count{rule="reports"} 5"#,
     ] {
-        assert!(asker.metrics.encode().contains(line), "{line} is missing in\n{}", asker.metrics.encode());
+        assert!(
+            asker.metrics.encode(Format::Text).contains(line),
+            "{line} is missing in\n{}",
+            asker.metrics.encode(Format::Text)
+        );
     }
 
     asker.clock.advance(1_000);

@@ -1,4 +1,5 @@
-# The unmodified Sidekiq application that tests run: its jobs write a line `class jid args` to the file RAN.
+# The unmodified Sidekiq application that tests run: its jobs write a line `class jid args` to the file RAN, and
+# fail then if FAILS is set.
 require "sidekiq"
 
 redis = {path: ENV.fetch("SOCKET"), db: Integer(ENV.fetch("DB", "0"))}
@@ -10,13 +11,14 @@ module Recorded
     sleep Float(ENV.fetch("TAKES", "0"))
     line = "#{self.class.name} #{jid} #{JSON.generate(args)}\n"
     File.open(ENV.fetch("RAN"), "a") { |file| file.write(line) }
+    raise "as asked" if ENV["FAILS"]
   end
 end
 
 class HeavyJob
   include Sidekiq::Worker
   include Recorded
-  sidekiq_options queue: "heavy"
+  sidekiq_options queue: "heavy", retry: ENV["RETRIES"] != "false"
 end
 
 module Billing

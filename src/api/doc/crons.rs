@@ -23,8 +23,10 @@ fn cron() -> Value {
         ("overlap_policy", one_of(&["skip", "allow", "cancel_previous", "enqueue"])),
         ("enabled", flag()),
         ("description?", text()),
+        ("tenant_id?", text()),
         ("job_template", anything_named()),
         ("type", text()),
+        ("queue?", text()),
         ("args", list(any())),
         ("meta?", anything_named()),
         ("options?", anything_named()),
@@ -62,7 +64,9 @@ fn body() -> Value {
         ("overlap_policy?", one_of(&OVERLAPS)),
         ("enabled?", flag()),
         ("description?", short(0, 1024)),
+        ("tenant_id?", described(text(), "The tenant of its jobs.")),
         ("job_template?", anything_named()),
+        ("queue?", described(queue(), "The queue of its jobs, if their template names none.")),
         ("type?", kind()),
         ("args?", list(any())),
         ("meta?", anything_named()),
@@ -90,12 +94,7 @@ pub fn change() -> Operation {
 }
 
 pub fn list_all() -> Operation {
-    let answer = object([
-        ("crons", list(refer("Cron"))),
-        ("cron_jobs", list(refer("Cron"))),
-        ("count", count()),
-        ("pagination", refer("Pagination")),
-    ]);
+    let answer = with(page_of(&["crons", "cron_jobs"], refer("Cron")), object([("count", count())]));
     op("All crons").query("enabled", flag(), "Only those that are, or are not.").paged().gives(200, "By name.", answer)
 }
 

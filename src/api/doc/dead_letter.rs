@@ -28,11 +28,11 @@ fn filtered(operation: Operation) -> Operation {
 }
 
 pub fn list_all() -> Operation {
-    filtered(op("Jobs in the dead letter")).gives(200, "The newest first.", page_of("jobs", refer("Job")))
+    filtered(op("Jobs in the dead letter")).gives(200, "The newest first.", page_of(&["jobs"], refer("Job")))
 }
 
 pub fn list_items() -> Operation {
-    filtered(op("Jobs in the dead letter")).gives(200, "The newest first.", page_of("items", refer("Job")))
+    filtered(op("Jobs in the dead letter")).gives(200, "The newest first.", page_of(&["jobs"], refer("Job")))
 }
 
 pub fn stats() -> Operation {

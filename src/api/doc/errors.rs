@@ -11,7 +11,11 @@ const ERRORS: &[(u16, &str, &[&str])] = &[
         &["invalid_payload", "invalid_request", "invalid_workflow"],
     ),
     (401, "The server asks for an API key, and there was none or a wrong one.", &["unauthorized"]),
-    (403, "The key's role may not do this, or the request names another tenant than the key's.", &["forbidden"]),
+    (
+        403,
+        "The key's role may not do this, or the request names another tenant than the key's, or comes from a page of another origin.",
+        &["forbidden"],
+    ),
     (404, "There is no such thing, or it is another tenant's.", &["not_found"]),
     (408, "The body did not arrive in time, or there is no result yet.", &["request_timeout", "timeout"]),
     (409, "It is not in the state that this needs, or it exists already.", &["conflict", "duplicate"]),
@@ -52,7 +56,15 @@ fn response(status: u16, about: &str, codes: &[&str]) -> Value {
     let further = match status {
         401 => &["WWW-Authenticate"][..],
         408 | 503 | 504 => &["Retry-After"],
-        429 => &["Retry-After", "X-OJS-Queue-Depth", "X-OJS-Queue-Bound", "X-OJS-Queue-Pressure"],
+        429 => &[
+            "Retry-After",
+            "X-OJS-Queue-Depth",
+            "X-OJS-Queue-Bound",
+            "X-OJS-Queue-Pressure",
+            "X-RateLimit-Limit",
+            "X-RateLimit-Remaining",
+            "X-RateLimit-Reset",
+        ],
         _ => &[],
     };
     let codes = object([("error", open(object([("code", one_of(codes))])))]);

@@ -33,11 +33,12 @@ pub fn stream() -> Operation {
 }
 
 pub fn poll() -> Operation {
-    let answer = object([("events", list(refer("Event"))), ("cursor", text()), ("has_more", flag())]);
-    op("What happened, the oldest first")
+    let answer = with(list_answer(&["events"], refer("Event")), object([("cursor", text()), ("has_more", flag())]));
+    op("What happened")
         .about("Whoever accepts `text/event-stream` gets events as they happen, behind `after` or `Last-Event-ID`.")
         .query("limit", integer(1, 1_000_000), "Events at once, 100 if it is not said; more than 1000 count as 1000.")
-        .query("after", uuid(), "Events behind the one of this id.")
+        .query("order", one_of(&["asc", "desc"]), "`desc` begins with the newest; `asc` if it is not said.")
+        .query("after", uuid(), "Events behind the one of this id, in this order.")
         .query("cursor", uuid(), "The same.")
         .query("types", text(), "Only these types, separated by commas.")
         .query("queues", text(), "Only of jobs of these queues, separated by commas.")

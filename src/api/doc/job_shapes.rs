@@ -2,8 +2,9 @@
 
 use super::Shapes;
 use super::schema::*;
-use crate::job::State;
+use crate::api::waiting::REASONS;
 use crate::job::quota::{MOST_CONCURRENCY, MOST_STARTS};
+use crate::job::{LimitScope, Partition, State};
 use serde_json::{Value, json};
 
 pub fn shapes() -> Shapes {
@@ -11,8 +12,9 @@ pub fn shapes() -> Shapes {
         ("JobState", one_of(&State::ALL.map(State::name))),
         ("Job", job()),
         ("JobOfAdmin", with(job(), object([("metadata", map(time())), ("retry_policy?", anything_named())]))),
-        ("JobBothWays", with(job(), object([("job", refer("Job"))]))),
+        ("JobBothWays", both_ways()),
         ("JobError", job_error()),
+        ("WaitingFor", waiting_for()),
         ("NewJob", new_job()),
         ("JobOptions", request(options())),
         ("RetryPolicy", retry()),
@@ -20,6 +22,7 @@ pub fn shapes() -> Shapes {
         ("RateLimitPolicy", rate_limit()),
         ("Window", window()),
         ("Pagination", pagination()),
+        ("CursorPagination", object([("has_more", flag()), ("limit", at_least(1)), ("next_cursor?", text())])),
     ]
 }
 
@@ -56,7 +59,7 @@ fn job() -> Value {
         ("parent_results?", list(any())),
         ("result?", any()),
         ("checkpoint?", object([("sequence", count()), ("created_at", time()), ("state", any())])),
-        ("workflow_id?", uuid()),
+        ("workflow_id?", described(text(), "Of the workflow that it is part of, or as its client wrote it.")),
         ("tags?", list(text())),
         ("unique?", anything_named()),
         ("rate_limit?", anything_named()),
@@ -70,8 +73,34 @@ fn job() -> Value {
         ("total_timeout?", count()),
         ("previous_state?", state()),
         ("re_enqueued_at?", time()),
+        ("waiting_for?", refer("WaitingFor")),
     ]);
     described(open(with(own, more)), "A job: what its client sent, and what became of it.")
+}
+
+/// A job at top level, and again inside `job`.
+pub fn both_ways() -> Value {
+    with(job(), object([("job", refer("Job"))]))
+}
+
+/// Why a job that nobody runs is not run; only where a single job is shown.
+fn waiting_for() -> Value {
+    let states = ["waiting", "held", "awaits_weight", "blocked"];
+    let shown = object([
+        ("reason", one_of(&REASONS)),
+        ("rule?", text()),
+        ("tenant?", text()),
+        ("queue?", text()),
+        ("gate?", object([("open", flag()), ("reason", or_null(text()))])),
+        ("tenant_state?", one_of(&states)),
+        ("key?", described(text(), "Of the limit, if the caller may know it.")),
+        ("scope?", one_of(&LimitScope::NAMES)),
+        ("strategy?", one_of(&["concurrency", "rate", "throttle", "hold"])),
+        ("limit?", text()),
+        ("since?", time()),
+        ("until?", time()),
+    ]);
+    described(shown, "What a job waits for that is not active and has not ended, unless that is only a worker.")
 }
 
 /// An attempt that failed; `details` and `backtrace` are the worker's own.
@@ -197,8 +226,9 @@ pub fn closed_quota(more: &Value) -> Value {
 /// It has a key, or is `max_per_second` of its queue.
 fn rate_limit() -> Value {
     let on_limit = || request([("on_limit?", one_of(&["wait", "reschedule", "drop"]))]);
-    let mut forms = quota(&with(on_limit(), request([("key", rate_key())])));
-    let of_queue = with(on_limit(), request([("key?", rate_key())]));
+    let scope = described(one_of(&Partition::NAMES), "Which jobs with the key share its counters; `global` are all.");
+    let mut forms = quota(&with(on_limit(), request([("key", rate_key()), ("scope?", scope)])));
+    let of_queue = with(on_limit(), request([("key?", rate_key()), ("scope?", one_of(&["global", "queue"]))]));
     forms.extend(quota(&of_queue).pop());
     either(forms)
 }

@@ -1,6 +1,7 @@
 //! Jobs: enqueue, look up, cancel, activate; for admins, many at once.
 
 use super::Shapes;
+use super::job_shapes;
 use super::operation::{Operation, op};
 use super::schema::*;
 use crate::api::bulk;
@@ -12,7 +13,7 @@ pub const RATE: [&str; 3] = ["X-RateLimit-Limit", "X-RateLimit-Remaining", "X-Ra
 
 pub fn shapes(limits: &Limits) -> Shapes {
     vec![
-        ("JobAnswer", object([("job", refer("Job")), ("deduplicated?", flag())])),
+        ("JobAnswer", with(job_shapes::both_ways(), object([("deduplicated?", flag())]))),
         ("NewJobs", request([("jobs", list_of(refer("NewJob"), 1, limits.max_batch))])),
         ("BulkAnswer", bulk_answer()),
     ]
@@ -46,6 +47,7 @@ pub fn enqueue_batch() -> Operation {
         .takes(refer("NewJobs"))
         .gives(201, "All jobs are stored.", answer)
         .with_headers(&PRESSURE)
+        .with_headers(&RATE)
 }
 
 pub fn show() -> Operation {
@@ -64,19 +66,32 @@ pub fn activate() -> Operation {
     op("Make a pending job available").gives(200, "It is available.", refer("JobBothWays")).fails(&[409])
 }
 
+/// The description of lists that scan keys.
+pub const SCANNED: &str = "Each call looks at a bounded number of keys of the store, in no order. A page may have fewer items than `limit`, \
+    even none, and an item may come again on a later page; go on while `has_more` is true. Whatever exists during the whole scan is returned.";
+
+pub fn list_by_cursor() -> Operation {
+    let answer = with(list_answer(&["jobs"], refer("Job")), object([("pagination", refer("CursorPagination"))]));
+    filtered(op("List jobs").about(SCANNED).of_tenant()).paged_by_cursor().gives(200, "Jobs.", answer)
+}
+
 pub fn list_all() -> Operation {
     found(op("Find jobs"))
 }
 
-/// Jobs that a query finds.
-pub fn found(operation: Operation) -> Operation {
-    let answer = with(page_of("items", refer("Job")), object([("truncated", flag())]));
+fn filtered(operation: Operation) -> Operation {
     operation
         .query("queue", text(), "Jobs of this queue.")
         .query("state", words(&State::ALL.map(State::name)), "Jobs of these states, separated by commas.")
-        .query("type", text(), "Jobs of this type.")
+        .query("type", text(), "Jobs of this type; a `*` at its end stands for anything.")
         .query("since", time(), "Created at this time or later.")
         .query("until", time(), "Created at this time or earlier.")
+}
+
+/// Jobs that a query finds.
+pub fn found(operation: Operation) -> Operation {
+    let answer = with(page_of(&[], refer("Job")), object([("truncated", flag())]));
+    filtered(operation)
         .query("sort", one_of(&["created_at", "scheduled_at", "priority"]), "What they are sorted by.")
         .query("order", one_of(&["asc", "desc"]), "`desc` if it is not said.")
         .paged()

@@ -18,11 +18,7 @@ pub fn list_all() -> Operation {
         ("source", one_of(&["api", "config"])),
         ("created_at", or_null(time())),
     ]);
-    op("All API keys: what is known about them, which is not the keys").paged().gives(
-        200,
-        "Keys.",
-        page_of("items", key),
-    )
+    op("All API keys: what is known about them, which is not the keys").paged().gives(200, "Keys.", page_of(&[], key))
 }
 
 pub fn create() -> Operation {

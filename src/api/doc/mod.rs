@@ -4,6 +4,7 @@
 //! the shapes that they share.
 
 mod errors;
+mod errors_page;
 mod operation;
 pub(super) mod page;
 mod schema;
@@ -19,6 +20,7 @@ pub(super) mod pools;
 pub(super) mod progress;
 pub(super) mod queues;
 pub(super) mod rate_limits;
+pub(super) mod sidekiq;
 pub(super) mod system;
 pub(super) mod tenants;
 pub(super) mod webhooks;
@@ -38,9 +40,9 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
 const ABOUT: &str = "Background jobs, fair between tenants: an Open Job Spec 1.0 server on Redis.\n\n\
-    Every answer has `OJS-Version` and `X-Request-Id`; a request may bring the latter. A request with another `OJS-Version` than 1.0 \
-    is refused, as is one whose `OJS-Requires-Extension` names what the manifest does not. Where a server has no API keys, it asks \
-    for none. All errors have the shape of `Error`.";
+    Every answer has `OJS-Version` and `X-Request-Id`; a request may bring the latter. A request whose `OJS-Version` is not 1.0 or a \
+    release of it, such as 1.0.0-rc.1, is refused, as is one whose `OJS-Requires-Extension` names what the manifest does not. Where a \
+    server has no API keys, it asks for none. All errors have the shape of `Error`.";
 
 /// Shapes that several routes share, by name.
 type Shapes = Vec<(&'static str, Value)>;
@@ -170,7 +172,7 @@ fn responses(route: &Route, operation: &Operation) -> Value {
     if roles(route.access).is_some() {
         statuses.extend([401, 403]);
     }
-    if matches!(route.access, Access::Whole(_)) {
+    if matches!(route.access, Access::Named(_) | Access::Whole(_)) {
         statuses.insert(404); // what a tenant's key is told
     }
     if variables(route.path).next().is_some() {
@@ -197,7 +199,7 @@ fn responses(route: &Route, operation: &Operation) -> Value {
 fn roles(access: Access) -> Option<&'static [Role]> {
     match access {
         Access::Public => None,
-        Access::Scoped(roles) | Access::Whole(roles) => Some(roles),
+        Access::Scoped(roles) | Access::Named(roles) | Access::Whole(roles) => Some(roles),
     }
 }
 
@@ -208,7 +210,9 @@ fn needed(access: Access) -> String {
         Access::Scoped(roles) => {
             format!("Roles: {}. A key of a tenant's sees and touches what is the tenant's.", names(roles))
         }
-        Access::Whole(roles) => format!("Roles: {}, with a key that is bound to no tenant.", names(roles)),
+        Access::Named(roles) | Access::Whole(roles) => {
+            format!("Roles: {}, with a key that is bound to no tenant.", names(roles))
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What one route takes and gives, apart from what all of them do.
 
-use super::schema::{integer, text};
+use super::schema::{integer, plain, text};
 use crate::api::answer::MEDIA_TYPE;
 use crate::api::page::FURTHEST;
 use serde_json::{Value, json};
@@ -96,6 +96,23 @@ impl Operation {
                 integer(1, furthest),
                 "Items on the page, 20 if it is not said; more than 100 count as 100.",
             )
+    }
+
+    /// Pages of a list that goes on by cursor only.
+    pub fn paged_by_cursor(self) -> Self {
+        let furthest = FURTHEST as i64;
+        self.query(
+            "limit",
+            integer(1, furthest),
+            "Items on the page, 50 if it is not said; more than 200 count as 200.",
+        )
+        .query("per_page", integer(1, furthest), "The same, if `limit` is left out.")
+        .query(
+            "cursor",
+            json!({"type": "string", "pattern": "^at-(end|[1-9][0-9]{0,19})(\\.[0-9a-f-]{36}){0,200}$"}),
+            "A `next_cursor`.",
+        )
+        .query("tenant", plain(256), "Only of this tenant; `_default` stands for those that name none.")
     }
 
     /// A JSON body that must be there.

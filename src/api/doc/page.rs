@@ -1,6 +1,7 @@
 //! The document, and a page to browse it: no build step, nothing from elsewhere.
 
 use super::super::Api;
+use super::errors_page;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 
@@ -17,6 +18,11 @@ pub async fn document(api: Api) -> Response {
 /// `GET /docs`.
 pub async fn page() -> Response {
     file("text/html; charset=utf-8", include_str!("page.html"))
+}
+
+/// `GET /docs/errors`.
+pub async fn errors() -> Response {
+    file("text/html; charset=utf-8", errors_page::PAGE.as_str())
 }
 
 /// `GET /docs/script.js`.

@@ -21,6 +21,11 @@ fn options() -> Value {
     let fixed = || either([weight(), json!({"const": 0, "description": "The tenant is held."})]);
     let webhook = object([("url", text()), ("timeout?", duration()), ("secret_env?", text())]);
     let weights = object([("static?", map(fixed())), ("default_weight?", fixed()), ("webhook?", closed(webhook))]);
+    let mut priority = one_of(&["global", "within_tenant"]);
+    priority["description"] = json!(
+        "global: staged jobs go by priority across all tenants, which share what goes of each priority. \
+         within_tenant: priorities order only each tenant's own jobs."
+    );
     let options = object([
         ("types", list_of(json!({"type": "string", "pattern": PATTERN}), 1, 1_000_000)),
         ("name?", rule_name()),
@@ -32,9 +37,17 @@ fn options() -> Value {
         ("strict_interval?", flag()),
         ("tenant_key?", json!({"type": "string", "pattern": TENANT_KEY})),
         ("on_missing_tenant?", one_of(&["reject", "default"])),
+        ("priority?", priority),
         ("weights?", closed(weights)),
         ("max_weight_age?", duration()),
         ("on_webhook_error?", one_of(&["default_weight", "hold"])),
+        (
+            "on_unknown_weight?",
+            described(
+                one_of(&["ask", "default_weight"]),
+                "A tenant that the webhook has not weighed yet: ask first, or serve it by the default weight.",
+            ),
+        ),
         ("latency_threshold?", duration()),
         ("max_depth?", at_least(1)),
         ("target_latency?", duration()),
@@ -72,9 +85,33 @@ fn round() -> Value {
         ("weights_source?", text()),
         ("weights_age_ms?", or_null(count())),
         ("weights_errors_total?", count()),
+        ("weights_webhook?", or_null(object(webhook()))),
         ("drain_per_s?", number()),
         ("error?", or_null(text())),
     ])
+}
+
+/// A rule's weights webhook at the end of a round.
+fn webhook() -> [(&'static str, Value); 5] {
+    [
+        ("failing_since", described(or_null(time()), "When it began to fail; null while it works.")),
+        ("last_error", described(or_null(text()), "Stays after the webhook has recovered.")),
+        (
+            "fallback",
+            described(
+                or_null(one_of(&["last_weights", "default_weight", "hold"])),
+                "The weights in use while it fails: those of its last answer, static and default weights, or none.",
+            ),
+        ),
+        (
+            "breaker",
+            described(
+                or_null(one_of(&["closed", "open", "half_open"])),
+                "After 5 failures in a row it is open, and the webhook is not called before next_attempt_at.",
+            ),
+        ),
+        ("next_attempt_at", or_null(time())),
+    ]
 }
 
 fn rule() -> Value {
@@ -82,6 +119,7 @@ fn rule() -> Value {
         ("name", text()),
         ("staged", count()),
         ("waiting_tenants", count()),
+        ("unknown_weights", described(count(), "Tenants that the webhook is asked about before they are served.")),
         ("latency_ms", count()),
         ("depth", count()),
         ("active", count()),
@@ -114,7 +152,13 @@ fn rule() -> Value {
         ("rule", rule_name()),
         ("types", list(text())),
         ("queue", or_null(text())),
-        ("state", one_of(&["running", "paused", "shadow", "draining"])),
+        (
+            "state",
+            described(
+                one_of(&["running", "stalled", "paused", "shadow", "draining"]),
+                "`stalled`: jobs are staged, a round is overdue, and no process holds the rule's lock.",
+            ),
+        ),
         ("source", one_of(&["file", "api", "removed"])),
         ("options", refer("RuleOptions")),
         ("staged", object([("jobs", count()), ("tenants", count()), ("oldest_age_ms", count())])),
@@ -130,7 +174,13 @@ fn rule() -> Value {
         ),
         ("lock", or_null(object([("holder", text()), ("token", any()), ("expires_at", time())]))),
         ("rounds", rounds),
-        ("weights", object([("source", text()), ("age_ms", or_null(count())), ("errors_total", count())])),
+        (
+            "weights",
+            with(
+                object([("source", text()), ("age_ms", or_null(count())), ("errors_total", count())]),
+                object(webhook()),
+            ),
+        ),
         (
             "fairness",
             object([("jain_index", number()), ("max_deviation_jobs", number()), ("worst_wait_bound_jobs", count())]),
@@ -142,7 +192,7 @@ fn rule() -> Value {
 }
 
 pub fn list_all() -> Operation {
-    let answer = with(page_of("rules", refer("Rule")), object([("version", text())]));
+    let answer = with(page_of(&["rules"], refer("Rule")), object([("version", text())]));
     op("All plan rules").paged().gives(200, "Rules, in their order.", answer)
 }
 
@@ -167,7 +217,7 @@ pub fn remove() -> Operation {
 }
 
 pub fn rounds() -> Operation {
-    op("Rounds of a rule").paged().gives(200, "The newest first.", page_of("items", refer("Round")))
+    op("Rounds of a rule").paged().gives(200, "The newest first.", page_of(&[], refer("Round")))
 }
 
 pub fn tenants() -> Operation {
@@ -178,13 +228,14 @@ pub fn tenants() -> Operation {
         ("oldest_age_ms", or_null(count())),
         ("weight", number()),
         ("held", flag()),
+        ("awaits_weight", described(flag(), "The webhook is asked about the tenant before it is served.")),
         ("weight_age_ms", or_null(count())),
         ("promoted_total", count()),
         ("share", ratio()),
         ("expected_share", ratio()),
         ("wait_bound_jobs", or_null(count())),
     ]);
-    let answer = with(page_of("items", tenant), object([("truncated", flag())]));
+    let answer = with(page_of(&[], tenant), object([("truncated", flag())]));
     op("Tenants of a rule that have jobs staged")
         .query("sort", one_of(&["pending", "oldest", "weight", "name"]), "What they are sorted by.")
         .paged()

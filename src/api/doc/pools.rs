@@ -46,8 +46,12 @@ fn starvation() -> Value {
 }
 
 fn fairness() -> Value {
+    let mut enabled = or_null(flag());
+    enabled["description"] =
+        "True interleaves all jobs of a queue by tenant, false none. Null, or left out, leaves it to the isolation."
+            .into();
     closed(request([
-        ("enabled?", flag()),
+        ("enabled?", enabled),
         ("strategy?", one_of(&["fair-share", "fair_share", "fairshare", "round-robin", "round_robin", "strict"])),
         ("weights?", map(weight())),
         ("default_weight?", weight()),
@@ -65,6 +69,7 @@ fn settings() -> Value {
         ("isolated?", or_null(flag())),
         ("starvation_prevention?", or_null(refer("Starvation"))),
         ("tenant_fairness?", or_null(refer("TenantFairness"))),
+        ("tenant?", described(text(), "As answers have it; in namespaces only.")),
         ("active_workers?", any()),
         ("active_jobs?", any()),
         ("source?", any()),
@@ -88,6 +93,7 @@ fn pool() -> Value {
         ("isolated", flag()),
         ("starvation_prevention", or_null(refer("Starvation"))),
         ("tenant_fairness", or_null(refer("TenantFairness"))),
+        ("tenant?", described(text(), "The tenant whose own queues it serves.")),
         ("active_workers", count()),
         ("active_jobs", count()),
         ("source", one_of(&["file", "api"])),
@@ -95,7 +101,7 @@ fn pool() -> Value {
 }
 
 pub fn list_all() -> Operation {
-    op("All pools").paged().gives(200, "Pools.", page_of("items", refer("Pool")))
+    op("All pools").paged().gives(200, "Pools.", page_of(&[], refer("Pool")))
 }
 
 pub fn show() -> Operation {

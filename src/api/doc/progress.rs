@@ -22,20 +22,29 @@ pub fn show() -> Operation {
         .with_headers(&["Cache-Control", "X-OJS-Progress"])
 }
 
-pub fn report() -> Operation {
+fn reports(summary: &'static str, job: Value) -> Operation {
     let report = request([
         ("progress?", described(number(), "From 0 to 1; what is outside counts as the nearer of the two.")),
+        ("percentage?", described(number(), "The same from 0 to 100, if `progress` is left out.")),
         ("data?", any()),
         ("message?", text()),
         ("checkpoint?", any()),
         ("worker_id?", plain(256)),
     ]);
-    op("Tell how far a job has got")
-        .about("`progress` or `data` must be there. `data` has at most 4096 bytes, `message` 1024.")
-        .takes(with_one_of(report, &["progress", "data"]))
+    op(summary)
+        .about("`progress`, `percentage` or `data` must be there. `data` has at most 4096 bytes, `message` 1024.")
+        .takes(with_one_of(with(report, job), &["progress", "percentage", "data"]))
         .gives(200, "What is known now.", progress())
         .with_headers(&["Cache-Control", "X-OJS-Progress"])
-        .fails(&[409])
+        .fails(&[404, 409])
+}
+
+pub fn report() -> Operation {
+    reports("Report the progress of a job", request([]))
+}
+
+pub fn report_by_body() -> Operation {
+    reports("Report the progress of the job that the body names", request([("job_id", plain(128))]))
 }
 
 fn checkpoint(state: &'static str) -> Value {

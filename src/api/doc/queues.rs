@@ -61,7 +61,7 @@ pub fn shown_quota() -> Value {
 
 pub fn list_all() -> Operation {
     let item = object([("name", text()), ("status", status()), ("created_at", time())]);
-    op("All queues").of_tenant().paged().gives(200, "Queues, by name.", page_of("queues", item))
+    op("All queues").of_tenant().paged().gives(200, "Queues, by name.", page_of(&["queues"], item))
 }
 
 pub fn show() -> Operation {
@@ -77,12 +77,8 @@ pub fn show() -> Operation {
 }
 
 pub fn stats() -> Operation {
-    let answer = object([
-        ("queue", refer("QueueState")),
-        ("status", status()),
-        ("stats", refer("QueueState")),
-        ("computed_at", time()),
-    ]);
+    let wrapped = object([("queue", refer("QueueState")), ("stats", refer("QueueState")), ("computed_at", time())]);
+    let answer = with(queue_state(), wrapped);
     op("How many jobs a queue has").of_tenant().gives(200, "Its counts.", answer)
 }
 
@@ -168,9 +164,15 @@ pub fn remove_limit() -> Operation {
 }
 
 pub fn list_for_admin() -> Operation {
-    let throughput = object([("started_per_minute", count()), ("avg_wait_ms", number())]);
+    let counted = "Jobs within the last minute; `null` while nobody counts what tenants do.";
+    let throughput = object([
+        ("processed_per_minute", described(or_null(count()), counted)),
+        ("failed_per_minute", described(or_null(count()), counted)),
+        ("started_per_minute", count()),
+        ("avg_wait_ms", number()),
+    ]);
     let item = with(for_admin(), object([("throughput", throughput)]));
-    op("All queues, as admins see them").paged().gives(200, "Queues, by name.", page_of("items", item))
+    op("All queues, as admins see them").paged().gives(200, "Queues, by name.", page_of(&[], item))
 }
 
 pub fn show_to_admin() -> Operation {

@@ -261,7 +261,14 @@ pub fn with(mut base: Value, more: Value) -> Value {
     base
 }
 
-/// `{"items": […], "pagination": {…}}`, under the name that the list has.
-pub fn page_of(name: &str, item: Value) -> Value {
-    object([(name, list(item)), ("pagination", refer("Pagination"))])
+/// `{"items": […], "pagination": {…}}`, and the items again under the further names that the list has.
+pub fn page_of(names: &[&str], item: Value) -> Value {
+    with(list_answer(names, item), object([("pagination", refer("Pagination"))]))
+}
+
+/// A list that is not paged by number.
+pub fn list_answer(names: &[&str], item: Value) -> Value {
+    let same = || described(list(item.clone()), "The same as `items`.");
+    let items = object([("items", list(item.clone()))]);
+    names.iter().fold(items, |answer, name| with(answer, object([(*name, same())])))
 }

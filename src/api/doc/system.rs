@@ -16,6 +16,11 @@ pub fn manifest() -> Operation {
         ("chunking", flag()),
         ("per_queue_limits", flag()),
     ]);
+    let dispatch = object([
+        ("interleaved", one_of(&["all", "with_tenant", "none"])),
+        ("strategy", or_null(text())),
+        ("set_by", one_of(&["tenant_fairness", "isolation"])),
+    ]);
     let manifest = object([
         ("specversion", text()),
         ("ojs_version", text()),
@@ -33,6 +38,8 @@ pub fn manifest() -> Operation {
                 ("isolation_models", list(text())),
                 ("default_tenant", text()),
                 ("require_tenant", flag()),
+                ("dispatch", dispatch.clone()),
+                ("queues", map(object([("dispatch", dispatch)]))),
             ]),
         ),
         ("schema_validation", flag()),
@@ -48,7 +55,7 @@ pub fn health() -> Operation {
         ("status", one_of(&["ok", "unhealthy"])),
         ("version", text()),
         ("uptime_seconds", count()),
-        ("backend", object([("type", text()), ("status", text()), ("latency_ms?", number()), ("error?", text())])),
+        ("backend", object([("type", text()), ("status", text()), ("latency_ms?", count()), ("error?", text())])),
         ("queues", object([("active", count()), ("paused", count())])),
         ("workers", object([("connected", count()), ("stale", count())])),
     ]);
@@ -66,7 +73,9 @@ pub fn ready() -> Operation {
 }
 
 pub fn metrics() -> Operation {
-    op("Metrics for Prometheus").gives_text("text/plain", "The text format, version 0.0.4.")
+    op("Metrics for Prometheus")
+        .gives_text("text/plain", "The text format, version 0.0.4; OpenMetrics 1.0.0 for those who accept it.")
+        .or_as("application/openmetrics-text", text())
 }
 
 pub fn openapi() -> Operation {
@@ -75,6 +84,10 @@ pub fn openapi() -> Operation {
 
 pub fn page() -> Operation {
     op("A page to browse this document").gives_text("text/html", "The page.")
+}
+
+pub fn errors() -> Operation {
+    op("What the codes of errors mean").gives_text("text/html", "The page to which `docs_url` of an error leads.")
 }
 
 pub fn script() -> Operation {

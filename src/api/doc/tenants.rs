@@ -63,7 +63,7 @@ pub fn list_all() -> Operation {
         .query("configured", flag(), "Only those that have terms of their own, or have none.")
         .query("sort", one_of(&orders), "What they are sorted by.")
         .paged()
-        .gives(200, "Tenants.", page_of("items", refer("Tenant")))
+        .gives(200, "Tenants.", page_of(&[], refer("Tenant")))
 }
 
 pub fn show() -> Operation {

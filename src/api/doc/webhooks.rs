@@ -72,7 +72,7 @@ pub fn create() -> Operation {
 }
 
 pub fn list_all() -> Operation {
-    op("All subscriptions").paged().gives(200, "The oldest first.", page_of("subscriptions", refer("Subscription")))
+    op("All subscriptions").paged().gives(200, "The oldest first.", page_of(&["subscriptions"], refer("Subscription")))
 }
 
 pub fn show() -> Operation {
@@ -100,7 +100,7 @@ pub fn deliveries() -> Operation {
     op("Deliveries that wait or were given up")
         .query("status", one_of(&["pending", "dead"]), "`pending` if it is not said.")
         .paged()
-        .gives(200, "Deliveries.", page_of("deliveries", refer("Delivery")))
+        .gives(200, "Deliveries.", page_of(&["deliveries"], refer("Delivery")))
 }
 
 pub fn delivery_shown() -> Operation {

@@ -1,6 +1,7 @@
 //! What workers ask: fetch, ack, nack, heartbeat, register; and what admins tell them.
 
 use super::Shapes;
+use super::jobs::RATE;
 use super::operation::{Operation, op};
 use super::pools::STRATEGIES;
 use super::schema::*;
@@ -27,6 +28,7 @@ pub fn fetch() -> Operation {
         ("pool?", text()),
         ("worker_id?", plain(256)),
         ("count?", described(whole(1), "More than 1000 count as 1000.")),
+        ("batch_size?", described(whole(1), "The same, if `count` is left out.")),
         ("wait_ms?", described(at_least(0), "How long to wait for a job; more than 30000 count as 30000.")),
         ("visibility_timeout_ms?", integer(1, year)),
         ("strategy?", one_of(&STRATEGIES)),
@@ -34,6 +36,9 @@ pub fn fetch() -> Operation {
         ("fetch_id?", described(plain(256), "Under the same id the same jobs are given again, for a minute.")),
     ]);
     op("Take jobs to work on")
+        .about(
+            "`X-RateLimit-*` describe the tightest limit of its last job or, if it got none, a limit that holds jobs back.",
+        )
         .of_tenant()
         .takes(with_one_of(body, &["queues", "pool"]))
         .gives(
@@ -41,6 +46,7 @@ pub fn fetch() -> Operation {
             "Jobs, now active; none if there are none. `job` is the first, where `count` was not said.",
             object([("jobs", list(refer("Job"))), ("job?", refer("Job"))]),
         )
+        .with_headers(&RATE)
         .fails(&[404, 409])
 }
 
@@ -137,6 +143,8 @@ fn heartbeat_body() -> Value {
         ("queues?", names()),
         ("labels?", names()),
         ("concurrency?", whole(0)),
+        ("strategy?", described(one_of(&STRATEGIES), "Of fetches that name neither a pool nor a strategy.")),
+        ("weights?", by_queue(json!({"type": "number", "exclusiveMinimum": 0}))),
         ("hostname?", any()),
         ("pid?", any()),
         ("version?", any()),
@@ -194,7 +202,7 @@ fn worker() -> Value {
 
 pub fn list_all() -> Operation {
     let summary = object([("total", count()), ("running", count()), ("quiet", count()), ("stale", count())]);
-    let answer = with(page_of("items", refer("Worker")), object([("summary", summary)]));
+    let answer = with(page_of(&[], refer("Worker")), object([("summary", summary)]));
     op("All workers").paged().gives(200, "Workers, and how many of each kind.", answer)
 }
 

@@ -4,6 +4,7 @@ use super::Shapes;
 use super::jobs::stores;
 use super::operation::{Operation, op};
 use super::schema::*;
+use crate::api::workflows::{STATES, TYPES};
 use crate::job::workflow::MOST_JOBS;
 use serde_json::{Value, json};
 
@@ -83,7 +84,8 @@ fn part() -> Value {
     open(with(own, inside()))
 }
 
-fn workflow() -> Value {
+/// A workflow as lists show it: without its parts.
+fn summary() -> Value {
     let metadata = object([
         ("job_count", count()),
         ("completed_count", count()),
@@ -93,10 +95,10 @@ fn workflow() -> Value {
         ("completed_at?", time()),
         ("cancelled_at?", time()),
     ]);
-    let own = object([
+    object([
         ("id", uuid()),
         ("type", text()),
-        ("state", one_of(&["running", "completed", "failed", "cancelled"])),
+        ("state", one_of(&STATES)),
         ("name?", text()),
         ("meta?", anything_named()),
         ("created_at", time()),
@@ -104,10 +106,12 @@ fn workflow() -> Value {
         ("completed_at?", time()),
         ("cancelled_at?", time()),
         ("metadata", metadata),
-        ("failed_step_index?", count()),
-        ("failed_job_ids?", list(uuid())),
-    ]);
-    with(own, inside())
+    ])
+}
+
+fn workflow() -> Value {
+    let failures = object([("failed_step_index?", count()), ("failed_job_ids?", list(uuid()))]);
+    with(with(summary(), failures), inside())
 }
 
 /// The workflow itself, and again inside `workflow`.
@@ -141,6 +145,17 @@ pub fn begin() -> Operation {
         .takes(refer("NewWorkflow"))
         .gives(201, "The workflow.", answer())
         .with_headers(&["Location"])
+}
+
+pub fn list_all() -> Operation {
+    let answer = with(list_answer(&["workflows"], summary()), object([("pagination", refer("CursorPagination"))]));
+    op("List workflows")
+        .about(super::jobs::SCANNED)
+        .of_tenant()
+        .query("state", words(&STATES), "Workflows of these states, separated by commas.")
+        .query("type", one_of(&TYPES), "Workflows of this type.")
+        .paged_by_cursor()
+        .gives(200, "Workflows, without their parts.", answer)
 }
 
 pub fn show() -> Operation {

@@ -132,7 +132,7 @@ mod tests {
         assert!(policy(Case::PLAIN).is_plain());
         for case in Case::EACH {
             let policy = policy(case);
-            assert_eq!(policy.tenant_fairness.enabled, case.tenants > 0, "{}", case.name);
+            assert_eq!(policy.tenant_fairness.enabled == Some(true), case.tenants > 0, "{}", case.name);
             let queues = policy.pools.first().map_or(1, |pool| pool.queues.len());
             assert_eq!((queues as u64, case.fetch(0).queues.len() as u64), (case.queues, case.queues));
             let job = new_job(&case.job(1234)).expect("a job");

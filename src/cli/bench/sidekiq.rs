@@ -7,8 +7,8 @@ use super::resp::Resp;
 use super::shape::{KIND, QUEUE, RULE, Shape, tenant};
 use super::staging::Staging;
 use crate::job::tenant::DEFAULT;
-use crate::main_queue::{MainQueue, MainQueues, Place, Sidekiq as Beside};
-use crate::planner::{DrainSource, Drainer, PORTION};
+use crate::main_queue::{MainQueue, MainQueues, Place, Sidekiq as Beside, Source};
+use crate::planner::{Drainer, PORTION};
 use crate::store::embedded::{self, PrivateRedis};
 use crate::store::{Address, Begun, Ended, Promoted, Sidekiq as Redis, Why};
 use anyhow::{bail, ensure};
@@ -119,13 +119,14 @@ async fn promote(shape: Shape, way: Way) -> anyhow::Result<Row> {
     let metrics = staging.ground.metrics.store.clone();
     let redis = Redis::open(&Address::unix(&socket), "", DEADLINE, metrics, &tasks, stop.clone())?;
     redis.connected_within(DEADLINE).await?;
-    let beside = Arc::new(Beside::new(NAME, store.clone(), redis, place));
+    let beside = Arc::new(Beside::new(NAME, store.clone(), redis, place, Some(STAGING.to_owned())));
     let queues = MainQueues::new(store.clone(), vec![(NAME.to_owned(), MainQueue::Sidekiq(Arc::clone(&beside)))]);
     let Some(queue) = queues.get(NAME) else { bail!("the main queue is not there") };
     if way != Way::Http {
-        let source = DrainSource::Queue(STAGING.to_owned());
+        let source = Source::Queue(STAGING.to_owned());
         let rules = staging.ground.rules.clone();
-        let drainer = Drainer::new(store, rules, beside, source, DEFAULT.to_owned());
+        let metrics = staging.ground.metrics.sidekiq.clone();
+        let drainer = Drainer::new(store, rules, beside, source, DEFAULT.to_owned(), "bench".into(), metrics);
         tasks.spawn(drainer.run(stop.clone()));
     }
     let mut target = Resp::connect(&socket)?;

@@ -44,9 +44,9 @@ impl Staging {
         self.fillings += 1;
         let (filling, jobs, store) = (self.fillings, shape.jobs(), &self.ground.store);
         // While a rule is paused nothing passes straight through to the main queue.
-        store.pause_rule(RULE, true).await?;
+        store.pause_rule(RULE, true, "bench").await?;
         self.ground.fill(jobs, |place| shape.job(filling, place)).await?;
-        store.pause_rule(RULE, false).await?;
+        store.pause_rule(RULE, false, "bench").await?;
         let staged = store.rule_status(RULE, None).await?.staged;
         anyhow::ensure!(staged == jobs, "{staged} of {jobs} jobs are staged");
         Ok(())

@@ -1,5 +1,7 @@
 //! `fairgate sidekiq inspect`.
 
+use super::classes::{ClassCount, classes, unmatched};
+use super::configuration::Configuration;
 use super::shares::{Share, shares};
 use crate::clock::Clock;
 use crate::config::{self, StoreUrl};
@@ -19,11 +21,16 @@ use tokio_util::task::TaskTracker;
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Tenants that are shown.
 const MOST_TENANTS: usize = 20;
+/// Queues whose classes are looked at, how many jobs of each, and classes that are shown.
+const MOST_QUEUES: usize = 100;
+const SAMPLE: usize = 100;
+const MOST_CLASSES: usize = 10;
 
 /// Report on an existing Sidekiq, without changing anything.
 ///
-/// Shows its queues with depth and latency, its processes, classes that the gem sidekiq-fairplay has staged and, with --queue, whose
-/// jobs wait there and how long their tenants would wait if they took turns.
+/// Shows its queues with depth, latency and job classes, its processes, classes that the gem sidekiq-fairplay has staged and, with
+/// --queue, whose jobs wait there and how long their tenants would wait if they took turns. Prints a configuration to copy, which
+/// watches that queue, or the longest one, in shadow. Exits 1 if there is no such queue.
 #[derive(Args)]
 pub(in crate::cli) struct Inspect {
     /// Redis of the Sidekiq: redis://, rediss://, unix://, redis+sentinel://
@@ -56,8 +63,22 @@ struct Report {
     now: i64,
     processes: Vec<SidekiqProcess>,
     queues: Vec<(String, SidekiqQueue)>,
+    /// The classes of the next jobs of each queue, in the same order.
+    classes: Vec<Vec<ClassCount>>,
     gem: Vec<GemClass>,
-    looked_at: Option<(String, usize, Vec<Share>)>,
+    looked_at: Option<LookedAt>,
+    /// For the queue that was looked at, or the longest one.
+    configuration: Option<String>,
+}
+
+/// The next jobs of a queue.
+struct LookedAt {
+    queue: String,
+    jobs: usize,
+    shares: Vec<Share>,
+    tenant_key: String,
+    /// Class and shape of the arguments of a job, if the tenant key names no tenant in any.
+    unmatched: Option<(String, String)>,
 }
 
 impl Inspect {
@@ -70,7 +91,7 @@ impl Inspect {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn address(&self) -> anyhow::Result<(Address, String)> {
+    fn address(&self) -> anyhow::Result<(Address, StoreUrl)> {
         let refused = |refused: config::Refused| {
             let help = refused.help.map(|help| format!("; {help}")).unwrap_or_default();
             anyhow::anyhow!("expected {}{help}", refused.expected)
@@ -85,7 +106,7 @@ impl Inspect {
         }
         let (topology, username) = (url.topology.clone(), url.username.clone());
         let address = Address { topology, tls: url.tls, username, password, root_certificates: None };
-        Ok((address, url.to_string()))
+        Ok((address, url))
     }
 
     async fn report(&self) -> anyhow::Result<Report> {
@@ -100,25 +121,61 @@ impl Inspect {
         let names = sidekiq.queue_names().await?;
         let borrowed: Vec<&str> = names.iter().map(String::as_str).collect();
         let seen = sidekiq.queues(&borrowed).await?;
+        let processes = sidekiq.processes().await?;
+        let is_served = |queue: &String| processes.iter().any(|process| process.queues.contains(queue));
+        if let Some(queue) = self.queue.as_ref().filter(|queue| !names.contains(queue) && !is_served(queue)) {
+            bail!("there is no queue {queue:?}; queues: {}", names.join(", "));
+        }
         let looked_at = match &self.queue {
             None => None,
             Some(queue) => {
                 let payloads = sidekiq.next_payloads(queue, 0, self.jobs as usize).await?;
-                Some((queue.clone(), payloads.len(), shares(&payloads, &key)))
+                let (jobs, shares, unmatched) = (payloads.len(), shares(&payloads, &key), unmatched(&payloads, &key));
+                let tenant_key = self.tenant_key.clone();
+                Some(LookedAt { queue: queue.clone(), jobs, shares, tenant_key, unmatched })
             }
         };
+        let mut of_queues = Vec::new();
+        for name in names.iter().take(MOST_QUEUES) {
+            of_queues.push(classes(&sidekiq.next_payloads(name, 0, SAMPLE).await?));
+        }
+        of_queues.resize(names.len(), Vec::new());
+        let queues: Vec<(String, SidekiqQueue)> = names.into_iter().zip(seen).collect();
         let report = Report {
-            url,
+            configuration: self.configuration(&url, &queues, &of_queues),
+            url: url.to_string(),
             version: sidekiq.redis_version().await?,
             totals: sidekiq.totals().await?,
             now: Clock::System.now_ms(),
-            processes: sidekiq.processes().await?,
-            queues: names.into_iter().zip(seen).collect(),
+            processes,
+            queues,
+            classes: of_queues,
             gem: sidekiq.gem_classes().await?,
             looked_at,
         };
         stop.cancel();
         Ok(report)
+    }
+
+    /// A configuration for the queue that was asked for, or the longest one; none if there is no queue.
+    fn configuration(
+        &self,
+        url: &StoreUrl,
+        queues: &[(String, SidekiqQueue)],
+        of_queues: &[Vec<ClassCount>],
+    ) -> Option<String> {
+        let longest = || queues.iter().max_by_key(|(_, queue)| queue.depth).map(|(name, _)| name);
+        let queue = self.queue.as_ref().or_else(longest)?;
+        let place = queues.iter().position(|(name, _)| name == queue);
+        let configuration = Configuration {
+            url,
+            password_env: self.password_env.as_deref(),
+            namespace: self.namespace.as_deref(),
+            queue,
+            classes: place.map_or(&[], |place| of_queues[place].as_slice()),
+            tenant_key: &self.tenant_key,
+        };
+        Some(configuration.to_toml())
     }
 }
 
@@ -132,9 +189,11 @@ impl Report {
     }
 
     fn json(&self) -> Value {
-        let queue = |(name, queue): &(String, SidekiqQueue)| {
+        let queue = |((name, queue), classes): (&(String, SidekiqQueue), &Vec<ClassCount>)| {
+            let classes: Vec<Value> =
+                classes.iter().map(|(class, jobs)| json!({"class": class, "jobs": jobs})).collect();
             json!({"name": name, "depth": queue.depth, "latency_ms": self.latency_ms(queue), "paused": queue.paused,
-                "processes": self.serving(name)})
+                "processes": self.serving(name), "classes": classes})
         };
         let process = |process: &SidekiqProcess| {
             json!({"identity": process.identity, "queues": process.queues, "concurrency": process.concurrency,
@@ -152,11 +211,14 @@ impl Report {
             "processed": totals.processed, "failed": totals.failed,
             "scheduled": totals.scheduled, "retries": totals.retries, "dead": totals.dead,
             "processes": self.processes.iter().map(process).collect::<Vec<_>>(),
-            "queues": self.queues.iter().map(queue).collect::<Vec<_>>(),
+            "queues": self.queues.iter().zip(&self.classes).map(queue).collect::<Vec<_>>(),
             "fairplay": self.gem.iter().map(gem).collect::<Vec<_>>(),
-            "looked_at": self.looked_at.as_ref().map(|(queue, jobs, shares)| {
-                json!({"queue": queue, "jobs": jobs, "tenants": shares.iter().map(share).collect::<Vec<_>>()})
+            "looked_at": self.looked_at.as_ref().map(|looked| {
+                let unmatched = looked.unmatched.as_ref().map(|(class, args)| json!({"class": class, "args": args}));
+                json!({"queue": looked.queue, "jobs": looked.jobs, "tenant_key_matches_nothing": unmatched,
+                    "tenants": looked.shares.iter().map(share).collect::<Vec<_>>()})
             }),
+            "configuration": self.configuration,
         })
     }
 }
@@ -185,7 +247,7 @@ impl Display for Report {
             )?;
         }
         writeln!(f, "\n{} queues", self.queues.len())?;
-        for (name, queue) in &self.queues {
+        for ((name, queue), classes) in self.queues.iter().zip(&self.classes) {
             let wait = self.latency_ms(queue) as f64 / 1e3;
             let paused = if queue.paused { ", paused" } else { "" };
             let served = match self.serving(name) {
@@ -193,6 +255,12 @@ impl Display for Report {
                 some => format!("{some} processes listen"),
             };
             writeln!(f, "  {name}: {} jobs, the next one has waited {wait:.1} s{paused}; {served}", queue.depth)?;
+            if !classes.is_empty() {
+                let named: Vec<String> =
+                    classes.iter().take(MOST_CLASSES).map(|(class, jobs)| format!("{class} {jobs}")).collect();
+                let more = if classes.len() > MOST_CLASSES { ", …" } else { "" };
+                writeln!(f, "    classes of the next jobs: {}{more}", named.join(", "))?;
+            }
         }
         if !self.gem.is_empty() {
             writeln!(f, "\nstaged by the gem sidekiq-fairplay; fairgate can take over with fairplay_classes")?;
@@ -200,7 +268,7 @@ impl Display for Report {
         for class in &self.gem {
             writeln!(f, "  {}: {} jobs of {} tenants", class.key, class.jobs, class.tenants)?;
         }
-        if let Some((queue, jobs, shares)) = &self.looked_at {
+        if let Some(LookedAt { queue, jobs, shares, tenant_key, unmatched }) = &self.looked_at {
             writeln!(f, "\nthe next {jobs} jobs of {queue} belong to {} tenants", shares.len())?;
             writeln!(
                 f,
@@ -220,7 +288,13 @@ impl Display for Report {
                 f,
                 "  places in the line as it is, and with tenants of equal weight taking turns, as fairgate promotes"
             )?;
+            if let Some((class, args)) = unmatched {
+                writeln!(f, "  {tenant_key} names no tenant in any of them; {class} has {args}")?;
+            }
         }
-        Ok(())
+        match &self.configuration {
+            Some(configuration) => write!(f, "\na fairgate.toml to begin with\n\n{configuration}"),
+            None => writeln!(f, "\nno queue is there yet, so there is no configuration to show"),
+        }
     }
 }

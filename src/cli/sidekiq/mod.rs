@@ -1,12 +1,15 @@
 //! `fairgate sidekiq`.
 
+mod classes;
+mod configuration;
 mod inspect;
+mod release;
 mod shares;
 
 use clap::{Args, Subcommand};
 use std::process::ExitCode;
 
-/// Look at a Sidekiq that you have.
+/// Look at a Sidekiq that you have, or hand staged jobs back to it.
 #[derive(Args)]
 pub(super) struct Sidekiq {
     #[command(subcommand)]
@@ -15,14 +18,15 @@ pub(super) struct Sidekiq {
 
 #[derive(Subcommand)]
 enum Subject {
-    /// Report on an existing Sidekiq, without changing anything
     Inspect(inspect::Inspect),
+    Release(release::Release),
 }
 
 impl Sidekiq {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         match self.subject {
             Subject::Inspect(command) => command.run(),
+            Subject::Release(command) => command.run(),
         }
     }
 }

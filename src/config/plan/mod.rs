@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use self::values::PlannedType;
 use super::convert::{Label, Refused};
-use super::main_queue::System;
+use super::main_queue::{KnownMainQueue, System};
 use super::reader::Reader;
 use super::report::nearest;
 use super::tree::Origin;
@@ -39,8 +39,8 @@ const INSTANT: Duration = Duration::from_millis(1);
 pub struct Scope<'a> {
     /// Tells whether an environment variable is set and not empty.
     pub is_set: &'a dyn Fn(&str) -> bool,
-    /// Names of the main queues that are not fairgate's own, with their kind if that is known; any will do where there is no list.
-    pub main_queues: Option<&'a [(String, Option<System>)]>,
+    /// The main queues that are not fairgate's own; any will do where there is no list.
+    pub main_queues: Option<&'a [KnownMainQueue]>,
     /// Whether workers' requests go to another server, so that nobody takes jobs from fairgate's own queues.
     pub passes_through: bool,
 }
@@ -49,9 +49,13 @@ impl Scope<'_> {
     /// One in which everything is there, for what was checked when it was written.
     pub const ANY: Scope<'static> = Scope { is_set: &|_| true, main_queues: None, passes_through: false };
 
+    fn main_queue(&self, name: &str) -> Option<&KnownMainQueue> {
+        self.main_queues?.iter().find(|known| known.name == name)
+    }
+
     /// What kind of system a main queue is.
     fn system(&self, main_queue: &str) -> Option<System> {
-        self.main_queues?.iter().find(|(name, _)| name == main_queue)?.1
+        self.main_queue(main_queue)?.system
     }
 
     /// Whether a rule may promote into a queue of that name, and what an error message says about another.
@@ -97,11 +101,27 @@ fn read_rule(reader: &mut Reader<'_>, scope: Scope<'_>) -> Rule {
     if reader.is_sound(&["types", "main_queue", "class"]) {
         check_classes(reader, &rule, scope.system(&rule.main_queue));
     }
+    if reader.is_sound(&["queue", "main_queue"]) {
+        check_staging_queue(reader, &rule, scope);
+    }
     if scope.passes_through && rule.is_builtin() && reader.is_sound(&["main_queue"]) {
         let message = "server.pass_through sends workers elsewhere: nobody takes jobs from fairgate's own queues";
         reader.conflict(&["main_queue", "name"], message, Some("set main_queue to the name of a [[main_queue]]"));
     }
     rule
+}
+
+/// Refuses a rule that promotes into the queue from which its jobs are taken: no worker reads it.
+fn check_staging_queue(reader: &mut Reader<'_>, rule: &Rule, scope: Scope<'_>) {
+    let staging_queue = scope.main_queue(&rule.main_queue).and_then(|known| known.staging_queue.as_ref());
+    if rule.queue.is_some() && staging_queue == rule.queue.as_ref() {
+        let message = format!(
+            "expected a queue that workers read, found the staging_queue of main queue \"{}\"",
+            rule.main_queue
+        );
+        let help = "jobs pushed into staging_queue are staged and promoted into queue: name two different queues";
+        reader.conflict(&["queue"], message, Some(help));
+    }
 }
 
 /// Whether classes and types stand where they make sense.
@@ -150,8 +170,8 @@ fn read_main_queue(reader: &mut Reader<'_>, scope: Scope<'_>) -> String {
         return name;
     }
     match scope.main_queues {
-        Some(known) if !known.iter().any(|(known, _)| *known == name) => {
-            let names = known.iter().map(|(known, _)| known.as_str()).chain([BUILTIN]);
+        Some(known) if !known.iter().any(|known| known.name == name) => {
+            let names = known.iter().map(|known| known.name.as_str()).chain([BUILTIN]);
             let refused = Refused::new("\"builtin\" or the name of a [[main_queue]]");
             reader.refuse(
                 "main_queue",
@@ -179,6 +199,7 @@ fn read_options(reader: &mut Reader<'_>, base: Rule, scope: Scope<'_>) -> Rule {
         strict_interval: reader.get("strict_interval"),
         tenant_key: reader.find("tenant_key").unwrap_or(base.tenant_key),
         on_missing_tenant: reader.find("on_missing_tenant").unwrap_or(base.on_missing_tenant),
+        priority: reader.find("priority").unwrap_or(base.priority),
         latency_threshold: ms(reader.get_in("latency_threshold", INSTANT..)),
         max_depth: reader.get_in("max_depth", 1..),
         target_latency: ms(reader.get_in("target_latency", INSTANT..)),
@@ -220,12 +241,14 @@ fn read_weights(reader: &mut Reader<'_>, scope: Scope<'_>) -> Weights {
     let max_weight_age: Duration = reader.get("max_weight_age");
     // The default is what a rule has that says nothing: rules that mean the same are equal.
     let on_webhook_error = reader.find("on_webhook_error").filter(|choice| *choice != OnWebhookError::DefaultWeight);
+    let on_unknown_weight = reader.find("on_unknown_weight").unwrap_or_default();
     reader.section("weights", |reader| Weights {
         fixed: reader.map("static"),
         default_weight: reader.get("default_weight"),
         webhook: reader.find_section("webhook", |reader| read_webhook(reader, scope)),
         max_weight_age: max_weight_age.as_millis() as u64,
         on_webhook_error,
+        on_unknown_weight,
     })
 }
 

@@ -46,9 +46,11 @@ pub fn plan_from_json(
 #[cfg(test)]
 mod tests {
     use super::super::super::testing::load;
-    use super::super::System;
+    use super::super::{KnownMainQueue, System};
     use super::*;
-    use crate::fair::{Batch, OnMissingTenant, OnWebhookError, Pace, TenantKey, Webhook, Weight};
+    use crate::fair::{
+        Batch, OnMissingTenant, OnUnknownWeight, OnWebhookError, Pace, PriorityScope, TenantKey, Webhook, Weight,
+    };
     use proptest::option::of;
     use proptest::prelude::*;
     use serde_json::json;
@@ -65,7 +67,11 @@ mod tests {
             &defaults,
             Scope {
                 is_set: &|name| name == "SET",
-                main_queues: Some(&[("legacy".to_owned(), Some(System::Sidekiq))]),
+                main_queues: Some(&[KnownMainQueue {
+                    name: "legacy".to_owned(),
+                    system: Some(System::Sidekiq),
+                    staging_queue: Some("stage".to_owned()),
+                }]),
                 passes_through: false,
             },
         )
@@ -127,7 +133,7 @@ mod tests {
             default_weight in 0..1_000_000_u32,
             webhook in of((10..60_000_u64, of(Just("SET".to_owned())))),
             max_weight_age in 0..10_000_000_u64,
-            hold in any::<bool>(),
+            [hold, ask] in prop::array::uniform2(any::<bool>()),
         ) -> crate::fair::Weights {
             crate::fair::Weights {
                 fixed: fixed.into_iter().map(|(tenant, weight)| (tenant, Weight::from_thousandths(weight))).collect(),
@@ -137,6 +143,7 @@ mod tests {
                 }),
                 max_weight_age,
                 on_webhook_error: hold.then_some(OnWebhookError::Hold),
+                on_unknown_weight: if ask { OnUnknownWeight::Ask } else { OnUnknownWeight::DefaultWeight },
             }
         }
     }
@@ -152,6 +159,7 @@ mod tests {
             batch in prop_oneof![Just(Batch::Auto), (1..=100_000_u32).prop_map(Batch::Jobs)],
             tenant_key in prop_oneof!["meta\\.[a-z_]{1,5}", "args\\.[0-9]\\.[a-z]{1,5}", "header:[a-z-]{1,5}", "api_key"],
             on_missing_tenant in prop_oneof![Just(OnMissingTenant::Reject), Just(OnMissingTenant::Default)],
+            priority in prop_oneof![Just(PriorityScope::Global), Just(PriorityScope::WithinTenant)],
             weights in weights(),
             [latency_threshold, max_depth, target_latency, max_blocked] in prop::array::uniform4(1..u64::from(u32::MAX)),
             max_staged in of(1..u64::MAX),
@@ -163,7 +171,8 @@ mod tests {
             let main_queue = if is_foreign { "legacy" } else { "builtin" }.to_owned();
             let (class, shadow) = (is_foreign.then(|| "A::Job".to_owned()), shadow && is_foreign && queue.is_some());
             Rule {
-                name: "r".to_owned(), types, queue, pace, batch, strict_interval, tenant_key, on_missing_tenant, weights,
+                name: "r".to_owned(), types, queue, pace, batch, strict_interval, tenant_key, on_missing_tenant, priority,
+                weights,
                 latency_threshold, max_depth, target_latency, max_staged, max_blocked, planner_lock_ttl, planner_group,
                 restage, shadow, main_queue, class,
             }

@@ -27,6 +27,7 @@ enqueue_jobs = 100
 strict_interval = true
 tenant_key = "args.0.account_id"
 on_missing_tenant = "default"
+priority = "within_tenant"
 latency_threshold = "30s"
 max_depth = 5
 target_latency = "1s"
@@ -39,6 +40,7 @@ main_queue = "builtin"
 shadow = false
 max_weight_age = "1m"
 on_webhook_error = "hold"
+on_unknown_weight = "default_weight"
 [plan.weights]
 static = { acme = 3, "b.c" = 0.5, off = 0 }
 default_weight = 2
@@ -55,6 +57,7 @@ webhook = { url = "http://h/w", timeout = "1s", secret_env = "WEIGHTS" }
         strict_interval: true,
         tenant_key: TenantKey::Args(vec!["0".to_owned(), "account_id".to_owned()]),
         on_missing_tenant: crate::fair::OnMissingTenant::Default,
+        priority: crate::fair::PriorityScope::WithinTenant,
         latency_threshold: 30_000,
         max_depth: 5,
         target_latency: 1000,
@@ -69,6 +72,7 @@ webhook = { url = "http://h/w", timeout = "1s", secret_env = "WEIGHTS" }
             webhook: Some(webhook),
             max_weight_age: 60_000,
             on_webhook_error: Some(OnWebhookError::Hold),
+            on_unknown_weight: crate::fair::OnUnknownWeight::DefaultWeight,
         },
         ..Rule::new("reports", &["report.*", "invoice"])
     };
@@ -135,6 +139,7 @@ fn each_option_is_checked() {
         ("strict_interval = \"yes\"", "strict_interval: expected true or false"),
         ("tenant_key = \"tenant_id\"", "did you mean \"meta.tenant_id\"?"),
         ("on_missing_tenant = \"rejct\"", "did you mean \"reject\"?"),
+        ("priority = \"tenant\"", "expected one of global, within_tenant"),
         ("latency_threshold = \"0s\"", "latency_threshold: expected a duration of at least 1ms"),
         ("max_depth = 0", "max_depth: expected a whole number of at least 1"),
         ("max_staged = 0", "max_staged: expected a whole number of at least 1"),
@@ -146,6 +151,7 @@ fn each_option_is_checked() {
             "main_queue: expected \"builtin\" or the name of a [[main_queue]], found \"legacy\"",
         ),
         ("on_webhook_error = \"stop\"", "expected one of default_weight, hold"),
+        ("on_unknown_weight = \"wait\"", "expected one of ask, default_weight"),
         ("max_weight_age = \"old\"", "max_weight_age: expected a duration"),
         ("weights = { static = { a = 0.01 } }", "weights.static.a: expected a number from 0.05 to 1000"),
         ("weights = { default = 1 }", "did you mean \"default_weight\"?"),

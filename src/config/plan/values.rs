@@ -5,7 +5,7 @@ use ::url::Url;
 use crate::config::convert::{Choice, FromValue, Refused};
 use crate::config::secret::MASK;
 use crate::config::tree::Value;
-use crate::fair::{Batch, OnMissingTenant, OnWebhookError, TenantKey, Weight};
+use crate::fair::{Batch, OnMissingTenant, OnUnknownWeight, OnWebhookError, PriorityScope, TenantKey, Weight};
 use crate::job::{names, sidekiq};
 
 /// The largest batch. A round promotes it in portions that let others in between, but keeps the rule's lock to its end.
@@ -15,8 +15,17 @@ impl Choice for OnMissingTenant {
     const CHOICES: &'static [(&'static str, Self)] = &[("reject", Self::Reject), ("default", Self::Default)];
 }
 
+impl Choice for PriorityScope {
+    const CHOICES: &'static [(&'static str, Self)] =
+        &[(Self::Global.name(), Self::Global), (Self::WithinTenant.name(), Self::WithinTenant)];
+}
+
 impl Choice for OnWebhookError {
     const CHOICES: &'static [(&'static str, Self)] = &[("default_weight", Self::DefaultWeight), ("hold", Self::Hold)];
+}
+
+impl Choice for OnUnknownWeight {
+    const CHOICES: &'static [(&'static str, Self)] = &[("ask", Self::Ask), ("default_weight", Self::DefaultWeight)];
 }
 
 impl FromValue for TenantKey {

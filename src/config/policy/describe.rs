@@ -3,18 +3,16 @@
 use std::time::Duration;
 
 use crate::config::convert::show_duration;
-use crate::fair::{LimitRule, Policy, Pool, Starvation, Strategy, Target, TenantFairness};
+use crate::fair::{Interleaved, Isolation, LimitRule, Policy, Pool, Starvation, Strategy, Target, TenantFairness};
 use crate::job::Window;
 
-/// A sentence for each thing that is set.
-pub fn describe(policy: &Policy) -> Vec<String> {
+/// A sentence for each thing that is set, and one for how tenants share queues.
+pub fn describe(policy: &Policy, isolation: Isolation) -> Vec<String> {
     let mut sentences: Vec<String> = policy.pools.iter().map(describe_pool).collect();
     if policy.starvation.enabled {
         sentences.push(format!("no queue starves: {}", describe_starvation(&policy.starvation)));
     }
-    if policy.tenant_fairness.enabled {
-        sentences.push(format!("tenants share queues by {}", describe_fairness(&policy.tenant_fairness)));
-    }
+    sentences.push(describe_sharing(&policy.tenant_fairness, isolation));
     sentences.extend(policy.limits.iter().map(describe_limit));
     sentences
 }
@@ -35,8 +33,11 @@ fn describe_pool(pool: &Pool) -> String {
     if let Some(starvation) = pool.starvation.as_ref().filter(|starvation| starvation.enabled) {
         text += &format!("; {}", describe_starvation(starvation));
     }
-    if let Some(fairness) = pool.tenant_fairness.as_ref().filter(|fairness| fairness.enabled) {
-        text += &format!("; tenants share by {}", describe_fairness(fairness));
+    if let Some(fairness) = &pool.tenant_fairness {
+        text += &match fairness.enabled {
+            Some(false) => "; first in, first out for all tenants".to_owned(),
+            _ => format!("; tenants share by {}", describe_fairness(fairness)),
+        };
     }
     text
 }
@@ -53,6 +54,23 @@ fn describe_starvation(starvation: &Starvation) -> String {
         text += &format!(", priority rises by {} every {} up to {}", aging.step, time(aging.every), aging.max);
     }
     text
+}
+
+fn describe_sharing(fairness: &TenantFairness, isolation: Isolation) -> String {
+    match fairness.interleaves(isolation) {
+        Interleaved::All => format!("tenants share queues by {}", describe_fairness(fairness)),
+        Interleaved::OfTenants => format!(
+            "jobs that name a tenant share queues by {} (isolation \"{}\"); planned jobs keep the order of their rule",
+            describe_fairness(fairness),
+            isolation.name()
+        ),
+        Interleaved::None if fairness.is_off() => {
+            "jobs of all tenants are first in, first out (tenant_fairness is off)".to_owned()
+        }
+        Interleaved::None => {
+            format!("jobs of a queue are first in, first out (isolation \"{}\")", isolation.name())
+        }
+    }
 }
 
 fn describe_fairness(fairness: &TenantFairness) -> String {

@@ -81,8 +81,10 @@ fn refuse_ratio(reader: &mut Reader<'_>, starvation: &Starvation, queues: usize,
 
 /// Reads how tenants share.
 fn read_fairness(reader: &mut Reader<'_>, base: &TenantFairness) -> TenantFairness {
+    // `null` leaves it to the isolation again.
+    let leaves_open = reader.is_null("enabled");
     TenantFairness {
-        enabled: reader.find("enabled").unwrap_or(base.enabled),
+        enabled: if leaves_open { None } else { reader.find("enabled").or(base.enabled) },
         strategy: reader.find("strategy").unwrap_or(base.strategy),
         weights: read_weights(reader).unwrap_or_else(|| base.weights.clone()),
         default_weight: reader.find("default_weight").map_or(base.default_weight, |Share(weight)| weight),

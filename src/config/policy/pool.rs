@@ -9,7 +9,7 @@ use crate::config::reader::Reader;
 use crate::config::report::nearest;
 use crate::config::tree::Kind;
 use crate::fair::{Pool, PoolQueue, Roster, Starvation, TenantFairness, Weight};
-use crate::job::{names, quota};
+use crate::job::{names, quota, tenant};
 
 /// Reads every `[[pool]]`, and whether they go together.
 pub fn read_pools(root: &mut Reader<'_>, starvation: &Starvation) -> Vec<Pool> {
@@ -39,7 +39,15 @@ pub fn read_pool(reader: &mut Reader<'_>) -> Pool {
         }
         fits
     });
-    Pool {
+    let tenant = reader.find("tenant").filter(|tenant: &String| {
+        let is_id = tenant::is_id(tenant);
+        if !is_id {
+            reader.refuse("tenant", Refused::new(tenant::EXPECTED));
+        }
+        is_id
+    });
+    let pool = Pool {
+        tenant: None,
         name,
         queues,
         strategy: reader.find("strategy").unwrap_or_default(),
@@ -49,6 +57,10 @@ pub fn read_pool(reader: &mut Reader<'_>) -> Pool {
             .find_section("starvation_prevention", |reader| read_starvation(reader, &Starvation::default(), count)),
         tenant_fairness: reader
             .find_section("tenant_fairness", |reader| read_fairness(reader, &TenantFairness::default())),
+    };
+    match tenant {
+        Some(tenant) => pool.of_tenant(&tenant),
+        None => pool,
     }
 }
 

@@ -65,7 +65,7 @@ pub fn pool_from_json(name: Option<&str>, json: serde_json::Value) -> Result<Poo
     }
     let read_it = |reader: &mut Reader<'_>| {
         let pool = pool::read_pool(reader);
-        if let Some(name) = name.filter(|name| reader.is_sound(&["name"]) && *name != pool.name) {
+        if let Some(name) = name.filter(|name| reader.is_sound(&["name"]) && *name != pool.own_name()) {
             let help = "leave it out: a pool keeps its name";
             reader.refuse("name", Refused::new(format!("\"{name}\", as the path says")).help(help));
         }
@@ -75,7 +75,7 @@ pub fn pool_from_json(name: Option<&str>, json: serde_json::Value) -> Result<Poo
 }
 
 /// Reads a change of what holds for all pools and for single queues; what it does not name, or names `null`, stays as it
-/// is. An answer is a body as well.
+/// is, except `enabled` of tenant fairness, which `null` leaves to the isolation. An answer is a body as well.
 pub fn scheduling_from_json(json: serde_json::Value, current: &Policy) -> Result<Policy, Vec<Problem>> {
     let mut table = table(json, "the options of scheduling")?;
     // The `null` of a queue says something.
@@ -155,7 +155,10 @@ fn drop_nulls(table: &mut Table) {
     table.retain(|_, value| !matches!(value.kind, Kind::Null));
     for section in ["starvation_prevention", "priority_aging", "tenant_fairness"] {
         if let Some(Value { kind: Kind::Table(inner), .. }) = table.get_mut(section) {
+            // The `null` of this one leaves it to the isolation.
+            let enabled = if section == "tenant_fairness" { inner.remove_entry("enabled") } else { None };
             drop_nulls(inner);
+            inner.extend(enabled);
         }
     }
 }

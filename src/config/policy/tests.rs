@@ -52,6 +52,17 @@ key = "stripe-api"
 concurrency = 0
 "#;
 
+#[test]
+fn a_tenants_own_pool_needs_namespaces() {
+    let pool = format!("{POOL}tenant = \"acme\"\n");
+    let told = mistakes(&pool, &[]);
+    assert!(told.contains("tenants have no queues of their own"), "{told}");
+    let config = load(&format!("{pool}[tenancy]\nisolation = \"namespace\"\n"), &[]).config;
+    assert_eq!(config.policy.pools[0].name, "acme/p");
+    assert!(config.policy.pools[0].has("acme/a"));
+    assert!(mistakes(&format!("{POOL}tenant = \"\"\n"), &[]).contains("the id of a tenant"));
+}
+
 fn weight(number: f64) -> Weight {
     Weight::of(number).expect("a weight")
 }
@@ -89,18 +100,19 @@ fn every_option_can_be_set() {
                 ..Pool::default()
             },
             Pool {
+                tenant: None,
                 name: "payments".to_owned(),
                 queues: vec![place("payments", 1.0)],
                 strategy: Strategy::Strict,
                 isolated: true,
                 starvation: Some(Starvation { enabled: true, min_dispatch_ratio: 0.2, ..Starvation::default() }),
-                tenant_fairness: Some(TenantFairness { enabled: true, ..TenantFairness::default() }),
+                tenant_fairness: Some(TenantFairness { enabled: Some(true), ..TenantFairness::default() }),
                 concurrency: None,
             },
         ],
         starvation,
         tenant_fairness: TenantFairness {
-            enabled: true,
+            enabled: Some(true),
             strategy: TenantStrategy::RoundRobin,
             weights: [("acme".to_owned(), weight(5.0)), ("beta".to_owned(), weight(0.5))].into(),
             default_weight: weight(2.0),
@@ -266,8 +278,9 @@ fn each_option_of_a_limit_is_checked() {
             "limit[1].queue: another limit counts under the key \"queue:q\" already",
         ),
         (
-            "concurrency = 1\n[[limit]]\nkey = \"queue:q\"\nconcurrency = 2",
-            "limit[1].key: another limit counts under the key \"queue:q\" already",
+            // A key that reads like the queue's is another one.
+            "concurrency = 1\n[[limit]]\nkey = \"queue:q\"\nconcurrency = 2\n[[limit]]\nkey = \"queue:q\"\nconcurrency = 3",
+            "limit[2].key: another limit counts under the key \"queue:q\" already",
         ),
     ] {
         assert_mistake(&format!("{LIMIT}{setting}"), part);

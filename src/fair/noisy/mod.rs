@@ -71,7 +71,7 @@ impl Default for NoisyNeighbors {
         NoisyNeighbors {
             enabled: true,
             action: Action::None,
-            statistics: false,
+            statistics: true,
             window: 300_000,
             sustain: 15_000,
             queue_depth_ratio: 10.0,

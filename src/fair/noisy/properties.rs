@@ -9,9 +9,10 @@ const DAY: i64 = 86_400_000;
 
 fn figures() -> impl Strategy<Value = Figures> {
     let some = || prop_oneof![Just(0), 0..20_u64, 0..100_000_u64];
-    (some(), some(), some(), some(), some(), some(), some()).prop_map(
-        |(depth, active, enqueued, pushes, completed, failed, worker_ms)| Figures {
+    (some(), some(), some(), some(), some(), some(), some(), some()).prop_map(
+        |(depth, runnable, active, enqueued, pushes, completed, failed, worker_ms)| Figures {
             depth,
+            runnable: runnable.min(depth),
             active,
             enqueued,
             pushes: pushes.min(enqueued),
@@ -49,26 +50,38 @@ fn apply(standings: &mut BTreeMap<String, Standing>, steps: Vec<Step>) {
 
 proptest! {
     #[test]
-    fn a_verdict_has_evidence_and_somebody_waits(snapshot in snapshot(DAY)) {
+    fn a_verdict_has_evidence_and_a_throttle_has_a_victim(snapshot in snapshot(DAY)) {
         for verdict in snapshot.judge(&NoisyNeighbors::default()) {
             prop_assert!(!verdict.evidence.is_empty());
             for evidence in &verdict.evidence {
                 prop_assert!(evidence.ratio >= evidence.threshold && evidence.ratio.is_finite(), "{:?}", evidence);
             }
+            let Some(reason) = verdict.throttle_reason() else { continue };
             prop_assert!(verdict.waiting_tenants > 0 && !verdict.hurt.is_empty());
-            prop_assert!(verdict.hurt.iter().all(|hurt| hurt.tenant_id != verdict.tenant_id && hurt.waiting > 0));
-            let hogs = |evidence: &Evidence| matches!(evidence.signal, Signal::ActiveRatio | Signal::WorkerTimeRatio);
-            prop_assert!(verdict.lost > 0.0 || !verdict.evidence.iter().any(hogs));
+            for hurt in &verdict.hurt {
+                let victim = snapshot.find(&hurt.tenant_id).unwrap();
+                prop_assert!(hurt.tenant_id != verdict.tenant_id && victim.figures.runnable > 0);
+            }
+            prop_assert!(verdict.lost > 0.0 || !matches!(reason, Signal::ActiveRatio | Signal::WorkerTimeRatio));
         }
     }
 
     #[test]
-    fn nobody_is_noisy_alone(figures in figures(), others in 0..5_usize) {
-        let one = |id: String, figures| Seen { id, weight: Weight::ONE, figures };
-        let mut seen = vec![one("loud".to_owned(), figures)];
-        // Tenants that only have something running are not in anybody's way.
-        seen.extend((0..others).map(|place| one(format!("t{place}"), Figures { active: 1, ..Figures::default() })));
-        prop_assert_eq!(Snapshot::of_all(DAY, 300_000, seen).judge(&NoisyNeighbors::default()), []);
+    fn nobody_is_noisy_alone(figures in figures()) {
+        let alone = vec![Seen { id: "loud".to_owned(), weight: Weight::ONE, figures }];
+        prop_assert_eq!(Snapshot::of_all(DAY, 300_000, alone).judge(&NoisyNeighbors::default()), []);
+    }
+
+    #[test]
+    fn nobody_is_throttled_where_others_could_not_run_anyway(snapshot in snapshot(DAY), loud in figures()) {
+        // All others are paused, or wait for limits of their own.
+        let blocked = |seen: Seen| Seen { figures: Figures { runnable: 0, ..seen.figures }, ..seen };
+        let mut seen: Vec<Seen> = snapshot.seen.into_iter().map(blocked).collect();
+        seen.push(Seen { id: "loud".to_owned(), weight: Weight::ONE, figures: loud });
+        let snapshot = Snapshot::of_all(DAY, 300_000, seen);
+        for verdict in snapshot.judge(&NoisyNeighbors::default()) {
+            prop_assert!(verdict.tenant_id != "loud" || verdict.throttle_reason().is_none());
+        }
     }
 
     #[test]
@@ -122,8 +135,15 @@ proptest! {
 fn five(now: i64, flooding: bool) -> Snapshot {
     let seen = (0..5).map(|place| {
         let depth = if flooding && place == 0 { 5000 } else { 10 };
-        let figures =
-            Figures { depth, active: 1, enqueued: depth, completed: 50, worker_ms: 50_000, ..Figures::default() };
+        let figures = Figures {
+            depth,
+            runnable: depth,
+            active: 1,
+            enqueued: depth,
+            completed: 50,
+            worker_ms: 50_000,
+            ..Figures::default()
+        };
         Seen { id: format!("t{place}"), weight: Weight::ONE, figures }
     });
     Snapshot::of_all(now, 300_000, seen.collect())
@@ -175,5 +195,58 @@ fn whoever_is_spared_is_not_throttled_and_whoever_is_no_longer_to_be_is_let_go()
     {
         let steps = decide(&off, &five(DAY + 305_000, true), &standings);
         assert_eq!(steps[0].released.as_ref().map(|(_, why)| *why), Some(Released::Disabled));
+    }
+}
+
+/// Five tenants; of the others some jobs wait, of which so many could run.
+fn beside(loud: Figures, other: Figures) -> Option<Verdict> {
+    let one = |id: String, figures| Seen { id, weight: Weight::ONE, figures };
+    let mut seen = vec![one("loud".to_owned(), loud)];
+    seen.extend((0..4).map(|place| one(format!("t{place}"), other)));
+    Snapshot::of_all(DAY, 300_000, seen)
+        .judge(&NoisyNeighbors::default())
+        .into_iter()
+        .find(|found| found.tenant_id == "loud")
+}
+
+#[test]
+fn each_of_the_four_signals_is_enough_for_a_verdict() {
+    let other = Figures { active: 1, completed: 50, worker_ms: 50_000, enqueued: 50, pushes: 50, ..Figures::default() };
+    for (loud, signal) in [
+        (Figures { depth: 1000, runnable: 1000, ..other }, Signal::QueueDepthRatio),
+        (Figures { enqueued: 300, pushes: 300, ..other }, Signal::EnqueueRateRatio),
+        (Figures { active: 12, ..other }, Signal::ActiveRatio),
+        (Figures { failed: 25, completed: 25, ..other }, Signal::ErrorRateRatio),
+    ] {
+        let verdict = beside(loud, other).unwrap_or_else(|| panic!("{signal:?}"));
+        assert_eq!(verdict.evidence.iter().map(|evidence| evidence.signal).collect::<Vec<_>>(), [signal]);
+        assert_eq!((verdict.throttle_reason(), verdict.waiting_tenants), (None, 0), "nobody waits");
+    }
+    assert_eq!(beside(other, other), None);
+}
+
+#[test]
+fn whoever_is_stopped_by_its_own_limit_is_no_victim() {
+    let loud = Figures { depth: 584, runnable: 584, active: 16, enqueued: 600, pushes: 600, ..Figures::default() };
+    let blocked = Figures { depth: 40, active: 1, enqueued: 41, pushes: 41, ..Figures::default() };
+    let verdict = beside(loud, blocked).unwrap();
+    assert_eq!((verdict.throttle_reason(), verdict.hurt), (None, vec![]));
+    let waits = Figures { runnable: 40, ..blocked };
+    assert_eq!(beside(loud, waits).and_then(|verdict| verdict.throttle_reason()), Some(Signal::QueueDepthRatio));
+}
+
+#[test]
+fn a_victim_has_to_be_one_for_as_long_as_the_noise_lasts() {
+    let (config, mut standings) = (throttling(), BTreeMap::new());
+    for (second, throttled) in [(0, false), (15, false), (30, false), (40, false), (45, true)] {
+        let mut snapshot = five(DAY + second * 1000, true);
+        if second < 30 {
+            snapshot.seen.iter_mut().skip(1).for_each(|other| other.figures.runnable = 0);
+            snapshot.total.runnable = snapshot.seen[0].figures.runnable;
+        }
+        let steps = decide(&config, &snapshot, &standings);
+        assert_eq!(steps.iter().any(|step| step.throttled), throttled, "{second}");
+        assert_eq!(steps.iter().any(|step| step.detected), second == 15, "{second}");
+        apply(&mut standings, steps);
     }
 }

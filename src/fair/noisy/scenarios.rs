@@ -123,7 +123,10 @@ impl World {
                 Seen { id: format!("t{tenant}"), weight: Weight::of(habit.weight).unwrap(), figures }
             })
             .collect();
-        self.queue.iter().for_each(|tenant| seen[*tenant].figures.depth += 1);
+        for tenant in &self.queue {
+            seen[*tenant].figures.depth += 1;
+            seen[*tenant].figures.runnable += 1;
+        }
         // Who has nothing and did nothing is not known at all.
         seen.retain(|seen| seen.figures != Figures::default());
         Snapshot::of_all(self.now, (self.now - first * MINUTE) as u64, seen)

@@ -7,6 +7,8 @@ use super::super::Weight;
 pub struct Figures {
     /// Jobs that wait, staged or in a queue; not those that are scheduled for later.
     pub depth: u64,
+    /// Those of them that a free worker could start: neither a pause nor a limit stops them.
+    pub runnable: u64,
     /// Jobs that workers have.
     pub active: u64,
     pub enqueued: u64,
@@ -35,6 +37,7 @@ impl Figures {
     pub(super) fn without(&self, one: &Figures) -> Figures {
         Figures {
             depth: self.depth.saturating_sub(one.depth),
+            runnable: self.runnable.saturating_sub(one.runnable),
             active: self.active.saturating_sub(one.active),
             enqueued: self.enqueued.saturating_sub(one.enqueued),
             pushes: self.pushes.saturating_sub(one.pushes),
@@ -83,6 +86,7 @@ impl Snapshot {
         let mut total = Figures::default();
         for Seen { figures, .. } in &seen {
             total.depth += figures.depth;
+            total.runnable += figures.runnable;
             total.active += figures.active;
             total.enqueued += figures.enqueued;
             total.pushes += figures.pushes;

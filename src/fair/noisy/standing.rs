@@ -11,6 +11,12 @@ pub struct Standing {
     /// Since when it is noisy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub noisy_since: Option<i64>,
+    /// Since when a throttle is justified: it is noisy at somebody's cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub harmful_since: Option<i64>,
+    /// Whether it was reported as noisy, once that had lasted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reported: bool,
     /// Since when every figure is well below its threshold, while it is throttled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calm_since: Option<i64>,
@@ -71,7 +77,7 @@ pub struct Step {
     pub tenant_id: String,
     /// How it stands from now on; none if there is nothing to remember.
     pub standing: Option<Standing>,
-    /// Whether it is noisy now and was not before.
+    /// Whether it has been noisy for long enough to be reported, and was not before.
     pub detected: bool,
     /// Whether a throttle begins.
     pub throttled: bool,
@@ -114,6 +120,9 @@ fn look(config: &NoisyNeighbors, snapshot: &Snapshot, id: &str, before: &Standin
     let now = snapshot.now;
     let mut after = before.clone();
     after.noisy_since = verdict.map(|_| before.noisy_since.unwrap_or(now));
+    let is_harmful = verdict.is_some_and(|verdict| verdict.throttle_reason().is_some());
+    after.harmful_since = is_harmful.then(|| before.harmful_since.unwrap_or(now));
+    after.reported = after.noisy_since.is_some_and(|since| before.reported || lasted(config, since, now));
     after.spared_until = before.spared_until.filter(|until| *until > now);
     if let Some(verdict) = verdict {
         after.verdict = Some(verdict.clone());
@@ -134,25 +143,31 @@ fn look(config: &NoisyNeighbors, snapshot: &Snapshot, id: &str, before: &Standin
         };
         if let Some(why) = why {
             // It has to be noisy for some time again before it is throttled again.
-            after = Standing { noisy_since: verdict.map(|_| now), throttle: None, calm_since: None, ..after };
+            after.harmful_since = is_harmful.then_some(now);
+            (after.throttle, after.calm_since) = (None, None);
             released = Some((throttle, why));
         }
     }
     let remembers = after.noisy_since.is_some() || after.throttle.is_some() || after.spared_until.is_some();
-    let detected = after.noisy_since.is_some() && before.noisy_since.is_none();
+    let detected = after.reported && !before.reported;
     Step { tenant_id: id.to_owned(), standing: remembers.then_some(after), detected, throttled: false, released }
 }
 
 fn is_calm(config: &NoisyNeighbors, snapshot: &Snapshot, id: &str) -> bool {
-    snapshot.find(id).is_none_or(|seen| snapshot.judge_one(config, seen, config.release_ratio).is_none())
+    let verdict = snapshot.find(id).and_then(|seen| snapshot.judge_one(config, seen, config.release_ratio));
+    verdict.is_none_or(|verdict| verdict.throttle_reason().is_none())
 }
 
-/// Whether a tenant has been noisy for long enough to be throttled.
+fn lasted(config: &NoisyNeighbors, since: i64, now: i64) -> bool {
+    now - since >= config.sustain as i64
+}
+
+/// Whether a tenant has been noisy at somebody's cost for long enough to be throttled.
 fn is_due(config: &NoisyNeighbors, standing: &Standing, now: i64) -> bool {
     config.action != Action::None
         && standing.throttle.is_none()
         && standing.spared_until.is_none()
-        && standing.noisy_since.is_some_and(|since| now - since >= config.sustain as i64)
+        && standing.harmful_since.is_some_and(|since| lasted(config, since, now))
 }
 
 fn throttle(config: &NoisyNeighbors, snapshot: &Snapshot, id: &str, standing: &Standing, now: i64) -> Option<Throttle> {
@@ -168,7 +183,7 @@ fn throttle(config: &NoisyNeighbors, snapshot: &Snapshot, id: &str, standing: &S
     };
     Some(Throttle {
         action: config.action,
-        reason: verdict.reason().reason(),
+        reason: verdict.throttle_reason()?.reason(),
         since: now,
         until: now + config.duration as i64,
         factor,

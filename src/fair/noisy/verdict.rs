@@ -7,9 +7,11 @@ use super::snapshot::{Seen, Snapshot, part};
 use super::{Figures, NoisyNeighbors};
 use serde::{Deserialize, Serialize};
 
-/// The chance that equal tenants look so by luck must be below e⁻²⁰, about one in 500 million: every tenant is looked at
-/// every few seconds.
+/// A throttle needs figures that equal tenants show by luck with a chance below e⁻²⁰, about one in 500 million: every tenant is
+/// looked at every few seconds.
 const NATS: f64 = 20.0;
+/// A verdict needs less, a chance of one in 20: two of three workers with jobs of one tenant say nothing.
+const VERDICT_NATS: f64 = 3.0;
 /// Whoever has more than its fair share by these odds hogs it. Equal tenants never share exactly, least of all where each of them
 /// brings its jobs in batches: 4 means 80 % where half would be fair, and half where a fifth would be.
 const HOGS: f64 = 4.0;
@@ -66,9 +68,12 @@ pub struct Evidence {
     pub compared_with: f64,
     pub ratio: f64,
     pub threshold: f64,
+    /// Whether luck is ruled out, so that a throttle may be founded on it.
+    #[serde(default)]
+    pub conclusive: bool,
 }
 
-/// A tenant that waits beside a noisy one.
+/// A tenant with jobs that could run if a worker were free.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hurt {
     pub tenant_id: String,
@@ -91,7 +96,7 @@ pub struct Verdict {
     pub fair_share: f64,
     /// Those that are hurt most.
     pub hurt: Vec<Hurt>,
-    /// How many others wait, seen here.
+    /// How many others have jobs that could run if a worker were free, seen here.
     pub waiting_tenants: u64,
     /// What those that go short lose together, as a part of the workers' time.
     pub lost: f64,
@@ -101,6 +106,12 @@ impl Verdict {
     /// The signal that is given as the reason.
     pub fn reason(&self) -> Signal {
         self.evidence.first().map_or(Signal::QueueDepthRatio, |evidence| evidence.signal)
+    }
+
+    /// The signal on which a throttle may be founded; none if no one else could use the workers, or it may be luck.
+    pub fn throttle_reason(&self) -> Option<Signal> {
+        let conclusive = self.evidence.iter().find(|evidence| evidence.conclusive)?;
+        (self.waiting_tenants > 0).then_some(conclusive.signal)
     }
 
     /// How far the worst signal is beyond its threshold.
@@ -120,12 +131,14 @@ impl Snapshot {
 
     /// Whether a tenant is noisy where thresholds are multiplied by `scale`: below 1 for one that was noisy before.
     pub fn judge_one(&self, config: &NoisyNeighbors, seen: &Seen, scale: f64) -> Option<Verdict> {
-        // Nobody is noisy alone: somebody else has to wait.
-        let waits = |other: &&Seen| other.id != seen.id && other.figures.depth > 0;
-        let waiting_tenants = self.seen.iter().filter(waits).count() as u64;
-        if !seen.figures.contends() || waiting_tenants == 0 {
+        // A tenant alone has no neighbours.
+        if self.tenants < 2 {
             return None;
         }
+        // If all that could run is its own, nobody else waits for a worker: their jobs are paused, or wait for limits.
+        let others_could_run = self.total.runnable > seen.figures.runnable;
+        let waits = |other: &&Seen| others_could_run && other.id != seen.id && other.figures.runnable > 0;
+        let waiting_tenants = self.seen.iter().filter(waits).count() as u64;
         let fair_share = self.fair_share(seen);
         let mut hurt: Vec<Hurt> = self.seen.iter().filter(waits).map(|other| self.hurt(other)).collect();
         hurt.sort_by(|left, right| right.lost.total_cmp(&left.lost).then(right.waiting.cmp(&left.waiting)));
@@ -168,9 +181,17 @@ struct Trial<'a> {
     scale: f64,
 }
 
+/// A figure beside what it is compared with.
+struct Comparison {
+    value: f64,
+    compared_with: f64,
+    threshold: f64,
+    conclusive: bool,
+}
+
 impl Trial<'_> {
     fn hear(&self, signal: Signal) -> Option<Evidence> {
-        let (value, compared_with, threshold) = match signal {
+        let Comparison { value, compared_with, threshold, conclusive } = match signal {
             Signal::QueueDepthRatio => self.queue_depth()?,
             Signal::EnqueueRateRatio => self.enqueue_rate()?,
             Signal::ActiveRatio => self.active()?,
@@ -179,7 +200,8 @@ impl Trial<'_> {
         };
         let ratio = value / compared_with;
         let [value, compared_with, told] = [value, compared_with, ratio].map(rounded);
-        (ratio > threshold * self.scale).then_some(Evidence { signal, value, compared_with, ratio: told, threshold })
+        let evidence = Evidence { signal, value, compared_with, ratio: told, threshold, conclusive };
+        (ratio > threshold * self.scale).then_some(evidence)
     }
 
     fn figures(&self) -> &Figures {
@@ -202,20 +224,29 @@ impl Trial<'_> {
 
     /// What waits, against the middle of the others. Who enqueues seldom and much at a time is compared with what others bring in
     /// a window, or each of equal tenants would be noisy in its turn.
-    fn queue_depth(&self) -> Option<(f64, f64, f64)> {
+    fn queue_depth(&self) -> Option<Comparison> {
         let usual = self.snapshot.median_depth(&self.seen.id).max(self.usual_enqueues()).max(1.0);
         let depth = self.figures().depth;
-        self.is_many(depth).then_some((depth as f64 / self.seen.share(), usual, self.config.queue_depth_ratio))
+        self.is_many(depth).then_some(Comparison {
+            value: depth as f64 / self.seen.share(),
+            compared_with: usual,
+            threshold: self.config.queue_depth_ratio,
+            conclusive: true,
+        })
     }
 
     /// Jobs a second, against the average of the others.
-    fn enqueue_rate(&self) -> Option<(f64, f64, f64)> {
+    fn enqueue_rate(&self) -> Option<Comparison> {
         let seconds = self.snapshot.span.max(1) as f64 / 1e3;
         let enqueued = self.figures().enqueued;
         // Others that enqueue nothing at all are compared with as if all of them together had brought one job.
         let usual = self.usual_enqueues().max(1.0 / self.snapshot.tenants.max(1) as f64);
-        let rate = enqueued as f64 / self.seen.share() / seconds;
-        (self.is_many(enqueued) && self.burdens()).then_some((rate, usual / seconds, self.config.enqueue_rate_ratio))
+        self.is_many(enqueued).then_some(Comparison {
+            value: enqueued as f64 / self.seen.share() / seconds,
+            compared_with: usual / seconds,
+            threshold: self.config.enqueue_rate_ratio,
+            conclusive: self.burdens(),
+        })
     }
 
     /// Whether more than its fair part of all that waits or runs is its own. Who goes on as ever beside a backlog of another's,
@@ -227,27 +258,38 @@ impl Trial<'_> {
 
     /// What workers have in hand of it. Of three workers, each may have a job of the same tenant by chance: then what they had before
     /// has to say the same.
-    fn active(&self) -> Option<(f64, f64, f64)> {
+    fn active(&self) -> Option<Comparison> {
         let (own, all) = (self.figures(), &self.snapshot.total);
         let (share, handed_out) = (part(own.active, all.active), all.active + all.ended());
         let had = part(own.active + own.ended(), handed_out);
         let sure = self.is_sure(share, all.active) || self.hogs(had) && self.is_sure(had, handed_out);
-        (sure && self.hogs(share)).then_some((share, 1.0, self.config.active_ratio))
+        self.share_of(share, all.active, self.config.active_ratio, sure)
     }
 
-    fn error_rate(&self) -> Option<(f64, f64, f64)> {
+    fn error_rate(&self) -> Option<Comparison> {
         let (own, others) = (self.figures(), self.others());
         let rate = part(own.failed, own.ended());
         let usual = part(others.failed, others.ended()).max(USUAL_ERRORS);
-        let sure = own.ended() as f64 * divergence(rate, usual) >= NATS * self.scale;
-        sure.then_some((rate, usual, self.config.error_rate_ratio))
+        let nats = own.ended() as f64 * divergence(rate, usual);
+        (nats >= VERDICT_NATS * self.scale).then_some(Comparison {
+            value: rate,
+            compared_with: usual,
+            threshold: self.config.error_rate_ratio,
+            conclusive: self.figures().contends() && nats >= NATS * self.scale,
+        })
     }
 
-    fn worker_time(&self) -> Option<(f64, f64, f64)> {
+    fn worker_time(&self) -> Option<Comparison> {
         let all = &self.snapshot.total;
         let share = part(self.figures().worker_ms, all.worker_ms);
-        let sure = self.is_sure(share, all.ended());
-        (sure && self.hogs(share)).then_some((share, 1.0, self.config.worker_time_ratio))
+        self.share_of(share, all.ended(), self.config.worker_time_ratio, self.is_sure(share, all.ended()))
+    }
+
+    /// A share of all jobs that is above the fair one.
+    fn share_of(&self, share: f64, jobs: u64, threshold: f64, sure: bool) -> Option<Comparison> {
+        let likely = jobs as f64 * divergence(share, self.fair_share) >= VERDICT_NATS * self.scale;
+        let conclusive = sure && self.hogs(share);
+        (likely || conclusive).then_some(Comparison { value: share, compared_with: 1.0, threshold, conclusive })
     }
 
     /// Whether a share is far above the fair one, while others go short.

@@ -91,8 +91,8 @@ fn in_tenant(body: &Object<'_>, options: &Object<'_>, context: &Context) -> Resu
     let named = named.or_else(|| options.get("tenant_id").map(|value| (value, "options.tenant_id")));
     let named = named.or_else(|| named_tenant(body)).filter(|_| !context.ignores_meta_tenant);
     let Some((value, path)) = named else { return Ok((context.clone(), context.tenant.clone())) };
-    let tenant = tenant::id(value).filter(|name| tenant::is_name(name));
-    let tenant = tenant.ok_or_else(|| Invalid::field(path, tenant::NAME_EXPECTED, value).of_kind(Kind::Tenant))?;
+    let tenant = tenant::named_by(value)
+        .ok_or_else(|| Invalid::field(path, tenant::NAME_EXPECTED, value).of_kind(Kind::Tenant))?;
     if let Some(by_header) = context.tenant.as_ref().filter(|by_header| **by_header != tenant) {
         let expected = format!("{by_header:?}, as the request's header says, or nothing");
         return Err(Invalid::field(path, expected, value));
@@ -214,7 +214,7 @@ impl Reader<'_> {
             return Err(wrong("id", "must be left out: the server chooses the ids of a workflow's jobs"));
         }
         if let Some((value, path)) = named_tenant(body).filter(|_| self.tenant.is_some())
-            && tenant::id(value) != self.tenant
+            && tenant::named_by(value) != self.tenant
         {
             let expected = "that of the workflow, or left out";
             return Err(Invalid::field(path, expected, value).of_kind(Kind::Workflow));

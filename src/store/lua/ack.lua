@@ -30,12 +30,8 @@ local function ack_plain(id, key, text, worker, op, scope, has_result, result)
   if holder ~= '' then gather('ZREM', HELD, holder .. '\31' .. id) end
   if has_limits or pool ~= '' then slots_release(id, queue, lane, tenant, pool) end
   gather('ZADD', FINISHED, now_text, id)
-  count_move(queue, tenant, 'active', 'completed')
   local took = now - tonumber(started)
-  if tenant then
-    did(tenant, 'ms', took)
-    did(tenant, 'completed', 1)
-  end
+  job_completed(queue, tenant, took)
   log[#log + 1] = 'job.completed\31' .. id .. '\31' .. kind .. '\31' .. queue .. (tenant and '\31\28' .. tenant or '\31')
     .. '\31"state":"completed","attempt":' .. attempt .. ',"duration_ms":' .. int(took)
   return has_result and view .. '\30\30' .. result .. '\30\30' or view
@@ -56,7 +52,7 @@ local function ack(id, worker, op, scope, has_result, result)
     mark(job, 'r')
   end
   job_finish(job, 'completed')
-  did(job.tenant, 'completed', 1)
+  did(job.tenant, 'c', 1)
   emit('job.completed', job, '"state":"completed","attempt":' .. job.attempt
     .. ',"duration_ms":' .. int(now - tonumber(job.started)))
   return job_view(job)

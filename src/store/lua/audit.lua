@@ -50,7 +50,7 @@ run = function()
   end
 
   local function check_limit(key)
-    local tenant, queue = match(key, '^tenant:(.*):queue:([^:]*)$')
+    local tenant, queue = match(key, '^%+(.*):([^:]*)$')
     check_set(P .. 'limit:' .. key .. ':run', function(job)
       if tenant and job.queue == queue and (job.tenant or '_default') == tenant then return true end
       for _, own in ipairs(lane_limits(job.queue, job.lane)) do

@@ -40,6 +40,7 @@ run = function()
   call('HSET', key, 'state', 'running', 'kind', ARGV[12], 'name', ARGV[13], 'meta', ARGV[14], 'created', now_text, 'by', ARGV[10],
     'jobs', ARGV[15], 'nodes', ARGV[16], 'tenant', ARGV[17])
   if ARGV[18] ~= '' then call('HSET', key, 'steps', ARGV[18]) end
+  door.begin(words, 1, #jobs)
   workflow_begin(workflow, words, jobs)
   for number = 0, count - 1 do
     local node = workflow.nodes[number]

@@ -62,7 +62,7 @@ local allowed -- what tenants are: see `tenant.lua`
 at_begin(function()
   -- Room for all that there may be. Asked for by name, each would be looked for from the first on.
   state = {clock = nil, seq = nil, events = nil, halted = nil, staged = nil, rules = '', policy = '', parked = nil, limits = nil,
-    gated = nil, paused = nil, bounded = nil, tenants = nil, throttled = nil}
+    gated = nil, paused = nil, bounded = nil, tenants = nil, throttled = nil, levels = nil, stale = nil, recalled = nil}
   local words = call('HGETALL', P .. 'state')
   for place = 1, #words, 2 do state[words[place]] = words[place + 1] end
   seq, events = tonumber(state.seq) or 0, tonumber(state.events) or 0
@@ -196,7 +196,8 @@ commit = function()
   -- A user without rights on the channel gets on without: its processes ask from time to time.
   for text in pairs(signals) do redis.pcall('PUBLISH', P .. 'signals', text) end
   if at_commit.tallies then at_commit.tallies() end
-  if not next(counts) and #log == 0 then return end
+  local activity = at_commit.activity and at_commit.activity() -- of tenants: see `did.lua`
+  if not next(counts) and #log == 0 and not activity then return end
   for queue, states in pairs(counts) do
     local key = P .. 'counts:' .. queue
     for name, by in pairs(states) do
@@ -204,8 +205,9 @@ commit = function()
     end
   end
   if stepped_back then emit('clock.stepped_back', subject(''), '"step_ms":' .. stepped_back) end
-  if #log > 0 then
+  if #log > 0 or activity then
     events = events + #log
+    log[#log + 1] = activity
     call('XADD', P .. 'events', '*', 'n', int(events), 't', now_text, 'e', concat(log, '\30'))
   end
   call('HSET', P .. 'state', 'clock', now_text, 'seq', int(seq), 'events', int(events))

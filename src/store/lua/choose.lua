@@ -4,30 +4,35 @@ local levels_close, tenant_choose, queue_may
 
 do -- a script has room for 200 locals
 
--- Lanes of `ready`, and levels, which are no lanes. Where tenants take turns, what waited from before goes first: it was first. Where
--- that is more than was read, tenants are left out until it is gone.
+local NAMELESS = '*' -- the participant that stands for all lanes without a tenant: see `level.lua`
+
+-- Lanes of `ready`, and levels, which are no lanes. Lanes of a priority that has a level are left to it; where tenants share the queue no
+-- more, the level goes first, and its jobs are moved to those lanes: see `reshard.lua`.
 local function ready_read(source, names)
-  local shares = source.shares
   -- Mostly there is nothing but the tenants of one priority.
   if #names == 2 and string.byte(names[1]) == 64 then -- @
-    return {{name = names[1], start = tonumber(names[2]) + (shares and LEVEL - 1 or 0)}}
+    return {{name = names[1], start = tonumber(names[2])}}
   end
   if find(allowed, 'c', 1, true) then -- what tenants are allowed is read for all at once
     local owners = {}
     for position = 1, #names, 2 do owners[#owners + 1] = lane_owner(names[position]) end
     if #owners > 0 then tenants_open(owners) end
   end
-  local lanes, kept, moved = lanes_read(source, names), {}, false
-  if not shares then return lanes end
-  local last = #names == lanes_wanted(source) * 2 and math.floor(tonumber(names[#names]) / LEVEL)
+  local lanes = lanes_read(source, names)
+  if not state.levels or not queue_sharing(source.queue) then return lanes end
+  local kept, level = {}, nil
   for _, lane in ipairs(lanes) do
-    local is_level = string.byte(lane.name) == 64
-    if not is_level or math.floor(lane.start / LEVEL) ~= last then kept[#kept + 1] = lane end
-    if is_level then lane.start, moved = lane.start + LEVEL - 1, true end
+    if string.byte(lane.name) == 64 then
+      level = lane
+      kept[#kept + 1] = lane
+    elseif level and math.floor(lane.start / LEVEL) == math.floor(level.start / LEVEL) then
+      source.nameless[level.name] = true
+    else
+      kept[#kept + 1] = lane
+    end
   end
-  if moved then
-    table.sort(kept, function(a, b) return a.start < b.start end)
-  end
+  -- The last of as many as are read at once may have lanes behind it.
+  if level and names[#names - 1] == level.name and #names == lanes_wanted(source) * 2 then source.nameless[level.name] = true end
   return kept
 end
 
@@ -46,9 +51,8 @@ local function windows_by_priority(source)
 end
 
 source_begin = function(source)
-  source.levels = {} -- first: at the end all sources are looked at, also one whose beginning failed
-  source.shares = queue_sharing(source.queue)
-  if is_limited(source.queue) then source.limit = limit_open('queue:' .. source.queue) end
+  source.levels, source.nameless = {}, {} -- first: at the end all sources are looked at, also one whose beginning failed
+  if is_limited(source.queue) then source.limit = limit_open('#' .. source.queue) end
   if source.aging then
     source.windows = windows_by_priority(source)
   else
@@ -68,12 +72,25 @@ source_is_empty = function(source)
   return call('EXISTS', source.ready) == 0
 end
 
+-- Lanes without a tenant join the level of their priority when a fetch finds some. Without tenants there, they need none: it ends.
+local function nameless_join(fair)
+  local participant, weight = tenant_of(fair, NAMELESS), sharing_weight(fair.queue, NAMELESS)
+  if participant.state then tenant_reweigh(fair, participant, weight) else fair_arrive(fair, participant, weight) end
+  fair_write(fair)
+end
+
+local function nameless_leave(fair)
+  local participant = fair.n == 1 and tenant_of(fair, NAMELESS)
+  if participant and participant.state then fair_withdraw(fair, participant) end
+end
+
 -- The tenants' lanes of one priority.
 local function level_of(source, name)
   local level = source.levels[name]
   if not level then
     -- Besides: the tenant whose turn it is, and the window in which it stands.
-    level = {fair = level_open(source.queue, string.sub(name, 2)), tenant = nil, window = nil}
+    level = {fair = level_open(source.queue, string.sub(name, 2)), tenant = nil, window = nil, closed = nil}
+    if source.nameless[name] then nameless_join(level.fair) end
     level_reweigh(level.fair)
     pick_open(level.fair, source.want)
     source.levels[name] = level
@@ -106,9 +123,18 @@ local function tenant_lanes_write(owner)
   end
 end
 
+-- Lanes without a tenant: those of `ready` behind the level.
+local function nameless_lanes(source, fair)
+  local start = lane_score(tonumber(string.sub(fair.level, 2)), 0)
+  return window_open(source.ready, lanes_wanted(source), source, lanes_read, source_write, '(' .. int(start), '(' .. int(start + LEVEL))
+end
+
 -- The lanes of a tenant that may run, the one with the oldest first job in front.
 local function tenant_lanes(source, fair, tenant)
-  if not tenant.lanes then
+  if tenant.lanes then return tenant.lanes end
+  if tenant.name == NAMELESS then
+    tenant.lanes = nameless_lanes(source, fair)
+  else
     local owner = {source = source, set = level_lanes(fair, tenant.name)}
     tenant.lanes = window_open(owner.set, LANES_READ, owner, tenant_lanes_read, tenant_lanes_write)
   end
@@ -123,7 +149,10 @@ tenant_choose = function(source, fair, tenant)
     local lane = window_head(lanes)
     if not lane then return nil, false end
     if lane_passes(source, lane) then return lane end
-    if source.lanes[lane.name] and lane.start then return nil, true end
+    if source.lanes[lane.name] and lane.start then
+      unfinished = true
+      return nil, true
+    end
     lanes.at = lanes.at + 1
   end
 end
@@ -133,7 +162,7 @@ local function level_choose(source, name)
   local level = level_of(source, name)
   while true do
     local tenant, window = pick(level.fair)
-    if not tenant then return nil end
+    if not tenant or level.closed then return nil end
     local lane, has_more = tenant_choose(source, level.fair, tenant)
     if lane then
       level.tenant, level.window, source.turn = tenant, window, level
@@ -183,7 +212,7 @@ end
 -- as well, so where there are some, the next call does it.
 local function source_refresh(source)
   source.freed = nil
-  if find(state.policy, 'f', 1, true) then
+  if next(source.levels) then
     unfinished = true
     return
   end
@@ -200,12 +229,12 @@ end
 queue_may = function(source)
   if not source.limit then return true end
   local room, why, at, number, current = limit_room(source.limit)
-  if room <= 0 then queue_stopped(source, why, at, number, current) end
+  if room <= 0 then stopped.queue_stopped(source, why, at, number, current) end
   return room > 0
 end
 
 lane_choose = function(source)
-  if not queue_may(source) then return nil end
+  if source.closed or not queue_may(source) then return nil end
   while true do
     local window = window_choose(source)
     local item = window and window_head(window)
@@ -246,6 +275,33 @@ lane_popped = function(source, lane, id)
   end
 end
 
+-- Writes what was taken from a queue, changes its lanes, and reads it again.
+reshard.change_lanes = function(source, change)
+  for _, lane in pairs(source.lanes) do
+    if lane.set ~= source.ready and (lane.taken > 0 or not lane.start) then tenant_lane_write(source, lane) end
+  end
+  source_write(source)
+  change()
+  fair_flush()
+  for _, level in pairs(source.levels) do
+    for _, tenant in pairs(level.fair.tenants) do tenant.lanes = nil end
+  end
+  source.lanes, source.turn = {}, nil
+  source_begin(source)
+end
+
+-- Passes over a lane that was chosen and is not to be taken from, for the rest of this call. If it comes again, because the set was
+-- read a second time, the level, or the queue, gives nothing more.
+reshard.pass_over = function(source, lane)
+  local turn = source.turn
+  local window = turn and turn.window or source.window
+  if lane.passed_over or not window then
+    (turn or source).closed = true
+  else
+    lane.passed_over, window.at = true, window.at + 1
+  end
+end
+
 -- Writes the tenants' lanes that this call has read.
 levels_close = function()
   for _, source in pairs(sources) do
@@ -253,6 +309,7 @@ levels_close = function()
       if lane.set ~= source.ready and (lane.taken > 0 or not lane.start) then tenant_lane_write(source, lane) end
     end
     for _, level in pairs(source.levels) do
+      nameless_leave(level.fair)
       moments_sweep(level.fair)
     end
   end

@@ -22,24 +22,11 @@ local function rouse(tenant)
   call('ZADD', P .. 'wakes', now_text, '!' .. tenant)
 end
 
--- Jobs of the default tenant so far: all of the queues that are nobody else's.
+-- From now on the default tenant's jobs are counted like anybody's.
 local function count_default()
   if find(allowed, 'd', 1, true) then return end
   letters = letters .. 'd'
-  local all = {0, 0, 0, 0, 0}
-  for _, queue in ipairs(call('HKEYS', P .. 'queues')) do
-    local counted = call('HMGET', P .. 'counts:' .. queue, 'pending', 'available', 'scheduled', 'retryable', 'active')
-    for place = 1, 5 do all[place] = all[place] + (tonumber(counted[place] or nil) or 0) end
-  end
-  local staged = staged_of('*') + staged_of('_default')
-  all[1], all[2] = all[1] - staged, all[2] + staged
-  local others = tenant_jobs('*')
-  for place, state in ipairs({'pending', 'available', 'scheduled', 'retryable', 'active'}) do
-    all[place] = math.max(all[place] - others[state], 0)
-  end
-  if all[1] + all[2] + all[3] + all[4] + all[5] > 0 then
-    call('HSET', P .. 'tenants', '_default', format('%d %d %d %d %d', unpack(all)))
-  end
+  default_count()
 end
 
 local function put(tenant, document, words)
@@ -63,9 +50,9 @@ local function finish()
     if not find(all, letter, 1, true) then all = all .. letter end
   end
   if all ~= '' then call('HSET', P .. 'state', 'tenants', all) end
-  if find(all, 'c', 1, true) then call('HSET', P .. 'state', 'limits', '1') end
-  -- Tenants that wait are weighed anew by whoever looks at them next.
-  if find(all, 'w', 1, true) and call('EXISTS', P .. 'policy') == 1 then call('HSET', P .. 'policy', 'shares', ARGV[10]) end
+  -- Jobs that wait in one line with those of others may belong in a lane of their tenant now: see `reshard.lua`.
+  if find(all, 'c', 1, true) then call('HSET', P .. 'state', 'limits', '1', 'stale', int(seq)) end
+  -- Tenants that wait are weighed anew by whoever looks at them next: see `level_reweigh`.
   call('HSET', P .. 'state', 'rules', ARGV[10])
   signal('rules')
   commit()

@@ -1,6 +1,6 @@
--- Takes what has been delivered out of a rule's outbox.
+-- Takes what has been delivered out of the outbox of a rule, or of a source of jobs that are handed back.
 --
--- ARGV[9…] rule, sequence up to which all is delivered
+-- ARGV[9…] rule or source, sequence up to which all is delivered
 -- Returns  how many entries are left
 
 run = function()

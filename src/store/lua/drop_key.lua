@@ -1,6 +1,6 @@
 -- Revokes an API key, unless nobody could make another one then.
 --
--- ARGV[9…] id, 1 if this call is sent again, 1 if a key elsewhere may manage keys
+-- ARGV[9…] id, 1 if this call is sent again, 1 if a key elsewhere may manage keys, who revokes it, as JSON
 -- Returns  'ok', 'missing', or 'last'
 
 run = function()
@@ -17,6 +17,7 @@ run = function()
     if managers < 2 then return 'last' end
   end
   call('HDEL', key, id)
+  emit('auth.key_revoked', subject(id), '"by":' .. ARGV[12])
   signal('keys')
   commit()
   return 'ok'

@@ -61,7 +61,7 @@ end
 -- Saves the job.
 job_fail = function(job, failure)
   record_failure(job, failure.entry)
-  did(job.tenant, 'failed', 1)
+  did(job.tenant, 'f', 1)
   local ran_ms = now - tonumber(job.started)
   emit('job.failed', job, '"attempt":' .. job.attempt .. ',"duration_ms":' .. ran_ms .. ',"error":' .. failure.error)
 
@@ -95,7 +95,7 @@ job_abandoned = function(job, kind, message)
   local failure = server_failure(kind, message)
   if job.attempt >= max_attempts(job) then return job_fail(job, failure) end
   record_failure(job, failure.entry)
-  did(job.tenant, 'failed', 1)
+  did(job.tenant, 'f', 1)
   emit('job.failed', job, '"attempt":' .. job.attempt .. ',"error":' .. failure.error)
   job.started = ''
   job_make_available(job, true)

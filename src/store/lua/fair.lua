@@ -1,15 +1,18 @@
 -- Part: a fair queue: tenants by virtual time. src/fair/queue.rs does the same sums and has the reasons; a test wants the
--- same order of both, always. Below F, which is `fair:R:Q` for what plan rule R has staged for main queue Q:
+-- same order of both, always. Below F, which is `fair:R:Q` for what plan rule R has staged for main queue Q, and `fair:R:Q:pP` for
+-- its jobs of priority P: see `staging.lua`.
 --
--- F          hash  v (clock), w (sum of weights), n (waiting tenants), jobs (staged), aim, aimed (until when it holds), classes
---                  (those of which somebody waits, or did: ` 39 43 `), leavers (1 while there may be moments, or somebody in `left`)
+-- F          hash  v (clock), w (sum of weights), n (waiting tenants), u (tenants of unknown weight), jobs (staged), aim, aimed (until when it
+--                  holds), classes (those of which somebody waits, or did: ` 39 43 `), leavers (1 while there may be moments, or somebody in `left`),
+--                  levels, repeats (see `staging.lua`)
 -- F:c:K      zset  waiting tenants of weight class K by start
 -- F:moments  zset  starts of tenants that wait no more but count until the clock reaches them; `:sums` their weights by
 --                         start, so that all who leave at one moment leave in one step
 -- F:left     hash  those tenants: `weight start`; `:leaving` the same by start. Who has left stays until it is swept
--- F:busy     hash  tenants with staged jobs: `weight state promoted since asked`, state w(aiting), h(eld) or b(locked); promoted is 0
---                  where the owner does not count; while a tenant is throttled, also what it weighs otherwise: see `throttle.lua`
+-- F:busy     hash  tenants with staged jobs: `weight state promoted since asked`, state w(aiting), h(eld), b(locked) or u(nknown:
+--                  a webhook is asked for its weight before it waits for its turn); promoted is 0 where the owner does not count; while a tenant is throttled, also what it weighs otherwise: see `throttle.lua`
 -- F:held     zset  those of weight 0 by when they were last asked about
+-- F:unknown  zset  those of unknown weight by since when they have jobs staged
 -- F:stuck    set   those that stay in staging because too many of their promoted jobs are blocked
 -- F:lane:T   zset  the tenant's staged jobs, by the score of lanes
 -- F:tag:T    string the weight that a webhook gave a tenant that has no jobs staged, with a TTL
@@ -22,6 +25,7 @@ local weights, precise, fairs, fair_open, tenant_read, tenant_of, tenant_touch, 
 do -- a script has room for 200 locals
 
 local LOG2 = math.log(2)
+local NOTHING = {}
 local LEAST = 50 -- the smallest weight that is served at all
 
 -- Many tenants share a weight, and most queues have the same classes. A table, because a script has room for 200 locals.
@@ -58,17 +62,19 @@ precise = function(number)
 end
 
 -- The fair queue below a key. Its owner `counts` what each tenant got or does not, is asked to `remember` a tenant that has nothing
--- waiting any more, and told when the queue was `flushed`: with whether it came to life or ended.
-fair_open = function(key, owner)
+-- waiting any more, and told when the queue was `flushed`: with whether it came to life or ended. Nothing is read of one that `is_new`.
+fair_open = function(key, owner, is_new)
   local fair = fairs[key]
   if not fair then
-    local f = call('HMGET', key, 'v', 'w', 'n', 'jobs', 'aim', 'aimed', 's', 'classes', 'leavers')
+    local f = is_new and NOTHING or call('HMGET', key, 'v', 'w', 'n', 'jobs', 'aim', 'aimed', 's', 'classes', 'leavers', 'levels', 'repeats', 'u')
     local w, n, jobs, classes, leavers = tonumber(f[2]) or 0, tonumber(f[3]) or 0, tonumber(f[4]) or 0, weights.classes(f[8] or ' '), f[9] or ''
+    local levels, repeats, u = f[10] or ' ', tonumber(f[11]) or 0, tonumber(f[12]) or 0
     -- All fields that it may get, with what they were before this call: see `job_load`.
-    fair = {key = key, owner = owner, v = tonumber(f[1]) or 0, w = w, n = n, jobs = jobs,
-      aim = (tonumber(f[6]) or 0) > now and tonumber(f[5]) or 0, sharing = f[7], classes = classes, leavers = leavers,
-      had_w = w, had_n = n, had_jobs = jobs, had_classes = classes, had_leavers = leavers, tenants = {}, touched = {}, sums = {},
-      changed = nil, moved = nil, windows = nil, moments = nil, passed = nil, queue = nil}
+    fair = {key = key, owner = owner, v = tonumber(f[1]) or 0, w = w, n = n, u = u, jobs = jobs,
+      aim = (tonumber(f[6]) or 0) > now and tonumber(f[5]) or 0, sharing = f[7], classes = classes, leavers = leavers, levels = levels, repeats = repeats,
+      had_w = w, had_n = n, had_u = u, had_jobs = jobs, had_classes = classes, had_leavers = leavers, had_levels = levels, had_repeats = repeats,
+      read_n = n, tenants = {}, touched = {}, sums = {}, changed = nil, moved = nil, windows = nil, moments = nil, passed = nil,
+      queue = nil, rule = nil, base = nil, priority = nil}
     fairs[key] = fair
   end
   return fair
@@ -82,8 +88,6 @@ local function busy_read(busy)
   known_busy[busy] = told
   return told
 end
-
-local NOTHING = {}
 
 -- A tenant of which `busy` says that, or nothing; with its start, where it is known. A table that begins with nine fields has room
 -- for the 16 that it may get: one that grows field by field is laid out anew each time, and one of 17 is twice as large.
@@ -177,8 +181,14 @@ local function tenant_weigh(tenant, weight)
   return part and math.min(math.max(math.floor(weight * part / 1000 + 0.5), LEAST), weight) or weight
 end
 
--- Changes the weight of a tenant that has something waiting; what it lags behind or is ahead stays the same. Whether it changed.
-tenant_reweigh = function(fair, tenant, weight)
+-- Changes the weight of a tenant that has something waiting; what it lags behind or is ahead stays the same. Whether it changed. If the
+-- weight `is_known` from now on, a tenant of unknown weight waits for its turn.
+tenant_reweigh = function(fair, tenant, weight, is_known)
+  if is_known and tenant.state == 'u' then
+    fair.u = fair.u - 1
+    tenant.weight, tenant.otherwise, tenant.state = 0, nil, 'h'
+    tenant_touch(fair, tenant)
+  end
   local was, otherwise = tenant.weight, tenant.otherwise
   weight = tenant_weigh(tenant, weight)
   if was == weight and otherwise == tenant.otherwise then return false end
@@ -191,7 +201,7 @@ tenant_reweigh = function(fair, tenant, weight)
     tenant.weight, tenant.state = 0, 'h'
   elseif tenant.state == 'h' then
     tenant_enter(fair, tenant, weight)
-  elseif tenant.state == 'b' then
+  elseif tenant.state == 'b' or tenant.state == 'u' then
     tenant.weight = weight
   else
     tenant.start = fair.v - (fair.v - tenant.start) * was / weight
@@ -200,12 +210,14 @@ tenant_reweigh = function(fair, tenant, weight)
   return true
 end
 
--- A tenant has something waiting; the weight counts if it had nothing before.
-fair_arrive = function(fair, tenant, weight)
+-- A tenant has something waiting; the weight counts if it had nothing before. If it `is_unknown`, the tenant has no turn yet.
+fair_arrive = function(fair, tenant, weight, is_unknown)
   if tenant.state then return end
   weight = tenant_weigh(tenant, weight)
-  tenant.promoted, tenant.since, tenant.asked = 0, now_text, tenant.told and '1' or '0'
-  if weight > 0 then
+  tenant.promoted, tenant.since, tenant.asked = 0, now_text, tenant.told or '0'
+  if is_unknown then
+    tenant.weight, tenant.state, fair.u = weight, 'u', fair.u + 1
+  elseif weight > 0 then
     tenant_enter(fair, tenant, weight)
   else
     tenant.weight, tenant.state = 0, 'h'
@@ -220,6 +232,7 @@ fair_withdraw = function(fair, tenant)
   if tenant.state == 'w' then
     tenant_leave(fair, tenant)
   else
+    if tenant.state == 'u' then fair.u = fair.u - 1 end
     tenant.state = nil
   end
   tenant_touch(fair, tenant)

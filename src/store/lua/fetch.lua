@@ -1,19 +1,22 @@
 -- Hands out jobs under a lease. One job goes to one caller, however many ask at once.
 --
--- ARGV[9…] call id, 1 if this call is sent again, requests; for each: worker or '', the same as JSON, and '' if it wants the same as
+-- ARGV[9…] slot and number of this call, 1 if it is sent again, requests; for each: worker or '', the same as JSON, and '' if it wants the same as
 --          the request before it, or count, visibility ms or '', fetch id or '', pool or '', its own strategy or '' (`strategy digest
 --          weights…`), digest of its queues, the tenant whose jobs alone are wanted or '' (then it is the only request), number of
 --          queues, queues in the order of preference
 --          The count of requests is negative to go ahead although something is due.
--- Returns  {answers, 1 if it ended early and should be called again at once, notes for metrics}; an answer is {job view, …} or a single
+-- Returns  {answers, 1 if it ended early and should be called again at once, notes for metrics, what is left of the limit that each request
+--          met (`number room ms`) or ''; none where there are no limits}; an answer is {job view, …} or a single
 --          job's view, {'pool', name} if the worker is of another pool, or {'error', text}; `due`, without having done anything: something must
 --          come due first, which is the tick's work (most calls never need that code, and it would be half of this script); or `rich`
 --          if there are limits, tenants or pools, of which the short form of this script knows nothing
 
+do
+
 -- A script has room for 200 locals, and a function for as many of its own.
 local function define()
 
-local REPLAY_MS, RESEND_MS = '60000', '10000'
+local REPLAY_MS, RECALL_MS = '60000', '3600000'
 
 local function is_due(set)
   return #call('ZRANGEBYSCORE', set, '-inf', now_text, 'LIMIT', '0', '1') > 0
@@ -31,20 +34,20 @@ local function request_read(at, before)
   if count == '' then
     return {worker = ARGV[at], worker_json = ARGV[at + 1], count = before.count, visibility = before.visibility, fetch_id = '',
       pool = before.pool, how = before.how, digest = before.digest, tenant = '', queues = before.queues, beside = requests, served = nil,
-      ids = '', got = 0}, at + 3
+      limits = nil, queue_limit = nil, ids = '', got = 0}, at + 3
   end
   local size = tonumber(ARGV[at + 9])
   local queues = size > 0 and {} or NONE
   for position = 1, size do queues[position] = ARGV[at + 9 + position] end
   return {worker = ARGV[at], worker_json = ARGV[at + 1], count = tonumber(count), visibility = tonumber(ARGV[at + 3]),
     fetch_id = ARGV[at + 4], pool = ARGV[at + 5], how = ARGV[at + 6], digest = ARGV[at + 7], tenant = ARGV[at + 8], queues = queues,
-    beside = requests, served = nil, ids = '', got = 0}, at + 10 + size
+    beside = requests, served = nil, limits = nil, queue_limit = nil, ids = '', got = 0}, at + 10 + size
 end
 
 local function read_requests()
   requests = {}
-  local at, request = 12, nil
-  for index = 1, math.abs(tonumber(ARGV[11])) do
+  local at, request = 13, nil
+  for index = 1, math.abs(tonumber(ARGV[12])) do
     request, at = request_read(at, request)
     requests[index] = request
     wanted_in_all = wanted_in_all + request.count
@@ -81,8 +84,10 @@ local function tell_planner(unmet)
 end
 
 local function lease(job, lane, request)
-  pace[job.queue] = (pace[job.queue] or 0) + 1099511627776 + math.max(now - (tonumber(job.enqueued) or now), 0)
-  job.pool = lease_under(job.queue, job.id, job.rule, lane, request)
+  local since = tonumber(job.enqueued) or now
+  pace[job.queue] = (pace[job.queue] or 0) + 1099511627776 + math.max(now - since, 0)
+  job.pool = lease_under(job.queue, job.id, job.rule, lane, request, since)
+  if job.put_off then put_off_ends(job) end
   if job_expiry(job) then gather('ZREM', DUE, job.id) end
   job_move(job, 'active')
   job.attempt, job.started = job.attempt + 1, now_text
@@ -119,12 +124,13 @@ local function lease_plain(id, key, text, lane, request)
   if not place then return nil end
   local is_plain, tenant = further_plain(text, further)
   if not is_plain then return nil end
-  local pool = lease_under(queue, id, nil, lane, request)
+  local enqueued = tonumber(since)
+  local pool = lease_under(queue, id, nil, lane, request, enqueued)
   local worker, of_all = request.worker, terms[request.visibility or false] or lease_terms(request.visibility)
   local view = 'active\0311\31' .. place .. since .. of_all.before .. worker .. of_all.behind .. pool .. '\31\30'
     .. string.sub(text, rest)
   call('SET', key, view)
-  pace[queue] = (pace[queue] or 0) + 1099511627776 + math.max(now - tonumber(since), 0)
+  pace[queue] = (pace[queue] or 0) + 1099511627776 + math.max(now - enqueued, 0)
   if worker ~= '' then gather('ZADD', HELD, '0', worker .. '\31' .. id) end
   gather('ZADD', LEASES, of_all.deadline, id)
   count_move(queue, tenant, 'available', 'active')
@@ -136,7 +142,7 @@ end
 -- The job's view; nil if it is not there.
 local function lease_and_show(id, lane, request)
   local key = JOB .. id
-  local text = call('GET', key)
+  local text = lane.record_of == id and lane.record or call('GET', key)
   if not text then return nil end
   local view = lease_plain(id, key, text, lane, request)
   if view then return view end
@@ -214,25 +220,29 @@ local function pace_write()
 end
 
 run = function()
-  if is_short and (state.limits or state.gated or state.policy ~= '' or find(allowed, 'c', 1, true)) then return 'rich' end
+  if is_short and (state.limits or state.gated or state.levels or find(state.policy, '[^o]') or find(allowed, 'c', 1, true)) then
+    return 'rich'
+  end
   read_requests()
   JOB, some_halted, pace, terms = P .. 'job:', (tonumber(state.halted) or 0) > 0, {}, {}
+  if state.recalled and find(state.recalled, ARGV[9], 1, true) then return {{}, 0, {}} end -- nobody waits for the answer
   local call_key = P .. 'call:' .. ARGV[9]
-  local first = ARGV[10] == '1' and call('GET', call_key)
+  local number, leased = match(ARGV[11] == '1' and call('GET', call_key) or '', '^(%d+) %d+ (.*)$')
   local answers = {}
-  if first then
+  if number == ARGV[10] then
     local index = 0
-    for ids in string.gmatch(first, '([^,]*),') do
+    for ids in string.gmatch(leased, '([^,]*),') do
       index = index + 1
       answers[index] = replayed(ids, requests[index].worker)
     end
-    return {answers, 0, {}}
+    return {answers, 0, {}, {}}
   end
 
-  if tonumber(ARGV[11]) > 0 and (is_due(DUE) or is_due(LEASES)) then return 'due' end
-  local all_awake = wake_due(tonumber(ARGV[11]) > 0)
+  if tonumber(ARGV[12]) > 0 and (is_due(DUE) or is_due(LEASES)) then return 'due' end
+  local all_awake = wake_due(tonumber(ARGV[12]) > 0)
   if all_awake == nil then return 'due' end
-  local record, found, unmet = {}, false, {}
+  local record, found, unmet, met = {}, false, {}, {}
+  local limit_usage = state.limits and at_commit.limit_usage
   for index, request in ipairs(requests) do
     answers[index] = guarded(attend, request)
     found = found or request.got > 0
@@ -240,16 +250,19 @@ run = function()
       for _, queue in ipairs(request.served or request.queues) do unmet[queue] = true end
     end
     record[index] = request.ids .. ','
+    if limit_usage then met[index] = limit_usage(request) end
   end
   levels_close()
   sources_close()
   turns_close()
   if (tonumber(state.staged) or 0) > 0 then tell_planner(unmet) end
-  if found then call('SET', call_key, concat(record), 'PX', RESEND_MS) end
+  if found then call('SET', call_key, ARGV[10] .. ' ' .. now_text .. ' ' .. concat(record), 'PX', RECALL_MS) end
   if next(pace) then pace_write() end
   commit()
-  return {answers, (unfinished or not all_awake) and 1 or 0, notes}
+  return {answers, (unfinished or not all_awake) and 1 or 0, notes, met}
 end
 
 end
 define()
+
+end

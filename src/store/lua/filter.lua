@@ -15,11 +15,11 @@ local MOST_PROBED, MOST_ENTRIES, MOST_IN_LINE = 16, 201, 256
 local function probe(source, tenant)
   local woken = false
   for _, name in ipairs(call('SRANDMEMBER', P .. 'asleep:' .. source.queue .. ':' .. tenant, MOST_PROBED)) do
-    local stopped = false
-    for _, key in ipairs(lane_limits(source.queue, name)) do stopped = stopped or limit_room(limit_open(key)) <= 0 end
-    local key = not stopped and lane_parked(source.queue, name)
+    local is_stopped = false
+    for _, key in ipairs(lane_limits(source.queue, name)) do is_stopped = is_stopped or limit_room(limit_open(key)) <= 0 end
+    local key = not is_stopped and lane_parked(source.queue, name)
     if key then
-      lane_wake(source.queue, name, key)
+      stopped.lane_wake(source.queue, name, key)
       limit_open(key).waiting = limit_open(key).waiting - 1
       woken = true
     end
@@ -79,14 +79,24 @@ local function line_open(source, name)
     if left > 0 and not find(entry, '^@') and not lane_owner(entry) then
       local ids, keys = call('ZRANGE', P .. 'lane:' .. source.queue .. ':' .. entry, '0', int(left - 1), 'WITHSCORES'), {}
       for position = 1, #ids, 2 do keys[#keys + 1] = P .. 'job:' .. ids[position] end
+      local gone = {}
       for place, text in ipairs(#keys > 0 and call('MGET', unpack(keys)) or {}) do
         local fixed = text and match(text, '\30([^\30]*)\30') or ''
-        local owner = match(fixed, '\31tenant\31([^\31]*)\31') or '_default'
-        if owner == name then
-          source.line[#source.line + 1] = {start = tonumber(ids[place * 2]), id = ids[place * 2 - 1], lane = {name = entry}}
+        local owner, id, start = match(fixed, '\31tenant\31([^\31]*)\31') or '_default', ids[place * 2 - 1], tonumber(ids[place * 2])
+        if text and reshard.move(source.queue, entry, id, start, text) then
+          gone[#gone + 1] = id
+        elseif owner == name then
+          source.line[#source.line + 1] = {start = start, id = id, lane = {name = entry}}
         end
       end
       left = left - #keys
+      if #gone > 0 then
+        local key = P .. 'lane:' .. source.queue .. ':' .. entry
+        call('ZREM', key, unpack(gone))
+        lane_flush()
+        lane_shrunk(source.queue, entry, key, #gone)
+        unfinished = true -- the next call finds them where they belong
+      end
     end
   end
 end
@@ -110,7 +120,7 @@ local function line_take(source, first)
   table.remove(source.line, 1)
   local key = P .. 'lane:' .. source.queue .. ':' .. first.lane.name
   if call('ZREM', key, first.id) == 0 then return nil end
-  lane_shrunk(source.queue, first.lane.name, key)
+  lane_shrunk(source.queue, first.lane.name, key, 1)
   source.taken = source.taken + 1
   first.lane.passes = nil
   return first.id
@@ -134,9 +144,13 @@ local function filter_next(queue, name)
     source.entries = call('ZRANGE', source.ready, '0', int(MOST_ENTRIES - 1))
     first = first_of(source, name)
   end
-  if not first then return nil end
+  if not first or unfinished then return nil end
   if first.id then return line_take(source, first), first.lane end
   source.turn, source.apart = first.turn, not first.turn
+  if not reshard.settled(source, first.lane) then
+    unfinished = true
+    return nil
+  end
   return source_take(source, first.lane), first.lane
 end
 
@@ -144,7 +158,10 @@ tenant_next = function(turn, name)
   if not turn_has_room(turn) then return nil end
   for _, queue in ipairs(turn.queues) do
     local id, lane = filter_next(queue, name)
-    if id then return id, lane end
+    if id then
+      floors.dispatched(turn, queue)
+      return id, lane
+    end
   end
 end
 

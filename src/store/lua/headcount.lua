@@ -1,38 +1,60 @@
 -- Part: how many jobs tenants have staged, which `tenants` counts among the available ones.
 
-local staged_of
+local staged_of, default_jobs, default_count
 
 do -- a script has room for 200 locals
 
-local keys
+local keys, bases
 
 at_begin(function()
-  keys = nil
+  keys, bases = nil, nil
 end)
 
--- The fair queues that have jobs staged.
+-- The fair queues that have jobs staged; and those of them whose hash counts all priorities: see `staging.lua`.
 local function staged_in()
-  if keys then return keys end
-  keys = {}
+  if keys then return end
+  keys, bases = {}, {}
   for _, rule in ipairs(call('SMEMBERS', P .. 'plans')) do
     for _, queue in ipairs(call('ZRANGE', P .. 'plan:' .. rule .. ':queues', 0, -1)) do
-      keys[#keys + 1] = P .. 'fair:' .. rule .. ':' .. queue
+      local base = P .. 'fair:' .. rule .. ':' .. queue
+      keys[#keys + 1], bases[#bases + 1] = base, base
+      for priority in string.gmatch(call('HGET', base, 'levels') or '', '%S+') do keys[#keys + 1] = base .. ':p' .. priority end
     end
   end
-  return keys
 end
 
 -- Jobs that a tenant has staged; `*` are all but the default one.
 staged_of = function(name)
-  local jobs = 0
-  for _, key in ipairs(staged_in()) do
-    if name == '*' then
-      jobs = jobs + (tonumber(call('HGET', key, 'jobs') or nil) or 0) - call('ZCARD', key .. ':lane:_default')
-    else
-      jobs = jobs + call('ZCARD', key .. ':lane:' .. name)
-    end
+  staged_in()
+  local jobs, all = 0, 0
+  for _, key in ipairs(keys) do jobs = jobs + call('ZCARD', key .. ':lane:' .. (name == '*' and '_default' or name)) end
+  if name ~= '*' then return jobs end
+  for _, key in ipairs(bases) do all = all + (tonumber(call('HGET', key, 'jobs') or nil) or 0) end
+  return all - jobs
+end
+
+local STATES = {'pending', 'available', 'scheduled', 'retryable', 'active'}
+
+-- Jobs of the default tenant by state, in the order of `tenants`: all jobs of queues that are nobody else's.
+default_jobs = function(queues)
+  local all = {0, 0, 0, 0, 0}
+  for _, queue in ipairs(queues) do
+    local counted = call('HMGET', P .. 'counts:' .. queue, unpack(STATES))
+    for place = 1, 5 do all[place] = all[place] + (tonumber(counted[place] or nil) or 0) end
   end
-  return jobs
+  local staged = staged_of('*') + staged_of('_default')
+  all[1], all[2] = all[1] - staged, all[2] + staged
+  local others = tenant_jobs('*')
+  for place, name in ipairs(STATES) do all[place] = math.max(all[place] - others[name], 0) end
+  return all
+end
+
+-- Begins to count the default tenant's jobs; the caller adds the letter d to `state.tenants`.
+default_count = function()
+  local all = default_jobs(call('HKEYS', P .. 'queues'))
+  if all[1] + all[2] + all[3] + all[4] + all[5] > 0 then
+    call('HSET', P .. 'tenants', '_default', format('%d %d %d %d %d', unpack(all)))
+  end
 end
 
 end

@@ -2,7 +2,8 @@
 --
 -- ARGV[9…] worker, state it reports or '', visibility ms or '', 1 to honour test directives, the one tenant whose jobs are there or
 --          '', number of record fields,
---          names and values, ids of the jobs that it works on. Among the fields is `registers`, if it may change its pool.
+--          names and values, ids of the jobs that it works on. Among the fields is `registers`, if it may change its pool, and `how`,
+--          if it has a strategy: `strategy queue weight …`, weights in thousandths.
 -- Returns  {directive, now, {extended id, …}, {cancelled id, …}}, or {'pool', name} if the worker is of another pool
 
 local RANK = {running = 0, quiet = 1, terminate = 2}
@@ -37,7 +38,8 @@ run = function()
       call('PEXPIRE', member, ARGV[8])
     end
   end
-  if (pool or told.concurrency) and not state.gated then call('HSET', P .. 'state', 'gated', '1') end
+  if told.registers and not told.how then call('HDEL', key, 'how', 'strategy', 'weights') end
+  if (pool or told.concurrency or told.how) and not state.gated then call('HSET', P .. 'state', 'gated', '1') end
   local directive = call('HGET', key, 'directive') or 'running'
   if call('EXISTS', key) == 0 then
     record[#record + 1] = 'since'

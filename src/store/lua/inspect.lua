@@ -21,7 +21,7 @@ run = function()
       local quota, room = limit.quota, limit_room(limit)
       local _, newest = starts_last(limit)
       local available = limit.available
-      local queue = match(key, '^queue:(.*)$')
+      local queue = match(key, '^#(.*)$')
       if queue then available = available + (tonumber(call('HGET', P .. 'counts:' .. queue, 'available') or nil) or 0) end
       local function text(number) return number and int(number) or '' end
       answer[#answer + 1] = key

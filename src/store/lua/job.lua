@@ -207,18 +207,32 @@ local function job_wait(job, at)
   if next_change then gather('ZADD', DUE, next_change, job.id) end
 end
 
+local job_make_available
+
+do -- a script has room for 200 locals
+
+-- Changes the lane that a job was enqueued for.
+local function job_set_lane(job, lane)
+  local names, rest = match(string.sub(job.text, job.rest), '^([^\31]*\31[^\31]*\31)[^\31]*(.*)$')
+  job.lane, job.text = lane, string.sub(job.text, 1, job.rest - 1) .. names .. lane .. rest
+end
+
 -- The sequence is new where the job joins the queue anew, and the old one where it was only handed back.
-local function job_make_available(job, keeps_place)
+job_make_available = function(job, keeps_place)
   job_move(job, 'available')
   if not keeps_place then
     seq = seq + 1
     job.seq = int(seq)
   end
   job.enqueued = now_text
-  local lane = tenant_lane(job.queue, job.lane, job.tenant, job.rule)
+  local own = type_lane(job.lane, job.type)
+  if own ~= job.lane then job_set_lane(job, own) end
+  local lane = tenant_lane(job.queue, own, job.tenant, job.rule)
   local entry = lane_push(job.queue, lane, job.id, lane_score(tonumber(job.priority) or 0, tonumber(job.seq)))
   entry.rule, entry.quota = job.rule, job.quota or entry.quota
   job_wait(job)
+end
+
 end
 
 -- When the execution timeout strikes; heartbeats do not move it.
@@ -290,7 +304,7 @@ slots_release = function(id, queue, lane, tenant, pool)
   end
   if find(allowed, 'c', 1, true) then slot_free('!' .. (tenant or '_default')) end
   if is_limited(queue) then
-    slot_free('queue:' .. queue) -- jobs elsewhere may have that key
+    slot_free('#' .. queue)
     signal('ready ' .. queue)
   end
 end
@@ -298,7 +312,7 @@ end
 end
 
 local function lease_release(job)
-  did(job.tenant, 'ms', now - (tonumber(job.started) or now))
+  did(job.tenant, 'c', 0, now - (tonumber(job.started) or now))
   gather('ZREM', LEASES, job.id)
   slots_release(job.id, job.queue, job.lane, job.tenant, job.pool)
   job.pool = ''

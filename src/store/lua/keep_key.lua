@@ -3,7 +3,7 @@
 -- keys     hash  id of the key → `digest US role US tenant or '' US ms of its making US name`
 --
 -- ARGV[9…] id, digest, role, tenant or '', name, 1 if a key elsewhere may manage keys, how many keys of the name there may be, and
---          how many in all
+--          how many in all, 1 if callers need a key already, who makes it, as JSON
 -- Returns  'ok', 'full', 'differs' (the name has another role or tenant), 'many' (of that name), or 'admin' (nobody could manage
 --          keys); a key that is there already is there
 
@@ -25,6 +25,8 @@ run = function()
   if of_name >= tonumber(ARGV[15]) then return 'many' end
   if not managed then return 'admin' end
   call('HSET', key, id, concat({digest, role, tenant, now_text, name}, '\31'))
+  emit('auth.key_created', subject(id), '"name":"' .. name .. '","role":"' .. role .. '","by":' .. ARGV[18])
+  if total == 0 and ARGV[17] == '0' then emit('auth.activated', subject(id), '"by":' .. ARGV[18]) end
   signal('keys')
   commit()
   return 'ok'

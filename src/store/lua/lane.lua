@@ -86,6 +86,17 @@ local function is_cap(key)
   return string.byte(key) == 33
 end
 
+-- A limit's key as people read it. Keys of clients begin with a letter or a digit, or with `@TENANT/` where they are a tenant's own, and
+-- parts of them end in `|scope=name`;
+-- `#QUEUE`, `~TYPE` and `+TENANT:QUEUE` are the server's, `!TENANT` is a tenant's cap.
+local function limit_label(key)
+  local owner, sign, name = match(key, '^(@?[^/]*/?)([#~+])(.*)$')
+  if not sign or owner ~= '' and not find(owner, '^@.*/$') then return key end
+  if sign == '#' then return owner .. 'queue:' .. name end
+  if sign == '~' then return owner .. 'type:' .. name end
+  return owner .. 'tenant:' .. string.gsub(name, ':([^:]*)$', ':queue:%1')
+end
+
 local lane_limits
 
 do -- a script has room for 200 locals
@@ -98,13 +109,15 @@ end)
 
 local NONE = {}
 
--- What a lane's name says of limits; that of one with slots of its own, behind the name of its queue, where it has them. What tenants
--- are allowed may change between calls, and is left out.
+-- What a lane's name says of limits; that of one with slots of its own, behind the name of its queue, where it has them. Part of a key,
+-- `KEY|scope=name`, is followed by the key itself: what the file or an admin sets for that holds for all parts together. What tenants are
+-- allowed may change between calls, and is left out.
 local limits_read = remembering(4096, function(lane, queue)
   local tenant = match(lane, ';s=1;t=(.*)$')
   local keys = {match(lane, ';k=([^;]+)')}
+  keys[#keys + 1] = keys[1] and match(keys[1], '^([^|]+)|')
   keys[#keys + 1] = match(lane, ';y=([^;]+)')
-  if tenant then keys[#keys + 1] = 'tenant:' .. tenant .. ':queue:' .. queue end
+  if tenant then keys[#keys + 1] = '+' .. tenant .. ':' .. queue end
   return keys
 end)
 
@@ -130,8 +143,9 @@ end
 
 end
 
--- The lane in which a job waits now, given the lane that it was enqueued for: see `level.lua`.
-local tenant_lane = function(_, lane) return lane end
+-- The lane in which a job waits now, given the lane that it was enqueued for, and that one under the limits of types that hold now:
+-- see `level.lua`.
+local tenant_lane, type_lane = function(_, lane) return lane end, function(lane) return lane end
 
 -- What to do with pushes to a lane under limits or of a tenant, and with the numbers that a job brings: see `limit.lua`.
 local lane_arrive, limit_renew

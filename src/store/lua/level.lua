@@ -1,40 +1,42 @@
 -- Part: tenants that take turns inside one queue and priority. Each such level is a fair queue like those of staging.
 --
+-- Lanes of that priority without a tenant of their own (`;t=`) stay in `ready:Q`, in the order of their first jobs. All of them together
+-- are one more participant of the level, `*`, so that neither side waits for the other to be empty. A fetch lets it join and leave:
+-- see `choose.lua`.
+--
 -- level:Q:pP          a fair queue: see `fair.lua`; and s, the version of the sharing under which its tenants were weighed
 -- level:Q:pP:lanes:T  zset  the tenant's lanes that may run, by the score of their first job
--- policy              hash  `f Q` or `f *`: how tenants share queue Q, or all: `strategy default_weight`; see `policy.lua`
+-- policy              hash  `f Q` or `f *`: how tenants share queue Q, or all: see `policy.lua`
+-- promoted:Q          string  how much the tenants weigh together whose jobs a plan rule promoted lately, with a TTL
 -- policy:w:Q          hash  weights by tenant, in thousandths; policy:w:* for all queues
 
 local queue_sharing, sharing_weight, level_open, level_lanes, level_reweigh
 
 do -- a script has room for 200 locals
 
--- How queues are shared does not change under one version of the sharing, so it is kept for many calls.
+local NAMELESS = '*' -- the participant that stands for all lanes without a tenant; no tenant's name contains that sign
+
+-- How queues are shared does not change under one version of the rules, so it is kept for many calls.
 local MOST_KNOWN = 4096
 local known, known_size, known_as = {}, 0, nil -- by queue; under which version, in which namespace
-local version
 
-at_begin(function()
-  version = nil
-end)
+-- Where nobody says anything, jobs that have lanes of their tenants (`;b=`, by the isolation) take turns, and no others.
+local UNSET = {strategy = 'f', default = 1000, weights = nil, by_isolation = true}
 
 local function sharing_read(queue)
   local own = call('HMGET', P .. 'policy', 'f ' .. queue, 'f *')
-  local strategy, default = match(own[1] or own[2] or '', '^(%a) (%d+)$')
+  local text = own[1] or own[2]
+  if not text then return UNSET end
+  local strategy, default, by_isolation = match(text, '^(%a) (%d+) ?(%a*)$')
   return strategy and {strategy = strategy, default = tonumber(default), weights = P .. 'policy:w:' .. (own[1] and queue or '*'),
-    version = version} or false
+    by_isolation = by_isolation ~= ''} or false
 end
 
--- How tenants share a queue: strategy letter (f, r or s), default weight and the hash of weights; false if they do not.
+-- How tenants share a queue: strategy letter (f, r or s), default weight, the hash of weights, and whether only jobs do that have a
+-- lane of their tenant by the isolation; false if they do not.
 queue_sharing = function(queue)
-  if not find(state.policy, 'f', 1, true) then return false end
-  if not version then
-    version = call('HGET', P .. 'policy', 'shares') or ''
-    -- What has no version is from before there were any.
-    if version == '' or known_as ~= P .. version or known_size >= MOST_KNOWN then
-      known, known_size, known_as = {}, 0, P .. version
-    end
-  end
+  if not find(state.policy, '[fo]') then return UNSET end
+  if known_as ~= P .. state.rules or known_size >= MOST_KNOWN then known, known_size, known_as = {}, 0, P .. state.rules end
   local sharing = known[queue]
   if sharing == nil then
     sharing = sharing_read(queue)
@@ -43,12 +45,66 @@ queue_sharing = function(queue)
   return sharing
 end
 
+local types, types_text, limit_of_type -- keys and patterns of limits on types, in their order; by type: the key
+
+-- Matches a type against a pattern, in which each `*` stands for any text, as `fits` of src/fair/rule.rs does.
+local function fits(pattern, text)
+  local head, rest = match(pattern, '^([^*]*)%*(.*)$')
+  if not head then return pattern == text end
+  if string.sub(text, 1, #head) ~= head then return false end
+  local at = #head + 1
+  while true do
+    local part, more = match(rest, '^([^*]*)%*(.*)$')
+    if not part then return #text - at + 1 >= #rest and string.sub(text, #text - #rest + 1) == rest end
+    local first, last = find(text, part, at, true)
+    if not first then return false end
+    at, rest = last + 1, more
+  end
+end
+
+-- The key of the limit on a type, or '' if there is none. It is kept for many calls.
+local function type_key(type)
+  if not types then
+    types = call('HGET', P .. 'policy', 'types') or ''
+    if types ~= types_text then types_text, limit_of_type = types, remembering(1024, function(name)
+      for pattern, key in string.gmatch(types_text, '([^\31]*)\31([^\30]*)\30') do
+        if fits(pattern, name) then return key end
+      end
+      return ''
+    end) end
+  end
+  return limit_of_type(type)
+end
+
+at_begin(function()
+  types = nil
+end)
+
+type_lane = function(lane, type)
+  local has, limited = match(lane, ';y=([^;]+)') or '', find(state.policy, 't', 1, true)
+  local key = limited and type_key(type) or ''
+  if key == has then return lane end
+  lane = string.gsub(lane, ';y=[^;]+', '', 1)
+  if key == '' then return lane end
+  local head, rest = match(lane, '^(p%-?%d+;k=[^;]+)(.*)$')
+  if not head then head, rest = match(lane, '^(p%-?%d+)(.*)$') end
+  return head .. ';y=' .. key .. rest
+end
+
 tenant_lane = function(queue, lane, tenant, rule)
-  local sharing, owner = queue_sharing(queue), tenant or '_default'
-  if sharing then return lane_base(lane) .. (sharing.strategy == 's' and ';s=1;t=' or ';t=') .. owner end
-  if find(lane, ';b=', 1, true) then return lane end
+  local sharing, owner, has_own = queue_sharing(queue), tenant or '_default', find(lane, ';b=', 1, true)
+  if sharing and (has_own or not sharing.by_isolation) then
+    return lane_base(lane) .. (sharing.strategy == 's' and ';s=1;t=' or ';t=') .. owner
+  end
+  if has_own then return lane end
   -- A planner wants to know how many of a tenant's jobs are blocked.
   return (rule and find(lane, ';', 1, true) or tenant_capped(owner)) and lane .. ';b=' .. owner or lane
+end
+
+-- The weight of all lanes without a tenant: what jobs that name none weigh, or the tenants for which jobs were promoted.
+local function nameless_weight(queue)
+  local own = sharing_weight(queue, '_default')
+  return math.max(own, tonumber(call('GET', P .. 'promoted:' .. queue) or nil) or 0)
 end
 
 -- A tenant's weight in a queue: its own, that of the plan rule which promoted it, the one that it has everywhere, or the default;
@@ -56,7 +112,8 @@ end
 sharing_weight = function(queue, tenant, rule)
   local sharing = queue_sharing(queue)
   if not sharing or sharing.strategy == 'r' then return 1000 end
-  local own = call('HGET', sharing.weights, tenant)
+  if tenant == NAMELESS then return nameless_weight(queue) end
+  local own = sharing.weights and call('HGET', sharing.weights, tenant)
   local of_rule = not own and rule and call('HGET', P .. 'plan:' .. rule .. ':own', tenant)
   return math.max(tonumber(own or of_rule or nil) or tenant_quota(tenant).weight or sharing.default, 50), of_rule
 end
@@ -64,10 +121,13 @@ end
 local function level_flushed(fair, has_begun, has_ended)
   local ready = P .. 'ready:' .. fair.queue
   if has_begun then
-    local sharing = queue_sharing(fair.queue)
-    fair.sharing = sharing and sharing.version or ''
+    fair.sharing = state.rules
     call('HSET', fair.key, 's', fair.sharing)
-    -- First of its priority: what waited there from before tenants took turns is found by looking behind it.
+    if not state.levels then
+      call('HSET', P .. 'state', 'levels', '1')
+      state.levels = '1'
+    end
+    -- First of its priority: lanes without a tenant are behind it.
     call('ZADD', ready, int(lane_score(tonumber(string.sub(fair.level, 2)), 0)), '@' .. fair.level)
     queue_woke(fair.queue)
   elseif has_ended then
@@ -92,14 +152,15 @@ end
 level_enter = function(queue, lane, tenant, score, entry)
   local fair = level_open(queue, lane_level(lane))
   local added = call('ZADD', level_lanes(fair, tenant), 'LT', score, lane) == 1
-  local waiting = tenant_of(fair, tenant)
+  local waiting, has_slots = tenant_of(fair, tenant), added and find(lane, ';s=1', 1, true)
+  if waiting.state and not has_slots then return added end
+  local weight, of_rule = sharing_weight(queue, tenant, entry and entry.rule)
+  -- Tenants with slots of their own have as many as their weight says.
+  if has_slots then
+    local key = P .. 'limit:+' .. tenant .. ':' .. queue
+    call('HSET', key, 'j', int(math.max(math.floor(weight / 1000), 1)) .. ' - - - -')
+  end
   if not waiting.state then
-    local weight, of_rule = sharing_weight(queue, tenant, entry and entry.rule)
-    -- Tenants with slots of their own have as many as their weight says.
-    if find(lane, ';s=1', 1, true) then
-      local key = P .. 'limit:tenant:' .. tenant .. ':queue:' .. queue
-      call('HSET', key, 'j', int(math.max(math.floor(weight / 1000), 1)) .. ' - - - -')
-    end
     fair_arrive(fair, waiting, weight)
     if of_rule then waiting.asked = '1' end
   end
@@ -111,20 +172,21 @@ end
 local REWEIGHED_A_CALL = 256
 
 level_reweigh = function(fair)
-  local sharing = queue_sharing(fair.queue)
-  if not sharing or fair.n == 0 or fair.sharing == sharing.version then return end
+  local sharing, version = queue_sharing(fair.queue), state.rules
+  if not sharing or fair.n == 0 or fair.sharing == version then return end
   -- `version cursor` while not all have been looked at.
   local under, cursor = match(fair.sharing or '', '^(.*) (%d+)$')
-  if under ~= sharing.version then cursor = '0' end
+  if under ~= version then cursor = '0' end
   local found = call('HSCAN', fair.key .. ':busy', cursor, 'COUNT', REWEIGHED_A_CALL)
   for position = 1, #found[2], 2 do
     local name = found[2][position]
     local tenant = tenant_of(fair, name)
     local weight = sharing_weight(fair.queue, name)
-    local is_rules = tenant.asked == '1' and sharing.strategy ~= 'r' and call('HEXISTS', sharing.weights, name) == 0
+    local is_rules = tenant.asked == '1' and sharing.strategy ~= 'r'
+      and not (sharing.weights and call('HEXISTS', sharing.weights, name) == 1)
     tenant_reweigh(fair, tenant, is_rules and (tenant.otherwise or tenant.weight) or weight)
   end
-  fair.sharing, fair.moved = found[1] == '0' and sharing.version or sharing.version .. ' ' .. found[1], true
+  fair.sharing, fair.moved = found[1] == '0' and version or version .. ' ' .. found[1], true
   call('HSET', fair.key, 's', fair.sharing)
   fair_write(fair)
 end

@@ -3,14 +3,15 @@
 -- limit:K       hash  quotas by who set them: j (the last job), f (the file), a (an admin), o (an override, to `until`); hold
 --                     (nothing before that time), b (starts in the window), sums (how many, in how many buckets), next (start after the throttle's last), later and turn
 --                     (the same of starts that jobs were put off to), n (available jobs), w (lanes that wait), hit (why its queue is
---                     stopped), xS (times it was hit, by strategy)
+--                     stopped), xS (times it was hit, by strategy), held (when it held jobs back: see `held.lua`)
 -- limit:K:run   set   leased jobs that count against its concurrency
 -- limit:K:at    hash  `r pP Q` ready lanes of queue Q and priority P, `w Q` lanes of Q that wait
 -- limit:K:tags  hash  by tenant: its start tag, which orders tenants that wait for the same limit
 -- wait:K:Q      zset  lanes of Q that wait for K: highest priority first, then by tag, or by their first job
 -- blocked:Q     hash  by tenant: its jobs in lanes that wait
--- parked:Q      hash  lane → `K US strategy US since`; asleep:Q:T set of those of tenant T
+-- parked:Q      hash  lane → the limit that it waits for; asleep:Q:T set of those of tenant T
 -- awake:Q:T     set   ready lanes of tenant T under limits, where tenants do not take turns
+-- limit:#Q, :~Y, :+T:Q  limits of a queue, of types, and of a tenant's slots in a queue; `src/job/limit_key.rs` has the names
 -- limit:!T            a tenant's own limit: only what waits for it is kept here; what it allows is in `quotas`, what counts in `tenants`;
 --                     caps: zset of those that stopped somebody, by when
 -- wakes         zset  limits by when those who wait for them are to be looked at
@@ -95,7 +96,7 @@ limit_renew = function(key, quota)
   renewed[key] = quota
   local name = P .. 'limit:' .. key
   call('ZADD', P .. 'limits', now_text, key)
-  local was, queue = call('HMGET', name, 'j', 'w'), match(key, '^queue:(.*)$')
+  local was, queue = call('HMGET', name, 'j', 'w'), match(key, '^#(.*)$')
   if was[1] == quota then return end
   call('HSET', name, 'j', quota)
   if queue then call('SADD', P .. 'limited', queue) end
@@ -129,10 +130,9 @@ end
 
 end
 
--- What a lane waits for, if it does.
+-- The limit that a lane waits for, if it does.
 local function lane_parked(queue, lane)
-  local entry = (tonumber(state.parked) or 0) ~= 0 and call('HGET', P .. 'parked:' .. queue, lane)
-  if entry then return match(entry, '^([^\31]*)\31([^\31]*)\31(%d+)$') end
+  return (tonumber(state.parked) or 0) ~= 0 and call('HGET', P .. 'parked:' .. queue, lane) or nil
 end
 
 -- Of a bare lane nothing is said but its priority and whose it is: no limit but its tenant's own can hold it, and of that one only
@@ -172,7 +172,10 @@ local function lane_unpark(queue, lane, key, jobs)
   if call('HINCRBY', P .. 'limit:' .. key .. ':at', 'w ' .. queue, '-1') <= 0 then
     call('HDEL', P .. 'limit:' .. key .. ':at', 'w ' .. queue)
   end
-  if call('HINCRBY', P .. 'limit:' .. key, 'w', '-1') <= 0 then call('UNLINK', P .. 'limit:' .. key .. ':tags') end
+  if call('HINCRBY', P .. 'limit:' .. key, 'w', '-1') <= 0 then
+    call('UNLINK', P .. 'limit:' .. key .. ':tags')
+    held.finish(key)
+  end
   call('HINCRBY', P .. 'state', 'parked', '-1')
   count_blocked(queue, lane, -jobs)
 end

@@ -8,14 +8,14 @@
 local LONGEST_HOLD = 86400000
 
 local function hold(job, hold_until, why)
-  local key = match(job.lane, ';k=([^;]+)') or job.quota and 'queue:' .. job.queue
+  local key = match(job.lane, ';k=([^;]+)') or job.quota and '#' .. job.queue
   hold_until = math.min(hold_until, now + LONGEST_HOLD)
   if not key or hold_until <= now then return end
   local name = P .. 'limit:' .. key
   if hold_until <= (tonumber(call('HGET', name, 'hold') or nil) or 0) then return end
   call('HSET', name, 'hold', int(hold_until))
   call('ZADD', WAKES, 'LT', int(hold_until), key)
-  emit('rate_limit.dynamic_adjusted', subject(''), '"key":"' .. key .. '","until":' .. stamp(int(hold_until)) .. ',"reason":' .. why)
+  emit('rate_limit.dynamic_adjusted', subject(''), '"key":"' .. limit_label(key) .. '","until":' .. stamp(int(hold_until)) .. ',"reason":' .. why)
 end
 
 local function nack(id, worker, op, scope, requeue, failure)

@@ -6,11 +6,28 @@
 -- ARGV[9…] this process or '' to only look, ms for which it decides, 1 if what tenants do is to be counted, minutes of the window, most of the busiest, most of the sample, tenants
 --          that are wanted besides
 -- Returns  'idle' if no tenant is in sight or what they do is not counted, 'held' if another process decides, or {now, ms since the window began, tenants with jobs,
---          most tenants of a minute, jobs of all by state, deeds of all, {tenant, document, …}, {tenant, jobs by state, weight, deeds, …},
---          how many of those, from the first, were drawn by lot}. Jobs and deeds are as in `call.lua` and `did.lua`
+--          most tenants of a minute, jobs of all by state, deeds of all, {tenant, document, …}, {tenant, jobs by state, weight, deeds, jobs
+--          that a free worker could start, …}, how many of those, from the first, were drawn by lot, jobs of all that a free worker could start}. Jobs and deeds are as in `call.lua` and `did.lua`
 
--- Rules and main queues of each that are asked what tenants weigh.
-local RULES_ASKED, QUEUES_ASKED = 16, 4
+-- Rules and main queues of each that are asked what tenants weigh; queues in which jobs without a tenant are looked for.
+local RULES_ASKED, QUEUES_ASKED, MOST_QUEUES = 16, 4, 1000
+
+local JOBS = '^(%d+) (%d+) (%d+) (%d+) (%d+)$'
+
+-- Jobs of the default tenant by state. They are not counted like those of others unless that is needed, which would cost each call.
+local function jobs_of_default()
+  if find(allowed, 'd', 1, true) then return {match(call('HGET', P .. 'tenants', '_default') or '0 0 0 0 0', JOBS)} end
+  local queues = call('HLEN', P .. 'queues') <= MOST_QUEUES and call('HKEYS', P .. 'queues') or call('ZRANGE', LIVE, 0, MOST_QUEUES - 1)
+  return default_jobs(queues)
+end
+
+-- So many of a tenant's jobs a free worker could start, at most: none if it has as many active as it may.
+local function runnable(name, jobs, blocked)
+  local pending, available, _, _, active = match(jobs, JOBS)
+  local cap = pending and tenant_capped(name)
+  if not pending or cap and tonumber(active) >= cap then return 0 end
+  return math.max(pending + available - (blocked[name] or 0), 0)
+end
 
 -- What tenants weigh, in thousandths: the most that anybody gives them.
 local function weights(names)
@@ -80,6 +97,7 @@ run = function()
     end
   end
   for _, name in ipairs(call('HRANDFIELD', P .. 'tenants', sampled)) do add(name) end
+  add('_default')
   local lots, most_of_minute = #names, 0
   for minute = last, first, -1 do
     local key = P .. 'busy:m' .. int(minute)
@@ -92,11 +110,23 @@ run = function()
   names[#names + 1] = '*'
 
   local jobs, did, weighs, seen = call('HMGET', P .. 'tenants', unpack(names)), deeds('m', names, first, last), weights(names), {}
+  local of_default, others = jobs_of_default(), {match(jobs[#names] or '0 0 0 0 0', JOBS)}
+  local all, blocked = {}, blocked_of()
+  for place = 1, 5 do all[place] = (others[place] or 0) + of_default[place] end
   for place = 1, #names - 1 do
-    local at = #seen
-    seen[at + 1], seen[at + 2], seen[at + 3], seen[at + 4] =
-      names[place], jobs[place] or '', int(weighs[place] or 1000), did[place]
+    local at, name = #seen, names[place]
+    local text = name == '_default' and format('%d %d %d %d %d', unpack(of_default)) or jobs[place] or ''
+    seen[at + 1], seen[at + 2], seen[at + 3], seen[at + 4], seen[at + 5] =
+      name, text, int(weighs[place] or 1000), did[place], int(runnable(name, text, blocked))
   end
-  local with_jobs = math.max(call('HLEN', P .. 'tenants') - 1, 0)
-  return {now_text, int(now - first * MINUTE), with_jobs, most_of_minute, jobs[#names] or '', did[#names], documents, seen, lots}
+  -- Of the hash, `*` is nobody, and the default tenant is there only while it is counted.
+  local with_jobs = math.max(call('HLEN', P .. 'tenants') - 1 - call('HEXISTS', P .. 'tenants', '_default'), 0)
+  for place = 1, 5 do
+    if tonumber(of_default[place]) > 0 then
+      with_jobs = with_jobs + 1
+      break
+    end
+  end
+  return {now_text, int(now - first * MINUTE), with_jobs, most_of_minute, format('%d %d %d %d %d', unpack(all)), did[#names], documents, seen,
+    lots, int(runnable_in_all())}
 end

@@ -1,10 +1,18 @@
 -- Part: what a round, or whoever looks, needs to know about one main queue of a rule.
 
--- {queue, staged jobs, waiting tenants, depth, oldest ms or '', taken so far, active, 1 if workers found it empty, sum of weights, aim}
+-- {queue, staged jobs, waiting tenants, depth, oldest ms or '', taken so far, active, ms since workers found it empty or 0,
+--  sum of weights, aim, tenants with staged jobs (those without a turn included), tenants of unknown weight}; weights of all
+--  priorities together
 local function observe(rule, queue)
-  local fair, health = staging_open(rule, queue), queue_health(queue)
+  local base, health = staging_open(rule, queue), queue_health(queue)
   local counted = call('HMGET', P .. 'counts:' .. queue, 'taken', 'active')
   local dry = call('HGET', P .. 'low', 'd ' .. queue)
-  return {queue, fair.jobs, fair.n, health.depth, health.oldest and int(health.oldest) or '', counted[1] or '0',
-    counted[2] or '0', dry and 1 or 0, int(fair.w), int(fair.aim)}
+  local waiting, weight, tenants, unknown = 0, 0, -base.repeats, 0
+  for _, fair in ipairs(staging.levels(base)) do
+    waiting, weight, unknown = waiting + fair.n, weight + fair.w, unknown + fair.u
+    tenants = tenants + call('HLEN', fair.key .. ':busy')
+  end
+  local idle = dry and int(math.max(now - tonumber(dry), 0)) or '0'
+  return {queue, base.jobs, math.min(waiting, tenants), health.depth, health.oldest and int(health.oldest) or '', counted[1] or '0',
+    counted[2] or '0', idle, int(weight), int(base.aim), tenants, math.min(unknown, tenants)}
 end

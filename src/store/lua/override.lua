@@ -8,7 +8,7 @@ run = function()
   if string.sub(ends, 1, 1) == '+' then ends = int(now + tonumber(ends)) end
   if ends ~= '' and tonumber(ends) <= now then return {-1, notes} end
   local name = P .. 'limit:' .. key
-  local queue = match(key, '^queue:(.*)$')
+  local queue = match(key, '^#(.*)$')
   if quota == '' then
     local over = field == 'o' and tonumber(call('HGET', name, 'until') or nil)
     local had = call('HDEL', name, field)
@@ -24,7 +24,7 @@ run = function()
   end
   state.limits = '1'
   limits[key] = nil
-  wake(key)
+  stopped.wake(key)
   commit()
   return {1, notes}
 end

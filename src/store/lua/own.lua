@@ -19,9 +19,12 @@ local plain_of = remembering(1000, function(queue)
   return format(PLAIN, (string.gsub(queue, '%p', '%%%0')))
 end)
 
--- What is the same for all jobs of a queue. Where tenants take turns in it, or may have a limit, no job is plain.
+-- What is the same for all jobs of a queue. Where promoted jobs take turns by tenant, or tenants or types may have a limit, no job is
+-- plain.
 local function release_begin(queue)
-  plain = (queue_sharing(queue) or find(allowed, 'c', 1, true)) and '^$' or plain_of(queue)
+  local sharing = queue_sharing(queue)
+  local is_shared = sharing and not sharing.by_isolation
+  plain = (is_shared or find(allowed, 'c', 1, true) or find(state.policy, 't', 1, true)) and '^$' or plain_of(queue)
   before_tenant = '\31' .. queue .. '\31\28'
 end
 
@@ -60,8 +63,13 @@ release = function(queue, id, tenant)
   return true
 end
 
--- What `release` has gathered.
-push_released = function(queue)
+-- How long it is known whom jobs were promoted for.
+local PROMOTED_MS = '600000'
+
+-- Writes what `release` has gathered, of tenants that weigh so much together.
+push_released = function(queue, weight)
+  -- Where other tenants take turns, promoted jobs together have the share of theirs: see `level.lua`.
+  if state.levels then call('SET', P .. 'promoted:' .. queue, int(weight), 'PX', PROMOTED_MS) end
   for first = 1, #records, 4000 do call('MSET', unpack(records, first, math.min(first + 3999, #records))) end
   for lane, pushes in pairs(lanes) do
     send('ZADD', P .. 'lane:' .. queue .. ':' .. lane, pushes)

@@ -1,7 +1,7 @@
 -- Part: what happens where a limit stops a lane, and when it lets lanes go again.
 
-local notes, note, limit_exceeded, limit_tag, queue_stopped, queue_goes, limit_freed, job_drop,
-  job_put_off, lane_slot, lane_wake, wake, wake_at, wake_due
+local notes, note, wake_due
+local stopped = {} -- functions: a table, because a script has room for 200 locals
 
 do -- a script has room for 200 locals
 
@@ -20,13 +20,13 @@ note = function(kind, key, strategy, ms)
 end
 
 -- From then on a limit may have room. A time before the next tick is told to whoever ticks.
-wake_at = function(key, at)
+stopped.wake_at = function(key, at)
   call('ZADD', WAKES, 'LT', int(at), key)
   if at - now < TICK_MS then note('due', key, '', at - now) end
 end
 
 local function limit_event(kind, key, more)
-  emit('rate_limit.' .. kind, subject(''), '"key":"' .. key .. '"' .. more)
+  emit('rate_limit.' .. kind, subject(''), '"key":"' .. limit_label(key) .. '"' .. more)
 end
 
 -- A tenant is at its limit at each start, as long as it has more to do: it is told when it has not been for a while.
@@ -40,53 +40,54 @@ local function tenant_stopped(limit, owner, number, current)
 end
 
 -- Told once for each lane and change, not once for each worker that finds it so.
-limit_exceeded = function(limit, why, number, current)
+stopped.limit_exceeded = function(limit, why, number, current)
   local owner = match(limit.key, '^!(.*)$')
   if owner then return tenant_stopped(limit, owner, number, current) end
   call('HINCRBY', limit.name, 'x' .. why, '1')
-  note('exceeded', limit.key, why, 0)
+  note('exceeded', limit_label(limit.key), why, 0)
   limit_event('exceeded', limit.key, ',"strategy":"' .. why .. '","limit":' .. int(number) .. ',"current":' .. int(current))
 end
 
-local function limit_released(key, why, id, waited)
-  if is_cap(key) then return end
-  note('released', key, why, waited)
+-- A job starts that a limit held back.
+stopped.limit_released = function(key, why, id, waited)
+  note('released', limit_label(key), why, waited)
   limit_event('released', key, ',"strategy":"' .. why .. '","job_id":"' .. id .. '","waited_ms":' .. int(waited))
 end
 
 -- A tenant's start tag under a limit: not before the tag of whoever was let go last, so that absence earns nothing.
-limit_tag = function(limit, tenant)
+stopped.limit_tag = function(limit, tenant)
   local tags = call('HMGET', limit.name .. ':tags', tenant, '@')
   return math.max(tonumber(tags[1] or nil) or 0, tonumber(tags[2] or nil) or 0)
 end
 
 -- A queue is stopped as a whole by its own limit; its lanes do not move.
-queue_stopped = function(source, why, at, number, current)
+stopped.queue_stopped = function(source, why, at, number, current)
   local limit = source.limit
-  if at then wake_at(limit.key, at) end
-  if match(limit.hit or '', '^%S+') == why then return end
-  limit.hit = why .. ' ' .. now_text
-  call('HSET', limit.name, 'hit', limit.hit)
-  limit_exceeded(limit, why, number, current)
+  if at then stopped.wake_at(limit.key, at) end
+  if limit.hit == why then return end
+  limit.hit = why
+  call('HSET', limit.name, 'hit', why)
+  held.begin(limit.key, why)
+  stopped.limit_exceeded(limit, why, number, current)
 end
 
 -- A job of a queue that was stopped starts.
-queue_goes = function(source, id)
-  local why, since = match(source.limit.hit or '', '^(%S+) (%d+)$')
-  if not why then return end
-  source.limit.hit = nil
-  call('HDEL', source.limit.name, 'hit')
-  limit_released(source.limit.key, why, id, now - since)
+stopped.queue_goes = function(source)
+  local limit = source.limit
+  if not limit.hit then return end
+  limit.hit = nil
+  call('HDEL', limit.name, 'hit')
+  held.finish(limit.key)
 end
 
 -- Room under a limit may have come to nobody: whoever waits is looked at. Whether somebody does.
-limit_freed = function(key)
+stopped.limit_freed = function(key)
   local limit = limit_open(key)
   if limit.waiting > 0 then call('ZADD', WAKES, now_text, key) end
   return limit.waiting > 0
 end
 
-job_drop = function(job, limit)
+stopped.job_drop = function(job, limit)
   gather('ZREM', DUE, job.id)
   job_finish(job, 'discarded')
   limit_event('dropped', limit.key, ',"job_id":"' .. job.id .. '","job_type":"' .. job.type .. '"')
@@ -95,14 +96,16 @@ job_drop = function(job, limit)
 end
 
 -- The time from which on the next job of a lane that is put off may run: each gets the next slot, not all the same.
-lane_slot = function(queue, lane)
+stopped.lane_slot = function(queue, lane)
   local at = now + 1
   for _, key in ipairs(lane_limits(queue, lane)) do at = math.max(at, limit_reserve(limit_open(key))) end
   return at
 end
 
-job_put_off = function(job, at)
+-- Puts a job off to a time. `put_off` keeps since when limits hold it back, and which one was the first to.
+stopped.job_put_off = function(job, at, limit, why)
   job_move(job, 'scheduled')
+  if not job.put_off then job_set(job, 'put_off', now_text .. ' ' .. why .. ' ' .. limit.key) end
   job_set(job, 'due', int(at))
   if not job.shows_due then job_set(job, 'shows_due', '1') end
   mark(job, 'l')
@@ -112,14 +115,12 @@ job_put_off = function(job, at)
 end
 
 -- Lets one lane go that waited.
-lane_wake = function(queue, lane, key)
-  local _, why, since = lane_parked(queue, lane)
+stopped.lane_wake = function(queue, lane, key)
   local lane_key = P .. 'lane:' .. queue .. ':' .. lane
   local head = call('ZRANGE', lane_key, '0', '0', 'WITHSCORES')
   lane_unpark(queue, lane, key, call('ZCARD', lane_key))
   if not head[1] then return end
   lane_enter(queue, lane, head[2])
-  limit_released(key, why or '', head[1], now - tonumber(since or now))
 end
 
 -- Ready and waiting lanes under a limit, by queue; the ready ones by priority.
@@ -151,17 +152,17 @@ local function wake_queue(limit, room, queue, lanes, ready)
     if before >= room then return true end
     if woken_now >= WOKEN_A_CALL then return false end
     if lane_tenant(lane) then call('HSET', limit.name .. ':tags', '@', int(score % LEVEL)) end
-    lane_wake(queue, lane, limit.key)
+    stopped.lane_wake(queue, lane, limit.key)
     woken_now, limit.waiting = woken_now + 1, limit.waiting - 1
   end
   return #first / 2 >= most
 end
 
 -- Lets go who waits for a limit, as far as it has room.
-wake = function(key)
-  local queue, limit = match(key, '^queue:(.*)$'), limit_open(key)
+stopped.wake = function(key)
+  local queue, limit = match(key, '^#(.*)$'), limit_open(key)
   local room, _, at = limit_room(limit)
-  if at and (limit.waiting > 0 or queue) then wake_at(key, at) end
+  if at and (limit.waiting > 0 or queue) then stopped.wake_at(key, at) end
   if room <= 0 then return end
   if queue and call('ZSCORE', LIVE, queue) then signal('ready ' .. queue) end
   if limit.waiting <= 0 then return end
@@ -172,7 +173,7 @@ wake = function(key)
     end
   end
   at = limit.waiting > 0 and limit_grows(limit)
-  if at then wake_at(key, at) end
+  if at then stopped.wake_at(key, at) end
 end
 
 -- Lanes whose limits may have room by now. Whether that is all of them; nil, without having done anything, if there are more
@@ -187,7 +188,7 @@ wake_due = function(asks)
     keys[#keys] = nil
   end
   call('ZREM', WAKES, unpack(keys))
-  for _, key in ipairs(keys) do wake(key) end
+  for _, key in ipairs(keys) do stopped.wake(key) end
   lane_flush()
   fair_flush() -- tenants that were woken stand where this call looks for them
   return #keys < WOKEN_A_CALL and woken_now < WOKEN_A_CALL

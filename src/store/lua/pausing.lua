@@ -2,7 +2,7 @@
 --
 -- paused        hash  paused queues and since when; state.paused is their number, or missing where there is none
 --
--- ARGV[9…] queue, 1 to pause, most queues that may be paused
+-- ARGV[9…] queue, 1 to pause, most queues that may be paused, who does it, as JSON
 -- Returns  when it was paused, or '' if it is not paused now; `full` if as many are as may be
 
 run = function()
@@ -14,10 +14,10 @@ run = function()
     if since then return since end
     if call('HLEN', PAUSED) >= tonumber(ARGV[11]) then return 'full' end
     call('HSET', PAUSED, queue, now_text)
-    emit('queue.paused', about)
+    emit('queue.paused', about, '"by":' .. ARGV[12])
   elseif since then
     call('HDEL', PAUSED, queue)
-    emit('queue.resumed', about)
+    emit('queue.resumed', about, '"by":' .. ARGV[12])
     -- Nobody took from it, and nobody could: it has not starved.
     call('ZADD', P .. 'live', 'XX', now_text, queue)
     signal('ready ' .. queue)

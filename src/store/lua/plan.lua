@@ -5,7 +5,7 @@
 -- low             hash  `m Q`: the planner wants to hear when queue Q holds fewer jobs; `d Q`: since when workers come away
 --                       empty-handed although jobs are staged for Q; `n Q`: rules with tenants that wait for Q
 
-local IDLE_MS, plan_open, plan_queues, queue_oldest, queue_health, gate_passes, gate_passed
+local IDLE_MS, plan_open, plan_queues, queue_oldest, queue_health, gate_room, gate_passed
 
 do -- a script has room for 200 locals
 
@@ -19,10 +19,11 @@ local plans
 -- What a rule says does not change under one version of the rules, so it is kept for many calls.
 local terms_read = remembering(256, function(_, key)
   local f = call('HMGET', key, 'restage', 'latency', 'depth', 'strict', 'jobs', 'every', 'most', 'tag', 'hold', 'default', 'fixed',
-    'blocked')
+    'blocked', 'priority', 'ask')
   return {__index = {key = key, restage = f[1] == '1', latency = tonumber(f[2]), depth = tonumber(f[3]), strict = f[4] == '1',
     jobs = tonumber(f[5]), every = tonumber(f[6]), most = tonumber(f[7]), tag = tonumber(f[8]), hold = f[9] == '1',
-    default = tonumber(f[10]) or 1000, fixed = (tonumber(f[11]) or 0) > 0, blocked = tonumber(f[12]) or math.huge}}
+    default = tonumber(f[10]) or 1000, fixed = (tonumber(f[11]) or 0) > 0, blocked = tonumber(f[12]) or math.huge,
+    within_tenant = f[13] == 'within_tenant', ask = f[14] == '1'}}
 end)
 
 -- The rule, or false if there is none of that name.
@@ -96,23 +97,25 @@ queue_health = function(queue)
   return health
 end
 
--- One job more than a whole interval's batch does not pass; a new interval begins when the old one is over.
-local function plan_has_room(plan)
+-- The rest of an interval's batch; a new interval begins when the old one is over.
+local function plan_room(plan)
   if plan.every and now >= plan.due then plan.room, plan.due = plan.jobs, now + plan.every end
-  return plan.room > 0
+  return plan.room
 end
 
--- Whether the next job may go straight to the main queue, given that nobody waits for it in staging. `aim` is the depth
--- that the planner wants the queue to have.
-gate_passes = function(plan, queue, aim)
+-- How many jobs may go straight to the main queue, given that nobody waits for it in staging. `aim` is the depth that the
+-- planner wants the queue to have.
+gate_room = function(plan, queue, aim)
   local health = queue_health(queue)
-  if plan.paused or health.depth >= plan.depth then return false end
-  if health.oldest and now - health.oldest > plan.latency then return false end
+  if plan.paused or (health.oldest and now - health.oldest > plan.latency) then return 0 end
+  local room
   if plan.jobs == 0 then
-    if plan.strict then return plan.room > 0 end
-    return health.depth < math.max(aim, 1)
+    room = plan.strict and plan.room or math.max(aim, 1) - health.depth
+  else
+    room = plan_room(plan)
+    if not plan.strict and health.depth == 0 then room = math.max(room, 1) end
   end
-  return plan_has_room(plan) or (not plan.strict and health.depth == 0)
+  return math.min(room, plan.depth - health.depth)
 end
 
 -- Counts a job that went straight to the main queue.

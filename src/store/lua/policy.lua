@@ -1,16 +1,18 @@
 -- What holds for dispatch: pools, sharing between tenants, prevention of starvation, limits of the file. Replaced as a whole.
 --
--- policy         hash  doc (which only Rust reads), sp (see `pool.lua`), patience (the shortest of all rotations), `f Q` (see
---                `level.lua`), `i Q` (the pool that has Q alone)
+-- policy         hash  doc (which only Rust reads), sp (see `pool.lua`), patience (the shortest of all rotations), `f Q` or `f *`
+--                (how tenants share queue Q, or all: `strategy default_weight`, behind which `isolation` says that only those jobs do
+--                that have lanes of their tenants; or `off`), types (limits of types, in their order: `pattern US key RS …`), `i Q`
+--                (the pool that has Q alone), `o Q` (all pools that have Q, in their order)
 -- pools          set   names of pools; policy:limits set of limits that the file sets
--- state.policy   letters: p there are pools, i isolated ones, f tenants share queues, x with slots of their own, s starvation is
---                prevented somewhere, y there were slots, and jobs may hold some; `state.rules` is the version of this and of the
---                plan rules
+-- state.policy   letters: p there are pools, i isolated ones, f it is said how tenants share queues, o that they do not, x they have
+--                slots of their own, t types have limits, s starvation is prevented somewhere, y there were slots, and jobs may hold
+--                some; `state.rules` is the version of this and of the plan rules
 --
--- ARGV[9…] version to replace, new version, letters, document, sp, 1 to tell of changes, what holds for all pools and queues as text;
---          number of queues with a sharing of their own and for each: queue or '*', `strategy default`, number of weights, then
---          tenant, weight, …;
---          number of pools and for each: name, strategy, queues, weights, concurrency or '', 1 if isolated, sp, sharing as text;
+-- ARGV[9…] version to replace, new version, letters, document, sp, limits of types;
+--          number of events `scheduling.rebalanced` and for each: its subject, its data;
+--          number of queues with a sharing of their own and for each: queue or '*', how, number of weights, then tenant, weight, …;
+--          number of pools and for each: name, strategy, queues, weights, concurrency or '', 1 if isolated, sp;
 --          number of limits and for each: key, quota
 -- Returns  1, or 0 if another version holds
 
@@ -18,8 +20,8 @@ run = function()
   local holds = call('HGET', P .. 'state', 'rules') or ''
   if holds == ARGV[10] then return 1 end -- sent again
   if holds ~= ARGV[9] then return 0 end
-  local POLICY, at = P .. 'policy', 14
-  local letters, old_letters, tells = ARGV[11], state.policy, ARGV[14] == '1'
+  local POLICY, at = P .. 'policy', 13
+  local letters, old_letters = ARGV[11], state.policy
   local find = string.find
 
   local function word()
@@ -31,14 +33,12 @@ run = function()
     local queue = match(field, '^f (.*)$')
     if queue then call('UNLINK', POLICY .. ':w:' .. queue) end
   end
-  local old = call('HMGET', POLICY, 'shares', 'all')
-  local all = word()
+  local old, types = call('HMGET', POLICY, 'shares', 'types'), word()
   call('UNLINK', POLICY)
-  call('HSET', POLICY, 'doc', ARGV[12], 'sp', ARGV[13], 'all', all)
-
-  -- What holds for all has no strategy by which queues are chosen.
-  if tells and old[2] ~= all and not (all == '' and not old[2]) then
-    emit('scheduling.rebalanced', subject(''), '"pool":null,"previous_strategy":null,"new_strategy":null')
+  call('HSET', POLICY, 'doc', ARGV[12], 'sp', ARGV[13], 'types', types)
+  for _ = 1, tonumber(word()) do
+    local about = word()
+    emit('scheduling.rebalanced', subject(about), word())
   end
 
   local sharings, first_word = {}, at + 1
@@ -51,26 +51,29 @@ run = function()
   end
 
   -- Tenants are weighed anew by whoever looks at them next. Slots of their own are counted anew here, and who waits for one is woken.
+  -- Whether sharing changed is known by a digest.
   local shares = redis.sha1hex(concat(ARGV, '\31', first_word, at))
   call('HSET', POLICY, 'shares', shares)
   local function slots_renew(key, tenant, queue)
     local weights = sharings[queue] and queue or '*'
-    local strategy, default = match(sharings[weights] or '', '^(%a) (%d+)$')
+    local strategy, default = match(sharings[weights] or '', '^(%a) (%d+)')
     if strategy == 's' then
       local weight = tonumber(call('HGET', POLICY .. ':w:' .. weights, tenant) or nil) or tonumber(default)
       call('HSET', P .. 'limit:' .. key, 'f', int(math.max(math.floor(weight / 1000), 1)) .. ' - - - -')
     else
-      call('HDEL', P .. 'limit:' .. key, 'f')
+      call('HDEL', P .. 'limit:' .. key, 'f', 'j')
     end
     call('ZADD', P .. 'wakes', now_text, key)
   end
   if old[1] ~= shares and find(letters .. old_letters, '[xy]') then
     for _, key in ipairs(call('ZRANGE', P .. 'limits', 0, -1)) do
-      local tenant, queue = match(key, '^tenant:(.*):queue:([^:]*)$')
+      local tenant, queue = match(key, '^%+(.*):([^:]*)$')
       if tenant then slots_renew(key, tenant, queue) end
     end
   end
   if find(old_letters, '[xy]') and not find(letters, 'x', 1, true) then letters = letters .. 'y' end
+  -- Jobs that wait may belong in another lane now: see `reshard.lua`.
+  if old[1] ~= shares or (old[2] or '') ~= types then call('HSET', P .. 'state', 'stale', int(seq)) end
 
   -- From when on nobody takes from a queue is known since somebody looks.
   if find(letters, 's', 1, true) and not find(old_letters, 's', 1, true) then
@@ -79,23 +82,20 @@ run = function()
     call('UNLINK', P .. 'starved')
   end
 
-  -- A pool that is served in another way begins its turn anew, and whoever watches hears of it.
-  local function pool_put(name, strategy, queues, weights, concurrency, isolated, sp, sharing)
+  local owners = {} -- by queue: the pools that have it
+
+  -- A pool that is served in another way begins its turn anew.
+  local function pool_put(name, strategy, queues, weights, concurrency, isolated, sp)
     local key = P .. 'pool:' .. name
-    local was = call('HMGET', key, 'strategy', 'queues', 'weights', 'concurrency', 'sp', 'isolated', 'sharing')
+    local was = call('HMGET', key, 'strategy', 'queues', 'weights', 'concurrency')
     call('HSET', key, 'strategy', strategy, 'queues', queues, 'weights', weights, 'concurrency', concurrency, 'sp', sp, 'isolated',
-      isolated, 'sharing', sharing)
+      isolated)
     if was[2] ~= queues or was[4] ~= concurrency then call('HDEL', key, 'full') end
     if was[1] ~= strategy or was[2] ~= queues or was[3] ~= weights then call('UNLINK', key .. ':turn') end
     for queue in string.gmatch(queues, '%S+') do
       if isolated == '1' then call('HSET', POLICY, 'i ' .. queue, name) end
+      owners[queue] = owners[queue] and owners[queue] .. ' ' .. name or name
       signal('ready ' .. queue)
-    end
-    local same = was[1] == strategy and was[2] == queues and was[3] == weights and was[4] == concurrency and was[5] == sp
-      and was[6] == isolated and was[7] == sharing
-    if tells and not same then
-      emit('scheduling.rebalanced', subject(''), '"pool":"' .. name .. '","previous_strategy":'
-        .. (was[1] and '"' .. was[1] .. '"' or 'null') .. ',"new_strategy":"' .. strategy .. '"')
     end
   end
 
@@ -106,19 +106,16 @@ run = function()
     local name = word()
     kept[name] = true
     call('SADD', P .. 'pools', name)
-    local strategy, queues, weights, concurrency, isolated, sp, sharing = word(), word(), word(), word(), word(), word(), word()
-    pool_put(name, strategy, queues, weights, concurrency, isolated, sp, sharing)
+    local strategy, queues, weights, concurrency, isolated, sp = word(), word(), word(), word(), word(), word()
+    pool_put(name, strategy, queues, weights, concurrency, isolated, sp)
     local own = tonumber(match(sp, '^(%d+)'))
     if own and (not patience or own < patience) then patience = own end
   end
   if patience then call('HSET', POLICY, 'patience', int(patience)) end
+  for queue, names in pairs(owners) do call('HSET', POLICY, 'o ' .. queue, names) end
   for _, name in ipairs(call('SMEMBERS', P .. 'pools')) do
     if not kept[name] then
       local key = P .. 'pool:' .. name
-      if tells then
-        emit('scheduling.rebalanced', subject(''), '"pool":"' .. name .. '","previous_strategy":"'
-          .. (call('HGET', key, 'strategy') or '') .. '","new_strategy":null')
-      end
       call('SREM', P .. 'pools', name)
       call('UNLINK', key, key .. ':turn', key .. ':workers')
     end
@@ -133,7 +130,7 @@ run = function()
     call('ZADD', P .. 'limits', now_text, key)
     call('ZADD', P .. 'wakes', now_text, key)
     call('HSET', P .. 'state', 'limits', '1')
-    local queue = match(key, '^queue:(.*)$')
+    local queue = match(key, '^#(.*)$')
     if queue then call('SADD', P .. 'limited', queue) end
   end
   for _, key in ipairs(call('SMEMBERS', POLICY .. ':limits')) do

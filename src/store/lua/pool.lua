@@ -4,14 +4,15 @@
 --                    that was told), and what `policy.lua` compares
 -- pool:N:run   set   jobs that its workers hold
 -- pool:N:workers  zset  its workers by their last sign of life; member:W string the pool of a worker, with a TTL
--- policy       hash  `i Q`: the pool to which queue Q belongs alone; `sp` what holds where a pool says nothing else
+-- policy       hash  `i Q`: the pool to which queue Q belongs alone; `o Q`: all pools that it belongs to; `sp` what holds where a
+--                    pool says nothing else
 --
 -- sp: `rotation ms, ratio, most in a row, aging: every ms, step, most`; empty where it is off.
 
 local pool_open, pool_overloaded, pool_admit, prevention, is_open_to
 
 -- Queues that are served together, in their order, and numbers by place in it. A table, because a script has room for 200 locals.
--- `whole` is the credit for which a queue is served; a whole number of parts, because fractions would be rounded.
+-- `whole` is the credit that one job costs; a whole number of parts, because fractions would be rounded.
 local orders = {whole = 1000000000}
 
 do
@@ -92,6 +93,55 @@ orders.among = function(order, queues)
   return list
 end
 
+-- A strategy and weights as a request would bring them along: `strategy digest weights…`, the digest being that of its turn.
+local how_text = remembering(1024, function(name, strategy, weights)
+  return strategy .. ' ' .. string.sub(redis.sha1hex(name), 1, 16) .. weights
+end)
+
+local function how_of(strategy, queues, weight_of)
+  local weights = {''}
+  for position, queue in ipairs(queues) do weights[position + 1] = int(weight_of(queue)) end
+  local numbers = concat(weights, ' ')
+  return how_text(concat(queues, ' ') .. '/' .. strategy .. numbers, strategy, numbers)
+end
+
+-- The same of what a worker registered, `strategy queue weight …`, for the queues that it asks for.
+orders.registered = function(text, queues)
+  local strategy, rest = match(text, '^(%S+)(.*)$')
+  local weights = {}
+  for queue, weight in string.gmatch(rest, ' (%S+) (%d+)') do weights[queue] = tonumber(weight) end
+  return how_of(strategy, queues, function(queue) return weights[queue] or 1000 end)
+end
+
+-- Queues that a request names without being of their pool, as that pool serves them.
+local function part_of(pool, queues)
+  local order = pool.order
+  local named = orders.among(order, queues)
+  return {queues = named, how = how_of(pool.strategy, named, function(queue) return order.weights[order.places[queue]] end)}
+end
+
+-- The parts of a list of queues whose order is that of a pool, two queues at least. A pool that has all of them is the only one;
+-- else a queue is the first pool's that has it.
+orders.parts = function(queues)
+  local fields, parts, counts, first = {}, {}, {}, {}
+  for position, queue in ipairs(queues) do fields[position] = 'o ' .. queue end
+  for position, names in ipairs(call('HMGET', P .. 'policy', unpack(fields))) do
+    for name in string.gmatch(names or '', '%S+') do
+      counts[name] = (counts[name] or 0) + 1
+      if counts[name] == #queues and pool_open(name) then return {part_of(pool_open(name), queues)} end
+    end
+    local name = match(names or '', '^%S+')
+    if name then
+      first[name] = first[name] or {}
+      table.insert(first[name], queues[position])
+    end
+  end
+  for name, named in pairs(first) do
+    if #named > 1 and pool_open(name) then parts[#parts + 1] = part_of(pool_open(name), named) end
+  end
+  return parts
+end
+
 pool_open = function(name)
   local pool = pools[name]
   if pool == nil then
@@ -104,12 +154,12 @@ pool_open = function(name)
   return pool
 end
 
--- What `sp` says. The ratio in parts of a whole credit and rounded up, so that credit is never short of what was promised.
+-- What `sp` says. The ratio in parts of a whole credit, of which it is a whole number.
 local prevention_of = remembering(256, function(text)
   local rotation, ratio, streak, every, step, most = match(text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   if not rotation then return {ratio = 0} end
   local aging = tonumber(step) > 0 and {every = tonumber(every), step = tonumber(step), max = tonumber(most)} or nil
-  return {rotation = tonumber(rotation), ratio = math.ceil(tonumber(ratio) * orders.whole - 0.001), streak = tonumber(streak), aging = aging}
+  return {rotation = tonumber(rotation), ratio = math.floor(tonumber(ratio) * orders.whole + 0.5), streak = tonumber(streak), aging = aging}
 end)
 
 prevention = function(pool)

@@ -1,4 +1,4 @@
--- Promotes staged jobs into the main queue: as many as wanted, in the order that is fair now. Where they go is the business of
+-- Promotes staged jobs into the main queue: as many as wanted, by priority and then in the order that is fair now. Where they go is the business of
 -- `own` or `forward`, whichever part the script is made with.
 --
 -- ARGV[9…] rule, token of the lock, queue, how many, call id, 1 if this call is sent again; then those of `forward`
@@ -17,14 +17,14 @@ run = function()
   local plan = plan_open(rule)
   if not plan or plan.paused then return {'paused'} end
 
-  local fair = staging_open(rule, queue)
+  local base = staging_open(rule, queue)
   if plan.strict and plan.jobs > 0 then want = math.min(want, plan.room) end
-  if fair.n == 0 or want == 0 then return {'ok', 0, fair.jobs} end
+  if want == 0 or staging.waiting(base) == 0 then return {'ok', 0, base.jobs} end
+  local fair -- of the priority that is served now
 
   -- Promotes a tenant's next job; false if it has none. Ids are read in portions that grow, one more than needed: that tells
   -- which is the last one. The first would do if all tenants got the same.
-  local first_portion = math.min(math.ceil(want / fair.n), 63)
-  local first_end = int(first_portion)
+  local first_portion, first_end
   local served, lanes = {}, {}
 
   local function read_first(tenant)
@@ -64,7 +64,8 @@ run = function()
       if release(queue, id, tenant.name) then return true end
       -- An entry without a job: gone, and nobody's turn.
       tenant.gone = (tenant.gone or 0) + 1
-      fair.jobs, plan.added = fair.jobs - 1, plan.added - 1
+      staging.count(fair, -1)
+      plan.added = plan.added - 1
     end
   end
 
@@ -73,26 +74,38 @@ run = function()
     return not tenant.ids[tenant.at] and call('ZCARD', staging_lane(fair, tenant.name)) <= taken_of(tenant)
   end
 
-  local promoted = 0
+  local promoted, levels = 0, {}
+  local stick = staging.may_stick(plan)
 
-  local stick = may_stick(plan)
-  pick_open(fair, want)
-  while promoted < want and not is_full() do
-    local tenant, window = pick(fair)
-    if not tenant then break end
-    if stick and is_stuck(plan, queue, tenant.name) then
-      forgo(fair, tenant, window)
-      tenant.state = 'b'
-      call('SADD', fair.key .. ':stuck', tenant.name)
-    elseif promote_next(tenant) then
-      promoted = promoted + 1
-      fair.jobs = fair.jobs - 1
-      serve(fair, tenant, window, is_drained(tenant))
-    else
-      forgo(fair, tenant, window)
+  -- Promotes jobs of one priority: up to as many as are still wanted.
+  local function promote_level(level)
+    local before, left = promoted, want - promoted
+    fair, levels[#levels + 1] = level, level
+    first_portion = math.min(math.ceil(left / fair.n), 63)
+    first_end = int(first_portion)
+    pick_open(fair, left)
+    while promoted < want and not is_full() do
+      local tenant, window = pick(fair)
+      if not tenant then break end
+      if stick and staging.is_stuck(plan, queue, tenant.name) then
+        forgo(fair, tenant, window)
+        tenant.state = 'b'
+        call('SADD', fair.key .. ':stuck', tenant.name)
+      elseif promote_next(tenant) then
+        promoted = promoted + 1
+        serve(fair, tenant, window, is_drained(tenant))
+      else
+        fair.owner.remember(fair, tenant)
+        forgo(fair, tenant, window)
+      end
     end
+    staging.count(fair, before - promoted)
   end
-  push_released(queue)
+
+  for _, level in ipairs(staging.levels(base)) do
+    if level.n > 0 and promoted < want and not is_full() then promote_level(level) end
+  end
+  push_released(queue, fair.had_w)
   local said, shares, empty = is_full() and 'more' or 'ok', {}, {}
   for place = 1, #served do
     local tenant, lane = served[place], lanes[place]
@@ -106,7 +119,7 @@ run = function()
     shares[size - 2], shares[size - 1], shares[size] = tenant.name, weights.text(tenant.weight), int(taken - (tenant.gone or 0))
   end
   for first = 1, #empty, 4000 do call('UNLINK', unpack(empty, first, math.min(first + 3999, #empty))) end
-  moments_sweep(fair)
+  for _, level in ipairs(levels) do moments_sweep(level) end
   plan.added = plan.added - promoted
   if plan.room > 0 then plan.room, plan.spent = math.max(plan.room - promoted, 0), true end
 
@@ -116,7 +129,7 @@ run = function()
     call('HINCRBY', plan.key, 'wasted', int(math.max(now - tonumber(dry), 0)))
     call('HDEL', P .. 'low', 'd ' .. queue)
   end
-  call('HSET', lock, 'last', ARGV[13] .. ' ' .. promoted .. ' ' .. int(fair.jobs))
+  call('HSET', lock, 'last', ARGV[13] .. ' ' .. promoted .. ' ' .. int(base.jobs))
   commit()
-  return {said, promoted, fair.jobs, concat(shares, '\31')}
+  return {said, promoted, base.jobs, concat(shares, '\31')}
 end

@@ -18,11 +18,11 @@ end
 local function reweigh_all(name)
   for _, rule in ipairs(call('SMEMBERS', P .. 'plans')) do
     for _, queue in ipairs(plan_queues(rule)) do
-      if call('HEXISTS', P .. 'fair:' .. rule .. ':' .. queue .. ':busy', name) == 1 then reweigh(staging_open(rule, queue), name) end
+      for _, fair in ipairs(staging.levels(staging_open(rule, queue))) do reweigh(fair, name) end
     end
   end
   for _, queue in ipairs(call('ZRANGE', LIVE, 0, LEVELS_IN - 1)) do
-    for place, score in ipairs(queue_sharing(queue) and call('ZMSCORE', P .. 'ready:' .. queue, unpack(PRIORITIES)) or {}) do
+    for place, score in ipairs(state.levels and call('ZMSCORE', P .. 'ready:' .. queue, unpack(PRIORITIES)) or {}) do
       local level = score and string.sub(PRIORITIES[place], 2)
       if level and call('HEXISTS', P .. 'level:' .. queue .. ':' .. level .. ':busy', name) == 1 then
         reweigh(level_open(queue, level), name)
@@ -33,10 +33,14 @@ end
 
 -- A tenant may have more or fewer jobs active: dispatch has to ask from now on, and whoever waits is looked at anew.
 local function recap(name)
-  if not find(allowed, 'c', 1, true) then
-    allowed = allowed .. 'c'
-    call('HSET', P .. 'state', 'tenants', allowed, 'limits', '1')
+  local before = allowed
+  if not find(allowed, 'c', 1, true) then allowed = allowed .. 'c' end
+  if name == '_default' and not find(allowed, 'd', 1, true) then
+    allowed = allowed .. 'd'
+    default_count()
   end
+  if allowed ~= before then call('HSET', P .. 'state', 'tenants', allowed, 'limits', '1') end
+  call('HSET', P .. 'state', 'stale', int(seq)) -- see `reshard.lua`
   call('ZADD', P .. 'wakes', now_text, '!' .. name)
 end
 

@@ -19,7 +19,10 @@ end)
 
 local limit_open, limit_room, limit_grows, limit_start, limit_reserve, starts_last
 
-do -- a script has room for 200 locals
+do
+
+-- A script has room for 200 locals, and a function for as many of its own.
+local function define()
 
 local BUCKETS, MOST_LATER, LONGEST_BUCKET = 64, 128, 64
 -- What is free when under a concurrency limit nobody knows: a job is put off by this long for each turn; or until a pause is
@@ -128,6 +131,7 @@ limit_open = function(key)
       told[field] = text
     end
   end
+  held.loaded(key, told.held)
   local over = told['until'] or ''
   local override = told.o and (over == '' or tonumber(over) > now)
   -- What an admin set stands in place of the file's.
@@ -143,10 +147,10 @@ limit_open = function(key)
   if letter == 33 then -- !
     local owner = string.sub(key, 2)
     limit.quota, limit.running = {concurrency = tenant_capped(owner) or nil}, tenant_jobs(owner).active
+  elseif letter == 35 then -- #
+    limit.running = tonumber(call('HGET', P .. 'counts:' .. string.sub(key, 2), 'active') or nil) or 0
   else
     limit.running = call('SCARD', limit.run)
-    local queue = letter == 113 and match(key, '^queue:(.*)$') -- q
-    if queue then limit.running = limit.running + (tonumber(call('HGET', P .. 'counts:' .. queue, 'active') or nil) or 0) end
   end
   limits[key] = limit
   return limit
@@ -157,6 +161,19 @@ local function look_at(limit, at)
   local ends = tonumber(limit.overridden)
   if ends and (not at or ends < at) then return ends end
   return at
+end
+
+-- When the override ends that sets a part of the limit; nil if none does, or it never ends. A start that it puts off happens then at
+-- the latest, because the part allows something else from then on.
+local function part_ends(limit, part)
+  local ends = tonumber(limit.overridden)
+  return ends and quota_of(limit.told.o)[part] and ends
+end
+
+-- The throttle's next start after one at a time.
+local function throttle_next(limit, time, now_or_later)
+  local next, ends = throttle_after(time, now_or_later, limit.quota), part_ends(limit, 'throttle')
+  return ends and next.ms > ends and {ms = ends, parts = 0} or next
 end
 
 -- How many jobs may start now; where none may: why, when to look again if time may tell, the limit and what counts against it.
@@ -207,7 +224,7 @@ limit_start = function(limit)
   limit.running = limit.running + 1
   limit.dirty = limit.dirty or quota.rate or quota.throttle
   if quota.rate then start_count(limit, quota.period) end
-  if quota.throttle then limit.next = throttle_after(limit.next, now, quota) end
+  if quota.throttle then limit.next = throttle_next(limit, limit.next, now) end
 end
 
 -- Starts that jobs were put off to: read by the first who asks.
@@ -236,29 +253,35 @@ end
 local function concurrency_slot(limit, last)
   local most = limit.quota.concurrency
   if limit.running < most then return now end
-  if most == 0 then return now + PAUSE_LASTS end
+  if most == 0 then return part_ends(limit, 'concurrency') or now + PAUSE_LASTS end
   if last and last.count < most then return last.last end
   return math.max(last and last.last or 0, now) + TURN_LASTS
 end
 
--- The time at which a job that is put off may start: each gets the next one, exact for windows, throttles and holds.
+-- The time at which a job that is put off may start: each gets the next one, exact for windows, throttles, holds and overrides that end.
 limit_reserve = function(limit)
   local quota, later = limit.quota, later_open(limit)
   while later[1] and later[1].last <= now do table.remove(later, 1) end
   local last = later[#later]
   local at = math.max(limit.hold, now + 1)
-  if quota.rate then at = math.max(at, window_slot(limit)) end
-  if quota.concurrency then at = math.max(at, concurrency_slot(limit, last)) end
+  local function no_earlier_than(slot, part)
+    at = math.max(at, math.min(slot, part_ends(limit, part) or slot))
+  end
+  if quota.rate then no_earlier_than(window_slot(limit), 'rate') end
+  if quota.concurrency then no_earlier_than(concurrency_slot(limit, last), 'concurrency') end
   if quota.throttle then
     local next, turn = limit.next, limit.turn or throttle_read(limit.told.turn, quota)
     if turn.ms > next.ms or turn.ms == next.ms and turn.parts > next.parts then next = turn end
-    at = math.max(at, next.ms)
-    limit.turn = throttle_after(next, at, quota)
+    no_earlier_than(next.ms, 'throttle')
+    limit.turn = throttle_next(limit, next, at)
   end
-  if last and last.last == at then
-    last.count = last.count + 1
+  -- The end of an override may lie before starts to which others were put off earlier.
+  local place = #later
+  while place > 0 and later[place].last > at do place = place - 1 end
+  if place > 0 and later[place].last == at then
+    later[place].count = later[place].count + 1
   else
-    later[#later + 1] = {last = at, count = 1}
+    table.insert(later, place + 1, {last = at, count = 1})
   end
   if #later > MOST_LATER then
     later[2].count = later[2].count + later[1].count
@@ -301,5 +324,8 @@ at_commit[#at_commit + 1] = function()
     if limit.dirty or limit.more or limit.put_off then limit_write(limit) end
   end
 end
+
+end
+define()
 
 end

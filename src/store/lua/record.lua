@@ -22,11 +22,12 @@ run = function()
   if ours then
     for at = 16, #ARGV, 4 do
       local queue = ARGV[at]
-      local fair = P .. 'fair:' .. rule .. ':' .. queue
-      call('HSET', fair, 'aim', ARGV[at + 2], 'aimed', int(now + tonumber(ARGV[at + 3])))
-      if (tonumber(call('HGET', fair, 'jobs') or nil) or 0) == 0 then call('PEXPIRE', fair, IDLE_MS) end
+      local fair = staging_open(rule, queue)
+      call('HSET', fair.key, 'aim', ARGV[at + 2], 'aimed', int(now + tonumber(ARGV[at + 3])))
+      if fair.jobs == 0 then call('PEXPIRE', fair.key, IDLE_MS) end
       -- One that does not want to be woken leaves the mark to other rules of that queue.
-      if ARGV[at + 1] ~= '0' and tonumber(call('HGET', fair, 'n') or nil) ~= 0 then
+      local waiting, unknown = staging.waiting(fair)
+      if ARGV[at + 1] ~= '0' and waiting + unknown > 0 then
         call('HSET', P .. 'low', 'm ' .. queue, ARGV[at + 1])
       end
     end

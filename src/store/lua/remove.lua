@@ -1,7 +1,7 @@
 -- Part: taking one waiting job out of its lane, whichever that was when it came.
 
--- The lane of a job that was taken out has another head, or is empty.
-local function lane_shrunk(queue, lane, key)
+-- The lane of jobs that were taken out has another head, or is empty.
+local function lane_shrunk(queue, lane, key, jobs)
   local head = call('ZRANGE', key, '0', '0', 'WITHSCORES')[2]
   if not find(lane, ';', 1, true) then
     local ready = P .. 'ready:' .. queue
@@ -10,12 +10,12 @@ local function lane_shrunk(queue, lane, key)
     if call('EXISTS', ready) == 0 then queue_slept(queue) end
     return
   end
-  limits_count(lane_limits(queue, lane), -1)
+  limits_count(lane_limits(queue, lane), -jobs)
   local limit, tenant = lane_parked(queue, lane), lane_tenant(lane)
   if limit then
-    if not head then return lane_unpark(queue, lane, limit, 1) end
+    if not head then return lane_unpark(queue, lane, limit, jobs) end
     if not tenant then call('ZADD', P .. 'wait:' .. limit .. ':' .. queue, head, lane) end
-    return count_blocked(queue, lane, -1)
+    return count_blocked(queue, lane, -jobs)
   end
   local fair = tenant and level_open(queue, lane_level(lane))
   local set = fair and level_lanes(fair, tenant) or P .. 'ready:' .. queue
@@ -36,6 +36,6 @@ local function lane_remove(job)
   local tenant, base = '=' .. (job.tenant or '_default'), lane_base(job.lane)
   for _, suffix in ipairs({'', ';t' .. tenant, ';s=1;t' .. tenant, ';b' .. tenant}) do
     local key = P .. 'lane:' .. job.queue .. ':' .. base .. suffix
-    if call('ZREM', key, job.id) == 1 then return lane_shrunk(job.queue, base .. suffix, key) end
+    if call('ZREM', key, job.id) == 1 then return lane_shrunk(job.queue, base .. suffix, key, 1) end
   end
 end

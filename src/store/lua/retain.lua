@@ -1,11 +1,15 @@
 -- Retention: finished jobs, workflows and dead letters by age or count, whichever comes first, and events by count.
 --
--- ARGV[9…] most records to handle of each kind, most finished jobs to keep of each state, and workflows, most dead letters, most events
+-- idle     hash    queues without jobs: since when, and how many jobs had passed through them by then
+-- idle:at  string  where the look at all queues goes on, and when
+--
+-- ARGV[9…] most records to handle of each kind, most finished jobs to keep of each state, and workflows, most dead letters, most events,
+--          ms after which queues without jobs are forgotten
 -- Returns  1 if more is left to remove and the caller should call again at once, else 0
 
 run = function()
-  local limit, max_finished, max_dead, max_events =
-    tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
+  local limit, max_finished, max_dead, max_events, max_idle =
+    tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13])
   local handled = 0
 
   -- Records go by age through their own TTL; the indexes follow by range, and what exceeds the count goes first.
@@ -85,6 +89,65 @@ run = function()
   end
 
   handled = math.max(handled, retain_books())
+
+  -- Jobs that passed through a queue, as text; nil if it holds some.
+  local function passed_through(queue)
+    local fields, passed = call('HGETALL', P .. 'counts:' .. queue), 0
+    for place = 1, #fields, 2 do
+      local name, number = fields[place], tonumber(fields[place + 1])
+      if name == 'completed' or name == 'cancelled' or name == 'discarded' or name == 'taken' then
+        passed = passed + number
+      elseif number ~= 0 then
+        return nil
+      end
+    end
+    return int(passed)
+  end
+
+  -- Somebody said something about the queue: that it is paused, bounded or limited, in a pool, or how tenants share it.
+  local function is_set_up(queue)
+    return call('HEXISTS', P .. 'paused', queue) == 1 or call('HEXISTS', P .. 'bounds', queue) == 1
+      or call('EXISTS', P .. 'limit:#' .. queue) == 1 or call('HEXISTS', P .. 'policy', 'o ' .. queue) == 1
+      or call('HEXISTS', P .. 'policy', 'f ' .. queue) == 1
+  end
+
+  local function forget_queue(queue)
+    call('UNLINK', P .. 'counts:' .. queue)
+    for _, name in ipairs({'queues', 'idle', 'pressed', 'low'}) do call('HDEL', P .. name, queue) end
+    call('SREM', P .. 'limited', queue)
+    call('ZREM', P .. 'starved', queue)
+  end
+
+  -- Queues spring into existence with their first job, and clients choose their names. A portion of them is looked at a second, and
+  -- all of them again after a minute: nothing else notes when a queue was last used.
+  local PORTION, PAUSE, MINUTE = 50, 1000, 60000
+
+  -- A full Redis refuses what takes memory; what frees some must go on.
+  local function note(...)
+    redis.pcall(...)
+  end
+
+  local function retain_queues()
+    local cursor, due = match(call('GET', P .. 'idle:at') or '', '^(%d+) (%d+)$')
+    -- A time that lies ahead by more than a pause was written before the clock was put back.
+    if due and now < tonumber(due) and tonumber(due) - now <= MINUTE then return end
+    local found = call('HSCAN', P .. 'queues', cursor or '0', 'COUNT', PORTION)
+    for place = 1, #found[2], 2 do
+      local queue = found[2][place]
+      local passed, known = passed_through(queue), call('HGET', P .. 'idle', queue)
+      local since, before = match(known or '', '^(%d+) (%-?%d+)$')
+      if not passed then
+        if known then call('HDEL', P .. 'idle', queue) end
+      elseif passed ~= before or now < tonumber(since) then
+        note('HSET', P .. 'idle', queue, now_text .. ' ' .. passed)
+      elseif now - since >= max_idle and not is_set_up(queue) then
+        forget_queue(queue)
+      end
+    end
+    note('SET', P .. 'idle:at', found[1] .. ' ' .. int(now + (found[1] == '0' and MINUTE or PAUSE)))
+  end
+
+  retain_queues()
 
   -- An entry holds the events of one call, so the oldest one to keep is found by its running number.
   local function trim_events()

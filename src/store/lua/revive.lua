@@ -24,6 +24,8 @@ run = function()
   unmark(job, 'x')
   unmark(job, 'c')
   if job.unique then door.hold(job) end
+  -- A queue that was forgotten meanwhile counts from now on.
+  if call('HSETNX', P .. 'queues', job.queue, now_text) == 1 then count(job.queue, job.state, 1) end
   job_admit(job, true)
   emit(is_dead and 'dead_letter.retried' or 'job.revived', job, '"state":"' .. job.state .. '"')
   commit()

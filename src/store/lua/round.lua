@@ -9,6 +9,12 @@
 --          be computed from another now
 --          or {'ok', token, round, 1 if scheduled, room, due, now, what `observe` says of each queue, …}
 
+-- A process' name inside a JSON string. It is stored percent-encoded.
+local function shown(name)
+  local plain = string.gsub(name, '%%(%x%x)', function(digits) return string.char(tonumber(digits, 16)) end)
+  return (string.gsub(plain, '[\\"]', '\\%0'))
+end
+
 run = function()
   local rule, holder, nonce, life, why, next_due, since =
     ARGV[9], ARGV[10], ARGV[11], ARGV[12], ARGV[13], tonumber(ARGV[14]), tonumber(ARGV[15])
@@ -22,10 +28,9 @@ run = function()
   -- Tenants that stayed in staging because of blocked jobs wait for their turn again when those are fewer.
   local STUCK_A_ROUND = 64
 
-  local function unstick(queue)
-    local fair = staging_open(rule, queue)
+  local function unstick(fair, queue)
     for _, name in ipairs(call('SRANDMEMBER', fair.key .. ':stuck', STUCK_A_ROUND)) do
-      if not is_stuck(plan, queue, name) then
+      if not staging.is_stuck(plan, queue, name) then
         local tenant = tenant_of(fair, name)
         call('SREM', fair.key .. ':stuck', name)
         if tenant.state == 'b' then
@@ -43,7 +48,7 @@ run = function()
   end
 
   local held = call('HMGET', lock, 'holder', 'busy', 'token', 'scheduled')
-  local counted = call('HMGET', key, 'rounds', 'recorded')
+  local counted = call('HMGET', key, 'rounds', 'recorded', 'planner')
   -- Sent again: the round has begun, and its time has moved on.
   if held[3] and string.sub(held[3], -#nonce - 1) == ':' .. nonce then
     return answer(held[3], counted[1], held[4] == '1')
@@ -70,7 +75,8 @@ run = function()
   -- Signals may be lost: a queue whose planner was told that it runs low, and for which no round has been run since.
   local function is_low()
     for _, queue in ipairs(queues) do
-      if staging_open(rule, queue).n > 0 and (call('HGET', P .. 'low', 'm ' .. queue) or '0') == '0' then return true end
+      local waiting, unknown = staging.waiting(staging_open(rule, queue))
+      if waiting + unknown > 0 and (call('HGET', P .. 'low', 'm ' .. queue) or '0') == '0' then return true end
     end
     return false
   end
@@ -78,14 +84,30 @@ run = function()
   local scheduled = why == 'tick' and now >= plan.due
   -- Whoever began the last round has not ended it: what it left of the interval's batch is promoted now.
   local unfinished = (counted[1] or '0') ~= (counted[2] or '0')
-  if not scheduled and not unfinished and why ~= 'run' and (plan.strict or (why == 'tick' and not is_low())) then
-    return {'early', int(plan.due), now_text}
+  -- A strict interval is woken for what is left of its batch, and for nothing else.
+  local is_wanted
+  if plan.strict then
+    is_wanted = why == 'wake' and plan.room > 0
+  else
+    is_wanted = why == 'wake' or is_low()
   end
+  if not scheduled and not unfinished and why ~= 'run' and not is_wanted then return {'early', int(plan.due), now_text} end
 
-  for _, queue in ipairs(queues) do unstick(queue) end
+  for _, queue in ipairs(queues) do
+    for _, fair in ipairs(staging.levels(staging_open(rule, queue))) do unstick(fair, queue) end
+  end
   if scheduled then plan.due = plan.every and now + plan.every or next_due end
   if scheduled or why == 'run' then plan.room = plan.jobs end
   plan.spent = true
+  -- A round that somebody asks for by hand does not take over.
+  local before = match(counted[3] or '', '^%-?(.*)$')
+  if why ~= 'run' and counted[3] ~= holder then
+    call('HSET', key, 'planner', holder)
+    if before ~= '' and before ~= holder then
+      emit('planner.taken_over', subject(rule), '"from":"' .. shown(before) .. '","to":"' .. shown(holder)
+        .. '","lock_expired":' .. (before == counted[3] and 'true' or 'false'))
+    end
+  end
   local token = call('HINCRBY', key, 'token', 1) .. ':' .. nonce
   local round = call('HINCRBY', key, 'rounds', 1)
   call('HSET', lock, 'token', token, 'holder', holder, 'busy', '1', 'scheduled', scheduled and '1' or '0')

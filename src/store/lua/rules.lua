@@ -6,11 +6,12 @@
 --
 -- ARGV[9…] '' to read; else the version to replace, the new version, number of rules, and for each: name, document, state,
 --          restage, latency ms, depth, strict, jobs (0: auto), interval ms or '', most staged or '', life of tags ms or '', 1 if
---          tenants that no webhook has weighed yet are held, most blocked jobs of a tenant, main queue, default weight, number of tenants with a weight of their own, and
+--          tenants that no webhook has weighed yet are held, 1 if a webhook is asked before they are served, most blocked jobs of a tenant, main queue, what priorities are compared across, default weight, number of tenants with a weight of their own, and
 --          for each of those: tenant, weight
 -- Returns  {version, {name, document, …}, {rule that is gone but has jobs staged, its main queue, …}, document of the dispatch policy or ''}
 
-local FIELDS = {'state', 'restage', 'latency', 'depth', 'strict', 'jobs', 'every', 'most', 'tag', 'hold', 'blocked', 'main', 'default', 'fixed'}
+local FIELDS = {'state', 'restage', 'latency', 'depth', 'strict', 'jobs', 'every', 'most', 'tag', 'hold', 'ask', 'blocked', 'main', 'priority', 'default',
+  'fixed'}
 
 run = function()
   local version = call('HGET', P .. 'state', 'rules') or ''
@@ -50,7 +51,7 @@ run = function()
       local key = P .. 'plan:' .. name
       if (tonumber(call('HGET', key, 'staged') or nil) or 0) > 0 or call('EXISTS', P .. 'outbox:' .. name) == 1 then
         call('HSET', key, 'state', 'draining', 'strict', '0', 'jobs', '0', 'every', '1000', 'paused', '0',
-          'tag', '', 'hold', '0', 'default', '1000', 'fixed', '0')
+          'tag', '', 'hold', '0', 'ask', '0', 'default', '1000', 'fixed', '0')
         gone[#gone + 1], gone[#gone + 2] = name, call('HGET', key, 'main') or 'builtin'
       else
         call('UNLINK', key, key .. ':own', key .. ':lock', key .. ':rounds', key .. ':queues', key .. ':shadow')

@@ -10,6 +10,9 @@ end)
 
 -- Which lane goes next, with and without tenants and limits: see `choose.lua` and `unlimited.lua`.
 local source_begin, lane_choose, lane_popped, lane_drained, source_is_empty
+-- How jobs are moved that belong in another lane by now: see `reshard.lua`. `settled` says whether the first job of a lane that was chosen
+-- belongs there; if not, it is moved, and another lane is to be chosen.
+local reshard = {settled = nil}
 
 -- Lanes of a sorted set, by name and the score of their first job.
 local function lanes_read(source, names)
@@ -106,7 +109,7 @@ local function source_open(queue, aging)
   if not source then
     -- All fields that it may get: see `job_load`.
     source = {queue = queue, ready = P .. 'ready:' .. queue, lanes = {}, taken = 0, want = wanted[queue] or 1, aging = aging,
-      levels = nil, shares = nil, limit = nil, windows = nil, window = nil, turn = nil, parked = nil}
+      levels = nil, nameless = nil, limit = nil, windows = nil, window = nil, turn = nil, parked = nil, closed = nil}
     sources[queue] = source
     source_begin(source)
   end
@@ -128,8 +131,10 @@ local function source_next(queue, aging)
   while true do
     local lane = lane_choose(source)
     if not lane then return nil end
-    local id = source_take(source, lane)
-    if id then return id, lane end
+    if not reshard.settled or reshard.settled(source, lane) then
+      local id = source_take(source, lane)
+      if id then return id, lane end
+    end
   end
 end
 

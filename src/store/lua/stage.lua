@@ -9,19 +9,27 @@ local function job_stage(job)
   local plan = plan_open(job.rule)
   -- What is meant for a main queue that is not ours cannot go to one of ours.
   if not plan or (plan.state ~= 'running' and not job.push) then return false end
-  local fair = staging_open(job.rule, job.queue)
+  local base, priority = staging_open(job.rule, job.queue), tonumber(job.priority) or 0
+  local fair = plan.within_tenant and base or staging.level(base, priority)
   local tenant = tenant_of(fair, job.tenant)
-  local weight = tenant_weight(fair, tenant, plan)
-  local weighed = not plan.hold or tenant.told or (tenant.asked or '0') ~= '0'
-  if not job.push and fair.n == 0 and weight > 0 and weighed and not is_stuck(plan, job.queue, job.tenant) and gate_passes(plan, job.queue, fair.aim) then
-    gate_passed(plan, job.queue)
-    return false
+  local weight, elsewhere = tenant_weight(fair, tenant, plan)
+  local is_known = tenant.told or (tenant.asked or '0') ~= '0'
+  -- Nobody overtakes whoever waits, at whatever priority.
+  if not job.push and fair.n == 0 and weight > 0 and (is_known or not (plan.ask or plan.hold)) and staging.waiting(base) == 0
+    and not staging.is_stuck(plan, job.queue, job.tenant) then
+    local room = gate_room(plan, job.queue, base.aim)
+    if room > 0 and (not door.fits or door.fits(job.rule, job.queue, room)) then
+      gate_passed(plan, job.queue)
+      return false
+    end
   end
   seq = seq + 1
   job.seq = int(seq)
-  gather('ZADD', staging_lane(fair, job.tenant), lane_score(tonumber(job.priority) or 0, seq), job.id)
-  fair_arrive(fair, tenant, weight)
-  fair.jobs = fair.jobs + 1
+  gather('ZADD', staging_lane(fair, job.tenant), lane_score(priority, seq), job.id)
+  -- A tenant that has a turn at another priority has one here, even if the webhook has not answered.
+  fair_arrive(fair, tenant, weight, plan.ask and not is_known and (not elsewhere or elsewhere.state == 'u'))
+  if elsewhere then base.repeats = base.repeats + 1 end
+  staging.count(fair, 1)
   plan.staged, plan.added = plan.staged + 1, plan.added + 1
   return true
 end
@@ -70,11 +78,15 @@ end
 -- Takes a staged job out of its lane without promoting it.
 local function job_unstage(job)
   flush()
-  local fair, plan = staging_open(job.rule, job.queue), plan_open(job.rule)
-  local lane = staging_lane(fair, job.tenant)
+  local base, plan = staging_open(job.rule, job.queue), plan_open(job.rule)
   staged_end(job)
-  if call('ZREM', lane, job.id) == 0 then return end
+  -- The rule may have ordered priorities only within tenants when the job was staged.
+  local fair = staging.level(base, tonumber(job.priority) or 0)
+  if call('ZREM', staging_lane(fair, job.tenant), job.id) == 0 then
+    if fair == base or call('ZREM', staging_lane(base, job.tenant), job.id) == 0 then return end
+    fair = base
+  end
   if plan then plan.staged, plan.added = plan.staged - 1, plan.added - 1 end
-  fair.jobs = fair.jobs - 1
-  if call('EXISTS', lane) == 0 then fair_withdraw(fair, tenant_of(fair, job.tenant)) end
+  staging.count(fair, -1)
+  if call('EXISTS', staging_lane(fair, job.tenant)) == 0 then fair_withdraw(fair, tenant_of(fair, job.tenant)) end
 end

@@ -48,7 +48,7 @@ end
 -- Writes all that may have changed of tenants. Where the queue has ended, its classes are gone.
 local function tenants_write(fair, has_ended)
   local touched, key, gone, placed = fair.touched, fair.key, {}, {}
-  local busy, idle, left, stayed, leaving, held, freed = {}, {}, {}, {}, {}, {}, {}
+  local busy, idle, left, stayed, leaving, held, freed, unknown, answered = {}, {}, {}, {}, {}, {}, {}, {}, {}
   local like, now_busy
   for position = 1, #touched do
     local tenant = touched[position]
@@ -71,6 +71,11 @@ local function tenants_write(fair, has_ended)
     elseif was and not was_class then
       freed[#freed + 1] = name
     end
+    if state == 'u' then
+      pair(unknown, tenant.since, name)
+    elseif was and not was_class and find(was, ' u ', 1, true) then
+      answered[#answered + 1] = name
+    end
     if state then
       like, now_busy = tenant, busy_text(tenant, like, now_busy)
       if now_busy ~= was then pair(busy, name, now_busy) end
@@ -89,6 +94,8 @@ local function tenants_write(fair, has_ended)
   send_below('HSET', key, ':left', left)
   send_below('ZREM', key, ':held', freed)
   send_below('ZADD', key, ':held', held)
+  send_below('ZREM', key, ':unknown', answered)
+  send_below('ZADD', key, ':unknown', unknown)
   send_below('HDEL', key, ':busy', idle)
   send_below('HSET', key, ':busy', busy)
   for start, weight in pairs(fair.sums) do
@@ -135,7 +142,8 @@ end
 
 fair_flush = function()
   for _, fair in pairs(fairs) do
-    local has_begun, has_ended = fair.n > 0 and fair.had_n == 0, fair.n == 0 and fair.had_n > 0
+    local has_ended = fair.n == 0 and fair.had_n > 0
+    local waiting, waited = fair.n + fair.u, fair.had_n + fair.had_u
     if has_ended then fair_end(fair) end
     fair_write(fair, has_ended)
     local is_other = fair.n ~= fair.had_n or fair.w ~= fair.had_w or fair.jobs ~= fair.had_jobs
@@ -149,8 +157,9 @@ fair_flush = function()
     if not is_other and (fair.classes ~= fair.had_classes or fair.leavers ~= fair.had_leavers) then
       call('HSET', fair.key, 'classes', fair.classes.text, 'leavers', fair.leavers)
     end
-    fair.owner.flushed(fair, has_begun, has_ended)
-    fair.had_n, fair.had_w, fair.had_jobs, fair.moved = fair.n, fair.w, fair.jobs, nil
+    if fair.u ~= fair.had_u then call('HSET', fair.key, 'u', int(fair.u)) end
+    fair.owner.flushed(fair, waiting > 0 and waited == 0, waiting == 0 and waited > 0)
+    fair.had_n, fair.had_u, fair.had_w, fair.had_jobs, fair.moved = fair.n, fair.u, fair.w, fair.jobs, nil
     fair.had_classes, fair.had_leavers = fair.classes, fair.leavers
   end
 end

@@ -17,7 +17,7 @@ end)
 lane_drained = function(source, lane)
   if find(lane.name, ';', 1, true) then
     lane_left(source.queue, lane.name)
-    for _, key in ipairs(lane_limits(source.queue, lane.name)) do limit_freed(key) end
+    for _, key in ipairs(lane_limits(source.queue, lane.name)) do stopped.limit_freed(key) end
   end
 end
 
@@ -54,22 +54,23 @@ local function lane_park(source, lane, limit, why, at, number, current)
   source.lanes[name], source.parked = nil, true
   lane_left(queue, name)
   local tenant, score = lane_tenant(name), lane.start
-  if tenant then score = lane_score(tonumber(string.sub(lane_level(name), 2)), limit_tag(limit, tenant)) end
+  if tenant then score = lane_score(tonumber(string.sub(lane_level(name), 2)), stopped.limit_tag(limit, tenant)) end
   local owner = lane_owner(name)
   if owner then call('SADD', P .. 'asleep:' .. queue .. ':' .. owner, name) end
-  call('HSET', P .. 'parked:' .. queue, name, limit.key .. '\31' .. why .. '\31' .. now_text)
+  call('HSET', P .. 'parked:' .. queue, name, limit.key)
+  if not is_cap(limit.key) then held.begin(limit.key, why) end
   call('ZADD', P .. 'wait:' .. limit.key .. ':' .. queue, int(score), name)
   call('HINCRBY', limit.name .. ':at', 'w ' .. queue, '1')
   call('HINCRBY', limit.name, 'w', '1')
   call('HINCRBY', P .. 'state', 'parked', '1')
   if is_cap(limit.key) then call('ZADD', P .. 'caps', now_text, limit.key) end
   limit.waiting = limit.waiting + 1
-  if at then wake_at(limit.key, at) end
+  if at then stopped.wake_at(limit.key, at) end
   count_blocked(queue, name, call('ZCARD', lane.key))
-  limit_exceeded(limit, why, number, current)
+  stopped.limit_exceeded(limit, why, number, current)
   -- Its place under its other limits is free for somebody else.
   for _, key in ipairs(lane_limits(queue, name)) do
-    if key ~= limit.key and limit_freed(key) then source.freed = true end
+    if key ~= limit.key and stopped.limit_freed(key) then source.freed = true end
   end
   return true
 end
@@ -77,7 +78,7 @@ end
 -- Jobs that do not want to wait for a limit are put off or dropped, a bounded number a call.
 local function lane_put_off(source, lane, limit, why, number, current)
   local drops = find(lane.name, ';o=d', 1, true)
-  if put_off_now < PUT_OFF_A_CALL then limit_exceeded(limit, why, number, current) end
+  if put_off_now < PUT_OFF_A_CALL then stopped.limit_exceeded(limit, why, number, current) end
   while lane.start and put_off_now < PUT_OFF_A_CALL do
     local id = lane_pop(lane, PUT_OFF_A_CALL)
     if not id then break end
@@ -85,14 +86,13 @@ local function lane_put_off(source, lane, limit, why, number, current)
     limits_count(limits_of(source.queue, lane), -1)
     local job = job_load(id)
     if job and drops then
-      job_drop(job, limit)
+      stopped.job_drop(job, limit)
     elseif job then
-      job_put_off(job, lane_slot(source.queue, lane.name))
+      stopped.job_put_off(job, stopped.lane_slot(source.queue, lane.name), limit, why)
     end
   end
+  -- The call ends for a participant that has more to be put off: passed over, it would lose its turn. Other lanes wait for the next.
   source.parked, lane.skipped = true, true
-  -- A tenant that is passed over would lose its turn, so the call ends here; other lanes wait for the next call.
-  if lane.start and lane_tenant(lane.name) then unfinished = true end
 end
 
 -- Whether a lane may give a job; if not, it is out of the way. What a job says of limits is about its own: for a slot of its tenant it
@@ -101,6 +101,7 @@ lane_passes = function(source, lane)
   if not find(lane.name, ';', 1, true) then return true end
   local limit, why, at, number, current = lane_stop(source, lane)
   if not limit then return true end
+  source.stopped_by = limit
   if find(lane.name, ';o=', 1, true) and string.byte(limit.key) ~= 33 then -- !
     lane_put_off(source, lane, limit, why, number, current)
   else

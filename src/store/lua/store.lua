@@ -70,9 +70,8 @@ local function store_plain(op, id, queue, type, lane, priority, envelope)
   log[#log + 1] = 'job.enqueued\31' .. id .. '\31' .. type .. '\31' .. queue .. '\31\31"state":"available"'
   call('SET', P .. 'job:' .. id, 'available\0310\31' .. int(seq) .. fresh .. queue .. '\31' .. type .. '\31' .. lane
     .. (op ~= '' and '\31by\31' .. op .. '\31\30' or '\31\30') .. envelope)
-  count(queue, 'available', 1)
-  tally(nil, 'available', 1)
-  pusher = nil
+  job_stored(queue, 'available', '_default', pusher ~= '_default')
+  pusher = '_default'
   return 'available\31'
 end
 
@@ -120,7 +119,7 @@ store = function(op, words, at)
     emit('job.scheduled', job, '"state":"scheduled","scheduled_at":' .. stamp(int(job.due)))
   end
   -- A limit without a key is the queue's own.
-  if job.quota then limit_renew(match(lane, ';k=([^;]+)') or 'queue:' .. queue, job.quota) end
+  if job.quota then limit_renew(match(lane, ';k=([^;]+)') or '#' .. queue, job.quota) end
   if #envelope > LONG then
     call('SET', P .. 'env:' .. id, envelope)
     more, envelope = more .. 'apart\0311\31', ''
@@ -131,19 +130,54 @@ store = function(op, words, at)
   call('SET', P .. 'job:' .. id, state .. '\0310\31' .. place .. '\31' .. now_text .. '\31' .. enqueued
     .. '\31\31\31\31\31\31\31\31\31\31\31\31' .. marks .. '\30'
     .. queue .. '\31' .. type .. '\31' .. lane .. '\31' .. more .. '\30' .. envelope)
-  count(queue, state, 1)
-  tally(job.tenant, marks == 's' and 'staged' or state, 1)
-  did(job.tenant, 'enqueued', 1)
-  if job.tenant ~= pusher then did(job.tenant, 'pushes', 1) end
-  pusher = job.tenant
+  local owner = job.tenant or '_default'
+  job_stored(queue, state, owner, owner ~= pusher)
+  tally(owner, marks == 's' and 'staged' or state, 1)
+  pusher = owner
   return state .. '\31' .. (job.due and int(job.due) or '')
 end
 
 -- Whether a job would be available if no plan wanted it otherwise.
 local function waits_now(more)
+  if not find(more, '\31pending\31', 1, true) and not find(more, '\31due\31', 1, true) then return true end
   local job = {}
   read_more(job, more)
   return not job.pending and not (job.due and job.due > now)
+end
+
+local request -- the one under way, if it has several jobs; `left` is how many of them could run now and have not passed
+
+at_begin(function()
+  request = nil
+end)
+
+door.begin = function(words, first, jobs)
+  request = jobs > 1 and {words = words, first = first, jobs = jobs} or nil
+end
+
+-- How many jobs of the request could run now, by `rule US queue`.
+local function planned_jobs()
+  local planned = {}
+  for at = request.first, request.first + (request.jobs - 1) * WORDS, WORDS do
+    local more = request.words[at + 5]
+    local rule = match(more, '^rule\31([^\31]+)\31')
+    if rule and waits_now(more) then
+      local key = rule .. '\31' .. request.words[at + 1]
+      planned[key] = (planned[key] or 0) + 1
+    end
+  end
+  return planned
+end
+
+-- Lets a job pass if there is room for it and for all other jobs of its request that are for the same rule and queue.
+door.fits = function(rule, queue, room)
+  if not request then return true end
+  request.left = request.left or planned_jobs()
+  local key = rule .. '\31' .. queue
+  local left = request.left[key] or 1
+  if room < left then return false end
+  request.left[key] = left - 1
+  return true
 end
 
 -- The first rule whose bound on staged jobs so many jobs would exceed.
@@ -195,6 +229,7 @@ enqueue = function(op, first, jobs, may_exist, version)
     pressure = pressure .. exceeded
   end
   pusher = nil
+  door.begin(ARGV, first, jobs)
   if jobs == 1 then return 'ok\31' .. now_text .. '\31' .. store(op, ARGV, first) .. pressure end
   local parts = {}
   for index = 1, jobs do parts[index] = store(op, ARGV, first + (index - 1) * WORDS) end

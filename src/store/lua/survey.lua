@@ -1,43 +1,66 @@
--- Tenants of a fair queue: those whose turn comes next, or those named. Changes nothing.
+-- Tenants of a rule and main queue by priority: those whose turn comes next, or those named. Changes nothing.
 --
--- ARGV[9…] rule, queue, most tenants, 1 to tell since when their first job waits, names
--- Returns  {now, v, w, {start, weight that leaves then, …}, {tenant, busy entry, start or '', staged jobs, created ms or '',
---          the weight that it has everywhere or '', …}}
+-- ARGV[9…] rule, queue, most tenants, 1 to tell since when their first job waits, 1 for as many that have no turn besides (held,
+--          of unknown weight or blocked), names
+-- Returns  {now, and for each priority, in the order in which they are served: {priority, v, w, waiting tenants, {start, weight that
+--          leaves then, …}, {tenant, busy entry, start or '', staged jobs, created ms or '', the weight that it has everywhere or '', …}}, …};
+--          priorities that the first tenants leave no room for are left out
 
 run = function()
-  local fair = staging_open(ARGV[9], ARGV[10])
-  local most, tells_age = tonumber(ARGV[11]), ARGV[12] == '1'
-  local names = {}
-  if #ARGV > 12 then
-    names = {unpack(ARGV, 13)}
-  else
-    local classes = fair.classes.names
-    for _, class in ipairs(classes) do
-      local share = math.max(math.floor(most / #classes), 1)
+  local most, tells_age, tells_others = tonumber(ARGV[11]), ARGV[12] == '1', ARGV[13] == '1'
+  local named = #ARGV > 13 and {unpack(ARGV, 14)}
+  local room, others_room = most, tells_others and most or 0 -- for how many more
+
+  -- Those whose turn comes next, then those that have none.
+  local function names_of(fair)
+    local names, classes = {}, fair.classes.names
+    local share = math.max(math.floor(room / math.max(#classes, 1)), 1)
+    for _, class in ipairs(room > 0 and classes or {}) do
       for _, name in ipairs(call('ZRANGE', fair.key .. ':c:' .. class, 0, share - 1)) do names[#names + 1] = name end
     end
-  end
-
-  local tenants = {}
-  for _, name in ipairs(names) do
-    local tenant = tenant_of(fair, name)
-    if tenant.state then
-      local lane, created = staging_lane(fair, name), ''
-      local head = tells_age and call('ZRANGE', lane, 0, 0)[1]
-      local job = head and job_load(head)
-      if job then created = int(math.max(tonumber(job.created), tonumber(job.due) or 0, tonumber(job.next_retry) or 0)) end
-      local at = #tenants
-      tenants[at + 1], tenants[at + 2], tenants[at + 3] = name, tenant.was, ''
-      if tenant.state == 'w' then tenants[at + 3] = precise(tenant_start(fair, tenant)) end
-      tenants[at + 4], tenants[at + 5] = call('ZCARD', lane), created
-      tenants[at + 6] = tenant_quota(name).weight and int(tenant_quota(name).weight) or ''
+    room = room - #names
+    local function add(others)
+      others_room = others_room - #others
+      for _, name in ipairs(others) do names[#names + 1] = name end
     end
+    if others_room > 0 then add(call('ZRANGE', fair.key .. ':held', 0, others_room - 1)) end
+    if others_room > 0 then add(call('ZRANGE', fair.key .. ':unknown', 0, others_room - 1)) end
+    if others_room > 0 then add(call('SRANDMEMBER', fair.key .. ':stuck', others_room)) end
+    return names
   end
 
-  local leavers = {}
-  for _, start in ipairs(call('ZRANGE', fair.key .. ':moments', 0, most - 1)) do
-    leavers[#leavers + 1] = start
-    leavers[#leavers + 1] = call('HGET', fair.key .. ':sums', start) or '0'
+  local function tenants_of(fair)
+    local tenants = {}
+    for _, name in ipairs(named or names_of(fair)) do
+      local tenant = tenant_of(fair, name)
+      if tenant.state then
+        local lane, created = staging_lane(fair, name), ''
+        local head = tells_age and call('ZRANGE', lane, 0, 0)[1]
+        local job = head and job_load(head)
+        if job then created = int(math.max(tonumber(job.created), tonumber(job.due) or 0, tonumber(job.next_retry) or 0)) end
+        local at = #tenants
+        tenants[at + 1], tenants[at + 2], tenants[at + 3] = name, tenant.was, ''
+        if tenant.state == 'w' then tenants[at + 3] = precise(tenant_start(fair, tenant)) end
+        tenants[at + 4], tenants[at + 5] = call('ZCARD', lane), created
+        tenants[at + 6] = tenant_quota(name).weight and int(tenant_quota(name).weight) or ''
+      end
+    end
+    return tenants
   end
-  return {now_text, precise(fair.v), int(fair.w), leavers, tenants}
+
+  local function leavers_of(fair)
+    local leavers = {}
+    for _, start in ipairs(call('ZRANGE', fair.key .. ':moments', 0, most - 1)) do
+      leavers[#leavers + 1] = start
+      leavers[#leavers + 1] = call('HGET', fair.key .. ':sums', start) or '0'
+    end
+    return leavers
+  end
+
+  local answer = {now_text}
+  for _, fair in ipairs(staging.levels(staging_open(ARGV[9], ARGV[10]))) do
+    if not named and room <= 0 and others_room <= 0 then break end
+    answer[#answer + 1] = {int(fair.priority), precise(fair.v), int(fair.w), fair.n, leavers_of(fair), tenants_of(fair)}
+  end
+  return answer
 end

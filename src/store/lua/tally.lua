@@ -5,7 +5,7 @@
 --                together. Staged jobs are counted with the available ones, so that promoting them changes no count: how many they are,
 --                their lanes tell
 
-local count_move, tally, tenants_load, tenant_waits, tenant_jobs
+local tallied, count_move, tally, tenants_load, tenant_waits, tenant_jobs
 
 do -- a script has room for 200 locals
 
@@ -19,7 +19,7 @@ at_begin(function()
 end)
 
 -- The name under which a tenant's jobs are counted; false if they are not.
-local function tallied(tenant)
+tallied = function(tenant)
   if tenant and tenant ~= '_default' then return tenant end
   return counts_default and '_default' or false
 end

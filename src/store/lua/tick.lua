@@ -23,6 +23,9 @@ run = function()
   end
   local all_awake = wake_due()
   starve()
+  -- Fetches that were given up: the last of them is no longer on its way.
+  local given_up = state.recalled and tonumber(match(state.recalled, '(%d+)$'))
+  if given_up and now - given_up > 600000 then call('HDEL', P .. 'state', 'recalled') end
   if ARGV[10] == '1' then
     for _, queue in ipairs(call('ZRANGE', LIVE, 0, 63)) do signal('ready ' .. queue) end
   end

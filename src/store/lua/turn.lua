@@ -3,16 +3,18 @@
 -- T            hash  the turn: at (queue served last), streak (how often in a row), current and credit (by queue, in parts of a
 --                    whole one); T is pool:N:turn, or turn:DIGEST for a request that brings its own strategy
 --
--- Pools are in `pool.lua`.
+-- Pools are in `pool.lua`, the minimum share of each queue in `floor.lua`.
 
-local turn_open, turn_next, turn_has_room, turns_close, admit, lease_under
+local turn_open, turn_next, turn_has_room, turns_close, admit, lease_under, put_off_ends
 
 do
 
 -- A script has room for 200 locals, and a function for as many of its own.
 local function define()
 
-local WHOLE = orders.whole
+local turn_close_queue
+-- A strategy and weights that a request brings along, and the digest of its turn.
+local HOW = '^(%S+) (%S+) ?(.*)$'
 -- How long a turn is kept of which no server setting tells.
 local TURN_MS = 600000
 local turns, books
@@ -30,7 +32,8 @@ local function book_open(key, order, is_own)
   if not book then
     local f = key and call('HMGET', key, 'at', 'streak', 'current', 'credit') or {}
     book = {key = key, order = order, is_own = is_own, at = order.places[f[1] or ''], streak = tonumber(f[2] or nil) or 0,
-      current = orders.numbers(f[3], order, 0), credit = orders.numbers(f[4], order, 0), last = nil, moved = false}
+      current = orders.numbers(f[3], order, 0), credit = orders.numbers(f[4], order, 0), ready = {}, closed = {}, most = 0,
+      is_overdue = false, last = nil, moved = false}
     if key then books[key] = book end
   end
   return book
@@ -38,7 +41,7 @@ end
 
 -- The queues among which a request chooses, in what way, and whose turn it was.
 local function turn_make(request, pool)
-  local strategy, digest, weights = match(request.how, '^(%S+) (%S+) ?(.*)$')
+  local strategy, digest, weights = match(request.how, HOW)
   local key = strategy and P .. 'turn:' .. digest
   local order, queues = pool and pool.order, request.queues
   if pool then
@@ -50,14 +53,43 @@ local function turn_make(request, pool)
   local holds = prevention(pool)
   if not key and holds.rotation then key = P .. 'turn:' .. request.digest end
   return {pool = pool, strategy = strategy or 'strict', queues = queues, order = order, book = book_open(key, order, not pool),
-    prevention = holds, request = nil, open = nil, is_open = nil, sum = 0, is_late = false, richest = nil, most = 0, best = nil, pays = nil}
+    prevention = holds, ratio = floors.ratio(holds, order), request = nil, open = nil, is_open = nil, sum = 0, is_late = false,
+    best = nil, parts = nil}
 end
 
--- Queues of a turn that have something ready. One that has nothing has no credit.
+-- Part of a turn: of queues that belong to a pool, that pool says which is next. What keeps queues from starving is the turn's.
+local function part_make(turn, part)
+  local strategy, digest, weights = match(part.how, HOW)
+  local order = orders.of(concat(part.queues, ' '), weights)
+  local inner = {strategy = strategy, order = order, book = book_open(P .. 'turn:' .. digest, order, true), ratio = 0, open = {},
+    is_open = {}, sum = 0, best = nil, prevention = {}}
+  for place, queue in ipairs(order) do
+    local outer = turn.order.places[queue]
+    turn.parts[outer] = inner
+    if turn.is_open[outer] then
+      inner.open[#inner.open + 1], inner.is_open[place] = place, true
+      inner.sum = inner.sum + order.weights[place]
+      if strategy == 'least-loaded' then depths[queue] = depths[queue] or queue_depth(queue) end
+    end
+  end
+end
+
+-- By place: the queues of an order that a request names; nil if it names all of them.
+local function named_places(turn)
+  if #turn.queues == #turn.order then return nil end
+  local named = {}
+  for _, queue in ipairs(turn.queues) do named[turn.order.places[queue]] = true end
+  return named
+end
+
+-- Queues of a turn that have something ready. With a minimum ratio, those that the request does not name count as well.
 local function turn_look(turn)
-  local queues, book, open, is_open, sum = turn.queues, turn.book, {}, {}, 0
+  local book, open, is_open, sum = turn.book, {}, {}, 0
   turn.open, turn.is_open = open, is_open
-  if #queues == 0 then return end
+  if #turn.queues == 0 then return end
+  local has_floor = turn.ratio > 0
+  local queues, named = has_floor and turn.order or turn.queues, has_floor and named_places(turn)
+  local ready = named and {} or open
   local places, weights, rotation = turn.order.places, turn.order.weights, turn.prevention.rotation
   local pool, has_all = turn.pool and turn.pool.name, not state.paused and not find(state.policy, 'i', 1, true)
   local asks_depth, size = turn.strategy == 'least-loaded', 0
@@ -65,9 +97,14 @@ local function turn_look(turn)
   for position = 1, #queues do
     local queue, score = queues[position], scores[position]
     local place = places[queue]
-    if score and (has_all or not is_paused(queue) and is_open_to(queue, pool)) then
+    if not score or book.closed[place] or not (has_all or not is_paused(queue) and is_open_to(queue, pool)) then
+      book.credit[place] = 0
+    elseif named and not named[place] then
+      ready[#ready + 1] = place
+    else
       size = size + 1
       open[size], is_open[place] = place, true
+      if named then ready[#ready + 1] = place end
       sum = sum + weights[place]
       if rotation then
         local since = quiet[queue] or tonumber(score)
@@ -75,23 +112,32 @@ local function turn_look(turn)
         if now - since > rotation then turn.is_late = true end
       end
       if asks_depth then depths[queue] = depths[queue] or queue_depth(queue) end
-    else
-      book.credit[place] = 0
     end
   end
   turn.sum = sum
+  if has_floor then floors.open(book, ready) end
+end
+
+local function take_out(list, place)
+  for position = 1, #list do
+    if list[position] == place then return table.remove(list, position) end
+  end
+end
+
+-- The part of a turn that a queue belongs to, and its place there.
+local function part_at(turn, place)
+  local part = turn.parts and turn.parts[place]
+  return part, part and part.order.places[turn.order[place]]
 end
 
 -- A queue can give nothing more in this call.
-local function turn_close_queue(turn, place)
-  for position, other in ipairs(turn.open) do
-    if other == place then
-      table.remove(turn.open, position)
-      turn.sum = turn.sum - turn.order.weights[place]
-      break
-    end
-  end
-  turn.is_open[place], turn.book.credit[place], turn.best, turn.richest = nil, 0, nil, nil
+turn_close_queue = function(turn, place)
+  local book = turn.book
+  if take_out(turn.open, place) then turn.sum = turn.sum - turn.order.weights[place] end
+  if book.ready ~= turn.open then take_out(book.ready, place) end
+  turn.is_open[place], turn.best, book.credit[place], book.closed[place] = nil, nil, 0, true
+  local part, inner = part_at(turn, place)
+  if part then turn_close_queue(part, inner) end
 end
 
 -- The first open queue after one in the order of the pool, or of the request.
@@ -134,47 +180,37 @@ CHOICES['least-loaded'] = function(turn)
   return best
 end
 
--- The open queue with most credit, and that credit, after each open one has got some more and one has paid.
-local function credits_gain(turn, ratio, pays)
-  local open, credit, richest, most = turn.open, turn.book.credit, nil, 0
-  for position = 1, #open do
-    local place = open[position]
-    local has = credit[place] + ratio
-    if place == pays then has = math.max(has - WHOLE, 0) end
-    credit[place] = has
-    if has > most then richest, most = place, has end
-  end
-  turn.richest, turn.most = richest, most
-end
-
--- A queue that must be served before any strategy is asked: one with a whole credit, or nobody's for too long.
-local function owed(turn)
-  local prevention, best, most = turn.prevention, nil, nil
-  if prevention.ratio > 0 then
-    if turn.book.last ~= turn or not turn.richest then credits_gain(turn, 0) end
-    if turn.most >= WHOLE then
-      turn.pays = turn.richest
-      return turn.richest
-    end
-  end
-  if turn.is_late then
-    for _, place in ipairs(turn.open) do
-      local since = quiet[turn.order[place]]
-      if now - since > prevention.rotation and (not best or since < most) then best, most = place, since end
-    end
+-- The open queue from which nobody has taken for longest, if that is longer than the rotation interval.
+local function late(turn)
+  local best, most
+  for _, place in ipairs(turn.open) do
+    local since = quiet[turn.order[place]]
+    if now - since > turn.prevention.rotation and (not best or since < most) then best, most = place, since end
   end
   return best
 end
 
-local function turn_choose(turn)
-  local book = turn.book
-  turn.pays = nil
-  local best = owed(turn)
-  if best then return best end
-  best = CHOICES[turn.strategy](turn)
-  local most = turn.prevention.streak or 0
+local function strategy_choose(turn)
+  local book, most = turn.book, turn.prevention.streak or 0
+  local best = CHOICES[turn.strategy](turn)
   if best and most > 0 and best == book.at and book.streak >= most then return next_after(turn, best) end
   return best
+end
+
+-- The queue to serve next: one that is owed jobs, one that is late, or the strategy's choice; but none that would cost another
+-- queue its minimum share. Also the queue whose turn it was, if a pool serves another one of its own in its place.
+local function turn_choose(turn)
+  local has_floor, best, turns = turn.ratio > 0, nil, nil
+  if has_floor and turn.book.is_overdue then best = floors.most_overdue(turn) end
+  if not best and turn.is_late then best = late(turn) end
+  if not best then
+    best = strategy_choose(turn)
+    local part = best and part_at(turn, best)
+    if part then best, turns = turn.order.places[part.order[strategy_choose(part)]], best end
+  end
+  local owed = has_floor and best and floors.instead(turn, best)
+  if owed then return owed end
+  return best, turns
 end
 
 -- Who has something ready gains its weight, and the one that was served pays. Who will have most then is found on the way.
@@ -195,16 +231,23 @@ local function weights_gain(turn, served)
   turn.best = best
 end
 
--- A queue was served: who has something ready earns, and the turn moves on.
-local function turn_served(turn, place)
-  local ratio, book = turn.prevention.ratio, turn.book
-  local queue = turn.order[place]
+-- It was a queue's turn: who has something ready earns, and the turn moves on.
+local function turn_moves(turn, place)
+  local book = turn.book
   book.last = turn
-  if ratio > 0 then credits_gain(turn, ratio, turn.pays) end
   if turn.strategy == 'weighted' then weights_gain(turn, place) end
   book.streak = book.at == place and book.streak + 1 or 1
-  book.at, book.moved, quiet[queue] = place, true, now
-  got[queue] = true
+  book.at, book.moved = place, true
+end
+
+-- A queue was served in the turn of one, mostly its own.
+local function turn_served(turn, place, turns)
+  local queue = turn.order[place]
+  if turn.ratio > 0 then floors.count(turn.book, turn.ratio, place) end
+  turn_moves(turn, turns or place)
+  local part, inner = part_at(turn, place)
+  if part then turn_moves(part, inner) end
+  quiet[queue], got[queue] = now, true
   if depths[queue] then depths[queue] = depths[queue] - 1 end
 end
 
@@ -228,28 +271,45 @@ end
 
 turn_next = function(turn)
   while turn_has_room(turn) do
-    local place = turn_choose(turn)
+    local place, turns = turn_choose(turn)
     if not place then return nil end
     local queue = turn.order[place]
     wanted[queue] = wanted[queue] or turn_share(turn, place)
     local id, lane = source_next(queue, turn.prevention.aging)
     if id then
-      turn_served(turn, place)
+      turn_served(turn, place, turns)
       return id, lane
     end
     turn_close_queue(turn, place)
   end
 end
 
+-- A job of a queue was dispatched without regard to turns: it counts for the minimum shares all the same.
+floors.dispatched = function(turn, queue)
+  if turn.ratio == 0 then return end
+  floors.count(turn.book, turn.ratio, turn.order.places[queue])
+  turn.book.moved = true
+end
+
 -- The turn of a request; requests of one pool, or of the same queues and strategy, share it.
 turn_open = function(request)
-  local pool = request.pool ~= '' and pool_open(request.pool) or nil
+  local pool, parts = request.pool ~= '' and pool_open(request.pool) or nil, nil
+  if not pool and #request.queues > 1 and find(state.policy, 'p', 1, true) then
+    parts = orders.parts(request.queues)
+    if parts[1] and #parts[1].queues == #request.queues then -- the pool decides alone
+      request.queues, request.how, parts = parts[1].queues, parts[1].how, nil
+    end
+  end
   local is_whole = pool and request.how == '' and #request.queues == 0
   local name = is_whole and pool or (pool and pool.name or '') .. '\31' .. request.how .. '\31' .. concat(request.queues, ' ')
   local turn = turns[name]
   if not turn then
     turn = turn_make(request, pool)
     turn_look(turn)
+    if parts and parts[1] then
+      turn.parts = {}
+      for _, part in ipairs(parts) do part_make(turn, part) end
+    end
     turns[name] = turn
   end
   turn.request, request.served = request, turn.queues
@@ -260,7 +320,7 @@ turns_close = function()
   settle()
   for _, book in pairs(books) do
     if book.moved then
-      call('HSET', book.key, 'at', book.order[book.at], 'streak', int(book.streak), 'current', orders.text(book.current), 'credit',
+      call('HSET', book.key, 'at', book.order[book.at] or '', 'streak', int(book.streak), 'current', orders.text(book.current), 'credit',
         orders.text(book.credit))
       if book.is_own then call('PEXPIRE', book.key, TURN_MS) end
     end
@@ -273,38 +333,58 @@ turns_close = function()
   for pool in pairs(overloaded) do pool_overloaded(pool) end
 end
 
--- Puts a request into its worker's pool and bounds it by the worker's capacity. A result, if the worker is of another pool.
+-- Puts a request into its worker's pool, bounds it by the worker's capacity, and gives it the strategy that the worker registered
+-- if neither pool nor request has one. A result, if the worker is of another pool.
 admit = function(request)
   local worker = request.worker
   if worker == '' then return end
-  local told = state.gated and call('HMGET', P .. 'worker:' .. worker, 'pool', 'concurrency') or {}
+  local told = state.gated and call('HMGET', P .. 'worker:' .. worker, 'pool', 'concurrency', 'how') or {}
   local refused = pool_admit(request, told[1])
   if refused then return refused end
+  if told[3] and request.pool == '' and request.how == '' then request.how = orders.registered(told[3], request.queues) end
   local most = tonumber(told[2] or nil)
   if most and most > 0 and not rooms[worker] then
     rooms[worker] = most - call('ZLEXCOUNT', HELD, '[' .. worker .. '\31', '(' .. worker .. '\32')
   end
 end
 
--- What a lease counts against, besides its queue. The name of the pool among that, or ''.
-lease_under = function(queue, id, rule, lane, request)
+-- Reports a job that a limit held back while it waited.
+local function release_from(key, id, since)
+  local waited, why = held.time(key, since)
+  if waited then stopped.limit_released(key, why, id, waited) end
+end
+
+-- Reports a job that limits put off, for the time since the first of them did.
+put_off_ends = function(job)
+  local since, why, key = match(job.put_off, '^(%d+) (%S+) (.*)$')
+  stopped.limit_released(key, why, job.id, now - since)
+  job_set(job, 'put_off', nil)
+end
+
+-- What a lease counts against, besides its queue: of a job that has been waiting since a time. The name of the pool among that, or ''.
+lease_under = function(queue, id, rule, lane, request, since)
   local keys = limits_of(queue, lane)
   for place = 1, #keys do
     local key = keys[place]
     local limit = limit_open(key)
     limit_start(limit)
-    if not is_cap(key) then gather('SADD', limit.run, id) end
+    if not is_cap(key) then
+      gather('SADD', limit.run, id)
+      release_from(key, id, since)
+    end
     local tenant = limit.waiting > 0 and lane_tenant(lane.name)
     if tenant then -- the more it gets under this limit, the later it comes when it waits for it
-      local tag = limit_tag(limit, tenant) + 1000000 / sharing_weight(queue, tenant, rule)
+      local tag = stopped.limit_tag(limit, tenant) + 1000000 / sharing_weight(queue, tenant, rule)
       call('HSET', limit.name .. ':tags', tenant, int(tag))
     end
   end
   local source = sources[queue]
   if source.limit then
     limit_start(source.limit)
-    queue_goes(source, id)
+    stopped.queue_goes(source)
+    release_from(source.limit.key, id, since)
   end
+  if source.limit or #keys > 0 then request.limits, request.queue_limit = keys, source.limit end
   local room = rooms[request.worker]
   if room then rooms[request.worker] = room - 1 end
   local pool = request.pool ~= '' and pool_open(request.pool)
@@ -312,6 +392,54 @@ lease_under = function(queue, id, rule, lane, request)
   pool.running = pool.running + 1
   gather('SADD', pool.run, id)
   return pool.name
+end
+
+-- Queues of a request that got nothing in which a limit is looked for.
+local MOST_LOOKED_AT = 8
+
+-- A limit that stops jobs which a request could have had; nil if none is known.
+local function stopped_by(request)
+  local queues, some_wait = request.served or request.queues, (tonumber(state.parked) or 0) > 0
+  for place = 1, math.min(#queues, MOST_LOOKED_AT) do
+    local queue = queues[place]
+    local source = sources[queue]
+    if source and source.limit and limit_room(source.limit) <= 0 then return source.limit end
+    -- What others' jobs wait for is nothing to a request for one tenant's.
+    if source and source.stopped_by and request.tenant == '' then return source.stopped_by end
+    local key
+    if some_wait and request.tenant == '' then
+      key = call('HRANDFIELD', P .. 'parked:' .. queue, '1', 'WITHVALUES')[2]
+    elseif request.tenant ~= '' then
+      local lane = call('SRANDMEMBER', P .. 'asleep:' .. queue .. ':' .. request.tenant)
+      key = lane and call('HGET', P .. 'parked:' .. queue, lane)
+    end
+    if key then return limit_open(key) end
+  end
+end
+
+-- What is left of the limit that a request met: its number, how many more jobs may start, and from when on there may be more; '' if it
+-- met none. Of the limits of its last job it is the tightest; for a request that got nothing it is one that stops what it wants.
+at_commit.limit_usage = function(request)
+  local limit, room
+  local function consider(other)
+    local left = limit_room(other)
+    if left < (room or math.huge) then limit, room = other, left end
+  end
+  if request.got > 0 then
+    for _, key in ipairs(request.limits or {}) do consider(limit_open(key)) end
+    if request.queue_limit then consider(request.queue_limit) end
+  else
+    limit = stopped_by(request)
+    room = limit and limit_room(limit)
+    if room ~= 0 then return '' end
+  end
+  local quota = limit and limit.quota or {}
+  local most = quota.rate or quota.throttle or quota.concurrency
+  if not most then return '' end
+  local _, newest = starts_last(limit)
+  local at = quota.rate and newest and newest + quota.period or quota.throttle and limit.next.ms or now
+  if limit.hold > now then at = limit.hold end
+  return int(most) .. ' ' .. int(room) .. ' ' .. int(math.max(at, now))
 end
 
 end

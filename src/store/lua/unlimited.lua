@@ -47,6 +47,8 @@ local function lease_under()
   return ''
 end
 
+local function put_off_ends() end
+
 local function wake_due()
   return true
 end

@@ -1,6 +1,6 @@
 -- Part: workers and the jobs that they hold.
 --
--- worker:W   hash    what the worker tells about itself
+-- worker:W   hash    what the worker tells about itself; how: the strategy by which it chooses among its queues, for scripts
 -- workers    zset    all workers by their last sign of life
 -- halted     set     workers that are not to be given work; their number is also in `state`, where FETCH sees it for free
 

@@ -16,10 +16,12 @@ const MATRIX: &[(&str, &str, &str)] = &[
     ("GET", "/readyz", "-"),
     ("GET", "/openapi.json", "-"),
     ("GET", "/docs", "-"),
+    ("GET", "/docs/errors", "-"),
     ("GET", "/docs/script.js", "-"),
     ("GET", "/docs/style.css", "-"),
     ("GET", "/metrics", "oa"),
     ("POST", "/ojs/v1/jobs", "pat"),
+    ("GET", "/ojs/v1/jobs", "oat"),
     ("POST", "/ojs/v1/jobs/batch", "pat"),
     ("GET", "/ojs/v1/jobs/{id}", "pwoat"),
     ("DELETE", "/ojs/v1/jobs/{id}", "pat"),
@@ -30,6 +32,7 @@ const MATRIX: &[(&str, &str, &str)] = &[
     ("POST", "/ojs/v1/workers/fetch", "wat"),
     ("POST", "/ojs/v1/workers/ack", "wat"),
     ("POST", "/ojs/v1/workers/nack", "wat"),
+    ("POST", "/ojs/v1/workers/progress", "wat"),
     ("POST", "/ojs/v1/workers/heartbeat", "wat"),
     ("POST", "/ojs/v1/workers/register", "wat"),
     ("DELETE", "/ojs/v1/workers/{id}", "wat"),
@@ -42,6 +45,7 @@ const MATRIX: &[(&str, &str, &str)] = &[
     ("DELETE", "/ojs/v1/dead-letter/{id}", "at"),
     ("POST", "/ojs/v1/dead-letter/{id}/retry", "at"),
     ("POST", "/ojs/v1/workflows", "pat"),
+    ("GET", "/ojs/v1/workflows", "oat"),
     ("GET", "/ojs/v1/workflows/{id}", "pwoat"),
     ("GET", "/ojs/v1/workflows/{id}/progress", "pwoat"),
     ("DELETE", "/ojs/v1/workflows/{id}", "pat"),
@@ -62,6 +66,7 @@ const MATRIX: &[(&str, &str, &str)] = &[
     ("GET", "/ojs/v1/admin/planner/{name}/tenants", "oa"),
     ("GET", "/ojs/v1/admin/planner/{name}/preview", "oa"),
     ("GET", "/ojs/v1/admin/planner/{name}/shadow", "oa"),
+    ("GET", "/ojs/v1/admin/sidekiq/jobs/{id}", "oa"),
     ("POST", "/ojs/v1/admin/planner/{name}/run", "a"),
     ("POST", "/ojs/v1/admin/planner/{name}/pause", "oa"),
     ("POST", "/ojs/v1/admin/planner/{name}/resume", "oa"),
@@ -154,7 +159,7 @@ fn letters(access: Access) -> String {
     let of = |roles: &[Role]| roles.iter().map(|role| &role.name()[..1]).collect::<String>();
     match access {
         Access::Public => "-".to_owned(),
-        Access::Whole(roles) => of(roles),
+        Access::Named(roles) | Access::Whole(roles) => of(roles),
         Access::Scoped(roles) => of(roles) + "t",
     }
 }

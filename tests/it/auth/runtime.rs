@@ -34,6 +34,11 @@ async fn the_first_key_closes_every_process_and_a_restart_opens_none() {
     first.client.get("/v1/queues").await.expect(401);
     eventually("the other process has heard", async || second.client.get("/v1/queues").await.status == 401).await;
     Caller::new(&second.client, &key).get("/v1/queues").await.expect(200);
+    let told = Caller::new(&second.client, &key).get("/v1/events?types=auth.*").await.expect(200);
+    let events: Vec<_> = told.at("/events").as_array().unwrap().iter().map(|event| &event["type"]).collect();
+    assert_eq!(events, ["auth.key_created", "auth.activated"]);
+    assert_eq!((told.at("/events/0/data/name"), told.at("/events/0/data/by")), (&json!("root"), &json!("anonymous")));
+    assert!(!told.text.contains(&key), "an event holds no key");
     let third = on(&redis).await;
     third.client.get("/v1/queues").await.expect(401);
     Caller::new(&third.client, &key).get("/v1/queues").await.expect(200);
@@ -73,14 +78,14 @@ async fn a_key_is_rotated_without_a_gap_and_revoked_everywhere() {
 async fn revocation_reaches_a_process_that_listens_without_waiting_for_its_next_look() {
     let redis = Arc::new(TestRedis::start());
     let (app, other) = (on(&redis).await, on(&redis).await);
-    app.app.keys.create(&key("root", Role::Admin, None)).await.unwrap();
-    app.app.keys.create(&key("web", Role::Operator, None)).await.unwrap();
+    app.app.keys.create(&key("root", Role::Admin, None), "test").await.unwrap();
+    app.app.keys.create(&key("web", Role::Operator, None), "test").await.unwrap();
     let pass = {
         eventually("the key is known", async || other.app.keys.caller(&secret("web")).is_some()).await;
         other.app.keys.pass(other.app.keys.caller(&secret("web")))
     };
     let id = key("web", Role::Operator, None).id();
-    app.app.keys.revoke(&id).await.unwrap();
+    app.app.keys.revoke(&id, "test").await.unwrap();
     // Sooner than the 5 s after which it would have looked by itself, twice over.
     tokio::time::timeout(std::time::Duration::from_secs(2), pass.ended()).await.expect("a signal told");
 }
@@ -89,7 +94,7 @@ async fn revocation_reaches_a_process_that_listens_without_waiting_for_its_next_
 async fn the_last_admin_cannot_be_revoked_and_keys_of_the_configuration_stay() {
     let redis = Arc::new(TestRedis::start());
     let app = on(&redis).await;
-    app.app.keys.create(&key("root", Role::Admin, None)).await.unwrap();
+    app.app.keys.create(&key("root", Role::Admin, None), "test").await.unwrap();
     let root = super::caller(&app, "root");
     let id = key("root", Role::Admin, None).id();
     let refused = root.delete(&format!("/v1/admin/keys/{id}")).await.expect(409);
@@ -108,7 +113,7 @@ async fn the_last_admin_cannot_be_revoked_and_keys_of_the_configuration_stay() {
 async fn an_emptied_redis_opens_nothing() {
     let redis = Arc::new(TestRedis::start());
     let (runtime, configured) = (on(&redis).await, guarded_on(Arc::clone(&redis), |_| {}).await);
-    runtime.app.keys.create(&key("root", Role::Admin, None)).await.unwrap();
+    runtime.app.keys.create(&key("root", Role::Admin, None), "test").await.unwrap();
     super::caller(&runtime, "root").get("/v1/queues").await.expect(200);
     eventually("both know", async || configured.app.keys.caller(&secret("root")).is_some()).await;
     redis.command::<()>(&["FLUSHALL"]).await;
@@ -120,7 +125,7 @@ async fn an_emptied_redis_opens_nothing() {
     }
     super::caller(&configured, "operator").get("/v1/queues").await.expect(200);
     // Whoever has the Redis makes a new key, and the server that was shut to all lets it in.
-    configured.app.keys.create(&key("again", Role::Admin, None)).await.unwrap();
+    configured.app.keys.create(&key("again", Role::Admin, None), "test").await.unwrap();
     eventually("it is heard of", async || super::caller(&runtime, "again").get("/v1/queues").await.status == 200).await;
 }
 
@@ -136,7 +141,7 @@ async fn nobody_is_let_in_before_it_is_known_whether_there_are_keys() {
     process.client.get("/v1/admin/pools").await.expect(503);
     process.client.get("/ojs/manifest").await.expect(200);
     let store = TestApp::start_on(Arc::new(redis), Clock::System, |_| {}).await;
-    store.app.keys.create(&key("root", Role::Admin, None)).await.unwrap();
+    store.app.keys.create(&key("root", Role::Admin, None), "test").await.unwrap();
     std::os::unix::fs::symlink(store.redis.socket(), &socket).unwrap();
     eventually("it is connected", async || process.client.get("/ready").await.status == 200).await;
     process.client.get("/v1/admin/pools").await.expect(401);
@@ -183,7 +188,7 @@ async fn a_lost_answer_makes_no_second_key() {
     let app = on(&redis).await;
     let root = key("root", Role::Admin, None);
     for _ in 0..3 {
-        app.app.keys.create(&root).await.unwrap();
+        app.app.keys.create(&root, "test").await.unwrap();
     }
     assert_eq!(app.app.keys.keys().len(), 1);
     // One that cannot be read opens nothing and harms nobody.

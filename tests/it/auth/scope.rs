@@ -13,7 +13,7 @@ fn job(tenant: Option<&str>) -> Value {
 
 /// A server where tenants share queues, so that a tenant's worker finds its jobs.
 async fn shared() -> TestApp {
-    guarded_on(Arc::new(TestRedis::start()), |config| config.policy.tenant_fairness.enabled = true).await
+    guarded_on(Arc::new(TestRedis::start()), |config| config.policy.tenant_fairness.enabled = Some(true)).await
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! Clients that send no HTTP, or only half of a request: no trace of them is left, and others are served.
 
-use super::wire::{Connection, request};
 use super::{Contents, app, rows};
 use crate::support::eventually;
+use crate::support::wire::{Connection, request};
 use std::time::Duration;
 
 /// Requests that are no HTTP, or too much of it. hyper answers them before there is a request, hence only with a
@@ -12,7 +12,7 @@ async fn what_is_no_http_is_refused_and_the_server_goes_on() {
     let app = app(|_| {}).await;
     let mut contents = Contents::of(&app.redis).await;
     let before = contents.read().await;
-    let start = "POST /ojs/v1/jobs HTTP/1.1\r\nHost: fairgate\r\n";
+    let start = "POST /ojs/v1/jobs HTTP/1.1\r\nHost: localhost\r\n";
     let job = r#"{"type":"test.job","args":[]}"#;
     let endless = format!("{start}X-Long: {}", "a".repeat(rows::MAX_HEADER));
     for (name, bytes, status) in [

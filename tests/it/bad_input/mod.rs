@@ -4,13 +4,12 @@ mod connections;
 mod mutants;
 mod rows;
 mod table;
-mod wire;
 
+use crate::support::wire::Response;
 use crate::support::{TestApp, TestRedis};
 use fairgate::config::{Config, Role};
 use redis::aio::MultiplexedConnection;
 use serde_json::Value;
-use wire::Response;
 
 /// A server with limits that are cheap to exceed, and without the tick: whatever changes, a request has changed.
 async fn app(change: impl FnOnce(&mut Config)) -> TestApp {

@@ -1,9 +1,9 @@
 //! Every row of the table of malformed requests, sent to a server.
 
 use super::rows::{self, Row};
-use super::wire::{Connection, Response, request};
 use super::{Contents, app, faults_of_form};
 use crate::support::json;
+use crate::support::wire::{Connection, Response, request};
 use serde_json::Value;
 
 /// What is wrong with the answer to a row.

@@ -88,3 +88,22 @@ async fn a_disabled_or_deleted_cron_does_not_fire() {
     looked_at(&app, "on").await;
     assert_eq!((made(client, "on").await, made(client, "off").await, made(client, "gone").await), (1, 0, 0));
 }
+
+/// Otherwise it would be refused whenever it fires, and nobody would notice.
+#[tokio::test]
+async fn a_cron_without_a_tenant_is_refused_where_jobs_must_have_one() {
+    let app = TestApp::start_with(Clock::manual(NEW_YEAR), |config| config.tenancy.require_tenant = true).await;
+    let bare = cron("n", "@hourly", json!({}));
+    let refused = app.client.post("/v1/cron", bare.clone()).await.expect(422);
+    assert_eq!(refused.at("/error/details/field"), "job_template.meta.tenant_id", "{}", refused.text);
+    let flat = json!({"name": "n", "cron": "@hourly", "type": "cron.job", "args": []});
+    let refused = app.client.post("/v1/cron", flat.clone()).await.expect(422);
+    assert_eq!(refused.at("/error/details/field"), "meta.tenant_id", "{}", refused.text);
+    app.client.get("/v1/cron/n").await.expect(404);
+    let mut owned = flat;
+    owned["meta"] = json!({"tenant_id": "acme"});
+    app.client.post("/v1/cron", owned).await.expect(201);
+    let refused = patch(&app.client, "n", json!({"job_template": bare["job_template"]})).await.expect(422);
+    assert_eq!(refused.at("/error/details/field"), "job_template.meta.tenant_id");
+    patch(&app.client, "n", json!({"description": "d"})).await.expect(200);
+}

@@ -1,5 +1,6 @@
 //! Who gets which job next: strategies, pools, what keeps queues from starving, and tenants that take turns.
 
+mod backlog;
 mod invariant;
 mod plain;
 mod pool_capacity;
@@ -7,6 +8,8 @@ mod pool_changes;
 mod pool_members;
 mod ratio;
 mod records;
+mod registered;
+mod sharded;
 mod starvation;
 mod strategies;
 mod survival;
@@ -17,7 +20,7 @@ mod weighted;
 
 use crate::support::{TestApp, TestRedis, json};
 use fairgate::clock::Clock;
-use fairgate::config::{PlanDefaults, Role, policy_from_json, pool_from_json};
+use fairgate::config::{Config, PlanDefaults, Role, policy_from_json, pool_from_json};
 use fairgate::fair::{Strategy, Weight};
 use fairgate::job::Record;
 use fairgate::planner::Rulebook;
@@ -42,14 +45,26 @@ impl Ground {
 
     /// One more on the same Redis, or one with another clock.
     async fn open_on(redis: &Arc<TestRedis>, clock: Clock, policy: Value) -> Ground {
+        Ground::open_with(redis, clock, policy, |_| {}).await
+    }
+
+    /// One with other settings as well.
+    async fn open_with(
+        redis: &Arc<TestRedis>,
+        clock: Clock,
+        policy: Value,
+        change: impl FnOnce(&mut Config),
+    ) -> Ground {
         let policy = policy_from_json(policy).expect("a policy");
-        let file = policy.clone();
+        let (file, mut plan) = (policy.clone(), Vec::new());
         let app = TestApp::start_on(Arc::clone(redis), clock, |config| {
             config.server.roles = vec![Role::Api];
             config.policy = file;
+            change(config);
+            plan = config.plan.clone();
         })
         .await;
-        let rules = Rulebook::new(app.app.store.clone(), Vec::new(), policy, PlanDefaults::default());
+        let rules = Rulebook::new(app.app.store.clone(), plan, policy, PlanDefaults::default());
         rules.start().await.expect("the rules");
         Ground { app, rules }
     }

@@ -2,6 +2,7 @@
 
 use super::{Ground, of_pool};
 use crate::support::json;
+use fairgate::store::Fetch;
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 use serde_json::Value;
@@ -19,16 +20,23 @@ fn pool(strategy: &str, queues: usize, ratio: f64) -> Value {
         "starvation_prevention": {"enabled": true, "min_dispatch_ratio": ratio, "rotation_interval": "PT24H"}})
 }
 
-/// In every window of n dispatches every queue got at least ratio·n − 2, as long as it had jobs.
+/// Parts of a whole one in which ratios are exact.
+const WHOLE: u64 = 1_000_000;
+
+fn parts(ratio: f64) -> u64 {
+    (ratio * WHOLE as f64).round() as u64
+}
+
+/// In every window of n dispatches every queue got at least ⌊ratio·n⌋, as long as it had jobs.
 fn check(order: &str, queues: usize, ratio: f64, jobs: usize) {
     for name in &NAMES[..queues] {
-        // The furthest ahead of its ratio that it was so far: a window begins there.
-        let (mut got, mut furthest) = (0, 0.0f64);
+        // The most that any window up to here is short of its ratio; a window is short of its floor from a whole job on.
+        let (mut got, mut short) = (0, 0);
         for (place, queue) in order.chars().enumerate() {
-            got += usize::from(name.starts_with(queue));
-            let ahead = got as f64 - ratio * (place + 1) as f64;
-            furthest = furthest.max(ahead);
-            assert!(furthest - ahead <= 2.0 + 1e-9, "{name} of {queues} by {ratio} at {place}: {order}");
+            let served = name.starts_with(queue);
+            got += usize::from(served);
+            short = (short + parts(ratio)).saturating_sub(if served { WHOLE } else { 0 });
+            assert!(short < WHOLE, "{name} of {queues} by {ratio} at {place}: {order}");
             if got == jobs {
                 break; // empty from here on
             }
@@ -79,9 +87,9 @@ fn run<F: Future<Output = ()>>(cases: u32, test: impl Fn(&'static str, usize, f6
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let config = ProptestConfig { cases, rng_seed: RngSeed::Fixed(3), failure_persistence: None, ..Default::default() };
     let case = (
-        prop_oneof![Just("strict"), Just("weighted")],
+        prop_oneof![Just("strict"), Just("weighted"), Just("least-loaded")],
         2usize..=8,
-        1u32..=1000,
+        prop_oneof![1u32..=1000, Just(1000)],
         prop::collection::vec(1usize..=50, 5..15),
     );
     let outcome = TestRunner::new(config).run(&case, |(strategy, queues, part, counts)| {
@@ -117,7 +125,7 @@ async fn the_rest_is_the_strategy_s() {
         order += &ground.order(of_pool("p", "", 10)).await;
     }
     let got = |name: char| order.matches(name).count();
-    assert!((9..=11).contains(&got('b')) && (9..=11).contains(&got('c')), "{order}");
+    assert_eq!((got('a'), got('b'), got('c')), (80, 10, 10), "{order}");
     // All of it, where three thirds are promised.
     ground.put_pool("p", pool("strict", 3, 0.333_333)).await;
     let mut order = String::new();
@@ -143,6 +151,166 @@ async fn the_order_is_the_same_however_it_is_cut_into_calls() {
         }
         orders.push(order);
     }
-    let expected = format!("aaaaaaaa{}aaabcdef", "aaabcdefgh".repeat(8));
+    let expected = format!("{}aaabcd", "aaabcdefgh".repeat(9));
     assert_eq!(orders, [(); 3].map(|()| expected.clone()));
+}
+
+/// A queue that gets its ratio by its ordinary turn is owed nothing.
+#[tokio::test]
+async fn equal_turns_stay_equal() {
+    for (queues, ratio) in [(3, 0.05), (3, 0.3), (3, 0.333_333), (8, 0.125)] {
+        let ground = Ground::open(json!({})).await;
+        ground.put_pool("p", pool("round-robin", queues, ratio)).await;
+        for name in &NAMES[..queues] {
+            ground.push(name, 60).await;
+        }
+        let mut order = String::new();
+        for count in [1, 7, 1, 40, 2, 50] {
+            order += &ground.order(of_pool("p", "", count)).await;
+        }
+        assert_eq!(order, NAMES[..queues].concat().repeat(60)[..101], "{queues} by {ratio}");
+    }
+}
+
+/// Five of a hundred at 5 %, whoever is preferred, and also where half of the fetches ask for the preferred queue alone.
+#[tokio::test]
+async fn five_of_a_hundred_are_five() {
+    for others in [&["a", "b", "c"][..], &["a"], &["a", "b"]] {
+        let ground = Ground::open(json!({})).await;
+        ground.put_pool("p", pool("strict", 3, 0.05)).await;
+        for name in &NAMES[..3] {
+            ground.push(name, 100).await;
+        }
+        let mut order = String::new();
+        for _ in 0..50 {
+            order += &ground.order(of_pool("p", "", 1)).await;
+            order += &ground.order(Fetch { queues: names(others), ..of_pool("p", "", 1) }).await;
+        }
+        let got = |name: char| order.matches(name).count();
+        assert!(order.len() == 100 && got('b') >= 5 && got('c') >= 5, "{others:?}: {order}");
+        assert!(got('a') >= 88, "{others:?}: {order}");
+    }
+}
+
+fn names(queues: &[&str]) -> Vec<String> {
+    queues.iter().map(|queue| (*queue).to_owned()).collect()
+}
+
+/// Something that happens to a pool: jobs arrive in a queue, or a worker asks for jobs of some of the queues.
+#[derive(Clone, Debug)]
+enum Step {
+    Push { queue: usize, jobs: usize },
+    Fetch { named: u8, count: usize },
+}
+
+fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
+    let push = (0usize..8, 1usize..20).prop_map(|(queue, jobs)| Step::Push { queue, jobs });
+    let named = prop_oneof![3 => Just(u8::MAX), 1 => any::<u8>()];
+    let fetch = (named, 1usize..12).prop_map(|(named, count)| Step::Fetch { named, count });
+    prop::collection::vec(prop_oneof![1 => push, 2 => fetch], 10..50)
+}
+
+/// What was promised to one queue: see `Promises::dispatched`.
+#[derive(Clone, Copy, Default)]
+struct Promise {
+    jobs: usize,
+    /// The most that any window up to here is short of its ratio.
+    short: u64,
+    /// Whether that window has a dispatch of a fetch that did not name the queue.
+    was_left_out: bool,
+}
+
+struct Promises {
+    ratio: u64,
+    of: Vec<Promise>,
+}
+
+impl Promises {
+    /// Checks one dispatch, and counts it. A queue that all fetches name keeps its floor; where fetches left one out and its floor
+    /// broke, whoever names it serves it first, unless another one's floor would break.
+    fn dispatched(&mut self, served: usize, named: &dyn Fn(usize) -> bool) -> Result<(), String> {
+        let ready: Vec<usize> = (0..self.of.len()).filter(|place| self.of[*place].jobs > 0).collect();
+        let is_due = self.of[served].short + ready.len() as u64 * self.ratio >= WHOLE;
+        for place in ready {
+            let promise = &mut self.of[place];
+            if promise.short >= WHOLE && named(place) && !is_due {
+                return Err(format!("{served} was served although {place} is owed {} parts", promise.short));
+            }
+            promise.was_left_out |= !named(place);
+            promise.short += self.ratio;
+            if place == served {
+                promise.short = promise.short.saturating_sub(WHOLE);
+                promise.jobs -= 1;
+            }
+            if promise.short == 0 || promise.jobs == 0 {
+                *promise = Promise { jobs: promise.jobs, ..Promise::default() };
+            } else if promise.short >= WHOLE && !promise.was_left_out {
+                return Err(format!("{place} got less than its floor although every fetch named it"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One pool with queues of its own lives through some steps.
+async fn live(ground: &Ground, case: usize, pool: Value, ratio: f64, steps: &[Step]) -> Result<(), String> {
+    let queues: Vec<String> = NAMES.map(|name| format!("{name}{case}")).into_iter().collect();
+    let count = pool["queues"].as_array().unwrap().len();
+    let queues = &queues[..count];
+    let weights: Value = pool["weights"]
+        .as_object()
+        .unwrap()
+        .values()
+        .zip(queues)
+        .map(|(weight, queue)| (queue.clone(), weight.clone()))
+        .collect();
+    let mut pool = pool;
+    (pool["queues"], pool["weights"]) = (json!(queues), weights);
+    let name = format!("p{case}");
+    ground.put_pool(&name, pool).await;
+    let mut promises = Promises { ratio: parts(ratio), of: vec![Promise::default(); count] };
+    for step in steps {
+        match step {
+            Step::Push { queue, jobs } => {
+                let place = queue % count;
+                ground.push(&queues[place], *jobs).await;
+                promises.of[place].jobs += jobs;
+            }
+            Step::Fetch { named, count } => {
+                let is_named = |place: usize| *named == u8::MAX || named & 1 << place != 0;
+                let asked: Vec<String> = queues
+                    .iter()
+                    .enumerate()
+                    .filter(|(place, _)| is_named(*place))
+                    .map(|(_, queue)| queue.clone())
+                    .collect();
+                if asked.is_empty() {
+                    continue;
+                }
+                for record in ground.fetch(Fetch { queues: asked, ..of_pool(&name, "", *count) }).await {
+                    let served = queues.iter().position(|queue| *queue == record.queue).expect("a queue of the pool");
+                    promises.dispatched(served, &is_named)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn floors_hold_with_arrivals_and_fetches_of_some_queues() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let ground = runtime.block_on(Ground::open(json!({})));
+    let config =
+        ProptestConfig { cases: 40, rng_seed: RngSeed::Fixed(5), failure_persistence: None, ..Default::default() };
+    let strategies = prop_oneof![Just("strict"), Just("round-robin"), Just("weighted"), Just("least-loaded")];
+    let case = (strategies, 2usize..=8, prop_oneof![1u32..=1000, Just(1000)], steps());
+    let number = std::sync::atomic::AtomicUsize::new(0);
+    let outcome = TestRunner::new(config).run(&case, |(strategy, queues, part, steps)| {
+        let ratio = (f64::from(part) / 1000.0 / queues as f64 * 1e6).floor() / 1e6;
+        let number = number.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let lived = runtime.block_on(live(&ground, number, pool(strategy, queues, ratio), ratio, &steps));
+        lived.map_err(TestCaseError::fail)
+    });
+    outcome.unwrap_or_else(|error| panic!("{error}"));
 }

@@ -95,7 +95,10 @@ async fn holdings(ground: &Ground, ids: &[String]) -> BTreeMap<String, Vec<Strin
         let mut words: Vec<String> = match redis.command::<String>(&["TYPE", &key]).await.as_str() {
             "string" => vec![redis.command(&["GET", &key]).await],
             "hash" => {
-                let pairs: BTreeMap<String, String> = redis.command(&["HGETALL", &key]).await;
+                let mut pairs: BTreeMap<String, String> = redis.command(&["HGETALL", &key]).await;
+                if part.starts_with("level:") {
+                    pairs.remove("s"); // the version of the rules, which is another on each side
+                }
                 pairs.into_iter().flat_map(|(name, value)| [name, value]).collect()
             }
             "set" => redis.command(&["SMEMBERS", &key]).await,

@@ -53,8 +53,10 @@ async fn weights_may_be_fractions() {
         order += &ground.order(of_pool("p", "", 1)).await;
     }
     assert_eq!(order, "abaabaaba");
-    let own = by(Strategy::Weighted, &[("a", 0.05), ("b", 0.1)], 3);
-    assert_eq!(ground.order(own).await, "bab");
+    ground.push("x", 10).await;
+    ground.push("y", 10).await;
+    let own = by(Strategy::Weighted, &[("x", 0.05), ("y", 0.1)], 3);
+    assert_eq!(ground.order(own).await, "yxy");
 }
 
 /// What is kept between calls is not rounded, although these weights have many digits.

@@ -51,6 +51,11 @@ impl Ground {
         &self.app.app.store
     }
 
+    /// The token of the rule's lock.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
     /// A main queue of its own, and with it a fair queue. It holds a job, so that none passes straight through.
     pub async fn queue(&self) -> Live<'_> {
         let name = format!("q{}", self.queues.fetch_add(1, Ordering::SeqCst));
@@ -182,7 +187,9 @@ impl Live<'_> {
     /// Clock, total, who leaves when, and every waiting tenant's start: bit for bit.
     async fn check(&self) {
         let (queue, rule) = (&self.bench.queue, &self.ground.rule.name);
-        let survey = self.ground.store().next_tenants(rule, &self.name, 1_000_000, false).await.unwrap();
+        let mut survey = self.ground.store().next_tenants(rule, &self.name, 1_000_000, false).await.unwrap();
+        assert_eq!(survey.levels.len(), 1, "one priority");
+        let survey = survey.levels.remove(0);
         assert_eq!((survey.clock, survey.total_weight), (queue.clock(), queue.total()));
         let mut leaving: Vec<(f64, u64)> = Vec::new();
         let mut leavers: Vec<_> = queue.tenants().filter(|(_, tenant)| tenant.is_leaving()).collect();

@@ -3,6 +3,7 @@
 mod bench;
 mod differential;
 mod fluid;
+mod levels;
 mod live;
 mod live_shares;
 mod live_turns;

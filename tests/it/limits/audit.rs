@@ -1,6 +1,7 @@
 //! What must hold of the keys in Redis at any moment, whatever happened before.
 
 use crate::support::TestApp;
+use fairgate::job::LimitKey;
 use redis::FromRedisValue;
 use redis::aio::MultiplexedConnection;
 use std::collections::{BTreeMap, BTreeSet};
@@ -124,9 +125,11 @@ impl Keys {
 /// Keys of the limits that a lane is under.
 fn limits_of(queue: &str, lane: &str) -> Vec<String> {
     let part = |name: &str| lane.split(';').find_map(|part| part.strip_prefix(name).map(str::to_owned));
-    let mut keys: Vec<String> = [part("k="), part("y=")].into_iter().flatten().collect();
+    // Part of a key is under that key as well.
+    let whole = part("k=").and_then(|key| key.split_once('|').map(|(whole, _)| whole.to_owned()));
+    let mut keys: Vec<String> = [part("k="), whole, part("y=")].into_iter().flatten().collect();
     if let (Some(_), Some(tenant)) = (part("s="), part("t=")) {
-        keys.push(format!("tenant:{tenant}:queue:{queue}"));
+        keys.push(format!("+{tenant}:{queue}"));
     }
     keys
 }
@@ -227,7 +230,8 @@ fn priority(lane: &str) -> i32 {
 /// anyway, or at those who wait.
 async fn audit_who_sleeps(app: &TestApp, keys: &Keys) {
     for ((limit, queue), lanes) in &keys.waits {
-        let state = app.app.store.limit(limit).await.unwrap().expect("a limit that is waited for");
+        let state =
+            app.app.store.limit(&LimitKey::from_stored(limit)).await.unwrap().expect("a limit that is waited for");
         let room = state.room.unwrap_or(u64::MAX).min(lanes.len() as u64) as usize;
         let ready: Vec<i32> = keys.ready.get(queue).map_or_else(Vec::new, |ready| {
             ready.keys().filter(|lane| limits_of(queue, lane).contains(limit)).map(|lane| priority(lane)).collect()

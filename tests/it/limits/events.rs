@@ -2,6 +2,7 @@
 
 use super::{NOON, SECOND, Site, concurrency};
 use crate::support::json;
+use fairgate::job::LimitKey;
 use fairgate::store::Layer;
 use std::slice::from_ref;
 
@@ -50,6 +51,8 @@ async fn each_strategy_has_its_numbers() {
         json!([["a", "rate", 2, 2], ["b", "throttle", 10, 1], ["c", "concurrency", 0, 0], ["d", "hold", 0, 0]])
     );
     site.advance(10 * SECOND).await;
+    assert!(site.told("rate_limit.released").await.is_empty(), "a job is released when it starts");
+    site.fetch_from(&["a", "b", "c", "d"], 3).await;
     let told = site.told("rate_limit.released").await;
     let mut rows: Vec<_> =
         told.iter().map(|data| (data["key"].as_str().unwrap(), data["strategy"].as_str().unwrap())).collect();
@@ -103,9 +106,9 @@ async fn limits_are_listed_with_who_waits() {
     }
     site.fetch("q", 9).await;
     let (total, limits) = site.store().limits(0, 2).await.unwrap();
-    let shown: Vec<_> = limits.iter().map(|limit| (limit.key.as_str(), limit.running, limit.waiting())).collect();
+    let shown: Vec<_> = limits.iter().map(|limit| (limit.key.name.as_str(), limit.running, limit.waiting())).collect();
     assert_eq!((total, shown), (3, vec![("c", 1, 2), ("b", 1, 2)]));
     let (_, limits) = site.store().limits(2, 2).await.unwrap();
-    assert_eq!(limits.iter().map(|limit| limit.key.as_str()).collect::<Vec<_>>(), ["a"]);
-    assert_eq!(site.store().limit("nobody").await.unwrap(), None);
+    assert_eq!(limits.iter().map(|limit| limit.key.name.as_str()).collect::<Vec<_>>(), ["a"]);
+    assert_eq!(site.store().limit(&LimitKey::key("nobody")).await.unwrap(), None);
 }

@@ -5,6 +5,8 @@ mod concurrency;
 mod cost;
 mod drops;
 mod events;
+mod headers;
+mod held;
 mod holds;
 mod ledger;
 mod model;
@@ -12,6 +14,7 @@ mod overrides;
 mod planned;
 mod rate;
 mod reschedule;
+mod scopes;
 mod skipping;
 mod slots;
 mod tenants;
@@ -22,7 +25,7 @@ mod waiting;
 use crate::support::{TestApp, json};
 use fairgate::clock::Clock;
 use fairgate::config::{Config, Role};
-use fairgate::job::{Quota, Record, Window};
+use fairgate::job::{LimitKey, LimitScope, Quota, Record, Window};
 use fairgate::store::{Ack, EventFilter, Fetch, Layer, LimitState, Store};
 use serde_json::Value;
 
@@ -110,15 +113,15 @@ impl Site {
     }
 
     async fn limit(&self, key: &str) -> LimitState {
-        self.store().limit(key).await.unwrap().unwrap_or_else(|| panic!("no limit {key}"))
+        self.store().limit(&limit_key(key)).await.unwrap().unwrap_or_else(|| panic!("no limit {key}"))
     }
 
     async fn set(&self, key: &str, layer: Layer, quota: Quota, until: Option<i64>) {
-        assert!(self.store().set_limit(key, layer, Some(&quota), until).await.unwrap());
+        assert!(self.store().set_limit(&limit_key(key), layer, Some(&quota), until).await.unwrap());
     }
 
     async fn unset(&self, key: &str, layer: Layer) -> bool {
-        self.store().set_limit(key, layer, None, None).await.unwrap()
+        self.store().set_limit(&limit_key(key), layer, None, None).await.unwrap()
     }
 
     async fn state(&self, id: &str) -> String {
@@ -164,4 +167,12 @@ fn rate(limit: u32, period: u64) -> Quota {
 
 fn throttle(limit: u32, period: u64) -> Quota {
     Quota { throttle: Some(Window { limit, period }), ..Quota::default() }
+}
+
+/// The limit of a queue or type by the name that is shown, or else that of a key.
+fn limit_key(shown: &str) -> LimitKey {
+    let server = [LimitScope::Queue, LimitScope::Type]
+        .into_iter()
+        .find(|scope| shown.starts_with(&format!("{}:", scope.name())));
+    LimitKey::of(server.unwrap_or(LimitScope::Key), shown)
 }

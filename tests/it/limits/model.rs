@@ -3,7 +3,7 @@
 use super::ledger::{Ledger, State};
 use super::{NOON, Site, concurrency, job, rate, request};
 use crate::support::json;
-use fairgate::job::{Failure, Quota};
+use fairgate::job::{Failure, LimitKey, Quota};
 use fairgate::store::{Layer, Nack};
 use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
@@ -152,7 +152,7 @@ impl Pair<'_> {
                 let key = format!("queue:{queue}");
                 let quota = most.map(concurrency);
                 ledger.limit(&key).admin = quota.clone().unwrap_or_default();
-                site.store().set_limit(&key, Layer::Admin, quota.as_ref(), None).await.unwrap();
+                site.store().set_limit(&LimitKey::queue(queue), Layer::Admin, quota.as_ref(), None).await.unwrap();
             }
         }
     }
@@ -174,7 +174,7 @@ impl Pair<'_> {
             assert_eq!((counts["available"], counts["active"]), expected, "available and active in {queue}");
         }
         for limit in self.site.store().limits(0, 100).await.unwrap().1 {
-            let key = &limit.key;
+            let key = &limit.key.to_string();
             let told = (limit.running as usize, limit.available as usize, limit.room != Some(0));
             let expected = (self.ledger.running(key), self.ledger.available(key), self.ledger.is_open(key));
             assert_eq!(told, expected, "running, available and open under {key}");

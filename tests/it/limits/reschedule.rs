@@ -1,9 +1,11 @@
 //! `on_limit: reschedule`: each job is put off to the time at which its own turn has come.
 
-use super::{NOON, SECOND, Site, job};
+use super::{MINUTE, NOON, SECOND, Site, concurrency, job, rate, throttle};
 use crate::support::json;
 use fairgate::fair::Rule;
+use fairgate::job::Quota;
 use fairgate::job::time::At;
+use fairgate::store::Layer;
 use serde_json::Value;
 
 /// When a job is scheduled for, in ms since noon; it must be.
@@ -116,6 +118,43 @@ async fn a_hold_gives_the_time_of_its_end() {
     site.app.client.post("/v1/workers/nack", json!({"job_id": jobs[0], "error": error})).await.expect(200);
     assert!(site.fetch("q", 1).await.is_empty());
     assert_eq!(slot(&site, &jobs[1]).await, 300_000);
+}
+
+/// What an override stops may run when the override ends, if not before; what it does not name is as it was.
+#[tokio::test]
+async fn an_override_puts_jobs_off_to_its_end_at_most() {
+    let ends = NOON + 10 * MINUTE;
+    for (quota, expected) in [
+        (concurrency(0), vec![600_000; 4]),
+        (rate(1, 3_600_000), vec![600_000; 4]),
+        (throttle(1, 3_600_000), vec![600_000; 4]),
+        (rate(1, 240_000), vec![240_000, 480_000, 600_000, 600_000]),
+        (throttle(1, 240_000), vec![240_000, 480_000, 600_000, 600_000]),
+    ] {
+        let site = Site::open().await;
+        let first = site.push("q", limited(json!({}))).await;
+        site.set("k", Layer::Override, quota.clone(), Some(ends)).await;
+        let starts = usize::from(quota.concurrency.is_none());
+        assert_eq!(site.fetch("q", 1).await, vec![first.clone(); starts]);
+        let mut jobs = site.push_many(4, "q", limited(json!({}))).await;
+        assert!(site.fetch("q", 9).await.is_empty());
+        assert_eq!(slots(&site, &jobs).await, expected, "{quota:?}");
+        site.audit().await;
+        site.advance(10 * MINUTE).await;
+        if starts == 0 {
+            jobs.insert(0, first);
+        }
+        assert_eq!(site.fetch("q", 9).await, jobs, "it is over: {quota:?}");
+        // Nothing of it is left for those who come later.
+        let late = site.push("q", limited(json!({"rate": {"limit": 100, "period": "PT1S"}}))).await;
+        assert_eq!(site.fetch("q", 9).await, [late], "{quota:?}");
+        site.audit().await;
+    }
+    let site = Site::open().await;
+    let jobs = site.push_many(2, "q", limited(json!({"rate": {"limit": 1, "period": "PT1H"}}))).await;
+    site.set("k", Layer::Override, Quota { concurrency: Some(5), ..Quota::default() }, Some(ends)).await;
+    assert_eq!(site.fetch("q", 9).await, jobs[..1]);
+    assert_eq!(slot(&site, &jobs[1]).await, 60 * MINUTE, "the rate is not the override's");
 }
 
 /// It keeps its place: what came later does not overtake it by coming due at the same time.

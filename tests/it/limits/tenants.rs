@@ -17,7 +17,7 @@ impl Dice {
 
 async fn turmoil(strategy: TenantStrategy, seed: u64) {
     let site = Site::with(|config| {
-        config.policy.tenant_fairness = TenantFairness { enabled: true, strategy, ..TenantFairness::default() };
+        config.policy.tenant_fairness = TenantFairness { enabled: Some(true), strategy, ..TenantFairness::default() };
         let target = Target::Type("test.*".to_owned());
         config.policy.limits = vec![LimitRule { target, quota: concurrency(5) }];
     })
@@ -86,7 +86,7 @@ async fn own_slots_under_limits() {
 #[tokio::test]
 async fn whoever_comes_back_to_a_level_that_has_just_ended_is_found() {
     let site = Site::with(|config| {
-        config.policy.tenant_fairness = TenantFairness { enabled: true, ..TenantFairness::default() };
+        config.policy.tenant_fairness = TenantFairness { enabled: Some(true), ..TenantFairness::default() };
         let target = Target::Type("test.*".to_owned());
         config.policy.limits = vec![LimitRule { target, quota: concurrency(1) }];
     })

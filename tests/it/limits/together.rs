@@ -3,6 +3,7 @@
 use super::{SECOND, Site, concurrency, job, rate};
 use crate::support::json;
 use fairgate::fair::{LimitRule, Target};
+use fairgate::job::LimitKey;
 use fairgate::store::Layer;
 use std::slice::from_ref;
 
@@ -110,16 +111,34 @@ async fn of_queue_and_job_the_stricter_counts() {
     }
 }
 
-/// A key may be named after the queue; then it is the queue's own limit, which all its jobs are under.
+/// Keys that read like those of a queue, a type or a tenant are keys like any other: they stop those jobs alone that name them.
 #[tokio::test]
-async fn a_key_that_names_its_queue_is_the_queues_limit() {
-    let site = Site::open().await;
-    let first = site.push("email", json!({"key": "queue:email", "rate": {"limit": 2, "period": "PT1S"}})).await;
+async fn keys_of_jobs_are_never_those_of_the_server() {
+    let site = Site::with(|config| {
+        let file = json!({"limit": [{"type": "test.*", "concurrency": 9}],
+            "tenant_fairness": {"enabled": true, "strategy": "strict", "default_weight": 9}});
+        config.policy = fairgate::config::policy_from_json(file).expect("a policy");
+    })
+    .await;
+    site.set("queue:email", Layer::Admin, concurrency(9), None).await;
+    let taken = ["queue:email", "type:test.job", "type:test", "tenant:_default:queue:email", "tenant:_default"];
+    for key in taken {
+        site.push("email", json!({"key": key, "concurrency": 0})).await;
+    }
     let rest = site.push_many(3, "email", json!(null)).await;
-    assert_eq!(site.fetch("email", 9).await, [first, rest[0].clone()]);
-    assert_eq!(site.limit("queue:email").await.waiting(), 2);
-    site.advance(SECOND).await;
-    assert_eq!(site.fetch("email", 9).await, rest[1..]);
+    assert_eq!(site.fetch("email", 20).await, rest, "only those that name a paused key wait");
+    for key in ["queue:email", "type:test.*"] {
+        let limit = site.limit(key).await;
+        assert_eq!((limit.quota, limit.running), (concurrency(9), 3), "{key}");
+    }
+    for key in taken.map(LimitKey::key) {
+        let limit = site.store().limit(&key).await.unwrap().unwrap_or_else(|| panic!("no limit {key}"));
+        assert_eq!((limit.running, limit.waiting()), (0, 1), "{key}");
+    }
+    // Holding one of them holds nobody else, nor does an override.
+    site.store().set_limit(&LimitKey::key("queue:email"), Layer::Override, Some(&concurrency(1)), None).await.unwrap();
+    site.push_many(2, "email", json!(null)).await;
+    assert_eq!(site.fetch("email", 20).await.len(), 3);
     site.audit().await;
 }
 

@@ -52,7 +52,11 @@ async fn when_its_time_has_come() {
 async fn when_its_queue_has_a_slot() {
     let app = TestApp::start().await;
     let quota = super::concurrency(1);
-    app.app.store.set_limit("queue:q", fairgate::store::Layer::Admin, Some(&quota), None).await.unwrap();
+    app.app
+        .store
+        .set_limit(&fairgate::job::LimitKey::queue("q"), fairgate::store::Layer::Admin, Some(&quota), None)
+        .await
+        .unwrap();
     let jobs = [app.client.enqueue_into("q").await, app.client.enqueue_into("q").await];
     assert_eq!(app.client.fetch("q", 5).await.job_ids(), jobs[..1]);
     let waiting = wait(&app).await;

@@ -7,7 +7,6 @@ use fairgate::store::Deeds;
 async fn a_day_of_a_tenant_is_counted() {
     let street = Street::open().await;
     let ids = street.push("acme", 5).await;
-    street.push("beta", 1).await;
     street
         .client()
         .enqueue(json!({"type": "t.job", "args": [], "meta": {"tenant_id": "acme"},
@@ -16,6 +15,7 @@ async fn a_day_of_a_tenant_is_counted() {
     assert_eq!(street.jobs("acme").await, [0, 5, 1, 0, 0]);
     let fetched = street.client().fetch("q", 5).await.job_ids();
     assert_eq!(fetched, ids);
+    street.push("beta", 1).await;
     assert_eq!(street.jobs("acme").await, [0, 0, 1, 0, 5]);
     street.app.clock.advance(3 * SECOND);
     street.client().ack(&fetched[0]).await.expect(200);
@@ -43,24 +43,63 @@ async fn a_day_of_a_tenant_is_counted() {
 }
 
 #[tokio::test]
-async fn nothing_remains_of_an_idle_tenant_and_nothing_begins_without_one() {
+async fn nothing_remains_of_an_idle_tenant() {
     let street = Street::open().await;
-    let id = street.client().enqueue_into("q").await;
-    street.client().fetch("q", 1).await;
-    street.client().ack(&id).await.expect(200);
-    street.neighbors.look("hand").await.unwrap();
-    for part in ["did:", "busy:", "tenants", "noise", "throttled"] {
-        assert_eq!(street.app.redis.keys_with(part).await, Vec::<String>::new(), "{part}");
-    }
     street.push("ac:me", 3).await;
     assert_eq!(street.work(10).await, shares(&[("ac:me", 3)]));
+    street.neighbors.look("hand").await.unwrap();
     assert_eq!(street.app.redis.keys_with("tenants").await, Vec::<String>::new());
     let keys = [street.app.redis.keys_with("did:").await, street.app.redis.keys_with("busy:").await].concat();
-    assert_eq!(keys.len(), 3, "{keys:?}");
+    assert_eq!(keys.len(), 4, "{keys:?}");
     for key in keys {
         let left: i64 = street.app.redis.command(&["PTTL", &key]).await;
         assert!((1..=26 * 3_600_000).contains(&left), "{key}: {left}");
     }
+}
+
+#[tokio::test]
+async fn jobs_without_a_tenant_are_those_of_the_default_one() {
+    let street = Street::open().await;
+    let job = json!({"type": "t.job", "args": [], "options": {"queue": "q"}});
+    street.client().post("/v1/jobs/batch", json!({"jobs": vec![job; 7]})).await.expect(201);
+    street.client().fetch("q", 4).await;
+    street.push("acme", 3).await;
+    let figures = street.neighbors.report("_default").await.unwrap().figures;
+    assert_eq!((figures.depth, figures.active, figures.runnable, figures.enqueued), (3, 4, 3, 7));
+    street.app.clock.advance(2 * SECOND);
+    for id in street.leased().await {
+        street.client().ack(&id).await.expect(200);
+    }
+    let statistics = street.client().get("/v1/admin/tenants/_default/stats").await.expect(200);
+    assert_eq!(statistics.at("/counted"), &json!(true), "{}", statistics.text);
+    let day = street.store().tenant_statistics("_default").await.unwrap().day;
+    assert_eq!(day, Deeds { enqueued: 7, pushes: 1, completed: 4, failed: 0, worker_ms: 8000 });
+    // Where it is limited, its jobs are counted like those of others, and all of this stays the same.
+    let limit = json!({"max_concurrency": 50});
+    street.client().send("PUT", "/v1/admin/tenants/_default/limits", Some(limit.to_string())).await.expect(200);
+    assert_eq!(street.neighbors.report("_default").await.unwrap().figures.depth, 3);
+    street.app.agrees().await;
+}
+
+#[tokio::test]
+async fn each_entry_counts_once_whoever_adds_them_up() {
+    let street = Street::open().await;
+    for _ in 0..20 {
+        street.push("acme", 1).await;
+    }
+    let many = futures_util::future::join_all((0..8).map(|_| street.store().tenant_statistics("acme"))).await;
+    many.into_iter().for_each(|statistics| assert!(statistics.unwrap().day.enqueued <= 20));
+    assert_eq!(street.store().tenant_statistics("acme").await.unwrap().day.enqueued, 20);
+}
+
+#[tokio::test]
+async fn activity_is_added_up_before_its_events_are_trimmed() {
+    let street = Street::with(throttling(), |config| config.retention.max_events = 5).await;
+    street.push("acme", 100).await;
+    street.push("acme", 50).await;
+    while street.store().retain().await.unwrap() {}
+    let events: i64 = street.app.redis.command(&["XLEN", "fg:{default}:events"]).await;
+    assert_eq!((events, street.store().tenant_statistics("acme").await.unwrap().day.enqueued), (1, 150));
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ mod counting;
 mod sharing;
 mod slots;
 mod staged;
+mod victims;
 mod watching;
 
 use crate::support::{Client, TestApp, TestRedis, json};

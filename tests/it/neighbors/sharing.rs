@@ -5,7 +5,7 @@ use fairgate::fair::TenantFairness;
 
 #[tokio::test]
 async fn a_flood_gets_fewer_turns_until_somebody_lets_it_go() {
-    let sharing = TenantFairness { enabled: true, ..TenantFairness::default() };
+    let sharing = TenantFairness { enabled: Some(true), ..TenantFairness::default() };
     let street = Street::with(throttling(), |config| config.policy.tenant_fairness = sharing).await;
     street.flood().await;
     let equal = shares(&[("a", 4), ("b", 4), ("c", 4), ("d", 4), ("loud", 4)]);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::tenants::{rules, slots as at_once};
+use fairgate::fair::Isolation;
 
 fn capping() -> NoisyNeighbors {
     NoisyNeighbors { action: Action::ConcurrencyReduced, duration: 10_000, ..NoisyNeighbors::default() }
@@ -26,8 +27,12 @@ impl Street {
 
 #[tokio::test]
 async fn a_flood_has_fewer_jobs_active_until_its_time_is_over() {
-    for fair in [false, true] {
-        let street = Street::with(capping(), |config| config.policy.tenant_fairness.enabled = fair).await;
+    for (fair, isolation) in [(false, Isolation::Sharded), (true, Isolation::Sharded), (false, Isolation::Shared)] {
+        let street = Street::with(capping(), |config| {
+            config.policy.tenant_fairness.enabled = Some(fair);
+            config.tenancy.isolation = isolation;
+        })
+        .await;
         street.flood().await;
         while street.active().await < 16 {
             street.fetch(1, false).await;
@@ -63,7 +68,12 @@ async fn a_flood_has_fewer_jobs_active_until_its_time_is_over() {
 
 #[tokio::test]
 async fn nobody_gets_more_than_its_terms_and_whoever_is_let_go_gets_them_back() {
-    let street = Street::with(capping(), |config| config.tenant = rules(&[("loud", at_once(5))])).await;
+    let street = Street::with(capping(), |config| {
+        config.tenant = rules(&[("loud", at_once(5))]);
+        // What keeps it back is its limit alone.
+        config.policy.tenant_fairness.enabled = Some(false);
+    })
+    .await;
     street.flood().await;
     assert_eq!(street.fetch(20, false).await.0, 5);
     street.look_for(20).await;

@@ -21,9 +21,9 @@ async fn planned(noisy: NoisyNeighbors, rule: Rule) -> (Street, Desk) {
     let rules = Rulebook::new(street.store().clone(), vec![rule], Default::default(), PlanDefaults::default());
     let main_queues = MainQueues::builtin(street.store().clone());
     let desk = Desk::new(street.store().clone(), rules, main_queues, Metrics::default(), "hand");
-    street.store().pause_rule("r", true).await.unwrap();
+    street.store().pause_rule("r", true, "test").await.unwrap();
     street.flood().await;
-    street.store().pause_rule("r", false).await.unwrap();
+    street.store().pause_rule("r", false, "test").await.unwrap();
     (street, desk)
 }
 
@@ -88,6 +88,26 @@ async fn a_flood_is_detected_its_weight_lowered_and_restored_in_time() {
 }
 
 #[tokio::test]
+async fn a_throttle_lowers_the_weight_at_every_priority() {
+    let (street, _desk) = planned(throttling(), rule(10, |_| {})).await;
+    let job =
+        json!({"type": "t.job", "args": [], "meta": {"tenant_id": "loud"}, "options": {"queue": "q", "priority": 5}});
+    let before = street.client().enqueue(job.clone()).await;
+    street.look_for(20).await;
+    let levels = street.store().next_tenants("r", "q", 100, false).await.unwrap().levels;
+    let loud = levels.iter().filter_map(|level| level.tenants.iter().find(|tenant| tenant.name == "loud"));
+    assert_eq!(loud.map(|tenant| tenant.weight.thousandths()).collect::<Vec<_>>(), [200, 200]);
+    // One that ends and begins again at a priority is throttled there once, not twice.
+    street.client().delete(&format!("/v1/jobs/{before}")).await.expect(200);
+    street.client().enqueue(job).await;
+    assert_eq!(weight(&street, "loud").await, 200);
+    street.neighbors.reset("loud").await.unwrap();
+    let levels = street.store().next_tenants("r", "q", 100, false).await.unwrap().levels;
+    let loud = levels.iter().filter_map(|level| level.tenants.iter().find(|tenant| tenant.name == "loud"));
+    assert_eq!(loud.map(|tenant| tenant.weight.thousandths()).collect::<Vec<_>>(), [1000, 1000]);
+}
+
+#[tokio::test]
 async fn a_weight_of_its_own_is_what_it_was_however_small() {
     let own = rule(10, |rule| _ = rule.weights.fixed.insert("loud".to_owned(), Weight::from_thousandths(130)));
     let (street, _desk) = planned(throttling(), own).await;
@@ -109,7 +129,7 @@ async fn who_comes_back_while_it_is_throttled_is_throttled() {
     while left > 0 {
         left -= street.work(100).await.iter().map(|(_, jobs)| jobs).sum::<usize>();
     }
-    street.store().pause_rule("r", true).await.unwrap();
+    street.store().pause_rule("r", true, "test").await.unwrap();
     street.push("loud", 10).await;
     street.push("a", 10).await;
     assert_eq!((weight(&street, "loud").await, weight(&street, "a").await), (200, 1000));

@@ -11,7 +11,7 @@ async fn in_balanced_order_and_as_they_came() {
     let remote = TestApp::start().await;
     let app = before(&[by_hand(6)], Ojs::at(&url_of(&remote))).await;
     let (of_a, of_b) = (push(&app.client, "a", 4).await, push(&app.client, "b", 2).await);
-    let odd = r#"{"type":"t.odd","args":[1.0,{"b":1e400}],"meta":{"tenant_id":"c"},"x_mine":[],
+    let odd = r#"{"type":"t.odd","args":[1.0,{"b":1e308}],"meta":{"tenant_id":"c"},"x_mine":[],
         "options":{"priority":7,"tags":["x"],"timeout_ms":5000,"retry":{"max_attempts":9}}}"#;
     let odd = app.client.send("POST", "/v1/jobs", Some(odd.to_owned())).await.expect(201);
     let odd = odd.header("location").rsplit('/').next().expect("an id").to_owned();
@@ -22,9 +22,7 @@ async fn in_balanced_order_and_as_they_came() {
     let round = run(&app.client).await;
     assert_eq!((&round["outcome"], &round["promoted"]), (&json!("promoted"), &json!(6)), "{round}");
     assert_eq!(run(&app.client).await["promoted"], 1);
-    let fetched = remote.client.fetch("heavy", 10).await;
-    let fetched = fetched.text.replace("1e400", "400");
-    let jobs: Value = serde_json::from_str(&fetched).expect("JSON");
+    let jobs = remote.client.fetch("heavy", 10).await.body;
     let ids: Vec<String> =
         jobs["jobs"].as_array().unwrap().iter().map(|job| job["id"].as_str().unwrap().to_owned()).collect();
     // The one of high priority is first of its tenant's anyway; the others take turns.
@@ -32,10 +30,9 @@ async fn in_balanced_order_and_as_they_came() {
     let names: Vec<&str> = ids[1..].iter().map(|id| if of_a.contains(id) { "a" } else { "b" }).collect();
     assert_eq!(names, ["a", "b", "a", "b", "a", "a"]);
     assert!(of_b.iter().all(|id| ids.contains(id)));
-    let there = remote.client.get(&format!("/v1/jobs/{odd}")).await.expect(200).text;
-    assert!(there.contains(r#""args":[1.0,{"b":1e400}]"#), "{there}");
-    let there: Value = serde_json::from_str(&there.replace("1e400", "400")).expect("JSON");
-    let there = &there["job"];
+    let there = remote.client.get(&format!("/v1/jobs/{odd}")).await.expect(200);
+    assert!(there.text.contains(r#""args":[1.0,{"b":1e308}]"#), "{}", there.text);
+    let there = there.at("/job");
     assert_eq!((&there["priority"], &there["x_mine"], &there["tags"]), (&json!(7), &json!([]), &json!(["x"])));
     assert_eq!((&there["timeout_ms"], &there["retry"]["max_attempts"]), (&json!(5000), &json!(9)));
     let left = app.client.job(&of_a[0]).await;

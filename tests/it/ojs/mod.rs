@@ -1,5 +1,6 @@
 //! Another OJS server as the main queue: it is a fairgate too, or one that fails on purpose.
 
+mod auto;
 mod crash;
 mod delivery;
 mod doctor;

@@ -137,7 +137,7 @@ async fn a_body_is_sent_on_as_it_comes_and_is_bounded() {
         let address = app.app.address;
         let mut stream = tokio::net::TcpStream::connect(address).await.expect("a connection");
         let mut text =
-            b"POST /ojs/v1/things HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n"
+            b"POST /ojs/v1/things HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n"
                 .to_vec();
         for _ in 0..chunks {
             text.extend(format!("{:x}\r\n", chunk.len()).bytes().chain(chunk.iter().copied()).chain(*b"\r\n"));

@@ -1,8 +1,8 @@
 //! `enqueue_jobs = "auto"` on the real thing: the main queue stays short at any speed of the workers, and hardly ever dry.
 //! `src/fair/auto.rs` has the same with simulated time and sharp bounds; here the machine may be slow.
 
-use super::{depth, planning, rule, stage, status, work};
-use crate::support::TestApp;
+use super::{depth, planning, push, rule, stage, status, work};
+use crate::support::{Flood, TestApp, Workers};
 use fairgate::fair::Pace;
 use std::time::{Duration, Instant};
 
@@ -43,4 +43,16 @@ async fn the_main_queue_follows_its_workers() {
     }
     let (wasted, took) = (status(&app.app.store).await.wasted_ms, started.elapsed().as_millis() as u64);
     assert!(wasted * 10 <= took, "workers waited {wasted} of {took} ms although jobs were staged");
+}
+
+/// Four workers with jobs of 500 ms start 8 jobs in any 500 ms at most, whatever the machine does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_burst_after_sparse_jobs_does_not_flood_the_main_queue() {
+    let app = planning(&[rule(|_| {})]).await;
+    let workers = Workers::start(&app.client, "q", 4, Duration::from_millis(500));
+    let push = async |tenant: &str, jobs| _ = push(&app.client, tenant, jobs).await;
+    let depth = async || depth(&app).await as u64;
+    let flood = Flood::run(300, push, depth, || workers.taken()).await;
+    assert!(flood.deepest <= 9, "{} jobs in the main queue", flood.deepest);
+    assert!(flood.overtaking <= 16, "{} jobs were taken before the quiet tenant's", flood.overtaking);
 }

@@ -1,9 +1,12 @@
 //! The gate: nothing is promoted into a main queue that is late or full, and it opens again by itself.
 
-use super::{by_hand, depth, desk, planning, rounds, rule, serving, stage, status, work_off};
-use crate::support::eventually;
+use super::{by_hand, depth, desk, planning, rounds, rule, serving, stage, status, work, work_off};
+use crate::support::{TestApp, eventually, json};
+use fairgate::clock::Clock;
+use fairgate::config::Role;
 use fairgate::fair::{Batch, Pace, Rule};
 use fairgate::planner::Flight;
+use serde_json::Value;
 
 /// A rule that wants to promote all the time.
 fn eager(change: impl FnOnce(&mut Rule)) -> Rule {
@@ -52,14 +55,57 @@ async fn a_full_main_queue_closes_it() {
 async fn a_paused_rule_promotes_nothing_and_loses_nothing() {
     let app = planning(&[eager(|_| {})]).await;
     let store = &app.app.store;
-    store.pause_rule("r", true).await.unwrap();
+    store.pause_rule("r", true, "test").await.unwrap();
     super::push(&app.client, "a", 20).await;
     let rule = by_hand(5, |_| {});
     let flight = desk(store, &[eager(|_| {})]).run("r").await.unwrap();
     assert!(matches!(flight, Some(Flight::Paused)), "{flight:?}");
     assert_eq!((depth(&app).await, status(store).await.paused, rule.strict_interval), (0, true, true));
-    store.pause_rule("r", false).await.unwrap();
+    store.pause_rule("r", false, "test").await.unwrap();
     work_off(&app.client, 20).await;
+}
+
+/// A gate that closes, and one that opens again, is reported once each, with what closed it.
+#[tokio::test]
+async fn a_change_is_reported_once() {
+    let rule = by_hand(5, |rule| rule.max_depth = 7);
+    let app = TestApp::start_with(Clock::manual(1_800_000_000_000), |config| {
+        config.plan = vec![rule.clone()];
+        config.server.roles = vec![Role::Api];
+    })
+    .await;
+    let planner = desk(&app.app.store, &[rule]);
+    stage(&app, &[("a", 20)]).await;
+    for _ in 0..4 {
+        planner.run("r").await.unwrap();
+    }
+    let told = async || {
+        let page = app.client.get("/v1/events?types=planner.gate_*").await.expect(200);
+        let shown =
+            |event: &Value| [&event["type"], &event["data"]["queue"], &event["data"]["reason"]].map(Clone::clone);
+        page.at("/events").as_array().unwrap().iter().map(shown).collect::<Vec<_>>()
+    };
+    let closed = ["planner.gate_closed", "q", "depth"].map(Value::from);
+    assert_eq!(told().await, std::slice::from_ref(&closed));
+    work(&app.client, 7).await;
+    app.clock.advance(60_000);
+    planner.run("r").await.unwrap();
+    let opened = ["planner.gate_opened".into(), "q".into(), Value::Null];
+    assert_eq!(told().await, [closed, opened]);
+}
+
+#[tokio::test]
+async fn a_pause_is_reported_with_who_did_it() {
+    let app = serving(&[by_hand(5, |_| {})]).await;
+    for _ in 0..2 {
+        app.client.post("/v1/admin/planner/r/pause", json!({})).await.expect(200);
+    }
+    app.client.post("/v1/admin/planner/r/resume", json!({})).await.expect(200);
+    let page = app.client.get("/v1/events?types=planner.paused,planner.resumed").await.expect(200);
+    let events = page.at("/events").as_array().unwrap().clone();
+    let told: Vec<_> = events.iter().map(|event| (event["type"].as_str(), event["data"]["by"].as_str())).collect();
+    let by = Some("anonymous");
+    assert_eq!(told, [(Some("planner.paused"), by), (Some("planner.resumed"), by)]);
 }
 
 /// A round in mid-promotion notices the pause.
@@ -71,7 +117,7 @@ async fn a_pause_stops_a_round_under_way() {
     stage(&app, &[("a", 20)]).await;
     let begun = store.begin_round(&rule, "A", fairgate::store::Why::Run, None).await.unwrap();
     let fairgate::store::Begun::Round(round) = begun else { panic!("{begun:?}") };
-    store.pause_rule("r", true).await.unwrap();
+    store.pause_rule("r", true, "test").await.unwrap();
     assert_eq!(store.promote("r", &round.token, "q", 10).await.unwrap(), fairgate::store::Promoted::Paused);
     assert_eq!((depth(&app).await, status(store).await.staged), (0, 20));
 }

@@ -1,12 +1,13 @@
 //! The lock: one planner at a time, a stale one is refused, a dead one is replaced, a leaving one makes room at once.
 
 use super::{
-    HOUR, by_hand, depth, desk, planning, planning_on, processes, push, rounds, rule, serving, serving_on, stage,
+    HOUR, by_hand, depth, desk, planning, planning_on, processes, push, rounds, rule, run, serving, serving_on, stage,
     status, work, work_off,
 };
 use crate::support::{TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
-use fairgate::fair::{Batch, Pace, Webhook};
+use fairgate::config::{Config, Role};
+use fairgate::fair::{Batch, OnUnknownWeight, Pace, Webhook};
 use fairgate::planner::{Flight, Outcome};
 use fairgate::store::{Begun, Ended, Promoted, Round, Why};
 use std::sync::Arc;
@@ -69,6 +70,7 @@ async fn a_round_that_lost_its_lock_says_so() {
     let rule = by_hand(4, |rule| {
         rule.planner_lock_ttl = 1000;
         rule.weights.webhook = Some(webhook);
+        rule.weights.on_unknown_weight = OnUnknownWeight::DefaultWeight;
     });
     let app = serving(std::slice::from_ref(&rule)).await;
     let store = &app.app.store;
@@ -167,6 +169,12 @@ async fn a_killed_planner_is_replaced_within_the_life_of_its_lock() {
     let promoted = async || -> i64 { redis.command(&["HGET", "fg:{default}:plan:r", "promoted"]).await };
     let before = promoted().await;
     eventually("promotion goes on", async || promoted().await > before + 3).await;
+    let page = processes[1 - holds].client.get("/v1/events?types=planner.taken_over").await.expect(200);
+    let data = page.at("/events/0/data");
+    assert_eq!((&data["from"], &data["lock_expired"]), (&first.replace("%3A", ":").into(), &true.into()));
+    assert_eq!(page.at("/events").as_array().map(Vec::len), Some(1));
+    let log = processes[1 - holds].logged();
+    assert!(log.contains("took over planning of a rule"), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -190,6 +198,9 @@ async fn one_that_stops_makes_room_at_once() {
     let store = &second.app.store;
     eventually("the other one plans", async || status(store).await.lock.is_some_and(|lock| lock.holder != held_by))
         .await;
+    let page = second.client.get("/v1/events?types=planner.taken_over").await.expect(200);
+    let data = page.at("/events/0/data");
+    assert_eq!((&data["from"], &data["lock_expired"]), (&held_by.into(), &false.into()));
     // It looks again after 5 s anyway; the point is that it need not wait for that.
     assert!(stopped.elapsed() < Duration::from_secs(4), "{:?}", stopped.elapsed());
 }
@@ -232,4 +243,41 @@ async fn a_round_asked_for_elsewhere_does_not_keep_the_lock() {
         done == 200
     })
     .await;
+}
+
+/// Jobs wait and nobody plans: that is not `running`.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rule_that_nobody_plans_is_stalled() {
+    let rules = [rule(|rule| rule.planner_lock_ttl = 1000)];
+    let clock = Clock::manual(1_800_000_000_000);
+    let start = |config: &mut Config| {
+        config.plan = rules.to_vec();
+        config.server.roles = vec![Role::Api, Role::Dispatch];
+    };
+    let app = TestApp::start_with(clock, start).await;
+    let state = async || app.client.get("/v1/admin/planner/r").await.expect(200).text_at("/state").to_owned();
+    app.clock.advance(60_000);
+    assert_eq!(state().await, "running", "nothing is staged");
+    stage(&app, &[("a", 3)]).await;
+    assert_eq!(state().await, "running", "they have only just come");
+    app.clock.advance(6_000);
+    assert_eq!(state().await, "running");
+    app.clock.advance(1);
+    assert_eq!(state().await, "stalled");
+    // A planner takes over and dies in the middle of its round: it counts as alive until its lock runs out.
+    round(app.app.store.begin_round(&rules[0], "A", Why::Run, None).await.unwrap());
+    assert_eq!(state().await, "running");
+    let _: i64 = app.redis.command(&["DEL", "fg:{default}:plan:r:lock"]).await;
+    assert_eq!(state().await, "stalled");
+    let desk = desk(&app.app.store, &rules);
+    while status(&app.app.store).await.staged > 0 {
+        run(&desk).await;
+        work(&app.client, 10).await;
+    }
+    app.clock.advance(60_000);
+    assert_eq!(state().await, "running", "nothing is staged");
+    app.app.store.pause_rule("r", true, "test").await.unwrap();
+    push(&app.client, "a", 1).await;
+    app.clock.advance(60_000);
+    assert_eq!(state().await, "paused");
 }

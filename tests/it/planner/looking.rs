@@ -10,14 +10,14 @@ const PLANNER: &str = "/ojs/v1/admin/planner";
 
 /// Stages jobs, each of a tenant and for a main queue.
 async fn stage_for(app: &TestApp, jobs: impl Iterator<Item = (String, &str)>) {
-    app.app.store.pause_rule("r", true).await.unwrap();
+    app.app.store.pause_rule("r", true, "test").await.unwrap();
     let jobs: Vec<Value> = jobs
         .map(|(tenant, queue)| json!({"type": "t.job", "args": [], "queue": queue, "meta": {"tenant_id": tenant}}))
         .collect();
     for portion in jobs.chunks(1000) {
         app.client.post("/v1/jobs/batch", json!({"jobs": portion})).await.expect(201);
     }
-    app.app.store.pause_rule("r", false).await.unwrap();
+    app.app.store.pause_rule("r", false, "test").await.unwrap();
 }
 
 /// A rule whose jobs go to the main queues that they name.

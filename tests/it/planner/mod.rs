@@ -10,8 +10,10 @@ mod queues;
 mod rules;
 mod schedule;
 mod skew;
+mod unknown;
 mod wake;
 mod watching;
+mod webhook_reports;
 mod weighing;
 
 use crate::support::{Client, Process, TestApp, TestRedis, eventually, json};
@@ -95,11 +97,11 @@ async fn push(client: &Client, tenant: &str, jobs: usize) -> Vec<String> {
 
 /// Pushes jobs of tenants while nothing may pass, so that all of them wait in staging.
 async fn stage(app: &TestApp, tenants: &[(&str, usize)]) {
-    app.app.store.pause_rule("r", true).await.unwrap();
+    app.app.store.pause_rule("r", true, "test").await.unwrap();
     for (tenant, jobs) in tenants {
         push(&app.client, tenant, *jobs).await;
     }
-    app.app.store.pause_rule("r", false).await.unwrap();
+    app.app.store.pause_rule("r", false, "test").await.unwrap();
 }
 
 /// Does up to so many jobs of the main queue; whose they were, in order.

@@ -18,11 +18,11 @@ async fn push_into(client: &Client, queue: &str, jobs: usize) {
 
 /// Jobs staged for each of some queues while nothing may pass.
 async fn stage_for(app: &TestApp, queues: &[String], jobs: usize) {
-    app.app.store.pause_rule("r", true).await.unwrap();
+    app.app.store.pause_rule("r", true, "test").await.unwrap();
     for queue in queues {
         push_into(&app.client, queue, jobs).await;
     }
-    app.app.store.pause_rule("r", false).await.unwrap();
+    app.app.store.pause_rule("r", false, "test").await.unwrap();
 }
 
 fn names(count: usize) -> Vec<String> {

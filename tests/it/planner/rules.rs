@@ -54,8 +54,13 @@ async fn a_rule_that_is_removed_drains() {
     // One tenant is held, and the interval is long: neither keeps jobs in a rule that is gone.
     book.put(by_hand(2, |rule| _ = rule.weights.fixed.insert("held".to_owned(), Weight::HELD))).await.unwrap();
     stage(&app, &[("a", 150), ("b", 150), ("held", 150)]).await;
+    for (tenant, priority) in [("a", 7), ("held", 7), ("held", -7)] {
+        let options = json!({"priority": priority});
+        let job = json!({"type": "t.job", "args": [], "meta": {"tenant_id": tenant}, "options": options});
+        app.client.post("/v1/jobs/batch", json!({"jobs": vec![job; 20]})).await.expect(201);
+    }
     assert_eq!(book.remove("r").await.unwrap(), Removed::Gone);
-    work_off(&app.client, 450).await;
+    work_off(&app.client, 510).await;
     eventually("nothing is left of it", async || app.redis.keys_with("plan:r").await.is_empty()).await;
     assert_eq!(app.redis.keys_with("fair:r:q:").await, Vec::<String>::new());
     let low: Vec<String> = app.redis.command(&["HKEYS", "fg:{default}:low"]).await;

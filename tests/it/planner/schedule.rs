@@ -54,7 +54,8 @@ async fn a_strict_interval_lets_workers_wait() {
     let rule = by_hand(3, |_| {});
     let app = planning(std::slice::from_ref(&rule)).await;
     let store = &app.app.store;
-    push(&app.client, "a", 10).await;
+    push(&app.client, "a", 3).await;
+    push(&app.client, "a", 7).await;
     assert_eq!(work(&app.client, 10).await.len(), 3, "the interval's batch, and no more");
     assert_eq!(work(&app.client, 10).await.len(), 0);
     // A wake-up that was acted upon would show by now: the planner has looked and found that it is too early.

@@ -1,7 +1,7 @@
 //! Workers need not wait for an interval: a main queue that runs dry and an idle rule that gets jobs wake the planner.
 
 use super::{HOUR, desk, planning, planning_on, push, rounds, rule, run, serving, stage, status, work, work_off};
-use crate::support::eventually;
+use crate::support::{eventually, json};
 use fairgate::fair::{Batch, Pace, Rule};
 
 /// A rule whose next scheduled round is out of a test's sight.
@@ -80,4 +80,27 @@ async fn rules_share_a_main_queue() {
     app.client.post("/v1/jobs/batch", crate::support::json!({"jobs": vec![job; 30]})).await.expect(201);
     work_off(&app.client, 33).await;
     assert_eq!(status(&app.app.store).await.staged, 1);
+}
+
+/// One request brings more than a round promotes: its tenants share the first round, which starts at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_larger_than_a_round_is_shared_by_its_tenants() {
+    for is_strict in [false, true] {
+        let mut rule = hourly(Batch::Jobs(40));
+        rule.strict_interval = is_strict;
+        let app = planning(&[rule]).await;
+        let tenants = ["a", "b", "c", "d"];
+        let job = |tenant: &str| json!({"type": "t.job", "args": [], "meta": {"tenant_id": tenant}});
+        let jobs: Vec<_> = tenants.iter().flat_map(|tenant| vec![job(tenant); 50]).collect();
+        app.client.post("/v1/jobs/batch", json!({"jobs": jobs})).await.expect(201);
+        let mut got = Vec::new();
+        eventually("the first round is done", async || {
+            got.extend(work(&app.client, 40 - got.len()).await);
+            got.len() == 40
+        })
+        .await;
+        for tenant in tenants {
+            assert_eq!(got.iter().filter(|name| *name == tenant).count(), 10, "{got:?}");
+        }
+    }
 }

@@ -64,10 +64,10 @@ async fn a_reader_of_all_rules_goes_on_in_each_of_them() {
     let other = Rule { name: "s".to_owned(), types: vec!["s.*".to_owned()], ..by_hand(1, |_| {}) };
     let app = serving(&[by_hand(1, |_| {}), other]).await;
     stage(&app, &[("a", 9)]).await;
-    app.app.store.pause_rule("s", true).await.unwrap();
+    app.app.store.pause_rule("s", true, "test").await.unwrap();
     let job = json!({"type": "s.job", "args": [], "meta": {"tenant_id": "a"}});
     app.client.post("/v1/jobs/batch", json!({"jobs": vec![job; 9]})).await.expect(201);
-    app.app.store.pause_rule("s", false).await.unwrap();
+    app.app.store.pause_rule("s", false, "test").await.unwrap();
     run(&app, "s").await;
 
     let path = format!("{PLANNER}/events");
@@ -152,7 +152,7 @@ async fn gauges_follow_a_rule_that_drains_and_end_with_it() {
     assert_eq!(gauges().await, Vec::<String>::new());
 
     put().await;
-    app.app.store.pause_rule("r", true).await.unwrap();
+    app.app.store.pause_rule("r", true, "test").await.unwrap();
     let ids = push(&app.client, "a", 3).await;
     assert!(gauges().await.contains(&"fairgate_staged_jobs{rule=\"r\"} 3".to_owned()));
     app.client.delete(&path).await.expect(200);

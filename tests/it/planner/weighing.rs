@@ -4,7 +4,7 @@ use super::{HOUR, by_hand, desk, planning, rounds, rule, run, serving, stage, st
 use crate::support::{TestApp, eventually, json};
 use fairgate::dispatch::Neighbors;
 use fairgate::fair::noisy::NoisyNeighbors;
-use fairgate::fair::{Batch, OnWebhookError, Pace, Rule, Webhook, Weight};
+use fairgate::fair::{Batch, OnUnknownWeight, OnWebhookError, Pace, Rule, Webhook, Weight};
 use fairgate::planner::Desk;
 use fairgate::telemetry::NoiseMetrics;
 use serde_json::Value;
@@ -14,8 +14,8 @@ use wiremock::matchers::method;
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
 
 /// A webhook that says what the test says.
-struct Voice {
-    server: MockServer,
+pub(super) struct Voice {
+    pub(super) server: MockServer,
     says: Words,
 }
 
@@ -29,22 +29,22 @@ impl Respond for Words {
 }
 
 impl Voice {
-    async fn saying(answer: ResponseTemplate) -> Voice {
+    pub(super) async fn saying(answer: ResponseTemplate) -> Voice {
         let (server, says) = (MockServer::start().await, Words(Arc::new(Mutex::new(answer))));
         Mock::given(method("POST")).respond_with(says.clone()).mount(&server).await;
         Voice { server, says }
     }
 
-    fn say(&self, answer: ResponseTemplate) {
+    pub(super) fn say(&self, answer: ResponseTemplate) {
         *self.says.0.lock().unwrap() = answer;
     }
 
-    fn webhook(&self, timeout: u64) -> Option<Webhook> {
+    pub(super) fn webhook(&self, timeout: u64) -> Option<Webhook> {
         Some(Webhook { url: self.server.uri(), timeout, secret_env: None })
     }
 
     /// A rule that promotes so many jobs whenever the test says so.
-    fn rule(&self, batch: u32, change: impl FnOnce(&mut Rule)) -> Rule {
+    pub(super) fn rule(&self, batch: u32, change: impl FnOnce(&mut Rule)) -> Rule {
         by_hand(batch, |rule| {
             rule.weights.webhook = self.webhook(5000);
             change(rule);
@@ -52,12 +52,12 @@ impl Voice {
     }
 }
 
-fn weights(weights: Value) -> ResponseTemplate {
+pub(super) fn weights(weights: Value) -> ResponseTemplate {
     ResponseTemplate::new(200).set_body_json(json!({"weights": weights}))
 }
 
 /// A fairgate with staged jobs, and a desk for its rounds.
-async fn scene(rule: Rule, tenants: &[(&str, usize)]) -> (TestApp, Desk) {
+pub(super) async fn scene(rule: Rule, tenants: &[(&str, usize)]) -> (TestApp, Desk) {
     let app = serving(std::slice::from_ref(&rule)).await;
     stage(&app, tenants).await;
     let desk = desk(&app.app.store, &[rule]);
@@ -65,7 +65,7 @@ async fn scene(rule: Rule, tenants: &[(&str, usize)]) -> (TestApp, Desk) {
 }
 
 /// Runs a round and does its jobs: how many each tenant got.
-async fn shares(app: &TestApp, desk: &Desk) -> Vec<(String, usize)> {
+pub(super) async fn shares(app: &TestApp, desk: &Desk) -> Vec<(String, usize)> {
     let promoted = run(desk).await.promoted;
     let mut tenants = work(&app.client, 50).await;
     assert_eq!(tenants.len() as u64, promoted);
@@ -73,7 +73,7 @@ async fn shares(app: &TestApp, desk: &Desk) -> Vec<(String, usize)> {
     tenants.chunk_by(|left, right| left == right).map(|jobs| (jobs[0].clone(), jobs.len())).collect()
 }
 
-fn expected(shares: &[(&str, usize)]) -> Vec<(String, usize)> {
+pub(super) fn expected(shares: &[(&str, usize)]) -> Vec<(String, usize)> {
     shares.iter().map(|(tenant, jobs)| ((*tenant).to_owned(), *jobs)).collect()
 }
 
@@ -82,7 +82,8 @@ async fn an_answer_acts_on_the_backlog_at_once() {
     // An answer that is there before the promotion would rightly act on it already.
     let late = weights(json!({"a": 3, "b": 1, "stranger": 9})).set_delay(Duration::from_millis(500));
     let voice = Voice::saying(late).await;
-    let (app, desk) = scene(voice.rule(8, |_| {}), &[("a", 40), ("b", 40)]).await;
+    let rule = voice.rule(8, |rule| rule.weights.on_unknown_weight = OnUnknownWeight::DefaultWeight);
+    let (app, desk) = scene(rule, &[("a", 40), ("b", 40)]).await;
     assert_eq!(shares(&app, &desk).await, expected(&[("a", 4), ("b", 4)]), "workers do not wait for the webhook");
     assert_eq!(shares(&app, &desk).await, expected(&[("a", 6), ("b", 2)]));
     assert_eq!(shares(&app, &desk).await, expected(&[("a", 6), ("b", 2)]));
@@ -279,6 +280,7 @@ async fn a_slow_webhook_does_not_keep_workers_waiting() {
         rule.pace = Pace::Every(HOUR);
         rule.batch = Batch::Jobs(5);
         rule.weights.webhook = voice.webhook(60_000);
+        rule.weights.on_unknown_weight = OnUnknownWeight::DefaultWeight;
     })])
     .await;
     stage(&app, &[("a", 50), ("b", 50)]).await;

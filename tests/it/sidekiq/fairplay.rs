@@ -7,10 +7,15 @@ use std::collections::HashSet;
 const KEYS: &str = "fairplay:heavy_job:";
 
 fn taking_over() -> MainQueue {
+    taking_over_with("")
+}
+
+fn taking_over_with(options: &str) -> MainQueue {
     let class = fairgate::config::FairplayClass {
         class: "HeavyJob".to_owned(),
         key: "heavy_job".to_owned(),
         planner_queue: "plans".to_owned(),
+        options: options.to_owned(),
     };
     legacy(|sidekiq| sidekiq.fairplay_classes = vec![class])
 }
@@ -49,7 +54,7 @@ async fn what_the_gem_staged_is_promoted_once_while_more_comes_and_the_gem_gets_
     let payloads = waiting(&redis, "queue:heavy").await;
     let numbers: HashSet<String> = payloads.iter().map(|payload| payload["args"].to_string()).collect();
     assert_eq!((payloads.len(), numbers.len()), (201, 201));
-    assert!(payloads.iter().all(|payload| payload["fairplay_enqueued_at"].is_u64() && payload["retry"] == true));
+    assert!(payloads.iter().all(|payload| payload["fairplay_enqueued_at"].is_u64() && payload["retry"].is_null()));
     assert!(payloads[..4].iter().any(|payload| payload["args"][0] == "b"), "the other tenant does not wait behind");
     assert_eq!(redis.command::<i64>(&["EXISTS", &format!("{KEYS}tenant_counts")]).await, 0);
     for lock in ["enqueue_lock", "execute_lock"] {
@@ -61,6 +66,28 @@ async fn what_the_gem_staged_is_promoted_once_while_more_comes_and_the_gem_gets_
     assert_eq!(redis.command::<i64>(&["EXISTS", &locks[0], &locks[1]]).await, 0);
     let planner = &waiting(&redis, "queue:plans").await[0];
     assert_eq!((&planner["class"], &planner["args"]), (&json!("Sidekiq::Fairplay::Planner"), &json!(["HeavyJob"])));
+}
+
+#[tokio::test]
+async fn the_gem_gets_its_locks_back_from_the_last_process() {
+    let redis = Arc::new(TestRedis::start());
+    let start = async || {
+        let change = |config: &mut Config| configure(config, &[all_at_once()], taking_over());
+        TestApp::start_on(Arc::clone(&redis), Clock::System, change).await
+    };
+    let (first, second) = (start().await, start().await);
+    eventually("both drain", async || redis.command::<i64>(&["ZCARD", "fg:{default}:drainers:legacy"]).await == 2)
+        .await;
+    stage(&redis, "a", 0).await;
+    eventually("it is promoted", async || waiting(&redis, "queue:heavy").await.len() == 1).await;
+    first.app.shut_down().await;
+    let lock = format!("{KEYS}execute_lock");
+    let owner: Option<String> = redis.command(&["GET", &lock]).await;
+    assert!(owner.is_some_and(|owner| owner.starts_with("fairgate:")), "the other one needs the locks");
+    assert_eq!(waiting(&redis, "queue:plans").await.len(), 0);
+    second.app.shut_down().await;
+    assert_eq!(redis.command::<i64>(&["EXISTS", &lock]).await, 0);
+    assert_eq!(waiting(&redis, "queue:plans").await.len(), 1);
 }
 
 #[tokio::test]
@@ -120,5 +147,29 @@ async fn a_worker_runs_what_the_gem_staged_in_balanced_order() {
     let fair: Vec<String> = ran[before..before + 24].iter().map(|ran| ran.tenant()).collect();
     for turn in fair.chunks(3) {
         assert_eq!(turn.iter().collect::<HashSet<_>>().len(), 3, "{fair:?}");
+    }
+}
+
+/// Failing jobs of a class, by its own options and by those of the configuration.
+#[tokio::test]
+async fn a_job_of_the_gem_is_retried_and_tagged_as_its_class_says() {
+    let once = "\"retry\":false,\"tags\":[\"billing\"]";
+    for (class_retries, options, retried) in [("true", "", 1), ("false", "", 0), ("true", once, 0)] {
+        let redis = Arc::new(TestRedis::start());
+        stage(&redis, "a", 0).await;
+        let app = TestApp::start_on(Arc::clone(&redis), Clock::System, |config| {
+            configure(config, &[all_at_once()], taking_over_with(options));
+        })
+        .await;
+        eventually("it is promoted", async || waiting(&redis, "queue:heavy").await.len() == 1).await;
+        let payload = waiting(&redis, "queue:heavy").await.remove(0);
+        assert_eq!(payload["tags"], if options.is_empty() { json!(null) } else { json!(["billing"]) });
+        drop(app);
+        let crew = Crew { fails: true, retries: class_retries, ..Crew::default() };
+        let _worker = Worker::start(&redis, &crew);
+        let is_done = async || redis.command::<Option<String>>(&["GET", "stat:failed"]).await.is_some();
+        eventually("it has failed", is_done).await;
+        assert_eq!(redis.command::<i64>(&["ZCARD", "retry"]).await, retried, "{class_retries} {options}");
+        assert_eq!(redis.command::<i64>(&["ZCARD", "dead"]).await, 0, "{class_retries} {options}");
     }
 }

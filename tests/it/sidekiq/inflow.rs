@@ -4,7 +4,7 @@ use super::ruby::{Crew, Worker, script};
 use super::*;
 use std::collections::{HashMap, HashSet};
 
-fn draining() -> MainQueue {
+pub(super) fn draining() -> MainQueue {
     legacy(|sidekiq| sidekiq.staging_queue = Some("stage".to_owned()))
 }
 
@@ -16,7 +16,7 @@ async fn staged(client: &Client) -> u64 {
     client.get("/v1/admin/planner/r").await.expect(200).at("/staged/jobs").as_u64().expect("a number")
 }
 
-fn all_at_once() -> Rule {
+pub(super) fn all_at_once() -> Rule {
     rule(|rule| (rule.batch, rule.pace) = (Batch::Jobs(1000), Pace::Every(50)))
 }
 

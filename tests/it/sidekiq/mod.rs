@@ -1,12 +1,17 @@
 //! A Sidekiq as the main queue: its Redis is real, and so are its workers.
 
+mod auto;
 mod crash;
 mod fairplay;
 mod inflow;
+mod inspect;
 mod passage;
+mod release;
+mod release_crash;
 mod ruby;
 mod shadow;
 mod trouble;
+mod warnings;
 mod worker;
 
 use crate::support::{Client, TestApp, TestRedis, eventually, json};
@@ -40,7 +45,7 @@ fn by_hand(batch: u32) -> Rule {
 fn legacy(change: impl FnOnce(&mut Sidekiq)) -> MainQueue {
     let mut sidekiq = Sidekiq::default();
     change(&mut sidekiq);
-    MainQueue { name: "legacy".to_owned(), kind: MainQueueKind::Sidekiq(sidekiq) }
+    MainQueue { name: "legacy".to_owned(), kind: MainQueueKind::Sidekiq(Box::new(sidekiq)) }
 }
 
 /// The Redis of a Sidekiq that is not the store's.

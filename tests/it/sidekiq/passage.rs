@@ -44,6 +44,16 @@ async fn jobs_over_http_become_payloads_in_fair_order() {
 }
 
 #[tokio::test]
+async fn payloads_go_by_priority_and_are_fair_within_each() {
+    let app = beside(&[by_hand(6)], legacy(|_| {})).await;
+    for (tenant, priority) in [("a", 0), ("a", 0), ("b", 0), ("b", 9), ("b", 9), ("c", 9)] {
+        app.client.enqueue(json!({"type": "t.job", "args": [tenant], "options": {"priority": priority}})).await;
+    }
+    assert_eq!(run(&app.client).await["promoted"], json!(6));
+    assert_eq!(tenants(&waiting(&app.redis, "queue:heavy").await), ["b", "c", "b", "a", "b", "a"]);
+}
+
+#[tokio::test]
 async fn long_jobs_and_those_that_expire_arrive_whole() {
     let app = beside(&[by_hand(100)], legacy(|_| {})).await;
     let long = "é\"\\".repeat(200_000);

@@ -36,11 +36,15 @@ pub struct Crew<'a> {
     /// Seconds that each job takes.
     pub takes: f64,
     pub database: u32,
+    /// Whether each job fails after it wrote its line.
+    pub fails: bool,
+    /// The option `retry` of `HeavyJob`.
+    pub retries: &'a str,
 }
 
 impl Default for Crew<'_> {
     fn default() -> Self {
-        Crew { queues: &["heavy"], threads: 1, takes: 0.0, database: 0 }
+        Crew { queues: &["heavy"], threads: 1, takes: 0.0, database: 0, fails: false, retries: "true" }
     }
 }
 
@@ -56,7 +60,10 @@ impl Worker {
         command.args(["-r", APPLICATION, "-c", &crew.threads.to_string(), "-t", "1"]);
         crew.queues.iter().for_each(|queue| _ = command.args(["-q", queue]));
         environment(&mut command, redis, crew.database, &ran);
-        command.env("TAKES", crew.takes.to_string());
+        command.env("TAKES", crew.takes.to_string()).env("RETRIES", crew.retries);
+        if crew.fails {
+            command.env("FAILS", "1");
+        }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().expect("sidekiq starts; scripts/test installs ruby-sidekiq");
         Worker { child, ran }

@@ -225,6 +225,7 @@ async fn nothing_is_changed_over_there_and_the_gem_keeps_its_locks() {
                 class: "HeavyJob".to_owned(),
                 key: "heavy_job".to_owned(),
                 planner_queue: "default".to_owned(),
+                options: String::new(),
             }];
         }),
     )
@@ -394,4 +395,27 @@ async fn a_weight_that_a_tenant_gets_everywhere_counts_at_once() {
         served[0]["tenant_id"] == "gold" && served[0]["jobs"] == 30 && served[0]["weight"] == 3.0
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_weights_webhook_that_fails_is_reported() {
+    let server = MockServer::start().await;
+    let broken = Mock::given(method("POST")).respond_with(ResponseTemplate::new(500)).mount_as_scoped(&server).await;
+    let mut rule = in_shadow();
+    rule.weights.webhook = Some(Webhook { url: server.uri(), timeout: 5000, secret_env: None });
+    let app = beside(&[rule], legacy(|_| {})).await;
+    enqueue(&app.redis, "heavy", "a", 0..3).await;
+    let events = async || app.client.get("/v1/events?types=weights.*").await.expect(200);
+    eventually("it is reported", async || events().await.at("/events/0/type") == "weights.failed").await;
+    assert_eq!(events().await.at("/events/0/data/fallback"), "default_weight");
+    eventually("stats show it", async || {
+        let stats = app.client.get("/v1/admin/planner/r").await.expect(200);
+        stats.at("/weights/failing_since").is_string() && stats.at("/weights/fallback") == "default_weight"
+    })
+    .await;
+    drop(broken);
+    let answer = ResponseTemplate::new(200).set_body_json(json!({"weights": {"a": 3}}));
+    Mock::given(method("POST")).respond_with(answer).mount(&server).await;
+    eventually("it recovers", async || events().await.at("/events/1/type") == "weights.recovered").await;
+    assert!(events().await.at("/events/2").is_null());
 }

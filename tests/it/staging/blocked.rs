@@ -49,7 +49,12 @@ async fn a_tenant_at_concurrency_0_keeps_its_jobs_in_staging_and_the_others_flow
     assert_eq!(blocked, 3);
 
     let open = Quota { concurrency: Some(100), ..Quota::default() };
-    site.app.app.store.set_limit("api:stuck", Layer::Override, Some(&open), None).await.unwrap();
+    site.app
+        .app
+        .store
+        .set_limit(&fairgate::job::LimitKey::key("api:stuck"), Layer::Override, Some(&open), None)
+        .await
+        .unwrap();
     let first = client.fetch("default", 10).await.job_ids();
     assert_eq!(first, stuck[..first.len()], "in the old order");
     assert!(site.round(100).await > 0);

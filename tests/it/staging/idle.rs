@@ -3,7 +3,7 @@
 use super::{SECOND, Site, planned};
 use crate::support::{TestApp, eventually, json};
 use fairgate::clock::Clock;
-use fairgate::fair::{Rule, Webhook, Weight};
+use fairgate::fair::{OnUnknownWeight, Rule, Webhook, Weight};
 use fairgate::store::{Begun, Why};
 
 /// Changes of data since Redis started.
@@ -95,6 +95,7 @@ async fn what_a_webhook_said_is_remembered_for_a_while() {
     let site = Site::busy(|rule| {
         let url = "http://127.0.0.1:9/".to_owned();
         rule.weights.webhook = Some(Webhook { url, timeout: 100, secret_env: None });
+        rule.weights.on_unknown_weight = OnUnknownWeight::DefaultWeight;
         rule.weights.max_weight_age = 60_000;
     })
     .await;

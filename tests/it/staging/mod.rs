@@ -4,6 +4,7 @@ mod blocked;
 mod bound;
 mod idle;
 mod passing;
+mod priorities;
 mod returns;
 mod sharing;
 mod tenancy;
@@ -16,6 +17,7 @@ use fairgate::config::Role;
 use fairgate::fair::Rule;
 use fairgate::store::{Begun, Ended, Promoted, Round, Why};
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 const NOON: i64 = 1_800_000_000_000;
 const SECOND: i64 = 1000;
@@ -101,9 +103,15 @@ impl Site {
 
     /// Names of all tenants with jobs staged for a queue.
     async fn tenants(&self, queue: &str) -> Vec<String> {
-        let mut names = self.app.app.store.tenant_names(&self.rule.name, queue, 0, 1000).await.unwrap().1;
-        names.sort();
-        names
+        let (mut names, mut cursor) = (BTreeSet::new(), 0);
+        loop {
+            let (next, more) = self.app.app.store.tenant_names(&self.rule.name, queue, cursor, 1000).await.unwrap();
+            names.extend(more);
+            cursor = next;
+            if cursor == 0 {
+                return names.into_iter().collect();
+            }
+        }
     }
 
     async fn counts(&self, queue: &str) -> Answer {

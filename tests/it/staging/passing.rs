@@ -4,6 +4,7 @@ use super::{SECOND, Site, planned};
 use crate::support::json;
 use fairgate::fair::{Batch, Weight};
 use fairgate::store::{Begun, Why};
+use serde_json::Value;
 
 #[tokio::test]
 async fn a_lone_job_is_available_at_once_and_the_second_waits_for_a_round() {
@@ -21,14 +22,45 @@ async fn a_lone_job_is_available_at_once_and_the_second_waits_for_a_round() {
     assert!(site.is_staged(&third).await);
 }
 
+/// Pushes jobs of tenants in one request: whether each of them is staged.
+async fn push_together(site: &Site, jobs: &[Value]) -> Vec<bool> {
+    let answer = site.app.client.post("/v1/jobs/batch", json!({"jobs": jobs})).await.expect(201);
+    (0..jobs.len()).map(|place| answer.text_at(&format!("/jobs/{place}/state")) == "pending").collect()
+}
+
 #[tokio::test]
-async fn of_a_batch_the_first_passes() {
-    let site = Site::open().await;
-    let jobs = json!({"jobs": [planned("a"), planned("b"), planned("a")]});
-    let answer = site.app.client.post("/v1/jobs/batch", jobs).await.expect(201);
-    let states: Vec<_> = (0..3).map(|place| answer.text_at(&format!("/jobs/{place}/state")).to_owned()).collect();
-    assert_eq!(states, ["available", "pending", "pending"]);
-    assert_eq!(site.staged().await, 2);
+async fn a_batch_passes_only_if_all_of_it_fits() {
+    let site = Site::with(|rule| rule.batch = Batch::Jobs(3)).await;
+    let [a, b] = [planned("a"), planned("b")];
+    assert_eq!(push_together(&site, &[a.clone(), b.clone(), a.clone(), b.clone()]).await, [true; 4]);
+    assert_eq!((site.staged().await, site.round(9).await), (4, 4));
+    site.app.client.fetch("default", 9).await;
+    site.app.clock.advance(SECOND);
+    assert_eq!(push_together(&site, &[a.clone(), b.clone(), a.clone()]).await, [false; 3]);
+    assert_eq!(push_together(&site, &[a.clone(), b.clone()]).await, [true; 2], "nothing is left of the interval");
+}
+
+/// Jobs of a request for other queues, without a rule or for later do not count.
+#[tokio::test]
+async fn what_goes_elsewhere_or_later_needs_no_room() {
+    let site = Site::with(|rule| rule.max_depth = 1).await;
+    let in_queue = |queue: &str| json!({"type": "test.job", "args": [], "queue": queue, "meta": {"tenant_id": "a"}});
+    let mut later = in_queue("x");
+    later["scheduled_at"] = json!("+PT1H");
+    let other = json!({"type": "other.job", "args": [], "queue": "x"});
+    let jobs = [in_queue("x"), later, in_queue("y"), other, in_queue("y")];
+    assert_eq!(push_together(&site, &jobs).await, [false, false, true, false, true]);
+}
+
+#[tokio::test]
+async fn a_strict_interval_is_woken_for_what_is_left_of_its_batch() {
+    let site = Site::with(|rule| (rule.batch, rule.strict_interval) = (Batch::Jobs(3), true)).await;
+    site.push("a").await;
+    assert_eq!(push_together(&site, &vec![planned("a"); 3]).await, [true; 3], "one too many");
+    let Begun::Round(round) = site.begin(Why::Wake).await else { panic!("two more may go") };
+    assert_eq!((round.scheduled, round.room), (false, 2));
+    assert_eq!(site.fly(round, 9).await, 2);
+    assert!(matches!(site.begin(Why::Wake).await, Begun::Early { .. }));
 }
 
 #[tokio::test]
@@ -40,12 +72,12 @@ async fn nothing_passes_by_a_held_tenant_or_a_paused_rule() {
     assert!(!site.is_staged(&other).await, "others do not wait for a tenant that is held");
     site.app.client.fetch("default", 1).await;
 
-    site.app.app.store.pause_rule("plan", true).await.unwrap();
+    site.app.app.store.pause_rule("plan", true, "test").await.unwrap();
     let paused = site.push("other").await;
     assert!(site.is_staged(&paused).await);
     assert_eq!(site.begin(Why::Tick).await, Begun::Paused);
     assert_eq!(site.begin(Why::Run).await, Begun::Paused);
-    site.app.app.store.pause_rule("plan", false).await.unwrap();
+    site.app.app.store.pause_rule("plan", false, "test").await.unwrap();
     assert_eq!((site.round(9).await, site.staged().await), (1, 1));
     assert!(site.is_staged(&held).await);
 }

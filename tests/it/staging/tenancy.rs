@@ -103,6 +103,18 @@ async fn a_header_names_the_tenant_of_all_jobs_of_a_request() {
 }
 
 #[tokio::test]
+async fn a_header_of_the_rule_that_says_two_things_is_refused() {
+    let site = Site::busy(keyed("header:X-Account")).await;
+    let body = json!({"type": "test.job", "args": []}).to_string();
+    for (second, status) in [("beta", 400), ("acme", 201)] {
+        let headers = [("x-account", "acme"), ("x-account", second)];
+        let answer = site.app.client.try_send("POST", "/v1/jobs", &headers, Some(body.clone())).await.unwrap();
+        assert_eq!(answer.status, status, "{}", answer.text);
+    }
+    assert_eq!(site.tenants("default").await, ["acme"]);
+}
+
+#[tokio::test]
 async fn an_id_in_args_is_required() {
     let site = Site::busy(keyed("args.0.account_id")).await;
     let client = &site.app.client;

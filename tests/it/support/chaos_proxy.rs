@@ -2,21 +2,41 @@
 
 use super::{TestRedis, eventually};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 
-/// Swallows the answer to the next request that holds a text, breaks the connection, and admits no other until opened.
+/// A proxy that lets everything through until a fault is armed.
 pub struct ChaosProxy {
     port: u16,
     shared: Arc<Shared>,
 }
 
+/// What happens to the next request that holds a text, or to its answer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fault {
+    /// The answer is lost with the connection, and no other connection is admitted until the proxy is opened.
+    Lose,
+    /// The answer breaks off in its middle, and the connection with it.
+    Cut,
+    /// Neither this answer nor any other on this connection arrives, and the connection stays.
+    Mute,
+    /// The request reaches the server only when the proxy is told to deliver it, even if its client is gone by then.
+    Delay,
+}
+
 #[derive(Default)]
 struct Shared {
-    pattern: Mutex<Option<String>>,
+    armed: Mutex<Option<(Fault, String)>>,
+    struck: AtomicBool,
     closed: AtomicBool,
+    delivering: AtomicBool,
+    /// How many answers one of them is cut after; 0 if none is.
+    period: AtomicUsize,
+    answers: AtomicUsize,
+    cuts: AtomicUsize,
 }
 
 impl ChaosProxy {
@@ -65,12 +85,33 @@ impl ChaosProxy {
 
     /// The answer to the next request that holds this text is lost.
     pub fn arm(&self, pattern: &str) {
-        *self.shared.pattern.lock().unwrap() = Some(pattern.to_owned());
+        self.arm_with(Fault::Lose, pattern);
     }
 
-    /// Waits until an answer was lost.
+    /// Lets something happen to the next request that holds this text.
+    pub fn arm_with(&self, fault: Fault, pattern: &str) {
+        self.shared.struck.store(false, Ordering::SeqCst);
+        *self.shared.armed.lock().unwrap() = Some((fault, pattern.to_owned()));
+    }
+
+    /// Waits until what was armed has happened.
     pub async fn struck(&self) {
-        eventually("an answer was lost", async || self.shared.closed.load(Ordering::SeqCst)).await;
+        eventually("the fault has happened", async || self.shared.struck.load(Ordering::SeqCst)).await;
+    }
+
+    /// Delivers a request that was delayed.
+    pub fn deliver(&self) {
+        self.shared.delivering.store(true, Ordering::SeqCst);
+    }
+
+    /// Cuts one of so many answers in its middle from now on, or none.
+    pub fn cut_one_of(&self, answers: usize) {
+        self.shared.period.store(answers, Ordering::SeqCst);
+    }
+
+    /// Answers that were cut so far.
+    pub fn cuts(&self) -> usize {
+        self.shared.cuts.load(Ordering::SeqCst)
     }
 
     /// Admits no connections until opened.
@@ -84,34 +125,72 @@ impl ChaosProxy {
     }
 }
 
+impl Shared {
+    /// What is to happen to a request.
+    fn fault_of(&self, request: &[u8]) -> Option<(Fault, String)> {
+        let text = String::from_utf8_lossy(request);
+        self.armed.lock().unwrap().take_if(|(_, pattern)| text.contains(pattern.as_str()))
+    }
+
+    /// How much of an answer arrives, if it is to be cut.
+    fn cut(&self, length: usize, is_doomed: bool) -> Option<usize> {
+        let number = self.answers.fetch_add(1, Ordering::SeqCst);
+        let period = self.period.load(Ordering::SeqCst);
+        if !is_doomed && (period == 0 || number % period != period - 1) {
+            return None;
+        }
+        // Every place of an answer gets its turn, whatever the period.
+        let cuts = self.cuts.fetch_add(1, Ordering::SeqCst);
+        Some(if is_doomed { length / 2 } else { cuts * 7 % length })
+    }
+
+    async fn delayed(&self) {
+        self.struck.store(true, Ordering::SeqCst);
+        while !self.delivering.load(Ordering::SeqCst) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
 async fn pass_on(mut client: TcpStream, mut server: impl AsyncRead + AsyncWrite + Unpin, shared: Arc<Shared>) {
     let (mut request, mut answer) = (vec![0; 65536], vec![0; 65536]);
-    let mut doomed: Option<String> = None;
+    let mut doomed: Option<(Fault, String)> = None;
     loop {
         tokio::select! {
             read = client.read(&mut request) => {
                 let Some(length) = read.ok().filter(|length| *length > 0) else { return };
-                let text = String::from_utf8_lossy(&request[..length]).into_owned();
-                let found = shared.pattern.lock().unwrap().take_if(|pattern| text.contains(pattern.as_str()));
-                doomed = found.or(doomed);
-                if server.write_all(&request[..length]).await.is_err() {
+                let bytes = &request[..length];
+                doomed = shared.fault_of(bytes).or(doomed);
+                if doomed.take_if(|(fault, _)| *fault == Fault::Delay).is_some() {
+                    shared.delayed().await;
+                }
+                if server.write_all(bytes).await.is_err() {
                     return;
                 }
             }
             read = server.read(&mut answer) => {
                 let Some(length) = read.ok().filter(|length| *length > 0) else { return };
-                // A script that Redis does not know yet was not run: its call comes again.
-                let unknown = [&b"-NOSCRIPT"[..], b"-ERR Function not found"];
-                if unknown.iter().any(|error| answer[..length].starts_with(error)) {
-                    let pattern = doomed.take();
-                    let mut armed = shared.pattern.lock().unwrap();
-                    *armed = pattern.or(armed.take());
-                } else if doomed.is_some() {
-                    shared.closed.store(true, Ordering::SeqCst);
+                // A script that Redis does not know yet was not run: its call comes again. A muted connection stays mute.
+                let is_unknown = |error: &[u8]| answer[..length].starts_with(error);
+                if is_unknown(b"-NOSCRIPT") || is_unknown(b"-ERR Function not found") {
+                    let mut armed = shared.armed.lock().unwrap();
+                    *armed = doomed.take_if(|(fault, _)| *fault != Fault::Mute).or(armed.take());
+                }
+                let fault = doomed.as_ref().map(|(fault, _)| *fault);
+                if let Some(length) = shared.cut(length, fault == Some(Fault::Cut)) {
+                    shared.struck.store(true, Ordering::SeqCst);
+                    _ = client.write_all(&answer[..length]).await; // it may be gone
                     return;
                 }
-                if client.write_all(&answer[..length]).await.is_err() {
-                    return;
+                match fault {
+                    Some(Fault::Lose) => {
+                        shared.closed.store(true, Ordering::SeqCst);
+                        shared.struck.store(true, Ordering::SeqCst);
+                        return;
+                    }
+                    Some(Fault::Mute) => shared.struck.store(true, Ordering::SeqCst),
+                    _ if client.write_all(&answer[..length]).await.is_err() => return,
+                    _ => {}
                 }
             }
         }

@@ -2,16 +2,22 @@
 
 mod app;
 mod chaos_proxy;
+pub mod chromium;
 mod client;
 pub mod contract;
+mod monitor;
 mod process;
 mod redis;
+pub mod wire;
+mod workers;
 
 pub use app::TestApp;
-pub use chaos_proxy::ChaosProxy;
+pub use chaos_proxy::{ChaosProxy, Fault};
 pub use client::{Answer, Client, json};
-pub use process::Process;
-pub use redis::TestRedis;
+pub use monitor::Monitor;
+pub use process::{Process, free_address};
+pub use redis::{ServerVersion, TestRedis};
+pub use workers::{Flood, Workers};
 
 use std::time::{Duration, Instant};
 

@@ -99,7 +99,7 @@ impl Drop for Process {
 
 /// A free port below those that the system gives to outgoing connections: a client that asks for a server which was just
 /// killed could otherwise be given the very port it asks for, and talk to itself.
-fn free_address() -> String {
+pub fn free_address() -> String {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let start = std::process::id().wrapping_mul(97);

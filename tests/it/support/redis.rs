@@ -3,8 +3,31 @@
 use super::PATIENCE;
 use fairgate::store::embedded::{Options, PrivateRedis};
 use redis::aio::MultiplexedConnection;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tempfile::TempDir;
+
+/// A server program that `scripts/test` downloads, other than the one that is installed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ServerVersion {
+    /// The oldest that fairgate supports.
+    Redis6,
+    /// The newest there is.
+    Valkey9,
+}
+
+impl ServerVersion {
+    /// Where `scripts/test` puts it.
+    fn program(self) -> PathBuf {
+        let (folder, step) = match self {
+            ServerVersion::Redis6 => ("redis-6.2", "need_old_redis"),
+            ServerVersion::Valkey9 => ("valkey-9.1", "need_new_redis"),
+        };
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("a target folder");
+        let program = target.join("servers").join(folder).join("server");
+        assert!(program.is_file(), "{} is missing: scripts/test downloads it ({step})", program.display());
+        program
+    }
+}
 
 /// The server and its directory, dropped in this order.
 pub struct TestRedis {
@@ -24,10 +47,22 @@ impl TestRedis {
     }
 
     fn start_with(durable: bool) -> Self {
-        let directory = tempfile::tempdir().expect("a temporary directory");
-        let options = Options { data_dir: directory.path().to_owned(), durable };
+        let (directory, options) = Self::prepare(durable);
         let server = PrivateRedis::start(options).expect("redis-server starts; scripts/test installs it");
         TestRedis { server, directory }
+    }
+
+    /// Starts a server of another version, with an append-only file.
+    pub fn of_version(version: ServerVersion) -> Self {
+        let (directory, options) = Self::prepare(true);
+        let server = PrivateRedis::start_program(&version.program(), options).expect("the server starts");
+        TestRedis { server, directory }
+    }
+
+    fn prepare(durable: bool) -> (TempDir, Options) {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let options = Options { data_dir: directory.path().to_owned(), durable };
+        (directory, options)
     }
 
     pub fn socket(&self) -> &Path {
@@ -50,6 +85,13 @@ impl TestRedis {
 
     pub fn directory(&self) -> &Path {
         self.directory.path()
+    }
+
+    /// The same once a password is needed.
+    pub async fn connection_as(&self, password: &str) -> MultiplexedConnection {
+        let url = format!("redis+unix://{}?pass={password}", self.socket().display());
+        let client = redis::Client::open(url).expect("a valid url");
+        client.get_multiplexed_async_connection().await.expect("Redis accepts the password")
     }
 
     /// A connection that goes around fairgate, to look and to disturb.

@@ -24,8 +24,11 @@ async fn wrong_counts_are_found_and_mended() {
 async fn staged_jobs_that_were_not_counted_are_found() {
     let app = site_with(&[], |config| config.plan = vec![fairgate::fair::Rule::new("r", &["t.job"])]).await;
     app.client.post("/v1/admin/planner/r/pause", crate::support::json!({})).await.expect(200);
-    app.push(job("a")).await.expect(201);
-    app.push(job("a")).await.expect(201);
+    for priority in [0, 7] {
+        let mut job = job("a");
+        job["options"] = crate::support::json!({"priority": priority});
+        app.push(job).await.expect(201);
+    }
     app.agrees().await;
     app.redis.command::<()>(&["HSET", "fg:{default}:tenants", "a", "0 1 0 0 0"]).await;
     let found = app.app.store.audit(true, async || ()).await.unwrap().differences;

@@ -1,6 +1,7 @@
 //! Whose a job is: header, body, default.
 
 use super::{job, site, site_with};
+use crate::auth::{guarded, secret};
 use crate::support::{TestApp, json};
 use fairgate::fair::TenantSource;
 
@@ -35,6 +36,30 @@ async fn the_header_is_written_into_meta_and_the_rest_stays_to_the_byte() {
 }
 
 #[tokio::test]
+async fn two_headers_that_differ_are_refused() {
+    let app = TestApp::start().await;
+    let body = bare().to_string();
+    for (first, second) in [("x-ojs-tenant", "x-ojs-tenant"), ("x-ojs-tenant", "x-ojs-tenant-id")] {
+        for (method, path, body) in [("POST", "/v1/jobs", Some(&body)), ("GET", "/v1/queues", None)] {
+            let headers = [(first, "acme"), (second, "beta")];
+            let refused = app.client.try_send(method, path, &headers, body.cloned()).await.unwrap().expect(400);
+            assert!(refused.text_at("/error/details/field").starts_with("X-OJS-Tenant"), "{}", refused.text);
+            let status = if body.is_some() { 201 } else { 200 };
+            let same = [(first, "acme"), (second, "acme")];
+            app.client.try_send(method, path, &same, body.cloned()).await.unwrap().expect(status);
+        }
+    }
+    assert_eq!((app.jobs_of("acme").await.available, app.jobs_of("beta").await.total()), (2, 0));
+
+    let app = guarded().await;
+    let key = secret("acme-producer");
+    let headers = [("x-api-key", key.as_str()), ("x-ojs-tenant", "acme"), ("x-ojs-tenant-id", "beta")];
+    app.client.try_send("POST", "/v1/jobs", &headers, Some(body.clone())).await.unwrap().expect(400);
+    let foreign = [("x-api-key", key.as_str()), ("x-ojs-tenant-id", "beta")];
+    app.client.try_send("POST", "/v1/jobs", &foreign, Some(body)).await.unwrap().expect(403);
+}
+
+#[tokio::test]
 async fn header_and_body_that_differ_are_refused() {
     let app = TestApp::start().await;
     let refused = app.with_header("POST", "/v1/jobs", "acme", Some(job("beta"))).await.expect(400);
@@ -48,13 +73,23 @@ async fn header_and_body_that_differ_are_refused() {
 #[tokio::test]
 async fn ids_outside_the_pattern_are_refused_by_their_path() {
     let app = TestApp::start().await;
-    for id in [json!(""), json!("_default"), json!("a b"), json!(".a"), json!(true), json!([]), json!("é")] {
+    let texts = ["", "_default", "a b", ".a", "é"].map(|id| json!(id));
+    let others = [json!(true), json!(7), json!(4.5), json!([]), json!({"id": "a"})];
+    for id in texts.into_iter().chain(others) {
         let mut bad = bare();
         bad["meta"] = json!({"tenant_id": id});
         let answer = app.push(bad.clone()).await.expect(422);
         assert_eq!(answer.at("/error/details/field"), "meta.tenant_id", "{id}");
         let batch = app.client.post("/v1/jobs/batch", json!({"jobs": [bare(), bad]})).await.expect(422);
         assert_eq!(batch.at("/error/details/field"), "jobs[1].meta.tenant_id", "{id}");
+        let workflow = json!({"type": "group", "jobs": [bare()], "tenant_id": id});
+        let answer = app.client.post("/v1/workflows", workflow).await.expect(422);
+        assert_eq!(answer.at("/error/details/field"), "tenant_id", "{id}");
+    }
+    for id in [json!(7), json!(true), json!({})] {
+        let answer =
+            app.put("/v1/admin/tenants/acme", json!({"tenant_id": id, "fairness_weight": 2})).await.expect(422);
+        assert_eq!(answer.at("/error/details/field"), "tenant_id", "{id}");
     }
     for id in ["", "a b", "_default", ".a"] {
         let answer = app.with_header("POST", "/v1/jobs", id, Some(bare())).await.expect(422);

@@ -1,6 +1,6 @@
 //! Who gets whose jobs: lanes of tenants, one line for all, and queues of their own.
 
-use super::{job, site, site_with};
+use super::{job, site_with};
 use crate::support::json;
 use fairgate::fair::{Isolation, Rule};
 
@@ -10,7 +10,7 @@ async fn a_tenant_finds_its_jobs_in_every_queue_and_in_order() {
         for fair in [false, true] {
             let app = site_with(&[], |config| {
                 config.tenancy.isolation = isolation;
-                config.policy.tenant_fairness.enabled = fair;
+                config.policy.tenant_fairness.enabled = Some(fair);
             })
             .await;
             let mut ids = Vec::new();
@@ -41,8 +41,8 @@ async fn a_tenant_finds_its_jobs_in_every_queue_and_in_order() {
 }
 
 #[tokio::test]
-async fn lanes_of_tenants_do_not_change_the_order_of_a_queue() {
-    let app = site(&[]).await;
+async fn lanes_of_tenants_do_not_change_the_order_of_a_queue_that_is_first_in_first_out() {
+    let app = site_with(&[], |config| config.policy.tenant_fairness.enabled = Some(false)).await;
     let mut ids = Vec::new();
     for number in 0..40 {
         let id = app.client.enqueue(job(&format!("t{}", number * 7 % 5))).await;

@@ -2,9 +2,11 @@
 
 mod admin;
 mod audit;
+mod events;
 mod identity;
 mod isolation;
 mod limits;
+mod namespaces;
 mod rates;
 mod shares;
 mod slots;

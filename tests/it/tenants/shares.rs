@@ -22,7 +22,7 @@ fn count(tenants: &[String], tenant: &str) -> usize {
 async fn the_weight_of_a_tenant_counts_where_tenants_share_a_queue() {
     let app = site_with(&[], |config| {
         config.tenant = vec![weighing("gold-*", 3.0, 0)];
-        config.policy.tenant_fairness.enabled = true;
+        config.policy.tenant_fairness.enabled = Some(true);
         config.policy.tenant_fairness.weights.insert("gold-2".to_owned(), Weight::ONE);
     })
     .await;

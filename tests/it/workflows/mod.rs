@@ -4,6 +4,7 @@ mod batches;
 mod bounds;
 mod cancelling;
 mod chains;
+mod children;
 mod depends;
 mod doors;
 mod events;

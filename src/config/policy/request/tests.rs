@@ -180,11 +180,13 @@ fn what_a_change_does_not_name_stays() {
     let second = change(json, &first).unwrap();
     assert_eq!(second.starvation, first.starvation);
     let fairness = &second.tenant_fairness;
-    assert_eq!((fairness.enabled, fairness.strategy, fairness.weights.len()), (true, TenantStrategy::Strict, 1));
+    assert_eq!((fairness.enabled, fairness.strategy, fairness.weights.len()), (Some(true), TenantStrategy::Strict, 1));
     let own = &second.queues["x"];
-    assert_eq!((own.enabled, own.strategy), (false, TenantStrategy::RoundRobin));
+    assert_eq!((own.enabled, own.strategy), (Some(false), TenantStrategy::RoundRobin));
     let third = change(json!({"queues": {"x": {"tenant_fairness": null}}}), &second).unwrap();
     assert_eq!(third, Policy { queues: [].into(), ..second });
+    let fourth = change(json!({"tenant_fairness": {"enabled": null, "strategy": null}}), &third).unwrap();
+    assert_eq!((fourth.tenant_fairness.enabled, fourth.tenant_fairness.strategy), (None, TenantStrategy::Strict));
 }
 
 #[test]
@@ -246,7 +248,7 @@ prop_compose! {
         weights in btree_map("(tenant:)?[a-zA-Z0-9._: ü-]{1,8}", weight(), 0..4),
         default_weight in weight(),
     ) -> TenantFairness {
-        TenantFairness { enabled, strategy: TenantStrategy::parse(strategy).unwrap(), weights, default_weight }
+        TenantFairness { enabled: Some(enabled), strategy: TenantStrategy::parse(strategy).unwrap(), weights, default_weight }
     }
 }
 
@@ -260,8 +262,8 @@ prop_compose! {
         tenant_fairness in of(fairness()),
     ) -> Pool {
         let queues = queues.into_iter().rev().map(|(queue, weight)| PoolQueue { queue, weight }).collect();
-        let strategy = Strategy::parse(strategy).unwrap();
-        Pool { name: "p".to_owned(), queues, strategy, concurrency, isolated, starvation, tenant_fairness }
+        let (strategy, name) = (Strategy::parse(strategy).unwrap(), "p".to_owned());
+        Pool { tenant: None, name, queues, strategy, concurrency, isolated, starvation, tenant_fairness }
     }
 }
 
@@ -283,16 +285,17 @@ prop_compose! {
 
 prop_compose! {
     fn policy()(
-        pools in vec(some_pool(), 0..4),
+        pools in vec((some_pool(), of("[a-zA-Z0-9./ ]{1,5}")), 0..4),
         starvation in starvation(),
         tenant_fairness in fairness(),
         queues in btree_map("[a-z0-9][a-z.-]{0,5}", fairness(), 0..3),
         limits in vec(limit(), 0..4),
     ) -> Policy {
         let mut policy = Policy { pools: Vec::new(), starvation, tenant_fairness, queues, limits: Vec::new() };
-        for (index, pool) in pools.into_iter().enumerate() {
+        for (index, (pool, tenant)) in pools.into_iter().enumerate() {
+            let pool = Pool { name: format!("p{index}"), ..pool };
             // Those that clash stay out.
-            let _ = policy.set_pool(Pool { name: format!("p{index}"), ..pool });
+            let _ = policy.set_pool(tenant.iter().fold(pool, |pool, tenant| pool.of_tenant(tenant)));
         }
         for limit in limits {
             if policy.limits.iter().all(|other| other.key() != limit.key()) {

@@ -90,7 +90,7 @@ fn headers() -> Vec<Row> {
         let row = Row::post(format!("the content encoding {encoding}"), JOBS, JOB).header("Content-Encoding", encoding);
         rows.push(row.is(415, "unsupported").field("Content-Encoding"));
     }
-    for version in ["2.0", "1.1", "one", ""] {
+    for version in ["2.0", "1.1", "1.1.0-rc.1", "1.0.", "one", ""] {
         let row = Row::post(format!("OJS-Version {version:?}"), JOBS, JOB).header("OJS-Version", version);
         rows.push(row.is(422, "unsupported").field("OJS-Version"));
     }
@@ -124,7 +124,7 @@ fn paths() -> Vec<Row> {
         ("GET", "/ojs/v1"),
         ("GET", "/ojs/v2/jobs"),
         ("GET", "/v2"),
-        ("POST", "/ojs/v1/jobs/"),
+        ("POST", "/ojs/v1/jobs//"),
         ("POST", "//ojs/v1/jobs"),
         ("POST", "/OJS/V1/JOBS"),
         ("GET", "/ojs/v1/jobs/../jobs"),
@@ -135,9 +135,9 @@ fn paths() -> Vec<Row> {
         rows.push(Row::new(format!("{method} {path}"), method, path).is(404, "not_found"));
     }
     for (method, path, allowed) in [
-        ("GET", "/v1/jobs", "POST"),
-        ("ASSERT", "/v1/jobs", "POST"),
-        ("PUT", "/v1/jobs", "POST"),
+        ("DELETE", "/v1/jobs", "POST,GET,HEAD"),
+        ("ASSERT", "/v1/jobs", "POST,GET,HEAD"),
+        ("PUT", "/v1/jobs", "POST,GET,HEAD"),
         ("GET", "/v1/jobs/batch", "POST"),
         ("PATCH", "/v1/jobs/019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f", "GET,HEAD,DELETE"),
         ("GET", "/v1/workers/fetch", "POST"),
@@ -154,7 +154,7 @@ fn paths() -> Vec<Row> {
         ("GET", "/v1/queues/q/pause", "POST"),
         ("PUT", "/v1/webhooks/subscriptions", "GET,HEAD,POST"),
         ("GET", "/v1/dead-letter/019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f/retry", "POST"),
-        ("GET", "/v1/workflows", "POST"),
+        ("DELETE", "/v1/workflows", "POST,GET,HEAD"),
         ("POST", "/v1/workflows/019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f", "GET,HEAD,DELETE"),
         ("POST", "/v1/events", "GET,HEAD"),
         ("DELETE", "/v1/admin/pools", "GET,HEAD,POST"),

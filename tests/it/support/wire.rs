@@ -69,7 +69,10 @@ impl Connection {
             headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
         }
         let mut response = Response { status, headers, body: Vec::new() };
-        let length = response.header("content-length").parse().map_err(|_| malformed("no Content-Length"))?;
+        let length = match response.header("content-length") {
+            "" if status == 204 => 0,
+            length => length.parse().map_err(|_| malformed("no Content-Length"))?,
+        };
         response.body.resize(length, 0);
         self.stream.read_exact(&mut response.body).await?;
         Ok(response)
@@ -96,9 +99,33 @@ impl Connection {
         }
     }
 
+    /// Whether the server closes the connection, whatever it sends before.
+    pub async fn is_ended_by_the_server(&mut self) -> bool {
+        let mut rest = Vec::new();
+        let reading = self.stream.read_to_end(&mut rest);
+        match tokio::time::timeout(PATIENCE, reading).await {
+            Ok(Ok(_)) => true,
+            Ok(Err(error)) => error.kind() == ErrorKind::ConnectionReset,
+            Err(_) => false,
+        }
+    }
+
+    /// Whether so many bytes come to a client that takes a tenth of them at a time and rests in between.
+    pub async fn take(&mut self, bytes: usize, rest: Duration) -> bool {
+        let mut part = vec![0; bytes / 10];
+        for _ in 0..10 {
+            tokio::time::sleep(rest).await;
+            let reading = self.stream.read_exact(&mut part);
+            if !tokio::time::timeout(PATIENCE, reading).await.is_ok_and(|read| read.is_ok()) {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Whether a harmless request is answered on this connection.
     pub async fn is_usable(&mut self) -> bool {
-        let sent = self.send(b"GET /ojs/manifest HTTP/1.1\r\nHost: fairgate\r\n\r\n").await;
+        let sent = self.send(b"GET /ojs/manifest HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
         sent.is_ok() && self.receive().await.is_ok_and(|answer| answer.status == 200)
     }
 }
@@ -109,8 +136,11 @@ fn malformed(what: &str) -> Error {
 
 /// The bytes of a request. A body has its length announced unless a header says how it is sent.
 pub fn request(method: &str, path: &str, headers: &[(&str, Vec<u8>)], body: Option<&[u8]>) -> Vec<u8> {
-    let mut bytes = format!("{method} {path} HTTP/1.1\r\nHost: fairgate\r\n").into_bytes();
+    let mut bytes = format!("{method} {path} HTTP/1.1\r\n").into_bytes();
     let has = |name: &str| headers.iter().any(|(other, _)| other.eq_ignore_ascii_case(name));
+    if !has("host") {
+        bytes.extend(b"Host: localhost\r\n");
+    }
     if let Some(body) = body {
         if !has("content-type") {
             bytes.extend(b"Content-Type: application/openjobspec+json\r\n");

@@ -1,0 +1,212 @@
+//! The activity of one connection, from which follows when it has been silent for too long.
+
+use super::connection::Timeouts;
+use std::sync::{Arc, Mutex, MutexGuard};
+use tokio::time::Instant;
+
+/// A deadline that a client did not keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Overdue {
+    /// The head of a request, or the preface of HTTP/2, did not arrive in time.
+    Header,
+    /// No request came.
+    Idle,
+    /// The client did not take the next part of a response.
+    Send,
+}
+
+impl Overdue {
+    /// The name of the option that set the deadline.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Overdue::Header => "header_timeout",
+            Overdue::Idle => "idle_timeout",
+            Overdue::Send => "send_timeout",
+        }
+    }
+}
+
+/// The activity of one connection; clones share it.
+///
+/// A request that is handled has no deadline here, and neither has a response that waits for its next event: handlers
+/// have a deadline of their own.
+#[derive(Clone)]
+pub(super) struct Activity(Arc<Mutex<State>>);
+
+struct State {
+    /// Requests that are handled, and responses that wait for something to send.
+    working: usize,
+    /// Responses of which the client has not taken what is there.
+    sending: usize,
+    /// The latest of: accepted, last request done, last bytes sent.
+    since: Instant,
+    /// When the first byte of the next request came. Meaningless for HTTP/2, where other frames come between requests.
+    head_since: Option<Instant>,
+    protocol: Protocol,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    /// Before the first request.
+    Unknown,
+    Http1,
+    Http2,
+}
+
+impl Activity {
+    pub(super) fn new(now: Instant) -> Self {
+        let (working, sending, head_since) = (0, 0, None);
+        Activity(Arc::new(Mutex::new(State { working, sending, since: now, head_since, protocol: Protocol::Unknown })))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A poisoned lock means that some thread panicked while it held it; every change is a whole one.
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Bytes came.
+    pub(super) fn received(&self, now: Instant) {
+        let mut state = self.state();
+        if state.working + state.sending == 0 && state.head_since.is_none() {
+            state.head_since = Some(now);
+        }
+    }
+
+    /// The client took bytes. Over HTTP/2 they need not belong to a response.
+    pub(super) fn sent(&self, now: Instant) {
+        let mut state = self.state();
+        if state.protocol == Protocol::Http1 {
+            state.since = now;
+        }
+    }
+
+    /// The head of a request is complete.
+    pub(super) fn begin(&self, is_http2: bool) -> InFlight {
+        let mut state = self.state();
+        state.working += 1;
+        state.head_since = None;
+        state.protocol = if is_http2 { Protocol::Http2 } else { Protocol::Http1 };
+        InFlight { activity: self.clone(), is_sending: false }
+    }
+
+    /// Counts idle time from now on.
+    pub(super) fn restart(&self, now: Instant) {
+        self.state().since = now;
+    }
+
+    pub(super) fn is_http2(&self) -> bool {
+        self.state().protocol == Protocol::Http2
+    }
+
+    /// The next deadline, and which one it is.
+    pub(super) fn deadline(&self, timeouts: &Timeouts) -> Option<(Instant, Overdue)> {
+        let state = self.state();
+        match (state.working, state.sending, state.protocol, state.head_since) {
+            (1.., ..) => None,
+            (0, 1.., ..) => Some((state.since + timeouts.send, Overdue::Send)),
+            (0, 0, Protocol::Unknown, _) => Some((state.since + timeouts.header, Overdue::Header)),
+            (0, 0, Protocol::Http1, Some(since)) => Some((since + timeouts.header, Overdue::Header)),
+            (0, 0, ..) => Some((state.since + timeouts.idle, Overdue::Idle)),
+        }
+    }
+}
+
+/// A request from its head to the end of its response.
+pub(super) struct InFlight {
+    activity: Activity,
+    is_sending: bool,
+}
+
+impl InFlight {
+    /// The client has a part of the response to take, or there is nothing to take until the handler has more.
+    pub(super) fn set_sending(&mut self, is_sending: bool, now: Instant) {
+        if is_sending || self.is_sending {
+            let mut state = self.activity.state();
+            state.leave(self.is_sending);
+            *(if is_sending { &mut state.sending } else { &mut state.working }) += 1;
+            state.since = now;
+            self.is_sending = is_sending;
+        }
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let mut state = self.activity.state();
+        state.leave(self.is_sending);
+        state.since = Instant::now();
+    }
+}
+
+impl State {
+    fn leave(&mut self, is_sending: bool) {
+        *(if is_sending { &mut self.sending } else { &mut self.working }) -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const TIMEOUTS: Timeouts =
+        Timeouts { header: Duration::from_secs(10), idle: Duration::from_secs(120), send: Duration::from_secs(60) };
+
+    fn second(start: Instant, second: u64) -> Instant {
+        start + Duration::from_secs(second)
+    }
+
+    #[test]
+    fn a_first_head_has_to_come_soon_however_many_bytes_of_it_there_are() {
+        let start = Instant::now();
+        let activity = Activity::new(start);
+        assert_eq!(activity.deadline(&TIMEOUTS), Some((second(start, 10), Overdue::Header)));
+        activity.received(second(start, 9));
+        assert_eq!(activity.deadline(&TIMEOUTS), Some((second(start, 10), Overdue::Header)));
+    }
+
+    #[test]
+    fn between_requests_a_client_may_be_idle_but_not_slow_with_a_head() {
+        let start = Instant::now();
+        let activity = Activity::new(start);
+        let request = activity.begin(false);
+        activity.received(start);
+        assert_eq!(activity.deadline(&TIMEOUTS), None, "it is handled");
+        drop(request);
+        activity.sent(second(start, 5));
+        assert_eq!(activity.deadline(&TIMEOUTS), Some((second(start, 125), Overdue::Idle)));
+        activity.received(second(start, 50));
+        activity.received(second(start, 55));
+        assert_eq!(activity.deadline(&TIMEOUTS), Some((second(start, 60), Overdue::Header)));
+        drop(activity.begin(false));
+        assert_eq!(activity.deadline(&TIMEOUTS).map(|(_, overdue)| overdue), Some(Overdue::Idle));
+    }
+
+    #[test]
+    fn frames_between_requests_of_http2_are_no_head() {
+        let start = Instant::now();
+        let activity = Activity::new(start);
+        drop(activity.begin(true));
+        activity.received(second(start, 1));
+        activity.sent(second(start, 3600));
+        let (at, overdue) = activity.deadline(&TIMEOUTS).unwrap();
+        assert!(at < second(start, 3600) && overdue == Overdue::Idle, "a client that only pings is idle");
+    }
+
+    #[test]
+    fn a_response_is_late_only_if_the_client_has_something_to_take() {
+        let start = Instant::now();
+        let activity = Activity::new(start);
+        let mut stream = activity.begin(true);
+        stream.set_sending(true, second(start, 1));
+        assert_eq!(activity.deadline(&TIMEOUTS), Some((second(start, 61), Overdue::Send)));
+        stream.set_sending(false, second(start, 2));
+        assert_eq!(activity.deadline(&TIMEOUTS), None, "it waits for an event");
+        stream.set_sending(true, second(start, 3));
+        let other = activity.begin(true);
+        assert_eq!(activity.deadline(&TIMEOUTS), None, "another request is handled");
+        drop(other);
+        drop(stream);
+        assert_eq!(activity.deadline(&TIMEOUTS).map(|(_, overdue)| overdue), Some(Overdue::Idle));
+    }
+}

@@ -1,0 +1,37 @@
+//! Jobs that wait in staging for a Sidekiq, by the id that Sidekiq knows them by.
+
+use super::path::Name;
+use super::problem::Problem;
+use super::{Api, answer};
+use crate::job::time::rfc3339;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::json;
+
+/// `GET /admin/sidekiq/jobs/{id}`: the staged job of a jid.
+pub(super) async fn show_job(api: Api, Name(jid): Name) -> Result<Response, Problem> {
+    let (found, is_truncated) = api.store().staged_job(&jid).await?;
+    let Some(job) = found else {
+        let hint = match is_truncated {
+            false => {
+                "It may have been promoted, and is Sidekiq's then, or it has not been taken from the staging queue."
+            }
+            true => "There were too many keys to look at all of them; look it up by rule and tenant instead.",
+        };
+        return Err(Problem::missing("staged job", &jid).hint(hint));
+    };
+    let known = api.desk().rules().known().await?;
+    let waits_ms = u64::try_from(api.store().clock().now_ms() - job.created).unwrap_or(0);
+    let body = json!({
+        "jid": jid,
+        "id": job.id,
+        "class": job.class,
+        "tenant_id": job.tenant,
+        "rule": job.rule,
+        "main_queue": known.find(&job.rule).map(|rule| rule.main_queue.clone()),
+        "queue": job.queue,
+        "created_at": rfc3339(job.created),
+        "waits_ms": waits_ms,
+    });
+    Ok(answer::value(StatusCode::OK, &body))
+}

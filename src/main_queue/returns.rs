@@ -1,0 +1,67 @@
+//! The way back: staged jobs of a Sidekiq are handed back to the source that they came from.
+//!
+//! As with promotions, that is one script if the Sidekiq lives in our Redis. Otherwise jobs go through an outbox of their source, under a
+//! sequence, and the target refuses a sequence that it has seen.
+
+use super::sidekiq::Sidekiq;
+use super::source::Source;
+use crate::store::{Error, Passage, Restored, Target, Unstaged};
+
+/// Life in seconds of the locks of the gem sidekiq-fairplay that we hold. After a crash, the gem goes on when they expire.
+pub const GEM_LOCK_LIFE: u64 = 30;
+
+impl Sidekiq {
+    /// Takes jobs, newest first, out of staging and hands them back, or puts them into the outbox of their source. `owner` holds the
+    /// gem's locks.
+    pub async fn hand_back(
+        &self,
+        source: &Source,
+        owner: &str,
+        token: &str,
+        jobs: &[Restored],
+    ) -> Result<Unstaged, Error> {
+        let passage = &self.destination().await?.passage;
+        self.store.unstage(self.name(), token, passage, &self.target(source, owner), jobs).await
+    }
+
+    /// Puts back what the outbox of a source holds, as after a crash. False if the gem's locks are not the owner's.
+    pub async fn settle_returns(&self, source: &Source, owner: &str) -> Result<bool, Error> {
+        if !self.has_outbox().await? {
+            return Ok(true);
+        }
+        let target = self.target(source, owner);
+        loop {
+            let parcels = self.store.outbox(&target.name).await?;
+            let Some(last) = parcels.last() else { return Ok(true) };
+            for parcel in &parcels {
+                let marker = format!("fairgate:{}:{}:returned", parcel.origin, target.name);
+                let given = self.redis.give_back(&marker, parcel, &target).await.map_err(|error| self.named(error))?;
+                if !given {
+                    return Ok(false);
+                }
+            }
+            self.store.confirm(&target.name, last.sequence).await?;
+        }
+    }
+
+    /// Returns true if jobs are on their way back to a source.
+    pub async fn has_returns(&self, source: &Source) -> Result<bool, Error> {
+        Ok(self.has_outbox().await? && !self.store.outbox(&self.source_name(source)).await?.is_empty())
+    }
+
+    async fn has_outbox(&self) -> Result<bool, Error> {
+        Ok(matches!(self.destination().await?.passage, Passage::Outbox { .. }))
+    }
+
+    fn source_name(&self, source: &Source) -> String {
+        format!("{}:{}", self.name(), source.name())
+    }
+
+    fn target(&self, source: &Source, owner: &str) -> Target {
+        let name = self.source_name(source);
+        match source {
+            Source::Queue(queue) => self.redis.queue_target(name, queue),
+            Source::Fairplay(class) => self.redis.fairplay_target(name, class, owner, GEM_LOCK_LIFE),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! One round while it is under way: what is left of its batch, and what is known of how it will end.
+
+use super::report::{Outcome, Report};
+use crate::fair::{Batch, Rule};
+use crate::store::{Mark, Observation, Round, Why};
+
+/// A round under way.
+pub(super) struct Course<'a> {
+    pub round: &'a Round,
+    pub report: Report,
+    /// Jobs left of a batch that is a number.
+    pub left: u64,
+    pub marks: Vec<Mark>,
+    /// The lock is another's.
+    pub lost: bool,
+    /// Nobody waits who is not held.
+    pub held: bool,
+    /// A main queue would take more jobs than there are of tenants whose weight is known.
+    pub lacks_known: bool,
+}
+
+impl Course<'_> {
+    /// A round that has just begun.
+    pub fn new<'a>(rule: &Rule, round: &'a Round, why: Why) -> Course<'a> {
+        let dry = round.queues.iter().any(|queue| queue.depth == 0);
+        let left = match rule.batch {
+            // A main queue that ran dry gets a whole batch again, unless the interval is strict.
+            Batch::Jobs(jobs) if why == Why::Run || (dry && !rule.strict_interval) => u64::from(jobs),
+            Batch::Jobs(_) => round.room,
+            Batch::Auto => u64::MAX,
+        };
+        let mut report = Report::new(rule, round.number, round.now, round.scheduled);
+        report.depth = round.queues.iter().map(|queue| queue.depth).sum();
+        Course { round, report, left, marks: Vec::new(), lost: false, held: true, lacks_known: false }
+    }
+
+    /// The record with its outcome, and when to wake for more.
+    pub fn end(self) -> (Report, Vec<Mark>) {
+        let mut report = self.report;
+        if self.lost {
+            (report.outcome, report.reason) = (Outcome::LostLock, None);
+        } else if report.outcome != Outcome::Failed && report.promoted > 0 {
+            (report.outcome, report.reason) = (Outcome::Promoted, None);
+        } else if report.reason.is_none() {
+            report.reason = Some(match self.left {
+                _ if self.held => "hold",
+                0 => "batch_spent",
+                _ => "enough_queued",
+            });
+        }
+        (report, self.marks)
+    }
+}
+
+/// A rule's main queues in the order in which a round serves them, each with how many share what is left of a batch when its
+/// turn comes. Another one is first in each round, and the dry ones before all: none takes the whole batch every time.
+pub(super) fn in_turn(queues: &[Observation], round: u64) -> Vec<(&Observation, u64)> {
+    let mut queues: Vec<&Observation> = queues.iter().collect();
+    let first = round as usize % queues.len().max(1);
+    queues.rotate_left(first);
+    queues.sort_by_key(|queue| queue.depth > 0);
+    let sharers = |place: usize| queues[place..].iter().filter(|queue| queue.is_wanted()).count() as u64;
+    queues.iter().enumerate().map(|(place, queue)| (*queue, sharers(place).max(1))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_that_promotes_nothing_says_why() {
+        let mut rule = Rule::new("r", &["*"]);
+        rule.batch = Batch::Jobs(5);
+        let reason = |room: u64, held: bool, seen: Option<&'static str>| {
+            let queues = vec![Observation { depth: 1, ..Observation::default() }];
+            let (token, now) = (String::new(), 0);
+            let round = Round { token, number: 1, scheduled: false, room, due: 0, now, queues };
+            let mut course = Course::new(&rule, &round, Why::Wake);
+            (course.held, course.report.reason) = (held, seen);
+            course.end().0.reason
+        };
+        assert_eq!(reason(5, false, None), Some("enough_queued"));
+        assert_eq!(reason(0, false, None), Some("batch_spent"));
+        assert_eq!(reason(5, true, None), Some("hold"));
+        assert_eq!(reason(5, false, Some("depth")), Some("depth"), "of a gate that is closed");
+    }
+}

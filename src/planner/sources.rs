@@ -1,0 +1,69 @@
+//! The sources of one Sidekiq, as long as this process takes jobs in from them.
+
+use super::drainer::Drainer;
+use super::releaser::{ReleaseError, Releaser};
+use super::rulebook::Rulebook;
+use crate::main_queue::Sidekiq;
+use crate::store::Store;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Drains all sources of a Sidekiq.
+pub struct Sources {
+    pub store: Store,
+    pub rules: Rulebook,
+    pub sidekiq: Arc<Sidekiq>,
+    pub drainers: Vec<Drainer>,
+    /// How long what is staged may be handed back after the stop; none if it stays staged.
+    pub release_within: Option<Duration>,
+}
+
+impl Sources {
+    /// Drains until `stop`. Then waits for `planned`, which is cancelled once this process promotes no more, and hands back staged jobs
+    /// if it is configured so.
+    pub async fn run(self, stop: CancellationToken, planned: CancellationToken) {
+        let mut running = JoinSet::new();
+        for drainer in self.drainers {
+            running.spawn(drainer.run(stop.clone()));
+        }
+        stop.cancelled().await;
+        let stopped = Instant::now();
+        let mut drainers = Vec::new();
+        while let Some(ended) = running.join_next().await {
+            drainers.extend(ended.inspect_err(|error| tracing::error!(%error, "a drainer failed")).ok());
+        }
+        let Some(grace) = self.release_within else {
+            for drainer in &mut drainers {
+                drainer.hand_back().await;
+            }
+            return;
+        };
+        planned.cancelled().await;
+        let releaser = Releaser::new(self.store, self.rules, self.sidekiq.clone(), drainers);
+        release(releaser, self.sidekiq.name(), stopped + grace).await;
+    }
+}
+
+/// Hands back what is staged, as far as there is time, and logs the outcome.
+async fn release(mut releaser: Releaser, main_queue: &str, deadline: Instant) {
+    let outcome = releaser.release(Some(deadline), &|_, _| {}).await;
+    let stocks = releaser.stocks();
+    for stock in stocks.iter().filter(|stock| stock.released > 0) {
+        let to = stock.home.as_ref().map(ToString::to_string).unwrap_or_default();
+        tracing::info!(main_queue, rule = stock.rule, to, jobs = stock.released, "staged jobs handed back");
+    }
+    let left: u64 = stocks.iter().filter(|stock| stock.home.is_some()).map(|stock| stock.left).sum();
+    match outcome {
+        Err(ReleaseError::Drained { process, .. }) => {
+            tracing::info!(main_queue, process, "staged jobs stay: another process plans them");
+        }
+        Err(ReleaseError::Taken(_)) => tracing::info!(main_queue, "staged jobs are handed back by another process"),
+        Err(error) => tracing::warn!(main_queue, left, %error, "staged jobs were not all handed back"),
+        Ok(()) if left > 0 => tracing::warn!(main_queue, left, "shutdown grace is over: these jobs stay staged"),
+        Ok(()) => {}
+    }
+    releaser.free_locks().await;
+}

@@ -1,0 +1,71 @@
+//! The reasons why a staged job is not promoted yet: the gate of its main queue, and the state of its tenant.
+
+use super::desk::Desk;
+use crate::store::{Error, Tenant};
+use serde_json::{Value, json};
+
+/// The reasons why a job that a rule has staged for a queue is not promoted yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StagedStatus {
+    /// The reason why rounds promote nothing into the queue, if they do not.
+    closed: Option<&'static str>,
+    tenant: TenantState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TenantState {
+    /// It takes its turn with the others.
+    Waiting,
+    /// Its weight is 0.
+    Held,
+    /// The webhook has yet to say what it weighs.
+    AwaitsWeight,
+    /// As many of its promoted jobs wait for limits as the rule allows.
+    Blocked,
+}
+
+impl TenantState {
+    fn of(tenant: Option<&Tenant>) -> TenantState {
+        match tenant {
+            Some(tenant) if tenant.weight.is_held() => TenantState::Held,
+            Some(tenant) if tenant.is_unknown => TenantState::AwaitsWeight,
+            Some(tenant) if tenant.start.is_none() => TenantState::Blocked,
+            _ => TenantState::Waiting,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            TenantState::Waiting => "waiting",
+            TenantState::Held => "held",
+            TenantState::AwaitsWeight => "awaits_weight",
+            TenantState::Blocked => "blocked",
+        }
+    }
+}
+
+impl StagedStatus {
+    /// Looks at a rule, a queue as the store names it, and a tenant; `None` if there is no such rule.
+    pub async fn read(desk: &Desk, rule: &str, queue: &str, tenant: &str) -> Result<Option<StagedStatus>, Error> {
+        let Some(rule) = desk.rules().known().await?.find(rule) else { return Ok(None) };
+        let status = desk.status(&rule).await?;
+        let seen = status.queues.iter().find(|seen| seen.queue == queue);
+        let closed = seen.and_then(|seen| seen.gate(&rule, status.now).closed).map(|closed| closed.name());
+        let names = [tenant.to_owned()];
+        let tenants = desk.store().tenants(&rule.name, queue, &names).await?;
+        Ok(Some(StagedStatus {
+            closed: if status.paused { Some("paused") } else { closed },
+            tenant: TenantState::of(tenants.first()),
+        }))
+    }
+
+    /// The gate as answers show it.
+    pub fn gate(&self) -> Value {
+        json!({"open": self.closed.is_none(), "reason": self.closed})
+    }
+
+    /// The name of the tenant's state.
+    pub fn tenant_state(&self) -> &'static str {
+        self.tenant.name()
+    }
+}

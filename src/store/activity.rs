@@ -1,0 +1,310 @@
+//! Tenant activity: scripts note it with the events of a call, and here it is added up into buckets of minutes and hours. Jobs of a
+//! queue that end are counted from the events themselves.
+
+use super::script::FOLD;
+use super::statistics::Deeds;
+use super::{Error, Store, reply};
+use redis::Value;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// Stream entries that are read at once.
+const ENTRIES: usize = 500;
+/// Tenants and queues after which a call that writes sums is full.
+const NAMES: usize = 500;
+/// Pages for one fold: what is left is for the next one.
+const MOST_PAGES: usize = 400;
+const MS_A_MINUTE: i64 = 60_000;
+const MINUTES_AN_HOUR: i64 = 60;
+/// The name under which buckets keep the activity of all tenants.
+const ALL: &str = "*";
+
+/// Jobs of a queue that ended within some time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EndedJobs {
+    pub completed: u64,
+    pub discarded: u64,
+}
+
+impl EndedJobs {
+    pub(super) fn read(text: &str) -> EndedJobs {
+        let (completed, discarded) = text.split_once(' ').unwrap_or_default();
+        EndedJobs { completed: completed.parse().unwrap_or(0), discarded: discarded.parse().unwrap_or(0) }
+    }
+
+    fn text(self) -> String {
+        format!("{} {}", self.completed, self.discarded)
+    }
+
+    fn add(&mut self, other: EndedJobs) {
+        self.completed += other.completed;
+        self.discarded += other.discarded;
+    }
+}
+
+/// Activity of some consecutive stream entries, as many as fit into one call.
+#[derive(Default)]
+struct Portion {
+    /// The last of them.
+    last: String,
+    /// The number of tenants and queues that it names, each once a minute.
+    names: usize,
+    /// Jobs that ended, by minute and by queue.
+    ended: BTreeMap<i64, HashMap<String, EndedJobs>>,
+    /// By minute and by tenant, whose name is as scripts write it.
+    sums: BTreeMap<i64, HashMap<String, Deeds>>,
+}
+
+impl Portion {
+    fn add(&mut self, entry: Entry) {
+        self.last = entry.id;
+        let minute = entry.ms.div_euclid(MS_A_MINUTE);
+        for (queue, ended) in entry.ended {
+            let of_minute = self.ended.entry(minute).or_default();
+            self.names += usize::from(!of_minute.contains_key(&queue));
+            of_minute.entry(queue).or_default().add(ended);
+        }
+        if entry.activity.is_empty() {
+            return;
+        }
+        let of_minute = self.sums.entry(minute).or_default();
+        for record in entry.activity.split('\u{1c}') {
+            let Some((tenant, did)) = read(record) else { continue };
+            for name in [tenant, ALL] {
+                if let Some(sum) = of_minute.get_mut(name) {
+                    sum.add(&did);
+                } else {
+                    self.names += 1;
+                    of_minute.insert(name.to_owned(), did);
+                }
+            }
+        }
+    }
+}
+
+/// A record of an entry: the tenant's name and what it did.
+fn read(record: &str) -> Option<(&str, Deeds)> {
+    let mut words = record.split('\u{1d}');
+    let (tenant, kind) = (words.next()?, words.next()?);
+    let mut number = || words.next()?.parse().ok();
+    let (jobs, more) = (number()?, number()?);
+    let did = match kind {
+        "s" => Deeds { enqueued: jobs, pushes: more, ..Deeds::default() },
+        "c" => Deeds { completed: jobs, worker_ms: more, ..Deeds::default() },
+        "f" => Deeds { failed: jobs, ..Deeds::default() },
+        _ => return None,
+    };
+    Some((tenant, did))
+}
+
+/// A stream entry, as far as it is about tenants and queues.
+#[derive(Debug, Default, PartialEq)]
+struct Entry {
+    id: String,
+    ms: i64,
+    activity: String,
+    /// Jobs that ended, by queue.
+    ended: Vec<(String, EndedJobs)>,
+}
+
+/// The queue of a job that an event says has ended, and how it ended.
+fn ended(record: &str) -> Option<(&str, EndedJobs)> {
+    let mut fields = record.splitn(5, '\u{1f}');
+    let ended = match fields.next()? {
+        "job.completed" => EndedJobs { completed: 1, discarded: 0 },
+        "job.discarded" => EndedJobs { completed: 0, discarded: 1 },
+        _ => return None,
+    };
+    fields.nth(2).map(|queue| (queue, ended))
+}
+
+impl Entry {
+    fn read(entry: Value) -> Result<Entry, Error> {
+        let [id, fields] = reply::parts(entry, "fold")?;
+        let mut read = Entry { id: reply::text(id), ..Entry::default() };
+        let mut fields = reply::array(fields, "fold")?.into_iter();
+        while let (Some(name), Some(value)) = (fields.next(), fields.next()) {
+            match name {
+                Value::BulkString(name) if name == b"t" => read.ms = reply::number(value),
+                Value::BulkString(name) if name == b"e" => {
+                    let records = reply::text(value);
+                    let last = records.rsplit('\u{1e}').next().and_then(|last| last.strip_prefix('\u{1a}'));
+                    read.activity = last.unwrap_or_default().to_owned();
+                    for (queue, ended) in records.split('\u{1e}').filter_map(ended) {
+                        match read.ended.iter_mut().find(|(known, _)| known == queue) {
+                            Some((_, sum)) => sum.add(ended),
+                            None => read.ended.push((queue.to_owned(), ended)),
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(read)
+    }
+}
+
+impl Store {
+    /// Adds up what scripts noted since the last time; false if nothing is noted. Whoever does it at the same time does not disturb:
+    /// each entry counts once.
+    pub(super) async fn fold_activity(&self) -> Result<bool, Error> {
+        let mut command = redis::cmd("HEXISTS");
+        command.arg(self.core.keys.state()).arg("throttled");
+        if reply::number(self.core.command("fold", command).await?) == 0 {
+            return Ok(false);
+        }
+        for _ in 0..MOST_PAGES {
+            let mut command = redis::cmd("GET");
+            command.arg(self.core.keys.folded());
+            let mut folded = reply::text(self.core.command("fold", command).await?);
+            let mut command = redis::cmd("XRANGE");
+            let from = if folded.is_empty() { "-".to_owned() } else { format!("({folded}") };
+            command.arg(self.core.keys.events()).arg(from).arg("+").arg("COUNT").arg(ENTRIES);
+            let page = reply::array(self.core.command("fold", command).await?, "fold")?;
+            let is_last = page.len() < ENTRIES;
+            let mut entries = page.into_iter().map(Entry::read).peekable();
+            while entries.peek().is_some() {
+                let mut portion = Portion::default();
+                while portion.names < NAMES {
+                    let Some(entry) = entries.next() else { break };
+                    portion.add(entry?);
+                }
+                let last = portion.last.clone();
+                if !self.write_activity(&folded, portion).await? {
+                    break; // somebody else has added these up
+                }
+                folded = last;
+            }
+            if is_last {
+                break;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Adds a portion to the buckets, unless somebody else has written since `folded` was read.
+    async fn write_activity(&self, folded: &str, portion: Portion) -> Result<bool, Error> {
+        let mut words: Vec<String> = vec![folded.to_owned(), portion.last];
+        let mut hours: HashMap<(i64, String), Deeds> = HashMap::new();
+        let minutes: BTreeSet<i64> = portion.sums.keys().chain(portion.ended.keys()).copied().collect();
+        let (none, no_queues) = (HashMap::new(), HashMap::new());
+        for minute in minutes {
+            let sums = portion.sums.get(&minute).unwrap_or(&none);
+            let hour = minute.div_euclid(MINUTES_AN_HOUR);
+            let names: Vec<&String> = sums.keys().collect();
+            let in_minute = self.activity_of(self.core.keys.activity('m', minute), &names).await?;
+            let in_hour = self.activity_of(self.core.keys.activity('h', hour), &names).await?;
+            words.extend([minute.to_string(), hour.to_string(), names.len().to_string()]);
+            for ((name, mut of_minute), of_hour) in names.into_iter().zip(in_minute).zip(in_hour) {
+                of_minute.add(&sums[name]);
+                // Minutes of one portion may share an hour, which is written with each of them.
+                let of_hour = hours.entry((hour, name.clone())).or_insert(of_hour);
+                of_hour.add(&sums[name]);
+                words.extend([name.clone(), of_minute.text(), of_hour.text(), of_minute.busyness().to_string()]);
+            }
+            let queues = portion.ended.get(&minute).unwrap_or(&no_queues);
+            let names: Vec<&str> = queues.keys().map(String::as_str).collect();
+            words.push(names.len().to_string());
+            for (name, mut sum) in names.iter().zip(self.ended_in(minute, &names).await?) {
+                sum.add(queues[*name]);
+                words.extend([(*name).to_owned(), sum.text()]);
+            }
+        }
+        let answer = FOLD.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(&words)).await?;
+        Ok(reply::number(answer) == 1)
+    }
+
+    /// Jobs of queues, as the store names them, that ended in a minute.
+    async fn ended_in(&self, minute: i64, queues: &[&str]) -> Result<Vec<EndedJobs>, Error> {
+        if queues.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut command = redis::cmd("HMGET");
+        command.arg(self.core.keys.ended(minute)).arg(queues);
+        let texts = reply::texts(self.core.command("fold", command).await?, "fold")?;
+        Ok(texts.iter().map(|text| EndedJobs::read(text)).collect())
+    }
+
+    /// Jobs of queues that ended within the last minute; `None` if that is not counted.
+    pub async fn ended_lately(&self, queues: &[&str]) -> Result<Option<Vec<EndedJobs>>, Error> {
+        if !self.fold_activity().await? {
+            return Ok(None);
+        }
+        let now = self.core.clock.now_ms();
+        let minute = now.div_euclid(MS_A_MINUTE);
+        // Of the minute in which the last 60 s began, so much is within them.
+        let part = 1.0 - now.rem_euclid(MS_A_MINUTE) as f64 / MS_A_MINUTE as f64;
+        let within = |before: u64, now: u64| (before as f64 * part).round() as u64 + now;
+        let names: Vec<_> = queues.iter().map(|queue| self.scope.qualified(queue)).collect();
+        let names: Vec<&str> = names.iter().map(|name| &**name).collect();
+        let (before, these) = (self.ended_in(minute - 1, &names).await?, self.ended_in(minute, &names).await?);
+        let sums = before.iter().zip(these).map(|(before, now)| EndedJobs {
+            completed: within(before.completed, now.completed),
+            discarded: within(before.discarded, now.discarded),
+        });
+        Ok(Some(sums.collect()))
+    }
+
+    async fn activity_of(&self, key: String, names: &[&String]) -> Result<Vec<Deeds>, Error> {
+        if names.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut command = redis::cmd("HMGET");
+        command.arg(key).arg(names);
+        let texts = reply::texts(self.core.command("fold", command).await?, "fold")?;
+        Ok(texts.iter().map(|text| Deeds::read(text)).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(id: &str, ms: i64, activity: &str) -> Entry {
+        let activity = activity.replace(' ', "\u{1d}").replace(';', "\u{1c}");
+        Entry { id: id.to_owned(), ms, activity, ended: Vec::new() }
+    }
+
+    #[test]
+    fn entries_are_added_up_by_minute_and_tenant() {
+        let mut portion = Portion::default();
+        for entry in [
+            entry("1-0", 420_000, "a s 2 1;b s 1 1;?;b x 1 1"),
+            entry("2-0", 479_999, "a c 1 30;a f 1 0"),
+            entry("3-0", 480_000, "a s 1 1"),
+            entry("4-0", 480_000, ""),
+        ] {
+            portion.add(entry);
+        }
+        let did =
+            |enqueued, pushes, completed, failed, worker_ms| Deeds { enqueued, pushes, completed, failed, worker_ms };
+        assert_eq!((portion.last.as_str(), portion.names, portion.sums.len()), ("4-0", 5, 2));
+        assert_eq!(portion.sums[&7]["a"], did(2, 1, 1, 1, 30));
+        assert_eq!(portion.sums[&7][ALL], did(3, 2, 1, 1, 30));
+        assert_eq!(portion.sums[&8]["a"], did(1, 1, 0, 0, 0));
+    }
+
+    #[test]
+    fn jobs_that_end_are_counted_by_queue_and_minute() {
+        let record = |kind: &str, queue: &str| format!("{kind}\u{1f}id\u{1f}type\u{1f}{queue}\u{1f}\u{1f}data");
+        let records = [
+            record("job.completed", "mail"),
+            record("job.discarded", "mail"),
+            record("job.completed", "acme/bulk"),
+            record("job.failed", "mail"),
+            "\u{1a}a\u{1d}c\u{1d}1\u{1d}30".to_owned(),
+        ];
+        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let fields = [text("t"), text("420000"), text("e"), text(&records.join("\u{1e}"))];
+        let mut portion = Portion::default();
+        for id in ["1-0", "2-0"] {
+            let entry = Value::Array(vec![text(id), Value::Array(fields.to_vec())]);
+            portion.add(Entry::read(entry).unwrap());
+        }
+        let of_minute = &portion.ended[&7];
+        assert_eq!(of_minute["mail"], EndedJobs { completed: 2, discarded: 2 });
+        assert_eq!(of_minute["acme/bulk"], EndedJobs { completed: 2, discarded: 0 });
+        assert_eq!((of_minute.len(), portion.names), (2, 4), "two queues, a tenant and all tenants");
+        assert_eq!(EndedJobs::read(&of_minute["mail"].text()), of_minute["mail"]);
+        assert_eq!(EndedJobs::read(""), EndedJobs::default());
+    }
+}

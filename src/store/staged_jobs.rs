@@ -1,0 +1,80 @@
+//! Staged jobs of a Sidekiq by their jid, for people: there is no index, so all keys are looked at, in portions.
+
+use super::find::{MOST_KEYS, PORTION};
+use super::reply;
+use super::script::TRACE;
+use super::{Error, Store};
+use crate::job::escape::unescape;
+use crate::job::sidekiq::{self, Payload};
+use crate::job::tenant;
+
+/// A job that waits in staging for a Sidekiq.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StagedJob {
+    pub id: String,
+    pub class: String,
+    pub tenant: String,
+    pub rule: String,
+    /// The queue of the Sidekiq that it is promoted into.
+    pub queue: String,
+    /// When it came, in milliseconds.
+    pub created: i64,
+}
+
+impl Store {
+    /// The staged job of a jid, if there is one, and whether there were too many keys to look at all of them.
+    pub async fn staged_job(&self, jid: &str) -> Result<(Option<StagedJob>, bool), Error> {
+        let mut cursor = "0".to_owned();
+        for _ in 0..MOST_KEYS / PORTION {
+            let fill = |command: &mut redis::Cmd, _: bool| {
+                self.core.begin(command).arg(&cursor).arg(PORTION).arg(jid);
+            };
+            let mut words = reply::texts(TRACE.call(&self.core.link, fill).await?, "trace")?.into_iter();
+            cursor = words.next().ok_or_else(|| Error::unreadable("trace"))?;
+            let words: Vec<String> = words.collect();
+            if let Some(found) = words.chunks_exact(6).find_map(|job| read(job, jid)) {
+                return Ok((Some(found), false));
+            }
+            if cursor == "0" {
+                return Ok((None, false));
+            }
+        }
+        Ok((None, true))
+    }
+}
+
+/// Reads id, created, queue, rule, tenant and `push`; none if the jid that was looked for is not the job's own.
+fn read(job: &[String], jid: &str) -> Option<StagedJob> {
+    // What is kept of it, where its args begin, and their length stand before the template.
+    let template = job[5].splitn(4, ',').nth(3)?;
+    let text = sidekiq::fill(template, "[]", 0);
+    let payload = Payload::parse(&text).filter(|payload| payload.jid().as_deref() == Some(jid))?;
+    let tenant = if job[4].is_empty() { tenant::DEFAULT.to_owned() } else { unescape(&job[4]) };
+    Some(StagedJob {
+        id: job[0].clone(),
+        class: payload.class,
+        tenant,
+        rule: job[3].clone(),
+        queue: job[2].clone(),
+        created: job[1].parse().unwrap_or(0),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(template: &str) -> Vec<String> {
+        ["id", "5", "heavy", "r", "", &format!("d,1,2,{template}")].map(str::to_owned).to_vec()
+    }
+
+    #[test]
+    fn only_its_own_jid_finds_a_job() {
+        let template =
+            "{\"class\":\"W\",\"wrapped\":\"A::B\",\"args\":\u{1c}, \"jid\": \"abc\",\"tags\":[\"def\"],\"t\":\u{1d}}";
+        let found = read(&job(template), "abc").expect("the job");
+        let expected = ["id", "A::B", tenant::DEFAULT, "r", "heavy"];
+        assert_eq!([&found.id, &found.class, &found.tenant, &found.rule, &found.queue].map(String::as_str), expected);
+        assert_eq!((read(&job(template), "def"), read(&job("{\"type\":\"a\"}"), "abc")), (None, None));
+    }
+}

@@ -1,0 +1,74 @@
+//! Answers that are well-formed and yet are probably not what the webhook means.
+
+use super::Outcome;
+
+/// A reason to doubt an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// It names no tenant at all.
+    Empty,
+    /// It names tenants, but none of those that were asked for.
+    UnknownIds,
+    /// Every tenant that was asked for has weight 0.
+    AllZero,
+}
+
+impl Doubt {
+    /// The doubt about an answer without invalid values, if there is one.
+    pub fn of(outcome: &Outcome) -> Option<Doubt> {
+        if outcome.invalid_total > 0 {
+            return None;
+        }
+        match (outcome.weights.is_empty(), outcome.unknown, outcome.missing) {
+            (true, 0, 1..) => Some(Doubt::Empty),
+            (true, 1.., 1..) => Some(Doubt::UnknownIds),
+            (false, _, 0) if outcome.weights.iter().all(|(_, weight)| weight.is_held()) => Some(Doubt::AllZero),
+            _ => None,
+        }
+    }
+
+    /// The name in events.
+    pub fn name(self) -> &'static str {
+        match self {
+            Doubt::Empty => "empty",
+            Doubt::UnknownIds => "unknown_ids",
+            Doubt::AllZero => "all_zero",
+        }
+    }
+
+    /// Describes what was returned, and what follows from it.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Doubt::Empty => "it returned no weights; tenants keep the weights that they have",
+            Doubt::UnknownIds => {
+                "it returned none of the requested ids, but others; tenants keep the weights that they have"
+            }
+            Doubt::AllZero => "it returned 0 for every requested tenant; none of their jobs is promoted",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fair::Weight;
+
+    #[test]
+    fn odd_answers_are_doubted() {
+        let (zero, one) = (Weight::HELD, Weight::ONE);
+        for (weights, invalid_total, unknown, missing, expected) in [
+            (&[][..], 0, 0, 2, Some(Doubt::Empty)),
+            (&[], 0, 3, 2, Some(Doubt::UnknownIds)),
+            (&[zero, zero], 0, 0, 0, Some(Doubt::AllZero)),
+            (&[zero], 0, 0, 1, None),
+            (&[zero, one], 0, 0, 0, None),
+            (&[], 2, 0, 0, None),
+            (&[zero], 1, 0, 0, None),
+            (&[], 0, 0, 0, None),
+        ] {
+            let weights = weights.iter().map(|weight| ("a".to_owned(), *weight)).collect();
+            let outcome = Outcome { weights, invalid_total, unknown, missing, ..Outcome::default() };
+            assert_eq!(Doubt::of(&outcome), expected, "{outcome:?}");
+        }
+    }
+}

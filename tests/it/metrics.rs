@@ -1,0 +1,113 @@
+//! `/metrics` as those who scrape it read it: Prometheus' own tool, and a strict reader of OpenMetrics.
+
+use crate::support::{Answer, TestApp, json};
+use fairgate::clock::Clock;
+use fairgate::fair::{LimitRule, Rule, Target};
+use fairgate::job::Quota;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+/// A server on which every kind of thing has happened that is measured.
+async fn busy_server() -> TestApp {
+    let limit =
+        LimitRule { target: Target::Key("k".to_owned()), quota: Quota { concurrency: Some(1), ..Quota::default() } };
+    let app = TestApp::start_with(Clock::System, |config| {
+        config.plan = vec![Rule::new("reports", &["report.*"])];
+        config.policy.limits = vec![limit];
+    })
+    .await;
+    let pool = json!({"queues": ["mail", "q"], "concurrency": 5});
+    app.client.send("PUT", "/v1/admin/pools/p", Some(pool.to_string())).await.expect(201);
+    for tenant in ["acme", "beta"] {
+        let meta = json!({"tenant_id": tenant});
+        for kind in ["report.make", "mail.send"] {
+            let limit = json!({"key": "k"});
+            let job = json!({"type": kind, "args": [], "queue": "mail", "meta": meta, "rate_limit": limit});
+            app.client.enqueue(job).await;
+        }
+    }
+    let fetch = json!({"pool": "p", "worker_id": "w", "count": 2});
+    for id in app.client.post("/v1/workers/fetch", fetch.clone()).await.expect(200).job_ids() {
+        app.client.nack(&id).await.expect(200);
+    }
+    for id in app.client.post("/v1/workers/fetch", fetch).await.expect(200).job_ids() {
+        app.client.ack(&id).await.expect(200);
+    }
+    app.client.get("/v1/jobs/none").await.expect(404);
+    app
+}
+
+async fn scrape(app: &TestApp, accept: &str) -> Answer {
+    app.client.try_send("GET", "/metrics", &[("accept", accept)], None).await.unwrap().expect(200)
+}
+
+#[tokio::test]
+async fn promtool_finds_nothing_wrong_with_the_text_format() {
+    let app = busy_server().await;
+    let answer = scrape(&app, "*/*").await;
+    assert_eq!(answer.header("content-type"), "text/plain; version=0.0.4; charset=utf-8");
+    let mut promtool = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool is installed: Debian's package prometheus");
+    promtool.stdin.take().unwrap().write_all(answer.text.as_bytes()).unwrap();
+    let output = promtool.wait_with_output().unwrap();
+    let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    assert!(output.status.success() && said == ["", ""], "{said:?}\n{}", answer.text);
+    for line in ["# TYPE fairgate_http_requests_total counter", "# TYPE ojs_queue_depth gauge"] {
+        assert!(answer.text.lines().any(|own| own == line), "{line} is missing in\n{}", answer.text);
+    }
+}
+
+#[tokio::test]
+async fn open_metrics_is_valid_for_those_who_accept_it() {
+    let app = busy_server().await;
+    let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1";
+    let answer = scrape(&app, prometheus).await;
+    assert_eq!(answer.header("content-type"), "application/openmetrics-text; version=1.0.0; charset=utf-8");
+    let types = check_open_metrics(&answer.text);
+    assert_eq!(types["fairgate_http_requests"], "counter");
+    // Both formats hold the same samples.
+    let names = |text: &str| {
+        let sample = |line: &str| line.split(['{', ' ']).next().unwrap_or_default().to_owned();
+        text.lines().filter(|line| !line.starts_with('#')).map(sample).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(names(&answer.text), names(&scrape(&app, "text/plain").await.text));
+}
+
+/// Checks the rules of OpenMetrics that a scraper relies on; returns the types of the families.
+fn check_open_metrics(text: &str) -> BTreeMap<&str, &str> {
+    let body = text.strip_suffix("# EOF\n").expect("it ends with # EOF");
+    let (mut types, mut current, mut seen) = (BTreeMap::new(), "", BTreeSet::new());
+    for line in body.lines() {
+        if let Some(rest) = line.strip_prefix("# ") {
+            let (keyword, rest) = rest.split_once(' ').expect(line);
+            let (name, value) = rest.split_once(' ').expect(line);
+            assert!(matches!(keyword, "HELP" | "TYPE" | "UNIT"), "{line}");
+            if name != current {
+                assert!(!types.contains_key(name), "the family {name} is split: {line}");
+                current = name;
+            }
+            if keyword == "TYPE" {
+                assert!(types.insert(name, value).is_none(), "{line}");
+            }
+            continue;
+        }
+        let (series, value) = line.rsplit_once(' ').expect(line);
+        assert!(value.parse::<f64>().is_ok(), "{line}");
+        assert!(seen.insert(series), "a series stands there twice: {line}");
+        let name = series.split('{').next().unwrap_or_default();
+        let suffixes: &[&str] = match types.get(current).copied() {
+            Some("counter") => &["_total", "_created"],
+            Some("histogram") => &["_bucket", "_count", "_sum", "_created"],
+            Some("gauge") => &[""],
+            other => panic!("{current} is {other:?}"),
+        };
+        assert!(suffixes.iter().any(|suffix| name == format!("{current}{suffix}")), "{line} is not in {current}");
+    }
+    types
+}

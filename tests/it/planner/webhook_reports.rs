@@ -1,0 +1,141 @@
+//! Reports on a weights webhook: one when it begins to fail, with the weights that are used instead, and one when it recovers.
+
+use super::weighing::{Voice, weights};
+use super::{desk, run, stage};
+use crate::support::{TestApp, json};
+use fairgate::clock::Clock;
+use fairgate::config::Role;
+use fairgate::fair::{OnWebhookError, Rule};
+use serde_json::Value;
+use wiremock::ResponseTemplate;
+
+const NOW: i64 = 1_800_000_000_000;
+
+/// A fairgate whose clock stands still, with jobs of tenants a and b staged.
+async fn scene(rule: &Rule) -> TestApp {
+    let app = TestApp::start_with(Clock::manual(NOW), |config| {
+        config.plan = vec![rule.clone()];
+        config.server.roles = vec![Role::Api, Role::Dispatch];
+    })
+    .await;
+    stage(&app, &[("a", 200), ("b", 200)]).await;
+    app
+}
+
+/// Events about weights, oldest first: type and data.
+async fn events(app: &TestApp) -> Vec<(String, Value)> {
+    let answer = app.client.get("/v1/events?types=weights.*&limit=100").await.expect(200);
+    let events = answer.at("/events").as_array().expect("events").clone();
+    events.iter().map(|one| (one["type"].as_str().expect("a type").to_owned(), one["data"].clone())).collect()
+}
+
+async fn kinds(app: &TestApp) -> Vec<String> {
+    events(app).await.into_iter().map(|(kind, _)| kind).collect()
+}
+
+/// Runs so many rounds, a second apart.
+async fn rounds(app: &TestApp, desk: &fairgate::planner::Desk, count: usize) {
+    for _ in 0..count {
+        app.clock.advance(1_100);
+        run(desk).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failure_is_reported_once_with_the_weights_in_use_and_its_end_once() {
+    let voice = Voice::saying(weights(json!({"a": 3, "b": 1}))).await;
+    let rule = voice.rule(2, |rule| rule.weights.max_weight_age = 60_000);
+    let app = scene(&rule).await;
+    let desk = desk(&app.app.store, std::slice::from_ref(&rule));
+    rounds(&app, &desk, 2).await;
+    assert_eq!(kinds(&app).await, Vec::<String>::new());
+
+    // Through five failures, an open breaker and failed attempts of it.
+    voice.say(ResponseTemplate::new(500));
+    rounds(&app, &desk, 12).await;
+    let told = events(&app).await;
+    assert_eq!(told.len(), 1, "{told:?}");
+    let (kind, data) = &told[0];
+    assert_eq!((kind.as_str(), &data["rule"], &data["kind"]), ("weights.failed", &json!("r"), &json!("status")));
+    assert_eq!((&data["fallback"], &data["weights_age_ms"]), (&json!("last_weights"), &json!(1100)), "{data}");
+    let message = data["message"].as_str().unwrap();
+    assert!(message.contains("answered 500") && message.contains("using weights from 1.1 s ago"), "{message}");
+
+    let stats = app.client.get("/v1/admin/planner/r").await.expect(200);
+    assert_eq!(stats.at("/weights/failing_since"), "2027-01-15T08:00:03.300Z", "{}", stats.text);
+    assert!(stats.text_at("/weights/last_error").contains("answered 500"), "{}", stats.text);
+    assert_eq!((stats.at("/weights/breaker"), stats.at("/weights/fallback")), (&json!("open"), &json!("last_weights")));
+    assert!(stats.at("/weights/next_attempt_at").as_str() > Some("2027-01-15T08:00:15"), "{}", stats.text);
+
+    // Its last weights are too old now: others are used, and that is news.
+    app.clock.advance(61_000);
+    rounds(&app, &desk, 3).await;
+    let told = events(&app).await;
+    assert_eq!((told.len(), &told[1].1["fallback"]), (2, &json!("default_weight")), "{told:?}");
+    assert!(told[1].1["message"].as_str().unwrap().contains("using static and default weights"), "{told:?}");
+
+    voice.say(weights(json!({"a": 3, "b": 1})));
+    app.clock.advance(60_000);
+    rounds(&app, &desk, 3).await;
+    assert_eq!(kinds(&app).await, ["weights.failed", "weights.failed", "weights.recovered"]);
+    let stats = app.client.get("/v1/admin/planner/r").await.expect(200);
+    let of = |name: &str| stats.at(&format!("/weights/{name}")).clone();
+    assert_eq!(
+        (of("failing_since"), of("breaker"), of("next_attempt_at")),
+        (Value::Null, json!("closed"), Value::Null)
+    );
+    assert!(of("last_error").is_string() && of("fallback").is_null(), "{}", stats.text);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failure_that_holds_all_tenants_says_so() {
+    let voice = Voice::saying(ResponseTemplate::new(503)).await;
+    let rule = voice.rule(2, |rule| rule.weights.on_webhook_error = Some(OnWebhookError::Hold));
+    let app = scene(&rule).await;
+    let desk = desk(&app.app.store, std::slice::from_ref(&rule));
+    rounds(&app, &desk, 3).await;
+    let told = events(&app).await;
+    assert_eq!((told.len(), &told[0].1["fallback"], &told[0].1["weights_age_ms"]), (1, &json!("hold"), &Value::Null));
+    assert!(told[0].1["message"].as_str().unwrap().ends_with("all tenants are held until it answers"), "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_names_nobody_or_holds_everybody_is_reported_once() {
+    for (answer, reason) in
+        [(json!({}), "empty"), (json!({"A": 3, "17": 1}), "unknown_ids"), (json!({"a": 0, "b": 0}), "all_zero")]
+    {
+        let voice = Voice::saying(weights(answer.clone())).await;
+        let rule = voice.rule(2, |_| {});
+        let app = scene(&rule).await;
+        let desk = desk(&app.app.store, std::slice::from_ref(&rule));
+        rounds(&app, &desk, 4).await;
+        let told = events(&app).await;
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!((told[0].0.as_str(), &told[0].1["reason"]), ("weights.doubtful", &json!(reason)), "{told:?}");
+        voice.say(weights(json!({"a": 3, "b": 1})));
+        rounds(&app, &desk, 3).await;
+        assert_eq!(kinds(&app).await, ["weights.doubtful", "weights.recovered"]);
+        // Behind good answers, three in a row are a change.
+        voice.say(weights(answer));
+        rounds(&app, &desk, 6).await;
+        assert_eq!(kinds(&app).await, ["weights.doubtful", "weights.recovered", "weights.doubtful"]);
+    }
+}
+
+/// A failure that one process reported is over in another: after a restart, or when another one plans the rule.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_process_goes_on_where_the_first_left_off() {
+    let voice = Voice::saying(ResponseTemplate::new(500)).await;
+    let rule = voice.rule(2, |_| {});
+    let app = scene(&rule).await;
+    for _ in 0..2 {
+        let one = desk(&app.app.store, std::slice::from_ref(&rule));
+        rounds(&app, &one, 2).await;
+        one.release().await;
+        assert_eq!(kinds(&app).await, ["weights.failed"]);
+    }
+    voice.say(weights(json!({"a": 3, "b": 1})));
+    let other = desk(&app.app.store, std::slice::from_ref(&rule));
+    rounds(&app, &other, 2).await;
+    assert_eq!(kinds(&app).await, ["weights.failed", "weights.recovered"]);
+}

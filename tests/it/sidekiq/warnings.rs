@@ -1,0 +1,187 @@
+//! Set-ups beside a Sidekiq that do not work as they were meant: each is reported once, with what to do.
+
+use super::inflow::{all_at_once, draining};
+use super::ruby::{Crew, Worker, script};
+use super::*;
+use crate::support::Process;
+
+/// Data of the events of a type about main queues, oldest first.
+async fn events(app: &TestApp, kind: &str) -> Vec<Value> {
+    let answer = app.client.get(&format!("/v1/events?types={kind}&limit=100")).await.expect(200);
+    answer.at("/events").as_array().expect("events").iter().map(|event| event["data"].clone()).collect()
+}
+
+async fn metrics(app: &TestApp) -> String {
+    app.client.get("/metrics").await.expect(200).text
+}
+
+#[tokio::test]
+async fn a_process_that_reads_the_staging_queue_is_reported_until_it_is_gone() {
+    let app = beside(&[rule(|_| {})], draining()).await;
+    let worker = Worker::start(&app.redis, &Crew { queues: &["heavy", "stage"], ..Crew::default() });
+    eventually("it is reported", async || !events(&app, "main_queue.staging_read").await.is_empty()).await;
+    let told = events(&app, "main_queue.staging_read").await.remove(0);
+    assert_eq!((&told["main_queue"], &told["queue"]), (&json!("legacy"), &json!("stage")), "{told}");
+    let identity: Vec<String> = app.redis.command(&["SMEMBERS", "processes"]).await;
+    assert_eq!(told["processes"], json!(identity));
+    assert!(told["message"].as_str().unwrap().contains("bypass"), "{told}");
+    drop(worker);
+    // A process that was killed is not there any more when its record has ended.
+    app.redis.command::<i64>(&["DEL", "processes", &identity[0]]).await;
+    eventually("that is over", async || !events(&app, "main_queue.staging_unread").await.is_empty()).await;
+    assert_eq!(events(&app, "main_queue.staging_read").await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_class_that_no_rule_plans_is_reported_once_and_counted() {
+    let heavy = rule(|rule| rule.types = vec!["HeavyJob".to_owned()]);
+    let app = beside(&[heavy], draining()).await;
+    script(
+        &app.redis,
+        r#"3.times { |n| Sidekiq::Client.push("class" => "LightJob", "queue" => "stage", "args" => ["a", n]) }
+           StagedJob.perform_async("b", 0)"#,
+    )
+    .await;
+    eventually("all have passed", async || waiting(&app.redis, "queue:default").await.len() == 4).await;
+    eventually("both are reported", async || events(&app, "main_queue.class_unplanned").await.len() == 2).await;
+    let told = events(&app, "main_queue.class_unplanned").await;
+    assert_eq!((&told[0]["class"], &told[1]["class"]), (&json!("LightJob"), &json!("StagedJob")), "{told:?}");
+    assert_eq!((&told[0]["main_queue"], &told[0]["queue"]), (&json!("legacy"), &json!("default")));
+    let message = told[0]["message"].as_str().unwrap();
+    assert!(message.contains("types") && message.contains("LightJob"), "{message}");
+    let shown = metrics(&app).await;
+    for (class, jobs) in [("LightJob", 3), ("StagedJob", 1)] {
+        let line = format!("fairgate_sidekiq_unplanned_total{{main_queue=\"legacy\",class=\"{class}\"}} {jobs}");
+        assert!(shown.contains(&line), "{line} is missing in\n{shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_rule_without_a_queue_and_a_job_that_names_none_are_reported() {
+    let app = beside(&[Rule { queue: None, ..all_at_once() }], draining()).await;
+    script(&app.redis, r#"2.times { |n| StagedJob.perform_async("a", n) }"#).await;
+    eventually("they are promoted", async || waiting(&app.redis, "queue:default").await.len() == 2).await;
+    let told = events(&app, "main_queue.queue_unknown").await;
+    assert_eq!((told.len(), &told[0]["class"], &told[0]["rule"]), (1, &json!("StagedJob"), &json!("r")), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_tenant_key_that_matches_nothing_is_reported_with_the_shape_of_the_arguments() {
+    for is_shadow in [false, true] {
+        let tenant_key = TenantKey::parse("args.0.account_id").expect("a key");
+        let key = Rule { tenant_key, shadow: is_shadow, ..all_at_once() };
+        let app = beside(&[key], draining()).await;
+        let queue = if is_shadow { "heavy" } else { "stage" };
+        let push = format!(
+            r#"2.times {{ |n| Sidekiq::Client.push("class" => "HeavyJob", "queue" => "{queue}",
+               "args" => [{{"accountId" => 7, "card" => {{"number" => "4111-hunter2"}}}}, ["hunter2"], true, nil]) }}"#
+        );
+        script(&app.redis, &push).await;
+        let kind = "main_queue.tenant_missing";
+        eventually("it is reported", async || !events(&app, kind).await.is_empty()).await;
+        let told = events(&app, kind).await.remove(0);
+        assert_eq!((&told["rule"], &told["class"]), (&json!("r"), &json!("HeavyJob")), "{told}");
+        assert_eq!(told["tenant_key"], "args.0.account_id");
+        assert_eq!(told["args"], "[{accountId: number, card: {number: string}}, [string], boolean, null]");
+        assert!(!told.to_string().contains("hunter2"), "{told}");
+        script(&app.redis, &push).await;
+        eventually("the others are seen", async || {
+            let jobs = if is_shadow { "/shadow/line/jobs" } else { "/rounds/promoted_total" };
+            app.client.get("/v1/admin/planner/r").await.expect(200).at(jobs) == &json!(4)
+        })
+        .await;
+        assert_eq!(events(&app, kind).await.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_staged_job_is_found_by_its_jid() {
+    let app = beside(&[all_at_once()], draining()).await;
+    app.client.post("/v1/admin/planner/r/pause", json!({})).await.expect(200);
+    let pushed = script(
+        &app.redis,
+        r#"puts StagedJob.perform_async("acme", 1)
+           puts StagedJob.perform_async("globex", 2)
+           puts Sidekiq::Client.push("class" => "Billing::InvoiceJob", "queue" => "stage", "args" => ["acme"])"#,
+    )
+    .await;
+    let jids: Vec<&str> = pushed.lines().collect();
+    let staged = async || app.client.get("/v1/admin/planner/r").await.expect(200).at("/staged/jobs").as_u64();
+    eventually("all are staged", async || staged().await == Some(3)).await;
+    for (jid, class, tenant) in
+        [(jids[0], "StagedJob", "acme"), (jids[1], "StagedJob", "globex"), (jids[2], "Billing::InvoiceJob", "acme")]
+    {
+        let found = app.client.get(&format!("/v1/admin/sidekiq/jobs/{jid}")).await.expect(200);
+        let of = |name: &str| found.text_at(&format!("/{name}")).to_owned();
+        assert_eq!((of("jid").as_str(), of("class").as_str(), of("tenant_id").as_str()), (jid, class, tenant));
+        assert_eq!((of("rule").as_str(), of("main_queue").as_str(), of("queue").as_str()), ("r", "legacy", "heavy"));
+        assert!(found.at("/waits_ms").is_u64() && found.at("/created_at").is_string(), "{}", found.text);
+        let job = app.client.job(&of("id")).await;
+        assert_eq!(job["x_staged"], true);
+    }
+    // One that came over HTTP has a jid as well.
+    let id = push(&app.client, "acme", 1).await.remove(0);
+    let jid = id.replace('-', "")[8..].to_owned();
+    let found = app.client.get(&format!("/v1/admin/sidekiq/jobs/{jid}")).await.expect(200);
+    assert_eq!((found.text_at("/id"), found.text_at("/class")), (id.as_str(), "HeavyJob"));
+
+    // What is in the arguments is not its jid; what has been promoted is Sidekiq's.
+    script(&app.redis, r#"StagedJob.perform_async("acme", "jid" => "feedfacefeedfacefeedface")"#).await;
+    eventually("it is staged", async || staged().await == Some(5)).await;
+    let missing = app.client.get("/v1/admin/sidekiq/jobs/feedfacefeedfacefeedface").await.expect(404);
+    assert!(missing.text.contains("promoted"), "{}", missing.text);
+    app.client.post("/v1/admin/planner/r/resume", json!({})).await.expect(200);
+    eventually("all are promoted", async || waiting(&app.redis, "queue:heavy").await.len() == 5).await;
+    for jid in [jids[0], &jid] {
+        app.client.get(&format!("/v1/admin/sidekiq/jobs/{jid}")).await.expect(404);
+    }
+}
+
+#[tokio::test]
+async fn a_rule_that_promotes_into_the_staging_queue_is_refused_at_run_time_too() {
+    let app = beside(&[], draining()).await;
+    let put = async |queue: &str| {
+        let body = json!({"types": ["HeavyJob"], "main_queue": "legacy", "queue": queue}).to_string();
+        app.client.send("PUT", "/v1/admin/planner/r", Some(body)).await
+    };
+    let refused = put("stage").await.expect(422);
+    assert!(refused.text.contains("the staging_queue of main queue"), "{}", refused.text);
+    put("heavy").await.expect(201);
+}
+
+/// A batch in which all jobs are passed on leaves nothing to stage; the next jobs are taken in all the same.
+#[tokio::test]
+async fn jobs_that_are_all_passed_on_are_taken_in_without_a_failure() {
+    let redis = TestRedis::start();
+    let directory = tempfile::tempdir().unwrap();
+    let file = "[[main_queue]]\nname = \"legacy\"\nkind = \"sidekiq\"\nstaging_queue = \"stage\"\n";
+    let path = directory.path().join("fairgate.toml");
+    std::fs::write(&path, file).unwrap();
+    let process = Process::serve(&["--config", path.to_str().unwrap(), "--redis", &redis.url()]).await;
+    for number in 0..2 {
+        let payload = json!({"class": "Other", "args": [number]}).to_string();
+        redis.command::<i64>(&["LPUSH", "queue:stage", &payload]).await;
+        eventually("it has passed", async || waiting(&redis, "queue:default").await.len() == number + 1).await;
+    }
+    eventually("it is logged", async || process.logged().contains("no plan rule has this class")).await;
+    assert!(!process.logged().contains("cannot take jobs in"), "{}", process.logged());
+}
+
+#[tokio::test]
+async fn doctor_warns_of_a_process_that_reads_the_staging_queue() {
+    let redis = TestRedis::start();
+    let directory = tempfile::tempdir().unwrap();
+    let file = format!(
+        "[store]\nurl = \"{}\"\n[[main_queue]]\nname = \"legacy\"\nkind = \"sidekiq\"\nstaging_queue = \"stage\"\n",
+        redis.url()
+    );
+    std::fs::write(directory.path().join("fairgate.toml"), file).unwrap();
+    let info = json!({"queues": ["stage"], "concurrency": 1}).to_string();
+    redis.command::<i64>(&["SADD", "processes", "host:1"]).await;
+    redis.command::<i64>(&["HSET", "host:1", "info", &info, "busy", "0", "quiet", "false"]).await;
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_fairgate"));
+    let output = command.current_dir(directory.path()).arg("doctor").output().await.expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("warn  a process reads the staging queue stage: host:1"), "{said}");
+}
