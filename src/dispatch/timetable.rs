@@ -5,7 +5,7 @@
 
 use crate::job::{CronJob, Limits};
 use crate::planner::Intake;
-use crate::store::{Error, Fired, Firing, Store, StoredCron};
+use crate::store::{Error, Fired, Firing, MOST_CRONS, Store, StoredCron};
 use futures_util::future::join_all;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -52,6 +52,10 @@ impl Timetable {
     async fn fire_due(&self) -> Result<Duration, Error> {
         loop {
             let due = self.store.due_crons(PORTION).await?;
+            if let Some(outdated) = &due.outdated {
+                self.retime(outdated).await?;
+                continue;
+            }
             if due.crons.is_empty() {
                 let wait = due.first.map(|at| Duration::from_millis((at - due.now).max(1) as u64));
                 return Ok(wait.map_or(LONGEST, |wait| wait.min(LONGEST)));
@@ -59,6 +63,21 @@ impl Timetable {
             let fired = join_all(due.crons.iter().map(|cron| self.fire(cron, due.now))).await;
             fired.into_iter().collect::<Result<Vec<()>, Error>>()?;
         }
+    }
+
+    /// Computes the next times of all crons anew, because the clock was set back: each would otherwise wait until the clock reaches
+    /// the time that was its next one before.
+    async fn retime(&self, outdated: &str) -> Result<(), Error> {
+        let table = self.store.crons(0, MOST_CRONS, Some(true)).await?;
+        let earlier = |stored: &StoredCron| {
+            let (before, cron) = (stored.next?, CronJob::stored(&stored.document).ok()?);
+            let after = cron.timing.next_wake(table.now, table.now)?;
+            (after < before).then(|| (stored.name.clone(), before, after))
+        };
+        let times: Vec<_> = table.crons.iter().filter_map(earlier).collect();
+        self.store.retime_crons(&times, outdated).await?;
+        tracing::info!(crons = times.len(), "the clock was set back; computed the next times of crons again");
+        Ok(())
     }
 
     async fn fire(&self, stored: &StoredCron, now: i64) -> Result<(), Error> {

@@ -2,7 +2,7 @@
 
 use super::jobs::{self, Enqueued};
 use super::reply;
-use super::script::{FIRE, SCHEDULE, TIMETABLE, UNSCHEDULE};
+use super::script::{FIRE, RETIME, SCHEDULE, TIMETABLE, UNSCHEDULE};
 use super::{Error, Store, or_empty};
 use crate::job::{CronJob, NewJob, Record, json};
 use redis::Value;
@@ -10,6 +10,9 @@ use std::sync::Arc;
 
 /// Crons that there may be: all of them may be due at the same minute.
 pub const MOST_CRONS: usize = 10_000;
+
+/// Crons whose times one call changes, which bounds how long Redis is busy with it.
+const RETIMED_A_CALL: usize = 1000;
 
 /// A cron as it is stored.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -37,6 +40,8 @@ pub struct Timetable {
     pub first: Option<i64>,
     /// How many match the question.
     pub total: usize,
+    /// Present if the clock was set back after next times were computed; to be passed to [`Store::retime_crons`].
+    pub outdated: Option<String>,
     pub crons: Vec<StoredCron>,
 }
 
@@ -146,6 +151,24 @@ impl Store {
         self.timetable(&["due", &limit.to_string()]).await
     }
 
+    /// Sets crons to earlier times, `(name, next time as it was read, new time)` each, unless they were fired or changed since they
+    /// were read. `outdated` is what [`Timetable::outdated`] was, so that it is known that all next times are right again.
+    pub async fn retime_crons(&self, times: &[(String, i64, i64)], outdated: &str) -> Result<(), Error> {
+        let mut portions = times.chunks(RETIMED_A_CALL).peekable();
+        loop {
+            let portion = portions.next().unwrap_or_default();
+            let done = if portions.peek().is_none() { outdated } else { "" };
+            let fill = |command: &mut redis::Cmd, _: bool| {
+                self.core.begin(command).arg(done);
+                portion.iter().for_each(|(name, before, after)| _ = command.arg(name).arg(before).arg(after));
+            };
+            RETIME.call(&self.core.link, fill).await?;
+            if !done.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
     async fn timetable(&self, question: &[&str]) -> Result<Timetable, Error> {
         let answer = TIMETABLE.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(question)).await?;
         let mut parts = reply::array(answer, "timetable")?.into_iter();
@@ -154,6 +177,7 @@ impl Store {
             now: reply::number(next()),
             first: time(&reply::text(next())),
             total: reply::number(next()) as usize,
+            outdated: Some(reply::text(next())).filter(|shift| !shift.is_empty()),
             crons: Vec::new(),
         };
         while let (Some(name), Some(score), Some(fields)) = (parts.next(), parts.next(), parts.next()) {

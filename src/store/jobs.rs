@@ -5,6 +5,7 @@ use super::reply::{self, Outcome};
 use super::script::{ACTIVATE, ADMIT, CANCEL, ENQUEUE, READ, STAGE, Script};
 use super::{Core, Error, Store};
 use crate::job::escape::{escape, unescape};
+use crate::job::time::At;
 use crate::job::{NewJob, OnLimit, Record};
 use redis::{Cmd, Value};
 use std::sync::Arc;
@@ -184,6 +185,10 @@ fn further_fields(job: &NewJob) -> String {
     }
     if job.priority != 0 {
         push("priority", &job.priority.to_string());
+    }
+    // A delay survives a clock that is set back; a time of day is kept as it is.
+    if matches!(job.scheduled, Some(At::Relative(_))) {
+        push("delayed", "1");
     }
     for (name, time) in [("due", job.scheduled), ("expires", job.expires), ("ttl", job.ttl), ("total", job.total)] {
         time.into_iter().for_each(|at| push(name, &at.argument()));

@@ -77,7 +77,7 @@ scripts! {
         "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "fair", "standing", "level", "worker", "deregister";
     TICK:
         "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
-        "store", "finish", "workflow", "remove", "detach", "failure", "sweep", "worker", "quota", "park", "starve", "tick";
+        "store", "finish", "workflow", "remove", "detach", "failure", "sweep", "clock_step", "worker", "quota", "park", "starve", "tick";
     RETAIN: "call", "tally", "lane", "did", "job", "finish", "retain";
     REVIVE:
         "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
@@ -136,6 +136,7 @@ scripts! {
     SCHEDULE: "call", "schedule";
     UNSCHEDULE: "call", "unschedule";
     TIMETABLE: "call", "timetable";
+    RETIME: "call", "retime";
     FIRE:
         "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
         "finish", "remove", "detach", "failure", "unique", "bound", "book", "admit", "store", "fire";

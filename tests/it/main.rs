@@ -12,6 +12,7 @@ mod bad_input;
 mod browsers;
 mod cli;
 mod client_shapes;
+mod clock_set_back;
 mod conformance;
 mod crons;
 mod dispatch;

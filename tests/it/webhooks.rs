@@ -161,6 +161,24 @@ async fn what_fails_is_tried_again_under_the_same_id_and_given_up_at_last() {
 }
 
 #[tokio::test]
+async fn a_clock_that_is_set_back_does_not_hold_up_the_next_try() {
+    let app = start().await;
+    let server = endpoint(&[500, 200]).await;
+    subscribe(&app.client, &server.uri(), json!(["job.enqueued"])).await;
+    app.client.enqueue_into("q").await;
+    received(&server, 1).await;
+    tried(&app.client, 1).await;
+    app.app.store.tick(true).await.unwrap();
+    app.clock.advance(-3_600_000);
+    eventually("the step is accepted", async || {
+        app.client.get("/v1/events?types=clock.stepped_back").await.at("/events/0").is_object()
+    })
+    .await;
+    app.clock.advance(30_000);
+    received(&server, 2).await;
+}
+
+#[tokio::test]
 async fn however_many_processes_deliver_each_event_is_sent_once() {
     let redis = Arc::new(TestRedis::start());
     let mut apps = Vec::new();

@@ -119,24 +119,27 @@ pub fn decide(config: &NoisyNeighbors, snapshot: &Snapshot, before: &BTreeMap<St
 fn look(config: &NoisyNeighbors, snapshot: &Snapshot, id: &str, before: &Standing, verdict: Option<&Verdict>) -> Step {
     let now = snapshot.now;
     let mut after = before.clone();
-    after.noisy_since = verdict.map(|_| before.noisy_since.unwrap_or(now));
+    // A time to come is from before the clock was set back.
+    let since = |time: Option<i64>| time.unwrap_or(now).min(now);
+    after.noisy_since = verdict.map(|_| since(before.noisy_since));
     let is_harmful = verdict.is_some_and(|verdict| verdict.throttle_reason().is_some());
-    after.harmful_since = is_harmful.then(|| before.harmful_since.unwrap_or(now));
+    after.harmful_since = is_harmful.then(|| since(before.harmful_since));
     after.reported = after.noisy_since.is_some_and(|since| before.reported || lasted(config, since, now));
-    after.spared_until = before.spared_until.filter(|until| *until > now);
+    after.spared_until =
+        before.spared_until.filter(|until| *until > now).map(|until| until.min(now + config.duration as i64));
     if let Some(verdict) = verdict {
         after.verdict = Some(verdict.clone());
     }
     let mut released = None;
     if let Some(throttle) = before.throttle.clone() {
         after.calm_since = match is_calm(config, snapshot, id) {
-            true => Some(before.calm_since.unwrap_or(now)),
+            true => Some(since(before.calm_since)),
             false => None,
         };
         let is_over = after.calm_since.is_some_and(|since| now - since >= config.release_after as i64);
         let why = if !config.enabled || config.action != throttle.action {
             Some(Released::Disabled)
-        } else if now >= throttle.until {
+        } else if now >= throttle.until || now < throttle.since {
             Some(Released::Expired)
         } else {
             is_over.then_some(Released::Calm)
@@ -209,5 +212,33 @@ impl Weight {
     /// A part of it; never so little that nothing is served.
     pub fn times(self, factor: f64) -> Weight {
         if self.is_held() { self } else { Weight::of(self.as_f64() * factor).unwrap_or(self) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A throttle from before the clock was set back would otherwise last until the clock reaches its end again.
+    #[test]
+    fn a_throttle_that_begins_in_the_future_is_over() {
+        let config = NoisyNeighbors { action: Action::WeightReduced, ..NoisyNeighbors::default() };
+        let now = 1_800_000_000_000;
+        let throttle = |since: i64| Throttle {
+            action: Action::WeightReduced,
+            reason: "queue_depth_ratio".to_owned(),
+            since,
+            until: since + config.duration as i64,
+            factor: 0.5,
+            original_weight: 1.0,
+            effective_weight: 0.5,
+            concurrency: None,
+        };
+        let snapshot = Snapshot { now, ..Snapshot::default() };
+        for (since, released) in [(now - 1000, None), (now + 3_600_000, Some(Released::Expired))] {
+            let standing = Standing { throttle: Some(throttle(since)), ..Standing::default() };
+            let step = look(&config, &snapshot, "acme", &standing, None);
+            assert_eq!(step.released.map(|(_, why)| why), released, "since {since}");
+        }
     }
 }

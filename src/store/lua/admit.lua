@@ -132,7 +132,7 @@ end
 local function tell(book, limit, current, maximum, action)
   book.told = book.told or {}
   if not book.told[limit] then tenant_exceeded(book.name, limit, current, maximum, action) end
-  book.told[limit], book.dirty = now_text, true
+  book.told[limit], book.dirty = int(steady), true
 end
 
 -- Takes into the books what was asked for.

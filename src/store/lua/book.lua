@@ -26,8 +26,10 @@ local LONGEST_RETRY_MS, HUGE = 3600000, math.huge
 local PORTION = 4000
 local quotas, texts, books -- by number too: what the tenant is allowed, its book as it was read, its open book
 local starts -- by number of jobs: the text of a bucket of so many that began and ended now
+local now, now_text -- on the steady clock, in which all times of books are
 
 at_begin(function()
+  now, now_text = steady, int(steady)
   owners, rooms, entered, quotas, texts, books, starts = {}, {}, {}, {}, {}, {}, {}
 end)
 

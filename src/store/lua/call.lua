@@ -50,43 +50,75 @@ do
   end
 end
 
-local state, seq, events, now, now_text, stepped_back
+local state, seq, events, now, now_text
+-- Now, on a clock that is never set back: what has to be measured over a step of the real one is kept in this time.
+local steady
 -- Events are records of fields, kept as text that only Rust turns into JSON; one stream entry per call. A job's tenant stands
 -- behind its trace, where entries from before have none.
 local log
 local counts -- of jobs by queue and state
 local allowed -- what tenants are: see `tenant.lua`
 
--- A clock that steps back a little (a failover, a slewing clock) stands still instead, so that ages never turn
--- negative; a step of more than 5 s is somebody setting the clock, and is accepted.
-at_begin(function()
-  -- Room for all that there may be. Asked for by name, each would be looked for from the first on.
-  state = {clock = nil, seq = nil, events = nil, halted = nil, staged = nil, rules = '', policy = '', parked = nil, limits = nil,
-    gated = nil, paused = nil, bounded = nil, tenants = nil, throttled = nil, levels = nil, stale = nil, recalled = nil}
-  local words = call('HGETALL', P .. 'state')
-  for place = 1, #words, 2 do state[words[place]] = words[place + 1] end
-  seq, events = tonumber(state.seq) or 0, tonumber(state.events) or 0
-  now, stepped_back = tonumber(ARGV[1]), nil
-  if not now then
-    local time = call('TIME')
-    now = time[1] * 1000 + math.floor(time[2] / 1000)
-  end
-  local last = tonumber(state.clock) or 0
-  if now < last then
-    if last - now <= 5000 then now = last else stepped_back = last - now end
-  end
-  now_text, log, counts, allowed = int(now), {}, {}, state.tenants or ''
-end)
-
-local function emit(kind, job, data)
-  log[#log + 1] = kind .. '\31' .. job.id .. '\31' .. job.type .. '\31' .. job.queue .. '\31'
-    .. (job.trace or '') .. (job.tenant and '\28' .. job.tenant or '') .. '\31' .. (data or '')
-end
+local emit
 
 -- What an event without a job is about: a worker by its id, or nothing.
 local function subject(id)
   return {id = id, type = '', queue = ''}
 end
+
+-- How a clock that is set back is accepted. `sets` are those whose scores are times that were computed from the clock: they are put
+-- aside under another name, and the tick shifts them in portions (`clock_step.lua`).
+local clock_step = {sets = {'leases', 'due', 'wakes', 'deliveries'}, aside = ':before_step'}
+
+do -- a script has room for 200 locals
+
+local function event_text(kind, job, data)
+  return kind .. '\31' .. job.id .. '\31' .. job.type .. '\31' .. job.queue .. '\31'
+    .. (job.trace or '') .. (job.tenant and '\28' .. job.tenant or '') .. '\31' .. (data or '')
+end
+
+emit = function(kind, job, data)
+  log[#log + 1] = event_text(kind, job, data)
+end
+
+-- Accepts a clock that was set back by `step` ms. False while the tick still works on an earlier step.
+clock_step.accept = function(step)
+  for _, set in ipairs(clock_step.sets) do
+    if call('EXISTS', P .. set .. clock_step.aside) == 1 then return false end
+  end
+  events, state.shift = events + 1, int((tonumber(state.shift) or 0) + step)
+  -- Written first: a full Redis refuses the first write of a script, and none after it.
+  call('HSET', P .. 'state', 'clock', int(now), 'shift', state.shift, 'step', int(step), 'events', int(events))
+  for _, set in ipairs(clock_step.sets) do
+    if call('EXISTS', P .. set) == 1 then call('RENAME', P .. set, P .. set .. clock_step.aside) end
+  end
+  local event = event_text('clock.stepped_back', subject(''), '"step_ms":' .. int(step))
+  call('XADD', P .. 'events', '*', 'n', int(events), 't', int(now), 'e', event)
+  return true
+end
+
+end
+
+-- A clock that steps back a little (a failover, a slewing clock) stands still instead, so that ages never turn
+-- negative; a step of more than 5 s is somebody setting the clock, and is accepted.
+at_begin(function()
+  -- Room for all that there may be. Asked for by name, each would be looked for from the first on.
+  state = {clock = nil, seq = nil, events = nil, halted = nil, staged = nil, rules = '', policy = '', parked = nil, limits = nil,
+    gated = nil, paused = nil, bounded = nil, tenants = nil, throttled = nil, levels = nil, stale = nil, recalled = nil,
+    shift = nil, step = nil, cron_shift = nil}
+  local words = call('HGETALL', P .. 'state')
+  for place = 1, #words, 2 do state[words[place]] = words[place + 1] end
+  seq, events = tonumber(state.seq) or 0, tonumber(state.events) or 0
+  now = tonumber(ARGV[1])
+  if not now then
+    local time = call('TIME')
+    now = time[1] * 1000 + math.floor(time[2] / 1000)
+  end
+  local last = tonumber(state.clock) or 0
+  if now < last and (last - now <= 5000 or not clock_step.accept(last - now)) then now = last end
+  steady = now + (tonumber(state.shift) or 0)
+  now_text, log, counts, allowed = int(now), {}, {}, state.tenants or ''
+end)
 
 -- A point in time inside an event's data; Rust writes it as a timestamp.
 local function stamp(ms)
@@ -204,7 +236,6 @@ commit = function()
       if by ~= 0 then call('HINCRBY', key, name, int(by)) end
     end
   end
-  if stepped_back then emit('clock.stepped_back', subject(''), '"step_ms":' .. stepped_back) end
   if #log > 0 or activity then
     events = events + #log
     log[#log + 1] = activity

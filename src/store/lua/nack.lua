@@ -12,8 +12,9 @@ local function hold(job, hold_until, why)
   hold_until = math.min(hold_until, now + LONGEST_HOLD)
   if not key or hold_until <= now then return end
   local name = P .. 'limit:' .. key
-  if hold_until <= (tonumber(call('HGET', name, 'hold') or nil) or 0) then return end
-  call('HSET', name, 'hold', int(hold_until))
+  local steady_until = hold_until + steady - now -- see `quota.lua`
+  if steady_until <= (tonumber(call('HGET', name, 'hold') or nil) or 0) then return end
+  call('HSET', name, 'hold', int(steady_until))
   call('ZADD', WAKES, 'LT', int(hold_until), key)
   emit('rate_limit.dynamic_adjusted', subject(''), '"key":"' .. limit_label(key) .. '","until":' .. stamp(int(hold_until)) .. ',"reason":' .. why)
 end

@@ -10,6 +10,9 @@
 --
 -- Starts to which jobs were put off are kept in the same way: `later`, times and how many, and `turn`, the throttle's next after
 -- them.
+--
+-- All these times, and that of a hold, are stored on the steady clock (`call.lua`): a limit neither opens nor stays closed because
+-- the real one was set back. They are translated where they are read and written, so that the code between knows one clock.
 
 local limits
 
@@ -30,6 +33,11 @@ local BUCKETS, MOST_LATER, LONGEST_BUCKET = 64, 128, 64
 local TURN_LASTS, PAUSE_LASTS = 1000, 60000
 
 local NEVER, NOTHING = {ms = 0, parts = 0}, {} -- nobody changes them
+local shift -- by how much the steady clock is ahead
+
+at_begin(function()
+  shift = steady - now
+end)
 
 -- Layers of quotas as one: each part is that of the last which sets it.
 local quota_of = remembering(1024, function(layers)
@@ -67,6 +75,14 @@ starts_last = function(limit)
   return first, last, number, text
 end
 
+-- The same buckets on a clock that is ahead by so many ms.
+local function starts_moved(starts, by)
+  return (string.gsub(starts, '[^;]+', function(text)
+    local first, last, number = bucket_read(text)
+    return number == 1 and first == last and int(last + by) or int(first + by) .. ',' .. int(last + by) .. ',' .. int(number)
+  end))
+end
+
 local function starts_list(limit)
   local list = {}
   for text in string.gmatch(limit.starts, '[^;]+') do
@@ -96,11 +112,11 @@ local function throttle_read(text, quota)
   if not text then return NEVER end
   local ms, parts, limit = match(text, '^(%d+) (%d+) (%d+)$')
   if not ms then return NEVER end
-  return {ms = tonumber(ms), parts = math.floor(parts * (quota.throttle or 0) / limit)}
+  return {ms = ms - shift, parts = math.floor(parts * (quota.throttle or 0) / limit)}
 end
 
 local function throttle_text(time, quota)
-  return int(time.ms) .. ' ' .. int(time.parts) .. ' ' .. int(quota.throttle)
+  return int(time.ms + shift) .. ' ' .. int(time.parts) .. ' ' .. int(quota.throttle)
 end
 
 -- A start that is due at a time happens, not before `now_or_later`: the time at which the next is due.
@@ -137,8 +153,9 @@ limit_open = function(key)
   -- What an admin set stands in place of the file's.
   if override or told.a or told.f then layers = layers .. '\31' .. (told.a or told.f or '') .. '\31' .. (override and told.o or '') end
   local quota, started, entries = quota_of(layers), match(sums, '^(%d+) (%d+)$')
+  if shift > 0 then starts = starts_moved(starts, -shift) end
   -- All fields that most get: a table that grows field by field is laid out anew, and one of 17 is twice as large.
-  limit = {key = key, name = name, told = told, quota = quota, hold = tonumber(told.hold) or 0, waiting = tonumber(told.w) or 0,
+  limit = {key = key, name = name, told = told, quota = quota, hold = (tonumber(told.hold) or 0) - shift, waiting = tonumber(told.w) or 0,
     hit = told.hit, available = available, starts = starts, started = tonumber(started) or 0, entries = tonumber(entries) or 0,
     next = throttle_read(told.next, quota), running = 0, run = name .. ':run', dirty = nil, more = nil}
   if override then limit.overridden = over end
@@ -232,7 +249,7 @@ local function later_open(limit)
   if limit.later then return limit.later end
   local later = {}
   for at, number in string.gmatch(limit.told.later or '', '(%d+),(%d+);') do
-    later[#later + 1] = {last = tonumber(at), count = tonumber(number)}
+    later[#later + 1] = {last = at - shift, count = tonumber(number)}
   end
   limit.later = later
   return later
@@ -302,7 +319,8 @@ end
 local function limit_write(limit)
   local quota, fields = limit.quota, {nil, nil, nil, nil, nil, nil}
   if limit.dirty and quota.rate then
-    fields[1], fields[2], fields[3], fields[4] = 'b', limit.starts, 'sums', format('%d %d', limit.started, limit.entries)
+    local starts = shift > 0 and starts_moved(limit.starts, shift) or limit.starts
+    fields[1], fields[2], fields[3], fields[4] = 'b', starts, 'sums', format('%d %d', limit.started, limit.entries)
   end
   if limit.dirty and quota.throttle then fields[#fields + 1], fields[#fields + 2] = 'next', throttle_text(limit.next, quota) end
   if limit.more then
@@ -311,7 +329,7 @@ local function limit_write(limit)
   end
   if limit.put_off then
     local parts = {}
-    for position, start in ipairs(limit.later) do parts[position] = int(start.last) .. ',' .. int(start.count) .. ';' end
+    for position, start in ipairs(limit.later) do parts[position] = int(start.last + shift) .. ',' .. int(start.count) .. ';' end
     fields[#fields + 1], fields[#fields + 2] = 'later', concat(parts)
     if quota.throttle then fields[#fields + 1], fields[#fields + 2] = 'turn', throttle_text(limit.turn, quota) end
   end

@@ -10,6 +10,7 @@ run = function()
   local key, life = P .. 'drainers:' .. ARGV[9], tonumber(ARGV[12])
   local member = ARGV[10] .. ' ' .. ARGV[11]
   call('ZREMRANGEBYSCORE', key, '-inf', '(' .. int(now - life))
+  call('ZREMRANGEBYSCORE', key, '(' .. now_text, '+inf') -- from before the clock was set back: whoever lives registers again
   if ARGV[13] == '0' then
     call('ZREM', key, member)
     local others = 0

@@ -56,10 +56,11 @@ run = function()
   local function is_over(name)
     local f = call('HMGET', name, 'n', 'w', 'f', 'a', 'o', 'hold', 'b', 'j', 'until')
     local overridden = f[5] and (tonumber(f[9] or nil) or now) >= now
-    local last = tonumber(match(f[7] or '', '%d+,(%d+),%d+;$') or nil) or 0
+    local starts = f[7] or ''
+    local last = tonumber(match(starts, '(%d+),%d+;$') or match(starts, '(%d+);$') or nil) or 0
     local period = tonumber(match(f[8] or '', '^%S+ %S+ (%d+)') or nil) or 0
     return (tonumber(f[1] or nil) or 0) <= 0 and (tonumber(f[2] or nil) or 0) <= 0 and not f[3] and not f[4] and not overridden
-      and (tonumber(f[6] or nil) or 0) < now and last + period < now and call('EXISTS', name .. ':run') == 0
+      and (tonumber(f[6] or nil) or 0) < steady and last + period < steady and call('EXISTS', name .. ':run') == 0
   end
 
   local function retain_limits(set)
@@ -81,7 +82,7 @@ run = function()
 
   -- What limited tenants enqueued, once that says nothing any more.
   local function retain_books()
-    local over = call('ZRANGEBYSCORE', P .. 'books:at', '-inf', now, 'LIMIT', 0, limit)
+    local over = call('ZRANGEBYSCORE', P .. 'books:at', '-inf', int(steady), 'LIMIT', 0, limit)
     if #over == 0 then return 0 end
     call('ZREM', P .. 'books:at', unpack(over))
     for _, place in ipairs(over) do call('UNLINK', P .. 'books:' .. place) end

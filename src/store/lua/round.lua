@@ -55,6 +55,8 @@ run = function()
   end
   if plan.paused then return {'paused'} end
   if held[1] and held[1] ~= holder and not (why == 'run' and held[2] == '0') then
+    -- Redis keeps the end of a TTL by its clock: one that was set back would keep the lock of a dead holder.
+    if call('PTTL', lock) > tonumber(life) then call('PEXPIRE', lock, life) end
     return {'held', held[1], call('PTTL', lock)}
   end
 

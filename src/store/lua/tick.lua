@@ -9,7 +9,8 @@ end
 
 run = function()
   local limit = tonumber(ARGV[9])
-  local handled = sweep(limit)
+  local handled = clock_step.shift(limit)
+  handled = math.max(handled, sweep(limit))
   for _, worker in ipairs(call('ZRANGEBYSCORE', P .. 'workers', '-inf', now - ARGV[8], 'LIMIT', 0, 10)) do
     handled = math.max(handled, (take_from(worker, limit, 'error', bury)))
   end
@@ -27,6 +28,8 @@ run = function()
   local given_up = state.recalled and tonumber(match(state.recalled, '(%d+)$'))
   if given_up and now - given_up > 600000 then call('HDEL', P .. 'state', 'recalled') end
   if ARGV[10] == '1' then
+    -- So that a step back is known for what it is on a server that is idle, too. A full Redis may refuse it.
+    redis.pcall('HSET', P .. 'state', 'clock', now_text)
     for _, queue in ipairs(call('ZRANGE', LIVE, 0, 63)) do signal('ready ' .. queue) end
   end
   commit()

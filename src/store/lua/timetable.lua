@@ -1,7 +1,8 @@
 -- Reads crons, all of one moment.
 --
 -- ARGV[9…] `one` and a name, `due` and how many at most, or `page`, offset, limit and which (`on`, `off` or '' for all)
--- Returns  {now, the next time at which one is due or '', how many match, name, next time, fields of its hash, …}
+-- Returns  {now, the next time at which one is due or '', how many match, `state.shift` if next times were computed before the clock was
+--          last set back or '', name, next time, fields of its hash, …}
 
 run = function()
   local CRONS, kind = P .. 'crons', ARGV[9]
@@ -39,5 +40,6 @@ run = function()
     page(tonumber(ARGV[10]), tonumber(ARGV[11]), ARGV[12])
   end
   local first = call('ZRANGE', CRONS, 0, 0, 'WITHSCORES')[2]
-  return {now_text, first or '', total, unpack(found)}
+  local shift = state.shift ~= state.cron_shift and state.shift or ''
+  return {now_text, first or '', total, shift, unpack(found)}
 end

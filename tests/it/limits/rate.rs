@@ -43,6 +43,22 @@ async fn a_window_slides_and_does_not_jump() {
     site.audit().await;
 }
 
+/// An idle limit is forgotten after an hour, but not while a start still counts.
+#[tokio::test]
+async fn a_start_counts_for_its_whole_period_although_nobody_uses_the_limit() {
+    let site = Site::open().await;
+    let a_day = json!({"key": "k", "rate": {"limit": 1, "period": "P1D"}});
+    let first = site.push("q", a_day.clone()).await;
+    assert_eq!(site.fetch("q", 1).await, [&*first]);
+    site.ack(&first).await;
+    site.advance(7200 * SECOND).await;
+    while site.store().retain().await.unwrap() {}
+    let second = site.push("q", a_day).await;
+    assert!(site.fetch("q", 1).await.is_empty(), "one a day");
+    site.advance((86_400 - 7200) * SECOND).await;
+    assert_eq!(site.fetch("q", 1).await, [second]);
+}
+
 /// Room that grows while nobody asks is there for all who wait, when somebody does.
 #[tokio::test]
 async fn room_that_grows_by_itself_wakes_as_many_as_it_is() {
