@@ -5,11 +5,12 @@ use crate::app::App;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::keyring::Gate;
-use crate::telemetry::{self, announce};
+use crate::telemetry::{self, Repeats, announce};
 use clap::Args;
 use std::process::ExitCode;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
 /// Serve the API until SIGTERM or Ctrl-C.
 ///
@@ -33,8 +34,8 @@ impl Serve {
             Ok(loaded) => loaded.config,
             Err(code) => return Ok(code),
         };
-        telemetry::start_logs(&config.log).map_err(|problem| anyhow::anyhow!(problem))?;
-        super::runtime()?.block_on(serve(&config))?;
+        let repeats = telemetry::start_logs(&config.log).map_err(|problem| anyhow::anyhow!(problem))?;
+        super::runtime()?.block_on(serve(&config, repeats))?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -42,7 +43,9 @@ impl Serve {
 /// How often a server that waits for Redis looks.
 const LOOK: Duration = Duration::from_millis(200);
 
-async fn serve(config: &Config) -> anyhow::Result<()> {
+async fn serve(config: &Config, repeats: Repeats) -> anyhow::Result<()> {
+    let stop_counting = CancellationToken::new();
+    let counting = tokio::spawn(repeats.run(stop_counting.clone()));
     // Asked for before anything is started, so that an early signal is not lost.
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let app = App::start(config, Clock::System).await?;
@@ -58,6 +61,8 @@ async fn serve(config: &Config) -> anyhow::Result<()> {
         _ = terminate.recv() => anyhow::bail!("ended by a second signal"),
         _ = interrupt.recv() => anyhow::bail!("ended by a second signal"),
     }
+    stop_counting.cancel();
+    _ = counting.await;
     announce(&config.log, "fairgate stopped", "INFO", "stopped", &[]);
     Ok(())
 }

@@ -1,18 +1,25 @@
 //! Logs on standard error: for people on a terminal, as JSON lines elsewhere.
 
+use super::Repeats;
 use crate::config::{Log, LogFormat};
 use std::io::IsTerminal;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer, fmt};
 
-/// Starts logging for the rest of the process; the reason if the level cannot be read.
-pub fn start(log: &Log) -> Result<(), String> {
+/// Starts logging for the rest of the process; the reason if the level cannot be read. Repeated warnings and errors are counted
+/// in what it returns.
+pub fn start(log: &Log) -> Result<Repeats, String> {
     let filter = EnvFilter::try_new(&log.level).map_err(|error| format!("log.level {:?}: {error}", log.level))?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let started = match is_for_people(log) {
-        true => builder.with_target(false).try_init(),
-        false => builder.json().flatten_event(true).try_init(),
+    let lines = fmt::layer().with_writer(std::io::stderr);
+    let lines = match is_for_people(log) {
+        true => lines.with_target(false).boxed(),
+        false => lines.json().flatten_event(true).boxed(),
     };
-    started.map_err(|error| error.to_string())
+    let repeats = Repeats::default();
+    let subscriber = tracing_subscriber::registry().with(filter).with(lines.with_filter(repeats.clone()));
+    subscriber.try_init().map_err(|error| error.to_string())?;
+    Ok(repeats)
 }
 
 fn is_for_people(log: &Log) -> bool {

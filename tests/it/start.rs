@@ -42,6 +42,22 @@ async fn ready_is_printed_only_when_redis_answers() {
 }
 
 #[tokio::test]
+async fn an_error_that_repeats_is_logged_once_with_a_count() {
+    let redis = TestRedis::start();
+    let mut process = Process::serve(&["--redis", &redis.url()]).await;
+    redis.command::<()>(&["SET", "fg:{default}:queues", "damaged"]).await;
+    for _ in 0..20 {
+        process.client.get("/v1/queues").await.expect(500);
+    }
+    process.terminate();
+    eventually("it says that it stopped", async || messages(&process).ends_with(&["stopped".to_owned()])).await;
+    let log = process.logged();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("WRONGTYPE")).collect();
+    assert_eq!(lines.len(), 2, "{log}");
+    assert!(lines[1].contains("\"message\":\"repeated\"") && lines[1].contains("\"repeats\":19"), "{log}");
+}
+
+#[tokio::test]
 async fn the_ready_command_asks_the_server_of_the_configuration() {
     let redis = TestRedis::start();
     let directory = tempfile::tempdir().unwrap();
