@@ -8,6 +8,8 @@ use tokio_util::sync::CancellationToken;
 /// Time between two comparisons, and between two portions of one.
 const EVERY: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(50);
+/// Jobs counted in one call: a busy server must not wait for it.
+const MOST_AT_ONCE: usize = 1000;
 
 /// The component that compares.
 pub struct Auditor {
@@ -31,7 +33,7 @@ impl Auditor {
             }
             tokio::select! {
                 () = stop.cancelled() => return,
-                audit = self.store.audit(false, async || tokio::time::sleep(PAUSE).await) => match audit {
+                audit = self.store.audit(false, MOST_AT_ONCE, async || tokio::time::sleep(PAUSE).await) => match audit {
                     Ok(audit) => self.tell(&audit),
                     Err(error) => tracing::debug!(%error, "cannot compare counts with leases"),
                 },

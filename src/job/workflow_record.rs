@@ -103,6 +103,11 @@ fn step(text: &str) -> Option<Step> {
 }
 
 impl WorkflowRecord {
+    /// How many jobs it has.
+    pub fn jobs(&self) -> usize {
+        self.jobs as usize
+    }
+
     /// Reads a view of the store: header, nodes, and pairs of node number and result.
     pub fn parse(id: &str, header: &[String], nodes: &[String], results: &[String]) -> Option<Self> {
         let field = |at: usize| header.get(at).map(String::as_str);

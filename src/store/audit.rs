@@ -23,14 +23,15 @@ pub struct Audit {
 
 impl Store {
     /// Compares every count with the leases, in portions; `pause` is awaited between two of them. With `repair`, what differs is
-    /// made right.
-    pub async fn audit(&self, repair: bool, pause: impl AsyncFn()) -> Result<Audit, Error> {
+    /// made right. Some counts can only be compared as of one moment, in one call: if there are more jobs than `most_at_once`, these are
+    /// left out.
+    pub async fn audit(&self, repair: bool, most_at_once: usize, pause: impl AsyncFn()) -> Result<Audit, Error> {
         let mut audit = Audit::default();
         for what in ["leases", "limits", "pools", "queues", "tenants"] {
             let mut cursor = "0".to_owned();
             loop {
                 let fill = |command: &mut redis::Cmd, _: bool| {
-                    self.core.begin(command).arg(what).arg(&cursor).arg(u8::from(repair));
+                    self.core.begin(command).arg(what).arg(&cursor).arg(u8::from(repair)).arg(most_at_once);
                 };
                 let [next, compared, found] = reply::parts(AUDIT.call(&self.core.link, fill).await?, "audit")?;
                 audit.compared += reply::number(compared) as u64;

@@ -8,11 +8,11 @@ use crate::job::escape::escape;
 use std::collections::HashSet;
 
 /// Keys looked at by one call, which bounds how long Redis is busy with it.
-pub(super) const PORTION: usize = 512;
+pub(super) const PORTION: usize = 256;
 /// Keys looked at by one search.
 pub(super) const MOST_KEYS: usize = 1_000_000;
 /// Keys looked at for one page of a list that goes on by cursor.
-pub(super) const KEYS_A_PAGE: usize = 40 * PORTION;
+pub(super) const KEYS_A_PAGE: usize = 80 * PORTION;
 
 /// Which jobs to find.
 #[derive(Clone, Debug, Default)]

@@ -79,6 +79,9 @@ pub enum Directed {
     Terminates,
 }
 
+/// Reservations that one call extends, which bounds how long Redis is busy with it.
+const JOBS_A_BEAT: usize = 200;
+
 /// Workers that a list looks at.
 const MOST_WORKERS: isize = 10_000;
 
@@ -145,8 +148,22 @@ impl Store {
         }
     }
 
-    /// Records a sign of life and extends the reservations that it names.
+    /// Records a sign of life and extends the reservations that it names, in portions.
     pub async fn heartbeat(&self, beat: &Heartbeat) -> Result<Beat, Error> {
+        let (first, rest) = beat.jobs.split_at(beat.jobs.len().min(JOBS_A_BEAT));
+        let mut answer = self.beat(beat, first, beat.registers).await?;
+        for jobs in rest.chunks(JOBS_A_BEAT) {
+            let more = self.beat(beat, jobs, false).await?;
+            answer.extended.extend(more.extended);
+            answer.cancelled.extend(more.cancelled);
+            if severity(&more.directive) > severity(&answer.directive) {
+                answer.directive = more.directive;
+            }
+        }
+        Ok(answer)
+    }
+
+    async fn beat(&self, beat: &Heartbeat, jobs: &[String], registers: bool) -> Result<Beat, Error> {
         let answer = HEARTBEAT
             .call(&self.core.link, |command, _| {
                 let testing = self.core.settings.test_directives;
@@ -156,7 +173,7 @@ impl Store {
                     .arg(beat.state.as_deref().unwrap_or(""));
                 command.arg(or_empty(beat.visibility_ms)).arg(u8::from(testing)).arg(self.scope.word());
                 let preference = beat.preference.as_ref().map(|preference| ("how", preference.word(&self.scope)));
-                let registers = beat.registers.then(|| ("registers", "1".to_owned()));
+                let registers = registers.then(|| ("registers", "1".to_owned()));
                 let added: Vec<(&str, String)> = [preference, registers].into_iter().flatten().collect();
                 command.arg(beat.fields.len() + added.len());
                 added.iter().for_each(|(name, value)| _ = command.arg(*name).arg(value));
@@ -164,7 +181,7 @@ impl Store {
                 for (name, value) in &beat.fields {
                     command.arg(*name).arg(pool.as_ref().filter(|_| *name == "pool").unwrap_or(value));
                 }
-                command.arg(&beat.jobs);
+                command.arg(jobs);
             })
             .await?;
         let mut parts = reply::array(answer, "heartbeat")?.into_iter();
@@ -206,4 +223,9 @@ impl Store {
         command.arg(self.core.keys.workers());
         Ok(reply::number(self.core.command("workers", command).await?) as u64)
     }
+}
+
+/// Rank of a directive: a worker follows the highest that it is given.
+fn severity(directive: &str) -> usize {
+    ["running", "quiet", "terminate"].iter().position(|known| *known == directive).unwrap_or(0)
 }

@@ -12,6 +12,9 @@ use crate::job::{NewWorkflow, WorkflowRecord};
 use futures_util::future::join_all;
 use redis::{Cmd, Value};
 
+/// Jobs of a workflow that one call starts or cancels, as `workflow.lua` and `call_off.lua` have it.
+const JOBS_A_CALL: usize = 200;
+
 /// What became of a new workflow.
 #[derive(Clone, Debug)]
 pub enum WorkflowBegun {
@@ -105,7 +108,10 @@ impl Store {
         let (tag, view) = tagged(answer, "begin")?;
         let mut fields = tag.split('\u{1f}');
         match fields.next() {
-            Some("ok") => record(&workflow.id, view, "begin").map(WorkflowBegun::Stored),
+            Some("ok") => {
+                let stored = record(&workflow.id, view, "begin")?;
+                self.settled(&workflow.id, stored).await.map(WorkflowBegun::Stored)
+            }
             Some("duplicate") => Ok(WorkflowBegun::Duplicate),
             Some("stale") => Ok(WorkflowBegun::Stale),
             Some("full") => {
@@ -121,6 +127,20 @@ impl Store {
             }
             _ => Err(Error::unreadable("begin")),
         }
+    }
+
+    /// A large workflow once all of its jobs were started or cancelled: one call handles a part of them and leaves the others to the
+    /// tick. If ticks fail here, those of the servers do the rest.
+    async fn settled(&self, id: &str, record: Box<WorkflowRecord>) -> Result<Box<WorkflowRecord>, Error> {
+        if record.jobs() <= JOBS_A_CALL {
+            return Ok(record);
+        }
+        for _ in 0..record.jobs().div_ceil(JOBS_A_CALL) {
+            if !self.core.tick(false).await? {
+                break;
+            }
+        }
+        Ok(self.workflow(id).await?.map_or(record, Box::new))
     }
 
     /// The tenants of those of some workflows that exist, whoever may see them; `None` for the default tenant.
@@ -203,7 +223,10 @@ impl Store {
         };
         let answer = CALL_OFF.call(&self.core.link, fill).await?;
         match tagged(answer, "call_off")? {
-            (tag, view) if tag == "ok" => record(id, view, "call_off").map(CalledOff::Done),
+            (tag, view) if tag == "ok" => {
+                let cancelled = record(id, view, "call_off")?;
+                self.settled(id, cancelled).await.map(CalledOff::Done)
+            }
             (tag, _) if tag == "missing" => Ok(CalledOff::Missing),
             (_, state) => Ok(CalledOff::Over(reply::text(state))),
         }

@@ -47,7 +47,7 @@ async fn at_noon(version: ServerVersion) -> TestApp {
 }
 
 async fn agrees(app: &TestApp) {
-    assert_eq!(app.app.store.audit(false, async || ()).await.unwrap().differences, []);
+    assert_eq!(app.app.store.audit(false, 5000, async || ()).await.unwrap().differences, []);
 }
 
 fn tenants(answer: &crate::support::Answer) -> Vec<String> {

@@ -55,7 +55,7 @@ async fn what_waits_for_a_limit_is_found_when_the_limit_has_room() {
     assert_eq!(found.len(), 1, "its lane was not the one that was let go");
     assert_eq!(app.client.job(&found[0]).await["meta"]["tenant_id"], "t39");
     assert_eq!(app.client.fetch("q", 9).await.job_ids(), Vec::<String>::new());
-    assert_eq!(app.app.store.audit(false, async || ()).await.unwrap().differences, []);
+    assert_eq!(app.app.store.audit(false, 5000, async || ()).await.unwrap().differences, []);
 }
 
 #[tokio::test]

@@ -1,14 +1,15 @@
 -- Compares what is counted with the leases, which are the truth about what runs. In portions; each thing is looked at as of
 -- one moment, so that nothing that goes on meanwhile looks like a difference.
 --
--- ARGV[9…] what to look at (`leases`, `limits`, `pools`, `queues` or `tenants`), cursor, 1 to mend what differs
+-- ARGV[9…] what to look at (`leases`, `limits`, `pools`, `queues` or `tenants`), cursor, 1 to mend what differs, most jobs that may be
+--          counted as of one moment: active ones of queues and jobs of tenants are not compared if there are more
 -- Returns  {cursor for the next portion, or 0 if that was all, things compared, {what, name, counted, should be, …}}
 
-local PORTION, MOST_TALLIED = 200, 5000
+local PORTION = 200
 
 run = function()
   if state.step then return {'0', 0, {}} end -- leases and due jobs are being moved: see `clock_step.lua`
-  local what, mends = ARGV[9], ARGV[11] == '1'
+  local what, mends, MOST_TALLIED = ARGV[9], ARGV[11] == '1', tonumber(ARGV[12])
   local compared, differences = 0, {}
 
   local function compare(kind, name, counted, real, mend)

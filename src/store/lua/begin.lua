@@ -1,4 +1,4 @@
--- Begins a workflow: stores all of it, and the jobs that come first.
+-- Begins a workflow: stores all of it, and the jobs that come first. Where these are many, the tick stores the rest of them.
 --
 -- ARGV[9…] id, op, version of the plan rules it was read under, kind, name and meta (JSON or ''), jobs, nodes, tenant or '', steps or ''; for each node: its
 --          text, see `workflow.lua`, and for a job its words, see `store.lua`, separated by RS, else ''
@@ -19,6 +19,16 @@ local function workflow_admit(words, jobs)
 end
 
 run = function()
+  -- Whether the jobs that come first must be stored in one call: what bounds a queue or staging counts what is stored, and a plan rule
+  -- lets a request pass as a whole.
+  local function belong_together(words, jobs)
+    if state.bounded then return true end
+    for index = 0, jobs - 1 do
+      if find(words[index * WORDS + 6], '^rule\31') then return true end
+    end
+    return false
+  end
+
   local id, key = ARGV[9], P .. 'workflow:' .. ARGV[9]
   local by = call('HGET', key, 'by')
   if by then return by == ARGV[10] and {'ok', workflow_view(id, '')} or {'duplicate'} end
@@ -41,7 +51,7 @@ run = function()
     'jobs', ARGV[15], 'nodes', ARGV[16], 'tenant', ARGV[17])
   if ARGV[18] ~= '' then call('HSET', key, 'steps', ARGV[18]) end
   door.begin(words, 1, #jobs)
-  workflow_begin(workflow, words, jobs)
+  workflow_begin(workflow, words, jobs, belong_together(words, #jobs))
   for number = 0, count - 1 do
     local node = workflow.nodes[number]
     workflow.touched[number] = true

@@ -3,19 +3,8 @@
 -- ARGV[9…] id, op, the one tenant whose are there or ''
 -- Returns  {'ok', view}, {'missing'} or {'conflict', state}
 
--- What is active may finish, but not wait again: see `call_off` in `sweep.lua`.
-local function job_call_off(job)
-  if job.finished ~= '' then return end
-  if job.state == 'active' then
-    mark(job, 'c')
-    job_set(job, 'expires', now_text)
-    return job_save(job)
-  end
-  local previous = job.state
-  job_detach(job)
-  job_finish(job, 'cancelled')
-  emit('job.cancelled', job, '"state":"cancelled","previous_state":"' .. previous .. '"')
-end
+-- Jobs that one call cancels; the tick cancels the others.
+local CANCELLED_A_CALL = 200
 
 run = function()
   local workflow = workflow_open(ARGV[9])
@@ -24,10 +13,17 @@ run = function()
   if workflow.state ~= 'running' then return {'conflict', workflow.state} end
   workflow.op = ARGV[10]
   workflow_finish(workflow, 'cancelled')
+  local left = CANCELLED_A_CALL
   for number = 0, tonumber(call('HGET', workflow.key, 'nodes')) - 1 do
     local node = workflow_node(workflow, number)
-    local job = node.kind == 'job' and node.state == 'open' and job_load(node.id)
-    if job then job_call_off(job) end
+    local is_open = node.kind == 'job' and node.state == 'open'
+    local job = is_open and left > 0 and job_load(node.id)
+    if job then
+      door.call_off(job)
+      left = left - 1
+    elseif is_open then
+      door.later(workflow, 'cancel', number)
+    end
   end
   commit()
   return {'ok', workflow_view(workflow.id, ARGV[11])}

@@ -10,9 +10,7 @@ run = function()
   if job.finished ~= '' or ARGV[12] == '1' and job.state == 'active' then return {'conflict', job.state, ''} end
   local previous = job.state
   job.op = ARGV[10]
-  job_detach(job)
-  job_finish(job, 'cancelled')
-  emit('job.cancelled', job, '"state":"cancelled","previous_state":"' .. previous .. '"')
+  job_cancel(job)
   commit()
   return {'ok', job_view(job), previous}
 end

@@ -6,3 +6,11 @@ local function job_detach(job)
   if marked(job, 's') then job_unstage(job) end
   gather('ZREM', DUE, job.id)
 end
+
+-- Cancels a job that has not ended; `more` are further members of the event's data.
+local function job_cancel(job, more)
+  local previous = job.state
+  job_detach(job)
+  job_finish(job, 'cancelled')
+  emit('job.cancelled', job, '"state":"cancelled","previous_state":"' .. previous .. '"' .. (more or ''))
+end

@@ -42,10 +42,7 @@ run = function()
   if before and before.finished == '' then
     if overlap == 'skip' then return skip('overlap_skip', last) end
     if overlap == 'cancel_previous' then
-      local previous = before.state
-      job_detach(before)
-      job_finish(before, 'cancelled')
-      emit('job.cancelled', before, '"state":"cancelled","previous_state":"' .. previous .. '","reason":"cron overlap"')
+      job_cancel(before, ',"reason":"cron overlap"')
     end
   end
 

@@ -4,16 +4,8 @@ local sweep
 
 do -- a script has room for 200 locals
 
--- What was called off while it ran may finish, but does not wait again.
-local function call_off(job)
-  local previous = job.state
-  job_detach(job)
-  job_finish(job, 'cancelled')
-  emit('job.cancelled', job, '"state":"cancelled","previous_state":"' .. previous .. '"')
-end
-
 local function give_up(job)
-  if marked(job, 'c') then return call_off(job) end
+  if marked(job, 'c') then return job_cancel(job) end -- with its workflow, while it ran
   local kind, event = 'expired', 'job.expired'
   if tonumber(job.total) and tonumber(job.total) <= now then
     kind, event = 'total_timeout', 'job.total_timeout'

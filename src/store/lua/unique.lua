@@ -69,11 +69,7 @@ door.take = function(job, more)
       conflict = 'replace'
     end
     if other.finished == '' then
-      local previous = other.state
-      job_detach(other)
-      job_finish(other, 'cancelled')
-      emit('job.cancelled', other, '"state":"cancelled","previous_state":"' .. previous .. '","reason":"replaced","replaced_by":"'
-        .. job.id .. '"')
+      job_cancel(other, ',"reason":"replaced","replaced_by":"' .. job.id .. '"')
     end
   end
   door.hold(job)

@@ -10,7 +10,7 @@
 -- workflow:ID:jobs     hash  number → words of a job whose turn has not come, separated by RS
 -- workflow:ID:results  hash  number → result of a job, as long as the workflow is kept
 -- workflows            zset  those that ended, by when
--- workflows:todo       list  what a call had no room for; the tick does it
+-- workflows:todo       list  what a call had no room for, `start`, `cancel` or `ended` and of which job; the tick does it
 --
 -- A node is `waiting`, then `open`, then completed, failed or cancelled. What is left waiting inside something that ended is
 -- cancelled: Rust shows it so, and nothing is written.
@@ -19,7 +19,8 @@ local workflow_open, workflow_new, workflow_node, workflow_first, workflow_begin
 
 do -- a script has room for 200 locals
 
-local STARTS_A_CALL = 1000
+-- Jobs that one call starts, which bounds how long Redis is busy with it.
+local STARTS_A_CALL = 200
 -- Results that a workflow keeps; later ones are passed on by reference.
 local MOST_BYTES = 4194304
 local SEVEN = '^' .. string.rep('([^\30]*)\30', 6) .. '(.*)$'
@@ -97,13 +98,18 @@ local function start(workflow, number, words)
   touch(workflow, number)
 end
 
+-- Leaves something about a job to the tick: `start` or `cancel`.
+door.later = function(workflow, what, number)
+  gather('RPUSH', P .. 'workflows:todo', what .. ' ' .. workflow.id .. ' ' .. int(number))
+end
+
 local function start_all(workflow, jobs)
   for _, number in ipairs(jobs) do
     if starts < STARTS_A_CALL then
       starts = starts + 1
       start(workflow, number)
     else
-      gather('RPUSH', P .. 'workflows:todo', 'start ' .. workflow.id .. ' ' .. int(number))
+      door.later(workflow, 'start', number)
     end
   end
 end
@@ -118,11 +124,16 @@ workflow_first = function(workflow, text_of)
   return words, jobs
 end
 
-workflow_begin = function(workflow, words, jobs)
+-- Starts the jobs that come first: all of them if they must be stored together, else as many as one call may.
+workflow_begin = function(workflow, words, jobs, all_at_once)
   tell(workflow, 'created')
   tell(workflow, 'started', ',"total_steps":' .. int(workflow_node(workflow, 0).count))
   for index, number in ipairs(jobs) do
-    start(workflow, number, {unpack(words, (index - 1) * WORDS + 1, index * WORDS)})
+    if all_at_once or index <= STARTS_A_CALL then
+      start(workflow, number, {unpack(words, (index - 1) * WORDS + 1, index * WORDS)})
+    else
+      door.later(workflow, 'start', number)
+    end
   end
 end
 
@@ -218,7 +229,11 @@ local function catch_up(entry)
   local what, id, number, job_id, state = match(entry, '^(%l+) (%S+) (%d+) ?(%S*) ?(%S*)$')
   local workflow = workflow_open(id)
   if not workflow then return end
-  if what == 'ended' then
+  if what == 'cancel' then
+    local node = workflow_node(workflow, tonumber(number))
+    local job = node.state == 'open' and job_load(node.id)
+    if job then door.call_off(job) end
+  elseif what == 'ended' then
     ended[#ended + 1] = {{id = job_id, workflow = id, node = number, started = '', marks = ''}, state}
   elseif workflow.state == 'running' and workflow_node(workflow, tonumber(number)).state == 'waiting' then
     start_all(workflow, {tonumber(number)})

@@ -4,7 +4,7 @@ use super::ways::WAYS;
 use super::*;
 
 async fn audit(app: &TestApp, way: Way) {
-    assert_eq!(app.app.store.audit(false, async || ()).await.unwrap().differences, [], "{way:?}");
+    assert_eq!(app.app.store.audit(false, 5000, async || ()).await.unwrap().differences, [], "{way:?}");
 }
 
 async fn set_limits(app: &TestApp, limits: Value) {

@@ -51,3 +51,18 @@ async fn a_worker_that_is_not_running_gets_nothing() {
     app.client.post("/v1/workers/heartbeat", json!({"worker_id": "w1", "state": "running"})).await.expect(200);
     assert_eq!(app.client.fetch("q", 1).await.job_ids().len(), 1);
 }
+
+/// More than one call extends.
+#[tokio::test]
+async fn a_heartbeat_extends_all_jobs_that_it_names() {
+    let app = TestApp::start_at(NOON).await;
+    let job = json!({"type": "test.job", "args": [], "options": {"queue": "q"}});
+    app.client.post("/v1/jobs/batch", json!({"jobs": vec![job; 450]})).await.expect(201);
+    let ids = app.client.fetch("q", 450).await.job_ids();
+    app.client.delete(&format!("/v1/jobs/{}", ids[449])).await.expect(200);
+    app.clock.advance(20 * MINUTE);
+    let beat = json!({"worker_id": "w1", "active_jobs": ids});
+    let answer = app.client.post("/v1/workers/heartbeat", beat).await.expect(200);
+    assert_eq!(answer.at("/jobs_extended").as_array().map(Vec::len), Some(449), "{}", answer.text);
+    assert_eq!(answer.at("/cancelled_jobs"), &json!([ids[449]]), "{}", answer.text);
+}

@@ -136,7 +136,7 @@ async fn hundreds_of_replies_that_break_off_change_nothing() {
     .await;
     println!("{} replies cut, {} jobs accepted, {} done", proxy.cuts(), ledger.accepted.len(), ledger.done.len());
     ledger.balances();
-    assert_eq!(app.app.store.audit(false, async || ()).await.unwrap().differences, []);
+    assert_eq!(app.app.store.audit(false, 5000, async || ()).await.unwrap().differences, []);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -177,5 +177,5 @@ async fn kills_of_redis_and_outages_leave_no_job_leased_to_nobody() {
         ledger.done.len()
     );
     ledger.balances();
-    assert_eq!(app.app.store.audit(false, async || ()).await.unwrap().differences, []);
+    assert_eq!(app.app.store.audit(false, 5000, async || ()).await.unwrap().differences, []);
 }

@@ -54,7 +54,7 @@ impl Site {
     }
 
     async fn agrees(&self) {
-        assert_eq!(self.direct.app.store.audit(false, async || ()).await.unwrap().differences, []);
+        assert_eq!(self.direct.app.store.audit(false, 5000, async || ()).await.unwrap().differences, []);
     }
 }
 

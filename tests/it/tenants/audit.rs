@@ -12,7 +12,7 @@ async fn wrong_counts_are_found_and_mended() {
     app.agrees().await;
     app.redis.command::<()>(&["HSET", "fg:{default}:tenants", "b", "0 5 0 0 0"]).await;
     app.redis.command::<()>(&["HSET", "fg:{default}:tenants", "ghost", "0 0 0 0 3"]).await;
-    let found = app.app.store.audit(true, async || ()).await.unwrap().differences;
+    let found = app.app.store.audit(true, 5000, async || ()).await.unwrap().differences;
     let names: Vec<&str> = found.iter().map(|difference| difference.name.as_str()).collect();
     assert_eq!(names, ["b available", "b scheduled", "ghost active", "*"], "{found:?}");
     app.agrees().await;
@@ -31,7 +31,7 @@ async fn staged_jobs_that_were_not_counted_are_found() {
     }
     app.agrees().await;
     app.redis.command::<()>(&["HSET", "fg:{default}:tenants", "a", "0 1 0 0 0"]).await;
-    let found = app.app.store.audit(true, async || ()).await.unwrap().differences;
+    let found = app.app.store.audit(true, 5000, async || ()).await.unwrap().differences;
     let names: Vec<&str> = found.iter().map(|difference| difference.name.as_str()).collect();
     assert_eq!(names, ["a available", "*"], "{found:?}");
     assert_eq!(app.jobs_of("a").await.pending, 2);

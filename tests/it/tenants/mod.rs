@@ -87,6 +87,6 @@ impl TestApp {
 
     /// Nothing that is counted differs from what is.
     pub async fn agrees(&self) {
-        assert_eq!(self.app.store.audit(false, async || ()).await.unwrap().differences, []);
+        assert_eq!(self.app.store.audit(false, 5000, async || ()).await.unwrap().differences, []);
     }
 }

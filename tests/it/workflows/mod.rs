@@ -9,6 +9,7 @@ mod depends;
 mod doors;
 mod events;
 mod groups;
+mod large;
 mod nesting;
 mod ownership;
 mod progress;
