@@ -145,7 +145,7 @@ impl Address {
         let mut builder = ClusterClient::builder(nodes)
             .connection_timeout(CONNECT_TIMEOUT)
             .response_timeout(Duration::from_secs(3600)) // deadlines of calls are ours
-            .retries(0) // and so are repeats: only we can tell a script that its call is sent again
+            .retries(0) // and so are repeats: only we know that ASK must not be followed (`slot_hold`) and what was sent before
             .tcp_settings(no_delay());
         if self.tls {
             builder = builder.certs(self.certificates());

@@ -42,6 +42,8 @@ pub(super) enum Loss {
     Connection,
     /// It points to a server that is not the primary: connect anew, because another one may be by now, and send again once.
     Moved,
+    /// The cluster does not serve our slot for now, or another node does: wait a moment, then send again. Nothing was carried out.
+    Slot,
     /// The server is there and refuses for now.
     Refused,
     /// Sending again would give the same answer.
@@ -74,7 +76,8 @@ impl Error {
         match code_inside_script(error).or(error.code()) {
             Some("READONLY" | "MASTERDOWN") => (Error::Unavailable(text), Loss::Moved),
             Some("NOSCRIPT") => (Error::NoScript { again: false }, Loss::Final),
-            Some("LOADING" | "CLUSTERDOWN" | "TRYAGAIN") => (Error::Unavailable(text), Loss::Refused),
+            Some("MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN") => (Error::Unavailable(text), Loss::Slot),
+            Some("LOADING") => (Error::Unavailable(text), Loss::Refused),
             // A script that meets a full or failing disk ends with one of these, before it wrote anything.
             Some("OOM" | "MISCONF" | "NOREPLICAS" | "BUSY" | "NOAUTH" | "WRONGPASS") => {
                 (Error::Unavailable(text), Loss::Refused)
@@ -177,6 +180,20 @@ mod tests {
         ] {
             let (seen, _) = Error::of_command(&redis::cmd(verb), &error(line));
             assert_eq!(matches!(seen, Error::NoScript { .. }), is_missing, "{verb}: {line}: {seen:?}");
+        }
+    }
+
+    #[test]
+    fn a_slot_that_is_not_served_here_is_waited_for() {
+        for line in [
+            "MOVED 3999 127.0.0.1:6381",
+            "ASK 3999 127.0.0.1:6381",
+            "TRYAGAIN Multiple keys request during rehashing of slot",
+            "CLUSTERDOWN The cluster is down",
+            "CLUSTERDOWN Hash slot not served",
+        ] {
+            let (seen, loss) = Error::from_redis(&error(line));
+            assert!(matches!(seen, Error::Unavailable(_)) && loss == Loss::Slot, "{line}: {seen:?} {loss:?}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::address::{Address, Connection, Target};
 use super::error::{Error, Loss};
+use super::slot_hold::{FIRST_PAUSE, LONGEST_PAUSE, SlotHold};
 use crate::telemetry::StoreMetrics;
 use redis::{Cmd, Value};
 use std::sync::Arc;
@@ -29,6 +30,8 @@ struct Shared {
     metrics: StoreMetrics,
     /// Whether Redis keeps functions for us, as far as is known.
     functions: AtomicBool,
+    /// How long a cluster has refused our slot.
+    hold: SlotHold,
 }
 
 #[derive(Clone)]
@@ -65,8 +68,14 @@ impl Link {
             retired: 0,
         };
         let (sender, status) = watch::channel(away);
-        let shared =
-            Arc::new(Shared { target, deadline, broken: Notify::new(), metrics, functions: AtomicBool::new(true) });
+        let shared = Arc::new(Shared {
+            target,
+            deadline,
+            broken: Notify::new(),
+            metrics,
+            functions: AtomicBool::new(true),
+            hold: SlotHold::default(),
+        });
         let keeper = Self::keep_connected(Arc::clone(&shared), sender, stop, check);
         Ok((Link { shared, status }, keeper))
     }
@@ -157,17 +166,18 @@ impl Link {
         }
     }
 
-    /// Sends a call; if the connection breaks under it, sends it again on a new one. `make` is told whether it may have
-    /// been carried out before. Every call must be harmless when repeated.
+    /// Sends a call; if the connection breaks under it, sends it again on a new one, and if a cluster does not serve our slot,
+    /// after a pause. `make` is told whether it may have been carried out before. Every call must be harmless when repeated.
     pub(super) async fn call(&self, name: &'static str, make: impl Fn(bool) -> Cmd) -> Result<Value, Error> {
         let started = Instant::now();
-        let outcome = self.call_within(&make, started + self.shared.deadline).await;
+        let outcome = self.call_since(&make, started).await;
         self.shared.metrics.observe(name, started.elapsed(), outcome.is_ok());
         outcome
     }
 
-    async fn call_within(&self, make: &impl Fn(bool) -> Cmd, deadline: Instant) -> Result<Value, Error> {
-        let mut failed = 0;
+    async fn call_since(&self, make: &impl Fn(bool) -> Cmd, started: Instant) -> Result<Value, Error> {
+        let deadline = started + self.shared.deadline;
+        let (mut failed, mut pause) = (0, FIRST_PAUSE);
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             // After a break the answer matters more than speed: the call may have been carried out.
@@ -185,6 +195,17 @@ impl Link {
                     (_, Loss::Connection | Loss::Moved) => {
                         self.retire(generation);
                         failed = generation;
+                    }
+                    (error, Loss::Slot) => {
+                        let now = Instant::now();
+                        let since = self.shared.hold.note(now, &error);
+                        // Whoever comes after a whole deadline of refusals is told at once: others wait behind every call.
+                        let is_late = started.saturating_duration_since(since) > self.shared.deadline;
+                        if is_late || now + pause >= deadline {
+                            return Err(error);
+                        }
+                        tokio::time::sleep(pause).await;
+                        pause = (pause * 2).min(LONGEST_PAUSE);
                     }
                     (Error::NoScript { .. }, _) => return Err(Error::NoScript { again: failed > 0 }),
                     (error, _) => return Err(error),

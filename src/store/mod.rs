@@ -46,6 +46,7 @@ mod script;
 mod shadows;
 mod sidekiq;
 mod signals;
+mod slot_hold;
 mod staged_jobs;
 mod statistics;
 mod survey;

@@ -1,74 +1,11 @@
 //! Redis behind TCP with a password and ACL users, TLS, Sentinel and Cluster.
 
-use crate::support::{Client, TestApp, TestRedis, eventually, json};
-use fairgate::app::App;
+use crate::support::server::{SentinelSite, Server, free_port, start};
+use crate::support::{Client, Cluster, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
-use fairgate::config::{Access, Config, MainQueue, MainQueueKind, Secret, Sidekiq, StoreUrl};
+use fairgate::config::{Access, MainQueue, MainQueueKind, Secret, Sidekiq, StoreUrl};
 use fairgate::fair::{Batch, Pace, Rule};
-use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use tempfile::TempDir;
-
-/// A redis-server on TCP ports, ended when dropped.
-struct Server {
-    child: Child,
-    port: u16,
-    directory: TempDir,
-}
-
-impl Server {
-    fn start(arguments: &[&str]) -> Self {
-        Self::start_in(tempfile::tempdir().unwrap(), free_port(), arguments)
-    }
-
-    fn start_in(directory: TempDir, port: u16, arguments: &[&str]) -> Self {
-        let child = Command::new("redis-server")
-            .current_dir(directory.path())
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-            .args(arguments)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("redis-server starts");
-        Server { child, port, directory }
-    }
-
-    /// Runs `redis-cli` with these words; what it prints.
-    fn cli(&self, words: &[&str]) -> String {
-        let output = Command::new("redis-cli").args(["-p", &self.port.to_string()]).args(words).output().unwrap();
-        String::from_utf8_lossy(&output.stdout).into_owned()
-    }
-
-    async fn up(self) -> Self {
-        eventually("redis-server answers", async || {
-            self.cli(&["PING"]).contains("PONG") || self.cli(&["PING"]).contains("NOAUTH")
-        })
-        .await;
-        self
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        _ = self.child.kill();
-        _ = self.child.wait();
-    }
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-async fn start(url: &str, change: impl FnOnce(&mut Config)) -> (App, Client) {
-    let mut config = Config::default();
-    config.server.listen = "127.0.0.1:0".parse().unwrap();
-    config.store.url = Some(StoreUrl::parse(url).unwrap());
-    change(&mut config);
-    let app = App::start(&config, Clock::System).await.expect("fairgate starts");
-    let client = Client::new(format!("http://{}", app.address));
-    (app, client)
-}
 
 /// A job's whole life.
 async fn works(client: &Client) {
@@ -226,37 +163,10 @@ async fn tls_with_a_certificate_of_our_own() {
     client.post("/v1/jobs", json!({"type": "test.job", "args": []})).await.expect(503);
 }
 
-/// A primary, its replica and a sentinel that watches them.
-async fn behind_a_sentinel() -> (Server, Server, Server) {
-    let primary = Server::start(&[]).up().await;
-    let replica = Server::start(&["--replicaof", "127.0.0.1", &primary.port.to_string()]).up().await;
-    let directory = tempfile::tempdir().unwrap();
-    let sentinel_port = free_port();
-    let file = directory.path().join("sentinel.conf");
-    let monitor = format!(
-        "sentinel monitor mymaster 127.0.0.1 {} 1\nsentinel down-after-milliseconds mymaster 500\nsentinel failover-timeout mymaster 3000\n",
-        primary.port
-    );
-    std::fs::write(&file, monitor).unwrap();
-    let sentinel = Command::new("redis-server")
-        .arg(&file)
-        .args(["--sentinel", "--port", &sentinel_port.to_string(), "--bind", "127.0.0.1"])
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let sentinel = Server { child: sentinel, port: sentinel_port, directory }.up().await;
-    eventually("the sentinel knows the replica", async || {
-        sentinel.cli(&["SENTINEL", "replicas", "mymaster"]).contains(&replica.port.to_string())
-            && replica.cli(&["INFO", "replication"]).contains("master_link_status:up")
-    })
-    .await;
-    (primary, replica, sentinel)
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sidekiq_behind_a_sentinel_gets_its_jobs_also_after_a_failover() {
-    let (primary, replica, sentinel) = behind_a_sentinel().await;
-    let url = format!("redis+sentinel://127.0.0.1:{}/mymaster/0", sentinel.port);
+    let SentinelSite { primary, replica, sentinel } = SentinelSite::start(&[]).await;
+    let url = sentinel.sentinel_url();
     let app = TestApp::start_with(Clock::System, |config| {
         let access = Access { url: Some(StoreUrl::parse(&url).unwrap()), ..Access::default() };
         let kind = MainQueueKind::Sidekiq(Box::new(Sidekiq { access, ..Sidekiq::default() }));
@@ -296,8 +206,8 @@ async fn a_sidekiq_behind_a_sentinel_gets_its_jobs_also_after_a_failover() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sentinel_names_the_primary_also_after_a_failover() {
-    let (primary, replica, sentinel) = behind_a_sentinel().await;
-    let (_app, client) = start(&format!("redis+sentinel://127.0.0.1:{}/mymaster/0", sentinel.port), |_| {}).await;
+    let SentinelSite { primary, replica, sentinel } = SentinelSite::start(&[]).await;
+    let (_app, client) = start(&sentinel.sentinel_url(), |_| {}).await;
     works(&client).await;
 
     drop(primary);
@@ -306,33 +216,12 @@ async fn sentinel_names_the_primary_also_after_a_failover() {
     })
     .await;
     assert!(replica.cli(&["INFO", "replication"]).contains("role:master"));
-    assert!(!sentinel.directory.path().as_os_str().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_takes_all_keys_of_a_namespace_in_one_slot() {
-    let mut nodes = Vec::new();
-    for _ in 0..3 {
-        // The cluster bus listens on the port plus 10000, which must exist.
-        let port = loop {
-            let port = free_port();
-            if port < 50_000 {
-                break port;
-            }
-        };
-        nodes.push(Server::start_in(tempfile::tempdir().unwrap(), port, &["--cluster-enabled", "yes"]).up().await);
-    }
-    let hosts: Vec<String> = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
-    let create =
-        [&["--cluster", "create"], &hosts.iter().map(String::as_str).collect::<Vec<_>>()[..], &["--cluster-yes"]];
-    let created = Command::new("redis-cli").args(create.concat()).output().unwrap();
-    assert!(created.status.success(), "{}", String::from_utf8_lossy(&created.stdout));
-    eventually("the cluster is up", async || {
-        nodes.iter().all(|node| node.cli(&["CLUSTER", "INFO"]).contains("cluster_state:ok"))
-    })
-    .await;
-
-    let (_app, client) = start(&format!("redis+cluster://{}", hosts.join(",")), |_| {}).await;
+    let cluster = Cluster::start().await;
+    let (_app, client) = start(&cluster.url(), |_| {}).await;
     works(&client).await;
     let job = json!({"type": "test.job", "args": [], "queue": "many"});
     client.post("/v1/jobs/batch", json!({"jobs": vec![job; 100]})).await.expect(201);

@@ -41,6 +41,7 @@ mod progress;
 mod queue_ops;
 mod rate_limits_api;
 mod resend;
+mod resharding;
 mod retention;
 mod scanned_lists;
 mod scheduling_api;

@@ -1,0 +1,56 @@
+//! The time for which a Redis Cluster has refused our slot.
+//!
+//! Every script declares one key, the namespace's prefix, under which no key exists; all keys that it touches lie in the same
+//! slot. While the slot moves to another node, the old node answers ASK to every script, because the declared key is missing.
+//! ASK must not be followed: a script that ran on the new node would see only the keys that have arrived there, take the others
+//! for missing and, for example, start its sequences again. The same holds for a plain write, such as the schema mark's. So the
+//! call is held and sent again until all keys have arrived and MOVED names the new owner. `address::open_cluster` turns off the
+//! client library's own repeats, which would follow ASK.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Pauses between two attempts of a held call.
+pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(10);
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// Refusals further apart than this do not belong to one move: held calls ask more often.
+const GAP: Duration = Duration::from_secs(1);
+
+/// Refusals of the slot, as all calls of a connection see them.
+#[derive(Default)]
+pub(super) struct SlotHold {
+    /// The first and the last refusal.
+    span: Mutex<Option<(Instant, Instant)>>,
+}
+
+impl SlotHold {
+    /// Notes a refusal; returns when the refusals began.
+    pub(super) fn note(&self, now: Instant, reason: &super::Error) -> Instant {
+        let mut span = self.span.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = match *span {
+            Some((first, last)) if now.saturating_duration_since(last) < GAP => first,
+            _ => {
+                tracing::warn!(%reason, "Redis Cluster does not serve our slot for now; calls wait for it");
+                now
+            }
+        };
+        *span = Some((first, now));
+        first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_belong_together_unless_a_second_lies_between() {
+        let (hold, start, reason) = (SlotHold::default(), Instant::now(), crate::store::Error::Busy);
+        let at = |ms| start + Duration::from_millis(ms);
+        assert_eq!(hold.note(at(0), &reason), at(0));
+        assert_eq!(hold.note(at(900), &reason), at(0));
+        assert_eq!(hold.note(at(1800), &reason), at(0));
+        assert_eq!(hold.note(at(2900), &reason), at(2900));
+    }
+}
