@@ -53,7 +53,9 @@ end
 source_begin = function(source)
   source.levels, source.nameless = {}, {} -- first: at the end all sources are looked at, also one whose beginning failed
   if is_limited(source.queue) then source.limit = limit_open('#' .. source.queue) end
-  if source.aging then
+  if source.limit and limit_room(source.limit) <= 0 then
+    source.windows = {} -- nothing of it may start in this call, so that nothing is read
+  elseif source.aging then
     source.windows = windows_by_priority(source)
   else
     source.windows = {window_open(source.ready, lanes_wanted(source), source, ready_read, source_write)}
