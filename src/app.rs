@@ -57,6 +57,8 @@ impl App {
             address: at.clone(),
             namespace: config.store.namespace.clone(),
             call_timeout: config.store.call_timeout,
+            wait_replicas: config.store.wait_replicas,
+            wait_replicas_timeout: config.store.wait_replicas_timeout,
             clock,
             settings: settings(config),
         };

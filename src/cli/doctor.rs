@@ -37,7 +37,8 @@ impl Doctor {
         }
         let (address, _private) = site::address(&config)?;
         let runtime = super::runtime()?;
-        let inspection = runtime.block_on(Inspection::of(&address, &store.namespace, store.call_timeout));
+        let inspection =
+            runtime.block_on(Inspection::of(&address, &store.namespace, store.call_timeout, store.wait_replicas));
         inspection.findings.iter().for_each(show);
         let mut is_fine = inspection.is_usable();
         if is_fine {

@@ -41,6 +41,8 @@ pub(super) async fn open(config: &Config, address: Address) -> anyhow::Result<Si
         address,
         namespace: config.store.namespace.clone(),
         call_timeout: config.store.call_timeout,
+        wait_replicas: config.store.wait_replicas,
+        wait_replicas_timeout: config.store.wait_replicas_timeout,
         clock: Clock::System,
         settings: app::settings(config),
     };

@@ -197,14 +197,7 @@ fn describe_store(config: &Config) -> String {
 }
 
 fn list(hosts: &[Host]) -> String {
-    let show = |host: &Host| {
-        if host.name.contains(':') {
-            format!("[{}]:{}", host.name, host.port)
-        } else {
-            format!("{}:{}", host.name, host.port)
-        }
-    };
-    hosts.iter().map(show).collect::<Vec<_>>().join(", ")
+    hosts.iter().map(Host::to_string).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -5,10 +5,14 @@ use std::time::Duration;
 
 use super::Sources;
 use super::access::Access;
-use super::convert::Label;
+use super::convert::{Label, show_duration};
 use super::reader::Reader;
 use super::secret::Secret;
+use super::sections::INSTANT;
 use super::url::StoreUrl;
+
+/// More replicas than any primary has.
+const MOST_REPLICAS: usize = 100;
 
 /// Where jobs live.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +31,10 @@ pub struct Store {
     pub data_dir: PathBuf,
     /// How long a call to Redis may take.
     pub call_timeout: Duration,
+    /// Replicas that confirm what clients are told is accepted; 0 for none.
+    pub wait_replicas: usize,
+    /// How long they may take; less than `call_timeout`.
+    pub wait_replicas_timeout: Duration,
 }
 
 impl Store {
@@ -45,7 +53,28 @@ impl Store {
         let namespace = reader.get::<Label>("namespace").0;
         let data_dir = reader.get("data_dir");
         let call_timeout = reader.get_in("call_timeout", Duration::from_millis(100)..);
-        Self { url, username, password, ca_file, namespace, data_dir, call_timeout }
+        let wait_replicas = reader.get_in("wait_replicas", 0..=MOST_REPLICAS);
+        let wait_replicas_timeout = reader.get_in("wait_replicas_timeout", INSTANT..);
+        let keys = ["wait_replicas_timeout", "call_timeout"];
+        if reader.is_sound(&keys) && wait_replicas > 0 && wait_replicas_timeout >= call_timeout {
+            let message = format!(
+                "store.wait_replicas_timeout ({}) is not below store.call_timeout ({})",
+                show_duration(wait_replicas_timeout),
+                show_duration(call_timeout)
+            );
+            reader.conflict(&keys, message, Some("raise call_timeout or lower wait_replicas_timeout"));
+        }
+        Self {
+            url,
+            username,
+            password,
+            ca_file,
+            namespace,
+            data_dir,
+            call_timeout,
+            wait_replicas,
+            wait_replicas_timeout,
+        }
     }
 }
 
@@ -103,5 +132,14 @@ mod tests {
         let env = [("PW", "x"), ("FAIRGATE_STORE__URL", "redis://:y@h")];
         let text = mistakes("[store]\npassword_env = \"PW\"", &env);
         assert!(text.contains("store.url already holds a password") && text.contains("fairgate.toml:2"), "{text}");
+    }
+
+    #[test]
+    fn replicas_have_less_time_than_a_call() {
+        let text = mistakes("[store]\ncall_timeout = \"500ms\"\nwait_replicas = 1", &[]);
+        assert!(text.contains("store.wait_replicas_timeout (1s) is not below store.call_timeout (500ms)"), "{text}");
+        assert_eq!(load("[store]\ncall_timeout = \"500ms\"", &[]).config.store.wait_replicas, 0, "which asks for none");
+        let store = load("[store]\nwait_replicas = 2\nwait_replicas_timeout = \"200ms\"", &[]).config.store;
+        assert_eq!((store.wait_replicas, store.wait_replicas_timeout), (2, Duration::from_millis(200)));
     }
 }

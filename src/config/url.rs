@@ -30,6 +30,13 @@ pub struct Host {
     pub port: u16,
 }
 
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Host { name, port } = self;
+        if name.contains(':') { write!(f, "[{name}]:{port}") } else { write!(f, "{name}:{port}") }
+    }
+}
+
 /// What stands behind a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topology {

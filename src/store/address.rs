@@ -1,18 +1,19 @@
 //! Where Redis is, and how to get a connection to its current primary.
 
+use super::sentinel::Sentinels;
 use crate::config::{Host, Topology};
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
+use redis::cluster_routing::{Route, SingleNodeRoutingInfo, SlotAddr};
 use redis::io::tcp::TcpSettings;
-use redis::sentinel::{SentinelClient, SentinelClientBuilder, SentinelServerType};
 use redis::{
     AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo,
-    RedisResult, TlsCertificates, TlsMode,
+    RedisResult, TlsCertificates,
 };
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Mutex;
 
 /// How long one attempt to connect may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -108,7 +109,7 @@ impl Address {
         match &self.topology {
             Topology::Server { host, database } => self.open_single(self.node(host), *database),
             Topology::Socket { path, database } => self.open_single(ConnectionAddr::Unix(path.clone()), *database),
-            Topology::Sentinel { hosts, service, database } => self.open_sentinel(hosts, service, *database),
+            Topology::Sentinel { hosts, service, .. } => self.open_sentinel(hosts, service),
             Topology::Cluster { hosts } => self.open_cluster(hosts),
         }
     }
@@ -119,24 +120,10 @@ impl Address {
     }
 
     /// The password is that of the data servers; sentinels are asked without one.
-    fn open_sentinel(&self, hosts: &[Host], service: &str, database: u32) -> RedisResult<Target> {
-        let sentinels = hosts.iter().map(|host| self.node(host));
-        let mut builder = SentinelClientBuilder::new(sentinels, service, SentinelServerType::Master)?
-            .set_client_to_redis_db(i64::from(database))
-            .set_client_to_redis_tcp_settings(no_delay());
-        if self.tls {
-            builder = builder
-                .set_client_to_redis_tls_mode(TlsMode::Secure)
-                .set_client_to_redis_certificates(self.certificates())
-                .set_client_to_sentinel_certificates(self.certificates());
-        }
-        if let Some(name) = &self.username {
-            builder = builder.set_client_to_redis_username(name);
-        }
-        if let Some(password) = &self.password {
-            builder = builder.set_client_to_redis_password(password);
-        }
-        Ok(Target::Sentinel(Box::new(Mutex::new(builder.build()?))))
+    fn open_sentinel(&self, hosts: &[Host], service: &str) -> RedisResult<Target> {
+        let client = |host| self.client(self.node(host).into_connection_info()?);
+        let clients = hosts.iter().map(client).collect::<RedisResult<Vec<_>>>()?;
+        Ok(Target::Sentinel(Arc::new(Sentinels::new(clients, service)), Box::new(self.clone())))
     }
 
     fn open_cluster(&self, hosts: &[Host]) -> RedisResult<Target> {
@@ -157,9 +144,17 @@ impl Address {
 /// A way to get connections to the current primary.
 pub(super) enum Target {
     Single(Box<Client>),
-    Sentinel(Box<Mutex<SentinelClient>>),
+    /// The sentinels, and the way into the server that they name.
+    Sentinel(Arc<Sentinels>, Box<Address>),
     /// The cluster, and its nodes one by one: a message reaches all of them, so any will do to listen.
     Cluster(Box<ClusterClient>, Vec<Client>),
+}
+
+/// A new connection.
+pub(super) struct Opened {
+    pub(super) connection: Connection,
+    /// The server that sentinels named for it.
+    pub(super) server: Option<Host>,
 }
 
 /// An open connection; clones share it.
@@ -170,32 +165,44 @@ pub(super) enum Connection {
 }
 
 impl Target {
-    pub(super) async fn connect(&self) -> RedisResult<Connection> {
+    pub(super) async fn connect(&self) -> RedisResult<Opened> {
         // Deadlines of calls are ours, so that every call has one, and the same one.
         let config =
             AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT_TIMEOUT)).set_response_timeout(None);
-        match self {
+        let mut server = None;
+        let connection = match self {
             Target::Single(client) => {
-                client.get_multiplexed_async_connection_with_config(&config).await.map(Connection::Single)
+                Connection::Single(client.get_multiplexed_async_connection_with_config(&config).await?)
             }
-            Target::Sentinel(client) => {
-                let mut client = client.lock().await;
-                client.get_async_connection_with_config(&config).await.map(Connection::Single)
+            Target::Sentinel(sentinels, address) => {
+                let named = primary(sentinels).await?;
+                let client = address.client(address.info(address.node(&named), address.database())?)?;
+                server = Some(named);
+                Connection::Single(client.get_multiplexed_async_connection_with_config(&config).await?)
             }
-            Target::Cluster(client, _) => client.get_async_connection().await.map(Connection::Cluster),
-        }
+            Target::Cluster(client, _) => Connection::Cluster(client.get_async_connection().await?),
+        };
+        Ok(Opened { connection, server })
     }
 
     /// Listens to a channel on a connection of its own.
     pub(super) async fn listen(&self, channel: &str) -> RedisResult<PubSub> {
         let mut connection = match self {
             Target::Single(client) => client.get_async_pubsub().await?,
-            Target::Sentinel(client) => client.lock().await.async_get_client().await?.get_async_pubsub().await?,
+            Target::Sentinel(sentinels, address) => {
+                let named = primary(sentinels).await?;
+                let client = address.client(address.info(address.node(&named), address.database())?)?;
+                client.get_async_pubsub().await?
+            }
             Target::Cluster(_, nodes) => any(nodes).await?,
         };
         connection.subscribe(channel).await?;
         Ok(connection)
     }
+}
+
+async fn primary(sentinels: &Sentinels) -> RedisResult<Host> {
+    Ok(sentinels.primary().await?.swap_remove(0))
 }
 
 async fn any(nodes: &[Client]) -> RedisResult<PubSub> {
@@ -217,6 +224,22 @@ impl Connection {
             Connection::Cluster(connection) => connection.req_packed_command(command).await,
         };
         reply.and_then(redis::Value::extract_error)
+    }
+
+    /// Sends commands together, in a cluster to the primary that has the key's slot. Errors of commands are among the replies.
+    pub(super) async fn send_to_slot(
+        &mut self,
+        commands: &redis::Pipeline,
+        key: &str,
+    ) -> RedisResult<Vec<redis::Value>> {
+        use redis::aio::ConnectionLike;
+        match self {
+            Connection::Single(connection) => connection.req_packed_commands(commands, 0, commands.len()).await,
+            Connection::Cluster(connection) => {
+                let route = SingleNodeRoutingInfo::SpecificNode(Route::with_key(key, SlotAddr::Master));
+                connection.route_pipeline(commands.clone(), 0, commands.len(), route).await
+            }
+        }
     }
 }
 

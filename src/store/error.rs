@@ -12,6 +12,9 @@ pub enum Error {
     /// Redis did not answer in time; the call may or may not have been carried out.
     #[error("the store did not answer within {0:?}")]
     Timeout(Duration),
+    /// Fewer replicas than `store.wait_replicas` confirmed the call in time. The primary has carried it out.
+    #[error("the store carried the call out, but {confirmed} of {wanted} replicas confirmed it within {within:?}")]
+    Unconfirmed { confirmed: usize, wanted: usize, within: Duration },
     /// More requests are waiting for Redis than we are willing to hold.
     #[error("too many requests are waiting for the store")]
     Busy,
@@ -106,6 +109,7 @@ impl Error {
             Error::MainQueue { cause, .. } => return cause,
             Error::Timeout(_) => return "timeout",
             Error::Schema(_) => return "version",
+            Error::Unconfirmed { .. } => return "unconfirmed",
             _ => "",
         };
         let has = |words: &[&str]| words.iter().any(|word| text.contains(word));

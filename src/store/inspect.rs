@@ -1,7 +1,7 @@
 //! A look at the Redis server itself: whether we may use it, and what of its settings can lose jobs.
 
 use super::address::Connection;
-use super::{Address, Error, SCHEMA, keys, reply};
+use super::{Address, Error, SCHEMA, keys, replication, reply};
 use crate::clock::Clock;
 use redis::Cmd;
 use std::time::{Duration, Instant};
@@ -41,14 +41,14 @@ impl Inspection {
         self.findings.iter().all(|finding| finding.severity != Severity::Bad)
     }
 
-    fn add(&mut self, severity: Severity, what: impl Into<String>, advice: Option<&str>) {
+    pub(super) fn add(&mut self, severity: Severity, what: impl Into<String>, advice: Option<&str>) {
         self.findings.push(Finding { severity, what: what.into(), advice: advice.map(str::to_owned) });
     }
 
-    /// Connects and looks.
-    pub async fn of(address: &Address, namespace: &str, deadline: Duration) -> Inspection {
+    /// Connects and looks. `wait_replicas` is the number of replicas that are to confirm each job.
+    pub async fn of(address: &Address, namespace: &str, deadline: Duration, wait_replicas: usize) -> Inspection {
         let mut inspection = Inspection::default();
-        match tokio::time::timeout(deadline, inspection.look(address, namespace)).await {
+        match tokio::time::timeout(deadline, inspection.look(address, namespace, wait_replicas)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => inspection.add(
                 Severity::Bad,
@@ -64,9 +64,9 @@ impl Inspection {
         inspection
     }
 
-    async fn look(&mut self, address: &Address, namespace: &str) -> Result<(), Error> {
+    async fn look(&mut self, address: &Address, namespace: &str, wait_replicas: usize) -> Result<(), Error> {
         let failed = |error: redis::RedisError| Error::from_redis(&error).0;
-        let mut connection = address.open().map_err(failed)?.connect().await.map_err(failed)?;
+        let mut connection = address.open().map_err(failed)?.connect().await.map_err(failed)?.connection;
         let started = Instant::now();
         ask(&mut connection, "PING", &[]).await?;
         let round_trip = started.elapsed();
@@ -79,6 +79,8 @@ impl Inspection {
         self.look_at_version(&field("redis_version"), &field("server_name"));
         self.look_at_role(&field("role"));
         self.look_at_durability(&field, &mut connection).await;
+        let key = keys::Keys::new(namespace).schema();
+        self.look_at_replicas(&mut connection, &address.topology, &key, wait_replicas).await?;
         self.look_at_clock(&mut connection, round_trip).await?;
         self.look_at_schema(&mut connection, namespace).await
     }
@@ -103,13 +105,8 @@ impl Inspection {
     }
 
     async fn look_at_durability(&mut self, field: &impl Fn(&str) -> String, connection: &mut Connection) {
-        let mut setting = async |name: &str| match ask(connection, "CONFIG", &["GET", name]).await {
-            Ok(redis::Value::Map(pairs)) => pairs.into_iter().next().map(|(_, value)| reply::text(value)),
-            Ok(value) => reply::texts(value, "CONFIG").ok().and_then(|texts| texts.into_iter().nth(1)),
-            Err(_) => None, // hosted servers forbid CONFIG
-        };
         let append_only = field("aof_enabled") == "1";
-        let fsync = setting("appendfsync").await;
+        let fsync = setting(connection, "appendfsync").await;
         match (append_only, fsync.as_deref()) {
             (false, _) => self.add(
                 Severity::Warning,
@@ -171,7 +168,7 @@ impl Inspection {
     }
 }
 
-/// Whether a new connection may be used: version, and data of a shape that we know. Marks an unused namespace as ours.
+/// Whether a new connection may be used: version, a primary, and data of a shape that we know. Marks an unused namespace as ours.
 pub(super) async fn admit(mut connection: Connection, schema_key: String, deadline: Duration) -> Result<(), Error> {
     let checks = async {
         let server = info(ask(&mut connection, "INFO", &["server"]).await?);
@@ -179,10 +176,8 @@ pub(super) async fn admit(mut connection: Connection, schema_key: String, deadli
         if !is_supported(version) {
             return Err(Error::Schema(too_old(version, OLDEST)));
         }
-        // A cluster finds its primaries itself.
-        let replication = info(ask(&mut connection, "INFO", &["replication"]).await?);
-        if matches!(connection, Connection::Single(_)) && replication.contains("role:slave") {
-            return Err(Error::Unavailable("this Redis is a read-only replica".to_owned()));
+        if let Some(primary) = replication::primary_of(&mut connection).await? {
+            return Err(Error::Unavailable(format!("connected to a replica of {primary}")));
         }
         match reply::text(ask(&mut connection, "GET", &[&schema_key]).await?) {
             found if found == SCHEMA => Ok(()),
@@ -213,7 +208,16 @@ pub(super) async fn admit_other(mut connection: Connection, deadline: Duration) 
     tokio::time::timeout(deadline, checks).await.unwrap_or(Err(Error::Timeout(deadline)))
 }
 
-async fn ask(connection: &mut Connection, name: &str, arguments: &[&str]) -> Result<redis::Value, Error> {
+/// A setting of the server; none if CONFIG is forbidden, as on hosted servers.
+pub(super) async fn setting(connection: &mut Connection, name: &str) -> Option<String> {
+    match ask(connection, "CONFIG", &["GET", name]).await {
+        Ok(redis::Value::Map(pairs)) => pairs.into_iter().next().map(|(_, value)| reply::text(value)),
+        Ok(value) => reply::texts(value, "CONFIG").ok().and_then(|texts| texts.into_iter().nth(1)),
+        Err(_) => None,
+    }
+}
+
+pub(super) async fn ask(connection: &mut Connection, name: &str, arguments: &[&str]) -> Result<redis::Value, Error> {
     let mut command = Cmd::new();
     command.arg(name).arg(arguments);
     connection.send(&command).await.map_err(|error| Error::from_redis(&error).0)

@@ -1,8 +1,12 @@
 //! The one connection to Redis: connects anew by itself, gives every call a deadline, and says at once when Redis is away.
 
-use super::address::{Address, Connection, Target};
+use super::address::{Address, Connection, Opened, Target};
+use super::confirmer::{Confirmation, Confirmer};
 use super::error::{Error, Loss};
+use super::sentinel::Sentinels;
+use super::sentinel_watch;
 use super::slot_hold::{FIRST_PAUSE, LONGEST_PAUSE, SlotHold};
+use crate::config::Host;
 use crate::telemetry::StoreMetrics;
 use redis::{Cmd, Value};
 use std::sync::Arc;
@@ -32,20 +36,25 @@ struct Shared {
     functions: AtomicBool,
     /// How long a cluster has refused our slot.
     hold: SlotHold,
+    /// How replicas are to confirm calls, if they are.
+    confirmation: Option<Confirmation>,
+}
+
+/// A connection that is in use.
+#[derive(Clone)]
+pub(super) struct Session {
+    pub(super) connection: Connection,
+    /// Tells a caller's broken connection from the one that has replaced it meanwhile.
+    pub(super) generation: u64,
+    /// The server that sentinels named for it.
+    pub(super) server: Option<Host>,
+    confirmer: Option<Arc<Confirmer>>,
 }
 
 #[derive(Clone)]
 enum Status {
-    /// Generations tell a caller's broken connection from the one that has replaced it meanwhile.
-    Connected {
-        connection: Connection,
-        generation: u64,
-    },
-    Away {
-        since: Instant,
-        reason: Error,
-        retired: u64,
-    },
+    Connected(Session),
+    Away { since: Instant, reason: Error, retired: u64 },
 }
 
 impl Link {
@@ -53,12 +62,13 @@ impl Link {
     pub(super) fn open<C, F>(
         address: &Address,
         deadline: Duration,
+        confirmation: Option<Confirmation>,
         metrics: StoreMetrics,
         stop: CancellationToken,
         check: C,
     ) -> Result<(Link, impl Future<Output = ()> + Send + 'static), Error>
     where
-        C: Fn(Connection) -> F + Send + 'static,
+        C: Fn(Connection) -> F + Send + Sync + 'static,
         F: Future<Output = Result<(), Error>> + Send + 'static,
     {
         let target = address.open().map_err(|error| Error::Backend(error.to_string()))?;
@@ -75,9 +85,12 @@ impl Link {
             metrics,
             functions: AtomicBool::new(true),
             hold: SlotHold::default(),
+            confirmation,
         });
-        let keeper = Self::keep_connected(Arc::clone(&shared), sender, stop, check);
-        Ok((Link { shared, status }, keeper))
+        let link = Link { shared: Arc::clone(&shared), status };
+        let watch = sentinel_watch::run(link.clone(), stop.clone());
+        let keep = Self::keep_connected(shared, sender, stop, check);
+        Ok((link, async { _ = tokio::join!(keep, watch) }))
     }
 
     async fn keep_connected<C, F>(shared: Arc<Shared>, status: watch::Sender<Status>, stop: CancellationToken, check: C)
@@ -88,18 +101,14 @@ impl Link {
         let mut backoff = FIRST_BACKOFF;
         let mut generation = 0;
         loop {
-            let opened = match shared.target.connect().await {
-                Ok(connection) => check(connection.clone()).await.map(|()| connection),
-                Err(error) => Err(Error::from_redis(&error).0),
-            };
-            match opened {
-                Ok(connection) => {
-                    generation += 1;
+            match shared.open_session(generation + 1, &check).await {
+                Ok(session) => {
+                    generation = session.generation;
                     backoff = FIRST_BACKOFF;
                     if generation > 1 {
                         tracing::info!("connected to Redis again");
                     }
-                    status.send_replace(Status::Connected { connection, generation });
+                    status.send_replace(Status::Connected(session));
                     tokio::select! {
                         () = shared.broken.notified() => {}
                         () = stop.cancelled() => return,
@@ -115,7 +124,7 @@ impl Link {
                             *reason = error.clone();
                             true
                         }
-                        Status::Connected { .. } => false,
+                        Status::Connected(_) => false,
                     });
                     tracing::debug!(%error, "cannot connect to Redis");
                     tokio::select! {
@@ -144,16 +153,14 @@ impl Link {
     }
 
     /// A connection that is newer than the one that failed the caller.
-    async fn connection(&self, failed: u64, patience: Duration) -> Result<(Connection, u64), Error> {
+    async fn connection(&self, failed: u64, patience: Duration) -> Result<Session, Error> {
         let mut status = self.status.clone();
-        let fresh = |status: &Status| matches!(status, Status::Connected { generation, .. } if *generation > failed);
+        let fresh = |status: &Status| matches!(status, Status::Connected(session) if session.generation > failed);
         // An error means that the keeper has ended; then the last status tells why there is nothing to wait for.
         _ = tokio::time::timeout(patience, status.wait_for(fresh)).await;
         match &*self.status.borrow() {
-            Status::Connected { connection, generation } if *generation > failed => {
-                Ok((connection.clone(), *generation))
-            }
-            Status::Connected { .. } => Err(Error::Unavailable("the connection broke".to_owned())),
+            Status::Connected(session) if session.generation > failed => Ok(session.clone()),
+            Status::Connected(_) => Err(Error::Unavailable("the connection broke".to_owned())),
             Status::Away { reason, .. } => Err(reason.clone()),
         }
     }
@@ -161,7 +168,7 @@ impl Link {
     /// How long to wait for a connection before giving up: the rest of the patience with this outage.
     fn patience(&self) -> Duration {
         match &*self.status.borrow() {
-            Status::Connected { .. } => PATIENCE,
+            Status::Connected(_) => PATIENCE,
             Status::Away { since, .. } => PATIENCE.saturating_sub(since.elapsed()),
         }
     }
@@ -169,32 +176,62 @@ impl Link {
     /// Sends a call; if the connection breaks under it, sends it again on a new one, and if a cluster does not serve our slot,
     /// after a pause. `make` is told whether it may have been carried out before. Every call must be harmless when repeated.
     pub(super) async fn call(&self, name: &'static str, make: impl Fn(bool) -> Cmd) -> Result<Value, Error> {
+        self.measured(name, make, false).await
+    }
+
+    /// The same, and waits for replicas to confirm what the call wrote, if they are to.
+    pub(super) async fn call_confirmed(&self, name: &'static str, make: impl Fn(bool) -> Cmd) -> Result<Value, Error> {
+        self.measured(name, make, self.shared.confirmation.is_some()).await
+    }
+
+    async fn measured(
+        &self,
+        name: &'static str,
+        make: impl Fn(bool) -> Cmd,
+        is_confirmed: bool,
+    ) -> Result<Value, Error> {
         let started = Instant::now();
-        let outcome = self.call_since(&make, started).await;
+        let outcome = self.call_since(&make, is_confirmed, started).await;
         self.shared.metrics.observe(name, started.elapsed(), outcome.is_ok());
         outcome
     }
 
-    async fn call_since(&self, make: &impl Fn(bool) -> Cmd, started: Instant) -> Result<Value, Error> {
+    async fn call_since(
+        &self,
+        make: &impl Fn(bool) -> Cmd,
+        is_confirmed: bool,
+        started: Instant,
+    ) -> Result<Value, Error> {
         let deadline = started + self.shared.deadline;
-        let (mut failed, mut pause) = (0, FIRST_PAUSE);
+        let (mut failed, mut again, mut pause) = (0, false, FIRST_PAUSE);
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             // After a break the answer matters more than speed: the call may have been carried out.
             let patience = if failed > 0 { left } else { self.patience().min(left) };
-            let (mut connection, generation) = self.connection(failed, patience).await?;
-            let command = make(failed > 0);
+            let mut session = self.connection(failed, patience).await?;
+            let generation = session.generation;
+            let command = make(again);
+            let attempt = async {
+                let value =
+                    session.connection.send(&command).await.map_err(|error| Error::of_command(&command, &error))?;
+                if is_confirmed {
+                    // From here on the call has been carried out.
+                    again = true;
+                    session.confirm().await?;
+                }
+                Ok(value)
+            };
             let left = deadline.saturating_duration_since(Instant::now());
-            match tokio::time::timeout(left, connection.send(&command)).await {
+            match tokio::time::timeout(left, attempt).await {
                 Ok(Ok(value)) => return Ok(value),
-                Ok(Err(error)) => match Error::of_command(&command, &error) {
+                Ok(Err(failure)) => match failure {
                     (error, Loss::Moved) if failed > 0 => {
                         self.retire(generation);
                         return Err(error);
                     }
                     (_, Loss::Connection | Loss::Moved) => {
                         self.retire(generation);
-                        failed = generation;
+                        (failed, again) = (generation, true);
                     }
                     (error, Loss::Slot) => {
                         let now = Instant::now();
@@ -207,7 +244,7 @@ impl Link {
                         tokio::time::sleep(pause).await;
                         pause = (pause * 2).min(LONGEST_PAUSE);
                     }
-                    (Error::NoScript { .. }, _) => return Err(Error::NoScript { again: failed > 0 }),
+                    (Error::NoScript { .. }, _) => return Err(Error::NoScript { again }),
                     (error, _) => return Err(error),
                 },
                 Err(_) => {
@@ -219,13 +256,82 @@ impl Link {
     }
 
     /// Asks for a new connection, unless somebody has already.
-    fn retire(&self, generation: u64) {
+    pub(super) fn retire(&self, generation: u64) {
         let current = match &*self.status.borrow() {
-            Status::Connected { generation, .. } => *generation,
+            Status::Connected(session) => session.generation,
             Status::Away { retired, .. } => retired + 1,
         };
         if current == generation {
             self.shared.broken.notify_one();
         }
+    }
+
+    /// The connection in use, if there is one.
+    pub(super) fn session(&self) -> Option<Session> {
+        match &*self.status.borrow() {
+            Status::Connected(session) => Some(session.clone()),
+            Status::Away { .. } => None,
+        }
+    }
+
+    /// The sentinels that name the server, if there are some.
+    pub(super) fn sentinels(&self) -> Option<Arc<Sentinels>> {
+        match &self.shared.target {
+            Target::Sentinel(sentinels, _) => Some(Arc::clone(sentinels)),
+            Target::Single(_) | Target::Cluster(..) => None,
+        }
+    }
+
+    /// Waits for a connection that is newer than the one in use.
+    pub(super) async fn replaced(&self) {
+        let known = match &*self.status.borrow() {
+            Status::Connected(session) => session.generation,
+            Status::Away { retired, .. } => *retired,
+        };
+        let mut status = self.status.clone();
+        let newer = |status: &Status| matches!(status, Status::Connected(session) if session.generation > known);
+        if status.wait_for(newer).await.is_err() {
+            std::future::pending::<()>().await; // the store is closing, and no other connection will be made
+        }
+    }
+}
+
+impl Shared {
+    async fn open_session<C, F>(&self, generation: u64, check: &C) -> Result<Session, Error>
+    where
+        C: Fn(Connection) -> F,
+        F: Future<Output = Result<(), Error>>,
+    {
+        let Opened { mut connection, server } =
+            self.target.connect().await.map_err(|error| Error::from_redis(&error).0)?;
+        check(connection.clone()).await?;
+        let confirmer = match &self.confirmation {
+            Some(wanted) => {
+                let opening = Confirmer::open(&self.target, &mut connection, wanted.clone());
+                let opened = tokio::time::timeout(self.deadline, opening).await;
+                Some(Arc::new(opened.unwrap_or(Err(Error::Timeout(self.deadline)))?))
+            }
+            None => None,
+        };
+        Ok(Session { connection, generation, server, confirmer })
+    }
+}
+
+impl Session {
+    /// Waits for replicas to confirm what was written so far.
+    async fn confirm(&self) -> Result<(), (Error, Loss)> {
+        let Some(confirmer) = &self.confirmer else { return Ok(()) };
+        let confirmed = match confirmer.confirm().await {
+            Ok(confirmed) => confirmed,
+            Err(error) => match Error::from_redis(&error) {
+                lost @ (_, Loss::Connection | Loss::Moved | Loss::Slot) => return Err(lost),
+                // The primary refuses further writes, because it has lost its replicas or is full.
+                (error, _) => {
+                    tracing::debug!(%error, "cannot ask replicas for confirmation");
+                    0
+                }
+            },
+        };
+        confirmer.shortfall(confirmed).map_or(Ok(()), |error| Err((error, Loss::Final)))
     }
 }

@@ -12,6 +12,7 @@ mod api_keys;
 mod audit;
 mod batch;
 mod census;
+mod confirmer;
 mod crons;
 mod dead_letters;
 pub mod embedded;
@@ -38,11 +39,14 @@ mod progress;
 mod promotion;
 mod queues;
 mod releases;
+mod replication;
 mod reply;
 mod rounds;
 mod rules;
 mod scan_cursor;
 mod script;
+mod sentinel;
+mod sentinel_watch;
 mod shadows;
 mod sidekiq;
 mod signals;
@@ -102,6 +106,7 @@ use crate::job::Scope;
 use crate::telemetry::StoreMetrics;
 use alarm::Alarm;
 use batch::Batcher;
+use confirmer::Confirmation;
 use keys::Keys;
 use link::Link;
 use redis::Cmd;
@@ -124,6 +129,10 @@ pub struct Options {
     pub namespace: String,
     /// Deadline of every call.
     pub call_timeout: Duration,
+    /// Replicas that confirm what clients are told is accepted; 0 for none.
+    pub wait_replicas: usize,
+    /// How long they may take.
+    pub wait_replicas_timeout: Duration,
     pub clock: Clock,
     pub settings: Settings,
 }
@@ -203,13 +212,19 @@ impl Store {
     ) -> Result<Store, Error> {
         let keys = Keys::new(&options.namespace);
         let (schema_key, deadline) = (keys.schema(), options.call_timeout);
+        let confirmation = (options.wait_replicas > 0).then(|| Confirmation {
+            replicas: options.wait_replicas,
+            timeout: options.wait_replicas_timeout,
+            schema_key: schema_key.clone(),
+        });
         let check = move |connection| inspect::admit(connection, schema_key.clone(), deadline);
-        let (link, keeper) = Link::open(&options.address, deadline, metrics.clone(), stop.clone(), check)?;
+        let (link, keeper) =
+            Link::open(&options.address, deadline, confirmation, metrics.clone(), stop.clone(), check)?;
         tasks.spawn(keeper);
         let signals = signals::channel();
         tasks.spawn(tidy(link.clone(), stop.clone()));
         let target = options.address.open().map_err(|error| Error::Backend(error.to_string()))?;
-        tasks.spawn(signals::listen(target, keys.signals(), signals.clone(), stop.clone()));
+        tasks.spawn(signals::listen(target, link.clone(), keys.signals(), signals.clone(), stop.clone()));
         let s = &options.settings;
         let for_scripts = [s.visibility, s.timeout, s.completed, s.cancelled, s.discarded, s.dead_letter, s.dead_after]
             .map(|number| number.to_string());

@@ -172,6 +172,9 @@ script!(FAIRPLAY, false, "sidekiq/fairplay");
 script!(YIELD, false, "sidekiq/yield");
 script!(WORK, false, "sidekiq/work");
 
+/// Scripts after which a client is told that its job is accepted or its answer kept, or a Sidekiq that its job was taken in.
+const CONFIRMED: &[&str] = &["ENQUEUE", "STAGE", "ADMIT", "ACK", "NACK", "BEGIN", "SCHEDULE", "DRAIN"];
+
 fn digest(text: &str) -> String {
     sha1_smol::Sha1::from(text).digest().to_string()
 }
@@ -204,6 +207,11 @@ impl Script {
         &self.function
     }
 
+    /// Whether somebody is told that what it wrote is safe: it waits for `store.wait_replicas`.
+    fn is_confirmed(&self) -> bool {
+        self.is_ours && CONFIRMED.contains(&self.name)
+    }
+
     /// Calls the script. `fill` appends the arguments and is told whether the call is sent again.
     pub(super) async fn call(&self, link: &Link, fill: impl Fn(&mut Cmd, bool)) -> Result<Value, Error> {
         let send = async |verb: &str, script: &str, before: bool| {
@@ -213,7 +221,10 @@ impl Script {
                 fill(&mut command, again || before);
                 command
             };
-            link.call(self.name, make).await
+            match self.is_confirmed() {
+                true => link.call_confirmed(self.name, make).await,
+                false => link.call(self.name, make).await,
+            }
         };
         let mut before = false;
         // Twice, because Redis may have been restarted or emptied of functions, or never had this one.

@@ -83,8 +83,9 @@ impl Sidekiq {
         tasks: &TaskTracker,
         stop: CancellationToken,
     ) -> Result<Sidekiq, Error> {
-        let (link, keeper) =
-            Link::open(address, deadline, metrics, stop, move |connection| inspect::admit_other(connection, deadline))?;
+        let (link, keeper) = Link::open(address, deadline, None, metrics, stop, move |connection| {
+            inspect::admit_other(connection, deadline)
+        })?;
         // Its log lines are about this Redis, not about the store.
         tasks.spawn(keeper.instrument(tracing::info_span!("main_queue_redis")));
         Ok(Sidekiq { link, prefix: prefix.into() })

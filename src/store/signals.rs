@@ -1,7 +1,7 @@
 //! What scripts tell all processes, as it happens. A signal may be lost: nothing may depend on one but speed.
 
 use super::address::Target;
-use super::link::{FIRST_BACKOFF, LONGEST_BACKOFF};
+use super::link::{FIRST_BACKOFF, LONGEST_BACKOFF, Link};
 use futures_util::StreamExt;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
@@ -53,6 +53,7 @@ pub(super) fn channel() -> broadcast::Sender<Signal> {
 /// Listens until `stop`, on a connection that is made anew whenever it breaks.
 pub(super) async fn listen(
     target: Target,
+    link: Link,
     channel: String,
     signals: broadcast::Sender<Signal>,
     stop: CancellationToken,
@@ -84,8 +85,16 @@ pub(super) async fn listen(
                 }
             }
         };
+        // Sentinel may have named another server: the old one still takes subscriptions, and has nothing to say.
+        let replaced = async {
+            match link.sentinels() {
+                Some(_) => link.replaced().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             () = pass_on => {}
+            () = replaced => {}
             () = stop.cancelled() => return,
         }
         tokio::select! {

@@ -78,6 +78,15 @@ impl From<store::Error> for Problem {
                 let message = format!("The main queue {name} is not available.");
                 Problem::new(StatusCode::SERVICE_UNAVAILABLE, "backend_unavailable", message).retry_after(1)
             }
+            Error::Unconfirmed { confirmed, wanted, within } => {
+                tracing::warn!(confirmed, wanted, "replicas did not confirm a call in time; answered 503");
+                let message = format!(
+                    "The store carried the request out, but {confirmed} of {wanted} replicas confirmed it within {within:?}, so a failover may lose it."
+                );
+                Problem::new(StatusCode::SERVICE_UNAVAILABLE, "backend_unavailable", message)
+                    .retry_after(1)
+                    .hint("Send it again: with the same job id or Idempotency-Key nothing is done twice.")
+            }
             Error::Timeout(limit) => Problem::timed_out(limit),
             Error::OtherPool(pool) => {
                 let message = format!("The worker belongs to pool {pool}, and a worker is of one pool.");

@@ -55,6 +55,8 @@ impl Ground {
             address: Address::unix(socket),
             namespace: "default".to_owned(),
             call_timeout: Duration::from_secs(30),
+            wait_replicas: 0,
+            wait_replicas_timeout: Duration::from_secs(1),
             clock: Clock::System,
             settings: app::settings(&config),
         };

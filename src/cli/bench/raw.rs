@@ -51,6 +51,8 @@ impl Command {
             address: store::Address::unix(rig.socket()),
             namespace: "default".to_owned(),
             call_timeout: Duration::from_secs(5),
+            wait_replicas: 0,
+            wait_replicas_timeout: Duration::from_secs(1),
             clock: crate::clock::Clock::System,
             settings: store::Settings::default(),
         };

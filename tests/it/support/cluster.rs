@@ -16,14 +16,7 @@ impl Cluster {
     pub async fn start() -> Self {
         let mut nodes = Vec::new();
         for _ in 0..3 {
-            // The cluster bus listens on the port plus 10000, which must exist.
-            let port = loop {
-                let port = free_port();
-                if port < 50_000 {
-                    break port;
-                }
-            };
-            nodes.push(Server::start_in(tempfile::tempdir().unwrap(), port, &["--cluster-enabled", "yes"]).up().await);
+            nodes.push(node().await);
         }
         let cluster = Cluster { nodes };
         let (hosts, mut create) = (cluster.hosts(), Command::new("redis-cli"));
@@ -34,6 +27,17 @@ impl Cluster {
         })
         .await;
         cluster
+    }
+
+    /// Adds a replica of one node.
+    pub async fn add_replica(&self, primary: &Server) -> Server {
+        let (replica, mut add) = (node().await, Command::new("redis-cli"));
+        add.args(["--cluster", "add-node"]).args([&replica, primary].map(|node| format!("127.0.0.1:{}", node.port)));
+        let added = add.args(["--cluster-slave", "--cluster-master-id", &id(primary)]).output().unwrap();
+        assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stdout));
+        eventually("the replica is in sync", async || primary.cli(&["INFO", "replication"]).contains("state=online"))
+            .await;
+        replica
     }
 
     fn hosts(&self) -> Vec<String> {
@@ -94,6 +98,17 @@ impl Cluster {
             assert_eq!(node.cli(&["CLUSTER", "SETSLOT", &self.slot(), "NODE", &id(target)]).trim(), "OK");
         }
     }
+}
+
+async fn node() -> Server {
+    // The cluster bus listens on the port plus 10000, which must exist.
+    let port = loop {
+        let port = free_port();
+        if port < 50_000 {
+            break port;
+        }
+    };
+    Server::start_in(tempfile::tempdir().unwrap(), port, &["--cluster-enabled", "yes"]).up().await
 }
 
 /// The id by which a cluster knows a node.

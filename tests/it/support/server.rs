@@ -4,6 +4,7 @@ use super::{Client, eventually};
 use fairgate::app::App;
 use fairgate::clock::Clock;
 use fairgate::config::{Config, StoreUrl};
+use nix::sys::signal::Signal;
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
@@ -62,6 +63,20 @@ impl Server {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// SIGSTOP: it keeps its connections and answers nothing.
+    pub fn freeze(&self) {
+        self.signal(Signal::SIGSTOP);
+    }
+
+    /// SIGCONT: it goes on.
+    pub fn thaw(&self) {
+        self.signal(Signal::SIGCONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.child.id() as i32), signal).expect("it runs");
+    }
+
     pub async fn up(self) -> Self {
         eventually("redis-server answers", async || {
             self.cli(&["PING"]).contains("PONG") || self.cli(&["PING"]).contains("NOAUTH")
@@ -90,11 +105,10 @@ pub struct SentinelSite {
 }
 
 impl SentinelSite {
-    /// Starts all three; both data servers get these arguments.
+    /// Starts all three, the primary with these arguments.
     pub async fn start(arguments: &[&str]) -> Self {
         let primary = Server::start(arguments).up().await;
-        let port = primary.port.to_string();
-        let replica = Server::start(&[arguments, &["--replicaof", "127.0.0.1", &port]].concat()).up().await;
+        let replica = Server::start(&["--replicaof", "127.0.0.1", &primary.port.to_string()]).up().await;
         let sentinel = Server::sentinel(&primary).up().await;
         eventually("the sentinel knows the replica", async || {
             sentinel.cli(&["SENTINEL", "replicas", "mymaster"]).contains(&replica.port.to_string())

@@ -1,0 +1,74 @@
+//! Confirmation by replicas: waits until what was written to the primary has reached some of them.
+//!
+//! WAIT blocks the connection on which it is sent, so it has one of its own, to the same server. WAIT is about the last write
+//! of its connection, so it follows a write of ours: replication keeps the order, and whoever has this write has all before
+//! it. That also covers a repeated call, which finds its work done and writes nothing. Callers that wait at the same time
+//! share one WAIT.
+
+use super::address::{Connection, Target};
+use super::error::Error;
+use super::{SCHEMA, replication};
+use redis::{Pipeline, RedisResult, Value};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use tokio::sync::Mutex;
+
+/// Confirmations that callers want.
+#[derive(Clone)]
+pub(super) struct Confirmation {
+    pub(super) replicas: usize,
+    pub(super) timeout: Duration,
+    /// The key that is written before each WAIT: the schema mark, whose value stays the same.
+    pub(super) schema_key: String,
+}
+
+/// The connection on which confirmations are waited for.
+pub(super) struct Confirmer {
+    connection: Connection,
+    wanted: Confirmation,
+    /// The number of the last WAIT that was begun.
+    begun: AtomicU64,
+    /// The last WAIT that was answered. Locked while one is under way.
+    last: Mutex<(u64, RedisResult<usize>)>,
+}
+
+impl Confirmer {
+    /// Opens the connection, which must lead to the server of `calls`: replicas of another one confirm nothing.
+    pub(super) async fn open(target: &Target, calls: &mut Connection, wanted: Confirmation) -> Result<Self, Error> {
+        let mut connection = target.connect().await.map_err(|error| Error::from_redis(&error).0)?.connection;
+        if matches!(calls, Connection::Single(_))
+            && replication::run_id(calls).await? != replication::run_id(&mut connection).await?
+        {
+            return Err(Error::Unavailable("two connections led to different servers".to_owned()));
+        }
+        Ok(Confirmer { connection, wanted, begun: AtomicU64::new(0), last: Mutex::new((0, Ok(0))) })
+    }
+
+    /// Waits until all that was written before this call is confirmed; returns by how many replicas it was when time was up.
+    pub(super) async fn confirm(&self) -> RedisResult<usize> {
+        // A WAIT that is under way may have begun before the caller's write; the next one has not.
+        let begun = self.begun.load(Ordering::SeqCst);
+        let mut last = self.last.lock().await;
+        if last.0 <= begun {
+            let number = self.begun.fetch_add(1, Ordering::SeqCst) + 1;
+            *last = (number, self.wait().await);
+        }
+        last.1.clone()
+    }
+
+    async fn wait(&self) -> RedisResult<usize> {
+        let Confirmation { replicas, timeout, schema_key } = &self.wanted;
+        let mut commands = Pipeline::new();
+        commands.cmd("SET").arg(schema_key).arg(SCHEMA);
+        commands.cmd("WAIT").arg(replicas).arg(timeout.as_millis() as u64);
+        let replies = self.connection.clone().send_to_slot(&commands, schema_key).await?;
+        let replies = replies.into_iter().map(Value::extract_error).collect::<RedisResult<Vec<_>>>()?;
+        redis::from_redis_value(replies.into_iter().nth(1).unwrap_or(Value::Nil)).map_err(Into::into)
+    }
+
+    /// The error for a call that too few replicas confirmed; none if they were enough.
+    pub(super) fn shortfall(&self, confirmed: usize) -> Option<Error> {
+        let Confirmation { replicas: wanted, timeout: within, .. } = self.wanted;
+        (confirmed < wanted).then_some(Error::Unconfirmed { confirmed, wanted, within })
+    }
+}

@@ -1,0 +1,81 @@
+//! A server's part in replication: whether it is a primary, and how many replicas it has.
+
+use super::address::Connection;
+use super::inspect::{Inspection, Severity, ask, setting};
+use super::{Error, reply};
+use crate::config::Topology;
+use redis::{Pipeline, Value};
+
+/// The primary of a server that is a replica, as `host:port`; none for a primary. Asked with INFO, not ROLE, because users
+/// without the rights of an administrator may be allowed the former only.
+pub(super) async fn primary_of(connection: &mut Connection) -> Result<Option<String>, Error> {
+    let info = reply::text(ask(connection, "INFO", &["replication"]).await?);
+    let is_replica = matches!(field(&info, "role"), "slave" | "replica");
+    Ok(is_replica.then(|| format!("{}:{}", field(&info, "master_host"), field(&info, "master_port"))))
+}
+
+/// The id that a server process has for as long as it runs.
+pub(super) async fn run_id(connection: &mut Connection) -> Result<String, Error> {
+    let info = reply::text(ask(connection, "INFO", &["server"]).await?);
+    Ok(field(&info, "run_id").to_owned())
+}
+
+fn field<'t>(info: &'t str, name: &str) -> &'t str {
+    info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or("").trim()
+}
+
+impl Inspection {
+    /// Looks for settings that lose jobs in a failover. `key` tells the node of a cluster.
+    pub(super) async fn look_at_replicas(
+        &mut self,
+        connection: &mut Connection,
+        topology: &Topology,
+        key: &str,
+        wait_replicas: usize,
+    ) -> Result<(), Error> {
+        let mut question = Pipeline::new();
+        question.cmd("INFO").arg("replication");
+        let failed = |error: redis::RedisError| Error::from_redis(&error).0;
+        let replies = connection.send_to_slot(&question, key).await.map_err(failed)?;
+        let info = reply::text(replies.into_iter().next().unwrap_or(Value::Nil));
+        if field(&info, "role") != "master" {
+            return Ok(()); // which is a finding of its own
+        }
+        let connected: usize = field(&info, "connected_slaves").parse().unwrap_or(0);
+        if wait_replicas > connected {
+            self.add(
+                Severity::Warning,
+                format!("store.wait_replicas is {wait_replicas}, but connected replicas are {connected}: every new job is answered with 503"),
+                Some("connect more replicas, or lower store.wait_replicas"),
+            );
+        }
+        if connected == 0 && !matches!(topology, Topology::Sentinel { .. }) {
+            return Ok(());
+        }
+        // Hosted servers forbid CONFIG.
+        match setting(connection, "min-replicas-to-write").await.as_deref() {
+            Some("0") => self.add(
+                Severity::Warning,
+                "min-replicas-to-write is 0: a primary that lost its replicas accepts jobs, and a failover loses them",
+                Some("set `min-replicas-to-write 1` and `min-replicas-max-lag 10` on all servers; fairgate then answers 503"),
+            ),
+            Some(least) => self.add(Severity::Good, format!("min-replicas-to-write is {least}"), None),
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_is_found_by_its_whole_name() {
+        let info = "# Replication\r\nrole:slave\r\nmaster_host:10.0.0.1\r\nmaster_host_x:no\r\nmaster_port:6379\r\n";
+        assert_eq!(
+            (field(info, "role"), field(info, "master_host"), field(info, "missing")),
+            ("slave", "10.0.0.1", "")
+        );
+    }
+}

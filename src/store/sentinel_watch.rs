@@ -1,0 +1,73 @@
+//! The watch over a connection behind Sentinel: it is given up as soon as another server is the primary.
+//!
+//! After a planned failover the old primary accepts writes for ten seconds more, until Sentinel has made it a replica, which
+//! discards them. Nothing on the connection shows that, so Sentinel is asked: when it announces a switch, and once a second,
+//! because an announcement may be lost.
+
+use super::link::{FIRST_BACKOFF, LONGEST_BACKOFF, Link};
+use super::replication;
+use super::sentinel::Sentinels;
+use futures_util::StreamExt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+const INTERVAL: Duration = Duration::from_secs(1);
+/// How long a server may take to say whether it is a primary.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+
+/// Watches a link until `stop`; returns at once if no sentinel is involved.
+pub(super) async fn run(link: Link, stop: CancellationToken) {
+    let Some(sentinels) = link.sentinels() else { return };
+    let switched = Notify::new();
+    let check = async {
+        loop {
+            _ = tokio::time::timeout(INTERVAL, switched.notified()).await;
+            check(&link, &sentinels).await;
+        }
+    };
+    tokio::select! {
+        () = listen(&sentinels, &switched) => {}
+        () = check => {}
+        () = stop.cancelled() => {}
+    }
+}
+
+/// Passes announcements on, over a connection that is made again whenever it breaks.
+async fn listen(sentinels: &Arc<Sentinels>, switched: &Notify) {
+    let mut backoff = FIRST_BACKOFF;
+    loop {
+        match sentinels.switches().await {
+            Ok(mut subscription) => {
+                backoff = FIRST_BACKOFF;
+                // One may have been missed before.
+                switched.notify_one();
+                let mut announcements = subscription.on_message();
+                while announcements.next().await.is_some() {
+                    switched.notify_one();
+                }
+            }
+            Err(error) => tracing::debug!(%error, "cannot subscribe to announcements of Sentinel"),
+        }
+        tokio::time::sleep(backoff).await;
+        backoff = (backoff * 2).min(LONGEST_BACKOFF);
+    }
+}
+
+/// Gives the connection up if its server is not the primary.
+async fn check(link: &Link, sentinels: &Sentinels) {
+    let Some(mut session) = link.session() else { return };
+    // Without an answer nothing is known, and the connection may well be good.
+    if let (Ok(named), Some(server)) = (sentinels.primary().await, &session.server)
+        && !named.contains(server)
+    {
+        tracing::warn!(old = %server, new = %named[0], "Sentinel named another primary; connecting to it");
+        return link.retire(session.generation);
+    }
+    let role = tokio::time::timeout(ANSWER_WITHIN, replication::primary_of(&mut session.connection)).await;
+    if let Ok(Ok(Some(primary))) = role {
+        tracing::warn!(primary, "the Redis server became a replica; asking Sentinel for the primary");
+        link.retire(session.generation);
+    }
+}
