@@ -171,15 +171,22 @@ impl Inspection {
 /// Whether a new connection may be used: version, a primary, and data of a shape that we know. Marks an unused namespace as ours.
 pub(super) async fn admit(mut connection: Connection, schema_key: String, deadline: Duration) -> Result<(), Error> {
     let checks = async {
-        let server = info(ask(&mut connection, "INFO", &["server"]).await?);
+        // All at once: whoever waits for this connection waits for one round trip.
+        let (mut first, mut second, key) = (connection.clone(), connection.clone(), [&*schema_key]);
+        let (server, primary, schema) = tokio::join!(
+            ask(&mut first, "INFO", &["server"]),
+            replication::primary_of(&mut second),
+            ask(&mut connection, "GET", &key),
+        );
+        let server = info(server?);
         let version = server.lines().find_map(|line| line.strip_prefix("redis_version:")).unwrap_or("");
         if !is_supported(version) {
             return Err(Error::Schema(too_old(version, OLDEST)));
         }
-        if let Some(primary) = replication::primary_of(&mut connection).await? {
+        if let Some(primary) = primary? {
             return Err(Error::Unavailable(format!("connected to a replica of {primary}")));
         }
-        match reply::text(ask(&mut connection, "GET", &[&schema_key]).await?) {
+        match reply::text(schema?) {
             found if found == SCHEMA => Ok(()),
             found if found.is_empty() => ask(&mut connection, "SETNX", &[&schema_key, SCHEMA]).await.map(drop),
             found => Err(Error::Schema(foreign_schema(&schema_key, &found))),

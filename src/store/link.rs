@@ -98,7 +98,7 @@ impl Link {
         C: Fn(Connection) -> F,
         F: Future<Output = Result<(), Error>>,
     {
-        let mut backoff = FIRST_BACKOFF;
+        let (mut backoff, mut since) = (FIRST_BACKOFF, Instant::now());
         let mut generation = 0;
         loop {
             match shared.open_session(generation + 1, &check).await {
@@ -113,7 +113,7 @@ impl Link {
                         () = shared.broken.notified() => {}
                         () = stop.cancelled() => return,
                     }
-                    let since = Instant::now();
+                    since = Instant::now();
                     let reason = Error::Unavailable("the connection broke".to_owned());
                     status.send_replace(Status::Away { since, reason, retired: generation });
                     tracing::warn!("lost the connection to Redis, connecting anew");
@@ -131,7 +131,10 @@ impl Link {
                         () = tokio::time::sleep(backoff) => {}
                         () = stop.cancelled() => return,
                     }
-                    backoff = (backoff * 2).min(LONGEST_BACKOFF);
+                    // While callers wait for it, every chance counts; after that, none of them gains by haste.
+                    if since.elapsed() > PATIENCE {
+                        backoff = (backoff * 2).min(LONGEST_BACKOFF);
+                    }
                 }
             }
         }
