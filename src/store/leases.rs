@@ -14,6 +14,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Portions of due jobs that one fetch waits for.
 const MOST_PORTIONS_DUE: usize = 8;
+/// From so many queues on, fewer jobs are leased by one call: each may come from another queue, and opening one costs more than
+/// leasing a job.
+const MANY_QUEUES: usize = 64;
+const MOST_JOBS_OF_MANY_QUEUES: usize = MOST_JOBS / 4;
 /// Calls that one fetch makes because limits had to be looked at first.
 const MOST_CALLS: usize = 32;
 
@@ -49,6 +53,11 @@ impl Fetch {
     /// Whether only the script that knows pools, strategies and tenants can answer it.
     fn asks_more(&self) -> bool {
         self.pool.is_some() || self.choice.is_some() || self.tenant.is_some()
+    }
+
+    /// How many jobs one call may lease for it.
+    fn most_jobs(&self) -> usize {
+        if self.queues.len() > MANY_QUEUES { MOST_JOBS_OF_MANY_QUEUES } else { MOST_JOBS }
     }
 
     /// Whether it wants the same as another request, so that only its worker need be told. One with a name of its own is like no other.
@@ -155,7 +164,7 @@ impl Verb for FetchVerb {
 
     fn weight(request: &Fetch) -> (usize, usize) {
         // One that wants a single tenant's jobs goes alone: it takes them out of turn, of which others would know nothing.
-        let jobs = if request.tenant.is_some() { MOST_JOBS } else { request.count };
+        let jobs = if request.tenant.is_some() { MOST_JOBS } else { request.count * MOST_JOBS / request.most_jobs() };
         (jobs, request.queues.iter().map(String::len).sum())
     }
 
@@ -326,18 +335,18 @@ impl Store {
                 *name = self.scope.worker(name);
             }
         }
-        let wanted = request.count;
-        if wanted <= MOST_JOBS {
+        let (wanted, most) = (request.count, request.most_jobs());
+        if wanted <= most {
             return self.fetch.submit(request).await?;
         }
-        request.count = MOST_JOBS;
+        request.count = most;
         let mut leased = self.fetch.submit(request.clone()).await??;
         // A request with its own id is answered by one call, because a repeat replays one call.
-        while leased.records.len() < wanted && leased.records.len() % MOST_JOBS == 0 && !leased.records.is_empty() {
+        while leased.records.len() < wanted && leased.records.len() % most == 0 && !leased.records.is_empty() {
             if request.fetch_id.is_some() {
                 break;
             }
-            request.count = (wanted - leased.records.len()).min(MOST_JOBS);
+            request.count = (wanted - leased.records.len()).min(most);
             let mut more = self.fetch.submit(request.clone()).await??;
             if more.records.is_empty() {
                 break;

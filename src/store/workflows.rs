@@ -12,8 +12,10 @@ use crate::job::{NewWorkflow, WorkflowRecord};
 use futures_util::future::join_all;
 use redis::{Cmd, Value};
 
-/// Jobs of a workflow that one call starts or cancels, as `workflow.lua` and `call_off.lua` have it.
-const JOBS_A_CALL: usize = 200;
+/// Jobs that a workflow may have to be started and cancelled in one call, as `workflow.lua` and `call_off.lua` have it.
+const LARGE: usize = 100;
+/// Jobs that a tick starts or cancels after that.
+const JOBS_A_TICK: usize = 200;
 
 /// What became of a new workflow.
 #[derive(Clone, Debug)]
@@ -132,10 +134,10 @@ impl Store {
     /// A large workflow once all of its jobs were started or cancelled: one call handles a part of them and leaves the others to the
     /// tick. If ticks fail here, those of the servers do the rest.
     async fn settled(&self, id: &str, record: Box<WorkflowRecord>) -> Result<Box<WorkflowRecord>, Error> {
-        if record.jobs() <= JOBS_A_CALL {
+        if record.jobs() <= LARGE {
             return Ok(record);
         }
-        for _ in 0..record.jobs().div_ceil(JOBS_A_CALL) {
+        for _ in 0..=record.jobs().div_ceil(JOBS_A_TICK) {
             if !self.core.tick(false).await? {
                 break;
             }

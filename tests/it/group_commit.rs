@@ -85,3 +85,18 @@ async fn one_bad_request_in_a_group_harms_only_itself() {
     assert_eq!(missing.expect(404).text_at("/error/code"), "not_found");
     assert_eq!(app.client.fetch("q", 100).await.job_ids().len(), 21);
 }
+
+/// One call leases fewer jobs of many queues; a request gets what it asks for nevertheless.
+#[tokio::test]
+async fn a_fetch_over_many_queues_gets_all_that_it_asks_for() {
+    let app = TestApp::start().await;
+    let queues: Vec<String> = (0..100).map(|number| format!("q{number}")).collect();
+    for queue in &queues {
+        app.client.enqueue_into(queue).await;
+    }
+    let fetch = async |count: usize| {
+        let body = json!({"queues": queues, "count": count, "worker_id": "w"});
+        app.client.post("/v1/workers/fetch", body).await.expect(200).job_ids().len()
+    };
+    assert_eq!((fetch(70).await, fetch(64).await, fetch(1).await), (70, 30, 0));
+}

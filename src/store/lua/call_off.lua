@@ -4,7 +4,7 @@
 -- Returns  {'ok', view}, {'missing'} or {'conflict', state}
 
 -- Jobs that one call cancels; the tick cancels the others.
-local CANCELLED_A_CALL = 200
+local CANCELLED_A_CALL = 100
 
 run = function()
   local workflow = workflow_open(ARGV[9])

@@ -124,12 +124,14 @@ workflow_first = function(workflow, text_of)
   return words, jobs
 end
 
--- Starts the jobs that come first: all of them if they must be stored together, else as many as one call may.
+-- Starts the jobs that come first. If there are more than one call may start, the tick does: storing the workflow itself takes long
+-- enough then. Unless they must be stored together.
 workflow_begin = function(workflow, words, jobs, all_at_once)
   tell(workflow, 'created')
   tell(workflow, 'started', ',"total_steps":' .. int(workflow_node(workflow, 0).count))
+  local starts_now = all_at_once or #jobs <= STARTS_A_CALL
   for index, number in ipairs(jobs) do
-    if all_at_once or index <= STARTS_A_CALL then
+    if starts_now then
       start(workflow, number, {unpack(words, (index - 1) * WORDS + 1, index * WORDS)})
     else
       door.later(workflow, 'start', number)
