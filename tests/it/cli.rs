@@ -243,3 +243,11 @@ fn doctor_looks_at_the_private_redis() {
     assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(said.contains("appendonly is on, appendfsync everysec"), "{said}");
 }
+
+#[test]
+fn a_benchmark_starts_its_server_and_prints_figures() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = fairgate(directory.path(), &["bench", "lone", "--samples", "20"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("p50"), "{}", text(&output.stdout));
+}

@@ -97,6 +97,7 @@ fn spawn_server(directory: &Path, socket: &Path) -> anyhow::Result<Child> {
         .args(["serve", "--listen", "127.0.0.1:0", "--redis"])
         .arg(format!("unix://{}", socket.display()))
         .env("FAIRGATE_LOG__LEVEL", "warn")
+        .env("FAIRGATE_LOG__FORMAT", "json")
         .current_dir(directory)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -116,8 +117,9 @@ fn announced_address(log: ChildStderr) -> anyhow::Result<SocketAddr> {
     let (found, address) = mpsc::channel();
     std::thread::spawn(move || {
         for line in BufReader::new(log).lines().map_while(Result::ok) {
-            let url = line.split_once("ready: http://").and_then(|(_, rest)| rest.split_whitespace().next());
-            match url.and_then(|url| url.parse().ok()) {
+            let event: serde_json::Value = serde_json::from_str(&line).unwrap_or_default();
+            let url = event["url"].as_str().filter(|_| event["message"] == "ready");
+            match url.and_then(|url| url.strip_prefix("http://")?.parse().ok()) {
                 Some(address) => _ = found.send(address),
                 None => eprintln!("server: {line}"),
             }
