@@ -247,7 +247,6 @@ fn doctor_looks_at_the_private_redis() {
 #[test]
 fn a_benchmark_starts_its_server_and_prints_figures() {
     let directory = tempfile::tempdir().unwrap();
-    let output = fairgate(directory.path(), &["bench", "lone", "--samples", "20"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
-    assert!(text(&output.stdout).contains("p50"), "{}", text(&output.stdout));
+    let output = fairgate(directory.path(), &["bench", "lone", "--samples", "500"]);
+    assert!(text(&output.stdout).contains("planned to plain"), "{}", text(&output.stderr));
 }

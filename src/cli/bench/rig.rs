@@ -98,6 +98,9 @@ fn spawn_server(directory: &Path, socket: &Path) -> anyhow::Result<Child> {
         .arg(format!("unix://{}", socket.display()))
         .env("FAIRGATE_LOG__LEVEL", "warn")
         .env("FAIRGATE_LOG__FORMAT", "json")
+        // Connections are silent while other cases are prepared or take their turns.
+        .env("FAIRGATE_SERVER__HEADER_TIMEOUT", "1h")
+        .env("FAIRGATE_SERVER__IDLE_TIMEOUT", "1h")
         .current_dir(directory)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
