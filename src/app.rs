@@ -2,13 +2,14 @@
 
 use crate::api::{Api, Doors, Server, Timeouts};
 use crate::auth::{self, ApiKey};
+use crate::background::{Auditor, CronRunner, NoisyNeighborWatcher, Ticker, WebhookDelivery};
 use crate::clock::Clock;
 use crate::config::{self, Config, MainQueue as MainQueueConfig, MainQueueKind, Role};
-use crate::dispatch::{Auditor, Deliveries, Neighbors, Ticker, Timetable, Waiters};
 use crate::fair::Rules;
 use crate::keyring::{Gate, Keyring};
+use crate::long_poll::Waiters;
 use crate::main_queue::{MainQueue, MainQueues, Ojs, Place, Sidekiq, Source};
-use crate::planner::{Desk, Drainer, Intake, Planner, Rulebook, Sources};
+use crate::planner::{EnqueueService, Importer, Planner, Rulebook, RunnerRegistry, Sources};
 use crate::remote::{self, Remote};
 use crate::store::embedded::{self, PrivateRedis};
 use crate::store::{self, Address, KeyKept, Options, Settings, Store};
@@ -88,15 +89,21 @@ impl App {
         }
         let main_queues = main_queues(config, &at, &store, &metrics, &store_tasks, &stop_store)?;
         let tenancy = Arc::new(config.tenancy.clone());
-        let intake = Intake::new(store.clone(), rules.clone(), main_queues.clone(), tenancy);
-        let intake = if config.server.pass_through.is_some() { intake.of_planned() } else { intake };
+        let enqueue_service = EnqueueService::new(store.clone(), rules.clone(), main_queues.clone(), tenancy);
+        let enqueue_service =
+            if config.server.pass_through.is_some() { enqueue_service.of_planned() } else { enqueue_service };
         let process: Arc<str> = holder().into();
-        let desk = Desk::new(store.clone(), rules.clone(), main_queues, metrics.clone(), &process);
+        let registry = RunnerRegistry::new(store.clone(), rules.clone(), main_queues, metrics.clone(), &process);
         let waiters = Waiters::default();
-        let timetable = Timetable::new(store.clone(), intake.clone(), config.limits.of_jobs());
+        let cron_runner = CronRunner::new(store.clone(), enqueue_service.clone(), config.limits.of_jobs());
         let sender = Sender::new(config.server.private_webhooks).context("cannot make a client for webhooks")?;
-        let doors = Doors { intake, timetable: timetable.clone(), waiters: waiters.clone(), sender: sender.clone() };
-        let api = Api::new(store.clone(), keys.clone(), desk.clone(), doors, metrics.clone(), config);
+        let doors = Doors {
+            enqueue_service,
+            cron_runner: cron_runner.clone(),
+            waiters: waiters.clone(),
+            sender: sender.clone(),
+        };
+        let api = Api::new(store.clone(), keys.clone(), registry.clone(), doors, metrics.clone(), config);
         let server = Server {
             listener,
             api: api.clone(),
@@ -119,18 +126,19 @@ impl App {
         tasks.spawn(keys.clone().follow(stop.clone()));
         if config.server.has(Role::Dispatch) {
             tasks.spawn(Ticker::new(store.clone()).run(stop.clone()));
-            let neighbors = Neighbors::new(store.clone(), config.noisy_neighbors.clone(), metrics.noise.clone());
+            let neighbors =
+                NoisyNeighborWatcher::new(store.clone(), config.noisy_neighbors.clone(), metrics.noise.clone());
             tasks.spawn(neighbors.watch(holder(), stop.clone()));
-            tasks.spawn(timetable.run(stop.clone()));
-            tasks.spawn(Deliveries::new(store.clone(), sender).run(stop.clone()));
+            tasks.spawn(cron_runner.run(stop.clone()));
+            tasks.spawn(WebhookDelivery::new(store.clone(), sender).run(stop.clone()));
             tasks.spawn(Auditor::new(store.clone(), metrics.store.dispatch.clone()).run(stop.clone()));
         }
         if config.server.has(Role::Planner) {
             let planned = CancellationToken::new();
-            for sources in sources(config, &store, &rules, desk.main_queues(), &process, &metrics.sidekiq) {
+            for sources in sources(config, &store, &rules, registry.main_queues(), &process, &metrics.sidekiq) {
                 tasks.spawn(sources.run(stop.clone(), planned.clone()));
             }
-            let planner = Planner::new(desk, config.server.planner_groups.clone()).run(stop.clone());
+            let planner = Planner::new(registry, config.server.planner_groups.clone()).run(stop.clone());
             let planned = planned.drop_guard();
             tasks.spawn(async move {
                 planner.await;
@@ -288,8 +296,8 @@ pub fn open_sidekiq(name: &str, sidekiq: &config::Sidekiq, with: &ConnectionOpti
     Ok(Sidekiq::new(name, with.store.clone(), redis, place, sidekiq.staging_queue.clone()))
 }
 
-/// A drainer for each source of a Sidekiq; `process` names this process.
-pub fn drainers(
+/// An importer for each source of a Sidekiq; `process` names this process.
+pub fn importers(
     config: &config::Sidekiq,
     sidekiq: &Arc<Sidekiq>,
     store: &Store,
@@ -297,14 +305,14 @@ pub fn drainers(
     default_tenant: &str,
     process: &Arc<str>,
     metrics: &SidekiqMetrics,
-) -> Vec<Drainer> {
+) -> Vec<Importer> {
     let queues = config.staging_queue.iter().cloned().map(Source::Queue);
     let classes = config.fairplay_classes.iter().cloned().map(Source::Fairplay);
-    let drainer = |source| {
+    let importer = |source| {
         let (sidekiq, process, metrics) = (Arc::clone(sidekiq), Arc::clone(process), metrics.clone());
-        Drainer::new(store.clone(), rules.clone(), sidekiq, source, default_tenant.to_owned(), process, metrics)
+        Importer::new(store.clone(), rules.clone(), sidekiq, source, default_tenant.to_owned(), process, metrics)
     };
-    queues.chain(classes).map(drainer).collect()
+    queues.chain(classes).map(importer).collect()
 }
 
 /// The sources from which this process takes in the jobs that clients of a Sidekiq push.
@@ -320,10 +328,10 @@ fn sources(
     for MainQueueConfig { name, kind } in &config.main_queues {
         let MainQueueKind::Sidekiq(of_sidekiq) = kind else { continue };
         let Some(MainQueue::Sidekiq(sidekiq)) = main_queues.get(name) else { continue };
-        let drainers = drainers(of_sidekiq, &sidekiq, store, rules, &config.tenancy.default_tenant, process, metrics);
+        let importers = importers(of_sidekiq, &sidekiq, store, rules, &config.tenancy.default_tenant, process, metrics);
         let release_within = of_sidekiq.release_on_exit.then_some(config.server.shutdown_grace);
         let (store, rules) = (store.clone(), rules.clone());
-        all.push(Sources { store, rules, sidekiq, drainers, release_within });
+        all.push(Sources { store, rules, sidekiq, importers, release_within });
     }
     all
 }

@@ -14,7 +14,7 @@
 //!   beside it.
 //! - [`remote`] – another OJS server, asked as a client asks, and what is handed on to it.
 //! - [`planner`] – when staged jobs are promoted, how many, under which weights.
-//! - [`dispatch`] – what happens because time passes.
+//! - [`background`] – what happens because time passes; [`long_poll`] – fetches that wait.
 //! - [`keyring`] – the API keys that hold, and who a presented one is.
 //! - [`api`] – HTTP requests into verbs, results into OJS answers. No rules.
 //! - [`app`] puts it together; the only spawner of long-lived tasks.
@@ -23,13 +23,14 @@
 pub mod api;
 pub mod app;
 pub mod auth;
+pub mod background;
 pub mod cli;
 pub mod clock;
 pub mod config;
-pub mod dispatch;
 pub mod fair;
 pub mod job;
 pub mod keyring;
+pub mod long_poll;
 pub mod main_queue;
 pub mod planner;
 pub mod remote;

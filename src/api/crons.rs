@@ -74,7 +74,7 @@ fn tenant_of(api: &Api) -> Option<&str> {
 /// Refuses a cron whose jobs would be refused whenever it fires, because they name no tenant for instance.
 async fn check_job(api: &Api, cron: &CronJob, path: &str) -> Result<(), Problem> {
     let job = cron.job(api.store().clock().now_ms(), &api.inner.limits)?;
-    api.intake().check(job).await.map_err(|refusal| match refusal {
+    api.enqueue_service().check(job).await.map_err(|refusal| match refusal {
         Refusal::Invalid(invalid) if !path.is_empty() => invalid.within(path).into(),
         other => other.into(),
     })
@@ -115,7 +115,7 @@ pub(super) async fn remove(api: Api, Name(name): Name) -> Result<Response, Probl
 pub(super) async fn run(api: Api, Name(name): Name) -> Result<Response, Problem> {
     for _ in 0..ATTEMPTS {
         let (now, cron) = stored(&api, &name).await?;
-        match api.inner.timetable.run_now(&cron, now).await? {
+        match api.inner.cron_runner.run_now(&cron, now).await? {
             Fired::Stored(record) => {
                 api.metrics().jobs.enqueued(&record.queue, &record.kind);
                 return Ok(answer::created(&record));

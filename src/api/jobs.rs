@@ -37,7 +37,7 @@ pub(super) async fn enqueue(api: Api, request: Request) -> Result<Response, Prob
     if let Some(pressure) = record.pressure {
         response = answer::with_pressure(response, pressure);
     }
-    match api.intake().limit_of(own_limit.as_ref(), record) {
+    match api.enqueue_service().limit_of(own_limit.as_ref(), record) {
         Some(key) => Ok(with_limit_of(&api, response, &key).await),
         None => Ok(response),
     }
@@ -84,7 +84,7 @@ pub(super) async fn enqueue_batch(api: Api, request: Request) -> Result<Response
 /// The one limit that jobs of a batch bring along: headers have room for no more.
 fn one_limit(api: &Api, limits: &[Option<RateLimit>], records: &[Record]) -> Option<LimitKey> {
     let limited = limits.iter().zip(records).filter(|(own, _)| own.is_some());
-    let mut keys = limited.filter_map(|(own, record)| api.intake().limit_of(own.as_ref(), record));
+    let mut keys = limited.filter_map(|(own, record)| api.enqueue_service().limit_of(own.as_ref(), record));
     let first = keys.next()?;
     keys.all(|key| key == first).then_some(first)
 }
@@ -102,7 +102,7 @@ async fn store(api: &Api, mut jobs: Vec<NewJob>, told: &Told, is_batch: bool) ->
     let deadline = Instant::now() + told.patience;
     loop {
         let again = (!told.patience.is_zero()).then(|| jobs.clone());
-        match (api.intake().enqueue(jobs, is_batch, &header).await?, again) {
+        match (api.enqueue_service().enqueue(jobs, is_batch, &header).await?, again) {
             (Enqueued::Stored(records), _) => {
                 let new = records.iter().filter(|record| !record.existing);
                 new.for_each(|record| {
@@ -128,7 +128,7 @@ fn refusal(refused: Enqueued, is_batch: bool) -> Problem {
         Enqueued::Full { rule, most, staged } => Problem::staging_full(&rule, most, staged),
         Enqueued::Bounded { queue, depth, most, strategy } => Problem::queue_full(&queue, depth, most, &strategy),
         Enqueued::Limited(exceeded) => Problem::tenant_limited(&exceeded, is_batch),
-        Enqueued::Stored(_) | Enqueued::Stale(_) => Problem::bug(), // the intake tries again by itself
+        Enqueued::Stored(_) | Enqueued::Stale(_) => Problem::bug(), // the enqueue service repeats the request itself
     }
 }
 
@@ -144,7 +144,7 @@ impl Told {
     pub(super) fn of(api: &Api, headers: &HeaderMap) -> Result<Told, Problem> {
         let value = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
         let mut tenants = Vec::new();
-        for name in api.intake().headers() {
+        for name in api.enqueue_service().headers() {
             tenants.extend(tenant::single(headers, &name)?.map(|value| (name.clone(), value.to_owned())));
         }
         let patience = match value("ojs-block-timeout") {

@@ -47,7 +47,7 @@ fn dispatch(fairness: &TenantFairness, isolation: Isolation) -> Value {
 pub(super) async fn show(api: Api) -> Response {
     let (limits, tenancy) = (&api.inner.limits, &api.inner.tenancy);
     // As far as it is known: a manifest is no reason to wait for Redis.
-    let known = api.desk().rules().now();
+    let known = api.registry().rules().now();
     let policy = &known.dispatch.policy;
     let extension = |(name, version)| json!({"name": name, "uri": uri(name), "version": version});
     let experimental = |(name, version)| json!({"name": name, "uri": experimental_uri(name), "version": version});

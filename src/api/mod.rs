@@ -57,13 +57,14 @@ pub use doc::document as openapi;
 pub use routes::{Access, routes};
 pub use server::Server;
 
+use crate::background::{CronRunner, NoisyNeighborWatcher};
 use crate::config::Config;
-use crate::dispatch::{LongPolls, Neighbors, Timetable, Waiters};
 use crate::fair::Tenancy;
 use crate::job::{self, Scope};
 use crate::keyring::{Caller, Keyring, Pass};
+use crate::long_poll::{LongPolls, Waiters};
 use crate::main_queue::MainQueue;
-use crate::planner::{Desk, Intake};
+use crate::planner::{EnqueueService, RunnerRegistry};
 use crate::store::Store;
 use crate::telemetry::Metrics;
 use crate::webhooks::Sender;
@@ -84,8 +85,8 @@ pub struct Api {
 
 /// The ways by which jobs come and go.
 pub struct Doors {
-    pub intake: Intake,
-    pub timetable: Timetable,
+    pub enqueue_service: EnqueueService,
+    pub cron_runner: CronRunner,
     pub waiters: Waiters,
     pub sender: Sender,
 }
@@ -94,12 +95,12 @@ struct Inner {
     store: Store,
     keys: Keyring,
     places: places::Places,
-    intake: Intake,
-    timetable: Timetable,
+    enqueue_service: EnqueueService,
+    cron_runner: CronRunner,
     sender: Sender,
-    desk: Desk,
+    registry: RunnerRegistry,
     long_polls: LongPolls,
-    neighbors: Neighbors,
+    neighbors: NoisyNeighborWatcher,
     metrics: Metrics,
     limits: job::Limits,
     max_body: usize,
@@ -121,27 +122,38 @@ struct Inner {
 
 impl Api {
     /// An API on a store.
-    pub fn new(store: Store, keys: Keyring, desk: Desk, doors: Doors, metrics: Metrics, config: &Config) -> Self {
+    pub fn new(
+        store: Store,
+        keys: Keyring,
+        registry: RunnerRegistry,
+        doors: Doors,
+        metrics: Metrics,
+        config: &Config,
+    ) -> Self {
         let limits = &config.limits;
         let draining = CancellationToken::new();
         let waiting = metrics.http.long_polls().clone();
         let tenancy = Arc::new(config.tenancy.clone());
-        let passage = config.server.pass_through.as_ref().and_then(|name| desk.main_queues().get(name));
+        let passage = config.server.pass_through.as_ref().and_then(|name| registry.main_queues().get(name));
         let relay = match &passage {
             Some(MainQueue::Ojs(ojs)) => Some(relay::Relay::new(ojs.remote().clone())),
             _ => None,
         };
         Api {
             inner: Arc::new(Inner {
-                intake: doors.intake,
-                timetable: doors.timetable,
+                enqueue_service: doors.enqueue_service,
+                cron_runner: doors.cron_runner,
                 sender: doors.sender,
                 long_polls: LongPolls::new(store.clone(), doors.waiters, waiting, draining.clone()),
-                neighbors: Neighbors::new(store.clone(), config.noisy_neighbors.clone(), metrics.noise.clone()),
+                neighbors: NoisyNeighborWatcher::new(
+                    store.clone(),
+                    config.noisy_neighbors.clone(),
+                    metrics.noise.clone(),
+                ),
                 store,
                 keys,
                 places: places::Places::of(routes::table()),
-                desk,
+                registry,
                 metrics,
                 limits: limits.of_jobs(),
                 max_body: limits.max_body.bytes(),
@@ -198,10 +210,10 @@ impl Api {
     }
 
     /// The way in for the caller's jobs.
-    fn intake(&self) -> Cow<'_, Intake> {
+    fn enqueue_service(&self) -> Cow<'_, EnqueueService> {
         match &self.scoped {
-            Some(store) => Cow::Owned(self.inner.intake.within(store)),
-            None => Cow::Borrowed(&self.inner.intake),
+            Some(store) => Cow::Owned(self.inner.enqueue_service.within(store)),
+            None => Cow::Borrowed(&self.inner.enqueue_service),
         }
     }
 
@@ -213,8 +225,8 @@ impl Api {
         }
     }
 
-    fn desk(&self) -> &Desk {
-        &self.inner.desk
+    fn registry(&self) -> &RunnerRegistry {
+        &self.inner.registry
     }
 
     fn metrics(&self) -> &Metrics {

@@ -3,7 +3,7 @@
 use super::path::Name;
 use super::problem::Problem;
 use super::{Api, answer};
-use crate::dispatch::NoiseReport;
+use crate::background::NoiseReport;
 use crate::fair::noisy::{NoisyNeighbors, Throttle};
 use crate::job::invalid::Invalid;
 use crate::job::tenant;

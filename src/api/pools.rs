@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 /// `GET /admin/pools`.
 pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
     let page = Page::of(&Query::of(&uri))?;
-    let known = api.desk().rules().known().await?;
+    let known = api.registry().rules().known().await?;
     let scope = api.store().scope();
     let pools = known.dispatch.policy.pools.iter().filter(|pool| scope.unqualified(&pool.name).is_some());
     let pools: Vec<&Pool> = pools.collect();
@@ -43,7 +43,7 @@ pub(super) async fn put(api: Api, Name(name): Name, request: Request) -> Result<
     let body = Text::read(&api, request).await?.value()?;
     let pool = config::pool_from_json(Some(&name), body).map_err(|problems| refused("pool", &problems))?;
     let pool = of_caller(&api, pool)?;
-    let is_new = api.desk().rules().put_pool(pool).await?;
+    let is_new = api.registry().rules().put_pool(pool).await?;
     found(&api, &name, if is_new { StatusCode::CREATED } else { StatusCode::OK }).await
 }
 
@@ -53,7 +53,7 @@ pub(super) async fn add(api: Api, request: Request) -> Result<Response, Problem>
     let pool = config::pool_from_json(None, body).map_err(|problems| refused("pool", &problems))?;
     let name = pool.own_name().to_owned();
     let pool = of_caller(&api, pool)?;
-    api.desk().rules().add_pool(pool).await?;
+    api.registry().rules().add_pool(pool).await?;
     let mut response = found(&api, &name, StatusCode::CREATED).await?;
     // A name holds nothing that a header may not.
     if let Ok(location) = HeaderValue::try_from(format!("/ojs/v1/admin/pools/{name}")) {
@@ -64,7 +64,7 @@ pub(super) async fn add(api: Api, request: Request) -> Result<Response, Problem>
 
 /// `DELETE /admin/pools/{name}`.
 pub(super) async fn remove(api: Api, Name(name): Name) -> Result<Response, Problem> {
-    let holds = match api.desk().rules().remove_pool(&api.store().scope().qualified(&name)).await? {
+    let holds = match api.registry().rules().remove_pool(&api.store().scope().qualified(&name)).await? {
         Removed::Gone => Value::Null,
         Removed::Restored => json!("file"),
         Removed::InFile => {
@@ -90,7 +90,7 @@ fn of_caller(api: &Api, pool: Pool) -> Result<Pool, Problem> {
 }
 
 async fn found(api: &Api, name: &str, status: StatusCode) -> Result<Response, Problem> {
-    let known = api.desk().rules().known().await?;
+    let known = api.registry().rules().known().await?;
     let inside = api.store().scope().qualified(name);
     let pool = known.dispatch.policy.pool(&inside).ok_or_else(|| missing(name))?;
     let usage = api.store().scheduling(&[&inside]).await?.pools.first().copied().unwrap_or_default();

@@ -127,7 +127,7 @@ pub(super) async fn read_jobs(api: &Api, request: Request, is_batch: bool) -> Re
     let text = Text::read(api, Request::from_parts(parts, body)).await?;
     let mut planned = Vec::new();
     for kind in types(text.as_str(), is_batch) {
-        planned.push(api.intake().plans(&kind).await?);
+        planned.push(api.enqueue_service().plans(&kind).await?);
     }
     // What cannot be read is told by whoever reads it next.
     if planned.iter().all(|planned| *planned) {

@@ -30,14 +30,14 @@ const MOST_PLACES: usize = 50;
 
 /// `GET /admin/planner/events`: rounds of all rules.
 pub(super) async fn all_rounds(api: Api, headers: HeaderMap, peer: Peer) -> Result<Response, Problem> {
-    let known = api.desk().rules().known().await?;
+    let known = api.registry().rules().known().await?;
     let slot = event_stream::slot(&api, peer)?;
     Ok(rounds(&api, &known, None, &headers, slot).await)
 }
 
 /// `GET /admin/planner/{rule}/events`.
 pub(super) async fn rounds_of(api: Api, Name(name): Name, headers: HeaderMap, peer: Peer) -> Result<Response, Problem> {
-    let known = api.desk().rules().known().await?;
+    let known = api.registry().rules().known().await?;
     if !known.has(&name) {
         return Err(Problem::missing("plan rule", &name));
     }

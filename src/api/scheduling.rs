@@ -32,13 +32,13 @@ pub(super) async fn stats(api: Api) -> Result<Response, Problem> {
 
 /// `GET /admin/scheduling/config`.
 pub(super) async fn config(api: Api) -> Result<Response, Problem> {
-    Ok(answer::value(StatusCode::OK, &describe(&*api.desk().rules().known().await?)))
+    Ok(answer::value(StatusCode::OK, &describe(&*api.registry().rules().known().await?)))
 }
 
 /// `PUT /admin/scheduling/config`: changes what it names.
 pub(super) async fn put_config(api: Api, request: Request) -> Result<Response, Problem> {
     let body = Text::read(&api, request).await?.value()?;
-    Ok(answer::value(StatusCode::OK, &describe(&*api.desk().rules().put_scheduling(&body).await?)))
+    Ok(answer::value(StatusCode::OK, &describe(&*api.registry().rules().put_scheduling(&body).await?)))
 }
 
 fn describe(known: &Known) -> Value {

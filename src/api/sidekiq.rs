@@ -20,7 +20,7 @@ pub(super) async fn show_job(api: Api, Name(jid): Name) -> Result<Response, Prob
         };
         return Err(Problem::missing("staged job", &jid).hint(hint));
     };
-    let known = api.desk().rules().known().await?;
+    let known = api.registry().rules().known().await?;
     let waits_ms = u64::try_from(api.store().clock().now_ms() - job.created).unwrap_or(0);
     let body = json!({
         "jid": jid,

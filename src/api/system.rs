@@ -97,10 +97,10 @@ pub(super) async fn metrics(api: Api, headers: HeaderMap) -> Result<Response, Pr
 async fn measure_depths(api: &Api) -> Result<(), Error> {
     let jobs = &api.metrics().jobs;
     jobs.workers(api.store().worker_count().await?);
-    let known = api.desk().rules().known().await?;
+    let known = api.registry().rules().known().await?;
     let mut levels = Vec::new();
     for name in known.names().take(MOST_RULES) {
-        levels.extend(RuleStats::read(api.desk(), name).await?.map(|stats| (name, stats.levels())));
+        levels.extend(RuleStats::read(api.registry(), name).await?.map(|stats| (name, stats.levels())));
     }
     api.metrics().planner.levels(levels);
     measure_dispatch(api, &known).await?;

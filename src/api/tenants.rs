@@ -37,7 +37,7 @@ pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
         Some(other) => return Err(Invalid::field("configured", "true or false", other).into()),
     };
     let filter = RollFilter { prefix: query.get("prefix").unwrap_or_default().to_owned(), configured };
-    let roll = Roll::read(api.store(), api.desk().rules(), &filter, order).await?;
+    let roll = Roll::read(api.store(), api.registry().rules(), &filter, order).await?;
     let shown: Vec<&Enrolled> = roll.tenants.iter().skip(page.offset).take(page.limit).collect();
     let ids: Vec<&str> = shown.iter().map(|tenant| tenant.id.as_str()).collect();
     let jobs = api.store().tenant_jobs(&ids).await?;
@@ -59,7 +59,7 @@ pub(super) async fn put(api: Api, Name(id): Name, request: Request) -> Result<Re
     let body = Text::read(&api, request).await?.value()?;
     let (terms, reason) = config::tenant_from_json(&id, body).map_err(|problems| refused("tenant", &problems))?;
     let author = Author { by: api.actor(), reason };
-    let is_new = api.desk().rules().put_tenant(&id, &terms, &author).await?;
+    let is_new = api.registry().rules().put_tenant(&id, &terms, &author).await?;
     found(&api, &id, if is_new { StatusCode::CREATED } else { StatusCode::OK }).await
 }
 
@@ -67,7 +67,7 @@ pub(super) async fn put(api: Api, Name(id): Name, request: Request) -> Result<Re
 pub(super) async fn put_limits(api: Api, Name(id): Name, request: Request) -> Result<Response, Problem> {
     check(&id)?;
     let body = Text::read(&api, request).await?.value()?;
-    api.desk().rules().put_tenant_limits(&id, &body, &api.actor()).await?;
+    api.registry().rules().put_tenant_limits(&id, &body, &api.actor()).await?;
     found(&api, &id, StatusCode::OK).await
 }
 
@@ -76,8 +76,8 @@ pub(super) async fn remove(api: Api, Name(id): Name, uri: Uri) -> Result<Respons
     check(&id)?;
     let force = matches!(Query::of(&uri).get("force"), Some("true" | "1"));
     let jobs = jobs_of(&api, &id).await?;
-    let holds = match api.desk().rules().remove_tenant(&id, jobs, force).await? {
-        Removed::Gone => api.desk().rules().served(&[&id]).await?.first().map_or("default", |served| served.source),
+    let holds = match api.registry().rules().remove_tenant(&id, jobs, force).await? {
+        Removed::Gone => api.registry().rules().served(&[&id]).await?.first().map_or("default", |served| served.source),
         Removed::Restored => "file",
         Removed::InFile => {
             let message = format!("Tenant {id} stands in the configuration file and was not changed at run time.");
@@ -160,7 +160,7 @@ async fn usage(api: &Api, id: &str, limits: &TenantLimits, jobs: &TenantJobs) ->
 }
 
 async fn served(api: &Api, id: &str) -> Result<Served, Problem> {
-    Ok(api.desk().rules().served(&[id]).await?.pop().unwrap_or_default())
+    Ok(api.registry().rules().served(&[id]).await?.pop().unwrap_or_default())
 }
 
 async fn jobs_of(api: &Api, id: &str) -> Result<TenantJobs, Problem> {

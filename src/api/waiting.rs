@@ -27,7 +27,7 @@ pub(super) async fn member(api: &Api, record: &Record) -> Result<String, Problem
 async fn staged(api: &Api, rule: &str, tenant: &str, queue: &str) -> Result<Value, Problem> {
     let own = api.store().scope().unqualified(queue).unwrap_or(queue);
     let mut shown = json!({"reason": "staged", "rule": rule, "tenant": tenant, "queue": own});
-    if let Some(status) = StagedStatus::read(api.desk(), rule, queue, tenant).await? {
+    if let Some(status) = StagedStatus::read(api.registry(), rule, queue, tenant).await? {
         shown["gate"] = status.gate();
         shown["tenant_state"] = status.tenant_state().into();
     }

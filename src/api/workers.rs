@@ -202,7 +202,7 @@ pub(super) async fn deregister(api: Api, Name(id): Name) -> Result<Response, Pro
 /// The pool that somebody names, which must be there.
 pub(super) async fn known_pool(api: &Api, name: Option<&str>) -> Result<Option<Pool>, Problem> {
     let Some(name) = name else { return Ok(None) };
-    let known = api.desk().rules().known().await?;
+    let known = api.registry().rules().known().await?;
     match known.dispatch.policy.pool(&api.store().scope().qualified(name)) {
         Some(pool) => Ok(Some(pool.clone())),
         None => {

@@ -29,7 +29,7 @@ pub(super) async fn begin(api: Api, request: Request) -> Result<Response, Proble
     let header = |name: &str| told.tenants.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
     let deadline = Instant::now() + told.patience;
     let record = loop {
-        match api.intake().begin_workflow(&mut new, &header).await? {
+        match api.enqueue_service().begin_workflow(&mut new, &header).await? {
             WorkflowBegun::Stored(record) => break record,
             WorkflowBegun::Bounded { strategy, .. } if strategy == "block" && Instant::now() < deadline => {
                 tokio::time::sleep(jobs::ROOM_EVERY).await;
@@ -40,7 +40,7 @@ pub(super) async fn begin(api: Api, request: Request) -> Result<Response, Proble
             WorkflowBegun::Duplicate => return Err(duplicate(&new.id)),
             WorkflowBegun::Full { rule, most, staged } => return Err(Problem::staging_full(&rule, most, staged)),
             WorkflowBegun::Limited(exceeded) => return Err(Problem::tenant_limited(&exceeded, false)),
-            WorkflowBegun::Stale => return Err(Problem::bug()), // the intake tries again by itself
+            WorkflowBegun::Stale => return Err(Problem::bug()), // the enqueue service repeats the request itself
         }
     };
     new.first_jobs().for_each(|job| api.metrics().jobs.enqueued(&job.queue, &job.kind));

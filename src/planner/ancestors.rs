@@ -2,14 +2,14 @@
 //!
 //! A tenant never changes, so that what is looked up before holds when the job is stored.
 
-use super::intake::{Intake, Refusal};
+use super::enqueue_service::{EnqueueService, Refusal};
 use crate::job::ancestor::Origin;
 use crate::job::tenant::DEFAULT;
 use crate::job::{NewJob, Scope};
 use crate::store;
 use std::collections::HashMap;
 
-impl Intake {
+impl EnqueueService {
     /// Looks up the tenants of all ancestors that jobs name, whoever may see them.
     pub(super) async fn find_ancestors<'j>(
         &self,

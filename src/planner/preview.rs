@@ -1,8 +1,8 @@
 //! What the next round would do: the same arithmetic as the script's, on a copy.
 
-use super::course::in_turn;
-use super::desk::Desk;
-use super::tally::{self, Tally};
+use super::registry::RunnerRegistry;
+use super::round_state::in_turn;
+use super::tenant_counts::{self, TenantCounts};
 use crate::fair::{Batch, FairQueue, Tenant, Weight};
 use crate::job::escape::{escape, unescape};
 use crate::store::{Error, Level, Observation, Served};
@@ -15,11 +15,11 @@ const MOST: u64 = 1000;
 const SURVEYED: usize = 500;
 
 /// A dry run of a rule's next round, or of one for so many jobs; `None` if there is no such rule.
-pub async fn preview(desk: &Desk, name: &str, jobs: Option<u64>) -> Result<Option<Value>, Error> {
-    let known = desk.rules().known().await?;
+pub async fn preview(registry: &RunnerRegistry, name: &str, jobs: Option<u64>) -> Result<Option<Value>, Error> {
+    let known = registry.rules().known().await?;
     let Some(rule) = known.find(name) else { return Ok(None) };
-    let status = desk.status(&rule).await?;
-    let (mut queues, mut order, mut tenants) = (Vec::new(), Vec::new(), Tally::default());
+    let status = registry.status(&rule).await?;
+    let (mut queues, mut order, mut tenants) = (Vec::new(), Vec::new(), TenantCounts::default());
     let (mut batch, mut truncated) = (0, false);
     let mut closed = status.paused.then_some("paused");
     // A batch that is a number is shared by all main queues; what `auto` wants, each wants for itself.
@@ -40,9 +40,9 @@ pub async fn preview(desk: &Desk, name: &str, jobs: Option<u64>) -> Result<Optio
         };
         let wanted = needed.min(gate.room).min(queue.staged);
         let mut picks = Vec::new();
-        let mut own = Tally::default();
+        let mut own = TenantCounts::default();
         if wanted > 0 {
-            let survey = desk.store().next_tenants(name, &queue.queue, SURVEYED, false).await?;
+            let survey = registry.store().next_tenants(name, &queue.queue, SURVEYED, false).await?;
             picks = foresee_all(&survey.levels, wanted.min(MOST));
             let surveyed = survey.levels.iter().flat_map(|level| &level.tenants);
             let weights: HashMap<&str, Weight> = surveyed.map(|tenant| (tenant.name.as_str(), tenant.weight)).collect();
@@ -76,8 +76,8 @@ pub async fn preview(desk: &Desk, name: &str, jobs: Option<u64>) -> Result<Optio
     })))
 }
 
-fn shown(tally: &Tally) -> Vec<Value> {
-    tally.served().iter().map(tally::show).collect()
+fn shown(tenant_counts: &TenantCounts) -> Vec<Value> {
+    tenant_counts.served().iter().map(tenant_counts::show).collect()
 }
 
 /// The tenants of the next promotions, in order: up to `most`, or fewer if the next might be of a tenant that was not surveyed.

@@ -1,11 +1,11 @@
 //! The release of what is staged from a Sidekiq: each job goes back to the source that it came from, before newer ones and in its old
 //! order.
 //!
-//! A release holds a lock in the store that keeps drainers out, or they would take the same jobs in again. It goes from the newest job to
+//! A release holds a lock in the store that keeps importers out, or they would take the same jobs in again. It goes from the newest job to
 //! the oldest, so that whatever ends it, what is in the source is in order. Each job leaves staging in the script that hands it back, or
-//! that puts it into the outbox of its source; a release that died is completed by the next one, or by the next drainer.
+//! that puts it into the outbox of its source; a release that died is completed by the next one, or by the next importer.
 
-use super::drainer::Drainer;
+use super::importer::Importer;
 use super::rulebook::Rulebook;
 use super::stock::{Inventory, Listed, Stock, portion};
 use crate::job::{id, json, sidekiq};
@@ -50,14 +50,14 @@ pub struct Releaser {
     rules: Rulebook,
     sidekiq: Arc<Sidekiq>,
     /// One for each source that jobs may go back to.
-    drainers: Vec<Drainer>,
+    importers: Vec<Importer>,
     inventory: Inventory,
 }
 
 impl Releaser {
     /// A releaser for a Sidekiq and its sources, none of which is drained by this process any more.
-    pub fn new(store: Store, rules: Rulebook, sidekiq: Arc<Sidekiq>, drainers: Vec<Drainer>) -> Releaser {
-        Releaser { store, rules, sidekiq, drainers, inventory: Inventory::default() }
+    pub fn new(store: Store, rules: Rulebook, sidekiq: Arc<Sidekiq>, importers: Vec<Importer>) -> Releaser {
+        Releaser { store, rules, sidekiq, importers, inventory: Inventory::default() }
     }
 
     /// Jobs that were handed back, and that are still staged, by rule.
@@ -69,8 +69,8 @@ impl Releaser {
     pub async fn count(&mut self) -> Result<Vec<(Source, u64)>, Error> {
         self.list().await?;
         let mut pending = Vec::new();
-        for drainer in &mut self.drainers {
-            pending.push((drainer.source().clone(), drainer.pending().await?));
+        for importer in &mut self.importers {
+            pending.push((importer.source().clone(), importer.pending().await?));
         }
         Ok(pending)
     }
@@ -103,8 +103,8 @@ impl Releaser {
 
     /// Lets the gem sidekiq-fairplay go on with the classes whose locks are ours.
     pub async fn free_locks(&mut self) {
-        for drainer in &mut self.drainers {
-            drainer.hand_back().await;
+        for importer in &mut self.importers {
+            importer.hand_back().await;
         }
     }
 
@@ -117,11 +117,11 @@ impl Releaser {
         for rule in self.rule_names().await? {
             self.sidekiq.settle(&rule).await?;
         }
-        for place in 0..self.drainers.len() {
-            if self.sidekiq.has_returns(self.drainers[place].source()).await? {
+        for place in 0..self.importers.len() {
+            if self.sidekiq.has_returns(self.importers[place].source()).await? {
                 self.settle(place, deadline).await?;
             }
-            if !self.drainers[place].empty_inbox(token).await? {
+            if !self.importers[place].empty_inbox(token).await? {
                 return Err(self.lost());
             }
         }
@@ -155,7 +155,7 @@ impl Releaser {
             return Ok(());
         }
         self.hold(place, deadline).await?;
-        let source = self.drainers[place].source().clone();
+        let source = self.importers[place].source().clone();
         let mut rest = jobs;
         while !rest.is_empty() && !is_past(deadline) {
             let jobs;
@@ -166,7 +166,7 @@ impl Releaser {
             let (jobs, restored): (Vec<&Listed>, Vec<Restored>) =
                 staged.map(|(job, text)| (job, restored(&source, &job.id, &text))).unzip();
             let missing = loop {
-                match self.sidekiq.hand_back(&source, &self.drainers[place].owner(), token, &restored).await? {
+                match self.sidekiq.hand_back(&source, &self.importers[place].owner(), token, &restored).await? {
                     Unstaged::Done { missing } => break missing,
                     Unstaged::Locked => self.hold(place, deadline).await?,
                     Unstaged::Lost => return Err(self.lost()),
@@ -184,12 +184,12 @@ impl Releaser {
 
     /// Puts back what the outbox of a source holds.
     async fn settle(&mut self, place: usize, deadline: Option<Instant>) -> Result<(), ReleaseError> {
-        let drainer = &self.drainers[place];
-        let mut is_settled = self.sidekiq.settle_returns(drainer.source(), &drainer.owner()).await?;
+        let importer = &self.importers[place];
+        let mut is_settled = self.sidekiq.settle_returns(importer.source(), &importer.owner()).await?;
         while !is_settled {
             self.hold(place, deadline).await?;
-            let drainer = &self.drainers[place];
-            is_settled = self.sidekiq.settle_returns(drainer.source(), &drainer.owner()).await?;
+            let importer = &self.importers[place];
+            is_settled = self.sidekiq.settle_returns(importer.source(), &importer.owner()).await?;
         }
         Ok(())
     }
@@ -198,9 +198,9 @@ impl Releaser {
     async fn hold(&mut self, place: usize, deadline: Option<Instant>) -> Result<(), ReleaseError> {
         let patience = Instant::now() + PATIENCE_WITH_GEM;
         let until = deadline.map_or(patience, |deadline| deadline.min(patience));
-        while !self.drainers[place].hold_source().await? {
+        while !self.importers[place].hold_source().await? {
             if Instant::now() >= until {
-                let Source::Fairplay(class) = self.drainers[place].source() else { return Err(self.lost()) };
+                let Source::Fairplay(class) = self.importers[place].source() else { return Err(self.lost()) };
                 return Err(ReleaseError::GemBusy(class.class.clone()));
             }
             tokio::time::sleep(LOOK_AT_GEM).await;
@@ -210,7 +210,7 @@ impl Releaser {
 
     /// Lists what is staged for the Sidekiq: by source what goes back to it, newest first.
     async fn list(&mut self) -> Result<Vec<Vec<Listed>>, Error> {
-        let sources: Vec<Source> = self.drainers.iter().map(|drainer| drainer.source().clone()).collect();
+        let sources: Vec<Source> = self.importers.iter().map(|importer| importer.source().clone()).collect();
         let rules = self.rule_names().await?;
         self.inventory.begin(sources.len());
         for rule in rules {

@@ -1,6 +1,6 @@
 //! The sources of one Sidekiq, as long as this process takes jobs in from them.
 
-use super::drainer::Drainer;
+use super::importer::Importer;
 use super::releaser::{ReleaseError, Releaser};
 use super::rulebook::Rulebook;
 use crate::main_queue::Sidekiq;
@@ -11,38 +11,38 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Drains all sources of a Sidekiq.
+/// Imports all sources of a Sidekiq.
 pub struct Sources {
     pub store: Store,
     pub rules: Rulebook,
     pub sidekiq: Arc<Sidekiq>,
-    pub drainers: Vec<Drainer>,
+    pub importers: Vec<Importer>,
     /// How long what is staged may be handed back after the stop; none if it stays staged.
     pub release_within: Option<Duration>,
 }
 
 impl Sources {
-    /// Drains until `stop`. Then waits for `planned`, which is cancelled once this process promotes no more, and hands back staged jobs
+    /// Imports until `stop`. Then waits for `planned`, which is cancelled once this process promotes no more, and hands back staged jobs
     /// if it is configured so.
     pub async fn run(self, stop: CancellationToken, planned: CancellationToken) {
         let mut running = JoinSet::new();
-        for drainer in self.drainers {
-            running.spawn(drainer.run(stop.clone()));
+        for importer in self.importers {
+            running.spawn(importer.run(stop.clone()));
         }
         stop.cancelled().await;
         let stopped = Instant::now();
-        let mut drainers = Vec::new();
+        let mut importers = Vec::new();
         while let Some(ended) = running.join_next().await {
-            drainers.extend(ended.inspect_err(|error| tracing::error!(%error, "a drainer failed")).ok());
+            importers.extend(ended.inspect_err(|error| tracing::error!(%error, "an importer failed")).ok());
         }
         let Some(grace) = self.release_within else {
-            for drainer in &mut drainers {
-                drainer.hand_back().await;
+            for importer in &mut importers {
+                importer.hand_back().await;
             }
             return;
         };
         planned.cancelled().await;
-        let releaser = Releaser::new(self.store, self.rules, self.sidekiq.clone(), drainers);
+        let releaser = Releaser::new(self.store, self.rules, self.sidekiq.clone(), importers);
         release(releaser, self.sidekiq.name(), stopped + grace).await;
     }
 }

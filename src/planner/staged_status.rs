@@ -1,6 +1,6 @@
 //! The reasons why a staged job is not promoted yet: the gate of its main queue, and the state of its tenant.
 
-use super::desk::Desk;
+use super::registry::RunnerRegistry;
 use crate::store::{Error, Tenant};
 use serde_json::{Value, json};
 
@@ -46,13 +46,18 @@ impl TenantState {
 
 impl StagedStatus {
     /// Looks at a rule, a queue as the store names it, and a tenant; `None` if there is no such rule.
-    pub async fn read(desk: &Desk, rule: &str, queue: &str, tenant: &str) -> Result<Option<StagedStatus>, Error> {
-        let Some(rule) = desk.rules().known().await?.find(rule) else { return Ok(None) };
-        let status = desk.status(&rule).await?;
+    pub async fn read(
+        registry: &RunnerRegistry,
+        rule: &str,
+        queue: &str,
+        tenant: &str,
+    ) -> Result<Option<StagedStatus>, Error> {
+        let Some(rule) = registry.rules().known().await?.find(rule) else { return Ok(None) };
+        let status = registry.status(&rule).await?;
         let seen = status.queues.iter().find(|seen| seen.queue == queue);
         let closed = seen.and_then(|seen| seen.gate(&rule, status.now).closed).map(|closed| closed.name());
         let names = [tenant.to_owned()];
-        let tenants = desk.store().tenants(&rule.name, queue, &names).await?;
+        let tenants = registry.store().tenants(&rule.name, queue, &names).await?;
         Ok(Some(StagedStatus {
             closed: if status.paused { Some("paused") } else { closed },
             tenant: TenantState::of(tenants.first()),

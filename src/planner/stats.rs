@@ -1,7 +1,7 @@
 //! A rule as whoever watches it sees it.
 
-use super::desk::Desk;
-use super::runner;
+use super::registry::RunnerRegistry;
+use super::scheduler;
 use crate::config::redact;
 use crate::fair::{Gate, Rule, jain_index, lag, wait_bound};
 use crate::job::time::{At, rfc3339};
@@ -41,24 +41,24 @@ pub struct RuleStats {
 
 impl RuleStats {
     /// Looks at a rule; `None` if there is none of that name.
-    pub async fn read(desk: &Desk, name: &str) -> Result<Option<RuleStats>, Error> {
-        let known = desk.rules().known().await?;
+    pub async fn read(registry: &RunnerRegistry, name: &str) -> Result<Option<RuleStats>, Error> {
+        let known = registry.rules().known().await?;
         let Some(rule) = known.find(name) else { return Ok(None) };
         let draining = known.is_draining(name);
         let source = known.source(name).map_or("removed", super::Source::name);
-        let store = desk.store();
-        let status = desk.status(&rule).await?;
+        let store = registry.store();
+        let status = registry.status(&rule).await?;
         let mut surveys = Vec::new();
         for queue in status.queues.iter().filter(|queue| queue.staged > 0) {
             surveys.push(store.staged_tenants(name, &queue.queue, SAMPLE).await?);
         }
         let recorded = store.recorded_rounds(name, None, LAST_ROUNDS).await?;
         let rounds = recorded.iter().filter_map(|round| serde_json::from_str(&round.document).ok()).collect();
-        let (kind, undelivered, versions, health) = match desk.main_queues().get(&rule.main_queue) {
+        let (kind, undelivered, versions, health) = match registry.main_queues().get(&rule.main_queue) {
             Some(queue) => (queue.kind(), queue.undelivered(name).await?, queue.versions().await, queue.health()),
             None => ("unknown", 0, Vec::new(), None),
         };
-        let shadow = if rule.shadow { Some(shadow_summary(desk, name).await?) } else { None };
+        let shadow = if rule.shadow { Some(shadow_summary(registry, name).await?) } else { None };
         Ok(Some(RuleStats {
             rule,
             kind,
@@ -270,7 +270,7 @@ fn is_stalled(rule: &Rule, status: &RuleStatus) -> bool {
     if status.lock.is_some() || status.staged == 0 || status.paused {
         return false;
     }
-    let patience = (rule.planner_lock_ttl + runner::LONGEST.as_millis() as u64) as i64;
+    let patience = (rule.planner_lock_ttl + scheduler::LONGEST.as_millis() as u64) as i64;
     let is_overdue = |since: i64| status.now - since > patience;
     let keeps_idle =
         |queue: &Observation| queue.is_wanted() && queue.idle_ms.is_some_and(|idle| idle as i64 > patience);
@@ -280,12 +280,12 @@ fn is_stalled(rule: &Rule, status: &RuleStatus) -> bool {
 }
 
 /// What a rule in shadow has seen, with its tenants; `None` if there is no such rule, or it is not in shadow.
-pub async fn shadow(desk: &Desk, name: &str) -> Result<Option<Value>, Error> {
-    let known = desk.rules().known().await?;
+pub async fn shadow(registry: &RunnerRegistry, name: &str) -> Result<Option<Value>, Error> {
+    let known = registry.rules().known().await?;
     if known.rules.get(name).is_none_or(|rule| !rule.shadow) {
         return Ok(None);
     }
-    let seen = desk.store().shadow(name).await?;
+    let seen = registry.store().shadow(name).await?;
     let show = |record: ShadowRecord| {
         let mut document: Value = serde_json::from_str(&record.document).ok()?;
         document["watcher"] = json!(record.holder);
@@ -295,8 +295,8 @@ pub async fn shadow(desk: &Desk, name: &str) -> Result<Option<Value>, Error> {
 }
 
 /// The same without the tenants.
-async fn shadow_summary(desk: &Desk, name: &str) -> Result<Value, Error> {
-    let mut seen = shadow(desk, name).await?.unwrap_or_default();
+async fn shadow_summary(registry: &RunnerRegistry, name: &str) -> Result<Value, Error> {
+    let mut seen = shadow(registry, name).await?.unwrap_or_default();
     if let Some(fields) = seen.as_object_mut() {
         ["rule", "main_queue", "tenants"].iter().for_each(|name| _ = fields.remove(*name));
     }

@@ -1,6 +1,6 @@
 //! Tenants of a rule, as a list that can be sorted.
 
-use super::desk::Desk;
+use super::registry::RunnerRegistry;
 use crate::fair::{Weight, wait_bound};
 use crate::store::{Error, Tenant};
 use serde_json::{Value, json};
@@ -57,12 +57,12 @@ struct Whole {
 
 impl TenantList {
     /// Reads the tenants of a rule; `None` if there is no such rule.
-    pub async fn read(desk: &Desk, name: &str, order: Order) -> Result<Option<TenantList>, Error> {
-        let known = desk.rules().known().await?;
+    pub async fn read(registry: &RunnerRegistry, name: &str, order: Order) -> Result<Option<TenantList>, Error> {
+        let known = registry.rules().known().await?;
         if !known.has(name) {
             return Ok(None);
         }
-        let store = desk.store();
+        let store = registry.store();
         let status = store.rule_status(name, None).await?;
         let mut list = TenantList { tenants: Vec::new(), now: status.now, queues: HashMap::new(), truncated: false };
         for queue in &status.queues {

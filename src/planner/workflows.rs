@@ -1,11 +1,11 @@
 //! The way in for workflows: each of their jobs is put under its plan rule, whenever its turn comes.
 
-use super::intake::{ATTEMPTS, Intake, Refusal};
+use super::enqueue_service::{ATTEMPTS, EnqueueService, Refusal};
 use crate::job::scope::Foreign;
 use crate::job::{Invalid, NewWorkflow};
 use crate::store::{self, WorkflowBegun};
 
-impl Intake {
+impl EnqueueService {
     /// Begins a workflow. `header` looks up the request's headers by lower-case name.
     pub async fn begin_workflow(
         &self,

@@ -1,7 +1,7 @@
 //! Verbs that hand staged jobs back to the Sidekiq that they came from.
 
 use super::forwards::Passage;
-use super::script::{HOLD_RELEASE, LIST_STAGED, READ_STAGED, REGISTER_DRAINER, UNSTAGE};
+use super::script::{HOLD_RELEASE, LIST_STAGED, READ_STAGED, REGISTER_IMPORTER, UNSTAGE};
 use super::{Error, Store, reply};
 use crate::job::escape::{escape, unescape};
 use crate::job::id;
@@ -95,21 +95,21 @@ pub enum Unstaged {
 
 impl Store {
     /// Registers a process that takes jobs in from a source of a main queue. False while a release hands them back.
-    pub async fn register_drainer(&self, main_queue: &str, process: &str, source: &str) -> Result<bool, Error> {
-        Ok(self.note_drainer(main_queue, process, source, true).await? == 1)
+    pub async fn register_importer(&self, main_queue: &str, process: &str, source: &str) -> Result<bool, Error> {
+        Ok(self.note_importer(main_queue, process, source, true).await? == 1)
     }
 
     /// Removes a process that takes no more jobs in; how many others take them from the same source.
-    pub async fn deregister_drainer(&self, main_queue: &str, process: &str, source: &str) -> Result<u64, Error> {
-        Ok(self.note_drainer(main_queue, process, source, false).await?.max(0) as u64)
+    pub async fn deregister_importer(&self, main_queue: &str, process: &str, source: &str) -> Result<u64, Error> {
+        Ok(self.note_importer(main_queue, process, source, false).await?.max(0) as u64)
     }
 
-    async fn note_drainer(&self, main_queue: &str, process: &str, source: &str, drains: bool) -> Result<i64, Error> {
+    async fn note_importer(&self, main_queue: &str, process: &str, source: &str, drains: bool) -> Result<i64, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             let command = self.core.begin(command).arg(main_queue).arg(process).arg(source);
             command.arg(DRAINER_LIFE_MS).arg(u8::from(drains));
         };
-        Ok(reply::number(REGISTER_DRAINER.call(&self.core.link, fill).await?))
+        Ok(reply::number(REGISTER_IMPORTER.call(&self.core.link, fill).await?))
     }
 
     /// Begins a release of a main queue under a token, or renews it.

@@ -147,7 +147,7 @@ scripts! {
         "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
         "window", "pick", "forward", "promote";
     CONFIRM: "call", "confirm";
-    REGISTER_DRAINER: "call", "register_drainer";
+    REGISTER_IMPORTER: "call", "register_importer";
     HOLD_RELEASE: "call", "hold_release";
     LIST_STAGED: "call", "tally", "lane", "did", "throttle", "tenant", "job", "plan", "fair", "staging", "stage", "list_staged";
     READ_STAGED: "call", "tally", "lane", "did", "job", "read_staged";

@@ -71,7 +71,7 @@ impl Source {
         let now_ms = self.clock.now_ms();
         let pass =
             self.memory().enter(now_ms).inspect_err(|error| self.metrics.skipped(&self.rule, error.kind.as_str()))?;
-        let flight = Flight { source: self, pass: Some(pass) };
+        let flight = RoundAttempt { source: self, pass: Some(pass) };
         let started = Instant::now();
         let answer = self.webhook.ask(&ask, now_ms).await;
         let (outcome, invalid) = match &answer {
@@ -135,12 +135,12 @@ impl Memory {
 }
 
 /// A question on its way. Its asker may drop it at any await; the breaker must not wait for it then.
-struct Flight<'a> {
+struct RoundAttempt<'a> {
     source: &'a Source,
     pass: Option<Pass>,
 }
 
-impl Flight<'_> {
+impl RoundAttempt<'_> {
     fn land(mut self, answer: &Answer) {
         if let Some(pass) = self.pass.take() {
             self.source.memory().note(pass, answer, self.source.clock.now_ms());
@@ -148,7 +148,7 @@ impl Flight<'_> {
     }
 }
 
-impl Drop for Flight<'_> {
+impl Drop for RoundAttempt<'_> {
     fn drop(&mut self) {
         if let Some(pass) = self.pass.take() {
             self.source.memory().breaker.abandoned(pass);

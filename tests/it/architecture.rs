@@ -46,10 +46,10 @@ fn jobs_and_fairness_are_pure() {
 
 #[test]
 fn only_the_store_knows_redis() {
-    for module in ["api", "auth", "main_queue", "planner", "dispatch", "telemetry", "config", "job"] {
+    for module in ["api", "auth", "main_queue", "planner", "background", "long_poll", "telemetry", "config", "job"] {
         forbid(module, &["redis::"]);
     }
-    for module in ["store", "auth", "main_queue", "planner", "dispatch", "job", "config", "telemetry"] {
+    for module in ["store", "auth", "main_queue", "planner", "background", "long_poll", "job", "config", "telemetry"] {
         forbid(module, &["axum", "crate::api", "crate::app", "crate::cli", "clap"]);
     }
 }
@@ -60,7 +60,16 @@ fn only_few_send_requests_and_know_nothing_else() {
     for module in senders {
         forbid(
             module,
-            &["redis::", "axum", "crate::store", "crate::api", "crate::dispatch", "crate::app", "crate::cli"],
+            &[
+                "redis::",
+                "axum",
+                "crate::store",
+                "crate::api",
+                "crate::background",
+                "crate::long_poll",
+                "crate::app",
+                "crate::cli",
+            ],
         );
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

@@ -7,7 +7,7 @@ use crate::clock::Clock;
 use crate::job::request::{self, Context as Surroundings};
 use crate::job::{Limits, NewJob};
 use crate::main_queue::MainQueues;
-use crate::planner::{Intake, Rulebook};
+use crate::planner::{EnqueueService, Rulebook};
 use crate::store::embedded::{self, PrivateRedis};
 use crate::store::{Address, Enqueued, Options, Store};
 use crate::telemetry::Metrics;
@@ -30,7 +30,7 @@ pub(super) struct Ground {
     pub(super) store: Store,
     pub(super) rules: Rulebook,
     pub(super) metrics: Metrics,
-    intake: Intake,
+    enqueue_service: EnqueueService,
     stop: CancellationToken,
     socket: PathBuf,
     /// The directory last, because Redis still uses it when it ends.
@@ -66,9 +66,13 @@ impl Ground {
         let rules =
             Rulebook::with_tenants(store.clone(), config.plan, config.policy, config.plan_defaults, config.tenant);
         rules.start().await?;
-        let intake =
-            Intake::new(store.clone(), rules.clone(), MainQueues::builtin(store.clone()), config.tenancy.into());
-        Ok(Ground { store, rules, metrics, intake, stop, socket: socket.to_owned(), own: None })
+        let enqueue_service = EnqueueService::new(
+            store.clone(),
+            rules.clone(),
+            MainQueues::builtin(store.clone()),
+            config.tenancy.into(),
+        );
+        Ok(Ground { store, rules, metrics, enqueue_service, stop, socket: socket.to_owned(), own: None })
     }
 
     pub(super) fn socket(&self) -> &Path {
@@ -81,7 +85,7 @@ impl Ground {
 
     /// Stores jobs, all of them or none.
     pub(super) async fn enqueue(&self, jobs: Vec<NewJob>) -> anyhow::Result<()> {
-        let answer = self.intake.enqueue(jobs, true, &|_| None).await?;
+        let answer = self.enqueue_service.enqueue(jobs, true, &|_| None).await?;
         ensure!(matches!(answer, Enqueued::Stored(_)), "jobs are not stored: {answer:?}");
         Ok(())
     }

@@ -4,7 +4,7 @@ use super::ceiling::{Ceiling, Picks};
 use super::process;
 use super::shape::{QUEUE, RULE, Shape};
 use super::staging::Staging;
-use crate::planner::{Flight, PORTION};
+use crate::planner::{PORTION, RoundAttempt};
 use crate::store::{Begun, Ended, Promoted, Why};
 use anyhow::{bail, ensure};
 use std::time::{Duration, Instant};
@@ -175,15 +175,15 @@ async fn promote_at_ceiling(
 /// Times the planner's own rounds: gate, weights, promotion, record.
 async fn rounds(staging: &mut Staging, shape: Shape, tally: &mut Tally) -> anyhow::Result<f64> {
     let mut times = Vec::new();
-    // The first makes the pilot, and is not counted.
+    // The first makes the runner, and is not counted.
     for round in 0..=ROUNDS {
         if staging.ground.store.rule_status(RULE, None).await?.staged == 0 {
             staging.fill(shape).await?;
         }
         let started = Instant::now();
-        let flight = staging.desk.run(RULE).await?;
+        let flight = staging.registry.run(RULE).await?;
         let took = started.elapsed();
-        let Some(Flight::Ran { report, .. }) = flight else { bail!("a round did not run: {flight:?}") };
+        let Some(RoundAttempt::Ran { report, .. }) = flight else { bail!("a round did not run: {flight:?}") };
         ensure!(report.promoted == shape.jobs().min(ROUND), "a round promoted {} jobs", report.promoted);
         if round > 0 {
             times.push(took.as_secs_f64() * 1e3);

@@ -8,7 +8,7 @@ use super::shape::{KIND, QUEUE, RULE, Shape, tenant};
 use super::staging::Staging;
 use crate::job::tenant::DEFAULT;
 use crate::main_queue::{MainQueue, MainQueues, Place, Sidekiq as Beside, Source};
-use crate::planner::{Drainer, PORTION};
+use crate::planner::{Importer, PORTION};
 use crate::store::embedded::{self, PrivateRedis};
 use crate::store::{Address, Begun, Ended, Promoted, Sidekiq as Redis, Why};
 use anyhow::{bail, ensure};
@@ -126,8 +126,8 @@ async fn promote(shape: Shape, way: Way) -> anyhow::Result<Row> {
         let source = Source::Queue(STAGING.to_owned());
         let rules = staging.ground.rules.clone();
         let metrics = staging.ground.metrics.sidekiq.clone();
-        let drainer = Drainer::new(store, rules, beside, source, DEFAULT.to_owned(), "bench".into(), metrics);
-        tasks.spawn(drainer.run(stop.clone()));
+        let importer = Importer::new(store, rules, beside, source, DEFAULT.to_owned(), "bench".into(), metrics);
+        tasks.spawn(importer.run(stop.clone()));
     }
     let mut target = Resp::connect(&socket)?;
     let (mut jobs, mut took) = (0, Duration::ZERO);
@@ -176,7 +176,7 @@ async fn push(target: &mut Resp, staging: &Staging, shape: Shape) -> anyhow::Res
     Ok(())
 }
 
-/// A round as the planner flies it.
+/// A round as the planner runs it.
 async fn round(staging: &Staging, queue: &MainQueue) -> anyhow::Result<()> {
     let store = &staging.ground.store;
     queue.settle(RULE).await?;

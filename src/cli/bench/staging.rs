@@ -4,14 +4,14 @@ use super::ground::Ground;
 use super::shape::{KIND, RULE, Shape};
 use crate::fair::Rule;
 use crate::main_queue::MainQueues;
-use crate::planner::Desk;
+use crate::planner::RunnerRegistry;
 use anyhow::Context;
 
 /// Where promotion is measured.
 pub(super) struct Staging {
     pub(super) ground: Ground,
     pub(super) rule: Rule,
-    pub(super) desk: Desk,
+    pub(super) registry: RunnerRegistry,
     fillings: u64,
 }
 
@@ -30,8 +30,14 @@ impl Staging {
         let known = ground.rules.known().await?;
         let rule = Rule::clone(known.rules.get(RULE).context("the plan rule does not hold")?);
         let main_queues = MainQueues::builtin(ground.store.clone());
-        let desk = Desk::new(ground.store.clone(), ground.rules.clone(), main_queues, ground.metrics.clone(), "bench");
-        Ok(Staging { ground, rule, desk, fillings: 0 })
+        let registry = RunnerRegistry::new(
+            ground.store.clone(),
+            ground.rules.clone(),
+            main_queues,
+            ground.metrics.clone(),
+            "bench",
+        );
+        Ok(Staging { ground, rule, registry, fillings: 0 })
     }
 
     /// The number of the last filling.
@@ -39,7 +45,7 @@ impl Staging {
         self.fillings
     }
 
-    /// Stages all jobs of a shape through the planner's intake.
+    /// Stages all jobs of a shape through the enqueue service.
     pub(super) async fn fill(&mut self, shape: Shape) -> anyhow::Result<()> {
         self.fillings += 1;
         let (filling, jobs, store) = (self.fillings, shape.jobs(), &self.ground.store);

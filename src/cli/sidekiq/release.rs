@@ -95,8 +95,8 @@ impl Release {
         connected.with_context(|| format!("cannot reach the Redis of main queue {name}"))?;
         let (rules, process) = (Rulebook::as_stored(store.clone()), Arc::from("fairgate sidekiq release"));
         let default_tenant = &config.tenancy.default_tenant;
-        let drainers = app::drainers(sidekiq, &handle, store, &rules, default_tenant, &process, &Default::default());
-        let mut releaser = Releaser::new(store.clone(), rules, handle, drainers);
+        let importers = app::importers(sidekiq, &handle, store, &rules, default_tenant, &process, &Default::default());
+        let mut releaser = Releaser::new(store.clone(), rules, handle, importers);
         let outcome = match self.dry_run {
             true => releaser.count().await.map(|pending| print_pending(&pending)).map_err(anyhow::Error::from),
             false => releaser.release(None, &progress()).await.map_err(anyhow::Error::from),

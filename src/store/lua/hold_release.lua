@@ -3,11 +3,11 @@
 --
 -- release:M  hash  token of the release, last (call id of its last `unstage`, and the ids that it did not find), with a TTL
 --
--- ARGV[9…] main queue, token, ms for which it holds (0 ends it), ms after which a silent drainer is gone
+-- ARGV[9…] main queue, token, ms for which it holds (0 ends it), ms after which a silent importer is gone
 -- Returns  {'ok'}, {'held'} if another one is under way, or {'drained', process and source, ms since it registered}
 
 run = function()
-  local key, drainers = P .. 'release:' .. ARGV[9], P .. 'drainers:' .. ARGV[9]
+  local key, importers = P .. 'release:' .. ARGV[9], P .. 'importers:' .. ARGV[9]
   local holder = call('HGET', key, 'token')
   if holder and holder ~= ARGV[10] then return {'held'} end
   if ARGV[11] == '0' then
@@ -15,7 +15,7 @@ run = function()
     return {'ok'}
   end
   if not holder then
-    local seen = call('ZREVRANGE', drainers, 0, 0, 'WITHSCORES')
+    local seen = call('ZREVRANGE', importers, 0, 0, 'WITHSCORES')
     local age = seen[1] and now - tonumber(seen[2])
     -- One from the future registered before the clock was set back.
     if age and age >= 0 and age < tonumber(ARGV[12]) then return {'drained', seen[1], int(age)} end

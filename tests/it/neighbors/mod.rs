@@ -9,9 +9,9 @@ mod victims;
 mod watching;
 
 use crate::support::{Client, TestApp, TestRedis, json};
+use fairgate::background::NoisyNeighborWatcher;
 use fairgate::clock::Clock;
 use fairgate::config::{Config, Role};
-use fairgate::dispatch::Neighbors;
 use fairgate::fair::noisy::{Action, NoisyNeighbors};
 use fairgate::store::{EventFilter, Store};
 use fairgate::telemetry::NoiseMetrics;
@@ -26,7 +26,7 @@ const MINUTE: i64 = 60 * SECOND;
 struct Street {
     app: TestApp,
     config: NoisyNeighbors,
-    neighbors: Neighbors,
+    neighbors: NoisyNeighborWatcher,
 }
 
 fn throttling() -> NoisyNeighbors {
@@ -55,7 +55,7 @@ impl Street {
             change(config);
         })
         .await;
-        let neighbors = Neighbors::new(app.app.store.clone(), noisy.clone(), NoiseMetrics::default());
+        let neighbors = NoisyNeighborWatcher::new(app.app.store.clone(), noisy.clone(), NoiseMetrics::default());
         neighbors.look("hand").await.unwrap(); // from here on it is counted
         Street { app, config: noisy, neighbors }
     }

@@ -4,7 +4,7 @@ use super::*;
 use fairgate::config::PlanDefaults;
 use fairgate::fair::{Batch, Pace, Rule, Weight};
 use fairgate::main_queue::MainQueues;
-use fairgate::planner::{Desk, Flight, Rulebook};
+use fairgate::planner::{RoundAttempt, Rulebook, RunnerRegistry};
 use fairgate::telemetry::Metrics;
 
 /// A rule that promotes only when the test says so.
@@ -16,21 +16,21 @@ fn rule(batch: u32, change: impl FnOnce(&mut Rule)) -> Rule {
     rule
 }
 
-async fn planned(noisy: NoisyNeighbors, rule: Rule) -> (Street, Desk) {
+async fn planned(noisy: NoisyNeighbors, rule: Rule) -> (Street, RunnerRegistry) {
     let street = Street::with(noisy, |config| config.plan = vec![rule.clone()]).await;
     let rules = Rulebook::new(street.store().clone(), vec![rule], Default::default(), PlanDefaults::default());
     let main_queues = MainQueues::builtin(street.store().clone());
-    let desk = Desk::new(street.store().clone(), rules, main_queues, Metrics::default(), "hand");
+    let registry = RunnerRegistry::new(street.store().clone(), rules, main_queues, Metrics::default(), "hand");
     street.store().pause_rule("r", true, "test").await.unwrap();
     street.flood().await;
     street.store().pause_rule("r", false, "test").await.unwrap();
-    (street, desk)
+    (street, registry)
 }
 
 /// Promotes a batch and does it: how many jobs each tenant had.
-async fn round(street: &Street, desk: &Desk) -> Vec<(String, usize)> {
-    match desk.run("r").await.unwrap().unwrap() {
-        Flight::Ran { .. } => street.work(100).await,
+async fn round(street: &Street, registry: &RunnerRegistry) -> Vec<(String, usize)> {
+    match registry.run("r").await.unwrap().unwrap() {
+        RoundAttempt::Ran { .. } => street.work(100).await,
         other => panic!("no round: {other:?}"),
     }
 }
@@ -42,9 +42,9 @@ async fn weight(street: &Street, tenant: &str) -> u32 {
 
 #[tokio::test]
 async fn a_flood_is_detected_its_weight_lowered_and_restored_in_time() {
-    let (street, desk) = planned(throttling(), rule(20, |_| {})).await;
+    let (street, registry) = planned(throttling(), rule(20, |_| {})).await;
     let equal = shares(&[("a", 4), ("b", 4), ("c", 4), ("d", 4), ("loud", 4)]);
-    assert_eq!(round(&street, &desk).await, equal);
+    assert_eq!(round(&street, &registry).await, equal);
     street.look_for(15).await;
     assert_eq!((weight(&street, "loud").await, street.kinds().await.len()), (1000, 0), "not before it has lasted");
     street.look_for(5).await;
@@ -67,7 +67,7 @@ async fn a_flood_is_detected_its_weight_lowered_and_restored_in_time() {
     // 1 to 0.2: of 21 jobs, 5 are each other's and 1 is its own.
     let mut got = [("a", 0), ("b", 0), ("c", 0), ("d", 0), ("loud", 0)].map(|(name, jobs)| (name.to_owned(), jobs));
     for _ in 0..5 {
-        for (tenant, jobs) in round(&street, &desk).await {
+        for (tenant, jobs) in round(&street, &registry).await {
             got.iter_mut().filter(|(name, _)| *name == tenant).for_each(|(_, all)| *all += jobs);
         }
     }
@@ -82,14 +82,14 @@ async fn a_flood_is_detected_its_weight_lowered_and_restored_in_time() {
     let released = street.told().await.remove(1);
     assert_eq!((released.0.as_str(), &released.1["reason"]), ("tenant.throttle_released", &json!("expired")));
     // What it is ahead or behind stays when a weight changes, so the first round may be off by one.
-    let after = round(&street, &desk).await;
+    let after = round(&street, &registry).await;
     assert!(after.len() == 5 && after.iter().all(|(_, jobs)| (3..=5).contains(jobs)), "{after:?}");
-    assert_eq!(round(&street, &desk).await.iter().map(|(_, jobs)| jobs).sum::<usize>(), 20);
+    assert_eq!(round(&street, &registry).await.iter().map(|(_, jobs)| jobs).sum::<usize>(), 20);
 }
 
 #[tokio::test]
 async fn a_throttle_lowers_the_weight_at_every_priority() {
-    let (street, _desk) = planned(throttling(), rule(10, |_| {})).await;
+    let (street, _registry) = planned(throttling(), rule(10, |_| {})).await;
     let job =
         json!({"type": "t.job", "args": [], "meta": {"tenant_id": "loud"}, "options": {"queue": "q", "priority": 5}});
     let before = street.client().enqueue(job.clone()).await;
@@ -110,7 +110,7 @@ async fn a_throttle_lowers_the_weight_at_every_priority() {
 #[tokio::test]
 async fn a_weight_of_its_own_is_what_it_was_however_small() {
     let own = rule(10, |rule| _ = rule.weights.fixed.insert("loud".to_owned(), Weight::from_thousandths(130)));
-    let (street, _desk) = planned(throttling(), own).await;
+    let (street, _registry) = planned(throttling(), own).await;
     street.look_for(20).await;
     // A fifth would be less than what is served at all.
     assert_eq!(weight(&street, "loud").await, 50);
@@ -122,10 +122,10 @@ async fn a_weight_of_its_own_is_what_it_was_however_small() {
 
 #[tokio::test]
 async fn who_comes_back_while_it_is_throttled_is_throttled() {
-    let (street, desk) = planned(throttling(), rule(10_000, |_| {})).await;
+    let (street, registry) = planned(throttling(), rule(10_000, |_| {})).await;
     street.look_for(20).await;
     let mut left = 2160;
-    desk.run("r").await.unwrap();
+    registry.run("r").await.unwrap();
     while left > 0 {
         left -= street.work(100).await.iter().map(|(_, jobs)| jobs).sum::<usize>();
     }
@@ -142,12 +142,12 @@ async fn who_comes_back_while_it_is_throttled_is_throttled() {
 
 #[tokio::test]
 async fn a_rule_that_says_another_weight_is_multiplied() {
-    let (street, desk) = planned(throttling(), rule(10, |_| {})).await;
+    let (street, registry) = planned(throttling(), rule(10, |_| {})).await;
     street.look_for(20).await;
     let rule = json!({"types": ["t.*"], "queue": "q", "enqueue_jobs": 10, "strict_interval": true, "enqueue_interval": "1h",
         "weights": {"static": {"loud": 3}}});
     street.client().send("PUT", "/v1/admin/planner/r", Some(rule.to_string())).await.expect(200);
-    desk.run("r").await.unwrap();
+    registry.run("r").await.unwrap();
     assert_eq!(weight(&street, "loud").await, 600);
     street.neighbors.reset("loud").await.unwrap();
     assert_eq!(weight(&street, "loud").await, 3000);

@@ -87,7 +87,7 @@ async fn a_throttle_of_an_emptied_redis_is_forgotten() {
 async fn a_fairgate_looks_by_itself() {
     let noisy = NoisyNeighbors { sustain: 0, ..throttling() };
     let app = TestApp::start_with(Clock::System, |config| config.noisy_neighbors = noisy.clone()).await;
-    let neighbors = Neighbors::new(app.app.store.clone(), noisy.clone(), NoiseMetrics::default());
+    let neighbors = NoisyNeighborWatcher::new(app.app.store.clone(), noisy.clone(), NoiseMetrics::default());
     let street = Street { app, config: noisy, neighbors };
     street.flood().await;
     street.work(10).await;

@@ -1,11 +1,13 @@
 //! Redis restarts, is emptied or loses answers in the middle of a round: what was accepted is promoted once.
 
-use super::{HOUR, by_hand, depth, desk, planning, push, rounds, rule, run, serving, stage, status, work, work_off};
+use super::{
+    HOUR, by_hand, depth, planning, push, registry, rounds, rule, run, serving, stage, status, work, work_off,
+};
 use crate::support::{ChaosProxy, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::{Role, StoreUrl};
 use fairgate::fair::{Batch, Pace, Rule, Webhook};
-use fairgate::planner::Outcome;
+use fairgate::planner::RoundOutcome;
 use fairgate::store::{Begun, Promoted, Why};
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,23 +123,23 @@ async fn lose<T>(proxy: &ChaosProxy, pattern: &str, call: impl Future<Output = T
 async fn the_answer_to_a_promotion_is_lost() {
     let rule = by_hand(4, |_| {});
     let (app, proxy) = behind_proxy(&rule).await;
-    let desk = desk(&app.app.store, &[rule]);
+    let registry = registry(&app.app.store, &[rule]);
     // The main queue and the number of jobs, as only a promotion has them in a row.
-    let report = lose(&proxy, "\r\nq\r\n$1\r\n4\r\n", run(&desk)).await;
-    assert_eq!((report.outcome, report.promoted), (Outcome::Promoted, 4));
+    let report = lose(&proxy, "\r\nq\r\n$1\r\n4\r\n", run(&registry)).await;
+    assert_eq!((report.outcome, report.promoted), (RoundOutcome::Promoted, 4));
     assert_eq!((depth(&app).await, status(&app.app.store).await.staged), (4, 16));
     let recorded = rounds(&app.app.store).await;
     assert_eq!((recorded.len(), &recorded[0]["promoted"]), (1, &json!(4)));
-    assert_eq!(run(&desk).await.promoted, 4, "the next round is its own");
+    assert_eq!(run(&registry).await.promoted, 4, "the next round is its own");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_answer_to_the_record_is_lost() {
     let rule = by_hand(4, |_| {});
     let (app, proxy) = behind_proxy(&rule).await;
-    let desk = desk(&app.app.store, &[rule]);
-    let report = lose(&proxy, "weights_source", run(&desk)).await;
-    assert_eq!((report.outcome, report.promoted), (Outcome::Promoted, 4));
+    let registry = registry(&app.app.store, &[rule]);
+    let report = lose(&proxy, "weights_source", run(&registry)).await;
+    assert_eq!((report.outcome, report.promoted), (RoundOutcome::Promoted, 4));
     assert_eq!((rounds(&app.app.store).await.len(), status(&app.app.store).await.promoted), (1, 4));
 }
 

@@ -1,11 +1,11 @@
 //! The gate: nothing is promoted into a main queue that is late or full, and it opens again by itself.
 
-use super::{by_hand, depth, desk, planning, rounds, rule, serving, stage, status, work, work_off};
+use super::{by_hand, depth, planning, registry, rounds, rule, serving, stage, status, work, work_off};
 use crate::support::{TestApp, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
 use fairgate::fair::{Batch, Pace, Rule};
-use fairgate::planner::Flight;
+use fairgate::planner::RoundAttempt;
 use serde_json::Value;
 
 /// A rule that wants to promote all the time.
@@ -58,8 +58,8 @@ async fn a_paused_rule_promotes_nothing_and_loses_nothing() {
     store.pause_rule("r", true, "test").await.unwrap();
     super::push(&app.client, "a", 20).await;
     let rule = by_hand(5, |_| {});
-    let flight = desk(store, &[eager(|_| {})]).run("r").await.unwrap();
-    assert!(matches!(flight, Some(Flight::Paused)), "{flight:?}");
+    let flight = registry(store, &[eager(|_| {})]).run("r").await.unwrap();
+    assert!(matches!(flight, Some(RoundAttempt::Paused)), "{flight:?}");
     assert_eq!((depth(&app).await, status(store).await.paused, rule.strict_interval), (0, true, true));
     store.pause_rule("r", false, "test").await.unwrap();
     work_off(&app.client, 20).await;
@@ -74,7 +74,7 @@ async fn a_change_is_reported_once() {
         config.server.roles = vec![Role::Api];
     })
     .await;
-    let planner = desk(&app.app.store, &[rule]);
+    let planner = registry(&app.app.store, &[rule]);
     stage(&app, &[("a", 20)]).await;
     for _ in 0..4 {
         planner.run("r").await.unwrap();

@@ -1,14 +1,14 @@
 //! The lock: one planner at a time, a stale one is refused, a dead one is replaced, a leaving one makes room at once.
 
 use super::{
-    HOUR, by_hand, depth, desk, planning, planning_on, processes, push, rounds, rule, run, serving, serving_on, stage,
-    status, work, work_off,
+    HOUR, by_hand, depth, planning, planning_on, processes, push, registry, rounds, rule, run, serving, serving_on,
+    stage, status, work, work_off,
 };
 use crate::support::{TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::{Config, Role};
 use fairgate::fair::{Batch, OnUnknownWeight, Pace, Webhook};
-use fairgate::planner::{Flight, Outcome};
+use fairgate::planner::{RoundAttempt, RoundOutcome};
 use fairgate::store::{Begun, Ended, Promoted, Round, Why};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -76,16 +76,16 @@ async fn a_round_that_lost_its_lock_says_so() {
     let store = &app.app.store;
     push(&app.client, "a", 4).await; // pass, so that the round waits for the webhook
     stage(&app, &[("a", 5), ("b", 5)]).await;
-    let (desk, other) = (desk(store, std::slice::from_ref(&rule)), store.clone());
-    let flight = tokio::spawn(async move { desk.run("r").await });
+    let (registry, other) = (registry(store, std::slice::from_ref(&rule)), store.clone());
+    let flight = tokio::spawn(async move { registry.run("r").await });
     eventually("the webhook was asked", async || !server.received_requests().await.unwrap().is_empty()).await;
     // As after a pause that outlasted the lock: it is another's.
     let _: i64 = app.redis.command(&["DEL", "fg:{default}:plan:r:lock"]).await;
     let theirs = round(other.begin_round(&rule, "B", Why::Run, None).await.unwrap());
     let promoted = other.promote("r", &theirs.token, "q", 4).await.unwrap();
     assert!(matches!(promoted, Promoted::Jobs { promoted: 4, .. }), "{promoted:?}");
-    let Some(Flight::Ran { report, .. }) = flight.await.unwrap().unwrap() else { panic!("a round") };
-    assert_eq!((report.outcome, report.promoted), (Outcome::LostLock, 0));
+    let Some(RoundAttempt::Ran { report, .. }) = flight.await.unwrap().unwrap() else { panic!("a round") };
+    assert_eq!((report.outcome, report.promoted), (RoundOutcome::LostLock, 0));
     assert_eq!(rounds(store).await.last().unwrap()["outcome"], "lost_lock", "and records it");
     assert_eq!((depth(&app).await, status(store).await.staged), (8, 6), "none lost, none doubled");
 }
@@ -101,16 +101,16 @@ async fn a_round_longer_than_its_lock_keeps_it() {
     let store = &app.app.store;
     push(&app.client, "a", 4).await;
     stage(&app, &[("a", 5), ("b", 5)]).await;
-    let desk = desk(store, std::slice::from_ref(&rule));
-    let flight = tokio::spawn(async move { desk.run("r").await });
+    let registry = registry(store, std::slice::from_ref(&rule));
+    let flight = tokio::spawn(async move { registry.run("r").await });
     eventually("it has the lock", async || status(store).await.lock.is_some()).await;
     while !flight.is_finished() {
         let begun = store.begin_round(&rule, "B", Why::Tick, None).await.unwrap();
         assert!(matches!(begun, Begun::Held { .. } | Begun::Early { .. }), "{begun:?}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let Some(Flight::Ran { report, .. }) = flight.await.unwrap().unwrap() else { panic!("a round") };
-    assert_eq!((report.outcome, report.promoted), (Outcome::Promoted, 4));
+    let Some(RoundAttempt::Ran { report, .. }) = flight.await.unwrap().unwrap() else { panic!("a round") };
+    assert_eq!((report.outcome, report.promoted), (RoundOutcome::Promoted, 4));
     assert!(report.duration_ms > 2000.0, "{}", report.duration_ms);
 }
 
@@ -269,9 +269,9 @@ async fn a_rule_that_nobody_plans_is_stalled() {
     assert_eq!(state().await, "running");
     let _: i64 = app.redis.command(&["DEL", "fg:{default}:plan:r:lock"]).await;
     assert_eq!(state().await, "stalled");
-    let desk = desk(&app.app.store, &rules);
+    let registry = registry(&app.app.store, &rules);
     while status(&app.app.store).await.staged > 0 {
-        run(&desk).await;
+        run(&registry).await;
         work(&app.client, 10).await;
     }
     app.clock.advance(60_000);

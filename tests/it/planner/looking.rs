@@ -1,9 +1,9 @@
 //! What whoever looks is told: previews and tenants of rules with many tenants or several main queues.
 
-use super::{by_hand, desk, rulebook, run, serving, stage, work};
+use super::{by_hand, registry, rulebook, run, serving, stage, work};
 use crate::support::{Client, TestApp, json};
 use fairgate::fair::{Pace, Rule, Weight};
-use fairgate::planner::Flight;
+use fairgate::planner::RoundAttempt;
 use serde_json::Value;
 
 const PLANNER: &str = "/ojs/v1/admin/planner";
@@ -49,7 +49,7 @@ async fn a_preview_of_many_tenants_ends_where_it_would_have_to_guess() {
     assert_eq!((&foreseen["batch"], &foreseen["truncated"]), (&json!(620), &json!(true)));
     let order = texts(&foreseen["order"]);
     assert!((250..520).contains(&order.len()), "{} of them", order.len());
-    assert_eq!(run(&desk(&app.app.store, &[rule])).await.promoted, 620);
+    assert_eq!(run(&registry(&app.app.store, &[rule])).await.promoted, 620);
     let mut went = Vec::new();
     while went.len() < order.len() {
         went.extend(work(&app.client, 50).await);
@@ -115,14 +115,14 @@ async fn a_rule_and_its_rounds_name_the_same_source_of_weights() {
 async fn a_round_that_is_asked_for_runs_although_the_schedule_has_just_changed() {
     let rule = by_hand(5, |_| {});
     let app = serving(std::slice::from_ref(&rule)).await;
-    let desk = desk(&app.app.store, std::slice::from_ref(&rule));
-    desk.rules().known().await.unwrap();
+    let registry = registry(&app.app.store, std::slice::from_ref(&rule));
+    registry.rules().known().await.unwrap();
     stage(&app, &[("a", 3)]).await;
     let pace = Pace::Cron { expression: "0 3 1 1 *".to_owned(), timezone: "UTC".to_owned() };
     rulebook(&app.app.store, &[]).put(Rule { pace, ..rule }).await.unwrap();
-    // This desk hears no signals: it still knows the interval.
-    match desk.run("r").await.unwrap() {
-        Some(Flight::Ran { report, .. }) => assert_eq!(report.promoted, 3),
+    // This registry hears no signals: it still knows the interval.
+    match registry.run("r").await.unwrap() {
+        Some(RoundAttempt::Ran { report, .. }) => assert_eq!(report.promoted, 3),
         other => panic!("no round: {other:?}"),
     }
 }

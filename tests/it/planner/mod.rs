@@ -21,7 +21,7 @@ use fairgate::clock::Clock;
 use fairgate::config::{PlanDefaults, Role};
 use fairgate::fair::{Batch, Rule};
 use fairgate::main_queue::MainQueues;
-use fairgate::planner::{Desk, Flight, Report, Rulebook};
+use fairgate::planner::{RoundAttempt, RoundReport, Rulebook, RunnerRegistry};
 use fairgate::store::{RuleStatus, Store};
 use fairgate::telemetry::Metrics;
 use serde_json::Value;
@@ -75,16 +75,16 @@ fn rulebook(store: &Store, rules: &[Rule]) -> Rulebook {
     Rulebook::new(store.clone(), rules.to_vec(), Default::default(), PlanDefaults::default())
 }
 
-/// A desk whose rounds a test asks for.
-fn desk(store: &Store, rules: &[Rule]) -> Desk {
+/// A registry whose rounds a test asks for.
+fn registry(store: &Store, rules: &[Rule]) -> RunnerRegistry {
     let main_queues = MainQueues::builtin(store.clone());
-    Desk::new(store.clone(), rulebook(store, rules), main_queues, Metrics::default(), "hand")
+    RunnerRegistry::new(store.clone(), rulebook(store, rules), main_queues, Metrics::default(), "hand")
 }
 
 /// Runs a round now.
-async fn run(desk: &Desk) -> Report {
-    match desk.run("r").await.expect("a round").expect("a rule") {
-        Flight::Ran { report, .. } => *report,
+async fn run(registry: &RunnerRegistry) -> RoundReport {
+    match registry.run("r").await.expect("a round").expect("a rule") {
+        RoundAttempt::Ran { report, .. } => *report,
         other => panic!("no round: {other:?}"),
     }
 }

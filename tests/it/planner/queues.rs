@@ -1,6 +1,6 @@
 //! A rule without a queue of its own promotes into as many as its jobs name: they share its rounds.
 
-use super::{by_hand, desk, planning, rule, run, serving};
+use super::{by_hand, planning, registry, rule, run, serving};
 use crate::support::{Client, TestApp, eventually, json};
 use fairgate::fair::{Batch, Rule, Webhook};
 use std::time::Duration;
@@ -35,9 +35,9 @@ async fn no_queue_takes_the_whole_batch() {
     let app = serving(std::slice::from_ref(&rule)).await;
     let queues = names(3);
     stage_for(&app, &queues, 100).await;
-    let desk = desk(&app.app.store, &[rule]);
+    let registry = registry(&app.app.store, &[rule]);
     for _ in 0..6 {
-        assert_eq!(run(&desk).await.promoted, 10);
+        assert_eq!(run(&registry).await.promoted, 10);
     }
     for queue in &queues {
         let got = app.app.store.queue_counts(queue).await.unwrap()["available"];
@@ -51,7 +51,7 @@ async fn a_preview_shares_the_batch_as_the_round_does() {
     let app = serving(std::slice::from_ref(&rule)).await;
     let queues = names(3);
     stage_for(&app, &queues, 20).await;
-    let desk = desk(&app.app.store, &[rule]);
+    let registry = registry(&app.app.store, &[rule]);
     let mut promoted = std::collections::BTreeMap::new();
     for _ in 0..4 {
         let preview = app.client.get("/ojs/v1/admin/planner/r/preview").await.expect(200);
@@ -59,7 +59,7 @@ async fn a_preview_shares_the_batch_as_the_round_does() {
             let name = queue["name"].as_str().unwrap().to_owned();
             *promoted.entry(name).or_insert(0) += queue["batch"].as_i64().unwrap();
         }
-        run(&desk).await;
+        run(&registry).await;
         for queue in &queues {
             let got = app.app.store.queue_counts(queue).await.unwrap()["available"];
             assert_eq!(promoted.get(queue), Some(&got), "{queue}: {}", preview.text);
@@ -72,11 +72,11 @@ async fn a_dry_queue_is_served_before_a_full_one() {
     let rule = spread(by_hand(10, |rule| rule.strict_interval = false));
     let app = serving(std::slice::from_ref(&rule)).await;
     stage_for(&app, &names(2), 100).await;
-    let desk = desk(&app.app.store, &[rule]);
+    let registry = registry(&app.app.store, &[rule]);
     for _ in 0..4 {
-        run(&desk).await;
+        run(&registry).await;
         app.client.fetch("q1", 50).await;
-        assert_eq!(run(&desk).await.promoted, 10);
+        assert_eq!(run(&registry).await.promoted, 10);
         assert!(!app.client.fetch("q1", 50).await.job_ids().is_empty(), "its share, whoever is first by name");
     }
 }
@@ -89,10 +89,10 @@ async fn a_round_looks_at_some_of_many_queues_and_at_all_in_turn() {
     stage_for(&app, &queues, 1).await;
     let status = app.app.store.rule_status("r", None).await.unwrap();
     assert_eq!((status.staged, status.queues.len()), (150, 64));
-    let desk = desk(&app.app.store, &[rule]);
+    let registry = registry(&app.app.store, &[rule]);
     let mut promoted = 0;
     for _ in 0..3 {
-        let round = run(&desk).await;
+        let round = run(&registry).await;
         assert!(round.promoted <= 64);
         promoted += round.promoted;
     }

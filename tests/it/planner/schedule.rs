@@ -1,10 +1,12 @@
 //! When scheduled rounds run: once an interval, however many processes plan; by cron; and what a strict interval means.
 
-use super::{HOUR, by_hand, depth, desk, planning, planning_on, push, rounds, rule, run, serving, stage, status, work};
+use super::{
+    HOUR, by_hand, depth, planning, planning_on, push, registry, rounds, rule, run, serving, stage, status, work,
+};
 use crate::support::{TestRedis, eventually};
 use fairgate::fair::{Batch, Pace, Rule};
 use fairgate::job::time::At;
-use fairgate::planner::Flight;
+use fairgate::planner::RoundAttempt;
 use fairgate::store::{Begun, Promoted, Why};
 use serde_json::Value;
 use std::sync::Arc;
@@ -67,7 +69,7 @@ async fn a_strict_interval_lets_workers_wait() {
     let now = status(store).await;
     assert_eq!((now.staged, now.due, now.wasted_ms), (7, due, 0));
     assert!(due > now.now, "{now:?}");
-    assert_eq!(run(&desk(store, &[rule])).await.promoted, 3);
+    assert_eq!(run(&registry(store, &[rule])).await.promoted, 3);
     let wasted = status(store).await.wasted_ms;
     assert!((200..60_000).contains(&wasted), "workers waited since they found the queue empty: {wasted}");
     assert_eq!(work(&app.client, 10).await.len(), 3);
@@ -103,7 +105,7 @@ async fn a_schedule_far_away_promotes_nothing() {
     eventually("its time is known", async || status(&app.app.store).await.due > 0).await;
     assert_eq!(work(&app.client, 10).await.len(), 0);
     assert_eq!(status(&app.app.store).await.rounds, 0);
-    assert_eq!(run(&desk(&app.app.store, &rules)).await.promoted, 2, "unless somebody asks for it");
+    assert_eq!(run(&registry(&app.app.store, &rules)).await.promoted, 2, "unless somebody asks for it");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -150,10 +152,10 @@ async fn a_round_that_never_ended_is_made_up_for() {
 #[tokio::test]
 async fn rounds_of_a_rule_that_is_not_there() {
     let app = serving(&[]).await;
-    let desk = desk(&app.app.store, &[]);
-    assert!(desk.run("r").await.unwrap().is_none());
+    let registry = registry(&app.app.store, &[]);
+    assert!(registry.run("r").await.unwrap().is_none());
     let rules = [by_hand(4, |_| {})];
-    let desk = super::desk(&app.app.store, &rules);
-    let flight = desk.run("r").await.unwrap();
-    assert!(matches!(flight, Some(Flight::Empty)), "{flight:?}");
+    let registry = super::registry(&app.app.store, &rules);
+    let flight = registry.run("r").await.unwrap();
+    assert!(matches!(flight, Some(RoundAttempt::Empty)), "{flight:?}");
 }

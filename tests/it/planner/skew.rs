@@ -1,6 +1,6 @@
 //! Processes whose clocks are wrong: the store's time decides, and nothing else.
 
-use super::{desk, planning_on, push, rounds, rule, run, stage, status, work};
+use super::{planning_on, push, registry, rounds, rule, run, stage, status, work};
 use crate::support::{TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
@@ -76,13 +76,13 @@ async fn weights_are_neither_stale_nor_fresh_because_of_a_clock() {
         })
         .await;
         stage(&app, &[("a", 1000), ("a", 1000), ("b", 1000)]).await;
-        let desk = desk(&app.app.store, &[rule]);
+        let registry = registry(&app.app.store, &[rule]);
         let share = async || {
-            run(&desk).await;
+            run(&registry).await;
             work(&app.client, 50).await.iter().filter(|tenant| *tenant == "a").count()
         };
         share().await;
-        let age = async || run(&desk).await.webhook.and_then(|webhook| webhook.age_ms);
+        let age = async || run(&registry).await.webhook.and_then(|webhook| webhook.age_ms);
         eventually("its answer is there", async || age().await.is_some()).await;
         let age = age().await;
         assert!(age.is_some_and(|age| age < 60_000), "{by_ms}: {age:?}");

@@ -42,8 +42,8 @@ async fn unknown(app: &TestApp) -> u64 {
 async fn weights_apply_to_the_round_they_are_asked_for() {
     let answer = weights(json!({"a": 9, "b": 1, "c": 0})).set_delay(Duration::from_millis(10));
     let voice = Voice::saying(answer).await;
-    let (app, desk) = scene(voice.rule(40, |_| {}), &[("a", 100), ("b", 100), ("c", 100)]).await;
-    assert_eq!(shares(&app, &desk).await, expected(&[("a", 36), ("b", 4)]));
+    let (app, registry) = scene(voice.rule(40, |_| {}), &[("a", 100), ("b", 100), ("c", 100)]).await;
+    assert_eq!(shares(&app, &registry).await, expected(&[("a", 36), ("b", 4)]));
     let held = status(&app.app.store).await;
     assert_eq!((held.queues[0].waiting_tenants, held.staged), (2, 260));
 }
@@ -101,13 +101,13 @@ async fn many_unknown_tenants_are_asked_about_in_several_questions() {
     let zero: serde_json::Map<_, _> = names[..300].iter().map(|name| (name.clone(), json!(0))).collect();
     let voice = Voice::saying(weights(Value::Object(zero))).await;
     let tenants: Vec<(&str, usize)> = names.iter().map(|name| (name.as_str(), 1)).collect();
-    let (app, desk) = scene(voice.rule(120, |_| {}), &tenants).await;
-    assert_eq!(run(&desk).await.promoted, 120);
+    let (app, registry) = scene(voice.rule(120, |_| {}), &tenants).await;
+    assert_eq!(run(&registry).await.promoted, 120);
     let asked = asked(&voice).await;
     assert!(asked.iter().all(|tenants| tenants.len() <= 200), "{asked:?}");
     let about: std::collections::HashSet<&String> = asked.iter().flatten().collect();
     assert_eq!((about.len(), unknown(&app).await), (450, 0), "none of the first 300 may go");
-    assert_eq!(run(&desk).await.promoted, 30);
+    assert_eq!(run(&registry).await.promoted, 30);
     assert_eq!(status(&app.app.store).await.staged, 300);
 }
 
@@ -116,17 +116,17 @@ async fn a_round_does_not_ask_about_more_tenants_than_it_needs() {
     let names: Vec<String> = (0..450).map(|number| format!("t{number:03}")).collect();
     let voice = Voice::saying(weights(json!({}))).await;
     let tenants: Vec<(&str, usize)> = names.iter().map(|name| (name.as_str(), 1)).collect();
-    let (app, desk) = scene(voice.rule(40, |_| {}), &tenants).await;
-    assert_eq!((run(&desk).await.promoted, unknown(&app).await), (40, 250));
+    let (app, registry) = scene(voice.rule(40, |_| {}), &tenants).await;
+    assert_eq!((run(&registry).await.promoted, unknown(&app).await), (40, 250));
 }
 
 /// With a webhook that is down, also when the breaker does not let a question through any more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn new_tenants_of_a_webhook_that_is_down_get_the_default_weight() {
     let voice = Voice::saying(ResponseTemplate::new(500)).await;
-    let (app, desk) = scene(voice.rule(8, |_| {}), &[("t0", 1)]).await;
+    let (app, registry) = scene(voice.rule(8, |_| {}), &[("t0", 1)]).await;
     for number in 1..9 {
-        assert_eq!(run(&desk).await.promoted, 1);
+        assert_eq!(run(&registry).await.promoted, 1);
         push(&app.client, &format!("t{number}"), 1).await;
     }
     assert!(asked(&voice).await.len() < 8, "the breaker is open");
@@ -136,13 +136,13 @@ async fn new_tenants_of_a_webhook_that_is_down_get_the_default_weight() {
 async fn new_tenants_are_held_while_the_webhook_is_down_if_the_rule_says_so() {
     let voice = Voice::saying(ResponseTemplate::new(500)).await;
     let rule = voice.rule(8, |rule| rule.weights.on_webhook_error = Some(OnWebhookError::Hold));
-    let (app, desk) = scene(rule, &[("a", 4), ("b", 4)]).await;
-    let held = run(&desk).await;
+    let (app, registry) = scene(rule, &[("a", 4), ("b", 4)]).await;
+    let held = run(&registry).await;
     assert_eq!((held.promoted, held.reason, unknown(&app).await), (0, Some("hold"), 0));
     voice.say(weights(json!({"a": 3, "b": 1})));
     let mut got = Vec::new();
     eventually("they are released", async || {
-        got = shares(&app, &desk).await;
+        got = shares(&app, &registry).await;
         !got.is_empty()
     })
     .await;
@@ -157,12 +157,12 @@ async fn a_rule_that_asks_no_more_lets_everyone_in() {
         let mut rule = voice.rule(300, |_| {});
         let names: Vec<String> = (0..250).map(|number| format!("t{number}")).collect();
         let tenants: Vec<(&str, usize)> = names.iter().map(|name| (name.as_str(), 1)).collect();
-        let (app, desk) = scene(rule.clone(), &tenants).await;
+        let (app, registry) = scene(rule.clone(), &tenants).await;
         assert_eq!(unknown(&app).await, 250);
         rule.weights.on_unknown_weight = OnUnknownWeight::DefaultWeight;
         rule.weights.webhook = rule.weights.webhook.filter(|_| has_webhook);
-        desk.rules().put(rule).await.unwrap();
-        assert_eq!((run(&desk).await.promoted, unknown(&app).await), (250, 0));
+        registry.rules().put(rule).await.unwrap();
+        assert_eq!((run(&registry).await.promoted, unknown(&app).await), (250, 0));
     }
 }
 
@@ -183,12 +183,12 @@ async fn a_removed_rule_drains_tenants_of_unknown_weight() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenant_with_jobs_of_several_priorities_is_asked_about_once() {
     let voice = Voice::saying(weights(json!({"a": 3, "b": 1}))).await;
-    let (app, desk) = scene(voice.rule(8, |_| {}), &[]).await;
+    let (app, registry) = scene(voice.rule(8, |_| {}), &[]).await;
     let job = |tenant: &str, priority: i32| json!({"type": "t.job", "args": [], "priority": priority, "meta": {"tenant_id": tenant}});
     let jobs: Vec<_> =
         ["a", "b"].iter().flat_map(|tenant| [0, 5].map(|priority| vec![job(tenant, priority); 10])).collect();
     app.client.post("/v1/jobs/batch", json!({"jobs": jobs.concat()})).await.expect(201);
-    assert_eq!(shares(&app, &desk).await, expected(&[("a", 6), ("b", 2)]));
+    assert_eq!(shares(&app, &registry).await, expected(&[("a", 6), ("b", 2)]));
     let mut asked = asked(&voice).await.remove(0);
     asked.sort();
     assert_eq!((asked, unknown(&app).await), (vec!["a".to_owned(), "b".to_owned()], 0));
@@ -202,11 +202,11 @@ async fn a_tenant_with_jobs_of_several_priorities_is_asked_about_once() {
 async fn another_process_asks_again_about_what_was_not_answered() {
     let voice = Voice::saying(weights(json!({"a": 3, "b": 1}))).await;
     let rule = voice.rule(8, |_| {});
-    let (app, desk) = scene(rule.clone(), &[("a", 40), ("b", 40)]).await;
+    let (app, registry) = scene(rule.clone(), &[("a", 40), ("b", 40)]).await;
     let begun = app.app.store.begin_round(&rule, "A", Why::Run, None).await.unwrap();
     assert!(matches!(begun, Begun::Round(_)), "{begun:?}");
     let _: i64 = app.redis.command(&["DEL", "fg:{default}:plan:r:lock"]).await;
-    assert_eq!(shares(&app, &desk).await, expected(&[("a", 6), ("b", 2)]));
+    assert_eq!(shares(&app, &registry).await, expected(&[("a", 6), ("b", 2)]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,6 +1,6 @@
 //! Workers need not wait for an interval: a main queue that runs dry and an idle rule that gets jobs wake the planner.
 
-use super::{HOUR, desk, planning, planning_on, push, rounds, rule, run, serving, stage, status, work, work_off};
+use super::{HOUR, planning, planning_on, push, registry, rounds, rule, run, serving, stage, status, work, work_off};
 use crate::support::{eventually, json};
 use fairgate::fair::{Batch, Pace, Rule};
 
@@ -34,13 +34,13 @@ async fn a_lost_signal_costs_no_more_than_the_next_look() {
     let rules = [hourly(Batch::Jobs(3))];
     let app = serving(&rules).await;
     stage(&app, &[("a", 12)]).await;
-    let desk = desk(&app.app.store, &rules);
-    assert_eq!(run(&desk).await.promoted, 3);
+    let registry = registry(&app.app.store, &rules);
+    assert_eq!(run(&registry).await.promoted, 3);
     // Somebody has run the hour's scheduled round and died; then the queue ran dry, and nobody heard of it.
     let _: i64 = app.redis.command(&["HSET", "fg:{default}:plan:r", "due", "9000000000000"]).await;
     assert_eq!(work(&app.client, 10).await.len(), 3);
     assert_eq!(work(&app.client, 10).await.len(), 0);
-    desk.release().await;
+    registry.release().await;
     let planner = planning_on(&app.redis, &rules).await;
     work_off(&planner.client, 9).await;
 }

@@ -1,7 +1,7 @@
 //! Reports on a weights webhook: one when it begins to fail, with the weights that are used instead, and one when it recovers.
 
 use super::weighing::{Voice, weights};
-use super::{desk, run, stage};
+use super::{registry, run, stage};
 use crate::support::{TestApp, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
@@ -34,10 +34,10 @@ async fn kinds(app: &TestApp) -> Vec<String> {
 }
 
 /// Runs so many rounds, a second apart.
-async fn rounds(app: &TestApp, desk: &fairgate::planner::Desk, count: usize) {
+async fn rounds(app: &TestApp, registry: &fairgate::planner::RunnerRegistry, count: usize) {
     for _ in 0..count {
         app.clock.advance(1_100);
-        run(desk).await;
+        run(registry).await;
     }
 }
 
@@ -46,13 +46,13 @@ async fn a_failure_is_reported_once_with_the_weights_in_use_and_its_end_once() {
     let voice = Voice::saying(weights(json!({"a": 3, "b": 1}))).await;
     let rule = voice.rule(2, |rule| rule.weights.max_weight_age = 60_000);
     let app = scene(&rule).await;
-    let desk = desk(&app.app.store, std::slice::from_ref(&rule));
-    rounds(&app, &desk, 2).await;
+    let registry = registry(&app.app.store, std::slice::from_ref(&rule));
+    rounds(&app, &registry, 2).await;
     assert_eq!(kinds(&app).await, Vec::<String>::new());
 
     // Through five failures, an open breaker and failed attempts of it.
     voice.say(ResponseTemplate::new(500));
-    rounds(&app, &desk, 12).await;
+    rounds(&app, &registry, 12).await;
     let told = events(&app).await;
     assert_eq!(told.len(), 1, "{told:?}");
     let (kind, data) = &told[0];
@@ -69,14 +69,14 @@ async fn a_failure_is_reported_once_with_the_weights_in_use_and_its_end_once() {
 
     // Its last weights are too old now: others are used, and that is news.
     app.clock.advance(61_000);
-    rounds(&app, &desk, 3).await;
+    rounds(&app, &registry, 3).await;
     let told = events(&app).await;
     assert_eq!((told.len(), &told[1].1["fallback"]), (2, &json!("default_weight")), "{told:?}");
     assert!(told[1].1["message"].as_str().unwrap().contains("using static and default weights"), "{told:?}");
 
     voice.say(weights(json!({"a": 3, "b": 1})));
     app.clock.advance(60_000);
-    rounds(&app, &desk, 3).await;
+    rounds(&app, &registry, 3).await;
     assert_eq!(kinds(&app).await, ["weights.failed", "weights.failed", "weights.recovered"]);
     let stats = app.client.get("/v1/admin/planner/r").await.expect(200);
     let of = |name: &str| stats.at(&format!("/weights/{name}")).clone();
@@ -92,8 +92,8 @@ async fn a_failure_that_holds_all_tenants_says_so() {
     let voice = Voice::saying(ResponseTemplate::new(503)).await;
     let rule = voice.rule(2, |rule| rule.weights.on_webhook_error = Some(OnWebhookError::Hold));
     let app = scene(&rule).await;
-    let desk = desk(&app.app.store, std::slice::from_ref(&rule));
-    rounds(&app, &desk, 3).await;
+    let registry = registry(&app.app.store, std::slice::from_ref(&rule));
+    rounds(&app, &registry, 3).await;
     let told = events(&app).await;
     assert_eq!((told.len(), &told[0].1["fallback"], &told[0].1["weights_age_ms"]), (1, &json!("hold"), &Value::Null));
     assert!(told[0].1["message"].as_str().unwrap().ends_with("all tenants are held until it answers"), "{told:?}");
@@ -107,17 +107,17 @@ async fn an_answer_that_names_nobody_or_holds_everybody_is_reported_once() {
         let voice = Voice::saying(weights(answer.clone())).await;
         let rule = voice.rule(2, |_| {});
         let app = scene(&rule).await;
-        let desk = desk(&app.app.store, std::slice::from_ref(&rule));
-        rounds(&app, &desk, 4).await;
+        let registry = registry(&app.app.store, std::slice::from_ref(&rule));
+        rounds(&app, &registry, 4).await;
         let told = events(&app).await;
         assert_eq!(told.len(), 1, "{told:?}");
         assert_eq!((told[0].0.as_str(), &told[0].1["reason"]), ("weights.doubtful", &json!(reason)), "{told:?}");
         voice.say(weights(json!({"a": 3, "b": 1})));
-        rounds(&app, &desk, 3).await;
+        rounds(&app, &registry, 3).await;
         assert_eq!(kinds(&app).await, ["weights.doubtful", "weights.recovered"]);
         // Behind good answers, three in a row are a change.
         voice.say(weights(answer));
-        rounds(&app, &desk, 6).await;
+        rounds(&app, &registry, 6).await;
         assert_eq!(kinds(&app).await, ["weights.doubtful", "weights.recovered", "weights.doubtful"]);
     }
 }
@@ -129,13 +129,13 @@ async fn another_process_goes_on_where_the_first_left_off() {
     let rule = voice.rule(2, |_| {});
     let app = scene(&rule).await;
     for _ in 0..2 {
-        let one = desk(&app.app.store, std::slice::from_ref(&rule));
+        let one = registry(&app.app.store, std::slice::from_ref(&rule));
         rounds(&app, &one, 2).await;
         one.release().await;
         assert_eq!(kinds(&app).await, ["weights.failed"]);
     }
     voice.say(weights(json!({"a": 3, "b": 1})));
-    let other = desk(&app.app.store, std::slice::from_ref(&rule));
+    let other = registry(&app.app.store, std::slice::from_ref(&rule));
     rounds(&app, &other, 2).await;
     assert_eq!(kinds(&app).await, ["weights.failed", "weights.recovered"]);
 }

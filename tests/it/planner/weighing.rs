@@ -1,11 +1,11 @@
 //! Weights in promotion: a webhook that is believed at once, or that fails and stops nothing; static ones; changed rules.
 
-use super::{HOUR, by_hand, desk, planning, rounds, rule, run, serving, stage, status, work, work_off};
+use super::{HOUR, by_hand, planning, registry, rounds, rule, run, serving, stage, status, work, work_off};
 use crate::support::{TestApp, eventually, json};
-use fairgate::dispatch::Neighbors;
+use fairgate::background::NoisyNeighborWatcher;
 use fairgate::fair::noisy::NoisyNeighbors;
 use fairgate::fair::{Batch, OnUnknownWeight, OnWebhookError, Pace, Rule, Webhook, Weight};
-use fairgate::planner::Desk;
+use fairgate::planner::RunnerRegistry;
 use fairgate::telemetry::NoiseMetrics;
 use serde_json::Value;
 use std::sync::{Arc, Mutex};
@@ -56,17 +56,17 @@ pub(super) fn weights(weights: Value) -> ResponseTemplate {
     ResponseTemplate::new(200).set_body_json(json!({"weights": weights}))
 }
 
-/// A fairgate with staged jobs, and a desk for its rounds.
-pub(super) async fn scene(rule: Rule, tenants: &[(&str, usize)]) -> (TestApp, Desk) {
+/// A fairgate with staged jobs, and a registry for its rounds.
+pub(super) async fn scene(rule: Rule, tenants: &[(&str, usize)]) -> (TestApp, RunnerRegistry) {
     let app = serving(std::slice::from_ref(&rule)).await;
     stage(&app, tenants).await;
-    let desk = desk(&app.app.store, &[rule]);
-    (app, desk)
+    let registry = registry(&app.app.store, &[rule]);
+    (app, registry)
 }
 
 /// Runs a round and does its jobs: how many each tenant got.
-pub(super) async fn shares(app: &TestApp, desk: &Desk) -> Vec<(String, usize)> {
-    let promoted = run(desk).await.promoted;
+pub(super) async fn shares(app: &TestApp, registry: &RunnerRegistry) -> Vec<(String, usize)> {
+    let promoted = run(registry).await.promoted;
     let mut tenants = work(&app.client, 50).await;
     assert_eq!(tenants.len() as u64, promoted);
     tenants.sort();
@@ -83,10 +83,10 @@ async fn an_answer_acts_on_the_backlog_at_once() {
     let late = weights(json!({"a": 3, "b": 1, "stranger": 9})).set_delay(Duration::from_millis(500));
     let voice = Voice::saying(late).await;
     let rule = voice.rule(8, |rule| rule.weights.on_unknown_weight = OnUnknownWeight::DefaultWeight);
-    let (app, desk) = scene(rule, &[("a", 40), ("b", 40)]).await;
-    assert_eq!(shares(&app, &desk).await, expected(&[("a", 4), ("b", 4)]), "workers do not wait for the webhook");
-    assert_eq!(shares(&app, &desk).await, expected(&[("a", 6), ("b", 2)]));
-    assert_eq!(shares(&app, &desk).await, expected(&[("a", 6), ("b", 2)]));
+    let (app, registry) = scene(rule, &[("a", 40), ("b", 40)]).await;
+    assert_eq!(shares(&app, &registry).await, expected(&[("a", 4), ("b", 4)]), "workers do not wait for the webhook");
+    assert_eq!(shares(&app, &registry).await, expected(&[("a", 6), ("b", 2)]));
+    assert_eq!(shares(&app, &registry).await, expected(&[("a", 6), ("b", 2)]));
     let requests = voice.server.received_requests().await.unwrap();
     let asked: Value = serde_json::from_slice(&requests[0].body).unwrap();
     assert_eq!((&asked["rule"], &asked["queue"]), (&json!("r"), &json!("q")));
@@ -106,9 +106,10 @@ async fn an_answer_acts_on_the_backlog_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_webhook_is_told_what_workers_do_for_a_tenant() {
     let voice = Voice::saying(weights(json!({}))).await;
-    let (app, desk) = scene(voice.rule(8, |_| {}), &[("a", 3), ("b", 3)]).await;
+    let (app, registry) = scene(voice.rule(8, |_| {}), &[("a", 3), ("b", 3)]).await;
     // What tenants do is counted from the first look on, because a rule asks a webhook.
-    let neighbors = Neighbors::new(app.app.store.clone(), NoisyNeighbors::default(), NoiseMetrics::default());
+    let neighbors =
+        NoisyNeighborWatcher::new(app.app.store.clone(), NoisyNeighbors::default(), NoiseMetrics::default());
     neighbors.look("this test").await.unwrap();
     for tenant in ["a", "a", "b", "a", "b", "b"] {
         let job = json!({"type": "other.job", "args": [], "queue": "elsewhere", "meta": {"tenant_id": tenant}});
@@ -120,7 +121,7 @@ async fn the_webhook_is_told_what_workers_do_for_a_tenant() {
     }
     let failed = json!({"job_id": fetched[5], "error": {"code": "x", "message": "no", "retryable": true}});
     app.client.post("/v1/workers/nack", failed).await.expect(200);
-    run(&desk).await;
+    run(&registry).await;
     eventually("it was asked", async || !voice.server.received_requests().await.unwrap().is_empty()).await;
     let requests = voice.server.received_requests().await.unwrap();
     let asked: Value = serde_json::from_slice(&requests[0].body).unwrap();
@@ -135,27 +136,27 @@ async fn the_webhook_is_told_what_workers_do_for_a_tenant() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fractions_count() {
     let voice = Voice::saying(weights(json!({"a": 0.5, "b": 1.5}))).await;
-    let (app, desk) = scene(voice.rule(8, |_| {}), &[("a", 40), ("b", 40)]).await;
-    shares(&app, &desk).await;
-    assert_eq!(shares(&app, &desk).await, expected(&[("a", 2), ("b", 6)]));
+    let (app, registry) = scene(voice.rule(8, |_| {}), &[("a", 40), ("b", 40)]).await;
+    shares(&app, &registry).await;
+    assert_eq!(shares(&app, &registry).await, expected(&[("a", 2), ("b", 6)]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenant_of_weight_0_waits_until_it_weighs_more() {
     let voice = Voice::saying(weights(json!({"a": 0, "b": 1}))).await;
-    let (app, desk) = scene(voice.rule(4, |_| {}), &[("a", 20), ("b", 12)]).await;
-    shares(&app, &desk).await;
+    let (app, registry) = scene(voice.rule(4, |_| {}), &[("a", 20), ("b", 12)]).await;
+    shares(&app, &registry).await;
     for _ in 0..2 {
-        assert_eq!(shares(&app, &desk).await, expected(&[("b", 4)]));
+        assert_eq!(shares(&app, &registry).await, expected(&[("b", 4)]));
     }
     // b is through, or nearly: only the one that is held is left, and it is asked about again.
-    shares(&app, &desk).await;
-    let held = run(&desk).await;
+    shares(&app, &registry).await;
+    let held = run(&registry).await;
     assert_eq!((held.promoted, held.reason), (0, Some("hold")));
     voice.say(weights(json!({"a": 0.05})));
     let mut got = Vec::new();
     eventually("it is released", async || {
-        got.extend(shares(&app, &desk).await);
+        got.extend(shares(&app, &registry).await);
         !got.is_empty()
     })
     .await;
@@ -204,9 +205,13 @@ async fn a_webhook_that_fails_stops_nothing() {
             rule.weights.fixed = fixed.into();
             rule.weights.webhook = voice.webhook(timeout);
         });
-        let (app, desk) = scene(rule, &[("a", 40), ("b", 40)]).await;
+        let (app, registry) = scene(rule, &[("a", 40), ("b", 40)]).await;
         for _ in 0..2 {
-            assert_eq!(shares(&app, &desk).await, expected(&[("a", 6), ("b", 2)]), "{what}: the rule's own weights");
+            assert_eq!(
+                shares(&app, &registry).await,
+                expected(&[("a", 6), ("b", 2)]),
+                "{what}: the rule's own weights"
+            );
         }
         let record = super::rounds(&app.app.store).await.pop().unwrap();
         assert!(record["weights_errors_total"].as_u64() >= Some(1), "{what}: {record}");
@@ -220,9 +225,9 @@ async fn values_that_are_no_weights_change_nothing() {
     for bad in ["-1", "1e999", "\"3\"", "null"] {
         let body = format!(r#"{{"weights": {{"a": {bad}, "b": 3}}}}"#);
         let voice = Voice::saying(ResponseTemplate::new(200).set_body_string(body)).await;
-        let (app, desk) = scene(voice.rule(8, |_| {}), &[("a", 40), ("b", 40)]).await;
-        shares(&app, &desk).await;
-        assert_eq!(shares(&app, &desk).await, expected(&[("a", 2), ("b", 6)]), "{bad}");
+        let (app, registry) = scene(voice.rule(8, |_| {}), &[("a", 40), ("b", 40)]).await;
+        shares(&app, &registry).await;
+        assert_eq!(shares(&app, &registry).await, expected(&[("a", 2), ("b", 6)]), "{bad}");
     }
 }
 
@@ -234,26 +239,26 @@ async fn last_good_weights_serve_until_they_are_too_old() {
             rule.weights.max_weight_age = 4000;
             rule.weights.on_webhook_error = then;
         });
-        let (app, desk) = scene(rule, &[("a", 1000), ("a", 1000), ("b", 1000)]).await;
+        let (app, registry) = scene(rule, &[("a", 1000), ("a", 1000), ("b", 1000)]).await;
         let good = expected(&[("a", 6), ("b", 2)]);
         if then.is_none() {
-            shares(&app, &desk).await;
+            shares(&app, &registry).await;
         } else {
             // All are held until the webhook answers, so that there is nothing to do but to wait for it.
-            assert_eq!(run(&desk).await.promoted, 8);
+            assert_eq!(run(&registry).await.promoted, 8);
             work(&app.client, 8).await;
         }
-        assert_eq!(shares(&app, &desk).await, good);
+        assert_eq!(shares(&app, &registry).await, good);
         voice.say(ResponseTemplate::new(200).set_body_string("<html>"));
         eventually("it was asked in vain", async || {
-            assert_eq!(shares(&app, &desk).await, good);
+            assert_eq!(shares(&app, &registry).await, good);
             super::rounds(&app.app.store).await.pop().unwrap()["weights_errors_total"].as_u64() > Some(0)
         })
         .await;
-        assert_eq!(shares(&app, &desk).await, good, "the last good ones");
-        eventually("they are too old", async || shares(&app, &desk).await == expected(after)).await;
+        assert_eq!(shares(&app, &registry).await, good, "the last good ones");
+        eventually("they are too old", async || shares(&app, &registry).await == expected(after)).await;
         voice.say(weights(json!({"a": 3, "b": 1})));
-        eventually("the webhook is believed again", async || shares(&app, &desk).await == good).await;
+        eventually("the webhook is believed again", async || shares(&app, &registry).await == good).await;
     }
 }
 
@@ -266,7 +271,7 @@ async fn last_good_weights_outlive_the_process_that_asked() {
     shares(&app, &first).await;
     first.release().await;
     voice.say(ResponseTemplate::new(503));
-    let second = desk(&app.app.store, &[rule]);
+    let second = registry(&app.app.store, &[rule]);
     for _ in 0..2 {
         assert_eq!(shares(&app, &second).await, expected(&[("a", 6), ("b", 2)]));
     }
@@ -293,13 +298,13 @@ async fn static_weights_and_a_rule_that_changes_them() {
         let weights = [("a", a), ("b", b)].map(|(tenant, weight)| (tenant.to_owned(), Weight::of(weight).unwrap()));
         by_hand(8, |rule| rule.weights.fixed = weights.into())
     };
-    let (app, desk) = scene(with(1.0, 3.0), &[("a", 80), ("b", 80)]).await;
-    assert_eq!(shares(&app, &desk).await, expected(&[("a", 2), ("b", 6)]));
-    desk.rules().put(with(7.0, 1.0)).await.unwrap();
-    assert_eq!(shares(&app, &desk).await, expected(&[("a", 7), ("b", 1)]), "the backlog is reweighed");
-    desk.rules().put(with(0.0, 1.0)).await.unwrap();
-    assert_eq!(shares(&app, &desk).await, expected(&[("b", 8)]));
-    desk.rules().put(with(1.0, 1.0)).await.unwrap();
-    assert_eq!(shares(&app, &desk).await, expected(&[("a", 4), ("b", 4)]));
+    let (app, registry) = scene(with(1.0, 3.0), &[("a", 80), ("b", 80)]).await;
+    assert_eq!(shares(&app, &registry).await, expected(&[("a", 2), ("b", 6)]));
+    registry.rules().put(with(7.0, 1.0)).await.unwrap();
+    assert_eq!(shares(&app, &registry).await, expected(&[("a", 7), ("b", 1)]), "the backlog is reweighed");
+    registry.rules().put(with(0.0, 1.0)).await.unwrap();
+    assert_eq!(shares(&app, &registry).await, expected(&[("b", 8)]));
+    registry.rules().put(with(1.0, 1.0)).await.unwrap();
+    assert_eq!(shares(&app, &registry).await, expected(&[("a", 4), ("b", 4)]));
     assert_eq!(rounds(&app.app.store).await[0]["weights_source"], "static");
 }

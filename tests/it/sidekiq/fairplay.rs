@@ -76,7 +76,7 @@ async fn the_gem_gets_its_locks_back_from_the_last_process() {
         TestApp::start_on(Arc::clone(&redis), Clock::System, change).await
     };
     let (first, second) = (start().await, start().await);
-    eventually("both drain", async || redis.command::<i64>(&["ZCARD", "fg:{default}:drainers:legacy"]).await == 2)
+    eventually("both drain", async || redis.command::<i64>(&["ZCARD", "fg:{default}:importers:legacy"]).await == 2)
         .await;
     stage(&redis, "a", 0).await;
     eventually("it is promoted", async || waiting(&redis, "queue:heavy").await.len() == 1).await;

@@ -378,7 +378,7 @@ async fn the_last_process_hands_back_at_exit() {
     pause(&first.client).await;
     let pushed = script(&redis, r#"100.times { |n| puts StagedJob.perform_async("a", n) }"#).await;
     eventually("all is staged", async || staged(&first.client).await == 100).await;
-    eventually("both drain", async || redis.command::<i64>(&["ZCARD", "fg:{default}:drainers:legacy"]).await == 2)
+    eventually("both drain", async || redis.command::<i64>(&["ZCARD", "fg:{default}:importers:legacy"]).await == 2)
         .await;
     assert_eq!(first.terminate(), Some(0));
     assert_eq!((staged(&second.client).await, lines(&redis, "queue:stage").await.len()), (100, 0));

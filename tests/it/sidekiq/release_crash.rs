@@ -129,9 +129,9 @@ async fn kills_at_any_moment_lose_nothing_and_double_nothing() {
     }
 }
 
-/// A drainer that stood still while jobs were handed back holds entries of the inbox in its memory.
+/// An importer that stood still while jobs were handed back holds entries of the inbox in its memory.
 #[tokio::test]
-async fn a_drainer_that_wakes_up_late_doubles_nothing() {
+async fn an_importer_that_wakes_up_late_doubles_nothing() {
     let app = beside(&[rule(|_| {})], legacy(|_| {})).await;
     let store = &app.app.store;
     let rules: String = app.redis.command(&["HGET", "fg:{default}:state", "rules"]).await;
@@ -143,13 +143,13 @@ async fn a_drainer_that_wakes_up_late_doubles_nothing() {
     };
     pause(&app.client).await;
     assert!(matches!(take_in("", 0, 5).await, TakenIn::Stored));
-    assert!(store.register_drainer("legacy", "late", "queue:stage").await.expect("an answer"));
+    assert!(store.register_importer("legacy", "late", "queue:stage").await.expect("an answer"));
     assert!(matches!(store.hold_release("legacy", "t").await, Ok(Hold::Drained { process, .. }) if process == "late"));
-    assert_eq!(store.deregister_drainer("legacy", "late", "queue:stage").await.expect("an answer"), 0);
+    assert_eq!(store.deregister_importer("legacy", "late", "queue:stage").await.expect("an answer"), 0);
     assert_eq!(store.hold_release("legacy", "t").await.expect("an answer"), Hold::Held);
     assert_eq!(store.hold_release("legacy", "other").await.expect("an answer"), Hold::Taken);
-    assert!(!store.register_drainer("legacy", "late", "queue:stage").await.expect("an answer"));
-    // The release takes in what the drainer holds; the drainer is refused meanwhile, and afterwards too.
+    assert!(!store.register_importer("legacy", "late", "queue:stage").await.expect("an answer"));
+    // The release takes in what the importer holds; the importer is refused meanwhile, and afterwards too.
     assert!(matches!(take_in("", 5, 9).await, TakenIn::Released));
     assert!(matches!(take_in("other", 5, 9).await, TakenIn::Released));
     assert!(matches!(take_in("t", 5, 9).await, TakenIn::Stored));

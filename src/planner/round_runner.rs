@@ -1,12 +1,12 @@
-//! A rule's pilot: carries out its rounds. Gate, weights, promotion, record; under the rule's lock.
+//! Runs the rounds of a rule under its lock: gate, weights, promotion, record.
 
-use super::course::{Course, in_turn};
-use super::drains::Drains;
+use super::drain_rates::DrainRates;
 use super::failure_reporter::FailureReporter;
 use super::gate_reporter::GateReporter;
-use super::report::{Outcome, Report};
-use super::watch::Watch;
-use super::weighing::Weighing;
+use super::low_water_poller::LowWaterPoller;
+use super::round_report::{RoundOutcome, RoundReport};
+use super::round_state::{RoundState, in_turn};
+use super::weight_sync::WeightSync;
 use crate::fair::{Batch, Goal, Pace, Rule};
 use crate::job::cron::Cron;
 use crate::main_queue::MainQueue;
@@ -22,10 +22,10 @@ const AIM_HOLDS_MS: u64 = 10_000;
 
 /// What became of a round.
 #[derive(Debug)]
-pub enum Flight {
+pub enum RoundAttempt {
     /// It ran. When the next scheduled one is due, in ms from now.
     Ran {
-        report: Box<Report>,
+        report: Box<RoundReport>,
         next_ms: u64,
     },
     /// Its time has not come; it will in so many ms.
@@ -45,7 +45,7 @@ pub enum Flight {
 }
 
 /// Plans one rule in this process.
-pub struct Pilot {
+pub struct RoundRunner {
     rule: Arc<Rule>,
     store: Store,
     main_queue: MainQueue,
@@ -54,11 +54,11 @@ pub struct Pilot {
     cron: Option<Cron>,
     /// The store's time as last heard of; schedules know no other.
     seen: i64,
-    drains: Drains,
+    drains: DrainRates,
     /// Whether the last round could not look at all main queues.
     has_many_queues: bool,
-    watch: Watch,
-    weighing: Weighing,
+    watch: LowWaterPoller,
+    weight_sync: WeightSync,
     failures: FailureReporter,
     gates: GateReporter,
     /// Another process that planned the rule when this one last asked.
@@ -66,34 +66,34 @@ pub struct Pilot {
     metrics: PlannerMetrics,
 }
 
-impl Pilot {
-    /// A pilot of a rule.
+impl RoundRunner {
+    /// A runner for the rounds of a rule.
     pub fn new(
         rule: Arc<Rule>,
         store: Store,
         main_queue: MainQueue,
         holder: Arc<str>,
-        weighing: Weighing,
+        weight_sync: WeightSync,
         metrics: PlannerMetrics,
-    ) -> Result<Pilot, String> {
+    ) -> Result<RoundRunner, String> {
         let cron = match &rule.pace {
             Pace::Every(_) => None,
             Pace::Cron { expression, timezone } => Some(Cron::parse(expression, timezone)?),
         };
         let latency_ms = rule.target_latency.max(main_queue.least_latency());
         let goal = Goal { latency_ms, is_polled: main_queue.poll().is_some() };
-        let watch = Watch::new(main_queue.clone());
-        Ok(Pilot {
+        let watch = LowWaterPoller::new(main_queue.clone());
+        Ok(RoundRunner {
             rule,
             store,
             main_queue,
             holder,
             cron,
             seen: 0,
-            drains: Drains::new(goal),
+            drains: DrainRates::new(goal),
             has_many_queues: false,
             watch,
-            weighing,
+            weight_sync,
             failures: FailureReporter::default(),
             gates: GateReporter::default(),
             other_planner: None,
@@ -102,7 +102,7 @@ impl Pilot {
     }
 
     /// Runs a round if the lock, the time and the rule allow it.
-    pub async fn round(&mut self, why: Why) -> Result<Flight, Error> {
+    pub async fn round(&mut self, why: Why) -> Result<RoundAttempt, Error> {
         let started = Instant::now();
         let settled = self.main_queue.settle(&self.rule.name).await;
         let mut round = match self.begin_watching(why).await? {
@@ -121,31 +121,31 @@ impl Pilot {
             Ok(()) => self.main_queue.observe(&mut round.queues, round.now).await,
             Err(error) => Err(error),
         };
-        let report = self.fly(&round, observed, why, started).await?;
+        let report = self.run_locked(&round, observed, why, started).await?;
         self.count(&report);
         self.warn_if_slow(&report);
-        Ok(Flight::Ran { report: Box::new(report), next_ms: u64::try_from(round.due - round.now).unwrap_or(0) })
+        Ok(RoundAttempt::Ran { report: Box::new(report), next_ms: u64::try_from(round.due - round.now).unwrap_or(0) })
     }
 
-    fn no_flight(&mut self, begun: Begun) -> Flight {
+    fn no_flight(&mut self, begun: Begun) -> RoundAttempt {
         match begun {
-            Begun::Early { due, now } => Flight::Early { in_ms: u64::try_from(due - now).unwrap_or(0) },
-            Begun::Again(_) | Begun::Round(_) => Flight::Early { in_ms: 0 },
+            Begun::Early { due, now } => RoundAttempt::Early { in_ms: u64::try_from(due - now).unwrap_or(0) },
+            Begun::Again(_) | Begun::Round(_) => RoundAttempt::Early { in_ms: 0 },
             Begun::Held { by, left_ms } => {
                 self.other_planner = Some(by.clone());
-                Flight::Elsewhere { by, left_ms }
+                RoundAttempt::Elsewhere { by, left_ms }
             }
-            Begun::Paused => Flight::Paused,
-            Begun::Gone => Flight::Gone,
+            Begun::Paused => RoundAttempt::Paused,
+            Begun::Gone => RoundAttempt::Gone,
             Begun::Empty => {
                 self.watch.set(None);
-                Flight::Empty
+                RoundAttempt::Empty
             }
         }
     }
 
     /// Looks at the main queue between rounds.
-    pub fn watch(&self) -> &Watch {
+    pub fn watch(&self) -> &LowWaterPoller {
         &self.watch
     }
 
@@ -182,13 +182,13 @@ impl Pilot {
     }
 
     /// The round itself, with the lock renewed by its own timer as long as it takes.
-    async fn fly(
+    async fn run_locked(
         &mut self,
         round: &Round,
         observed: Result<(), Error>,
         why: Why,
         started: Instant,
-    ) -> Result<Report, Error> {
+    ) -> Result<RoundReport, Error> {
         let (store, rule, holder) = (self.store.clone(), Arc::clone(&self.rule), Arc::clone(&self.holder));
         let renewal = async move {
             let third = Duration::from_millis((rule.planner_lock_ttl / 3).max(1));
@@ -200,27 +200,27 @@ impl Pilot {
                 }
             }
         };
-        let mut course = Course::new(&self.rule, round, why);
+        let mut state = RoundState::new(&self.rule, round, why);
         let outcome = {
-            let flight = async {
+            let rounds = async {
                 observed?;
-                self.promote_all(&mut course, why).await
+                self.promote_all(&mut state, why).await
             };
             tokio::select! {
-                outcome = flight => Some(outcome),
+                outcome = rounds => Some(outcome),
                 () = renewal => None,
             }
         };
-        course.lost |= outcome.is_none();
+        state.lost |= outcome.is_none();
         // Whatever went wrong, what was promoted is recorded.
         let failure = outcome.and_then(Result::err);
         if let Some(error) = &failure {
             let reason = if self.rule.is_builtin() { "store" } else { "main_queue" };
-            (course.report.outcome, course.report.reason) = (Outcome::Failed, Some(reason));
-            course.report.error = Some(error.reason());
+            (state.report.outcome, state.report.reason) = (RoundOutcome::Failed, Some(reason));
+            state.report.error = Some(error.reason());
         }
         self.report_failure(failure.as_ref()).await;
-        self.finish(course, started).await
+        self.finish(state, started).await
     }
 
     /// Reports how the main queue is; our own in the log alone, because events lie in the same store.
@@ -233,44 +233,44 @@ impl Pilot {
         }
     }
 
-    async fn promote_all(&mut self, course: &mut Course<'_>, why: Why) -> Result<(), Error> {
-        let round = course.round;
-        self.weighing.refresh(&self.store, &self.rule, round).await?;
-        let mut promoted = self.promote_each(course, &round.queues, round.now, why).await?;
+    async fn promote_all(&mut self, state: &mut RoundState<'_>, why: Why) -> Result<(), Error> {
+        let round = state.round;
+        self.weight_sync.refresh(&self.store, &self.rule, round).await?;
+        let mut promoted = self.promote_each(state, &round.queues, round.now, why).await?;
         // Tenants of unknown weight follow when the webhook has answered, several hundred with each answer.
-        while course.lacks_known && course.left > 0 && !course.lost {
+        while state.lacks_known && state.left > 0 && !state.lost {
             let is_stuck = promoted == 0;
-            let waited = self.weighing.refresh_unknown(&self.store, &self.rule, round, is_stuck).await?;
+            let waited = self.weight_sync.refresh_unknown(&self.store, &self.rule, round, is_stuck).await?;
             let Some((now, queues)) = waited else { break };
-            promoted = self.promote_each(course, &queues, now, why).await?;
+            promoted = self.promote_each(state, &queues, now, why).await?;
         }
-        if course.lost {
+        if state.lost {
             return Ok(());
         }
-        self.weighing.settle(&self.store, &self.rule, round, false).await
+        self.weight_sync.settle(&self.store, &self.rule, round, false).await
     }
 
     /// Promotes what the main queues take, as they were at a time; how many jobs.
     async fn promote_each(
         &mut self,
-        course: &mut Course<'_>,
+        state: &mut RoundState<'_>,
         queues: &[Observation],
         now: i64,
         why: Why,
     ) -> Result<u64, Error> {
-        let before = course.report.promoted;
-        (course.report.batch, course.lacks_known) = (before, false);
-        for (queue, sharers) in in_turn(queues, course.round.number) {
-            course.held &= !queue.is_wanted();
-            self.promote(course, queue, sharers, now, why).await?;
+        let before = state.report.promoted;
+        (state.report.batch, state.lacks_known) = (before, false);
+        for (queue, sharers) in in_turn(queues, state.round.number) {
+            state.held &= !queue.is_wanted();
+            self.promote(state, queue, sharers, now, why).await?;
         }
-        Ok(course.report.promoted - before)
+        Ok(state.report.promoted - before)
     }
 
     /// Promotes what one main queue takes; a batch that is a number is shared with those that come after it.
     async fn promote(
         &mut self,
-        course: &mut Course<'_>,
+        state: &mut RoundState<'_>,
         queue: &Observation,
         sharers: u64,
         now: i64,
@@ -278,43 +278,43 @@ impl Pilot {
     ) -> Result<(), Error> {
         let gate = queue.gate(&self.rule, now);
         self.gates.observe(&self.store, &self.rule.name, &queue.queue, gate.closed, now).await;
-        course.report.latency_ms = course.report.latency_ms.max(gate.latency_ms);
-        let (wanted, mark) = self.size(queue, course.left.div_ceil(sharers), why);
-        course.marks.retain(|earlier| earlier.queue != mark.queue);
-        course.marks.push(mark);
+        state.report.latency_ms = state.report.latency_ms.max(gate.latency_ms);
+        let (wanted, mark) = self.size(queue, state.left.div_ceil(sharers), why);
+        state.marks.retain(|earlier| earlier.queue != mark.queue);
+        state.marks.push(mark);
         if let Some(closed) = gate.closed {
-            course.report.reason = course.report.reason.or(Some(closed.name()));
+            state.report.reason = state.report.reason.or(Some(closed.name()));
             return Ok(());
         }
         let mut want = wanted.min(gate.room).min(queue.staged);
-        course.report.batch += want;
-        let before = course.report.promoted;
-        while want > 0 && !course.lost {
+        state.report.batch += want;
+        let before = state.report.promoted;
+        while want > 0 && !state.lost {
             let portion = want.min(PORTION);
-            match self.main_queue.promote(&self.rule.name, &course.round.token, &queue.queue, portion).await? {
+            match self.main_queue.promote(&self.rule.name, &state.round.token, &queue.queue, portion).await? {
                 Promoted::Jobs { promoted, tenants, more, .. } => {
-                    course.report.promoted += promoted;
+                    state.report.promoted += promoted;
                     if promoted == 0 {
-                        course.report.reason = Some("hold");
+                        state.report.reason = Some("hold");
                     }
-                    tenants.into_iter().for_each(|served| course.report.served.add(served));
-                    course.left = course.left.saturating_sub(promoted);
+                    tenants.into_iter().for_each(|served| state.report.served.add(served));
+                    state.left = state.left.saturating_sub(promoted);
                     // Fewer than asked for: nobody who could be served is left.
-                    course.lacks_known |= promoted < portion && !more && queue.unknown_tenants > 0;
+                    state.lacks_known |= promoted < portion && !more && queue.unknown_tenants > 0;
                     want = if promoted < portion && !more { 0 } else { want - promoted };
                 }
-                Promoted::Lost => course.lost = true,
+                Promoted::Lost => state.lost = true,
                 Promoted::Closed(closed) => {
-                    course.report.reason = Some(closed.name());
+                    state.report.reason = Some(closed.name());
                     want = 0;
                 }
                 Promoted::Paused => {
-                    course.report.reason = Some("paused");
+                    state.report.reason = Some("paused");
                     want = 0;
                 }
             }
         }
-        let is_aim_reached = course.report.promoted - before == wanted;
+        let is_aim_reached = state.report.promoted - before == wanted;
         self.drains.end_round(&queue.queue, is_aim_reached && wanted < queue.staged);
         Ok(())
     }
@@ -347,31 +347,31 @@ impl Pilot {
         is_low
     }
 
-    async fn finish(&mut self, course: Course<'_>, started: Instant) -> Result<Report, Error> {
-        let round = course.round;
+    async fn finish(&mut self, state: RoundState<'_>, started: Instant) -> Result<RoundReport, Error> {
+        let round = state.round;
         self.gates.keep(|name| round.queues.iter().any(|queue| queue.queue == name));
-        let (mut report, marks) = course.end();
+        let (mut report, marks) = state.end();
         self.watch.set(Some(&marks));
-        report.webhook = self.weighing.webhook(&self.store, &self.rule, round.now);
+        report.webhook = self.weight_sync.webhook(&self.store, &self.rule, round.now);
         report.drain_per_s = self.drains.rate(round.queues.iter().map(|queue| queue.queue.as_str()));
         report.duration_ms = started.elapsed().as_secs_f64() * 1e3;
-        let skipped = report.outcome == Outcome::Skipped;
+        let skipped = report.outcome == RoundOutcome::Skipped;
         let document = report.to_json().to_string();
         let ended = Ended { document, promoted: report.promoted, skipped, marks };
         if !self.store.end_round(&self.rule.name, &round.token, round.number, &ended).await? {
-            report.outcome = Outcome::LostLock;
+            report.outcome = RoundOutcome::LostLock;
         }
-        self.weighing.note(round.now, report.served.served());
+        self.weight_sync.note(round.now, report.served.served());
         Ok(report)
     }
 
-    fn count(&self, report: &Report) {
+    fn count(&self, report: &RoundReport) {
         let name = &self.rule.name;
         self.metrics.round(name, report.outcome.name(), report.reason, report.duration_ms / 1e3);
         report.served.served().iter().for_each(|served| self.metrics.promoted(name, &served.tenant, served.jobs));
     }
 
-    fn warn_if_slow(&self, report: &Report) {
+    fn warn_if_slow(&self, report: &RoundReport) {
         let interval = match self.rule.pace {
             Pace::Every(ms) => ms,
             Pace::Cron { .. } => u64::MAX,
@@ -379,7 +379,7 @@ impl Pilot {
         let bound = interval.min(self.rule.planner_lock_ttl / 2) as f64;
         if report.duration_ms > bound {
             self.metrics.slow(&self.rule.name);
-            let slow_part = self.weighing.slow_part(report.duration_ms);
+            let slow_part = self.weight_sync.slow_part(report.duration_ms);
             tracing::warn!(
                 rule = self.rule.name,
                 duration_ms = report.duration_ms,

@@ -1,6 +1,6 @@
 //! What a rule in shadow has seen, as it is shown: the waits that tenants have, and those that they would have.
 
-use super::scales::Scales;
+use super::shadow_weights::ShadowWeights;
 use crate::fair::{Experience, MOST_JOBS, Rule, Shadow, Waits, Weight};
 use crate::job::time::rfc3339;
 use crate::telemetry::{ShadowLevels, TenantWaits};
@@ -14,11 +14,11 @@ const MOST_SHOWN: usize = 200;
 const MOST_TOLD: usize = 3;
 
 /// What has been seen so far.
-pub(super) struct Prospect<'a> {
+pub(super) struct ShadowReport<'a> {
     pub(super) rule: &'a Rule,
     pub(super) queue: &'a str,
     pub(super) shadow: &'a Shadow,
-    pub(super) scales: &'a Scales,
+    pub(super) shadow_weights: &'a ShadowWeights,
     pub(super) since: i64,
     pub(super) now: i64,
     /// Jobs that wait in the queue, seen or not.
@@ -28,7 +28,7 @@ pub(super) struct Prospect<'a> {
     pub(super) trouble: Option<&'a str>,
 }
 
-impl Prospect<'_> {
+impl ShadowReport<'_> {
     /// Tenants with the most jobs first.
     fn tenants(&self) -> Vec<(&Arc<str>, &Experience)> {
         let mut tenants: Vec<_> = self.shadow.tenants().collect();
@@ -51,7 +51,7 @@ impl Prospect<'_> {
         let show = |(name, met): &(&Arc<str>, &Experience)| {
             json!({
                 "tenant_id": ***name,
-                "weight": self.scales.weight(name).map(Weight::as_f64),
+                "weight": self.shadow_weights.weight(name).map(Weight::as_f64),
                 "waiting": met.waiting,
                 "oldest_age_ms": oldest.get(&***name).map(|since| (self.now - since).max(0)),
                 "as_is": waits(&met.as_is),

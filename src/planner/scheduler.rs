@@ -1,8 +1,8 @@
 //! The loops: one for each rule that this process plans, as long as there is such a rule.
 
-use super::desk::Desk;
-use super::lookout;
-use super::pilot::Flight;
+use super::registry::RunnerRegistry;
+use super::round_runner::RoundAttempt;
+use super::shadow_watcher;
 use crate::store::{Error, Signal, Why};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -28,24 +28,24 @@ enum Duty {
 
 /// The component that plans.
 pub struct Planner {
-    desk: Desk,
+    registry: RunnerRegistry,
     /// Groups of rules that this process plans.
     groups: Vec<String>,
 }
 
 impl Planner {
     /// A planner for some groups of rules.
-    pub fn new(desk: Desk, groups: Vec<String>) -> Self {
-        Planner { desk, groups }
+    pub fn new(registry: RunnerRegistry, groups: Vec<String>) -> Self {
+        Planner { registry, groups }
     }
 
     /// Plans until `stop`; rules come and go meanwhile.
     pub async fn run(self, stop: CancellationToken) {
-        let mut changes = self.desk.rules().watch();
+        let mut changes = self.registry.rules().watch();
         let mut loops: HashMap<(String, Duty), CancellationToken> = HashMap::new();
         let mut tasks = JoinSet::new();
         loop {
-            if let Err(error) = self.desk.rules().known().await {
+            if let Err(error) = self.registry.rules().known().await {
                 tracing::debug!(%error, "cannot read the plan rules yet");
             }
             let wanted = self.wanted(&changes.borrow_and_update().clone());
@@ -58,10 +58,10 @@ impl Planner {
             });
             for (name, duty) in wanted {
                 loops.entry((name.clone(), duty)).or_insert_with(|| {
-                    let (desk, cancel) = (self.desk.clone(), stop.child_token());
+                    let (registry, cancel) = (self.registry.clone(), stop.child_token());
                     match duty {
-                        Duty::Plan => tasks.spawn(plan(desk, name, cancel.clone())),
-                        Duty::Watch => tasks.spawn(lookout::watch(desk, name, cancel.clone())),
+                        Duty::Plan => tasks.spawn(plan(registry, name, cancel.clone())),
+                        Duty::Watch => tasks.spawn(shadow_watcher::watch(registry, name, cancel.clone())),
                     };
                     cancel
                 });
@@ -71,9 +71,9 @@ impl Planner {
                 _ = changes.changed() => {}
             }
         }
-        self.desk.stop();
+        self.registry.stop();
         while tasks.join_next().await.is_some() {}
-        self.desk.release().await;
+        self.registry.release().await;
     }
 
     fn wanted(&self, known: &super::Known) -> Vec<(String, Duty)> {
@@ -86,12 +86,12 @@ impl Planner {
 }
 
 /// Plans one rule until `stop`.
-async fn plan(desk: Desk, name: String, stop: CancellationToken) {
-    let mut signals = desk.store().signals();
+async fn plan(registry: RunnerRegistry, name: String, stop: CancellationToken) {
+    let mut signals = registry.store().signals();
     let mut why = Why::Tick;
     let (mut failing, mut low) = (false, None);
     loop {
-        let outcome = fly(&desk, &name, why, low.take()).await;
+        let outcome = attempt(&registry, &name, why, low.take()).await;
         let poll = outcome.as_ref().ok().and_then(|(_, poll)| *poll);
         if let (Err(error), false) = (&outcome, failing) {
             tracing::warn!(rule = name, %error, "cannot plan: nothing is promoted until Redis is back");
@@ -99,15 +99,15 @@ async fn plan(desk: Desk, name: String, stop: CancellationToken) {
         failing = outcome.is_err();
         let now = Instant::now();
         // While another process plans, signals are its business.
-        let (next, deaf_until) = match outcome.map(|(flight, _)| flight) {
-            Ok(Some(Flight::Ran { next_ms, .. } | Flight::Early { in_ms: next_ms })) => {
+        let (next, deaf_until) = match outcome.map(|(attempt, _)| attempt) {
+            Ok(Some(RoundAttempt::Ran { next_ms, .. } | RoundAttempt::Early { in_ms: next_ms })) => {
                 (Duration::from_millis(next_ms.max(1)), now)
             }
-            Ok(Some(Flight::Elsewhere { left_ms, .. })) => {
+            Ok(Some(RoundAttempt::Elsewhere { left_ms, .. })) => {
                 let left = Duration::from_millis(left_ms.max(1));
                 (left, now + left)
             }
-            Ok(Some(Flight::Paused | Flight::Empty | Flight::Gone) | None) => (IDLE, now),
+            Ok(Some(RoundAttempt::Paused | RoundAttempt::Empty | RoundAttempt::Gone) | None) => (IDLE, now),
             Err(_) => (AFTER_FAILURE, now + AFTER_FAILURE),
         };
         let wake_at = now + next.min(LONGEST);
@@ -117,7 +117,7 @@ async fn plan(desk: Desk, name: String, stop: CancellationToken) {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep_until(wake_at) => break Why::Tick,
                 () = tokio::time::sleep_until(look_at), if poll.is_some() => {
-                    if runs_low(&desk, &name).await {
+                    if runs_low(&registry, &name).await {
                         break Why::Wake;
                     }
                     look_at = Instant::now() + poll.unwrap_or(LONGEST);
@@ -139,29 +139,29 @@ async fn plan(desk: Desk, name: String, stop: CancellationToken) {
 }
 
 /// Runs a round; what became of it, and how often to look from now on whether another one is wanted.
-async fn fly(
-    desk: &Desk,
+async fn attempt(
+    registry: &RunnerRegistry,
     name: &str,
     why: Why,
     low: Option<String>,
-) -> Result<(Option<Flight>, Option<Duration>), Error> {
-    let Some(pilot) = desk.pilot(name).await? else { return Ok((None, None)) };
-    let mut pilot = pilot.lock().await;
+) -> Result<(Option<RoundAttempt>, Option<Duration>), Error> {
+    let Some(round_runner) = registry.round_runner(name).await? else { return Ok((None, None)) };
+    let mut round_runner = round_runner.lock().await;
     if let Some(queue) = low {
-        pilot.prefer(&queue).await?;
+        round_runner.prefer(&queue).await?;
     }
-    let flight = pilot.round(why).await?;
-    let poll = pilot.watch().every();
-    drop(pilot);
-    if matches!(flight, Flight::Empty) && desk.rules().known().await?.is_draining(name) {
-        desk.rules().reload().await?;
+    let attempt = round_runner.round(why).await?;
+    let poll = round_runner.watch().every();
+    drop(round_runner);
+    if matches!(attempt, RoundAttempt::Empty) && registry.rules().known().await?.is_draining(name) {
+        registry.rules().reload().await?;
     }
-    Ok((Some(flight), poll))
+    Ok((Some(attempt), poll))
 }
 
-async fn runs_low(desk: &Desk, name: &str) -> bool {
-    match desk.pilot(name).await {
-        Ok(Some(pilot)) => pilot.lock().await.runs_low().await,
+async fn runs_low(registry: &RunnerRegistry, name: &str) -> bool {
+    match registry.round_runner(name).await {
+        Ok(Some(round_runner)) => round_runner.lock().await.runs_low().await,
         _ => false,
     }
 }

@@ -4,17 +4,17 @@ use crate::main_queue::MainQueue;
 use crate::store::{Mark, Observation};
 use std::time::Duration;
 
-/// What a pilot watches.
-pub struct Watch {
+/// What a round runner watches.
+pub struct LowWaterPoller {
     main_queue: MainQueue,
     /// Queues, and the depth below which a round is wanted; none before the first round, and when nothing is staged.
     queues: Option<Vec<(String, u64)>>,
 }
 
-impl Watch {
+impl LowWaterPoller {
     /// Nothing is known yet.
-    pub fn new(main_queue: MainQueue) -> Watch {
-        Watch { main_queue, queues: None }
+    pub fn new(main_queue: MainQueue) -> LowWaterPoller {
+        LowWaterPoller { main_queue, queues: None }
     }
 
     /// Whether a round is wanted because nobody has looked yet.

@@ -1,4 +1,4 @@
-//! The one way in for new jobs: each is put under its plan rule before it is stored.
+//! The path of every new job: it is put under its plan rule, then stored.
 
 use super::ancestors::find_among;
 use super::rulebook::{Known, Rulebook};
@@ -32,7 +32,7 @@ type Headers<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Stores new jobs; clones share it.
 #[derive(Clone)]
-pub struct Intake {
+pub struct EnqueueService {
     pub(super) store: Store,
     pub(super) rules: Rulebook,
     main_queues: MainQueues,
@@ -41,15 +41,15 @@ pub struct Intake {
     keeps_unplanned: bool,
 }
 
-impl Intake {
+impl EnqueueService {
     /// The way into a store under the rules of a book.
     pub fn new(store: Store, rules: Rulebook, main_queues: MainQueues, tenancy: Arc<Tenancy>) -> Self {
-        Intake { store, rules, main_queues, tenancy, keeps_unplanned: true }
+        EnqueueService { store, rules, main_queues, tenancy, keeps_unplanned: true }
     }
 
     /// The same, where jobs that no rule names go elsewhere.
     pub fn of_planned(self) -> Self {
-        Intake { keeps_unplanned: false, ..self }
+        EnqueueService { keeps_unplanned: false, ..self }
     }
 
     /// Whether a rule names a type.
@@ -59,7 +59,7 @@ impl Intake {
 
     /// The same way for a caller who sees no more than this store: all that comes in is its tenant's.
     pub fn within(&self, store: &Store) -> Self {
-        Intake { store: store.clone(), ..self.clone() }
+        EnqueueService { store: store.clone(), ..self.clone() }
     }
 
     /// Names of the headers in which rules look for a tenant, so that a request keeps no others.

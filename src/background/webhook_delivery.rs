@@ -25,15 +25,15 @@ const WAITS: [u64; 7] = [30, 120, 600, 3600, 14_400, 43_200, 86_400];
 const LONGEST_WAIT: u64 = 86_400;
 
 /// The component that delivers.
-pub struct Deliveries {
+pub struct WebhookDelivery {
     store: Store,
     sender: Sender,
 }
 
-impl Deliveries {
+impl WebhookDelivery {
     /// One that reads events of a store.
     pub fn new(store: Store, sender: Sender) -> Self {
-        Deliveries { store, sender }
+        WebhookDelivery { store, sender }
     }
 
     /// Delivers until `stop`.

@@ -20,7 +20,7 @@ const MINUTE_MS: u64 = 60_000;
 
 /// Tenants as neighbours.
 #[derive(Clone)]
-pub struct Neighbors {
+pub struct NoisyNeighborWatcher {
     store: Store,
     config: NoisyNeighbors,
     metrics: NoiseMetrics,
@@ -28,7 +28,7 @@ pub struct Neighbors {
 
 /// How a tenant is as a neighbour.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct NoiseReport {
     /// What it has and did within the window.
     pub figures: Figures,
     pub window_ms: u64,
@@ -38,10 +38,10 @@ pub struct Report {
     pub standing: Standing,
 }
 
-impl Neighbors {
+impl NoisyNeighborWatcher {
     /// Tenants of a store, under some rules.
     pub fn new(store: Store, config: NoisyNeighbors, metrics: NoiseMetrics) -> Self {
-        Neighbors { store, config, metrics }
+        NoisyNeighborWatcher { store, config, metrics }
     }
 
     /// What tells a noisy one.
@@ -91,12 +91,12 @@ impl Neighbors {
     }
 
     /// How a tenant is now.
-    pub async fn report(&self, id: &str) -> Result<Report, Error> {
+    pub async fn report(&self, id: &str) -> Result<NoiseReport, Error> {
         let Look::Seen(noise) = self.store.noise(None, 0, false, self.minutes(), &[id]).await? else {
-            return Ok(Report { window_ms: self.config.window, ..Report::default() });
+            return Ok(NoiseReport { window_ms: self.config.window, ..NoiseReport::default() });
         };
         let seen = noise.snapshot.find(id);
-        Ok(Report {
+        Ok(NoiseReport {
             figures: seen.map(|seen| seen.figures).unwrap_or_default(),
             window_ms: noise.snapshot.span,
             verdict: seen.and_then(|seen| noise.snapshot.judge_one(&self.config, seen, 1.0)),

@@ -6,13 +6,13 @@ use std::collections::HashMap;
 
 /// Counts jobs of tenants; a round may serve tens of thousands of them.
 #[derive(Clone, Debug, Default)]
-pub struct Tally {
+pub struct TenantCounts {
     served: Vec<Served>,
     /// Where a tenant stands in `served`.
     places: HashMap<String, usize>,
 }
 
-impl Tally {
+impl TenantCounts {
     /// Counts jobs of a tenant; the last weight is the one that is told.
     pub fn add(&mut self, more: Served) {
         match self.places.get(&more.tenant).and_then(|place| self.served.get_mut(*place)) {

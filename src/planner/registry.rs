@@ -1,8 +1,8 @@
-//! The pilots of this process, one for each rule; clones of the desk share them.
+//! The round runners of this process, one for each rule; clones of the registry share them.
 
-use super::pilot::{Flight, Pilot};
+use super::round_runner::{RoundAttempt, RoundRunner};
 use super::rulebook::Rulebook;
-use super::weighing::Weighing;
+use super::weight_sync::WeightSync;
 use crate::config::Secret;
 use crate::fair::{Closed, Rule};
 use crate::main_queue::{MainQueue, MainQueues};
@@ -22,7 +22,7 @@ const BETWEEN: Duration = Duration::from_millis(10);
 
 /// Where rounds are carried out.
 #[derive(Clone)]
-pub struct Desk {
+pub struct RunnerRegistry {
     inner: Arc<Inner>,
 }
 
@@ -36,25 +36,33 @@ struct Inner {
     http: OnceLock<weights::Client>,
     /// Cancelled when the process stops.
     stopping: CancellationToken,
-    pilots: Mutex<HashMap<String, Hired>>,
+    round_runners: Mutex<HashMap<String, Entry>>,
 }
 
-/// A pilot, and what can be known of it while it flies.
+/// A round runner, and what can be known of it while a round runs.
 #[derive(Clone)]
-struct Hired {
+struct Entry {
     rule: Arc<Rule>,
     /// The version under which the weights that tenants have everywhere were last known, and whether they may have changed.
     version: Arc<str>,
     changed: Arc<AtomicBool>,
-    pilot: Arc<Mutex<Pilot>>,
+    round_runner: Arc<Mutex<RoundRunner>>,
 }
 
-impl Desk {
-    /// A desk of a process; `holder` is its name in locks.
-    pub fn new(store: Store, rules: Rulebook, main_queues: MainQueues, metrics: Metrics, holder: &str) -> Desk {
-        let (holder, http, stopping, pilots) =
+impl RunnerRegistry {
+    /// A registry of a process; `holder` is its name in locks.
+    pub fn new(
+        store: Store,
+        rules: Rulebook,
+        main_queues: MainQueues,
+        metrics: Metrics,
+        holder: &str,
+    ) -> RunnerRegistry {
+        let (holder, http, stopping, round_runners) =
             (holder.into(), OnceLock::new(), CancellationToken::new(), Mutex::default());
-        Desk { inner: Arc::new(Inner { store, rules, main_queues, metrics, holder, http, stopping, pilots }) }
+        RunnerRegistry {
+            inner: Arc::new(Inner { store, rules, main_queues, metrics, holder, http, stopping, round_runners }),
+        }
     }
 
     /// The rules that are planned.
@@ -82,21 +90,21 @@ impl Desk {
         &self.inner.metrics.shadow
     }
 
-    /// The pilot of a rule, as the rule is now.
-    pub(super) async fn pilot(&self, name: &str) -> Result<Option<Arc<Mutex<Pilot>>>, Error> {
+    /// The round runner of a rule, as the rule is now.
+    pub(super) async fn round_runner(&self, name: &str) -> Result<Option<Arc<Mutex<RoundRunner>>>, Error> {
         let known = self.inner.rules.known().await?;
         let Some(rule) = known.find(name) else { return Ok(None) };
-        let mut pilots = self.inner.pilots.lock().await;
-        if let Some(hired) = pilots.get_mut(name).filter(|hired| *hired.rule == *rule) {
-            if hired.version != known.version {
-                hired.version = Arc::clone(&known.version);
-                hired.changed.store(true, Ordering::Relaxed);
+        let mut round_runners = self.inner.round_runners.lock().await;
+        if let Some(entry) = round_runners.get_mut(name).filter(|entry| *entry.rule == *rule) {
+            if entry.version != known.version {
+                entry.version = Arc::clone(&known.version);
+                entry.changed.store(true, Ordering::Relaxed);
             }
-            return Ok(Some(Arc::clone(&hired.pilot)));
+            return Ok(Some(Arc::clone(&entry.round_runner)));
         }
-        let hired = self.hire(rule, Arc::clone(&known.version))?;
-        pilots.insert(name.to_owned(), hired.clone());
-        Ok(Some(hired.pilot))
+        let entry = self.enter(rule, Arc::clone(&known.version))?;
+        round_runners.insert(name.to_owned(), entry.clone());
+        Ok(Some(entry.round_runner))
     }
 
     /// A rule as it is now, and its main queue. One that cannot be reached is a closed gate.
@@ -143,36 +151,36 @@ impl Desk {
         Ok(source.map_err(|error| Error::Backend(error.to_string()))?.map(Arc::new))
     }
 
-    fn hire(&self, rule: Arc<Rule>, version: Arc<str>) -> Result<Hired, Error> {
+    fn enter(&self, rule: Arc<Rule>, version: Arc<str>) -> Result<Entry, Error> {
         let (inner, source) = (&self.inner, self.source(&rule)?);
         let (store, holder) = (inner.store.clone(), Arc::clone(&inner.holder));
         let (main_queue, changed) = (self.main_queue(&rule)?, Arc::default());
-        let weighing = Weighing::new(source, main_queue.clone(), Arc::clone(&changed), inner.stopping.clone());
+        let weight_sync = WeightSync::new(source, main_queue.clone(), Arc::clone(&changed), inner.stopping.clone());
         let metrics = inner.metrics.planner.clone();
-        let pilot = Pilot::new(Arc::clone(&rule), store, main_queue, holder, weighing, metrics);
-        let pilot = Arc::new(Mutex::new(pilot.map_err(Error::Backend)?));
-        Ok(Hired { rule, version, changed, pilot })
+        let round_runner = RoundRunner::new(Arc::clone(&rule), store, main_queue, holder, weight_sync, metrics);
+        let round_runner = Arc::new(Mutex::new(round_runner.map_err(Error::Backend)?));
+        Ok(Entry { rule, version, changed, round_runner })
     }
 
     /// Runs one whole round now, whatever the interval; `None` if there is no such rule.
-    pub async fn run(&self, name: &str) -> Result<Option<Flight>, Error> {
+    pub async fn run(&self, name: &str) -> Result<Option<RoundAttempt>, Error> {
         let deadline = tokio::time::Instant::now() + PATIENCE;
         loop {
-            let Some(pilot) = self.pilot(name).await? else { return Ok(None) };
-            let mut pilot = pilot.lock().await;
-            let flight = pilot.round(Why::Run).await?;
+            let Some(round_runner) = self.round_runner(name).await? else { return Ok(None) };
+            let mut round_runner = round_runner.lock().await;
+            let attempt = round_runner.round(Why::Run).await?;
             // Who asks for a round is often not who plans the rule; whoever does takes the lock again at once.
-            if let Flight::Ran { .. } = flight {
-                pilot.release().await;
+            if let RoundAttempt::Ran { .. } = attempt {
+                round_runner.release().await;
             }
-            drop(pilot);
-            match flight {
-                _ if tokio::time::Instant::now() >= deadline => return Ok(Some(flight)),
-                Flight::Elsewhere { .. } => {}
+            drop(round_runner);
+            match attempt {
+                _ if tokio::time::Instant::now() >= deadline => return Ok(Some(attempt)),
+                RoundAttempt::Elsewhere { .. } => {}
                 // What is asked for is early only where the schedule is not the one that this process knows, or where its time
                 // passed while it was asked.
-                Flight::Early { .. } => _ = self.inner.rules.reload().await?,
-                flight => return Ok(Some(flight)),
+                RoundAttempt::Early { .. } => _ = self.inner.rules.reload().await?,
+                attempt => return Ok(Some(attempt)),
             }
             tokio::time::sleep(BETWEEN).await;
         }
@@ -185,9 +193,9 @@ impl Desk {
 
     /// Gives up every lock, so that other processes take over at once.
     pub async fn release(&self) {
-        let pilots: Vec<_> = self.inner.pilots.lock().await.values().cloned().collect();
-        for hired in pilots {
-            hired.pilot.lock().await.release().await;
+        let round_runners: Vec<_> = self.inner.round_runners.lock().await.values().cloned().collect();
+        for entry in round_runners {
+            entry.round_runner.lock().await.release().await;
         }
     }
 }

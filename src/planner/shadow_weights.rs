@@ -15,16 +15,16 @@ const ASKED: usize = 300;
 const MOST: usize = 20_000;
 
 /// The weights that are known.
-pub(super) struct Scales {
+pub(super) struct ShadowWeights {
     known: HashMap<String, Weight>,
     source: Option<Arc<Source>>,
     asking: Option<JoinHandle<weights::Answer>>,
 }
 
-impl Scales {
+impl ShadowWeights {
     /// Nothing is known yet.
-    pub(super) fn new(source: Option<Arc<Source>>) -> Scales {
-        Scales { known: HashMap::new(), source, asking: None }
+    pub(super) fn new(source: Option<Arc<Source>>) -> ShadowWeights {
+        ShadowWeights { known: HashMap::new(), source, asking: None }
     }
 
     /// What a tenant weighs, if that is known.

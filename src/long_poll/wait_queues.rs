@@ -45,13 +45,13 @@ struct Entry {
 
 /// A line for each queue that somebody waits for.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(super) struct WaitQueues {
     last: u64,
     lines: HashMap<Arc<str>, Line>,
     entries: HashMap<Ticket, Entry>,
 }
 
-impl Lines {
+impl WaitQueues {
     /// How many wait.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
@@ -167,9 +167,9 @@ mod tests {
 
     const NOBODY: [Ticket; 0] = [];
 
-    /// Lines in which some wait idle, each for the queues named by the letters of a word.
-    fn waiting<const N: usize>(words: [&str; N]) -> (Lines, [Ticket; N]) {
-        let mut lines = Lines::default();
+    /// WaitQueues in which some wait idle, each for the queues named by the letters of a word.
+    fn waiting<const N: usize>(words: [&str; N]) -> (WaitQueues, [Ticket; N]) {
+        let mut lines = WaitQueues::default();
         let tickets = words.map(|word| lines.enter(&word.chars().map(String::from).collect::<Vec<_>>()));
         for ticket in tickets {
             assert_eq!(lines.rest(ticket, false), NOBODY);
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_signal_during_the_first_look_is_kept() {
-        let mut lines = Lines::default();
+        let mut lines = WaitQueues::default();
         let a = lines.enter(&["q".to_owned(), "q".to_owned()]);
         assert_eq!(lines.signal("q"), None);
         assert_eq!(lines.rest(a, false), [a]);

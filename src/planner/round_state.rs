@@ -1,13 +1,13 @@
 //! One round while it is under way: what is left of its batch, and what is known of how it will end.
 
-use super::report::{Outcome, Report};
+use super::round_report::{RoundOutcome, RoundReport};
 use crate::fair::{Batch, Rule};
 use crate::store::{Mark, Observation, Round, Why};
 
 /// A round under way.
-pub(super) struct Course<'a> {
+pub(super) struct RoundState<'a> {
     pub round: &'a Round,
-    pub report: Report,
+    pub report: RoundReport,
     /// Jobs left of a batch that is a number.
     pub left: u64,
     pub marks: Vec<Mark>,
@@ -19,9 +19,9 @@ pub(super) struct Course<'a> {
     pub lacks_known: bool,
 }
 
-impl Course<'_> {
+impl RoundState<'_> {
     /// A round that has just begun.
-    pub fn new<'a>(rule: &Rule, round: &'a Round, why: Why) -> Course<'a> {
+    pub fn new<'a>(rule: &Rule, round: &'a Round, why: Why) -> RoundState<'a> {
         let dry = round.queues.iter().any(|queue| queue.depth == 0);
         let left = match rule.batch {
             // A main queue that ran dry gets a whole batch again, unless the interval is strict.
@@ -29,18 +29,18 @@ impl Course<'_> {
             Batch::Jobs(_) => round.room,
             Batch::Auto => u64::MAX,
         };
-        let mut report = Report::new(rule, round.number, round.now, round.scheduled);
+        let mut report = RoundReport::new(rule, round.number, round.now, round.scheduled);
         report.depth = round.queues.iter().map(|queue| queue.depth).sum();
-        Course { round, report, left, marks: Vec::new(), lost: false, held: true, lacks_known: false }
+        RoundState { round, report, left, marks: Vec::new(), lost: false, held: true, lacks_known: false }
     }
 
     /// The record with its outcome, and when to wake for more.
-    pub fn end(self) -> (Report, Vec<Mark>) {
+    pub fn end(self) -> (RoundReport, Vec<Mark>) {
         let mut report = self.report;
         if self.lost {
-            (report.outcome, report.reason) = (Outcome::LostLock, None);
-        } else if report.outcome != Outcome::Failed && report.promoted > 0 {
-            (report.outcome, report.reason) = (Outcome::Promoted, None);
+            (report.outcome, report.reason) = (RoundOutcome::LostLock, None);
+        } else if report.outcome != RoundOutcome::Failed && report.promoted > 0 {
+            (report.outcome, report.reason) = (RoundOutcome::Promoted, None);
         } else if report.reason.is_none() {
             report.reason = Some(match self.left {
                 _ if self.held => "hold",
@@ -75,9 +75,9 @@ mod tests {
             let queues = vec![Observation { depth: 1, ..Observation::default() }];
             let (token, now) = (String::new(), 0);
             let round = Round { token, number: 1, scheduled: false, room, due: 0, now, queues };
-            let mut course = Course::new(&rule, &round, Why::Wake);
-            (course.held, course.report.reason) = (held, seen);
-            course.end().0.reason
+            let mut state = RoundState::new(&rule, &round, Why::Wake);
+            (state.held, state.report.reason) = (held, seen);
+            state.end().0.reason
         };
         assert_eq!(reason(5, false, None), Some("enough_queued"));
         assert_eq!(reason(0, false, None), Some("batch_spent"));

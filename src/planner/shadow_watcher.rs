@@ -1,10 +1,10 @@
 //! A rule in shadow: watches the queue that it would promote into, as it is, and keeps what would have been. It only reads there.
 
-use super::desk::Desk;
-use super::prospect::Prospect;
-use super::report::{Outcome, Report};
+use super::registry::RunnerRegistry;
+use super::round_report::{RoundOutcome, RoundReport};
 use super::rulebook::Known;
-use super::scales::{self, Scales};
+use super::shadow_report::ShadowReport;
+use super::shadow_weights::{self, ShadowWeights};
 use super::staging_reporter::{Finding, StagingReporter};
 use super::webhook_reporter::WebhookReporter;
 use crate::fair::{MOST_JOBS, Pace, Rule, Seen, Shadow, ShadowRound};
@@ -39,18 +39,18 @@ const RETURNED: usize = 64;
 const MOST_ROUNDS: usize = 16;
 
 /// Watches for one rule until `stop`, if no other process does.
-pub(super) async fn watch(desk: Desk, name: String, stop: CancellationToken) {
+pub(super) async fn watch(registry: RunnerRegistry, name: String, stop: CancellationToken) {
     let mut failing = false;
     loop {
-        let pause = match Lookout::begin(&desk, &name).await {
+        let pause = match ShadowWatcher::begin(&registry, &name).await {
             Ok(None) => KEEP,
-            Ok(Some(mut lookout)) => {
+            Ok(Some(mut shadow_watcher)) => {
                 failing = false;
                 let pause = tokio::select! {
                     () = stop.cancelled() => None,
-                    pause = lookout.run() => Some(pause),
+                    pause = shadow_watcher.run() => Some(pause),
                 };
-                desk.shadow_metrics().forget(&name);
+                registry.shadow_metrics().forget(&name);
                 let Some(pause) = pause else { return };
                 pause
             }
@@ -70,8 +70,8 @@ pub(super) async fn watch(desk: Desk, name: String, stop: CancellationToken) {
 }
 
 /// What one process watches.
-struct Lookout<'a> {
-    desk: &'a Desk,
+struct ShadowWatcher<'a> {
+    registry: &'a RunnerRegistry,
     rule: Arc<Rule>,
     queue: String,
     sidekiq: Arc<Sidekiq>,
@@ -91,27 +91,27 @@ struct Lookout<'a> {
     unrecorded: Vec<String>,
     /// Why the queue cannot be looked at.
     trouble: Option<String>,
-    scales: Scales,
+    shadow_weights: ShadowWeights,
     reporter: WebhookReporter,
     jobs: StagingReporter,
 }
 
-impl<'a> Lookout<'a> {
+impl<'a> ShadowWatcher<'a> {
     /// Begins to watch; nothing if there is nothing to watch, or another does.
-    async fn begin(desk: &'a Desk, name: &str) -> Result<Option<Lookout<'a>>, Error> {
-        let known = desk.rules().known().await?;
+    async fn begin(registry: &'a RunnerRegistry, name: &str) -> Result<Option<ShadowWatcher<'a>>, Error> {
+        let known = registry.rules().known().await?;
         let Some(rule) = known.rules.get(name).filter(|rule| rule.shadow).cloned() else { return Ok(None) };
-        let (MainQueue::Sidekiq(sidekiq), Some(queue)) = (desk.main_queue(&rule)?, rule.queue.clone()) else {
+        let (MainQueue::Sidekiq(sidekiq), Some(queue)) = (registry.main_queue(&rule)?, rule.queue.clone()) else {
             return Ok(None);
         };
         let cron = match &rule.pace {
             Pace::Every(_) => None,
             Pace::Cron { expression, timezone } => Some(Cron::parse(expression, timezone).map_err(Error::Backend)?),
         };
-        let (source, now) = (desk.source(&rule)?, desk.store().clock().now_ms());
-        let jobs = StagingReporter::new(desk.store().clone(), &rule.main_queue);
-        let mut lookout = Lookout {
-            desk,
+        let (source, now) = (registry.source(&rule)?, registry.store().clock().now_ms());
+        let jobs = StagingReporter::new(registry.store().clone(), &rule.main_queue);
+        let mut shadow_watcher = ShadowWatcher {
+            registry,
             rule,
             queue,
             sidekiq,
@@ -126,11 +126,11 @@ impl<'a> Lookout<'a> {
             promoted: 0,
             unrecorded: Vec::new(),
             trouble: None,
-            scales: Scales::new(source),
+            shadow_weights: ShadowWeights::new(source),
             reporter: WebhookReporter::default(),
             jobs,
         };
-        Ok((lookout.keep().await? == Watched::Kept).then_some(lookout))
+        Ok((shadow_watcher.keep().await? == Watched::Kept).then_some(shadow_watcher))
     }
 
     /// Watches as long as it is ours to watch; how long to wait before asking again whether it is.
@@ -144,15 +144,15 @@ impl<'a> Lookout<'a> {
             looks.tick().await;
             self.look_and_plan().await;
             if Instant::now() >= tell_at {
-                self.prospect().tell();
+                self.shadow_report().tell();
                 tell_at = Instant::now() + TELL;
             }
             if Instant::now() < keep_at {
                 continue;
             }
             keep_at = Instant::now() + KEEP;
-            self.scales.ask(&self.queue, self.rounds, &self.shadow, self.looked);
-            self.desk.shadow_metrics().set(&self.rule.name, &self.prospect().levels());
+            self.shadow_weights.ask(&self.queue, self.rounds, &self.shadow, self.looked);
+            self.registry.shadow_metrics().set(&self.rule.name, &self.shadow_report().levels());
             match self.keep().await {
                 Ok(Watched::Kept) => {}
                 Ok(Watched::Paused | Watched::Gone) => return KEEP,
@@ -163,12 +163,12 @@ impl<'a> Lookout<'a> {
                 // Without the store nobody can be told; what is seen meanwhile is told later.
                 Err(error) => tracing::debug!(rule = self.rule.name, %error, "cannot keep what was seen in shadow"),
             }
-            let known = self.desk.rules().now();
+            let known = self.registry.rules().now();
             if known.rules.get(&self.rule.name) != Some(&self.rule) {
                 return Duration::ZERO;
             }
             if self.version != known.version
-                && let Ok(weights) = self.scales.renew(self.desk.rules(), &self.rule, &self.shadow).await
+                && let Ok(weights) = self.shadow_weights.renew(self.registry.rules(), &self.rule, &self.shadow).await
             {
                 weights.iter().for_each(|(tenant, weight)| self.shadow.reweigh(tenant, *weight));
                 self.version = Arc::clone(&known.version);
@@ -190,8 +190,8 @@ impl<'a> Lookout<'a> {
             );
         }
         self.trouble = looked.err().map(|error| error.reason());
-        let now = self.desk.store().clock().now_ms();
-        if let Some(answer) = self.scales.hear().await {
+        let now = self.registry.store().clock().now_ms();
+        if let Some(answer) = self.shadow_weights.hear().await {
             self.apply(&answer, now).await;
         }
         self.plan(now);
@@ -199,8 +199,8 @@ impl<'a> Lookout<'a> {
 
     /// Takes an answer of the webhook over, and reports how it answers.
     async fn apply(&mut self, answer: &weights::Answer, now: i64) {
-        let fallback = scales::fallback(self.scales.webhook(now).and_then(|webhook| webhook.age_ms));
-        if let Err(error) = self.reporter.report(self.desk.store(), &self.rule, answer, fallback).await {
+        let fallback = shadow_weights::fallback(self.shadow_weights.webhook(now).and_then(|webhook| webhook.age_ms));
+        if let Err(error) = self.reporter.report(self.registry.store(), &self.rule, answer, fallback).await {
             tracing::debug!(rule = self.rule.name, %error, "cannot read what was reported of the weights webhook");
         }
         for (tenant, weight) in answer.iter().flat_map(|outcome| &outcome.weights) {
@@ -219,7 +219,7 @@ impl<'a> Lookout<'a> {
             let more = redis.next_payloads(&queue, 0, RETURNED).await?;
             front = more.iter().find_map(|payload| self.shadow.place(mark(payload)));
         }
-        let now = self.desk.store().clock().now_ms();
+        let now = self.registry.store().clock().now_ms();
         self.shadow.take(front.unwrap_or(self.shadow.len()), self.looked, now);
         self.looked = now;
         for _ in 0..PAGES {
@@ -245,16 +245,16 @@ impl<'a> Lookout<'a> {
 
     /// Jobs that came; whether there were any.
     async fn arrive(&mut self, payloads: &[String], now: i64) -> Result<bool, Error> {
-        let known = self.desk.rules().now();
+        let known = self.registry.rules().now();
         let mut findings = Vec::new();
         let seen: Vec<Seen> = payloads.iter().map(|payload| self.see(payload, &known, now, &mut findings)).collect();
         for (finding, details) in findings {
             self.jobs.report(&finding, &details).await;
         }
         let tenants = seen.iter().filter_map(|seen| seen.tenant.as_deref());
-        self.scales.look_up(self.desk.rules(), &self.rule, tenants).await?;
+        self.shadow_weights.look_up(self.registry.rules(), &self.rule, tenants).await?;
         for seen in seen {
-            let weight = seen.tenant.as_deref().and_then(|tenant| self.scales.weight(tenant));
+            let weight = seen.tenant.as_deref().and_then(|tenant| self.shadow_weights.weight(tenant));
             self.shadow.arrive(seen, weight.unwrap_or(self.rule.weights.default_weight));
         }
         Ok(!payloads.is_empty())
@@ -306,35 +306,35 @@ impl<'a> Lookout<'a> {
     }
 
     /// A round that would have been, in the shape of one that was; its number is given when it is recorded.
-    fn report(&self, round: ShadowRound, at: i64, scheduled: bool) -> Report {
+    fn report(&self, round: ShadowRound, at: i64, scheduled: bool) -> RoundReport {
         let reason = match (round.gate.closed, round.promoted) {
             (Some(closed), _) => Some(closed.name()),
             (None, 0) => Some(if round.batch > 0 { "hold" } else { "enough_queued" }),
             (None, _) => None,
         };
-        let mut report = Report::new(&self.rule, 0, at, scheduled);
+        let mut report = RoundReport::new(&self.rule, 0, at, scheduled);
         for (tenant, weight, jobs) in round.served {
             report.served.add(Served { tenant: tenant.to_string(), weight, jobs });
         }
-        Report {
-            outcome: Outcome::Shadow,
+        RoundReport {
+            outcome: RoundOutcome::Shadow,
             reason,
             latency_ms: round.gate.latency_ms,
             depth: round.depth,
             batch: round.batch,
             promoted: round.promoted,
-            webhook: self.scales.webhook(at),
+            webhook: self.shadow_weights.webhook(at),
             drain_per_s: self.shadow.drain_per_s(),
             ..report
         }
     }
 
-    fn prospect(&self) -> Prospect<'_> {
-        Prospect {
+    fn shadow_report(&self) -> ShadowReport<'_> {
+        ShadowReport {
             rule: &self.rule,
             queue: &self.queue,
             shadow: &self.shadow,
-            scales: &self.scales,
+            shadow_weights: &self.shadow_weights,
             since: self.since,
             now: self.looked,
             depth: self.depth,
@@ -345,8 +345,8 @@ impl<'a> Lookout<'a> {
     }
 
     async fn keep(&mut self) -> Result<Watched, Error> {
-        let (store, holder) = (self.desk.store(), self.desk.holder());
-        let document = self.prospect().to_json().to_string();
+        let (store, holder) = (self.registry.store(), self.registry.holder());
+        let document = self.shadow_report().to_json().to_string();
         let life = self.rule.planner_lock_ttl.max(SHORTEST_LIFE);
         let kept = store.keep_shadow(&self.rule.name, holder, life, &document, &self.unrecorded).await?;
         self.unrecorded.clear();

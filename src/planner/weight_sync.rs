@@ -1,7 +1,7 @@
 //! What tenants weigh: the rule's own numbers, or what the webhook says, brought to where promotion reads them.
 
+use super::promotion_window::PromotionWindow;
 use super::questions::{Question, Questions, Working, describe};
-use super::recent::Recent;
 use super::webhook_reporter::WebhookReporter;
 use super::webhook_state::WebhookState;
 use crate::fair::{Rule, Weight};
@@ -25,7 +25,7 @@ const SELDOM_MS: i64 = 1000;
 const MOST_QUEUES: usize = 1000;
 
 /// Keeps the weights of one rule's tenants up to date.
-pub struct Weighing {
+pub struct WeightSync {
     source: Option<Arc<Source>>,
     main_queue: MainQueue,
     /// Where the rotation through all tenants goes on, by main queue.
@@ -38,7 +38,7 @@ pub struct Weighing {
     /// Whether somebody may have changed what tenants weigh everywhere.
     changed: Arc<AtomicBool>,
     /// What was promoted in the last minute.
-    recent: Recent,
+    recent: PromotionWindow,
     /// Cancelled when the process stops: no round waits for an answer then.
     stopping: CancellationToken,
     /// How long the last question kept a round waiting.
@@ -48,7 +48,7 @@ pub struct Weighing {
     reporter: WebhookReporter,
 }
 
-impl Weighing {
+impl WeightSync {
     /// The weights of a rule, with a source if it has a webhook.
     pub fn new(
         source: Option<Arc<Source>>,
@@ -56,7 +56,7 @@ impl Weighing {
         changed: Arc<AtomicBool>,
         stopping: CancellationToken,
     ) -> Self {
-        Weighing {
+        WeightSync {
             source,
             main_queue,
             changed,
@@ -65,7 +65,7 @@ impl Weighing {
             settled: HashSet::new(),
             asking: Questions::default(),
             asked_at: HashMap::new(),
-            recent: Recent::default(),
+            recent: PromotionWindow::default(),
             waited_ms: 0.0,
             last_told: None,
             reporter: WebhookReporter::default(),

@@ -12,12 +12,12 @@ const MOST_NAMED: usize = 20_000;
 
 /// Whom the rounds of the last minute served.
 #[derive(Debug, Default)]
-pub struct Recent {
+pub struct PromotionWindow {
     /// When each round was, and whom it served, the oldest first.
     rounds: VecDeque<(i64, Vec<Served>)>,
 }
 
-impl Recent {
+impl PromotionWindow {
     /// Remembers whom a round served, and forgets what is too old or too much.
     pub fn note(&mut self, at: i64, served: &[Served]) {
         if served.is_empty() {
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_minute_is_summed_and_what_is_older_is_not() {
-        let mut recent = Recent::default();
+        let mut recent = PromotionWindow::default();
         recent.note(0, &[served("a", 1), served("b", 2)]);
         recent.note(30_000, &[served("a", 4)]);
         assert_eq!(recent.jobs(60_000), HashMap::from([("a", 5), ("b", 2)]));
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn rounds_and_tenants_beyond_the_bounds_are_forgotten() {
-        let mut recent = Recent::default();
+        let mut recent = PromotionWindow::default();
         (0..MOST_ROUNDS + 5).for_each(|_| recent.note(0, &[served("a", 1)]));
         assert_eq!(recent.jobs(0), HashMap::from([("a", MOST_ROUNDS as u64)]));
         let crowd: Vec<Served> = (0..MOST_NAMED).map(|number| served(&format!("t{number}"), 1)).collect();

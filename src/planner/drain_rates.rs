@@ -9,16 +9,16 @@ use std::time::Instant;
 const MOST_QUEUES: usize = 1000;
 
 /// A rule's main queues, as far as this process has looked at them.
-pub(super) struct Drains {
+pub(super) struct DrainRates {
     goal: Goal,
     started: Instant,
     queues: HashMap<String, Drain>,
 }
 
-impl Drains {
+impl DrainRates {
     /// Main queues with a common goal; nothing is known of them yet.
-    pub(super) fn new(goal: Goal) -> Drains {
-        Drains { goal, started: Instant::now(), queues: HashMap::new() }
+    pub(super) fn new(goal: Goal) -> DrainRates {
+        DrainRates { goal, started: Instant::now(), queues: HashMap::new() }
     }
 
     /// Adds a look at a main queue; false if it was added before.

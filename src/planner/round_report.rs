@@ -1,6 +1,6 @@
 //! What a round did, as it is recorded and shown.
 
-use super::tally::{self, Tally};
+use super::tenant_counts::{self, TenantCounts};
 use super::webhook_state::WebhookState;
 use crate::fair::Rule;
 use crate::job::time::rfc3339;
@@ -12,7 +12,7 @@ const MOST_NAMED: usize = 100;
 
 /// How a round ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RoundOutcome {
     Promoted,
     Skipped,
     LostLock,
@@ -21,26 +21,26 @@ pub enum Outcome {
     Shadow,
 }
 
-impl Outcome {
+impl RoundOutcome {
     /// As answers show it.
     pub fn name(self) -> &'static str {
         match self {
-            Outcome::Promoted => "promoted",
-            Outcome::Skipped => "skipped",
-            Outcome::LostLock => "lost_lock",
-            Outcome::Failed => "failed",
-            Outcome::Shadow => "shadow",
+            RoundOutcome::Promoted => "promoted",
+            RoundOutcome::Skipped => "skipped",
+            RoundOutcome::LostLock => "lost_lock",
+            RoundOutcome::Failed => "failed",
+            RoundOutcome::Shadow => "shadow",
         }
     }
 }
 
 /// A round's record.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct RoundReport {
     pub rule: String,
     pub round: u64,
     pub at: i64,
-    pub outcome: Outcome,
+    pub outcome: RoundOutcome,
     /// Why it promoted nothing.
     pub reason: Option<&'static str>,
     /// What went wrong, if it failed.
@@ -53,7 +53,7 @@ pub struct Report {
     /// Jobs that it wanted to promote.
     pub batch: u64,
     pub promoted: u64,
-    pub served: Tally,
+    pub served: TenantCounts,
     pub duration_ms: f64,
     pub weights_source: &'static str,
     /// The weights webhook, if the rule has one.
@@ -62,14 +62,14 @@ pub struct Report {
     pub drain_per_s: f64,
 }
 
-impl Report {
+impl RoundReport {
     /// The record of a round that has done nothing yet.
-    pub fn new(rule: &Rule, round: u64, at: i64, scheduled: bool) -> Report {
-        Report {
+    pub fn new(rule: &Rule, round: u64, at: i64, scheduled: bool) -> RoundReport {
+        RoundReport {
             rule: rule.name.clone(),
             round,
             at,
-            outcome: Outcome::Skipped,
+            outcome: RoundOutcome::Skipped,
             reason: None,
             error: None,
             scheduled,
@@ -77,7 +77,7 @@ impl Report {
             depth: 0,
             batch: 0,
             promoted: 0,
-            served: Tally::default(),
+            served: TenantCounts::default(),
             duration_ms: 0.0,
             weights_source: rule.weights.source(),
             webhook: None,
@@ -89,7 +89,7 @@ impl Report {
     pub fn to_json(&self) -> Value {
         let mut served: Vec<&Served> = self.served.served().iter().collect();
         served.sort_by(|left, right| right.jobs.cmp(&left.jobs).then_with(|| left.tenant.cmp(&right.tenant)));
-        let served: Vec<Value> = served.into_iter().take(MOST_NAMED).map(tally::show).collect();
+        let served: Vec<Value> = served.into_iter().take(MOST_NAMED).map(tenant_counts::show).collect();
         json!({
             "rule": self.rule,
             "round": self.round,

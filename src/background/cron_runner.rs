@@ -1,10 +1,10 @@
-//! Crons that are due are fired.
+//! Fires crons that are due.
 //!
 //! Every process with this role looks: a firing is one script, which only the first of all passes. Whoever dies between looking and
 //! firing leaves the time to the others, or to whoever starts next; of several times that nobody fired, one is made up for.
 
 use crate::job::{CronJob, Limits};
-use crate::planner::Intake;
+use crate::planner::EnqueueService;
 use crate::store::{Error, Fired, Firing, MOST_CRONS, Store, StoredCron};
 use futures_util::future::join_all;
 use std::time::Duration;
@@ -15,18 +15,18 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// Crons fired at once.
 const PORTION: usize = 64;
 
-/// The component that fires crons; clones share it.
+/// Fires crons; clones share it.
 #[derive(Clone)]
-pub struct Timetable {
+pub struct CronRunner {
     store: Store,
-    intake: Intake,
+    enqueue_service: EnqueueService,
     limits: Limits,
 }
 
-impl Timetable {
-    /// A timetable whose jobs go through an intake.
-    pub fn new(store: Store, intake: Intake, limits: Limits) -> Self {
-        Timetable { store, intake, limits }
+impl CronRunner {
+    /// A runner whose jobs go through the enqueue service.
+    pub fn new(store: Store, enqueue_service: EnqueueService, limits: Limits) -> Self {
+        CronRunner { store, enqueue_service, limits }
     }
 
     /// Fires until `stop`.
@@ -96,7 +96,7 @@ impl Timetable {
         let firing = Firing { name: &stored.name, cron: &cron, version: &stored.version, at: Some(at), next };
         let fired = match is_left_out {
             true => self.store.fire(&firing, Err("dst_skip")).await?,
-            false => self.intake.fire(&firing, cron.job(at, &self.limits)).await?,
+            false => self.enqueue_service.fire(&firing, cron.job(at, &self.limits)).await?,
         };
         match fired {
             Fired::Skipped { why, .. } => tracing::debug!(cron = cron.name, why, "a cron made no job"),
@@ -109,6 +109,6 @@ impl Timetable {
     pub async fn run_now(&self, stored: &StoredCron, now: i64) -> Result<Fired, Error> {
         let Ok(cron) = CronJob::stored(&stored.document) else { return Ok(Fired::Gone) };
         let firing = Firing { name: &stored.name, cron: &cron, version: &stored.version, at: None, next: None };
-        self.intake.fire(&firing, cron.job(now, &self.limits)).await
+        self.enqueue_service.fire(&firing, cron.job(now, &self.limits)).await
     }
 }

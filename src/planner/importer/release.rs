@@ -1,10 +1,10 @@
-//! The part of a drainer that serves a release: it empties the inbox and holds the source.
+//! The part of an importer that serves a release: it empties the inbox and holds the source.
 
-use super::Drainer;
+use super::Importer;
 use crate::main_queue::Source;
 use crate::store::{Error, TakenIn};
 
-impl Drainer {
+impl Importer {
     /// Jobs that were taken off the source and are not staged yet.
     pub(in crate::planner) async fn pending(&mut self) -> Result<u64, Error> {
         self.identify().await?;

@@ -1,4 +1,4 @@
-//! The way in for jobs that clients of a Sidekiq push: what they leave in a queue that no worker reads, or in the keys of the gem
+//! Imports jobs that clients of a Sidekiq push: what they leave in a queue that no worker reads, or in the keys of the gem
 //! sidekiq-fairplay, is staged.
 //!
 //! Jobs cross from one Redis to another in steps that survive a crash between them: they are taken into an inbox over there,
@@ -30,7 +30,7 @@ const BETWEEN_CHECKS: Duration = Duration::from_secs(5);
 const REGISTER: Duration = Duration::from_secs(2);
 
 /// Stages what comes from one source, until it is stopped.
-pub struct Drainer {
+pub struct Importer {
     store: Store,
     rules: Rulebook,
     sidekiq: Arc<Sidekiq>,
@@ -59,8 +59,8 @@ pub struct Drainer {
     metrics: SidekiqMetrics,
 }
 
-impl Drainer {
-    /// A drainer of one source of a Sidekiq; `process` names the process that it runs in.
+impl Importer {
+    /// An importer of one source of a Sidekiq; `process` names the process that it runs in.
     pub fn new(
         store: Store,
         rules: Rulebook,
@@ -69,9 +69,9 @@ impl Drainer {
         default_tenant: String,
         process: Arc<str>,
         metrics: SidekiqMetrics,
-    ) -> Drainer {
+    ) -> Importer {
         let reporter = StagingReporter::new(store.clone(), sidekiq.name());
-        Drainer {
+        Importer {
             store,
             rules,
             sidekiq,
@@ -96,8 +96,8 @@ impl Drainer {
         &self.source
     }
 
-    /// Drains until `stop`. The gem's locks are kept: whoever gets the drainer back hands them back.
-    pub async fn run(mut self, stop: CancellationToken) -> Drainer {
+    /// Imports until `stop`. The gem's locks are kept: the caller, which gets the importer back, returns them.
+    pub async fn run(mut self, stop: CancellationToken) -> Importer {
         let mut failing = false;
         while !stop.is_cancelled() {
             self.check_readers().await;
@@ -131,14 +131,14 @@ impl Drainer {
             return Ok(true);
         }
         let (main_queue, source) = (self.sidekiq.name(), self.source.name());
-        let is_admitted = self.store.register_drainer(main_queue, &self.process, &source).await?;
+        let is_admitted = self.store.register_importer(main_queue, &self.process, &source).await?;
         self.registered = is_admitted.then_some(now);
         Ok(is_admitted)
     }
 
     async fn deregister(&mut self) {
         let (main_queue, source) = (self.sidekiq.name(), self.source.name());
-        match self.store.deregister_drainer(main_queue, &self.process, &source).await {
+        match self.store.deregister_importer(main_queue, &self.process, &source).await {
             // All processes share the gem's locks: whoever goes on needs them.
             Ok(others) => self.holds &= others == 0,
             Err(error) => tracing::debug!(main_queue, source, %error, "cannot deregister; the entry expires"),

@@ -1,6 +1,6 @@
 //! Fetches that wait in this process, woken when a job can go. Redis is not asked on their behalf until then.
 
-use super::lines::{Lines, Ticket};
+use super::wait_queues::{Ticket, WaitQueues};
 use crate::store::Signal;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ pub struct Waiters {
 
 #[derive(Default)]
 struct Shared {
-    lines: Lines,
+    lines: WaitQueues,
     bells: HashMap<Ticket, Arc<Notify>>,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Waiter {
 }
 
 impl Waiter {
-    /// Goes back to waiting after a look that found nothing; see [`Lines::rest`].
+    /// Goes back to waiting after a look that found nothing; see [`WaitQueues::rest`].
     pub(super) fn rest(&self, others_may: bool) {
         let mut shared = self.waiters.lock();
         let woken = shared.lines.rest(self.ticket, others_may);

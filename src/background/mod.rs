@@ -1,0 +1,14 @@
+//! Work that happens because time passes, in every process with the role `dispatch`: due jobs, crons, webhook deliveries,
+//! noisy neighbours, audits.
+
+mod auditor;
+mod cron_runner;
+mod noisy_neighbors;
+mod ticker;
+mod webhook_delivery;
+
+pub use auditor::Auditor;
+pub use cron_runner::CronRunner;
+pub use noisy_neighbors::{NoiseReport, NoisyNeighborWatcher};
+pub use ticker::Ticker;
+pub use webhook_delivery::WebhookDelivery;
