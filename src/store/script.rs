@@ -77,7 +77,7 @@ scripts! {
         "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "fair", "standing", "level", "worker", "deregister";
     TICK:
         "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
-        "store", "finish", "workflow", "remove", "detach", "job_call_off", "failure", "sweep", "clock_step", "worker", "quota", "park", "starve", "tick";
+        "store", "finish", "workflow", "remove", "detach", "workflow_cancel_job", "failure", "sweep", "clock_step", "worker", "quota", "park", "starve", "tick";
     RETAIN: "call", "tally", "lane", "did", "job", "finish", "retain";
     REVIVE:
         "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
@@ -98,7 +98,7 @@ scripts! {
         "finish", "remove", "detach", "failure", "unique", "bound", "book", "admit", "store", "workflow", "outline", "begin";
     CALL_OFF:
         "call", "tally", "lane", "did", "throttle", "tenant", "held", "limit", "job", "plan", "fair", "standing", "staging", "level", "stage",
-        "store", "finish", "workflow", "remove", "detach", "job_call_off", "outline", "call_off";
+        "store", "finish", "workflow", "remove", "detach", "workflow_cancel_job", "outline", "call_off";
     SHOW: "call", "outline", "show";
     LIST_WORKFLOWS: "call", "outline", "list_workflows";
     AUDIT: "call", "tally", "lane", "did", "job", "headcount", "audit";

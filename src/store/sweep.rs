@@ -4,7 +4,7 @@ use super::script::{RETAIN, TICK};
 use super::{Core, Error, Store, reply};
 
 /// Jobs of each kind handled by one call, which bounds how long Redis is busy with it.
-const PORTION: usize = 200;
+pub(super) const PORTION: usize = 200;
 
 impl Core {
     /// `tells` repeats which queues have something ready.

@@ -4,6 +4,7 @@ use super::find::{KEYS_A_PAGE, PORTION};
 use super::jobs::{Exceeded, packed_words};
 use super::reply;
 use super::script::{BEGIN, CALL_OFF, LIST_WORKFLOWS, SHOW};
+use super::sweep;
 use super::{Error, ScanCursor, Store};
 use crate::job::escape::{escape, unescape};
 use crate::job::id::generate;
@@ -14,8 +15,6 @@ use redis::{Cmd, Value};
 
 /// Jobs that a workflow may have to be started and cancelled in one call, as `workflow.lua` and `call_off.lua` have it.
 const LARGE: usize = 100;
-/// Jobs that a tick starts or cancels after that.
-const JOBS_A_TICK: usize = 200;
 
 /// What became of a new workflow.
 #[derive(Clone, Debug)]
@@ -137,7 +136,7 @@ impl Store {
         if record.jobs() <= LARGE {
             return Ok(record);
         }
-        for _ in 0..=record.jobs().div_ceil(JOBS_A_TICK) {
+        for _ in 0..=record.jobs().div_ceil(sweep::PORTION) {
             if !self.core.tick(false).await? {
                 break;
             }

@@ -35,7 +35,7 @@ run = function()
   if ARGV[11] ~= state.rules then return {'stale'} end
   local workflow, count = workflow_new(id, ARGV[12], ARGV[13], now_text, ARGV[17]), tonumber(ARGV[16])
   for number = 0, count - 1 do workflow.nodes[number] = node_read(ARGV[FIRST + number * 2]) end
-  local words, jobs = workflow_first(workflow, words_of)
+  local words, jobs = workflows.first(workflow, words_of)
   local full = ARGV[11] ~= '' and over_bound(words, 1, #jobs)
   local enter
   if not full and find(allowed, 'e', 1, true) then full, enter = workflow_admit(words, #jobs) end
@@ -51,7 +51,7 @@ run = function()
     'jobs', ARGV[15], 'nodes', ARGV[16], 'tenant', ARGV[17])
   if ARGV[18] ~= '' then call('HSET', key, 'steps', ARGV[18]) end
   door.begin(words, 1, #jobs)
-  workflow_begin(workflow, words, jobs, belong_together(words, #jobs))
+  workflows.begin(workflow, words, jobs, belong_together(words, #jobs))
   for number = 0, count - 1 do
     local node = workflow.nodes[number]
     workflow.touched[number] = true

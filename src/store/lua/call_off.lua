@@ -19,10 +19,10 @@ run = function()
     local is_open = node.kind == 'job' and node.state == 'open'
     local job = is_open and left > 0 and job_load(node.id)
     if job then
-      door.call_off(job)
+      workflows.cancel_job(job)
       left = left - 1
     elseif is_open then
-      door.later(workflow, 'cancel', number)
+      workflows.later(workflow, 'cancel', number)
     end
   end
   commit()

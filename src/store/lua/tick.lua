@@ -14,7 +14,7 @@ run = function()
   for _, worker in ipairs(call('ZRANGEBYSCORE', P .. 'workers', '-inf', now - ARGV[8], 'LIMIT', 0, 10)) do
     handled = math.max(handled, (take_from(worker, limit, 'error', bury)))
   end
-  handled = math.max(handled, workflows_catch_up(limit))
+  handled = math.max(handled, workflows.catch_up(limit))
   -- Other quotas hold for whole tiers: whoever waits for a tenant's limit is looked at anew, a portion a call.
   local cursor = call('GET', P .. 'rouse')
   if cursor then

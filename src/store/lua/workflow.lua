@@ -15,7 +15,8 @@
 -- A node is `waiting`, then `open`, then completed, failed or cancelled. What is left waiting inside something that ended is
 -- cancelled: Rust shows it so, and nothing is written.
 
-local workflow_open, workflow_new, workflow_node, workflow_first, workflow_begin, workflow_finish, workflows_catch_up
+local workflow_open, workflow_new, workflow_node, workflow_finish
+local workflows = {} -- further functions: a table, because a script has room for 200 locals
 
 do -- a script has room for 200 locals
 
@@ -99,7 +100,7 @@ local function start(workflow, number, words)
 end
 
 -- Leaves something about a job to the tick: `start` or `cancel`.
-door.later = function(workflow, what, number)
+workflows.later = function(workflow, what, number)
   gather('RPUSH', P .. 'workflows:todo', what .. ' ' .. workflow.id .. ' ' .. int(number))
 end
 
@@ -109,13 +110,13 @@ local function start_all(workflow, jobs)
       starts = starts + 1
       start(workflow, number)
     else
-      door.later(workflow, 'start', number)
+      workflows.later(workflow, 'start', number)
     end
   end
 end
 
 -- Words of the jobs that come first, one after the other, and their numbers; `text_of` tells the words of a job.
-workflow_first = function(workflow, text_of)
+workflows.first = function(workflow, text_of)
   local words, jobs = {}, turn(workflow, 0, {})
   for index, number in ipairs(jobs) do
     local of_job = {match(text_of(number), SEVEN)}
@@ -126,7 +127,7 @@ end
 
 -- Starts the jobs that come first. If there are more than one call may start, the tick does: storing the workflow itself takes long
 -- enough then. Unless they must be stored together.
-workflow_begin = function(workflow, words, jobs, all_at_once)
+workflows.begin = function(workflow, words, jobs, all_at_once)
   tell(workflow, 'created')
   tell(workflow, 'started', ',"total_steps":' .. int(workflow_node(workflow, 0).count))
   local starts_now = all_at_once or #jobs <= STARTS_A_CALL
@@ -134,7 +135,7 @@ workflow_begin = function(workflow, words, jobs, all_at_once)
     if starts_now then
       start(workflow, number, {unpack(words, (index - 1) * WORDS + 1, index * WORDS)})
     else
-      door.later(workflow, 'start', number)
+      workflows.later(workflow, 'start', number)
     end
   end
 end
@@ -234,7 +235,7 @@ local function catch_up(entry)
   if what == 'cancel' then
     local node = workflow_node(workflow, tonumber(number))
     local job = node.state == 'open' and job_load(node.id)
-    if job then door.call_off(job) end
+    if job then workflows.cancel_job(job) end
   elseif what == 'ended' then
     ended[#ended + 1] = {{id = job_id, workflow = id, node = number, started = '', marks = ''}, state}
   elseif workflow.state == 'running' and workflow_node(workflow, tonumber(number)).state == 'waiting' then
@@ -242,7 +243,7 @@ local function catch_up(entry)
   end
 end
 
-workflows_catch_up = function(limit)
+workflows.catch_up = function(limit)
   local entries = call('LPOP', P .. 'workflows:todo', limit) or {}
   for _, entry in ipairs(entries) do
     if guarded(catch_up, entry) then emit('store.error', subject(''), '"set":"workflows:todo"') end

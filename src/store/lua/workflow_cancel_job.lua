@@ -1,7 +1,7 @@
 -- Part: how a job is cancelled together with its workflow.
 
 -- What is active may finish, but does not wait again: see `give_up` in `sweep.lua`.
-door.call_off = function(job)
+workflows.cancel_job = function(job)
   if job.finished ~= '' then return end
   if job.state == 'active' then
     mark(job, 'c')
