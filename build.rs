@@ -1,8 +1,58 @@
-//! Puts the commit into the program, for `fairgate --version`.
+//! Bundles the Lua modules, and puts the commit into the program for `fairgate --version`.
 
+use std::fmt::Write;
+use std::path::Path;
 use std::process::Command;
 
+#[path = "src/store/bundler.rs"]
+mod bundler;
+
+const LUA: &str = "src/store/lua";
+
 fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=src/store/bundler.rs");
+    println!("cargo:rerun-if-changed={LUA}");
+    if let Err(error) = bundle(Path::new(&std::env::var("OUT_DIR").expect("cargo sets OUT_DIR"))) {
+        panic!("cannot bundle the Lua modules in {LUA}: {error}");
+    }
+    name_commit();
+}
+
+/// Writes `library.lua`, a script for each command, and `scripts.rs`, which declares them all: see `src/store/script.rs`.
+fn bundle(out: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let modules = bundler::Modules::read(Path::new(LUA))?;
+    let message = |error: bundler::Error| error.to_string();
+    let digest = sha1_smol::Sha1::from(modules.library("").map_err(message)?).digest().to_string();
+    // The name changes with the text, so that versions live beside each other.
+    let name = format!("fairgate_{}", &digest[..12]);
+    std::fs::write(out.join("library.lua"), modules.library(&name).map_err(message)?)?;
+    let mut rust = format!("const LIBRARY: &str = \"{name}\";\n\n");
+    let mut declare = |kind: &str, command: &str, function: &str, text: String| -> std::io::Result<()> {
+        let (file, constant) = (format!("{kind}_{command}.lua"), command.to_uppercase());
+        std::fs::write(out.join(&file), &text)?;
+        let sha = sha1_smol::Sha1::from(&text).digest();
+        _ = writeln!(
+            rust,
+            "pub(super) static {constant}: Script = Script {{\n    name: \"{constant}\",\n    function: {function},\n    \
+             text: include_str!(concat!(env!(\"OUT_DIR\"), \"/{file}\")),\n    sha: \"{sha}\",\n}};\n"
+        );
+        Ok(())
+    };
+    for command in modules.in_folder("commands") {
+        declare("command", command, &format!("Some(\"{name}_{command}\")"), modules.script(command).map_err(message)?)?;
+    }
+    for script in modules.in_folder("remote") {
+        declare("remote", script, "None", modules.remote_script(script).map_err(message)?)?;
+    }
+    let commands: Vec<String> =
+        modules.in_folder("commands").map(|command| format!("&{}", command.to_uppercase())).collect();
+    _ = writeln!(rust, "static COMMANDS: &[&Script] = &[{}];", commands.join(", "));
+    std::fs::write(out.join("scripts.rs"), rust)?;
+    Ok(())
+}
+
+fn name_commit() {
     let git = |arguments: &[&str]| {
         let output = Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
         Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())

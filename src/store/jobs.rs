@@ -295,7 +295,7 @@ impl Store {
     /// The words of the call that enqueues a single job, for measuring Redis without us in between.
     pub fn enqueue_words(&self, job: NewJob) -> Vec<Vec<u8>> {
         let mut command = redis::cmd("FCALL");
-        command.arg(ENQUEUE.function());
+        command.arg(ENQUEUE.function);
         push_requests(
             &self.core,
             &mut command,

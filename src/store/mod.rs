@@ -11,6 +11,8 @@ mod answers;
 mod api_keys;
 mod audit;
 mod batch;
+#[cfg(test)]
+mod bundler;
 mod census;
 mod confirmer;
 mod crons;
@@ -89,7 +91,7 @@ pub use reply::Outcome;
 pub use rounds::{Begun, Ended, Mark, Next, QUEUES_A_ROUND, Round, Why};
 pub use rules::{RuleSet, StoredRule};
 pub use scan_cursor::ScanCursor;
-pub use script::script_texts;
+pub use script::{library_text, script_texts};
 pub use shadows::{ShadowRecord, Watched};
 pub use sidekiq::{Claimed, Sidekiq, SidekiqProcess, SidekiqQueue};
 pub use signals::Signal;

@@ -140,29 +140,6 @@ fn files_stay_small() {
     }
 }
 
-/// Lua has room for 200 locals and 60 upvalues, of which only Redis tells, and only when a script is first called.
-#[tokio::test]
-async fn redis_takes_every_script() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store");
-    let rust = std::fs::read_to_string(root.join("script.rs")).unwrap();
-    let (_, list) = rust.split_once("\nscripts! {\n").unwrap();
-    let (list, _) = list.split_once("\n}\n").unwrap();
-    let server = crate::support::TestRedis::start();
-    let mut taken = 0;
-    for entry in list.split(';').filter(|entry| entry.contains(':')) {
-        let (name, parts) = entry.split_once(':').unwrap();
-        let part = |name: &str| std::fs::read_to_string(root.join(format!("lua/{name}.lua"))).unwrap() + "\n";
-        let text: String = parts.split('"').skip(1).step_by(2).map(part).collect();
-        let mut connection = server.connection().await;
-        let mut load = redis::cmd("SCRIPT");
-        load.arg("LOAD").arg(text + "return handle");
-        let loaded = load.query_async::<String>(&mut connection).await;
-        assert!(loaded.is_ok(), "{}: {loaded:?}", name.trim());
-        taken += 1;
-    }
-    assert!(taken > 40, "{taken}");
-}
-
 /// The image is built from few files; whatever is compiled in must be among them.
 #[test]
 fn files_that_are_compiled_in_are_part_of_the_image() {

@@ -186,7 +186,7 @@ async fn scripts_and_arithmetic_agree_about_leavers_that_are_due() {
 /// Every weight is in the same class on both sides: another class is another order.
 #[tokio::test]
 async fn scripts_and_arithmetic_agree_about_classes() {
-    let source = include_str!("../../../src/store/lua/fair.lua");
+    let source = include_str!("../../../src/store/lua/fairness/fair_queue.lua");
     let (before, after) = ("  class = remembering(1024, ", "\n  end),");
     let start = source.find(before).unwrap() + before.len();
     let function = &source[start..start + source[start..].find(after).unwrap()];

@@ -1,11 +1,7 @@
--- Part: puts jobs back into the source that they were taken from, before newer ones. Jobs come newest first, as `tenant, text, …`.
+-- Puts jobs back into the source that they were taken from, before newer ones. Jobs come newest first, as `tenant, text, …`.
 --
 -- What it says of a source: {`queue`, prefix of the Sidekiq's keys, queue}, where a text is a payload and the tenant is '', or
 -- {`fairplay`, prefix of the class's keys in the gem sidekiq-fairplay, owner of its locks, their life in s}, where it is arguments.
-
-local restore
-
-do -- a script has room for 200 locals
 
 -- Lua's stack holds 8,000 values.
 local PORTION = 4000
@@ -48,8 +44,8 @@ local function restore_fairplay(call, source, jobs)
 end
 
 -- Whether they are there: not if the gem's locks are not the owner's, and then nothing has changed.
-restore = function(call, source, jobs)
+local function restore(call, source, jobs)
   return (source[1] == 'queue' and restore_queue or restore_fairplay)(call, source, jobs)
 end
 
-end
+return {restore = restore}

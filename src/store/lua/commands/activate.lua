@@ -1,0 +1,35 @@
+-- Makes a pending job available: one that is staged at once, one that its client made so through staging if it is planned.
+--
+-- ARGV[9…] id, op, the one tenant whose jobs are there or ''
+-- Returns  {'ok', job view, previous state} or {'missing'} or {'conflict', state, ''}
+
+-- Modules that only take part.
+require('fairness/level')
+
+local ctx = require('lib/context')
+local job_module = require('queue/job')
+local stage = require('staging/stage')
+local runtime = require('lib/runtime')
+
+local commit, emit = runtime.commit, runtime.emit
+local job_load, job_view, marked = job_module.load, job_module.view, job_module.marked
+local job_admit, job_release, job_unstage = stage.job_admit, stage.job_release, stage.job_unstage
+
+local function run()
+  local job = job_load(ctx.args[9], ctx.args[11])
+  if not job then return {'missing'} end
+  if job.op == ctx.args[10] then return {'ok', job_view(job), 'pending'} end
+  -- Only a round hands jobs to a main queue that is not ours.
+  if job.state ~= 'pending' or (job.push and marked(job, 's')) then return {'conflict', job.state, ''} end
+  job.activated, job.op = ctx.now_text, ctx.args[10]
+  if marked(job, 's') then
+    job_unstage(job)
+    job_release(job)
+  elseif job_admit(job) then
+    emit('job.enqueued', job, '"state":"available"')
+  end
+  commit()
+  return {'ok', job_view(job), 'pending'}
+end
+
+return run

@@ -1,0 +1,84 @@
+-- Begins a workflow: stores all of it, and the jobs that come first. Where these are many, the tick stores the rest of them.
+--
+-- ARGV[9…] id, op, version of the plan rules it was read under, kind, name and meta (JSON or ''), jobs, nodes, tenant or '', steps or ''; for each node: its
+--          text, see `workflow.lua`, and for a job its words, see `store.lua`, separated by RS, else ''
+-- Returns  {'ok', view}, {'duplicate'}, {'stale'} if other rules hold now, or why it is refused, as `store.lua`
+--          has it: {`full US …`}, {`bound US …`} or {`limited US …`}
+
+-- Modules that only take part.
+require('queue/unique')
+require('queue/bound')
+require('limits/enqueue_limits')
+
+local ctx = require('lib/context')
+local job = require('queue/job')
+local enqueue = require('queue/enqueue')
+local workflow_module = require('workflows/workflow')
+local view = require('workflows/view')
+local runtime = require('lib/runtime')
+
+local commit, gather = runtime.commit, runtime.gather
+local door, node_read = job.door, job.node_read
+local WORDS, over_bound = enqueue.WORDS, enqueue.over_bound
+local workflow_new, workflows = workflow_module.new, workflow_module.workflows
+local workflow_view = view.workflow_view
+local call = redis.call
+local find = string.find
+
+local FIRST = 19
+
+local function words_of(number)
+  return ctx.args[FIRST + number * 2 + 1]
+end
+
+-- Why a tenant's limit refuses the jobs that come first, or what takes them into its books, unless that was done.
+local function workflow_admit(words, jobs)
+  if door.pass(words, 1, jobs, WORDS) then return end
+  local limited, _, enter = door.admit(words, 1, jobs, WORDS)
+  return limited, enter
+end
+
+local function run()
+  -- Whether the jobs that come first must be stored in one call: what bounds a queue or staging counts what is stored, and a plan rule
+  -- lets a request pass as a whole.
+  local function belong_together(words, jobs)
+    if ctx.state.bounded then return true end
+    for index = 0, jobs - 1 do
+      if find(words[index * WORDS + 6], '^rule\31') then return true end
+    end
+    return false
+  end
+
+  local id, key = ctx.args[9], ctx.prefix .. 'workflow:' .. ctx.args[9]
+  local by = call('HGET', key, 'by')
+  if by then return by == ctx.args[10] and {'ok', workflow_view(id, '')} or {'duplicate'} end
+  if ctx.args[11] ~= ctx.state.rules then return {'stale'} end
+  local workflow, count = workflow_new(id, ctx.args[12], ctx.args[13], ctx.now_text, ctx.args[17]), tonumber(ctx.args[16])
+  for number = 0, count - 1 do workflow.nodes[number] = node_read(ctx.args[FIRST + number * 2]) end
+  local words, jobs = workflows.first(workflow, words_of)
+  local full = ctx.args[11] ~= '' and over_bound(words, 1, #jobs)
+  local enter
+  if not full and find(ctx.allowed, 'e', 1, true) then full, enter = workflow_admit(words, #jobs) end
+  if not full and ctx.state.bounded then full = door.refusal(words, 1, #jobs, WORDS) end
+  if full then
+    door.leave()
+    workflow.touched = {} -- there is none
+    commit()
+    return {full}
+  end
+  if enter then enter() end
+  call('HSET', key, 'state', 'running', 'kind', ctx.args[12], 'name', ctx.args[13], 'meta', ctx.args[14], 'created', ctx.now_text, 'by', ctx.args[10],
+    'jobs', ctx.args[15], 'nodes', ctx.args[16], 'tenant', ctx.args[17])
+  if ctx.args[18] ~= '' then call('HSET', key, 'steps', ctx.args[18]) end
+  door.begin(words, 1, #jobs)
+  workflows.begin(workflow, words, jobs, belong_together(words, #jobs))
+  for number = 0, count - 1 do
+    local node = workflow.nodes[number]
+    workflow.touched[number] = true
+    if node.kind == 'job' and node.state == 'waiting' then gather('HSET', key .. ':jobs', number, words_of(number)) end
+  end
+  commit()
+  return {'ok', workflow_view(id, '')}
+end
+
+return run

@@ -1,0 +1,21 @@
+-- Jobs of tenants that have not ended. Changes nothing.
+--
+-- ARGV[9…] tenants; `*` are all but the default one
+-- Returns  {what `tenants` holds or '', jobs staged, …}
+
+local ctx = require('lib/context')
+local headcount = require('tenants/headcount')
+
+local staged_of = headcount.staged_of
+local call = redis.call
+
+local function run()
+  local answer = {}
+  for at = 9, #ctx.args do
+    answer[#answer + 1] = call('HGET', ctx.prefix .. 'tenants', ctx.args[at]) or ''
+    answer[#answer + 1] = staged_of(ctx.args[at])
+  end
+  return answer
+end
+
+return run

@@ -1,0 +1,18 @@
+-- Since when the oldest job of a queue that may run is available. Changes nothing.
+--
+-- ARGV[9]  queue
+-- Returns  ms, or '' if nothing may run
+
+local ctx = require('lib/context')
+local plan = require('staging/plan')
+local runtime = require('lib/runtime')
+
+local int = runtime.int
+local queue_oldest = plan.queue_oldest
+
+local function run()
+  local oldest = queue_oldest(ctx.args[9])
+  return oldest and int(oldest) or ''
+end
+
+return run

@@ -1,0 +1,62 @@
+-- Looks for jobs among all keys, a portion a call. Changes nothing.
+--
+-- ARGV[9…] Redis' cursor or '' to look at no key, keys to look at, queue or '', states separated by blanks or '', type or '' (a `*` at
+--          its end stands for anything), created at or after, and at or before, or '', tenant or '', jobs that are wanted or '' for
+--          all, ids of jobs to look at first
+-- Returns  {cursor or '' at the end, id, state, created, due or '', priority, queue, …}; a few jobs more than are wanted
+
+local ctx = require('lib/context')
+local job_module = require('queue/job')
+local runtime = require('lib/runtime')
+
+local int = runtime.int
+local job_load = job_module.load
+local call = redis.call
+local find, match = string.find, string.match
+
+-- Keys looked at by one SCAN if only some jobs are wanted: so many may be found in vain.
+local STEP = 16
+
+local function run()
+  local queue, states, kind, since, til = ctx.args[11], ' ' .. ctx.args[12] .. ' ', ctx.args[13], tonumber(ctx.args[14]), tonumber(ctx.args[15])
+  local tenant = ctx.args[16]
+  local prefix = match(kind, '^(.*)%*$')
+  local from = #ctx.prefix + 5 -- behind `job:`
+  local cursor, left, room = ctx.args[9], tonumber(ctx.args[10]), tonumber(ctx.args[17])
+  local answer = {''}
+
+  local function fits(job)
+    if queue ~= '' and job.queue ~= queue then return false end
+    if tenant ~= '' and (job.tenant or '_default') ~= tenant then return false end
+    if ctx.args[12] ~= '' and not find(states, ' ' .. job.state .. ' ', 1, true) then return false end
+    if prefix then
+      if string.sub(job.type, 1, #prefix) ~= prefix then return false end
+    elseif kind ~= '' and job.type ~= kind then
+      return false
+    end
+    local created = tonumber(job.created)
+    return (not since or created >= since) and (not til or created <= til)
+  end
+
+  local function look_at(id)
+    local job = job_load(id)
+    if job and fits(job) then
+      local at = #answer
+      answer[at + 1], answer[at + 2], answer[at + 3] = job.id, job.state, job.created
+      answer[at + 4], answer[at + 5], answer[at + 6] = job.due or '', job.priority or '0', job.queue
+      room = room and room - 1
+    end
+  end
+
+  for place = 18, #ctx.args do look_at(ctx.args[place]) end
+  while cursor ~= '' and left > 0 and (not room or room > 0) do
+    local step = room and math.min(STEP, room, left) or left
+    local found = call('SCAN', cursor, 'MATCH', ctx.prefix .. 'job:*', 'COUNT', int(step))
+    left, cursor = left - step, found[1] ~= '0' and found[1] or ''
+    for _, key in ipairs(found[2]) do look_at(string.sub(key, from)) end
+  end
+  answer[1] = cursor
+  return answer
+end
+
+return run

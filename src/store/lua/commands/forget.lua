@@ -1,0 +1,31 @@
+-- Deletes an ended job for good.
+--
+-- ARGV[9…] id, 1 if this call is sent again, so that a job that is gone was deleted by it, the one
+--          tenant whose jobs are there or '', 1 for any ended job, or 0 for dead letters only
+-- Returns  {'ok'} or {'missing'} or {'conflict', state, ''}
+
+local ctx = require('lib/context')
+local job_module = require('queue/job')
+local finish = require('queue/finish')
+local runtime = require('lib/runtime')
+
+local commit, emit = runtime.commit, runtime.emit
+local job_load = job_module.load
+local job_erase = finish.job_erase
+local call = redis.call
+
+local function run()
+  local id = ctx.args[9]
+  local is_dead = call('ZSCORE', ctx.prefix .. 'dead', id)
+  local job = (is_dead or ctx.args[12] == '1') and job_load(id, ctx.args[11])
+  if not job then return {ctx.args[10] == '1' and 'ok' or 'missing'} end
+  if job.finished == '' then return {'conflict', job.state, ''} end
+  call('ZREM', ctx.prefix .. 'dead', id)
+  call('ZREM', ctx.prefix .. 'finished:' .. job.state, id)
+  job_erase(id)
+  emit(is_dead and 'dead_letter.deleted' or 'job.deleted', job)
+  commit()
+  return {'ok'}
+end
+
+return run

@@ -1,0 +1,87 @@
+-- A sign of life: keeps the worker's record, extends the reservations it names, and tells it what to do.
+--
+-- ARGV[9…] worker, state it reports or '', visibility ms or '', 1 to honour test directives, the one tenant whose jobs are there or
+--          '', number of record fields,
+--          names and values, ids of the jobs that it works on. Among the fields is `registers`, if it may change its pool, and `how`,
+--          if it has a strategy: `strategy queue weight …`, weights in thousandths.
+-- Returns  {directive, now, {extended id, …}, {cancelled id, …}}, or {'pool', name} if the worker is of another pool
+
+local ctx = require('lib/context')
+local job_module = require('queue/job')
+local worker_module = require('dispatch/worker')
+local runtime = require('lib/runtime')
+
+local commit, emit, gather, int, stamp = runtime.commit, runtime.emit, runtime.gather, runtime.int, runtime.stamp
+local subject = runtime.subject
+local job_load, job_save, lease_deadline = job_module.load, job_module.save, job_module.lease_deadline
+local held_by, set_halted = worker_module.held_by, worker_module.set_halted
+local call = redis.call
+local find, match = string.find, string.match
+
+local RANK = {running = 0, quiet = 1, terminate = 2}
+
+local function run()
+  local worker, reported, visibility, testing, scope = ctx.args[9], ctx.args[10], tonumber(ctx.args[11]), ctx.args[12] == '1', ctx.args[13]
+  if reported == '' then reported = 'running' end
+  local key, first_job = ctx.prefix .. 'worker:' .. worker, 15 + tonumber(ctx.args[14]) * 2
+  local record, told = {'seen', ctx.now, 'state', reported}, {}
+  for at = 15, first_job - 1, 2 do
+    told[ctx.args[at]] = ctx.args[at + 1]
+    if ctx.args[at] ~= 'registers' then
+      record[#record + 1] = ctx.args[at]
+      record[#record + 1] = ctx.args[at + 1]
+    end
+  end
+
+  -- A worker is of one pool. It may come to another one by registering anew, unless it still holds jobs. A pool that is gone is none.
+  local pool = match(told.pool or '', '^"(.*)"$')
+  if find(ctx.state.policy, 'p', 1, true) then
+    local member = ctx.prefix .. 'member:' .. worker
+    local own = match(call('HGET', key, 'pool') or '', '^"(.*)"$') or call('GET', member)
+    if own and call('EXISTS', ctx.prefix .. 'pool:' .. own) == 0 then own = nil end
+    local leaves = own and told.registers and told.pool and own ~= pool
+    if own and pool and own ~= pool and (not leaves or #held_by(worker, 1) > 0) then return {'pool', own} end
+    if leaves then call('ZREM', ctx.prefix .. 'pool:' .. own .. ':workers', worker) end
+    local joins = pool or not leaves and own
+    if joins then call('ZADD', ctx.prefix .. 'pool:' .. joins .. ':workers', ctx.now_text, worker) end
+    if pool or leaves then
+      call('UNLINK', member)
+    elseif own then
+      call('PEXPIRE', member, ctx.args[8])
+    end
+  end
+  if told.registers and not told.how then call('HDEL', key, 'how', 'strategy', 'weights') end
+  if (pool or told.concurrency or told.how) and not ctx.state.gated then call('HSET', ctx.prefix .. 'state', 'gated', '1') end
+  local directive = call('HGET', key, 'directive') or 'running'
+  if call('EXISTS', key) == 0 then
+    record[#record + 1] = 'since'
+    record[#record + 1] = ctx.now
+    emit('worker.started', subject(worker))
+  end
+  call('HSET', key, unpack(record))
+  call('ZADD', ctx.prefix .. 'workers', ctx.now, worker)
+  set_halted(worker, reported ~= 'running' or directive ~= 'running')
+
+  local extended, cancelled = {}, {}
+  for at = first_job, #ctx.args do
+    local id = ctx.args[at]
+    local job = job_load(id, scope)
+    if job and job.state == 'active' and (job.worker == '' or job.worker == worker) then
+      local period = visibility or tonumber(job.period) or tonumber(job.visibility) or tonumber(ctx.args[2])
+      job.visible_until = int(ctx.now + period)
+      if job.beat then job.stalled_at = int(ctx.now + tonumber(job.beat)) end
+      gather('ZADD', job_module.LEASES, lease_deadline(job), id)
+      job_save(job)
+      extended[#extended + 1] = id
+      emit('job.heartbeat', job, '"attempt":' .. job.attempt .. ',"visible_until":' .. stamp(job.visible_until))
+      local asked = testing and job.directive
+      if asked and (RANK[asked] or 0) > RANK[directive] then directive = asked end
+    elseif job and job.state == 'cancelled' then
+      cancelled[#cancelled + 1] = id
+    end
+  end
+  commit()
+  return {directive, ctx.now, extended, cancelled}
+end
+
+return run

@@ -1,0 +1,42 @@
+-- Adds an API key, as far as those that there are allow it.
+--
+-- keys     hash  id of the key → `digest US role US tenant or '' US ms of its making US name`
+--
+-- ARGV[9…] id, digest, role, tenant or '', name, 1 if a key elsewhere may manage keys, how many keys of the name there may be, and
+--          how many in all, 1 if callers need a key already, who makes it, as JSON
+-- Returns  'ok', 'full', 'differs' (the name has another role or tenant), 'many' (of that name), or 'admin' (nobody could manage
+--          keys); a key that is there already is there
+
+local ctx = require('lib/context')
+local runtime = require('lib/runtime')
+
+local commit, emit, signal, subject = runtime.commit, runtime.emit, runtime.signal, runtime.subject
+local call = redis.call
+local concat, match = table.concat, string.match
+
+local function run()
+  local id, digest, role, tenant, name = ctx.args[9], ctx.args[10], ctx.args[11], ctx.args[12], ctx.args[13]
+  local key = ctx.prefix .. 'keys'
+  if call('HEXISTS', key, id) == 1 then return 'ok' end
+  local managed, of_name, total = ctx.args[14] == '1' or role == 'admin' and tenant == '', 0, 0
+  for _, record in ipairs(call('HVALS', key)) do
+    local other_role, other_tenant, other_name = match(record, '^[^\31]*\31([^\31]*)\31([^\31]*)\31[^\31]*\31(.*)$')
+    total = total + 1
+    managed = managed or other_role == 'admin' and other_tenant == ''
+    if other_name == name then
+      of_name = of_name + 1
+      if other_role ~= role or other_tenant ~= tenant then return 'differs' end
+    end
+  end
+  if total >= tonumber(ctx.args[16]) then return 'full' end
+  if of_name >= tonumber(ctx.args[15]) then return 'many' end
+  if not managed then return 'admin' end
+  call('HSET', key, id, concat({digest, role, tenant, ctx.now_text, name}, '\31'))
+  emit('auth.key_created', subject(id), '"name":"' .. name .. '","role":"' .. role .. '","by":' .. ctx.args[18])
+  if total == 0 and ctx.args[17] == '0' then emit('auth.activated', subject(id), '"by":' .. ctx.args[18]) end
+  signal('keys')
+  commit()
+  return 'ok'
+end
+
+return run

@@ -1,0 +1,35 @@
+-- What workers did for tenants within the last minute. Changes nothing.
+--
+-- ARGV[9…] tenants
+-- Returns  for each `ended ms`: attempts that ended, and for how long workers had one of them on average, or `0 -` without any;
+--          nothing where what tenants do is not counted
+
+local ctx = require('lib/context')
+local activity_totals = require('tenants/activity_totals')
+local runtime = require('lib/runtime')
+
+local int = runtime.int
+local MINUTE, deeds = activity_totals.MINUTE, activity_totals.deeds
+local match = string.match
+
+local function ended_in(text)
+  local completed, failed, ms = match(text, '^%d+ %d+ (%d+) (%d+) (%d+)$')
+  return completed + failed, tonumber(ms)
+end
+
+local function run()
+  local found, names, minute = {}, {unpack(ctx.args, 9)}, math.floor(ctx.now / MINUTE)
+  if not ctx.state.throttled then return found end
+  -- Of the minute in which the last 60 s began, so much is within them. The average is of both: a part of one job has none.
+  local part = 1 - ctx.now % MINUTE / MINUTE
+  local befores, these = deeds('m', names, minute - 1, minute - 1), deeds('m', names, minute, minute)
+  for place = 1, #names do
+    local before, before_ms = ended_in(befores[place])
+    local ended, ms = ended_in(these[place])
+    local all = before + ended
+    found[place] = int(before * part + ended + 0.5) .. ' ' .. (all > 0 and int((before_ms + ms) / all) or '-')
+  end
+  return found
+end
+
+return run

@@ -1,0 +1,50 @@
+-- Limits as they are now. Changes nothing.
+--
+-- ARGV[9…] 1 to read the keys that follow, or 0 to list: offset, how many
+-- Returns  {now, total, key, {concurrency, rate, period, throttle, period, running, started, window resets at, next start, available,
+--          room or '', hold, override until or '' or '-', what an admin set or '', what the file sets or ''}, …}; a key that there
+--          is not is left out
+
+-- Modules that only take part.
+require('tenants/quotas')
+
+local ctx = require('lib/context')
+local quota_module = require('limits/quota')
+local runtime = require('lib/runtime')
+
+local int = runtime.int
+local limit_open, limit_room, starts_last = quota_module.limit_open, quota_module.limit_room, quota_module.starts_last
+local call = redis.call
+local match = string.match
+
+local function run()
+  local keys, total = {}, 0
+  if ctx.args[9] == '1' then
+    for position = 10, #ctx.args do keys[#keys + 1] = ctx.args[position] end
+  else
+    total = call('ZCARD', ctx.prefix .. 'limits')
+    keys = call('ZREVRANGE', ctx.prefix .. 'limits', ctx.args[10], ctx.args[10] + ctx.args[11] - 1)
+  end
+  local answer = {ctx.now_text, total}
+  for _, key in ipairs(keys) do
+    local limit = limit_open(key)
+    local told, own = limit.told, call('HMGET', limit.name, 'j', 'n')
+    if own[1] or own[2] or told.f or told.a or told.o or told.hold then
+      local quota, room = limit.quota, limit_room(limit)
+      local _, newest = starts_last(limit)
+      local available = limit.available
+      local queue = match(key, '^#(.*)$')
+      if queue then available = available + (tonumber(call('HGET', ctx.prefix .. 'counts:' .. queue, 'available') or nil) or 0) end
+      local function text(number) return number and int(number) or '' end
+      answer[#answer + 1] = key
+      answer[#answer + 1] = {text(quota.concurrency), text(quota.rate), text(quota.period), text(quota.throttle),
+        text(quota.spread), int(limit.running), int(limit.started),
+        text(newest and quota.period and newest + quota.period),
+        int(limit.next.ms), int(available), room == math.huge and '' or int(room), int(limit.hold),
+        limit.overridden or '-', told.a or '', told.f or ''}
+    end
+  end
+  return answer
+end
+
+return run

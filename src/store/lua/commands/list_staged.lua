@@ -1,0 +1,64 @@
+-- Lists staged jobs of tenants, and where each came from. Changes nothing.
+--
+-- ARGV[9…] rule, queue, most jobs, priority and score behind which the first tenant's jobs are listed (both '' to begin), tenants
+-- Returns  {number of tenants that are complete, priority and score of the last job of the one that is not,
+--          `id US sequence US bytes US source`, …}; the source is `q` for a Sidekiq's staging queue, `f` and a class for the keys of the
+--          gem sidekiq-fairplay, `o` for any other
+
+local ctx = require('lib/context')
+local lane = require('queue/lane')
+local fair_queues = require('staging/fair_queues')
+local stage = require('staging/stage')
+local runtime = require('lib/runtime')
+
+local int = runtime.int
+local LEVEL = lane.LEVEL
+local staging, staging_open = fair_queues.staging, fair_queues.open
+local staging_lane = stage.staging_lane
+local call = redis.call
+local concat, find, match = table.concat, string.find, string.match
+
+local function run()
+  local room, priority, after = tonumber(ctx.args[11]), tonumber(ctx.args[12]), ctx.args[13]
+  local levels = staging.levels(staging_open(ctx.args[9], ctx.args[10]))
+  local answer = {0, '', ''}
+
+  -- Where a job came from: its record is looked at as text, because there may be many.
+  local function source_of(text)
+    local _, push = find(text, '\31push\31d,', 1, true)
+    if not push then return 'o' end
+    if not find(text, '\31fairplay\31', push, true) then return 'q' end
+    return 'f' .. (match(text, '^%d+,%d+,{"class":"([^"]*)"', push + 1) or '')
+  end
+
+  local function add_all(found)
+    local keys = {}
+    for place = 1, #found, 2 do keys[#keys + 1] = ctx.prefix .. 'job:' .. found[place] end
+    for place, text in ipairs(#keys > 0 and call('MGET', unpack(keys)) or {}) do
+      local id, score = found[place * 2 - 1], tonumber(found[place * 2])
+      if text then
+        local bytes = #text + (find(text, '\31apart\31', 1, true) and call('STRLEN', ctx.prefix .. 'env:' .. id) or 0)
+        answer[#answer + 1] = concat({id, int(score % LEVEL), int(bytes), source_of(text)}, '\31')
+      end
+    end
+  end
+
+  for at = 14, #ctx.args do
+    for _, fair in ipairs(levels) do
+      if not priority or fair.priority == priority then
+        local found = call('ZRANGEBYSCORE', staging_lane(fair, ctx.args[at]), priority and '(' .. after or '-inf', '+inf', 'WITHSCORES',
+          'LIMIT', '0', int(room))
+        add_all(found)
+        room, priority = room - #found / 2, nil
+        if room == 0 then
+          answer[2], answer[3] = int(fair.priority), found[#found]
+          return answer
+        end
+      end
+    end
+    answer[1], priority = at - 13, nil
+  end
+  return answer
+end
+
+return run

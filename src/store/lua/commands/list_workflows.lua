@@ -1,0 +1,46 @@
+-- Looks for workflows among all keys, a portion a call. Changes nothing.
+--
+-- ARGV[9…] Redis' cursor or '' to look at no key, keys to look at, states separated by blanks or '', type or '', the one tenant whose
+--          are there or '', workflows that are wanted, ids of workflows to look at first
+-- Returns  {cursor or '' at the end, id, {state, kind, name, meta, created, finished, jobs, jobs that succeeded and failed}, …}; a few
+--          more than are wanted
+
+local ctx = require('lib/context')
+local view = require('workflows/view')
+local runtime = require('lib/runtime')
+
+local int = runtime.int
+local workflow_is_in = view.workflow_is_in
+local call = redis.call
+
+local STEP = 16
+local ID = string.rep('?', 36) -- behind that of a workflow's other keys there is more
+
+local function run()
+  local states, kind, tenant = ' ' .. ctx.args[11] .. ' ', ctx.args[12], ctx.args[13]
+  local cursor, left, room = ctx.args[9], tonumber(ctx.args[10]), tonumber(ctx.args[14])
+  local start = ctx.prefix .. 'workflow:'
+  local answer = {''}
+
+  local function look_at(id)
+    local header = call('HMGET', start .. id, 'state', 'kind', 'name', 'meta', 'created', 'finished', 'jobs', 'ok', 'failed', 'tenant')
+    if not header[1] or not workflow_is_in(header[10], tenant) then return end
+    if ctx.args[11] ~= '' and not string.find(states, ' ' .. header[1] .. ' ', 1, true) then return end
+    if kind ~= '' and kind ~= header[2] then return end
+    for position = 1, #header do header[position] = header[position] or '' end
+    answer[#answer + 1], answer[#answer + 2] = id, header
+    room = room - 1
+  end
+
+  for place = 15, #ctx.args do look_at(ctx.args[place]) end
+  while cursor ~= '' and left > 0 and room > 0 do
+    local step = math.min(STEP, room, left)
+    local found = call('SCAN', cursor, 'MATCH', start .. ID, 'COUNT', int(step))
+    left, cursor = left - step, found[1] ~= '0' and found[1] or ''
+    for _, key in ipairs(found[2]) do look_at(string.sub(key, #start + 1)) end
+  end
+  answer[1] = cursor
+  return answer
+end
+
+return run

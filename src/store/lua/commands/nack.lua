@@ -1,0 +1,68 @@
+-- Fails or hands back active jobs.
+--
+-- ARGV[9…] requests; for each: id, worker or '', op, the one tenant whose jobs are there or '', 1 to hand back unharmed, history entry (JSON members),
+--          error (JSON object), classes, verdict, 1 if retryable, ms until which the limit of the job's key is held or '', why as JSON
+-- Returns  {job view or {'missing'} or {'conflict', state, holder or ''} or {'error', text}, …}
+
+-- Modules that only take part.
+require('fairness/level')
+require('staging/stage')
+require('workflows/workflow')
+
+local ctx = require('lib/context')
+local lane = require('queue/lane')
+local job_module = require('queue/job')
+local failure_module = require('queue/failure')
+local answer = require('queue/answer')
+local runtime = require('lib/runtime')
+
+local commit, emit, guarded, int, stamp = runtime.commit, runtime.emit, runtime.guarded, runtime.int, runtime.stamp
+local subject = runtime.subject
+local limit_label = lane.limit_label
+local job_view, lease_hand_back, lease_release = job_module.view, job_module.lease_hand_back, job_module.lease_release
+local job_fail = failure_module.job_fail
+local job_to_answer = answer.job_to_answer
+local call = redis.call
+local match = string.match
+
+-- What a handler learns from others about a limit holds that limit alone. Of two holds the longer wins.
+local LONGEST_HOLD = 86400000
+
+local function hold(job, hold_until, why)
+  local key = match(job.lane, ';k=([^;]+)') or job.quota and '#' .. job.queue
+  hold_until = math.min(hold_until, ctx.now + LONGEST_HOLD)
+  if not key or hold_until <= ctx.now then return end
+  local name = ctx.prefix .. 'limit:' .. key
+  local steady_until = hold_until + ctx.steady - ctx.now -- see `quota.lua`
+  if steady_until <= (tonumber(call('HGET', name, 'hold') or nil) or 0) then return end
+  call('HSET', name, 'hold', int(steady_until))
+  call('ZADD', job_module.WAKES, 'LT', int(hold_until), key)
+  emit('rate_limit.dynamic_adjusted', subject(''), '"key":"' .. limit_label(key) .. '","until":' .. stamp(int(hold_until)) .. ',"reason":' .. why)
+end
+
+local function nack(id, worker, op, scope, requeue, failure)
+  local job, result_instead = job_to_answer(id, worker, op, scope)
+  if not job then return result_instead end
+  if failure.hold then hold(job, failure.hold, failure.why) end
+  if requeue then
+    lease_hand_back(job)
+  else
+    lease_release(job)
+    job_fail(job, failure)
+  end
+  return job_view(job)
+end
+
+local function run()
+  local answers, at = {}, 10
+  for request = 1, tonumber(ctx.args[9]) do
+    local failure = {entry = ctx.args[at + 5], error = ctx.args[at + 6], classes = ctx.args[at + 7], verdict = ctx.args[at + 8],
+      retryable = ctx.args[at + 9] == '1', hold = tonumber(ctx.args[at + 10]), why = ctx.args[at + 11]}
+    answers[request] = guarded(nack, ctx.args[at], ctx.args[at + 1], ctx.args[at + 2], ctx.args[at + 3], ctx.args[at + 4] == '1', failure)
+    at = at + 12
+  end
+  commit()
+  return answers
+end
+
+return run

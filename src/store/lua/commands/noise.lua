@@ -1,0 +1,150 @@
+-- What the busiest tenants have and did, and a sample of the others: all that tells noisy neighbours. One process at a time decides.
+--
+-- noise       hash    tenant → how it stands, a document that only Rust reads; of those that are noisy, throttled or spared
+-- noise:lock  string  the process that decides, with a TTL
+--
+-- ARGV[9…] this process or '' to only look, ms for which it decides, 1 if what tenants do is to be counted, minutes of the window, most of the busiest, most of the sample, tenants
+--          that are wanted besides
+-- Returns  'idle' if no tenant is in sight or what they do is not counted, 'held' if another process decides, or {now, ms since the window began, tenants with jobs,
+--          most tenants of a minute, jobs of all by state, deeds of all, {tenant, document, …}, {tenant, jobs by state, weight, deeds, jobs
+--          that a free worker could start, …}, how many of those, from the first, were drawn by lot, jobs of all that a free worker could start}. Jobs and deeds are as in `call.lua` and `did.lua`
+
+local ctx = require('lib/context')
+local lane = require('queue/lane')
+local quotas = require('tenants/quotas')
+local headcount = require('tenants/headcount')
+local activity_totals = require('tenants/activity_totals')
+local runnable_module = require('tenants/runnable')
+local runtime = require('lib/runtime')
+
+local int = runtime.int
+local tenant_quota, tenants_open = quotas.quota, quotas.tenants_open
+local default_jobs = headcount.default_jobs
+local MINUTE, deeds = activity_totals.MINUTE, activity_totals.deeds
+local blocked_of, runnable_in_all = runnable_module.blocked_of, runnable_module.in_all
+local call = redis.call
+local find, format, match = string.find, string.format, string.match
+
+-- Rules and main queues of each that are asked what tenants weigh; queues in which jobs without a tenant are looked for.
+local RULES_ASKED, QUEUES_ASKED, MOST_QUEUES = 16, 4, 1000
+
+local JOBS = '^(%d+) (%d+) (%d+) (%d+) (%d+)$'
+
+-- Jobs of the default tenant by state. They are not counted like those of others unless that is needed, which would cost each call.
+local function jobs_of_default()
+  if find(ctx.allowed, 'd', 1, true) then return {match(call('HGET', ctx.prefix .. 'tenants', '_default') or '0 0 0 0 0', JOBS)} end
+  local queues = call('HLEN', ctx.prefix .. 'queues') <= MOST_QUEUES and call('HKEYS', ctx.prefix .. 'queues') or call('ZRANGE', lane.LIVE, 0, MOST_QUEUES - 1)
+  return default_jobs(queues)
+end
+
+-- So many of a tenant's jobs a free worker could start, at most: none if it has as many active as it may.
+local function runnable(name, jobs, blocked)
+  local pending, available, _, _, active = match(jobs, JOBS)
+  local cap = pending and lane.tenant_capped(name)
+  if not pending or cap and tonumber(active) >= cap then return 0 end
+  return math.max(pending + available - (blocked[name] or 0), 0)
+end
+
+-- What tenants weigh, in thousandths: the most that anybody gives them.
+local function weights(names)
+  local most = {}
+  local function ask(key, pattern)
+    for place, text in ipairs(call('HMGET', key, unpack(names))) do
+      local weight = tonumber(text and match(text, pattern) or nil)
+      if weight and weight > (most[place] or 0) then most[place] = weight end
+    end
+  end
+  tenants_open(names)
+  for place, name in ipairs(names) do most[place] = tenant_quota(name).weight end
+  ask(ctx.prefix .. 'policy:w:*', '^%d+')
+  for index, rule in ipairs(call('SMEMBERS', ctx.prefix .. 'plans')) do
+    if index > RULES_ASKED then break end
+    ask(ctx.prefix .. 'plan:' .. rule .. ':own', '^%d+')
+    for _, queue in ipairs(call('ZRANGE', ctx.prefix .. 'plan:' .. rule .. ':queues', 0, QUEUES_ASKED - 1)) do
+      local busy = ctx.prefix .. 'fair:' .. rule .. ':' .. queue .. ':busy'
+      ask(busy, '^%d+')
+      ask(busy, '^%d+ %a %d+ %d+ %d+ (%d+)$') -- what a throttled one weighs otherwise
+    end
+  end
+  return most
+end
+
+-- Whether a rule asks a webhook for weights, which is told what tenants did, as far as their jobs run here.
+local function a_webhook_asks()
+  for _, rule in ipairs(call('SMEMBERS', ctx.prefix .. 'plans')) do
+    local plan = call('HMGET', ctx.prefix .. 'plan:' .. rule, 'tag', 'main')
+    if (plan[1] or '') ~= '' and plan[2] == 'builtin' then return true end
+  end
+  return false
+end
+
+-- Whoever is throttled is counted in any case, so that it can be let go.
+local function set_counting(is_wanted)
+  if is_wanted and not ctx.state.throttled then
+    ctx.state.throttled = '0'
+    call('HSET', ctx.prefix .. 'state', 'throttled', '0')
+  elseif not is_wanted and ctx.state.throttled == '0' then
+    ctx.state.throttled = false
+    call('HDEL', ctx.prefix .. 'state', 'throttled')
+  end
+end
+
+local function run()
+  local holder, minutes, busiest, sampled = ctx.args[9], tonumber(ctx.args[12]), tonumber(ctx.args[13]), tonumber(ctx.args[14])
+  local last = math.floor(ctx.now / MINUTE)
+  local first = last - minutes + 1
+  local alive = {ctx.prefix .. 'tenants', ctx.prefix .. 'noise'}
+  for minute = first, last do alive[#alive + 1] = ctx.prefix .. 'did:m' .. int(minute) end
+  if holder ~= '' then
+    local held = call('GET', ctx.prefix .. 'noise:lock')
+    if held and held ~= holder then return 'held' end
+    set_counting(ctx.args[11] == '1' or a_webhook_asks())
+  end
+  -- Somebody may have been spared by hand although nothing is counted.
+  local is_known = ctx.state.throttled or call('EXISTS', ctx.prefix .. 'noise') == 1
+  if not is_known or call('EXISTS', unpack(alive)) == 0 then return 'idle' end
+  if holder ~= '' then call('SET', ctx.prefix .. 'noise:lock', holder, 'PX', ctx.args[10]) end
+
+  local names, known = {}, {['*'] = true}
+  local function add(name)
+    if not known[name] then
+      known[name] = true
+      names[#names + 1] = name
+    end
+  end
+  for _, name in ipairs(call('HRANDFIELD', ctx.prefix .. 'tenants', sampled)) do add(name) end
+  add('_default')
+  local lots, most_of_minute = #names, 0
+  for minute = last, first, -1 do
+    local key = ctx.prefix .. 'busy:m' .. int(minute)
+    for _, name in ipairs(call('ZREVRANGE', key, 0, math.max(math.floor(busiest / minutes), 1) - 1)) do add(name) end
+    most_of_minute = math.max(most_of_minute, call('ZCARD', key))
+  end
+  local documents = call('HGETALL', ctx.prefix .. 'noise')
+  for position = 1, #documents, 2 do add(documents[position]) end
+  for at = 15, #ctx.args do add(ctx.args[at]) end
+  names[#names + 1] = '*'
+
+  local jobs, did, weighs, seen = call('HMGET', ctx.prefix .. 'tenants', unpack(names)), deeds('m', names, first, last), weights(names), {}
+  local of_default, others = jobs_of_default(), {match(jobs[#names] or '0 0 0 0 0', JOBS)}
+  local all, blocked = {}, blocked_of()
+  for place = 1, 5 do all[place] = (others[place] or 0) + of_default[place] end
+  for place = 1, #names - 1 do
+    local at, name = #seen, names[place]
+    local text = name == '_default' and format('%d %d %d %d %d', unpack(of_default)) or jobs[place] or ''
+    seen[at + 1], seen[at + 2], seen[at + 3], seen[at + 4], seen[at + 5] =
+      name, text, int(weighs[place] or 1000), did[place], int(runnable(name, text, blocked))
+  end
+  -- Of the hash, `*` is nobody, and the default tenant is there only while it is counted.
+  local with_jobs = math.max(call('HLEN', ctx.prefix .. 'tenants') - 1 - call('HEXISTS', ctx.prefix .. 'tenants', '_default'), 0)
+  for place = 1, 5 do
+    if tonumber(of_default[place]) > 0 then
+      with_jobs = with_jobs + 1
+      break
+    end
+  end
+  return {ctx.now_text, int(ctx.now - first * MINUTE), with_jobs, most_of_minute, format('%d %d %d %d %d', unpack(all)), did[#names], documents, seen,
+    lots, int(runnable_in_all())}
+end
+
+return run

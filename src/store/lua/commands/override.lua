@@ -1,0 +1,45 @@
+-- Sets or removes what an admin says about a limit: an override, or a queue's own limit. Who waits is looked at.
+--
+-- ARGV[9…] key, field (`o` an override, `a` a limit), quota or '' to remove it, ms at which it ends, '+ms' from now, or ''
+-- Returns  {1, 0 if there was nothing to remove, or -1 if it would end before it begins, notes for metrics}
+
+-- Modules that only take part.
+require('fairness/level')
+
+local ctx = require('lib/context')
+local quota_module = require('limits/quota')
+local park = require('limits/park')
+local runtime = require('lib/runtime')
+
+local commit, int = runtime.commit, runtime.int
+local stopped = park.stopped
+local call = redis.call
+local match = string.match
+
+local function run()
+  local key, field, quota, ends = ctx.args[9], ctx.args[10], ctx.args[11], ctx.args[12]
+  if string.sub(ends, 1, 1) == '+' then ends = int(ctx.now + tonumber(ends)) end
+  if ends ~= '' and tonumber(ends) <= ctx.now then return {-1, park.notes} end
+  local name = ctx.prefix .. 'limit:' .. key
+  local queue = match(key, '^#(.*)$')
+  if quota == '' then
+    local over = field == 'o' and tonumber(call('HGET', name, 'until') or nil)
+    local had = call('HDEL', name, field)
+    if field == 'o' then call('HDEL', name, 'until') end
+    if call('EXISTS', name) == 0 then call('ZREM', ctx.prefix .. 'limits', key) end
+    if had == 0 or over and over <= ctx.now then return {0, park.notes} end
+  else
+    call('HSET', name, field, quota)
+    if field == 'o' then call('HSET', name, 'until', ends) end
+    call('ZADD', ctx.prefix .. 'limits', ctx.now_text, key)
+    call('HSET', ctx.prefix .. 'state', 'limits', '1')
+    if queue then call('SADD', ctx.prefix .. 'limited', queue) end
+  end
+  ctx.state.limits = '1'
+  quota_module.limits[key] = nil
+  stopped.wake(key)
+  commit()
+  return {1, park.notes}
+end
+
+return run

@@ -1,0 +1,48 @@
+-- A worker tells how far it is, which counts as a sign of life for the job. A job that nobody runs stays as it is.
+--
+-- prog:ID  hash  a (the attempt of which it tells), p (0 to 1, or ''), d (data as JSON), m (message as JSON), t (when)
+--
+-- ARGV[9…] id, worker or '', progress or '', data as JSON or '', message as JSON or '', the one
+--          tenant whose jobs are there or ''
+-- Returns  {state, attempt, fields of prog:ID} or {'missing'} or {'conflict', state, holder}
+
+local ctx = require('lib/context')
+local job_module = require('queue/job')
+local runtime = require('lib/runtime')
+
+local commit, emit, gather, int = runtime.commit, runtime.emit, runtime.gather, runtime.int
+local job_load, job_save, lease_deadline = job_module.load, job_module.save, job_module.lease_deadline
+local mark = job_module.mark
+local call = redis.call
+local format = string.format
+
+local function run()
+  local job = job_load(ctx.args[9], ctx.args[14])
+  if not job then return {'missing'} end
+  local key = ctx.prefix .. 'prog:' .. job.id
+  if job.state == 'active' then
+    if ctx.args[10] ~= '' and job.worker ~= '' and job.worker ~= ctx.args[10] then return {'conflict', job.state, job.worker} end
+    local before = call('HMGET', key, 'a', 'p')
+    local reached = before[1] == int(job.attempt) and tonumber(before[2] or nil)
+    local progress = tonumber(ctx.args[11])
+    -- It goes forward only, within an attempt.
+    if not progress or reached and reached > progress then progress = reached or nil end
+    if before[1] ~= int(job.attempt) then call('UNLINK', key) end
+    call('HSET', key, 'a', int(job.attempt), 'p', progress and format('%.17g', progress) or '', 't', ctx.now_text)
+    if ctx.args[12] ~= '' then call('HSET', key, 'd', ctx.args[12]) end
+    if ctx.args[13] ~= '' then call('HSET', key, 'm', ctx.args[13]) end
+    mark(job, 'p')
+    job.visible_until = int(ctx.now + (tonumber(job.period) or tonumber(job.visibility) or tonumber(ctx.args[2])))
+    if job.beat then job.stalled_at = int(ctx.now + tonumber(job.beat)) end
+    gather('ZADD', job_module.LEASES, lease_deadline(job), job.id)
+    job_save(job)
+    emit('job.progress', job, '"attempt":' .. job.attempt .. (progress and ',"progress_percent":' .. format('%.4g', progress * 100) or '')
+      .. (ctx.args[13] ~= '' and ',"progress_message":' .. ctx.args[13] or ''))
+    commit()
+  end
+  local f = call('HMGET', key, 'a', 'p', 'd', 'm', 't')
+  for index = 1, 5 do f[index] = f[index] or '' end
+  return {job.state, int(job.attempt), f}
+end
+
+return run

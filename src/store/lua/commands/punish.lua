@@ -1,0 +1,95 @@
+-- How tenants stand as neighbours, changed: who is throttled, who is let go.
+--
+-- ARGV[9…] the process that decides, or '' where somebody decides by hand; then for each tenant: its name, the document that holds so far or
+--          '', the one that is to hold or '', its throttle as in `throttled` or '', kind of an event or '', its data
+-- Returns  how many changed, or -1 if another process decides. A tenant whose document is another one is left alone, and so is one
+--          whose document is the new one already: that call is sent again
+
+local ctx = require('lib/context')
+local lane = require('queue/lane')
+local plan = require('staging/plan')
+local fair_queue = require('fairness/fair_queue')
+local fair_queues = require('staging/fair_queues')
+local level_module = require('fairness/level')
+local headcount = require('tenants/headcount')
+local runtime = require('lib/runtime')
+
+local commit, emit, int, subject = runtime.commit, runtime.emit, runtime.int, runtime.subject
+local plan_queues = plan.queues
+local tenant_of, tenant_reweigh = fair_queue.tenant_of, fair_queue.tenant_reweigh
+local staging, staging_open = fair_queues.staging, fair_queues.open
+local level_open = level_module.open
+local default_count = headcount.default_count
+local call = redis.call
+local find = string.find
+
+local LEVELS_IN = 256 -- queues that are looked through for levels in which a tenant waits
+local PRIORITIES = {}
+for priority = 100, -100, -1 do PRIORITIES[#PRIORITIES + 1] = '@p' .. priority end
+
+-- The tenant weighs what it weighs now, wherever it waits.
+local function reweigh(fair, name)
+  local tenant = tenant_of(fair, name)
+  if tenant.state then tenant_reweigh(fair, tenant, tenant.otherwise or tenant.weight) end
+end
+
+local function reweigh_all(name)
+  for _, rule in ipairs(call('SMEMBERS', ctx.prefix .. 'plans')) do
+    for _, queue in ipairs(plan_queues(rule)) do
+      for _, fair in ipairs(staging.levels(staging_open(rule, queue))) do reweigh(fair, name) end
+    end
+  end
+  for _, queue in ipairs(call('ZRANGE', lane.LIVE, 0, LEVELS_IN - 1)) do
+    for place, score in ipairs(ctx.state.levels and call('ZMSCORE', ctx.prefix .. 'ready:' .. queue, unpack(PRIORITIES)) or {}) do
+      local level = score and string.sub(PRIORITIES[place], 2)
+      if level and call('HEXISTS', ctx.prefix .. 'level:' .. queue .. ':' .. level .. ':busy', name) == 1 then
+        reweigh(level_open(queue, level), name)
+      end
+    end
+  end
+end
+
+-- A tenant may have more or fewer jobs active: dispatch has to ask from now on, and whoever waits is looked at anew.
+local function recap(name)
+  local before = ctx.allowed
+  if not find(ctx.allowed, 'c', 1, true) then ctx.allowed = ctx.allowed .. 'c' end
+  if name == '_default' and not find(ctx.allowed, 'd', 1, true) then
+    ctx.allowed = ctx.allowed .. 'd'
+    default_count()
+  end
+  if ctx.allowed ~= before then call('HSET', ctx.prefix .. 'state', 'tenants', ctx.allowed, 'limits', '1') end
+  call('HSET', ctx.prefix .. 'state', 'stale', int(ctx.seq)) -- see `reshard.lua`
+  call('ZADD', ctx.prefix .. 'wakes', ctx.now_text, '!' .. name)
+end
+
+local function throttle(name, words)
+  local before = call('HGET', ctx.prefix .. 'throttled', name) or ''
+  if before == words then return end
+  if words == '' then
+    call('HDEL', ctx.prefix .. 'throttled', name)
+  else
+    call('HSET', ctx.prefix .. 'throttled', name, words)
+  end
+  ctx.state.throttled = int(call('HLEN', ctx.prefix .. 'throttled'))
+  call('HSET', ctx.prefix .. 'state', 'throttled', ctx.state.throttled)
+  reweigh_all(name)
+  if find(before .. words, '%d$') then recap(name) end
+end
+
+local function run()
+  if ctx.args[9] ~= '' and call('GET', ctx.prefix .. 'noise:lock') ~= ctx.args[9] then return -1 end
+  local changed = 0
+  for at = 10, #ctx.args, 6 do
+    local name, before, after = ctx.args[at], ctx.args[at + 1], ctx.args[at + 2]
+    if before ~= after and (call('HGET', ctx.prefix .. 'noise', name) or '') == before then
+      changed = changed + 1
+      if after == '' then call('HDEL', ctx.prefix .. 'noise', name) else call('HSET', ctx.prefix .. 'noise', name, after) end
+      throttle(name, ctx.args[at + 3])
+      if ctx.args[at + 4] ~= '' then emit(ctx.args[at + 4], subject(name), ctx.args[at + 5]) end
+    end
+  end
+  commit()
+  return changed
+end
+
+return run

@@ -1,0 +1,29 @@
+-- Reads what is needed to hand staged jobs of a Sidekiq back. Changes nothing.
+--
+-- ARGV[9…] ids
+-- Returns  for each job: {time ms at which it was staged, its tenant in the gem sidekiq-fairplay or '', template of its payload, args},
+--          or {} if it is not staged any more
+
+local ctx = require('lib/context')
+local job_module = require('queue/job')
+
+local job_load, marked = job_module.load, job_module.marked
+local call = redis.call
+local match = string.match
+
+local function run()
+  local answer = {}
+  for at = 9, #ctx.args do
+    local id, words = ctx.args[at], {}
+    local job = job_load(id)
+    local first, length, template = match(job and marked(job, 's') and job.push or '', '^d,(%d+),(%d+),(.*)$')
+    if first then
+      local envelope = job.apart and call('GET', ctx.prefix .. 'env:' .. id) or match(job.text, '^[^\30]*\30[^\30]*\30(.*)$')
+      words = {job.created, job.fairplay or '', template, string.sub(envelope, first, first + length - 1)}
+    end
+    answer[at - 8] = words
+  end
+  return answer
+end
+
+return run

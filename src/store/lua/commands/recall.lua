@@ -1,0 +1,48 @@
+-- Hands back what a fetch leased whose answer was lost for good. The fetch may still be on its way, over a connection that was given
+-- up: its slot is noted, so that it leases nothing when it arrives.
+--
+-- ARGV[9…] slot and number of the fetch; for each of its requests 1 if its client can ask for the same jobs again, else 0
+-- Returns  how many jobs were handed back
+
+-- Modules that only take part.
+require('fairness/level')
+
+local ctx = require('lib/context')
+local job_module = require('queue/job')
+local hand_back_module = require('queue/hand_back')
+local runtime = require('lib/runtime')
+
+local commit = runtime.commit
+local job_load = job_module.load
+local hand_back = hand_back_module.hand_back
+local call = redis.call
+local concat, match = table.concat, string.match
+
+local MOST_NOTED = 32
+
+local function run()
+  local key, released, place = ctx.prefix .. 'call:' .. ctx.args[9], 0, 10
+  local number, started, ids = match(call('GET', key) or '', '^(%d+) (%d+) (.*)$')
+  if number == ctx.args[10] then
+    for of_request in string.gmatch(ids, '([^,]*),') do
+      place = place + 1
+      for id in string.gmatch(ctx.args[place] == '1' and '' or of_request, '%S+') do
+        local job = job_load(id)
+        if job and job.state == 'active' and job.started == started then
+          hand_back(job)
+          released = released + 1
+        end
+      end
+    end
+  end
+  -- Sent again, it finds nothing: a job may be leased anew in this very millisecond.
+  call('UNLINK', key)
+  local noted = {}
+  for entry in string.gmatch(ctx.state.recalled or '', '%S+') do noted[#noted + 1] = entry end
+  noted[#noted + 1] = ctx.args[9] .. ':' .. ctx.now_text
+  call('HSET', ctx.prefix .. 'state', 'recalled', concat(noted, ' ', math.max(1, #noted - MOST_NOTED + 1)))
+  commit()
+  return released
+end
+
+return run

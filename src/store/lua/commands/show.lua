@@ -1,0 +1,16 @@
+-- Reads a workflow. Changes nothing.
+--
+-- ARGV[9…] id, the one tenant whose are there or '', 1 if what workers reported is wanted
+-- Returns  {'ok', view} or {'missing'}
+
+local ctx = require('lib/context')
+local view_module = require('workflows/view')
+
+local workflow_view = view_module.workflow_view
+
+local function run()
+  local view = workflow_view(ctx.args[9], ctx.args[10], ctx.args[11] == '1')
+  return view and {'ok', view} or {'missing'}
+end
+
+return run

@@ -1,0 +1,27 @@
+-- What a tenant did. Changes nothing.
+--
+-- ARGV[9…] tenant, minutes of the window
+-- Returns  {its deeds of the last 24 hours, of the window, those of all tenants in the window, ms
+--          since the window began, 1 if deeds are counted}, where deeds are five numbers as in `did:hH`
+
+local ctx = require('lib/context')
+local activity_totals = require('tenants/activity_totals')
+local runtime = require('lib/runtime')
+
+local int = runtime.int
+local MINUTE, deeds = activity_totals.MINUTE, activity_totals.deeds
+
+local HOURS, HOUR = 24, 3600000
+
+local function run()
+  local tenant, minutes = ctx.args[9], tonumber(ctx.args[10])
+  local hour, minute = math.floor(ctx.now / HOUR), math.floor(ctx.now / MINUTE)
+  -- Of the hour in which the 24 hours began, so much is within them.
+  local part = 1 - ctx.now % HOUR / HOUR
+  local first = minute - minutes + 1
+  local lately = deeds('m', {tenant, '*'}, first, minute)
+  return {deeds('h', {tenant}, hour - HOURS, hour, part)[1], lately[1], lately[2], int(ctx.now - first * MINUTE),
+    ctx.state.throttled and '1' or '0'}
+end
+
+return run

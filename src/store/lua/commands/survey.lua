@@ -1,0 +1,84 @@
+-- Tenants of a rule and main queue by priority: those whose turn comes next, or those named. Changes nothing.
+--
+-- ARGV[9…] rule, queue, most tenants, 1 to tell since when their first job waits, 1 for as many that have no turn besides (held,
+--          of unknown weight or blocked), names
+-- Returns  {now, and for each priority, in the order in which they are served: {priority, v, w, waiting tenants, {start, weight that
+--          leaves then, …}, {tenant, busy entry, start or '', staged jobs, created ms or '', the weight that it has everywhere or '', …}}, …};
+--          priorities that the first tenants leave no room for are left out
+
+local ctx = require('lib/context')
+local quotas = require('tenants/quotas')
+local job_module = require('queue/job')
+local fair_queue = require('fairness/fair_queue')
+local fair_queues = require('staging/fair_queues')
+local stage = require('staging/stage')
+local runtime = require('lib/runtime')
+
+local int = runtime.int
+local tenant_quota = quotas.quota
+local job_load = job_module.load
+local precise, tenant_of, tenant_start = fair_queue.precise, fair_queue.tenant_of, fair_queue.tenant_start
+local staging, staging_open = fair_queues.staging, fair_queues.open
+local staging_lane = stage.staging_lane
+local call = redis.call
+
+local function run()
+  local most, tells_age, tells_others = tonumber(ctx.args[11]), ctx.args[12] == '1', ctx.args[13] == '1'
+  local named = #ctx.args > 13 and {unpack(ctx.args, 14)}
+  local room, others_room = most, tells_others and most or 0 -- for how many more
+
+  -- Those whose turn comes next, then those that have none.
+  local function names_of(fair)
+    local names, classes = {}, fair.classes.names
+    local share = math.max(math.floor(room / math.max(#classes, 1)), 1)
+    for _, class in ipairs(room > 0 and classes or {}) do
+      for _, name in ipairs(call('ZRANGE', fair.key .. ':c:' .. class, 0, share - 1)) do names[#names + 1] = name end
+    end
+    room = room - #names
+    local function add(others)
+      others_room = others_room - #others
+      for _, name in ipairs(others) do names[#names + 1] = name end
+    end
+    if others_room > 0 then add(call('ZRANGE', fair.key .. ':held', 0, others_room - 1)) end
+    if others_room > 0 then add(call('ZRANGE', fair.key .. ':unknown', 0, others_room - 1)) end
+    if others_room > 0 then add(call('SRANDMEMBER', fair.key .. ':stuck', others_room)) end
+    return names
+  end
+
+  local function tenants_of(fair)
+    local tenants = {}
+    for _, name in ipairs(named or names_of(fair)) do
+      local tenant = tenant_of(fair, name)
+      if tenant.state then
+        local lane, created = staging_lane(fair, name), ''
+        local head = tells_age and call('ZRANGE', lane, 0, 0)[1]
+        local job = head and job_load(head)
+        if job then created = int(math.max(tonumber(job.created), tonumber(job.due) or 0, tonumber(job.next_retry) or 0)) end
+        local at = #tenants
+        tenants[at + 1], tenants[at + 2], tenants[at + 3] = name, tenant.was, ''
+        if tenant.state == 'w' then tenants[at + 3] = precise(tenant_start(fair, tenant)) end
+        tenants[at + 4], tenants[at + 5] = call('ZCARD', lane), created
+        tenants[at + 6] = tenant_quota(name).weight and int(tenant_quota(name).weight) or ''
+      end
+    end
+    return tenants
+  end
+
+  local function leavers_of(fair)
+    local leavers = {}
+    for _, start in ipairs(call('ZRANGE', fair.key .. ':moments', 0, most - 1)) do
+      leavers[#leavers + 1] = start
+      leavers[#leavers + 1] = call('HGET', fair.key .. ':sums', start) or '0'
+    end
+    return leavers
+  end
+
+  local answer = {ctx.now_text}
+  for _, fair in ipairs(staging.levels(staging_open(ctx.args[9], ctx.args[10]))) do
+    if not named and room <= 0 and others_room <= 0 then break end
+    answer[#answer + 1] = {int(fair.priority), precise(fair.v), int(fair.w), fair.n, leavers_of(fair), tenants_of(fair)}
+  end
+  return answer
+end
+
+return run

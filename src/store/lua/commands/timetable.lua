@@ -1,0 +1,51 @@
+-- Reads crons, all of one moment.
+--
+-- ARGV[9…] `one` and a name, `due` and how many at most, or `page`, offset, limit and which (`on`, `off` or '' for all)
+-- Returns  {now, the next time at which one is due or '', how many match, `state.shift` if next times were computed before the clock was
+--          last set back or '', name, next time, fields of its hash, …}
+
+local ctx = require('lib/context')
+
+local call = redis.call
+
+local function run()
+  local CRONS, kind = ctx.prefix .. 'crons', ctx.args[9]
+  local found, total = {}, 0
+
+  local function add(name, score)
+    local fields = call('HMGET', ctx.prefix .. 'cron:' .. name, 'doc', 'version', 'created', 'last', 'runs', 'job')
+    for index = 1, 6 do fields[index] = fields[index] or '' end
+    found[#found + 1], found[#found + 2] = name, score
+    found[#found + 1] = fields
+  end
+
+  -- Those of a page in the order of their names.
+  local function page(offset, limit, which)
+    local entries, names, scores = call('ZRANGE', CRONS, 0, -1, 'WITHSCORES'), {}, {}
+    for at = 1, #entries, 2 do
+      local is_off = tonumber(entries[at + 1]) == math.huge
+      if which == '' or (which == 'off') == is_off then
+        names[#names + 1] = entries[at]
+        scores[entries[at]] = entries[at + 1]
+      end
+    end
+    table.sort(names)
+    total = #names
+    for at = offset + 1, math.min(offset + limit, total) do add(names[at], scores[names[at]]) end
+  end
+
+  if kind == 'one' then
+    local score = call('ZSCORE', CRONS, ctx.args[10])
+    if score then add(ctx.args[10], score) end
+  elseif kind == 'due' then
+    local due = call('ZRANGEBYSCORE', CRONS, '-inf', ctx.now_text, 'WITHSCORES', 'LIMIT', 0, ctx.args[10])
+    for at = 1, #due, 2 do add(due[at], due[at + 1]) end
+  else
+    page(tonumber(ctx.args[10]), tonumber(ctx.args[11]), ctx.args[12])
+  end
+  local first = call('ZRANGE', CRONS, 0, 0, 'WITHSCORES')[2]
+  local shift = ctx.state.shift ~= ctx.state.cron_shift and ctx.state.shift or ''
+  return {ctx.now_text, first or '', total, shift, unpack(found)}
+end
+
+return run

@@ -1,0 +1,85 @@
+-- Takes staged jobs of a Sidekiq out of staging and hands them back to the source that they came from, or puts them into an outbox on
+-- their way there. Jobs come newest first.
+--
+-- outbox:S  list  what is to be put back into source S elsewhere: `origin US sequence US US tenant US text US …`
+-- returned  hash  source → last sequence of its outbox
+--
+-- ARGV[9…] main queue, token of the release, ms for which it holds, call id, 1 if this call is sent again; how the Sidekiq's Redis is
+--          reached (`here`, `database` or `outbox`), its database and ours or '', our origin or ''; the source's name, words that say
+--          what it is and how many they are (see `restore.lua`); for each job: id, tenant in the gem or '', text
+-- Returns  {'ok', ids that are not staged, …}, {'lost'} if the release holds no more, {'locked'} if the gem's locks are not ours
+
+-- Modules that only take part.
+require('fairness/fair_queue_write')
+
+local ctx = require('lib/context')
+local job_counts = require('tenants/job_counts')
+local job_module = require('queue/job')
+local stage = require('staging/stage')
+local restore_module = require('sidekiq/restore')
+local runtime = require('lib/runtime')
+
+local commit, count, emit, int = runtime.commit, runtime.count, runtime.emit, runtime.int
+local tally = job_counts.tally
+local job_load, marked = job_module.load, job_module.marked
+local job_unstage = stage.job_unstage
+local restore = restore_module.restore
+local call = redis.call
+local concat, find, match = table.concat, string.find, string.match
+
+local function run()
+  local main, token, life, call_id, way = ctx.args[9], ctx.args[10], ctx.args[11], ctx.args[12], ctx.args[14]
+  local release = ctx.prefix .. 'release:' .. main
+  local held = call('HMGET', release, 'token', 'last')
+  if held[1] ~= token then return {'lost'} end
+  local last, missing = match(held[2] or '', '^(%S+)(.*)$')
+  local answer = {'ok'}
+  if ctx.args[13] == '1' and last == call_id then
+    for id in string.gmatch(missing, '%S+') do answer[#answer + 1] = id end
+    return answer
+  end
+
+  local words = tonumber(ctx.args[19])
+  local source, jobs, texts = {unpack(ctx.args, 20, 19 + words)}, {}, {}
+  for at = 20 + words, #ctx.args, 3 do
+    local job = job_load(ctx.args[at])
+    if job and marked(job, 's') and find(job.push or '', '^d') then
+      jobs[#jobs + 1], texts[#texts + 1], texts[#texts + 2] = job, ctx.args[at + 1], ctx.args[at + 2]
+    else
+      answer[#answer + 1] = ctx.args[at]
+    end
+  end
+
+  -- Hands the texts over; false if the gem's locks are not ours. Nothing else is written before that.
+  local function hand_over()
+    if way == 'outbox' then
+      -- By the clock, as in `forward.lua`.
+      local number = math.max((tonumber(call('HGET', ctx.prefix .. 'returned', ctx.args[18]) or nil) or 0) + 1, ctx.now * 1000)
+      call('RPUSH', ctx.prefix .. 'outbox:' .. ctx.args[18], ctx.args[17] .. '\31' .. int(number) .. '\31\31' .. concat(texts, '\31'))
+      call('HSET', ctx.prefix .. 'returned', ctx.args[18], int(number))
+      return true
+    end
+    if way == 'database' then call('SELECT', ctx.args[15]) end
+    local is_there = restore(call, source, texts)
+    if way == 'database' then call('SELECT', ctx.args[16]) end
+    return is_there
+  end
+
+  if #jobs > 0 and not hand_over() then return {'locked'} end
+  local keys = {}
+  for _, job in ipairs(jobs) do
+    job_unstage(job)
+    tally(job.tenant, 'pending', -1)
+    count(job.queue, 'pending', -1)
+    emit('job.released', job, '"main_queue":"' .. main .. '"')
+    keys[#keys + 1] = job.key
+    if job.apart then keys[#keys + 1] = ctx.prefix .. 'env:' .. job.id end
+  end
+  if #keys > 0 then call('UNLINK', unpack(keys)) end
+  call('HSET', release, 'last', concat({call_id, unpack(answer, 2)}, ' '))
+  call('PEXPIRE', release, life)
+  commit()
+  return answer
+end
+
+return run

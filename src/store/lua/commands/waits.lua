@@ -1,0 +1,58 @@
+-- What a job that has not ended and is not active waits for. Changes nothing.
+--
+-- ARGV[9…] id, the one tenant whose jobs are there or ''
+-- Returns  {} if it waits for nothing but a worker, or is not waiting; else a word and what belongs to it:
+--          staged: rule, tenant, queue · activation · scheduled, retry: ms · put_off: ms, key of its limit or ''
+--          paused: queue, since · limit: key, strategy, since or ''
+
+-- Modules that only take part.
+require('tenants/quotas')
+
+local ctx = require('lib/context')
+local lane_module = require('queue/lane')
+local job_module = require('queue/job')
+local quota = require('limits/quota')
+
+local lane_base = lane_module.base
+local is_limited, job_load, marked = job_module.is_limited, job_module.load, job_module.marked
+local limit_open, limit_room = quota.limit_open, quota.limit_room
+local call = redis.call
+local match = string.match
+
+-- The lane in which an available job waits, whichever that was when it came.
+local function lane_of(job)
+  local tenant, base = '=' .. (job.tenant or '_default'), lane_base(job.lane)
+  for _, suffix in ipairs({'', ';t' .. tenant, ';s=1;t' .. tenant, ';b' .. tenant}) do
+    if call('ZSCORE', ctx.prefix .. 'lane:' .. job.queue .. ':' .. base .. suffix, job.id) then return base .. suffix end
+  end
+end
+
+-- A limit that holds the job back: by which strategy, and since when it has held back jobs without a break.
+local function stopped_by(limit)
+  local strategy, periods = match(limit.told.held or '', '^(%S+) (.*)$')
+  return {'limit', limit.key, strategy or 'concurrency', match(periods or '', '(%d+)%-;$') or ''}
+end
+
+local function available(job)
+  local since = ctx.state.paused and call('HGET', ctx.prefix .. 'paused', job.queue)
+  if since then return {'paused', job.queue, since} end
+  local lane = lane_of(job)
+  local key = lane and call('HGET', ctx.prefix .. 'parked:' .. job.queue, lane)
+  if key then return stopped_by(limit_open(key)) end
+  local limit = is_limited(job.queue) and limit_open('#' .. job.queue)
+  return limit and limit_room(limit) <= 0 and stopped_by(limit) or {}
+end
+
+local function run()
+  local job = job_load(ctx.args[9], ctx.args[10])
+  if not job then return {} end
+  if marked(job, 's') then return {'staged', job.rule or '', job.tenant or '_default', job.queue} end
+  if job.state == 'available' then return available(job) end
+  if job.state == 'pending' then return {'activation'} end
+  if job.state == 'retryable' then return {'retry', job.next_retry} end
+  if job.state ~= 'scheduled' then return {} end
+  if not marked(job, 'l') then return {'scheduled', job.due or ''} end
+  return {'put_off', job.due or '', job.put_off and match(job.put_off, '^%d+ %S+ (.*)$') or ''}
+end
+
+return run

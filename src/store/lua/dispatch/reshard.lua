@@ -1,0 +1,88 @@
+-- Jobs that wait in another lane than the one in which they belong by now, because sharing, limits of types or what tenants are
+-- allowed changed since they came. A fetch moves them when it comes upon them.
+--
+-- state.stale  the last sequence before the last such change: jobs that came later are where they belong. Of the others the record,
+--              which a fetch reads anyway, says where that is; so a job that need not move costs nothing more
+
+local ctx = require('lib/context')
+local lane_module = require('queue/lane')
+local remove = require('queue/remove')
+local source_module = require('dispatch/source')
+local stop = require('dispatch/stop')
+local runtime = require('lib/runtime')
+
+local on_begin, int = runtime.on_begin, runtime.int
+local LEVEL, lane_flush, lane_push = lane_module.LEVEL, lane_module.flush, lane_module.push
+local lane_shrunk = remove.lane_shrunk
+local lane_fill, reshard = source_module.lane_fill, source_module.reshard
+local call = redis.call
+local match = string.match
+
+local MOVED_A_CALL = 256
+local stale, moved_now
+
+on_begin(function()
+  stale, moved_now = tonumber(ctx.state.stale) or 0, 0
+end)
+
+-- The lane in which a waiting job belongs, given its record, and the job as far as that takes.
+local function record_lane(queue, text)
+  local type, lane, more = match(text, '\30[^\31]*\31([^\31]*)\31([^\31]*)\31([^\30]*)\30')
+  local own = lane_module.type_lane(lane, type)
+  local tenant, rule = match('\31' .. more, '\31tenant\31([^\31]*)\31'), match(more, '^rule\31([^\31]*)\31')
+  return lane_module.tenant_lane(queue, own, tenant, rule), {rule = rule, quota = match('\31' .. more, '\31quota\31([^\31]*)\31'),
+    lane = own ~= lane and own or nil}
+end
+
+-- Takes a job into account that leaves its lane for the one in which it belongs; false if it is there. The caller takes it out.
+reshard.move = function(queue, lane, id, score, text)
+  if score % LEVEL > stale then return false end
+  local target, job = record_lane(queue, text)
+  if target == lane then return false end
+  local entry = lane_push(queue, target, id, score)
+  entry.rule, entry.quota = job.rule, job.quota or entry.quota
+  -- The lane of the record says which limits a lease counts against.
+  if job.lane then
+    local changing, kind, rest = match(text, '^([^\30]*\30[^\31]*\31)([^\31]*\31)[^\31]*(.*)$')
+    call('SET', ctx.prefix .. 'job:' .. id, changing .. kind .. job.lane .. rest)
+  end
+  moved_now = moved_now + 1
+  return true
+end
+
+-- Moves the jobs at the front of a lane that belong elsewhere, as many as this call may.
+local function lane_sort(source, lane)
+  local queue, name, key = source.queue, lane.name, lane.key
+  local last = lane.start - lane.start % LEVEL + stale
+  local found = call('ZRANGEBYSCORE', key, '-inf', int(last), 'WITHSCORES', 'LIMIT', '0', int(MOVED_A_CALL - moved_now))
+  local keys, gone = {}, {}
+  for place = 1, #found, 2 do keys[#keys + 1] = ctx.prefix .. 'job:' .. found[place] end
+  for place, text in ipairs(call('MGET', unpack(keys))) do
+    local id, score = found[place * 2 - 1], tonumber(found[place * 2])
+    if text and reshard.move(queue, name, id, score, text) then gone[#gone + 1] = id end
+  end
+  call('ZREM', key, unpack(gone))
+  lane_flush()
+  lane_shrunk(queue, name, key, #gone)
+end
+
+local function settled(source, lane)
+  if lane.start % LEVEL > stale or not lane_fill(lane, source.want) then return true end
+  local id = lane.ids[lane.at]
+  local text = call('GET', ctx.prefix .. 'job:' .. id)
+  lane.record_of, lane.record = id, text
+  if not text or record_lane(source.queue, text) == lane.name then return true end
+  if moved_now < MOVED_A_CALL then
+    reshard.change_lanes(source, function() lane_sort(source, lane) end)
+  else -- others are served meanwhile
+    stop.unfinished = true
+    reshard.pass_over(source, lane)
+  end
+  return false
+end
+
+on_begin(function()
+  reshard.settled = settled
+end)
+
+return true

@@ -1,0 +1,96 @@
+-- What FETCH has in place of limits, tenants, pools and strategies where there are none: asking for each job whether
+-- there are takes a sixth of the time.
+
+local window_module = require('fairness/window')
+local source_module = require('dispatch/source')
+local runtime = require('lib/runtime')
+
+local on_begin = runtime.on_begin
+local window_head, window_insert, window_open = window_module.head, window_module.insert, window_module.open
+local lanes_read, lanes_wanted, source_next = source_module.lanes_read, source_module.lanes_wanted, source_module.next
+local source_write = source_module.write
+
+local function lane_drained() end
+
+local function source_begin(source)
+  source.window = window_open(source.ready, lanes_wanted(source), source, lanes_read, source_write)
+end
+
+local function source_is_empty(source)
+  return source.taken > 0 and source.window.complete and source.window.at > source.window.last
+end
+
+local function lane_choose(source)
+  return window_head(source.window)
+end
+
+local function lane_popped(source, lane)
+  local window = source.window
+  local start, second = lane.start, window.at < window.last and window.items[window.at + 1]
+  -- Mostly it stays the first.
+  if start and (second and start < second.start or not second and window.complete) then return end
+  window.at = window.at + 1
+  if start then window_insert(window, lane) end
+end
+
+-- Queues strictly in the order in which the request names them.
+local function turn_open(request)
+  return {queues = request.queues, at = 1}
+end
+
+local function turn_next(turn)
+  while turn.at <= #turn.queues do
+    local id, lane = source_next(turn.queues[turn.at])
+    if id then return id, lane end
+    turn.at = turn.at + 1
+  end
+end
+
+local function tenant_next() end
+
+local function turns_close() end
+
+local function admit() end
+
+local function lease_under()
+  return ''
+end
+
+local function put_off_ends() end
+
+local function wake_due()
+  return true
+end
+
+local function levels_close() end
+
+on_begin(function()
+  source_module.lane_drained = lane_drained
+  source_module.begin = source_begin
+  source_module.is_empty = source_is_empty
+  source_module.lane_choose = lane_choose
+  source_module.lane_popped = lane_popped
+end)
+
+local function is_unfinished()
+  return false
+end
+
+local function notes()
+  return {}
+end
+
+return {
+  is_simple = true,
+  is_unfinished = is_unfinished,
+  notes = notes,
+  admit = admit,
+  lease_under = lease_under,
+  levels_close = levels_close,
+  put_off_ends = put_off_ends,
+  tenant_next = tenant_next,
+  turn_next = turn_next,
+  turn_open = turn_open,
+  turns_close = turns_close,
+  wake_due = wake_due,
+}

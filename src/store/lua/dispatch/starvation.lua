@@ -1,0 +1,55 @@
+-- Queues that have something ready and that nobody takes from. Told once, until somebody does.
+--
+-- starved  zset  those queues, by since when
+
+local ctx = require('lib/context')
+local lane = require('queue/lane')
+local park = require('limits/park')
+local runtime = require('lib/runtime')
+
+local emit, int, subject = runtime.emit, runtime.int, runtime.subject
+local is_paused, queue_depth = lane.is_paused, lane.queue_depth
+local note = park.note
+local call = redis.call
+local find, format, match = string.find, string.format, string.match
+
+-- Starving queues that are looked at by one call: there can be as many as clients make up names.
+local MOST_STARVED = 1000
+
+local function starve()
+  if not find(ctx.state.policy, 's', 1, true) then return end
+  local first, shortest = call('ZRANGE', lane.LIVE, 0, 0, 'WITHSCORES'), tonumber(call('HGET', ctx.prefix .. 'policy', 'patience') or nil)
+  local starves = first[2] and shortest and ctx.now - tonumber(first[2]) > shortest
+  if not starves and call('EXISTS', ctx.prefix .. 'starved') == 0 then return end
+  local patience = {}
+  local default = tonumber(match(call('HGET', ctx.prefix .. 'policy', 'sp') or '', '^(%d+)'))
+  for _, name in ipairs(call('SMEMBERS', ctx.prefix .. 'pools')) do
+    local pool = call('HMGET', ctx.prefix .. 'pool:' .. name, 'queues', 'sp')
+    local own = tonumber(match(pool[2] or '', '^(%d+)')) or (pool[2] or '') == '' and default or nil
+    for queue in string.gmatch(pool[1] or '', '%S+') do
+      if own and (not patience[queue] or own < patience[queue]) then patience[queue] = own end
+      if pool[2] == 'off' and not patience[queue] then patience[queue] = false end
+    end
+  end
+  -- Those who are told of already stand in front.
+  local most = math.min(call('ZCARD', ctx.prefix .. 'starved'), MOST_STARVED) + 63
+  local quiet = call('ZRANGE', lane.LIVE, 0, most, 'WITHSCORES')
+  for position = 1, #quiet, 2 do
+    local queue, since = quiet[position], tonumber(quiet[position + 1])
+    local longest = patience[queue]
+    if longest == nil then longest = default end
+    if longest and ctx.now - since > longest and not is_paused(queue) and call('ZADD', ctx.prefix .. 'starved', 'NX', int(since), queue) == 1 then
+      note('starved', queue, '', ctx.now - since)
+      emit('scheduling.queue_starved', subject(''), '"queue":"' .. queue .. '","duration":"PT' .. format('%.3f', (ctx.now - since) / 1000)
+        .. 'S","available_count":' .. int(queue_depth(queue)))
+    end
+  end
+  -- Served since, or empty.
+  local told = call('ZRANGE', ctx.prefix .. 'starved', 0, most, 'WITHSCORES')
+  for position = 1, #told, 2 do
+    local since = tonumber(call('ZSCORE', lane.LIVE, told[position]) or nil)
+    if not since or since > tonumber(told[position + 1]) or is_paused(told[position]) then call('ZREM', ctx.prefix .. 'starved', told[position]) end
+  end
+end
+
+return {starve = starve}

@@ -1,0 +1,194 @@
+-- Jobs of one tenant alone, for whoever asks only for those. Queues are taken in their order, jobs by priority. Where tenants
+-- take turns, and where each has lanes of its own, all of its jobs are found; where jobs of all stand in one line, those among the
+-- first of it.
+
+local ctx = require('lib/context')
+local lane_module = require('queue/lane')
+local lanes = require('limits/lanes')
+local fair_queue = require('fairness/fair_queue')
+local level_module = require('fairness/level')
+local remove = require('queue/remove')
+local quota = require('limits/quota')
+local park = require('limits/park')
+local source_module = require('dispatch/source')
+local stop = require('dispatch/stop')
+local choose = require('dispatch/choose')
+local min_ratio = require('dispatch/min_ratio')
+local turn_module = require('dispatch/turn')
+local runtime = require('lib/runtime')
+
+local int = runtime.int
+local is_paused, lane_flush, lane_limits = lane_module.is_paused, lane_module.flush, lane_module.limits
+local lane_score = lane_module.score
+local lane_owner, lane_parked = lanes.lane_owner, lanes.lane_parked
+local fair_withdraw, tenant_of = fair_queue.withdraw, fair_queue.tenant_of
+local level_open = level_module.open
+local lane_shrunk = remove.lane_shrunk
+local limit_open, limit_room = quota.limit_open, quota.limit_room
+local stopped = park.stopped
+local lanes_read, reshard, source_open = source_module.lanes_read, source_module.reshard, source_module.open
+local source_take = source_module.take
+local lane_passes = stop.lane_passes
+local queue_may, tenant_choose = choose.queue_may, choose.tenant_choose
+local floors = min_ratio.floors
+local turn_has_room = turn_module.has_room
+local call = redis.call
+local find, match = string.find, string.match
+
+local MOST_PROBED, MOST_ENTRIES, MOST_IN_LINE = 16, 201, 256
+
+-- Lanes of the tenant that wait for limits which have room now: not all that waited were let go at once.
+local function probe(source, tenant)
+  local woken = false
+  for _, name in ipairs(call('SRANDMEMBER', ctx.prefix .. 'asleep:' .. source.queue .. ':' .. tenant, MOST_PROBED)) do
+    local is_stopped = false
+    for _, key in ipairs(lane_limits(source.queue, name)) do is_stopped = is_stopped or limit_room(limit_open(key)) <= 0 end
+    local key = not is_stopped and lane_parked(source.queue, name)
+    if key then
+      stopped.lane_wake(source.queue, name, key)
+      limit_open(key).waiting = limit_open(key).waiting - 1
+      woken = true
+    end
+  end
+  if woken then
+    lane_flush()
+    source.own = nil
+  end
+  return woken
+end
+
+-- The highest priority at which the tenant has a turn that may give a job: its lane, and where it stands.
+local function level_first(source, name)
+  for _, entry in ipairs(source.entries) do
+    local level = match(entry, '^@(.*)$')
+    local fair = level and level_open(source.queue, level)
+    local tenant = fair and tenant_of(fair, name)
+    if tenant and tenant.state == 'w' then
+      tenant.lanes = nil -- some may have been let go since
+      local lane, has_more = tenant_choose(source, fair, tenant)
+      if lane then return {start = lane_score(tonumber(string.sub(level, 2)), 0), lane = lane, turn = {fair = fair, tenant = tenant}} end
+      if has_more then return nil end
+      fair_withdraw(fair, tenant)
+    end
+  end
+end
+
+-- The tenant's own lanes: those of each priority, whose names are known, and those under limits.
+local function own_open(source, name)
+  local names, found = {}, {}
+  for priority = 100, -100, -1 do names[#names + 1] = 'p' .. int(priority) .. ';b=' .. name end
+  for _, lane in ipairs(call('SRANDMEMBER', ctx.prefix .. 'awake:' .. source.queue .. ':' .. name, MOST_PROBED)) do names[#names + 1] = lane end
+  for place, score in ipairs(call('ZMSCORE', source.ready, unpack(names))) do
+    if score then found[#found + 1], found[#found + 2] = names[place], score end
+  end
+  source.own = lanes_read(source, found)
+end
+
+local function own_first(source, name)
+  if not source.own then own_open(source, name) end
+  while true do
+    local best, at
+    for place, lane in ipairs(source.own) do
+      if lane.start and (not best or lane.start < best.start) then best, at = lane, place end
+    end
+    if not best or lane_passes(source, best) then return best and {start = best.start, lane = best} end
+    if stop.unfinished then return nil end
+    table.remove(source.own, at)
+  end
+end
+
+-- Jobs of the tenant among the first of the lines in which those of all stand.
+local function line_open(source, name)
+  source.line = {}
+  local left = MOST_IN_LINE
+  for _, entry in ipairs(source.entries) do
+    if left > 0 and not find(entry, '^@') and not lane_owner(entry) then
+      local ids, keys = call('ZRANGE', ctx.prefix .. 'lane:' .. source.queue .. ':' .. entry, '0', int(left - 1), 'WITHSCORES'), {}
+      for position = 1, #ids, 2 do keys[#keys + 1] = ctx.prefix .. 'job:' .. ids[position] end
+      local gone = {}
+      for place, text in ipairs(#keys > 0 and call('MGET', unpack(keys)) or {}) do
+        local fixed = text and match(text, '\30([^\30]*)\30') or ''
+        local owner, id, start = match(fixed, '\31tenant\31([^\31]*)\31') or '_default', ids[place * 2 - 1], tonumber(ids[place * 2])
+        if text and reshard.move(source.queue, entry, id, start, text) then
+          gone[#gone + 1] = id
+        elseif owner == name then
+          source.line[#source.line + 1] = {start = start, id = id, lane = {name = entry}}
+        end
+      end
+      left = left - #keys
+      if #gone > 0 then
+        local key = ctx.prefix .. 'lane:' .. source.queue .. ':' .. entry
+        call('ZREM', key, unpack(gone))
+        lane_flush()
+        lane_shrunk(source.queue, entry, key, #gone)
+        stop.unfinished = true -- the next call finds them where they belong
+      end
+    end
+  end
+end
+
+local function line_first(source, name)
+  if not source.line then line_open(source, name) end
+  while source.line[1] do
+    local first, lane = source.line[1], source.line[1].lane
+    if lane.passes == nil then
+      lane.passes = true
+      for _, key in ipairs(lane_limits(source.queue, lane.name)) do
+        lane.passes = lane.passes and limit_room(limit_open(key)) > 0
+      end
+    end
+    if lane.passes then return first end
+    table.remove(source.line, 1)
+  end
+end
+
+local function line_take(source, first)
+  table.remove(source.line, 1)
+  local key = ctx.prefix .. 'lane:' .. source.queue .. ':' .. first.lane.name
+  if call('ZREM', key, first.id) == 0 then return nil end
+  lane_shrunk(source.queue, first.lane.name, key, 1)
+  source.taken = source.taken + 1
+  first.lane.passes = nil
+  return first.id
+end
+
+local function first_of(source, name)
+  local best
+  for _, first in ipairs({level_first(source, name) or false, own_first(source, name) or false, line_first(source, name) or false}) do
+    if first and (not best or first.start < best.start) then best = first end
+  end
+  return best
+end
+
+local function filter_next(queue, name)
+  if is_paused(queue) then return nil end
+  local source = source_open(queue)
+  source.entries = source.entries or call('ZRANGE', source.ready, '0', int(MOST_ENTRIES - 1))
+  if not queue_may(source) then return nil end
+  local first = first_of(source, name)
+  if not first and not stop.unfinished and probe(source, name) then
+    source.entries = call('ZRANGE', source.ready, '0', int(MOST_ENTRIES - 1))
+    first = first_of(source, name)
+  end
+  if not first or stop.unfinished then return nil end
+  if first.id then return line_take(source, first), first.lane end
+  source.turn, source.apart = first.turn, not first.turn
+  if not reshard.settled(source, first.lane) then
+    stop.unfinished = true
+    return nil
+  end
+  return source_take(source, first.lane), first.lane
+end
+
+local function tenant_next(turn, name)
+  if not turn_has_room(turn) then return nil end
+  for _, queue in ipairs(turn.queues) do
+    local id, lane = filter_next(queue, name)
+    if id then
+      floors.dispatched(turn, queue)
+      return id, lane
+    end
+  end
+end
+
+return {tenant_next = tenant_next}

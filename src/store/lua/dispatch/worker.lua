@@ -1,0 +1,56 @@
+-- Workers and the jobs that they hold.
+--
+-- worker:W   hash    what the worker tells about itself; how: the strategy by which it chooses among its queues, for scripts
+-- workers    zset    all workers by their last sign of life
+-- halted     set     workers that are not to be given work; their number is also in `state`, where FETCH sees it for free
+
+local ctx = require('lib/context')
+local job_module = require('queue/job')
+local runtime = require('lib/runtime')
+
+local emit, gather, guarded, subject = runtime.emit, runtime.gather, runtime.guarded, runtime.subject
+local job_load = job_module.load
+local call = redis.call
+local match = string.match
+
+local function set_halted(worker, is_halted)
+  if call(is_halted and 'SADD' or 'SREM', ctx.prefix .. 'halted', worker) == 1 then
+    call('HSET', ctx.prefix .. 'state', 'halted', call('SCARD', ctx.prefix .. 'halted'))
+  end
+end
+
+local function held_by(worker, limit)
+  local members = call('ZRANGEBYLEX', job_module.HELD, '[' .. worker .. '\31', '(' .. worker .. '\32', 'LIMIT', 0, limit)
+  for position, member in ipairs(members) do members[position] = string.sub(member, #worker + 2) end
+  return members
+end
+
+-- Hands up to `limit` jobs of a worker that is gone to `handle`, which saves them; if that were all, nothing of the worker
+-- remains. Returns how many, and 1 if it was known.
+local function take_from(worker, limit, reason, handle)
+  local ids = held_by(worker, limit)
+  local function take(id)
+    local job = job_load(id)
+    if job and job.state == 'active' then
+      handle(job)
+    else
+      gather('ZREM', job_module.HELD, worker .. '\31' .. id)
+    end
+  end
+  for _, id in ipairs(ids) do
+    if guarded(take, id) then gather('ZREM', job_module.HELD, worker .. '\31' .. id) end
+  end
+  if #ids < limit then
+    local known = call('ZREM', ctx.prefix .. 'workers', worker)
+    local pool = match(call('HGET', ctx.prefix .. 'worker:' .. worker, 'pool') or '', '^"(.*)"$') or call('GET', ctx.prefix .. 'member:' .. worker)
+    if pool then call('ZREM', ctx.prefix .. 'pool:' .. pool .. ':workers', worker) end
+    call('UNLINK', ctx.prefix .. 'member:' .. worker)
+    call('UNLINK', ctx.prefix .. 'worker:' .. worker)
+    set_halted(worker, false)
+    if known == 1 then emit('worker.stopped', subject(worker), '"reason":"' .. reason .. '"') end
+    return #ids, known
+  end
+  return #ids, 1
+end
+
+return {held_by = held_by, set_halted = set_halted, take_from = take_from}

@@ -1,0 +1,223 @@
+-- Tenants that take turns inside one queue and priority. Each such level is a fair queue like those of staging.
+--
+-- Lanes of that priority without a tenant of their own (`;t=`) stay in `ready:Q`, in the order of their first jobs. All of them together
+-- are one more participant of the level, `*`, so that neither side waits for the other to be empty. A fetch lets it join and leave:
+-- see `choose.lua`.
+--
+-- level:Q:pP          a fair queue: see `fair.lua`; and s, the version of the sharing under which its tenants were weighed
+-- level:Q:pP:lanes:T  zset  the tenant's lanes that may run, by the score of their first job
+-- policy              hash  `f Q` or `f *`: how tenants share queue Q, or all: see `policy.lua`
+-- promoted:Q          string  how much the tenants weigh together whose jobs a plan rule promoted lately, with a TTL
+-- policy:w:Q          hash  weights by tenant, in thousandths; policy:w:* for all queues
+
+local ctx = require('lib/context')
+local lane_module = require('queue/lane')
+local quotas = require('tenants/quotas')
+local lanes = require('limits/lanes')
+local fair_queue = require('fairness/fair_queue')
+local fair_queue_write = require('fairness/fair_queue_write')
+local runtime = require('lib/runtime')
+
+local on_begin, int, remembering = runtime.on_begin, runtime.int, runtime.remembering
+local lane_base, lane_score, queue_slept = lane_module.base, lane_module.score, lane_module.queue_slept
+local queue_woke = lane_module.queue_woke
+local tenant_quota = quotas.quota
+local lane_level = lanes.lane_level
+local fair_arrive, fair_open, tenant_of = fair_queue.arrive, fair_queue.open, fair_queue.tenant_of
+local tenant_reweigh = fair_queue.tenant_reweigh
+local fair_write = fair_queue_write.fair_write
+local call = redis.call
+local find, match = string.find, string.match
+
+local sharing_weight
+
+local NAMELESS = '*' -- the participant that stands for all lanes without a tenant; no tenant's name contains that sign
+
+-- How queues are shared does not change under one version of the rules, so it is kept for many calls.
+local MOST_KNOWN = 4096
+local known, known_size, known_as = {}, 0, nil -- by queue; under which version, in which namespace
+
+-- Where nobody says anything, jobs that have lanes of their tenants (`;b=`, by the isolation) take turns, and no others.
+local UNSET = {strategy = 'f', default = 1000, weights = nil, by_isolation = true}
+
+local function sharing_read(queue)
+  local own = call('HMGET', ctx.prefix .. 'policy', 'f ' .. queue, 'f *')
+  local text = own[1] or own[2]
+  if not text then return UNSET end
+  local strategy, default, by_isolation = match(text, '^(%a) (%d+) ?(%a*)$')
+  return strategy and {strategy = strategy, default = tonumber(default), weights = ctx.prefix .. 'policy:w:' .. (own[1] and queue or '*'),
+    by_isolation = by_isolation ~= ''} or false
+end
+
+-- How tenants share a queue: strategy letter (f, r or s), default weight, the hash of weights, and whether only jobs do that have a
+-- lane of their tenant by the isolation; false if they do not.
+local function queue_sharing(queue)
+  if not find(ctx.state.policy, '[fo]') then return UNSET end
+  if known_as ~= ctx.prefix .. ctx.state.rules or known_size >= MOST_KNOWN then known, known_size, known_as = {}, 0, ctx.prefix .. ctx.state.rules end
+  local sharing = known[queue]
+  if sharing == nil then
+    sharing = sharing_read(queue)
+    known[queue], known_size = sharing, known_size + 1
+  end
+  return sharing
+end
+
+local types, types_text, limit_of_type -- keys and patterns of limits on types, in their order; by type: the key
+
+-- Matches a type against a pattern, in which each `*` stands for any text, as `fits` of src/fair/rule.rs does.
+local function fits(pattern, text)
+  local head, rest = match(pattern, '^([^*]*)%*(.*)$')
+  if not head then return pattern == text end
+  if string.sub(text, 1, #head) ~= head then return false end
+  local at = #head + 1
+  while true do
+    local part, more = match(rest, '^([^*]*)%*(.*)$')
+    if not part then return #text - at + 1 >= #rest and string.sub(text, #text - #rest + 1) == rest end
+    local first, last = find(text, part, at, true)
+    if not first then return false end
+    at, rest = last + 1, more
+  end
+end
+
+-- The key of the limit on a type, or '' if there is none. It is kept for many calls.
+local function type_key(type)
+  if not types then
+    types = call('HGET', ctx.prefix .. 'policy', 'types') or ''
+    if types ~= types_text then types_text, limit_of_type = types, remembering(1024, function(name)
+      for pattern, key in string.gmatch(types_text, '([^\31]*)\31([^\30]*)\30') do
+        if fits(pattern, name) then return key end
+      end
+      return ''
+    end) end
+  end
+  return limit_of_type(type)
+end
+
+on_begin(function()
+  types = nil
+end)
+
+local function type_lane(lane, type)
+  local has, limited = match(lane, ';y=([^;]+)') or '', find(ctx.state.policy, 't', 1, true)
+  local key = limited and type_key(type) or ''
+  if key == has then return lane end
+  lane = string.gsub(lane, ';y=[^;]+', '', 1)
+  if key == '' then return lane end
+  local head, rest = match(lane, '^(p%-?%d+;k=[^;]+)(.*)$')
+  if not head then head, rest = match(lane, '^(p%-?%d+)(.*)$') end
+  return head .. ';y=' .. key .. rest
+end
+
+local function tenant_lane(queue, lane, tenant, rule)
+  local sharing, owner, has_own = queue_sharing(queue), tenant or '_default', find(lane, ';b=', 1, true)
+  if sharing and (has_own or not sharing.by_isolation) then
+    return lane_base(lane) .. (sharing.strategy == 's' and ';s=1;t=' or ';t=') .. owner
+  end
+  if has_own then return lane end
+  -- A planner wants to know how many of a tenant's jobs are blocked.
+  return (rule and find(lane, ';', 1, true) or lane_module.tenant_capped(owner)) and lane .. ';b=' .. owner or lane
+end
+
+-- The weight of all lanes without a tenant: what jobs that name none weigh, or the tenants for which jobs were promoted.
+local function nameless_weight(queue)
+  local own = sharing_weight(queue, '_default')
+  return math.max(own, tonumber(call('GET', ctx.prefix .. 'promoted:' .. queue) or nil) or 0)
+end
+
+-- A tenant's weight in a queue: its own, that of the plan rule which promoted it, the one that it has everywhere, or the default;
+-- and whether it is the rule's.
+sharing_weight = function(queue, tenant, rule)
+  local sharing = queue_sharing(queue)
+  if not sharing or sharing.strategy == 'r' then return 1000 end
+  if tenant == NAMELESS then return nameless_weight(queue) end
+  local own = sharing.weights and call('HGET', sharing.weights, tenant)
+  local of_rule = not own and rule and call('HGET', ctx.prefix .. 'plan:' .. rule .. ':own', tenant)
+  return math.max(tonumber(own or of_rule or nil) or tenant_quota(tenant).weight or sharing.default, 50), of_rule
+end
+
+local function level_flushed(fair, has_begun, has_ended)
+  local ready = ctx.prefix .. 'ready:' .. fair.queue
+  if has_begun then
+    fair.sharing = ctx.state.rules
+    call('HSET', fair.key, 's', fair.sharing)
+    if not ctx.state.levels then
+      call('HSET', ctx.prefix .. 'state', 'levels', '1')
+      ctx.state.levels = '1'
+    end
+    -- First of its priority: lanes without a tenant are behind it.
+    call('ZADD', ready, int(lane_score(tonumber(string.sub(fair.level, 2)), 0)), '@' .. fair.level)
+    queue_woke(fair.queue)
+  elseif has_ended then
+    call('ZREM', ready, '@' .. fair.level)
+    call('UNLINK', fair.key)
+    if call('EXISTS', ready) == 0 then queue_slept(fair.queue) end
+  end
+end
+
+local LEVELS = {counts = false, remember = function() end, flushed = level_flushed}
+
+local function level_open(queue, level)
+  local fair = fair_open(ctx.prefix .. 'level:' .. queue .. ':' .. level, LEVELS)
+  fair.queue, fair.level = queue, level
+  return fair
+end
+
+local function level_lanes(fair, tenant)
+  return fair.key .. ':lanes:' .. tenant
+end
+
+local function level_enter(queue, lane, tenant, score, entry)
+  local fair = level_open(queue, lane_level(lane))
+  local added = call('ZADD', level_lanes(fair, tenant), 'LT', score, lane) == 1
+  local waiting, has_slots = tenant_of(fair, tenant), added and find(lane, ';s=1', 1, true)
+  if waiting.state and not has_slots then return added end
+  local weight, of_rule = sharing_weight(queue, tenant, entry and entry.rule)
+  -- Tenants with slots of their own have as many as their weight says.
+  if has_slots then
+    local key = ctx.prefix .. 'limit:+' .. tenant .. ':' .. queue
+    call('HSET', key, 'j', int(math.max(math.floor(weight / 1000), 1)) .. ' - - - -')
+  end
+  if not waiting.state then
+    fair_arrive(fair, waiting, weight)
+    if of_rule then waiting.asked = '1' end
+  end
+  return added
+end
+
+-- Weighs waiting tenants anew where they share in another way than before; what they are ahead or behind stays the same. Whoever
+-- has its weight of a plan rule keeps it, unless it has one of its own now. A portion a call: there may be a million of them.
+local REWEIGHED_A_CALL = 256
+
+local function level_reweigh(fair)
+  local sharing, version = queue_sharing(fair.queue), ctx.state.rules
+  if not sharing or fair.n == 0 or fair.sharing == version then return end
+  -- `version cursor` while not all have been looked at.
+  local under, cursor = match(fair.sharing or '', '^(.*) (%d+)$')
+  if under ~= version then cursor = '0' end
+  local found = call('HSCAN', fair.key .. ':busy', cursor, 'COUNT', REWEIGHED_A_CALL)
+  for position = 1, #found[2], 2 do
+    local name = found[2][position]
+    local tenant = tenant_of(fair, name)
+    local weight = sharing_weight(fair.queue, name)
+    local is_rules = tenant.asked == '1' and sharing.strategy ~= 'r'
+      and not (sharing.weights and call('HEXISTS', sharing.weights, name) == 1)
+    tenant_reweigh(fair, tenant, is_rules and (tenant.otherwise or tenant.weight) or weight)
+  end
+  fair.sharing, fair.moved = found[1] == '0' and version or version .. ' ' .. found[1], true
+  call('HSET', fair.key, 's', fair.sharing)
+  fair_write(fair)
+end
+
+on_begin(function()
+  lane_module.type_lane = type_lane
+  lane_module.tenant_lane = tenant_lane
+  lanes.level_enter = level_enter
+end)
+
+return {
+  lanes = level_lanes,
+  open = level_open,
+  reweigh = level_reweigh,
+  queue_sharing = queue_sharing,
+  sharing_weight = sharing_weight,
+}

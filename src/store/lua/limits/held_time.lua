@@ -1,0 +1,84 @@
+-- The time for which limits held jobs back.
+--
+-- limit:K held  `strategy start-end;start-end;…`: the strategy that stopped jobs last, and the periods in which lanes waited for
+--               the limit, or its queue was stopped, oldest first; the last one has no end while it lasts
+--
+-- A job was held back for as long as these periods overlap with its own wait. At most PERIODS are kept: beyond that, the two
+-- with the shortest gap between them become one. A reported time may include such gaps, but misses nothing.
+
+local ctx = require('lib/context')
+local runtime = require('lib/runtime')
+
+local on_begin = runtime.on_begin
+local call = redis.call
+local match = string.match
+
+local held = {} -- functions: a table, because a script has room for 200 locals
+
+local PERIODS = 16
+local texts -- by limit, as far as this call has read them
+
+on_begin(function()
+  texts = {}
+end)
+
+-- Keeps what the caller has read of a limit.
+held.loaded = function(key, text)
+  texts[key] = text or ''
+end
+
+local function read(key)
+  local text = texts[key]
+  if not text then
+    text = call('HGET', ctx.prefix .. 'limit:' .. key, 'held') or ''
+    texts[key] = text
+  end
+  return text
+end
+
+local function write(key, text)
+  texts[key] = text
+  call('HSET', ctx.prefix .. 'limit:' .. key, 'held', text)
+end
+
+local function shorten(periods)
+  local _, number = string.gsub(periods, ';', '')
+  if number <= PERIODS then return periods end
+  local shortest, from, to
+  for at, finish, start, behind in string.gmatch(periods, '%-()(%d+);(%d+)()') do
+    local gap = start - finish
+    if not shortest or gap < shortest then shortest, from, to = gap, at, behind end
+  end
+  return string.sub(periods, 1, from - 1) .. string.sub(periods, to + 1)
+end
+
+-- A limit begins to hold jobs back, or goes on doing so, now for this reason.
+held.begin = function(key, strategy)
+  local before, periods = match(read(key), '^(%S*) ?(.*)$')
+  if string.sub(periods, -2) == '-;' then
+    if before ~= strategy then write(key, strategy .. ' ' .. periods) end
+    return
+  end
+  local earlier = match(periods, '^(.*%-)' .. ctx.now_text .. ';$')
+  -- If the last period ended in this very ms, it goes on.
+  write(key, strategy .. ' ' .. (earlier and earlier .. ';' or shorten(periods .. ctx.now_text .. '-;')))
+end
+
+-- A limit holds nobody back any more.
+held.finish = function(key)
+  local text = read(key)
+  if string.sub(text, -2) == '-;' then write(key, string.sub(text, 1, -2) .. ctx.now_text .. ';') end
+end
+
+-- How long a limit held back a job that has been waiting since a time, in ms, and the strategy. Nil if it did not.
+held.time = function(key, since)
+  local text = texts[key]
+  if text == '' then return nil end
+  local sum, strategy = 0, match(text, '^%S+')
+  for start, finish in string.gmatch(text, '(%d+)%-(%d*);') do
+    sum = sum + math.max((tonumber(finish) or ctx.now) - math.max(tonumber(start), since), 0)
+  end
+  if sum > 0 then return sum, strategy end
+end
+
+return {held = held}

@@ -1,0 +1,229 @@
+-- What happens where a limit stops a lane, and when it lets lanes go again.
+
+local ctx = require('lib/context')
+local lane_module = require('queue/lane')
+local quotas = require('tenants/quotas')
+local held_time = require('limits/held_time')
+local lanes_module = require('limits/lanes')
+local job_module = require('queue/job')
+local fair_queue_write = require('fairness/fair_queue_write')
+local finish = require('queue/finish')
+local quota = require('limits/quota')
+local runtime = require('lib/runtime')
+
+local on_begin, emit, gather, int = runtime.on_begin, runtime.emit, runtime.gather, runtime.int
+local signal, stamp, subject = runtime.signal, runtime.stamp, runtime.subject
+local LEVEL, lane_flush, lane_limits = lane_module.LEVEL, lane_module.flush, lane_module.limits
+local limit_label = lane_module.limit_label
+local TOLD_AGAIN_MS, tenant_exceeded = quotas.TOLD_AGAIN_MS, quotas.exceeded
+local held = held_time.held
+local lane_enter, lane_tenant = lanes_module.lane_enter, lanes_module.lane_tenant
+local lane_unpark = lanes_module.lane_unpark
+local job_move, job_save, job_set, job_wait = job_module.move, job_module.save, job_module.set, job_module.wait
+local mark = job_module.mark
+local fair_flush = fair_queue_write.fair_flush
+local job_finish = finish.job_finish
+local limit_grows, limit_open, limit_reserve = quota.limit_grows, quota.limit_open, quota.limit_reserve
+local limit_room = quota.limit_room
+local call = redis.call
+local match = string.match
+
+local M = {}
+
+M.notes = nil
+local stopped = {} -- functions: a table, because a script has room for 200 locals
+
+local WOKEN_A_CALL = 64
+local woken_now
+local TICK_MS = 100
+
+on_begin(function()
+  woken_now = 0
+  M.notes = {} -- for metrics: kind, key, strategy, ms
+end)
+
+local function note(kind, key, strategy, ms)
+  local at = #M.notes
+  M.notes[at + 1], M.notes[at + 2], M.notes[at + 3], M.notes[at + 4] = kind, key, strategy, int(ms)
+end
+
+-- From then on a limit may have room. A time before the next tick is told to whoever ticks.
+stopped.wake_at = function(key, at)
+  call('ZADD', job_module.WAKES, 'LT', int(at), key)
+  if at - ctx.now < TICK_MS then note('due', key, '', at - ctx.now) end
+end
+
+local function limit_event(kind, key, more)
+  emit('rate_limit.' .. kind, subject(''), '"key":"' .. limit_label(key) .. '"' .. more)
+end
+
+-- A tenant is at its limit at each start, as long as it has more to do: it is told when it has not been for a while.
+local function tenant_stopped(limit, owner, number, current)
+  local since = tonumber(limit.hit or nil)
+  limit.hit = ctx.now_text
+  call('HSET', limit.name, 'hit', ctx.now_text)
+  if since and ctx.now - since < TOLD_AGAIN_MS then return end
+  note('tenant', owner, 'max_concurrency', 0)
+  tenant_exceeded(owner, 'max_concurrency', current, number, 'held')
+end
+
+-- Told once for each lane and change, not once for each worker that finds it so.
+stopped.limit_exceeded = function(limit, why, number, current)
+  local owner = match(limit.key, '^!(.*)$')
+  if owner then return tenant_stopped(limit, owner, number, current) end
+  call('HINCRBY', limit.name, 'x' .. why, '1')
+  note('exceeded', limit_label(limit.key), why, 0)
+  limit_event('exceeded', limit.key, ',"strategy":"' .. why .. '","limit":' .. int(number) .. ',"current":' .. int(current))
+end
+
+-- A job starts that a limit held back.
+stopped.limit_released = function(key, why, id, waited)
+  note('released', limit_label(key), why, waited)
+  limit_event('released', key, ',"strategy":"' .. why .. '","job_id":"' .. id .. '","waited_ms":' .. int(waited))
+end
+
+-- A tenant's start tag under a limit: not before the tag of whoever was let go last, so that absence earns nothing.
+stopped.limit_tag = function(limit, tenant)
+  local tags = call('HMGET', limit.name .. ':tags', tenant, '@')
+  return math.max(tonumber(tags[1] or nil) or 0, tonumber(tags[2] or nil) or 0)
+end
+
+-- A queue is stopped as a whole by its own limit; its lanes do not move.
+stopped.queue_stopped = function(source, why, at, number, current)
+  local limit = source.limit
+  if at then stopped.wake_at(limit.key, at) end
+  if limit.hit == why then return end
+  limit.hit = why
+  call('HSET', limit.name, 'hit', why)
+  held.begin(limit.key, why)
+  stopped.limit_exceeded(limit, why, number, current)
+end
+
+-- A job of a queue that was stopped starts.
+stopped.queue_goes = function(source)
+  local limit = source.limit
+  if not limit.hit then return end
+  limit.hit = nil
+  call('HDEL', limit.name, 'hit')
+  held.finish(limit.key)
+end
+
+-- Room under a limit may have come to nobody: whoever waits is looked at. Whether somebody does.
+stopped.limit_freed = function(key)
+  local limit = limit_open(key)
+  if limit.waiting > 0 then call('ZADD', job_module.WAKES, ctx.now_text, key) end
+  return limit.waiting > 0
+end
+
+stopped.job_drop = function(job, limit)
+  gather('ZREM', job_module.DUE, job.id)
+  job_finish(job, 'discarded')
+  limit_event('dropped', limit.key, ',"job_id":"' .. job.id .. '","job_type":"' .. job.type .. '"')
+  emit('job.discarded', job, '"state":"discarded","total_attempts":' .. job.attempt
+    .. ',"last_error":{"code":"rate_limited","message":"dropped by its rate limit","retryable":false}')
+end
+
+-- The time from which on the next job of a lane that is put off may run: each gets the next slot, not all the same.
+stopped.lane_slot = function(queue, lane)
+  local at = ctx.now + 1
+  for _, key in ipairs(lane_limits(queue, lane)) do at = math.max(at, limit_reserve(limit_open(key))) end
+  return at
+end
+
+-- Puts a job off to a time. `put_off` keeps since when limits hold it back, and which one was the first to.
+stopped.job_put_off = function(job, at, limit, why)
+  job_move(job, 'scheduled')
+  if not job.put_off then job_set(job, 'put_off', ctx.now_text .. ' ' .. why .. ' ' .. limit.key) end
+  job_set(job, 'due', int(at))
+  if not job.shows_due then job_set(job, 'shows_due', '1') end
+  mark(job, 'l')
+  job_wait(job, at)
+  job_save(job)
+  emit('job.scheduled', job, '"state":"scheduled","scheduled_at":' .. stamp(int(at)) .. ',"reason":"rate_limit"')
+end
+
+-- Lets one lane go that waited.
+stopped.lane_wake = function(queue, lane, key)
+  local lane_key = ctx.prefix .. 'lane:' .. queue .. ':' .. lane
+  local head = call('ZRANGE', lane_key, '0', '0', 'WITHSCORES')
+  lane_unpark(queue, lane, key, call('ZCARD', lane_key))
+  if not head[1] then return end
+  lane_enter(queue, lane, head[2])
+end
+
+-- Ready and waiting lanes under a limit, by queue; the ready ones by priority.
+local function lanes_under(limit)
+  local fields, ready, waiting = call('HGETALL', limit.name .. ':at'), {}, {}
+  for position = 1, #fields, 2 do
+    local number = tonumber(fields[position + 1])
+    local priority, queue = match(fields[position], '^r p(%S+) (.*)$')
+    if priority then
+      local levels = ready[queue] or {}
+      ready[queue], levels[tonumber(priority)] = levels, number
+    else
+      waiting[match(fields[position], '^w (.*)$')] = number
+    end
+  end
+  return ready, waiting
+end
+
+-- Lets lanes of one queue go that wait for a limit, of `lanes`, for which there is room beside the ready ones of their
+-- priority and above. False if this call has woken enough.
+local function wake_queue(limit, room, queue, lanes, ready)
+  local most = math.min(room, lanes)
+  local first = call('ZRANGE', ctx.prefix .. 'wait:' .. limit.key .. ':' .. queue, 0, int(math.min(most, WOKEN_A_CALL) - 1), 'WITHSCORES')
+  for position = 1, #first, 2 do
+    local lane, score, before = first[position], tonumber(first[position + 1]), (position - 1) / 2
+    for priority, number in pairs(ready or {}) do
+      if priority >= 100 - math.floor(score / LEVEL) then before = before + number end
+    end
+    if before >= room then return true end
+    if woken_now >= WOKEN_A_CALL then return false end
+    if lane_tenant(lane) then call('HSET', limit.name .. ':tags', '@', int(score % LEVEL)) end
+    stopped.lane_wake(queue, lane, limit.key)
+    woken_now, limit.waiting = woken_now + 1, limit.waiting - 1
+  end
+  return #first / 2 >= most
+end
+
+-- Lets go who waits for a limit, as far as it has room.
+stopped.wake = function(key)
+  local queue, limit = match(key, '^#(.*)$'), limit_open(key)
+  local room, _, at = limit_room(limit)
+  if at and (limit.waiting > 0 or queue) then stopped.wake_at(key, at) end
+  if room <= 0 then return end
+  if queue and call('ZSCORE', lane_module.LIVE, queue) then signal('ready ' .. queue) end
+  if limit.waiting <= 0 then return end
+  local ready, waiting = lanes_under(limit)
+  for name, lanes in pairs(waiting) do
+    if not wake_queue(limit, room, name, lanes, ready[name]) then
+      call('ZADD', job_module.WAKES, ctx.now_text, key) -- goes on with the next call
+    end
+  end
+  at = limit.waiting > 0 and limit_grows(limit)
+  if at then stopped.wake_at(key, at) end
+end
+
+-- Lanes whose limits may have room by now. Whether that is all of them; nil, without having done anything, if there are more
+-- than one call looks at and the caller wants to know.
+local function wake_due(asks)
+  lane_flush() -- slots that this call has freed, and jobs that it has brought
+  if not ctx.state.limits then return true end
+  local keys = call('ZRANGEBYSCORE', job_module.WAKES, '-inf', ctx.now_text, 'LIMIT', '0', int(WOKEN_A_CALL + 1))
+  if #keys == 0 then return true end
+  if #keys > WOKEN_A_CALL then
+    if asks then return nil end
+    keys[#keys] = nil
+  end
+  call('ZREM', job_module.WAKES, unpack(keys))
+  for _, key in ipairs(keys) do stopped.wake(key) end
+  lane_flush()
+  fair_flush() -- tenants that were woken stand where this call looks for them
+  return #keys < WOKEN_A_CALL and woken_now < WOKEN_A_CALL
+end
+
+M.note = note
+M.stopped = stopped
+M.wake_due = wake_due
+
+return M

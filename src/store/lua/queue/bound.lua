@@ -1,0 +1,129 @@
+-- Queues that hold no more than so many jobs: available, scheduled and retryable ones count.
+--
+-- bounds         hash  by queue `most strategy mark warning`: reject, block or drop_oldest; from which depth on producers are warned, and as which part of most
+-- pressed        hash  queues of which producers were told: w warned, r refused; told of again when that is over
+-- state.bounded  number of queues with a bound, or missing where there is none
+
+local ctx = require('lib/context')
+local lane_module = require('queue/lane')
+local job_module = require('queue/job')
+local detach = require('queue/detach')
+local failure_module = require('queue/failure')
+local runtime = require('lib/runtime')
+
+local on_begin, emit, int, settle = runtime.on_begin, runtime.emit, runtime.int, runtime.settle
+local LEVEL, lane_flush = lane_module.LEVEL, lane_module.flush
+local door, job_load, mark = job_module.door, job_module.load, job_module.mark
+local job_detach = detach.job_detach
+local discard, record_failure = failure_module.discard, failure_module.record_failure
+local server_failure = failure_module.server_failure
+local call = redis.call
+local concat, find, match = table.concat, string.find, string.match
+
+local LANES_LOOKED_AT, MOST_DROPPED = 64, 1000
+local known
+
+on_begin(function()
+  known = {}
+end)
+
+local function bound_of(queue)
+  if known[queue] == nil then
+    local most, strategy, mark = match(call('HGET', ctx.prefix .. 'bounds', queue) or '', '^(%d+) (%S+) (%d+)')
+    known[queue] = most and {queue = queue, most = tonumber(most), strategy = strategy, mark = tonumber(mark)} or false
+  end
+  return known[queue]
+end
+
+local function depth_of(queue)
+  local stored, changed = call('HMGET', ctx.prefix .. 'counts:' .. queue, 'available', 'scheduled', 'retryable'), ctx.counts[queue] or {}
+  local depth = (changed.available or 0) + (changed.scheduled or 0) + (changed.retryable or 0)
+  for index = 1, 3 do depth = depth + (tonumber(stored[index] or nil) or 0) end
+  return depth
+end
+
+local function tell(bound, what, letter, depth, more)
+  if call('HGET', ctx.prefix .. 'pressed', bound.queue) == letter then return end
+  if letter then call('HSET', ctx.prefix .. 'pressed', bound.queue, letter) else call('HDEL', ctx.prefix .. 'pressed', bound.queue) end
+  emit('backpressure.' .. what, {id = bound.queue, type = '', queue = bound.queue}, '"depth":' .. int(depth) .. ',"bound":'
+    .. int(bound.most) .. ',"strategy":"' .. bound.strategy .. '"' .. (more or ''))
+end
+
+-- The oldest job of a queue that may run; lanes of tenants that take turns have no oldest.
+local function oldest_of(queue)
+  local id, lowest
+  for _, lane in ipairs(call('ZRANGE', ctx.prefix .. 'ready:' .. queue, 0, LANES_LOOKED_AT - 1)) do
+    local head = call('ZRANGE', ctx.prefix .. 'lane:' .. queue .. ':' .. lane, 0, 0, 'WITHSCORES')
+    local place = head[1] and tonumber(head[2]) % LEVEL
+    if place and (not lowest or place < lowest) then id, lowest = head[1], place end
+  end
+  return id
+end
+
+-- Whether as many of the oldest jobs as are too many could be dropped.
+local function drop_oldest(bound, number)
+  lane_flush()
+  for _ = 1, math.min(number, MOST_DROPPED) do
+    local id = oldest_of(bound.queue)
+    local job = id and job_load(id)
+    if not job then return false end
+    job_detach(job)
+    local failure = server_failure('overflow', 'the queue is full and drops its oldest jobs')
+    record_failure(job, failure.entry)
+    mark(job, 'x')
+    emit('backpressure.dropped', job, '"bound":' .. int(bound.most))
+    discard(job, false, failure.error)
+  end
+  return number <= MOST_DROPPED
+end
+
+-- Queues with a bound into which the request's jobs would go, and how many; those that are not stored because their like is there
+-- do not count.
+local function wanted_of(list, first, jobs, words)
+  local wanted = {}
+  for index = 0, jobs - 1 do
+    local at = first + index * words
+    local queue, more = list[at + 1], list[at + 5]
+    if bound_of(queue) and not find(more, 'pending\0311\31', 1, true) and not door.existing(more) then
+      wanted[queue] = (wanted[queue] or 0) + 1
+    end
+  end
+  return wanted
+end
+
+-- Why a request is refused as a whole; or how full the fullest of its queues is with it, where that is worth a warning.
+local function refusal_of(list, first, jobs, words)
+  local wanted, pressure, fullest = wanted_of(list, first, jobs, words), nil, 0
+  settle()
+  for queue, number in pairs(wanted) do
+    local bound, depth = bound_of(queue), depth_of(queue)
+    if depth + number > bound.most and (bound.strategy ~= 'drop_oldest' or number > bound.most) then
+      tell(bound, 'rejected', 'r', depth)
+      return concat({'bound', queue, int(depth), int(bound.most), bound.strategy}, '\31')
+    end
+  end
+  for queue, number in pairs(wanted) do
+    local bound, depth = bound_of(queue), depth_of(queue)
+    local surplus = depth + number - bound.most
+    if surplus > 0 and not drop_oldest(bound, surplus) then
+      tell(bound, 'rejected', 'r', depth)
+      return concat({'bound', queue, int(depth), int(bound.most), bound.strategy}, '\31')
+    end
+    depth = math.min(depth + number, bound.most)
+    if depth > bound.mark then
+      if surplus <= 0 then tell(bound, 'warning', 'w', depth) end
+      if depth / bound.most > fullest then
+        fullest, pressure = depth / bound.most, '\31!\31' .. queue .. '\31' .. int(depth) .. '\31' .. int(bound.most)
+      end
+    else
+      tell(bound, 'cleared', false, depth)
+    end
+  end
+  return nil, pressure
+end
+
+on_begin(function()
+  door.refusal = refusal_of
+end)
+
+return true

@@ -1,0 +1,77 @@
+-- The end of a job. It is kept for its retention, and then leaves no key behind.
+
+local ctx = require('lib/context')
+local job_module = require('queue/job')
+local runtime = require('lib/runtime')
+
+local on_begin, gather, int = runtime.on_begin, runtime.gather, runtime.int
+local door, job_move, job_save, mark = job_module.door, job_module.move, job_module.save, job_module.mark
+local marked = job_module.marked
+local call = redis.call
+local find, match = string.find, string.match
+
+local M = {}
+
+local SHORTEST = 10000
+M.KEEP = nil
+
+-- A job of a workflow has ended, which moves the workflow on: see `workflow.lua`. A script without that part leaves it to the tick.
+M.workflow_hears = nil
+
+local function leave_to_tick(job, state)
+  gather('RPUSH', ctx.prefix .. 'workflows:todo', 'ended ' .. job.workflow .. ' ' .. job.node .. ' ' .. job.id .. ' ' .. state)
+end
+
+on_begin(function()
+  M.workflow_hears = leave_to_tick
+  M.KEEP = {completed = ctx.args[4], cancelled = ctx.args[5], discarded = ctx.args[6], dead_letter = ctx.args[7], forwarded = ctx.args[4]}
+end)
+
+-- An ended job stands in nobody's way, unless its own policy says that it does, for as long as it is kept.
+local ENDS = {completed = 'c', cancelled = 'x', discarded = 'd'}
+local MOST_ENDED = 64
+
+door.release = function(job, state, keep_ms)
+  local key, states = match(job.unique, '^(%S+) (%S+)')
+  local set = ctx.prefix .. 'unique:' .. key
+  if find(states, ENDS[state], 1, true) then
+    call('ZADD', set, int(ctx.now + keep_ms), job.id)
+    call('ZREMRANGEBYRANK', set, 0, -1 - MOST_ENDED)
+  else
+    call('ZREM', set, job.id)
+  end
+  local last = call('ZRANGE', set, -1, -1, 'WITHSCORES')[2]
+  if last and tonumber(last) ~= math.huge then call('PEXPIREAT', set, last) end
+end
+
+-- Moves the job to its last state and saves it.
+local function job_finish(job, state, dead)
+  job_move(job, state)
+  job.finished = ctx.now_text
+  gather('ZADD', ctx.prefix .. 'finished:' .. state, ctx.now_text, job.id)
+  if dead then
+    gather('ZADD', ctx.prefix .. 'dead', ctx.now_text, job.id)
+    mark(job, 'd')
+  end
+  -- Long enough for a call whose answer was lost to find the job when it is sent again.
+  local keep_ms = math.max(tonumber(dead and M.KEEP.dead_letter or M.KEEP[state]), SHORTEST)
+  job_save(job, keep_ms)
+  if job.unique then door.release(job, state, keep_ms) end
+  if marked(job, 'f') then call('PEXPIRE', ctx.prefix .. 'err:' .. job.id, keep_ms) end
+  if marked(job, 'r') then call('PEXPIRE', ctx.prefix .. 'res:' .. job.id, keep_ms) end
+  if job.apart then call('PEXPIRE', ctx.prefix .. 'env:' .. job.id, keep_ms) end
+  if marked(job, 'p') then call('PEXPIRE', ctx.prefix .. 'prog:' .. job.id, keep_ms) end
+  if marked(job, 'k') then call('PEXPIRE', ctx.prefix .. 'chk:' .. job.id, keep_ms) end
+  if job.workflow then M.workflow_hears(job, state, keep_ms) end
+end
+
+local function job_erase(id)
+  call('UNLINK', ctx.prefix .. 'job:' .. id, ctx.prefix .. 'env:' .. id, ctx.prefix .. 'err:' .. id, ctx.prefix .. 'res:' .. id, ctx.prefix .. 'prog:' .. id,
+    ctx.prefix .. 'chk:' .. id, ctx.prefix .. 'par:' .. id)
+end
+
+M.SHORTEST = SHORTEST
+M.job_erase = job_erase
+M.job_finish = job_finish
+
+return M

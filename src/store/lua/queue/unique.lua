@@ -1,0 +1,94 @@
+-- Unique jobs.
+--
+-- unique:K  zset  jobs of key K that may stand in the way of another: those that have not ended at +inf, those that have at the time
+--                 until which they are kept, if their policy says that they still count
+--
+-- Whether one does stand in the way is asked of its record, so that a job that changes its state needs to tell nobody. A policy is
+-- `key states period conflict`, states as letters, period in ms or `-`.
+
+local ctx = require('lib/context')
+local job_module = require('queue/job')
+local detach = require('queue/detach')
+local runtime = require('lib/runtime')
+
+local on_begin = runtime.on_begin
+local door, job_load = job_module.door, job_module.load
+local job_cancel = detach.job_cancel
+local call = redis.call
+local concat, find, match = table.concat, string.find, string.match
+
+local LOOKED_AT = 64
+local LETTERS = {available = 'v', active = 'a', scheduled = 's', retryable = 'r', pending = 'p', completed = 'c',
+  cancelled = 'x', discarded = 'd'}
+
+-- Jobs that a policy calls duplicates, the newest first.
+local function unique_matches(policy)
+  local key, states, period = match(policy, '^(%S+) (%S+) (%S+)')
+  local set, found = ctx.prefix .. 'unique:' .. key, {}
+  for _, id in ipairs(call('ZREVRANGE', set, 0, LOOKED_AT - 1)) do
+    local job = job_load(id)
+    if not job then
+      call('ZREM', set, id)
+    elseif find(states, LETTERS[job.state], 1, true) and (period == '-' or tonumber(job.created) + tonumber(period) > ctx.now) then
+      found[#found + 1] = job
+    end
+  end
+  return found
+end
+
+local function policy_in(more)
+  if not find(more, 'unique\31', 1, true) then return nil end
+  return match(more, '\31unique\31([^\31]+)') or match(more, '^unique\31([^\31]+)')
+end
+
+-- The job because of which a job with these further fields would not be stored.
+local function existing_of(more)
+  local policy = policy_in(more)
+  return policy and unique_matches(policy)[1]
+end
+
+-- Why a request is refused as a whole, if it is: one of its jobs has a duplicate, perhaps in the same request.
+local function conflict_of(first, jobs, words)
+  local seen
+  for index = 0, jobs - 1 do
+    local at = first + index * words
+    local policy = policy_in(ctx.args[at + 5])
+    if policy then
+      local key, states, conflict = match(policy, '^(%S+) (%S+) %S+ (%S+)')
+      if conflict == 'reject' then
+        local existing = unique_matches(policy)[1]
+        if not existing and seen and seen[key] and find(states, '[vsp]') then existing = {id = seen[key], state = 'available'} end
+        if existing then return concat({'exists', index, existing.id, existing.state, key}, '\31') end
+      end
+      seen = seen or {}
+      seen[key] = ctx.args[at]
+    end
+  end
+end
+
+-- Makes room for a unique job, or returns the one that there is instead. The new job's further fields are returned changed where it
+-- takes over the other's time.
+local function take_place(job, more)
+  local conflict = match(job.unique, '%S+$')
+  for _, other in ipairs(unique_matches(job.unique)) do
+    if conflict == 'ignore' then return more, other end
+    if conflict == 'replace_except_schedule' and other.state == 'scheduled' and other.due then
+      more = string.gsub(string.gsub('\31' .. more, '\31due\31[^\31]*\31', '\31', 1), '^\31', '')
+      job.due, more = tonumber(other.due), more .. 'due\31' .. other.due .. '\31'
+      conflict = 'replace'
+    end
+    if other.finished == '' then
+      job_cancel(other, ',"reason":"replaced","replaced_by":"' .. job.id .. '"')
+    end
+  end
+  door.hold(job)
+  return more
+end
+
+on_begin(function()
+  door.existing = existing_of
+  door.conflict = conflict_of
+  door.take = take_place
+end)
+
+return true

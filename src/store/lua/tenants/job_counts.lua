@@ -1,0 +1,172 @@
+-- How many jobs each tenant has that have not ended.
+--
+-- tenants  hash  tenant → `pending available scheduled retryable active`, in one hash for all: whoever has none is not in it. A job
+--                without a tenant is the default tenant's, which is counted from when on somebody limits it. `*` are all others
+--                together. Staged jobs are counted with the available ones, so that promoting them changes no count: how many they are,
+--                their lanes tell
+
+local ctx = require('lib/context')
+local runtime = require('lib/runtime')
+
+local appliers, on_begin, defer, int = runtime.appliers, runtime.on_begin, runtime.defer, runtime.int
+local on_commit, send = runtime.on_commit, runtime.send
+local call = redis.call
+local match = string.match
+
+local LIVING = {pending = 1, available = 2, staged = 2, scheduled = 3, retryable = 4, active = 5}
+local counts_default, has_tallies
+local tallies -- by place in the text, and by tenant: what this call adds
+local stored -- by tenant: its text
+
+on_begin(function()
+  counts_default, has_tallies, tallies, stored = string.find(ctx.allowed, 'd', 1, true), false, {{}, {}, {}, {}, {}}, {}
+end)
+
+-- The name under which a tenant's jobs are counted; false if they are not.
+local function tallied(tenant)
+  if tenant and tenant ~= '_default' then return tenant end
+  return counts_default and '_default' or false
+end
+
+local function tally(tenant, state, by)
+  local name = LIVING[state] and tallied(tenant)
+  if name then defer('tally', name, LIVING[state], by) end
+end
+
+local function add(tenant, place, by)
+  local of_place = place and tallies[place]
+  if of_place then of_place[tenant], has_tallies = (of_place[tenant] or 0) + by, true end
+end
+
+appliers.tally = add
+
+-- A job goes from one state to another, which counts for its queue and for its tenant.
+local function count_move(queue, tenant, from, to)
+  defer('move', queue, from, to, tallied(tenant))
+end
+
+appliers.move = function(queue, from, to, tenant)
+  appliers.count(queue, from, -1)
+  appliers.count(queue, to, 1)
+  if tenant then
+    add(tenant, LIVING[from], -1)
+    add(tenant, LIVING[to], 1)
+  end
+end
+
+-- Most tenants have few jobs, and so the same texts: what they say and what became of them is remembered between calls.
+local NOBODY, SHORT, MOST_REMEMBERED = '0 0 0 0 0', 11, 4000
+local PLACES = {'^()%d+()', '^%d+ ()%d+()', '^%d+ %d+ ()%d+()', '^%d+ %d+ %d+ ()%d+()', '^%d+ %d+ %d+ %d+ ()%d+()'}
+local waiting, changed, remembered = {}, {}, 0
+
+local function remember(known, text, value)
+  if remembered == MOST_REMEMBERED then waiting, changed, remembered = {}, {}, 0 end
+  known[text], remembered = value, remembered + 1
+end
+
+-- The text with one of its numbers changed; a count that was lost cannot make it negative.
+local function text_changed(text, place, by)
+  local change = by * 8 + place
+  local known = changed[change]
+  local result = known and known[text]
+  if result then return result end
+  local first, behind = match(text, PLACES[place])
+  if not first then return text_changed(NOBODY, place, by) end
+  local number = tonumber(string.sub(text, first, behind - 1)) + by
+  result = string.sub(text, 1, first - 1) .. int(number > 0 and number or 0) .. string.sub(text, behind)
+  if #text > SHORT then return result end
+  if not known then
+    known = {}
+    changed[change] = known
+  end
+  remember(known, text, result)
+  return result
+end
+
+-- In portions: Lua's stack holds 8,000 values, and a request may bring jobs of more tenants.
+local PORTION = 4000
+
+local function tenants_read(names)
+  for first = 1, #names, PORTION do
+    local texts = call('HMGET', ctx.prefix .. 'tenants', unpack(names, first, math.min(first + PORTION - 1, #names)))
+    for position = 1, #texts do stored[names[first + position - 1]] = texts[position] or NOBODY end
+  end
+end
+
+-- Reads the jobs of tenants, all of them at once.
+local function tenants_load(names)
+  local unread = {}
+  for position = 1, #names do
+    local name = names[position]
+    if not stored[name] then unread[#unread + 1] = name end
+  end
+  if #unread > 0 then tenants_read(unread) end
+end
+
+-- How many jobs of a tenant wait, and how many of those are scheduled, with what this call has settled.
+local function tenant_waits(name)
+  local text = stored[name]
+  if not text then
+    tenants_read({name})
+    text = stored[name]
+  end
+  local jobs = waiting[text]
+  if not jobs then
+    local p, a, s = match(text, '^(%d+) (%d+) (%d+) ')
+    jobs = {(p or 0) + (a or 0) + (s or 0), tonumber(s) or 0}
+    if #text <= SHORT then remember(waiting, text, jobs) end
+  end
+  if not has_tallies then return jobs[1], jobs[2] end
+  local later = tallies[3][name] or 0
+  return jobs[1] + (tallies[1][name] or 0) + (tallies[2][name] or 0) + later, jobs[2] + later
+end
+
+-- Jobs of a tenant by state, with what this call has settled.
+local function tenant_jobs(name)
+  tenants_load({name})
+  local jobs = {match(stored[name], '^(%d+) (%d+) (%d+) (%d+) (%d+)$')}
+  for place = 1, 5 do jobs[place] = (jobs[place] or 0) + (tallies[place][name] or 0) end
+  return {pending = jobs[1], available = jobs[2], scheduled = jobs[3], retryable = jobs[4], active = jobs[5]}
+end
+
+on_commit('tallies', function()
+  if not has_tallies then return end
+  local texts, unread, kept, gone = {}, {'*'}, {}, {}
+  for place = 1, 5 do
+    local all, of_place = 0, tallies[place]
+    for name, by in pairs(of_place) do
+      if by ~= 0 and texts[name] == nil then
+        texts[name] = stored[name] or false
+        if not texts[name] then unread[#unread + 1] = name end
+      end
+      if name ~= '_default' then all = all + by end
+    end
+    of_place['*'] = all
+  end
+  if not next(texts) then return end
+  tenants_read(unread)
+  for place = 1, 5 do
+    for name, by in pairs(tallies[place]) do
+      if by ~= 0 then texts[name] = text_changed(texts[name] or stored[name], place, by) end
+    end
+  end
+  for name, text in pairs(texts) do
+    if text == NOBODY then
+      gone[#gone + 1] = name
+    else
+      kept[#kept + 1], kept[#kept + 2] = name, text
+    end
+  end
+  tallies, has_tallies, stored = {{}, {}, {}, {}, {}}, false, {}
+  send('HSET', ctx.prefix .. 'tenants', kept)
+  send('HDEL', ctx.prefix .. 'tenants', gone)
+end)
+
+return {
+  count_move = count_move,
+  tallied = tallied,
+  tally = tally,
+  tenant_jobs = tenant_jobs,
+  tenant_waits = tenant_waits,
+  tenants_load = tenants_load,
+}

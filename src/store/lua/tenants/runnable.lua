@@ -1,0 +1,64 @@
+-- Jobs that a free worker could start, or that are promoted as soon as one is free. Those of a paused queue or rule are none, and
+-- neither are those that a limit stops.
+
+local ctx = require('lib/context')
+local lane_module = require('queue/lane')
+
+local is_paused, queue_depth = lane_module.is_paused, lane_module.queue_depth
+local call = redis.call
+local match = string.match
+
+-- Queues and rules that are looked at, lanes of each queue that wait for a limit, and jobs of each lane that does not tell its tenant.
+local QUEUES, RULES, LANES, JOBS_OF_LANE = 256, 1000, 64, 8
+
+local function ready_jobs()
+  local jobs = 0
+  for _, queue in ipairs(call('ZRANGE', lane_module.LIVE, 0, QUEUES - 1)) do
+    -- A queue with a limit of its own is stopped as a whole.
+    local is_stopped = ctx.state.limits and call('HEXISTS', ctx.prefix .. 'limit:#' .. queue, 'hit') == 1
+    if not is_stopped and not is_paused(queue) then jobs = jobs + math.max(queue_depth(queue), 0) end
+  end
+  return jobs
+end
+
+local function staged_jobs()
+  local jobs = 0
+  for index, rule in ipairs(call('SMEMBERS', ctx.prefix .. 'plans')) do
+    if index > RULES then break end
+    local plan = call('HMGET', ctx.prefix .. 'plan:' .. rule, 'paused', 'staged')
+    if plan[1] ~= '1' then jobs = jobs + (tonumber(plan[2] or nil) or 0) end
+  end
+  return jobs
+end
+
+-- Jobs of all tenants that a free worker could start.
+local function runnable_in_all()
+  return ready_jobs() + staged_jobs()
+end
+
+-- Tenants of a lane that does not tell: those of its first jobs.
+local function lane_asked(key)
+  local names = {}
+  for _, id in ipairs(call('ZRANGE', key, '0', JOBS_OF_LANE - 1)) do
+    local text = call('GET', ctx.prefix .. 'job:' .. id)
+    if text then names[#names + 1] = match(text, '\31tenant\31([^\31]*)\31') or '_default' end
+  end
+  return names
+end
+
+-- By tenant: its jobs in lanes that wait for a limit.
+local function blocked_of()
+  local blocked = {}
+  if (tonumber(ctx.state.parked) or 0) <= 0 then return blocked end
+  for _, queue in ipairs(call('HRANDFIELD', ctx.prefix .. 'queues', QUEUES)) do
+    for _, lane in ipairs(call('HRANDFIELD', ctx.prefix .. 'parked:' .. queue, LANES)) do
+      local key = ctx.prefix .. 'lane:' .. queue .. ':' .. lane
+      local owner, jobs = match(lane, ';[bt]=(.*)$'), call('ZCARD', key)
+      local owners = owner and {owner} or lane_asked(key)
+      for _, name in ipairs(owners) do blocked[name] = (blocked[name] or 0) + math.ceil(jobs / #owners) end
+    end
+  end
+  return blocked
+end
+
+return {blocked_of = blocked_of, in_all = runnable_in_all}

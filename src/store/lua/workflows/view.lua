@@ -1,0 +1,39 @@
+-- A workflow as Rust shows it.
+
+local ctx = require('lib/context')
+
+local call = redis.call
+local match = string.match
+
+-- Whether a caller who sees one tenant's, or all, sees a workflow.
+local function workflow_is_in(tenant, scope)
+  return scope == '' or scope == (tenant and tenant ~= '' and tenant or '_default')
+end
+
+-- {{state, kind, name, meta, created, finished, jobs, jobs that succeeded and failed, tenant, steps}, nodes, {number, result, …}}, or nil. A job
+-- that has begun and not ended is followed by US state US started, as it is now, and, if that is wanted, by US progress US data, as
+-- its worker reported them.
+local function workflow_view(id, scope, with_progress)
+  local key = ctx.prefix .. 'workflow:' .. id
+  local header = call('HMGET', key, 'state', 'kind', 'name', 'meta', 'created', 'finished', 'jobs', 'ok', 'failed', 'tenant', 'steps')
+  if not header[1] or not workflow_is_in(header[10], scope) then return nil end
+  for position = 1, #header do header[position] = header[position] or '' end
+  local numbers = {}
+  for number = 1, tonumber(call('HGET', key, 'nodes')) do numbers[number] = number - 1 end
+  local nodes = call('HMGET', key .. ':nodes', unpack(numbers))
+  for position, text in ipairs(nodes) do
+    local job = match(text, '^job\31[^\31]*\31[^\31]*\31open\31([^\31]*)')
+    if job then
+      local record = call('GETRANGE', ctx.prefix .. 'job:' .. job, 0, 127)
+      local state, attempt, started = match(record, '^(%l+)\31([^\31]*)\31[^\31]*\31[^\31]*\31[^\31]*\31([^\31]*)')
+      nodes[position] = text .. '\31' .. (state or '') .. '\31' .. (started or '')
+      local told = with_progress and call('HMGET', ctx.prefix .. 'prog:' .. job, 'a', 'p', 'd')
+      if told and told[1] and (state ~= 'active' or told[1] == attempt) then
+        nodes[position] = nodes[position] .. '\31' .. (told[2] or '') .. '\31' .. (told[3] or '')
+      end
+    end
+  end
+  return {header, nodes, call('HGETALL', key .. ':results')}
+end
+
+return {workflow_is_in = workflow_is_in, workflow_view = workflow_view}

@@ -1,0 +1,316 @@
+-- Workflows. A job that ends moves its workflow on in the same script, so that no crash can fall in between.
+--
+-- workflow:ID          hash  state, kind, name and meta (JSON), tenant, created, finished, by (who made it), op (who cancelled it), nodes
+--                            and jobs (how many), ok and failed (of its jobs), bytes (of results); if the client named its steps,
+--                            steps: number of the node US layer US name, separated by RS
+-- workflow:ID:nodes    hash  number → node, fields separated by US, from 0 on, each before its children. A job: `job`, parent, slot,
+--                            state, id, type, started, finished. Others: chain, group or batch, parent, slot, state, first
+--                            child, children, callbacks after them, children that succeeded and failed, callbacks that
+--                            are under way, finished. A slot is an index or a callback's name.
+-- workflow:ID:jobs     hash  number → words of a job whose turn has not come, separated by RS
+-- workflow:ID:results  hash  number → result of a job, as long as the workflow is kept
+-- workflows            zset  those that ended, by when
+-- workflows:todo       list  what a call had no room for, `start`, `cancel` or `ended` and of which job; the tick does it
+--
+-- A node is `waiting`, then `open`, then completed, failed or cancelled. What is left waiting inside something that ended is
+-- cancelled: Rust shows it so, and nothing is written.
+
+local ctx = require('lib/context')
+local job_module = require('queue/job')
+local enqueue = require('queue/enqueue')
+local finish = require('queue/finish')
+local runtime = require('lib/runtime')
+
+local on_begin, emit, flush, gather = runtime.on_begin, runtime.emit, runtime.flush, runtime.gather
+local guarded, int, on_commit, settle = runtime.guarded, runtime.int, runtime.on_commit, runtime.settle
+local subject = runtime.subject
+local job_inputs, job_load, marked = job_module.inputs, job_module.load, job_module.marked
+local node_read = job_module.node_read
+local WORDS, store = enqueue.WORDS, enqueue.store
+local SHORTEST = finish.SHORTEST
+local call = redis.call
+local match = string.match
+
+local workflows = {} -- further functions: a table, because a script has room for 200 locals
+
+-- Jobs that one call starts, which bounds how long Redis is busy with it.
+local STARTS_A_CALL = 200
+-- Results that a workflow keeps; later ones are passed on by reference.
+local MOST_BYTES = 4194304
+local SEVEN = '^' .. string.rep('([^\30]*)\30', 6) .. '(.*)$'
+local opened, ended, starts, known_queues
+
+on_begin(function()
+  opened, ended, starts, known_queues = {}, {}, 0, {}
+end)
+
+local function workflow_new(id, kind, name, created, tenant)
+  local workflow = {id = id, key = ctx.prefix .. 'workflow:' .. id, state = 'running', kind = kind, name = name, created = created,
+    tenant = tenant ~= '' and tenant or nil,
+    ok = 0, failed = 0, bytes = 0, nodes = {}, touched = {}}
+  opened[id] = workflow
+  return workflow
+end
+
+-- The workflow, or false if there is none.
+local function workflow_open(id)
+  if opened[id] == nil then
+    local f = call('HMGET', ctx.prefix .. 'workflow:' .. id, 'state', 'kind', 'name', 'created', 'ok', 'failed', 'bytes', 'op', 'tenant')
+    opened[id] = false
+    if f[1] then
+      local workflow = workflow_new(id, f[2], f[3], f[4], f[9] or '')
+      workflow.state, workflow.ok, workflow.failed = f[1], tonumber(f[5]), tonumber(f[6])
+      workflow.bytes, workflow.op = tonumber(f[7]), f[8]
+    end
+  end
+  return opened[id]
+end
+
+local function workflow_node(workflow, number)
+  local node = workflow.nodes[number]
+  if not node then
+    node = node_read(call('HGET', workflow.key .. ':nodes', number))
+    workflow.nodes[number] = node
+  end
+  return node
+end
+
+local function touch(workflow, number)
+  workflow.touched[number] = true
+end
+
+local function tell(workflow, kind, more)
+  local name = workflow.name ~= '' and ',"workflow_name":' .. workflow.name or ''
+  emit('workflow.' .. kind, {id = workflow.id, type = '', queue = '', tenant = workflow.tenant}, '"workflow_type":"' .. workflow.kind .. '"' .. name .. (more or ''))
+end
+
+-- Numbers of the jobs whose turn comes with a node's.
+local function turn(workflow, number, jobs)
+  local node = workflow_node(workflow, number)
+  if node.kind == 'job' then
+    jobs[#jobs + 1] = number
+    return jobs
+  end
+  node.state = 'open'
+  touch(workflow, number)
+  for child = node.first, node.first + (node.kind == 'chain' and 1 or node.count) - 1 do turn(workflow, child, jobs) end
+  return jobs
+end
+
+-- Stores a job whose turn has come, by the same way as any other.
+local function start(workflow, number, words)
+  if not words then
+    local text = call('HGET', workflow.key .. ':jobs', number)
+    gather('HDEL', workflow.key .. ':jobs', number)
+    words = {match(text, SEVEN)}
+  end
+  store('', words, 1)
+  local queue = words[2]
+  if not known_queues[queue] then call('HSETNX', ctx.prefix .. 'queues', queue, ctx.now_text) end
+  known_queues[queue] = true
+  workflow_node(workflow, number).state = 'open'
+  touch(workflow, number)
+end
+
+-- Leaves something about a job to the tick: `start` or `cancel`.
+workflows.later = function(workflow, what, number)
+  gather('RPUSH', ctx.prefix .. 'workflows:todo', what .. ' ' .. workflow.id .. ' ' .. int(number))
+end
+
+local function start_all(workflow, jobs)
+  for _, number in ipairs(jobs) do
+    if starts < STARTS_A_CALL then
+      starts = starts + 1
+      start(workflow, number)
+    else
+      workflows.later(workflow, 'start', number)
+    end
+  end
+end
+
+-- Words of the jobs that come first, one after the other, and their numbers; `text_of` tells the words of a job.
+workflows.first = function(workflow, text_of)
+  local words, jobs = {}, turn(workflow, 0, {})
+  for index, number in ipairs(jobs) do
+    local of_job = {match(text_of(number), SEVEN)}
+    for position = 1, WORDS do words[(index - 1) * WORDS + position] = of_job[position] end
+  end
+  return words, jobs
+end
+
+-- Starts the jobs that come first. If there are more than one call may start, the tick does: storing the workflow itself takes long
+-- enough then. Unless they must be stored together.
+workflows.begin = function(workflow, words, jobs, all_at_once)
+  tell(workflow, 'created')
+  tell(workflow, 'started', ',"total_steps":' .. int(workflow_node(workflow, 0).count))
+  local starts_now = all_at_once or #jobs <= STARTS_A_CALL
+  for index, number in ipairs(jobs) do
+    if starts_now then
+      start(workflow, number, {unpack(words, (index - 1) * WORDS + 1, index * WORDS)})
+    else
+      workflows.later(workflow, 'start', number)
+    end
+  end
+end
+
+local function workflow_finish(workflow, state)
+  workflow.state, workflow.finished = state, ctx.now_text
+  tell(workflow, state, ',"state":"' .. state .. '","completed_count":' .. int(workflow.ok) .. ',"failed_count":' .. int(workflow.failed)
+    .. ',"duration_ms":' .. int(ctx.now - tonumber(workflow.created)))
+end
+
+-- A batch's jobs have all ended: the callbacks that this calls for begin.
+local function fire(workflow, node)
+  local jobs = {}
+  for number = node.first + node.count, node.first + node.count + node.callbacks - 1 do
+    local callback = workflow_node(workflow, number)
+    if callback.slot == 'on_complete' or callback.slot == (node.failed == 0 and 'on_success' or 'on_failure') then
+      jobs[#jobs + 1] = number
+      tell(workflow, 'callback_fired', ',"callback":"' .. callback.slot .. '","job_id":"' .. callback.id .. '"')
+    end
+  end
+  node.fired = #jobs
+  start_all(workflow, jobs)
+  return #jobs > 0
+end
+
+-- A node has ended, and perhaps what it is part of.
+local function node_end(workflow, number, state)
+  local node = workflow_node(workflow, number)
+  node.state, node.finished = state, ctx.now_text
+  touch(workflow, number)
+  if not node.parent then return workflow_finish(workflow, state) end
+  local parent, succeeded = workflow_node(workflow, node.parent), state == 'completed'
+  touch(workflow, node.parent)
+  if number >= parent.first + parent.count then
+    parent.fired = parent.fired - 1
+    if not succeeded then parent.state = 'spoilt' end
+    if parent.fired > 0 then return end
+    return node_end(workflow, node.parent, parent.state == 'spoilt' and 'failed' or 'completed')
+  end
+  local part = parent.kind == 'chain' and 'step' or 'job'
+  tell(workflow, part .. (succeeded and '_completed' or '_failed'), ',"' .. part .. '_index":' .. node.slot .. ',"state":"' .. state .. '"'
+    .. (node.id and ',"job_id":"' .. node.id .. '"' or ''))
+  if succeeded then parent.ok = parent.ok + 1 else parent.failed = parent.failed + 1 end
+  if parent.kind == 'chain' then
+    if not succeeded then return node_end(workflow, node.parent, 'failed') end
+    if parent.ok == parent.count then return node_end(workflow, node.parent, 'completed') end
+    return start_all(workflow, turn(workflow, number + 1, {}))
+  end
+  if parent.ok + parent.failed < parent.count then return end
+  if parent.kind == 'group' then return node_end(workflow, node.parent, parent.failed == 0 and 'completed' or 'failed') end
+  if not fire(workflow, parent) then node_end(workflow, node.parent, 'completed') end
+end
+
+local function keep_result(workflow, number, job)
+  local result = marked(job, 'r') and call('GET', ctx.prefix .. 'res:' .. job.id)
+  if not result then return end
+  if workflow.bytes + #result > MOST_BYTES then result = '{"$ref":"/ojs/v1/jobs/' .. job.id .. '"}' end
+  workflow.bytes = workflow.bytes + #result
+  call('HSET', workflow.key .. ':results', number, result)
+end
+
+local function job_ended(job, state, keep_ms)
+  local workflow, number = workflow_open(job.workflow), tonumber(job.node)
+  -- A dead letter may be retried when its workflow is long gone.
+  if keep_ms and job.inputs then
+    local inputs = workflow and marked(job, 'd') and job_inputs(job)
+    if inputs then call('SET', ctx.prefix .. 'par:' .. job.id, inputs, 'PX', keep_ms) else call('PEXPIRE', ctx.prefix .. 'par:' .. job.id, keep_ms) end
+  end
+  local node = workflow and workflow_node(workflow, number)
+  -- One that was retried from the dead letter has ended before.
+  if not node or node.state ~= 'open' then return end
+  local outcome = state == 'discarded' and 'failed' or state
+  node.started = job.started
+  local is_over = workflow.state ~= 'running'
+  if outcome == 'completed' then
+    workflow.ok = workflow.ok + 1
+  elseif outcome == 'failed' or not is_over then
+    workflow.failed = workflow.failed + 1
+  end
+  if is_over then
+    node.state, node.finished = outcome, ctx.now_text
+    return touch(workflow, number)
+  end
+  if outcome == 'completed' then keep_result(workflow, number, job) end
+  node_end(workflow, number, outcome)
+end
+
+local function workflow_hears(job, state, keep_ms)
+  ended[#ended + 1] = {job, state, keep_ms}
+end
+
+-- Does what earlier calls had no room for. Returns how much that was.
+local function catch_up(entry)
+  local what, id, number, job_id, state = match(entry, '^(%l+) (%S+) (%d+) ?(%S*) ?(%S*)$')
+  local workflow = workflow_open(id)
+  if not workflow then return end
+  if what == 'cancel' then
+    local node = workflow_node(workflow, tonumber(number))
+    local job = node.state == 'open' and job_load(node.id)
+    if job then workflows.cancel_job(job) end
+  elseif what == 'ended' then
+    ended[#ended + 1] = {{id = job_id, workflow = id, node = number, started = '', marks = ''}, state}
+  elseif workflow.state == 'running' and workflow_node(workflow, tonumber(number)).state == 'waiting' then
+    start_all(workflow, {tonumber(number)})
+  end
+end
+
+workflows.catch_up = function(limit)
+  local entries = call('LPOP', ctx.prefix .. 'workflows:todo', limit) or {}
+  for _, entry in ipairs(entries) do
+    if guarded(catch_up, entry) then emit('store.error', subject(''), '"set":"workflows:todo"') end
+  end
+  return #entries
+end
+
+local function node_text(node)
+  local start = node.kind .. '\31' .. (node.parent and int(node.parent) or '') .. '\31' .. node.slot .. '\31' .. node.state .. '\31'
+  if node.kind == 'job' then return start .. node.id .. '\31' .. node.type .. '\31' .. node.started .. '\31' .. node.finished end
+  return start .. int(node.first) .. '\31' .. int(node.count) .. '\31' .. int(node.callbacks) .. '\31' .. int(node.ok) .. '\31'
+    .. int(node.failed) .. '\31' .. int(node.fired) .. '\31' .. node.finished
+end
+
+local KEPT_AS = {completed = 'completed', cancelled = 'cancelled', failed = 'discarded'}
+
+local function write(workflow)
+  local key = workflow.key
+  if not next(workflow.touched) and not workflow.finished then return end
+  for number in pairs(workflow.touched) do
+    gather('HSET', key .. ':nodes', number, node_text(workflow.nodes[number]))
+  end
+  call('HSET', key, 'state', workflow.state, 'ok', int(workflow.ok), 'failed', int(workflow.failed), 'bytes', int(workflow.bytes))
+  if workflow.finished then -- in this call
+    flush()
+    call('HSET', key, 'finished', workflow.finished, 'op', workflow.op or '')
+    local keep_ms = math.max(tonumber(finish.KEEP[KEPT_AS[workflow.state]]), SHORTEST)
+    call('UNLINK', key .. ':jobs')
+    for _, part in ipairs({'', ':nodes', ':results'}) do call('PEXPIRE', key .. part, keep_ms) end
+    call('ZADD', ctx.prefix .. 'workflows', ctx.now_text, workflow.id)
+  end
+end
+
+-- First of all, because jobs that are stored here are written like those that the verb stored.
+on_commit('workflows', function()
+  for _, entry in ipairs(ended) do
+    if guarded(job_ended, unpack(entry)) then
+      emit('store.error', subject(entry[1].workflow), '"set":"workflow"')
+    end
+  end
+  settle()
+  for _, workflow in pairs(opened) do
+    if workflow then write(workflow) end
+  end
+end)
+
+on_begin(function()
+  finish.workflow_hears = workflow_hears
+end)
+
+return {
+  finish = workflow_finish,
+  new = workflow_new,
+  node = workflow_node,
+  open = workflow_open,
+  workflows = workflows,
+}
