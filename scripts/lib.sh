@@ -54,6 +54,9 @@ need_sidekiq() { command -v sidekiq >/dev/null || install ruby-sidekiq; }
 # A browser, which shows the pages of a server in tests.
 need_chromium() { command -v chromium >/dev/null || install chromium; }
 
+# The linter of the Lua modules.
+need_luacheck() { command -v luacheck >/dev/null || install lua-check; }
+
 # Prometheus' own checker of metrics. The service that the package brings along is not needed and may stay off.
 need_promtool() { command -v promtool >/dev/null || install prometheus; }
 

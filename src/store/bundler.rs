@@ -40,10 +40,6 @@ impl fmt::Display for Error {
 }
 
 impl Modules {
-    pub fn new(sources: impl IntoIterator<Item = (String, String)>) -> Modules {
-        Modules(sources.into_iter().collect())
-    }
-
     /// Reads all modules below a folder.
     pub fn read(folder: &Path) -> std::io::Result<Modules> {
         let mut sources = BTreeMap::new();
@@ -171,7 +167,7 @@ mod tests {
     use super::{Error, Modules};
 
     fn modules(sources: &[(&str, &str)]) -> Modules {
-        Modules::new(sources.iter().map(|(name, text)| ((*name).to_owned(), format!("{text}\n"))))
+        Modules(sources.iter().map(|(name, text)| ((*name).to_owned(), format!("{text}\n"))).collect())
     }
 
     #[test]

@@ -43,7 +43,7 @@ local function prepare(command)
   command.handle = exports[command.name]
 end
 
-local function run(name, keys, args)
+local function run(name, keys, args) -- luacheck: ignore run
   local command = commands[name]
   if not command.handle then prepare(command) end
   return exports['lib/runtime'].run(command, keys, args)

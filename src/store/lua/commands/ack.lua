@@ -24,8 +24,6 @@ local job_to_answer = answer.job_to_answer
 local call = redis.call
 local find, match = string.find, string.match
 
--- A function has room for 200 locals, and so has each inside it.
-
 local sub = string.sub
 
 -- A job whose record has nothing but the lease: no marks, nothing of an attempt before. Attempt; from place to start of

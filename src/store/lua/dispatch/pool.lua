@@ -21,7 +21,7 @@ local concat, find, format, match = table.concat, string.find, string.format, st
 
 local pool_open
 
--- Queues that are served together, in their order, and numbers by place in it. A table, because a script has room for 200 locals.
+-- Queues that are served together, in their order, and numbers by place in it.
 -- `whole` is the credit that one job costs; a whole number of parts, because fractions would be rounded.
 local orders = {whole = 1000000000}
 

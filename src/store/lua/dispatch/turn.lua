@@ -223,17 +223,17 @@ end
 -- The queue to serve next: one that is owed jobs, one that is late, or the strategy's choice; but none that would cost another
 -- queue its minimum share. Also the queue whose turn it was, if a pool serves another one of its own in its place.
 local function turn_choose(turn)
-  local has_floor, best, turns = turn.ratio > 0, nil, nil
+  local has_floor, best, whose = turn.ratio > 0, nil, nil
   if has_floor and turn.book.is_overdue then best = floors.most_overdue(turn) end
   if not best and turn.is_late then best = late(turn) end
   if not best then
     best = strategy_choose(turn)
     local part = best and part_at(turn, best)
-    if part then best, turns = turn.order.places[part.order[strategy_choose(part)]], best end
+    if part then best, whose = turn.order.places[part.order[strategy_choose(part)]], best end
   end
   local owed = has_floor and best and floors.instead(turn, best)
   if owed then return owed end
-  return best, turns
+  return best, whose
 end
 
 -- Who has something ready gains its weight, and the one that was served pays. Who will have most then is found on the way.
@@ -264,10 +264,10 @@ local function turn_moves(turn, place)
 end
 
 -- A queue was served in the turn of one, mostly its own.
-local function turn_served(turn, place, turns)
+local function turn_served(turn, place, whose)
   local queue = turn.order[place]
   if turn.ratio > 0 then floors.count(turn.book, turn.ratio, place) end
-  turn_moves(turn, turns or place)
+  turn_moves(turn, whose or place)
   local part, inner = part_at(turn, place)
   if part then turn_moves(part, inner) end
   quiet[queue], got[queue] = ctx.now, true
@@ -294,13 +294,13 @@ end
 
 local function turn_next(turn)
   while turn_has_room(turn) do
-    local place, turns = turn_choose(turn)
+    local place, whose = turn_choose(turn)
     if not place then return nil end
     local queue = turn.order[place]
     source_module.wanted[queue] = source_module.wanted[queue] or turn_share(turn, place)
     local id, lane = source_next(queue, turn.prevention.aging)
     if id then
-      turn_served(turn, place, turns)
+      turn_served(turn, place, whose)
       return id, lane
     end
     turn_close_queue(turn, place)

@@ -36,7 +36,7 @@ local LOG2 = math.log(2)
 local NOTHING = {}
 local LEAST = 50 -- the smallest weight that is served at all
 
--- Many tenants share a weight, and most queues have the same classes. A table, because a script has room for 200 locals.
+-- Many tenants share a weight, and most queues have the same classes.
 local weights = {
   text = remembering(1024, int),
   -- The small addition keeps powers of two in their class where the logarithm falls short of them.

@@ -111,7 +111,7 @@ local function book_read(name, text, quota)
   local book = {name = name, quota = quota, told = nil, newest = nil, older = '', oldest = nil, started = 0, depth = nil,
     scheduled = nil, dirty = nil, asked = nil, waits = 0, later = 0, wanted = 0, wanted_later = 0}
   if not text then return book end
-  local told, depth, scheduled, starts = match(text, BOOK)
+  local told, depth, scheduled, started = match(text, BOOK)
   if depth ~= '' then book.depth = pace_read(depth or '') end
   if scheduled ~= '' then book.scheduled = pace_read(scheduled or '') end
   for limit, at in string.gmatch(told or '', '(%S+) (%d+),') do
@@ -120,7 +120,7 @@ local function book_read(name, text, quota)
       book.told[limit] = at
     end
   end
-  if quota.period then buckets_keep(book, buckets_read(starts or '', quota.period)) end
+  if quota.period then buckets_keep(book, buckets_read(started or '', quota.period)) end
   return book
 end
 
@@ -281,7 +281,8 @@ end
 on_commit('enqueue_rates', function()
   local groups, of_length, list = {}, nil, nil
   for account = 1, #M.owners do
-    local book, quota, number, text = books[account], quotas[account], M.entered[account], nil
+    local book, quota, number = books[account], quotas[account], M.entered[account]
+    local text
     if book then
       text = book.dirty and book_text(book)
     else

@@ -13,7 +13,7 @@ local on_begin = runtime.on_begin
 local call = redis.call
 local match = string.match
 
-local held = {} -- functions: a table, because a script has room for 200 locals
+local held = {}
 
 local PERIODS = 16
 local texts -- by limit, as far as this call has read them

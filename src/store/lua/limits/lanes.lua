@@ -72,7 +72,8 @@ end
 
 -- A lane may run, its first job having a score. Whoever reads it checks its limits.
 local function lane_enter(queue, lane, score, entry)
-  local tenant, added = lane_tenant(lane), nil
+  local tenant = lane_tenant(lane)
+  local added
   if tenant then
     added = M.level_enter(queue, lane, tenant, score, entry)
   else

@@ -31,7 +31,7 @@ local match = string.match
 local M = {}
 
 M.notes = nil
-local stopped = {} -- functions: a table, because a script has room for 200 locals
+local stopped = {}
 
 local WOKEN_A_CALL = 64
 local woken_now

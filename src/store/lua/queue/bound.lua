@@ -29,8 +29,8 @@ end)
 
 local function bound_of(queue)
   if known[queue] == nil then
-    local most, strategy, mark = match(call('HGET', ctx.prefix .. 'bounds', queue) or '', '^(%d+) (%S+) (%d+)')
-    known[queue] = most and {queue = queue, most = tonumber(most), strategy = strategy, mark = tonumber(mark)} or false
+    local most, strategy, warned_from = match(call('HGET', ctx.prefix .. 'bounds', queue) or '', '^(%d+) (%S+) (%d+)')
+    known[queue] = most and {queue = queue, most = tonumber(most), strategy = strategy, mark = tonumber(warned_from)} or false
   end
   return known[queue]
 end

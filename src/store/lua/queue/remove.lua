@@ -39,7 +39,7 @@ local function lane_shrunk(queue, lane, key, jobs)
   if head then return call('ZADD', set, head, lane) end
   call('ZREM', set, lane)
   lane_left(queue, lane)
-  for _, key in ipairs(lane_limits(queue, lane)) do call('ZADD', job_module.WAKES, ctx.now_text, key) end
+  for _, limit_key in ipairs(lane_limits(queue, lane)) do call('ZADD', job_module.WAKES, ctx.now_text, limit_key) end
   if call('EXISTS', set) == 1 then return end
   if fair then
     fair_withdraw(fair, tenant_of(fair, tenant))

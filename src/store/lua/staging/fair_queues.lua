@@ -21,7 +21,7 @@ local IDLE_MS, plan_open = plan_module.IDLE_MS, plan_module.open
 local fair_open, tenant_of = fair_queue.open, fair_queue.tenant_of
 local call = redis.call
 
-local staging = {} -- functions: a table, because a script has room for 200 locals
+local staging = {}
 
 -- The priorities of a text, the highest first.
 local priorities = remembering(256, function(text)

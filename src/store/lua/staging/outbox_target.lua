@@ -73,9 +73,10 @@ local function release(_, id, tenant)
   local key = ctx.prefix .. 'job:' .. id
   local text = call('GET', key)
   if not text then return false end
-  local attempt, marks = '0', 's'
+  local attempt = '0'
   local created, rest, kind, at, keeps, first, length, template = match(text, FRESH)
   if not created then
+    local marks
     attempt, created, marks, rest = match(text, STAGED)
     if not attempt or not find(marks, 's', 1, true) then return false end
     kind, at, keeps, first, length, template = match(text, PUSHED, rest)

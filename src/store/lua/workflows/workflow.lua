@@ -31,7 +31,7 @@ local SHORTEST = finish.SHORTEST
 local call = redis.call
 local match = string.match
 
-local workflows = {} -- further functions: a table, because a script has room for 200 locals
+local workflows = {}
 
 -- Jobs that one call starts, which bounds how long Redis is busy with it.
 local STARTS_A_CALL = 200
@@ -265,9 +265,9 @@ workflows.catch_up = function(limit)
 end
 
 local function node_text(node)
-  local start = node.kind .. '\31' .. (node.parent and int(node.parent) or '') .. '\31' .. node.slot .. '\31' .. node.state .. '\31'
-  if node.kind == 'job' then return start .. node.id .. '\31' .. node.type .. '\31' .. node.started .. '\31' .. node.finished end
-  return start .. int(node.first) .. '\31' .. int(node.count) .. '\31' .. int(node.callbacks) .. '\31' .. int(node.ok) .. '\31'
+  local head = node.kind .. '\31' .. (node.parent and int(node.parent) or '') .. '\31' .. node.slot .. '\31' .. node.state .. '\31'
+  if node.kind == 'job' then return head .. node.id .. '\31' .. node.type .. '\31' .. node.started .. '\31' .. node.finished end
+  return head .. int(node.first) .. '\31' .. int(node.count) .. '\31' .. int(node.callbacks) .. '\31' .. int(node.ok) .. '\31'
     .. int(node.failed) .. '\31' .. int(node.fired) .. '\31' .. node.finished
 end
 
