@@ -217,6 +217,15 @@ mod tests {
     }
 
     #[test]
+    fn the_modules_of_this_program_are_read_by_their_paths() {
+        let modules =
+            Modules::read(std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src/store/lua"))).unwrap();
+        assert!(modules.in_folder("commands").any(|command| command == "fetch"));
+        let needed = modules.closure("queue/lane").unwrap();
+        assert!(needed.contains(&"lib/runtime") && !needed.contains(&"dispatch/turn"), "{needed:?}");
+    }
+
+    #[test]
     fn a_script_for_another_redis_is_its_own_text_behind_what_it_requires() {
         let modules = modules(&[
             ("loader", "-- loader"),
