@@ -143,9 +143,9 @@ impl Modules {
 
     /// Each module in a function of its own, because a function has room for 200 locals.
     fn definitions(&self, names: &[&str]) -> String {
-        let mut text = self.0.get(LOADER).cloned().unwrap_or_default();
+        let mut text = self.0.get(LOADER).map(|source| without_comments(source)).unwrap_or_default();
         for name in names {
-            text += &format!("definitions['{name}'] = function()\n{}end\n", self.0[*name]);
+            text += &format!("definitions['{name}'] = function()\n{}end\n", without_comments(&self.0[*name]));
         }
         text
     }
@@ -154,6 +154,12 @@ impl Modules {
 fn definition_of_command(command: &str, closure: &[&str]) -> String {
     let modules: Vec<String> = closure.iter().map(|name| format!("'{name}'")).collect();
     format!("commands['{command}'] = {{name = 'commands/{command}', modules = {{{}}}}}\n", modules.join(", "))
+}
+
+/// A text without the lines that are comments or empty: Redis keeps what it is sent, and reads all of it when it loads it.
+fn without_comments(source: &str) -> String {
+    let is_code = |line: &&str| !line.trim_start().starts_with("--") && !line.trim().is_empty();
+    source.lines().filter(is_code).flat_map(|line| [line, "\n"]).collect()
 }
 
 /// The modules that a text requires, in its order. Lines that are comments do not count.
@@ -179,7 +185,7 @@ mod tests {
             ("lib/context", "return {}"),
         ]);
         assert_eq!(modules.closure("commands/fetch"), Ok(vec!["lib/context", "queue/lane", "commands/fetch"]));
-        assert!(!modules.script("fetch").unwrap().contains("queue/job"));
+        assert!(!modules.script("fetch").unwrap().contains("definitions['queue/job']"));
     }
 
     #[test]
@@ -204,13 +210,13 @@ mod tests {
     #[test]
     fn the_library_has_each_module_once_and_registers_each_command() {
         let modules = modules(&[
-            ("loader", "-- loader"),
+            ("loader", "-- Loads.\nlocal definitions"),
             ("commands/ack", "require('queue/job')"),
             ("commands/fetch", "require('queue/job')"),
             ("queue/job", "return {}"),
         ]);
         let library = modules.library("fairgate_1").unwrap();
-        assert!(library.starts_with("#!lua name=fairgate_1\n-- loader\n"), "{library}");
+        assert!(library.starts_with("#!lua name=fairgate_1\nlocal definitions\n"), "{library}");
         assert_eq!(library.matches("definitions['queue/job']").count(), 1);
         assert!(library.contains("commands['ack'] = {name = 'commands/ack', modules = {'queue/job', 'commands/ack'}}"));
         assert!(library.contains("redis.register_function('fairgate_1_ack', "));
@@ -228,14 +234,14 @@ mod tests {
     #[test]
     fn a_script_for_another_redis_is_its_own_text_behind_what_it_requires() {
         let modules = modules(&[
-            ("loader", "-- loader"),
+            ("loader", "-- Loads.\nlocal definitions"),
             ("remote/look", "return 1"),
             ("remote/give_back", "local restore = require('sidekiq/restore')\nreturn restore()"),
             ("sidekiq/restore", "return print"),
         ]);
         assert_eq!(modules.remote_script("look"), Ok("return 1\n".to_owned()));
         let text = modules.remote_script("give_back").unwrap();
-        assert!(text.starts_with("-- loader\ndefinitions['sidekiq/restore'] = function()\n"), "{text}");
+        assert!(text.starts_with("local definitions\ndefinitions['sidekiq/restore'] = function()\n"), "{text}");
         assert!(text.ends_with("return restore()\n"));
     }
 }

@@ -76,9 +76,11 @@ impl Script {
 
 /// Loads the library; false if there can be none here, which the connection then remembers.
 async fn load_library(link: &Link) -> Result<bool, Error> {
-    let make = |_| redis::cmd("FUNCTION").arg("LOAD").arg("REPLACE").arg(LIBRARY_TEXT).to_owned();
+    let make = |_| redis::cmd("FUNCTION").arg("LOAD").arg(LIBRARY_TEXT).to_owned();
     match link.call("FUNCTION", make).await {
         Ok(_) => Ok(true),
+        // Somebody else was faster. Its name has a digest of its text, so it is the same.
+        Err(Error::Backend(reason)) if reason.contains("already exists") => Ok(true),
         Err(error) if error.is_full() => Ok(false),
         Err(Error::Backend(reason)) => {
             tracing::info!(reason, "Redis loads no functions for us; scripts are sent instead, which is slower");
