@@ -60,7 +60,7 @@ need_luacheck() { command -v luacheck >/dev/null || install lua-check; }
 # Prometheus' own checker of metrics. The service that the package brings along is not needed and may stay off.
 need_promtool() { command -v promtool >/dev/null || install prometheus; }
 
-# The folder of built programs: binary release|debug
+# binary release|debug|dist: the path of a built program. Cargo names the folder after the profile, except that `dev` is debug.
 binary() { echo "${CARGO_TARGET_DIR:-target}/$1/fairgate"; }
 
 # serve [arguments]: builds fairgate and starts one with a Redis of its own, on a free port of loopback. Sets url and data, a folder that is

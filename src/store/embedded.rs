@@ -204,6 +204,7 @@ impl Server {
             .stderr(Stdio::null());
         let parent = nix::unistd::getpid();
         // SAFETY: between fork and exec only async-signal-safe calls are made: prctl, getppid and fcntl.
+        #[expect(unsafe_code, reason = "no safe call sets a parent-death signal on a child")]
         unsafe {
             command.pre_exec(move || {
                 nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGTERM)?;

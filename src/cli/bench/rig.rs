@@ -108,6 +108,7 @@ fn spawn_server(directory: &Path, socket: &Path) -> anyhow::Result<Child> {
         // Ctrl-C goes to the whole foreground group; we end the server ourselves.
         .process_group(0);
     // SAFETY: between fork and exec only prctl is called, which is async-signal-safe.
+    #[expect(unsafe_code, reason = "no safe call sets a parent-death signal on a child")]
     unsafe {
         // If we are killed, the server ends too. The signal follows the thread that spawns, which is our main one.
         command.pre_exec(|| Ok(nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?));
