@@ -2,7 +2,7 @@
 
 use super::contact::Contact;
 use super::pace::Pace;
-use crate::fair::Closed;
+use crate::fairness::Closed;
 use crate::remote::{self, Batch, QueueState, Remote, Single, id_of};
 use crate::store::{Destination, Error, Observation, Parcel, Passage, Promoted, Returned, Store};
 use futures_util::future::try_join_all;
@@ -37,14 +37,14 @@ pub struct Ojs {
     level: tokio::sync::Mutex<Option<u64>>,
     /// Held by whoever asks about queues, so that no two ask the same.
     asking: tokio::sync::Mutex<()>,
-    looks: Mutex<HashMap<String, Look>>,
+    looks: Mutex<HashMap<String, QueueReading>>,
     /// Jobs that it did not take.
     refused: AtomicU64,
 }
 
 /// A queue as it was last seen.
 #[derive(Clone, Default)]
-struct Look {
+struct QueueReading {
     at: Option<Instant>,
     state: QueueState,
     /// Jobs that were pushed since.
@@ -53,7 +53,7 @@ struct Look {
     taken: u64,
 }
 
-impl Look {
+impl QueueReading {
     fn is_fresh(&self) -> bool {
         let holds = if self.state.depth == 0 && !self.state.paused { POLL_EMPTY } else { POLL };
         self.at.is_some_and(|at| at.elapsed() < holds)
@@ -93,7 +93,7 @@ impl Ojs {
         let _turn = self.asking.lock().await;
         for queues in queues.chunks_mut(AT_ONCE) {
             let look = async |queue: &mut Observation| {
-                if !self.looks(|looks| looks.get(&queue.queue).is_some_and(Look::is_fresh)) {
+                if !self.looks(|looks| looks.get(&queue.queue).is_some_and(QueueReading::is_fresh)) {
                     let asked = self.looking.ask(self.remote.queue(&queue.queue, level, now)).await;
                     let state = match asked {
                         Ok(state) => state,
@@ -118,7 +118,7 @@ impl Ojs {
 
     fn fill(&self, queue: &mut Observation, now: i64, hindrance: Option<Closed>) {
         let look = self.looks(|looks| looks.get(&queue.queue).cloned()).unwrap_or_default();
-        let Look { at, state, pushed, taken, .. } = look;
+        let QueueReading { at, state, pushed, taken, .. } = look;
         let since = at.map_or(0, |at| at.elapsed().as_millis() as u64);
         queue.depth = state.depth + pushed;
         queue.active = state.active;
@@ -267,12 +267,12 @@ impl Ojs {
         self.destination.get_or_try_init(find).await
     }
 
-    fn looks<T>(&self, act: impl FnOnce(&mut HashMap<String, Look>) -> T) -> T {
+    fn looks<T>(&self, act: impl FnOnce(&mut HashMap<String, QueueReading>) -> T) -> T {
         // A panic while it is locked cannot leave it half-changed: each act is a few assignments.
         act(&mut self.looks.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn look(&self, queue: &str, act: impl FnOnce(&mut Look)) {
+    fn look(&self, queue: &str, act: impl FnOnce(&mut QueueReading)) {
         self.looks(|looks| {
             if looks.len() >= MOST_QUEUES && !looks.contains_key(queue) {
                 looks.clear();

@@ -1,7 +1,7 @@
 //! An existing Sidekiq as the main queue: its workers stay as they are and find jobs in its queues.
 
 use super::pace::Pace;
-use crate::fair::Closed;
+use crate::fairness::Closed;
 use crate::job::json;
 use crate::store::{self, Destination, Error, Observation, Parcel, Passage, Promoted, SidekiqProcess, Store};
 use std::collections::{HashMap, HashSet};

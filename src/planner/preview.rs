@@ -3,7 +3,7 @@
 use super::registry::RunnerRegistry;
 use super::round_state::in_turn;
 use super::tenant_counts::{self, TenantCounts};
-use crate::fair::{Batch, FairQueue, Tenant, Weight};
+use crate::fairness::{Batch, FairQueue, Tenant, Weight};
 use crate::job::escape::{escape, unescape};
 use crate::store::{Error, Level, Observation, Served};
 use serde_json::{Value, json};

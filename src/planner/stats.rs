@@ -3,7 +3,7 @@
 use super::registry::RunnerRegistry;
 use super::scheduler;
 use crate::config::redact;
-use crate::fair::{Gate, Rule, jain_index, lag, wait_bound};
+use crate::fairness::{Gate, Rule, jain_index, lag, wait_bound};
 use crate::job::time::{At, rfc3339};
 use crate::store::{Error, Level, Observation, RuleStatus, ShadowRecord, Survey, Tenant};
 use crate::telemetry::RuleLevels;

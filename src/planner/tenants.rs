@@ -1,7 +1,7 @@
 //! Tenants of a rule, as a list that can be sorted.
 
 use super::registry::RunnerRegistry;
-use crate::fair::{Weight, wait_bound};
+use crate::fairness::{Weight, wait_bound};
 use crate::store::{Error, Tenant};
 use serde_json::{Value, json};
 use std::collections::HashMap;

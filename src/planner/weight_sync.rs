@@ -4,7 +4,7 @@ use super::promotion_window::PromotionWindow;
 use super::questions::{Question, Questions, Working, describe};
 use super::webhook_reporter::WebhookReporter;
 use super::webhook_state::WebhookState;
-use crate::fair::{Rule, Weight};
+use crate::fairness::{Rule, Weight};
 use crate::job::tenant::DEFAULT;
 use crate::main_queue::MainQueue;
 use crate::store::{Error, Observation, Round, Served, Store, Tenant};

@@ -5,7 +5,7 @@ use super::lease_release::{FetchCall, FetchCalls, Lease};
 use super::reply;
 use super::script::{DISPATCH, FETCH, Script};
 use super::{Core, Error, Store, or_empty};
-use crate::fair::{Strategy, Weight};
+use crate::fairness::{Strategy, Weight};
 use crate::job::escape::escape;
 use crate::job::scope::own_worker;
 use crate::job::{Record, json};

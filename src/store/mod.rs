@@ -78,7 +78,7 @@ pub use inspect::{Finding, Inspection, Severity};
 pub use jobs::{Enqueued, Exceeded};
 pub use leases::{Choice, Fetch, Leased, LimitUsage};
 pub use limits::{Layer, LimitState};
-pub use noise::{Look, Noise, Sentence};
+pub use noise::{Noise, NoiseReading, ThrottleUpdate};
 pub use observation::Observation;
 pub use pools::{Dispatched, PoolStatus, Scheduling};
 pub use progress::{Checkpoint, Progress, Report, Told};

@@ -2,7 +2,7 @@
 
 use super::script::{PROMOTE, REWEIGH};
 use super::{Error, Store, reply};
-use crate::fair::{Closed, Weight};
+use crate::fairness::{Closed, Weight};
 use crate::job::escape::{escape, unescape};
 use crate::job::id;
 use redis::Value;

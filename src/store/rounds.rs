@@ -3,7 +3,7 @@
 use super::observation::{Observation, observation};
 use super::script::{RECORD, RENEW, ROUND};
 use super::{Error, Store, or_empty, reply};
-use crate::fair::Rule;
+use crate::fairness::Rule;
 use crate::job::escape::{escape, unescape};
 use crate::job::id;
 use redis::Value;

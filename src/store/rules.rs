@@ -2,7 +2,7 @@
 
 use super::script::{PAUSE, RULES};
 use super::{Error, Store, or_empty, reply};
-use crate::fair::{Batch, OnWebhookError, Pace, Rule};
+use crate::fairness::{Batch, OnWebhookError, Pace, Rule};
 use crate::job::escape::escape;
 use crate::job::{id, json};
 

@@ -3,7 +3,7 @@
 use super::observation::{Observation, observation};
 use super::script::{STATUS, SURVEY};
 use super::{Error, Store, reply};
-use crate::fair::Weight;
+use crate::fairness::Weight;
 use crate::job::escape::{escape, unescape};
 use redis::Value;
 use std::collections::{HashMap, HashSet};

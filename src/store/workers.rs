@@ -3,7 +3,7 @@
 use super::reply;
 use super::script::{DEREGISTER, DIRECT, HEARTBEAT};
 use super::{Error, Store, or_empty};
-use crate::fair::{Strategy, Weight};
+use crate::fairness::{Strategy, Weight};
 use crate::job::escape::{escape, unescape};
 use crate::job::{Scope, json};
 use std::collections::BTreeMap;

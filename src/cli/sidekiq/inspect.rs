@@ -5,7 +5,7 @@ use super::configuration::Configuration;
 use super::shares::{Share, shares};
 use crate::clock::Clock;
 use crate::config::{self, StoreUrl};
-use crate::fair::TenantKey;
+use crate::fairness::TenantKey;
 use crate::store::{Address, GemClass, Sidekiq, SidekiqProcess, SidekiqQueue, Totals};
 use crate::telemetry::StoreMetrics;
 use anyhow::{Context, bail};

@@ -4,7 +4,7 @@
 use super::bench::Bench;
 use super::live::Ground;
 use crate::support::json;
-use fairgate::fair::Weight;
+use fairgate::fairness::Weight;
 use fairgate::store::{Level, Outcome, Promoted};
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};

@@ -2,7 +2,7 @@
 
 use super::{SECOND, Site, planned};
 use crate::support::json;
-use fairgate::fair::{OnUnknownWeight, PriorityScope, Rule, Webhook, Weight};
+use fairgate::fairness::{OnUnknownWeight, PriorityScope, Rule, Webhook, Weight};
 use fairgate::job::{LimitKey, Quota};
 use fairgate::planner::Rulebook;
 use fairgate::store::{Begun, Layer, Tenant, Why};
