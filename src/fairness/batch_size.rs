@@ -80,7 +80,7 @@ pub struct DrainRate {
     spare: u64,
 }
 
-/// Totals at one moment.
+/// SidekiqTotals at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     at: u64,

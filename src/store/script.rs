@@ -3,8 +3,8 @@
 //! Redis keeps a script's functions between calls as a library of its own (FUNCTION LOAD, FCALL): making them anew takes longer
 //! than most calls do. Where a Redis has no functions, or its user may not load them, EVALSHA does the same from the same text.
 
+use super::connection::Connection;
 use super::error::Error;
-use super::link::Link;
 use redis::{Cmd, Value};
 use std::sync::LazyLock;
 
@@ -213,7 +213,7 @@ impl Script {
     }
 
     /// Calls the script. `fill` appends the arguments and is told whether the call is sent again.
-    pub(super) async fn call(&self, link: &Link, fill: impl Fn(&mut Cmd, bool)) -> Result<Value, Error> {
+    pub(super) async fn call(&self, link: &Connection, fill: impl Fn(&mut Cmd, bool)) -> Result<Value, Error> {
         let send = async |verb: &str, script: &str, before: bool| {
             let make = |again| {
                 let mut command = redis::cmd(verb);
@@ -250,7 +250,7 @@ impl Script {
     }
 
     /// Loads the library; false if there can be none here, which is then known.
-    async fn load(&self, link: &Link) -> Result<bool, Error> {
+    async fn load(&self, link: &Connection) -> Result<bool, Error> {
         let library = self.library();
         let make = |_| redis::cmd("FUNCTION").arg("LOAD").arg("REPLACE").arg(&library).to_owned();
         match link.call("FUNCTION", make).await {
@@ -272,7 +272,7 @@ pub fn script_texts() -> impl Iterator<Item = (&'static str, String, String)> {
 }
 
 /// Deletes libraries that other versions of us have left behind. One that a process still uses is loaded again by it.
-pub(super) async fn forget_others(link: &Link) -> Result<(), Error> {
+pub(super) async fn forget_others(link: &Connection) -> Result<(), Error> {
     let make = |_| redis::cmd("FUNCTION").arg("LIST").arg("LIBRARYNAME").arg(format!("{PREFIX}*")).to_owned();
     let listed = link.call("FUNCTION", make).await?;
     let names: Vec<std::collections::HashMap<String, Value>> = redis::from_redis_value(listed).unwrap_or_default();

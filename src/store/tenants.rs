@@ -94,7 +94,7 @@ impl Store {
         let fill = |command: &mut Cmd, _: bool| {
             self.core.begin(command).arg(what).arg(&version).arg(letters).arg(words);
         };
-        Ok(reply::number(CONFIGURE.call(&self.core.link, fill).await?) == 1)
+        Ok(reply::number(CONFIGURE.call(&self.core.connection, fill).await?) == 1)
     }
 
     /// Whether tenants or tiers of some file hold.
@@ -123,7 +123,7 @@ impl Store {
             let fill = |command: &mut Cmd, _: bool| {
                 self.core.begin(command).arg(portion);
             };
-            let answer = CENSUS.call(&self.core.link, fill).await?;
+            let answer = CENSUS.call(&self.core.connection, fill).await?;
             let pairs = reply::pairs(answer, "tenants")?;
             found.extend(pairs.iter().map(|(text, staged)| TenantJobs::read(text, staged.parse().unwrap_or(0))));
         }
