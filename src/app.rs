@@ -5,7 +5,7 @@ use crate::auth::{self, ApiKey};
 use crate::background::{Auditor, CronRunner, NoisyNeighborWatcher, Ticker, WebhookDelivery};
 use crate::clock::Clock;
 use crate::config::{self, Config, MainQueue as MainQueueConfig, MainQueueKind, Role};
-use crate::fair::Rules;
+use crate::fairness::Rules;
 use crate::keyring::{Gate, Keyring};
 use crate::long_poll::Waiters;
 use crate::main_queue::{MainQueue, MainQueues, Ojs, Place, Sidekiq, Source};

@@ -6,7 +6,7 @@
 //! - [`clock`], [`config`], [`telemetry`] – time, settings, logs and metrics. Used by all; `config` itself makes use of `job`
 //!   and `fair`, whose terms settings are written in.
 //! - [`job`] – jobs as data. Pure: no I/O, no clock, no tokio.
-//! - [`fair`] – fairness as arithmetic: plan rules, weights, the virtual clock. As pure as `job`.
+//! - [`fairness`] – fairness as arithmetic: plan rules, weights, the virtual clock. As pure as `job`.
 //! - [`auth`] – API keys and roles as data.
 //! - [`store`] – verbs of the domain on Redis, each one script. The only place that knows Redis.
 //! - [`weights`] – asks the user's webhook what tenants weigh. The only place that sends HTTP requests.
@@ -27,7 +27,7 @@ pub mod background;
 pub mod cli;
 pub mod clock;
 pub mod config;
-pub mod fair;
+pub mod fairness;
 pub mod job;
 pub mod keyring;
 pub mod long_poll;

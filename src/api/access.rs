@@ -8,7 +8,7 @@ use super::problem::Problem;
 use super::routes::Access;
 use super::tenant;
 use crate::auth::Role;
-use crate::fair::{Isolation, TenantSource};
+use crate::fairness::{Isolation, TenantSource};
 use crate::job::Scope;
 use crate::keyring::{Caller, Gate};
 use axum::http::header::AUTHORIZATION;

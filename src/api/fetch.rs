@@ -6,7 +6,7 @@ use super::rate_limits::with_limit;
 use super::visit::WaitingTime;
 use super::workers::known_pool;
 use super::{Api, answer};
-use crate::fair::{PoolQueue, Strategy, Weight};
+use crate::fairness::{PoolQueue, Strategy, Weight};
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::{json, names};
 use crate::long_poll::LONGEST_WAIT;

@@ -6,7 +6,7 @@ use super::path::Name;
 use super::problem::Problem;
 use super::rate_limits::with_headers;
 use super::{Api, admin_jobs, answer, relay, tenant, waiting};
-use crate::fair::TenantSource;
+use crate::fairness::TenantSource;
 use crate::job::invalid::Invalid;
 use crate::job::{self, LimitKey, NewJob, RateLimit, Record, trace};
 use crate::store::{Enqueued, JobFilter, Outcome};

@@ -1,7 +1,7 @@
 //! The manifest: what this server can do. Nothing is listed here that does not work.
 
 use super::{Api, answer};
-use crate::fair::{Interleaved, Isolation, TenantFairness};
+use crate::fairness::{Interleaved, Isolation, TenantFairness};
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};

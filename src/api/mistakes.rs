@@ -32,8 +32,8 @@ pub(super) fn refused(what: &str, problems: &[config::Problem]) -> Problem {
 impl From<PolicyRefused> for Problem {
     fn from(refusal: PolicyRefused) -> Self {
         match refusal {
-            PolicyRefused::Clashes(clashes) => {
-                let problems: Vec<_> = clashes.into_iter().map(config::Problem::from).collect();
+            PolicyRefused::Conflicts(conflicts) => {
+                let problems: Vec<_> = conflicts.into_iter().map(config::Problem::from).collect();
                 refused("pool", &problems)
             }
             PolicyRefused::Exists(name) => {

@@ -59,7 +59,7 @@ pub use server::Server;
 
 use crate::background::{CronRunner, NoisyNeighborWatcher};
 use crate::config::Config;
-use crate::fair::Tenancy;
+use crate::fairness::Tenancy;
 use crate::job::{self, Scope};
 use crate::keyring::{Caller, Keyring, Pass};
 use crate::long_poll::{LongPolls, Waiters};

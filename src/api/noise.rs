@@ -4,7 +4,7 @@ use super::path::Name;
 use super::problem::Problem;
 use super::{Api, answer};
 use crate::background::NoiseReport;
-use crate::fair::noisy::{NoisyNeighbors, Throttle};
+use crate::fairness::noisy::{NoisyNeighbors, Throttle};
 use crate::job::invalid::Invalid;
 use crate::job::tenant;
 use crate::job::time::rfc3339;

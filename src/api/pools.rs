@@ -8,7 +8,7 @@ use super::path::Name;
 use super::problem::Problem;
 use super::{Api, answer};
 use crate::config;
-use crate::fair::Pool;
+use crate::fairness::Pool;
 use crate::job::invalid::{Invalid, Kind};
 use crate::planner::{Held, Removed};
 use crate::store::PoolStatus;

@@ -8,10 +8,10 @@ use super::path::Name;
 use super::problem::Problem;
 use super::{Api, admin_jobs, answer};
 use crate::config;
-use crate::fair::{TenantLimits, Weight};
+use crate::fairness::{TenantLimits, Weight};
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::{tenant, time};
-use crate::planner::{Author, Enrolled, Removed, Roll, RollFilter, RollOrder, Served, TermsRefused};
+use crate::planner::{Author, Enrolled, Removed, Roll, RollFilter, RollOrder, Served, TenantSettingsRefused};
 use crate::store::{TenantJobs, TenantStatistics};
 use axum::extract::Request;
 use axum::http::{StatusCode, Uri};
@@ -215,18 +215,18 @@ fn check(id: &str) -> Result<(), Problem> {
     Err(Invalid::field("id", tenant::NAME_EXPECTED, id).of_kind(Kind::Tenant).into())
 }
 
-impl From<TermsRefused> for Problem {
-    fn from(refusal: TermsRefused) -> Self {
+impl From<TenantSettingsRefused> for Problem {
+    fn from(refusal: TenantSettingsRefused) -> Self {
         match refusal {
-            TermsRefused::Mistakes(problems) => refused("tenant", &problems),
-            TermsRefused::Busy(jobs) => {
+            TenantSettingsRefused::Mistakes(problems) => refused("tenant", &problems),
+            TenantSettingsRefused::Busy(jobs) => {
                 let message = format!("The tenant has {} jobs that have not ended.", jobs.total());
                 let problem = Problem::new(StatusCode::CONFLICT, "conflict", message);
                 problem.with_number("total_jobs", jobs.total() as usize).hint(
                     "With ?force=true its jobs are kept, and served on the terms of its tier or the default ones.",
                 )
             }
-            TermsRefused::Store(error) => error.into(),
+            TenantSettingsRefused::Store(error) => error.into(),
         }
     }
 }

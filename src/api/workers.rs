@@ -5,7 +5,7 @@ use super::path::Name;
 use super::problem::Problem;
 use super::visit::RequestId;
 use super::{Api, answer, fetch};
-use crate::fair::Pool;
+use crate::fairness::Pool;
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::record::push_time;
 use crate::job::{Failure, Record, json, names, portable, time};

@@ -1,10 +1,10 @@
 //! Noisy neighbours: looks at what tenants do, throttles those at whose cost others go short, and lets them go.
 //!
-//! `fair::noisy` decides; here its decisions are carried out, by one process at a time, and told.
+//! `fairness::noisy` decides; here its decisions are carried out, by one process at a time, and told.
 
-use crate::fair::noisy::{Action, Figures, NoisyNeighbors, Standing, Step, Throttle, Verdict, decide};
+use crate::fairness::noisy::{Action, Detection, Figures, NoisyNeighbors, NoisyState, Throttle, ThrottleStep, decide};
 use crate::job::time::rfc3339;
-use crate::store::{Error, Look, Noise, Sentence, Store};
+use crate::store::{Error, Noise, NoiseReading, Store, ThrottleUpdate};
 use crate::telemetry::NoiseMetrics;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -33,9 +33,9 @@ pub struct NoiseReport {
     pub figures: Figures,
     pub window_ms: u64,
     /// Why it is noisy at this moment, if it is.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<Detection>,
     /// What is remembered of it.
-    pub standing: Standing,
+    pub standing: NoisyState,
 }
 
 impl NoisyNeighborWatcher {
@@ -67,7 +67,7 @@ impl NoisyNeighborWatcher {
     /// One look, and what follows from it; nothing if another process decides. How many tenants stand otherwise than before.
     pub async fn look(&self, holder: &str) -> Result<usize, Error> {
         let look = self.store.noise(Some(holder), LEASE_MS, self.config.needs_counts(), self.minutes(), &[]).await?;
-        let Look::Seen(noise) = look else {
+        let NoiseReading::Read(noise) = look else {
             self.metrics.shares(0, &[]);
             return Ok(0);
         };
@@ -76,8 +76,8 @@ impl NoisyNeighborWatcher {
         let mut changed = 0;
         for step in &steps {
             let told = noise.documents.get(&step.tenant_id).cloned().unwrap_or_default();
-            let sentence = sentence(step, told, noise.snapshot.now);
-            if self.store.punish(Some(holder), &[sentence]).await? > 0 {
+            let update = update(step, told, noise.snapshot.now);
+            if self.store.apply_throttles(Some(holder), &[update]).await? > 0 {
                 changed += 1;
                 self.tell(step);
             }
@@ -92,14 +92,14 @@ impl NoisyNeighborWatcher {
 
     /// How a tenant is now.
     pub async fn report(&self, id: &str) -> Result<NoiseReport, Error> {
-        let Look::Seen(noise) = self.store.noise(None, 0, false, self.minutes(), &[id]).await? else {
+        let NoiseReading::Read(noise) = self.store.noise(None, 0, false, self.minutes(), &[id]).await? else {
             return Ok(NoiseReport { window_ms: self.config.window, ..NoiseReport::default() });
         };
         let seen = noise.snapshot.find(id);
         Ok(NoiseReport {
             figures: seen.map(|seen| seen.figures).unwrap_or_default(),
             window_ms: noise.snapshot.span,
-            verdict: seen.and_then(|seen| noise.snapshot.judge_one(&self.config, seen, 1.0)),
+            verdict: seen.and_then(|seen| noise.snapshot.detect_one(&self.config, seen, 1.0)),
             standing: standings(&noise).remove(id).unwrap_or_default(),
         })
     }
@@ -107,7 +107,7 @@ impl NoisyNeighborWatcher {
     /// The part of what workers do that a tenant would have by weight; none where what tenants do is not counted.
     pub async fn expected_share(&self, id: &str) -> Result<Option<f64>, Error> {
         let look = self.store.noise(None, 0, false, self.minutes(), &[id]).await?;
-        let Look::Seen(noise) = look else { return Ok(None) };
+        let NoiseReading::Read(noise) = look else { return Ok(None) };
         Ok(noise.snapshot.expected_share(id))
     }
 
@@ -116,18 +116,18 @@ impl NoisyNeighborWatcher {
         // Somebody who decides in between is overruled: this is what a person wants.
         for _ in 0..8 {
             let look = self.store.noise(None, 0, false, self.minutes(), &[id]).await?;
-            let noise = if let Look::Seen(noise) = look { *noise } else { Noise::default() };
+            let noise = if let NoiseReading::Read(noise) = look { *noise } else { Noise::default() };
             let now = if noise.snapshot.now > 0 { noise.snapshot.now } else { self.store.clock().now_ms() };
             let throttle = standings(&noise).remove(id).and_then(|standing| standing.throttle);
-            let spared = Standing::spared(&self.config, now);
-            let sentence = Sentence {
+            let spared = NoisyState::spared(&self.config, now);
+            let update = ThrottleUpdate {
                 id: id.to_owned(),
                 before: noise.documents.get(id).cloned().unwrap_or_default(),
                 after: document(&spared),
                 throttle: None,
                 event: throttle.as_ref().map(|ended| released_event(id, ended, "manual_reset", now)),
             };
-            if sentence.before == sentence.after || self.store.punish(None, &[sentence]).await? > 0 {
+            if update.before == update.after || self.store.apply_throttles(None, &[update]).await? > 0 {
                 if throttle.is_some() {
                     self.metrics.released("manual_reset");
                 }
@@ -142,7 +142,7 @@ impl NoisyNeighborWatcher {
     }
 
     /// Logs and counts a change that was made.
-    fn tell(&self, step: &Step) {
+    fn tell(&self, step: &ThrottleStep) {
         let tenant = step.tenant_id.as_str();
         if let Some(verdict) = step.standing.as_ref().and_then(|standing| standing.verdict.as_ref()) {
             let (reason, severity) = (verdict.reason().name(), verdict.severity());
@@ -178,26 +178,26 @@ impl NoisyNeighborWatcher {
 }
 
 /// How tenants stand. A document that cannot be read counts as none; it is replaced by the next decision.
-fn standings(noise: &Noise) -> BTreeMap<String, Standing> {
+fn standings(noise: &Noise) -> BTreeMap<String, NoisyState> {
     let read = |(id, text): (&String, &String)| {
         let standing = serde_json::from_str(text);
         (
             id.clone(),
             standing.unwrap_or_else(|error| {
                 tracing::error!(tenant = %id, %error, "cannot read how a tenant stands");
-                Standing::default()
+                NoisyState::default()
             }),
         )
     };
     noise.documents.iter().map(read).collect()
 }
 
-fn document(standing: &Standing) -> String {
+fn document(standing: &NoisyState) -> String {
     // Numbers are finite and keys are texts: this cannot fail.
     serde_json::to_string(standing).unwrap_or_default()
 }
 
-fn sentence(step: &Step, before: String, now: i64) -> Sentence {
+fn update(step: &ThrottleStep, before: String, now: i64) -> ThrottleUpdate {
     let throttle = step.standing.as_ref().and_then(|standing| standing.throttle.as_ref());
     let event = match (&step.released, throttle) {
         (Some((ended, why)), _) => Some(released_event(&step.tenant_id, ended, why.reason(), now)),
@@ -207,7 +207,7 @@ fn sentence(step: &Step, before: String, now: i64) -> Sentence {
         }
         _ => None,
     };
-    Sentence {
+    ThrottleUpdate {
         id: step.tenant_id.clone(),
         before,
         after: step.standing.as_ref().map(document).unwrap_or_default(),
@@ -225,7 +225,7 @@ fn members(value: &Value) -> String {
     text[1..text.len() - 1].to_owned()
 }
 
-fn throttled_event(id: &str, throttle: &Throttle, verdict: Option<&Verdict>) -> (&'static str, String) {
+fn throttled_event(id: &str, throttle: &Throttle, verdict: Option<&Detection>) -> (&'static str, String) {
     let mut data = json!({
         "tenant_id": id,
         "reason": throttle.reason,

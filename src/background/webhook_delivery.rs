@@ -5,7 +5,7 @@
 
 use crate::config::Secret;
 use crate::job::{Subscription, id};
-use crate::store::{Delivery, Error, EventFilter, EventPage, Settled, Store};
+use crate::store::{Delivery, DeliveryOutcome, Error, EventFilter, EventPage, Store};
 use crate::webhooks::{Letter, Sender, Sent};
 use futures_util::future::join_all;
 use std::time::Duration;
@@ -73,7 +73,7 @@ impl WebhookDelivery {
 
     /// Makes deliveries of the next events; whether there are more.
     async fn enlist(&self, subscriptions: &[Subscription]) -> Result<bool, Error> {
-        let from = self.store.hooked().await?;
+        let from = self.store.delivered_up_to().await?;
         let after = (!from.is_empty()).then_some(from.as_str());
         let page = self.store.events(&EventFilter::default(), after, PORTION).await?;
         let Some(EventPage { events, cursor: Some(to), has_more }) = page else { return Ok(false) };
@@ -97,7 +97,7 @@ impl WebhookDelivery {
     async fn deliver(&self, delivery: &Delivery, subscriptions: &[Subscription], now: i64) -> Result<(), Error> {
         let subscription = subscriptions.iter().find(|one| one.id == delivery.subscription && one.active);
         let settled = match subscription {
-            None => Settled::Done, // nobody wants it any more
+            None => DeliveryOutcome::Done, // nobody wants it any more
             Some(subscription) => {
                 let secrets: Vec<Secret> = subscription.secrets(now).into_iter().map(Secret::new).collect();
                 let letter = Letter {
@@ -112,21 +112,21 @@ impl WebhookDelivery {
                 verdict(delivery.tries, self.sender.send(&letter).await)
             }
         };
-        self.store.settle(&delivery.id, &settled).await
+        self.store.finish_delivery(&delivery.id, &settled).await
     }
 }
 
 /// What becomes of a delivery that was tried so often before.
-fn verdict(tries: usize, outcome: Result<Sent, String>) -> Settled {
+fn verdict(tries: usize, outcome: Result<Sent, String>) -> DeliveryOutcome {
     let (error, wait) = match outcome {
-        Ok(sent) if sent.is_taken() => return Settled::Done,
-        Ok(sent) if !sent.may_be_repeated() => return Settled::Dead(format!("answered {}", sent.status)),
+        Ok(sent) if sent.is_taken() => return DeliveryOutcome::Done,
+        Ok(sent) if !sent.may_be_repeated() => return DeliveryOutcome::Dead(format!("answered {}", sent.status)),
         Ok(sent) => (format!("answered {}", sent.status), sent.retry_after),
         Err(error) => (error, None),
     };
     match WAITS.get(tries) {
-        Some(usual) => Settled::Again(wait.map_or(*usual, |wait| wait.clamp(1, LONGEST_WAIT)) * 1000, error),
-        None => Settled::Dead(error),
+        Some(usual) => DeliveryOutcome::Again(wait.map_or(*usual, |wait| wait.clamp(1, LONGEST_WAIT)) * 1000, error),
+        None => DeliveryOutcome::Dead(error),
     }
 }
 
@@ -137,15 +137,18 @@ mod tests {
     #[test]
     fn a_delivery_is_tried_again_with_growing_waits_and_then_given_up() {
         let answered = |status, retry_after| Ok(Sent { status, retry_after });
-        assert_eq!(verdict(0, answered(204, None)), Settled::Done);
+        assert_eq!(verdict(0, answered(204, None)), DeliveryOutcome::Done);
         for (tries, seconds) in WAITS.into_iter().enumerate() {
-            assert_eq!(verdict(tries, answered(500, None)), Settled::Again(seconds * 1000, "answered 500".to_owned()));
+            assert_eq!(
+                verdict(tries, answered(500, None)),
+                DeliveryOutcome::Again(seconds * 1000, "answered 500".to_owned())
+            );
         }
-        assert_eq!(verdict(7, answered(500, None)), Settled::Dead("answered 500".to_owned()));
-        assert_eq!(verdict(7, Err("no answer".to_owned())), Settled::Dead("no answer".to_owned()));
-        assert_eq!(verdict(0, answered(429, Some(7))), Settled::Again(7000, "answered 429".to_owned()));
+        assert_eq!(verdict(7, answered(500, None)), DeliveryOutcome::Dead("answered 500".to_owned()));
+        assert_eq!(verdict(7, Err("no answer".to_owned())), DeliveryOutcome::Dead("no answer".to_owned()));
+        assert_eq!(verdict(0, answered(429, Some(7))), DeliveryOutcome::Again(7000, "answered 429".to_owned()));
         for status in [301, 400, 404, 410] {
-            assert_eq!(verdict(0, answered(status, None)), Settled::Dead(format!("answered {status}")));
+            assert_eq!(verdict(0, answered(status, None)), DeliveryOutcome::Dead(format!("answered {status}")));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Settings;
 use crate::config;
-use crate::fair::Rules;
+use crate::fairness::Rules;
 use crate::job::{names, sidekiq};
 use clap::Args;
 use std::process::ExitCode;

@@ -2,7 +2,7 @@
 
 use super::{Settings, main_queues, site};
 use crate::config::Config;
-use crate::store::{Address, Audit, Difference, Finding, Inspection, Severity};
+use crate::store::{Address, Audit, Difference, HealthFinding, HealthReport, Severity};
 use clap::Args;
 use std::process::ExitCode;
 
@@ -38,7 +38,7 @@ impl Doctor {
         let (address, _private) = site::address(&config)?;
         let runtime = super::runtime()?;
         let inspection =
-            runtime.block_on(Inspection::of(&address, &store.namespace, store.call_timeout, store.wait_replicas));
+            runtime.block_on(HealthReport::of(&address, &store.namespace, store.call_timeout, store.wait_replicas));
         inspection.findings.iter().for_each(show);
         let mut is_fine = inspection.is_usable();
         if is_fine {
@@ -54,7 +54,7 @@ impl Doctor {
     }
 }
 
-fn show(finding: &Finding) {
+fn show(finding: &HealthFinding) {
     let mark = match finding.severity {
         Severity::Good => "  ok ",
         Severity::Warning => "warn ",

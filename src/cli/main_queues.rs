@@ -5,7 +5,7 @@ use crate::clock::Clock;
 use crate::config::{self, Config, MainQueue, MainQueueKind};
 use crate::job::id;
 use crate::remote::{ErrorKind, Manifest, Remote};
-use crate::store::{Address, Finding, Severity, Sidekiq, SidekiqProcess};
+use crate::store::{Address, HealthFinding, Severity, Sidekiq, SidekiqProcess};
 use crate::telemetry::StoreMetrics;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -19,7 +19,7 @@ const TOLERATED_SKEW_MS: i64 = 3_000;
 const WANTED_LEVEL: u64 = 4;
 
 /// What was found at each of them, under a heading.
-pub(super) async fn look(config: &Config, ours: &Address) -> Vec<(String, Vec<Finding>)> {
+pub(super) async fn look(config: &Config, ours: &Address) -> Vec<(String, Vec<HealthFinding>)> {
     let mut found = Vec::new();
     for MainQueue { name, kind } in &config.main_queues {
         let (heading, findings) = match kind {
@@ -44,19 +44,19 @@ pub(super) async fn look(config: &Config, ours: &Address) -> Vec<(String, Vec<Fi
     found
 }
 
-fn good(what: impl Into<String>) -> Finding {
-    Finding { severity: Severity::Good, what: what.into(), advice: None }
+fn good(what: impl Into<String>) -> HealthFinding {
+    HealthFinding { severity: Severity::Good, what: what.into(), advice: None }
 }
 
-fn warning(what: impl Into<String>, advice: &str) -> Finding {
-    Finding { severity: Severity::Warning, what: what.into(), advice: Some(advice.to_owned()) }
+fn warning(what: impl Into<String>, advice: &str) -> HealthFinding {
+    HealthFinding { severity: Severity::Warning, what: what.into(), advice: Some(advice.to_owned()) }
 }
 
-fn bad(what: impl Into<String>, advice: &str) -> Finding {
-    Finding { severity: Severity::Bad, what: what.into(), advice: Some(advice.to_owned()) }
+fn bad(what: impl Into<String>, advice: &str) -> HealthFinding {
+    HealthFinding { severity: Severity::Bad, what: what.into(), advice: Some(advice.to_owned()) }
 }
 
-async fn look_at_sidekiq(address: &Address, config: &config::Sidekiq) -> Vec<Finding> {
+async fn look_at_sidekiq(address: &Address, config: &config::Sidekiq) -> Vec<HealthFinding> {
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     let look = async {
         let sidekiq =
@@ -79,7 +79,7 @@ async fn look_at_sidekiq(address: &Address, config: &config::Sidekiq) -> Vec<Fin
 }
 
 /// Processes that read the queue which only fairgate should read.
-fn staging_readers(queue: &str, processes: &[SidekiqProcess]) -> Option<Finding> {
+fn staging_readers(queue: &str, processes: &[SidekiqProcess]) -> Option<HealthFinding> {
     let reads = |process: &&SidekiqProcess| process.queues.iter().any(|own| own == queue);
     let readers: Vec<&str> = processes.iter().filter(reads).map(|process| process.identity.as_str()).collect();
     let advice = "its workers bypass fairness: remove the queue from its configuration";
@@ -87,7 +87,7 @@ fn staging_readers(queue: &str, processes: &[SidekiqProcess]) -> Option<Finding>
     (!readers.is_empty()).then(|| warning(what, advice))
 }
 
-async fn look_at_server(remote: &Remote) -> Vec<Finding> {
+async fn look_at_server(remote: &Remote) -> Vec<HealthFinding> {
     let started = Instant::now();
     let Manifest { name, version, level, date } = match remote.manifest().await {
         Ok(manifest) => manifest,

@@ -9,7 +9,7 @@ use super::tree::{Kind, Table, Value};
 use super::url::{Host, Topology};
 use super::{Config, Loaded, MainQueue, MainQueueKind, noisy, policy, tenancy};
 use crate::auth::ApiKey;
-use crate::fair::{Pace, Rule};
+use crate::fairness::{Pace, Rule};
 
 /// Values longer than this push their origin out of its column instead of the whole column to the right.
 const WIDEST_VALUE: usize = 40;

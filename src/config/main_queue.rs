@@ -8,7 +8,7 @@ use super::reader::Reader;
 use super::store::Store;
 use super::tree::{Kind, Table, Value};
 use super::url::Topology;
-use crate::fair::BUILTIN;
+use crate::fairness::BUILTIN;
 use crate::job::{json, sidekiq};
 
 /// A main queue that is not fairgate's own.

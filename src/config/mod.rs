@@ -32,8 +32,8 @@ mod url;
 use std::path::PathBuf;
 
 use crate::auth::ApiKey;
-use crate::fair::noisy::NoisyNeighbors;
-use crate::fair::{Isolation, Policy, Rule, Tenancy, TenantRule};
+use crate::fairness::noisy::NoisyNeighbors;
+use crate::fairness::{Isolation, Policy, Rule, Tenancy, TenantRule};
 
 pub use access::Access;
 pub use convert::{Choice, FromValue, Ranged, Refused};

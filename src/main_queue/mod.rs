@@ -17,7 +17,7 @@ pub use sidekiq::{Place, Sidekiq};
 pub use source::Source;
 
 use crate::config::{KnownMainQueue, System};
-use crate::fair::BUILTIN;
+use crate::fairness::BUILTIN;
 use crate::store::{Error, Observation, Promoted, Store};
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,9 +2,9 @@
 
 use super::contact::Contact;
 use super::pace::Pace;
-use crate::fair::Closed;
+use crate::fairness::Closed;
 use crate::remote::{self, Batch, QueueState, Remote, Single, id_of};
-use crate::store::{Destination, Error, Observation, Parcel, Passage, Promoted, Returned, Store};
+use crate::store::{DeliveryRoute, Destination, Error, Observation, OutboxEntry, Promoted, Returned, Store};
 use futures_util::future::try_join_all;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -37,14 +37,14 @@ pub struct Ojs {
     level: tokio::sync::Mutex<Option<u64>>,
     /// Held by whoever asks about queues, so that no two ask the same.
     asking: tokio::sync::Mutex<()>,
-    looks: Mutex<HashMap<String, Look>>,
+    looks: Mutex<HashMap<String, QueueReading>>,
     /// Jobs that it did not take.
     refused: AtomicU64,
 }
 
 /// A queue as it was last seen.
 #[derive(Clone, Default)]
-struct Look {
+struct QueueReading {
     at: Option<Instant>,
     state: QueueState,
     /// Jobs that were pushed since.
@@ -53,7 +53,7 @@ struct Look {
     taken: u64,
 }
 
-impl Look {
+impl QueueReading {
     fn is_fresh(&self) -> bool {
         let holds = if self.state.depth == 0 && !self.state.paused { POLL_EMPTY } else { POLL };
         self.at.is_some_and(|at| at.elapsed() < holds)
@@ -93,7 +93,7 @@ impl Ojs {
         let _turn = self.asking.lock().await;
         for queues in queues.chunks_mut(AT_ONCE) {
             let look = async |queue: &mut Observation| {
-                if !self.looks(|looks| looks.get(&queue.queue).is_some_and(Look::is_fresh)) {
+                if !self.looks(|looks| looks.get(&queue.queue).is_some_and(QueueReading::is_fresh)) {
                     let asked = self.looking.ask(self.remote.queue(&queue.queue, level, now)).await;
                     let state = match asked {
                         Ok(state) => state,
@@ -118,7 +118,7 @@ impl Ojs {
 
     fn fill(&self, queue: &mut Observation, now: i64, hindrance: Option<Closed>) {
         let look = self.looks(|looks| looks.get(&queue.queue).cloned()).unwrap_or_default();
-        let Look { at, state, pushed, taken, .. } = look;
+        let QueueReading { at, state, pushed, taken, .. } = look;
         let since = at.map_or(0, |at| at.elapsed().as_millis() as u64);
         queue.depth = state.depth + pushed;
         queue.active = state.active;
@@ -157,13 +157,13 @@ impl Ojs {
             if self.is_busy() {
                 return Ok(());
             }
-            let parcels = self.store.outbox(rule).await?;
-            if parcels.is_empty() {
+            let entries = self.store.outbox(rule).await?;
+            if entries.is_empty() {
                 return Ok(());
             }
-            for parcel in &parcels {
-                match self.deliver(rule, parcel).await {
-                    Ok(()) => self.store.confirm(rule, parcel.sequence).await?,
+            for entry in &entries {
+                match self.deliver(rule, entry).await {
+                    Ok(()) => self.store.confirm(rule, entry.sequence).await?,
                     Err(_) if self.is_busy() => return Ok(()),
                     Err(error) => return Err(error),
                 }
@@ -173,7 +173,7 @@ impl Ojs {
 
     /// Jobs in the first entries of a rule's outbox.
     pub async fn undelivered(&self, rule: &str) -> Result<u64, Error> {
-        Ok(self.store.outbox(rule).await?.iter().map(|parcel| parcel.payloads.len() as u64).sum())
+        Ok(self.store.outbox(rule).await?.iter().map(|entry| entry.payloads.len() as u64).sum())
     }
 
     /// How the server is doing, as stats show it.
@@ -186,17 +186,17 @@ impl Ojs {
     }
 
     /// Posts an entry of an outbox. What the server does not take for good returns to the store, with what was said about it.
-    async fn deliver(&self, rule: &str, parcel: &Parcel) -> Result<(), Error> {
+    async fn deliver(&self, rule: &str, entry: &OutboxEntry) -> Result<(), Error> {
         self.level(&self.posting).await?;
-        let taken = match self.ask(self.remote.enqueue_batch(&parcel.payloads)).await? {
+        let taken = match self.ask(self.remote.enqueue_batch(&entry.payloads)).await? {
             Batch::Taken(ids) => ids,
             // Somebody else may have been faster.
-            Batch::None if !self.is_in_outbox(rule, parcel).await? => return Ok(()),
+            Batch::None if !self.is_in_outbox(rule, entry).await? => return Ok(()),
             Batch::None => Default::default(),
         };
         let mut returned = Vec::new();
         // One after the other: their order is what this is all about.
-        for payload in &parcel.payloads {
+        for payload in &entry.payloads {
             let id = id_of(payload).ok_or_else(|| Error::Backend("a job in an outbox has no id".to_owned()))?;
             if !taken.contains(&id) {
                 returned.extend(self.deliver_alone(payload, id).await?);
@@ -219,8 +219,8 @@ impl Ojs {
         self.store.take_back(&returned).await
     }
 
-    async fn is_in_outbox(&self, rule: &str, parcel: &Parcel) -> Result<bool, Error> {
-        Ok(self.store.outbox(rule).await?.iter().any(|waiting| waiting.sequence == parcel.sequence))
+    async fn is_in_outbox(&self, rule: &str, entry: &OutboxEntry) -> Result<bool, Error> {
+        Ok(self.store.outbox(rule).await?.iter().any(|waiting| waiting.sequence == entry.sequence))
     }
 
     async fn deliver_alone(&self, payload: &str, id: String) -> Result<Option<Returned>, Error> {
@@ -261,18 +261,18 @@ impl Ojs {
 
     async fn destination(&self) -> Result<&Destination, Error> {
         let find = async || {
-            let passage = Passage::Outbox { origin: self.store.origin().await? };
-            Ok(Destination { name: self.name.clone(), prefix: String::new(), passage })
+            let route = DeliveryRoute::Outbox { origin: self.store.origin().await? };
+            Ok(Destination { name: self.name.clone(), prefix: String::new(), route })
         };
         self.destination.get_or_try_init(find).await
     }
 
-    fn looks<T>(&self, act: impl FnOnce(&mut HashMap<String, Look>) -> T) -> T {
+    fn looks<T>(&self, act: impl FnOnce(&mut HashMap<String, QueueReading>) -> T) -> T {
         // A panic while it is locked cannot leave it half-changed: each act is a few assignments.
         act(&mut self.looks.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn look(&self, queue: &str, act: impl FnOnce(&mut Look)) {
+    fn look(&self, queue: &str, act: impl FnOnce(&mut QueueReading)) {
         self.looks(|looks| {
             if looks.len() >= MOST_QUEUES && !looks.contains_key(queue) {
                 looks.clear();

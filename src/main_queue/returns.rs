@@ -5,7 +5,7 @@
 
 use super::sidekiq::Sidekiq;
 use super::source::Source;
-use crate::store::{Error, Passage, Restored, Target, Unstaged};
+use crate::store::{DeliveryRoute, Error, Restored, Target, Unstaged};
 
 /// Life in seconds of the locks of the gem sidekiq-fairplay that we hold. After a crash, the gem goes on when they expire.
 pub const GEM_LOCK_LIFE: u64 = 30;
@@ -20,8 +20,8 @@ impl Sidekiq {
         token: &str,
         jobs: &[Restored],
     ) -> Result<Unstaged, Error> {
-        let passage = &self.destination().await?.passage;
-        self.store.unstage(self.name(), token, passage, &self.target(source, owner), jobs).await
+        let route = &self.destination().await?.route;
+        self.store.unstage(self.name(), token, route, &self.target(source, owner), jobs).await
     }
 
     /// Puts back what the outbox of a source holds, as after a crash. False if the gem's locks are not the owner's.
@@ -31,11 +31,11 @@ impl Sidekiq {
         }
         let target = self.target(source, owner);
         loop {
-            let parcels = self.store.outbox(&target.name).await?;
-            let Some(last) = parcels.last() else { return Ok(true) };
-            for parcel in &parcels {
-                let marker = format!("fairgate:{}:{}:returned", parcel.origin, target.name);
-                let given = self.redis.give_back(&marker, parcel, &target).await.map_err(|error| self.named(error))?;
+            let entries = self.store.outbox(&target.name).await?;
+            let Some(last) = entries.last() else { return Ok(true) };
+            for entry in &entries {
+                let marker = format!("fairgate:{}:{}:returned", entry.origin, target.name);
+                let given = self.redis.give_back(&marker, entry, &target).await.map_err(|error| self.named(error))?;
                 if !given {
                     return Ok(false);
                 }
@@ -50,7 +50,7 @@ impl Sidekiq {
     }
 
     async fn has_outbox(&self) -> Result<bool, Error> {
-        Ok(matches!(self.destination().await?.passage, Passage::Outbox { .. }))
+        Ok(matches!(self.destination().await?.route, DeliveryRoute::Outbox { .. }))
     }
 
     fn source_name(&self, source: &Source) -> String {

@@ -1,9 +1,11 @@
 //! An existing Sidekiq as the main queue: its workers stay as they are and find jobs in its queues.
 
 use super::pace::Pace;
-use crate::fair::Closed;
+use crate::fairness::Closed;
 use crate::job::json;
-use crate::store::{self, Destination, Error, Observation, Parcel, Passage, Promoted, SidekiqProcess, Store};
+use crate::store::{
+    self, DeliveryRoute, Destination, Error, Observation, OutboxEntry, Promoted, SidekiqProcess, Store,
+};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -127,14 +129,14 @@ impl Sidekiq {
 
     /// Delivers what has been promoted and is not there yet. Harmless when repeated, and when others do the same.
     pub async fn settle(&self, rule: &str) -> Result<(), Error> {
-        if !matches!(self.destination().await?.passage, Passage::Outbox { .. }) {
+        if !matches!(self.destination().await?.route, DeliveryRoute::Outbox { .. }) {
             return Ok(());
         }
         loop {
-            let parcels = self.store.outbox(rule).await?;
-            let Some(last) = parcels.last() else { return Ok(()) };
-            for parcel in &parcels {
-                self.redis.deliver(&self.marker(rule, parcel), parcel).await.map_err(|error| self.named(error))?;
+            let entries = self.store.outbox(rule).await?;
+            let Some(last) = entries.last() else { return Ok(()) };
+            for entry in &entries {
+                self.redis.deliver(&self.marker(rule, entry), entry).await.map_err(|error| self.named(error))?;
             }
             self.store.confirm(rule, last.sequence).await?;
         }
@@ -144,32 +146,32 @@ impl Sidekiq {
     pub async fn undelivered(&self, rule: &str) -> Result<u64, Error> {
         match self.place {
             Place::Here => Ok(0),
-            _ => Ok(self.store.outbox(rule).await?.iter().map(|parcel| parcel.payloads.len() as u64).sum()),
+            _ => Ok(self.store.outbox(rule).await?.iter().map(|entry| entry.payloads.len() as u64).sum()),
         }
     }
 
     /// Where the target keeps how far a rule's outbox has been delivered.
-    fn marker(&self, rule: &str, parcel: &Parcel) -> String {
-        format!("fairgate:{}:{rule}:delivered", parcel.origin)
+    fn marker(&self, rule: &str, entry: &OutboxEntry) -> String {
+        format!("fairgate:{}:{rule}:delivered", entry.origin)
     }
 
     pub(super) async fn destination(&self) -> Result<&Destination, Error> {
         let find = async || {
-            let passage = match self.place {
-                Place::Here => Passage::Here,
+            let route = match self.place {
+                Place::Here => DeliveryRoute::Here,
                 Place::Database { theirs, ours } => match self.store.can_select(theirs).await {
-                    Ok(()) => Passage::Database { theirs, ours },
+                    Ok(()) => DeliveryRoute::Database { theirs, ours },
                     Err(Error::Backend(reason)) => {
                         let main_queue = &self.name;
                         tracing::warn!(main_queue, reason, "scripts may not SELECT: jobs go through an outbox");
-                        Passage::Outbox { origin: self.store.origin().await? }
+                        DeliveryRoute::Outbox { origin: self.store.origin().await? }
                     }
                     Err(error) => return Err(error),
                 },
-                Place::Elsewhere => Passage::Outbox { origin: self.store.origin().await? },
+                Place::Elsewhere => DeliveryRoute::Outbox { origin: self.store.origin().await? },
             };
             let (name, prefix) = (self.name.clone(), self.redis.prefix().to_owned());
-            Ok(Destination { name, prefix, passage })
+            Ok(Destination { name, prefix, route })
         };
         self.destination.get_or_try_init(find).await
     }

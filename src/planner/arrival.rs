@@ -2,7 +2,7 @@
 
 use super::staging_reporter::{Finding, StagingReporter};
 use crate::config::FairplayClass;
-use crate::fair::{Rule, Rules};
+use crate::fairness::{Rule, Rules};
 use crate::job::escape::escape;
 use crate::job::sidekiq::{self, Payload};
 use crate::job::{NewJob, Planned, id, json, tenant};

@@ -2,7 +2,7 @@
 
 use super::ancestors::find_among;
 use super::rulebook::{Known, Rulebook};
-use crate::fair::{Interleaved, Isolation, LimitRule, OnMissingTenant, Tenancy};
+use crate::fairness::{Interleaved, Isolation, LimitRule, OnMissingTenant, Tenancy};
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::scope::Foreign;
 use crate::job::{LimitKey, NewJob, Planned, RateLimit, Record, Scope};

@@ -1,6 +1,6 @@
 //! Reports when the gate of a main queue closes or opens, in the log and as an event.
 
-use crate::fair::Closed;
+use crate::fairness::Closed;
 use crate::job::json;
 use crate::store::Store;
 use std::collections::HashMap;

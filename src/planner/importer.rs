@@ -13,7 +13,7 @@ use super::staging_reporter::{Finding, StagingReporter};
 use crate::config::FairplayClass;
 use crate::job::{NewJob, id, sidekiq};
 use crate::main_queue::{GEM_LOCK_LIFE, Sidekiq, Source};
-use crate::store::{Error, Inbox, Parcel, StagedByGem, Store, TakeOver, TakenIn};
+use crate::store::{Error, Inbox, OutboxEntry, StagedByGem, Store, TakeOver, TakenIn};
 use crate::telemetry::SidekiqMetrics;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -320,8 +320,8 @@ impl Importer {
                     redis.bury(&payload, self.store.clock().now_ms()).await?;
                 }
                 Fate::Pass { queue, payload } => {
-                    let parcel = Parcel { origin: self.origin.clone(), sequence, queue, payloads: vec![payload] };
-                    redis.deliver(&format!("{name}:passed"), &parcel).await?;
+                    let entry = OutboxEntry { origin: self.origin.clone(), sequence, queue, payloads: vec![payload] };
+                    redis.deliver(&format!("{name}:passed"), &entry).await?;
                 }
             }
         }

@@ -51,7 +51,7 @@ pub use sources::Sources;
 pub use staged_status::StagedStatus;
 pub use stats::{RuleStats, shadow};
 pub use stock::Stock;
-pub use tenancy::{Author, Served, TermsRefused};
+pub use tenancy::{Author, Served, TenantSettingsRefused};
 pub use tenant_counts::TenantCounts;
 pub use tenant_roll::{Enrolled, Roll, RollFilter, RollOrder};
 pub use tenants::{Order, TenantList};

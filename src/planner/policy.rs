@@ -3,7 +3,7 @@
 
 use super::rulebook::{ATTEMPTS, Known, Removed, Rulebook, Source};
 use crate::config;
-use crate::fair::{Clash, Policy, Pool, rebalance};
+use crate::fairness::{Policy, Pool, PoolConflict, rebalance};
 use crate::store::Error;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -55,7 +55,7 @@ impl Held {
     /// The same with a pool that is set at run time.
     fn with(&self, pool: &Pool) -> Result<Held, PolicyRefused> {
         let mut held = self.clone();
-        held.policy.set_pool(pool.clone()).map_err(PolicyRefused::Clashes)?;
+        held.policy.set_pool(pool.clone()).map_err(PolicyRefused::Conflicts)?;
         held.pools.insert(pool.name.clone());
         Ok(held)
     }
@@ -87,7 +87,7 @@ impl Held {
 pub enum PolicyRefused {
     /// A pool does not go with the others.
     #[error("the pool does not go with the others")]
-    Clashes(Vec<Clash>),
+    Conflicts(Vec<PoolConflict>),
     /// There is a pool of that name.
     #[error("there is a pool {0} already")]
     Exists(String),

@@ -3,9 +3,9 @@
 use super::registry::RunnerRegistry;
 use super::round_state::in_turn;
 use super::tenant_counts::{self, TenantCounts};
-use crate::fair::{Batch, FairQueue, Tenant, Weight};
+use crate::fairness::{Batch, FairQueue, Tenant, Weight};
 use crate::job::escape::{escape, unescape};
-use crate::store::{Error, Level, Observation, Served};
+use crate::store::{Error, Observation, PriorityLevel, Served};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
@@ -82,7 +82,7 @@ fn shown(tenant_counts: &TenantCounts) -> Vec<Value> {
 
 /// The tenants of the next promotions, in order: up to `most`, or fewer if the next might be of a tenant that was not surveyed.
 /// A priority is served when nobody waits at a higher one.
-fn foresee_all(levels: &[Level], most: u64) -> Vec<String> {
+fn foresee_all(levels: &[PriorityLevel], most: u64) -> Vec<String> {
     let mut picks = Vec::new();
     for level in levels {
         picks.extend(foresee(level, most - picks.len() as u64));
@@ -93,12 +93,12 @@ fn foresee_all(levels: &[Level], most: u64) -> Vec<String> {
     picks
 }
 
-fn waiting(level: &Level) -> impl Iterator<Item = &crate::store::Tenant> {
+fn waiting(level: &PriorityLevel) -> impl Iterator<Item = &crate::store::StagedTenant> {
     level.tenants.iter().filter(|tenant| tenant.start.is_some())
 }
 
 /// The same for the tenants of one priority.
-fn foresee(level: &Level, most: u64) -> Vec<String> {
+fn foresee(level: &PriorityLevel, most: u64) -> Vec<String> {
     let waiting = level.tenants.iter().filter_map(|tenant| {
         let start = tenant.start?;
         // Under the names that the scripts compare, for the same order among equals.
@@ -135,7 +135,7 @@ struct Ahead {
 }
 
 impl Ahead {
-    fn of(level: &Level) -> Ahead {
+    fn of(level: &PriorityLevel) -> Ahead {
         let waiting = || waiting(level);
         let mut left: HashMap<u32, usize> = HashMap::new();
         waiting().for_each(|tenant| *left.entry(tenant.weight.class()).or_default() += 1);

@@ -48,7 +48,7 @@ impl PromotionWindow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fair::Weight;
+    use crate::fairness::Weight;
 
     fn served(tenant: &str, jobs: u64) -> Served {
         Served { tenant: tenant.to_owned(), weight: Weight::ONE, jobs }

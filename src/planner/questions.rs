@@ -1,6 +1,6 @@
 //! Questions to a rule's weights webhook that are under way.
 
-use crate::store::{Lately, Tenant};
+use crate::store::{Lately, StagedTenant};
 use crate::weights::{self, Ask, Source};
 use futures_util::future::select_all;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ const GLANCE: Duration = Duration::from_millis(20);
 pub(super) struct Question {
     pub queue: String,
     /// Tenants of unknown weight that it is about; none in one about tenants that are served meanwhile.
-    pub unknown: Vec<Tenant>,
+    pub unknown: Vec<StagedTenant>,
     answer: JoinHandle<weights::Answer>,
 }
 
@@ -39,7 +39,7 @@ impl Questions {
     }
 
     /// Asks the webhook; `unknown` are those of the tenants that are not promoted before the answer.
-    pub fn send(&mut self, source: Arc<Source>, ask: Ask, unknown: Vec<Tenant>) {
+    pub fn send(&mut self, source: Arc<Source>, ask: Ask, unknown: Vec<StagedTenant>) {
         let queue = ask.queue.clone();
         let answer = tokio::spawn(async move { source.ask(ask).await });
         self.0.push(Question { queue, unknown, answer });
@@ -66,7 +66,12 @@ pub(super) struct Working {
 }
 
 /// A tenant as a question describes it.
-pub(super) fn describe(tenant: &Tenant, working: Working, now: i64, promoted: &HashMap<&str, u64>) -> weights::Tenant {
+pub(super) fn describe(
+    tenant: &StagedTenant,
+    working: Working,
+    now: i64,
+    promoted: &HashMap<&str, u64>,
+) -> weights::Tenant {
     let age = |since: i64| u64::try_from(now - since).unwrap_or(0);
     weights::Tenant {
         pending: Some(tenant.staged),

@@ -2,7 +2,7 @@
 
 use super::tenant_counts::{self, TenantCounts};
 use super::webhook_state::WebhookState;
-use crate::fair::Rule;
+use crate::fairness::Rule;
 use crate::job::time::rfc3339;
 use crate::store::Served;
 use serde_json::{Value, json};

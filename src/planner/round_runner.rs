@@ -7,7 +7,7 @@ use super::low_water_poller::LowWaterPoller;
 use super::round_report::{RoundOutcome, RoundReport};
 use super::round_state::{RoundState, in_turn};
 use super::weight_sync::WeightSync;
-use crate::fair::{Batch, Goal, Pace, Rule};
+use crate::fairness::{Batch, LatencyGoal, Pace, Rule};
 use crate::job::cron::Cron;
 use crate::main_queue::MainQueue;
 use crate::store::{Begun, Ended, Error, Mark, Next, Observation, Promoted, QUEUES_A_ROUND, Round, Store, Why};
@@ -81,7 +81,7 @@ impl RoundRunner {
             Pace::Cron { expression, timezone } => Some(Cron::parse(expression, timezone)?),
         };
         let latency_ms = rule.target_latency.max(main_queue.least_latency());
-        let goal = Goal { latency_ms, is_polled: main_queue.poll().is_some() };
+        let goal = LatencyGoal { latency_ms, is_polled: main_queue.poll().is_some() };
         let watch = LowWaterPoller::new(main_queue.clone());
         Ok(RoundRunner {
             rule,

@@ -1,7 +1,7 @@
 //! One round while it is under way: what is left of its batch, and what is known of how it will end.
 
 use super::round_report::{RoundOutcome, RoundReport};
-use crate::fair::{Batch, Rule};
+use crate::fairness::{Batch, Rule};
 use crate::store::{Mark, Observation, Round, Why};
 
 /// A round under way.

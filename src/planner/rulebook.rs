@@ -2,7 +2,7 @@
 
 use super::policy::Held;
 use crate::config;
-use crate::fair::{Policy, Rule, Rules, TenantRule};
+use crate::fairness::{Policy, Rule, Rules, TenantRule};
 use crate::store::{Error, Signal, Store, StoredRule};
 use serde_json::{Value, json};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! What a rule in shadow has seen, as it is shown: the waits that tenants have, and those that they would have.
 
 use super::shadow_weights::ShadowWeights;
-use crate::fair::{Experience, MOST_JOBS, Rule, Shadow, Waits, Weight};
+use crate::fairness::{MOST_JOBS, Rule, Shadow, WaitStats, Waits, Weight};
 use crate::job::time::rfc3339;
 use crate::telemetry::{ShadowLevels, TenantWaits};
 use serde_json::{Value, json};
@@ -30,10 +30,10 @@ pub(super) struct ShadowReport<'a> {
 
 impl ShadowReport<'_> {
     /// Tenants with the most jobs first.
-    fn tenants(&self) -> Vec<(&Arc<str>, &Experience)> {
+    fn tenants(&self) -> Vec<(&Arc<str>, &WaitStats)> {
         let mut tenants: Vec<_> = self.shadow.tenants().collect();
         tenants.sort_by(|(name, one), (other_name, other)| {
-            let jobs = |met: &Experience| met.waiting + met.as_is.total();
+            let jobs = |met: &WaitStats| met.waiting + met.as_is.total();
             jobs(other).cmp(&jobs(one)).then_with(|| name.cmp(other_name))
         });
         tenants
@@ -48,7 +48,7 @@ impl ShadowReport<'_> {
             }
         }
         let tenants = self.tenants();
-        let show = |(name, met): &(&Arc<str>, &Experience)| {
+        let show = |(name, met): &(&Arc<str>, &WaitStats)| {
             json!({
                 "tenant_id": ***name,
                 "weight": self.shadow_weights.weight(name).map(Weight::as_f64),
@@ -94,7 +94,7 @@ impl ShadowReport<'_> {
     /// As metrics have it.
     pub(super) fn levels(&self) -> ShadowLevels {
         let p95 = |waits: &Waits| waits.quantile(0.95).map(|ms| ms as f64 / 1e3);
-        let of = |(name, met): (&Arc<str>, &Experience)| TenantWaits {
+        let of = |(name, met): (&Arc<str>, &WaitStats)| TenantWaits {
             tenant: name.to_string(),
             as_is: p95(&met.as_is),
             planned: p95(&met.planned),
@@ -108,7 +108,7 @@ impl ShadowReport<'_> {
 
     /// Tells the log whose waits would change most.
     pub(super) fn tell(&self) {
-        let both = |met: &Experience| Some((met.as_is.quantile(0.95)?, met.planned.quantile(0.95)?));
+        let both = |met: &WaitStats| Some((met.as_is.quantile(0.95)?, met.planned.quantile(0.95)?));
         let mut changes: Vec<(&str, u64, u64)> = self
             .shadow
             .tenants()

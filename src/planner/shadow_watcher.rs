@@ -7,7 +7,7 @@ use super::shadow_report::ShadowReport;
 use super::shadow_weights::{self, ShadowWeights};
 use super::staging_reporter::{Finding, StagingReporter};
 use super::webhook_reporter::WebhookReporter;
-use crate::fair::{MOST_JOBS, Pace, Rule, Seen, Shadow, ShadowRound};
+use crate::fairness::{MOST_JOBS, Pace, Rule, Shadow, ShadowRound, WatchedJob};
 use crate::job::cron::Cron;
 use crate::job::sidekiq::{self, Payload};
 use crate::job::tenant;
@@ -247,7 +247,8 @@ impl<'a> ShadowWatcher<'a> {
     async fn arrive(&mut self, payloads: &[String], now: i64) -> Result<bool, Error> {
         let known = self.registry.rules().now();
         let mut findings = Vec::new();
-        let seen: Vec<Seen> = payloads.iter().map(|payload| self.see(payload, &known, now, &mut findings)).collect();
+        let seen: Vec<WatchedJob> =
+            payloads.iter().map(|payload| self.see(payload, &known, now, &mut findings)).collect();
         for (finding, details) in findings {
             self.jobs.report(&finding, &details).await;
         }
@@ -269,7 +270,7 @@ impl<'a> ShadowWatcher<'a> {
         Payload::parse(text).filter(is_ours)
     }
 
-    fn see(&self, text: &str, known: &Known, now: i64, findings: &mut Vec<(Finding, String)>) -> Seen {
+    fn see(&self, text: &str, known: &Known, now: i64, findings: &mut Vec<(Finding, String)>) -> WatchedJob {
         let tenant = self.own(text, known).map(|payload| {
             let owner = self.rule.tenant_key.owner(&payload);
             if owner.is_none() {
@@ -277,7 +278,7 @@ impl<'a> ShadowWatcher<'a> {
             }
             Arc::from(owner.as_deref().unwrap_or(tenant::DEFAULT))
         });
-        Seen { mark: mark(text), tenant, since: sidekiq::waits_since(text).unwrap_or(now).min(now) }
+        WatchedJob { mark: mark(text), tenant, since: sidekiq::waits_since(text).unwrap_or(now).min(now) }
     }
 
     /// Runs the round that would be run now.

@@ -2,7 +2,7 @@
 
 use super::rulebook::Rulebook;
 use super::webhook_state::WebhookState;
-use crate::fair::{Rule, Shadow, Weight};
+use crate::fairness::{Rule, Shadow, Weight};
 use crate::store::Error;
 use crate::weights::{self, Ask, Fallback, Source};
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! The reasons why a staged job is not promoted yet: the gate of its main queue, and the state of its tenant.
 
 use super::registry::RunnerRegistry;
-use crate::store::{Error, Tenant};
+use crate::store::{Error, StagedTenant};
 use serde_json::{Value, json};
 
 /// The reasons why a job that a rule has staged for a queue is not promoted yet.
@@ -25,7 +25,7 @@ enum TenantState {
 }
 
 impl TenantState {
-    fn of(tenant: Option<&Tenant>) -> TenantState {
+    fn of(tenant: Option<&StagedTenant>) -> TenantState {
         match tenant {
             Some(tenant) if tenant.weight.is_held() => TenantState::Held,
             Some(tenant) if tenant.is_unknown => TenantState::AwaitsWeight,

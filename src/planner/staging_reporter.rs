@@ -1,7 +1,7 @@
 //! Set-ups beside a Sidekiq that do not work as they were meant: each is reported once, in the log and as an event.
 
 use super::failure_reporter::{FailureReporter, Notice};
-use crate::fair::Rule;
+use crate::fairness::Rule;
 use crate::job::json::quoted;
 use crate::job::shape::shape;
 use crate::job::sidekiq::Payload;

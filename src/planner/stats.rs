@@ -3,9 +3,9 @@
 use super::registry::RunnerRegistry;
 use super::scheduler;
 use crate::config::redact;
-use crate::fair::{Gate, Rule, jain_index, lag, wait_bound};
+use crate::fairness::{Gate, Rule, jain_index, lag, wait_bound};
 use crate::job::time::{At, rfc3339};
-use crate::store::{Error, Level, Observation, RuleStatus, ShadowRecord, Survey, Tenant};
+use crate::store::{Error, Observation, PriorityLevel, RuleStatus, ShadowRecord, StagedTenant, StagedTenants};
 use crate::telemetry::RuleLevels;
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -32,7 +32,7 @@ pub struct RuleStats {
     draining: bool,
     status: RuleStatus,
     /// Of each main queue, by priority.
-    surveys: Vec<Survey>,
+    surveys: Vec<StagedTenants>,
     /// Newest first.
     rounds: Vec<Value>,
     /// What is seen, if it is in shadow.
@@ -118,7 +118,7 @@ impl RuleStats {
     }
 
     /// The fair queues of all main queues and priorities.
-    fn levels_staged(&self) -> impl Iterator<Item = &Level> {
+    fn levels_staged(&self) -> impl Iterator<Item = &PriorityLevel> {
         self.surveys.iter().flat_map(|survey| &survey.levels)
     }
 
@@ -146,9 +146,9 @@ impl RuleStats {
             *got.entry(served["tenant_id"].as_str().unwrap_or_default()).or_default() += share;
         }
         // Whoever is held or blocked gets nothing on purpose.
-        let is_busy = |tenant: &&Tenant| tenant.start.is_some() && tenant.since <= from;
+        let is_busy = |tenant: &&StagedTenant| tenant.start.is_some() && tenant.since <= from;
         // So does whoever waits behind a higher priority.
-        let highest = |survey: &Survey| survey.levels.iter().position(|level| level.waiting_tenants > 0);
+        let highest = |survey: &StagedTenants| survey.levels.iter().position(|level| level.waiting_tenants > 0);
         let served = self.surveys.iter().filter_map(|survey| survey.levels.get(highest(survey)?));
         let busy = served.flat_map(|level| &level.tenants).filter(is_busy);
         let shares: Vec<f64> = busy.map(|tenant| got.get(tenant.name.as_str()).copied().unwrap_or(0.0)).collect();

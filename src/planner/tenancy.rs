@@ -3,7 +3,7 @@
 
 use super::rulebook::{ATTEMPTS, Removed, Rulebook};
 use crate::config;
-use crate::fair::{TenantLimits, TenantRule, Terms};
+use crate::fairness::{TenantLimits, TenantRule, TenantSettings};
 use crate::job::time;
 use crate::store::{Error, FileTenant, TenantChange, TenantJobs};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ const MOST_CHANGES: usize = 20;
 /// On which terms a tenant is served, and who says so.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Served {
-    pub terms: Terms,
+    pub terms: TenantSettings,
     /// `api`, `file`, `tier`, or `default` where nobody says anything.
     pub source: &'static str,
     /// The tier that it is in, if its terms are the tier's.
@@ -35,7 +35,7 @@ pub struct Author {
 
 /// Why a tenant's terms were not changed.
 #[derive(Debug, thiserror::Error)]
-pub enum TermsRefused {
+pub enum TenantSettingsRefused {
     /// What was asked for is full of mistakes.
     #[error("it is full of mistakes")]
     Mistakes(Vec<config::Problem>),
@@ -47,7 +47,7 @@ pub enum TermsRefused {
 }
 
 /// The document of a tenant: its first byte tells who set it, which is all that scripts look at.
-fn document(terms: &Terms, created: i64, changes: &[Value], at_run_time: bool) -> String {
+fn document(terms: &TenantSettings, created: i64, changes: &[Value], at_run_time: bool) -> String {
     let mark = if at_run_time { 'a' } else { 'f' };
     format!(
         "{mark}{}",
@@ -61,7 +61,7 @@ fn members(value: &Value) -> String {
     text[1..text.len() - 1].to_owned()
 }
 
-fn created_event(id: &str, terms: &Terms, source: &str) -> String {
+fn created_event(id: &str, terms: &TenantSettings, source: &str) -> String {
     let mut data = json!({"tenant_id": id, "source": source});
     let terms = terms.to_json();
     for name in ["fairness_weight", "priority_boost", "limits"] {
@@ -117,7 +117,7 @@ impl Rulebook {
         let terms = config::tenant_from_json(id, stored["terms"].clone()).map(|(terms, _)| terms);
         let mut terms = terms.unwrap_or_else(|problems| {
             tracing::error!(tenant = id, ?problems, "cannot read the stored terms of a tenant");
-            Terms::default()
+            TenantSettings::default()
         });
         if stored["weighs"] != true {
             terms.weight = None;
@@ -129,19 +129,25 @@ impl Rulebook {
     }
 
     /// Sets a tenant's terms. Whether it had none of its own.
-    pub async fn put_tenant(&self, id: &str, terms: &Terms, author: &Author) -> Result<bool, TermsRefused> {
+    pub async fn put_tenant(
+        &self,
+        id: &str,
+        terms: &TenantSettings,
+        author: &Author,
+    ) -> Result<bool, TenantSettingsRefused> {
         let before = self.change_tenant(id, author, |_| Ok(terms.clone())).await?;
         Ok(before.document.is_empty())
     }
 
     /// Changes a tenant's limits as the body of a request says; those of its tier become its own.
-    pub async fn put_tenant_limits(&self, id: &str, body: &Value, by: &str) -> Result<(), TermsRefused> {
-        let read =
-            |limits: &TenantLimits| config::limits_from_json(body.clone(), limits).map_err(TermsRefused::Mistakes);
+    pub async fn put_tenant_limits(&self, id: &str, body: &Value, by: &str) -> Result<(), TenantSettingsRefused> {
+        let read = |limits: &TenantLimits| {
+            config::limits_from_json(body.clone(), limits).map_err(TenantSettingsRefused::Mistakes)
+        };
         let (_, reason) = read(&TenantLimits::default())?;
         let author = Author { by: by.to_owned(), reason };
         self.change_tenant(id, &author, |served| {
-            Ok(Terms { limits: read(&served.terms.limits)?.0, ..served.terms.clone() })
+            Ok(TenantSettings { limits: read(&served.terms.limits)?.0, ..served.terms.clone() })
         })
         .await
         .map(drop)
@@ -152,8 +158,8 @@ impl Rulebook {
         &self,
         id: &str,
         author: &Author,
-        change: impl Fn(&Served) -> Result<Terms, TermsRefused>,
-    ) -> Result<Served, TermsRefused> {
+        change: impl Fn(&Served) -> Result<TenantSettings, TenantSettingsRefused>,
+    ) -> Result<Served, TenantSettingsRefused> {
         self.reload().await?;
         for _ in 0..ATTEMPTS {
             let before = self.served_one(id).await?;
@@ -186,7 +192,12 @@ impl Rulebook {
 
     /// Removes a tenant's own terms, or what was changed about one of the file. While it has jobs only if `force` says so: they stay, and are
     /// served on the terms that hold then.
-    pub async fn remove_tenant(&self, id: &str, jobs: TenantJobs, force: bool) -> Result<Removed, TermsRefused> {
+    pub async fn remove_tenant(
+        &self,
+        id: &str,
+        jobs: TenantJobs,
+        force: bool,
+    ) -> Result<Removed, TenantSettingsRefused> {
         let of_file = self.inner.tenants.iter().find(|rule| rule.id == id);
         for _ in 0..ATTEMPTS {
             let before = self.served_one(id).await?;
@@ -196,7 +207,7 @@ impl Rulebook {
                 _ => return Ok(Removed::Unknown),
             }
             if jobs.total() > 0 && !force {
-                return Err(TermsRefused::Busy(jobs));
+                return Err(TenantSettingsRefused::Busy(jobs));
             }
             let restored = of_file.map(|rule| (document(&rule.terms, 0, &[], false), &rule.terms));
             let after = restored.as_ref().map(|(document, terms)| (document.as_str(), *terms));

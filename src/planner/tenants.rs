@@ -1,8 +1,8 @@
 //! Tenants of a rule, as a list that can be sorted.
 
 use super::registry::RunnerRegistry;
-use crate::fair::{Weight, wait_bound};
-use crate::store::{Error, Tenant};
+use crate::fairness::{Weight, wait_bound};
+use crate::store::{Error, StagedTenant};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
@@ -38,7 +38,7 @@ impl Order {
 
 /// Tenants of a rule with staged jobs.
 pub struct TenantList {
-    tenants: Vec<(String, Tenant)>,
+    tenants: Vec<(String, StagedTenant)>,
     now: i64,
     queues: HashMap<String, Whole>,
     /// Whether there are more than were looked at.
@@ -117,7 +117,7 @@ impl TenantList {
         self.tenants.iter().skip(offset).take(limit).map(|(queue, tenant)| self.show(queue, tenant)).collect()
     }
 
-    fn show(&self, queue: &str, tenant: &Tenant) -> Value {
+    fn show(&self, queue: &str, tenant: &StagedTenant) -> Value {
         let weight = weight_of(tenant);
         let whole = self.queues.get(queue).copied().unwrap_or_default();
         let of = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
@@ -139,6 +139,6 @@ impl TenantList {
 }
 
 /// The weight that gives a tenant its share: none while the webhook is still to be asked.
-fn weight_of(tenant: &Tenant) -> Weight {
+fn weight_of(tenant: &StagedTenant) -> Weight {
     if tenant.is_unknown { Weight::HELD } else { tenant.weight }
 }

@@ -2,7 +2,7 @@
 //! that are probably not what it means.
 
 use super::failure_reporter::{FailureReporter, Notice};
-use crate::fair::Rule;
+use crate::fairness::Rule;
 use crate::job::json;
 use crate::store::{Error, Store};
 use crate::weights::{Answer, Doubt, Fallback};
@@ -138,7 +138,7 @@ fn reported_in(round: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fair::Weight;
+    use crate::fairness::Weight;
     use crate::weights::Outcome;
 
     #[test]

@@ -4,10 +4,10 @@ use super::promotion_window::PromotionWindow;
 use super::questions::{Question, Questions, Working, describe};
 use super::webhook_reporter::WebhookReporter;
 use super::webhook_state::WebhookState;
-use crate::fair::{Rule, Weight};
+use crate::fairness::{Rule, Weight};
 use crate::job::tenant::DEFAULT;
 use crate::main_queue::MainQueue;
-use crate::store::{Error, Observation, Round, Served, Store, Tenant};
+use crate::store::{Error, Observation, Round, Served, StagedTenant, Store};
 use crate::weights::{self, Ask, Fallback, Source, stale_weight};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -206,14 +206,15 @@ impl WeightSync {
                 // A tenant that the answer leaves out has been answered for as well.
                 let named: HashSet<&str> = outcome.weights.iter().map(|(tenant, _)| tenant.as_str()).collect();
                 let left_out = question.unknown.iter().filter(|tenant| !named.contains(tenant.name.as_str()));
-                let own = |tenant: &Tenant| (tenant.name.clone(), rule.own_weight(&tenant.name, tenant.everywhere));
+                let own =
+                    |tenant: &StagedTenant| (tenant.name.clone(), rule.own_weight(&tenant.name, tenant.everywhere));
                 let left_out: Vec<(String, Weight)> = left_out.map(own).collect();
                 reweigh(true, &[outcome.weights, left_out].concat()).await
             }
             _ if question.unknown.is_empty() => Ok(()),
             _ => {
-                let weight = |tenant: &Tenant| rule.unanswered_weight(&tenant.name, tenant.everywhere);
-                let weigh = |tenant: &Tenant| (tenant.name.clone(), weight(tenant));
+                let weight = |tenant: &StagedTenant| rule.unanswered_weight(&tenant.name, tenant.everywhere);
+                let weigh = |tenant: &StagedTenant| (tenant.name.clone(), weight(tenant));
                 reweigh(false, &question.unknown.iter().map(weigh).collect::<Vec<_>>()).await
             }
         }
@@ -233,7 +234,7 @@ impl WeightSync {
         if let Some(source) = source {
             return self.send(store, source, round, queue, &unknown.clone(), unknown).await;
         }
-        let own = |tenant: &Tenant| (tenant.name.clone(), rule.own_weight(&tenant.name, tenant.everywhere));
+        let own = |tenant: &StagedTenant| (tenant.name.clone(), rule.own_weight(&tenant.name, tenant.everywhere));
         let own: Vec<(String, Weight)> = unknown.iter().map(own).collect();
         store.reweigh(&rule.name, &round.token, queue, false, &own).await.map(drop)
     }
@@ -266,8 +267,8 @@ impl WeightSync {
         source: Arc<Source>,
         round: &Round,
         queue: &str,
-        tenants: &[Tenant],
-        unknown: Vec<Tenant>,
+        tenants: &[StagedTenant],
+        unknown: Vec<StagedTenant>,
     ) -> Result<(), Error> {
         let promoted = self.recent.jobs(round.now);
         let working = self.working(store, tenants).await?;
@@ -279,7 +280,7 @@ impl WeightSync {
     }
 
     /// What workers do for each tenant, where that is known: not for the default tenant, nor in a main queue that is not ours.
-    async fn working(&self, store: &Store, tenants: &[Tenant]) -> Result<Vec<Working>, Error> {
+    async fn working(&self, store: &Store, tenants: &[StagedTenant]) -> Result<Vec<Working>, Error> {
         let MainQueue::Builtin(_) = self.main_queue else { return Ok(vec![Working::default(); tenants.len()]) };
         let names: Vec<&str> = tenants.iter().map(|tenant| tenant.name.as_str()).collect();
         let (jobs, lately) = (store.tenant_jobs(&names).await?, store.tenants_lately(&names).await?);
@@ -305,12 +306,12 @@ impl WeightSync {
         rule: &Rule,
         round: &Round,
         queue: &str,
-        tenants: &[Tenant],
+        tenants: &[StagedTenant],
     ) -> Result<(), Error> {
         let Some(status) = self.status() else { return Ok(()) };
         // The webhook's successes are told in this machine's time, all else in the store's.
         let last = status.last_success_at.map(|at| round.now - (store.clock().now_ms() - at));
-        let stale = |tenant: &Tenant| {
+        let stale = |tenant: &StagedTenant| {
             // What another process was told counts as well.
             let last = last.max((tenant.asked > 0).then_some(tenant.asked));
             let weight = stale_weight(rule, last, round.now, &tenant.name, tenant.everywhere)?;
@@ -334,7 +335,7 @@ impl WeightSync {
         };
         let names = self.rotate(store, rule, queue).await?;
         tenants.extend(store.tenants(&rule.name, queue, &names).await?);
-        let changed = |tenant: &Tenant| {
+        let changed = |tenant: &StagedTenant| {
             let weight = rule.own_weight(&tenant.name, tenant.everywhere);
             (weight != tenant.weight).then(|| (tenant.name.clone(), weight))
         };

@@ -209,7 +209,7 @@ impl Store {
                 words.extend([(*name).to_owned(), sum.text()]);
             }
         }
-        let answer = FOLD.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(&words)).await?;
+        let answer = FOLD.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(&words)).await?;
         Ok(reply::number(answer) == 1)
     }
 

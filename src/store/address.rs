@@ -152,14 +152,14 @@ pub(super) enum Target {
 
 /// A new connection.
 pub(super) struct Opened {
-    pub(super) connection: Connection,
+    pub(super) connection: RawConnection,
     /// The server that sentinels named for it.
     pub(super) server: Option<Host>,
 }
 
 /// An open connection; clones share it.
 #[derive(Clone)]
-pub(super) enum Connection {
+pub(super) enum RawConnection {
     Single(MultiplexedConnection),
     Cluster(ClusterConnection),
 }
@@ -172,15 +172,15 @@ impl Target {
         let mut server = None;
         let connection = match self {
             Target::Single(client) => {
-                Connection::Single(client.get_multiplexed_async_connection_with_config(&config).await?)
+                RawConnection::Single(client.get_multiplexed_async_connection_with_config(&config).await?)
             }
             Target::Sentinel(sentinels, address) => {
                 let named = primary(sentinels).await?;
                 let client = address.client(address.info(address.node(&named), address.database())?)?;
                 server = Some(named);
-                Connection::Single(client.get_multiplexed_async_connection_with_config(&config).await?)
+                RawConnection::Single(client.get_multiplexed_async_connection_with_config(&config).await?)
             }
-            Target::Cluster(client, _) => Connection::Cluster(client.get_async_connection().await?),
+            Target::Cluster(client, _) => RawConnection::Cluster(client.get_async_connection().await?),
         };
         Ok(Opened { connection, server })
     }
@@ -216,12 +216,12 @@ async fn any(nodes: &[Client]) -> RedisResult<PubSub> {
     last
 }
 
-impl Connection {
+impl RawConnection {
     pub(super) async fn send(&mut self, command: &redis::Cmd) -> RedisResult<redis::Value> {
         use redis::aio::ConnectionLike;
         let reply = match self {
-            Connection::Single(connection) => connection.req_packed_command(command).await,
-            Connection::Cluster(connection) => connection.req_packed_command(command).await,
+            RawConnection::Single(connection) => connection.req_packed_command(command).await,
+            RawConnection::Cluster(connection) => connection.req_packed_command(command).await,
         };
         reply.and_then(redis::Value::extract_error)
     }
@@ -234,8 +234,8 @@ impl Connection {
     ) -> RedisResult<Vec<redis::Value>> {
         use redis::aio::ConnectionLike;
         match self {
-            Connection::Single(connection) => connection.req_packed_commands(commands, 0, commands.len()).await,
-            Connection::Cluster(connection) => {
+            RawConnection::Single(connection) => connection.req_packed_commands(commands, 0, commands.len()).await,
+            RawConnection::Cluster(connection) => {
                 let route = SingleNodeRoutingInfo::SpecificNode(Route::with_key(key, SlotAddr::Master));
                 connection.route_pipeline(commands.clone(), 0, commands.len(), route).await
             }

@@ -5,7 +5,7 @@
 //! it. That also covers a repeated call, which finds its work done and writes nothing. Callers that wait at the same time
 //! share one WAIT.
 
-use super::address::{Connection, Target};
+use super::address::{RawConnection, Target};
 use super::error::Error;
 use super::{SCHEMA, replication};
 use redis::{Pipeline, RedisResult, Value};
@@ -24,7 +24,7 @@ pub(super) struct Confirmation {
 
 /// The connection on which confirmations are waited for.
 pub(super) struct Confirmer {
-    connection: Connection,
+    connection: RawConnection,
     wanted: Confirmation,
     /// The number of the last WAIT that was begun.
     begun: AtomicU64,
@@ -34,9 +34,9 @@ pub(super) struct Confirmer {
 
 impl Confirmer {
     /// Opens the connection, which must lead to the server of `calls`: replicas of another one confirm nothing.
-    pub(super) async fn open(target: &Target, calls: &mut Connection, wanted: Confirmation) -> Result<Self, Error> {
+    pub(super) async fn open(target: &Target, calls: &mut RawConnection, wanted: Confirmation) -> Result<Self, Error> {
         let mut connection = target.connect().await.map_err(|error| Error::from_redis(&error).0)?.connection;
-        if matches!(calls, Connection::Single(_))
+        if matches!(calls, RawConnection::Single(_))
             && replication::run_id(calls).await? != replication::run_id(&mut connection).await?
         {
             return Err(Error::Unavailable("two connections led to different servers".to_owned()));

@@ -95,7 +95,7 @@ impl Store {
     ) -> Result<Registered, Error> {
         let (new, name) = (crate::job::id::generate(), self.scope.qualified(&cron.name));
         let answer = SCHEDULE
-            .call(&self.core.link, |command, _| {
+            .call(&self.core.connection, |command, _| {
                 self.core.begin(command).arg(&*name).arg(version.unwrap_or_default()).arg(&new);
                 command.arg(cron.document()).arg(cron.timing_text()).arg(or_empty(next.map(|at| at as u64)));
                 command.arg(MOST_CRONS);
@@ -113,7 +113,7 @@ impl Store {
     /// Removes a cron; jobs that it made stay.
     pub async fn unschedule(&self, name: &str) -> Result<(), Error> {
         let name = self.scope.qualified(name);
-        UNSCHEDULE.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(&*name)).await.map(drop)
+        UNSCHEDULE.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(&*name)).await.map(drop)
     }
 
     /// A cron has no next time until it is registered anew.
@@ -162,7 +162,7 @@ impl Store {
                 self.core.begin(command).arg(done);
                 portion.iter().for_each(|(name, before, after)| _ = command.arg(name).arg(before).arg(after));
             };
-            RETIME.call(&self.core.link, fill).await?;
+            RETIME.call(&self.core.connection, fill).await?;
             if !done.is_empty() {
                 return Ok(());
             }
@@ -170,7 +170,8 @@ impl Store {
     }
 
     async fn timetable(&self, question: &[&str]) -> Result<Timetable, Error> {
-        let answer = TIMETABLE.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(question)).await?;
+        let answer =
+            TIMETABLE.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(question)).await?;
         let mut parts = reply::array(answer, "timetable")?.into_iter();
         let mut next = || parts.next().unwrap_or(Value::Nil);
         let mut table = Timetable {
@@ -207,7 +208,7 @@ impl Store {
             Err(why) => (None, why),
         };
         let answer = FIRE
-            .call(&self.core.link, |command, again| {
+            .call(&self.core.connection, |command, again| {
                 self.core.begin(command).arg(firing.name).arg(firing.version);
                 command
                     .arg(at(firing.at))

@@ -116,7 +116,7 @@ impl Store {
         let fill = |command: &mut redis::Cmd, again: bool| {
             self.core.begin(command).arg(id).arg(u8::from(again)).arg(self.scope.word()).arg(u8::from(any));
         };
-        let answer = reply::texts(FORGET.call(&self.core.link, fill).await?, "forget")?;
+        let answer = reply::texts(FORGET.call(&self.core.connection, fill).await?, "forget")?;
         Ok(match answer.first().map(String::as_str) {
             Some("ok") => Deleted::Done,
             Some("conflict") => Deleted::Conflict(answer.get(1).cloned().unwrap_or_default()),

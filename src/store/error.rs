@@ -42,7 +42,7 @@ pub enum Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Loss {
     /// The connection broke: connect anew, then send again.
-    Connection,
+    RawConnection,
     /// It points to a server that is not the primary: connect anew, because another one may be by now, and send again once.
     Moved,
     /// The cluster does not serve our slot for now, or another node does: wait a moment, then send again. Nothing was carried out.
@@ -65,14 +65,14 @@ impl Error {
     pub(super) fn from_redis(error: &RedisError) -> (Error, Loss) {
         let text = error.to_string();
         if error.is_timeout() || error.is_io_error() || error.is_connection_dropped() || error.is_connection_refusal() {
-            return (Error::Unavailable(text), Loss::Connection);
+            return (Error::Unavailable(text), Loss::RawConnection);
         }
         match error.kind() {
             // A reply that ends in its middle: the server or the connection ended while it was sent.
-            ErrorKind::Parse => return (Error::Unavailable(text), Loss::Connection),
+            ErrorKind::Parse => return (Error::Unavailable(text), Loss::RawConnection),
             ErrorKind::ClusterConnectionNotFound
             | ErrorKind::MasterNameNotFoundBySentinel
-            | ErrorKind::NoValidReplicasFoundBySentinel => return (Error::Unavailable(text), Loss::Connection),
+            | ErrorKind::NoValidReplicasFoundBySentinel => return (Error::Unavailable(text), Loss::RawConnection),
             ErrorKind::AuthenticationFailed => return (Error::Unavailable(text), Loss::Refused),
             _ => {}
         }

@@ -146,7 +146,7 @@ impl Store {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(kind).arg(subject).arg(data);
         };
-        ANNOUNCE.call(&self.core.link, fill).await.map(drop)
+        ANNOUNCE.call(&self.core.connection, fill).await.map(drop)
     }
 
     /// A tenant sees what happens to its jobs.

@@ -99,7 +99,7 @@ impl Store {
         let states = states.join(" ");
         let time = |time: Option<i64>| time.map(|ms| ms.to_string()).unwrap_or_default();
         let answer = FIND
-            .call(&self.core.link, |command, _| {
+            .call(&self.core.connection, |command, _| {
                 self.core.begin(command).arg(cursor.word()).arg(PORTION).arg(&*queue);
                 command.arg(&states).arg(filter.kind.as_deref().unwrap_or_default());
                 command.arg(time(filter.since)).arg(time(filter.until)).arg(&tenant);

@@ -92,7 +92,7 @@ impl Enqueue {
     /// `again` tells that a shorter form may have been sent before, and its answer lost.
     async fn send(&self, script: &'static Script, requests: &[Request], again: bool) -> Result<Vec<Value>, Error> {
         let fill = |command: &mut Cmd, resent: bool| push_requests(&self.core, command, requests, again || resent);
-        reply::array(script.call(&self.core.link, fill).await?, "enqueue")
+        reply::array(script.call(&self.core.connection, fill).await?, "enqueue")
     }
 }
 
@@ -319,7 +319,7 @@ impl Store {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let views = READ.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(ids)).await?;
+        let views = READ.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(ids)).await?;
         let mut records = reply::records(views, "read")?;
         records.retain(|record| self.scope.admits(record.tenant.as_deref()));
         Ok(records)
@@ -350,6 +350,6 @@ impl Store {
         let fill = |command: &mut Cmd, _: bool| {
             self.core.begin(command).arg(id).arg(&op).arg(self.scope.word()).arg(switch);
         };
-        reply::outcome(script.call(&self.core.link, fill).await?, script.name)
+        reply::outcome(script.call(&self.core.connection, fill).await?, script.name)
     }
 }

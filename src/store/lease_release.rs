@@ -81,7 +81,7 @@ impl Core {
         let started = Instant::now();
         loop {
             let may_repeat = started.elapsed() < PATIENCE && !self.stop.is_cancelled();
-            match script.call(&self.link, &fill).await {
+            match script.call(&self.connection, &fill).await {
                 Err(Error::Unavailable(_) | Error::Timeout(_)) if may_repeat => {}
                 outcome => return outcome,
             }

@@ -5,7 +5,7 @@ use super::lease_release::{FetchCall, FetchCalls, Lease};
 use super::reply;
 use super::script::{DISPATCH, FETCH, Script};
 use super::{Core, Error, Store, or_empty};
-use crate::fair::{Strategy, Weight};
+use crate::fairness::{Strategy, Weight};
 use crate::job::escape::escape;
 use crate::job::scope::own_worker;
 use crate::job::{Record, json};
@@ -223,7 +223,7 @@ impl FetchVerb {
             answer = self.call(requests, portion > 0).await?;
         }
         let [answers, unfinished, notes, met] = reply::parts(answer, "fetch")?;
-        self.core.note(notes)?;
+        self.core.apply_notes(notes)?;
         Ok((reply::array(answers, "fetch")?, reply::number(unfinished) == 1, reply::texts(met, "fetch")?))
     }
 
@@ -272,7 +272,7 @@ impl FetchVerb {
         // The short form has no turns to keep, and a digest costs more than the rest of a request.
         let knows_turns = std::ptr::eq(script, &DISPATCH);
         script
-            .call(&self.core.link, |command, again| {
+            .call(&self.core.connection, |command, again| {
                 was_sent.store(true, Ordering::Relaxed);
                 self.core.begin(command).arg(&*call.slot).arg(call.number).arg(u8::from(again));
                 command.arg(if looks_for_due { count } else { -count });

@@ -96,7 +96,7 @@ impl Store {
     }
 
     async fn read_limits(&self, words: &[&str]) -> Result<(u64, Vec<LimitState>), Error> {
-        let answer = LIMITS.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(words)).await?;
+        let answer = LIMITS.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(words)).await?;
         let mut parts = reply::array(answer, "limits")?.into_iter();
         let mut next = || parts.next();
         let now = next().map(reply::number).unwrap_or_default();
@@ -146,8 +146,8 @@ impl Store {
                 .arg(quota.map(Quota::packed).unwrap_or_default());
             command.arg(until.map(At::argument).unwrap_or_default());
         };
-        let [outcome, notes] = reply::parts(OVERRIDE.call(&self.core.link, fill).await?, "override")?;
-        self.core.note(notes)?;
+        let [outcome, notes] = reply::parts(OVERRIDE.call(&self.core.connection, fill).await?, "override")?;
+        self.core.apply_notes(notes)?;
         Ok(reply::number(outcome))
     }
 }

@@ -4,113 +4,113 @@
 //! commit; the others are sent as they come. Every writing call is harmless when repeated, so that one whose answer was
 //! lost is simply sent again.
 
+mod ack;
 mod activity;
 mod address;
-mod alarm;
-mod answers;
 mod api_keys;
 mod audit;
 mod batch;
 #[cfg(test)]
 mod bundler;
-mod census;
 mod confirmer;
+mod connection;
 mod crons;
 mod dead_letters;
+mod due_timer;
 pub mod embedded;
 mod error;
 mod event_json;
 mod events;
 mod fairplay;
 mod find;
-mod forwards;
-mod hooks;
-mod inspect;
 mod jobs;
 mod keys;
 mod lease_release;
 mod leases;
 mod limits;
-mod link;
 mod noise;
-mod notes;
 mod observation;
+mod outbox;
 mod policy;
 mod pools;
 mod progress;
 mod promotion;
 mod queues;
+mod redis_health;
 mod releases;
 mod replication;
 mod reply;
 mod rounds;
+mod rule_status;
 mod rules;
 mod scan_cursor;
 mod script;
+mod script_metrics;
 mod sentinel;
 mod sentinel_watch;
 mod shadows;
 mod sidekiq;
+mod sidekiq_inventory;
 mod signals;
 mod slot_hold;
 mod staged_jobs;
 mod statistics;
-mod survey;
-mod sweep;
 mod tenants;
+mod tick;
 mod waits;
+mod webhooks;
 mod workers;
 mod workflows;
 
+pub use ack::{Ack, Nack};
 pub use activity::EndedJobs;
 pub use address::Address;
-pub use answers::{Ack, Nack};
 pub use api_keys::{KeyDropped, KeyKept, StoredKey};
 pub use audit::{Audit, Difference};
-pub use census::{GemClass, Totals};
 pub use crons::{Fired, Firing, MOST_CRONS, Made, Registered, StoredCron, Timetable};
 pub use dead_letters::{DeadLetterFilter, Deleted};
 pub use error::Error;
 pub use events::{Event, EventFilter, EventPage, Order as EventOrder};
 pub use fairplay::{StagedByGem, TakeOver, Taken};
 pub use find::{Found, JobFilter};
-pub use forwards::{Destination, Inbox, Parcel, Passage, Returned, TakenIn};
-pub use hooks::{Delivery, Settled, Subscribed};
-pub use inspect::{Finding, Inspection, Severity};
 pub use jobs::{Enqueued, Exceeded};
 pub use leases::{Choice, Fetch, Leased, LimitUsage};
 pub use limits::{Layer, LimitState};
-pub use noise::{Look, Noise, Sentence};
+pub use noise::{Noise, NoiseReading, ThrottleUpdate};
 pub use observation::Observation;
+pub use outbox::{DeliveryRoute, Destination, Inbox, OutboxEntry, Returned, TakenIn};
 pub use pools::{Dispatched, PoolStatus, Scheduling};
 pub use progress::{Checkpoint, Progress, Report, Told};
 pub use promotion::{Promoted, Served};
 pub use queues::{Queue, QueueStats};
+pub use redis_health::{HealthFinding, HealthReport, Severity};
 pub use releases::{CameFrom, Hold, Restored, StagedEntry, StagedText, Target, Unstaged};
 pub use reply::Outcome;
 pub use rounds::{Begun, Ended, Mark, Next, QUEUES_A_ROUND, Round, Why};
+pub use rule_status::{DepartedTenant, Lock, PriorityLevel, RecordedRound, RuleStatus, StagedTenant, StagedTenants};
 pub use rules::{RuleSet, StoredRule};
 pub use scan_cursor::ScanCursor;
 pub use script::{library_text, script_texts};
 pub use shadows::{ShadowRecord, Watched};
 pub use sidekiq::{Claimed, Sidekiq, SidekiqProcess, SidekiqQueue};
+pub use sidekiq_inventory::{GemClass, SidekiqTotals};
 pub use signals::Signal;
 pub use staged_jobs::StagedJob;
 pub use statistics::{Deeds, Lately, TenantStatistics};
-pub use survey::{Leaver, Level, Lock, RecordedRound, RuleStatus, Survey, Tenant};
 pub use tenants::{FileTenant, TenantChange, TenantJobs};
 pub use waits::WaitingFor;
+pub use webhooks::{Delivery, DeliveryOutcome, Subscribed};
 pub use workers::{Beat, Directed, Heartbeat, Preference, Worker};
 pub use workflows::{CalledOff, WorkflowBegun, WorkflowFilter};
 
 use crate::clock::Clock;
 use crate::job::Scope;
 use crate::telemetry::StoreMetrics;
-use alarm::Alarm;
 use batch::Batcher;
 use confirmer::Confirmation;
+use connection::Connection;
+use due_timer::DueTimer;
 use keys::Keys;
-use link::Link;
 use redis::Cmd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -182,15 +182,15 @@ pub struct Store {
     core: Arc<Core>,
     enqueue: Arc<Batcher<jobs::Enqueue>>,
     fetch: Arc<Batcher<leases::FetchVerb>>,
-    ack: Arc<Batcher<answers::AckVerb>>,
-    nack: Arc<Batcher<answers::NackVerb>>,
+    ack: Arc<Batcher<ack::AckVerb>>,
+    nack: Arc<Batcher<ack::NackVerb>>,
     /// Whose jobs its verbs see and touch.
     scope: Scope,
 }
 
 /// What every verb needs.
 pub(crate) struct Core {
-    link: Link,
+    connection: Connection,
     keys: Keys,
     clock: Clock,
     settings: Settings,
@@ -199,7 +199,7 @@ pub(crate) struct Core {
     tasks: TaskTracker,
     metrics: StoreMetrics,
     signals: broadcast::Sender<Signal>,
-    alarm: Alarm,
+    due_timer: DueTimer,
     /// Cancelled when the store closes.
     stop: CancellationToken,
 }
@@ -219,19 +219,19 @@ impl Store {
             timeout: options.wait_replicas_timeout,
             schema_key: schema_key.clone(),
         });
-        let check = move |connection| inspect::admit(connection, schema_key.clone(), deadline);
-        let (link, keeper) =
-            Link::open(&options.address, deadline, confirmation, metrics.clone(), stop.clone(), check)?;
+        let check = move |connection| redis_health::check_server(connection, schema_key.clone(), deadline);
+        let (connection, keeper) =
+            Connection::open(&options.address, deadline, confirmation, metrics.clone(), stop.clone(), check)?;
         tasks.spawn(keeper);
         let signals = signals::channel();
-        tasks.spawn(tidy(link.clone(), stop.clone()));
+        tasks.spawn(tidy(connection.clone(), stop.clone()));
         let target = options.address.open().map_err(|error| Error::Backend(error.to_string()))?;
-        tasks.spawn(signals::listen(target, link.clone(), keys.signals(), signals.clone(), stop.clone()));
+        tasks.spawn(signals::listen(target, connection.clone(), keys.signals(), signals.clone(), stop.clone()));
         let s = &options.settings;
         let for_scripts = [s.visibility, s.timeout, s.completed, s.cancelled, s.discarded, s.dead_letter, s.dead_after]
             .map(|number| number.to_string());
         let core = Arc::new(Core {
-            link,
+            connection,
             keys,
             clock: options.clock,
             settings: options.settings,
@@ -239,14 +239,14 @@ impl Store {
             tasks: tasks.clone(),
             metrics,
             signals,
-            alarm: Alarm::default(),
+            due_timer: DueTimer::default(),
             stop,
         });
         Ok(Store {
             enqueue: Arc::new(Batcher::start(jobs::Enqueue::new(Arc::clone(&core)), tasks)),
             fetch: Arc::new(Batcher::start(leases::FetchVerb::new(Arc::clone(&core)), tasks)),
-            ack: Arc::new(Batcher::start(answers::AckVerb(Arc::clone(&core)), tasks)),
-            nack: Arc::new(Batcher::start(answers::NackVerb(Arc::clone(&core)), tasks)),
+            ack: Arc::new(Batcher::start(ack::AckVerb(Arc::clone(&core)), tasks)),
+            nack: Arc::new(Batcher::start(ack::NackVerb(Arc::clone(&core)), tasks)),
             core,
             scope: Scope::ALL,
         })
@@ -266,14 +266,14 @@ impl Store {
 
     /// Waits for the first connection; the reason if there is none after `patience`.
     pub async fn connected_within(&self, patience: Duration) -> Result<(), Error> {
-        self.core.link.connected_within(patience).await
+        self.core.connection.connected_within(patience).await
     }
 
     /// Checks that calls can be carried out now: Redis is there and runs our scripts.
     pub async fn ready_within(&self, patience: Duration) -> Result<(), Error> {
         let probe = async {
             self.connected_within(patience).await?;
-            script::READ.call(&self.core.link, |command, _| _ = self.core.begin(command)).await
+            script::READ.call(&self.core.connection, |command, _| _ = self.core.begin(command)).await
         };
         tokio::time::timeout(patience, probe).await.map_err(|_| Error::Timeout(patience))?.map(drop)
     }
@@ -285,7 +285,7 @@ impl Store {
 
     /// Waits until something comes due of which a call of this process told.
     pub async fn due(&self) {
-        self.core.alarm.rings().await;
+        self.core.due_timer.elapsed().await;
     }
 
     /// The clock that the store's calls carry.
@@ -311,15 +311,15 @@ impl Core {
     }
 
     async fn command(&self, name: &'static str, command: Cmd) -> Result<redis::Value, Error> {
-        self.link.call(name, |_| command.clone()).await
+        self.connection.call(name, |_| command.clone()).await
     }
 }
 
 /// Once there is a connection, removes what other versions left in Redis. Nothing depends on it but memory.
-async fn tidy(link: Link, stop: CancellationToken) {
+async fn tidy(connection: Connection, stop: CancellationToken) {
     let work = async {
-        link.connected_within(TIDY_WITHIN).await?;
-        script::forget_others(&link).await
+        connection.connected_within(TIDY_WITHIN).await?;
+        script::forget_others(&connection).await
     };
     tokio::select! {
         () = stop.cancelled() => {}

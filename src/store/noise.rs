@@ -4,8 +4,8 @@ use super::script::{NOISE, PUNISH};
 use super::statistics::Deeds;
 use super::tenants::TenantJobs;
 use super::{Error, Store, reply};
-use crate::fair::Weight;
-use crate::fair::noisy::{Figures, Seen, Snapshot};
+use crate::fairness::Weight;
+use crate::fairness::noisy::{Figures, Snapshot, TenantFigures};
 use crate::job::escape::{escape, unescape};
 use redis::{Cmd, Value};
 use std::collections::BTreeMap;
@@ -24,17 +24,17 @@ pub struct Noise {
 
 /// A look at tenants.
 #[derive(Clone, Debug)]
-pub enum Look {
+pub enum NoiseReading {
     /// No tenant is in sight, or what they do is not counted.
     Idle,
     /// Another process decides.
     Held,
-    Seen(Box<Noise>),
+    Read(Box<Noise>),
 }
 
 /// How one tenant is to stand.
 #[derive(Clone, Debug, Default)]
-pub struct Sentence {
+pub struct ThrottleUpdate {
     pub id: String,
     /// The document that holds so far, and the one that is to hold; empty for none.
     pub before: String,
@@ -55,7 +55,7 @@ impl Store {
         counts: bool,
         minutes: u64,
         besides: &[&str],
-    ) -> Result<Look, Error> {
+    ) -> Result<NoiseReading, Error> {
         self.fold_activity().await?;
         let fill = |command: &mut Cmd, _: bool| {
             let command =
@@ -63,28 +63,28 @@ impl Store {
             command.arg(BUSIEST).arg(SAMPLE);
             besides.iter().for_each(|id| _ = command.arg(escape(id)));
         };
-        match NOISE.call(&self.core.link, fill).await? {
-            Value::Array(parts) => read_noise(Value::Array(parts)).map(|noise| Look::Seen(Box::new(noise))),
-            other if reply::text(other.clone()) == "held" => Ok(Look::Held),
-            _ => Ok(Look::Idle),
+        match NOISE.call(&self.core.connection, fill).await? {
+            Value::Array(parts) => read_noise(Value::Array(parts)).map(|noise| NoiseReading::Read(Box::new(noise))),
+            other if reply::text(other.clone()) == "held" => Ok(NoiseReading::Held),
+            _ => Ok(NoiseReading::Idle),
         }
     }
 
     /// Changes how tenants stand. How many changed: those are left alone whose document is another one; none if another process than
     /// the `holder` decides. Without a holder somebody decides by hand.
-    pub async fn punish(&self, holder: Option<&str>, sentences: &[Sentence]) -> Result<u64, Error> {
+    pub async fn apply_throttles(&self, holder: Option<&str>, updates: &[ThrottleUpdate]) -> Result<u64, Error> {
         let fill = |command: &mut Cmd, _: bool| {
             let command = self.core.begin(command).arg(holder.unwrap_or(""));
-            for sentence in sentences {
-                let throttle = sentence.throttle.map(|(part, until, cap)| {
+            for update in updates {
+                let throttle = update.throttle.map(|(part, until, cap)| {
                     format!("{part} {until} {}", cap.map_or_else(|| "-".to_owned(), |cap| cap.to_string()))
                 });
-                let (kind, data) = sentence.event.as_ref().map_or(("", ""), |(kind, data)| (kind, data.as_str()));
-                command.arg(escape(&sentence.id)).arg(&sentence.before).arg(&sentence.after);
+                let (kind, data) = update.event.as_ref().map_or(("", ""), |(kind, data)| (kind, data.as_str()));
+                command.arg(escape(&update.id)).arg(&update.before).arg(&update.after);
                 command.arg(throttle.unwrap_or_default()).arg(kind).arg(data);
             }
         };
-        let changed = reply::number(PUNISH.call(&self.core.link, fill).await?);
+        let changed = reply::number(PUNISH.call(&self.core.connection, fill).await?);
         Ok(u64::try_from(changed).unwrap_or(0))
     }
 }
@@ -107,12 +107,12 @@ fn read_noise(answer: Value) -> Result<Noise, Error> {
     let [now, span, with_jobs, of_minute, jobs, deeds, documents, seen, lots, runnable] =
         reply::parts(answer, "noise")?;
     let documents = reply::pairs(documents, "noise")?.into_iter().map(|(id, text)| (unescape(&id), text)).collect();
-    let read = |part: &[String]| Seen {
+    let read = |part: &[String]| TenantFigures {
         id: unescape(&part[0]),
         weight: Weight::from_thousandths(part[2].parse().unwrap_or(1000)),
         figures: figures(&part[1], &part[3], part[4].parse().unwrap_or(0)),
     };
-    let seen: Vec<Seen> = reply::texts(seen, "noise")?.chunks_exact(5).map(read).collect();
+    let seen: Vec<TenantFigures> = reply::texts(seen, "noise")?.chunks_exact(5).map(read).collect();
     let (with_jobs, of_minute) = (reply::number(with_jobs).max(0) as u64, reply::number(of_minute).max(0) as u64);
     let active = seen.iter().filter(|seen| seen.figures != Figures::default()).count() as u64;
     let contending = seen.iter().filter(|seen| seen.figures.contends()).count() as u64;

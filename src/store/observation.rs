@@ -1,7 +1,7 @@
 //! A main queue as scripts see it, before anything is promoted into it.
 
 use super::{Error, reply};
-use crate::fair::{Closed, Gate, Rule};
+use crate::fairness::{Closed, Gate, Rule};
 use redis::Value;
 use std::time::Instant;
 

@@ -2,8 +2,8 @@
 
 use super::script::POLICY;
 use super::{Error, Store, or_empty, reply};
-use crate::fair::rebalance::Rebalanced;
-use crate::fair::{LimitRule, Policy, Pool, Starvation, Target, TenantFairness, TenantStrategy};
+use crate::fairness::rebalance::Rebalanced;
+use crate::fairness::{LimitRule, Policy, Pool, Starvation, Target, TenantFairness, TenantStrategy};
 use crate::job::escape::escape;
 use crate::job::id;
 use redis::Cmd;
@@ -32,7 +32,7 @@ impl Store {
             command.arg(policy.limits.len());
             policy.limits.iter().for_each(|rule| _ = command.arg(rule.key().stored()).arg(rule.quota.packed()));
         };
-        Ok(reply::number(POLICY.call(&self.core.link, fill).await?) == 1)
+        Ok(reply::number(POLICY.call(&self.core.connection, fill).await?) == 1)
     }
 }
 
@@ -105,8 +105,9 @@ fn push_sharing(command: &mut Cmd, policy: &Policy) {
 }
 
 fn push_pool(command: &mut Cmd, pool: &Pool) {
-    let words =
-        |word: &dyn Fn(&crate::fair::PoolQueue) -> String| pool.queues.iter().map(word).collect::<Vec<_>>().join(" ");
+    let words = |word: &dyn Fn(&crate::fairness::PoolQueue) -> String| {
+        pool.queues.iter().map(word).collect::<Vec<_>>().join(" ")
+    };
     command.arg(&pool.name).arg(pool.strategy.name()).arg(words(&|place| place.queue.clone()));
     command.arg(words(&|place| place.weight.thousandths().to_string()));
     command.arg(or_empty(pool.concurrency.map(u64::from))).arg(u8::from(pool.isolated));

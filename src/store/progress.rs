@@ -52,7 +52,7 @@ impl Store {
         let worker = report.worker.as_deref().map(|name| escape(&self.scope.worker(name))).unwrap_or_default();
         let progress = report.progress.map(|progress| progress.to_string()).unwrap_or_default();
         let answer = PROGRESS
-            .call(&self.core.link, |command, _| {
+            .call(&self.core.connection, |command, _| {
                 self.core.begin(command).arg(id).arg(&worker).arg(&progress);
                 command
                     .arg(report.data.as_deref().unwrap_or_default())
@@ -100,7 +100,7 @@ impl Store {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(id).arg(words).arg(self.scope.word());
         };
-        let answer = CHECKPOINT.call(&self.core.link, fill).await?;
+        let answer = CHECKPOINT.call(&self.core.connection, fill).await?;
         let mut parts = reply::array(answer, "checkpoint")?.into_iter();
         match parts.next().map(reply::text).unwrap_or_default().as_str() {
             "missing" => Ok(Told::Missing),

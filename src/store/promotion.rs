@@ -2,7 +2,7 @@
 
 use super::script::{PROMOTE, REWEIGH};
 use super::{Error, Store, reply};
-use crate::fair::{Closed, Weight};
+use crate::fairness::{Closed, Weight};
 use crate::job::escape::{escape, unescape};
 use crate::job::id;
 use redis::Value;
@@ -47,7 +47,7 @@ impl Store {
             let command = self.core.begin(command).arg(rule).arg(token).arg(queue).arg(u8::from(told));
             weights.iter().for_each(|(tenant, weight)| _ = command.arg(escape(tenant)).arg(weight.thousandths()));
         };
-        let answer = REWEIGH.call(&self.core.link, fill).await?;
+        let answer = REWEIGH.call(&self.core.connection, fill).await?;
         Ok(u64::try_from(reply::number(answer)).ok())
     }
 
@@ -58,7 +58,7 @@ impl Store {
             let command = self.core.begin(command).arg(rule).arg(token).arg(queue).arg(jobs);
             command.arg(&call_id).arg(u8::from(again));
         };
-        let answer = PROMOTE.call(&self.core.link, fill).await?;
+        let answer = PROMOTE.call(&self.core.connection, fill).await?;
         promoted(answer)
     }
 }

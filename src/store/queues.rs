@@ -92,7 +92,7 @@ impl Store {
 
     async fn oldest_available(&self, queue: &str) -> Result<Option<i64>, Error> {
         let queue = self.scope.qualified(queue);
-        let answer = ELDEST.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(&*queue)).await?;
+        let answer = ELDEST.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(&*queue)).await?;
         Ok(reply::text(answer).parse().ok())
     }
 }
@@ -105,7 +105,7 @@ impl Store {
     pub async fn pause_queue(&self, queue: &str, pauses: bool, by: &str) -> Result<Option<Option<i64>>, Error> {
         let queue = self.scope.qualified(queue);
         let answer = PAUSING
-            .call(&self.core.link, |command, _| {
+            .call(&self.core.connection, |command, _| {
                 self.core.begin(command).arg(&*queue).arg(u8::from(pauses)).arg(MOST_SET).arg(json::quoted(by));
             })
             .await?;
@@ -140,7 +140,7 @@ impl Store {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(&*queue).arg(&packed).arg(MOST_SET);
         };
-        Ok(reply::number(BOUNDING.call(&self.core.link, fill).await?) == 1)
+        Ok(reply::number(BOUNDING.call(&self.core.connection, fill).await?) == 1)
     }
 
     /// A queue's bound, if it has one.

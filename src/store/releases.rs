@@ -1,6 +1,6 @@
 //! Verbs that hand staged jobs back to the Sidekiq that they came from.
 
-use super::forwards::Passage;
+use super::outbox::DeliveryRoute;
 use super::script::{HOLD_RELEASE, LIST_STAGED, READ_STAGED, REGISTER_IMPORTER, UNSTAGE};
 use super::{Error, Store, reply};
 use crate::job::escape::{escape, unescape};
@@ -109,7 +109,7 @@ impl Store {
             let command = self.core.begin(command).arg(main_queue).arg(process).arg(source);
             command.arg(DRAINER_LIFE_MS).arg(u8::from(drains));
         };
-        Ok(reply::number(REGISTER_IMPORTER.call(&self.core.link, fill).await?))
+        Ok(reply::number(REGISTER_IMPORTER.call(&self.core.connection, fill).await?))
     }
 
     /// Begins a release of a main queue under a token, or renews it.
@@ -126,7 +126,8 @@ impl Store {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(main_queue).arg(token).arg(life).arg(DRAINER_LIFE_MS);
         };
-        let mut words = reply::texts(HOLD_RELEASE.call(&self.core.link, fill).await?, "hold_release")?.into_iter();
+        let mut words =
+            reply::texts(HOLD_RELEASE.call(&self.core.connection, fill).await?, "hold_release")?.into_iter();
         let mut next = || words.next().unwrap_or_default();
         Ok(match next().as_str() {
             "ok" => Hold::Held,
@@ -186,7 +187,7 @@ impl Store {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(rule).arg(queue).arg(JOBS_LISTED).arg(place).arg(tenants);
         };
-        let mut words = reply::texts(LIST_STAGED.call(&self.core.link, fill).await?, "list_staged")?.into_iter();
+        let mut words = reply::texts(LIST_STAGED.call(&self.core.connection, fill).await?, "list_staged")?.into_iter();
         let unreadable = || Error::unreadable("list_staged");
         let complete = words.next().and_then(|number| number.parse().ok()).ok_or_else(unreadable)?;
         let place = [words.next().unwrap_or_default(), words.next().unwrap_or_default()];
@@ -197,7 +198,7 @@ impl Store {
     /// Reads staged jobs of a Sidekiq; none for one that is not staged any more.
     pub async fn read_staged(&self, ids: &[&str]) -> Result<Vec<Option<StagedText>>, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(ids);
-        let answer = reply::array(READ_STAGED.call(&self.core.link, fill).await?, "read_staged")?;
+        let answer = reply::array(READ_STAGED.call(&self.core.connection, fill).await?, "read_staged")?;
         let text = |words| {
             let words: Vec<String> = reply::texts(words, "read_staged")?;
             let Ok([created, tenant, template, args]) = <[String; 4]>::try_from(words) else { return Ok(None) };
@@ -212,15 +213,15 @@ impl Store {
         &self,
         main_queue: &str,
         token: &str,
-        passage: &Passage,
+        route: &DeliveryRoute,
         target: &Target,
         jobs: &[Restored],
     ) -> Result<Unstaged, Error> {
         let call_id = id::generate();
-        let (way, theirs, ours, origin) = match passage {
-            Passage::Here => ("here", String::new(), String::new(), ""),
-            Passage::Database { theirs, ours } => ("database", theirs.to_string(), ours.to_string(), ""),
-            Passage::Outbox { origin } => ("outbox", String::new(), String::new(), origin.as_str()),
+        let (way, theirs, ours, origin) = match route {
+            DeliveryRoute::Here => ("here", String::new(), String::new(), ""),
+            DeliveryRoute::Database { theirs, ours } => ("database", theirs.to_string(), ours.to_string(), ""),
+            DeliveryRoute::Outbox { origin } => ("outbox", String::new(), String::new(), origin.as_str()),
         };
         let fill = |command: &mut redis::Cmd, again: bool| {
             let command = self.core.begin(command).arg(main_queue).arg(token).arg(RELEASE_LIFE_MS);
@@ -230,7 +231,7 @@ impl Store {
                 command.arg(id).arg(if way == "outbox" { escape(tenant) } else { tenant.clone() }).arg(text);
             }
         };
-        let mut words = reply::texts(UNSTAGE.call(&self.core.link, fill).await?, "unstage")?.into_iter();
+        let mut words = reply::texts(UNSTAGE.call(&self.core.connection, fill).await?, "unstage")?.into_iter();
         match words.next().as_deref() {
             Some("ok") => Ok(Unstaged::Done { missing: words.collect() }),
             Some("lost") => Ok(Unstaged::Lost),

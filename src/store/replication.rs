@@ -1,21 +1,21 @@
 //! A server's part in replication: whether it is a primary, and how many replicas it has.
 
-use super::address::Connection;
-use super::inspect::{Inspection, Severity, ask, setting};
+use super::address::RawConnection;
+use super::redis_health::{HealthReport, Severity, ask, setting};
 use super::{Error, reply};
 use crate::config::Topology;
 use redis::{Pipeline, Value};
 
 /// The primary of a server that is a replica, as `host:port`; none for a primary. Asked with INFO, not ROLE, because users
 /// without the rights of an administrator may be allowed the former only.
-pub(super) async fn primary_of(connection: &mut Connection) -> Result<Option<String>, Error> {
+pub(super) async fn primary_of(connection: &mut RawConnection) -> Result<Option<String>, Error> {
     let info = reply::text(ask(connection, "INFO", &["replication"]).await?);
     let is_replica = matches!(field(&info, "role"), "slave" | "replica");
     Ok(is_replica.then(|| format!("{}:{}", field(&info, "master_host"), field(&info, "master_port"))))
 }
 
 /// The id that a server process has for as long as it runs.
-pub(super) async fn run_id(connection: &mut Connection) -> Result<String, Error> {
+pub(super) async fn run_id(connection: &mut RawConnection) -> Result<String, Error> {
     let info = reply::text(ask(connection, "INFO", &["server"]).await?);
     Ok(field(&info, "run_id").to_owned())
 }
@@ -24,11 +24,11 @@ fn field<'t>(info: &'t str, name: &str) -> &'t str {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or("").trim()
 }
 
-impl Inspection {
+impl HealthReport {
     /// Looks for settings that lose jobs in a failover. `key` tells the node of a cluster.
     pub(super) async fn look_at_replicas(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut RawConnection,
         topology: &Topology,
         key: &str,
         wait_replicas: usize,

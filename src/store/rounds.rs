@@ -3,7 +3,7 @@
 use super::observation::{Observation, observation};
 use super::script::{RECORD, RENEW, ROUND};
 use super::{Error, Store, or_empty, reply};
-use crate::fair::Rule;
+use crate::fairness::Rule;
 use crate::job::escape::{escape, unescape};
 use crate::job::id;
 use redis::Value;
@@ -106,7 +106,7 @@ impl Store {
             command.arg(rule.planner_lock_ttl).arg(why.word());
             command.arg(or_empty(next.map(|next| next.at as u64))).arg(or_empty(next.map(|next| next.since as u64)));
         };
-        let answer = ROUND.call(&self.core.link, fill).await?;
+        let answer = ROUND.call(&self.core.connection, fill).await?;
         begun(answer)
     }
 
@@ -126,7 +126,7 @@ impl Store {
                 command.arg(&mark.queue).arg(mark.low).arg(mark.aim).arg(mark.holds_ms);
             }
         };
-        let answer = RECORD.call(&self.core.link, fill).await?;
+        let answer = RECORD.call(&self.core.connection, fill).await?;
         Ok(reply::number(answer) == 1)
     }
 
@@ -135,7 +135,7 @@ impl Store {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(rule).arg(escape(holder)).arg(ms);
         };
-        let answer = RENEW.call(&self.core.link, fill).await?;
+        let answer = RENEW.call(&self.core.connection, fill).await?;
         Ok(reply::number(answer) == 1)
     }
 }

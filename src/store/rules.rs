@@ -2,7 +2,7 @@
 
 use super::script::{PAUSE, RULES};
 use super::{Error, Store, or_empty, reply};
-use crate::fair::{Batch, OnWebhookError, Pace, Rule};
+use crate::fairness::{Batch, OnWebhookError, Pace, Rule};
 use crate::job::escape::escape;
 use crate::job::{id, json};
 
@@ -48,7 +48,7 @@ impl Store {
             command.arg(expected).arg(version).arg(rules.len());
             rules.iter().for_each(|stored| push_rule(command, stored));
         };
-        let answer = RULES.call(&self.core.link, fill).await?;
+        let answer = RULES.call(&self.core.connection, fill).await?;
         let mut parts = reply::array(answer, "rules")?.into_iter();
         let mut next = || parts.next().ok_or_else(|| Error::unreadable("rules"));
         let version = reply::text(next()?);
@@ -62,7 +62,7 @@ impl Store {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(rule).arg(u8::from(paused)).arg(json::quoted(by));
         };
-        PAUSE.call(&self.core.link, fill).await.map(drop)
+        PAUSE.call(&self.core.connection, fill).await.map(drop)
     }
 }
 

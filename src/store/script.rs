@@ -3,8 +3,8 @@
 //! Redis keeps the library's functions between calls (FUNCTION LOAD, FCALL): setting them up takes longer than most calls.
 //! A Redis without functions, or whose user may not load them, runs the same commands by EVALSHA from the same modules.
 
+use super::connection::Connection;
 use super::error::Error;
-use super::link::Link;
 use redis::{Cmd, Value};
 
 include!(concat!(env!("OUT_DIR"), "/scripts.rs"));
@@ -36,7 +36,7 @@ impl Script {
     }
 
     /// Calls the script. `fill` appends the arguments and is told whether the call is sent again.
-    pub(super) async fn call(&self, link: &Link, fill: impl Fn(&mut Cmd, bool)) -> Result<Value, Error> {
+    pub(super) async fn call(&self, connection: &Connection, fill: impl Fn(&mut Cmd, bool)) -> Result<Value, Error> {
         let send = async |verb: &str, script: &str, before: bool| {
             let make = |again| {
                 let mut command = redis::cmd(verb);
@@ -45,15 +45,15 @@ impl Script {
                 command
             };
             match self.is_confirmed() {
-                true => link.call_confirmed(self.name, make).await,
-                false => link.call(self.name, make).await,
+                true => connection.call_confirmed(self.name, make).await,
+                false => connection.call(self.name, make).await,
             }
         };
         let mut before = false;
         // Twice, because Redis may have been restarted or emptied of functions, or never had this one.
         for is_loaded in [false, true] {
-            let Some(function) = self.function.filter(|_| link.has_functions()) else { break };
-            if is_loaded && !load_library(link).await? {
+            let Some(function) = self.function.filter(|_| connection.has_functions()) else { break };
+            if is_loaded && !load_library(connection).await? {
                 break;
             }
             match send("FCALL", function, before).await {
@@ -75,16 +75,16 @@ impl Script {
 }
 
 /// Loads the library; false if there can be none here, which the connection then remembers.
-async fn load_library(link: &Link) -> Result<bool, Error> {
+async fn load_library(connection: &Connection) -> Result<bool, Error> {
     let make = |_| redis::cmd("FUNCTION").arg("LOAD").arg(LIBRARY_TEXT).to_owned();
-    match link.call("FUNCTION", make).await {
+    match connection.call("FUNCTION", make).await {
         Ok(_) => Ok(true),
         // Somebody else was faster. Its name has a digest of its text, so it is the same.
         Err(Error::Backend(reason)) if reason.contains("already exists") => Ok(true),
         Err(error) if error.is_full() => Ok(false),
         Err(Error::Backend(reason)) => {
             tracing::info!(reason, "Redis loads no functions for us; scripts are sent instead, which is slower");
-            link.without_functions();
+            connection.without_functions();
             Ok(false)
         }
         Err(error) => Err(error),
@@ -102,14 +102,14 @@ pub fn script_texts() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// Deletes libraries that other versions of us have left behind. One that a process still uses is loaded again by it.
-pub(super) async fn forget_others(link: &Link) -> Result<(), Error> {
+pub(super) async fn forget_others(connection: &Connection) -> Result<(), Error> {
     let make = |_| redis::cmd("FUNCTION").arg("LIST").arg("LIBRARYNAME").arg(format!("{PREFIX}*")).to_owned();
-    let listed = link.call("FUNCTION", make).await?;
+    let listed = connection.call("FUNCTION", make).await?;
     let names: Vec<std::collections::HashMap<String, Value>> = redis::from_redis_value(listed).unwrap_or_default();
     for name in names.iter().filter_map(|library| library.get("library_name")) {
         let Ok(name) = redis::from_redis_value::<String>(name.clone()) else { continue };
         if name != LIBRARY {
-            link.call("FUNCTION", |_| redis::cmd("FUNCTION").arg("DELETE").arg(&name).to_owned()).await?;
+            connection.call("FUNCTION", |_| redis::cmd("FUNCTION").arg("DELETE").arg(&name).to_owned()).await?;
         }
     }
     Ok(())

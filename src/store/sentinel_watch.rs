@@ -4,7 +4,7 @@
 //! discards them. Nothing on the connection shows that, so Sentinel is asked: when it announces a switch, and once a second,
 //! because an announcement may be lost.
 
-use super::link::{FIRST_BACKOFF, LONGEST_BACKOFF, Link};
+use super::connection::{Connection, FIRST_BACKOFF, LONGEST_BACKOFF};
 use super::replication;
 use super::sentinel::Sentinels;
 use futures_util::StreamExt;
@@ -17,14 +17,14 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// How long a server may take to say whether it is a primary.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
-/// Watches a link until `stop`; returns at once if no sentinel is involved.
-pub(super) async fn run(link: Link, stop: CancellationToken) {
-    let Some(sentinels) = link.sentinels() else { return };
+/// Watches a connection until `stop`; returns at once if no sentinel is involved.
+pub(super) async fn run(connection: Connection, stop: CancellationToken) {
+    let Some(sentinels) = connection.sentinels() else { return };
     let switched = Notify::new();
     let check = async {
         loop {
             _ = tokio::time::timeout(INTERVAL, switched.notified()).await;
-            check(&link, &sentinels).await;
+            check(&connection, &sentinels).await;
         }
     };
     tokio::select! {
@@ -56,18 +56,18 @@ async fn listen(sentinels: &Arc<Sentinels>, switched: &Notify) {
 }
 
 /// Gives the connection up if its server is not the primary.
-async fn check(link: &Link, sentinels: &Sentinels) {
-    let Some(mut session) = link.session() else { return };
+async fn check(connection: &Connection, sentinels: &Sentinels) {
+    let Some(mut session) = connection.session() else { return };
     // Without an answer nothing is known, and the connection may well be good.
     if let (Ok(named), Some(server)) = (sentinels.primary().await, &session.server)
         && !named.contains(server)
     {
         tracing::warn!(old = %server, new = %named[0], "Sentinel named another primary; connecting to it");
-        return link.retire(session.generation);
+        return connection.retire(session.generation);
     }
     let role = tokio::time::timeout(ANSWER_WITHIN, replication::primary_of(&mut session.connection)).await;
     if let Ok(Ok(Some(primary))) = role {
         tracing::warn!(primary, "the Redis server became a replica; asking Sentinel for the primary");
-        link.retire(session.generation);
+        connection.retire(session.generation);
     }
 }

@@ -44,7 +44,7 @@ impl Store {
             let command = self.core.begin(command).arg(rule).arg(escape(holder)).arg(&call_id).arg(life_ms);
             command.arg(document).arg(ROUNDS_KEPT).arg(rounds);
         };
-        let mut parts = reply::texts(SHADOW.call(&self.core.link, fill).await?, "shadow")?.into_iter();
+        let mut parts = reply::texts(SHADOW.call(&self.core.connection, fill).await?, "shadow")?.into_iter();
         Ok(match parts.next().as_deref() {
             Some("ok") => Watched::Kept,
             Some("paused") => Watched::Paused,

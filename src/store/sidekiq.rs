@@ -1,11 +1,11 @@
 //! Verbs on the Redis of a Sidekiq: what its queues and processes are like, what is pushed there, what is taken from there.
 
 use super::address::Address;
-use super::forwards::Parcel;
-use super::link::Link;
+use super::connection::Connection;
+use super::outbox::OutboxEntry;
 use super::releases::Target;
 use super::script::{CLAIM, CREW, DELIVER, GIVE_BACK, LOOK};
-use super::{Error, inspect, reply};
+use super::{Error, redis_health, reply};
 use crate::job::escape::unescape;
 use crate::job::sidekiq;
 use crate::telemetry::StoreMetrics;
@@ -22,7 +22,7 @@ pub(super) const MOST_PROCESSES: usize = 512;
 /// A handle to a Sidekiq; clones share it.
 #[derive(Clone)]
 pub struct Sidekiq {
-    pub(super) link: Link,
+    pub(super) connection: Connection,
     prefix: Arc<str>,
 }
 
@@ -83,12 +83,12 @@ impl Sidekiq {
         tasks: &TaskTracker,
         stop: CancellationToken,
     ) -> Result<Sidekiq, Error> {
-        let (link, keeper) = Link::open(address, deadline, None, metrics, stop, move |connection| {
-            inspect::admit_other(connection, deadline)
+        let (connection, keeper) = Connection::open(address, deadline, None, metrics, stop, move |connection| {
+            redis_health::check_other_server(connection, deadline)
         })?;
         // Its log lines are about this Redis, not about the store.
         tasks.spawn(keeper.instrument(tracing::info_span!("main_queue_redis")));
-        Ok(Sidekiq { link, prefix: prefix.into() })
+        Ok(Sidekiq { connection, prefix: prefix.into() })
     }
 
     /// What its keys start with.
@@ -98,13 +98,13 @@ impl Sidekiq {
 
     /// Waits for the first connection; the reason if there is none after `patience`.
     pub async fn connected_within(&self, patience: Duration) -> Result<(), Error> {
-        self.link.connected_within(patience).await
+        self.connection.connected_within(patience).await
     }
 
     /// How queues are, in the order in which they are named.
     pub async fn queues(&self, names: &[&str]) -> Result<Vec<SidekiqQueue>, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| _ = command.arg(0).arg(&*self.prefix).arg(names);
-        let parts = reply::texts(LOOK.call(&self.link, fill).await?, "look")?;
+        let parts = reply::texts(LOOK.call(&self.connection, fill).await?, "look")?;
         let queue = |part: &[String]| SidekiqQueue {
             depth: part[0].parse().unwrap_or(0),
             oldest: sidekiq::waits_since(&part[1]),
@@ -116,17 +116,17 @@ impl Sidekiq {
     /// Its processes.
     pub async fn processes(&self) -> Result<Vec<SidekiqProcess>, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| _ = command.arg(0).arg(&*self.prefix).arg(MOST_PROCESSES);
-        let parts = reply::texts(CREW.call(&self.link, fill).await?, "crew")?;
+        let parts = reply::texts(CREW.call(&self.connection, fill).await?, "crew")?;
         Ok(parts.chunks_exact(5).map(process).collect())
     }
 
     /// Pushes an entry of an outbox, unless that has happened; whether it is new there.
-    pub async fn deliver(&self, marker: &str, parcel: &Parcel) -> Result<bool, Error> {
+    pub async fn deliver(&self, marker: &str, entry: &OutboxEntry) -> Result<bool, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
-            command.arg(0).arg(&*self.prefix).arg(marker).arg(parcel.sequence).arg(&parcel.queue);
-            command.arg(&parcel.payloads);
+            command.arg(0).arg(&*self.prefix).arg(marker).arg(entry.sequence).arg(&entry.queue);
+            command.arg(&entry.payloads);
         };
-        Ok(reply::number(DELIVER.call(&self.link, fill).await?) == 1)
+        Ok(reply::number(DELIVER.call(&self.connection, fill).await?) == 1)
     }
 
     /// Takes up to `most` jobs off a queue that no worker reads; what was taken in already is forgotten.
@@ -135,7 +135,7 @@ impl Sidekiq {
             command.arg(0).arg(format!("{}queue:{queue}", self.prefix)).arg(inbox).arg(format!("{inbox}:last"));
             command.arg(taken_in).arg(most);
         };
-        let entries = reply::texts(CLAIM.call(&self.link, fill).await?, "claim")?;
+        let entries = reply::texts(CLAIM.call(&self.connection, fill).await?, "claim")?;
         let claimed = |entry: String| {
             let (sequence, payload) = entry.split_once('\u{1f}')?;
             Some(Claimed { sequence: sequence.parse().ok()?, payload: payload.to_owned() })
@@ -147,7 +147,7 @@ impl Sidekiq {
     pub async fn pending(&self, inbox: &str, taken_in: u64) -> Result<u64, Error> {
         let mut command = redis::cmd("LRANGE");
         command.arg(inbox).arg(0).arg(-1);
-        let entries = reply::texts(self.link.call("inbox", |_| command.clone()).await?, "inbox")?;
+        let entries = reply::texts(self.connection.call("inbox", |_| command.clone()).await?, "inbox")?;
         let sequence = |entry: &String| entry.split('\u{1f}').next().and_then(|text| text.parse::<u64>().ok());
         Ok(entries.iter().filter_map(sequence).filter(|sequence| *sequence > taken_in).count() as u64)
     }
@@ -159,21 +159,21 @@ impl Sidekiq {
 
     /// Puts an entry of an outbox back into the source of its jobs, unless that has happened. False if the locks of the gem
     /// sidekiq-fairplay are not ours.
-    pub async fn give_back(&self, marker: &str, parcel: &Parcel, target: &Target) -> Result<bool, Error> {
+    pub async fn give_back(&self, marker: &str, entry: &OutboxEntry, target: &Target) -> Result<bool, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
-            command.arg(0).arg(marker).arg(parcel.sequence).arg(target.words.len()).arg(&target.words);
-            for job in parcel.payloads.chunks_exact(2) {
+            command.arg(0).arg(marker).arg(entry.sequence).arg(target.words.len()).arg(&target.words);
+            for job in entry.payloads.chunks_exact(2) {
                 command.arg(unescape(&job[0])).arg(&job[1]);
             }
         };
-        Ok(reply::number(GIVE_BACK.call(&self.link, fill).await?) != -1)
+        Ok(reply::number(GIVE_BACK.call(&self.connection, fill).await?) != -1)
     }
 
     /// Buries what no worker could run, as Sidekiq itself does.
     pub async fn bury(&self, payload: &str, now: i64) -> Result<(), Error> {
         let mut command = redis::cmd("ZADD");
         command.arg(format!("{}dead", self.prefix)).arg(sidekiq::seconds(now)).arg(payload);
-        self.link.call("bury", |_| command.clone()).await.map(drop)
+        self.connection.call("bury", |_| command.clone()).await.map(drop)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What scripts tell all processes, as it happens. A signal may be lost: nothing may depend on one but speed.
 
 use super::address::Target;
-use super::link::{FIRST_BACKOFF, LONGEST_BACKOFF, Link};
+use super::connection::{Connection, FIRST_BACKOFF, LONGEST_BACKOFF};
 use futures_util::StreamExt;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
@@ -53,7 +53,7 @@ pub(super) fn channel() -> broadcast::Sender<Signal> {
 /// Listens until `stop`, on a connection that is made anew whenever it breaks.
 pub(super) async fn listen(
     target: Target,
-    link: Link,
+    connection: Connection,
     channel: String,
     signals: broadcast::Sender<Signal>,
     stop: CancellationToken,
@@ -87,8 +87,8 @@ pub(super) async fn listen(
         };
         // Sentinel may have named another server: the old one still takes subscriptions, and has nothing to say.
         let replaced = async {
-            match link.sentinels() {
-                Some(_) => link.replaced().await,
+            match connection.sentinels() {
+                Some(_) => connection.replaced().await,
                 None => std::future::pending().await,
             }
         };

@@ -26,7 +26,7 @@ pub(super) struct SlotHold {
 
 impl SlotHold {
     /// Notes a refusal; returns when the refusals began.
-    pub(super) fn note(&self, now: Instant, reason: &super::Error) -> Instant {
+    pub(super) fn record_refusal(&self, now: Instant, reason: &super::Error) -> Instant {
         let mut span = self.span.lock().unwrap_or_else(PoisonError::into_inner);
         let first = match *span {
             Some((first, last)) if now.saturating_duration_since(last) < GAP => first,
@@ -48,9 +48,9 @@ mod tests {
     fn refusals_belong_together_unless_a_second_lies_between() {
         let (hold, start, reason) = (SlotHold::default(), Instant::now(), crate::store::Error::Busy);
         let at = |ms| start + Duration::from_millis(ms);
-        assert_eq!(hold.note(at(0), &reason), at(0));
-        assert_eq!(hold.note(at(900), &reason), at(0));
-        assert_eq!(hold.note(at(1800), &reason), at(0));
-        assert_eq!(hold.note(at(2900), &reason), at(2900));
+        assert_eq!(hold.record_refusal(at(0), &reason), at(0));
+        assert_eq!(hold.record_refusal(at(900), &reason), at(0));
+        assert_eq!(hold.record_refusal(at(1800), &reason), at(0));
+        assert_eq!(hold.record_refusal(at(2900), &reason), at(2900));
     }
 }

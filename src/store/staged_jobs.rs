@@ -29,7 +29,7 @@ impl Store {
             let fill = |command: &mut redis::Cmd, _: bool| {
                 self.core.begin(command).arg(&cursor).arg(PORTION).arg(jid);
             };
-            let mut words = reply::texts(TRACE.call(&self.core.link, fill).await?, "trace")?.into_iter();
+            let mut words = reply::texts(TRACE.call(&self.core.connection, fill).await?, "trace")?.into_iter();
             cursor = words.next().ok_or_else(|| Error::unreadable("trace"))?;
             let words: Vec<String> = words.collect();
             if let Some(found) = words.chunks_exact(6).find_map(|job| read(job, jid)) {

@@ -2,7 +2,7 @@
 
 use super::script::{CENSUS, CONFIGURE};
 use super::{Error, Store, reply};
-use crate::fair::{TenantRule, Terms};
+use crate::fairness::{TenantRule, TenantSettings};
 use crate::job::escape::{escape, unescape};
 use crate::job::{State, id, tenant};
 use redis::Cmd;
@@ -51,7 +51,7 @@ pub struct TenantChange<'a> {
     /// The document that holds so far; empty if there is none.
     pub before: &'a str,
     /// The one that is to hold, and its terms; none to have none.
-    pub after: Option<(&'a str, &'a Terms)>,
+    pub after: Option<(&'a str, &'a TenantSettings)>,
     /// What is told of it: the kind of the event.
     pub event: &'a str,
     /// Members of the event.
@@ -69,8 +69,8 @@ impl Store {
     /// Changes a tenant's terms, unless another document holds than was expected; whether it did.
     pub async fn change_tenant(&self, change: &TenantChange<'_>) -> Result<bool, Error> {
         let (document, terms) = change.after.map_or(("", None), |(document, terms)| (document, Some(terms)));
-        let letters = terms.map(Terms::letters).unwrap_or_default();
-        let words = terms.map(Terms::packed).unwrap_or_default();
+        let letters = terms.map(TenantSettings::letters).unwrap_or_default();
+        let words = terms.map(TenantSettings::packed).unwrap_or_default();
         let name = escape(change.id);
         let [before, event, data] = [change.before, change.event, change.data];
         self.configure("put", &letters, &[&name, before, document, &words, event, data, change.id]).await
@@ -94,7 +94,7 @@ impl Store {
         let fill = |command: &mut Cmd, _: bool| {
             self.core.begin(command).arg(what).arg(&version).arg(letters).arg(words);
         };
-        Ok(reply::number(CONFIGURE.call(&self.core.link, fill).await?) == 1)
+        Ok(reply::number(CONFIGURE.call(&self.core.connection, fill).await?) == 1)
     }
 
     /// Whether tenants or tiers of some file hold.
@@ -123,7 +123,7 @@ impl Store {
             let fill = |command: &mut Cmd, _: bool| {
                 self.core.begin(command).arg(portion);
             };
-            let answer = CENSUS.call(&self.core.link, fill).await?;
+            let answer = CENSUS.call(&self.core.connection, fill).await?;
             let pairs = reply::pairs(answer, "tenants")?;
             found.extend(pairs.iter().map(|(text, staged)| TenantJobs::read(text, staged.parse().unwrap_or(0))));
         }

@@ -3,7 +3,7 @@
 use super::reply;
 use super::script::{DEREGISTER, DIRECT, HEARTBEAT};
 use super::{Error, Store, or_empty};
-use crate::fair::{Strategy, Weight};
+use crate::fairness::{Strategy, Weight};
 use crate::job::escape::{escape, unescape};
 use crate::job::{Scope, json};
 use std::collections::BTreeMap;
@@ -140,7 +140,7 @@ impl Store {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(escape(&self.scope.worker(worker))).arg(directive);
         };
-        match reply::text(DIRECT.call(&self.core.link, fill).await?).as_str() {
+        match reply::text(DIRECT.call(&self.core.connection, fill).await?).as_str() {
             "ok" => Ok(Directed::Done),
             "missing" => Ok(Directed::Missing),
             "terminate" => Ok(Directed::Terminates),
@@ -165,7 +165,7 @@ impl Store {
 
     async fn beat(&self, beat: &Heartbeat, jobs: &[String], registers: bool) -> Result<Beat, Error> {
         let answer = HEARTBEAT
-            .call(&self.core.link, |command, _| {
+            .call(&self.core.connection, |command, _| {
                 let testing = self.core.settings.test_directives;
                 self.core
                     .begin(command)
@@ -203,7 +203,7 @@ impl Store {
         let (mut known, mut handed_back) = (false, 0);
         loop {
             let answer = DEREGISTER
-                .call(&self.core.link, |command, again| {
+                .call(&self.core.connection, |command, again| {
                     self.core.begin(command).arg(escape(&self.scope.worker(worker))).arg(u8::from(again));
                 })
                 .await?;

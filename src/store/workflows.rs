@@ -4,7 +4,7 @@ use super::find::{KEYS_A_PAGE, PORTION};
 use super::jobs::{Exceeded, packed_words};
 use super::reply;
 use super::script::{BEGIN, CALL_OFF, LIST_WORKFLOWS, SHOW};
-use super::sweep;
+use super::tick;
 use super::{Error, ScanCursor, Store};
 use crate::job::escape::{escape, unescape};
 use crate::job::id::generate;
@@ -99,7 +99,7 @@ impl Store {
         let step = |step: &Step| format!("{}\u{1f}{}\u{1f}{}", step.node, step.layer, step.id);
         let steps = workflow.steps.iter().map(step).collect::<Vec<_>>().join("\u{1e}");
         let answer = BEGIN
-            .call(&self.core.link, |command, _| {
+            .call(&self.core.connection, |command, _| {
                 let command = self.core.begin(command).arg(&workflow.id).arg(&op).arg(rules).arg(workflow.shape.name());
                 command.arg(workflow.name.as_deref().unwrap_or("")).arg(workflow.meta.as_deref().unwrap_or(""));
                 command.arg(workflow.jobs()).arg(workflow.nodes.len());
@@ -136,7 +136,7 @@ impl Store {
         if record.jobs() <= LARGE {
             return Ok(record);
         }
-        for _ in 0..=record.jobs().div_ceil(sweep::PORTION) {
+        for _ in 0..=record.jobs().div_ceil(tick::PORTION) {
             if !self.core.tick(false).await? {
                 break;
             }
@@ -187,7 +187,7 @@ impl Store {
                 command.arg(most - found.len()).arg(&cursor.rest);
             };
             let mut answer =
-                reply::array(LIST_WORKFLOWS.call(&self.core.link, fill).await?, "list_workflows")?.into_iter();
+                reply::array(LIST_WORKFLOWS.call(&self.core.connection, fill).await?, "list_workflows")?.into_iter();
             cursor = ScanCursor::behind(&answer.next().map(reply::text).unwrap_or_default());
             while let (Some(id), Some(header)) = (answer.next(), answer.next()) {
                 let (id, header) = (reply::text(id), reply::texts(header, "list_workflows")?);
@@ -209,7 +209,7 @@ impl Store {
         let fill = |command: &mut Cmd, _: bool| {
             self.core.begin(command).arg(id).arg(self.scope().word()).arg(u8::from(with_progress));
         };
-        let answer = SHOW.call(&self.core.link, fill).await?;
+        let answer = SHOW.call(&self.core.connection, fill).await?;
         match tagged(answer, "show")? {
             (tag, view) if tag == "ok" => record(id, view, "show").map(|record| Some(*record)),
             _ => Ok(None),
@@ -222,7 +222,7 @@ impl Store {
         let fill = |command: &mut Cmd, _: bool| {
             self.core.begin(command).arg(id).arg(&op).arg(self.scope().word());
         };
-        let answer = CALL_OFF.call(&self.core.link, fill).await?;
+        let answer = CALL_OFF.call(&self.core.connection, fill).await?;
         match tagged(answer, "call_off")? {
             (tag, view) if tag == "ok" => {
                 let cancelled = record(id, view, "call_off")?;

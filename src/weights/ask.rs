@@ -1,6 +1,6 @@
 //! What the webhook is told about the tenants it is asked for.
 
-use crate::fair::Weight;
+use crate::fairness::Weight;
 use serde::{Serialize, Serializer};
 
 /// A question: what do these tenants weigh?

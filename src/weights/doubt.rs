@@ -51,7 +51,7 @@ impl Doubt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fair::Weight;
+    use crate::fairness::Weight;
 
     #[test]
     fn odd_answers_are_doubted() {

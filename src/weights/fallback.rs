@@ -1,6 +1,6 @@
 //! The weights that a rule uses while its webhook gives none.
 
-use crate::fair::{OnUnknownWeight, OnWebhookError, Rule, Weight};
+use crate::fairness::{OnUnknownWeight, OnWebhookError, Rule, Weight};
 
 /// The weights in use while a webhook fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ pub fn stale_weight(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fair::Webhook;
+    use crate::fairness::Webhook;
 
     #[test]
     fn last_good_weights_serve_for_their_time() {

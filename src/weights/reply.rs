@@ -1,6 +1,6 @@
 //! What the webhook answered: `{"weights": {id: number}}`, of which each number is judged alone.
 
-use crate::fair::Weight;
+use crate::fairness::Weight;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, HashSet};
 

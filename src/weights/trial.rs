@@ -4,7 +4,7 @@ use super::client::USER_AGENT;
 use super::webhook::{Webhook, body, check_status, media_type, read, unsent};
 use super::{Answer, Ask, Client, InvalidUrl, reply};
 use crate::config::{Secret, redact};
-use crate::fair::Rule;
+use crate::fairness::Rule;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

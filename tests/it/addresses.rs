@@ -4,7 +4,7 @@ use crate::support::server::{SentinelSite, Server, free_port, start};
 use crate::support::{Client, Cluster, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::{Access, MainQueue, MainQueueKind, Secret, Sidekiq, StoreUrl};
-use fairgate::fair::{Batch, Pace, Rule};
+use fairgate::fairness::{Batch, Pace, Rule};
 use std::path::Path;
 
 /// A job's whole life.

@@ -35,13 +35,13 @@ fn forbid(module: &str, words: &[&str]) {
 
 #[test]
 fn jobs_and_fairness_are_pure() {
-    for module in ["job", "fair"] {
+    for module in ["job", "fairness"] {
         forbid(
             module,
             &["tokio", "redis::", "axum", "reqwest", "std::time", "std::net", "std::fs", "crate::store", "crate::api"],
         );
     }
-    forbid("job", &["crate::fair"]);
+    forbid("job", &["crate::fairness"]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::support::{Answer, TestApp, json};
 use fairgate::clock::Clock;
-use fairgate::fair::{LimitRule, Rule, Target};
+use fairgate::fairness::{LimitRule, Rule, Target};
 use fairgate::job::Quota;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;

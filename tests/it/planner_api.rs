@@ -3,7 +3,7 @@
 use crate::support::{TestApp, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
-use fairgate::fair::{Batch, Rule, TenantKey, Weight};
+use fairgate::fairness::{Batch, Rule, TenantKey, Weight};
 use serde_json::Value;
 
 const NOW: i64 = 1_800_000_000_000;

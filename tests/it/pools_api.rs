@@ -3,7 +3,7 @@
 use crate::support::{Process, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::Config;
-use fairgate::fair::{Pool, PoolQueue, Strategy, Weight};
+use fairgate::fairness::{Pool, PoolQueue, Strategy, Weight};
 use serde_json::Value;
 use std::sync::Arc;
 

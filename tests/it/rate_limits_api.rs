@@ -2,7 +2,7 @@
 
 use crate::support::{Answer, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
-use fairgate::fair::{LimitRule, Target};
+use fairgate::fairness::{LimitRule, Target};
 use fairgate::job::{Quota, Window};
 use serde_json::Value;
 use std::sync::Arc;

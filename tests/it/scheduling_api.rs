@@ -2,7 +2,7 @@
 
 use crate::support::{Answer, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
-use fairgate::fair::{Pool, PoolQueue, Starvation, Weight};
+use fairgate::fairness::{Pool, PoolQueue, Starvation, Weight};
 use serde_json::Value;
 use std::sync::Arc;
 

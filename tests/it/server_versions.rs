@@ -3,7 +3,7 @@
 use crate::support::{Client, ServerVersion, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::Config;
-use fairgate::fair::{Batch, Pace, Rule, TenantLimits, TenantRule, Terms};
+use fairgate::fairness::{Batch, Pace, Rule, TenantLimits, TenantRule, TenantSettings};
 use std::sync::Arc;
 
 const NOON: i64 = 1_800_000_000_000;
@@ -157,7 +157,7 @@ async fn limits_hold(version: ServerVersion) {
 async fn tenants_take_turns_within_their_limits(version: ServerVersion) {
     let limits = TenantLimits { max_concurrency: Some(3), ..TenantLimits::default() };
     let app = app(version, Clock::manual(NOON), |config| {
-        let terms = Terms { limits, ..Terms::default() };
+        let terms = TenantSettings { limits, ..TenantSettings::default() };
         config.tenant = vec![TenantRule { id: "b".to_owned(), terms }];
     })
     .await;

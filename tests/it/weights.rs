@@ -3,7 +3,7 @@
 use crate::support::json;
 use fairgate::clock::Clock;
 use fairgate::config::Secret;
-use fairgate::fair::{Rule, Webhook, Weight};
+use fairgate::fairness::{Rule, Webhook, Weight};
 use fairgate::telemetry::{Format, Metrics};
 use fairgate::weights::{Ask, ErrorKind, Source, State, Tenant, client_builder};
 use futures_util::FutureExt;

@@ -16,5 +16,5 @@ pub fn shapes() -> Shapes {
 }
 
 pub fn stats() -> Operation {
-    op("Jobs by state, queues and workers").gives(200, "Totals.", refer("Stats"))
+    op("Jobs by state, queues and workers").gives(200, "SidekiqTotals.", refer("Stats"))
 }

@@ -3,7 +3,7 @@
 use super::Shapes;
 use super::operation::{Operation, op};
 use super::schema::*;
-use crate::fair::{Pool, Strategy};
+use crate::fairness::{Pool, Strategy};
 use crate::job::quota::MOST_CONCURRENCY;
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ use super::Shapes;
 use super::operation::{Operation, op};
 use super::pools::weight;
 use super::schema::*;
-use crate::fair::TenantLimits;
+use crate::fairness::TenantLimits;
 use crate::job::quota::MOST_CONCURRENCY;
 use serde_json::{Value, json};
 

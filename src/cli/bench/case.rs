@@ -122,7 +122,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    fn policy(case: Case) -> crate::fair::Policy {
+    fn policy(case: Case) -> crate::fairness::Policy {
         Directory::with_config(&case.config()).and_then(|directory| directory.config()).expect("a configuration").policy
     }
 

@@ -2,7 +2,7 @@
 
 use super::ground::Ground;
 use super::shape::{KIND, RULE, Shape};
-use crate::fair::Rule;
+use crate::fairness::Rule;
 use crate::main_queue::MainQueues;
 use crate::planner::RunnerRegistry;
 use anyhow::Context;

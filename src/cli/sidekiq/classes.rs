@@ -1,6 +1,6 @@
 //! The job classes of payloads.
 
-use crate::fair::TenantKey;
+use crate::fairness::TenantKey;
 use crate::job::shape::shape;
 use crate::job::sidekiq::Payload;
 use std::collections::HashMap;

@@ -5,8 +5,8 @@ use super::configuration::Configuration;
 use super::shares::{Share, shares};
 use crate::clock::Clock;
 use crate::config::{self, StoreUrl};
-use crate::fair::TenantKey;
-use crate::store::{Address, GemClass, Sidekiq, SidekiqProcess, SidekiqQueue, Totals};
+use crate::fairness::TenantKey;
+use crate::store::{Address, GemClass, Sidekiq, SidekiqProcess, SidekiqQueue, SidekiqTotals};
 use crate::telemetry::StoreMetrics;
 use anyhow::{Context, bail};
 use clap::Args;
@@ -59,7 +59,7 @@ pub(in crate::cli) struct Inspect {
 struct Report {
     url: String,
     version: String,
-    totals: Totals,
+    totals: SidekiqTotals,
     now: i64,
     processes: Vec<SidekiqProcess>,
     queues: Vec<(String, SidekiqQueue)>,

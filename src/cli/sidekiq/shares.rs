@@ -1,6 +1,6 @@
 //! Whose jobs wait in a queue, in which places, and in which they would be if their tenants took turns.
 
-use crate::fair::{FairQueue, TenantKey, Weight};
+use crate::fairness::{FairQueue, TenantKey, Weight};
 use crate::job::sidekiq::Payload;
 use crate::job::tenant::DEFAULT;
 use std::collections::HashMap;

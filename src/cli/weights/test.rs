@@ -4,7 +4,7 @@ use super::super::Settings;
 use super::verdict::{Verdict, verdicts};
 use crate::clock::Clock;
 use crate::config::{Config, Secret};
-use crate::fair::{Rule, TenantRule};
+use crate::fairness::{Rule, TenantRule};
 use crate::weights::{Ask, Doubt, Tenant, Trial, client_builder};
 use anyhow::{Context, bail};
 use clap::Args;

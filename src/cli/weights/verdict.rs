@@ -1,6 +1,6 @@
 //! The weight that a tenant would get by an answer of a webhook, and the reason.
 
-use crate::fair::{OnWebhookError, Rule, TenantRule, Weight};
+use crate::fairness::{OnWebhookError, Rule, TenantRule, Weight};
 use crate::weights::Trial;
 
 /// A tenant's weight.
@@ -56,7 +56,7 @@ fn returned(weight: Weight, value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fair::Terms;
+    use crate::fairness::TenantSettings;
     use crate::weights::{ErrorKind, Outcome};
     use std::collections::BTreeMap;
     use std::time::Duration;
@@ -69,7 +69,7 @@ mod tests {
     }
 
     fn told(rule: &Rule, trial: &Trial, tenants: &[&str]) -> Vec<(String, String)> {
-        let terms = Terms { weight: Weight::of(5.0), ..Terms::default() };
+        let terms = TenantSettings { weight: Weight::of(5.0), ..TenantSettings::default() };
         let terms = [TenantRule { id: "gold-*".to_owned(), terms }];
         let tenants: Vec<String> = tenants.iter().map(|tenant| (*tenant).to_owned()).collect();
         let verdicts = verdicts(rule, &terms, trial, &tenants);

@@ -5,7 +5,7 @@ use crate::config::reader::Reader;
 use crate::config::report::{Report, is_within};
 use crate::config::tree::{Kind, Origin, Table, Value, merge};
 use crate::config::{DEFAULTS, file};
-use crate::fair::Rule;
+use crate::fairness::Rule;
 
 /// The options that every rule starts from, each free of mistakes.
 #[derive(Clone, Debug, PartialEq)]

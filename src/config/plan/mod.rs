@@ -15,7 +15,7 @@ use super::main_queue::{KnownMainQueue, System};
 use super::reader::Reader;
 use super::report::nearest;
 use super::tree::Origin;
-use crate::fair::{BUILTIN, OnWebhookError, Pace, Rule, Webhook, Weights};
+use crate::fairness::{BUILTIN, OnWebhookError, Pace, Rule, Webhook, Weights};
 use crate::job::cron::{self, Cron};
 use crate::job::{names, sidekiq};
 

@@ -7,7 +7,7 @@ use crate::config::problem::Problem;
 use crate::config::reader::Reader;
 use crate::config::report::Report;
 use crate::config::tree::{Kind, Origin, Value};
-use crate::fair::Rule;
+use crate::fairness::Rule;
 
 /// Reads a rule of this name; what it leaves out comes from the defaults. Reports every mistake, each with the path of
 /// its key in the body.
@@ -48,7 +48,7 @@ mod tests {
     use super::super::super::testing::load;
     use super::super::{KnownMainQueue, System};
     use super::*;
-    use crate::fair::{
+    use crate::fairness::{
         Batch, OnMissingTenant, OnUnknownWeight, OnWebhookError, Pace, PriorityScope, TenantKey, Webhook, Weight,
     };
     use proptest::option::of;
@@ -134,8 +134,8 @@ mod tests {
             webhook in of((10..60_000_u64, of(Just("SET".to_owned())))),
             max_weight_age in 0..10_000_000_u64,
             [hold, ask] in prop::array::uniform2(any::<bool>()),
-        ) -> crate::fair::Weights {
-            crate::fair::Weights {
+        ) -> crate::fairness::Weights {
+            crate::fairness::Weights {
                 fixed: fixed.into_iter().map(|(tenant, weight)| (tenant, Weight::from_thousandths(weight))).collect(),
                 default_weight: Weight::from_thousandths(default_weight),
                 webhook: webhook.map(|(timeout, secret_env)| {

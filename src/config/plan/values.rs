@@ -5,7 +5,7 @@ use ::url::Url;
 use crate::config::convert::{Choice, FromValue, Refused};
 use crate::config::secret::MASK;
 use crate::config::tree::Value;
-use crate::fair::{Batch, OnMissingTenant, OnUnknownWeight, OnWebhookError, PriorityScope, TenantKey, Weight};
+use crate::fairness::{Batch, OnMissingTenant, OnUnknownWeight, OnWebhookError, PriorityScope, TenantKey, Weight};
 use crate::job::{names, sidekiq};
 
 /// The largest batch. A round promotes it in portions that let others in between, but keeps the rule's lock to its end.

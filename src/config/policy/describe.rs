@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::config::convert::show_duration;
-use crate::fair::{Interleaved, Isolation, LimitRule, Policy, Pool, Starvation, Strategy, Target, TenantFairness};
+use crate::fairness::{Interleaved, Isolation, LimitRule, Policy, Pool, Starvation, Strategy, Target, TenantFairness};
 use crate::job::Window;
 
 /// A sentence for each thing that is set, and one for how tenants share queues.
@@ -18,7 +18,7 @@ pub fn describe(policy: &Policy, isolation: Isolation) -> Vec<String> {
 }
 
 fn describe_pool(pool: &Pool) -> String {
-    let place = |place: &crate::fair::PoolQueue| match pool.strategy {
+    let place = |place: &crate::fairness::PoolQueue| match pool.strategy {
         Strategy::Weighted => format!("{} ({})", place.queue, place.weight),
         _ => place.queue.clone(),
     };

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::values::Period;
 use crate::config::plan::TypePattern;
 use crate::config::reader::Reader;
-use crate::fair::{LimitRule, Target};
+use crate::fairness::{LimitRule, Target};
 use crate::job::quota::{MOST_CONCURRENCY, MOST_STARTS};
 use crate::job::{Quota, Window, names};
 

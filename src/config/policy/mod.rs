@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::convert::Refused;
 use super::reader::Reader;
-use crate::fair::{Aging, Policy, Starvation, TenantFairness};
+use crate::fairness::{Aging, Policy, Starvation, TenantFairness};
 use crate::job::tenant;
 
 pub(super) use describe::describe;
@@ -91,7 +91,7 @@ fn read_fairness(reader: &mut Reader<'_>, base: &TenantFairness) -> TenantFairne
     }
 }
 
-fn read_weights(reader: &mut Reader<'_>) -> Option<BTreeMap<String, crate::fair::Weight>> {
+fn read_weights(reader: &mut Reader<'_>) -> Option<BTreeMap<String, crate::fairness::Weight>> {
     let given: BTreeMap<String, Share> = reader.map("weights");
     reader.kind("weights")?;
     if given.len() > TenantFairness::MOST_WEIGHTS {

@@ -8,17 +8,17 @@ use crate::config::convert::Refused;
 use crate::config::reader::Reader;
 use crate::config::report::nearest;
 use crate::config::tree::Kind;
-use crate::fair::{Pool, PoolQueue, Roster, Starvation, TenantFairness, Weight};
+use crate::fairness::{Pool, PoolQueue, PoolValidator, Starvation, TenantFairness, Weight};
 use crate::job::{names, quota, tenant};
 
 /// Reads every `[[pool]]`, and whether they go together.
 pub fn read_pools(root: &mut Reader<'_>, starvation: &Starvation) -> Vec<Pool> {
-    let mut roster = Roster::new(starvation);
+    let mut validator = PoolValidator::new(starvation);
     root.each("pool", |reader| {
         let pool = read_pool(reader);
         if reader.is_sound(&["name", "queues"]) {
-            for clash in roster.admit(&pool) {
-                reader.conflict(&[clash.key], clash.message, Some(&clash.help));
+            for conflict in validator.add(&pool) {
+                reader.conflict(&[conflict.key], conflict.message, Some(&conflict.help));
             }
         }
         pool

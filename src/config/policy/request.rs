@@ -7,7 +7,7 @@ use crate::config::problem::Problem;
 use crate::config::reader::Reader;
 use crate::config::report::Report;
 use crate::config::tree::{Kind, Origin, Table, Value};
-use crate::fair::{Clash, Policy, Pool, TenantFairness};
+use crate::fairness::{Policy, Pool, PoolConflict, TenantFairness};
 use crate::job::names;
 
 /// The most queues that have a fairness of their own.
@@ -173,9 +173,9 @@ pub fn finish<T>(table: &Table, read: impl FnOnce(&mut Reader<'_>) -> T) -> Resu
     }
 }
 
-/// A clash of pools is told like any other mistake in a request.
-impl From<Clash> for Problem {
-    fn from(Clash { key, message, help }: Clash) -> Self {
+/// A conflict of pools is told like any other mistake in a request.
+impl From<PoolConflict> for Problem {
+    fn from(PoolConflict { key, message, help }: PoolConflict) -> Self {
         Problem { path: key.to_owned(), origin: Origin::Request, span: 0..0, message, help: Some(help) }
     }
 }

@@ -1,6 +1,6 @@
 use super::super::testing::{load, mistakes};
 use super::super::{Config, describe};
-use crate::fair::{
+use crate::fairness::{
     Aging, LimitRule, Policy, Pool, PoolQueue, Starvation, Strategy, Target, TenantFairness, TenantStrategy, Weight,
 };
 use crate::job::{Quota, Window};

@@ -3,7 +3,7 @@
 use crate::config::convert::{FromValue, Refused};
 use crate::config::report::nearest;
 use crate::config::tree::Value;
-use crate::fair::{Strategy, TenantStrategy, Weight};
+use crate::fairness::{Strategy, TenantStrategy, Weight};
 use crate::job::names;
 use crate::job::quota::{self, Window};
 

@@ -8,7 +8,7 @@ use super::convert::{Choice, FromValue, Refused};
 use super::policy::{Period, Share};
 use super::reader::Reader;
 use super::tree::Value;
-use crate::fair::{Isolation, Tenancy, TenantLimits, TenantRule, TenantSource, Terms};
+use crate::fairness::{Isolation, Tenancy, TenantLimits, TenantRule, TenantSettings, TenantSource};
 use crate::job::quota::{MOST_CONCURRENCY, MOST_STARTS};
 use crate::job::{Window, tenant};
 
@@ -79,8 +79,8 @@ pub fn read_tenants(root: &mut Reader<'_>) -> Vec<TenantRule> {
     rules
 }
 
-fn read_terms(reader: &mut Reader<'_>) -> Terms {
-    Terms {
+fn read_terms(reader: &mut Reader<'_>) -> TenantSettings {
+    TenantSettings {
         weight: reader.find("fairness_weight").map(|Share(weight)| weight),
         boost: reader.find("priority_boost").map_or(0, |Boost(boost)| boost),
         limits: reader

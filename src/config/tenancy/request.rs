@@ -6,7 +6,7 @@ use crate::config::policy::{finish, table};
 use crate::config::problem::Problem;
 use crate::config::reader::Reader;
 use crate::config::tree::{Kind, Table};
-use crate::fair::{TenantLimits, Terms};
+use crate::fairness::{TenantLimits, TenantSettings};
 
 /// The longest reason of a change.
 const LONGEST_REASON: usize = 1000;
@@ -20,7 +20,7 @@ fn tidy(table: &mut Table) {
 }
 
 /// Reads the terms of a tenant, all of them: what is not there has its default. And why they are set, if that is said.
-pub fn tenant_from_json(id: &str, json: serde_json::Value) -> Result<(Terms, Option<String>), Vec<Problem>> {
+pub fn tenant_from_json(id: &str, json: serde_json::Value) -> Result<(TenantSettings, Option<String>), Vec<Problem>> {
     let mut table = table(json, "the terms of a tenant")?;
     tidy(&mut table);
     // An answer says everything twice.

@@ -2,7 +2,7 @@
 
 use super::{caller, guarded, guarded_on};
 use crate::support::{TestApp, TestRedis, json};
-use fairgate::fair::{Isolation, Rule, TenantKey};
+use fairgate::fairness::{Isolation, Rule, TenantKey};
 use serde_json::Value;
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 use super::{Ground, NOON, SECOND, from, ids, invariant, job, of_pool, tenant_of};
 use crate::support::{TestRedis, json};
 use fairgate::clock::Clock;
-use fairgate::fair::{Isolation, Rule};
+use fairgate::fairness::{Isolation, Rule};
 use fairgate::job::Record;
 use fairgate::store::{Begun, Why};
 use serde_json::Value;

@@ -28,17 +28,17 @@ const READ: &str = "
 
 /// Keys without their prefix, each with its members and their scores, or its fields and their values.
 #[derive(Default)]
-struct Look {
+struct QueueReading {
     keys: BTreeMap<String, Vec<(String, String)>>,
 }
 
-impl Look {
-    async fn at(ground: &Ground) -> Look {
+impl QueueReading {
+    async fn at(ground: &Ground) -> QueueReading {
         let found: Vec<Vec<String>> = ground.app.redis.command(&["EVAL", READ, "0", PREFIX]).await;
         let pairs = |words: &[String]| {
             words.chunks(2).map(|pair| (pair[0].clone(), pair.get(1).cloned().unwrap_or_default())).collect()
         };
-        Look { keys: found.iter().map(|words| (words[0].clone(), pairs(&words[1..]))).collect() }
+        QueueReading { keys: found.iter().map(|words| (words[0].clone(), pairs(&words[1..]))).collect() }
     }
 
     /// Keys below a name, without it.
@@ -57,7 +57,7 @@ fn score(text: &str) -> f64 {
 
 /// Looks at all lanes of all queues.
 pub async fn check(ground: &Ground) {
-    let look = Look::at(ground).await;
+    let look = QueueReading::at(ground).await;
     let (mut homes, mut lanes) = (BTreeSet::new(), BTreeMap::new());
     for (key, jobs) in look.below("lane:") {
         let (queue, lane) = key.split_once(':').unwrap();
@@ -91,7 +91,7 @@ struct Places {
 }
 
 impl Places {
-    fn read(&mut self, look: &Look) {
+    fn read(&mut self, look: &QueueReading) {
         for (queue, members) in look.below("ready:") {
             for (lane, at) in members {
                 match lane.strip_prefix('@') {
@@ -131,7 +131,7 @@ impl Places {
     }
 
     /// The fair queue of a level holds exactly those tenants that have lanes, and stands in `ready` exactly while there are some.
-    fn check_levels(&self, look: &Look) {
+    fn check_levels(&self, look: &QueueReading) {
         assert_eq!(self.levels, self.tenants.keys().cloned().collect());
         for ((queue, level), tenants) in &self.tenants {
             let key = format!("level:{queue}:{level}");
@@ -161,7 +161,7 @@ impl Places {
 }
 
 /// What those weigh together who wait in a level, or still count although they have left.
-fn weight_of_level(look: &Look, key: &str) -> f64 {
+fn weight_of_level(look: &QueueReading, key: &str) -> f64 {
     let waiting = look.words(&format!("{key}:busy")).iter().map(|(_, text)| score(text.split(' ').next().unwrap()));
     let leaving = look.words(&format!("{key}:sums")).iter().map(|(_, sum)| score(sum));
     waiting.chain(leaving).sum()

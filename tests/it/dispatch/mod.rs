@@ -21,7 +21,7 @@ mod weighted;
 use crate::support::{TestApp, TestRedis, json};
 use fairgate::clock::Clock;
 use fairgate::config::{Config, PlanDefaults, Role, policy_from_json, pool_from_json};
-use fairgate::fair::{Strategy, Weight};
+use fairgate::fairness::{Strategy, Weight};
 use fairgate::job::Record;
 use fairgate::planner::Rulebook;
 use fairgate::store::{Ack, Choice, Error, Event, EventFilter, Fetch, Heartbeat, Store};

@@ -142,6 +142,9 @@ async fn strict_in_a_request_is_what_a_request_without_gets() {
     for queue in ["a", "b"] {
         ground.push(queue, 5).await;
     }
-    assert_eq!(ground.order(super::by(fairgate::fair::Strategy::Strict, &[("b", 1.0), ("a", 1.0)], 3)).await, "bbb");
+    assert_eq!(
+        ground.order(super::by(fairgate::fairness::Strategy::Strict, &[("b", 1.0), ("a", 1.0)], 3)).await,
+        "bbb"
+    );
     assert_eq!(ground.order(from(&["b", "a"], 3)).await, "bba");
 }

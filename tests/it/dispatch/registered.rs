@@ -2,7 +2,7 @@
 
 use super::{Ground, as_worker, by, from, of_pool};
 use crate::support::json;
-use fairgate::fair::Strategy;
+use fairgate::fairness::Strategy;
 use serde_json::Value;
 
 async fn filled(policy: Value) -> Ground {

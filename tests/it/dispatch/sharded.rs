@@ -4,7 +4,7 @@ use super::{Ground, from, ids, invariant, job, tenant_of};
 use crate::support::{TestApp, TestRedis, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
-use fairgate::fair::{Isolation, Rule};
+use fairgate::fairness::{Isolation, Rule};
 use fairgate::store::{Begun, Why};
 use std::collections::BTreeMap;
 use std::sync::Arc;

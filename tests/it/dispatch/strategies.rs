@@ -2,7 +2,7 @@
 
 use super::{Ground, as_worker, by, from, of_pool};
 use crate::support::{TestApp, json};
-use fairgate::fair::Strategy;
+use fairgate::fairness::Strategy;
 use fairgate::store::Fetch;
 use std::collections::HashSet;
 

@@ -2,7 +2,7 @@
 
 use super::{Ground, from, invariant, job};
 use crate::support::json;
-use fairgate::fair::{FairQueue, Weight};
+use fairgate::fairness::{FairQueue, Weight};
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 use std::collections::{BTreeMap, BTreeSet, HashMap};

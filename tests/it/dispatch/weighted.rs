@@ -2,7 +2,7 @@
 
 use super::{Ground, by, of_pool};
 use crate::support::json;
-use fairgate::fair::Strategy;
+use fairgate::fairness::Strategy;
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 

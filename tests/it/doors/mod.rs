@@ -7,7 +7,7 @@ mod ways;
 use crate::support::{Client, TestApp, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
-use fairgate::fair::Rule;
+use fairgate::fairness::Rule;
 use serde_json::Value;
 use ways::Way;
 

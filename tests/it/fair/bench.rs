@@ -1,7 +1,7 @@
 //! The fair queue and the fluid side by side, with what must hold after every step.
 
 use super::fluid::Fluid;
-use fairgate::fair::{FairQueue, Tenant, Weight};
+use fairgate::fairness::{FairQueue, Tenant, Weight};
 use std::collections::HashMap;
 
 /// Both, fed alike.

@@ -2,7 +2,7 @@
 
 use super::live::{Ground, Live};
 use crate::support::TestRedis;
-use fairgate::fair::Weight;
+use fairgate::fairness::Weight;
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 use std::ops::Range;

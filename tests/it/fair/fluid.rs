@@ -2,7 +2,7 @@
 //!
 //! It keeps counts of jobs only and knows nothing of a virtual clock, so that a mistake in the clock cannot hide here.
 
-use fairgate::fair::Weight;
+use fairgate::fairness::Weight;
 use std::collections::BTreeMap;
 
 /// Less than this is rounding.

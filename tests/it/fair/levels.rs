@@ -4,8 +4,8 @@
 use super::bench::Bench;
 use super::live::Ground;
 use crate::support::json;
-use fairgate::fair::Weight;
-use fairgate::store::{Level, Outcome, Promoted};
+use fairgate::fairness::Weight;
+use fairgate::store::{Outcome, PriorityLevel, Promoted};
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
@@ -227,7 +227,7 @@ impl<'a> Levels<'a> {
         }
     }
 
-    fn check_level(&self, level: &Level) {
+    fn check_level(&self, level: &PriorityLevel) {
         let queue = &self.benches[&level.priority].queue;
         assert_eq!((level.clock, level.total_weight), (queue.clock(), queue.total()), "{}", level.priority);
         assert_eq!(level.waiting_tenants, queue.waiting() as u64);

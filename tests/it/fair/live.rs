@@ -5,7 +5,7 @@ use super::bench::Bench;
 use crate::support::{Client, TestApp, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
-use fairgate::fair::{Rule, Weight};
+use fairgate::fairness::{Rule, Weight};
 use fairgate::store::{Begun, Outcome, Promoted, Store, Why};
 use redis::aio::MultiplexedConnection;
 use std::collections::{BTreeMap, HashMap, VecDeque};

@@ -2,7 +2,7 @@
 
 use super::live::{Ground, Live};
 use super::{AHEAD, BEHIND};
-use fairgate::fair::Weight;
+use fairgate::fairness::Weight;
 
 /// Numbers that look random and are the same in every run.
 struct Dice(u64);

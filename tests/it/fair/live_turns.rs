@@ -1,7 +1,7 @@
 //! What once went wrong in planners like this one, on the real scripts.
 
 use super::live::Ground;
-use fairgate::fair::Weight;
+use fairgate::fairness::Weight;
 
 fn count(order: &[String], name: &str) -> usize {
     order.iter().filter(|other| *other == name).count()

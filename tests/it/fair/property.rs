@@ -2,7 +2,7 @@
 
 use super::bench::Bench;
 use super::{AHEAD, BEHIND};
-use fairgate::fair::Weight;
+use fairgate::fairness::Weight;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 

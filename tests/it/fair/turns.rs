@@ -1,7 +1,7 @@
 //! Whose turn it is when tenants idle, drain, return, are held or cannot be served.
 
 use super::bench::Bench;
-use fairgate::fair::Weight;
+use fairgate::fairness::Weight;
 
 fn weight(number: f64) -> Weight {
     Weight::of(number).unwrap()

@@ -2,7 +2,7 @@
 
 use super::{MINUTE, NOON, SECOND, Site, concurrency, rate, throttle};
 use crate::support::json;
-use fairgate::fair::{LimitRule, Target};
+use fairgate::fairness::{LimitRule, Target};
 use fairgate::job::Quota;
 use fairgate::store::{Layer, Signal};
 

@@ -2,7 +2,7 @@
 
 use super::{Site, job};
 use crate::support::json;
-use fairgate::fair::Rule;
+use fairgate::fairness::Rule;
 use fairgate::store::{Begun, Ended, Promoted, Round, Why};
 use serde_json::Value;
 

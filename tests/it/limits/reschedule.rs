@@ -2,7 +2,7 @@
 
 use super::{MINUTE, NOON, SECOND, Site, concurrency, job, rate, throttle};
 use crate::support::json;
-use fairgate::fair::Rule;
+use fairgate::fairness::Rule;
 use fairgate::job::Quota;
 use fairgate::job::time::At;
 use fairgate::store::Layer;

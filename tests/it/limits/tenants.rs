@@ -2,7 +2,7 @@
 
 use super::{Site, concurrency};
 use crate::support::json;
-use fairgate::fair::{LimitRule, Target, TenantFairness, TenantStrategy};
+use fairgate::fairness::{LimitRule, Target, TenantFairness, TenantStrategy};
 use std::collections::BTreeMap;
 
 /// A small generator, so that a run says the same about the same code.

@@ -2,7 +2,7 @@
 
 use super::{SECOND, Site, concurrency, job, rate};
 use crate::support::json;
-use fairgate::fair::{LimitRule, Target};
+use fairgate::fairness::{LimitRule, Target};
 use fairgate::job::LimitKey;
 use fairgate::store::Layer;
 use std::slice::from_ref;

@@ -12,7 +12,7 @@ use crate::support::{Client, TestApp, TestRedis, json};
 use fairgate::background::NoisyNeighborWatcher;
 use fairgate::clock::Clock;
 use fairgate::config::{Config, Role};
-use fairgate::fair::noisy::{Action, NoisyNeighbors};
+use fairgate::fairness::noisy::{Action, NoisyNeighbors};
 use fairgate::store::{EventFilter, Store};
 use fairgate::telemetry::NoiseMetrics;
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! A noisy neighbour where tenants share a queue at dispatch.
 
 use super::*;
-use fairgate::fair::TenantFairness;
+use fairgate::fairness::TenantFairness;
 
 #[tokio::test]
 async fn a_flood_gets_fewer_turns_until_somebody_lets_it_go() {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::tenants::{rules, slots as at_once};
-use fairgate::fair::Isolation;
+use fairgate::fairness::Isolation;
 
 fn capping() -> NoisyNeighbors {
     NoisyNeighbors { action: Action::ConcurrencyReduced, duration: 10_000, ..NoisyNeighbors::default() }

@@ -2,7 +2,7 @@
 
 use super::*;
 use fairgate::config::PlanDefaults;
-use fairgate::fair::{Batch, Pace, Rule, Weight};
+use fairgate::fairness::{Batch, Pace, Rule, Weight};
 use fairgate::main_queue::MainQueues;
 use fairgate::planner::{RoundAttempt, Rulebook, RunnerRegistry};
 use fairgate::telemetry::Metrics;

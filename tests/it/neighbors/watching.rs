@@ -22,10 +22,10 @@ async fn two_processes_throttle_once_and_one_takes_over() {
     }
     assert_eq!(street.kinds().await[..2], ["tenant.throttled", "tenant.throttle_released"]);
     // A decision that comes late, from one that decides no more, changes nothing.
-    let late = fairgate::store::Sentence { id: "a".to_owned(), after: "{}".to_owned(), ..Default::default() };
-    assert_eq!(street.store().punish(Some("one"), std::slice::from_ref(&late)).await.unwrap(), 0);
-    assert_eq!(street.store().punish(None, std::slice::from_ref(&late)).await.unwrap(), 1);
-    assert_eq!(street.store().punish(None, &[late]).await.unwrap(), 0, "the same again");
+    let late = fairgate::store::ThrottleUpdate { id: "a".to_owned(), after: "{}".to_owned(), ..Default::default() };
+    assert_eq!(street.store().apply_throttles(Some("one"), std::slice::from_ref(&late)).await.unwrap(), 0);
+    assert_eq!(street.store().apply_throttles(None, std::slice::from_ref(&late)).await.unwrap(), 1);
+    assert_eq!(street.store().apply_throttles(None, &[late]).await.unwrap(), 0, "the same again");
 }
 
 #[tokio::test]

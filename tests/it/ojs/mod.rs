@@ -10,7 +10,7 @@ mod trouble;
 use crate::support::{Client, TestApp, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::{Config, MainQueue, MainQueueKind, Ojs, Role};
-use fairgate::fair::{Batch, Pace, Rule};
+use fairgate::fairness::{Batch, Pace, Rule};
 use rustls::pki_types::PrivateKeyDer;
 use serde_json::Value;
 use std::net::SocketAddr;

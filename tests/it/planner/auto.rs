@@ -1,9 +1,9 @@
 //! `enqueue_jobs = "auto"` on the real thing: the main queue stays short at any speed of the workers, and hardly ever dry.
-//! `src/fair/auto.rs` has the same with simulated time and sharp bounds; here the machine may be slow.
+//! `src/fairness/batch_size.rs` has the same with simulated time and sharp bounds; here the machine may be slow.
 
 use super::{depth, planning, push, rule, stage, status, work};
 use crate::support::{Flood, TestApp, Workers};
-use fairgate::fair::Pace;
+use fairgate::fairness::Pace;
 use std::time::{Duration, Instant};
 
 const LATENCY: u64 = 200;

@@ -4,7 +4,7 @@ use super::{by_hand, depth, planning, registry, rounds, rule, serving, stage, st
 use crate::support::{TestApp, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
-use fairgate::fair::{Batch, Pace, Rule};
+use fairgate::fairness::{Batch, Pace, Rule};
 use fairgate::planner::RoundAttempt;
 use serde_json::Value;
 

@@ -7,7 +7,7 @@ use super::{
 use crate::support::{TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::{Config, Role};
-use fairgate::fair::{Batch, OnUnknownWeight, Pace, Webhook};
+use fairgate::fairness::{Batch, OnUnknownWeight, Pace, Webhook};
 use fairgate::planner::{RoundAttempt, RoundOutcome};
 use fairgate::store::{Begun, Ended, Promoted, Round, Why};
 use std::sync::Arc;
@@ -213,8 +213,8 @@ async fn only_planners_of_its_group_plan_a_rule() {
     let other = super::serving_on(&redis, std::slice::from_ref(&rule)).await;
     stage(&app, &[("a", 20)]).await;
     // Whoever planned it would do so on the signal; a second rule shows that signals have been acted upon.
-    let light = fairgate::fair::Rule { name: "light".to_owned(), types: vec!["l".to_owned()], ..rule.clone() };
-    let light = fairgate::fair::Rule { planner_group: "default".to_owned(), queue: None, ..light };
+    let light = fairgate::fairness::Rule { name: "light".to_owned(), types: vec!["l".to_owned()], ..rule.clone() };
+    let light = fairgate::fairness::Rule { planner_group: "default".to_owned(), queue: None, ..light };
     super::rulebook(&app.app.store, std::slice::from_ref(&rule)).put(light).await.unwrap();
     let job = json!({"type": "l", "args": [], "meta": {"tenant_id": "a"}, "options": {"queue": "z"}});
     app.client.post("/v1/jobs/batch", json!({"jobs": vec![job; 5]})).await.expect(201);

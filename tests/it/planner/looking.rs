@@ -2,7 +2,7 @@
 
 use super::{by_hand, registry, rulebook, run, serving, stage, work};
 use crate::support::{Client, TestApp, json};
-use fairgate::fair::{Pace, Rule, Weight};
+use fairgate::fairness::{Pace, Rule, Weight};
 use fairgate::planner::RoundAttempt;
 use serde_json::Value;
 

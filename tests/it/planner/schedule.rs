@@ -4,7 +4,7 @@ use super::{
     HOUR, by_hand, depth, planning, planning_on, push, registry, rounds, rule, run, serving, stage, status, work,
 };
 use crate::support::{TestRedis, eventually};
-use fairgate::fair::{Batch, Pace, Rule};
+use fairgate::fairness::{Batch, Pace, Rule};
 use fairgate::job::time::At;
 use fairgate::planner::RoundAttempt;
 use fairgate::store::{Begun, Promoted, Why};

@@ -2,7 +2,7 @@
 
 use super::{HOUR, planning, planning_on, push, registry, rounds, rule, run, serving, stage, status, work, work_off};
 use crate::support::{eventually, json};
-use fairgate::fair::{Batch, Pace, Rule};
+use fairgate::fairness::{Batch, Pace, Rule};
 
 /// A rule whose next scheduled round is out of a test's sight.
 fn hourly(batch: Batch) -> Rule {

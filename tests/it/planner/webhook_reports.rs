@@ -5,7 +5,7 @@ use super::{registry, run, stage};
 use crate::support::{TestApp, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
-use fairgate::fair::{OnWebhookError, Rule};
+use fairgate::fairness::{OnWebhookError, Rule};
 use serde_json::Value;
 use wiremock::ResponseTemplate;
 

@@ -3,8 +3,8 @@
 use super::{HOUR, by_hand, planning, registry, rounds, rule, run, serving, stage, status, work, work_off};
 use crate::support::{TestApp, eventually, json};
 use fairgate::background::NoisyNeighborWatcher;
-use fairgate::fair::noisy::NoisyNeighbors;
-use fairgate::fair::{Batch, OnUnknownWeight, OnWebhookError, Pace, Rule, Webhook, Weight};
+use fairgate::fairness::noisy::NoisyNeighbors;
+use fairgate::fairness::{Batch, OnUnknownWeight, OnWebhookError, Pace, Rule, Webhook, Weight};
 use fairgate::planner::RunnerRegistry;
 use fairgate::telemetry::NoiseMetrics;
 use serde_json::Value;

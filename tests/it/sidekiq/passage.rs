@@ -190,7 +190,7 @@ async fn what_waits_before_a_closed_door_is_delivered_when_it_opens_and_nothing_
 
 #[tokio::test]
 async fn a_delivery_that_comes_too_late_is_refused() {
-    use fairgate::store::Parcel;
+    use fairgate::store::OutboxEntry;
     let theirs = Arc::new(TestRedis::start());
     let app = TestApp::start().await;
     let tasks = tokio_util::task::TaskTracker::new();
@@ -204,7 +204,7 @@ async fn a_delivery_that_comes_too_late_is_refused() {
         Default::default(),
     )
     .expect("a Sidekiq");
-    let parcel = |sequence, payload: &str| Parcel {
+    let entry = |sequence, payload: &str| OutboxEntry {
         origin: "o".to_owned(),
         sequence,
         queue: "q".to_owned(),
@@ -212,7 +212,7 @@ async fn a_delivery_that_comes_too_late_is_refused() {
     };
     let mut outcomes = Vec::new();
     for (sequence, payload) in [(5, "five"), (6, "six"), (5, "five"), (6, "six"), (1 << 52, "later")] {
-        outcomes.push(redis.deliver("marker", &parcel(sequence, payload)).await.unwrap());
+        outcomes.push(redis.deliver("marker", &entry(sequence, payload)).await.unwrap());
     }
     assert_eq!(outcomes, [true, true, false, false, true]);
     let lines: Vec<String> = theirs.command(&["LRANGE", "queue:q", "0", "-1"]).await;

@@ -174,7 +174,7 @@ async fn nothing_is_put_back_into_the_gems_keys_without_its_lock() {
         options: String::new(),
     };
     let target = redis.fairplay_target("s".to_owned(), &class, "fairgate:o", 30);
-    let parcel = fairgate::store::Parcel {
+    let entry = fairgate::store::OutboxEntry {
         origin: "o".to_owned(),
         sequence: 7,
         queue: String::new(),
@@ -183,7 +183,7 @@ async fn nothing_is_put_back_into_the_gems_keys_without_its_lock() {
     let (lock, queue) = ("fairplay:heavy_job:execute_lock", "fairplay:heavy_job:tenant_queue:b");
     for (owner, is_given, jobs) in [("", false, 0), ("fairgate:o", true, 2), ("fairgate:o", true, 2)] {
         app.redis.command::<String>(&["SET", lock, owner]).await;
-        assert_eq!(redis.give_back("marker", &parcel, &target).await.expect("an answer"), is_given);
+        assert_eq!(redis.give_back("marker", &entry, &target).await.expect("an answer"), is_given);
         assert_eq!(app.redis.command::<i64>(&["LLEN", queue]).await, jobs);
     }
     assert_eq!(app.redis.command::<Vec<String>>(&["LRANGE", queue, "0", "-1"]).await, ["[0]", "[2]"]);

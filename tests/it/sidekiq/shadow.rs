@@ -3,7 +3,7 @@
 use super::*;
 use crate::support::ChaosProxy;
 use fairgate::config::FairplayClass;
-use fairgate::fair::{Webhook, Weight};
+use fairgate::fairness::{Webhook, Weight};
 use std::collections::HashMap;
 use std::time::Duration;
 use wiremock::matchers::method;

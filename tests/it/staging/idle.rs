@@ -3,7 +3,7 @@
 use super::{SECOND, Site, planned};
 use crate::support::{TestApp, eventually, json};
 use fairgate::clock::Clock;
-use fairgate::fair::{OnUnknownWeight, Rule, Webhook, Weight};
+use fairgate::fairness::{OnUnknownWeight, Rule, Webhook, Weight};
 use fairgate::store::{Begun, Why};
 
 /// Changes of data since Redis started.

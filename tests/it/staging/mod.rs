@@ -14,7 +14,7 @@ mod weights;
 use crate::support::{Answer, TestApp, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
-use fairgate::fair::Rule;
+use fairgate::fairness::Rule;
 use fairgate::store::{Begun, Ended, Promoted, Round, Why};
 use serde_json::Value;
 use std::collections::BTreeSet;

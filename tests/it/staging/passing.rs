@@ -2,7 +2,7 @@
 
 use super::{SECOND, Site, planned};
 use crate::support::json;
-use fairgate::fair::{Batch, Weight};
+use fairgate::fairness::{Batch, Weight};
 use fairgate::store::{Begun, Why};
 use serde_json::Value;
 

@@ -2,10 +2,10 @@
 
 use super::{SECOND, Site, planned};
 use crate::support::json;
-use fairgate::fair::{OnUnknownWeight, PriorityScope, Rule, Webhook, Weight};
+use fairgate::fairness::{OnUnknownWeight, PriorityScope, Rule, Webhook, Weight};
 use fairgate::job::{LimitKey, Quota};
 use fairgate::planner::Rulebook;
-use fairgate::store::{Begun, Layer, Tenant, Why};
+use fairgate::store::{Begun, Layer, StagedTenant, Why};
 use serde_json::Value;
 
 fn job(tenant: &str, priority: i32) -> Value {
@@ -51,7 +51,7 @@ async fn reweigh(site: &Site, tenant: &str, weight: Weight) {
     site.fly(round, 0).await;
 }
 
-async fn tenant(site: &Site, name: &str) -> Tenant {
+async fn tenant(site: &Site, name: &str) -> StagedTenant {
     site.app.app.store.tenants("plan", "default", &[name.to_owned()]).await.unwrap().remove(0)
 }
 

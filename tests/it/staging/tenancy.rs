@@ -2,7 +2,7 @@
 
 use super::{Site, planned};
 use crate::support::{Answer, json};
-use fairgate::fair::{OnMissingTenant, Rule, TenantKey};
+use fairgate::fairness::{OnMissingTenant, Rule, TenantKey};
 
 fn keyed(key: &str) -> impl FnOnce(&mut Rule) {
     let key = TenantKey::parse(key).expect(key);

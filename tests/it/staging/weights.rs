@@ -2,7 +2,7 @@
 
 use super::{NOON, SECOND, Site, planned};
 use crate::support::json;
-use fairgate::fair::{OnWebhookError, Pace, Webhook, Weight};
+use fairgate::fairness::{OnWebhookError, Pace, Webhook, Weight};
 use fairgate::planner::Rulebook;
 use fairgate::store::{Begun, Next, Why};
 

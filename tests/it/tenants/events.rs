@@ -2,7 +2,7 @@
 
 use super::{job, site};
 use crate::support::json;
-use fairgate::fair::TenantLimits;
+use fairgate::fairness::TenantLimits;
 
 #[tokio::test]
 async fn an_event_of_a_tenant_has_its_tenant_id_and_no_job_id() {

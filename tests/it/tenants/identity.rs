@@ -3,7 +3,7 @@
 use super::{job, site, site_with};
 use crate::auth::{guarded, secret};
 use crate::support::{TestApp, json};
-use fairgate::fair::TenantSource;
+use fairgate::fairness::TenantSource;
 
 fn bare() -> serde_json::Value {
     json!({"type": "t.job", "args": [1.0], "queue": "q"})

@@ -2,7 +2,7 @@
 
 use super::{job, site_with};
 use crate::support::json;
-use fairgate::fair::{Isolation, Rule};
+use fairgate::fairness::{Isolation, Rule};
 
 #[tokio::test]
 async fn a_tenant_finds_its_jobs_in_every_queue_and_in_order() {

@@ -4,7 +4,7 @@ use super::{job, later, rules, site, site_with};
 use crate::support::{ChaosProxy, TestApp, TestRedis, json};
 use fairgate::clock::Clock;
 use fairgate::config::StoreUrl;
-use fairgate::fair::TenantLimits;
+use fairgate::fairness::TenantLimits;
 use fairgate::job::Window;
 use std::sync::Arc;
 
@@ -216,9 +216,9 @@ async fn the_default_tenant_has_limits_like_any_other() {
 #[tokio::test]
 async fn staged_jobs_count_as_waiting() {
     let app = site_with(&[("a", depth(2))], |config| {
-        let mut rule = fairgate::fair::Rule::new("r", &["t.job"]);
+        let mut rule = fairgate::fairness::Rule::new("r", &["t.job"]);
         rule.max_depth = 1;
-        rule.pace = fairgate::fair::Pace::Every(86_400_000);
+        rule.pace = fairgate::fairness::Pace::Every(86_400_000);
         config.plan = vec![rule];
     })
     .await;

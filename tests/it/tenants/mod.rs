@@ -15,7 +15,7 @@ mod stats;
 use crate::support::{Answer, TestApp, json};
 use fairgate::clock::Clock;
 use fairgate::config::Config;
-use fairgate::fair::{TenantLimits, TenantRule, Terms};
+use fairgate::fairness::{TenantLimits, TenantRule, TenantSettings};
 use fairgate::store::TenantJobs;
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ async fn site_with(terms: &[(&str, TenantLimits)], change: impl FnOnce(&mut Conf
 pub fn rules(terms: &[(&str, TenantLimits)]) -> Vec<TenantRule> {
     let rule = |(id, limits): &(&str, TenantLimits)| TenantRule {
         id: (*id).to_owned(),
-        terms: Terms { limits: limits.clone(), ..Terms::default() },
+        terms: TenantSettings { limits: limits.clone(), ..TenantSettings::default() },
     };
     terms.iter().map(rule).collect()
 }

@@ -3,7 +3,7 @@
 use super::{job, site_with};
 use crate::support::{Answer, TestApp, json};
 use fairgate::api::{Access, routes};
-use fairgate::fair::Isolation;
+use fairgate::fairness::Isolation;
 use serde_json::Value;
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 
 use super::{job, site};
 use crate::support::json;
-use fairgate::fair::TenantLimits;
+use fairgate::fairness::TenantLimits;
 use fairgate::job::Window;
 
 fn rate(limit: u32, period: u64) -> TenantLimits {

@@ -2,10 +2,13 @@
 
 use super::{job, site_with};
 use crate::support::{TestApp, json};
-use fairgate::fair::{Rule, TenantRule, Terms, Weight};
+use fairgate::fairness::{Rule, TenantRule, TenantSettings, Weight};
 
 fn weighing(id: &str, weight: f64, boost: i8) -> TenantRule {
-    TenantRule { id: id.to_owned(), terms: Terms { weight: Weight::of(weight), boost, ..Terms::default() } }
+    TenantRule {
+        id: id.to_owned(),
+        terms: TenantSettings { weight: Weight::of(weight), boost, ..TenantSettings::default() },
+    }
 }
 
 async fn tenants_in_order(app: &TestApp, count: usize) -> Vec<String> {
@@ -45,7 +48,7 @@ async fn the_weight_of_a_tenant_counts_in_a_plan_rule_unless_that_says_one() {
         config.tenant = vec![weighing("gold", 3.0, 0), weighing("own", 9.0, 0)];
         let mut rule = Rule::new("r", &["t.job"]);
         rule.max_depth = 1;
-        rule.pace = fairgate::fair::Pace::Every(86_400_000);
+        rule.pace = fairgate::fairness::Pace::Every(86_400_000);
         rule.weights.fixed.insert("own".to_owned(), Weight::of(2.0).unwrap());
         config.plan = vec![rule];
     })

@@ -3,7 +3,7 @@
 use super::*;
 use crate::auth::{caller, guarded};
 use fairgate::clock::Clock;
-use fairgate::fair::{Rule, TenantKey};
+use fairgate::fairness::{Rule, TenantKey};
 
 fn of_tenant(tenant: Option<&str>) -> Value {
     let meta = tenant.map_or(json!({}), |tenant| json!({"tenant_id": tenant}));

@@ -4,7 +4,7 @@ use super::*;
 use crate::support::eventually;
 use fairgate::clock::Clock;
 use fairgate::config::Role;
-use fairgate::fair::Rule;
+use fairgate::fairness::Rule;
 
 fn planned(name: &str) -> Value {
     json!({"type": format!("plan.{name}"), "args": [], "options": {"queue": "q"}})

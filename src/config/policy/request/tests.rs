@@ -1,6 +1,6 @@
 use super::*;
 use crate::config::testing::load;
-use crate::fair::{Aging, LimitRule, PoolQueue, Starvation, Strategy, Target, TenantStrategy, Weight};
+use crate::fairness::{Aging, LimitRule, PoolQueue, Starvation, Strategy, Target, TenantStrategy, Weight};
 use crate::job::quota::{LONGEST_PERIOD, MOST_CONCURRENCY, MOST_STARTS};
 use crate::job::{Quota, Window};
 use proptest::collection::{btree_map, vec};
@@ -152,8 +152,8 @@ fn bad_bodies_of_pools() {
 fn a_clash_reads_like_a_mistake_in_the_request() {
     let mut policy = load("[[pool]]\nname = \"a\"\nqueues = [\"x\"]\nisolated = true\n", &[]).config.policy;
     let pool = pool(Some("b"), json!({"queues": ["x"]})).unwrap();
-    let clashes = policy.set_pool(pool).unwrap_err();
-    let problems = shown(clashes.into_iter().map(Problem::from).collect());
+    let conflicts = policy.set_pool(pool).unwrap_err();
+    let problems = shown(conflicts.into_iter().map(Problem::from).collect());
     assert_eq!(problems.len(), 1);
     assert!(
         problems[0].starts_with("queues: queue \"x\" belongs to the isolated pool \"a\" alone (take"),
@@ -294,7 +294,7 @@ prop_compose! {
         let mut policy = Policy { pools: Vec::new(), starvation, tenant_fairness, queues, limits: Vec::new() };
         for (index, (pool, tenant)) in pools.into_iter().enumerate() {
             let pool = Pool { name: format!("p{index}"), ..pool };
-            // Those that clash stay out.
+            // Those that conflict stay out.
             let _ = policy.set_pool(tenant.iter().fold(pool, |pool, tenant| pool.of_tenant(tenant)));
         }
         for limit in limits {

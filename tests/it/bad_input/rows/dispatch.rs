@@ -4,7 +4,7 @@
 
 use super::{FETCH, HEARTBEAT, JOBS, MAX_NESTING, REGISTER, Row, job, nested};
 use crate::support::{Client, json};
-use fairgate::fair::{LimitRule, Policy, Pool, PoolQueue, Target, Weight};
+use fairgate::fairness::{LimitRule, Policy, Pool, PoolQueue, Target, Weight};
 use fairgate::job::Quota;
 
 const POOLS: &str = "/v1/admin/pools";

@@ -42,7 +42,7 @@ pub struct Delivery {
 
 /// What becomes of a delivery after a try.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Settled {
+pub enum DeliveryOutcome {
     Done,
     /// It is tried again after so many milliseconds.
     Again(u64, String),
@@ -70,7 +70,7 @@ impl Store {
         let document =
             |subscription: Option<&Subscription>| subscription.map(Subscription::document).unwrap_or_default();
         let answer = SUBSCRIBE
-            .call(&self.core.link, |command, _| {
+            .call(&self.core.connection, |command, _| {
                 self.core.begin(command).arg(id).arg(document(old)).arg(document(new));
                 command.arg(MOST_SUBSCRIPTIONS).arg(&newest);
             })
@@ -101,7 +101,7 @@ impl Store {
     }
 
     /// The event up to which deliveries were made.
-    pub async fn hooked(&self) -> Result<String, Error> {
+    pub async fn delivered_up_to(&self) -> Result<String, Error> {
         let mut command = redis::cmd("GET");
         command.arg(self.core.keys.hooked());
         Ok(reply::text(self.core.command("hooked", command).await?))
@@ -110,7 +110,7 @@ impl Store {
     /// Makes deliveries and moves on from one event to another; false if another process did.
     pub async fn enlist(&self, from: &str, to: &str, deliveries: &[Delivery]) -> Result<bool, Error> {
         let answer = ENLIST
-            .call(&self.core.link, |command, _| {
+            .call(&self.core.connection, |command, _| {
                 self.core.begin(command).arg(from).arg(to).arg(MOST_DELIVERIES);
                 for delivery in deliveries {
                     command.arg(&delivery.id).arg(&delivery.subscription).arg(&delivery.kind).arg(&delivery.body);
@@ -125,7 +125,7 @@ impl Store {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(limit).arg(lease_ms);
         };
-        let mut parts = reply::array(COLLECT.call(&self.core.link, fill).await?, "collect")?.into_iter();
+        let mut parts = reply::array(COLLECT.call(&self.core.connection, fill).await?, "collect")?.into_iter();
         let now = parts.next().map_or(0, reply::number);
         let mut deliveries = Vec::new();
         while let (Some(id), Some(fields)) = (parts.next(), parts.next()) {
@@ -138,22 +138,22 @@ impl Store {
     }
 
     /// Keeps what became of a delivery.
-    pub async fn settle(&self, id: &str, settled: &Settled) -> Result<(), Error> {
+    pub async fn finish_delivery(&self, id: &str, settled: &DeliveryOutcome) -> Result<(), Error> {
         let (word, after, error) = match settled {
-            Settled::Done => ("done", 0, ""),
-            Settled::Again(after, error) => ("again", *after, error.as_str()),
-            Settled::Dead(error) => ("dead", 0, error.as_str()),
+            DeliveryOutcome::Done => ("done", 0, ""),
+            DeliveryOutcome::Again(after, error) => ("again", *after, error.as_str()),
+            DeliveryOutcome::Dead(error) => ("dead", 0, error.as_str()),
         };
         let error = crate::job::json::quoted(error);
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(id).arg(word).arg(after).arg(&error).arg(KEEP_DEAD_MS).arg(MOST_DEAD);
         };
-        SETTLE.call(&self.core.link, fill).await.map(drop)
+        SETTLE.call(&self.core.connection, fill).await.map(drop)
     }
 
     /// Tries a delivery that was given up once more; whether there is one.
     pub async fn redeliver(&self, id: &str) -> Result<bool, Error> {
-        let answer = REDELIVER.call(&self.core.link, |command, _| _ = self.core.begin(command).arg(id)).await?;
+        let answer = REDELIVER.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(id)).await?;
         Ok(reply::number(answer) == 1)
     }
 

@@ -7,12 +7,12 @@ use tokio::time::Instant;
 
 /// The next such time, if one is known in this process.
 #[derive(Debug, Default)]
-pub(super) struct Alarm {
+pub(super) struct DueTimer {
     at: Mutex<Option<Instant>>,
     moved: Notify,
 }
 
-impl Alarm {
+impl DueTimer {
     /// Rings after a while, or earlier if that was set before.
     pub(super) fn set(&self, after: Duration) {
         let new = Instant::now() + after;
@@ -24,7 +24,7 @@ impl Alarm {
     }
 
     /// Waits until it rings.
-    pub(super) async fn rings(&self) {
+    pub(super) async fn elapsed(&self) {
         loop {
             let at = *self.at.lock().unwrap_or_else(PoisonError::into_inner);
             let ringing = async {
@@ -50,16 +50,16 @@ mod tests {
 
     #[tokio::test]
     async fn the_earliest_time_counts_and_rings_once() {
-        let alarm = Alarm::default();
+        let due_timer = DueTimer::default();
         let hour = Duration::from_secs(3600);
-        alarm.set(hour);
+        due_timer.set(hour);
         let earlier = async {
             tokio::task::yield_now().await;
-            alarm.set(Duration::ZERO);
-            alarm.set(hour);
+            due_timer.set(Duration::ZERO);
+            due_timer.set(hour);
         };
-        let rings = async { tokio::join!(alarm.rings(), earlier) };
+        let rings = async { tokio::join!(due_timer.elapsed(), earlier) };
         tokio::time::timeout(Duration::from_secs(30), rings).await.expect("it rings");
-        assert!(tokio::time::timeout(Duration::from_millis(50), alarm.rings()).await.is_err(), "and not again");
+        assert!(tokio::time::timeout(Duration::from_millis(50), due_timer.elapsed()).await.is_err(), "and not again");
     }
 }

@@ -1,6 +1,6 @@
 //! A look at the Redis server itself: whether we may use it, and what of its settings can lose jobs.
 
-use super::address::Connection;
+use super::address::RawConnection;
 use super::{Address, Error, SCHEMA, keys, replication, reply};
 use crate::clock::Clock;
 use redis::Cmd;
@@ -23,7 +23,7 @@ pub enum Severity {
 
 /// One thing that was looked at, and what to do about it.
 #[derive(Clone, Debug)]
-pub struct Finding {
+pub struct HealthFinding {
     pub severity: Severity,
     pub what: String,
     pub advice: Option<String>,
@@ -31,23 +31,23 @@ pub struct Finding {
 
 /// Everything that was found.
 #[derive(Clone, Debug, Default)]
-pub struct Inspection {
-    pub findings: Vec<Finding>,
+pub struct HealthReport {
+    pub findings: Vec<HealthFinding>,
 }
 
-impl Inspection {
+impl HealthReport {
     /// Whether fairgate can work with this server.
     pub fn is_usable(&self) -> bool {
         self.findings.iter().all(|finding| finding.severity != Severity::Bad)
     }
 
     pub(super) fn add(&mut self, severity: Severity, what: impl Into<String>, advice: Option<&str>) {
-        self.findings.push(Finding { severity, what: what.into(), advice: advice.map(str::to_owned) });
+        self.findings.push(HealthFinding { severity, what: what.into(), advice: advice.map(str::to_owned) });
     }
 
     /// Connects and looks. `wait_replicas` is the number of replicas that are to confirm each job.
-    pub async fn of(address: &Address, namespace: &str, deadline: Duration, wait_replicas: usize) -> Inspection {
-        let mut inspection = Inspection::default();
+    pub async fn of(address: &Address, namespace: &str, deadline: Duration, wait_replicas: usize) -> HealthReport {
+        let mut inspection = HealthReport::default();
         match tokio::time::timeout(deadline, inspection.look(address, namespace, wait_replicas)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => inspection.add(
@@ -104,7 +104,7 @@ impl Inspection {
         }
     }
 
-    async fn look_at_durability(&mut self, field: &impl Fn(&str) -> String, connection: &mut Connection) {
+    async fn look_at_durability(&mut self, field: &impl Fn(&str) -> String, connection: &mut RawConnection) {
         let append_only = field("aof_enabled") == "1";
         let fsync = setting(connection, "appendfsync").await;
         match (append_only, fsync.as_deref()) {
@@ -143,7 +143,7 @@ impl Inspection {
         }
     }
 
-    async fn look_at_clock(&mut self, connection: &mut Connection, round_trip: Duration) -> Result<(), Error> {
+    async fn look_at_clock(&mut self, connection: &mut RawConnection, round_trip: Duration) -> Result<(), Error> {
         let ours = Clock::System.now_ms();
         let time = reply::texts(ask(connection, "TIME", &[]).await?, "TIME")?;
         let number = |index: usize| time.get(index).and_then(|text| text.parse::<i64>().ok()).unwrap_or(0);
@@ -157,7 +157,7 @@ impl Inspection {
         Ok(())
     }
 
-    async fn look_at_schema(&mut self, connection: &mut Connection, namespace: &str) -> Result<(), Error> {
+    async fn look_at_schema(&mut self, connection: &mut RawConnection, namespace: &str) -> Result<(), Error> {
         let key = keys::Keys::new(namespace).schema();
         match reply::text(ask(connection, "GET", &[&key]).await?).as_str() {
             "" => self.add(Severity::Good, format!("namespace `{namespace}` is unused"), None),
@@ -169,7 +169,11 @@ impl Inspection {
 }
 
 /// Whether a new connection may be used: version, a primary, and data of a shape that we know. Marks an unused namespace as ours.
-pub(super) async fn admit(mut connection: Connection, schema_key: String, deadline: Duration) -> Result<(), Error> {
+pub(super) async fn check_server(
+    mut connection: RawConnection,
+    schema_key: String,
+    deadline: Duration,
+) -> Result<(), Error> {
     let checks = async {
         // All at once: whoever waits for this connection waits for one round trip.
         let (mut first, mut second, key) = (connection.clone(), connection.clone(), [&*schema_key]);
@@ -196,7 +200,7 @@ pub(super) async fn admit(mut connection: Connection, schema_key: String, deadli
 }
 
 /// Whether a new connection to another system's Redis may be used: our scripts there read the clock before they write.
-pub(super) async fn admit_other(mut connection: Connection, deadline: Duration) -> Result<(), Error> {
+pub(super) async fn check_other_server(mut connection: RawConnection, deadline: Duration) -> Result<(), Error> {
     let checks = async {
         let version = match ask(&mut connection, "INFO", &["server"]).await {
             Ok(server) => {
@@ -216,7 +220,7 @@ pub(super) async fn admit_other(mut connection: Connection, deadline: Duration) 
 }
 
 /// A setting of the server; none if CONFIG is forbidden, as on hosted servers.
-pub(super) async fn setting(connection: &mut Connection, name: &str) -> Option<String> {
+pub(super) async fn setting(connection: &mut RawConnection, name: &str) -> Option<String> {
     match ask(connection, "CONFIG", &["GET", name]).await {
         Ok(redis::Value::Map(pairs)) => pairs.into_iter().next().map(|(_, value)| reply::text(value)),
         Ok(value) => reply::texts(value, "CONFIG").ok().and_then(|texts| texts.into_iter().nth(1)),
@@ -224,7 +228,7 @@ pub(super) async fn setting(connection: &mut Connection, name: &str) -> Option<S
     }
 }
 
-pub(super) async fn ask(connection: &mut Connection, name: &str, arguments: &[&str]) -> Result<redis::Value, Error> {
+pub(super) async fn ask(connection: &mut RawConnection, name: &str, arguments: &[&str]) -> Result<redis::Value, Error> {
     let mut command = Cmd::new();
     command.arg(name).arg(arguments);
     connection.send(&command).await.map_err(|error| Error::from_redis(&error).0)

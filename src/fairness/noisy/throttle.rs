@@ -1,13 +1,13 @@
 //! What follows from verdicts, as time goes on: who is throttled, until when, and who is let go.
 
 use super::super::Weight;
-use super::{Action, NoisyNeighbors, Snapshot, Verdict};
+use super::{Action, Detection, NoisyNeighbors, Snapshot};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 
 /// What is remembered of a tenant between two looks. Who is neither noisy nor throttled nor spared has none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct NoisyState {
     /// Since when it is noisy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub noisy_since: Option<i64>,
@@ -27,7 +27,7 @@ pub struct Standing {
     pub spared_until: Option<i64>,
     /// The last verdict.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<Detection>,
 }
 
 /// A throttle that holds.
@@ -48,7 +48,7 @@ pub struct Throttle {
 
 /// Why a throttle ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Released {
+pub enum ReleaseReason {
     /// Its time is over.
     Expired,
     /// The tenant is calm.
@@ -59,48 +59,52 @@ pub enum Released {
     Disabled,
 }
 
-impl Released {
+impl ReleaseReason {
     /// As events give it.
     pub fn reason(self) -> &'static str {
         match self {
-            Released::Expired => "expired",
-            Released::Calm => "calm",
-            Released::Manual => "manual_reset",
-            Released::Disabled => "disabled",
+            ReleaseReason::Expired => "expired",
+            ReleaseReason::Calm => "calm",
+            ReleaseReason::Manual => "manual_reset",
+            ReleaseReason::Disabled => "disabled",
         }
     }
 }
 
 /// What a look changes about one tenant.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct ThrottleStep {
     pub tenant_id: String,
     /// How it stands from now on; none if there is nothing to remember.
-    pub standing: Option<Standing>,
+    pub standing: Option<NoisyState>,
     /// Whether it has been noisy for long enough to be reported, and was not before.
     pub detected: bool,
     /// Whether a throttle begins.
     pub throttled: bool,
     /// The throttle that ends, and why.
-    pub released: Option<(Throttle, Released)>,
+    pub released: Option<(Throttle, ReleaseReason)>,
 }
 
 /// What a look at a snapshot changes, given how tenants stood before. Nobody is in it of whom nothing changes.
-pub fn decide(config: &NoisyNeighbors, snapshot: &Snapshot, before: &BTreeMap<String, Standing>) -> Vec<Step> {
-    let verdicts = if config.enabled { snapshot.judge(config) } else { Vec::new() };
+pub fn decide(
+    config: &NoisyNeighbors,
+    snapshot: &Snapshot,
+    before: &BTreeMap<String, NoisyState>,
+) -> Vec<ThrottleStep> {
+    let verdicts = if config.enabled { snapshot.detect(config) } else { Vec::new() };
     let now = snapshot.now;
     let noisy: HashSet<&str> = verdicts.iter().map(|verdict| verdict.tenant_id.as_str()).collect();
-    let mut steps: Vec<Step> = before
+    let mut steps: Vec<ThrottleStep> = before
         .iter()
         .filter(|(id, _)| !noisy.contains(id.as_str()))
         .map(|(id, standing)| look(config, snapshot, id, standing, None))
         .collect();
     steps.extend(verdicts.iter().map(|verdict| {
-        let unknown = Standing::default();
+        let unknown = NoisyState::default();
         let standing = before.get(&verdict.tenant_id).unwrap_or(&unknown);
         look(config, snapshot, &verdict.tenant_id, standing, Some(verdict))
     }));
-    let holds = |step: &Step| step.standing.as_ref().is_some_and(|standing| standing.throttle.is_some());
+    let holds = |step: &ThrottleStep| step.standing.as_ref().is_some_and(|standing| standing.throttle.is_some());
     let mut room = config.max_throttled.saturating_sub(steps.iter().filter(|step| holds(step)).count());
     // The verdicts come with the worst first.
     for step in &mut steps {
@@ -116,7 +120,13 @@ pub fn decide(config: &NoisyNeighbors, snapshot: &Snapshot, before: &BTreeMap<St
 }
 
 /// How a tenant stands after a look, before anybody is throttled.
-fn look(config: &NoisyNeighbors, snapshot: &Snapshot, id: &str, before: &Standing, verdict: Option<&Verdict>) -> Step {
+fn look(
+    config: &NoisyNeighbors,
+    snapshot: &Snapshot,
+    id: &str,
+    before: &NoisyState,
+    verdict: Option<&Detection>,
+) -> ThrottleStep {
     let now = snapshot.now;
     let mut after = before.clone();
     // A time to come is from before the clock was set back.
@@ -138,11 +148,11 @@ fn look(config: &NoisyNeighbors, snapshot: &Snapshot, id: &str, before: &Standin
         };
         let is_over = after.calm_since.is_some_and(|since| now - since >= config.release_after as i64);
         let why = if !config.enabled || config.action != throttle.action {
-            Some(Released::Disabled)
+            Some(ReleaseReason::Disabled)
         } else if now >= throttle.until || now < throttle.since {
-            Some(Released::Expired)
+            Some(ReleaseReason::Expired)
         } else {
-            is_over.then_some(Released::Calm)
+            is_over.then_some(ReleaseReason::Calm)
         };
         if let Some(why) = why {
             // It has to be noisy for some time again before it is throttled again.
@@ -153,11 +163,17 @@ fn look(config: &NoisyNeighbors, snapshot: &Snapshot, id: &str, before: &Standin
     }
     let remembers = after.noisy_since.is_some() || after.throttle.is_some() || after.spared_until.is_some();
     let detected = after.reported && !before.reported;
-    Step { tenant_id: id.to_owned(), standing: remembers.then_some(after), detected, throttled: false, released }
+    ThrottleStep {
+        tenant_id: id.to_owned(),
+        standing: remembers.then_some(after),
+        detected,
+        throttled: false,
+        released,
+    }
 }
 
 fn is_calm(config: &NoisyNeighbors, snapshot: &Snapshot, id: &str) -> bool {
-    let verdict = snapshot.find(id).and_then(|seen| snapshot.judge_one(config, seen, config.release_ratio));
+    let verdict = snapshot.find(id).and_then(|seen| snapshot.detect_one(config, seen, config.release_ratio));
     verdict.is_none_or(|verdict| verdict.throttle_reason().is_none())
 }
 
@@ -166,14 +182,20 @@ fn lasted(config: &NoisyNeighbors, since: i64, now: i64) -> bool {
 }
 
 /// Whether a tenant has been noisy at somebody's cost for long enough to be throttled.
-fn is_due(config: &NoisyNeighbors, standing: &Standing, now: i64) -> bool {
+fn is_due(config: &NoisyNeighbors, standing: &NoisyState, now: i64) -> bool {
     config.action != Action::None
         && standing.throttle.is_none()
         && standing.spared_until.is_none()
         && standing.harmful_since.is_some_and(|since| lasted(config, since, now))
 }
 
-fn throttle(config: &NoisyNeighbors, snapshot: &Snapshot, id: &str, standing: &Standing, now: i64) -> Option<Throttle> {
+fn throttle(
+    config: &NoisyNeighbors,
+    snapshot: &Snapshot,
+    id: &str,
+    standing: &NoisyState,
+    now: i64,
+) -> Option<Throttle> {
     let (seen, verdict) = (snapshot.find(id)?, standing.verdict.as_ref()?);
     let (weight, active) = (seen.weight, seen.figures.active);
     let (factor, effective, concurrency) = match config.action {
@@ -196,10 +218,10 @@ fn throttle(config: &NoisyNeighbors, snapshot: &Snapshot, id: &str, standing: &S
     })
 }
 
-impl Standing {
+impl NoisyState {
     /// How a tenant stands that somebody lets go: it is not throttled again for as long as a throttle would last.
-    pub fn spared(config: &NoisyNeighbors, now: i64) -> Standing {
-        Standing { spared_until: Some(now + config.duration as i64), ..Standing::default() }
+    pub fn spared(config: &NoisyNeighbors, now: i64) -> NoisyState {
+        NoisyState { spared_until: Some(now + config.duration as i64), ..NoisyState::default() }
     }
 
     /// Whether a throttle holds.
@@ -235,8 +257,8 @@ mod tests {
             concurrency: None,
         };
         let snapshot = Snapshot { now, ..Snapshot::default() };
-        for (since, released) in [(now - 1000, None), (now + 3_600_000, Some(Released::Expired))] {
-            let standing = Standing { throttle: Some(throttle(since)), ..Standing::default() };
+        for (since, released) in [(now - 1000, None), (now + 3_600_000, Some(ReleaseReason::Expired))] {
+            let standing = NoisyState { throttle: Some(throttle(since)), ..NoisyState::default() };
             let step = look(&config, &snapshot, "acme", &standing, None);
             assert_eq!(step.released.map(|(_, why)| why), released, "since {since}");
         }

@@ -50,14 +50,14 @@ impl Figures {
 
 /// A tenant in a snapshot.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Seen {
+pub struct TenantFigures {
     pub id: String,
     /// What it weighs, before any throttle.
     pub weight: Weight,
     pub figures: Figures,
 }
 
-impl Seen {
+impl TenantFigures {
     pub(super) fn share(&self) -> f64 {
         self.weight.as_f64().max(Weight::LEAST.as_f64())
     }
@@ -75,16 +75,16 @@ pub struct Snapshot {
     pub contenders: u64,
     /// What all of them together have and did.
     pub total: Figures,
-    pub seen: Vec<Seen>,
+    pub seen: Vec<TenantFigures>,
     /// Who was drawn by lot, as places in `seen`: the queue depth in the middle is theirs.
     pub sample: Vec<usize>,
 }
 
 impl Snapshot {
     /// A snapshot of all tenants.
-    pub fn of_all(now: i64, span: u64, seen: Vec<Seen>) -> Snapshot {
+    pub fn of_all(now: i64, span: u64, seen: Vec<TenantFigures>) -> Snapshot {
         let mut total = Figures::default();
-        for Seen { figures, .. } in &seen {
+        for TenantFigures { figures, .. } in &seen {
             total.depth += figures.depth;
             total.runnable += figures.runnable;
             total.active += figures.active;
@@ -101,7 +101,7 @@ impl Snapshot {
     }
 
     /// A tenant of the snapshot.
-    pub fn find(&self, id: &str) -> Option<&Seen> {
+    pub fn find(&self, id: &str) -> Option<&TenantFigures> {
         self.seen.iter().find(|seen| seen.id == id)
     }
 
@@ -114,7 +114,7 @@ impl Snapshot {
 
     /// Weights of all who want to be served. Those that are not seen count with the usual weight.
     pub(super) fn contending_weight(&self) -> f64 {
-        let seen: Vec<&Seen> = self.seen.iter().filter(|seen| seen.figures.contends()).collect();
+        let seen: Vec<&TenantFigures> = self.seen.iter().filter(|seen| seen.figures.contends()).collect();
         let unseen = self.contenders.saturating_sub(seen.len() as u64) as f64;
         seen.iter().map(|seen| seen.share()).sum::<f64>() + unseen * Weight::ONE.as_f64()
     }
@@ -122,7 +122,7 @@ impl Snapshot {
     /// The same of all tenants.
     pub(super) fn weight(&self) -> f64 {
         let unseen = self.tenants.saturating_sub(self.seen.len() as u64) as f64;
-        self.seen.iter().map(Seen::share).sum::<f64>() + unseen * Weight::ONE.as_f64()
+        self.seen.iter().map(TenantFigures::share).sum::<f64>() + unseen * Weight::ONE.as_f64()
     }
 
     /// The queue depth in the middle of all others, by weight.

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 /// Why a pool does not go with what holds already.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Clash {
+pub struct PoolConflict {
     /// The key of the pool that is to blame.
     pub key: &'static str,
     /// What is wrong.
@@ -16,7 +16,7 @@ pub struct Clash {
 
 /// Pools that go together, gathered one by one.
 #[derive(Debug, Default)]
-pub struct Roster {
+pub struct PoolValidator {
     /// What holds for pools that have none of their own.
     starvation: Starvation,
     names: HashSet<String>,
@@ -24,28 +24,28 @@ pub struct Roster {
     holders: HashMap<String, (String, bool)>,
 }
 
-impl Roster {
+impl PoolValidator {
     /// The most pools that there can be.
     pub const MOST_POOLS: usize = 1000;
 
     /// No pools yet.
-    pub fn new(starvation: &Starvation) -> Roster {
-        Roster { starvation: *starvation, ..Roster::default() }
+    pub fn new(starvation: &Starvation) -> PoolValidator {
+        PoolValidator { starvation: *starvation, ..PoolValidator::default() }
     }
 
     /// Adds a pool, and tells every reason why it does not go with those before it.
-    pub fn admit(&mut self, pool: &Pool) -> Vec<Clash> {
-        let mut clashes = Vec::new();
+    pub fn add(&mut self, pool: &Pool) -> Vec<PoolConflict> {
+        let mut conflicts = Vec::new();
         if !self.names.insert(pool.name.clone()) {
             let message = format!("expected a name that no other pool has, found \"{}\"", pool.name);
-            clashes.push(Clash { key: "name", message, help: "give each pool a name of its own".to_owned() });
+            conflicts.push(PoolConflict { key: "name", message, help: "give each pool a name of its own".to_owned() });
         } else if self.names.len() > Self::MOST_POOLS {
             let message = format!("expected at most {} pools, and this is one more", Self::MOST_POOLS);
-            clashes.push(Clash { key: "name", message, help: "let pools share more queues".to_owned() });
+            conflicts.push(PoolConflict { key: "name", message, help: "let pools share more queues".to_owned() });
         }
-        clashes.extend(self.overlap(pool));
+        conflicts.extend(self.overlap(pool));
         if pool.starvation.is_none() {
-            clashes.extend(too_large(&self.starvation, pool));
+            conflicts.extend(too_large(&self.starvation, pool));
         }
         for place in &pool.queues {
             let holder = self.holders.entry(place.queue.clone()).or_insert_with(|| (pool.name.clone(), pool.isolated));
@@ -53,10 +53,10 @@ impl Roster {
                 *holder = (pool.name.clone(), true);
             }
         }
-        clashes
+        conflicts
     }
 
-    fn overlap(&self, pool: &Pool) -> Option<Clash> {
+    fn overlap(&self, pool: &Pool) -> Option<PoolConflict> {
         pool.queues.iter().find_map(|place| {
             let (other, isolated) = self.holders.get(&place.queue)?;
             let queue = &place.queue;
@@ -66,13 +66,13 @@ impl Roster {
                 _ => return None,
             };
             let help = format!("take \"{queue}\" out of one of the two pools, or set isolated = false");
-            Some(Clash { key, message, help })
+            Some(PoolConflict { key, message, help })
         })
     }
 }
 
-/// The clash of a pool with a ratio that is too large for its number of queues.
-fn too_large(starvation: &Starvation, pool: &Pool) -> Option<Clash> {
+/// The conflict of a pool with a ratio that is too large for its number of queues.
+fn too_large(starvation: &Starvation, pool: &Pool) -> Option<PoolConflict> {
     let queues = pool.queues.len();
     let message = || {
         format!(
@@ -81,7 +81,7 @@ fn too_large(starvation: &Starvation, pool: &Pool) -> Option<Clash> {
         )
     };
     let help = || format!("set min_dispatch_ratio to {} at most", Starvation::largest_ratio(queues));
-    (!starvation.fits(queues)).then(|| Clash { key: "queues", message: message(), help: help() })
+    (!starvation.fits(queues)).then(|| PoolConflict { key: "queues", message: message(), help: help() })
 }
 
 #[cfg(test)]
@@ -94,15 +94,16 @@ mod tests {
         Pool { name: name.to_owned(), queues: queues.iter().map(place).collect(), isolated, ..Pool::default() }
     }
 
-    fn admit(pools: &[Pool]) -> Vec<(&'static str, String)> {
-        let mut roster = Roster::new(&Starvation { enabled: true, min_dispatch_ratio: 0.4, ..Starvation::default() });
-        let clashes = pools.iter().flat_map(|pool| roster.admit(pool));
-        clashes.map(|clash| (clash.key, format!("{} ({})", clash.message, clash.help))).collect()
+    fn add(pools: &[Pool]) -> Vec<(&'static str, String)> {
+        let mut validator =
+            PoolValidator::new(&Starvation { enabled: true, min_dispatch_ratio: 0.4, ..Starvation::default() });
+        let conflicts = pools.iter().flat_map(|pool| validator.add(pool));
+        conflicts.map(|conflict| (conflict.key, format!("{} ({})", conflict.message, conflict.help))).collect()
     }
 
     #[test]
     fn an_isolated_queue_is_in_no_other_pool() {
-        assert_eq!(admit(&[pool("a", &["x", "y"], false), pool("b", &["y"], false), pool("c", &["z"], true)]), []);
+        assert_eq!(add(&[pool("a", &["x", "y"], false), pool("b", &["y"], false), pool("c", &["z"], true)]), []);
         let advice = "(take \"y\" out of one of the two pools, or set isolated = false)";
         for (pools, key, message) in [
             (
@@ -117,19 +118,19 @@ mod tests {
             ),
             ([pool("a", &["x", "y"], false), pool("b", &["y"], true)], "isolated", "is also in pool \"a\""),
         ] {
-            assert_eq!(admit(&pools), [(key, format!("queue \"y\" {message} {advice}"))]);
+            assert_eq!(add(&pools), [(key, format!("queue \"y\" {message} {advice}"))]);
         }
         // The isolated one counts, whoever came first.
-        let clashes = admit(&[pool("a", &["y"], false), pool("b", &["y"], true), pool("c", &["y"], false)]);
-        assert!(clashes[1].1.contains("isolated pool \"b\""), "{clashes:?}");
+        let conflicts = add(&[pool("a", &["y"], false), pool("b", &["y"], true), pool("c", &["y"], false)]);
+        assert!(conflicts[1].1.contains("isolated pool \"b\""), "{conflicts:?}");
     }
 
     #[test]
     fn names_are_unique_and_few_enough() {
-        assert_eq!(admit(&[pool("a", &["x"], false), pool("a", &["x"], false)])[0].0, "name");
+        assert_eq!(add(&[pool("a", &["x"], false), pool("a", &["x"], false)])[0].0, "name");
         let pools: Vec<_> = (0..1001).map(|index| pool(&index.to_string(), &["x"], false)).collect();
-        assert_eq!(admit(&pools[..1000]), []);
-        assert!(admit(&pools)[0].1.starts_with("expected at most 1000 pools"));
+        assert_eq!(add(&pools[..1000]), []);
+        assert!(add(&pools)[0].1.starts_with("expected at most 1000 pools"));
     }
 
     #[test]
@@ -137,8 +138,8 @@ mod tests {
         let mut large = pool("a", &["x", "y", "z"], false);
         let said = "min_dispatch_ratio of [starvation_prevention] is 0.4, which 3 queues cannot each have \
             (set min_dispatch_ratio to 0.3333 at most)";
-        assert_eq!(admit(std::slice::from_ref(&large)), [("queues", said.to_owned())]);
+        assert_eq!(add(std::slice::from_ref(&large)), [("queues", said.to_owned())]);
         large.starvation = Some(Starvation::default());
-        assert_eq!(admit(&[large]), []);
+        assert_eq!(add(&[large]), []);
     }
 }

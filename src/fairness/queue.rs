@@ -1,8 +1,8 @@
 //! The order in which tenants' jobs go: earliest eligible virtual deadline first.
 
 use super::Weight;
-use super::line::Line;
-use super::measure::{JOB, wait_bound};
+use super::metrics::{JOB, wait_bound};
+use super::start_index::StartIndex;
 use super::tenant::Tenant;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -22,8 +22,8 @@ pub struct FairQueue {
     tenants: HashMap<Arc<str>, Tenant>,
     /// Waiting tenants by weight class. Within a class the lowest start is nearly the earliest deadline, so that
     /// the heads are all that a pick need see.
-    classes: BTreeMap<u32, Line>,
-    leaving: Line,
+    classes: BTreeMap<u32, StartIndex>,
+    leaving: StartIndex,
     waiting: usize,
 }
 
@@ -154,7 +154,7 @@ impl FairQueue {
     }
 
     fn heads(&self) -> impl Iterator<Item = (f64, &Arc<str>)> {
-        self.classes.values().filter_map(Line::head)
+        self.classes.values().filter_map(StartIndex::head)
     }
 
     /// One job moves the clock by 1/W, piecewise where the starts of leavers lie on the way.

@@ -8,11 +8,11 @@ use crate::job::{NewJob, id, json};
 use std::sync::Arc;
 
 /// Entries of an outbox that are read at once.
-const PARCELS: i64 = 16;
+const ENTRIES_PER_READ: i64 = 16;
 
 /// How promoted jobs reach a Sidekiq.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Passage {
+pub enum DeliveryRoute {
     /// It lives in our database: a promotion is one script.
     Here,
     /// It lives in another database of our Redis: a promotion is one script that goes there and back.
@@ -28,12 +28,12 @@ pub struct Destination {
     pub name: String,
     /// What its keys start with.
     pub prefix: String,
-    pub passage: Passage,
+    pub route: DeliveryRoute,
 }
 
 /// An entry of an outbox: jobs that were promoted together, or taken out of staging together to be handed back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parcel {
+pub struct OutboxEntry {
     /// Tells the outboxes of different fairgates apart.
     pub origin: String,
     pub sequence: u64,
@@ -119,29 +119,29 @@ impl Store {
         let fill = |command: &mut redis::Cmd, again: bool| {
             let command = self.core.begin(command).arg(rule).arg(token).arg(queue).arg(jobs);
             command.arg(&call_id).arg(u8::from(again)).arg(&destination.name);
-            match &destination.passage {
-                Passage::Here => command.arg("here").arg(&destination.prefix),
-                Passage::Database { theirs, ours } => {
+            match &destination.route {
+                DeliveryRoute::Here => command.arg("here").arg(&destination.prefix),
+                DeliveryRoute::Database { theirs, ours } => {
                     command.arg("database").arg(&destination.prefix).arg(theirs).arg(ours)
                 }
-                Passage::Outbox { origin } => command.arg("outbox").arg(origin),
+                DeliveryRoute::Outbox { origin } => command.arg("outbox").arg(origin),
             };
         };
-        promotion::promoted(FORWARD.call(&self.core.link, fill).await?)
+        promotion::promoted(FORWARD.call(&self.core.connection, fill).await?)
     }
 
     /// The first entries of the outbox of a rule, or of a source of jobs that are handed back.
-    pub async fn outbox(&self, name: &str) -> Result<Vec<Parcel>, Error> {
+    pub async fn outbox(&self, name: &str) -> Result<Vec<OutboxEntry>, Error> {
         let mut command = redis::cmd("LRANGE");
-        command.arg(self.core.keys.outbox(name)).arg(0).arg(PARCELS - 1);
+        command.arg(self.core.keys.outbox(name)).arg(0).arg(ENTRIES_PER_READ - 1);
         let entries = reply::texts(self.core.command("outbox", command).await?, "outbox")?;
-        entries.iter().map(|entry| parcel(entry).ok_or_else(|| Error::unreadable("outbox"))).collect()
+        entries.iter().map(|entry| parse_entry(entry).ok_or_else(|| Error::unreadable("outbox"))).collect()
     }
 
     /// Takes what has been delivered out of an outbox.
     pub async fn confirm(&self, name: &str, sequence: u64) -> Result<(), Error> {
         let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(name).arg(sequence);
-        CONFIRM.call(&self.core.link, fill).await.map(drop)
+        CONFIRM.call(&self.core.connection, fill).await.map(drop)
     }
 
     /// Takes back promoted jobs that the other system does not want: they are discarded, as dead letters where somebody should look.
@@ -155,7 +155,7 @@ impl Store {
                 command.arg(u8::from(*is_dead));
             }
         };
-        let gone = reply::texts(TAKE_BACK.call(&self.core.link, fill).await?, "take_back")?;
+        let gone = reply::texts(TAKE_BACK.call(&self.core.connection, fill).await?, "take_back")?;
         for id in gone {
             tracing::error!(
                 id,
@@ -179,7 +179,7 @@ impl Store {
             command.arg(&*rules).arg(inbox.main_queue).arg(inbox.release).arg(jobs.len());
             jobs.iter().for_each(|job| jobs::push_job(command, job));
         };
-        let answer = reply::text(DRAIN.call(&self.core.link, fill).await?);
+        let answer = reply::text(DRAIN.call(&self.core.connection, fill).await?);
         match answer.as_str() {
             "taken" => return Ok(TakenIn::Before),
             "released" => return Ok(TakenIn::Released),
@@ -199,8 +199,8 @@ impl Store {
     }
 }
 
-fn parcel(entry: &str) -> Option<Parcel> {
+fn parse_entry(entry: &str) -> Option<OutboxEntry> {
     let mut parts = entry.split('\u{1f}').map(str::to_owned);
     let (origin, sequence, queue) = (parts.next()?, parts.next()?.parse().ok()?, parts.next()?);
-    Some(Parcel { origin, sequence, queue, payloads: parts.collect() })
+    Some(OutboxEntry { origin, sequence, queue, payloads: parts.collect() })
 }

@@ -10,8 +10,8 @@ impl Core {
     /// `tells` repeats which queues have something ready.
     pub(super) async fn tick(&self, tells: bool) -> Result<bool, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| _ = self.begin(command).arg(PORTION).arg(u8::from(tells));
-        let [more, notes] = reply::parts(TICK.call(&self.link, fill).await?, "tick")?;
-        self.note(notes)?;
+        let [more, notes] = reply::parts(TICK.call(&self.connection, fill).await?, "tick")?;
+        self.apply_notes(notes)?;
         Ok(reply::number(more) == 1)
     }
 }
@@ -31,7 +31,7 @@ impl Store {
         }
         let s = &self.core.settings;
         let more = RETAIN
-            .call(&self.core.link, |command, _| {
+            .call(&self.core.connection, |command, _| {
                 let command = self.core.begin(command).arg(PORTION);
                 command.arg(s.max_finished).arg(s.max_dead_letters).arg(s.max_events).arg(s.idle_queues);
             })

@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 /// Tenants by start, equal ones by the bytes of their names: the order of a sorted set in Redis.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Line {
-    places: BTreeSet<Place>,
+pub(super) struct StartIndex {
+    places: BTreeSet<StartEntry>,
 }
 
-impl Line {
+impl StartIndex {
     pub(super) fn insert(&mut self, start: f64, name: Arc<str>) {
-        self.places.insert(Place { start, name });
+        self.places.insert(StartEntry { start, name });
     }
 
     pub(super) fn remove(&mut self, start: f64, name: &Arc<str>) {
-        self.places.remove(&Place { start, name: name.clone() });
+        self.places.remove(&StartEntry { start, name: name.clone() });
     }
 
     /// The lowest start and whose it is.
@@ -34,30 +34,30 @@ impl Line {
 }
 
 #[derive(Clone, Debug)]
-struct Place {
+struct StartEntry {
     start: f64,
     name: Arc<str>,
 }
 
-impl Ord for Place {
+impl Ord for StartEntry {
     fn cmp(&self, other: &Self) -> Ordering {
         self.start.total_cmp(&other.start).then_with(|| self.name.cmp(&other.name))
     }
 }
 
-impl PartialOrd for Place {
+impl PartialOrd for StartEntry {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Place {
+impl PartialEq for StartEntry {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Place {}
+impl Eq for StartEntry {}
 
 #[cfg(test)]
 mod tests {
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn by_start_then_by_bytes() {
-        let mut line = Line::default();
+        let mut line = StartIndex::default();
         for (start, name) in [(1.0, "b"), (1.0, "a"), (1.0, "B"), (-2.5, "z"), (10.0, "a0"), (1.0, "é")] {
             line.insert(start, name.into());
         }

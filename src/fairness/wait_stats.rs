@@ -11,7 +11,7 @@ pub const OTHERS: &str = "_other";
 
 /// What a tenant's jobs met with.
 #[derive(Clone, Debug, Default)]
-pub struct Experience {
+pub struct WaitStats {
     /// Jobs that wait in the queue as it is.
     pub waiting: u64,
     pub as_is: Waits,
@@ -19,7 +19,7 @@ pub struct Experience {
     pub planned: Waits,
 }
 
-impl Experience {
+impl WaitStats {
     /// A worker took a job that had waited so long.
     fn took(&mut self, waited: u64) {
         self.as_is.record(waited);
@@ -29,17 +29,17 @@ impl Experience {
 
 /// What jobs met with, of each tenant and of all together.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Experiences {
-    tenants: HashMap<Arc<str>, Experience>,
-    all: Experience,
+pub(super) struct WaitStatsByTenant {
+    tenants: HashMap<Arc<str>, WaitStats>,
+    all: WaitStats,
 }
 
-impl Experiences {
-    pub(super) fn tenants(&self) -> impl Iterator<Item = (&Arc<str>, &Experience)> {
+impl WaitStatsByTenant {
+    pub(super) fn tenants(&self) -> impl Iterator<Item = (&Arc<str>, &WaitStats)> {
         self.tenants.iter()
     }
 
-    pub(super) fn all(&self) -> &Experience {
+    pub(super) fn all(&self) -> &WaitStats {
         &self.all
     }
 
@@ -61,7 +61,7 @@ impl Experiences {
         self.all.planned.record(waited);
     }
 
-    fn of(&mut self, tenant: &Arc<str>) -> &mut Experience {
+    fn of(&mut self, tenant: &Arc<str>) -> &mut WaitStats {
         let is_full = self.tenants.len() >= MOST_TENANTS && !self.tenants.contains_key(tenant);
         let name = if is_full { Arc::from(OTHERS) } else { Arc::clone(tenant) };
         self.tenants.entry(name).or_default()

@@ -29,7 +29,7 @@ const IDLE_PARTS: u64 = 100;
 
 /// A main queue at one moment.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Look {
+pub struct QueueReading {
     /// Milliseconds by a clock that does not step back.
     pub at_ms: u64,
     /// Jobs that workers have taken so far.
@@ -44,7 +44,7 @@ pub struct Look {
 
 /// A goal for a main queue.
 #[derive(Clone, Copy, Debug)]
-pub struct Goal {
+pub struct LatencyGoal {
     /// How long jobs should wait in the main queue at most, in milliseconds.
     pub latency_ms: u64,
     /// Set if the queue is looked at from time to time, instead of reporting at once that it runs low.
@@ -53,14 +53,14 @@ pub struct Goal {
 
 /// How full the main queue should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Aim {
+pub struct DepthTarget {
     /// Jobs that should wait after a round.
     pub depth: u64,
     /// Fewer than this start a round at once.
     pub low: u64,
 }
 
-impl Aim {
+impl DepthTarget {
     /// The size of a round that finds the queue so deep.
     pub fn batch(&self, depth: u64) -> u64 {
         self.depth.saturating_sub(depth)
@@ -69,7 +69,7 @@ impl Aim {
 
 /// The pace at which workers take jobs from one main queue, as far as it was observed.
 #[derive(Clone, Debug, Default)]
-pub struct Drain {
+pub struct DrainRate {
     samples: VecDeque<Sample>,
     /// The last look found the queue empty.
     is_empty: bool,
@@ -80,7 +80,7 @@ pub struct Drain {
     spare: u64,
 }
 
-/// Totals at one moment.
+/// SidekiqTotals at one moment.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     at: u64,
@@ -88,9 +88,9 @@ struct Sample {
     idle: u64,
 }
 
-impl Drain {
+impl DrainRate {
     /// Adds what a look found; false if it is the one that was added last.
-    pub fn observe(&mut self, look: Look) -> bool {
+    pub fn observe(&mut self, look: QueueReading) -> bool {
         if self.samples.back().is_some_and(|last| (look.at_ms, look.taken) == (last.at, last.taken)) {
             return false;
         }
@@ -130,14 +130,14 @@ impl Drain {
     }
 
     /// How deep the main queue should be now.
-    pub fn aim(&self, goal: Goal) -> Aim {
+    pub fn aim(&self, goal: LatencyGoal) -> DepthTarget {
         let latency = goal.latency_ms.max(2);
         let taken = self.per_ms(latency.min(MEMORY)) * latency as f64;
         let needed = if self.is_idle && self.was_idle() { taken } else { taken / 2.0 };
         let needed = (needed.round() as u64).max(1);
         let depth = needed.max(if self.is_empty { self.spare.saturating_sub(self.taken_in(MEMORY)) } else { 0 });
         let low = if goal.is_polled { depth } else { (depth / 2).max(1) };
-        Aim { depth, low }
+        DepthTarget { depth, low }
     }
 
     /// Jobs taken per millisecond, measured over at least so long: nothing is known of a shorter time, and a rate that is taken
@@ -167,25 +167,25 @@ impl Drain {
 mod tests {
     use super::*;
 
-    const GOAL: Goal = Goal { latency_ms: 500, is_polled: false };
+    const GOAL: LatencyGoal = LatencyGoal { latency_ms: 500, is_polled: false };
 
-    fn look(at_ms: u64, taken: u64, depth: u64) -> Look {
-        Look { at_ms, taken, depth, ..Look::default() }
+    fn look(at_ms: u64, taken: u64, depth: u64) -> QueueReading {
+        QueueReading { at_ms, taken, depth, ..QueueReading::default() }
     }
 
     #[test]
     fn the_depth_is_half_of_what_was_taken_within_the_target_latency() {
-        let mut drain = Drain::default();
-        assert_eq!(drain.aim(GOAL), Aim { depth: 1, low: 1 });
+        let mut drain = DrainRate::default();
+        assert_eq!(drain.aim(GOAL), DepthTarget { depth: 1, low: 1 });
         (0..=20).for_each(|step| _ = drain.observe(look(step * 50, step * 5, 9)));
-        assert_eq!(drain.aim(GOAL), Aim { depth: 25, low: 12 });
-        assert_eq!(drain.aim(Goal { is_polled: true, ..GOAL }).low, 25);
-        assert_eq!((Aim { depth: 10, low: 5 }.batch(4), Aim { depth: 10, low: 5 }.batch(40)), (6, 0));
+        assert_eq!(drain.aim(GOAL), DepthTarget { depth: 25, low: 12 });
+        assert_eq!(drain.aim(LatencyGoal { is_polled: true, ..GOAL }).low, 25);
+        assert_eq!((DepthTarget { depth: 10, low: 5 }.batch(4), DepthTarget { depth: 10, low: 5 }.batch(40)), (6, 0));
     }
 
     #[test]
     fn two_looks_in_quick_succession_are_no_measurement() {
-        let mut drain = Drain::default();
+        let mut drain = DrainRate::default();
         drain.observe(look(0, 0, 0));
         drain.observe(look(5, 1, 0));
         assert!(drain.rate() <= 2.0, "{}", drain.rate());
@@ -195,17 +195,17 @@ mod tests {
     #[test]
     fn the_depth_is_all_of_that_while_workers_are_idle() {
         for (idle_ms, depth) in [(Some(3), 25), (Some(7), 50), (None, 50)] {
-            let mut drain = Drain::default();
+            let mut drain = DrainRate::default();
             drain.end_round(true);
-            (0..=20).for_each(|step| _ = drain.observe(Look { idle_ms, ..look(step * 50, step * 5, 0) }));
+            (0..=20).for_each(|step| _ = drain.observe(QueueReading { idle_ms, ..look(step * 50, step * 5, 0) }));
             assert_eq!(drain.aim(GOAL).depth, depth, "{idle_ms:?}");
         }
         // Where nothing was staged, nothing was missing.
-        let mut drain = Drain::default();
+        let mut drain = DrainRate::default();
         (0..=20).for_each(|step| _ = drain.observe(look(step * 50, step * 5, 0)));
         assert_eq!(drain.aim(GOAL).depth, 25);
         // Nobody knows whether a queue that was found empty once was empty for long.
-        let mut drain = Drain::default();
+        let mut drain = DrainRate::default();
         drain.end_round(true);
         (0..=20).for_each(|step| _ = drain.observe(look(step * 50, step * 5, step % 2)));
         assert_eq!(drain.aim(GOAL).depth, 25);
@@ -213,8 +213,8 @@ mod tests {
 
     #[test]
     fn idle_threads_get_a_job_each_until_their_next_report() {
-        let mut drain = Drain::default();
-        let report = |at_ms, taken, depth| Look { spare: 8, ..look(at_ms, taken, depth) };
+        let mut drain = DrainRate::default();
+        let report = |at_ms, taken, depth| QueueReading { spare: 8, ..look(at_ms, taken, depth) };
         drain.observe(report(0, 0, 0));
         assert_eq!(drain.aim(GOAL).depth, 8);
         drain.observe(report(300, 5, 0));
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn an_increase_shows_soon_and_a_decrease_when_the_longer_span_has_passed() {
-        let mut drain = Drain::default();
+        let mut drain = DrainRate::default();
         (0..=40).for_each(|step| _ = drain.observe(look(step * 100, step, 1)));
         assert_eq!(drain.rate(), 10.0);
         drain.observe(look(4100, 90, 1));
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn neither_a_clock_nor_a_count_that_steps_back_confuses() {
         for (at, taken) in [(500, 1000), (2000, 3), (1000, 100)] {
-            let mut drain = Drain::default();
+            let mut drain = DrainRate::default();
             drain.observe(look(900, 50, 1));
             drain.observe(look(1000, 100, 1));
             drain.observe(look(at, taken, 1));
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_and_whole() {
-        let mut drain = Drain::default();
+        let mut drain = DrainRate::default();
         (0..30_000).for_each(|ms| _ = drain.observe(look(ms, ms, 1)));
         assert!(drain.samples.len() <= SAMPLES);
         let window = drain.samples.back().unwrap().at - drain.samples.front().unwrap().at;

@@ -3,7 +3,7 @@
 use super::observation::{Observation, observation};
 use super::script::{STATUS, SURVEY};
 use super::{Error, Store, reply};
-use crate::fair::Weight;
+use crate::fairness::Weight;
 use crate::job::escape::{escape, unescape};
 use redis::Value;
 use std::collections::{HashMap, HashSet};
@@ -48,28 +48,28 @@ pub struct Lock {
 
 /// Tenants with jobs staged for a main queue, by priority. A rule that orders priorities only within each tenant has one level.
 #[derive(Clone, Debug, Default)]
-pub struct Survey {
+pub struct StagedTenants {
     pub now: i64,
     /// In the order in which rounds serve them; the last ones may be left out.
-    pub levels: Vec<Level>,
+    pub levels: Vec<PriorityLevel>,
 }
 
 /// The fair queue of one priority.
 #[derive(Clone, Debug, Default)]
-pub struct Level {
+pub struct PriorityLevel {
     pub priority: i32,
     pub clock: f64,
     pub total_weight: u64,
     /// Tenants that wait for their turn, those that are not among `tenants` included.
     pub waiting_tenants: u64,
-    pub leavers: Vec<Leaver>,
-    pub tenants: Vec<Tenant>,
+    pub leavers: Vec<DepartedTenant>,
+    pub tenants: Vec<StagedTenant>,
 }
 
-impl Survey {
+impl StagedTenants {
     /// The tenants of all priorities, each once.
-    pub fn into_tenants(self) -> Vec<Tenant> {
-        let mut tenants: Vec<Tenant> = Vec::new();
+    pub fn into_tenants(self) -> Vec<StagedTenant> {
+        let mut tenants: Vec<StagedTenant> = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
         for tenant in self.levels.into_iter().flat_map(|level| level.tenants) {
             match places.get(&tenant.name) {
@@ -86,7 +86,7 @@ impl Survey {
 
 /// Weight of tenants that wait no more but count until the clock reaches their start.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Leaver {
+pub struct DepartedTenant {
     pub start: f64,
     /// In thousandths.
     pub weight: u64,
@@ -94,7 +94,7 @@ pub struct Leaver {
 
 /// A tenant with staged jobs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tenant {
+pub struct StagedTenant {
     pub name: String,
     pub weight: Weight,
     /// Its virtual start; none while it is held.
@@ -113,9 +113,9 @@ pub struct Tenant {
     pub everywhere: Option<Weight>,
 }
 
-impl Tenant {
+impl StagedTenant {
     /// Adds what the tenant has at another priority, where its weight is the same.
-    fn join(&mut self, other: &Tenant) {
+    fn join(&mut self, other: &StagedTenant) {
         self.start = self.start.or(other.start);
         self.promoted += other.promoted;
         self.since = self.since.min(other.since);
@@ -137,7 +137,7 @@ impl Store {
     /// A rule as it is now. A main queue of the rule is looked at whether or not jobs are staged for it.
     pub async fn rule_status(&self, rule: &str, queue: Option<&str>) -> Result<RuleStatus, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(rule).arg(queue.unwrap_or(""));
-        let answer = STATUS.call(&self.core.link, fill).await?;
+        let answer = STATUS.call(&self.core.connection, fill).await?;
         let mut parts = reply::array(answer, "status")?.into_iter();
         let mut next = || parts.next().ok_or_else(|| Error::unreadable("status"));
         let now = reply::number(next()?);
@@ -164,18 +164,18 @@ impl Store {
     }
 
     /// The tenants whose turn comes next: about `most`, by priority and spread over all weights.
-    pub async fn next_tenants(&self, rule: &str, queue: &str, most: usize, ages: bool) -> Result<Survey, Error> {
+    pub async fn next_tenants(&self, rule: &str, queue: &str, most: usize, ages: bool) -> Result<StagedTenants, Error> {
         self.survey(rule, queue, most, ages, false, &[]).await
     }
 
     /// The tenants whose turn comes next, and those that have no turn because they are held, blocked or of unknown weight: about `most` of
     /// each, with since when they wait.
-    pub async fn staged_tenants(&self, rule: &str, queue: &str, most: usize) -> Result<Survey, Error> {
+    pub async fn staged_tenants(&self, rule: &str, queue: &str, most: usize) -> Result<StagedTenants, Error> {
         self.survey(rule, queue, most, true, true, &[]).await
     }
 
     /// Some tenants by name, each with what it has staged at all priorities.
-    pub async fn tenants(&self, rule: &str, queue: &str, names: &[String]) -> Result<Vec<Tenant>, Error> {
+    pub async fn tenants(&self, rule: &str, queue: &str, names: &[String]) -> Result<Vec<StagedTenant>, Error> {
         let mut tenants = Vec::with_capacity(names.len());
         for portion in names.chunks(PORTION) {
             tenants.extend(self.survey(rule, queue, 0, true, false, portion).await?.into_tenants());
@@ -229,7 +229,7 @@ impl Store {
     }
 
     /// Tenants of unknown weight, by priority and then by since when they wait.
-    pub async fn unknown_tenants(&self, rule: &str, queue: &str, count: usize) -> Result<Vec<Tenant>, Error> {
+    pub async fn unknown_tenants(&self, rule: &str, queue: &str, count: usize) -> Result<Vec<StagedTenant>, Error> {
         let mut priorities = self.other_levels(rule, queue).await?;
         priorities.push(0);
         priorities.sort_unstable_by_key(|priority| std::cmp::Reverse(*priority));
@@ -257,17 +257,17 @@ impl Store {
         ages: bool,
         without_turn: bool,
         names: &[String],
-    ) -> Result<Survey, Error> {
+    ) -> Result<StagedTenants, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| {
             let command = self.core.begin(command).arg(rule).arg(queue).arg(most.max(1)).arg(u8::from(ages));
             command.arg(u8::from(without_turn));
             names.iter().for_each(|name| _ = command.arg(escape(name)));
         };
-        let answer = SURVEY.call(&self.core.link, fill).await?;
+        let answer = SURVEY.call(&self.core.connection, fill).await?;
         let mut parts = reply::array(answer, "survey")?.into_iter();
         let mut next = || parts.next().ok_or_else(|| Error::unreadable("survey"));
         let now = reply::number(next()?);
-        Ok(Survey { now, levels: parts.map(level).collect::<Result<_, _>>()? })
+        Ok(StagedTenants { now, levels: parts.map(level).collect::<Result<_, _>>()? })
     }
 
     /// Recorded rounds, newest first, older than `before`.
@@ -310,13 +310,13 @@ fn scan_place(cursor: u64) -> (i32, u64) {
     (if level == 0 { 0 } else { level - LEVEL_OFFSET }, cursor / LEVELS)
 }
 
-fn level(value: Value) -> Result<Level, Error> {
+fn level(value: Value) -> Result<PriorityLevel, Error> {
     let mut parts = reply::array(value, "survey")?.into_iter();
     let mut next = || parts.next().ok_or_else(|| Error::unreadable("survey"));
     let (priority, clock) = (reply::number(next()?) as i32, reply::text(next()?));
     let (total, waiting) = (reply::number(next()?), reply::number(next()?));
     let (leavers, tenants) = (reply::texts(next()?, "leavers")?, reply::texts(next()?, "tenants")?);
-    Ok(Level {
+    Ok(PriorityLevel {
         priority,
         clock: clock.parse().unwrap_or(0.0),
         total_weight: total.max(0) as u64,
@@ -326,20 +326,20 @@ fn level(value: Value) -> Result<Level, Error> {
     })
 }
 
-fn leaver(part: &[String]) -> Leaver {
-    Leaver { start: part[0].parse().unwrap_or(0.0), weight: part[1].parse().unwrap_or(0) }
+fn leaver(part: &[String]) -> DepartedTenant {
+    DepartedTenant { start: part[0].parse().unwrap_or(0.0), weight: part[1].parse().unwrap_or(0) }
 }
 
 /// Reads name, `weight state promoted since asked`, start, staged jobs, the oldest one's time and the weight
 /// everywhere.
-fn tenant(part: &[String]) -> Option<Tenant> {
+fn tenant(part: &[String]) -> Option<StagedTenant> {
     let mut busy = part[1].split(' ');
     let mut number = || busy.next()?.parse::<i64>().ok();
     let weight = Weight::from_thousandths(u32::try_from(number()?).ok()?);
     let state = busy.next()?;
     let mut number = || busy.next()?.parse::<i64>().ok();
     let (promoted, since, asked) = (number()?, number()?, number()?);
-    Some(Tenant {
+    Some(StagedTenant {
         name: unescape(&part[0]),
         weight,
         start: part[2].parse().ok().filter(|_| state == "w"),

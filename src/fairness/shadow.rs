@@ -1,8 +1,8 @@
 //! A queue as it is, and as it would be if its jobs were staged and promoted: the same jobs come in, and workers take as many at
 //! the same times, but whose job they find is decided by a rule.
 
-use super::experience::{Experience, Experiences};
-use super::{Aim, Batch, Drain, FairQueue, Gate, Goal, Look, Rule, Weight};
+use super::wait_stats::{WaitStats, WaitStatsByTenant};
+use super::{Batch, DepthTarget, DrainRate, FairQueue, Gate, LatencyGoal, QueueReading, Rule, Weight};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub const MOST_JOBS: usize = 100_000;
 
 /// A job of the queue.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct WatchedJob {
     /// Tells it from other jobs.
     pub mark: u64,
     /// None if the rule does not plan it: it would go straight to the main queue.
@@ -52,20 +52,20 @@ struct Ready {
 #[derive(Clone, Debug, Default)]
 pub struct Shadow {
     /// As it is, the next one first.
-    line: VecDeque<Seen>,
+    line: VecDeque<WatchedJob>,
     staging: FairQueue,
     lanes: HashMap<Arc<str>, Lane>,
     staged: u64,
     main: VecDeque<Ready>,
     /// When workers took jobs for which they would have found none yet.
     owed: VecDeque<i64>,
-    drain: Drain,
+    drain: DrainRate,
     taken: u64,
     /// The depth below which a round is wanted; none before the first.
     low: Option<u64>,
     /// What the present interval may still promote, where the batch is a number.
     room: u64,
-    met: Experiences,
+    met: WaitStatsByTenant,
 }
 
 impl Shadow {
@@ -90,7 +90,7 @@ impl Shadow {
     }
 
     /// The line as it is, the next one first.
-    pub fn line(&self) -> impl Iterator<Item = &Seen> {
+    pub fn line(&self) -> impl Iterator<Item = &WatchedJob> {
         self.line.iter()
     }
 
@@ -120,17 +120,17 @@ impl Shadow {
     }
 
     /// What jobs of tenants met with, and those of all together.
-    pub fn tenants(&self) -> impl Iterator<Item = (&Arc<str>, &Experience)> {
+    pub fn tenants(&self) -> impl Iterator<Item = (&Arc<str>, &WaitStats)> {
         self.met.tenants()
     }
 
     /// What all jobs of the rule met with.
-    pub fn all(&self) -> &Experience {
+    pub fn all(&self) -> &WaitStats {
         self.met.all()
     }
 
     /// A job joins the line.
-    pub fn arrive(&mut self, seen: Seen, weight: Weight) {
+    pub fn arrive(&mut self, seen: WatchedJob, weight: Weight) {
         match &seen.tenant {
             Some(tenant) => {
                 self.staging.arrive(tenant, weight, 1);
@@ -173,7 +173,12 @@ impl Shadow {
     pub fn round(&mut self, rule: &Rule, now: i64, scheduled: bool) -> Option<ShadowRound> {
         self.serve();
         let depth = self.depth();
-        self.drain.observe(Look { at_ms: now.max(0) as u64, taken: self.taken, depth, ..Look::default() });
+        self.drain.observe(QueueReading {
+            at_ms: now.max(0) as u64,
+            taken: self.taken,
+            depth,
+            ..QueueReading::default()
+        });
         let wanted = scheduled || self.low.is_none_or(|low| depth < low);
         let round = (wanted && self.staged > 0).then(|| self.promote(rule, now, scheduled));
         self.serve();
@@ -195,7 +200,7 @@ impl Shadow {
                 (self.room, u64::from(!rule.strict_interval))
             }
             Batch::Auto => {
-                let aim: Aim = self.drain.aim(Goal { latency_ms: rule.target_latency, is_polled: true });
+                let aim: DepthTarget = self.drain.aim(LatencyGoal { latency_ms: rule.target_latency, is_polled: true });
                 (aim.batch(depth).max(self.owed.len() as u64), aim.low)
             }
         };
@@ -243,7 +248,7 @@ impl Shadow {
 
 #[cfg(test)]
 mod tests {
-    use super::super::experience::{MOST_TENANTS, OTHERS};
+    use super::super::wait_stats::{MOST_TENANTS, OTHERS};
     use super::*;
 
     const EVERY: i64 = 100;
@@ -266,7 +271,7 @@ mod tests {
         fn push(&mut self, tenant: Option<&str>, jobs: usize) {
             for _ in 0..jobs {
                 self.marks += 1;
-                let seen = Seen { mark: self.marks, tenant: tenant.map(Arc::from), since: self.now };
+                let seen = WatchedJob { mark: self.marks, tenant: tenant.map(Arc::from), since: self.now };
                 let weight = tenant.map_or(Weight::ONE, |tenant| self.rule.own_weight(tenant, None));
                 self.shadow.arrive(seen, weight);
             }

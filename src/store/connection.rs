@@ -1,6 +1,6 @@
 //! The one connection to Redis: connects anew by itself, gives every call a deadline, and says at once when Redis is away.
 
-use super::address::{Address, Connection, Opened, Target};
+use super::address::{Address, Opened, RawConnection, Target};
 use super::confirmer::{Confirmation, Confirmer};
 use super::error::{Error, Loss};
 use super::sentinel::Sentinels;
@@ -22,7 +22,7 @@ pub(super) const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
 
 /// A handle to the connection; clones share it.
 #[derive(Clone)]
-pub(super) struct Link {
+pub(super) struct Connection {
     shared: Arc<Shared>,
     status: watch::Receiver<Status>,
 }
@@ -42,8 +42,8 @@ struct Shared {
 
 /// A connection that is in use.
 #[derive(Clone)]
-pub(super) struct Session {
-    pub(super) connection: Connection,
+pub(super) struct LiveConnection {
+    pub(super) connection: RawConnection,
     /// Tells a caller's broken connection from the one that has replaced it meanwhile.
     pub(super) generation: u64,
     /// The server that sentinels named for it.
@@ -53,12 +53,12 @@ pub(super) struct Session {
 
 #[derive(Clone)]
 enum Status {
-    Connected(Session),
+    Connected(LiveConnection),
     Away { since: Instant, reason: Error, retired: u64 },
 }
 
-impl Link {
-    /// A link that connects in the background until `stop`; `check` runs on every new connection before it is used.
+impl Connection {
+    /// A connection that connects in the background until `stop`; `check` runs on every new connection before it is used.
     pub(super) fn open<C, F>(
         address: &Address,
         deadline: Duration,
@@ -66,9 +66,9 @@ impl Link {
         metrics: StoreMetrics,
         stop: CancellationToken,
         check: C,
-    ) -> Result<(Link, impl Future<Output = ()> + Send + 'static), Error>
+    ) -> Result<(Connection, impl Future<Output = ()> + Send + 'static), Error>
     where
-        C: Fn(Connection) -> F + Send + Sync + 'static,
+        C: Fn(RawConnection) -> F + Send + Sync + 'static,
         F: Future<Output = Result<(), Error>> + Send + 'static,
     {
         let target = address.open().map_err(|error| Error::Backend(error.to_string()))?;
@@ -87,15 +87,15 @@ impl Link {
             hold: SlotHold::default(),
             confirmation,
         });
-        let link = Link { shared: Arc::clone(&shared), status };
-        let watch = sentinel_watch::run(link.clone(), stop.clone());
+        let connection = Connection { shared: Arc::clone(&shared), status };
+        let watch = sentinel_watch::run(connection.clone(), stop.clone());
         let keep = Self::keep_connected(shared, sender, stop, check);
-        Ok((link, async { _ = tokio::join!(keep, watch) }))
+        Ok((connection, async { _ = tokio::join!(keep, watch) }))
     }
 
     async fn keep_connected<C, F>(shared: Arc<Shared>, status: watch::Sender<Status>, stop: CancellationToken, check: C)
     where
-        C: Fn(Connection) -> F,
+        C: Fn(RawConnection) -> F,
         F: Future<Output = Result<(), Error>>,
     {
         let (mut backoff, mut since) = (FIRST_BACKOFF, Instant::now());
@@ -156,7 +156,7 @@ impl Link {
     }
 
     /// A connection that is newer than the one that failed the caller.
-    async fn connection(&self, failed: u64, patience: Duration) -> Result<Session, Error> {
+    async fn connection(&self, failed: u64, patience: Duration) -> Result<LiveConnection, Error> {
         let mut status = self.status.clone();
         let fresh = |status: &Status| matches!(status, Status::Connected(session) if session.generation > failed);
         // An error means that the keeper has ended; then the last status tells why there is nothing to wait for.
@@ -232,13 +232,13 @@ impl Link {
                         self.retire(generation);
                         return Err(error);
                     }
-                    (_, Loss::Connection | Loss::Moved) => {
+                    (_, Loss::RawConnection | Loss::Moved) => {
                         self.retire(generation);
                         (failed, again) = (generation, true);
                     }
                     (error, Loss::Slot) => {
                         let now = Instant::now();
-                        let since = self.shared.hold.note(now, &error);
+                        let since = self.shared.hold.record_refusal(now, &error);
                         // Whoever comes after a whole deadline of refusals is told at once: others wait behind every call.
                         let is_late = started.saturating_duration_since(since) > self.shared.deadline;
                         if is_late || now + pause >= deadline {
@@ -270,7 +270,7 @@ impl Link {
     }
 
     /// The connection in use, if there is one.
-    pub(super) fn session(&self) -> Option<Session> {
+    pub(super) fn session(&self) -> Option<LiveConnection> {
         match &*self.status.borrow() {
             Status::Connected(session) => Some(session.clone()),
             Status::Away { .. } => None,
@@ -300,9 +300,9 @@ impl Link {
 }
 
 impl Shared {
-    async fn open_session<C, F>(&self, generation: u64, check: &C) -> Result<Session, Error>
+    async fn open_session<C, F>(&self, generation: u64, check: &C) -> Result<LiveConnection, Error>
     where
-        C: Fn(Connection) -> F,
+        C: Fn(RawConnection) -> F,
         F: Future<Output = Result<(), Error>>,
     {
         let Opened { mut connection, server } =
@@ -316,18 +316,18 @@ impl Shared {
             }
             None => None,
         };
-        Ok(Session { connection, generation, server, confirmer })
+        Ok(LiveConnection { connection, generation, server, confirmer })
     }
 }
 
-impl Session {
+impl LiveConnection {
     /// Waits for replicas to confirm what was written so far.
     async fn confirm(&self) -> Result<(), (Error, Loss)> {
         let Some(confirmer) = &self.confirmer else { return Ok(()) };
         let confirmed = match confirmer.confirm().await {
             Ok(confirmed) => confirmed,
             Err(error) => match Error::from_redis(&error) {
-                lost @ (_, Loss::Connection | Loss::Moved | Loss::Slot) => return Err(lost),
+                lost @ (_, Loss::RawConnection | Loss::Moved | Loss::Slot) => return Err(lost),
                 // The primary refuses further writes, because it has lost its replicas or is full.
                 (error, _) => {
                     tracing::debug!(%error, "cannot ask replicas for confirmation");

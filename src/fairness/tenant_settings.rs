@@ -22,7 +22,7 @@ pub struct TenantLimits {
 
 /// The terms of one tenant, or of a tier of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Terms {
+pub struct TenantSettings {
     /// Its weight wherever nothing nearer says one.
     pub weight: Option<Weight>,
     /// Added to the priority of each of its jobs, as far as that goes.
@@ -30,11 +30,11 @@ pub struct Terms {
     pub limits: TenantLimits,
 }
 
-/// Terms and for whom they are: the id of a tenant, or a tier's beginning of ids followed by `*`.
+/// TenantSettings and for whom they are: the id of a tenant, or a tier's beginning of ids followed by `*`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TenantRule {
     pub id: String,
-    pub terms: Terms,
+    pub terms: TenantSettings,
 }
 
 impl TenantLimits {
@@ -56,7 +56,7 @@ impl TenantLimits {
     }
 }
 
-impl Terms {
+impl TenantSettings {
     /// Under the names of the configuration.
     pub fn to_json(&self) -> Value {
         json!({
@@ -136,7 +136,7 @@ mod tests {
 
     fn rule(id: &str, concurrency: u32) -> TenantRule {
         let limits = TenantLimits { max_concurrency: Some(concurrency), ..TenantLimits::default() };
-        TenantRule { id: id.to_owned(), terms: Terms { limits, ..Terms::default() } }
+        TenantRule { id: id.to_owned(), terms: TenantSettings { limits, ..TenantSettings::default() } }
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
             max_scheduled: Some(10_000),
             soft: true,
         };
-        let terms = Terms { weight: Weight::of(10.0), boost: -3, limits };
+        let terms = TenantSettings { weight: Weight::of(10.0), boost: -3, limits };
         assert_eq!(
             (terms.packed().as_str(), terms.letters().as_str()),
             ("10000 -3 20 1000 60000 50000 10000 1", "cewb")
@@ -194,6 +194,9 @@ mod tests {
                 },
             })
         );
-        assert_eq!((Terms::default().packed().as_str(), Terms::default().letters().as_str()), ("- - - - - - - -", ""));
+        assert_eq!(
+            (TenantSettings::default().packed().as_str(), TenantSettings::default().letters().as_str()),
+            ("- - - - - - - -", "")
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Workers, a main queue and a planner in simulated time: how long a quiet tenant waits beside a noisy one, and how long workers
 //! are idle although jobs are staged.
 
-use super::{Drain, Goal, Look};
+use super::{DrainRate, LatencyGoal, QueueReading};
 use std::collections::VecDeque;
 
 /// How long a queue that reports takes to start a round, in milliseconds.
@@ -32,8 +32,8 @@ impl Kind {
         }
     }
 
-    fn goal(self) -> Goal {
-        Goal { latency_ms: if self == Kind::Ojs { 3000 } else { 500 }, is_polled: self != Kind::Own }
+    fn goal(self) -> LatencyGoal {
+        LatencyGoal { latency_ms: if self == Kind::Ojs { 3000 } else { 500 }, is_polled: self != Kind::Own }
     }
 }
 
@@ -58,7 +58,7 @@ struct Simulation {
     quiet: VecDeque<u64>,
     main: VecDeque<Owner>,
     deepest: usize,
-    drain: Drain,
+    drain: DrainRate,
     low: u64,
     look_at: u64,
     taken: u64,
@@ -86,7 +86,7 @@ impl Simulation {
             quiet: VecDeque::new(),
             main: VecDeque::new(),
             deepest: 0,
-            drain: Drain::default(),
+            drain: DrainRate::default(),
             low: 1,
             look_at: 0,
             taken: 0,
@@ -152,7 +152,7 @@ impl Simulation {
         let spare = if self.kind == Kind::Sidekiq { self.threads.len() as u64 - self.reported_busy } else { 0 };
         let idle_ms = (self.kind == Kind::Own).then(|| self.idle_since.map_or(0, |since| self.now - since));
         let (at_ms, taken, depth) = (self.now, self.taken, self.main.len() as u64);
-        self.drain.observe(Look { at_ms, taken, depth, idle_ms, spare });
+        self.drain.observe(QueueReading { at_ms, taken, depth, idle_ms, spare });
         self.look_at = self.now + self.kind.every(depth == 0).unwrap_or(0);
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 impl Core {
     /// Acts on notes: kind, name, strategy and milliseconds each.
-    pub(super) fn note(&self, notes: Value) -> Result<(), Error> {
+    pub(super) fn apply_notes(&self, notes: Value) -> Result<(), Error> {
         for note in reply::texts(notes, "notes")?.chunks_exact(4) {
             let [kind, name, strategy, ms] = note else { continue };
             let ms = ms.parse().unwrap_or(0);
@@ -16,7 +16,7 @@ impl Core {
                 "released" => self.metrics.dispatch.released(name, ms),
                 "tenant" => self.metrics.tenants.exceeded(&unescape(name), strategy, "held"),
                 "starved" => self.metrics.dispatch.starved(name),
-                "due" => self.alarm.set(Duration::from_millis(ms)),
+                "due" => self.due_timer.set(Duration::from_millis(ms)),
                 _ => {}
             }
         }

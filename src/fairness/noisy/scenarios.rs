@@ -1,8 +1,8 @@
 //! Twenty afternoons with a known truth: a small world of tenants, queues and workers, looked at every five seconds by the same
-//! `judge` and `decide` that run in production. Jobs are served first come, first served, so that whoever is loud is felt.
+//! `detect` and `decide` that run in production. Jobs are served first come, first served, so that whoever is loud is felt.
 
 use super::*;
-use crate::fair::Weight;
+use crate::fairness::Weight;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 const STEP: i64 = 250;
@@ -106,7 +106,7 @@ impl World {
 
     fn snapshot(&self, window: u64) -> Snapshot {
         let first = self.now / MINUTE - (window as i64 / MINUTE - 1);
-        let mut seen: Vec<Seen> = self
+        let mut seen: Vec<TenantFigures> = self
             .habits
             .iter()
             .enumerate()
@@ -120,7 +120,7 @@ impl World {
                     figures.worker_ms += did.worker_ms;
                 }
                 figures.active = self.running.iter().filter(|(of, ..)| *of == tenant).count() as u64;
-                Seen { id: format!("t{tenant}"), weight: Weight::of(habit.weight).unwrap(), figures }
+                TenantFigures { id: format!("t{tenant}"), weight: Weight::of(habit.weight).unwrap(), figures }
             })
             .collect();
         for tenant in &self.queue {
@@ -142,7 +142,7 @@ fn afternoon(
 ) -> (BTreeMap<String, BTreeSet<String>>, usize) {
     let (queue, running, buckets) = Default::default();
     let mut world = World { habits, workers, dice: Dice(seed), now: 0, queue, running, buckets };
-    let (mut standings, mut throttled) = (BTreeMap::<String, Standing>::new(), BTreeMap::new());
+    let (mut standings, mut throttled) = (BTreeMap::<String, NoisyState>::new(), BTreeMap::new());
     while world.now < 20 * MINUTE {
         world.step();
         if world.now % LOOK != 0 {

@@ -10,9 +10,9 @@ const MOST_QUEUES: usize = 1000;
 const SCANNED: usize = 1000;
 const MOST_SCANS: usize = 1000;
 
-/// Totals of a Sidekiq.
+/// SidekiqTotals of a Sidekiq.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct SidekiqTotals {
     pub processed: u64,
     pub failed: u64,
     pub scheduled: u64,
@@ -33,7 +33,7 @@ impl Sidekiq {
     async fn ask(&self, words: &[&str]) -> Result<Value, Error> {
         let mut command = Cmd::new();
         command.arg(words);
-        self.link.call("census", |_| command.clone()).await
+        self.connection.call("census", |_| command.clone()).await
     }
 
     /// The version of its Redis.
@@ -55,12 +55,12 @@ impl Sidekiq {
     }
 
     /// Its totals.
-    pub async fn totals(&self) -> Result<Totals, Error> {
+    pub async fn totals(&self) -> Result<SidekiqTotals, Error> {
         let number = async |verb: &str, key: &str| {
             let key = format!("{}{key}", self.prefix());
             Ok::<u64, Error>(reply::number(self.ask(&[verb, &key]).await?).max(0) as u64)
         };
-        Ok(Totals {
+        Ok(SidekiqTotals {
             processed: number("GET", "stat:processed").await?,
             failed: number("GET", "stat:failed").await?,
             scheduled: number("ZCARD", "schedule").await?,

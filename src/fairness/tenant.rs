@@ -1,7 +1,7 @@
 //! A tenant as the fair queue's clock sees it.
 
 use super::Weight;
-use super::measure::{self, JOB};
+use super::metrics::{self, JOB};
 
 /// A tenant's place in virtual time. What is written here is also what a snapshot holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,7 +29,7 @@ impl Tenant {
 
     /// Jobs by which it is behind its fair share; negative when it is ahead.
     pub fn lag(&self, clock: f64) -> f64 {
-        measure::lag(self.share, self.start, clock)
+        metrics::lag(self.share, self.start, clock)
     }
 
     /// Virtual time by which its next job should be gone.

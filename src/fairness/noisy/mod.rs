@@ -1,18 +1,18 @@
 //! Noisy neighbours: tenants that take so much that others go short. Pure, like all of `fair`: from figures to verdicts
-//! ([`Snapshot::judge`]), and from verdicts to what is done about them ([`decide`]).
+//! ([`Snapshot::detect`]), and from verdicts to what is done about them ([`decide`]).
 
+mod detector;
 mod snapshot;
-mod standing;
-mod verdict;
+mod throttle;
 
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod scenarios;
 
-pub use snapshot::{Figures, Seen, Snapshot};
-pub use standing::{Released, Standing, Step, Throttle, decide};
-pub use verdict::{Evidence, Hurt, Signal, Verdict};
+pub use detector::{Detection, Evidence, HarmedTenant, Signal};
+pub use snapshot::{Figures, Snapshot, TenantFigures};
+pub use throttle::{NoisyState, ReleaseReason, Throttle, ThrottleStep, decide};
 
 /// What is done about a noisy tenant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -1,7 +1,7 @@
 //! Everything that dispatch goes by: pools, fairness between tenants, what prevents starvation, limits.
 
 use super::rule::fits;
-use super::{Clash, Pool, Roster, Starvation, TenantFairness};
+use super::{Pool, PoolConflict, PoolValidator, Starvation, TenantFairness};
 use crate::job::{LimitKey, LimitScope, Quota};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -108,12 +108,12 @@ impl Policy {
     }
 
     /// Puts a pool in the place of the one of that name, or after the others; unless it does not go with them.
-    pub fn set_pool(&mut self, pool: Pool) -> Result<(), Vec<Clash>> {
-        let mut roster = Roster::new(&self.starvation);
-        self.pools.iter().filter(|other| other.name != pool.name).for_each(|other| drop(roster.admit(other)));
-        let clashes = roster.admit(&pool);
-        if !clashes.is_empty() {
-            return Err(clashes);
+    pub fn set_pool(&mut self, pool: Pool) -> Result<(), Vec<PoolConflict>> {
+        let mut validator = PoolValidator::new(&self.starvation);
+        self.pools.iter().filter(|other| other.name != pool.name).for_each(|other| drop(validator.add(other)));
+        let conflicts = validator.add(&pool);
+        if !conflicts.is_empty() {
+            return Err(conflicts);
         }
         match self.pools.iter_mut().find(|other| other.name == pool.name) {
             Some(other) => *other = pool,

@@ -51,7 +51,7 @@ impl Verb for AckVerb {
         let ops: Vec<String> =
             requests.iter().map(|request| op("ack", request.answer.idempotency_key.as_deref())).collect();
         let answers = ACK
-            .call(&self.0.link, |command, _| {
+            .call(&self.0.connection, |command, _| {
                 self.0.begin(command).arg(requests.len());
                 for (Scoped { answer: ack, scope }, op) in requests.iter().zip(&ops) {
                     command.arg(&ack.job_id);
@@ -83,7 +83,7 @@ impl Verb for NackVerb {
         let ops: Vec<String> =
             requests.iter().map(|request| op("nack", request.answer.idempotency_key.as_deref())).collect();
         let answers = NACK
-            .call(&self.0.link, |command, _| {
+            .call(&self.0.connection, |command, _| {
                 self.0.begin(command).arg(requests.len());
                 for (Scoped { answer: nack, scope }, op) in requests.iter().zip(&ops) {
                     let failure = &nack.failure;

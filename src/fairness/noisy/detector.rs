@@ -3,7 +3,7 @@
 //! All figures count by weight: who may have twice as much may also do twice as much. A tenant is compared with the *others*; an
 //! average that it is part of itself could never show it among five.
 
-use super::snapshot::{Seen, Snapshot, part};
+use super::snapshot::{Snapshot, TenantFigures, part};
 use super::{Figures, NoisyNeighbors};
 use serde::{Deserialize, Serialize};
 
@@ -75,7 +75,7 @@ pub struct Evidence {
 
 /// A tenant with jobs that could run if a worker were free.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Hurt {
+pub struct HarmedTenant {
     pub tenant_id: String,
     /// Its jobs that wait.
     pub waiting: u64,
@@ -88,21 +88,21 @@ pub struct Hurt {
 
 /// That a tenant is noisy, with evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Verdict {
+pub struct Detection {
     pub tenant_id: String,
     /// The signals that speak against it, the reason first.
     pub evidence: Vec<Evidence>,
     pub share: f64,
     pub fair_share: f64,
     /// Those that are hurt most.
-    pub hurt: Vec<Hurt>,
+    pub hurt: Vec<HarmedTenant>,
     /// How many others have jobs that could run if a worker were free, seen here.
     pub waiting_tenants: u64,
     /// What those that go short lose together, as a part of the workers' time.
     pub lost: f64,
 }
 
-impl Verdict {
+impl Detection {
     /// The signal that is given as the reason.
     pub fn reason(&self) -> Signal {
         self.evidence.first().map_or(Signal::QueueDepthRatio, |evidence| evidence.signal)
@@ -122,33 +122,33 @@ impl Verdict {
 
 impl Snapshot {
     /// All who are noisy, the worst first.
-    pub fn judge(&self, config: &NoisyNeighbors) -> Vec<Verdict> {
-        let mut verdicts: Vec<Verdict> =
-            self.seen.iter().filter_map(|seen| self.judge_one(config, seen, 1.0)).collect();
+    pub fn detect(&self, config: &NoisyNeighbors) -> Vec<Detection> {
+        let mut verdicts: Vec<Detection> =
+            self.seen.iter().filter_map(|seen| self.detect_one(config, seen, 1.0)).collect();
         verdicts.sort_by(|left, right| right.severity().total_cmp(&left.severity()));
         verdicts
     }
 
     /// Whether a tenant is noisy where thresholds are multiplied by `scale`: below 1 for one that was noisy before.
-    pub fn judge_one(&self, config: &NoisyNeighbors, seen: &Seen, scale: f64) -> Option<Verdict> {
+    pub fn detect_one(&self, config: &NoisyNeighbors, seen: &TenantFigures, scale: f64) -> Option<Detection> {
         // A tenant alone has no neighbours.
         if self.tenants < 2 {
             return None;
         }
         // If all that could run is its own, nobody else waits for a worker: their jobs are paused, or wait for limits.
         let others_could_run = self.total.runnable > seen.figures.runnable;
-        let waits = |other: &&Seen| others_could_run && other.id != seen.id && other.figures.runnable > 0;
+        let waits = |other: &&TenantFigures| others_could_run && other.id != seen.id && other.figures.runnable > 0;
         let waiting_tenants = self.seen.iter().filter(waits).count() as u64;
         let fair_share = self.fair_share(seen);
-        let mut hurt: Vec<Hurt> = self.seen.iter().filter(waits).map(|other| self.hurt(other)).collect();
+        let mut hurt: Vec<HarmedTenant> = self.seen.iter().filter(waits).map(|other| self.hurt(other)).collect();
         hurt.sort_by(|left, right| right.lost.total_cmp(&left.lost).then(right.waiting.cmp(&left.waiting)));
         let lost: f64 = hurt.iter().map(|hurt| hurt.lost).sum();
         hurt.truncate(MOST_HURT);
-        let trial = Trial { config, snapshot: self, seen, fair_share, lost, scale };
-        let evidence: Vec<Evidence> = Signal::ALL.iter().filter_map(|signal| trial.hear(*signal)).collect();
+        let assessment = Assessment { config, snapshot: self, seen, fair_share, lost, scale };
+        let evidence: Vec<Evidence> = Signal::ALL.iter().filter_map(|signal| assessment.hear(*signal)).collect();
         let [share, fair_share, lost] = [self.served_share(&seen.figures), fair_share, lost].map(rounded);
         let tenant_id = seen.id.clone();
-        (!evidence.is_empty()).then_some(Verdict {
+        (!evidence.is_empty()).then_some(Detection {
             tenant_id,
             evidence,
             share,
@@ -159,23 +159,23 @@ impl Snapshot {
         })
     }
 
-    fn fair_share(&self, seen: &Seen) -> f64 {
+    fn fair_share(&self, seen: &TenantFigures) -> f64 {
         seen.share() / self.contending_weight().max(seen.share())
     }
 
-    fn hurt(&self, other: &Seen) -> Hurt {
+    fn hurt(&self, other: &TenantFigures) -> HarmedTenant {
         let (share, fair_share) = (self.served_share(&other.figures), self.fair_share(other));
         let lost = if share < fair_share * SHORT { fair_share - share } else { 0.0 };
         let [share, fair_share, lost] = [share, fair_share, lost].map(rounded);
-        Hurt { tenant_id: other.id.clone(), waiting: other.figures.depth, share, fair_share, lost }
+        HarmedTenant { tenant_id: other.id.clone(), waiting: other.figures.depth, share, fair_share, lost }
     }
 }
 
 /// One tenant before its neighbours.
-struct Trial<'a> {
+struct Assessment<'a> {
     config: &'a NoisyNeighbors,
     snapshot: &'a Snapshot,
-    seen: &'a Seen,
+    seen: &'a TenantFigures,
     fair_share: f64,
     lost: f64,
     scale: f64,
@@ -189,7 +189,7 @@ struct Comparison {
     conclusive: bool,
 }
 
-impl Trial<'_> {
+impl Assessment<'_> {
     fn hear(&self, signal: Signal) -> Option<Evidence> {
         let Comparison { value, compared_with, threshold, conclusive } = match signal {
             Signal::QueueDepthRatio => self.queue_depth()?,
@@ -309,7 +309,7 @@ fn rounded(figure: f64) -> f64 {
     (figure * 1e6).round() / 1e6
 }
 
-/// How much less likely a share is than the expected one, for each trial (Kullback and Leibler, in nats). By Chernoff, n trials
+/// How much less likely a share is than the expected one, for each assessment (Kullback and Leibler, in nats). By Chernoff, n trials
 /// show it by luck with a chance of at most e^(−n·divergence). 0 where the share is not above what is expected.
 fn divergence(share: f64, expected: f64) -> f64 {
     if share <= expected || expected >= 1.0 {

@@ -1,7 +1,7 @@
 //! What holds for every snapshot, however odd.
 
 use super::*;
-use crate::fair::Weight;
+use crate::fairness::Weight;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ fn figures() -> impl Strategy<Value = Figures> {
 fn snapshot(now: i64) -> impl Strategy<Value = Snapshot> {
     let tenant = (figures(), 50..20_000_u32);
     prop::collection::vec(tenant, 0..12).prop_map(move |tenants| {
-        let seen = tenants.into_iter().enumerate().map(|(place, (figures, weight))| Seen {
+        let seen = tenants.into_iter().enumerate().map(|(place, (figures, weight))| TenantFigures {
             id: format!("t{place}"),
             weight: Weight::from_thousandths(weight),
             figures,
@@ -39,7 +39,7 @@ fn throttling() -> NoisyNeighbors {
     NoisyNeighbors { action: Action::WeightReduced, max_throttled: 2, ..NoisyNeighbors::default() }
 }
 
-fn apply(standings: &mut BTreeMap<String, Standing>, steps: Vec<Step>) {
+fn apply(standings: &mut BTreeMap<String, NoisyState>, steps: Vec<ThrottleStep>) {
     for step in steps {
         match step.standing {
             Some(standing) => _ = standings.insert(step.tenant_id, standing),
@@ -51,7 +51,7 @@ fn apply(standings: &mut BTreeMap<String, Standing>, steps: Vec<Step>) {
 proptest! {
     #[test]
     fn a_verdict_has_evidence_and_a_throttle_has_a_victim(snapshot in snapshot(DAY)) {
-        for verdict in snapshot.judge(&NoisyNeighbors::default()) {
+        for verdict in snapshot.detect(&NoisyNeighbors::default()) {
             prop_assert!(!verdict.evidence.is_empty());
             for evidence in &verdict.evidence {
                 prop_assert!(evidence.ratio >= evidence.threshold && evidence.ratio.is_finite(), "{:?}", evidence);
@@ -68,27 +68,27 @@ proptest! {
 
     #[test]
     fn nobody_is_noisy_alone(figures in figures()) {
-        let alone = vec![Seen { id: "loud".to_owned(), weight: Weight::ONE, figures }];
-        prop_assert_eq!(Snapshot::of_all(DAY, 300_000, alone).judge(&NoisyNeighbors::default()), []);
+        let alone = vec![TenantFigures { id: "loud".to_owned(), weight: Weight::ONE, figures }];
+        prop_assert_eq!(Snapshot::of_all(DAY, 300_000, alone).detect(&NoisyNeighbors::default()), []);
     }
 
     #[test]
     fn nobody_is_throttled_where_others_could_not_run_anyway(snapshot in snapshot(DAY), loud in figures()) {
         // All others are paused, or wait for limits of their own.
-        let blocked = |seen: Seen| Seen { figures: Figures { runnable: 0, ..seen.figures }, ..seen };
-        let mut seen: Vec<Seen> = snapshot.seen.into_iter().map(blocked).collect();
-        seen.push(Seen { id: "loud".to_owned(), weight: Weight::ONE, figures: loud });
+        let blocked = |seen: TenantFigures| TenantFigures { figures: Figures { runnable: 0, ..seen.figures }, ..seen };
+        let mut seen: Vec<TenantFigures> = snapshot.seen.into_iter().map(blocked).collect();
+        seen.push(TenantFigures { id: "loud".to_owned(), weight: Weight::ONE, figures: loud });
         let snapshot = Snapshot::of_all(DAY, 300_000, seen);
-        for verdict in snapshot.judge(&NoisyNeighbors::default()) {
+        for verdict in snapshot.detect(&NoisyNeighbors::default()) {
             prop_assert!(verdict.tenant_id != "loud" || verdict.throttle_reason().is_none());
         }
     }
 
     #[test]
     fn equals_are_never_noisy(figures in figures(), tenants in 1..40_usize, weight in 50..1_000_000_u32) {
-        let seen = |place| Seen { id: format!("t{place}"), weight: Weight::from_thousandths(weight), figures };
+        let seen = |place| TenantFigures { id: format!("t{place}"), weight: Weight::from_thousandths(weight), figures };
         let snapshot = Snapshot::of_all(DAY, 300_000, (0..tenants).map(seen).collect());
-        prop_assert_eq!(snapshot.judge(&NoisyNeighbors::default()), []);
+        prop_assert_eq!(snapshot.detect(&NoisyNeighbors::default()), []);
     }
 
     #[test]
@@ -101,8 +101,8 @@ proptest! {
             let steps = decide(&config, &snapshot, &standings);
             for step in &steps {
                 // A throttle begins or ends, never both, and each is told once.
-                let held = standings.get(&step.tenant_id).is_some_and(Standing::is_throttled);
-                let holds = step.standing.as_ref().is_some_and(Standing::is_throttled);
+                let held = standings.get(&step.tenant_id).is_some_and(NoisyState::is_throttled);
+                let holds = step.standing.as_ref().is_some_and(NoisyState::is_throttled);
                 prop_assert_eq!((step.throttled, step.released.is_some()), (!held && holds, held && !holds));
             }
             apply(&mut standings, steps);
@@ -125,7 +125,7 @@ proptest! {
         apply(&mut standings, steps);
         for standing in standings.values() {
             let text = serde_json::to_string(standing).unwrap();
-            let read: Standing = serde_json::from_str(&text).unwrap();
+            let read: NoisyState = serde_json::from_str(&text).unwrap();
             prop_assert_eq!(serde_json::to_string(&read).unwrap(), text);
         }
     }
@@ -144,7 +144,7 @@ fn five(now: i64, flooding: bool) -> Snapshot {
             worker_ms: 50_000,
             ..Figures::default()
         };
-        Seen { id: format!("t{place}"), weight: Weight::ONE, figures }
+        TenantFigures { id: format!("t{place}"), weight: Weight::ONE, figures }
     });
     Snapshot::of_all(now, 300_000, seen.collect())
 }
@@ -182,7 +182,7 @@ fn calm_has_to_last_before_a_throttle_is_lifted() {
 #[test]
 fn whoever_is_spared_is_not_throttled_and_whoever_is_no_longer_to_be_is_let_go() {
     let config = throttling();
-    let mut standings = BTreeMap::from([("t0".to_owned(), Standing::spared(&config, DAY))]);
+    let mut standings = BTreeMap::from([("t0".to_owned(), NoisyState::spared(&config, DAY))]);
     for second in (0..300).step_by(5) {
         let steps = decide(&config, &five(DAY + second * 1000, true), &standings);
         assert!(steps.iter().all(|step| !step.throttled), "{second}");
@@ -194,17 +194,17 @@ fn whoever_is_spared_is_not_throttled_and_whoever_is_no_longer_to_be_is_let_go()
     for off in [NoisyNeighbors { enabled: false, ..config.clone() }, NoisyNeighbors { action: Action::None, ..config }]
     {
         let steps = decide(&off, &five(DAY + 305_000, true), &standings);
-        assert_eq!(steps[0].released.as_ref().map(|(_, why)| *why), Some(Released::Disabled));
+        assert_eq!(steps[0].released.as_ref().map(|(_, why)| *why), Some(ReleaseReason::Disabled));
     }
 }
 
 /// Five tenants; of the others some jobs wait, of which so many could run.
-fn beside(loud: Figures, other: Figures) -> Option<Verdict> {
-    let one = |id: String, figures| Seen { id, weight: Weight::ONE, figures };
+fn beside(loud: Figures, other: Figures) -> Option<Detection> {
+    let one = |id: String, figures| TenantFigures { id, weight: Weight::ONE, figures };
     let mut seen = vec![one("loud".to_owned(), loud)];
     seen.extend((0..4).map(|place| one(format!("t{place}"), other)));
     Snapshot::of_all(DAY, 300_000, seen)
-        .judge(&NoisyNeighbors::default())
+        .detect(&NoisyNeighbors::default())
         .into_iter()
         .find(|found| found.tenant_id == "loud")
 }
