@@ -66,7 +66,7 @@ impl TenantSettings {
         })
     }
 
-    /// As scripts keep them: `lua/tenant.lua` has the words.
+    /// As scripts keep them: `lua/tenants/quotas.lua` has the words.
     pub fn packed(&self) -> String {
         let word = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
         let limits = &self.limits;

@@ -39,7 +39,7 @@ impl LimitScope {
         Self::NAMES[self as usize]
     }
 
-    /// What a stored key of this scope starts with; `limit_label` in `lane.lua` reads it as well.
+    /// What a stored key of this scope starts with; `limit_label` in `lua/queue/lane.lua` reads it as well.
     fn sign(self) -> &'static str {
         ["", "#", "~", "+"][self as usize]
     }

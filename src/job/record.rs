@@ -57,7 +57,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Reads a view of the store: the record as `lua/job.lua` describes it, and perhaps failures, result, envelope and inputs.
+    /// Reads a view of the store: the record as `lua/queue/job.lua` describes it, and perhaps failures, result, envelope and inputs.
     pub fn parse(view: &str) -> Option<Self> {
         let mut sections = view.split('\u{1e}');
         let mut changing = sections.next()?.split('\u{1f}');

@@ -19,7 +19,7 @@ const LONGEST_POLICY: usize = 100;
 pub struct Policy {
     /// Total runs; 0 and 1 both mean one run.
     pub max_attempts: u32,
-    /// `strategy initial_ms coefficient max_ms jitter on_exhaustion`, read by `failure.lua`.
+    /// `strategy initial_ms coefficient max_ms jitter on_exhaustion`, read by `lua/queue/failure.lua`.
     pub compact: String,
     /// Error types that end the job at once, exact or `prefix.*`.
     pub fatal: Vec<String>,

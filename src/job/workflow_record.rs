@@ -8,7 +8,7 @@ use super::workflow::{Shape, Step};
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// A workflow's record; `lua/workflow.lua` describes its nodes. Times are milliseconds since the epoch.
+/// A workflow's record; `lua/workflows/workflow.lua` describes its nodes. Times are milliseconds since the epoch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkflowRecord {
     pub id: String,

@@ -1,7 +1,7 @@
 //! Tenant activity: scripts note it with the events of a call, and here it is added up into buckets of minutes and hours. Jobs of a
 //! queue that end are counted from the events themselves.
 
-use super::script::FOLD;
+use super::script::ACTIVITY_ADD;
 use super::statistics::Deeds;
 use super::{Error, Store, reply};
 use redis::Value;
@@ -209,7 +209,8 @@ impl Store {
                 words.extend([(*name).to_owned(), sum.text()]);
             }
         }
-        let answer = FOLD.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(&words)).await?;
+        let answer =
+            ACTIVITY_ADD.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(&words)).await?;
         Ok(reply::number(answer) == 1)
     }
 

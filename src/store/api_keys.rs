@@ -1,6 +1,6 @@
 //! API keys that were made at run time.
 
-use super::script::{DROP_KEY, KEEP_KEY};
+use super::script::{KEY_ADD, KEY_REVOKE};
 use super::{Error, Store, reply};
 use crate::auth::{ApiKey, Digest, Role};
 use crate::job::escape::{escape, unescape};
@@ -70,7 +70,7 @@ impl Store {
             command.arg(&key.name).arg(u8::from(managed)).arg(of_name).arg(MOST);
             command.arg(u8::from(!configured.is_empty())).arg(json::quoted(by));
         };
-        match reply::text(KEEP_KEY.call(&self.core.connection, fill).await?).as_str() {
+        match reply::text(KEY_ADD.call(&self.core.connection, fill).await?).as_str() {
             "ok" => Ok(KeyKept::Kept),
             "full" => Ok(KeyKept::Full { most: MOST }),
             "differs" => Ok(KeyKept::Differs),
@@ -86,7 +86,7 @@ impl Store {
         let fill = |command: &mut redis::Cmd, again: bool| {
             self.core.begin(command).arg(id).arg(u8::from(again)).arg(u8::from(managed)).arg(json::quoted(by));
         };
-        match reply::text(DROP_KEY.call(&self.core.connection, fill).await?).as_str() {
+        match reply::text(KEY_REVOKE.call(&self.core.connection, fill).await?).as_str() {
             "ok" => Ok(KeyDropped::Dropped),
             "missing" => Ok(KeyDropped::Missing),
             "last" => Ok(KeyDropped::Last),

@@ -2,7 +2,7 @@
 
 use super::jobs::{self, Enqueued};
 use super::reply;
-use super::script::{FIRE, RETIME, SCHEDULE, TIMETABLE, UNSCHEDULE};
+use super::script::{CRON_FIRE, CRON_LIST, CRON_REGISTER, CRON_REMOVE, CRON_RETIME};
 use super::{Error, Store, or_empty};
 use crate::job::{CronJob, NewJob, Record, json};
 use redis::Value;
@@ -94,7 +94,7 @@ impl Store {
         next: Option<i64>,
     ) -> Result<Registered, Error> {
         let (new, name) = (crate::job::id::generate(), self.scope.qualified(&cron.name));
-        let answer = SCHEDULE
+        let answer = CRON_REGISTER
             .call(&self.core.connection, |command, _| {
                 self.core.begin(command).arg(&*name).arg(version.unwrap_or_default()).arg(&new);
                 command.arg(cron.document()).arg(cron.timing_text()).arg(or_empty(next.map(|at| at as u64)));
@@ -113,7 +113,7 @@ impl Store {
     /// Removes a cron; jobs that it made stay.
     pub async fn unschedule(&self, name: &str) -> Result<(), Error> {
         let name = self.scope.qualified(name);
-        UNSCHEDULE.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(&*name)).await.map(drop)
+        CRON_REMOVE.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(&*name)).await.map(drop)
     }
 
     /// A cron has no next time until it is registered anew.
@@ -162,7 +162,7 @@ impl Store {
                 self.core.begin(command).arg(done);
                 portion.iter().for_each(|(name, before, after)| _ = command.arg(name).arg(before).arg(after));
             };
-            RETIME.call(&self.core.connection, fill).await?;
+            CRON_RETIME.call(&self.core.connection, fill).await?;
             if !done.is_empty() {
                 return Ok(());
             }
@@ -171,7 +171,7 @@ impl Store {
 
     async fn timetable(&self, question: &[&str]) -> Result<Timetable, Error> {
         let answer =
-            TIMETABLE.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(question)).await?;
+            CRON_LIST.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(question)).await?;
         let mut parts = reply::array(answer, "timetable")?.into_iter();
         let mut next = || parts.next().unwrap_or(Value::Nil);
         let mut table = Timetable {
@@ -207,7 +207,7 @@ impl Store {
             Ok((job, rules)) => (Some(jobs::Request::of(vec![*job], rules)), ""),
             Err(why) => (None, why),
         };
-        let answer = FIRE
+        let answer = CRON_FIRE
             .call(&self.core.connection, |command, again| {
                 self.core.begin(command).arg(firing.name).arg(firing.version);
                 command

@@ -1,7 +1,7 @@
 //! The dead letter: jobs that used up their attempts and whose policy asked to keep them for a person to look at.
 
 use super::reply::{self, Outcome};
-use super::script::{FORGET, REVIVE};
+use super::script::{JOB_DELETE, JOB_RETRY};
 use super::{Error, Store};
 use crate::job::{Record, Scope};
 
@@ -103,7 +103,7 @@ impl Store {
 
     /// Gives a dead letter another life, or any job that was discarded or cancelled.
     pub async fn retry(&self, id: &str, any: bool) -> Result<Outcome, Error> {
-        self.change(&REVIVE, id, u8::from(any)).await
+        self.change(&JOB_RETRY, id, u8::from(any)).await
     }
 
     /// Deletes a dead letter for good; whether there was one.
@@ -116,7 +116,7 @@ impl Store {
         let fill = |command: &mut redis::Cmd, again: bool| {
             self.core.begin(command).arg(id).arg(u8::from(again)).arg(self.scope.word()).arg(u8::from(any));
         };
-        let answer = reply::texts(FORGET.call(&self.core.connection, fill).await?, "forget")?;
+        let answer = reply::texts(JOB_DELETE.call(&self.core.connection, fill).await?, "job_delete")?;
         Ok(match answer.first().map(String::as_str) {
             Some("ok") => Deleted::Done,
             Some("conflict") => Deleted::Conflict(answer.get(1).cloned().unwrap_or_default()),

@@ -1,7 +1,7 @@
 //! The event log. Scripts write one stream entry per call; an event's id tells its entry and its place in it, so that a
 //! reader can go on exactly behind the last one it saw.
 
-use super::script::ANNOUNCE;
+use super::script::EVENT_EMIT;
 use super::{Error, Store, reply};
 use crate::job::Scope;
 use crate::job::escape::unescape;
@@ -146,7 +146,7 @@ impl Store {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(kind).arg(subject).arg(data);
         };
-        ANNOUNCE.call(&self.core.connection, fill).await.map(drop)
+        EVENT_EMIT.call(&self.core.connection, fill).await.map(drop)
     }
 
     /// A tenant sees what happens to its jobs.

@@ -1,7 +1,7 @@
 //! Verbs on what the gem sidekiq-fairplay keeps in the Redis of a Sidekiq.
 
 use super::releases::Target;
-use super::script::{FAIRPLAY, WORK, YIELD};
+use super::script::{FAIRPLAY_CLAIM, FAIRPLAY_YIELD, SIDEKIQ_WORK};
 use super::sidekiq::{MOST_PROCESSES, Sidekiq};
 use super::{Error, reply};
 use crate::config::FairplayClass;
@@ -59,7 +59,7 @@ impl Sidekiq {
             command.arg(0).arg(self.fairplay_prefix(from.class)).arg(from.owner).arg(from.life).arg(from.inbox);
             command.arg(format!("{}:last", from.inbox)).arg(from.taken_in).arg(from.most).arg(u8::from(from.takes));
         };
-        let mut parts = reply::texts(FAIRPLAY.call(&self.connection, fill).await?, "fairplay")?.into_iter();
+        let mut parts = reply::texts(FAIRPLAY_CLAIM.call(&self.connection, fill).await?, "fairplay_claim")?.into_iter();
         let is_ours = parts.next().as_deref() == Some("1");
         let job = |entry: String| {
             let mut words = entry.splitn(3, '\u{1f}').map(str::to_owned);
@@ -82,13 +82,13 @@ impl Sidekiq {
             command.arg(0).arg(self.fairplay_prefix(class)).arg(owner).arg(self.prefix());
             command.arg(&class.planner_queue).arg(&payload);
         };
-        Ok(reply::number(YIELD.call(&self.connection, fill).await?) == 1)
+        Ok(reply::number(FAIRPLAY_YIELD.call(&self.connection, fill).await?) == 1)
     }
 
     /// Whether a planner of the gem runs for a class, as far as processes have told.
     pub async fn plans_by_gem(&self, class: &FairplayClass) -> Result<bool, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| _ = command.arg(0).arg(self.prefix()).arg(MOST_PROCESSES);
-        let works = reply::texts(WORK.call(&self.connection, fill).await?, "work")?;
+        let works = reply::texts(SIDEKIQ_WORK.call(&self.connection, fill).await?, "sidekiq_work")?;
         Ok(works.iter().any(|work| is_planner(work, &class.class)))
     }
 }

@@ -1,7 +1,7 @@
 //! Jobs by what they are, for people: there is no index, so all of them are looked at, in portions.
 
 use super::reply;
-use super::script::FIND;
+use super::script::JOB_SEARCH;
 use super::{Error, QueueStats, ScanCursor, Store};
 use crate::job::State;
 use crate::job::escape::escape;
@@ -98,7 +98,7 @@ impl Store {
         let states: Vec<&str> = filter.states.iter().map(|state| state.name()).collect();
         let states = states.join(" ");
         let time = |time: Option<i64>| time.map(|ms| ms.to_string()).unwrap_or_default();
-        let answer = FIND
+        let answer = JOB_SEARCH
             .call(&self.core.connection, |command, _| {
                 self.core.begin(command).arg(cursor.word()).arg(PORTION).arg(&*queue);
                 command.arg(&states).arg(filter.kind.as_deref().unwrap_or_default());

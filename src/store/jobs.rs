@@ -172,7 +172,7 @@ fn further_fields(job: &NewJob) -> String {
     if let Some(plan) = &job.plan {
         push("rule", &plan.rule);
         push("tenant", &escape(&plan.tenant));
-        // Right after these two, where `forward.lua` looks for it.
+        // Right after these two, where `lua/staging/outbox_target.lua` looks for it.
         job.push_field().iter().for_each(|text| push("push", text));
     } else if let Some(tenant) = &job.tenant {
         push("tenant", &escape(tenant));
@@ -199,7 +199,7 @@ fn further_fields(job: &NewJob) -> String {
     packed
 }
 
-/// The lane in which a job waits inside its queue, as far as the job itself says: `lane.lua` has the names.
+/// The lane in which a job waits inside its queue, as far as the job itself says: `lua/queue/lane.lua` has the names.
 fn lane(job: &NewJob) -> String {
     let mut lane = format!("p{}", job.priority);
     let mut push = |name: &str, value: &str| lane.extend([";", name, "=", value]);

@@ -8,7 +8,7 @@ use redis::{Cmd, Value};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// How long a lease that cannot be handed back is retried. What a fetch leased is kept as long (`fetch.lua`).
+/// How long a lease that cannot be handed back is retried. What a fetch leased is kept as long (`lua/dispatch/fetch.lua`).
 const PATIENCE: Duration = Duration::from_secs(3600);
 const PAUSE: Duration = Duration::from_millis(500);
 

@@ -1,6 +1,6 @@
 //! Verbs on limits: how they are used, and what an admin says about them.
 
-use super::script::{LIMITS, OVERRIDE};
+use super::script::{LIMIT_LIST, LIMIT_OVERRIDE};
 use super::{Error, Store, reply};
 use crate::job::time::At;
 use crate::job::{LimitKey, Quota, Window};
@@ -96,7 +96,8 @@ impl Store {
     }
 
     async fn read_limits(&self, words: &[&str]) -> Result<(u64, Vec<LimitState>), Error> {
-        let answer = LIMITS.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(words)).await?;
+        let answer =
+            LIMIT_LIST.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(words)).await?;
         let mut parts = reply::array(answer, "limits")?.into_iter();
         let mut next = || parts.next();
         let now = next().map(reply::number).unwrap_or_default();
@@ -146,7 +147,7 @@ impl Store {
                 .arg(quota.map(Quota::packed).unwrap_or_default());
             command.arg(until.map(At::argument).unwrap_or_default());
         };
-        let [outcome, notes] = reply::parts(OVERRIDE.call(&self.core.connection, fill).await?, "override")?;
+        let [outcome, notes] = reply::parts(LIMIT_OVERRIDE.call(&self.core.connection, fill).await?, "limit_override")?;
         self.core.apply_notes(notes)?;
         Ok(reply::number(outcome))
     }

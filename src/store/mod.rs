@@ -194,7 +194,7 @@ pub(crate) struct Core {
     keys: Keys,
     clock: Clock,
     settings: Settings,
-    /// `settings` in the order in which `call.lua` reads them.
+    /// `settings` in the order in which `lua/lib/runtime.lua` reads them.
     for_scripts: [String; 7],
     tasks: TaskTracker,
     metrics: StoreMetrics,

@@ -1,6 +1,6 @@
 //! Noisy neighbours in the store: figures to judge them by, how they stand, and who is throttled.
 
-use super::script::{NOISE, PUNISH};
+use super::script::{APPLY_THROTTLES, NOISY_SNAPSHOT};
 use super::statistics::Deeds;
 use super::tenants::TenantJobs;
 use super::{Error, Store, reply};
@@ -63,7 +63,7 @@ impl Store {
             command.arg(BUSIEST).arg(SAMPLE);
             besides.iter().for_each(|id| _ = command.arg(escape(id)));
         };
-        match NOISE.call(&self.core.connection, fill).await? {
+        match NOISY_SNAPSHOT.call(&self.core.connection, fill).await? {
             Value::Array(parts) => read_noise(Value::Array(parts)).map(|noise| NoiseReading::Read(Box::new(noise))),
             other if reply::text(other.clone()) == "held" => Ok(NoiseReading::Held),
             _ => Ok(NoiseReading::Idle),
@@ -84,7 +84,7 @@ impl Store {
                 command.arg(throttle.unwrap_or_default()).arg(kind).arg(data);
             }
         };
-        let changed = reply::number(PUNISH.call(&self.core.connection, fill).await?);
+        let changed = reply::number(APPLY_THROTTLES.call(&self.core.connection, fill).await?);
         Ok(u64::try_from(changed).unwrap_or(0))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::jobs::{self, Enqueued};
 use super::promotion::{self, Promoted};
-use super::script::{CONFIRM, DRAIN, FORWARD, TAKE_BACK};
+use super::script::{INBOX_IMPORT, OUTBOX_CONFIRM, OUTBOX_PROMOTE, TAKE_BACK};
 use super::{Error, Store, reply};
 use crate::job::{NewJob, id, json};
 use std::sync::Arc;
@@ -127,7 +127,7 @@ impl Store {
                 DeliveryRoute::Outbox { origin } => command.arg("outbox").arg(origin),
             };
         };
-        promotion::promoted(FORWARD.call(&self.core.connection, fill).await?)
+        promotion::promoted(OUTBOX_PROMOTE.call(&self.core.connection, fill).await?)
     }
 
     /// The first entries of the outbox of a rule, or of a source of jobs that are handed back.
@@ -141,7 +141,7 @@ impl Store {
     /// Takes what has been delivered out of an outbox.
     pub async fn confirm(&self, name: &str, sequence: u64) -> Result<(), Error> {
         let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(name).arg(sequence);
-        CONFIRM.call(&self.core.connection, fill).await.map(drop)
+        OUTBOX_CONFIRM.call(&self.core.connection, fill).await.map(drop)
     }
 
     /// Takes back promoted jobs that the other system does not want: they are discarded, as dead letters where somebody should look.
@@ -179,7 +179,7 @@ impl Store {
             command.arg(&*rules).arg(inbox.main_queue).arg(inbox.release).arg(jobs.len());
             jobs.iter().for_each(|job| jobs::push_job(command, job));
         };
-        let answer = reply::text(DRAIN.call(&self.core.connection, fill).await?);
+        let answer = reply::text(INBOX_IMPORT.call(&self.core.connection, fill).await?);
         match answer.as_str() {
             "taken" => return Ok(TakenIn::Before),
             "released" => return Ok(TakenIn::Released),

@@ -36,7 +36,7 @@ impl Store {
     }
 }
 
-/// What there is to look at, a letter each: `policy.lua` has their meanings.
+/// What there is to look at, a letter each: `lua/commands/policy.lua` has their meanings.
 fn letters(policy: &Policy) -> String {
     let sharing: Vec<&TenantFairness> = sharing(policy).into_iter().map(|(_, fairness)| fairness).collect();
     let (off, on): (Vec<&TenantFairness>, Vec<_>) = sharing.into_iter().partition(|fairness| fairness.is_off());

@@ -1,6 +1,6 @@
 //! How dispatch goes: pools with their workers and jobs, and what queues handed out within the last minute.
 
-use super::script::POOLS;
+use super::script::POOL_LIST;
 use super::{Error, Store, reply};
 use std::collections::BTreeMap;
 
@@ -55,7 +55,8 @@ impl Scheduling {
 impl Store {
     /// What the queues of the scope do, and some pools, which are named as in the store.
     pub async fn scheduling(&self, pools: &[&str]) -> Result<Scheduling, Error> {
-        let answer = POOLS.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(pools)).await?;
+        let answer =
+            POOL_LIST.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(pools)).await?;
         let mut parts = reply::array(answer, "pools")?.into_iter();
         let mut next = || parts.next().ok_or_else(|| Error::unreadable("pools"));
         let now = reply::number(next()?) / 1000;

@@ -1,6 +1,6 @@
 //! Queues: which there are, and how many jobs of each state they hold.
 
-use super::script::{BOUNDING, ELDEST, PAUSING};
+use super::script::{OLDEST_JOB, QUEUE_BOUND, QUEUE_PAUSE};
 use super::{Error, Store, reply};
 use crate::job::{Bound, State, json};
 use std::collections::BTreeMap;
@@ -92,7 +92,8 @@ impl Store {
 
     async fn oldest_available(&self, queue: &str) -> Result<Option<i64>, Error> {
         let queue = self.scope.qualified(queue);
-        let answer = ELDEST.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(&*queue)).await?;
+        let answer =
+            OLDEST_JOB.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(&*queue)).await?;
         Ok(reply::text(answer).parse().ok())
     }
 }
@@ -104,7 +105,7 @@ impl Store {
     /// Pauses a queue, or lets it go on; when it was paused, if it is now. `None` if as many are paused as may be.
     pub async fn pause_queue(&self, queue: &str, pauses: bool, by: &str) -> Result<Option<Option<i64>>, Error> {
         let queue = self.scope.qualified(queue);
-        let answer = PAUSING
+        let answer = QUEUE_PAUSE
             .call(&self.core.connection, |command, _| {
                 self.core.begin(command).arg(&*queue).arg(u8::from(pauses)).arg(MOST_SET).arg(json::quoted(by));
             })
@@ -140,7 +141,7 @@ impl Store {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(&*queue).arg(&packed).arg(MOST_SET);
         };
-        Ok(reply::number(BOUNDING.call(&self.core.connection, fill).await?) == 1)
+        Ok(reply::number(QUEUE_BOUND.call(&self.core.connection, fill).await?) == 1)
     }
 
     /// A queue's bound, if it has one.

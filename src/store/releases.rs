@@ -65,7 +65,7 @@ pub struct StagedText {
     pub args: String,
 }
 
-/// A source that jobs are put back into, as `restore.lua` knows it.
+/// A source that jobs are put back into, as `lua/sidekiq/restore.lua` knows it.
 pub struct Target {
     /// Names the source among those of all main queues.
     pub name: String,

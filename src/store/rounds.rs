@@ -1,14 +1,14 @@
 //! Rounds of the planner, one at a time of each rule: who begins one has the rule's lock, until it ends or lapses.
 
 use super::observation::{Observation, observation};
-use super::script::{RECORD, RENEW, ROUND};
+use super::script::{LOCK_RENEW, ROUND_BEGIN, ROUND_END};
 use super::{Error, Store, or_empty, reply};
 use crate::fairness::Rule;
 use crate::job::escape::{escape, unescape};
 use crate::job::id;
 use redis::Value;
 
-/// Main queues that one round looks at; `MOST_QUEUES` in `plan.lua` is the same.
+/// Main queues that one round looks at; `MOST_QUEUES` in `lua/staging/plan.lua` is the same.
 pub const QUEUES_A_ROUND: usize = 64;
 /// Rounds of a rule that are kept for whoever asks.
 pub(super) const ROUNDS_KEPT: usize = 1000;
@@ -106,7 +106,7 @@ impl Store {
             command.arg(rule.planner_lock_ttl).arg(why.word());
             command.arg(or_empty(next.map(|next| next.at as u64))).arg(or_empty(next.map(|next| next.since as u64)));
         };
-        let answer = ROUND.call(&self.core.connection, fill).await?;
+        let answer = ROUND_BEGIN.call(&self.core.connection, fill).await?;
         begun(answer)
     }
 
@@ -126,7 +126,7 @@ impl Store {
                 command.arg(&mark.queue).arg(mark.low).arg(mark.aim).arg(mark.holds_ms);
             }
         };
-        let answer = RECORD.call(&self.core.connection, fill).await?;
+        let answer = ROUND_END.call(&self.core.connection, fill).await?;
         Ok(reply::number(answer) == 1)
     }
 
@@ -135,7 +135,7 @@ impl Store {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(rule).arg(escape(holder)).arg(ms);
         };
-        let answer = RENEW.call(&self.core.connection, fill).await?;
+        let answer = LOCK_RENEW.call(&self.core.connection, fill).await?;
         Ok(reply::number(answer) == 1)
     }
 }

@@ -1,7 +1,7 @@
 //! The planner's state as it is: for previews, statistics and questions to the webhook. Changes nothing.
 
 use super::observation::{Observation, observation};
-use super::script::{STATUS, SURVEY};
+use super::script::{RULE_STATUS, RULE_TENANTS};
 use super::{Error, Store, reply};
 use crate::fairness::Weight;
 use crate::job::escape::{escape, unescape};
@@ -137,7 +137,7 @@ impl Store {
     /// A rule as it is now. A main queue of the rule is looked at whether or not jobs are staged for it.
     pub async fn rule_status(&self, rule: &str, queue: Option<&str>) -> Result<RuleStatus, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(rule).arg(queue.unwrap_or(""));
-        let answer = STATUS.call(&self.core.connection, fill).await?;
+        let answer = RULE_STATUS.call(&self.core.connection, fill).await?;
         let mut parts = reply::array(answer, "status")?.into_iter();
         let mut next = || parts.next().ok_or_else(|| Error::unreadable("status"));
         let now = reply::number(next()?);
@@ -263,7 +263,7 @@ impl Store {
             command.arg(u8::from(without_turn));
             names.iter().for_each(|name| _ = command.arg(escape(name)));
         };
-        let answer = SURVEY.call(&self.core.connection, fill).await?;
+        let answer = RULE_TENANTS.call(&self.core.connection, fill).await?;
         let mut parts = reply::array(answer, "survey")?.into_iter();
         let mut next = || parts.next().ok_or_else(|| Error::unreadable("survey"));
         let now = reply::number(next()?);

@@ -1,6 +1,6 @@
 //! Plan rules that hold: all of them are replaced at once, one may be paused.
 
-use super::script::{PAUSE, RULES};
+use super::script::{RULE_PAUSE, RULES};
 use super::{Error, Store, or_empty, reply};
 use crate::fairness::{Batch, OnWebhookError, Pace, Rule};
 use crate::job::escape::escape;
@@ -62,7 +62,7 @@ impl Store {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(rule).arg(u8::from(paused)).arg(json::quoted(by));
         };
-        PAUSE.call(&self.core.connection, fill).await.map(drop)
+        RULE_PAUSE.call(&self.core.connection, fill).await.map(drop)
     }
 }
 

@@ -27,7 +27,8 @@ pub(super) struct Script {
 }
 
 /// Scripts after which a client is told that its job is accepted or its answer kept, or a Sidekiq that its job was taken in.
-const CONFIRMED: &[&str] = &["ENQUEUE", "STAGE", "ADMIT", "ACK", "NACK", "BEGIN", "SCHEDULE", "DRAIN"];
+const CONFIRMED: &[&str] =
+    &["ENQUEUE", "STAGE", "ADMIT", "ACK", "NACK", "WORKFLOW_START", "CRON_REGISTER", "INBOX_IMPORT"];
 
 impl Script {
     /// Whether somebody is told that what it wrote is safe: it waits for `store.wait_replicas`.

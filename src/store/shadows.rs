@@ -1,7 +1,7 @@
 //! Verbs of rules in shadow: who watches, and what was seen.
 
 use super::rounds::ROUNDS_KEPT;
-use super::script::SHADOW;
+use super::script::SHADOW_SAVE;
 use super::{Error, Store, reply};
 use crate::job::escape::{escape, unescape};
 use crate::job::id;
@@ -44,7 +44,7 @@ impl Store {
             let command = self.core.begin(command).arg(rule).arg(escape(holder)).arg(&call_id).arg(life_ms);
             command.arg(document).arg(ROUNDS_KEPT).arg(rounds);
         };
-        let mut parts = reply::texts(SHADOW.call(&self.core.connection, fill).await?, "shadow")?.into_iter();
+        let mut parts = reply::texts(SHADOW_SAVE.call(&self.core.connection, fill).await?, "shadow_save")?.into_iter();
         Ok(match parts.next().as_deref() {
             Some("ok") => Watched::Kept,
             Some("paused") => Watched::Paused,

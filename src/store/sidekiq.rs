@@ -4,7 +4,7 @@ use super::address::Address;
 use super::connection::Connection;
 use super::outbox::OutboxEntry;
 use super::releases::Target;
-use super::script::{CLAIM, CREW, DELIVER, GIVE_BACK, LOOK};
+use super::script::{SIDEKIQ_CLAIM, SIDEKIQ_DELIVER, SIDEKIQ_PROCESSES, SIDEKIQ_QUEUES, SIDEKIQ_RESTORE};
 use super::{Error, redis_health, reply};
 use crate::job::escape::unescape;
 use crate::job::sidekiq;
@@ -104,7 +104,7 @@ impl Sidekiq {
     /// How queues are, in the order in which they are named.
     pub async fn queues(&self, names: &[&str]) -> Result<Vec<SidekiqQueue>, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| _ = command.arg(0).arg(&*self.prefix).arg(names);
-        let parts = reply::texts(LOOK.call(&self.connection, fill).await?, "look")?;
+        let parts = reply::texts(SIDEKIQ_QUEUES.call(&self.connection, fill).await?, "sidekiq_queues")?;
         let queue = |part: &[String]| SidekiqQueue {
             depth: part[0].parse().unwrap_or(0),
             oldest: sidekiq::waits_since(&part[1]),
@@ -116,7 +116,7 @@ impl Sidekiq {
     /// Its processes.
     pub async fn processes(&self) -> Result<Vec<SidekiqProcess>, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| _ = command.arg(0).arg(&*self.prefix).arg(MOST_PROCESSES);
-        let parts = reply::texts(CREW.call(&self.connection, fill).await?, "crew")?;
+        let parts = reply::texts(SIDEKIQ_PROCESSES.call(&self.connection, fill).await?, "sidekiq_processes")?;
         Ok(parts.chunks_exact(5).map(process).collect())
     }
 
@@ -126,7 +126,7 @@ impl Sidekiq {
             command.arg(0).arg(&*self.prefix).arg(marker).arg(entry.sequence).arg(&entry.queue);
             command.arg(&entry.payloads);
         };
-        Ok(reply::number(DELIVER.call(&self.connection, fill).await?) == 1)
+        Ok(reply::number(SIDEKIQ_DELIVER.call(&self.connection, fill).await?) == 1)
     }
 
     /// Takes up to `most` jobs off a queue that no worker reads; what was taken in already is forgotten.
@@ -135,7 +135,7 @@ impl Sidekiq {
             command.arg(0).arg(format!("{}queue:{queue}", self.prefix)).arg(inbox).arg(format!("{inbox}:last"));
             command.arg(taken_in).arg(most);
         };
-        let entries = reply::texts(CLAIM.call(&self.connection, fill).await?, "claim")?;
+        let entries = reply::texts(SIDEKIQ_CLAIM.call(&self.connection, fill).await?, "sidekiq_claim")?;
         let claimed = |entry: String| {
             let (sequence, payload) = entry.split_once('\u{1f}')?;
             Some(Claimed { sequence: sequence.parse().ok()?, payload: payload.to_owned() })
@@ -166,7 +166,7 @@ impl Sidekiq {
                 command.arg(unescape(&job[0])).arg(&job[1]);
             }
         };
-        Ok(reply::number(GIVE_BACK.call(&self.connection, fill).await?) != -1)
+        Ok(reply::number(SIDEKIQ_RESTORE.call(&self.connection, fill).await?) != -1)
     }
 
     /// Buries what no worker could run, as Sidekiq itself does.

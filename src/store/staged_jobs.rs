@@ -2,7 +2,7 @@
 
 use super::find::{MOST_KEYS, PORTION};
 use super::reply;
-use super::script::TRACE;
+use super::script::STAGED_SEARCH;
 use super::{Error, Store};
 use crate::job::escape::unescape;
 use crate::job::sidekiq::{self, Payload};
@@ -29,7 +29,8 @@ impl Store {
             let fill = |command: &mut redis::Cmd, _: bool| {
                 self.core.begin(command).arg(&cursor).arg(PORTION).arg(jid);
             };
-            let mut words = reply::texts(TRACE.call(&self.core.connection, fill).await?, "trace")?.into_iter();
+            let mut words =
+                reply::texts(STAGED_SEARCH.call(&self.core.connection, fill).await?, "staged_search")?.into_iter();
             cursor = words.next().ok_or_else(|| Error::unreadable("trace"))?;
             let words: Vec<String> = words.collect();
             if let Some(found) = words.chunks_exact(6).find_map(|job| read(job, jid)) {

@@ -1,6 +1,6 @@
 //! What tenants did, from buckets that expire by themselves.
 
-use super::script::{LATELY, STATISTICS};
+use super::script::{ACTIVITY_RECENT, TENANT_STATISTICS};
 use super::{Error, Store, reply};
 use crate::job::escape::escape;
 
@@ -77,7 +77,7 @@ impl Store {
             let command = self.core.begin(command);
             ids.iter().for_each(|id| _ = command.arg(escape(id)));
         };
-        let answer = reply::array(LATELY.call(&self.core.connection, fill).await?, "lately")?;
+        let answer = reply::array(ACTIVITY_RECENT.call(&self.core.connection, fill).await?, "activity_recent")?;
         let read = |one| {
             let text = reply::text(one);
             let (ended, ms) = text.split_once(' ').unwrap_or_default();
@@ -93,7 +93,7 @@ impl Store {
         }
         self.fold_activity().await?;
         let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(escape(id)).arg(WINDOW);
-        let answer = STATISTICS.call(&self.core.connection, fill).await?;
+        let answer = TENANT_STATISTICS.call(&self.core.connection, fill).await?;
         let [day, lately, all, span, counted] = reply::parts(answer, "statistics")?.map(reply::text);
         let (lately, all) = (Deeds::read(&lately), Deeds::read(&all));
         let minutes = span.parse::<f64>().unwrap_or(0.0).max(1.0) / 60_000.0;

@@ -1,13 +1,13 @@
 //! Tenants: how many jobs they have, and on which terms they are served.
 
-use super::script::{CENSUS, CONFIGURE};
+use super::script::{TENANT_CONFIGURE, TENANT_COUNTS};
 use super::{Error, Store, reply};
 use crate::fairness::{TenantRule, TenantSettings};
 use crate::job::escape::{escape, unescape};
 use crate::job::{State, id, tenant};
 use redis::Cmd;
 
-/// How long a tenant's book is at least written into one hash, in ms: `book.lua` has the same.
+/// How long a tenant's book is at least written into one hash, in ms: `lua/limits/enqueue_window.lua` has the same.
 const SHORTEST_BOOK: u64 = 120_000;
 
 /// Tenants whose jobs one call counts.
@@ -94,7 +94,7 @@ impl Store {
         let fill = |command: &mut Cmd, _: bool| {
             self.core.begin(command).arg(what).arg(&version).arg(letters).arg(words);
         };
-        Ok(reply::number(CONFIGURE.call(&self.core.connection, fill).await?) == 1)
+        Ok(reply::number(TENANT_CONFIGURE.call(&self.core.connection, fill).await?) == 1)
     }
 
     /// Whether tenants or tiers of some file hold.
@@ -123,7 +123,7 @@ impl Store {
             let fill = |command: &mut Cmd, _: bool| {
                 self.core.begin(command).arg(portion);
             };
-            let answer = CENSUS.call(&self.core.connection, fill).await?;
+            let answer = TENANT_COUNTS.call(&self.core.connection, fill).await?;
             let pairs = reply::pairs(answer, "tenants")?;
             found.extend(pairs.iter().map(|(text, staged)| TenantJobs::read(text, staged.parse().unwrap_or(0))));
         }
@@ -198,7 +198,7 @@ impl Store {
         Ok((reply::number(next) as u64, pairs.into_iter().map(|(name, text)| (unescape(&name), text)).collect()))
     }
 
-    /// Jobs that a tenant has enqueued within the period that ends now, as its limit counts them. `book.lua` keeps books.
+    /// Jobs that a tenant has enqueued within the period that ends now, as its limit counts them. `lua/limits/enqueue_window.lua` keeps books.
     pub async fn enqueued_lately(&self, id: &str, period: u64) -> Result<u64, Error> {
         let now = self.core.clock.now_ms();
         let length = std::iter::successors(Some(SHORTEST_BOOK), |length| Some(length * 2));

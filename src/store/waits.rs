@@ -1,6 +1,6 @@
 //! The reason why a job that has not ended is not handed to a worker.
 
-use super::script::WAITS;
+use super::script::WAITING_FOR;
 use super::{Error, Store, reply};
 use crate::job::LimitKey;
 use crate::job::escape::unescape;
@@ -30,7 +30,7 @@ impl Store {
     /// Looks up what a job waits for; `None` if it waits for nothing but a worker, or does not wait.
     pub async fn waits_for(&self, id: &str) -> Result<Option<WaitingFor>, Error> {
         let fill = |command: &mut redis::Cmd, _: bool| _ = self.core.begin(command).arg(id).arg(self.scope.word());
-        let words = reply::texts(WAITS.call(&self.core.connection, fill).await?, "waits")?;
+        let words = reply::texts(WAITING_FOR.call(&self.core.connection, fill).await?, "waiting_for")?;
         let mut words = words.iter().map(String::as_str);
         let kind = words.next();
         let mut next = || words.next().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Subscriptions to events, and deliveries of events to them.
 
 use super::reply;
-use super::script::{COLLECT, ENLIST, REDELIVER, SETTLE, SUBSCRIBE};
+use super::script::{DELIVERY_CLAIM, DELIVERY_CREATE, DELIVERY_FINISH, DELIVERY_RETRY, SUBSCRIPTION_SAVE};
 use super::{Error, Store};
 use crate::job::Subscription;
 use redis::Value;
@@ -69,7 +69,7 @@ impl Store {
         let newest = self.last_event().await?.unwrap_or_default();
         let document =
             |subscription: Option<&Subscription>| subscription.map(Subscription::document).unwrap_or_default();
-        let answer = SUBSCRIBE
+        let answer = SUBSCRIPTION_SAVE
             .call(&self.core.connection, |command, _| {
                 self.core.begin(command).arg(id).arg(document(old)).arg(document(new));
                 command.arg(MOST_SUBSCRIPTIONS).arg(&newest);
@@ -109,7 +109,7 @@ impl Store {
 
     /// Makes deliveries and moves on from one event to another; false if another process did.
     pub async fn enlist(&self, from: &str, to: &str, deliveries: &[Delivery]) -> Result<bool, Error> {
-        let answer = ENLIST
+        let answer = DELIVERY_CREATE
             .call(&self.core.connection, |command, _| {
                 self.core.begin(command).arg(from).arg(to).arg(MOST_DELIVERIES);
                 for delivery in deliveries {
@@ -125,7 +125,8 @@ impl Store {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(limit).arg(lease_ms);
         };
-        let mut parts = reply::array(COLLECT.call(&self.core.connection, fill).await?, "collect")?.into_iter();
+        let mut parts =
+            reply::array(DELIVERY_CLAIM.call(&self.core.connection, fill).await?, "delivery_claim")?.into_iter();
         let now = parts.next().map_or(0, reply::number);
         let mut deliveries = Vec::new();
         while let (Some(id), Some(fields)) = (parts.next(), parts.next()) {
@@ -148,12 +149,13 @@ impl Store {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(id).arg(word).arg(after).arg(&error).arg(KEEP_DEAD_MS).arg(MOST_DEAD);
         };
-        SETTLE.call(&self.core.connection, fill).await.map(drop)
+        DELIVERY_FINISH.call(&self.core.connection, fill).await.map(drop)
     }
 
     /// Tries a delivery that was given up once more; whether there is one.
     pub async fn redeliver(&self, id: &str) -> Result<bool, Error> {
-        let answer = REDELIVER.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(id)).await?;
+        let answer =
+            DELIVERY_RETRY.call(&self.core.connection, |command, _| _ = self.core.begin(command).arg(id)).await?;
         Ok(reply::number(answer) == 1)
     }
 

@@ -1,7 +1,7 @@
 //! Verbs on workers: signs of life and goodbyes.
 
 use super::reply;
-use super::script::{DEREGISTER, DIRECT, HEARTBEAT};
+use super::script::{DEREGISTER, HEARTBEAT, WORKER_DIRECTIVE};
 use super::{Error, Store, or_empty};
 use crate::fairness::{Strategy, Weight};
 use crate::job::escape::{escape, unescape};
@@ -140,7 +140,7 @@ impl Store {
         let fill = |command: &mut redis::Cmd, _: bool| {
             self.core.begin(command).arg(escape(&self.scope.worker(worker))).arg(directive);
         };
-        match reply::text(DIRECT.call(&self.core.connection, fill).await?).as_str() {
+        match reply::text(WORKER_DIRECTIVE.call(&self.core.connection, fill).await?).as_str() {
             "ok" => Ok(Directed::Done),
             "missing" => Ok(Directed::Missing),
             "terminate" => Ok(Directed::Terminates),

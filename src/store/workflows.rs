@@ -3,7 +3,7 @@
 use super::find::{KEYS_A_PAGE, PORTION};
 use super::jobs::{Exceeded, packed_words};
 use super::reply;
-use super::script::{BEGIN, CALL_OFF, LIST_WORKFLOWS, SHOW};
+use super::script::{WORKFLOW_CANCEL, WORKFLOW_LIST, WORKFLOW_READ, WORKFLOW_START};
 use super::tick;
 use super::{Error, ScanCursor, Store};
 use crate::job::escape::{escape, unescape};
@@ -13,7 +13,7 @@ use crate::job::{NewWorkflow, WorkflowRecord};
 use futures_util::future::join_all;
 use redis::{Cmd, Value};
 
-/// Jobs that a workflow may have to be started and cancelled in one call, as `workflow.lua` and `call_off.lua` have it.
+/// Jobs that a workflow may have to be started and cancelled in one call, as `lua/workflows/workflow.lua` and `lua/commands/workflow_cancel.lua` have it.
 const LARGE: usize = 100;
 
 /// What became of a new workflow.
@@ -53,7 +53,7 @@ pub struct WorkflowFilter {
     pub tenant: Option<String>,
 }
 
-/// A node as `lua/workflow.lua` describes it, waiting.
+/// A node as `lua/workflows/workflow.lua` describes it, waiting.
 fn node_text(node: &Node) -> String {
     let parent = node.parent.map(|number| number.to_string()).unwrap_or_default();
     let slot = &node.slot;
@@ -98,7 +98,7 @@ impl Store {
             .collect();
         let step = |step: &Step| format!("{}\u{1f}{}\u{1f}{}", step.node, step.layer, step.id);
         let steps = workflow.steps.iter().map(step).collect::<Vec<_>>().join("\u{1e}");
-        let answer = BEGIN
+        let answer = WORKFLOW_START
             .call(&self.core.connection, |command, _| {
                 let command = self.core.begin(command).arg(&workflow.id).arg(&op).arg(rules).arg(workflow.shape.name());
                 command.arg(workflow.name.as_deref().unwrap_or("")).arg(workflow.meta.as_deref().unwrap_or(""));
@@ -187,7 +187,7 @@ impl Store {
                 command.arg(most - found.len()).arg(&cursor.rest);
             };
             let mut answer =
-                reply::array(LIST_WORKFLOWS.call(&self.core.connection, fill).await?, "list_workflows")?.into_iter();
+                reply::array(WORKFLOW_LIST.call(&self.core.connection, fill).await?, "workflow_list")?.into_iter();
             cursor = ScanCursor::behind(&answer.next().map(reply::text).unwrap_or_default());
             while let (Some(id), Some(header)) = (answer.next(), answer.next()) {
                 let (id, header) = (reply::text(id), reply::texts(header, "list_workflows")?);
@@ -209,7 +209,7 @@ impl Store {
         let fill = |command: &mut Cmd, _: bool| {
             self.core.begin(command).arg(id).arg(self.scope().word()).arg(u8::from(with_progress));
         };
-        let answer = SHOW.call(&self.core.connection, fill).await?;
+        let answer = WORKFLOW_READ.call(&self.core.connection, fill).await?;
         match tagged(answer, "show")? {
             (tag, view) if tag == "ok" => record(id, view, "show").map(|record| Some(*record)),
             _ => Ok(None),
@@ -222,7 +222,7 @@ impl Store {
         let fill = |command: &mut Cmd, _: bool| {
             self.core.begin(command).arg(id).arg(&op).arg(self.scope().word());
         };
-        let answer = CALL_OFF.call(&self.core.connection, fill).await?;
+        let answer = WORKFLOW_CANCEL.call(&self.core.connection, fill).await?;
         match tagged(answer, "call_off")? {
             (tag, view) if tag == "ok" => {
                 let cancelled = record(id, view, "call_off")?;

@@ -19,7 +19,7 @@ async fn skewed(redis: &Arc<TestRedis>, by_ms: i64, rule: &Rule) -> TestApp {
 /// Calls of the script that begins a round.
 async fn looks(app: &TestApp) -> u64 {
     let metrics = app.client.get("/metrics").await.text;
-    let line = metrics.lines().find(|line| line.starts_with("fairgate_store_calls_total{call=\"ROUND\"}"));
+    let line = metrics.lines().find(|line| line.starts_with("fairgate_store_calls_total{call=\"ROUND_BEGIN\"}"));
     line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or(0)
 }
 

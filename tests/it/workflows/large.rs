@@ -63,7 +63,7 @@ async fn what_one_process_left_undone_is_done_by_another() {
     })
     .await;
     begin(&cut_off.client, group(many(1))).await; // the script is known from now on
-    proxy.arm("_begin\r\n");
+    proxy.arm("_workflow_start\r\n");
     cut_off.client.post("/v1/workflows", group(many(950))).await.expect(503);
     let other = TestApp::start_on(redis, Clock::System, |_| {}).await;
     eventually("all of them are started", async || available(&other.client).await == 951).await;

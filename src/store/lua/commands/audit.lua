@@ -23,7 +23,7 @@ local find, format, match = string.find, string.format, string.match
 local PORTION = 200
 
 local function run()
-  if ctx.state.step then return {'0', 0, {}} end -- leases and due jobs are being moved: see `clock_step.lua`
+  if ctx.state.step then return {'0', 0, {}} end -- leases and due jobs are being moved: see `lib/clock_step`
   local what, mends, MOST_TALLIED = ctx.args[9], ctx.args[11] == '1', tonumber(ctx.args[12])
   local compared, differences = 0, {}
 

@@ -1,6 +1,6 @@
 -- Stores new jobs; requests of one call are independent.
 --
--- ARGV[9…] 1 if some job names its tenant, requests, then each as `store.lua` has it
+-- ARGV[9…] 1 if some job names its tenant, requests, then each as `queue/enqueue` has it
 -- Returns  for each request its answer; the longest form of this script adds `plain` where neither queues are bounded nor tenants
 --          limited. The shortest knows nothing of tenants that are: it answers `rich` for all
 

@@ -33,7 +33,7 @@ local function hold(job, hold_until, why)
   hold_until = math.min(hold_until, ctx.now + LONGEST_HOLD)
   if not key or hold_until <= ctx.now then return end
   local name = ctx.prefix .. 'limit:' .. key
-  local steady_until = hold_until + ctx.steady - ctx.now -- see `quota.lua`
+  local steady_until = hold_until + ctx.steady - ctx.now -- see `limits/quota`
   if steady_until <= (tonumber(call('HGET', name, 'hold') or nil) or 0) then return end
   call('HSET', name, 'hold', int(steady_until))
   call('ZADD', job_module.WAKES, 'LT', int(hold_until), key)

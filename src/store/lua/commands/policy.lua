@@ -1,6 +1,6 @@
 -- What holds for dispatch: pools, sharing between tenants, prevention of starvation, limits of the file. Replaced as a whole.
 --
--- policy         hash  doc (which only Rust reads), sp (see `pool.lua`), patience (the shortest of all rotations), `f Q` or `f *`
+-- policy         hash  doc (which only Rust reads), sp (see `dispatch/pool`), patience (the shortest of all rotations), `f Q` or `f *`
 --                (how tenants share queue Q, or all: `strategy default_weight`, behind which `isolation` says that only those jobs do
 --                that have lanes of their tenants; or `off`), types (limits of types, in their order: `pattern US key RS …`), `i Q`
 --                (the pool that has Q alone), `o Q` (all pools that have Q, in their order)
@@ -80,7 +80,7 @@ local function run()
     end
   end
   if find(old_letters, '[xy]') and not find(letters, 'x', 1, true) then letters = letters .. 'y' end
-  -- Jobs that wait may belong in another lane now: see `reshard.lua`.
+  -- Jobs that wait may belong in another lane now: see `dispatch/reshard`.
   if old[1] ~= shares or (old[2] or '') ~= types then call('HSET', ctx.prefix .. 'state', 'stale', int(ctx.seq)) end
 
   -- From when on nobody takes from a queue is known since somebody looks.

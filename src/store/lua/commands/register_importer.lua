@@ -1,5 +1,5 @@
 -- Registers a process that takes jobs in from a source of a main queue, or removes it. Refused while a release hands jobs of that
--- main queue back: see `hold_release.lua`.
+-- main queue back: see `commands/hold_release`.
 --
 -- importers:M  zset  `process source` by the time in ms at which it last registered
 --

@@ -6,7 +6,7 @@
 --
 -- ARGV[9…] main queue, token of the release, ms for which it holds, call id, 1 if this call is sent again; how the Sidekiq's Redis is
 --          reached (`here`, `database` or `outbox`), its database and ours or '', our origin or ''; the source's name, words that say
---          what it is and how many they are (see `restore.lua`); for each job: id, tenant in the gem or '', text
+--          what it is and how many they are (see `sidekiq/restore`); for each job: id, tenant in the gem or '', text
 -- Returns  {'ok', ids that are not staged, …}, {'lost'} if the release holds no more, {'locked'} if the gem's locks are not ours
 
 -- Modules that only take part.
@@ -53,7 +53,7 @@ local function run()
   -- Hands the texts over; false if the gem's locks are not ours. Nothing else is written before that.
   local function hand_over()
     if way == 'outbox' then
-      -- By the clock, as in `forward.lua`.
+      -- By the clock, as in `staging/outbox_target`.
       local number = math.max((tonumber(call('HGET', ctx.prefix .. 'returned', ctx.args[18]) or nil) or 0) + 1, ctx.now * 1000)
       call('RPUSH', ctx.prefix .. 'outbox:' .. ctx.args[18], ctx.args[17] .. '\31' .. int(number) .. '\31\31' .. concat(texts, '\31'))
       call('HSET', ctx.prefix .. 'returned', ctx.args[18], int(number))

@@ -39,10 +39,10 @@ local lane_passes, limits_of = stop.lane_passes, stop.limits_of
 local call = redis.call
 local find = string.find
 
-local NAMELESS = '*' -- the participant that stands for all lanes without a tenant: see `level.lua`
+local NAMELESS = '*' -- the participant that stands for all lanes without a tenant: see `fairness/level`
 
 -- Lanes of `ready`, and levels, which are no lanes. Lanes of a priority that has a level are left to it; where tenants share the queue no
--- more, the level goes first, and its jobs are moved to those lanes: see `reshard.lua`.
+-- more, the level goes first, and its jobs are moved to those lanes: see `dispatch/reshard`.
 local function ready_read(source, names)
   -- Mostly there is nothing but the tenants of one priority.
   if #names == 2 and string.byte(names[1]) == 64 then -- @

@@ -1,7 +1,7 @@
 -- Pools and their workers, and what keeps a pool's queues from starving.
 --
 -- pool:N       hash  strategy, queues and weights (in thousandths; separated by blanks), concurrency, sp (see below), full (1, or 2 where
---                    that was told), and what `policy.lua` compares
+--                    that was told), and what `commands/policy` compares
 -- pool:N:run   set   jobs that its workers hold
 -- pool:N:workers  zset  its workers by their last sign of life; member:W string the pool of a worker, with a TTL
 -- policy       hash  `i Q`: the pool to which queue Q belongs alone; `o Q`: all pools that it belongs to; `sp` what holds where a

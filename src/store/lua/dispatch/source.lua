@@ -11,7 +11,7 @@ local find = string.find
 
 local M = {}
 
--- How jobs are moved that belong in another lane by now: see `reshard.lua`. `settled` says whether the first job of a lane that was chosen
+-- How jobs are moved that belong in another lane by now: see `dispatch/reshard`. `settled` says whether the first job of a lane that was chosen
 -- belongs there; if not, it is moved, and another lane is to be chosen.
 local reshard = {settled = nil}
 local LANES_READ = 16
@@ -22,7 +22,7 @@ on_begin(function()
   M.sources, M.wanted, M.wanted_in_all, reshard.settled = {}, {}, 0, nil
 end)
 
--- Which lane goes next, with and without tenants and limits: see `choose.lua` and `unlimited.lua`.
+-- Which lane goes next, with and without tenants and limits: see `dispatch/choose` and `dispatch/simple`.
 M.begin, M.lane_choose, M.lane_popped, M.lane_drained, M.is_empty = nil, nil, nil, nil, nil
 
 -- Lanes of a sorted set, by name and the score of their first job.

@@ -3,7 +3,7 @@
 -- T            hash  the turn: at (queue served last), streak (how often in a row), current and credit (by queue, in parts of a
 --                    whole one); T is pool:N:turn, or turn:DIGEST for a request that brings its own strategy
 --
--- Pools are in `pool.lua`, the minimum share of each queue in `floor.lua`.
+-- Pools are in `dispatch/pool`, the minimum share of each queue in `dispatch/min_ratio`.
 
 local ctx = require('lib/context')
 local lane_module = require('queue/lane')

@@ -1,16 +1,16 @@
--- A fair queue: tenants by virtual time. src/fair/queue.rs does the same sums and has the reasons; a test wants the
+-- A fair queue: tenants by virtual time. src/fairness/queue.rs does the same sums and has the reasons; a test wants the
 -- same order of both, always. Below F, which is `fair:R:Q` for what plan rule R has staged for main queue Q, and `fair:R:Q:pP` for
--- its jobs of priority P: see `staging.lua`.
+-- its jobs of priority P: see `staging/fair_queues`.
 --
 -- F          hash  v (clock), w (sum of weights), n (waiting tenants), u (tenants of unknown weight), jobs (staged), aim, aimed (until when it
 --                  holds), classes (those of which somebody waits, or did: ` 39 43 `), leavers (1 while there may be moments, or somebody in `left`),
---                  levels, repeats (see `staging.lua`)
+--                  levels, repeats (see `staging/fair_queues`)
 -- F:c:K      zset  waiting tenants of weight class K by start
 -- F:moments  zset  starts of tenants that wait no more but count until the clock reaches them; `:sums` their weights by
 --                         start, so that all who leave at one moment leave in one step
 -- F:left     hash  those tenants: `weight start`; `:leaving` the same by start. Who has left stays until it is swept
 -- F:busy     hash  tenants with staged jobs: `weight state promoted since asked`, state w(aiting), h(eld), b(locked) or u(nknown:
---                  a webhook is asked for its weight before it waits for its turn); promoted is 0 where the owner does not count; while a tenant is throttled, also what it weighs otherwise: see `throttle.lua`
+--                  a webhook is asked for its weight before it waits for its turn); promoted is 0 where the owner does not count; while a tenant is throttled, also what it weighs otherwise: see `tenants/throttle`
 -- F:held     zset  those of weight 0 by when they were last asked about
 -- F:unknown  zset  those of unknown weight by since when they have jobs staged
 -- F:stuck    set   those that stay in staging because too many of their promoted jobs are blocked
@@ -117,7 +117,7 @@ local function tenant_left(fair, tenant)
   end
 end
 
--- Weight that leaves at a moment, or does not after all. Moments that were read are kept true: see `pick.lua`.
+-- Weight that leaves at a moment, or does not after all. Moments that were read are kept true: see `fairness/pick`.
 local function moment_add(fair, start, weight)
   local text, moments = precise(start), fair.moments
   fair.sums[text] = (fair.sums[text] or 0) + weight

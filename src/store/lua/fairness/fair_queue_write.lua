@@ -1,4 +1,4 @@
--- Where the tenants of fair queues stand, written at the end of a call. What it moves is kept in `fair.lua` until then.
+-- Where the tenants of fair queues stand, written at the end of a call. What it moves is kept in `fairness/fair_queue` until then.
 
 local fair_queue = require('fairness/fair_queue')
 local runtime = require('lib/runtime')

@@ -2,11 +2,11 @@
 --
 -- Lanes of that priority without a tenant of their own (`;t=`) stay in `ready:Q`, in the order of their first jobs. All of them together
 -- are one more participant of the level, `*`, so that neither side waits for the other to be empty. A fetch lets it join and leave:
--- see `choose.lua`.
+-- see `dispatch/choose`.
 --
--- level:Q:pP          a fair queue: see `fair.lua`; and s, the version of the sharing under which its tenants were weighed
+-- level:Q:pP          a fair queue: see `fairness/fair_queue`; and s, the version of the sharing under which its tenants were weighed
 -- level:Q:pP:lanes:T  zset  the tenant's lanes that may run, by the score of their first job
--- policy              hash  `f Q` or `f *`: how tenants share queue Q, or all: see `policy.lua`
+-- policy              hash  `f Q` or `f *`: how tenants share queue Q, or all: see `commands/policy`
 -- promoted:Q          string  how much the tenants weigh together whose jobs a plan rule promoted lately, with a TTL
 -- policy:w:Q          hash  weights by tenant, in thousandths; policy:w:* for all queues
 
@@ -64,7 +64,7 @@ end
 
 local types, types_text, limit_of_type -- keys and patterns of limits on types, in their order; by type: the key
 
--- Matches a type against a pattern, in which each `*` stands for any text, as `fits` of src/fair/rule.rs does.
+-- Matches a type against a pattern, in which each `*` stands for any text, as `fits` of src/fairness/rule.rs does.
 local function fits(pattern, text)
   local head, rest = match(pattern, '^([^*]*)%*(.*)$')
   if not head then return pattern == text end

@@ -1,9 +1,9 @@
--- Lanes under limits, and lanes of tenants. What a limit allows is in `quota.lua`; here is who waits for it.
+-- Lanes under limits, and lanes of tenants. What a limit allows is in `limits/quota`; here is who waits for it.
 --
 -- limit:K       hash  quotas by who set them: j (the last job), f (the file), a (an admin), o (an override, to `until`); hold
 --                     (nothing before that time), b (starts in the window), sums (how many, in how many buckets), next (start after the throttle's last), later and turn
 --                     (the same of starts that jobs were put off to), n (available jobs), w (lanes that wait), hit (why its queue is
---                     stopped), xS (times it was hit, by strategy), held (when it held jobs back: see `held.lua`)
+--                     stopped), xS (times it was hit, by strategy), held (when it held jobs back: see `limits/held_time`)
 -- limit:K:run   set   leased jobs that count against its concurrency
 -- limit:K:at    hash  `r pP Q` ready lanes of queue Q and priority P, `w Q` lanes of Q that wait
 -- limit:K:tags  hash  by tenant: its start tag, which orders tenants that wait for the same limit
@@ -56,7 +56,7 @@ local function count_blocked(queue, lane, by)
 end
 
 M.keeps = nil -- takes over the change of a limit that `quota` has open
-M.level_enter = nil -- puts a tenant's lane among those that take turns: see `level.lua`
+M.level_enter = nil -- puts a tenant's lane among those that take turns: see `fairness/level`
 
 -- Whose lane it is that does not take turns, if limits of its own make its name one that nobody could guess.
 local VARIED = '^[^;]+;[kyo]=.*;b=(.*)$'

@@ -11,7 +11,7 @@
 -- Starts to which jobs were put off are kept in the same way: `later`, times and how many, and `turn`, the throttle's next after
 -- them.
 --
--- All these times, and that of a hold, are stored on the steady clock (`call.lua`): a limit neither opens nor stays closed because
+-- All these times, and that of a hold, are stored on the steady clock (`lib/runtime`): a limit neither opens nor stays closed because
 -- the real one was set back. They are translated where they are read and written, so that the code between knows one clock.
 
 local ctx = require('lib/context')

@@ -1,4 +1,4 @@
--- What waited for a time when the clock was set back. `call.lua` has put it aside; here its times are shifted by the step, so
+-- What waited for a time when the clock was set back. `lib/runtime` has put it aside; here its times are shifted by the step, so
 -- that a lease, a retry or a delay lasts as long as it would have. A time that a client named is a time of day, and stays.
 --
 -- state.step     by how many ms the clock was set back, while anything is left to do about it

@@ -15,7 +15,7 @@ local M = {}
 local SHORTEST = 10000
 M.KEEP = nil
 
--- A job of a workflow has ended, which moves the workflow on: see `workflow.lua`. A script without that part leaves it to the tick.
+-- A job of a workflow has ended, which moves the workflow on: see `workflows/workflow`. A script without that part leaves it to the tick.
 M.workflow_hears = nil
 
 local function leave_to_tick(job, state)

@@ -5,7 +5,7 @@
 -- err:ID     list    failed attempts, `attempt US ms US json`
 -- res:ID     string  the result
 -- par:ID     string  what a dead letter of a workflow was given to work on; other jobs of one find it in their workflow
--- prog:ID, chk:ID  hash  how far it has got: see `progress.lua` and `checkpoint.lua`
+-- prog:ID, chk:ID  hash  how far it has got: see `commands/progress` and `commands/checkpoint`
 -- due        zset    waiting jobs by the next time something happens to them: they become available, or are given up
 -- leases     zset    active jobs by their next deadline: the truth about what runs
 -- held       zset    `worker US id` of active jobs, all of score 0, read by range of worker
@@ -105,7 +105,7 @@ local function unmark(job, letter)
 end
 
 -- A node of a workflow: a job, or a chain, group or batch of nodes, which are numbered from `first` on: `count` steps or jobs,
--- then callbacks. `workflow.lua` has the rest.
+-- then callbacks. `workflows/workflow` has the rest.
 local JOB = '^job\31(%d*)\31([^\31]*)\31(%l+)\31([^\31]*)\31([^\31]*)\31(%d*)\31(%d*)$'
 local PARENT = '^(%l+)\31(%d*)\31([^\31]*)\31(%l+)\31(%d+)\31(%d+)\31(%d+)\31(%d+)\31(%d+)\31(%d+)\31(%d*)$'
 
@@ -187,8 +187,8 @@ local function lower(a, b)
   return a
 end
 
--- What keeps new jobs out. `conflict`, `existing` and `take` are set by `unique.lua`, `refusal` by `bound.lua`, in the form of a
--- script that is called where there are unique jobs or bounded queues; `release` by `finish.lua`.
+-- What keeps new jobs out. `conflict`, `existing` and `take` are set by `queue/unique`, `refusal` by `queue/bound`, in the form of a
+-- script that is called where there are unique jobs or bounded queues; `release` by `queue/finish`.
 local door = {}
 
 on_begin(function()
@@ -196,7 +196,7 @@ on_begin(function()
   door.is_open, door.is_unbounded = nil, nil
 end)
 
--- A job that has not ended stands in the way of others of its key: see `unique.lua`.
+-- A job that has not ended stands in the way of others of its key: see `queue/unique`.
 door.hold = function(job)
   local set = ctx.prefix .. 'unique:' .. match(job.unique, '^%S+')
   call('ZADD', set, '+inf', job.id)

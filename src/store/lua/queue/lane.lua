@@ -2,7 +2,7 @@
 --
 -- lane:Q:L   zset  job ids by score, which orders by priority and then by sequence
 -- ready:Q    zset  the lanes of queue Q that may run, by the score of their first job; lanes of tenants that take turns stand
---                  behind one entry for their priority, `@pP`: see `level.lua`
+--                  behind one entry for their priority, `@pP`: see `fairness/level`
 -- live       zset  queues that have something ready, by since when nobody has taken from them
 --
 -- A lane's name says what its jobs share: `pP` their priority; `;k=KEY` and `;y=PATTERN` the limits of their key and type;
@@ -82,7 +82,7 @@ local function lane_base(lane)
   return match(lane, '^(.-);b=') or lane
 end
 
--- How many jobs a tenant may have active, if that is limited, and by how much its jobs go before others: see `tenant.lua`.
+-- How many jobs a tenant may have active, if that is limited, and by how much its jobs go before others: see `tenants/quotas`.
 M.tenant_capped, M.tenant_boost = nil, nil
 
 -- Limits of a tenant are those whose key begins so. They count what the tenant has active, and have no set of their own.
@@ -142,10 +142,10 @@ local function lane_limits(queue, lane)
 end
 
 -- The lane in which a job waits now, given the lane that it was enqueued for, and that one under the limits of types that hold now:
--- see `level.lua`.
+-- see `fairness/level`.
 M.tenant_lane, M.type_lane = nil, nil
 
--- What to do with pushes to a lane under limits or of a tenant, and with the numbers that a job brings: see `limit.lua`.
+-- What to do with pushes to a lane under limits or of a tenant, and with the numbers that a job brings: see `limits/lanes`.
 M.arrive, M.limit_renew = nil, nil
 
 -- Makes pushes visible; lanes that got a new head move in `ready`.

@@ -80,7 +80,7 @@ local PROMOTED_MS = '600000'
 
 -- Writes what `release` has gathered, of tenants that weigh so much together.
 local function push_released(queue, weight)
-  -- Where other tenants take turns, promoted jobs together have the share of theirs: see `level.lua`.
+  -- Where other tenants take turns, promoted jobs together have the share of theirs: see `fairness/level`.
   if ctx.state.levels then call('SET', ctx.prefix .. 'promoted:' .. queue, int(weight), 'PX', PROMOTED_MS) end
   for first = 1, #records, 4000 do call('MSET', unpack(records, first, math.min(first + 3999, #records))) end
   for lane, pushes in pairs(lanes) do

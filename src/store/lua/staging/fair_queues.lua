@@ -1,5 +1,5 @@
 -- What plan rules have staged: for each rule and main queue a fair queue of its tenants for each priority, as queues have
--- their levels (`level.lua`). A round serves the highest priority at which somebody waits.
+-- their levels (`fairness/level`). A round serves the highest priority at which somebody waits.
 --
 -- fair:R:Q     the fair queue of priority 0. Where rule R orders priorities only within each tenant, jobs of all priorities are in it,
 --              in lanes that have them in their order. It is opened first in any case, so its hash also holds what there is once for R

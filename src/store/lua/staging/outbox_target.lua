@@ -1,7 +1,7 @@
 -- Hands promoted jobs to a main queue that is not ours.
 --
 -- A staged job has in `push`: what is kept of it when it has left, d nothing, k its record for whoever asks, a that and `push`
--- itself, because it may be refused (`take_back.lua`); where in the envelope its args begin, and their length; the template of what
+-- itself, because it may be refused (`commands/take_back`); where in the envelope its args begin, and their length; the template of what
 -- is pushed, with FS for the args and GS for the time. `job/foreign.rs` makes it.
 --
 -- ARGV[15…] name of the main queue, how its Redis is reached (`here`, `database` or `outbox`), prefix of its keys, its database

@@ -1,6 +1,6 @@
 -- Plan rules as scripts see them, the gate of a main queue, and signals.
 --
--- plan:R          hash  what scripts need of rule R (written by `rules.lua`), and its counters
+-- plan:R          hash  what scripts need of rule R (written by `commands/rules`), and its counters
 -- plan:R:queues   zset  main queues for which R has jobs staged, by the round that last looked at them
 -- low             hash  `m Q`: the planner wants to hear when queue Q holds fewer jobs; `d Q`: since when workers come away
 --                       empty-handed although jobs are staged for Q; `n Q`: rules with tenants that wait for Q

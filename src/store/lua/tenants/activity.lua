@@ -5,7 +5,7 @@
 -- them; `c`, attempts that succeeded and for how many milliseconds workers had the tenant's jobs; `f`, attempts that failed. A tenant may
 -- stand there several times: what follows each other is put together here, and all of it in Rust.
 --
--- Jobs without a tenant are those of the default one. Nothing is noted while `state.throttled` is missing: see `noise.lua`.
+-- Jobs without a tenant are those of the default one. Nothing is noted while `state.throttled` is missing: see `commands/noisy_snapshot`.
 
 local ctx = require('lib/context')
 local job_counts = require('tenants/job_counts')

@@ -1,4 +1,4 @@
--- What tenants did, added up over buckets. `did.lua` writes those.
+-- What tenants did, added up over buckets. `tenants/activity` writes those.
 
 local ctx = require('lib/context')
 local runtime = require('lib/runtime')

@@ -15,7 +15,7 @@ on_begin(function()
   keys, bases = nil, nil
 end)
 
--- The fair queues that have jobs staged; and those of them whose hash counts all priorities: see `staging.lua`.
+-- The fair queues that have jobs staged; and those of them whose hash counts all priorities: see `staging/fair_queues`.
 local function staged_in()
   if keys then return end
   keys, bases = {}, {}

@@ -1,4 +1,4 @@
--- Tenants that are throttled because they are noisy neighbours. `punish.lua` writes who is.
+-- Tenants that are throttled because they are noisy neighbours. `commands/apply_throttles` writes who is.
 --
 -- throttled        hash  tenant → `thousandths until concurrency`: what is left of its weight, until when (ms), and how many jobs it may
 --                        have active, `-` for as many as ever. Whoever is let go is not in it

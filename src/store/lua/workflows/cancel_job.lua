@@ -9,7 +9,7 @@ local job_save, job_set, mark = job_module.save, job_module.set, job_module.mark
 local workflows = workflow.workflows
 local job_cancel = detach.job_cancel
 
--- What is active may finish, but does not wait again: see `give_up` in `sweep.lua`.
+-- What is active may finish, but does not wait again: see `give_up` in `queue/due`.
 workflows.cancel_job = function(job)
   if job.finished ~= '' then return end
   if job.state == 'active' then

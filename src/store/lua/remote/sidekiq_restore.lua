@@ -1,7 +1,7 @@
 -- Puts an entry of an outbox of jobs that are handed back into their source, unless that has happened: an entry that is sent again,
 -- or too late, does no harm.
 --
--- ARGV     key of what was put back last, sequence of the entry, words of the source and how many they are (see `restore.lua`), jobs
+-- ARGV     key of what was put back last, sequence of the entry, words of the source and how many they are (see `sidekiq/restore`), jobs
 -- Returns  1; 0 if it had been put back; -1 if the gem's locks are not ours
 
 local restore = require('sidekiq/restore').restore

@@ -7,7 +7,7 @@
 --          that are wanted besides
 -- Returns  'idle' if no tenant is in sight or what they do is not counted, 'held' if another process decides, or {now, ms since the window began, tenants with jobs,
 --          most tenants of a minute, jobs of all by state, deeds of all, {tenant, document, …}, {tenant, jobs by state, weight, deeds, jobs
---          that a free worker could start, …}, how many of those, from the first, were drawn by lot, jobs of all that a free worker could start}. Jobs and deeds are as in `call.lua` and `did.lua`
+--          that a free worker could start, …}, how many of those, from the first, were drawn by lot, jobs of all that a free worker could start}. Jobs and deeds are as in `lib/runtime` and `tenants/activity`
 
 local ctx = require('lib/context')
 local lane = require('queue/lane')

@@ -58,7 +58,7 @@ local function recap(name)
     default_count()
   end
   if ctx.allowed ~= before then call('HSET', ctx.prefix .. 'state', 'tenants', ctx.allowed, 'limits', '1') end
-  call('HSET', ctx.prefix .. 'state', 'stale', int(ctx.seq)) -- see `reshard.lua`
+  call('HSET', ctx.prefix .. 'state', 'stale', int(ctx.seq)) -- see `dispatch/reshard`
   call('ZADD', ctx.prefix .. 'wakes', ctx.now_text, '!' .. name)
 end
 

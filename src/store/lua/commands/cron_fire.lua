@@ -3,7 +3,7 @@
 --
 -- ARGV[9…] name, version under which it was read, the time for which it fires or '' if a person asked, the next time, overlap policy,
 --          its expression as JSON, why there is no job or '', its job's type and queue; then, unless there is no job, a request with
---          that job as `store.lua` has it
+--          that job as `queue/enqueue` has it
 -- Returns  {'ok', answer}, {'gone'} if another fired it or it is not the same any more, {'stale'} if other rules hold, or
 --          {'skipped', why, the job because of which or ''}
 

@@ -1,6 +1,6 @@
 -- What tenants are allowed, changed: one of them, or what the file says.
 --
--- tenancy      hash  tenant → document, which only Rust reads; quotas: see `tenant.lua`
+-- tenancy      hash  tenant → document, which only Rust reads; quotas: see `tenants/quotas`
 -- tenancy:file set   tenants of the file
 --
 -- ARGV[9…] `put`, new version, letters of what it asks for, tenant, document to replace or '', new document or '' to remove it, its
@@ -59,7 +59,7 @@ local function finish()
     if not find(all, letter, 1, true) then all = all .. letter end
   end
   if all ~= '' then call('HSET', ctx.prefix .. 'state', 'tenants', all) end
-  -- Jobs that wait in one line with those of others may belong in a lane of their tenant now: see `reshard.lua`.
+  -- Jobs that wait in one line with those of others may belong in a lane of their tenant now: see `dispatch/reshard`.
   if find(all, 'c', 1, true) then call('HSET', ctx.prefix .. 'state', 'limits', '1', 'stale', int(ctx.seq)) end
   -- Tenants that wait are weighed anew by whoever looks at them next: see `level_reweigh`.
   call('HSET', ctx.prefix .. 'state', 'rules', ctx.args[10])

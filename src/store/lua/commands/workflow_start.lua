@@ -1,8 +1,8 @@
 -- Begins a workflow: stores all of it, and the jobs that come first. Where these are many, the tick stores the rest of them.
 --
 -- ARGV[9…] id, op, version of the plan rules it was read under, kind, name and meta (JSON or ''), jobs, nodes, tenant or '', steps or ''; for each node: its
---          text, see `workflow.lua`, and for a job its words, see `store.lua`, separated by RS, else ''
--- Returns  {'ok', view}, {'duplicate'}, {'stale'} if other rules hold now, or why it is refused, as `store.lua`
+--          text, see `workflows/workflow`, and for a job its words, see `queue/enqueue`, separated by RS, else ''
+-- Returns  {'ok', view}, {'duplicate'}, {'stale'} if other rules hold now, or why it is refused, as `queue/enqueue`
 --          has it: {`full US …`}, {`bound US …`} or {`limited US …`}
 
 -- Modules that only take part.

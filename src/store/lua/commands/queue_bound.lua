@@ -1,4 +1,4 @@
--- Bounds a queue, or removes its bound: see `bound.lua`.
+-- Bounds a queue, or removes its bound: see `queue/bound`.
 --
 -- ARGV[9…] queue, `most strategy mark` or '', most queues that may have a bound
 -- Returns  1, or 0 if as many have one as may
