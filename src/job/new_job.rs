@@ -37,8 +37,6 @@ pub struct NewJob {
     pub unique: Option<Unique>,
     /// Key of the limit of its type, if the server sets one.
     pub type_limit: Option<String>,
-    /// Whether the server limits its type or tenants share its queue.
-    pub shared: bool,
     /// The plan rule that it falls under.
     pub plan: Option<Planned>,
     /// The queue that its client asked for, where a plan rule sends it elsewhere.
@@ -78,7 +76,6 @@ impl NewJob {
             rate_limit: None,
             unique: None,
             type_limit: None,
-            shared: false,
             plan: None,
             own_queue: None,
             outward: None,

@@ -2,7 +2,7 @@
 
 use super::ancestors::find_among;
 use super::rulebook::{Known, Rulebook};
-use crate::fairness::{Interleaved, Isolation, LimitRule, OnMissingTenant, Tenancy};
+use crate::fairness::{Isolation, LimitRule, OnMissingTenant, Tenancy};
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::scope::Foreign;
 use crate::job::{LimitKey, NewJob, Planned, RateLimit, Record, Scope};
@@ -175,14 +175,7 @@ impl EnqueueService {
         if let Some(namespace) = &job.namespace {
             Scope::named(namespace).in_namespace().claim_limit(job);
         }
-        let policy = &known.dispatch.policy;
-        job.type_limit = policy.type_limit(&job.kind).map(|rule| rule.key().stored());
-        let is_interleaved = match policy.fairness_of(&job.queue).interleaves(tenancy.isolation) {
-            Interleaved::All => true,
-            Interleaved::OfTenants => job.plan.is_none() && job.tenant.is_some(),
-            Interleaved::None => false,
-        };
-        job.shared = job.type_limit.is_some() || is_interleaved;
+        job.type_limit = known.dispatch.policy.type_limit(&job.kind).map(|rule| rule.key().stored());
         Ok(())
     }
 

@@ -2,14 +2,13 @@
 
 use super::batch::Verb;
 use super::reply::{self, Outcome};
-use super::script::{ACTIVATE, ADMIT, CANCEL, ENQUEUE, READ, STAGE, Script};
+use super::script::{ACTIVATE, CANCEL, ENQUEUE, READ, Script};
 use super::{Core, Error, Store};
 use crate::job::escape::{escape, unescape};
 use crate::job::time::At;
 use crate::job::{NewJob, OnLimit, Record};
-use redis::{Cmd, Value};
+use redis::Cmd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// What became of a request to enqueue.
@@ -80,19 +79,11 @@ impl Request {
 
 pub(super) struct Enqueue {
     core: Arc<Core>,
-    /// Whether queues were bounded or tenants limited when somebody last looked: then the longest form of the script is called at once.
-    rich: AtomicBool,
 }
 
 impl Enqueue {
     pub(super) fn new(core: Arc<Core>) -> Self {
-        Enqueue { core, rich: AtomicBool::new(false) }
-    }
-
-    /// `again` tells that a shorter form may have been sent before, and its answer lost.
-    async fn send(&self, script: &'static Script, requests: &[Request], again: bool) -> Result<Vec<Value>, Error> {
-        let fill = |command: &mut Cmd, resent: bool| push_requests(&self.core, command, requests, again || resent);
-        reply::array(script.call(&self.core.connection, fill).await?, "enqueue")
+        Enqueue { core }
     }
 }
 
@@ -109,16 +100,8 @@ impl Verb for Enqueue {
 
     async fn run(&self, requests: Vec<Request>) -> Result<Vec<Self::Reply>, Error> {
         self.core.metrics.group("enqueue", requests.len());
-        let is_rich = self.rich.load(Ordering::Relaxed);
-        let script = script_for(requests.iter().flat_map(|request| &request.jobs), is_rich);
-        let mut answers = self.send(script, &requests, false).await?;
-        let says = |answer: &Value, word: &str| matches!(answer, Value::BulkString(text) if text == word.as_bytes());
-        if answers.iter().any(|answer| says(answer, "rich")) {
-            self.rich.store(true, Ordering::Relaxed);
-            answers = self.send(script_for([].iter(), true), &requests, true).await?;
-        } else if is_rich && answers.last().is_some_and(|answer| says(answer, "plain")) {
-            self.rich.store(false, Ordering::Relaxed);
-        }
+        let fill = |command: &mut Cmd, again: bool| push_requests(&self.core, command, &requests, again);
+        let answers = reply::array(ENQUEUE.call(&self.core.connection, fill).await?, "enqueue")?;
         Ok(answers
             .into_iter()
             .zip(requests)
@@ -127,24 +110,8 @@ impl Verb for Enqueue {
     }
 }
 
-/// The same verb with and without what only jobs need that are planned, limited or in queues that tenants share; and with all that
-/// can keep a job out, which only those need that are unique or go where queues are bounded or tenants limited.
-fn script_for<'a>(mut jobs: impl Iterator<Item = &'a NewJob>, is_rich: bool) -> &'static Script {
-    let mut asks_more = false;
-    let mut is_plain = |job: &NewJob| {
-        asks_more |= job.plan.is_some() || job.rate_limit.is_some() || job.shared;
-        job.unique.is_none()
-    };
-    match !is_rich && jobs.all(&mut is_plain) {
-        false => &ADMIT,
-        true if asks_more => &STAGE,
-        true => &ENQUEUE,
-    }
-}
-
 fn push_requests(core: &Core, command: &mut Cmd, requests: &[Request], again: bool) {
-    let names_tenant = requests.iter().flat_map(|request| &request.jobs).any(|job| job.owner().is_some());
-    core.begin(command).arg(u8::from(names_tenant)).arg(requests.len());
+    core.begin(command).arg(requests.len());
     requests.iter().for_each(|request| push_request(command, request, again));
 }
 

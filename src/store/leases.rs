@@ -3,7 +3,7 @@
 use super::batch::{MOST_JOBS, Verb};
 use super::lease_release::{FetchCall, FetchCalls, Lease};
 use super::reply;
-use super::script::{DISPATCH, FETCH, Script};
+use super::script::FETCH;
 use super::{Core, Error, Store, or_empty};
 use crate::fairness::{Strategy, Weight};
 use crate::job::escape::escape;
@@ -49,12 +49,15 @@ pub struct Choice {
     pub weights: Vec<Weight>,
 }
 
-impl Fetch {
-    /// Whether only the script that knows pools, strategies and tenants can answer it.
-    fn asks_more(&self) -> bool {
-        self.pool.is_some() || self.choice.is_some() || self.tenant.is_some()
+impl Choice {
+    /// The choice as scripts read it: `strategy weights…`.
+    fn word(&self) -> String {
+        let weights: String = self.weights.iter().map(|weight| format!(" {}", weight.thousandths())).collect();
+        format!("{}{weights}", self.strategy.name())
     }
+}
 
+impl Fetch {
     /// How many jobs one call may lease for it.
     fn most_jobs(&self) -> usize {
         if self.queues.len() > MANY_QUEUES { MOST_JOBS_OF_MANY_QUEUES } else { MOST_JOBS }
@@ -66,18 +69,6 @@ impl Fetch {
         (count, visibility_ms, whole_pool) == (&other.count, &other.visibility_ms, &other.whole_pool)
             && (pool, choice, queues) == (&other.pool, &other.choice, &other.queues)
             && [fetch_id, &other.fetch_id, tenant, &other.tenant].iter().all(|name| name.is_none())
-    }
-
-    /// The choice as scripts read it: `strategy digest weights…`, and the digest of the queues under which a turn is kept.
-    fn choice_words(&self) -> [String; 2] {
-        let digest = |more: &str| {
-            let names = self.queues.join(" ") + more;
-            sha1_smol::Sha1::from(names).digest().to_string()[..16].to_owned()
-        };
-        let Some(choice) = &self.choice else { return [String::new(), digest("")] };
-        let weights: String = choice.weights.iter().map(|weight| format!(" {}", weight.thousandths())).collect();
-        let name = choice.strategy.name();
-        [format!("{name} {}{weights}", digest(&format!("/{name}{weights}"))), digest("")]
     }
 }
 
@@ -147,14 +138,12 @@ impl Drop for Leased {
 
 pub(super) struct FetchVerb {
     core: Arc<Core>,
-    /// Whether there were limits, tenants or pools when last looked: then the script that knows them is called at once.
-    rich: AtomicBool,
     calls: FetchCalls,
 }
 
 impl FetchVerb {
     pub(super) fn new(core: Arc<Core>) -> Self {
-        FetchVerb { core, rich: AtomicBool::new(false), calls: FetchCalls::new() }
+        FetchVerb { core, calls: FetchCalls::new() }
     }
 }
 
@@ -231,7 +220,7 @@ impl FetchVerb {
     /// sent, nobody knows whether jobs were leased: they are handed back as soon as Redis is there.
     async fn call(&self, requests: &[(usize, Fetch)], looks_for_due: bool) -> Result<redis::Value, Error> {
         let (call, was_sent) = (self.calls.next(), AtomicBool::new(false));
-        let outcome = self.call_scripts(&call, requests, looks_for_due, &was_sent).await;
+        let outcome = self.send(&call, requests, looks_for_due, &was_sent).await;
         if outcome.is_err() && was_sent.into_inner() {
             self.calls.retire_slot();
             let replayable = requests.iter().map(|(_, request)| request.fetch_id.is_some()).collect();
@@ -241,37 +230,15 @@ impl FetchVerb {
         outcome
     }
 
-    async fn call_scripts(
+    async fn send(
         &self,
-        call: &FetchCall,
-        requests: &[(usize, Fetch)],
-        looks_for_due: bool,
-        was_sent: &AtomicBool,
-    ) -> Result<redis::Value, Error> {
-        let asks_more = requests.iter().any(|(_, request)| request.asks_more());
-        let was_rich = self.rich.load(Ordering::Relaxed);
-        if !asks_more && !was_rich {
-            let answer = self.call_script(&FETCH, call, requests, looks_for_due, was_sent).await?;
-            if !says(&answer, "rich") {
-                return Ok(answer);
-            }
-            self.rich.store(true, Ordering::Relaxed);
-        }
-        self.call_script(&DISPATCH, call, requests, looks_for_due, was_sent).await
-    }
-
-    async fn call_script(
-        &self,
-        script: &Script,
         call: &FetchCall,
         requests: &[(usize, Fetch)],
         looks_for_due: bool,
         was_sent: &AtomicBool,
     ) -> Result<redis::Value, Error> {
         let count = requests.len() as i64;
-        // The short form has no turns to keep, and a digest costs more than the rest of a request.
-        let knows_turns = std::ptr::eq(script, &DISPATCH);
-        script
+        FETCH
             .call(&self.core.connection, |command, again| {
                 was_sent.store(true, Ordering::Relaxed);
                 self.core.begin(command).arg(&*call.slot).arg(call.number).arg(u8::from(again));
@@ -288,10 +255,7 @@ impl FetchVerb {
                     command.arg(request.count).arg(or_empty(request.visibility_ms));
                     command.arg(request.fetch_id.as_deref().map(escape).unwrap_or_default());
                     command.arg(request.pool.as_deref().unwrap_or_default());
-                    match knows_turns {
-                        true => command.arg(&request.choice_words()),
-                        false => command.arg("").arg(""),
-                    };
+                    command.arg(request.choice.as_ref().map(Choice::word).unwrap_or_default());
                     command.arg(request.tenant.as_deref().map(escape).unwrap_or_default());
                     let named: &[String] = if request.whole_pool { &[] } else { &request.queues };
                     command.arg(named.len()).arg(named);

@@ -27,8 +27,7 @@ pub(super) struct Script {
 }
 
 /// Scripts after which a client is told that its job is accepted or its answer kept, or a Sidekiq that its job was taken in.
-const CONFIRMED: &[&str] =
-    &["ENQUEUE", "STAGE", "ADMIT", "ACK", "NACK", "WORKFLOW_START", "CRON_REGISTER", "INBOX_IMPORT"];
+const CONFIRMED: &[&str] = &["ENQUEUE", "ACK", "NACK", "WORKFLOW_START", "CRON_REGISTER", "INBOX_IMPORT"];
 
 impl Script {
     /// Whether somebody is told that what it wrote is safe: it waits for `store.wait_replicas`.

@@ -4,8 +4,6 @@
 -- Returns  {job view or {'missing'} or {'conflict', state, holder or ''} or {'error', text}, …}
 
 -- Modules that only take part.
-require('fairness/level')
-require('staging/stage')
 require('workflows/workflow')
 
 local ctx = require('lib/context')
@@ -77,7 +75,7 @@ local function ack(id, worker, op, scope, has_result, result)
 end
 
 local function run()
-  JOB, FINISHED, kept_ms = ctx.prefix .. 'job:', ctx.prefix .. 'finished:completed', int(math.max(tonumber(finish.KEEP.completed), SHORTEST))
+  JOB, FINISHED, kept_ms = ctx.prefix .. 'job:', ctx.prefix .. 'finished:completed', int(math.max(finish.retention('completed'), SHORTEST))
   has_limits = ctx.state.limits or find(ctx.state.policy, '[xy]') or find(ctx.allowed, 'c', 1, true)
   local answers, at = {}, 10
   for request = 1, tonumber(ctx.args[9]) do

@@ -3,9 +3,6 @@
 -- ARGV[9…] id, op, the one tenant whose jobs are there or ''
 -- Returns  {'ok', job view, previous state} or {'missing'} or {'conflict', state, ''}
 
--- Modules that only take part.
-require('fairness/level')
-
 local ctx = require('lib/context')
 local job_module = require('queue/job')
 local stage = require('staging/stage')

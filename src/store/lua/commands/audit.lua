@@ -14,7 +14,7 @@ local runtime = require('lib/runtime')
 
 local commit, int = runtime.commit, runtime.int
 local tally, tenant_jobs = job_counts.tally, job_counts.tenant_jobs
-local lane_limits = lane_module.limits
+local is_cap, lane_limits = lane_module.is_cap, lane_module.limits
 local job_load = job_module.load
 local staged_of = headcount.staged_of
 local call = redis.call
@@ -38,7 +38,9 @@ local function run()
   -- The sets that a lease is to be in.
   local function sets_of(job)
     local sets = {}
-    for _, key in ipairs(lane_limits(job.queue, job.lane)) do sets[#sets + 1] = ctx.prefix .. 'limit:' .. key .. ':run' end
+    for _, key in ipairs(lane_limits(job.queue, job.lane)) do
+      if not is_cap(key) then sets[#sets + 1] = ctx.prefix .. 'limit:' .. key .. ':run' end
+    end
     if job.pool ~= '' then sets[#sets + 1] = ctx.prefix .. 'pool:' .. job.pool .. ':run' end
     return sets
   end

@@ -1,4 +1,4 @@
--- Fires a cron: its job goes through the same door as any other. Of all who try, one fires for each time, and the next time is set in
+-- Fires a cron: its job is stored like any other. Of all who try, one fires for each time, and the next time is set in
 -- the same step: whoever dies before has done nothing, whoever comes after finds another time.
 --
 -- ARGV[9…] name, version under which it was read, the time for which it fires or '' if a person asked, the next time, overlap policy,
@@ -6,11 +6,6 @@
 --          that job as `queue/enqueue` has it
 -- Returns  {'ok', answer}, {'gone'} if another fired it or it is not the same any more, {'stale'} if other rules hold, or
 --          {'skipped', why, the job because of which or ''}
-
--- Modules that only take part.
-require('queue/unique')
-require('queue/bound')
-require('limits/enqueue_limits')
 
 local ctx = require('lib/context')
 local job = require('queue/job')

@@ -3,9 +3,6 @@
 -- ARGV[9…] worker, 1 if this call is sent again, so that a worker that is gone was known
 -- Returns  {1 if it was known, number of jobs handed back, 1 if more remain}
 
--- Modules that only take part.
-require('fairness/level')
-
 local ctx = require('lib/context')
 local job = require('queue/job')
 local worker = require('dispatch/worker')

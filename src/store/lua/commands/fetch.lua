@@ -1,8 +1,287 @@
--- Hands out jobs under a lease: see `dispatch/fetch`.
+-- Hands out jobs under a lease. One job goes to one caller, however many ask at once.
+--
+-- ARGV[9…] slot and number of this call, 1 if it is sent again, requests; for each: worker or '', the same as JSON, and '' if it wants the same as
+--          the request before it, or count, visibility ms or '', fetch id or '', pool or '', its own strategy or '' (`strategy
+--          weights…`), the tenant whose jobs alone are wanted or '' (then it is the only request), number of
+--          queues, queues in the order of preference
+--          The count of requests is negative to go ahead although something is due.
+-- Returns  {answers, 1 if it ended early and should be called again at once, notes for metrics, what is left of the limit that each request
+--          met (`number room ms`) or ''; none where there are no limits}; an answer is {job view, …} or a single
+--          job's view, {'pool', name} if the worker is of another pool, or {'error', text}; `due`, without having done anything, if
+--          something must come due first, which is the tick's work
 
-local fetch = require('dispatch/fetch')
-local strategy = require('dispatch/simple')
+local ctx = require('lib/context')
+local job_counts = require('tenants/job_counts')
+local lane_module = require('queue/lane')
+local job_module = require('queue/job')
+local source = require('dispatch/source')
+local simple = require('dispatch/simple')
+local policy = require('dispatch/policy')
+local runtime = require('lib/runtime')
 
-return function()
-  return fetch.run(strategy)
+local commit, emit, gather, guarded, int = runtime.commit, runtime.emit, runtime.gather, runtime.guarded, runtime.int
+local settle, signal = runtime.settle, runtime.signal
+local count_move = job_counts.count_move
+local queue_depth = lane_module.queue_depth
+local further_plain, job_expiry, job_load = job_module.further_plain, job_module.expiry, job_module.load
+local job_move, job_save, job_view = job_module.move, job_module.save, job_module.view
+local lease_deadline = job_module.lease_deadline
+local sources_close = source.sources_close
+local call = redis.call
+local concat, find, match = table.concat, string.find, string.match
+
+local strategy -- how queues and lanes are chosen
+
+-- Requests are served by the simple strategy if neither settings nor the requests themselves ask for more.
+local function strategy_for(requests)
+  local state = ctx.state
+  if state.limits or state.gated or state.levels or find(state.policy, '[^o]') or find(ctx.allowed, 'c', 1, true) then return policy end
+  for index = 1, #requests do
+    local request = requests[index]
+    if request.pool ~= '' or request.how ~= '' or request.tenant ~= '' then return policy end
+  end
+  return simple
 end
+
+local REPLAY_MS, RECALL_MS = '60000', '3600000'
+
+local function is_due(set)
+  return #call('ZRANGEBYSCORE', set, '-inf', ctx.now_text, 'LIMIT', '0', '1') > 0
+end
+
+local requests, JOB
+local some_halted -- workers that are not to be given work are few; where there is none, nobody is looked up
+local pace -- dispatches by queue and second, each a number of jobs and the sum of their waits: count · 2^40 + ms
+
+local NONE = {} -- nobody changes it
+
+-- The request whose words begin at `at`, and where the next one begins.
+local function request_read(at, before)
+  local count = ctx.args[at + 2]
+  if count == '' then
+    return {worker = ctx.args[at], worker_json = ctx.args[at + 1], count = before.count, visibility = before.visibility, fetch_id = '',
+      pool = before.pool, how = before.how, tenant = '', queues = before.queues, beside = requests, served = nil,
+      limits = nil, queue_limit = nil, ids = '', got = 0}, at + 3
+  end
+  local size = tonumber(ctx.args[at + 8])
+  local queues = size > 0 and {} or NONE
+  for position = 1, size do queues[position] = ctx.args[at + 8 + position] end
+  return {worker = ctx.args[at], worker_json = ctx.args[at + 1], count = tonumber(count), visibility = tonumber(ctx.args[at + 3]),
+    fetch_id = ctx.args[at + 4], pool = ctx.args[at + 5], how = ctx.args[at + 6], tenant = ctx.args[at + 7], queues = queues,
+    beside = requests, served = nil, limits = nil, queue_limit = nil, ids = '', got = 0}, at + 9 + size
+end
+
+local function read_requests()
+  requests = {}
+  local at, request = 13, nil
+  for index = 1, math.abs(tonumber(ctx.args[12])) do
+    request, at = request_read(at, request)
+    requests[index] = request
+    source.wanted_in_all = source.wanted_in_all + request.count
+  end
+end
+
+local function serves(worker)
+  return worker == '' or not some_halted or call('SISMEMBER', ctx.prefix .. 'halted', worker) == 0
+end
+
+-- The planner hears when a queue runs low for which jobs are staged, and from when on workers found it empty. Nothing is
+-- looked up, let alone written, where nothing is staged.
+local function tell_planner(unmet)
+  settle()
+  local asked = {}
+  for _, request in ipairs(requests) do
+    for _, queue in ipairs(request.served or {}) do asked[queue] = true end
+  end
+  for queue in pairs(asked) do
+    local low = call('HMGET', ctx.prefix .. 'low', 'm ' .. queue, 'd ' .. queue)
+    if low[1] then
+      local depth = queue_depth(queue)
+      if depth < tonumber(low[1]) then
+        call('HSET', ctx.prefix .. 'low', 'm ' .. queue, '0')
+        signal('low ' .. queue)
+      end
+      if depth <= 0 and unmet[queue] and not low[2] then call('HSET', ctx.prefix .. 'low', 'd ' .. queue, ctx.now_text) end
+    end
+  end
+end
+
+local function lease(job, lane, request)
+  local since = tonumber(job.enqueued) or ctx.now
+  pace[job.queue] = (pace[job.queue] or 0) + 1099511627776 + math.max(ctx.now - since, 0)
+  job.pool = strategy.lease_under(job.queue, job.id, job.rule, lane, request, since)
+  if job.put_off then strategy.put_off_ends(job) end
+  if job_expiry(job) then gather('ZREM', job_module.DUE, job.id) end
+  job_move(job, 'active')
+  job.attempt, job.started = job.attempt + 1, ctx.now_text
+  job.period = request.visibility and int(request.visibility) or ''
+  job.visible_until = int(ctx.now + (request.visibility or tonumber(job.visibility) or tonumber(ctx.args[2])))
+  if request.worker ~= '' then
+    job.worker = request.worker
+    gather('ZADD', job_module.HELD, '0', request.worker .. '\31' .. job.id)
+  end
+  gather('ZADD', job_module.LEASES, lease_deadline(job), job.id)
+  job_save(job)
+  emit('job.started', job, '"state":"active","attempt":' .. job.attempt .. ',"worker_id":' .. request.worker_json)
+end
+
+-- A job that never ran, without marks. Place and creation; since when it waits; where what does not change begins; queue, type;
+-- where further fields begin.
+local PLAIN = '^available\0310\31(%d+\31%d+\31)(%d+)' .. string.rep('\31', 12) .. '\30()(%C*)\31(%C*)\31%C*\31()'
+
+local terms -- by visibility, or false where the request has none: see `lease_terms`
+
+-- What leases of plain jobs have in common: the record before the worker and between worker and pool, and the deadline.
+local function lease_terms(visibility)
+  local visible = ctx.now + (visibility or tonumber(ctx.args[2]))
+  local of_all = {before = '\31' .. ctx.now_text .. '\31\31' .. int(visible) .. '\31',
+    behind = '\31\31' .. (visibility and int(visibility) or '') .. '\31\31\31\31\31',
+    deadline = int(math.min(visible, ctx.now + tonumber(ctx.args[3])))}
+  terms[visibility or false] = of_all
+  return of_all
+end
+
+-- Leases a plain job, and writes what `lease` would write, without a table of all its fields: most jobs are plain. Nil if it is not.
+local function lease_plain(id, key, text, lane, request)
+  local place, since, rest, queue, kind, further = match(text, PLAIN)
+  if not place then return nil end
+  local is_plain, tenant = further_plain(text, further)
+  if not is_plain then return nil end
+  local enqueued = tonumber(since)
+  local pool = strategy.lease_under(queue, id, nil, lane, request, enqueued)
+  local worker, of_all = request.worker, terms[request.visibility or false] or lease_terms(request.visibility)
+  local view = 'active\0311\31' .. place .. since .. of_all.before .. worker .. of_all.behind .. pool .. '\31\30'
+    .. string.sub(text, rest)
+  call('SET', key, view)
+  pace[queue] = (pace[queue] or 0) + 1099511627776 + math.max(ctx.now - enqueued, 0)
+  if worker ~= '' then gather('ZADD', job_module.HELD, '0', worker .. '\31' .. id) end
+  gather('ZADD', job_module.LEASES, of_all.deadline, id)
+  count_move(queue, tenant, 'available', 'active')
+  ctx.log[#ctx.log + 1] = 'job.started\31' .. id .. '\31' .. kind .. '\31' .. queue .. (tenant and '\31\28' .. tenant or '\31')
+    .. '\31"state":"active","attempt":1,"worker_id":' .. request.worker_json
+  return view
+end
+
+-- The job's view; nil if it is not there.
+local function lease_and_show(id, lane, request)
+  local key = JOB .. id
+  local text = lane.record_of == id and lane.record or call('GET', key)
+  if not text then return nil end
+  local view = lease_plain(id, key, text, lane, request)
+  if view then return view end
+  local job = job_load(id, nil, text)
+  lease(job, lane, request)
+  return job_view(job)
+end
+
+-- The next job of a request, and its view; nil if there is none.
+local function fetch_one(request, turn)
+  while true do
+    local id, lane
+    if request.tenant == '' then id, lane = strategy.turn_next(turn) else id, lane = strategy.tenant_next(turn, request.tenant) end
+    if not id then return nil end
+    local view = lease_and_show(id, lane, request)
+    if view then return id, view end
+  end
+end
+
+local function fetch(request)
+  if not serves(request.worker) then return {} end
+  local refused = strategy.admit(request)
+  if refused then return refused end
+  local turn = strategy.turn_open(request)
+  local id, answer = fetch_one(request, turn)
+  if not id then return {} end
+  local got = 1
+  if request.count > 1 then -- mostly one is wanted, and needs no list
+    local ids, views = {id}, {answer}
+    while got < request.count do
+      local another, view = fetch_one(request, turn)
+      if not another then break end
+      got = got + 1
+      ids[got], views[got] = another, view
+    end
+    id = concat(ids, ' ')
+    if got > 1 then answer = views end
+  end
+  request.got, request.ids = got, id
+  if request.fetch_id ~= '' then call('SET', ctx.prefix .. 'fetch:' .. request.fetch_id, request.ids, 'PX', REPLAY_MS) end
+  return answer
+end
+
+-- The same jobs again, as far as they are still held by the same worker.
+local function replayed(ids, worker)
+  local views = {}
+  for id in string.gmatch(ids, '%S+') do
+    local job = job_load(id)
+    if job and job.state == 'active' and job.worker == worker then views[#views + 1] = job_view(job) end
+  end
+  return views
+end
+
+local function attend(request)
+  local before = request.fetch_id ~= '' and call('GET', ctx.prefix .. 'fetch:' .. request.fetch_id)
+  if before then return replayed(before, request.worker) end
+  return fetch(request)
+end
+
+-- Adds up what was dispatched, for all queues at once: a call hands out too few jobs for more of them than a command takes. A sum is
+-- exact up to 8,192 jobs of a queue in a second.
+local function pace_write()
+  local key, second = ctx.prefix .. 'pace:' .. int(math.floor(ctx.now / 60000)), ' ' .. int(math.floor(ctx.now / 1000))
+  local fields, words, is_new = {}, {}, false
+  for queue in pairs(pace) do fields[#fields + 1] = queue .. second end
+  local sums = call('HMGET', key, unpack(fields))
+  local place = 0
+  for _, by in pairs(pace) do
+    place = place + 1
+    is_new = is_new or not sums[place]
+    words[#words + 1], words[#words + 2] = fields[place], int((tonumber(sums[place] or nil) or 0) + by)
+  end
+  call('HSET', key, unpack(words))
+  if is_new then call('PEXPIRE', key, '180000') end
+end
+
+local function run()
+  read_requests()
+  strategy = strategy_for(requests)
+  strategy.begin(requests)
+  JOB, some_halted, pace, terms = ctx.prefix .. 'job:', (tonumber(ctx.state.halted) or 0) > 0, {}, {}
+  if ctx.state.recalled and find(ctx.state.recalled, ctx.args[9], 1, true) then return {{}, 0, {}} end -- nobody waits for the answer
+  local call_key = ctx.prefix .. 'call:' .. ctx.args[9]
+  local number, leased = match(ctx.args[11] == '1' and call('GET', call_key) or '', '^(%d+) %d+ (.*)$')
+  local answers = {}
+  if number == ctx.args[10] then
+    local index = 0
+    for ids in string.gmatch(leased, '([^,]*),') do
+      index = index + 1
+      answers[index] = replayed(ids, requests[index].worker)
+    end
+    return {answers, 0, {}, {}}
+  end
+
+  if tonumber(ctx.args[12]) > 0 and (is_due(job_module.DUE) or is_due(job_module.LEASES)) then return 'due' end
+  local all_awake = strategy.wake_due(tonumber(ctx.args[12]) > 0)
+  if all_awake == nil then return 'due' end
+  local record, found, unmet, met = {}, false, {}, {}
+  local limit_usage = ctx.state.limits and strategy.limit_usage
+  for index, request in ipairs(requests) do
+    answers[index] = guarded(attend, request)
+    found = found or request.got > 0
+    if request.got < request.count then
+      for _, queue in ipairs(request.served or request.queues) do unmet[queue] = true end
+    end
+    record[index] = request.ids .. ','
+    if limit_usage then met[index] = limit_usage(request) end
+  end
+  strategy.levels_close()
+  sources_close()
+  strategy.turns_close()
+  if (tonumber(ctx.state.staged) or 0) > 0 then tell_planner(unmet) end
+  if found then call('SET', call_key, ctx.args[10] .. ' ' .. ctx.now_text .. ' ' .. concat(record), 'PX', RECALL_MS) end
+  if next(pace) then pace_write() end
+  commit()
+  return {answers, (strategy.is_unfinished() or not all_awake) and 1 or 0, strategy.notes(), met}
+end
+
+return run

@@ -8,18 +8,11 @@
 -- Returns  as `enqueue` for one request, `taken` if somebody else took the entries in, or `released` if another release of the
 --          main queue is under way, or that one no more
 
--- Modules that only take part.
-require('fairness/level')
-require('staging/stage')
-require('limits/enqueue_limits')
-
 local ctx = require('lib/context')
-local job = require('queue/job')
 local enqueue_module = require('queue/enqueue')
 local runtime = require('lib/runtime')
 
 local commit, guarded = runtime.commit, runtime.guarded
-local door = job.door
 local enqueue, queues_note = enqueue_module.enqueue, enqueue_module.queues_note
 local call = redis.call
 local concat = table.concat
@@ -28,11 +21,9 @@ local function run()
   local name, before, after, version, jobs = ctx.args[9], ctx.args[10], ctx.args[11], ctx.args[12], tonumber(ctx.args[15])
   if (call('HGET', ctx.prefix .. 'release:' .. ctx.args[13], 'token') or '') ~= ctx.args[14] then return 'released' end
   if (call('HGET', ctx.prefix .. 'inboxes', name) or '0') ~= before then return 'taken' end
-  -- Whoever pushed it has been answered: nothing keeps it out. What a tenant is limited to counts it.
-  ctx.state.bounded, door.is_open = false, true
   -- What is handed back in a moment does not count against the rule's bound.
-  door.is_unbounded = ctx.args[14] ~= ''
-  local result = jobs == 0 and 'ok' or guarded(enqueue, '', 16, jobs, false, version)
+  local import = {exceeds_bound = ctx.args[14] ~= ''}
+  local result = jobs == 0 and 'ok' or guarded(enqueue, '', 16, jobs, false, version, import)
   if type(result) == 'table' then result = concat(result, '\31') end
   if string.sub(result, 1, 2) ~= 'ok' then return result end
   call('HSET', ctx.prefix .. 'inboxes', name, after)

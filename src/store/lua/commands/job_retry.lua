@@ -3,16 +3,14 @@
 -- ARGV[9…] id, op, the one tenant whose jobs are there or '', 1 for any job that was discarded or cancelled, or 0 for dead letters only
 -- Returns  {'ok', job view} or {'missing'} or {'conflict', state, ''}
 
--- Modules that only take part.
-require('fairness/level')
-
 local ctx = require('lib/context')
 local job_module = require('queue/job')
+local unique_set = require('queue/unique_set')
 local stage = require('staging/stage')
 local runtime = require('lib/runtime')
 
 local commit, count, emit = runtime.commit, runtime.count, runtime.emit
-local door, job_inputs, job_load, job_set = job_module.door, job_module.inputs, job_module.load, job_module.set
+local job_inputs, job_load, job_set = job_module.inputs, job_module.load, job_module.set
 local job_view, unmark = job_module.view, job_module.unmark
 local job_admit = stage.job_admit
 local call = redis.call
@@ -37,7 +35,7 @@ local function run()
   unmark(job, 'd')
   unmark(job, 'x')
   unmark(job, 'c')
-  if job.unique then door.hold(job) end
+  if job.unique then unique_set.hold(job) end
   -- A queue that was forgotten meanwhile counts from now on.
   if call('HSETNX', ctx.prefix .. 'queues', job.queue, ctx.now_text) == 1 then count(job.queue, job.state, 1) end
   job_admit(job, true)

@@ -5,9 +5,6 @@
 --          room or '', hold, override until or '' or '-', what an admin set or '', what the file sets or ''}, …}; a key that there
 --          is not is left out
 
--- Modules that only take part.
-require('tenants/quotas')
-
 local ctx = require('lib/context')
 local quota_module = require('limits/quota')
 local runtime = require('lib/runtime')

@@ -3,9 +3,6 @@
 -- ARGV[9…] key, field (`o` an override, `a` a limit), quota or '' to remove it, ms at which it ends, '+ms' from now, or ''
 -- Returns  {1, 0 if there was nothing to remove, or -1 if it would end before it begins, notes for metrics}
 
--- Modules that only take part.
-require('fairness/level')
-
 local ctx = require('lib/context')
 local quota_module = require('limits/quota')
 local park = require('limits/park')

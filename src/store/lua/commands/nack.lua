@@ -5,8 +5,6 @@
 -- Returns  {job view or {'missing'} or {'conflict', state, holder or ''} or {'error', text}, …}
 
 -- Modules that only take part.
-require('fairness/level')
-require('staging/stage')
 require('workflows/workflow')
 
 local ctx = require('lib/context')

@@ -11,6 +11,7 @@
 
 local ctx = require('lib/context')
 local lane = require('queue/lane')
+local tenant_capped = require('tenants/quotas').capped
 local quotas = require('tenants/quotas')
 local headcount = require('tenants/headcount')
 local activity_totals = require('tenants/activity_totals')
@@ -40,7 +41,7 @@ end
 -- So many of a tenant's jobs a free worker could start, at most: none if it has as many active as it may.
 local function runnable(name, jobs, blocked)
   local pending, available, _, _, active = match(jobs, JOBS)
-  local cap = pending and lane.tenant_capped(name)
+  local cap = pending and tenant_capped(name)
   if not pending or cap and tonumber(active) >= cap then return 0 end
   return math.max(pending + available - (blocked[name] or 0), 0)
 end

@@ -1,7 +1,5 @@
 -- Promotes staged jobs into a main queue that is not ours: see `staging/promote`.
 
--- Modules that only take part.
-require('fairness/level')
 local promote = require('staging/promote')
 local target = require('staging/outbox_target')
 

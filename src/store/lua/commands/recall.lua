@@ -4,9 +4,6 @@
 -- ARGV[9…] slot and number of the fetch; for each of its requests 1 if its client can ask for the same jobs again, else 0
 -- Returns  how many jobs were handed back
 
--- Modules that only take part.
-require('fairness/level')
-
 local ctx = require('lib/context')
 local job_module = require('queue/job')
 local hand_back_module = require('queue/hand_back')

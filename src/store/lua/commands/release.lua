@@ -3,9 +3,6 @@
 -- ARGV[9…] jobs; for each: id, the attempt under which it was handed out, and when
 -- Returns  how many were handed back; a job that has moved on since is left alone
 
--- Modules that only take part.
-require('fairness/level')
-
 local ctx = require('lib/context')
 local job_module = require('queue/job')
 local hand_back_module = require('queue/hand_back')

@@ -31,7 +31,7 @@ local function run()
   end
 
   for _, state in ipairs({'completed', 'cancelled', 'discarded', 'forwarded'}) do
-    local done, surplus = retain('finished:' .. state, tonumber(finish.KEEP[state]), max_finished)
+    local done, surplus = retain('finished:' .. state, finish.retention(state), max_finished)
     for _, id in ipairs(surplus) do
       -- A dead letter has its own bound and is only taken off this index.
       if not call('ZSCORE', ctx.prefix .. 'dead', id) then job_erase(id) end
@@ -39,7 +39,7 @@ local function run()
     end
     handled = math.max(handled, done)
   end
-  local done, surplus = retain('dead', tonumber(finish.KEEP.dead_letter), max_dead)
+  local done, surplus = retain('dead', finish.retention('dead_letter'), max_dead)
   for _, id in ipairs(surplus) do
     job_erase(id)
     call('ZREM', ctx.prefix .. 'dead', id)
@@ -50,7 +50,7 @@ local function run()
   end
   handled = math.max(handled, done)
 
-  local longest = math.max(tonumber(finish.KEEP.completed), tonumber(finish.KEEP.cancelled), tonumber(finish.KEEP.discarded))
+  local longest = math.max(finish.retention('completed'), finish.retention('cancelled'), finish.retention('discarded'))
   done, surplus = retain('workflows', longest, max_finished)
   for _, id in ipairs(surplus) do
     local key = ctx.prefix .. 'workflow:' .. id

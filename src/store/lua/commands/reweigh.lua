@@ -3,9 +3,6 @@
 -- ARGV[9…] rule, token of the lock, queue, 1 if a webhook said so, then for each: tenant, weight
 -- Returns  how many changed, or -1 if the lock is another's
 
--- Modules that only take part.
-require('fairness/fair_queue_write')
-
 local ctx = require('lib/context')
 local fair_queue = require('fairness/fair_queue')
 local fair_queues = require('staging/fair_queues')

@@ -9,9 +9,6 @@
 --          be computed from another now
 --          or {'ok', token, round, 1 if scheduled, room, due, now, what `observe` says of each queue, …}
 
--- Modules that only take part.
-require('fairness/fair_queue_write')
-
 local ctx = require('lib/context')
 local plan_module = require('staging/plan')
 local fair_queue = require('fairness/fair_queue')

@@ -3,9 +3,6 @@
 -- ARGV[9…] for each job: id, members of the history entry, the error as JSON, 1 if it is a dead letter
 -- Returns  the ids of those that are gone meanwhile
 
--- Modules that only take part.
-require('tenants/quotas')
-
 local ctx = require('lib/context')
 local job_counts = require('tenants/job_counts')
 local job_module = require('queue/job')

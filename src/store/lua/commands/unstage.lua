@@ -9,9 +9,6 @@
 --          what it is and how many they are (see `sidekiq/restore`); for each job: id, tenant in the gem or '', text
 -- Returns  {'ok', ids that are not staged, …}, {'lost'} if the release holds no more, {'locked'} if the gem's locks are not ours
 
--- Modules that only take part.
-require('fairness/fair_queue_write')
-
 local ctx = require('lib/context')
 local job_counts = require('tenants/job_counts')
 local job_module = require('queue/job')

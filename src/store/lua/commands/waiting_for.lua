@@ -5,9 +5,6 @@
 --          staged: rule, tenant, queue · activation · scheduled, retry: ms · put_off: ms, key of its limit or ''
 --          paused: queue, since · limit: key, strategy, since or ''
 
--- Modules that only take part.
-require('tenants/quotas')
-
 local ctx = require('lib/context')
 local lane_module = require('queue/lane')
 local job_module = require('queue/job')

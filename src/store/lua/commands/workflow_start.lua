@@ -5,21 +5,18 @@
 -- Returns  {'ok', view}, {'duplicate'}, {'stale'} if other rules hold now, or why it is refused, as `queue/enqueue`
 --          has it: {`full US …`}, {`bound US …`} or {`limited US …`}
 
--- Modules that only take part.
-require('queue/unique')
-require('queue/bound')
-require('limits/enqueue_limits')
-
 local ctx = require('lib/context')
 local job = require('queue/job')
+local bound = require('queue/bound')
 local enqueue = require('queue/enqueue')
+local enqueue_limits = require('limits/enqueue_limits')
 local workflow_module = require('workflows/workflow')
 local view = require('workflows/view')
 local runtime = require('lib/runtime')
 
 local commit, gather = runtime.commit, runtime.gather
-local door, node_read = job.door, job.node_read
-local WORDS, over_bound = enqueue.WORDS, enqueue.over_bound
+local node_read = job.node_read
+local WORDS, over_bound, request_begin = enqueue.WORDS, enqueue.over_bound, enqueue.request_begin
 local workflow_new, workflows = workflow_module.new, workflow_module.workflows
 local workflow_view = view.workflow_view
 local call = redis.call
@@ -33,8 +30,8 @@ end
 
 -- Why a tenant's limit refuses the jobs that come first, or what takes them into its books, unless that was done.
 local function workflow_admit(words, jobs)
-  if door.pass(words, 1, jobs, WORDS) then return end
-  local limited, _, enter = door.admit(words, 1, jobs, WORDS)
+  if enqueue_limits.pass(words, 1, jobs, WORDS) then return end
+  local limited, _, enter = enqueue_limits.admit(words, 1, jobs, WORDS)
   return limited, enter
 end
 
@@ -59,9 +56,9 @@ local function run()
   local full = ctx.args[11] ~= '' and over_bound(words, 1, #jobs)
   local enter
   if not full and find(ctx.allowed, 'e', 1, true) then full, enter = workflow_admit(words, #jobs) end
-  if not full and ctx.state.bounded then full = door.refusal(words, 1, #jobs, WORDS) end
+  if not full and ctx.state.bounded then full = bound.refusal(words, 1, #jobs, WORDS) end
   if full then
-    door.leave()
+    enqueue_limits.leave()
     workflow.touched = {} -- there is none
     commit()
     return {full}
@@ -70,7 +67,7 @@ local function run()
   call('HSET', key, 'state', 'running', 'kind', ctx.args[12], 'name', ctx.args[13], 'meta', ctx.args[14], 'created', ctx.now_text, 'by', ctx.args[10],
     'jobs', ctx.args[15], 'nodes', ctx.args[16], 'tenant', ctx.args[17])
   if ctx.args[18] ~= '' then call('HSET', key, 'steps', ctx.args[18]) end
-  door.begin(words, 1, #jobs)
+  request_begin(words, 1, #jobs)
   workflows.begin(workflow, words, jobs, belong_together(words, #jobs))
   for number = 0, count - 1 do
     local node = workflow.nodes[number]

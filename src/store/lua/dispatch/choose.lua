@@ -16,7 +16,7 @@ local source_module = require('dispatch/source')
 local stop = require('dispatch/stop')
 local runtime = require('lib/runtime')
 
-local on_begin, int = runtime.on_begin, runtime.int
+local int = runtime.int
 local LEVEL, lane_score = lane_module.LEVEL, lane_module.score
 local tenants_open = quotas.tenants_open
 local lane_owner, limits_count = lanes_module.lane_owner, lanes_module.limits_count
@@ -34,8 +34,8 @@ local forgo, moments_sweep, pick = pick_module.forgo, pick_module.moments_sweep,
 local pick_open, serve = pick_module.open, pick_module.serve
 local LANES_READ, lane_cut, lane_fill = source_module.LANES_READ, source_module.lane_cut, source_module.lane_fill
 local lane_write, lanes_read = source_module.lane_write, source_module.lanes_read
-local lanes_wanted, reshard, source_write = source_module.lanes_wanted, source_module.reshard, source_module.write
-local lane_passes, limits_of = stop.lane_passes, stop.limits_of
+local lanes_wanted, source_write = source_module.lanes_wanted, source_module.write
+local lane_drained, lane_passes, limits_of = stop.lane_drained, stop.lane_passes, stop.limits_of
 local call = redis.call
 local find = string.find
 
@@ -85,7 +85,7 @@ local function windows_by_priority(source)
   end
 end
 
-local function source_begin(source)
+local function source_open(source)
   source.levels, source.nameless = {}, {} -- first: at the end all sources are looked at, also one whose beginning failed
   if is_limited(source.queue) then source.limit = limit_open('#' .. source.queue) end
   if source.limit and limit_room(source.limit) <= 0 then
@@ -144,7 +144,7 @@ local function tenant_lane_write(source, lane)
     lane_write(lane, {}, {})
     call('ZREM', lane.set, lane.name)
     source.lanes[lane.name] = nil
-    source_module.lane_drained(source, lane)
+    lane_drained(source, lane)
   end
 end
 
@@ -313,7 +313,7 @@ local function lane_popped(source, lane, id)
 end
 
 -- Writes what was taken from a queue, changes its lanes, and reads it again.
-reshard.change_lanes = function(source, change)
+local function change_lanes(source, change)
   for _, lane in pairs(source.lanes) do
     if lane.set ~= source.ready and (lane.taken > 0 or not lane.start) then tenant_lane_write(source, lane) end
   end
@@ -324,12 +324,12 @@ reshard.change_lanes = function(source, change)
     for _, tenant in pairs(level.fair.tenants) do tenant.lanes = nil end
   end
   source.lanes, source.turn = {}, nil
-  source_begin(source)
+  source_open(source)
 end
 
 -- Passes over a lane that was chosen and is not to be taken from, for the rest of this call. If it comes again, because the set was
 -- read a second time, the level, or the queue, gives nothing more.
-reshard.pass_over = function(source, lane)
+local function pass_over(source, lane)
   local turn = source.turn
   local window = turn and turn.window or source.window
   if lane.passed_over or not window then
@@ -352,11 +352,14 @@ local function levels_close()
   end
 end
 
-on_begin(function()
-  source_module.begin = source_begin
-  source_module.is_empty = source_is_empty
-  source_module.lane_choose = lane_choose
-  source_module.lane_popped = lane_popped
-end)
-
-return {levels_close = levels_close, queue_may = queue_may, tenant_choose = tenant_choose}
+return {
+  change_lanes = change_lanes,
+  is_empty = source_is_empty,
+  lane_choose = lane_choose,
+  lane_popped = lane_popped,
+  levels_close = levels_close,
+  pass_over = pass_over,
+  queue_may = queue_may,
+  source_open = source_open,
+  tenant_choose = tenant_choose,
+}

@@ -1,15 +1,18 @@
--- The strategy of a fetch where there are limits, tenants that take turns, pools or settings of queues: see `dispatch/fetch`.
+-- The strategy of a fetch where there are limits, tenants that take turns, pools or settings of queues: see `commands/fetch`.
 
--- Modules that only take part.
-require('dispatch/reshard')
 local choose = require('dispatch/choose')
 local park = require('limits/park')
+local reshard = require('dispatch/reshard')
+local source = require('dispatch/source')
 local stop = require('dispatch/stop')
 local tenant_filter = require('dispatch/tenant_filter')
 local turn = require('dispatch/turn')
 
+local CHOOSER = {open = choose.source_open, choose = choose.lane_choose, settled = reshard.settled, popped = choose.lane_popped,
+  drained = stop.lane_drained, is_empty = choose.is_empty}
+
 return {
-  is_simple = false,
+  begin = function() source.use(CHOOSER) end,
   admit = turn.admit, turn_open = turn.open, turn_next = turn.next, turns_close = turn.turns_close,
   lease_under = turn.lease_under, put_off_ends = turn.put_off_ends, limit_usage = turn.limit_usage,
   tenant_next = tenant_filter.tenant_next, levels_close = choose.levels_close, wake_due = park.wake_due,

@@ -98,7 +98,7 @@ orders.among = function(order, queues)
   return list
 end
 
--- A strategy and weights as a request would bring them along: `strategy digest weights…`, the digest being that of its turn.
+-- A strategy and weights as turns know them: `strategy digest weights…`, the digest being that of the turn.
 local how_text = remembering(1024, function(name, strategy, weights)
   return strategy .. ' ' .. string.sub(redis.sha1hex(name), 1, 16) .. weights
 end)
@@ -108,6 +108,12 @@ local function how_of(strategy, queues, weight_of)
   for position, queue in ipairs(queues) do weights[position + 1] = int(weight_of(queue)) end
   local numbers = concat(weights, ' ')
   return how_text(concat(queues, ' ') .. '/' .. strategy .. numbers, strategy, numbers)
+end
+
+-- The same of what a request says, `strategy weights…`, the weights in the order of its queues.
+orders.requested = function(text, queues)
+  local strategy, weights = match(text, '^(%S+)(.*)$')
+  return how_text(concat(queues, ' ') .. '/' .. text, strategy, weights)
 end
 
 -- The same of what a worker registered, `strategy queue weight …`, for the queues that it asks for.

@@ -7,14 +7,17 @@
 local ctx = require('lib/context')
 local lane_module = require('queue/lane')
 local remove = require('queue/remove')
+local level = require('fairness/level')
 local source_module = require('dispatch/source')
 local stop = require('dispatch/stop')
+local choose = require('dispatch/choose')
 local runtime = require('lib/runtime')
 
 local on_begin, int = runtime.on_begin, runtime.int
 local LEVEL, lane_flush, lane_push = lane_module.LEVEL, lane_module.flush, lane_module.push
 local lane_shrunk = remove.lane_shrunk
-local lane_fill, reshard = source_module.lane_fill, source_module.reshard
+local change_lanes, pass_over = choose.change_lanes, choose.pass_over
+local lane_fill = source_module.lane_fill
 local call = redis.call
 local match = string.match
 
@@ -28,14 +31,14 @@ end)
 -- The lane in which a waiting job belongs, given its record, and the job as far as that takes.
 local function record_lane(queue, text)
   local type, lane, more = match(text, '\30[^\31]*\31([^\31]*)\31([^\31]*)\31([^\30]*)\30')
-  local own = lane_module.type_lane(lane, type)
+  local own = level.type_lane(lane, type)
   local tenant, rule = match('\31' .. more, '\31tenant\31([^\31]*)\31'), match(more, '^rule\31([^\31]*)\31')
-  return lane_module.tenant_lane(queue, own, tenant, rule), {rule = rule, quota = match('\31' .. more, '\31quota\31([^\31]*)\31'),
+  return level.tenant_lane(queue, own, tenant, rule), {rule = rule, quota = match('\31' .. more, '\31quota\31([^\31]*)\31'),
     lane = own ~= lane and own or nil}
 end
 
 -- Takes a job into account that leaves its lane for the one in which it belongs; false if it is there. The caller takes it out.
-reshard.move = function(queue, lane, id, score, text)
+local function move(queue, lane, id, score, text)
   if score % LEVEL > stale then return false end
   local target, job = record_lane(queue, text)
   if target == lane then return false end
@@ -59,7 +62,7 @@ local function lane_sort(source, lane)
   for place = 1, #found, 2 do keys[#keys + 1] = ctx.prefix .. 'job:' .. found[place] end
   for place, text in ipairs(call('MGET', unpack(keys))) do
     local id, score = found[place * 2 - 1], tonumber(found[place * 2])
-    if text and reshard.move(queue, name, id, score, text) then gone[#gone + 1] = id end
+    if text and move(queue, name, id, score, text) then gone[#gone + 1] = id end
   end
   call('ZREM', key, unpack(gone))
   lane_flush()
@@ -73,16 +76,12 @@ local function settled(source, lane)
   lane.record_of, lane.record = id, text
   if not text or record_lane(source.queue, text) == lane.name then return true end
   if moved_now < MOVED_A_CALL then
-    reshard.change_lanes(source, function() lane_sort(source, lane) end)
+    change_lanes(source, function() lane_sort(source, lane) end)
   else -- others are served meanwhile
     stop.unfinished = true
-    reshard.pass_over(source, lane)
+    pass_over(source, lane)
   end
   return false
 end
 
-on_begin(function()
-  reshard.settled = settled
-end)
-
-return true
+return {move = move, settled = settled}

@@ -1,11 +1,9 @@
--- What FETCH has in place of limits, tenants, pools and strategies where there are none: asking for each job whether
--- there are takes a sixth of the time.
+-- The strategy of a fetch if there are no limits, tenants that take turns, pools or settings of queues: see `commands/fetch`. Asking for each job
+-- whether there are takes a sixth of the time.
 
 local window_module = require('fairness/window')
 local source_module = require('dispatch/source')
-local runtime = require('lib/runtime')
 
-local on_begin = runtime.on_begin
 local window_head, window_insert, window_open = window_module.head, window_module.insert, window_module.open
 local lanes_read, lanes_wanted, source_next = source_module.lanes_read, source_module.lanes_wanted, source_module.next
 local source_write = source_module.write
@@ -64,13 +62,19 @@ end
 
 local function levels_close() end
 
-on_begin(function()
-  source_module.lane_drained = lane_drained
-  source_module.begin = source_begin
-  source_module.is_empty = source_is_empty
-  source_module.lane_choose = lane_choose
-  source_module.lane_popped = lane_popped
-end)
+local CHOOSER = {open = source_begin, choose = lane_choose, settled = nil, popped = lane_popped, drained = lane_drained,
+  is_empty = source_is_empty}
+
+local function begin(requests)
+  source_module.use(CHOOSER)
+  local wanted = source_module.wanted
+  for index = 1, #requests do
+    local request = requests[index]
+    local queues = request.queues
+    request.served = queues
+    for position = 1, #queues do wanted[queues[position]] = (wanted[queues[position]] or 0) + request.count end
+  end
+end
 
 local function is_unfinished()
   return false
@@ -81,7 +85,7 @@ local function notes()
 end
 
 return {
-  is_simple = true,
+  begin = begin,
   is_unfinished = is_unfinished,
   notes = notes,
   admit = admit,

@@ -11,19 +11,28 @@ local find = string.find
 
 local M = {}
 
--- How jobs are moved that belong in another lane by now: see `dispatch/reshard`. `settled` says whether the first job of a lane that was chosen
--- belongs there; if not, it is moved, and another lane is to be chosen.
-local reshard = {settled = nil}
 local LANES_READ = 16
 M.sources, M.wanted = nil, nil -- by queue: what is read of it, and how many jobs are likely to be taken in this call
 M.wanted_in_all = nil
 
 on_begin(function()
-  M.sources, M.wanted, M.wanted_in_all, reshard.settled = {}, {}, 0, nil
+  M.sources, M.wanted, M.wanted_in_all = {}, {}, 0
 end)
 
--- Which lane goes next, with and without tenants and limits: see `dispatch/choose` and `dispatch/simple`.
-M.begin, M.lane_choose, M.lane_popped, M.lane_drained, M.is_empty = nil, nil, nil, nil, nil
+-- Chooses which lane of a source goes next; set once per call by the strategy, `dispatch/simple` or `dispatch/policy`:
+--
+-- open(source)              reads what it needs to choose
+-- choose(source)            the lane whose turn it is; nil if none may go
+-- settled(source, lane)     whether the first job of that lane belongs there; if not, it moves the job, and another lane is chosen.
+--                           Nil if jobs always do
+-- popped(source, lane, id)  a job was taken from the lane
+-- drained(source, lane)     a lane is empty
+-- is_empty(source)          whether nothing is left that could run
+local chooser
+
+M.use = function(lane_chooser)
+  chooser = lane_chooser
+end
 
 -- Lanes of a sorted set, by name and the score of their first job.
 local function lanes_read(source, names)
@@ -101,7 +110,7 @@ local function source_write(source)
       lane_write(lane, heads, empty)
       if not lane.start then
         source.lanes[name] = nil
-        M.lane_drained(source, lane)
+        chooser.drained(source, lane)
       end
     end
   end
@@ -122,7 +131,7 @@ local function source_open(queue, aging)
     source = {queue = queue, ready = ctx.prefix .. 'ready:' .. queue, lanes = {}, taken = 0, want = M.wanted[queue] or 1, aging = aging,
       levels = nil, nameless = nil, limit = nil, windows = nil, window = nil, turn = nil, parked = nil, closed = nil}
     M.sources[queue] = source
-    M.begin(source)
+    chooser.open(source)
   end
   return source
 end
@@ -130,7 +139,7 @@ end
 -- The first job of a lane whose turn it is; nil if there is none after all.
 local function source_take(source, lane)
   local id = lane_pop(lane, source.want)
-  M.lane_popped(source, lane, id)
+  chooser.popped(source, lane, id)
   if id then source.taken = source.taken + 1 end
   return id
 end
@@ -140,9 +149,9 @@ local function source_next(queue, aging)
   if is_paused(queue) then return nil end
   local source = source_open(queue, aging)
   while true do
-    local lane = M.lane_choose(source)
+    local lane = chooser.choose(source)
     if not lane then return nil end
-    if not reshard.settled or reshard.settled(source, lane) then
+    if not chooser.settled or chooser.settled(source, lane) then
       local id = source_take(source, lane)
       if id then return id, lane end
     end
@@ -154,7 +163,7 @@ local function sources_close()
   for queue, source in pairs(M.sources) do
     source_write(source)
     if source.taken > 0 then count(queue, 'taken', source.taken) end
-    if M.is_empty(source) then queue_slept(queue) end
+    if chooser.is_empty(source) then queue_slept(queue) end
   end
 end
 
@@ -165,7 +174,6 @@ M.lane_pop = lane_pop
 M.lane_write = lane_write
 M.lanes_read = lanes_read
 M.lanes_wanted = lanes_wanted
-M.reshard = reshard
 M.next = source_next
 M.open = source_open
 M.take = source_take

@@ -129,10 +129,7 @@ local function lane_passes(source, lane)
   return false
 end
 
-on_begin(function()
-  source_module.lane_drained = lane_drained
-end)
-
+M.lane_drained = lane_drained
 M.lane_passes = lane_passes
 M.limits_of = limits_of
 

@@ -74,7 +74,7 @@ local function turn_make(request, pool)
     order = orders.of(concat(queues, ' '), weights or '')
   end
   local holds = prevention(pool)
-  if not key and holds.rotation then key = ctx.prefix .. 'turn:' .. request.digest end
+  if not key and holds.rotation then key = ctx.prefix .. 'turn:' .. string.sub(redis.sha1hex(concat(queues, ' ')), 1, 16) end
   return {pool = pool, strategy = strategy or 'strict', queues = queues, order = order, book = book_open(key, order, not pool),
     prevention = holds, ratio = floors.ratio(holds, order), request = nil, open = nil, is_open = nil, sum = 0, is_late = false,
     best = nil, parts = nil}
@@ -359,6 +359,7 @@ end
 -- Puts a request into its worker's pool, bounds it by the worker's capacity, and gives it the strategy that the worker registered
 -- if neither pool nor request has one. A result, if the worker is of another pool.
 local function admit(request)
+  if request.how ~= '' then request.how = orders.requested(request.how, request.queues) end
   local worker = request.worker
   if worker == '' then return end
   local told = ctx.state.gated and call('HMGET', ctx.prefix .. 'worker:' .. worker, 'pool', 'concurrency', 'how') or {}

@@ -23,14 +23,14 @@ local ctx = require('lib/context')
 local throttle = require('tenants/throttle')
 local runtime = require('lib/runtime')
 
-local on_begin, int, remembering = runtime.on_begin, runtime.int, runtime.remembering
+local int, remembering, per_call = runtime.int, runtime.remembering, runtime.per_call
 local throttle_of = throttle.of
 local call = redis.call
 local format, match = string.format, string.match
 
 local M = {}
 
-M.fairs = nil
+local fairs = per_call('fairness') -- by key
 
 local LOG2 = math.log(2)
 local NOTHING = {}
@@ -54,17 +54,13 @@ local weights = {
 }
 
 -- What this call has worked out before: many tenants share a start, and many began to wait in the same moment.
-local known_texts, known_busy
-
-on_begin(function()
-  M.fairs, known_texts, known_busy = {}, {}, {}
-end)
+local known_texts, known_busy = per_call(), per_call()
 
 local function precise(number)
-  local text = known_texts[number]
+  local text = known_texts()[number]
   if not text then
     text = format('%.17g', number)
-    known_texts[number] = text
+    known_texts()[number] = text
   end
   return text
 end
@@ -72,7 +68,7 @@ end
 -- The fair queue below a key. Its owner `counts` what each tenant got or does not, is asked to `remember` a tenant that has nothing
 -- waiting any more, and told when the queue was `flushed`: with whether it came to life or ended. Nothing is read of one that `is_new`.
 local function fair_open(key, owner, is_new)
-  local fair = M.fairs[key]
+  local fair = fairs()[key]
   if not fair then
     local f = is_new and NOTHING or call('HMGET', key, 'v', 'w', 'n', 'jobs', 'aim', 'aimed', 's', 'classes', 'leavers', 'levels', 'repeats', 'u')
     local w, n, jobs, classes, leavers = tonumber(f[2]) or 0, tonumber(f[3]) or 0, tonumber(f[4]) or 0, weights.classes(f[8] or ' '), f[9] or ''
@@ -83,7 +79,7 @@ local function fair_open(key, owner, is_new)
       had_w = w, had_n = n, had_u = u, had_jobs = jobs, had_classes = classes, had_leavers = leavers, had_levels = levels, had_repeats = repeats,
       read_n = n, tenants = {}, touched = {}, sums = {}, changed = nil, moved = nil, windows = nil, moments = nil, passed = nil,
       queue = nil, rule = nil, base = nil, priority = nil}
-    M.fairs[key] = fair
+    fairs()[key] = fair
   end
   return fair
 end
@@ -93,14 +89,14 @@ local function busy_read(busy)
   local told = {weight = tonumber(weight), state = state, promoted = tonumber(promoted), since = since, asked = asked,
     otherwise = tonumber(otherwise)}
   told.class = state == 'w' and weights.class(told.weight) or nil
-  known_busy[busy] = told
+  known_busy()[busy] = told
   return told
 end
 
 -- A tenant of which `busy` says that, or nothing; with its start, where it is known. A table that begins with nine fields has room
 -- for the 16 that it may get: one that grows field by field is laid out anew each time, and one of 17 is twice as large.
 local function tenant_read(name, busy, start)
-  local told = busy and (known_busy[busy] or busy_read(busy)) or NOTHING
+  local told = busy and (known_busy()[busy] or busy_read(busy)) or NOTHING
   local tenant = {name = name, start = start, weight = told.weight, state = told.state, was = busy or nil, was_class = told.class,
     promoted = told.promoted, since = told.since, asked = told.asked}
   if told.otherwise then tenant.otherwise = told.otherwise end
@@ -247,6 +243,7 @@ local function fair_withdraw(fair, tenant)
 end
 
 M.arrive = fair_arrive
+M.fairs = fairs
 M.open = fair_open
 M.withdraw = fair_withdraw
 M.precise = precise

@@ -145,7 +145,7 @@ local function fair_end(fair)
 end
 
 local function fair_flush()
-  for _, fair in pairs(fair_queue.fairs) do
+  for _, fair in pairs(fair_queue.fairs()) do
     local has_ended = fair.n == 0 and fair.had_n > 0
     local waiting, waited = fair.n + fair.u, fair.had_n + fair.had_u
     if has_ended then fair_end(fair) end

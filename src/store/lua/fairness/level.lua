@@ -21,7 +21,7 @@ local runtime = require('lib/runtime')
 local on_begin, int, remembering = runtime.on_begin, runtime.int, runtime.remembering
 local lane_base, lane_score, queue_slept = lane_module.base, lane_module.score, lane_module.queue_slept
 local queue_woke = lane_module.queue_woke
-local tenant_quota = quotas.quota
+local tenant_capped, tenant_quota = quotas.capped, quotas.quota
 local lane_level = lanes.lane_level
 local fair_arrive, fair_open, tenant_of = fair_queue.arrive, fair_queue.open, fair_queue.tenant_of
 local tenant_reweigh = fair_queue.tenant_reweigh
@@ -49,10 +49,13 @@ local function sharing_read(queue)
     by_isolation = by_isolation ~= ''} or false
 end
 
+local is_shared -- whether there are settings for that
+local is_unset -- whether there are neither such settings nor tenants that may only have so many jobs active
+
 -- How tenants share a queue: strategy letter (f, r or s), default weight, the hash of weights, and whether only jobs do that have a
 -- lane of their tenant by the isolation; false if they do not.
 local function queue_sharing(queue)
-  if not find(ctx.state.policy, '[fo]') then return UNSET end
+  if not is_shared then return UNSET end
   if known_as ~= ctx.prefix .. ctx.state.rules or known_size >= MOST_KNOWN then known, known_size, known_as = {}, 0, ctx.prefix .. ctx.state.rules end
   local sharing = known[queue]
   if sharing == nil then
@@ -94,9 +97,11 @@ local function type_key(type)
 end
 
 on_begin(function()
-  types = nil
+  types, is_shared = nil, find(ctx.state.policy, '[fo]')
+  is_unset = not is_shared and not find(ctx.allowed, 'c', 1, true)
 end)
 
+-- The lane that a job was enqueued for, under the limits of types that hold now.
 local function type_lane(lane, type)
   local has, limited = match(lane, ';y=([^;]+)') or '', find(ctx.state.policy, 't', 1, true)
   local key = limited and type_key(type) or ''
@@ -108,14 +113,16 @@ local function type_lane(lane, type)
   return head .. ';y=' .. key .. rest
 end
 
+-- The lane in which a job waits now, given the lane that it was enqueued for.
 local function tenant_lane(queue, lane, tenant, rule)
+  if is_unset and not find(lane, ';', 1, true) then return lane end
   local sharing, owner, has_own = queue_sharing(queue), tenant or '_default', find(lane, ';b=', 1, true)
   if sharing and (has_own or not sharing.by_isolation) then
     return lane_base(lane) .. (sharing.strategy == 's' and ';s=1;t=' or ';t=') .. owner
   end
   if has_own then return lane end
   -- A planner wants to know how many of a tenant's jobs are blocked.
-  return (rule and find(lane, ';', 1, true) or lane_module.tenant_capped(owner)) and lane .. ';b=' .. owner or lane
+  return (rule and find(lane, ';', 1, true) or tenant_capped(owner)) and lane .. ';b=' .. owner or lane
 end
 
 -- The weight of all lanes without a tenant: what jobs that name none weigh, or the tenants for which jobs were promoted.
@@ -208,16 +215,14 @@ local function level_reweigh(fair)
   fair_write(fair)
 end
 
-on_begin(function()
-  lane_module.type_lane = type_lane
-  lane_module.tenant_lane = tenant_lane
-  lanes.level_enter = level_enter
-end)
+lanes.level_enter = level_enter
 
 return {
   lanes = level_lanes,
   open = level_open,
   reweigh = level_reweigh,
   queue_sharing = queue_sharing,
+  tenant_lane = tenant_lane,
+  type_lane = type_lane,
   sharing_weight = sharing_weight,
 }

@@ -2,6 +2,7 @@
 --
 -- prefix    `fg:{ns}:`, with which every key begins, so that all of them lie in one cluster slot
 -- args      the arguments: see `lib/runtime`
+-- call      the number of the call since the library was loaded
 -- state     the hash `state`, whose fields are listed there
 -- now       the time of the call in ms, and `now_text`, the same as text
 -- steady    the same on a clock that is never set back: durations that span a step of the real clock are kept in this time
@@ -12,6 +13,6 @@
 -- allowed   what tenants are limited in, as letters: see `tenants/quotas`
 
 return {
-  prefix = nil, args = nil, state = nil, now = nil, now_text = nil, steady = nil, seq = nil, events = nil, log = nil,
+  prefix = nil, args = nil, call = 0, state = nil, now = nil, now_text = nil, steady = nil, seq = nil, events = nil, log = nil,
   counts = nil, allowed = nil,
 }

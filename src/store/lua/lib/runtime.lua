@@ -15,7 +15,7 @@ local call = redis.call
 local concat = table.concat
 
 -- The order in which modules write at the end of a call. Counts and events follow.
-local PHASES = {'workflows', 'writes', 'lanes', 'fairness', 'limits', 'plans', 'enqueue_rates'}
+local PHASES = {'workflows', 'writes', 'lanes', 'fairness', 'limit_counts', 'limits', 'plans', 'enqueue_rates'}
 local current -- the command under way
 
 -- Remembers between calls what is computed from a key, and from nothing else, for at most `most` keys at a time. Callers share
@@ -33,6 +33,22 @@ local function remembering(most, compute)
   end
 end
 
+local touched = {} -- by phase: the last call that had something for it; phases that are not in it always run
+
+-- Returns a function that returns a table of the call under way, and makes it when it is first asked for: most calls need few of those
+-- that modules keep. If a phase is named, what is to be written in that phase comes from this table, and it runs only if there is one.
+local function per_call(phase)
+  local of_call, made
+  if phase then touched[phase] = 0 end
+  return function()
+    if of_call ~= ctx.call then
+      of_call, made = ctx.call, {}
+      if phase then touched[phase] = of_call end
+    end
+    return made
+  end
+end
+
 -- A clock that steps back a little (a failover, a slewing clock) stands still instead, so that ages never turn
 -- negative; a step of more than 5 s is somebody setting the clock, and is accepted.
 local function begin_clock()
@@ -47,7 +63,7 @@ local function begin_clock()
 end
 
 local function begin(keys, args)
-  ctx.prefix, ctx.args = keys[1], args
+  ctx.prefix, ctx.args, ctx.call = keys[1], args, ctx.call + 1
   -- All fields that there may be: a table that grows field by field is laid out anew several times.
   local state = {clock = nil, seq = nil, events = nil, halted = nil, staged = nil, rules = '', policy = '', parked = nil,
     limits = nil, gated = nil, paused = nil, bounded = nil, tenants = nil, throttled = nil, levels = nil, stale = nil,
@@ -169,7 +185,7 @@ end
 
 local function run_phase(name)
   local writes, result = current.commits[name], nil
-  if not writes then return nil end
+  if not writes or touched[name] and touched[name] ~= ctx.call then return nil end
   for place = 1, #writes do result = writes[place]() end
   return result
 end
@@ -226,7 +242,7 @@ on_begin(function()
 end)
 
 return {
-  on_begin = on_begin, on_commit = loader.on_commit, run = run, remembering = remembering, int = int,
+  on_begin = on_begin, on_commit = loader.on_commit, run = run, remembering = remembering, per_call = per_call, int = int,
   emit = event.emit, subject = event.subject, stamp = event.stamp,
   defer = defer, appliers = appliers, count = count, gather = gather, send = send, settle = settle, flush = flush,
   signal = signal, commit = commit, guarded = guarded,

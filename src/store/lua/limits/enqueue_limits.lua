@@ -2,13 +2,12 @@
 
 local ctx = require('lib/context')
 local quotas = require('tenants/quotas')
-local job = require('queue/job')
+local existing = require('queue/unique').existing
 local enqueue_window = require('limits/enqueue_window')
 local runtime = require('lib/runtime')
 
 local on_begin, int, settle = runtime.on_begin, runtime.int, runtime.settle
 local tenant_exceeded, tenant_quota = quotas.exceeded, quotas.quota
-local door = job.door
 local book_look, book_open, books_open = enqueue_window.look, enqueue_window.open, enqueue_window.books_open
 local pace_lasts, starts_add = enqueue_window.pace_lasts, enqueue_window.starts_add
 local starts_last = enqueue_window.starts_last
@@ -21,7 +20,9 @@ local taken, taken_size -- accounts of the jobs of the request that was taken in
 local asked, soft -- its books and the soft limits that it exceeds, where it was looked at
 
 on_begin(function()
-  quick, taken, taken_size, asked, soft, enqueue_window.rooms[LOOKED_AT] = {}, {}, 0, {}, nil, -1
+  taken_size = 0
+  if not find(ctx.allowed, 'e', 1, true) then return end -- nobody is limited
+  quick, taken, asked, soft, enqueue_window.rooms[LOOKED_AT] = {}, {}, {}, nil, -1
 end)
 
 -- The tenant of a job among the arguments, nil if nobody counts it; and where its name ends.
@@ -76,13 +77,13 @@ end
 
 -- The tenant of jobs with these further fields, if it was found and is all that they name, as their length tells: they need not be read
 -- again. The default tenant need not be named.
-door.owner = function(more)
+local function owner(more)
   local name = enqueue_window.owners[quick[more]]
   if name and #name + 8 == #more and name ~= '_default' then return name end
 end
 
 -- Opens the accounts of all tenants that so many requests have jobs of, the first of which begins at `at`.
-door.foresee = function(at, requests, words)
+local function foresee(at, requests, words)
   local size = 0
   for _ = 1, requests do
     local jobs = ctx.args[at + 1] == '1' and 1 or tonumber(ctx.args[at + 1])
@@ -93,7 +94,7 @@ door.foresee = function(at, requests, words)
 end
 
 -- Gives back what was taken in last.
-door.leave = function()
+local function leave()
   for place = 1, taken_size do
     local account = taken[place]
     enqueue_window.rooms[account], enqueue_window.entered[account] = enqueue_window.rooms[account] + 1, enqueue_window.entered[account] - 1
@@ -102,7 +103,7 @@ door.leave = function()
 end
 
 -- Takes in a request that has no unique jobs and keeps so far from all limits that no book need be opened for it; false if it does not.
-door.pass = function(list, first, jobs, words)
+local function pass(list, first, jobs, words)
   taken_size = 0
   for position = first + 5, first + jobs * words, words do
     local account = quick[list[position]]
@@ -114,7 +115,7 @@ door.pass = function(list, first, jobs, words)
     if account then
       local room = enqueue_window.rooms[account]
       if room < 1 then
-        door.leave()
+        leave()
         return false
       end
       enqueue_window.rooms[account], enqueue_window.entered[account] = room - 1, enqueue_window.entered[account] + 1
@@ -160,22 +161,22 @@ end
 
 -- Measures a request that is not far from all limits, before anything of it is stored. Returns the answer if a limit refuses it; else
 -- nil, the soft limits that it exceeds, and what takes it into the books once it is let in. Jobs that are not stored because their like
--- is there do not count.
-local function admit_request(list, first, jobs, words)
+-- is there do not count. What is imported counts, but is not refused: its producer has its answer.
+local function admit(list, first, jobs, words, is_import)
   local request = {}
   asked, soft = request, nil
   settle()
   for index = 0, jobs - 1 do
     local more = list[first + index * words + 5]
     local name = tenant_in(more)
-    if name and tenant_quota(name).stretch and not (door.existing and door.existing(more)) then
+    if name and tenant_quota(name).stretch and not existing(more) then
       local book = book_open(quick[bare(name)])
       if book.asked ~= request then
         book.asked, request[#request + 1] = request, book
         book_look(book)
       end
       local limit, current, maximum, ms = book_ask(book, is_later(more))
-      if limit and not book.quota.soft and not door.is_open then
+      if limit and not book.quota.soft and not is_import then
         tell(book, limit, current, maximum, 'rejected')
         return concat({'limited', index, book.name, limit, int(current), int(maximum), int(ms)}, '\31')
       elseif limit then
@@ -190,8 +191,4 @@ local function admit_request(list, first, jobs, words)
   return nil, exceeded, enter
 end
 
-on_begin(function()
-  door.admit = admit_request
-end)
-
-return true
+return {admit = admit, foresee = foresee, leave = leave, owner = owner, pass = pass}

@@ -9,35 +9,31 @@
 local ctx = require('lib/context')
 local runtime = require('lib/runtime')
 
-local on_begin = runtime.on_begin
+local per_call = runtime.per_call
 local call = redis.call
 local match = string.match
 
 local held = {}
 
 local PERIODS = 16
-local texts -- by limit, as far as this call has read them
-
-on_begin(function()
-  texts = {}
-end)
+local texts = per_call() -- by limit, as far as this call has read them
 
 -- Keeps what the caller has read of a limit.
 held.loaded = function(key, text)
-  texts[key] = text or ''
+  texts()[key] = text or ''
 end
 
 local function read(key)
-  local text = texts[key]
+  local text = texts()[key]
   if not text then
     text = call('HGET', ctx.prefix .. 'limit:' .. key, 'held') or ''
-    texts[key] = text
+    texts()[key] = text
   end
   return text
 end
 
 local function write(key, text)
-  texts[key] = text
+  texts()[key] = text
   call('HSET', ctx.prefix .. 'limit:' .. key, 'held', text)
 end
 
@@ -72,7 +68,7 @@ end
 
 -- How long a limit held back a job that has been waiting since a time, in ms, and the strategy. Nil if it did not.
 held.time = function(key, since)
-  local text = texts[key]
+  local text = texts()[key]
   if text == '' then return nil end
   local sum, strategy = 0, match(text, '^%S+')
   for start, finish in string.gmatch(text, '(%d+)%-(%d*);') do

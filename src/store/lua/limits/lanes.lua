@@ -27,7 +27,7 @@ local lane_module = require('queue/lane')
 local held_time = require('limits/held_time')
 local runtime = require('lib/runtime')
 
-local on_begin, count, int, on_commit = runtime.on_begin, runtime.count, runtime.int, runtime.on_commit
+local on_begin, count, int, on_commit, per_call = runtime.on_begin, runtime.count, runtime.int, runtime.on_commit, runtime.per_call
 local is_cap, lane_limits, queue_woke = lane_module.is_cap, lane_module.limits, lane_module.queue_woke
 local held = held_time.held
 local call = redis.call
@@ -93,12 +93,12 @@ local function lane_left(queue, lane)
   if owner then call('SREM', ctx.prefix .. 'awake:' .. queue .. ':' .. owner, lane) end
 end
 
-local renewed
+local renewed = per_call()
 
 -- The last enqueued numbers of a key are the key's. Who waits under other ones is looked at.
 local function limit_renew(key, quota)
-  if renewed[key] == quota then return end
-  renewed[key] = quota
+  if renewed()[key] == quota then return end
+  renewed()[key] = quota
   local name = ctx.prefix .. 'limit:' .. key
   call('ZADD', ctx.prefix .. 'limits', ctx.now_text, key)
   local was, queue = call('HMGET', name, 'j', 'w'), match(key, '^#(.*)$')
@@ -112,22 +112,22 @@ local function limit_renew(key, quota)
   end
 end
 
-local availables -- by limit: how many available jobs more it has than before this call
+local availables = per_call('limit_counts') -- by limit: how many available jobs more it has than before this call
 
 on_begin(function()
-  renewed, availables, M.keeps = {}, {}, nil
+  M.keeps = nil
 end)
 
 -- The available jobs under limits change in number.
 local function limits_count(keys, by)
   for place = 1, #keys do
     local key = keys[place]
-    if not is_cap(key) then availables[key] = (availables[key] or 0) + by end
+    if not is_cap(key) then availables()[key] = (availables()[key] or 0) + by end
   end
 end
 
-on_commit('limits', function()
-  for key, by in pairs(availables) do
+on_commit('limit_counts', function()
+  for key, by in pairs(availables()) do
     local is_kept = by == 0 or M.keeps and M.keeps(key, by)
     if not is_kept then call('HINCRBY', ctx.prefix .. 'limit:' .. key, 'n', int(by)) end
   end
@@ -183,10 +183,7 @@ local function lane_unpark(queue, lane, key, jobs)
   count_blocked(queue, lane, -jobs)
 end
 
-on_begin(function()
-  lane_module.limit_renew = limit_renew
-  lane_module.arrive = lane_arrive
-end)
+lane_module.arrive = lane_arrive
 
 M.count_blocked = count_blocked
 M.lane_enter = lane_enter
@@ -197,5 +194,6 @@ M.lane_parked = lane_parked
 M.lane_tenant = lane_tenant
 M.lane_unpark = lane_unpark
 M.limits_count = limits_count
+M.limit_renew = limit_renew
 
 return M

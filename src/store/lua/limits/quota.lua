@@ -16,7 +16,7 @@
 
 local ctx = require('lib/context')
 local job_counts = require('tenants/job_counts')
-local lane = require('queue/lane')
+local tenant_capped = require('tenants/quotas').capped
 local held_time = require('limits/held_time')
 local lanes = require('limits/lanes')
 local runtime = require('lib/runtime')
@@ -171,7 +171,7 @@ local function limit_open(key)
   local letter = string.byte(key)
   if letter == 33 then -- !
     local owner = string.sub(key, 2)
-    limit.quota, limit.running = {concurrency = lane.tenant_capped(owner) or nil}, tenant_jobs(owner).active
+    limit.quota, limit.running = {concurrency = tenant_capped(owner) or nil}, tenant_jobs(owner).active
   elseif letter == 35 then -- #
     limit.running = tonumber(call('HGET', ctx.prefix .. 'counts:' .. string.sub(key, 2), 'active') or nil) or 0
   else

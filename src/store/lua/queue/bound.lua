@@ -9,11 +9,12 @@ local lane_module = require('queue/lane')
 local job_module = require('queue/job')
 local detach = require('queue/detach')
 local failure_module = require('queue/failure')
+local existing = require('queue/unique').existing
 local runtime = require('lib/runtime')
 
-local on_begin, emit, int, settle = runtime.on_begin, runtime.emit, runtime.int, runtime.settle
+local emit, int, settle, per_call = runtime.emit, runtime.int, runtime.settle, runtime.per_call
 local LEVEL, lane_flush = lane_module.LEVEL, lane_module.flush
-local door, job_load, mark = job_module.door, job_module.load, job_module.mark
+local job_load, mark = job_module.load, job_module.mark
 local job_detach = detach.job_detach
 local discard, record_failure = failure_module.discard, failure_module.record_failure
 local server_failure = failure_module.server_failure
@@ -21,18 +22,14 @@ local call = redis.call
 local concat, find, match = table.concat, string.find, string.match
 
 local LANES_LOOKED_AT, MOST_DROPPED = 64, 1000
-local known
-
-on_begin(function()
-  known = {}
-end)
+local known = per_call()
 
 local function bound_of(queue)
-  if known[queue] == nil then
+  if known()[queue] == nil then
     local most, strategy, warned_from = match(call('HGET', ctx.prefix .. 'bounds', queue) or '', '^(%d+) (%S+) (%d+)')
-    known[queue] = most and {queue = queue, most = tonumber(most), strategy = strategy, mark = tonumber(warned_from)} or false
+    known()[queue] = most and {queue = queue, most = tonumber(most), strategy = strategy, mark = tonumber(warned_from)} or false
   end
-  return known[queue]
+  return known()[queue]
 end
 
 local function depth_of(queue)
@@ -84,7 +81,7 @@ local function wanted_of(list, first, jobs, words)
   for index = 0, jobs - 1 do
     local at = first + index * words
     local queue, more = list[at + 1], list[at + 5]
-    if bound_of(queue) and not find(more, 'pending\0311\31', 1, true) and not door.existing(more) then
+    if bound_of(queue) and not find(more, 'pending\0311\31', 1, true) and not existing(more) then
       wanted[queue] = (wanted[queue] or 0) + 1
     end
   end
@@ -122,8 +119,4 @@ local function refusal_of(list, first, jobs, words)
   return nil, pressure
 end
 
-on_begin(function()
-  door.refusal = refusal_of
-end)
-
-return true
+return {refusal = refusal_of}

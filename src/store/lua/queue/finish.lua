@@ -2,19 +2,24 @@
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')
+local unique_set = require('queue/unique_set')
 local runtime = require('lib/runtime')
 
-local on_begin, gather, int = runtime.on_begin, runtime.gather, runtime.int
-local door, job_move, job_save, mark = job_module.door, job_module.move, job_module.save, job_module.mark
+local on_begin, gather = runtime.on_begin, runtime.gather
+local job_move, job_save, mark = job_module.move, job_module.save, job_module.mark
 local marked = job_module.marked
 local call = redis.call
-local find, match = string.find, string.match
 
 local M = {}
 
 local SHORTEST = 10000
-M.KEEP = nil
+-- Among the arguments: see `lib/runtime`.
+local RETENTION = {completed = 4, cancelled = 5, discarded = 6, dead_letter = 7, forwarded = 4}
 
+-- For how many ms jobs are kept that ended in a state.
+local function retention(state)
+  return tonumber(ctx.args[RETENTION[state]])
+end
 -- A job of a workflow has ended, which moves the workflow on: see `workflows/workflow`. A script without that part leaves it to the tick.
 M.workflow_hears = nil
 
@@ -24,25 +29,7 @@ end
 
 on_begin(function()
   M.workflow_hears = leave_to_tick
-  M.KEEP = {completed = ctx.args[4], cancelled = ctx.args[5], discarded = ctx.args[6], dead_letter = ctx.args[7], forwarded = ctx.args[4]}
 end)
-
--- An ended job stands in nobody's way, unless its own policy says that it does, for as long as it is kept.
-local ENDS = {completed = 'c', cancelled = 'x', discarded = 'd'}
-local MOST_ENDED = 64
-
-door.release = function(job, state, keep_ms)
-  local key, states = match(job.unique, '^(%S+) (%S+)')
-  local set = ctx.prefix .. 'unique:' .. key
-  if find(states, ENDS[state], 1, true) then
-    call('ZADD', set, int(ctx.now + keep_ms), job.id)
-    call('ZREMRANGEBYRANK', set, 0, -1 - MOST_ENDED)
-  else
-    call('ZREM', set, job.id)
-  end
-  local last = call('ZRANGE', set, -1, -1, 'WITHSCORES')[2]
-  if last and tonumber(last) ~= math.huge then call('PEXPIREAT', set, last) end
-end
 
 -- Moves the job to its last state and saves it.
 local function job_finish(job, state, dead)
@@ -54,9 +41,9 @@ local function job_finish(job, state, dead)
     mark(job, 'd')
   end
   -- Long enough for a call whose answer was lost to find the job when it is sent again.
-  local keep_ms = math.max(tonumber(dead and M.KEEP.dead_letter or M.KEEP[state]), SHORTEST)
+  local keep_ms = math.max(retention(dead and 'dead_letter' or state), SHORTEST)
   job_save(job, keep_ms)
-  if job.unique then door.release(job, state, keep_ms) end
+  if job.unique then unique_set.release(job, state, keep_ms) end
   if marked(job, 'f') then call('PEXPIRE', ctx.prefix .. 'err:' .. job.id, keep_ms) end
   if marked(job, 'r') then call('PEXPIRE', ctx.prefix .. 'res:' .. job.id, keep_ms) end
   if job.apart then call('PEXPIRE', ctx.prefix .. 'env:' .. job.id, keep_ms) end
@@ -71,6 +58,7 @@ local function job_erase(id)
 end
 
 M.SHORTEST = SHORTEST
+M.retention = retention
 M.job_erase = job_erase
 M.job_finish = job_finish
 

@@ -20,13 +20,15 @@
 local ctx = require('lib/context')
 local job_counts = require('tenants/job_counts')
 local lane_module = require('queue/lane')
+local level = require('fairness/level')
 local activity = require('tenants/activity')
 local runtime = require('lib/runtime')
 
-local on_begin, gather, int, signal = runtime.on_begin, runtime.gather, runtime.int, runtime.signal
+local on_begin, gather, int, signal, per_call = runtime.on_begin, runtime.gather, runtime.int, runtime.signal, runtime.per_call
 local count_move = job_counts.count_move
 local is_cap, lane_base, lane_limits = lane_module.is_cap, lane_module.base, lane_module.limits
 local lane_push, lane_score = lane_module.push, lane_module.score
+local tenant_lane, type_lane = level.tenant_lane, level.type_lane
 local did = activity.did
 local call = redis.call
 local concat, find, match = table.concat, string.find, string.match
@@ -187,22 +189,6 @@ local function lower(a, b)
   return a
 end
 
--- What keeps new jobs out. `conflict`, `existing` and `take` are set by `queue/unique`, `refusal` by `queue/bound`, in the form of a
--- script that is called where there are unique jobs or bounded queues; `release` by `queue/finish`.
-local door = {}
-
-on_begin(function()
-  door.existing, door.conflict, door.take, door.refusal, door.admit, door.fits = nil, nil, nil, nil, nil, nil
-  door.is_open, door.is_unbounded = nil, nil
-end)
-
--- A job that has not ended stands in the way of others of its key: see `queue/unique`.
-door.hold = function(job)
-  local set = ctx.prefix .. 'unique:' .. match(job.unique, '^%S+')
-  call('ZADD', set, '+inf', job.id)
-  call('PERSIST', set)
-end
-
 -- When a waiting job is given up: `expires` always, `ttl` before its first start, `total` over all attempts.
 local function job_expiry(job)
   if job.expires or job.ttl or job.total then
@@ -230,9 +216,9 @@ local function job_make_available(job, keeps_place)
     job.seq = int(ctx.seq)
   end
   job.enqueued = ctx.now_text
-  local own = lane_module.type_lane(job.lane, job.type)
+  local own = type_lane(job.lane, job.type)
   if own ~= job.lane then job_set_lane(job, own) end
-  local lane = lane_module.tenant_lane(job.queue, own, job.tenant, job.rule)
+  local lane = tenant_lane(job.queue, own, job.tenant, job.rule)
   local entry = lane_push(job.queue, lane, job.id, lane_score(tonumber(job.priority) or 0, tonumber(job.seq)))
   entry.rule, entry.quota = job.rule, job.quota or entry.quota
   job_wait(job)
@@ -259,18 +245,14 @@ local function slot_free(key)
   end
 end
 
-local looked_at -- pools, and queues with whether they have a limit of their own, once a call
-
-on_begin(function()
-  looked_at = {}
-end)
+local looked_at = per_call() -- pools, and queues with whether they have a limit of their own, once a call
 
 -- A pool that was full is told to its workers.
 local function pool_leave(name, id)
   local key = ctx.prefix .. 'pool:' .. name
   gather('SREM', key .. ':run', id)
-  if looked_at[key] then return end
-  looked_at[key] = true
+  if looked_at()[key] then return end
+  looked_at()[key] = true
   local pool = call('HMGET', key, 'full', 'queues')
   if pool[1] then
     call('HDEL', key, 'full')
@@ -282,9 +264,9 @@ end
 local function is_limited(queue)
   if not ctx.state.limits then return false end
   -- Mostly none has: then that is all that is asked.
-  if looked_at[''] == nil then looked_at[''] = call('EXISTS', ctx.prefix .. 'limited') == 1 end
-  if looked_at[''] and looked_at[queue] == nil then looked_at[queue] = call('SISMEMBER', ctx.prefix .. 'limited', queue) == 1 end
-  return looked_at[''] and looked_at[queue]
+  if looked_at()[''] == nil then looked_at()[''] = call('EXISTS', ctx.prefix .. 'limited') == 1 end
+  if looked_at()[''] and looked_at()[queue] == nil then looked_at()[queue] = call('SISMEMBER', ctx.prefix .. 'limited', queue) == 1 end
+  return looked_at()[''] and looked_at()[queue]
 end
 
 -- What a lease counts against counts it no more.
@@ -327,7 +309,6 @@ local function lease_hand_back(job)
   job_save(job)
 end
 
-M.door = door
 M.further_plain = further_plain
 M.is_limited = is_limited
 M.expiry = job_expiry

@@ -11,9 +11,10 @@
 -- last. A lane is ready exactly while it holds jobs and nothing blocks it.
 
 local ctx = require('lib/context')
+local tenant_capped = require('tenants/quotas').capped
 local runtime = require('lib/runtime')
 
-local on_begin, flush, gather, int = runtime.on_begin, runtime.flush, runtime.gather, runtime.int
+local on_begin, flush, gather, int, per_call = runtime.on_begin, runtime.flush, runtime.gather, runtime.int, runtime.per_call
 local on_commit, remembering, signal = runtime.on_commit, runtime.remembering, runtime.signal
 local call = redis.call
 local match = string.match
@@ -36,16 +37,12 @@ local function queue_depth(queue)
 end
 
 -- Paused queues are few; where there is none, none is looked up.
-local paused
-
-on_begin(function()
-  paused = {}
-end)
+local paused = per_call()
 
 local function is_paused(queue)
   if not ctx.state.paused then return false end
-  if paused[queue] == nil then paused[queue] = call('HEXISTS', ctx.prefix .. 'paused', queue) == 1 end
-  return paused[queue]
+  if paused()[queue] == nil then paused()[queue] = call('HEXISTS', ctx.prefix .. 'paused', queue) == 1 end
+  return paused()[queue]
 end
 
 -- A queue that had nothing ready has something.
@@ -82,9 +79,6 @@ local function lane_base(lane)
   return match(lane, '^(.-);b=') or lane
 end
 
--- How many jobs a tenant may have active, if that is limited, and by how much its jobs go before others: see `tenants/quotas`.
-M.tenant_capped, M.tenant_boost = nil, nil
-
 -- Limits of a tenant are those whose key begins so. They count what the tenant has active, and have no set of their own.
 local function is_cap(key)
   return string.byte(key) == 33
@@ -101,11 +95,7 @@ local function limit_label(key)
   return owner .. 'tenant:' .. string.gsub(name, ':([^:]*)$', ':queue:%1')
 end
 
-local known_limits
-
-on_begin(function()
-  known_limits = {}
-end)
+local known_limits = per_call()
 
 local NONE = {}
 
@@ -131,29 +121,25 @@ end
 local function lane_limits(queue, lane)
   if not find(ctx.allowed, 'c', 1, true) then return limits_named(queue, lane) end
   local name = queue .. ';' .. lane
-  local keys = known_limits[name]
+  local keys = known_limits()[name]
   if not keys then
     keys = {unpack(limits_named(queue, lane))}
     local owner = match(lane, ';[bt]=(.*)$')
-    if owner and M.tenant_capped(owner) then keys[#keys + 1] = '!' .. owner end
-    known_limits[name] = keys
+    if owner and tenant_capped(owner) then keys[#keys + 1] = '!' .. owner end
+    known_limits()[name] = keys
   end
   return keys
 end
 
--- The lane in which a job waits now, given the lane that it was enqueued for, and that one under the limits of types that hold now:
--- see `fairness/level`.
-M.tenant_lane, M.type_lane = nil, nil
-
--- What to do with pushes to a lane under limits or of a tenant, and with the numbers that a job brings: see `limits/lanes`.
-M.arrive, M.limit_renew = nil, nil
+-- Handles pushes to a lane under limits or of a tenant: set by `limits/lanes`, which needs this module itself.
+M.arrive = nil
 
 -- Makes pushes visible; lanes that got a new head move in `ready`.
 local function lane_flush()
   flush()
   for queue, lanes in pairs(pushed) do
     for lane, entry in pairs(lanes) do
-      if M.arrive and find(lane, ';', 1, true) then
+      if find(lane, ';', 1, true) then
         M.arrive(queue, lane, entry)
       elseif call('ZADD', ctx.prefix .. 'ready:' .. queue, 'LT', int(entry.lowest), lane) == 1 then
         queue_woke(queue)
@@ -163,24 +149,6 @@ local function lane_flush()
   pushed = {}
 end
 on_commit('lanes', lane_flush)
-
--- Unless a command brings the modules that know limits and tenants, there are none.
-local function nothing()
-  return nil
-end
-
-local function same_lane(_, lane)
-  return lane
-end
-
-local function untyped_lane(lane)
-  return lane
-end
-
-on_begin(function()
-  M.tenant_capped, M.tenant_boost, M.tenant_lane, M.type_lane = nothing, nothing, same_lane, untyped_lane
-  M.arrive, M.limit_renew = nil, nil
-end)
 
 on_begin(function()
   M.LIVE, pushed = ctx.prefix .. 'live', {}

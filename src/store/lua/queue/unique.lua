@@ -9,10 +9,9 @@
 local ctx = require('lib/context')
 local job_module = require('queue/job')
 local detach = require('queue/detach')
-local runtime = require('lib/runtime')
+local unique_set = require('queue/unique_set')
 
-local on_begin = runtime.on_begin
-local door, job_load = job_module.door, job_module.load
+local job_load = job_module.load
 local job_cancel = detach.job_cancel
 local call = redis.call
 local concat, find, match = table.concat, string.find, string.match
@@ -81,14 +80,8 @@ local function take_place(job, more)
       job_cancel(other, ',"reason":"replaced","replaced_by":"' .. job.id .. '"')
     end
   end
-  door.hold(job)
+  unique_set.hold(job)
   return more
 end
 
-on_begin(function()
-  door.existing = existing_of
-  door.conflict = conflict_of
-  door.take = take_place
-end)
-
-return true
+return {existing = existing_of, conflict = conflict_of, take = take_place}

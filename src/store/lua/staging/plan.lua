@@ -10,7 +10,7 @@ local lane_module = require('queue/lane')
 local job_module = require('queue/job')
 local runtime = require('lib/runtime')
 
-local on_begin, int, on_commit, remembering = runtime.on_begin, runtime.int, runtime.on_commit, runtime.remembering
+local int, on_commit, remembering, per_call = runtime.int, runtime.on_commit, runtime.remembering, runtime.per_call
 local queue_depth = lane_module.queue_depth
 local job_load, lower = job_module.load, job_module.lower
 local call = redis.call
@@ -21,7 +21,7 @@ local MOST_QUEUES = 64
 -- How long a fair queue without jobs is kept: longer than its aim holds.
 local IDLE_MS = 60000
 
-local plans
+local plans = per_call('plans')
 
 -- What a rule says does not change under one version of the rules, so it is kept for many calls.
 local terms_read = remembering(256, function(_, key)
@@ -35,19 +35,19 @@ end)
 
 -- The rule, or false if there is none of that name.
 local function plan_open(rule)
-  local plan = plans[rule]
+  local plan = plans()[rule]
   if plan == nil then
     local key = ctx.prefix .. 'plan:' .. rule
     local f = call('HMGET', key, 'state', 'paused', 'staged', 'room', 'due')
     plan = f[1] and setmetatable({state = f[1], paused = f[2] == '1', staged = tonumber(f[3]) or 0, room = tonumber(f[4]) or 0,
       due = tonumber(f[5]) or 0, added = 0, spent = nil}, terms_read(ctx.state.rules .. key, key)) or false
-    plans[rule] = plan
+    plans()[rule] = plan
   end
   return plan
 end
 
 local function plan_flush()
-  for _, plan in pairs(plans) do
+  for _, plan in pairs(plans()) do
     if plan and plan.added ~= 0 then
       call('HINCRBY', plan.key, 'staged', int(plan.added))
       plan.added = 0
@@ -63,11 +63,7 @@ local function plan_queues(rule)
 end
 
 -- How a main queue is: `depth` and `oldest` (the time since when its oldest job waits, or nil) of what can run. Read once.
-local healths
-
-on_begin(function()
-  plans, healths = {}, {}
-end)
+local healths = per_call()
 
 -- Of the lanes that may run, so many are asked for their first job: of each priority, the oldest is among the first.
 local LANES_ASKED = 201
@@ -96,10 +92,10 @@ local function queue_oldest(queue)
 end
 
 local function queue_health(queue)
-  local health = healths[queue]
+  local health = healths()[queue]
   if not health then
     health = {depth = queue_depth(queue), oldest = queue_oldest(queue)}
-    healths[queue] = health
+    healths()[queue] = health
   end
   return health
 end

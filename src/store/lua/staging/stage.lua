@@ -1,7 +1,6 @@
 -- Staged jobs. They are `pending`, marked s, and wait in their tenant's lane of a fair queue.
 
 local ctx = require('lib/context')
-local planning = require('staging/planning')
 local job_counts = require('tenants/job_counts')
 local lane = require('queue/lane')
 local job_module = require('queue/job')
@@ -10,10 +9,10 @@ local fair_queue = require('fairness/fair_queue')
 local fair_queues = require('staging/fair_queues')
 local runtime = require('lib/runtime')
 
-local on_begin, emit, flush, gather, int = runtime.on_begin, runtime.emit, runtime.flush, runtime.gather, runtime.int
+local emit, flush, gather, int = runtime.emit, runtime.flush, runtime.gather, runtime.int
 local tally = job_counts.tally
 local lane_score = lane.score
-local door, job_make_available, job_move = job_module.door, job_module.make_available, job_module.move
+local job_make_available, job_move = job_module.make_available, job_module.move
 local job_save, job_wait, mark, marked = job_module.save, job_module.wait, job_module.mark, job_module.marked
 local unmark = job_module.unmark
 local gate_passed, gate_room, plan_open = plan_module.gate_passed, plan_module.gate_room, plan_module.open
@@ -25,8 +24,9 @@ local function staging_lane(fair, tenant)
   return fair.key .. ':lane:' .. tenant
 end
 
--- Stages a job that could run now, or lets it pass: false if it may go to its queue at once. Sets the job's place.
-local function job_stage(job)
+-- Stages a job that could run now, or lets it pass: false if it may go to its queue at once. Sets the job's place. `fits` says whether
+-- the job's whole request fits into the room that is left.
+local function job_stage(job, fits)
   local plan = plan_open(job.rule)
   -- What is meant for a main queue that is not ours cannot go to one of ours.
   if not plan or (plan.state ~= 'running' and not job.push) then return false end
@@ -39,7 +39,7 @@ local function job_stage(job)
   if not job.push and fair.n == 0 and weight > 0 and (is_known or not (plan.ask or plan.hold)) and staging.waiting(base) == 0
     and not staging.is_stuck(plan, job.queue, job.tenant) then
     local room = gate_room(plan, job.queue, base.aim)
-    if room > 0 and (not door.fits or door.fits(job.rule, job.queue, room)) then
+    if room > 0 and (not fits or fits(job.rule, job.queue, room)) then
       gate_passed(plan, job.queue)
       return false
     end
@@ -111,10 +111,6 @@ local function job_unstage(job)
   staging.count(fair, -1)
   if call('EXISTS', staging_lane(fair, job.tenant)) == 0 then fair_withdraw(fair, tenant_of(fair, job.tenant)) end
 end
-
-on_begin(function()
-  planning.plan_open, planning.job_stage = plan_open, job_stage
-end)
 
 return {
   job_admit = job_admit,

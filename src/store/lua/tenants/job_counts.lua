@@ -19,7 +19,8 @@ local tallies -- by place in the text, and by tenant: what this call adds
 local stored -- by tenant: its text
 
 on_begin(function()
-  counts_default, has_tallies, tallies, stored = string.find(ctx.allowed, 'd', 1, true), false, {{}, {}, {}, {}, {}}, {}
+  counts_default, stored = string.find(ctx.allowed, 'd', 1, true), {}
+  if has_tallies ~= false then has_tallies, tallies = false, {{}, {}, {}, {}, {}} end
 end)
 
 -- The name under which a tenant's jobs are counted; false if they are not.

@@ -6,11 +6,10 @@
 --                an enqueue is measured by, w with a weight, b with a boost, d the default tenant is counted like any other
 
 local ctx = require('lib/context')
-local lane = require('queue/lane')
 local throttle = require('tenants/throttle')
 local runtime = require('lib/runtime')
 
-local on_begin, emit, int, remembering = runtime.on_begin, runtime.emit, runtime.int, runtime.remembering
+local on_begin, emit, int, remembering, per_call = runtime.on_begin, runtime.emit, runtime.int, runtime.remembering, runtime.per_call
 local subject = runtime.subject
 local throttle_of = throttle.of
 local call = redis.call
@@ -24,11 +23,12 @@ local NONE = {}
 -- Lua's stack holds 8,000 values.
 local PORTION = 4000
 local lengths, tiers, tiers_text -- remembered between calls, as they seldom change
-local quotas, has_tiers, has_own, is_capped, is_boosted
+local quotas = per_call() -- by tenant
+local has_tiers, has_own, is_capped, is_boosted
 local sub = string.sub
 
 on_begin(function()
-  quotas, has_tiers, has_own = {}, false, find(ctx.allowed, 'o', 1, true)
+  has_tiers, has_own = false, find(ctx.allowed, 'o', 1, true)
   is_capped, is_boosted = find(ctx.allowed, 'c', 1, true), find(ctx.allowed, 'b', 1, true)
 end)
 
@@ -67,7 +67,7 @@ end
 local function own_read(names)
   local own, unknown = {}, {not has_tiers and '*' or nil}
   for _, name in ipairs(names) do
-    if not quotas[name] then unknown[#unknown + 1] = name end
+    if not quotas()[name] then unknown[#unknown + 1] = name end
   end
   for first = 1, #unknown, PORTION do
     local texts = call('HMGET', ctx.prefix .. 'quotas', unpack(unknown, first, math.min(first + PORTION - 1, #unknown)))
@@ -76,7 +76,7 @@ local function own_read(names)
   if not has_tiers then tiers_read(own['*'] or '') end
   for place = 1, #names do
     local name = names[place]
-    if not quotas[name] then quotas[name] = own[name] and quota_read(own[name]) or tier_of(name) end
+    if not quotas()[name] then quotas()[name] = own[name] and quota_read(own[name]) or tier_of(name) end
   end
 end
 
@@ -96,8 +96,8 @@ local function tenant_quota(name)
     if not has_tiers then tenants_open() end
     return tier_of(name)
   end
-  if not quotas[name] then tenants_open({name}) end
-  return quotas[name]
+  if not quotas()[name] then tenants_open({name}) end
+  return quotas()[name]
 end
 
 -- A name as it was before it was percent-encoded.
@@ -124,9 +124,11 @@ local function tenant_boost(name)
   return boost and boost ~= 0 and boost or nil
 end
 
-on_begin(function()
-  lane.tenant_capped = tenant_capped
-  lane.tenant_boost = tenant_boost
-end)
-
-return {TOLD_AGAIN_MS = TOLD_AGAIN_MS, exceeded = tenant_exceeded, quota = tenant_quota, tenants_open = tenants_open}
+return {
+  TOLD_AGAIN_MS = TOLD_AGAIN_MS,
+  boost = tenant_boost,
+  capped = tenant_capped,
+  exceeded = tenant_exceeded,
+  quota = tenant_quota,
+  tenants_open = tenants_open,
+}

@@ -7,25 +7,21 @@
 local ctx = require('lib/context')
 local runtime = require('lib/runtime')
 
-local on_begin = runtime.on_begin
+local per_call = runtime.per_call
 local call = redis.call
 local match = string.match
 
 local NONE = {}
-local known
-
-on_begin(function()
-  known = {}
-end)
+local known = per_call()
 
 -- What is left to a tenant: `part`, of its weight in thousandths, and `cap`, how many jobs it may have active; missing where that is all.
 local function throttle_of(name)
   if not ctx.state.throttled or ctx.state.throttled == '0' then return NONE end
-  local throttle = known[name]
+  local throttle = known()[name]
   if not throttle then
     local part, until_ms, cap = match(call('HGET', ctx.prefix .. 'throttled', name) or '', '^(%d+) (%d+) (%S+)$')
     throttle = part and tonumber(until_ms) > ctx.now and {part = part ~= '1000' and tonumber(part) or nil, cap = tonumber(cap)} or NONE
-    known[name] = throttle
+    known()[name] = throttle
   end
   return throttle
 end

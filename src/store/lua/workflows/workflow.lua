@@ -283,7 +283,7 @@ local function write(workflow)
   if workflow.finished then -- in this call
     flush()
     call('HSET', key, 'finished', workflow.finished, 'op', workflow.op or '')
-    local keep_ms = math.max(tonumber(finish.KEEP[KEPT_AS[workflow.state]]), SHORTEST)
+    local keep_ms = math.max(finish.retention(KEPT_AS[workflow.state]), SHORTEST)
     call('UNLINK', key .. ':jobs')
     for _, part in ipairs({'', ':nodes', ':results'}) do call('PEXPIRE', key .. part, keep_ms) end
     call('ZADD', ctx.prefix .. 'workflows', ctx.now_text, workflow.id)
