@@ -1,4 +1,4 @@
-//! The sources of one Sidekiq, as long as this process takes jobs in from them.
+//! The sources of one Sidekiq from which this process imports jobs.
 
 use super::importer::Importer;
 use super::releaser::{ReleaseError, Releaser};
@@ -11,19 +11,19 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Imports all sources of a Sidekiq.
+/// Imports from all sources of a Sidekiq.
 pub struct Sources {
     pub store: Store,
     pub rules: Rulebook,
     pub sidekiq: Arc<Sidekiq>,
     pub importers: Vec<Importer>,
-    /// How long what is staged may be handed back after the stop; none if it stays staged.
+    /// Maximum time to hand staged jobs back after the stop; `None` to leave them staged.
     pub release_within: Option<Duration>,
 }
 
 impl Sources {
-    /// Imports until `stop`. Then waits for `planned`, which is cancelled once this process promotes no more, and hands back staged jobs
-    /// if it is configured so.
+    /// Imports until `stop`. If configured, then waits for `planned`, which is cancelled once this
+    /// process promotes no more jobs, and hands staged jobs back.
     pub async fn run(self, stop: CancellationToken, planned: CancellationToken) {
         let mut running = JoinSet::new();
         for importer in self.importers {
@@ -47,7 +47,7 @@ impl Sources {
     }
 }
 
-/// Hands back what is staged, as far as there is time, and logs the outcome.
+/// Hands staged jobs back until `deadline` and logs the outcome.
 async fn release(mut releaser: Releaser, main_queue: &str, deadline: Instant) {
     let outcome = releaser.release(Some(deadline), &|_, _| {}).await;
     let stocks = releaser.stocks();

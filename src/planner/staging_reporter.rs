@@ -1,4 +1,5 @@
-//! Set-ups beside a Sidekiq that do not work as they were meant: each is reported once, in the log and as an event.
+//! Reporting of likely misconfigurations beside a Sidekiq: each is reported once, in the log and as
+//! an event.
 
 use super::failure_reporter::{FailureReporter, Notice};
 use crate::fairness::Rule;
@@ -8,21 +9,21 @@ use crate::job::sidekiq::Payload;
 use crate::store::{SidekiqProcess, Store};
 use std::collections::HashSet;
 
-/// Findings that are remembered; clients choose the names of classes.
+/// Maximum number of findings that are remembered; clients choose the names of classes.
 const MOST_FINDINGS: usize = 1000;
 
-/// Something about a job that its pusher probably did not mean.
+/// A likely mistake in the configuration or in a pushed job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Finding {
-    /// No plan rule has its class, so that it goes straight to a queue.
+    /// No plan rule covers the class, so its jobs go straight to a queue.
     Unplanned { class: String, queue: String },
-    /// Neither its rule nor the job itself names a queue to promote into.
+    /// Neither the rule nor the job names a queue to promote into.
     QueueUnknown { rule: String, class: String },
-    /// The rule's `tenant_key` names no tenant.
+    /// The rule's `tenant_key` finds no tenant in the job.
     TenantMissing { rule: String, class: String },
 }
 
-/// Reports on the jobs of one main queue.
+/// Reports findings about the jobs of one main queue.
 pub struct StagingReporter {
     store: Store,
     main_queue: String,
@@ -31,13 +32,14 @@ pub struct StagingReporter {
 }
 
 impl StagingReporter {
-    /// A reporter on a main queue.
+    /// Creates a reporter for a main queue.
     pub fn new(store: Store, main_queue: &str) -> StagingReporter {
         let (main_queue, reported, readers) = (main_queue.to_owned(), HashSet::new(), FailureReporter::default());
         StagingReporter { store, main_queue, reported, readers }
     }
 
-    /// The finding about a job whose rule finds no tenant in it, with the shape of its arguments; none if it was reported before.
+    /// Returns the finding about a job in which its rule finds no tenant, with the shape of its
+    /// arguments. Returns `None` if it was reported before.
     pub fn tenant_missing(&self, rule: &Rule, payload: &Payload<'_>) -> Option<(Finding, String)> {
         let finding = Finding::TenantMissing { rule: rule.name.clone(), class: payload.class.clone() };
         let is_news = self.reported.len() < MOST_FINDINGS && !self.reported.contains(&finding);
@@ -51,7 +53,8 @@ impl StagingReporter {
         })
     }
 
-    /// Reports a finding, unless that has happened. `details` are further members of the event.
+    /// Reports a finding, unless it was reported before. `details` are further members of the
+    /// event.
     pub async fn report(&mut self, finding: &Finding, details: &str) {
         if self.reported.len() >= MOST_FINDINGS || self.reported.contains(finding) {
             return;
@@ -105,7 +108,8 @@ impl StagingReporter {
         }
     }
 
-    /// Reports processes that read the staging queue: their workers run jobs before they are planned.
+    /// Reports processes that read the staging queue: their workers run jobs before they are
+    /// planned.
     pub async fn report_readers(&mut self, queue: &str, processes: &[SidekiqProcess]) {
         let reads = |process: &&SidekiqProcess| !process.quiet && process.queues.iter().any(|own| own == queue);
         let readers: Vec<&str> = processes.iter().filter(reads).map(|process| process.identity.as_str()).collect();
