@@ -1,7 +1,8 @@
-//! Fires crons that are due.
+//! The cron runner: fires crons that are due.
 //!
-//! Every process with this role looks: a firing is one script, which only the first of all passes. Whoever dies between looking and
-//! firing leaves the time to the others, or to whoever starts next; of several times that nobody fired, one is made up for.
+//! Every process with this role checks for due crons. A firing is one script, which succeeds for
+//! the first process only. If a process dies between checking and firing, another one fires, or the
+//! one that starts next. Of several missed times, only one is fired late.
 
 use crate::job::{CronJob, Limits};
 use crate::planner::EnqueueService;
@@ -10,12 +11,12 @@ use futures_util::future::join_all;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// How often it looks at least: crons may be registered through other processes, and the clock that counts is the store's.
+/// Maximum time between checks: other processes may register crons, and the store's clock decides.
 const LONGEST: Duration = Duration::from_secs(1);
-/// Crons fired at once.
+/// Maximum number of crons fired at once.
 const PORTION: usize = 64;
 
-/// Fires crons; clones share it.
+/// Fires crons; clones share the state.
 #[derive(Clone)]
 pub struct CronRunner {
     store: Store,
@@ -24,12 +25,12 @@ pub struct CronRunner {
 }
 
 impl CronRunner {
-    /// A runner whose jobs go through the enqueue service.
+    /// Creates a runner whose jobs go through the enqueue service.
     pub fn new(store: Store, enqueue_service: EnqueueService, limits: Limits) -> Self {
         CronRunner { store, enqueue_service, limits }
     }
 
-    /// Fires until `stop`.
+    /// Fires crons until `stop`.
     pub async fn run(self, stop: CancellationToken) {
         let (mut failing, mut wait) = (false, Duration::ZERO);
         loop {
@@ -48,7 +49,7 @@ impl CronRunner {
         }
     }
 
-    /// Fires what is due now, and tells how long nothing is due.
+    /// Fires the crons that are due. Returns the time until the next check.
     async fn fire_due(&self) -> Result<Duration, Error> {
         loop {
             let due = self.store.due_crons(PORTION).await?;
@@ -65,8 +66,8 @@ impl CronRunner {
         }
     }
 
-    /// Computes the next times of all crons anew, because the clock was set back: each would otherwise wait until the clock reaches
-    /// the time that was its next one before.
+    /// Recomputes the next times of all crons, because the clock was set back. Otherwise each cron
+    /// would wait until the clock reaches its previous next time again.
     async fn retime(&self, outdated: &str) -> Result<(), Error> {
         let table = self.store.crons(0, MOST_CRONS, Some(true)).await?;
         let earlier = |stored: &StoredCron| {
@@ -85,12 +86,12 @@ impl CronRunner {
         let cron = match CronJob::stored(&stored.document) {
             Ok(cron) => cron,
             Err(problem) => {
-                // Left alone it would be due for ever, and hold up the others.
+                // If it stayed scheduled, it would be due forever and delay the others.
                 tracing::error!(cron = stored.name, %problem, "a stored cron cannot be read: it rests until it is registered anew");
                 return self.store.rest_cron(&stored.name).await;
             }
         };
-        // A time that came after one that was left out is still to be fired for.
+        // After a skipped time, continue from it, because a later time may be due already.
         let is_left_out = cron.timing.is_left_out(at);
         let next = cron.timing.next_wake(if is_left_out { at } else { now.max(at) }, at);
         let firing = Firing { name: &stored.name, cron: &cron, version: &stored.version, at: Some(at), next };
@@ -105,7 +106,7 @@ impl CronRunner {
         Ok(())
     }
 
-    /// Fires a cron because a person asks; its times stay as they are.
+    /// Fires a cron on request; its schedule stays the same.
     pub async fn run_now(&self, stored: &StoredCron, now: i64) -> Result<Fired, Error> {
         let Ok(cron) = CronJob::stored(&stored.document) else { return Ok(Fired::Gone) };
         let firing = Firing { name: &stored.name, cron: &cron, version: &stored.version, at: None, next: None };
