@@ -1,20 +1,21 @@
-//! Answers that are well-formed and yet are probably not what the webhook means.
+//! Detection of answers that are well-formed but probably a mistake.
 
 use super::Outcome;
 
 /// A reason to doubt an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
-    /// It names no tenant at all.
+    /// It contains no tenants.
     Empty,
-    /// It names tenants, but none of those that were asked for.
+    /// It contains tenants, but none of the requested ones.
     UnknownIds,
-    /// Every tenant that was asked for has weight 0.
+    /// Every requested tenant has weight 0.
     AllZero,
 }
 
 impl Doubt {
-    /// The doubt about an answer without invalid values, if there is one.
+    /// Returns the doubt about an answer, if there is one. Answers with invalid values are reported
+    /// in another way.
     pub fn of(outcome: &Outcome) -> Option<Doubt> {
         if outcome.invalid_total > 0 {
             return None;
@@ -27,7 +28,7 @@ impl Doubt {
         }
     }
 
-    /// The name in events.
+    /// Returns the name used in events.
     pub fn name(self) -> &'static str {
         match self {
             Doubt::Empty => "empty",
@@ -36,7 +37,7 @@ impl Doubt {
         }
     }
 
-    /// Describes what was returned, and what follows from it.
+    /// Describes the answer and its effect.
     pub fn describe(self) -> &'static str {
         match self {
             Doubt::Empty => "it returned no weights; tenants keep the weights that they have",
