@@ -19,10 +19,10 @@ pub enum Refusal {
     #[error("{0}")]
     Invalid(Invalid),
     /// A job would belong to another tenant than the caller; in a batch, with its index.
-    #[error("the job belongs to another tenant than the caller")]
+    #[error("the job belongs to a different tenant than the caller")]
     Foreign(Foreign, Option<usize>),
     /// No plan rule covers its type, and this deployment does not store such jobs.
-    #[error("no plan rule names the type of the job")]
+    #[error("no plan rule covers the type of the job")]
     Unplanned,
     #[error(transparent)]
     Store(#[from] store::Error),
@@ -140,7 +140,7 @@ impl EnqueueService {
             let made = match planned {
                 Ok(job) => Ok((Box::new(job), known.version.clone())),
                 Err(problem) => {
-                    tracing::warn!(cron = firing.cron.name, %problem, "a cron's job is refused");
+                    tracing::warn!(cron = firing.cron.name, %problem, "the job of a cron was refused");
                     Err("job_refused")
                 }
             };
@@ -169,7 +169,7 @@ impl EnqueueService {
         }
         self.assign(known, job, header, now)?;
         if tenancy.require_tenant && job.owner().is_none() {
-            let expected = "the tenant that owns the job, there or in the header X-OJS-Tenant";
+            let expected = "the id of the tenant that owns the job, there or in the header X-OJS-Tenant";
             return Err(Refusal::Invalid(Invalid::missing("meta.tenant_id", expected).of_kind(Kind::Tenant)));
         }
         self.check_ancestors(job)?;
@@ -199,7 +199,7 @@ impl EnqueueService {
         };
         if rule.shadow {
             let expected = format!(
-                "a type whose plan rule is not in shadow: rule {:?} only watches, and takes no jobs",
+                "a type whose plan rule is not in shadow; rule {:?} only watches and accepts no jobs",
                 rule.name
             );
             return Err(Refusal::Invalid(Invalid::field("type", expected, &job.kind)));
@@ -209,10 +209,8 @@ impl EnqueueService {
             Some(_) => return Err(Refusal::Foreign(scope.foreign(&rule.tenant_key.to_string()), None)),
             None if scope.tenant().is_some() => scope.tenant().unwrap_or_default().to_owned(),
             None if rule.tenant_key.is_in_args() && rule.on_missing_tenant == OnMissingTenant::Reject => {
-                let expected = format!(
-                    "the tenant's id as a string or number, because plan rule {:?} looks for it there",
-                    rule.name
-                );
+                let expected =
+                    format!("the tenant id as a string or number, because plan rule {:?} reads it there", rule.name);
                 let missing = Invalid::missing(rule.tenant_key.to_string(), expected).of_kind(Kind::Tenant);
                 return Err(Refusal::Invalid(missing));
             }
@@ -225,8 +223,8 @@ impl EnqueueService {
             None if matches!(self.main_queues.get(&rule.main_queue), Some(MainQueue::Ojs(_))) => job.hand_on(now),
             None => {
                 let expected = format!(
-                    "a type whose plan rule names a class: rule {:?} promotes into main queue {:?} and has none for jobs that \
-                     come over HTTP",
+                    "a type whose plan rule has a class; rule {:?} promotes into main queue {:?} and has no class for \
+                     jobs that arrive over HTTP",
                     rule.name, rule.main_queue
                 );
                 return Err(Refusal::Invalid(Invalid::field("type", expected, &job.kind)));

@@ -38,7 +38,7 @@ impl FailureReporter {
         let Some(Notice { event, subject, data }) = &self.unsent else { return };
         match store.announce(event, subject, data).await {
             Ok(()) => self.unsent = None,
-            Err(error) => tracing::debug!(event, %error, "cannot store an event; it is sent later"),
+            Err(error) => tracing::debug!(event, %error, "cannot store an event; trying again later"),
         }
     }
 

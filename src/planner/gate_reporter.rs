@@ -31,17 +31,17 @@ impl GateReporter {
         let (event, reason) = match closed {
             Some(closed) => {
                 let reason = closed.name();
-                tracing::warn!(rule, queue, reason, "gate closed: nothing is promoted until it opens");
+                tracing::warn!(rule, queue, reason, "gate closed; nothing is promoted until it opens");
                 ("planner.gate_closed", format!(",\"reason\":\"{reason}\""))
             }
             None => {
-                tracing::info!(rule, queue, "gate open again");
+                tracing::info!(rule, queue, "gate opened");
                 ("planner.gate_opened", String::new())
             }
         };
         let data = format!("\"queue\":{}{reason}", json::quoted(queue));
         if let Err(error) = store.announce(event, rule, &data).await {
-            tracing::debug!(%error, "cannot emit an event about a gate");
+            tracing::debug!(%error, "cannot store an event about a gate");
         }
     }
 

@@ -115,7 +115,7 @@ impl Importer {
                 Err(error) => {
                     if !failing {
                         let main_queue = self.sidekiq.name();
-                        tracing::warn!(main_queue, %error, "cannot take jobs in: they wait where they are");
+                        tracing::warn!(main_queue, %error, "cannot import jobs; they stay in the source");
                     }
                     self.taken_in = None;
                     AFTER_FAILURE
@@ -148,7 +148,9 @@ impl Importer {
         match self.store.deregister_importer(main_queue, &self.process, &source).await {
             // All processes share the gem's locks: the remaining ones need them.
             Ok(others) => self.holds &= others == 0,
-            Err(error) => tracing::debug!(main_queue, source, %error, "cannot deregister; the entry expires"),
+            Err(error) => {
+                tracing::debug!(main_queue, source, %error, "cannot deregister the importer; its entry expires")
+            }
         }
         self.registered = None;
     }
@@ -171,7 +173,7 @@ impl Importer {
         let (Source::Fairplay(class), true) = (&self.source, self.holds) else { return };
         let (jid, now) = (sidekiq::jid(&id::generate()), self.store.clock().now_ms());
         if let Err(error) = self.sidekiq.redis().hand_back(class, &self.owner(), &jid, now).await {
-            tracing::warn!(class = class.class, %error, "cannot free the gem's locks: they end by themselves");
+            tracing::warn!(class = class.class, %error, "cannot release the gem's locks; they expire");
         }
         (self.holds, self.gem_is_still) = (false, false);
     }
@@ -238,7 +240,7 @@ impl Importer {
             Some(TakenIn::Released) => self.registered = None,
             Some(TakenIn::Full { .. }) if self.portion > 1 => self.portion /= 2,
             Some(TakenIn::Full { rule }) => {
-                return Err(Error::Unavailable(format!("plan rule {rule} has as many jobs staged as it may")));
+                return Err(Error::Unavailable(format!("plan rule {rule:?} has reached max_staged")));
             }
         }
         Ok(found)
@@ -325,10 +327,7 @@ impl Importer {
             match fate {
                 Fate::Stage(job) => jobs.push(*job),
                 Fate::Bury(payload) => {
-                    tracing::warn!(
-                        main_queue = self.sidekiq.name(),
-                        "a payload that no worker could run goes to the dead set"
-                    );
+                    tracing::warn!(main_queue = self.sidekiq.name(), "moving an unreadable payload to the dead set");
                     redis.bury(&payload, self.store.clock().now_ms()).await?;
                 }
                 Fate::Pass { queue, payload } => {

@@ -27,7 +27,10 @@ impl Held {
         }
         let document: Value = serde_json::from_str(text).unwrap_or_default();
         let policy = config::policy_from_json(document["policy"].clone()).unwrap_or_else(|problems| {
-            tracing::error!(?problems, "cannot read the stored dispatch policy: pools and limits of types are unknown");
+            tracing::error!(
+                ?problems,
+                "cannot parse the stored dispatch policy; its pools and type limits are unknown to this process"
+            );
             Policy::default()
         });
         let names = document["pools"].as_array().into_iter().flatten();
@@ -73,7 +76,7 @@ impl Held {
             if pool.is_none_or(|pool| held.policy.set_pool(pool).is_err()) {
                 tracing::warn!(
                     pool = name,
-                    "a pool that was set at run time does not go with the file's: it is dropped"
+                    "dropped a pool set at run time because it conflicts with the configuration file"
                 );
                 held.pools.remove(name);
             }
@@ -86,13 +89,13 @@ impl Held {
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyRefused {
     /// The pool conflicts with other pools.
-    #[error("the pool does not go with the others")]
+    #[error("the pool conflicts with other pools")]
     Conflicts(Vec<PoolConflict>),
     /// A pool of that name exists.
-    #[error("there is a pool {0} already")]
+    #[error("pool {0:?} already exists")]
     Exists(String),
     /// The request is invalid.
-    #[error("it is full of mistakes")]
+    #[error("invalid scheduling settings")]
     Mistakes(Vec<config::Problem>),
     #[error(transparent)]
     Store(#[from] Error),

@@ -73,7 +73,7 @@ pub async fn preview(registry: &RunnerRegistry, name: &str, jobs: Option<u64>) -
         "order": order,
         "truncated": truncated,
         "queues": queues,
-        "why": "The highest priority goes first, unless the rule orders priorities only within tenants. Among the tenants whose virtual start has come, the one with the earliest deadline goes; each job moves its tenant by 1/weight.",
+        "why": "The highest priority is promoted first, unless the rule orders priorities only within tenants. Among the tenants whose virtual start has been reached, the one with the earliest deadline is next; each job moves its tenant by 1/weight.",
     })))
 }
 

@@ -63,9 +63,9 @@ mod tests {
         assert_eq!(recent.jobs(60_000), HashMap::from([("a", 5), ("b", 2)]));
         assert_eq!(recent.jobs(60_001), HashMap::from([("a", 4)]));
         recent.note(60_001, &[]);
-        assert_eq!(recent.rounds.len(), 2, "a round that served nobody is none");
+        assert_eq!(recent.rounds.len(), 2, "a round that served no tenant is not recorded");
         recent.note(60_001, &[served("b", 1)]);
-        assert_eq!(recent.rounds.len(), 2, "the first is forgotten");
+        assert_eq!(recent.rounds.len(), 2, "the first round is dropped");
     }
 
     #[test]

@@ -118,7 +118,7 @@ impl RunnerRegistry {
             Err(error) => Err(error),
         };
         if let Err(error) = observed {
-            tracing::debug!(rule = rule.name, %error, "cannot look at the main queue");
+            tracing::debug!(rule = rule.name, %error, "cannot read the main queue");
             status.queues.iter_mut().for_each(|queue| queue.hindrance = Some(Closed::Unreachable));
             status.trouble = Some(error.reason());
         }
@@ -138,8 +138,8 @@ impl RunnerRegistry {
         let named = self.inner.main_queues.get(&rule.main_queue);
         named.ok_or_else(|| {
             Error::Backend(format!(
-                "plan rule {:?} promotes into main queue {:?}, which this process does not know: add the [[main_queue]] \
-                 of that name to its configuration; the rule's jobs stay in staging until then",
+                "plan rule {:?} promotes into main queue {:?}, which is not configured in this process; add a \
+                 [[main_queue]] of that name; the rule's jobs stay in staging until then",
                 rule.name, rule.main_queue
             ))
         })

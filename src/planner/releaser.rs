@@ -30,17 +30,17 @@ pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 #[derive(Debug, thiserror::Error)]
 pub enum ReleaseError {
     #[error(
-        "process {process} takes jobs in from {from} of main queue {main_queue} and would take them in again; stop it first. \
-         It was last seen {ago_ms} ms ago: if it is gone, try again in 10 s"
+        "cannot release main queue {main_queue}: process {process} imports jobs from {from} and would import them again \
+         (last seen {ago_ms} ms ago); stop it first, or try again in 10 s if it is gone"
     )]
     Drained { main_queue: String, process: String, from: String, ago_ms: u64 },
-    #[error("another release of main queue {0} is under way; if its process is gone, try again in 15 s")]
+    #[error("another release of main queue {0} is in progress; if its process is gone, try again in 15 s")]
     Taken(String),
-    #[error(
-        "the release of main queue {0} stood still for too long, and another process may take jobs in; run it again"
-    )]
+    #[error("the release of main queue {0} lost its lock, so other processes may import jobs again; run it again")]
     Lost(String),
-    #[error("a planner of sidekiq-fairplay runs for class {0}, so its jobs stay staged; try again when it has ended")]
+    #[error(
+        "a planner of sidekiq-fairplay is running for class {0}, so its jobs stay staged; try again when it has ended"
+    )]
     GemBusy(String),
     #[error(transparent)]
     Store(#[from] Error),
@@ -247,7 +247,7 @@ impl Releaser {
             let (rule, to) = (json::quoted(&stock.rule), json::quoted(&home.to_string()));
             let data = format!("\"rule\":{rule},\"to\":{to},\"jobs\":{}", stock.released);
             if let Err(error) = self.store.announce("main_queue.released", self.sidekiq.name(), &data).await {
-                tracing::debug!(%error, "cannot announce what was handed back");
+                tracing::debug!(%error, "cannot store an event about released jobs");
             }
         }
     }

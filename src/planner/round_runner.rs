@@ -235,7 +235,7 @@ impl RoundRunner {
             return self.failures.main_queue(&self.store, &self.rule.name, &self.rule.main_queue, failure).await;
         }
         if let Some(error) = failure {
-            tracing::warn!(rule = self.rule.name, %error, "a round failed");
+            tracing::warn!(rule = self.rule.name, %error, "round failed");
         }
     }
 
@@ -392,7 +392,7 @@ impl RoundRunner {
                 rule = self.rule.name,
                 duration_ms = report.duration_ms,
                 slow_part,
-                "a round took longer than its interval or half its lock's life"
+                "round took longer than its interval or half of planner_lock_ttl"
             );
         }
     }

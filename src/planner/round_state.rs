@@ -83,6 +83,6 @@ mod tests {
         assert_eq!(reason(5, false, None), Some("enough_queued"));
         assert_eq!(reason(0, false, None), Some("batch_spent"));
         assert_eq!(reason(5, true, None), Some("hold"));
-        assert_eq!(reason(5, false, Some("depth")), Some("depth"), "of a gate that is closed");
+        assert_eq!(reason(5, false, Some("depth")), Some("depth"), "the reason of the closed gate");
     }
 }

@@ -329,7 +329,7 @@ impl Rulebook {
         ) {
             Ok(rule) => Some((document["place"].as_u64().unwrap_or(0), Entry { rule, source })),
             Err(problems) => {
-                tracing::error!(rule = name, ?problems, "cannot read a stored plan rule: its types are not planned");
+                tracing::error!(rule = name, ?problems, "cannot parse a stored plan rule; its types are not planned");
                 None
             }
         }

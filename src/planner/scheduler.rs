@@ -94,7 +94,7 @@ async fn plan(registry: RunnerRegistry, name: String, stop: CancellationToken) {
         let outcome = attempt(&registry, &name, why, low.take()).await;
         let poll = outcome.as_ref().ok().and_then(|(_, poll)| *poll);
         if let (Err(error), false) = (&outcome, failing) {
-            tracing::warn!(rule = name, %error, "cannot plan: nothing is promoted until Redis is back");
+            tracing::warn!(rule = name, %error, "planning failed; nothing is promoted until Redis is back");
         }
         failing = outcome.is_err();
         let now = Instant::now();

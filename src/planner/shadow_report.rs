@@ -126,7 +126,7 @@ impl ShadowReport<'_> {
             waiting = self.depth,
             taken_total = self.shadow.taken(),
             p95 = tenants.join(", "),
-            "in shadow: waits as they are → as they would be"
+            "shadow report; p95 lists actual → simulated waits"
         );
     }
 }

@@ -60,7 +60,7 @@ pub(super) async fn watch(registry: RunnerRegistry, name: String, stop: Cancella
             }
             Err(error) => {
                 if !failing {
-                    tracing::warn!(rule = name, %error, "cannot watch in shadow");
+                    tracing::warn!(rule = name, %error, "cannot watch a rule in shadow");
                 }
                 failing = true;
                 AFTER_FAILURE
@@ -142,7 +142,12 @@ impl<'a> ShadowWatcher<'a> {
     /// before the next attempt.
     async fn run(&mut self) -> Duration {
         let (rule, queue) = (&self.rule.name, &self.queue);
-        tracing::info!(rule, queue, main_queue = self.rule.main_queue, "watching in shadow: nothing is changed there");
+        tracing::info!(
+            rule,
+            queue,
+            main_queue = self.rule.main_queue,
+            "watching a queue in shadow; nothing is changed there"
+        );
         let (mut keep_at, mut tell_at) = (Instant::now() + KEEP, Instant::now() + TELL);
         let mut looks = tokio::time::interval(LOOK);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -163,11 +168,11 @@ impl<'a> ShadowWatcher<'a> {
                 Ok(Watched::Kept) => {}
                 Ok(Watched::Paused | Watched::Gone) => return KEEP,
                 Ok(Watched::Elsewhere { by, left_ms }) => {
-                    tracing::info!(rule = self.rule.name, by, "another process watches in shadow");
+                    tracing::info!(rule = self.rule.name, by, "another process watches this rule in shadow");
                     return Duration::from_millis(left_ms.max(1));
                 }
                 // Without the store, reports are delayed; observations continue.
-                Err(error) => tracing::debug!(rule = self.rule.name, %error, "cannot keep what was seen in shadow"),
+                Err(error) => tracing::debug!(rule = self.rule.name, %error, "cannot store the shadow report"),
             }
             let known = self.registry.rules().now();
             if known.rules.get(&self.rule.name) != Some(&self.rule) {
@@ -192,7 +197,7 @@ impl<'a> ShadowWatcher<'a> {
                 rule = self.rule.name,
                 main_queue,
                 error = error.reason(),
-                "cannot look at the queue in shadow"
+                "cannot read the queue watched in shadow"
             );
         }
         self.trouble = looked.err().map(|error| error.reason());
@@ -207,7 +212,7 @@ impl<'a> ShadowWatcher<'a> {
     async fn apply(&mut self, answer: &weights::Answer, now: i64) {
         let fallback = shadow_weights::fallback(self.shadow_weights.webhook(now).and_then(|webhook| webhook.age_ms));
         if let Err(error) = self.reporter.report(self.registry.store(), &self.rule, answer, fallback).await {
-            tracing::debug!(rule = self.rule.name, %error, "cannot read what was reported of the weights webhook");
+            tracing::debug!(rule = self.rule.name, %error, "cannot read earlier reports about the weights webhook");
         }
         for (tenant, weight) in answer.iter().flat_map(|outcome| &outcome.weights) {
             self.shadow.reweigh(tenant, *weight);

@@ -33,7 +33,7 @@ impl Sources {
         let stopped = Instant::now();
         let mut importers = Vec::new();
         while let Some(ended) = running.join_next().await {
-            importers.extend(ended.inspect_err(|error| tracing::error!(%error, "an importer failed")).ok());
+            importers.extend(ended.inspect_err(|error| tracing::error!(%error, "importer task failed")).ok());
         }
         let Some(grace) = self.release_within else {
             for importer in &mut importers {
@@ -58,11 +58,13 @@ async fn release(mut releaser: Releaser, main_queue: &str, deadline: Instant) {
     let left: u64 = stocks.iter().filter(|stock| stock.home.is_some()).map(|stock| stock.left).sum();
     match outcome {
         Err(ReleaseError::Drained { process, .. }) => {
-            tracing::info!(main_queue, process, "staged jobs stay: another process plans them");
+            tracing::info!(main_queue, process, "staged jobs stay; another process plans them");
         }
-        Err(ReleaseError::Taken(_)) => tracing::info!(main_queue, "staged jobs are handed back by another process"),
-        Err(error) => tracing::warn!(main_queue, left, %error, "staged jobs were not all handed back"),
-        Ok(()) if left > 0 => tracing::warn!(main_queue, left, "shutdown grace is over: these jobs stay staged"),
+        Err(ReleaseError::Taken(_)) => tracing::info!(main_queue, "another process hands staged jobs back"),
+        Err(error) => tracing::warn!(main_queue, left, %error, "cannot hand all staged jobs back"),
+        Ok(()) if left > 0 => {
+            tracing::warn!(main_queue, left, "shutdown grace is over; the remaining jobs stay staged")
+        }
         Ok(()) => {}
     }
     releaser.free_locks().await;

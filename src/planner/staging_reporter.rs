@@ -63,7 +63,7 @@ impl StagingReporter {
         let (event, data, message) = match finding {
             Finding::Unplanned { class, queue } => {
                 let message = format!(
-                    "no plan rule has class {class}: its jobs are not planned and go to queue {queue}; add the class to \
+                    "no plan rule has class {class}, so its jobs go to queue {queue} unplanned; add the class to \
                      `types` of a rule, or stop pushing it to the staging queue"
                 );
                 tracing::warn!(
@@ -80,23 +80,23 @@ impl StagingReporter {
             }
             Finding::QueueUnknown { rule, class } => {
                 let message = format!(
-                    "plan rule {rule} has no queue and jobs of class {class} name none: they go to queue default; set \
+                    "plan rule {rule} has no queue and jobs of class {class} name none, so they go to queue default; set \
                      `queue` of the rule, or push them through the client middleware"
                 );
-                tracing::warn!(main_queue, rule, class, "no queue to promote into is known; jobs go to queue default");
+                tracing::warn!(main_queue, rule, class, "no queue to promote into; jobs go to queue default");
                 ("main_queue.queue_unknown", format!("\"rule\":{},\"class\":{}", quoted(rule), quoted(class)), message)
             }
             Finding::TenantMissing { rule, class } => {
                 let message = format!(
-                    "tenant_key of plan rule {rule} names no tenant in a job of class {class}: the job is the default \
-                     tenant's; compare tenant_key with the shape of its arguments"
+                    "tenant_key of plan rule {rule} finds no tenant in a job of class {class}, so the job belongs to the \
+                     default tenant; compare tenant_key with the shape of the arguments"
                 );
                 tracing::warn!(
                     main_queue,
                     rule,
                     class,
                     details,
-                    "tenant_key names no tenant in a job; it is the default tenant's"
+                    "tenant_key finds no tenant in a job; it belongs to the default tenant"
                 );
                 ("main_queue.tenant_missing", format!("\"rule\":{},\"class\":{}", quoted(rule), quoted(class)), message)
             }
@@ -104,7 +104,7 @@ impl StagingReporter {
         let data = format!("{data}{details},\"message\":{}", quoted(&message));
         match self.store.announce(event, main_queue, &data).await {
             Ok(()) => _ = self.reported.insert(finding.clone()),
-            Err(error) => tracing::debug!(event, %error, "cannot store an event; it is sent with the next such job"),
+            Err(error) => tracing::debug!(event, %error, "cannot store an event; trying again with the next such job"),
         }
     }
 
@@ -129,7 +129,7 @@ impl StagingReporter {
                         "a process reads the staging queue; its workers bypass fairness"
                     );
                     let identities: Vec<String> = readers.iter().map(|identity| quoted(identity)).collect();
-                    let message = "these processes read the staging queue: their workers bypass fairness; remove the \
+                    let message = "these processes read the staging queue, so their workers bypass fairness; remove the \
                         queue from their configuration";
                     let more = format!(",\"processes\":[{}],\"message\":{}", identities.join(","), quoted(message));
                     ("main_queue.staging_read", more)

@@ -38,7 +38,7 @@ pub struct Author {
 #[derive(Debug, thiserror::Error)]
 pub enum TenantSettingsRefused {
     /// The request is invalid.
-    #[error("it is full of mistakes")]
+    #[error("invalid tenant settings")]
     Mistakes(Vec<config::Problem>),
     /// The tenant has jobs.
     #[error("the tenant has jobs")]
@@ -118,7 +118,7 @@ impl Rulebook {
         let stored: Value = serde_json::from_str(text).unwrap_or_default();
         let terms = config::tenant_from_json(id, stored["terms"].clone()).map(|(terms, _)| terms);
         let mut terms = terms.unwrap_or_else(|problems| {
-            tracing::error!(tenant = id, ?problems, "cannot read the stored terms of a tenant");
+            tracing::error!(tenant = id, ?problems, "cannot parse the stored settings of a tenant; using the defaults");
             TenantSettings::default()
         });
         if stored["weighs"] != true {

@@ -117,7 +117,7 @@ impl Condition {
                     rule = name,
                     reason,
                     detail = doubt.describe(),
-                    "weights webhook gives doubtful answers"
+                    "weights webhook returns doubtful weights"
                 );
                 let message = json::quoted(doubt.describe());
                 ("weights.doubtful", format!("\"reason\":\"{reason}\",\"message\":{message}"))

@@ -37,7 +37,8 @@ impl EnqueueService {
                 // The other system does not report the end of the job, so the workflow would never
                 // continue.
                 if job.outward.is_some() {
-                    let expected = "a type whose jobs end in our own queues: this one's go to another main queue";
+                    let expected =
+                        "a type whose jobs run from fairgate's own queues; jobs of this type go to another main queue";
                     return Err(Refusal::Invalid(Invalid::field("type", expected, &job.kind).within(path)));
                 }
             }

@@ -25,7 +25,9 @@ impl Importer {
             entries.retain(|entry| entry.sequence > before);
             match self.stage(&name, before, entries, &known, release).await? {
                 Some(TakenIn::Released) => return Ok(false),
-                Some(TakenIn::Full { rule }) => return Err(Error::Backend(format!("plan rule {rule} is full"))),
+                Some(TakenIn::Full { rule }) => {
+                    return Err(Error::Backend(format!("plan rule {rule:?} has reached max_staged")));
+                }
                 None | Some(TakenIn::Stored | TakenIn::Before | TakenIn::Stale) => {}
             }
         }
