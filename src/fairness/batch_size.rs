@@ -230,7 +230,7 @@ mod tests {
         drain.observe(report(4000, 6, 0));
         assert_eq!(drain.aim(GOAL).depth, 2);
         drain.observe(report(20_000, 6, 0));
-        assert_eq!(drain.aim(GOAL).depth, 8, "who took a job has reported since");
+        assert_eq!(drain.aim(GOAL).depth, 8, "the threads that took a job have reported since");
     }
 
     #[test]

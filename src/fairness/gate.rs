@@ -73,6 +73,6 @@ mod tests {
         assert_eq!(read(2, Some(0), 1000), Gate { latency_ms: 1000, closed: None, room: 3 });
         assert_eq!(read(2, Some(0), 1001).closed, Some(Closed::Latency));
         assert_eq!(read(5, Some(0), 10).closed, Some(Closed::Depth));
-        assert_eq!(read(1, Some(50), 10).latency_ms, 0, "a clock that stepped back makes nothing old");
+        assert_eq!(read(1, Some(50), 10).latency_ms, 0, "a clock that stepped back does not age jobs");
     }
 }

@@ -39,10 +39,10 @@ impl PoolValidator {
         let mut conflicts = Vec::new();
         if !self.names.insert(pool.name.clone()) {
             let message = format!("expected a name that no other pool has, found \"{}\"", pool.name);
-            conflicts.push(PoolConflict { key: "name", message, help: "give each pool a name of its own".to_owned() });
+            conflicts.push(PoolConflict { key: "name", message, help: "give each pool a unique name".to_owned() });
         } else if self.names.len() > Self::MOST_POOLS {
-            let message = format!("expected at most {} pools, and this is one more", Self::MOST_POOLS);
-            conflicts.push(PoolConflict { key: "name", message, help: "let pools share more queues".to_owned() });
+            let message = format!("expected at most {} pools, found more", Self::MOST_POOLS);
+            conflicts.push(PoolConflict { key: "name", message, help: "serve more queues with each pool".to_owned() });
         }
         conflicts.extend(self.overlap(pool));
         if pool.starvation.is_none() {

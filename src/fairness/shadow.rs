@@ -312,7 +312,7 @@ mod tests {
         // queue for half of the target latency.
         assert!((800..1500).contains(&quiet_planned), "{quiet_planned}");
         assert!((9_700..10_400).contains(&noisy_planned), "{noisy_planned}");
-        assert_eq!(site.shadow.staged().0 + site.shadow.depth(), 0, "as many went as were taken");
+        assert_eq!(site.shadow.staged().0 + site.shadow.depth(), 0, "all jobs were taken");
         assert_eq!((site.shadow.all().planned.total(), site.shadow.taken()), (1050, 1050));
     }
 
@@ -325,7 +325,7 @@ mod tests {
         site.push(Some("free"), 100);
         site.push(Some("paying"), 100);
         site.push(None, 5);
-        let round = site.look(0).expect("nobody has promoted yet");
+        let round = site.look(0).expect("the first round");
         // Jobs that the rule does not plan are in the main queue already, so it is not empty.
         assert_eq!((round.depth, round.promoted), (5, 0));
         site.look(5);

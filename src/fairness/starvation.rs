@@ -99,7 +99,7 @@ mod tests {
         }
         for digits in 0..=1_000_000 {
             let ratio = f64::from(digits) / 1e6;
-            assert_eq!(Starvation::round(ratio), ratio, "six digits stay as they are");
+            assert_eq!(Starvation::round(ratio), ratio, "numbers with six digits are unchanged");
         }
         assert!(Starvation { enabled: false, ..with(0.9) }.fits(100));
         assert_eq!(Starvation::largest_ratio(3), 0.3333);

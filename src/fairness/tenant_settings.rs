@@ -101,7 +101,7 @@ impl TenantRule {
     /// Maximum number of tenant rules in a configuration file.
     pub const MOST: usize = 1000;
     /// Description of valid ids for error messages.
-    pub const EXPECTED: &'static str = "the id of a tenant, `_default`, or the beginning of ids followed by `*`";
+    pub const EXPECTED: &'static str = "a tenant id, `_default`, or a prefix of ids followed by `*`";
 
     /// Returns the prefix of ids, if the rule is for a tier.
     pub fn prefix(&self) -> Option<&str> {

@@ -193,9 +193,9 @@ mod tests {
         assert_eq!(lines.signal("q"), Some(a));
         assert_eq!(lines.leave(a), [b]);
         assert_eq!(lines.leave(b), [c]);
-        assert_eq!(lines.rest(c, false), NOBODY, "the chain ends where nothing was found");
+        assert_eq!(lines.rest(c, false), NOBODY, "the offer ends when nothing was found");
         assert_eq!(lines.leave(c), NOBODY);
-        assert!(lines.lines.is_empty() && lines.len() == 0, "nothing is left behind");
+        assert!(lines.lines.is_empty() && lines.len() == 0, "all lines are removed");
     }
 
     #[test]
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(lines.rest(a, false), NOBODY);
         assert_eq!(lines.signal("q"), Some(a));
         assert_eq!(lines.signal("q"), None);
-        assert_eq!(lines.leave(a), [b], "and go to the next if the first is served");
+        assert_eq!(lines.leave(a), [b], "they pass to the next if the first gets jobs");
         assert_eq!(lines.rest(b, false), NOBODY);
     }
 
@@ -233,8 +233,8 @@ mod tests {
         let (mut lines, [a, b]) = waiting(["qr", "q"]);
         assert_eq!(lines.signal("r"), Some(a));
         assert_eq!(lines.signal("q"), Some(b));
-        assert_eq!(lines.leave(b), NOBODY, "only one is left, and it looks already");
-        assert_eq!(lines.rest(a, false), [a], "but may have looked too early");
+        assert_eq!(lines.leave(b), NOBODY, "the only waiter left is checking already");
+        assert_eq!(lines.rest(a, false), [a], "but may have checked too early");
     }
 
     #[test]
@@ -243,9 +243,9 @@ mod tests {
         assert_eq!(lines.signal("q"), Some(a));
         assert_eq!(lines.rest(a, true), [b]);
         assert_eq!(lines.rest(b, true), [c]);
-        assert_eq!(lines.leave(c), [a], "those who were passed over come after all others, in their order");
+        assert_eq!(lines.leave(c), [a], "waiters that passed come after all others, in order");
         assert_eq!(lines.rest(a, false), NOBODY);
-        assert_eq!(lines.signal("q"), Some(a), "and have their place again when nothing was there");
+        assert_eq!(lines.signal("q"), Some(a), "and regain their place when nothing was there");
         assert_eq!(lines.rest(a, true), [b]);
         let d = lines.enter(&["q".to_owned()]);
         assert_eq!(lines.rest(d, false), NOBODY);
@@ -260,10 +260,10 @@ mod tests {
             looked.push(next);
         }
         assert_eq!(looked, tickets[..1 + usize::from(MOST_PASSES)]);
-        assert_eq!(lines.signal("q"), Some(tickets[17]), "and the next goes on where it ended");
+        assert_eq!(lines.signal("q"), Some(tickets[17]), "the next signal continues where it ended");
         let (mut lines, [a]) = waiting(["q"]);
         assert_eq!(lines.signal("q"), Some(a));
-        assert_eq!(lines.rest(a, true), NOBODY, "one who is alone has nobody to pass it to");
+        assert_eq!(lines.rest(a, true), NOBODY, "a single waiter cannot pass the offer on");
     }
 
     #[test]

@@ -220,7 +220,7 @@ fn each_of_the_four_signals_is_enough_for_a_verdict() {
     ] {
         let verdict = beside(loud, other).unwrap_or_else(|| panic!("{signal:?}"));
         assert_eq!(verdict.evidence.iter().map(|evidence| evidence.signal).collect::<Vec<_>>(), [signal]);
-        assert_eq!((verdict.throttle_reason(), verdict.waiting_tenants), (None, 0), "nobody waits");
+        assert_eq!((verdict.throttle_reason(), verdict.waiting_tenants), (None, 0), "no other tenant waits");
     }
     assert_eq!(beside(other, other), None);
 }
