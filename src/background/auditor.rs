@@ -36,7 +36,7 @@ impl Auditor {
                 () = stop.cancelled() => return,
                 audit = self.store.audit(false, MOST_AT_ONCE, async || tokio::time::sleep(PAUSE).await) => match audit {
                     Ok(audit) => self.tell(&audit),
-                    Err(error) => tracing::debug!(%error, "cannot compare counts with leases"),
+                    Err(error) => tracing::debug!(%error, "cannot audit job counts"),
                 },
             }
         }
@@ -48,7 +48,7 @@ impl Auditor {
             tracing::error!(
                 differences = audit.differences.len(),
                 ?first,
-                "counts differ from the leases: `fairgate doctor --repair` mends them"
+                "job counts disagree with leases; run `fairgate doctor --repair`"
             );
         }
     }

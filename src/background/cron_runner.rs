@@ -40,8 +40,8 @@ impl CronRunner {
             }
             let outcome = self.fire_due().await;
             match (&outcome, failing) {
-                (Err(error), false) => tracing::warn!(%error, "cannot look at crons: none fires until Redis is back"),
-                (Ok(_), true) => tracing::info!("crons fire again"),
+                (Err(error), false) => tracing::warn!(%error, "cannot read crons; none fires until Redis is back"),
+                (Ok(_), true) => tracing::info!("crons are firing again"),
                 _ => {}
             }
             failing = outcome.is_err();
@@ -77,7 +77,7 @@ impl CronRunner {
         };
         let times: Vec<_> = table.crons.iter().filter_map(earlier).collect();
         self.store.retime_crons(&times, outdated).await?;
-        tracing::info!(crons = times.len(), "the clock was set back; computed the next times of crons again");
+        tracing::info!(crons = times.len(), "clock was set back; recomputed the next times of crons");
         Ok(())
     }
 
@@ -87,7 +87,7 @@ impl CronRunner {
             Ok(cron) => cron,
             Err(problem) => {
                 // If it stayed scheduled, it would be due forever and delay the others.
-                tracing::error!(cron = stored.name, %problem, "a stored cron cannot be read: it rests until it is registered anew");
+                tracing::error!(cron = stored.name, %problem, "cannot parse a stored cron; disabled until it is registered again");
                 return self.store.rest_cron(&stored.name).await;
             }
         };
@@ -100,7 +100,7 @@ impl CronRunner {
             false => self.enqueue_service.fire(&firing, cron.job(at, &self.limits)).await?,
         };
         match fired {
-            Fired::Skipped { why, .. } => tracing::debug!(cron = cron.name, why, "a cron made no job"),
+            Fired::Skipped { why, .. } => tracing::debug!(cron = cron.name, why, "cron skipped"),
             Fired::Stored(_) | Fired::Gone | Fired::Stale => {}
         }
         Ok(())

@@ -61,7 +61,7 @@ impl NoisyNeighborWatcher {
                 _ = interval.tick() => {}
             }
             if let Err(error) = self.look(&holder).await {
-                tracing::debug!(%error, "cannot look for noisy neighbours");
+                tracing::debug!(%error, "cannot check for noisy neighbours");
             }
         }
     }
@@ -153,22 +153,16 @@ impl NoisyNeighborWatcher {
             let (reason, severity) = (verdict.reason().name(), verdict.severity());
             if step.detected {
                 self.metrics.detected(reason);
-                tracing::warn!(
-                    tenant,
-                    reason,
-                    severity,
-                    waiting = verdict.waiting_tenants,
-                    "a tenant is a noisy neighbour"
-                );
+                tracing::warn!(tenant, reason, severity, waiting = verdict.waiting_tenants, "noisy neighbour detected");
             }
             if step.throttled {
                 self.metrics.throttled(tenant);
-                tracing::warn!(tenant, reason, "a noisy neighbour is throttled");
+                tracing::warn!(tenant, reason, "noisy neighbour throttled");
             }
         }
         if let Some((_, why)) = &step.released {
             self.metrics.released(why.reason());
-            tracing::info!(tenant, why = why.reason(), "a throttle is lifted");
+            tracing::info!(tenant, why = why.reason(), "throttle released");
         }
     }
 
@@ -190,7 +184,7 @@ fn standings(noise: &Noise) -> BTreeMap<String, NoisyState> {
         (
             id.clone(),
             standing.unwrap_or_else(|error| {
-                tracing::error!(tenant = %id, %error, "cannot read how a tenant stands");
+                tracing::error!(tenant = %id, %error, "cannot parse the stored noisy-neighbour state of a tenant; it is replaced");
                 NoisyState::default()
             }),
         )

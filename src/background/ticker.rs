@@ -40,9 +40,9 @@ impl Ticker {
             // Log once when it starts to fail and once when it works again, not ten times a second.
             match (&outcome, failing) {
                 (Err(error), false) => {
-                    tracing::warn!(%error, "cannot run timers: nothing comes due until Redis is back")
+                    tracing::warn!(%error, "tick failed; nothing comes due until Redis is back")
                 }
-                (Ok(()), true) => tracing::info!("timers run again"),
+                (Ok(()), true) => tracing::info!("tick recovered"),
                 _ => {}
             }
             failing = outcome.is_err();

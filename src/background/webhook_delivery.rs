@@ -53,7 +53,7 @@ impl WebhookDelivery {
                 outcome = self.once() => outcome,
             };
             if let (Err(error), false) = (&outcome, failing) {
-                tracing::warn!(%error, "cannot deliver events: webhooks wait until Redis is back");
+                tracing::warn!(%error, "cannot deliver events; webhooks wait until Redis is back");
             }
             failing = outcome.is_err();
         }
@@ -123,8 +123,8 @@ impl WebhookDelivery {
 fn verdict(tries: usize, outcome: Result<Sent, String>) -> DeliveryOutcome {
     let (error, wait) = match outcome {
         Ok(sent) if sent.is_taken() => return DeliveryOutcome::Done,
-        Ok(sent) if !sent.may_be_repeated() => return DeliveryOutcome::Dead(format!("answered {}", sent.status)),
-        Ok(sent) => (format!("answered {}", sent.status), sent.retry_after),
+        Ok(sent) if !sent.may_be_repeated() => return DeliveryOutcome::Dead(format!("returned HTTP {}", sent.status)),
+        Ok(sent) => (format!("returned HTTP {}", sent.status), sent.retry_after),
         Err(error) => (error, None),
     };
     match WAITS.get(tries) {
@@ -144,14 +144,14 @@ mod tests {
         for (tries, seconds) in WAITS.into_iter().enumerate() {
             assert_eq!(
                 verdict(tries, answered(500, None)),
-                DeliveryOutcome::Again(seconds * 1000, "answered 500".to_owned())
+                DeliveryOutcome::Again(seconds * 1000, "returned HTTP 500".to_owned())
             );
         }
-        assert_eq!(verdict(7, answered(500, None)), DeliveryOutcome::Dead("answered 500".to_owned()));
+        assert_eq!(verdict(7, answered(500, None)), DeliveryOutcome::Dead("returned HTTP 500".to_owned()));
         assert_eq!(verdict(7, Err("no answer".to_owned())), DeliveryOutcome::Dead("no answer".to_owned()));
-        assert_eq!(verdict(0, answered(429, Some(7))), DeliveryOutcome::Again(7000, "answered 429".to_owned()));
+        assert_eq!(verdict(0, answered(429, Some(7))), DeliveryOutcome::Again(7000, "returned HTTP 429".to_owned()));
         for status in [301, 400, 404, 410] {
-            assert_eq!(verdict(0, answered(status, None)), DeliveryOutcome::Dead(format!("answered {status}")));
+            assert_eq!(verdict(0, answered(status, None)), DeliveryOutcome::Dead(format!("returned HTTP {status}")));
         }
     }
 }
