@@ -75,7 +75,10 @@ impl Contact {
         memory.breaker.enter(self.clock.now_ms()).map_err(|wait_ms| {
             let (kind, text) =
                 last.map_or((ErrorKind::Unreachable, "unknown".to_owned()), |last| (last.kind, last.text));
-            Error { kind, text: format!("not asked after repeated failures, next try in {wait_ms} ms; last: {text}") }
+            Error {
+                kind,
+                text: format!("not sent after repeated failures; next attempt in {wait_ms} ms; last error: {text}"),
+            }
         })
     }
 
@@ -87,7 +90,7 @@ impl Contact {
                 memory.breaker.succeeded();
                 (memory.trouble, memory.busy_until) = (None, None);
                 if was_troubled {
-                    tracing::info!(main_queue, purpose, "the main queue's server answers again");
+                    tracing::info!(main_queue, purpose, "requests to the main queue succeed again");
                 }
             }
             // The server is reachable and works.
@@ -96,7 +99,7 @@ impl Contact {
                 if let ErrorKind::Busy(wait) = error.kind {
                     memory.busy_until = Some(Instant::now() + wait);
                 }
-                tracing::warn!(main_queue, purpose, %error, "the main queue's server asks to wait: its gate is closed");
+                tracing::warn!(main_queue, purpose, %error, "main queue asked to wait; its gate is closed until then");
                 memory.errors += 1;
                 memory.trouble = Some(error.clone());
             }
@@ -104,7 +107,7 @@ impl Contact {
                 memory.breaker.failed(pass, self.clock.now_ms());
                 memory.errors += 1;
                 if !was_troubled {
-                    tracing::warn!(main_queue, purpose, %error, "the main queue's server fails: jobs stay where they are");
+                    tracing::warn!(main_queue, purpose, %error, "requests to the main queue fail; jobs stay where they are");
                 }
                 memory.trouble = Some(error.clone());
             }

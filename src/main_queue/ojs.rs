@@ -66,7 +66,7 @@ impl Ojs {
     /// Creates the main queue of that name.
     pub fn new(name: &str, store: Store, remote: Remote) -> Ojs {
         let contact = |purpose| Contact::new(name, purpose, store.clock().clone());
-        let (looking, posting) = (contact("look at its queues"), contact("post jobs"));
+        let (looking, posting) = (contact("read queues"), contact("post jobs"));
         let (destination, level, asking, looks, refused) = Default::default();
         Ojs { name: name.to_owned(), store, remote, looking, posting, destination, level, asking, looks, refused }
     }
@@ -148,7 +148,7 @@ impl Ojs {
                 // The jobs are promoted and in the outbox. If delivery keeps failing, the next call
                 // returns an error.
                 Err(error) => {
-                    tracing::warn!(rule, main_queue = self.name, %error, "promoted jobs are not delivered yet");
+                    tracing::warn!(rule, main_queue = self.name, %error, "cannot deliver promoted jobs yet; trying again");
                 }
             }
         }
@@ -203,7 +203,8 @@ impl Ojs {
         let mut returned = Vec::new();
         // One at a time, to keep their order.
         for payload in &entry.payloads {
-            let id = id_of(payload).ok_or_else(|| Error::Backend("a job in an outbox has no id".to_owned()))?;
+            let id =
+                id_of(payload).ok_or_else(|| Error::Backend("outbox entry contains a job without an id".to_owned()))?;
             if !taken.contains(&id) {
                 returned.extend(self.deliver_alone(payload, id).await?);
             }
@@ -213,14 +214,7 @@ impl Ojs {
         }
         self.refused.fetch_add(returned.len() as u64, Ordering::Relaxed);
         for Returned { id, code, message, .. } in &returned {
-            tracing::warn!(
-                rule,
-                main_queue = self.name,
-                id,
-                code,
-                message,
-                "the main queue's server does not take a job"
-            );
+            tracing::warn!(rule, main_queue = self.name, id, code, message, "main queue refused a job");
         }
         self.store.take_back(&returned).await
     }
@@ -231,7 +225,7 @@ impl Ojs {
 
     async fn deliver_alone(&self, payload: &str, id: String) -> Result<Option<Returned>, Error> {
         let duplicate = |id| {
-            let message = "another job there counts as the same".to_owned();
+            let message = "the server has another job with the same unique key".to_owned();
             Some(Returned { id, code: "duplicate".to_owned(), message, is_dead: false })
         };
         Ok(match self.ask(self.remote.enqueue(payload, &id)).await? {
@@ -255,7 +249,7 @@ impl Ojs {
         if known.is_none() {
             let (main_queue, place) = (&self.name, self.remote.place());
             let remote::Manifest { name, level, .. } = &manifest;
-            tracing::info!(main_queue, place, implementation = name, level, "the main queue is an OJS server");
+            tracing::info!(main_queue, place, implementation = name, level, "connected to the main queue's OJS server");
         }
         *known = Some(manifest.level);
         Ok(manifest.level)

@@ -125,7 +125,7 @@ impl Sidekiq {
             if let Err(error) = self.settle(rule).await {
                 // The jobs are promoted and in the outbox. If delivery keeps failing, the next call
                 // returns an error.
-                tracing::warn!(rule, main_queue = self.name, %error, "promoted jobs are not delivered yet");
+                tracing::warn!(rule, main_queue = self.name, %error, "cannot deliver promoted jobs yet; trying again");
             }
         }
         Ok(outcome)
@@ -167,7 +167,11 @@ impl Sidekiq {
                     Ok(()) => DeliveryRoute::Database { theirs, ours },
                     Err(Error::Backend(reason)) => {
                         let main_queue = &self.name;
-                        tracing::warn!(main_queue, reason, "scripts may not SELECT: jobs go through an outbox");
+                        tracing::warn!(
+                            main_queue,
+                            reason,
+                            "scripts may not SELECT another database; delivering through an outbox"
+                        );
                         DeliveryRoute::Outbox { origin: self.store.origin().await? }
                     }
                     Err(error) => return Err(error),
@@ -213,7 +217,7 @@ impl Sidekiq {
         match (is_news, is_unserved) {
             (false, _) => {}
             (true, true) => {
-                tracing::warn!(main_queue = self.name, queue, "no Sidekiq process listens to this queue");
+                tracing::warn!(main_queue = self.name, queue, "no Sidekiq process serves this queue");
                 self.announce("main_queue.unserved", "queue", queue).await;
             }
             (true, false) => self.announce("main_queue.served", "queue", queue).await,
@@ -230,11 +234,7 @@ impl Sidekiq {
             };
             if is_news {
                 let main_queue = &self.name;
-                tracing::warn!(
-                    main_queue,
-                    version,
-                    "a Sidekiq of a version that fairgate was not tried with: 6.4, 7 and 8 are"
-                );
+                tracing::warn!(main_queue, version, "untested Sidekiq version; fairgate is tested with 6.4, 7 and 8");
                 self.announce("main_queue.untried_version", "version", version).await;
             }
         }
@@ -243,7 +243,7 @@ impl Sidekiq {
     async fn announce(&self, event: &str, name: &str, value: &str) {
         let data = format!("\"{name}\":{}", json::quoted(value));
         if let Err(error) = self.store.announce(event, &self.name, &data).await {
-            tracing::debug!(%error, "cannot announce how the main queue is");
+            tracing::debug!(%error, "cannot store an event about the main queue");
         }
     }
 
