@@ -36,11 +36,11 @@ impl Answer {
         let media_type = text(headers, &CONTENT_TYPE).unwrap_or("no content-type").chars().take(80).collect();
         let status = response.status().as_u16();
         let broke_off =
-            |error: reqwest::Error| ErrorKind::Unreachable.with(format!("the answer broke off: {}", causes(error)));
+            |error: reqwest::Error| ErrorKind::Unreachable.with(format!("the response was cut off: {}", causes(error)));
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(broke_off)? {
             if body.len() + chunk.len() > MOST_BYTES {
-                return Err(ErrorKind::Unreadable.with(format!("the answer is larger than {MOST_BYTES} bytes")));
+                return Err(ErrorKind::Unreadable.with(format!("the response is larger than {MOST_BYTES} bytes")));
             }
             body.extend_from_slice(&chunk);
         }
@@ -70,7 +70,7 @@ impl Answer {
     pub(super) fn unreadable(&self) -> Error {
         let Answer { status, media_type, .. } = self;
         ErrorKind::Unreadable.with(format!(
-            "answered {status} with something that is no OJS ({media_type}): is this the server's own address, and nothing in front?"
+            "returned HTTP {status} with a body that is not OJS ({media_type}); check that the url leads to the server itself"
         ))
     }
 
@@ -82,18 +82,19 @@ impl Answer {
         match status {
             429 | 503 if status == 429 || self.retry_after.is_some() => {
                 let wait = self.retry_after.unwrap_or(USUAL);
-                Some(ErrorKind::Busy(wait).with(format!("answered {status}{}: it asks to wait {wait:?}", said())))
+                Some(ErrorKind::Busy(wait).with(format!("returned HTTP {status}{}; it asks to wait {wait:?}", said())))
             }
-            401 => Some(ErrorKind::Unauthorized.with(format!("answered 401{}: check its token", said()))),
+            401 => Some(ErrorKind::Unauthorized.with(format!("returned HTTP 401{}; check its token", said()))),
             403 if self.refusal().is_none_or(|(code, _)| ["forbidden", "unauthorized"].contains(&code.as_str())) => {
-                let text = format!("answered 403{}: its token may not do this", said());
+                let text = format!("returned HTTP 403{}; its token lacks the permission", said());
                 Some(ErrorKind::Unauthorized.with(text))
             }
             300..=399 => {
-                let text = format!("answered {status}: redirects are not followed, configure the address they lead to");
+                let text =
+                    format!("returned HTTP {status}; redirects are not followed, configure their target instead");
                 Some(ErrorKind::Status.with(text))
             }
-            500.. => Some(ErrorKind::Status.with(format!("answered {status}{}", said()))),
+            500.. => Some(ErrorKind::Status.with(format!("returned HTTP {status}{}", said()))),
             _ => None,
         }
     }

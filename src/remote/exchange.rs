@@ -34,7 +34,7 @@ pub struct Remote {
 impl Remote {
     /// Creates a client without connecting. Returns a message if the options are invalid.
     pub fn new(options: &Options) -> Result<Remote, String> {
-        let base = Url::parse(&options.url).map_err(|error| format!("its URL cannot be read: {error}"))?;
+        let base = Url::parse(&options.url).map_err(|error| format!("invalid url: {error}"))?;
         let builder = match &options.certificates {
             Some(certificates) => client_builder_trusting(certificates)?,
             None => client_builder(),
@@ -42,7 +42,8 @@ impl Remote {
         let token = match &options.token {
             Some(token) => {
                 let value = HeaderValue::try_from(format!("Bearer {}", token.expose()));
-                let mut value = value.map_err(|_| "its token does not fit into a header".to_owned())?;
+                let mut value =
+                    value.map_err(|_| "the token contains characters that an HTTP header cannot hold".to_owned())?;
                 value.set_sensitive(true);
                 Some(value)
             }
@@ -69,7 +70,7 @@ impl Remote {
     /// implies a failure is an error.
     async fn ask(&self, method: Method, path: &str, body: Option<String>) -> Result<Answer, Error> {
         let verb = method.clone();
-        let late = |_| ErrorKind::Unreachable.with(format!("no complete answer within {:?}", self.timeout));
+        let late = |_| ErrorKind::Unreachable.with(format!("no complete response within {:?}", self.timeout));
         let answer =
             tokio::time::timeout(self.timeout, self.exchange(method, path, body)).await.map_err(late).flatten();
         let answer = answer.and_then(|answer| answer.trouble().map_or(Ok(answer), Err));

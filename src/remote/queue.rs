@@ -52,8 +52,8 @@ impl Remote {
             None if level >= LEVEL_WITH_STATS => Ok(QueueState::default()),
             None => {
                 let text = format!(
-                    "{} tells nothing of its queue {name}, and is of conformance level {level}: {LEVEL_WITH_STATS} is needed to \
-                     promote no more than its workers need",
+                    "{} reports no statistics of queue {name} and has conformance level {level}; level {LEVEL_WITH_STATS} is \
+                     required, so that no more is promoted than its workers need",
                     self.place()
                 );
                 Err(ErrorKind::Unsupported.with(text))

@@ -43,7 +43,7 @@ impl Remote {
         if !body.is_end_stream() {
             sent = sent.body(reqwest::Body::wrap(Exclusive(Mutex::new(body))));
         }
-        let late = |_| ErrorKind::Unreachable.with(format!("no answer within {deadline:?}"));
+        let late = |_| ErrorKind::Unreachable.with(format!("no response within {deadline:?}"));
         let sent = tokio::time::timeout(deadline, sent.send()).await.map_err(late)?;
         let mut response = Response::from(sent.map_err(|error| ErrorKind::Unreachable.with(causes(error)))?);
         strip(response.headers_mut());
@@ -59,7 +59,7 @@ impl Remote {
             || ["%2f", "%5c", "\\", "//"].iter().any(|part| lower.contains(part))
             || lower.split('/').any(is_odd)
         {
-            return Err(ErrorKind::NotPassed.with("the path holds parts that are not passed through"));
+            return Err(ErrorKind::NotPassed.with("the path contains segments that are not passed through"));
         }
         Ok(format!("{}{whole}", self.place()))
     }

@@ -49,7 +49,8 @@ impl Remote {
     pub async fn manifest(&self) -> Result<Manifest, Error> {
         let answer = self.get("/ojs/manifest").await?;
         if answer.status != 200 {
-            let text = format!("{} answered {} for its manifest: is this an OJS server?", self.place(), answer.status);
+            let text =
+                format!("{} returned HTTP {} for its manifest; is this an OJS server?", self.place(), answer.status);
             return Err(ErrorKind::Unsupported.with(text));
         }
         let body = answer.json()?;
@@ -57,13 +58,13 @@ impl Remote {
         let version = text(&body["specversion"]).or_else(|| text(&body["ojs_version"]));
         let Some(version) = version else { return Err(answer.unreadable()) };
         if version != "1.0" && !version.starts_with("1.") {
-            let text = format!("{} speaks OJS {version}, and we speak 1.0", self.place());
+            let text = format!("{} speaks OJS {version}; fairgate supports 1.0", self.place());
             return Err(ErrorKind::Unsupported.with(text));
         }
         let level = body["conformance_level"].as_u64().unwrap_or(0);
         if level < LEAST_LEVEL {
             let text = format!(
-                "{} says of itself that it is of conformance level {level}: at least {LEAST_LEVEL} is needed, to look up jobs by id",
+                "{} has conformance level {level}; at least {LEAST_LEVEL} is required to look up jobs by id",
                 self.place()
             );
             return Err(ErrorKind::Unsupported.with(text));
@@ -101,7 +102,7 @@ impl Remote {
                 Some((code, message)) => Ok(Single::Refused { code, message }),
                 // A proxy in front of the server refused it, and would do so again.
                 None if status == 413 => {
-                    let message = "the job is larger than what stands before the server lets through".to_owned();
+                    let message = "the job is too large for a proxy in front of the server".to_owned();
                     Ok(Single::Refused { code: "envelope_too_large".to_owned(), message })
                 }
                 None => Err(answer.unreadable()),
@@ -125,7 +126,7 @@ impl Remote {
 }
 
 fn no_such_thing(answer: &Answer, what: &str) -> Error {
-    ErrorKind::Status.with(format!("answered {} to {what}: check its url", answer.status))
+    ErrorKind::Status.with(format!("returned HTTP {} to {what}; check its url", answer.status))
 }
 
 /// Returns the id of a job, which is a JSON object.

@@ -59,7 +59,7 @@ pub fn check_url(text: &str, private: bool) -> Result<(), String> {
         scheme => return Err(format!("its scheme is {scheme:?}")),
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("it holds a user name or password".to_owned());
+        return Err("it contains a user name or password".to_owned());
     }
     let address = match url.host() {
         Some(Host::Ipv4(address)) => Some(IpAddr::V4(address)),
@@ -68,7 +68,7 @@ pub fn check_url(text: &str, private: bool) -> Result<(), String> {
         None => return Err("it has no host".to_owned()),
     };
     match address.filter(|address| !private && !is_public(*address)) {
-        Some(address) => Err(format!("{address} is no public address")),
+        Some(address) => Err(format!("{address} is not a public address")),
         None => Ok(()),
     }
 }
@@ -83,7 +83,7 @@ pub async fn check_name(text: &str) -> Result<(), String> {
     let mut addresses = found.map(|address| address.ip()).peekable();
     match addresses.peek().copied() {
         Some(first) if !addresses.any(is_public) => {
-            Err(format!("{name} resolves to {first}, which is no public address"))
+            Err(format!("{name} resolves to {first}, which is not a public address"))
         }
         _ => Ok(()),
     }
@@ -173,9 +173,12 @@ mod tests {
     #[tokio::test]
     async fn a_name_for_an_address_inside_is_refused_and_an_unknown_one_is_not() {
         let refused = check_name("https://localhost:8443/hook").await.unwrap_err();
-        assert!(refused.starts_with("localhost resolves to ") && refused.ends_with("no public address"), "{refused}");
+        assert!(
+            refused.starts_with("localhost resolves to ") && refused.ends_with("not a public address"),
+            "{refused}"
+        );
         assert_eq!(check_name("https://does-not-exist.invalid/").await, Ok(()));
-        assert_eq!(check_name("https://127.0.0.1/").await, Ok(()), "addresses are looked at elsewhere");
+        assert_eq!(check_name("https://127.0.0.1/").await, Ok(()), "addresses are checked elsewhere");
     }
 
     #[tokio::test]

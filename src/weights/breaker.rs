@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(breaker.enter(1_000), Ok(Pass::Probe));
         assert_eq!(breaker.enter(1_000), Err(0));
         breaker.failed(Pass::Regular, 1_000);
-        assert_eq!(breaker.enter(1_000), Err(0), "a straggler does not end the probe");
+        assert_eq!(breaker.enter(1_000), Err(0), "a late result does not end the probe");
         breaker.abandoned(Pass::Regular);
         assert_eq!(breaker.enter(1_000), Err(0), "nor does an abandoned one");
         breaker.abandoned(Pass::Probe);

@@ -29,10 +29,10 @@ pub fn client_builder() -> ClientBuilder {
 pub fn client_builder_trusting(certificates: &[u8]) -> Result<ClientBuilder, String> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(certificates) {
-        let certificate = certificate.map_err(|error| format!("it is no PEM: {error}"))?;
-        roots.add(certificate).map_err(|error| format!("it holds a certificate that cannot be used: {error}"))?;
+        let certificate = certificate.map_err(|error| format!("the certificates are not valid PEM: {error}"))?;
+        roots.add(certificate).map_err(|error| format!("a certificate cannot be used: {error}"))?;
     }
-    if roots.is_empty() { Err("it holds no certificate".to_owned()) } else { Ok(builder(roots)) }
+    if roots.is_empty() { Err("no certificate found".to_owned()) } else { Ok(builder(roots)) }
 }
 
 /// Returns an error with its causes, without the URL that reqwest would add.
@@ -84,9 +84,9 @@ mod tests {
         let authority = rcgen::generate_simple_self_signed(["h".to_owned()]).unwrap();
         assert!(client_builder_trusting(authority.cert.pem().as_bytes()).unwrap().build().is_ok());
         for (text, part) in [
-            ("", "it holds no certificate"),
+            ("", "no certificate found"),
             ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "cannot be used"),
-            ("-----BEGIN CERTIFICATE-----\n?\n-----END CERTIFICATE-----\n", "it is no PEM"),
+            ("-----BEGIN CERTIFICATE-----\n?\n-----END CERTIFICATE-----\n", "not valid PEM"),
         ] {
             let refused = client_builder_trusting(text.as_bytes()).err().unwrap_or_default();
             assert!(refused.contains(part), "{refused}");

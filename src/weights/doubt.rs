@@ -40,11 +40,11 @@ impl Doubt {
     /// Describes the answer and its effect.
     pub fn describe(self) -> &'static str {
         match self {
-            Doubt::Empty => "it returned no weights; tenants keep the weights that they have",
+            Doubt::Empty => "the webhook returned no weights; tenants keep their current weights",
             Doubt::UnknownIds => {
-                "it returned none of the requested ids, but others; tenants keep the weights that they have"
+                "the webhook returned other ids than the requested ones; tenants keep their current weights"
             }
-            Doubt::AllZero => "it returned 0 for every requested tenant; none of their jobs is promoted",
+            Doubt::AllZero => "the webhook returned 0 for every requested tenant; none of their jobs is promoted",
         }
     }
 }

@@ -49,7 +49,7 @@ impl ErrorKind {
 
 /// A webhook URL that is not supported.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("weights.webhook.url of rule {rule:?} is no http:// or https:// URL: {reason}")]
+#[error("weights.webhook.url of rule {rule:?} is not an http:// or https:// URL: {reason}")]
 pub struct InvalidUrl {
     pub rule: String,
     pub reason: String,

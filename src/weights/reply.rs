@@ -33,7 +33,7 @@ impl Outcome {
     /// Returns the reason why an answer cannot be used at all.
     pub fn complaint(&self) -> Option<String> {
         let (tenant, reason) = self.invalid.first().filter(|_| !self.is_usable())?;
-        Some(format!("no value of the answer is a weight; the first one, for tenant {tenant:?}: {reason}"))
+        Some(format!("the response contains no valid weight; first problem, for tenant {tenant:?}: {reason}"))
     }
 }
 
@@ -43,10 +43,11 @@ type Members<'a> = BTreeMap<String, &'a RawValue>;
 
 /// Parses an answer. Returns an error if the answer as a whole is invalid.
 pub(super) fn read(body: &[u8], asked: &HashSet<&str>) -> Result<Outcome, String> {
-    let answer: Members = serde_json::from_slice(body).map_err(|error| format!("no JSON object: {error}"))?;
-    let weights = answer.get("weights").ok_or("an object without \"weights\"")?;
+    let answer: Members =
+        serde_json::from_slice(body).map_err(|error| format!("the body is not a JSON object: {error}"))?;
+    let weights = answer.get("weights").ok_or("the body has no member \"weights\"")?;
     let weights: Members =
-        serde_json::from_str(weights.get()).map_err(|error| format!("\"weights\" is no object: {error}"))?;
+        serde_json::from_str(weights.get()).map_err(|error| format!("\"weights\" is not an object: {error}"))?;
     let mut outcome = Outcome::default();
     for (tenant, value) in weights {
         if !asked.contains(tenant.as_str()) {
@@ -139,6 +140,6 @@ mod tests {
         assert_eq!((outcome.invalid.len(), outcome.invalid_total), (20, 100));
         assert!(outcome.invalid.iter().all(|(_, reason)| reason.chars().count() < 100));
         assert!(!outcome.is_usable());
-        assert!(read(r#"{"weights": {}}"#, &asked).unwrap().is_usable(), "nothing to say is no mistake");
+        assert!(read(r#"{"weights": {}}"#, &asked).unwrap().is_usable(), "an empty answer is valid");
     }
 }

@@ -108,7 +108,7 @@ impl Memory {
         self.breaker.enter(now_ms).map_err(|wait_ms| {
             let last = self.last_error.as_deref().unwrap_or("unknown");
             ErrorKind::BreakerOpen
-                .with(format!("not asked after repeated failures, next try in {wait_ms} ms; last: {last}"))
+                .with(format!("not sent after repeated failures; next attempt in {wait_ms} ms; last error: {last}"))
         })
     }
 

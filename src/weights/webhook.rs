@@ -53,7 +53,7 @@ impl Webhook {
         &self,
         exchange: impl Future<Output = Result<Outcome, Error>>,
     ) -> Result<Outcome, Error> {
-        let late = |_| ErrorKind::Timeout.with(format!("no complete answer within {:?}", self.timeout));
+        let late = |_| ErrorKind::Timeout.with(format!("no complete response within {:?}", self.timeout));
         let answer = tokio::time::timeout(self.timeout, exchange).await.map_err(late).flatten();
         answer.map_err(|error| error.kind.with(format!("weights webhook {}: {}", self.place(), error.text)))
     }
@@ -72,7 +72,7 @@ impl Webhook {
 
     pub(super) fn request(&self, ask: &Ask, now_ms: i64) -> Result<RequestBuilder, Error> {
         let body = serde_json::to_string(&Body { rule: &self.rule, ask })
-            .map_err(|error| ErrorKind::Unreachable.with(format!("cannot write the request: {error}")))?;
+            .map_err(|error| ErrorKind::Unreachable.with(format!("cannot serialize the request: {error}")))?;
         let mut request = self.http.post(self.url.clone()).header(CONTENT_TYPE, "application/json");
         if let Some(secret) = &self.secret {
             let timestamp = now_ms / 1000;
@@ -95,27 +95,27 @@ pub fn signature(secret: &Secret, timestamp: i64, body: &str) -> String {
 /// Returns an error for every status except 2xx.
 pub(super) fn check_status(status: StatusCode) -> Result<(), Error> {
     if status.is_redirection() {
-        let text = format!("answered {status}; redirects are not followed, configure the address they lead to");
+        let text = format!("returned HTTP {status}; redirects are not followed, configure their target instead");
         return Err(ErrorKind::Redirect.with(text));
     }
-    if status.is_success() { Ok(()) } else { Err(ErrorKind::Status.with(format!("answered {status}"))) }
+    if status.is_success() { Ok(()) } else { Err(ErrorKind::Status.with(format!("returned HTTP {status}"))) }
 }
 
 /// Parses a successful answer.
 pub(super) fn read(ask: &Ask, status: StatusCode, media_type: &str, body: &[u8]) -> Result<Outcome, Error> {
     let asked = ask.tenants.iter().map(|tenant| tenant.id.as_str()).collect();
     reply::read(body, &asked)
-        .map_err(|reason| ErrorKind::Unreadable.with(format!("answered {status} ({media_type}) with {reason}")))
+        .map_err(|reason| ErrorKind::Unreadable.with(format!("returned HTTP {status} ({media_type}): {reason}")))
 }
 
 /// Reads a body chunk by chunk and stops at the limit, regardless of its declared length.
 pub(super) async fn body(mut response: Response) -> Result<Vec<u8>, Error> {
-    let too_large = || ErrorKind::TooLarge.with(format!("the answer is larger than {MOST_BYTES} bytes"));
+    let too_large = || ErrorKind::TooLarge.with(format!("the response is larger than {MOST_BYTES} bytes"));
     if response.content_length().is_some_and(|length| length > MOST_BYTES as u64) {
         return Err(too_large());
     }
     let mut body = Vec::new();
-    let broke_off = |error| ErrorKind::Unreadable.with(format!("the answer broke off: {}", causes(error)));
+    let broke_off = |error| ErrorKind::Unreadable.with(format!("the response was cut off: {}", causes(error)));
     while let Some(chunk) = response.chunk().await.map_err(broke_off)? {
         if body.len() + chunk.len() > MOST_BYTES {
             return Err(too_large());
@@ -157,7 +157,10 @@ mod tests {
         assert_eq!(new("https://user:hunter2@host/hunter2?q=hunter2").unwrap(), "https://host");
         for url in ["", "/weights", "localhost:9000", "ftp://host/", "http://", "file:///etc/passwd"] {
             let error = new(url).unwrap_err().to_string();
-            assert!(error.starts_with("weights.webhook.url of rule \"r\" is no http:// or https:// URL: "), "{error}");
+            assert!(
+                error.starts_with("weights.webhook.url of rule \"r\" is not an http:// or https:// URL: "),
+                "{error}"
+            );
         }
     }
 }
