@@ -67,11 +67,11 @@ impl App {
         match store.connected_within(PATIENCE_WITH_STORE).await {
             Ok(()) => {}
             Err(error @ crate::store::Error::Schema(_)) => return Err(error.into()),
-            Err(error) => tracing::warn!(%error, "starting without Redis: answering 503 until it is there"),
+            Err(error) => tracing::warn!(%error, "starting without Redis; requests get 503 until it is reachable"),
         }
         let keys = Keyring::new(store.clone(), config.api_keys.clone());
         if let Err(error) = keys.reload().await {
-            tracing::warn!(%error, "cannot read the API keys yet: nobody is let in before that");
+            tracing::warn!(%error, "waiting for Redis: API keys are not loaded yet, so requests are refused");
         }
         let generated_key = if config.server.generate_key { first_key(&keys).await? } else { None };
         let rules = Rulebook::with_tenants(
@@ -85,7 +85,7 @@ impl App {
             tracing::warn!(rule = covered.rule, "{covered}");
         }
         if let Err(error) = rules.start().await {
-            tracing::warn!(%error, "cannot write the plan rules yet: the first request will");
+            tracing::warn!(%error, "cannot write the plan rules yet; the first request tries again");
         }
         let main_queues = main_queues(config, &at, &store, &metrics, &store_tasks, &stop_store)?;
         let tenancy = Arc::new(config.tenancy.clone());
@@ -96,7 +96,8 @@ impl App {
         let registry = RunnerRegistry::new(store.clone(), rules.clone(), main_queues, metrics.clone(), &process);
         let waiters = Waiters::default();
         let cron_runner = CronRunner::new(store.clone(), enqueue_service.clone(), config.limits.of_jobs());
-        let sender = Sender::new(config.server.private_webhooks).context("cannot make a client for webhooks")?;
+        let sender =
+            Sender::new(config.server.private_webhooks).context("cannot create the HTTP client for webhooks")?;
         let doors = Doors {
             enqueue_service,
             cron_runner: cron_runner.clone(),
@@ -175,7 +176,7 @@ impl App {
 
 /// Creates an admin key if there are no keys.
 async fn first_key(keys: &Keyring) -> anyhow::Result<Option<String>> {
-    let gate = keys.known_gate().await.context("cannot look for API keys, which server.generate_key requires")?;
+    let gate = keys.known_gate().await.context("cannot read the API keys, which server.generate_key requires")?;
     if gate == Gate::Closed {
         return Ok(None);
     }
