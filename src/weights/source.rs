@@ -71,7 +71,7 @@ impl Source {
         let now_ms = self.clock.now_ms();
         let pass =
             self.memory().enter(now_ms).inspect_err(|error| self.metrics.skipped(&self.rule, error.kind.as_str()))?;
-        let flight = RoundAttempt { source: self, pass: Some(pass) };
+        let pending = PendingRequest { source: self, pass: Some(pass) };
         let started = Instant::now();
         let answer = self.webhook.ask(&ask, now_ms).await;
         let (outcome, invalid) = match &answer {
@@ -79,7 +79,7 @@ impl Source {
             Err(error) => (error.kind.as_str(), 0),
         };
         self.metrics.observe(&self.rule, outcome, started.elapsed(), invalid);
-        flight.land(&answer);
+        pending.finish(&answer);
         answer
     }
 
@@ -136,20 +136,20 @@ impl Memory {
 }
 
 /// A request in progress. If it is dropped at an await, the breaker stops waiting for its result.
-struct RoundAttempt<'a> {
+struct PendingRequest<'a> {
     source: &'a Source,
     pass: Option<Pass>,
 }
 
-impl RoundAttempt<'_> {
-    fn land(mut self, answer: &Answer) {
+impl PendingRequest<'_> {
+    fn finish(mut self, answer: &Answer) {
         if let Some(pass) = self.pass.take() {
             self.source.memory().note(pass, answer, self.source.clock.now_ms());
         }
     }
 }
 
-impl Drop for RoundAttempt<'_> {
+impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
         if let Some(pass) = self.pass.take() {
             self.source.memory().breaker.abandoned(pass);
