@@ -112,7 +112,7 @@ impl RoundRunner {
             other => {
                 self.report_failure(settled.as_ref().err()).await;
                 settled?;
-                return Ok(self.no_flight(other));
+                return Ok(self.not_run(other));
             }
         };
         if let Some(previous) = self.other_planner.take() {
@@ -129,7 +129,7 @@ impl RoundRunner {
         Ok(RoundAttempt::Ran { report: Box::new(report), next_ms: u64::try_from(round.due - round.now).unwrap_or(0) })
     }
 
-    fn no_flight(&mut self, begun: Begun) -> RoundAttempt {
+    fn not_run(&mut self, begun: Begun) -> RoundAttempt {
         match begun {
             Begun::Early { due, now } => RoundAttempt::Early { in_ms: u64::try_from(due - now).unwrap_or(0) },
             Begun::Again(_) | Begun::Round(_) => RoundAttempt::Early { in_ms: 0 },
