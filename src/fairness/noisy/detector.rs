@@ -153,7 +153,7 @@ impl Snapshot {
         let lost: f64 = hurt.iter().map(|hurt| hurt.lost).sum();
         hurt.truncate(MOST_HURT);
         let assessment = Assessment { config, snapshot: self, seen, fair_share, lost, scale };
-        let evidence: Vec<Evidence> = Signal::ALL.iter().filter_map(|signal| assessment.hear(*signal)).collect();
+        let evidence: Vec<Evidence> = Signal::ALL.iter().filter_map(|signal| assessment.assess(*signal)).collect();
         let [share, fair_share, lost] = [self.served_share(&seen.figures), fair_share, lost].map(rounded);
         let tenant_id = seen.id.clone();
         (!evidence.is_empty()).then_some(Detection {
@@ -198,7 +198,7 @@ struct Comparison {
 }
 
 impl Assessment<'_> {
-    fn hear(&self, signal: Signal) -> Option<Evidence> {
+    fn assess(&self, signal: Signal) -> Option<Evidence> {
         let Comparison { value, compared_with, threshold, conclusive } = match signal {
             Signal::QueueDepthRatio => self.queue_depth()?,
             Signal::EnqueueRateRatio => self.enqueue_rate()?,
