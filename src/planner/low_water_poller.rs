@@ -33,8 +33,8 @@ impl LowWaterPoller {
         self.queues = marks.filter(|_| self.main_queue.poll().is_some()).map(wanted);
     }
 
-    /// Returns the polling interval; `None` if the main queue reports by itself or no jobs are
-    /// staged for it.
+    /// Returns the polling interval. Returns `None` if the main queue reports that it runs low, or
+    /// has no staged jobs.
     pub fn every(&self) -> Option<Duration> {
         self.queues.as_ref().filter(|queues| !queues.is_empty()).and_then(|_| self.main_queue.poll())
     }

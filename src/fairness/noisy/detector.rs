@@ -260,7 +260,7 @@ impl Assessment<'_> {
 
     /// Returns true if more than the tenant's fair part of all waiting and active jobs is its own.
     /// A tenant that goes on as usual while another one has a backlog and has stopped enqueuing has
-    /// a higher rate than that one, but harms nobody.
+    /// a higher rate than that one, but harms no one.
     fn burdens(&self) -> bool {
         let (own, all) = (self.figures(), &self.snapshot.total);
         part(own.depth + own.active, all.depth + all.active) > self.fair_share
