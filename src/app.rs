@@ -1,4 +1,4 @@
-//! Puts the parts together and takes them down again. The only spawner of long-lived tasks.
+//! The composition root: starts and stops all parts. The only module that spawns long-lived tasks.
 
 use crate::api::{Api, Doors, Server, Timeouts};
 use crate::auth::{self, ApiKey};
@@ -24,7 +24,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// How long a start waits for Redis before it says so and goes on without.
+/// Time for which the start waits for Redis before it logs a warning and continues without it.
 const PATIENCE_WITH_STORE: Duration = Duration::from_secs(5);
 
 /// A running fairgate.
@@ -33,19 +33,19 @@ pub struct App {
     pub store: Store,
     pub metrics: Metrics,
     pub keys: Keyring,
-    /// The key that was made at the start because there was none, to be shown once.
+    /// The key that was created at the start because there was none. It is shown once.
     pub generated_key: Option<String>,
     api: Api,
     stop: CancellationToken,
     stop_store: CancellationToken,
     tasks: TaskTracker,
     store_tasks: TaskTracker,
-    /// Stopped last, when nobody writes any more.
+    /// Stopped last, after all writers.
     private: Option<PrivateRedis>,
 }
 
 impl App {
-    /// Starts everything and waits until requests are accepted.
+    /// Starts everything; returns once requests are accepted.
     pub async fn start(config: &Config, clock: Clock) -> anyhow::Result<App> {
         let listener = TcpListener::bind(config.server.listen).await.with_context(|| {
             format!("cannot listen on {}; choose another address with --listen", config.server.listen)
@@ -67,11 +67,11 @@ impl App {
         match store.connected_within(PATIENCE_WITH_STORE).await {
             Ok(()) => {}
             Err(error @ crate::store::Error::Schema(_)) => return Err(error.into()),
-            Err(error) => tracing::warn!(%error, "starting without Redis: answering 503 until it is there"),
+            Err(error) => tracing::warn!(%error, "starting without Redis; requests get 503 until it is reachable"),
         }
         let keys = Keyring::new(store.clone(), config.api_keys.clone());
         if let Err(error) = keys.reload().await {
-            tracing::warn!(%error, "cannot read the API keys yet: nobody is let in before that");
+            tracing::warn!(%error, "waiting for Redis: API keys are not loaded yet, so requests are refused");
         }
         let generated_key = if config.server.generate_key { first_key(&keys).await? } else { None };
         let rules = Rulebook::with_tenants(
@@ -85,7 +85,7 @@ impl App {
             tracing::warn!(rule = covered.rule, "{covered}");
         }
         if let Err(error) = rules.start().await {
-            tracing::warn!(%error, "cannot write the plan rules yet: the first request will");
+            tracing::warn!(%error, "cannot write the plan rules yet; the first request tries again");
         }
         let main_queues = main_queues(config, &at, &store, &metrics, &store_tasks, &stop_store)?;
         let tenancy = Arc::new(config.tenancy.clone());
@@ -96,7 +96,8 @@ impl App {
         let registry = RunnerRegistry::new(store.clone(), rules.clone(), main_queues, metrics.clone(), &process);
         let waiters = Waiters::default();
         let cron_runner = CronRunner::new(store.clone(), enqueue_service.clone(), config.limits.of_jobs());
-        let sender = Sender::new(config.server.private_webhooks).context("cannot make a client for webhooks")?;
+        let sender =
+            Sender::new(config.server.private_webhooks).context("cannot create the HTTP client for webhooks")?;
         let doors = Doors {
             enqueue_service,
             cron_runner: cron_runner.clone(),
@@ -119,7 +120,8 @@ impl App {
             metrics: metrics.http.clone(),
         };
         let address = server.address()?;
-        // Whoever answers a fetch must hear of jobs, whether or not this process makes them come due.
+        // Every process answers fetches and must hear of available jobs, even without the dispatch
+        // role.
         tasks.spawn(waiters.follow(store.signals(), stop.clone()));
         tasks.spawn(server.run(stop.clone()));
         tasks.spawn(rules.clone().follow(stop.clone()));
@@ -148,12 +150,13 @@ impl App {
         Ok(App { address, store, metrics, keys, generated_key, api, stop, stop_store, tasks, store_tasks, private })
     }
 
-    /// The private Redis, if there is one.
+    /// Returns the private Redis, if there is one.
     pub fn private_redis(&self) -> Option<&PrivateRedis> {
         self.private.as_ref()
     }
 
-    /// Readiness off, requests in flight finished, loops ended, store closed, private Redis saved and stopped.
+    /// Shuts down in this order: report not ready, finish requests in flight, end all loops, close
+    /// the store, save and stop the private Redis.
     pub async fn shut_down(self) {
         self.api.drain();
         self.stop.cancel();
@@ -162,35 +165,36 @@ impl App {
         drop((self.api, self.keys, self.store));
         self.stop_store.cancel();
         self.store_tasks.close();
-        // Leases of clients that went away in the last moment are handed back by now, or run out by themselves.
+        // By now, leases of clients that have disconnected are returned, or they will expire.
         _ = tokio::time::timeout(Duration::from_secs(2), self.store_tasks.wait()).await;
         if let Some(private) = self.private {
-            // Waits for the child: not on a thread that serves.
+            // This waits for the child process, so it must not block a runtime thread.
             _ = tokio::task::spawn_blocking(move || drop(private)).await;
         }
     }
 }
 
-/// Makes a key for an admin if there is none.
+/// Creates an admin key if there are no keys.
 async fn first_key(keys: &Keyring) -> anyhow::Result<Option<String>> {
-    let gate = keys.known_gate().await.context("cannot look for API keys, which server.generate_key requires")?;
+    let gate = keys.known_gate().await.context("cannot read the API keys, which server.generate_key requires")?;
     if gate == Gate::Closed {
         return Ok(None);
     }
     let (secret, key) = ApiKey::generate("admin", auth::Role::Admin, None)?;
     let kept = keys.create(&key, "server.generate_key").await.context("cannot store the first API key")?;
-    // Another process that started at the same time may have made one.
+    // Another process that started at the same time may have created one.
     Ok((kept == KeyKept::Kept).then_some(secret))
 }
 
-/// This process as locks name it. The last part tells apart what containers of one name and process id would share.
+/// Returns the name of this process in locks. The last part distinguishes containers with equal
+/// host names and process ids.
 fn holder() -> String {
     let host = nix::unistd::gethostname().map_or_else(|_| "?".to_owned(), |name| name.to_string_lossy().into_owned());
     let unique = crate::job::id::generate();
     format!("{host}:{}:{}", std::process::id(), unique.rsplit('-').next().unwrap_or_default())
 }
 
-/// The Redis that the configuration names, or a private one that is started for us.
+/// Returns the configured Redis, or starts a private one.
 async fn store_address(config: &config::Store) -> anyhow::Result<(Address, Option<PrivateRedis>)> {
     if let Some(address) = address(config)? {
         return Ok((address, None));
@@ -200,7 +204,7 @@ async fn store_address(config: &config::Store) -> anyhow::Result<(Address, Optio
     Ok((private.address(), Some(private)))
 }
 
-/// The Redis that the configuration names, if it names one.
+/// Returns the configured Redis, if there is one.
 pub fn address(config: &config::Store) -> anyhow::Result<Option<Address>> {
     let access = config::Access {
         url: config.url.clone(),
@@ -229,13 +233,13 @@ fn certificates(file: Option<&Path>, section: &str) -> anyhow::Result<Option<Vec
     file.map(read).transpose()
 }
 
-/// The Redis of a Sidekiq that is a main queue.
+/// Returns the Redis of a Sidekiq main queue.
 pub fn sidekiq_address(name: &str, sidekiq: &config::Sidekiq, ours: &Address) -> anyhow::Result<Address> {
     let own = || sidekiq.database.map_or_else(|| ours.clone(), |database| ours.in_database(database));
     Ok(address_of(&sidekiq.access, &format!("main_queue {name:?}"))?.unwrap_or_else(own))
 }
 
-/// The OJS server that is a main queue.
+/// Creates a client for an OJS main queue.
 pub fn remote(name: &str, ojs: &config::Ojs) -> anyhow::Result<Remote> {
     let section = format!("main_queue {name:?}");
     let options = remote::Options {
@@ -247,7 +251,7 @@ pub fn remote(name: &str, ojs: &config::Ojs) -> anyhow::Result<Remote> {
     Remote::new(&options).map_err(|reason| anyhow::anyhow!("cannot use {section}: {reason}"))
 }
 
-/// The main queues that the configuration names; they are connected to in the background.
+/// Creates the configured main queues; they are connected in the background.
 fn main_queues(
     config: &Config,
     ours: &Address,
@@ -273,17 +277,17 @@ fn main_queues(
 
 /// Options of a connection to a Sidekiq.
 pub struct ConnectionOptions<'a> {
-    /// Where the store is.
+    /// The address of the store.
     pub ours: &'a Address,
     pub store: &'a Store,
-    /// How long one call may take.
+    /// Maximum duration of a call.
     pub deadline: Duration,
     pub metrics: &'a StoreMetrics,
     pub tasks: &'a TaskTracker,
     pub stop: &'a CancellationToken,
 }
 
-/// A Sidekiq that the configuration names; it is connected to in the background.
+/// Opens a configured Sidekiq; it is connected in the background.
 pub fn open_sidekiq(name: &str, sidekiq: &config::Sidekiq, with: &ConnectionOptions<'_>) -> anyhow::Result<Sidekiq> {
     let theirs = sidekiq_address(name, sidekiq, with.ours)?;
     let place = match (with.ours.is_same_server(&theirs), with.ours.database(), theirs.database()) {
@@ -296,7 +300,7 @@ pub fn open_sidekiq(name: &str, sidekiq: &config::Sidekiq, with: &ConnectionOpti
     Ok(Sidekiq::new(name, with.store.clone(), redis, place, sidekiq.staging_queue.clone()))
 }
 
-/// An importer for each source of a Sidekiq; `process` names this process.
+/// Creates an importer for each source of a Sidekiq; `process` is the name of this process.
 pub fn importers(
     config: &config::Sidekiq,
     sidekiq: &Arc<Sidekiq>,
@@ -315,7 +319,7 @@ pub fn importers(
     queues.chain(classes).map(importer).collect()
 }
 
-/// The sources from which this process takes in the jobs that clients of a Sidekiq push.
+/// Returns the sources from which this process imports the jobs that clients of a Sidekiq push.
 fn sources(
     config: &Config,
     store: &Store,
@@ -336,7 +340,7 @@ fn sources(
     all
 }
 
-/// The numbers that scripts decide on.
+/// Returns the settings that scripts use.
 pub fn settings(config: &Config) -> Settings {
     let ms = |duration: Duration| duration.as_millis() as u64;
     let retention = &config.retention;

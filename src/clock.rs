@@ -1,4 +1,4 @@
-//! Where time comes from: the store's own clock in production, a hand that turns it in tests.
+//! The source of time: the machine's clock in production, a manual one in tests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -7,34 +7,36 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// A source of time, in milliseconds since the epoch.
 #[derive(Clone, Debug, Default)]
 pub enum Clock {
-    /// The machine's clock; scripts read that of the Redis server instead, on which all processes agree.
+    /// The machine's clock. Scripts read the clock of the Redis server instead, on which all
+    /// processes agree.
     #[default]
     System,
     /// A clock that stands still until a test moves it.
     Manual(Arc<AtomicI64>),
-    /// The machine's clock, wrong by so many milliseconds: for tests of what a wrong clock may do.
+    /// The machine's clock with an offset in milliseconds, for tests with wrong clocks.
     Skewed(i64),
 }
 
 impl Clock {
-    /// A clock that stands at `ms`.
+    /// Creates a clock that stands at `ms`.
     pub fn manual(ms: i64) -> Self {
         Clock::Manual(Arc::new(AtomicI64::new(ms)))
     }
 
-    /// A machine's clock that is wrong by `ms`.
+    /// Creates a clock that is wrong by `ms`.
     pub fn skewed(ms: i64) -> Self {
         Clock::Skewed(ms)
     }
 
-    /// Moves a manual clock forward; a system clock moves by itself.
+    /// Moves a manual clock forward; other clocks are not affected.
     pub fn advance(&self, ms: i64) {
         if let Clock::Manual(now) = self {
             now.fetch_add(ms, Ordering::SeqCst);
         }
     }
 
-    /// The time to pass to a script, or `None` to let it read the server's.
+    /// Returns the time to pass to a script, or `None` if the script should read the server's
+    /// clock.
     pub fn for_script(&self) -> Option<i64> {
         match self {
             Clock::System | Clock::Skewed(_) => None,
@@ -42,9 +44,9 @@ impl Clock {
         }
     }
 
-    /// The time on this machine.
+    /// Returns the time on this machine.
     pub fn now_ms(&self) -> i64 {
-        // A clock before 1970 is a broken clock; 0 keeps it visible without a panic.
+        // Return 0 for a clock before 1970, which keeps the error visible without a panic.
         let system = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
         match self {
             Clock::System => system(),

@@ -1,24 +1,27 @@
-//! fairgate makes background jobs fair between tenants. It is an Open Job Spec server on Redis that stands beside the
-//! queue a product already has.
+//! fairgate makes background jobs fair between tenants. It is an Open Job Spec server on Redis that
+//! runs beside the queue a product already has.
 //!
-//! The map, from the bottom up; a module uses only those above its own line:
+//! The modules, from the bottom up; each one uses only modules listed before it:
 //!
-//! - [`clock`], [`config`], [`telemetry`] – time, settings, logs and metrics. Used by all; `config` itself makes use of `job`
-//!   and `fair`, whose terms settings are written in.
+//! - [`clock`], [`config`], [`telemetry`] – time, settings, logs and metrics. Used by all; `config`
+//!   itself uses the types of `job` and `fairness`.
 //! - [`job`] – jobs as data. Pure: no I/O, no clock, no tokio.
-//! - [`fairness`] – fairness as arithmetic: plan rules, weights, the virtual clock. As pure as `job`.
+//! - [`fairness`] – the arithmetic of fairness: plan rules, weights, the virtual clock. As pure as
+//!   `job`.
 //! - [`auth`] – API keys and roles as data.
-//! - [`store`] – verbs of the domain on Redis, each one script. The only place that knows Redis.
-//! - [`weights`] – asks the user's webhook what tenants weigh. The only place that sends HTTP requests.
-//! - [`main_queue`] – where promoted jobs go, and how it is doing there: fairgate's own queues, or those of a system that stands
-//!   beside it.
-//! - [`remote`] – another OJS server, asked as a client asks, and what is handed on to it.
-//! - [`planner`] – when staged jobs are promoted, how many, under which weights.
-//! - [`background`] – what happens because time passes; [`long_poll`] – fetches that wait.
-//! - [`keyring`] – the API keys that hold, and who a presented one is.
-//! - [`api`] – HTTP requests into verbs, results into OJS answers. No rules.
-//! - [`app`] puts it together; the only spawner of long-lived tasks.
-//! - [`cli`] holds the commands.
+//! - [`store`] – operations on Redis, each one a script. The only module that knows Redis.
+//! - [`weights`] – requests weights of tenants from the user's webhook.
+//! - [`remote`] – a client of another OJS server, and the relay of requests to it.
+//! - [`webhooks`] – sends events to subscribed HTTP endpoints.
+//! - [`main_queue`] – the queues that promoted jobs go to: fairgate's own, or those of another
+//!   system.
+//! - [`planner`] – decides when staged jobs are promoted, how many, and with which weights.
+//! - [`background`] – periodic work; [`long_poll`] – fetches that wait for a job.
+//! - [`keyring`] – the active API keys, and authentication of requests.
+//! - [`api`] – translates HTTP requests to operations and results to OJS answers. Contains no
+//!   rules.
+//! - [`app`] – the composition root; the only module that spawns long-lived tasks.
+//! - [`cli`] – the commands.
 
 pub mod api;
 pub mod app;

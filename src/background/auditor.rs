@@ -1,29 +1,30 @@
-//! The slow comparison of every count with the leases, and the metric that says how far they are apart: 0.
+//! The audit: a slow comparison of all job counts with the leases. A metric reports the number of
+//! differences, which should be 0.
 
 use crate::store::{Audit, Store};
 use crate::telemetry::DispatchMetrics;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Time between two comparisons, and between two portions of one.
+/// Time between two audits; `PAUSE` is the time between two portions of one.
 const EVERY: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(50);
-/// Jobs counted in one call: a busy server must not wait for it.
+/// Maximum number of jobs counted in one call, so that a busy Redis is not blocked.
 const MOST_AT_ONCE: usize = 1000;
 
-/// The component that compares.
+/// Audits a store at intervals.
 pub struct Auditor {
     store: Store,
     metrics: DispatchMetrics,
 }
 
 impl Auditor {
-    /// An auditor of a store.
+    /// Creates an auditor of a store.
     pub fn new(store: Store, metrics: DispatchMetrics) -> Self {
         Auditor { store, metrics }
     }
 
-    /// Compares from time to time, until `stop`.
+    /// Audits at intervals until `stop`.
     pub async fn run(self, stop: CancellationToken) {
         let mut interval = tokio::time::interval(EVERY);
         loop {
@@ -35,7 +36,7 @@ impl Auditor {
                 () = stop.cancelled() => return,
                 audit = self.store.audit(false, MOST_AT_ONCE, async || tokio::time::sleep(PAUSE).await) => match audit {
                     Ok(audit) => self.tell(&audit),
-                    Err(error) => tracing::debug!(%error, "cannot compare counts with leases"),
+                    Err(error) => tracing::debug!(%error, "cannot audit job counts"),
                 },
             }
         }
@@ -47,7 +48,7 @@ impl Auditor {
             tracing::error!(
                 differences = audit.differences.len(),
                 ?first,
-                "counts differ from the leases: `fairgate doctor --repair` mends them"
+                "job counts disagree with leases; run `fairgate doctor --repair`"
             );
         }
     }

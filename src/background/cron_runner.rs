@@ -1,7 +1,8 @@
-//! Fires crons that are due.
+//! The cron runner: fires crons that are due.
 //!
-//! Every process with this role looks: a firing is one script, which only the first of all passes. Whoever dies between looking and
-//! firing leaves the time to the others, or to whoever starts next; of several times that nobody fired, one is made up for.
+//! Every process with this role checks for due crons. A firing is one script, which succeeds for
+//! the first process only. If a process dies between checking and firing, another one fires, or the
+//! one that starts next. Of several missed times, only one is fired late.
 
 use crate::job::{CronJob, Limits};
 use crate::planner::EnqueueService;
@@ -10,12 +11,12 @@ use futures_util::future::join_all;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// How often it looks at least: crons may be registered through other processes, and the clock that counts is the store's.
+/// Maximum time between checks: other processes may register crons, and the store's clock decides.
 const LONGEST: Duration = Duration::from_secs(1);
-/// Crons fired at once.
+/// Maximum number of crons fired at once.
 const PORTION: usize = 64;
 
-/// Fires crons; clones share it.
+/// Fires crons; clones share the state.
 #[derive(Clone)]
 pub struct CronRunner {
     store: Store,
@@ -24,12 +25,12 @@ pub struct CronRunner {
 }
 
 impl CronRunner {
-    /// A runner whose jobs go through the enqueue service.
+    /// Creates a runner whose jobs go through the enqueue service.
     pub fn new(store: Store, enqueue_service: EnqueueService, limits: Limits) -> Self {
         CronRunner { store, enqueue_service, limits }
     }
 
-    /// Fires until `stop`.
+    /// Fires crons until `stop`.
     pub async fn run(self, stop: CancellationToken) {
         let (mut failing, mut wait) = (false, Duration::ZERO);
         loop {
@@ -39,8 +40,8 @@ impl CronRunner {
             }
             let outcome = self.fire_due().await;
             match (&outcome, failing) {
-                (Err(error), false) => tracing::warn!(%error, "cannot look at crons: none fires until Redis is back"),
-                (Ok(_), true) => tracing::info!("crons fire again"),
+                (Err(error), false) => tracing::warn!(%error, "cannot read crons; none fires until Redis is back"),
+                (Ok(_), true) => tracing::info!("crons are firing again"),
                 _ => {}
             }
             failing = outcome.is_err();
@@ -48,7 +49,7 @@ impl CronRunner {
         }
     }
 
-    /// Fires what is due now, and tells how long nothing is due.
+    /// Fires the crons that are due. Returns the time until the next check.
     async fn fire_due(&self) -> Result<Duration, Error> {
         loop {
             let due = self.store.due_crons(PORTION).await?;
@@ -65,8 +66,8 @@ impl CronRunner {
         }
     }
 
-    /// Computes the next times of all crons anew, because the clock was set back: each would otherwise wait until the clock reaches
-    /// the time that was its next one before.
+    /// Recomputes the next times of all crons, because the clock was set back. Otherwise each cron
+    /// would wait until the clock reaches its previous next time again.
     async fn retime(&self, outdated: &str) -> Result<(), Error> {
         let table = self.store.crons(0, MOST_CRONS, Some(true)).await?;
         let earlier = |stored: &StoredCron| {
@@ -76,7 +77,7 @@ impl CronRunner {
         };
         let times: Vec<_> = table.crons.iter().filter_map(earlier).collect();
         self.store.retime_crons(&times, outdated).await?;
-        tracing::info!(crons = times.len(), "the clock was set back; computed the next times of crons again");
+        tracing::info!(crons = times.len(), "clock was set back; recomputed the next times of crons");
         Ok(())
     }
 
@@ -85,12 +86,12 @@ impl CronRunner {
         let cron = match CronJob::stored(&stored.document) {
             Ok(cron) => cron,
             Err(problem) => {
-                // Left alone it would be due for ever, and hold up the others.
-                tracing::error!(cron = stored.name, %problem, "a stored cron cannot be read: it rests until it is registered anew");
+                // If it stayed scheduled, it would be due forever and delay the others.
+                tracing::error!(cron = stored.name, %problem, "cannot parse a stored cron; disabled until it is registered again");
                 return self.store.rest_cron(&stored.name).await;
             }
         };
-        // A time that came after one that was left out is still to be fired for.
+        // After a skipped time, continue from it, because a later time may be due already.
         let is_left_out = cron.timing.is_left_out(at);
         let next = cron.timing.next_wake(if is_left_out { at } else { now.max(at) }, at);
         let firing = Firing { name: &stored.name, cron: &cron, version: &stored.version, at: Some(at), next };
@@ -99,13 +100,13 @@ impl CronRunner {
             false => self.enqueue_service.fire(&firing, cron.job(at, &self.limits)).await?,
         };
         match fired {
-            Fired::Skipped { why, .. } => tracing::debug!(cron = cron.name, why, "a cron made no job"),
+            Fired::Skipped { why, .. } => tracing::debug!(cron = cron.name, why, "cron skipped"),
             Fired::Stored(_) | Fired::Gone | Fired::Stale => {}
         }
         Ok(())
     }
 
-    /// Fires a cron because a person asks; its times stay as they are.
+    /// Fires a cron on request; its schedule stays the same.
     pub async fn run_now(&self, stored: &StoredCron, now: i64) -> Result<Fired, Error> {
         let Ok(cron) = CronJob::stored(&stored.document) else { return Ok(Fired::Gone) };
         let firing = Firing { name: &stored.name, cron: &cron, version: &stored.version, at: None, next: None };

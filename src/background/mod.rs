@@ -1,4 +1,4 @@
-//! Work that happens because time passes, in every process with the role `dispatch`: due jobs, crons, webhook deliveries,
+//! Periodic work in every process with the role `dispatch`: due jobs, crons, webhook deliveries,
 //! noisy neighbours, audits.
 
 mod auditor;

@@ -1,6 +1,8 @@
-//! Noisy neighbours: looks at what tenants do, throttles those at whose cost others go short, and lets them go.
+//! Detection of noisy neighbours at intervals: throttles tenants that harm others, and releases
+//! them.
 //!
-//! `fairness::noisy` decides; here its decisions are carried out, by one process at a time, and told.
+//! `fairness::noisy` decides. This module carries its decisions out, in one process at a time, and
+//! reports them.
 
 use crate::fairness::noisy::{Action, Detection, Figures, NoisyNeighbors, NoisyState, Throttle, ThrottleStep, decide};
 use crate::job::time::rfc3339;
@@ -12,13 +14,13 @@ use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-/// Time between two looks.
+/// Time between two checks.
 const LOOK: Duration = Duration::from_secs(5);
-/// For how long a process decides after its last look; then another one may.
+/// Time for which a process keeps its role after a check; then another process may take over.
 const LEASE_MS: u64 = 15_000;
 const MINUTE_MS: u64 = 60_000;
 
-/// Tenants as neighbours.
+/// Detects and throttles noisy neighbours.
 #[derive(Clone)]
 pub struct NoisyNeighborWatcher {
     store: Store,
@@ -26,30 +28,30 @@ pub struct NoisyNeighborWatcher {
     metrics: NoiseMetrics,
 }
 
-/// How a tenant is as a neighbour.
+/// The state of a tenant as a neighbour.
 #[derive(Clone, Debug, Default)]
 pub struct NoiseReport {
-    /// What it has and did within the window.
+    /// Its current jobs, and its activity within the window.
     pub figures: Figures,
     pub window_ms: u64,
-    /// Why it is noisy at this moment, if it is.
+    /// The detection at this moment, if it is noisy.
     pub verdict: Option<Detection>,
-    /// What is remembered of it.
+    /// The stored state.
     pub standing: NoisyState,
 }
 
 impl NoisyNeighborWatcher {
-    /// Tenants of a store, under some rules.
+    /// Creates a watcher of the tenants of a store.
     pub fn new(store: Store, config: NoisyNeighbors, metrics: NoiseMetrics) -> Self {
         NoisyNeighborWatcher { store, config, metrics }
     }
 
-    /// What tells a noisy one.
+    /// Returns the thresholds and actions.
     pub fn config(&self) -> &NoisyNeighbors {
         &self.config
     }
 
-    /// Looks every few seconds, until `stop`; `holder` is this process.
+    /// Checks every few seconds until `stop`; `holder` is the name of this process.
     pub async fn watch(self, holder: String, stop: CancellationToken) {
         let mut interval = tokio::time::interval(LOOK);
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -59,12 +61,13 @@ impl NoisyNeighborWatcher {
                 _ = interval.tick() => {}
             }
             if let Err(error) = self.look(&holder).await {
-                tracing::debug!(%error, "cannot look for noisy neighbours");
+                tracing::debug!(%error, "cannot check for noisy neighbours");
             }
         }
     }
 
-    /// One look, and what follows from it; nothing if another process decides. How many tenants stand otherwise than before.
+    /// Runs one check and applies the decisions, unless another process is in charge. Returns the
+    /// number of tenants whose state changed.
     pub async fn look(&self, holder: &str) -> Result<usize, Error> {
         let look = self.store.noise(Some(holder), LEASE_MS, self.config.needs_counts(), self.minutes(), &[]).await?;
         let NoiseReading::Read(noise) = look else {
@@ -90,7 +93,7 @@ impl NoisyNeighborWatcher {
         Ok(changed)
     }
 
-    /// How a tenant is now.
+    /// Reads the current state of a tenant.
     pub async fn report(&self, id: &str) -> Result<NoiseReport, Error> {
         let NoiseReading::Read(noise) = self.store.noise(None, 0, false, self.minutes(), &[id]).await? else {
             return Ok(NoiseReport { window_ms: self.config.window, ..NoiseReport::default() });
@@ -104,16 +107,18 @@ impl NoisyNeighborWatcher {
         })
     }
 
-    /// The part of what workers do that a tenant would have by weight; none where what tenants do is not counted.
+    /// Returns the share of the workers that a tenant would have by weight; `None` if activity is
+    /// not counted.
     pub async fn expected_share(&self, id: &str) -> Result<Option<f64>, Error> {
         let look = self.store.noise(None, 0, false, self.minutes(), &[id]).await?;
         let NoiseReading::Read(noise) = look else { return Ok(None) };
         Ok(noise.snapshot.expected_share(id))
     }
 
-    /// Lets a tenant go, and spares it for as long as a throttle would last. The throttle that ended, if there was one.
+    /// Releases a tenant and exempts it for as long as a throttle would last. Returns the throttle
+    /// that ended, if there was one.
     pub async fn reset(&self, id: &str) -> Result<Option<Throttle>, Error> {
-        // Somebody who decides in between is overruled: this is what a person wants.
+        // Overrides concurrent automatic decisions: an operator asked for this.
         for _ in 0..8 {
             let look = self.store.noise(None, 0, false, self.minutes(), &[id]).await?;
             let noise = if let NoiseReading::Read(noise) = look { *noise } else { Noise::default() };
@@ -141,29 +146,23 @@ impl NoisyNeighborWatcher {
         self.config.window / MINUTE_MS
     }
 
-    /// Logs and counts a change that was made.
+    /// Logs and counts a change.
     fn tell(&self, step: &ThrottleStep) {
         let tenant = step.tenant_id.as_str();
         if let Some(verdict) = step.standing.as_ref().and_then(|standing| standing.verdict.as_ref()) {
             let (reason, severity) = (verdict.reason().name(), verdict.severity());
             if step.detected {
                 self.metrics.detected(reason);
-                tracing::warn!(
-                    tenant,
-                    reason,
-                    severity,
-                    waiting = verdict.waiting_tenants,
-                    "a tenant is a noisy neighbour"
-                );
+                tracing::warn!(tenant, reason, severity, waiting = verdict.waiting_tenants, "noisy neighbour detected");
             }
             if step.throttled {
                 self.metrics.throttled(tenant);
-                tracing::warn!(tenant, reason, "a noisy neighbour is throttled");
+                tracing::warn!(tenant, reason, "noisy neighbour throttled");
             }
         }
         if let Some((_, why)) = &step.released {
             self.metrics.released(why.reason());
-            tracing::info!(tenant, why = why.reason(), "a throttle is lifted");
+            tracing::info!(tenant, why = why.reason(), "throttle released");
         }
     }
 
@@ -177,14 +176,15 @@ impl NoisyNeighborWatcher {
     }
 }
 
-/// How tenants stand. A document that cannot be read counts as none; it is replaced by the next decision.
+/// Parses the stored states of tenants. An unreadable one counts as empty and is replaced by the
+/// next decision.
 fn standings(noise: &Noise) -> BTreeMap<String, NoisyState> {
     let read = |(id, text): (&String, &String)| {
         let standing = serde_json::from_str(text);
         (
             id.clone(),
             standing.unwrap_or_else(|error| {
-                tracing::error!(tenant = %id, %error, "cannot read how a tenant stands");
+                tracing::error!(tenant = %id, %error, "cannot parse the stored noisy-neighbour state of a tenant; it is replaced");
                 NoisyState::default()
             }),
         )
@@ -193,7 +193,7 @@ fn standings(noise: &Noise) -> BTreeMap<String, NoisyState> {
 }
 
 fn document(standing: &NoisyState) -> String {
-    // Numbers are finite and keys are texts: this cannot fail.
+    // Cannot fail: all numbers are finite and all keys are strings.
     serde_json::to_string(standing).unwrap_or_default()
 }
 
@@ -219,7 +219,7 @@ fn update(step: &ThrottleStep, before: String, now: i64) -> ThrottleUpdate {
     }
 }
 
-/// Members of an event, without the braces.
+/// Returns the members of an event, without the braces.
 fn members(value: &Value) -> String {
     let text = value.to_string();
     text[1..text.len() - 1].to_owned()

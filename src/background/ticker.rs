@@ -1,7 +1,7 @@
 //! The tick: due schedules and retries, expiries, lapsed leases, dead workers, retention.
 //!
-//! Several processes may tick at once: each call takes what is due atomically. FETCH does the same lazily, so that a
-//! missed tick delays what GET shows, never what a worker gets.
+//! Several processes may tick at once: each call takes what is due atomically. FETCH does the same
+//! lazily, so a missed tick delays what GET shows, but never what a worker gets.
 
 use crate::store::{Error, Store};
 use std::time::Duration;
@@ -9,16 +9,16 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 const TICK: Duration = Duration::from_millis(100);
-/// Ticks between two runs of retention.
+/// Number of ticks between two runs of retention.
 const RETENTION_EVERY: u32 = 10;
 
-/// The component that ticks.
+/// Calls the tick at intervals.
 pub struct Ticker {
     store: Store,
 }
 
 impl Ticker {
-    /// A ticker on a store.
+    /// Creates a ticker for a store.
     pub fn new(store: Store) -> Self {
         Ticker { store }
     }
@@ -37,12 +37,12 @@ impl Ticker {
             };
             ticks = ticks.wrapping_add(u32::from(in_turn));
             let outcome = self.once(in_turn && ticks.is_multiple_of(RETENTION_EVERY), &stop).await;
-            // One line when it starts to fail and one when it works again, not ten a second.
+            // Log once when it starts to fail and once when it works again, not ten times a second.
             match (&outcome, failing) {
                 (Err(error), false) => {
-                    tracing::warn!(%error, "cannot run timers: nothing comes due until Redis is back")
+                    tracing::warn!(%error, "tick failed; nothing comes due until Redis is back")
                 }
-                (Ok(()), true) => tracing::info!("timers run again"),
+                (Ok(()), true) => tracing::info!("tick recovered"),
                 _ => {}
             }
             failing = outcome.is_err();

@@ -1,7 +1,9 @@
-//! Events are delivered to those who subscribed to them: at least once, signed, tried again for two days, then given up.
+//! Delivery of events to subscribed webhooks: at least once, signed, retried for two days and then
+//! given up.
 //!
-//! It reads the log of events like any other client does, so that no job waits for a webhook. Every process with this role works:
-//! moving on in the log is one script which one of them passes, and a delivery is claimed before it is sent.
+//! It reads the event log as other clients do, so no job waits for a webhook. Every process with
+//! this role takes part: one script advances the position in the log and succeeds for one process
+//! only, and a delivery is claimed before it is sent.
 
 use crate::config::Secret;
 use crate::job::{Subscription, id};
@@ -11,27 +13,27 @@ use futures_util::future::join_all;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// How often it looks.
+/// Interval between checks.
 const EVERY: Duration = Duration::from_millis(500);
-/// Events read at once.
+/// Maximum number of events read at once.
 const PORTION: usize = 200;
-/// Deliveries sent at once.
+/// Maximum number of deliveries sent at once.
 const AT_ONCE: usize = 16;
-/// Longer than a try takes.
+/// Duration of a claim in milliseconds; longer than an attempt takes.
 const LEASE_MS: u64 = 60_000;
-/// From one try to the next, in seconds; then it is given up.
+/// Delays between attempts, in seconds; after the last one the delivery is given up.
 const WAITS: [u64; 7] = [30, 120, 600, 3600, 14_400, 43_200, 86_400];
-/// The longest wait that an endpoint may ask for.
+/// Maximum delay that an endpoint may ask for, in seconds.
 const LONGEST_WAIT: u64 = 86_400;
 
-/// The component that delivers.
+/// Delivers events to webhooks.
 pub struct WebhookDelivery {
     store: Store,
     sender: Sender,
 }
 
 impl WebhookDelivery {
-    /// One that reads events of a store.
+    /// Creates a delivery task for a store.
     pub fn new(store: Store, sender: Sender) -> Self {
         WebhookDelivery { store, sender }
     }
@@ -44,13 +46,14 @@ impl WebhookDelivery {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(EVERY) => {}
             }
-            // A try that is under way when we stop is claimed by nobody for a minute, and tried again after that.
+            // An attempt that is interrupted by the stop stays claimed for a minute and is repeated
+            // after that.
             let outcome = tokio::select! {
                 () = stop.cancelled() => return,
                 outcome = self.once() => outcome,
             };
             if let (Err(error), false) = (&outcome, failing) {
-                tracing::warn!(%error, "cannot deliver events: webhooks wait until Redis is back");
+                tracing::warn!(%error, "cannot deliver events; webhooks wait until Redis is back");
             }
             failing = outcome.is_err();
         }
@@ -71,7 +74,7 @@ impl WebhookDelivery {
         }
     }
 
-    /// Makes deliveries of the next events; whether there are more.
+    /// Creates deliveries for the next events. Returns true if there are more events.
     async fn enlist(&self, subscriptions: &[Subscription]) -> Result<bool, Error> {
         let from = self.store.delivered_up_to().await?;
         let after = (!from.is_empty()).then_some(from.as_str());
@@ -97,7 +100,7 @@ impl WebhookDelivery {
     async fn deliver(&self, delivery: &Delivery, subscriptions: &[Subscription], now: i64) -> Result<(), Error> {
         let subscription = subscriptions.iter().find(|one| one.id == delivery.subscription && one.active);
         let settled = match subscription {
-            None => DeliveryOutcome::Done, // nobody wants it any more
+            None => DeliveryOutcome::Done, // the subscription was removed or deactivated
             Some(subscription) => {
                 let secrets: Vec<Secret> = subscription.secrets(now).into_iter().map(Secret::new).collect();
                 let letter = Letter {
@@ -116,12 +119,12 @@ impl WebhookDelivery {
     }
 }
 
-/// What becomes of a delivery that was tried so often before.
+/// Returns the outcome of an attempt after `tries` previous ones.
 fn verdict(tries: usize, outcome: Result<Sent, String>) -> DeliveryOutcome {
     let (error, wait) = match outcome {
         Ok(sent) if sent.is_taken() => return DeliveryOutcome::Done,
-        Ok(sent) if !sent.may_be_repeated() => return DeliveryOutcome::Dead(format!("answered {}", sent.status)),
-        Ok(sent) => (format!("answered {}", sent.status), sent.retry_after),
+        Ok(sent) if !sent.may_be_repeated() => return DeliveryOutcome::Dead(format!("returned HTTP {}", sent.status)),
+        Ok(sent) => (format!("returned HTTP {}", sent.status), sent.retry_after),
         Err(error) => (error, None),
     };
     match WAITS.get(tries) {
@@ -141,14 +144,14 @@ mod tests {
         for (tries, seconds) in WAITS.into_iter().enumerate() {
             assert_eq!(
                 verdict(tries, answered(500, None)),
-                DeliveryOutcome::Again(seconds * 1000, "answered 500".to_owned())
+                DeliveryOutcome::Again(seconds * 1000, "returned HTTP 500".to_owned())
             );
         }
-        assert_eq!(verdict(7, answered(500, None)), DeliveryOutcome::Dead("answered 500".to_owned()));
+        assert_eq!(verdict(7, answered(500, None)), DeliveryOutcome::Dead("returned HTTP 500".to_owned()));
         assert_eq!(verdict(7, Err("no answer".to_owned())), DeliveryOutcome::Dead("no answer".to_owned()));
-        assert_eq!(verdict(0, answered(429, Some(7))), DeliveryOutcome::Again(7000, "answered 429".to_owned()));
+        assert_eq!(verdict(0, answered(429, Some(7))), DeliveryOutcome::Again(7000, "returned HTTP 429".to_owned()));
         for status in [301, 400, 404, 410] {
-            assert_eq!(verdict(0, answered(status, None)), DeliveryOutcome::Dead(format!("answered {status}")));
+            assert_eq!(verdict(0, answered(status, None)), DeliveryOutcome::Dead(format!("returned HTTP {status}")));
         }
     }
 }

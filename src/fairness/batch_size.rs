@@ -1,86 +1,90 @@
-//! The size of a round if the rule leaves it to us: `enqueue_jobs = "auto"`.
+//! The round size of rules with `enqueue_jobs = "auto"`.
 //!
-//! The depth to aim at is half of the jobs that workers took within the last target latency: a job that joins such a queue waits
-//! for about half of the target. Where workers were idle although jobs were staged, for more than 1 % of the time and up to now,
-//! it is all of those jobs. So the depth never exceeds what workers take within the target latency. It follows that
+//! The target depth is half of the jobs that workers took within the last target latency: a job
+//! that joins such a queue waits for about half of the target. If workers were idle although jobs
+//! were staged, for more than 1 % of the time and up to now, the target is all of those jobs. So
+//! the depth never exceeds what workers take within the target latency. It follows that
 //!
-//! - the queue stays short before workers that are busy with long jobs, because they take few, and never holds more than one job
-//!   for each of them;
-//! - workers that take all they find double the depth with each look, until something is left.
+//! - the queue stays short if workers are busy with long jobs, because they take few, and never
+//!   holds more than one job per worker;
+//! - workers that take all jobs they find double the depth with each reading, until jobs are left
+//!   over.
 //!
-//! Threads that reported to be idle get a job each at once.
+//! Each thread that reported to be idle gets a job at once.
 
 use std::collections::VecDeque;
 
 #[cfg(test)]
 mod simulation;
 
-/// Samples kept at most, and how far apart they are in milliseconds; the newest gives way to one that comes sooner.
+/// Maximum number of samples, and their minimum distance in milliseconds. A new sample replaces the
+/// newest one if that is nearer to its predecessor.
 const SAMPLES: usize = 128;
 const APART: u64 = 80;
-/// The time that samples span, in milliseconds. Reports of idle threads are at most this old, too: a Sidekiq process writes one
-/// every 5 or 10 s.
+/// The time span of the samples, in milliseconds. It also bounds the age of reports of idle
+/// threads: a Sidekiq process writes one every 5 or 10 s.
 const MEMORY: u64 = 10_000;
-/// The spans over which the reported rate is measured, in milliseconds: the shorter shows an increase soon, and the longer does
-/// not forget workers that pause.
+/// The spans over which the rate is measured, in milliseconds. The shorter one shows an increase
+/// soon; the longer one keeps the rate of workers that pause.
 const RATE_SPANS: [u64; 2] = [500, 2500];
-/// Workers may be idle for one part in so many of the time.
+/// Workers may be idle for 1/100 of the time.
 const IDLE_PARTS: u64 = 100;
 
-/// A main queue at one moment.
+/// The state of a main queue at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QueueReading {
-    /// Milliseconds by a clock that does not step back.
+    /// Time in milliseconds, by a clock that does not step back.
     pub at_ms: u64,
-    /// Jobs that workers have taken so far.
+    /// Total number of jobs that workers have taken.
     pub taken: u64,
     pub depth: u64,
-    /// For how long workers have found nothing although jobs were staged; none if the main queue does not know. Then a queue
-    /// that was empty at two looks in a row counts as idle in between.
+    /// The time in milliseconds for which workers have found no job although jobs were staged;
+    /// `None` if the main queue does not report it. In that case a queue that was empty in two
+    /// readings in a row counts as idle in between.
     pub idle_ms: Option<u64>,
-    /// Threads that were idle when they last reported.
+    /// Number of threads that were idle according to their last reports.
     pub spare: u64,
 }
 
-/// A goal for a main queue.
+/// A latency goal for a main queue.
 #[derive(Clone, Copy, Debug)]
 pub struct LatencyGoal {
-    /// How long jobs should wait in the main queue at most, in milliseconds.
+    /// Maximum time that jobs should wait in the main queue, in milliseconds.
     pub latency_ms: u64,
-    /// Set if the queue is looked at from time to time, instead of reporting at once that it runs low.
+    /// True if the queue is polled; false if it reports at once that it runs low.
     pub is_polled: bool,
 }
 
-/// How full the main queue should be.
+/// The target depth of a main queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DepthTarget {
-    /// Jobs that should wait after a round.
+    /// Number of jobs that should wait in the queue after a round.
     pub depth: u64,
-    /// Fewer than this start a round at once.
+    /// Low-water mark: a depth below this starts a round at once.
     pub low: u64,
 }
 
 impl DepthTarget {
-    /// The size of a round that finds the queue so deep.
+    /// Returns the size of a round that finds the queue at `depth`.
     pub fn batch(&self, depth: u64) -> u64 {
         self.depth.saturating_sub(depth)
     }
 }
 
-/// The pace at which workers take jobs from one main queue, as far as it was observed.
+/// The observed rate at which workers take jobs from one main queue.
 #[derive(Clone, Debug, Default)]
 pub struct DrainRate {
     samples: VecDeque<Sample>,
-    /// The last look found the queue empty.
+    /// The last reading found the queue empty.
     is_empty: bool,
-    /// The last round left jobs in staging because the aim was reached.
+    /// The last round left jobs in staging because the target depth was reached.
     is_staged: bool,
-    /// Workers were idle before the last look.
+    /// Workers were idle before the last reading.
     is_idle: bool,
     spare: u64,
 }
 
-/// SidekiqTotals at one moment.
+/// Totals at one moment; `at` and `idle` are in milliseconds.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     at: u64,
@@ -89,12 +93,12 @@ struct Sample {
 }
 
 impl DrainRate {
-    /// Adds what a look found; false if it is the one that was added last.
+    /// Adds a reading. Returns false if it equals the last one.
     pub fn observe(&mut self, look: QueueReading) -> bool {
         if self.samples.back().is_some_and(|last| (look.at_ms, look.taken) == (last.at, last.taken)) {
             return false;
         }
-        // After a count restarts, earlier samples cannot be compared with it.
+        // After the counter restarts, earlier samples cannot be compared with new ones.
         if self.samples.back().is_some_and(|last| look.at_ms < last.at || look.taken < last.taken) {
             self.samples.clear();
         }
@@ -112,24 +116,25 @@ impl DrainRate {
             self.samples.pop_back();
         }
         self.samples.push_back(Sample { at: look.at_ms, taken: look.taken, idle });
-        // One sample from before the memory stays: it is where the memory starts.
+        // Keep one sample that is older than `MEMORY`: it marks the start of the span.
         while self.samples.len() > SAMPLES || self.samples.get(1).is_some_and(|next| next.at + MEMORY <= look.at_ms) {
             self.samples.pop_front();
         }
         true
     }
 
-    /// Notes whether a round left jobs in staging because the aim was reached. If not, idle workers lack jobs, not depth.
+    /// Records whether a round left jobs in staging because the target depth was reached. If it did
+    /// not, idle workers lack jobs, not depth.
     pub fn end_round(&mut self, is_staged: bool) {
         self.is_staged = is_staged;
     }
 
-    /// Jobs that workers take in a second.
+    /// Returns the number of jobs that workers take per second.
     pub fn rate(&self) -> f64 {
         RATE_SPANS.map(|span| self.per_ms(span) * 1000.0).into_iter().fold(0.0, f64::max)
     }
 
-    /// How deep the main queue should be now.
+    /// Returns the current target depth of the main queue.
     pub fn aim(&self, goal: LatencyGoal) -> DepthTarget {
         let latency = goal.latency_ms.max(2);
         let taken = self.per_ms(latency.min(MEMORY)) * latency as f64;
@@ -140,8 +145,8 @@ impl DrainRate {
         DepthTarget { depth, low }
     }
 
-    /// Jobs taken per millisecond, measured over at least so long: nothing is known of a shorter time, and a rate that is taken
-    /// from two looks in quick succession says nothing.
+    /// Returns the jobs taken per millisecond, measured over at least `span` milliseconds: a rate
+    /// from two readings in quick succession is meaningless.
     fn per_ms(&self, span: u64) -> f64 {
         let Some((first, last)) = self.window(span) else { return 0.0 };
         (last.taken - first.taken) as f64 / (last.at - first.at).max(span).max(1) as f64
@@ -155,7 +160,8 @@ impl DrainRate {
         self.window(MEMORY).is_some_and(|(first, last)| (last.idle - first.idle) * IDLE_PARTS > MEMORY)
     }
 
-    /// The newest sample, and the newest that is at least so much older, or else the oldest.
+    /// Returns the newest sample that is at least `span` older than the last one (or else the
+    /// oldest sample), and the last one.
     fn window(&self, span: u64) -> Option<(Sample, Sample)> {
         let last = *self.samples.back()?;
         let first = self.samples.iter().rev().find(|sample| last.at - sample.at >= span).or(self.samples.front())?;
@@ -200,11 +206,11 @@ mod tests {
             (0..=20).for_each(|step| _ = drain.observe(QueueReading { idle_ms, ..look(step * 50, step * 5, 0) }));
             assert_eq!(drain.aim(GOAL).depth, depth, "{idle_ms:?}");
         }
-        // Where nothing was staged, nothing was missing.
+        // Without staged jobs, idle workers do not raise the target.
         let mut drain = DrainRate::default();
         (0..=20).for_each(|step| _ = drain.observe(look(step * 50, step * 5, 0)));
         assert_eq!(drain.aim(GOAL).depth, 25);
-        // Nobody knows whether a queue that was found empty once was empty for long.
+        // One empty reading does not show that the queue was empty for long.
         let mut drain = DrainRate::default();
         drain.end_round(true);
         (0..=20).for_each(|step| _ = drain.observe(look(step * 50, step * 5, step % 2)));
@@ -224,7 +230,7 @@ mod tests {
         drain.observe(report(4000, 6, 0));
         assert_eq!(drain.aim(GOAL).depth, 2);
         drain.observe(report(20_000, 6, 0));
-        assert_eq!(drain.aim(GOAL).depth, 8, "who took a job has reported since");
+        assert_eq!(drain.aim(GOAL).depth, 8, "the threads that took a job have reported since");
     }
 
     #[test]

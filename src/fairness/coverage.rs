@@ -1,4 +1,4 @@
-//! Types of plan rules that never get there, because a rule before theirs covers them.
+//! Detection of plan-rule types that can never match, because an earlier rule covers them.
 
 use super::rule::fits;
 use super::{Rule, Rules};
@@ -13,12 +13,12 @@ pub struct Covered {
     /// The names of the earlier rules.
     pub by: Vec<String>,
     pub types: Vec<String>,
-    /// True if these are all types of the rule, so that it can never match.
+    /// True if these are all types of the rule, so that the rule can never match.
     pub is_whole: bool,
 }
 
 impl Rules {
-    /// The types that can never match, by rule.
+    /// Returns the types that can never match, by rule.
     pub fn covered(&self) -> Vec<Covered> {
         let rules: Vec<&Arc<Rule>> = self.iter().collect();
         let of_rule = |(place, rule): (usize, &&Arc<Rule>)| {
@@ -37,10 +37,12 @@ impl Rules {
     }
 }
 
-/// True if an earlier rule takes all that a pattern of a rule could match. A `*` of the pattern is matched by a `*` alone, so what is
-/// true for the pattern as a text is true for all texts that fit it.
+/// Returns true if an earlier rule matches everything that a pattern of `rule` could match. Only a
+/// `*` matches the `*` of a pattern, so what holds for the pattern as a text holds for every text
+/// that it matches.
 fn covers(earlier: &Rule, rule: &Rule, pattern: &str) -> bool {
-    // Classes are looked up among the rules of their main queue, types of jobs over HTTP among all rules.
+    // Classes are looked up among the rules of their main queue, types of jobs over HTTP among all
+    // rules.
     let is_type_only = !sidekiq::is_class_pattern(pattern) && (names::is_type(pattern) || pattern.contains('.'));
     let is_asked_first = rule.is_builtin() || is_type_only || earlier.main_queue == rule.main_queue;
     is_asked_first && earlier.types.iter().any(|outer| fits(outer, pattern))

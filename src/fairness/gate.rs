@@ -1,15 +1,15 @@
-//! The gate: whether a round may promote into a main queue, and how much at most.
+//! The gate: decides if a round may promote into a main queue, and how many jobs at most.
 
 use super::Rule;
 
-/// Why a gate is closed.
+/// The reason for which a gate is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
     /// The oldest runnable job has waited too long.
     Latency,
     /// There are too many runnable jobs.
     Depth,
-    /// The main queue is paused, by those whose queue it is.
+    /// The main queue is paused by its operators.
     QueuePaused,
     /// All processes that serve the main queue are about to stop.
     Quiet,
@@ -20,7 +20,7 @@ pub enum Closed {
 }
 
 impl Closed {
-    /// As answers show it.
+    /// Returns the name used in API answers.
     pub fn name(self) -> &'static str {
         match self {
             Closed::Latency => "latency",
@@ -33,18 +33,19 @@ impl Closed {
     }
 }
 
-/// A gate as a round finds it.
+/// The state of a gate at the start of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gate {
-    /// Age of the oldest runnable job; 0 without any.
+    /// Age of the oldest runnable job in milliseconds; 0 if there is none.
     pub latency_ms: u64,
     pub closed: Option<Closed>,
-    /// Jobs that fit below the ceiling.
+    /// Number of jobs that fit below the maximum depth.
     pub room: u64,
 }
 
 impl Gate {
-    /// Reads the gate of a queue: how many runnable jobs it holds, and since when the oldest of them waits.
+    /// Computes the gate of a queue from its number of runnable jobs and the time at which the
+    /// oldest of them became runnable.
     pub fn read(rule: &Rule, depth: u64, oldest: Option<i64>, now: i64) -> Gate {
         let latency_ms = oldest.map_or(0, |since| u64::try_from(now - since).unwrap_or(0));
         let closed = if latency_ms > rule.latency_threshold {
@@ -72,6 +73,6 @@ mod tests {
         assert_eq!(read(2, Some(0), 1000), Gate { latency_ms: 1000, closed: None, room: 3 });
         assert_eq!(read(2, Some(0), 1001).closed, Some(Closed::Latency));
         assert_eq!(read(5, Some(0), 10).closed, Some(Closed::Depth));
-        assert_eq!(read(1, Some(50), 10).latency_ms, 0, "a clock that stepped back makes nothing old");
+        assert_eq!(read(1, Some(50), 10).latency_ms, 0, "a clock that stepped back does not age jobs");
     }
 }

@@ -1,11 +1,12 @@
-//! Fairness as arithmetic. Pure: no I/O, no clock, no tokio; time is an argument.
+//! The arithmetic of fairness. Pure: no I/O, no clock, no tokio; time is an argument.
 //!
-//! A plan [`Rule`] says which job types wait in staging, under which tenant and weight; [`Rules`] finds the one that
-//! holds for a type.
-//! [`FairQueue`] says whose job goes next, [`DrainRate`] how many a round should promote.
-//! A [`Shadow`] says how a queue would be under a rule, beside how it is.
-//! [`noisy`] tells tenants at whose cost others go short.
-//! A [`Policy`] says what dispatch goes by: pools, limits, fairness between tenants.
+//! - A plan [`Rule`] assigns job types to staging, with a tenant and a weight; [`Rules`] finds the
+//!   rule of a type.
+//! - [`FairQueue`] picks the tenant whose job is next; [`DrainRate`] determines how many jobs a
+//!   round promotes.
+//! - A [`Shadow`] simulates a queue under a rule and compares it with the actual order.
+//! - [`noisy`] detects tenants whose load harms others.
+//! - A [`Policy`] holds the settings of dispatch: pools, limits, fairness between tenants.
 
 mod batch_size;
 mod coverage;

@@ -1,4 +1,4 @@
-//! Everything that dispatch goes by: pools, fairness between tenants, what prevents starvation, limits.
+//! The dispatch policy: pools, fairness between tenants, starvation prevention, limits.
 
 use super::rule::fits;
 use super::{Pool, PoolConflict, PoolValidator, Starvation, TenantFairness};
@@ -6,42 +6,42 @@ use crate::job::{LimitKey, LimitScope, Quota};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// The policy of dispatch, as one document.
+/// The dispatch policy, as one document.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     pub pools: Vec<Pool>,
-    /// For pools that have none of their own, and for workers without a pool.
+    /// Default for pools without their own setting and for workers without a pool.
     pub starvation: Starvation,
-    /// For queues and pools that have none of their own.
+    /// Default for queues and pools without their own setting.
     pub tenant_fairness: TenantFairness,
-    /// What single queues have of their own.
+    /// Settings of single queues.
     pub queues: BTreeMap<String, TenantFairness>,
     pub limits: Vec<LimitRule>,
 }
 
-/// A limit that the operator sets.
+/// A limit set by the operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitRule {
     pub target: Target,
     pub quota: Quota,
 }
 
-/// Whose jobs a limit counts.
+/// The jobs that a limit counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Those of a queue.
+    /// Jobs of a queue.
     Queue(String),
-    /// Those of a type, or of all types that fit a glob, together.
+    /// Jobs of a type, or of all types that match a glob, counted together.
     Type(String),
-    /// Those that name a key.
+    /// Jobs that name a key.
     Key(String),
 }
 
 impl LimitRule {
-    /// The most rules that there can be.
+    /// Maximum number of limit rules.
     pub const MOST: usize = 1000;
 
-    /// The key under which its jobs are counted.
+    /// Returns the key under which its jobs are counted.
     pub fn key(&self) -> LimitKey {
         match &self.target {
             Target::Queue(queue) => LimitKey::queue(queue),
@@ -50,7 +50,7 @@ impl LimitRule {
         }
     }
 
-    /// Under the names of the configuration.
+    /// Returns the rule with the names of the configuration.
     pub fn to_json(&self) -> Value {
         let (name, text) = match &self.target {
             Target::Queue(queue) => ("queue", queue),
@@ -64,12 +64,12 @@ impl LimitRule {
 }
 
 impl Policy {
-    /// The pool of that name.
+    /// Returns the pool of that name.
     pub fn pool(&self, name: &str) -> Option<&Pool> {
         self.pools.iter().find(|pool| pool.name == name)
     }
 
-    /// Whether nothing is set that dispatch would have to look at.
+    /// Returns true if dispatch does not have to consult the policy.
     pub fn is_plain(&self) -> bool {
         let is_set = |fairness: &TenantFairness| *fairness != TenantFairness::default();
         self.pools.is_empty()
@@ -79,35 +79,36 @@ impl Policy {
             && !self.queues.values().any(is_set)
     }
 
-    /// How tenants share a queue: as the queue says, else the first pool that has the queue and says something, else as
-    /// for all.
+    /// Returns the tenant fairness of a queue: its own, else that of the first pool that has the
+    /// queue and a setting, else the default.
     pub fn fairness_of(&self, queue: &str) -> &TenantFairness {
         let of_pools =
             || self.pools.iter().filter(|pool| pool.has(queue)).find_map(|pool| pool.tenant_fairness.as_ref());
         self.queues.get(queue).or_else(of_pools).unwrap_or(&self.tenant_fairness)
     }
 
-    /// The first limit on a job type.
+    /// Returns the first limit that matches a job type.
     pub fn type_limit(&self, kind: &str) -> Option<&LimitRule> {
         self.limits.iter().find(|rule| matches!(&rule.target, Target::Type(pattern) if fits(pattern, kind)))
     }
 
-    /// The limit on a queue.
+    /// Returns the limit on a queue.
     pub fn queue_limit(&self, queue: &str) -> Option<&LimitRule> {
         self.limits.iter().find(|rule| matches!(&rule.target, Target::Queue(name) if name == queue))
     }
 
-    /// The pool that has a queue for itself.
+    /// Returns the isolated pool that has the queue.
     pub fn isolated(&self, queue: &str) -> Option<&Pool> {
         self.pools.iter().find(|pool| pool.isolated && pool.has(queue))
     }
 
-    /// What prevents starvation among the queues of a pool, or of a worker without one.
+    /// Returns the starvation prevention for the queues of a pool, or of a worker without one.
     pub fn starvation_of<'a>(&'a self, pool: Option<&'a Pool>) -> &'a Starvation {
         pool.and_then(|pool| pool.starvation.as_ref()).unwrap_or(&self.starvation)
     }
 
-    /// Puts a pool in the place of the one of that name, or after the others; unless it does not go with them.
+    /// Replaces the pool of that name or appends a new one. Returns the conflicts with other pools,
+    /// if there are any.
     pub fn set_pool(&mut self, pool: Pool) -> Result<(), Vec<PoolConflict>> {
         let mut validator = PoolValidator::new(&self.starvation);
         self.pools.iter().filter(|other| other.name != pool.name).for_each(|other| drop(validator.add(other)));
@@ -122,13 +123,13 @@ impl Policy {
         Ok(())
     }
 
-    /// Takes a pool away.
+    /// Removes a pool and returns it.
     pub fn remove_pool(&mut self, name: &str) -> Option<Pool> {
         let at = self.pools.iter().position(|pool| pool.name == name)?;
         Some(self.pools.remove(at))
     }
 
-    /// What holds for all pools and for single queues, under the names of the configuration.
+    /// Returns the default and per-queue settings with the names of the configuration.
     pub fn scheduling_to_json(&self) -> Value {
         let queue = |(name, fairness): (&String, &TenantFairness)| {
             (name.clone(), json!({"tenant_fairness": fairness.to_json()}))
@@ -140,7 +141,8 @@ impl Policy {
         })
     }
 
-    /// All of it, under the names of the configuration, where lists of tables are in the singular.
+    /// Returns the whole policy with the names of the configuration, which has singular names for
+    /// lists of tables.
     pub fn to_json(&self) -> Value {
         let mut all = self.scheduling_to_json();
         all["pool"] = self.pools.iter().map(Pool::to_json).collect();

@@ -1,20 +1,20 @@
-//! A worker pool: which queues its workers serve, and in which order.
+//! A worker pool: the queues that its workers serve, and their order.
 
 use super::{Starvation, TenantFairness, Weight};
 use crate::job::planned::queue_of;
 use serde_json::{Map, Value, json};
 
-/// Which queue is served next.
+/// The order in which the queues of a pool are served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Strategy {
-    /// The first in the list that has a job.
+    /// The first queue in the list that has a job.
     Strict,
-    /// One after the other.
+    /// Each queue in turn.
     #[default]
     RoundRobin,
     /// By weight.
     Weighted,
-    /// The one with the most jobs.
+    /// The queue with the most jobs.
     LeastLoaded,
 }
 
@@ -22,7 +22,7 @@ impl Strategy {
     /// All names, in the order of the documentation.
     pub const NAMES: [&'static str; 4] = ["strict", "round-robin", "weighted", "least-loaded"];
 
-    /// The strategy of that name; `_` is as good as `-`.
+    /// Parses a name; `_` is accepted instead of `-`.
     pub fn parse(name: &str) -> Option<Strategy> {
         match name {
             "strict" => Some(Strategy::Strict),
@@ -33,7 +33,7 @@ impl Strategy {
         }
     }
 
-    /// Its name.
+    /// Returns the canonical name.
     pub fn name(self) -> &'static str {
         match self {
             Strategy::Strict => "strict",
@@ -48,52 +48,53 @@ impl Strategy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolQueue {
     pub queue: String,
-    /// Its share under the weighted strategy; never 0.
+    /// Share under the weighted strategy; never 0.
     pub weight: Weight,
 }
 
 /// A named group of workers that serve the same queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pool {
-    /// The tenant whose own queues it serves, where tenants have namespaces. Its name then stands before those of the pool and of
-    /// its queues.
+    /// The tenant that owns its queues, if tenants have namespaces. The names of the pool and of
+    /// its queues then begin with the tenant's name.
     pub tenant: Option<String>,
     pub name: String,
-    /// What its workers serve; the order counts for the strict strategy.
+    /// Queues that its workers serve; the order matters for the strict strategy.
     pub queues: Vec<PoolQueue>,
     pub strategy: Strategy,
-    /// Jobs that all its workers together may hold.
+    /// Maximum number of jobs that all its workers together may hold.
     pub concurrency: Option<u32>,
-    /// Nobody else may serve its queues.
+    /// No other pool may serve its queues.
     pub isolated: bool,
-    /// Its own, in place of what holds for all.
+    /// Overrides the default.
     pub starvation: Option<Starvation>,
-    /// Its own, in place of what holds for all.
+    /// Overrides the default.
     pub tenant_fairness: Option<TenantFairness>,
 }
 
 impl Pool {
-    /// The most queues that a pool can have.
+    /// Maximum number of queues of a pool.
     pub const MOST_QUEUES: usize = 256;
 
-    /// The same pool as one of a tenant's own.
+    /// Returns the pool with its names in the namespace of a tenant.
     pub fn of_tenant(self, tenant: &str) -> Pool {
         let own = |place: PoolQueue| PoolQueue { queue: queue_of(tenant, &place.queue), ..place };
         let (name, queues) = (queue_of(tenant, &self.name), self.queues.into_iter().map(own).collect());
         Pool { tenant: Some(tenant.to_owned()), name, queues, ..self }
     }
 
-    /// Its name as its tenant knows it.
+    /// Returns the name without the tenant's namespace.
     pub fn own_name(&self) -> &str {
         own_part(&self.name)
     }
 
-    /// Whether its workers serve a queue.
+    /// Returns true if its workers serve the queue.
     pub fn has(&self, queue: &str) -> bool {
         self.queues.iter().any(|place| place.queue == queue)
     }
 
-    /// Under the names of the configuration; `weights` only where they mean something, and `tenant` if there is one.
+    /// Returns the pool with the names of the configuration; `weights` only if they matter, and
+    /// `tenant` only if there is one.
     pub fn to_json(&self) -> Value {
         let names: Vec<&str> = self.queues.iter().map(|place| own_part(&place.queue)).collect();
         let mut pool = json!({
@@ -116,7 +117,7 @@ impl Pool {
     }
 }
 
-/// A name without that of the tenant before it.
+/// Returns a name without the tenant's namespace.
 fn own_part(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }

@@ -1,47 +1,48 @@
-//! Whether pools go together: names are unique, and who serves an isolated queue serves it alone.
+//! Validation of pools: names are unique, and a queue of an isolated pool is in no other pool.
 
 use super::{Pool, Starvation};
 use std::collections::{HashMap, HashSet};
 
-/// Why a pool does not go with what holds already.
+/// A conflict of a pool with the pools before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolConflict {
-    /// The key of the pool that is to blame.
+    /// The configuration key that causes the conflict.
     pub key: &'static str,
-    /// What is wrong.
+    /// Description of the conflict.
     pub message: String,
-    /// What to do about it.
+    /// Suggested fix.
     pub help: String,
 }
 
-/// Pools that go together, gathered one by one.
+/// Checks pools one by one against those before.
 #[derive(Debug, Default)]
 pub struct PoolValidator {
-    /// What holds for pools that have none of their own.
+    /// Default for pools without their own setting.
     starvation: Starvation,
     names: HashSet<String>,
-    /// By queue, the pool that speaks against others: the isolated one, else the first.
+    /// By queue, the pool to report in a conflict and if it is isolated: the isolated pool, else
+    /// the first.
     holders: HashMap<String, (String, bool)>,
 }
 
 impl PoolValidator {
-    /// The most pools that there can be.
+    /// Maximum number of pools.
     pub const MOST_POOLS: usize = 1000;
 
-    /// No pools yet.
+    /// Creates a validator without pools.
     pub fn new(starvation: &Starvation) -> PoolValidator {
         PoolValidator { starvation: *starvation, ..PoolValidator::default() }
     }
 
-    /// Adds a pool, and tells every reason why it does not go with those before it.
+    /// Adds a pool and returns all its conflicts with those before it.
     pub fn add(&mut self, pool: &Pool) -> Vec<PoolConflict> {
         let mut conflicts = Vec::new();
         if !self.names.insert(pool.name.clone()) {
             let message = format!("expected a name that no other pool has, found \"{}\"", pool.name);
-            conflicts.push(PoolConflict { key: "name", message, help: "give each pool a name of its own".to_owned() });
+            conflicts.push(PoolConflict { key: "name", message, help: "give each pool a unique name".to_owned() });
         } else if self.names.len() > Self::MOST_POOLS {
-            let message = format!("expected at most {} pools, and this is one more", Self::MOST_POOLS);
-            conflicts.push(PoolConflict { key: "name", message, help: "let pools share more queues".to_owned() });
+            let message = format!("expected at most {} pools, found more", Self::MOST_POOLS);
+            conflicts.push(PoolConflict { key: "name", message, help: "serve more queues with each pool".to_owned() });
         }
         conflicts.extend(self.overlap(pool));
         if pool.starvation.is_none() {
@@ -71,7 +72,7 @@ impl PoolValidator {
     }
 }
 
-/// The conflict of a pool with a ratio that is too large for its number of queues.
+/// Returns the conflict of a pool whose number of queues is too large for `min_dispatch_ratio`.
 fn too_large(starvation: &Starvation, pool: &Pool) -> Option<PoolConflict> {
     let queues = pool.queues.len();
     let message = || {
@@ -120,7 +121,7 @@ mod tests {
         ] {
             assert_eq!(add(&pools), [(key, format!("queue \"y\" {message} {advice}"))]);
         }
-        // The isolated one counts, whoever came first.
+        // The isolated pool is reported, regardless of the order.
         let conflicts = add(&[pool("a", &["y"], false), pool("b", &["y"], true), pool("c", &["y"], false)]);
         assert!(conflicts[1].1.contains("isolated pool \"b\""), "{conflicts:?}");
     }

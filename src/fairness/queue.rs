@@ -1,4 +1,4 @@
-//! The order in which tenants' jobs go: earliest eligible virtual deadline first.
+//! The order in which tenants' jobs are picked: earliest eligible virtual deadline first.
 
 use super::Weight;
 use super::metrics::{JOB, wait_bound};
@@ -7,34 +7,36 @@ use super::tenant::Tenant;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// At how many moments leavers go during one pick, so that a pick has a bound.
+/// Maximum number of distinct departure times that one pick handles, so that its cost is bounded.
 const MOMENTS_A_PICK: usize = 64;
 
-/// Tenants and a virtual clock that says whose job is next.
+/// Tenants and a virtual clock that determines whose job is next.
 ///
-/// A script does the same arithmetic on Redis. Both must pick alike, so each formula here keeps its order of
-/// operations: a reordering changes the last bit, and with it, some day, a tie.
+/// A Lua script does the same arithmetic in Redis. Both must pick the same tenants, so each formula
+/// keeps its order of operations: a different order changes the last bit and thereby, at some
+/// point, a tie.
 #[derive(Clone, Debug, Default)]
 pub struct FairQueue {
     clock: f64,
-    /// The shares of all who wait or leave, in thousandths: an integer, because a rounded sum would make the clock jump.
+    /// The sum of the shares of waiting and leaving tenants, in thousandths. An integer, because a
+    /// rounded sum would make the clock jump.
     total: u64,
     tenants: HashMap<Arc<str>, Tenant>,
-    /// Waiting tenants by weight class. Within a class the lowest start is nearly the earliest deadline, so that
-    /// the heads are all that a pick need see.
+    /// Waiting tenants by weight class. Within a class the lowest start has nearly the earliest
+    /// deadline, so a pick only needs to look at the heads.
     classes: BTreeMap<u32, StartIndex>,
     leaving: StartIndex,
     waiting: usize,
 }
 
 impl FairQueue {
-    /// An empty queue, its clock at 0.
+    /// Creates an empty queue with its clock at 0.
     pub fn new() -> FairQueue {
         FairQueue::default()
     }
 
-    /// A queue as a snapshot tells it. The snapshot may leave tenants out (a preview reads only those that it may
-    /// serve), so the total is told and not summed up.
+    /// Restores a queue from a snapshot. A snapshot may omit tenants (a preview reads only those
+    /// that it may serve), so it contains the total, which cannot be computed from the tenants.
     pub fn restore<N: Into<Arc<str>>>(
         clock: f64,
         total: u64,
@@ -51,8 +53,8 @@ impl FairQueue {
         queue
     }
 
-    /// Jobs of a tenant come in. The weight counts only if the tenant had none: later changes are told by
-    /// [`reweigh`](Self::reweigh).
+    /// Adds jobs of a tenant. The weight is used only if the tenant had no jobs; later changes go
+    /// through [`reweigh`](Self::reweigh).
     pub fn arrive(&mut self, name: &str, weight: Weight, jobs: u64) {
         if jobs == 0 {
             return;
@@ -69,8 +71,8 @@ impl FairQueue {
         self.rest_if_idle();
     }
 
-    /// A tenant's weight changes; 0 holds it. Nothing happens to a tenant without jobs: what it owes it owes at the weight
-    /// under which it was served, and it tells its weight when it comes back.
+    /// Changes a tenant's weight; 0 holds it. A tenant without jobs is ignored: its debt counts at
+    /// the weight under which it was served, and it brings its weight with its next job.
     pub fn reweigh(&mut self, name: &str, weight: Weight) {
         if self.tenant(name).is_none_or(|tenant| tenant.jobs == 0 || tenant.weight == weight) {
             return;
@@ -81,7 +83,8 @@ impl FairQueue {
         self.settle(name, tenant, waited);
     }
 
-    /// Jobs go in another way than by a pick: cancelled, activated by hand, expired. The tenant is not charged.
+    /// Removes jobs in another way than by a pick (cancelled, activated by hand, expired). The
+    /// tenant is not charged.
     pub fn remove(&mut self, name: &str, jobs: u64) {
         if jobs == 0 || self.tenant(name).is_none_or(|tenant| tenant.jobs == 0) {
             return;
@@ -92,7 +95,7 @@ impl FairQueue {
         self.settle(name, tenant, waited);
     }
 
-    /// Takes one job of the tenant whose turn it is, and says whose.
+    /// Takes one job of the next tenant and returns the tenant's name.
     pub fn pick(&mut self) -> Option<Arc<str>> {
         let next = self.next()?;
         let (name, mut tenant) = self.take(&next)?;
@@ -104,43 +107,46 @@ impl FairQueue {
         Some(next)
     }
 
-    /// Virtual time: jobs served per unit of weight, as fluid sharing would have it.
+    /// Returns the virtual time: jobs served per unit of weight, as if the capacity were divided
+    /// continuously.
     pub fn clock(&self) -> f64 {
         self.clock
     }
 
-    /// The weights of all who wait or leave, in thousandths.
+    /// Returns the sum of the weights of waiting and leaving tenants, in thousandths.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// How many tenants wait to be picked.
+    /// Returns the number of tenants that wait to be picked.
     pub fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// A tenant that waits, leaves or is held.
+    /// Returns a tenant that waits, leaves or is held.
     pub fn tenant(&self, name: &str) -> Option<&Tenant> {
         self.tenants.get(name)
     }
 
-    /// All tenants, in no order: what [`restore`](Self::restore) takes.
+    /// Returns all tenants in arbitrary order, as [`restore`](Self::restore) takes them.
     pub fn tenants(&self) -> impl Iterator<Item = (&Arc<str>, &Tenant)> {
         self.tenants.iter()
     }
 
-    /// Jobs by which a tenant is behind its fair share; negative when it is ahead.
+    /// Returns the number of jobs by which a tenant is behind its fair share; negative if it is
+    /// ahead.
     pub fn lag(&self, name: &str) -> Option<f64> {
         self.tenant(name).map(|tenant| tenant.lag(self.clock))
     }
 
-    /// How many picks may pass at most until a waiting tenant's next job goes, if no weight joins.
+    /// Returns the maximum number of picks until the next job of a waiting tenant, if no weight is
+    /// added.
     pub fn wait_bound(&self, name: &str) -> Option<u64> {
         let tenant = self.tenant(name).filter(|tenant| tenant.is_waiting())?;
         wait_bound(self.total, tenant.share)
     }
 
-    /// Whose turn it is. Moves the clock to the lowest start if nobody may go yet.
+    /// Returns the next tenant. Moves the clock to the lowest start if no tenant is eligible yet.
     fn next(&mut self) -> Option<Arc<str>> {
         let lowest = self.heads().map(|(start, _)| start).min_by(f64::total_cmp)?;
         if lowest > self.clock {
@@ -157,7 +163,7 @@ impl FairQueue {
         self.classes.values().filter_map(StartIndex::head)
     }
 
-    /// One job moves the clock by 1/W, piecewise where the starts of leavers lie on the way.
+    /// Advances the clock by 1/W for one job, piecewise if leaving tenants' starts lie in between.
     fn advance(&mut self) {
         let mut rest = JOB;
         for _ in 0..MOMENTS_A_PICK {
@@ -169,8 +175,8 @@ impl FairQueue {
                 rest -= (start - self.clock) * self.total as f64;
                 self.clock = start;
             }
-            // All who leave at one moment are one step, however many they are: a clock that waits for them is unfair to those
-            // who stay, by 12 jobs with 100 of them.
+            // All tenants with the same departure time leave in one step. A clock that waits for
+            // each of them is unfair to those that stay, by 12 jobs with 100 leaving tenants.
             while self.leaving.head().is_some_and(|(other, _)| other == start) {
                 self.release();
             }
@@ -181,7 +187,7 @@ impl FairQueue {
         self.clock += rest.max(0.0) / self.total as f64;
     }
 
-    /// The first of the leavers counts no more.
+    /// Removes the first leaving tenant from the total.
     fn release(&mut self) {
         let Some(name) = self.leaving.pop() else { return };
         let Some(tenant) = self.tenants.get_mut(&name) else { return };
@@ -198,8 +204,9 @@ impl FairQueue {
         self.total += u64::from(tenant.share.thousandths());
     }
 
-    /// Puts a tenant where it belongs after a change that is not a pick. Who waited and is not ahead leaves at once; who was
-    /// leaving before goes at its moment, as part of a pick.
+    /// Puts a tenant back after a change that is not a pick. A tenant that waited and is not ahead
+    /// leaves at once; one that was leaving already does so at its departure time, as part of a
+    /// pick.
     fn settle(&mut self, name: Arc<str>, mut tenant: Tenant, waited: bool) {
         if waited && tenant.is_leaving() && tenant.start <= self.clock {
             self.total -= u64::from(tenant.share.thousandths());
@@ -238,7 +245,7 @@ impl FairQueue {
         self.tenants.insert(name, tenant);
     }
 
-    /// With nobody waiting there is nobody to be fair to: the clock starts anew, which also keeps it precise.
+    /// Resets the clock if no tenant is waiting, which also keeps it precise.
     fn rest_if_idle(&mut self) {
         if self.waiting > 0 {
             return;

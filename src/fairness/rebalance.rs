@@ -1,4 +1,5 @@
-//! The difference between two dispatch policies, as the event `scheduling.rebalanced` reports it.
+//! The differences between two dispatch policies, as the event `scheduling.rebalanced` reports
+//! them.
 
 use super::{Policy, TenantFairness};
 use serde_json::{Value, json};
@@ -7,14 +8,14 @@ use std::collections::BTreeSet;
 /// One change of how queues or tenants are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rebalanced {
-    /// The pool or queue that changed; `None` if it is what holds for all of them.
+    /// The pool or queue that changed; `None` for the defaults.
     pub subject: Option<String>,
     /// The event's data.
     pub data: Value,
 }
 
-/// All changes from one policy to another: of pools, of what holds for all, and of single queues. The strategies of a pool say which
-/// queue is served next, those of all others which tenant.
+/// Returns all changes from one policy to another: of pools, defaults and single queues. The
+/// strategies of a pool are about queues, the others about tenants.
 pub fn changes(before: &Policy, after: &Policy) -> Vec<Rebalanced> {
     let mut all = vec![];
     let settings = [
@@ -46,7 +47,8 @@ pub fn changes(before: &Policy, after: &Policy) -> Vec<Rebalanced> {
     all
 }
 
-/// The strategy between tenants; `None` if it is switched off. Unset, it holds for whatever jobs the isolation interleaves.
+/// Returns the strategy between tenants; `None` if it is switched off. If `enabled` is unset, the
+/// strategy applies to the jobs that the isolation interleaves.
 fn of_tenants(fairness: &TenantFairness) -> Option<&'static str> {
     (!fairness.is_off()).then(|| fairness.strategy.name())
 }

@@ -1,10 +1,10 @@
-//! A plan rule: which job types wait in staging, and how they are promoted.
+//! A plan rule: the job types that wait in staging, and how they are promoted.
 
 use super::{TenantKey, Weight};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The main queue that is fairgate's own.
+/// The name of fairgate's own main queue.
 pub const BUILTIN: &str = "builtin";
 
 /// A plan rule with all its options. Times are in milliseconds.
@@ -13,77 +13,79 @@ pub struct Rule {
     pub name: String,
     /// Exact types or globs such as `report.*`.
     pub types: Vec<String>,
-    /// The main queue to promote into; the job's own if there is none.
+    /// The main queue to promote into; `None` for the job's own queue.
     pub queue: Option<String>,
-    /// When scheduled rounds run.
+    /// The times at which scheduled rounds run.
     pub pace: Pace,
-    /// How many jobs a round promotes.
+    /// Number of jobs that a round promotes.
     pub batch: Batch,
-    /// Never more than one batch an interval, pass-through and wake-ups included.
+    /// At most one batch per interval, including pass-through and wake-ups.
     pub strict_interval: bool,
     pub tenant_key: TenantKey,
     pub on_missing_tenant: OnMissingTenant,
-    /// Across whom jobs go by priority.
+    /// The scope of job priorities.
     pub priority: PriorityScope,
     pub weights: Weights,
-    /// The gate closes when the oldest runnable job of the main queue is older.
+    /// The gate closes if the oldest runnable job of the main queue is older.
     pub latency_threshold: u64,
-    /// The gate closes when the main queue holds so many runnable jobs.
+    /// The gate closes if the main queue holds this many runnable jobs.
     pub max_depth: u64,
-    /// What `auto` aims at.
+    /// Target latency of `Batch::Auto`.
     pub target_latency: u64,
-    /// Staged jobs of the rule as a whole; more are refused.
+    /// Maximum number of staged jobs of the rule; further jobs are refused.
     pub max_staged: Option<u64>,
-    /// A tenant with so many promoted but limit-blocked jobs stays in staging.
+    /// A tenant with this many promoted but limit-blocked jobs stays in staging.
     pub max_blocked: u64,
     pub planner_lock_ttl: u64,
-    /// Which processes plan this rule.
+    /// The processes that run this rule's rounds.
     pub planner_group: String,
-    /// Retries and due schedules go through staging.
+    /// True if retries and due scheduled jobs go through staging.
     pub restage: bool,
-    /// Only watch the queue of a main queue that is not ours; what is staged already is still promoted.
+    /// True if the rule only watches a main queue that is not fairgate's own. Jobs that are staged
+    /// already are still promoted.
     pub shadow: bool,
     /// `builtin`, or the name of a `[[main_queue]]`.
     pub main_queue: String,
-    /// The Ruby class that runs jobs which come over HTTP, where the main queue is a Sidekiq.
+    /// The Ruby class that runs jobs enqueued over HTTP, if the main queue is a Sidekiq.
     pub class: Option<String>,
 }
 
-/// When scheduled rounds run.
+/// The times at which scheduled rounds run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// Every so many milliseconds.
+    /// A fixed interval in milliseconds.
     Every(u64),
-    /// By a cron expression in a time zone.
+    /// A cron expression in a time zone.
     Cron { expression: String, timezone: String },
 }
 
-/// How many jobs a round promotes.
+/// Number of jobs that a round promotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Batch {
-    /// Half of what workers take within the target latency.
+    /// Computed from what workers take within the target latency, see
+    /// [`DrainRate`](super::DrainRate).
     Auto,
     Jobs(u32),
 }
 
-/// What happens to a job whose arguments hold no tenant where the rule looks for one.
+/// Handling of jobs whose arguments lack the tenant that the rule expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnMissingTenant {
     Reject,
     Default,
 }
 
-/// Across whom staged jobs go by priority.
+/// The scope in which job priorities order staged jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PriorityScope {
-    /// Across all tenants: they share what is promoted of each priority.
+    /// All tenants: they share the promotions of each priority.
     Global,
-    /// Only within each tenant: for products whose tenants choose their own priorities.
+    /// Each tenant separately, for products whose tenants choose their own priorities.
     WithinTenant,
 }
 
 impl PriorityScope {
-    /// The name that the configuration has for it.
+    /// Returns the name used in the configuration.
     pub const fn name(self) -> &'static str {
         match self {
             PriorityScope::Global => "global",
@@ -92,37 +94,37 @@ impl PriorityScope {
     }
 }
 
-/// What tenants weigh when the webhook's last answer is too old.
+/// The weight of tenants if the webhook's last answer is too old.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnWebhookError {
     DefaultWeight,
     Hold,
 }
 
-/// How a tenant is served of which the webhook has not said yet what it weighs.
+/// Handling of a tenant whose weight the webhook has not returned yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnUnknownWeight {
-    /// Not before the webhook was asked about it.
+    /// Serve it only after a request to the webhook.
     #[default]
     Ask,
-    /// By the rule's own weight until the webhook has answered.
+    /// Serve it by the rule's own weight until the webhook answers.
     DefaultWeight,
 }
 
-/// Where weights come from: the webhook wins over `fixed`, that over the default.
+/// The sources of weights: the webhook takes precedence over `fixed`, and `fixed` over the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Weights {
     /// `static` in the configuration.
     pub fixed: BTreeMap<String, Weight>,
     pub default_weight: Weight,
     pub webhook: Option<Webhook>,
-    /// How long the webhook's last good answers serve.
+    /// Time for which the webhook's last good answers are used, in milliseconds.
     pub max_weight_age: u64,
     pub on_webhook_error: Option<OnWebhookError>,
     pub on_unknown_weight: OnUnknownWeight,
 }
 
-/// Whom to ask for weights.
+/// The weights webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
     pub url: String,
@@ -132,19 +134,21 @@ pub struct Webhook {
 }
 
 impl Weights {
-    /// True if the webhook is asked about a tenant before the tenant is served for the first time.
+    /// Returns true if the webhook has to be asked about a tenant before the tenant is served for
+    /// the first time.
     pub fn asks_first(&self) -> bool {
         self.webhook.is_some() && self.on_unknown_weight == OnUnknownWeight::Ask
     }
 
-    /// Where they come from, as answers and records name it. What is not asked of a webhook is static, the default included.
+    /// Returns the source as answers and records name it. Everything without a webhook is `static`,
+    /// including the default.
     pub fn source(&self) -> &'static str {
         if self.webhook.is_some() { "webhook" } else { "static" }
     }
 }
 
 impl Rule {
-    /// A rule with every option at its default.
+    /// Creates a rule with every option at its default.
     pub fn new(name: &str, types: &[&str]) -> Rule {
         Rule {
             name: name.to_owned(),
@@ -171,22 +175,24 @@ impl Rule {
         }
     }
 
-    /// Whether it promotes into fairgate's own queues.
+    /// Returns true if it promotes into fairgate's own queues.
     pub fn is_builtin(&self) -> bool {
         self.main_queue == BUILTIN
     }
 
-    /// Whether the rule holds for a job type.
+    /// Returns true if the rule applies to a job type.
     pub fn covers(&self, kind: &str) -> bool {
         self.types.iter().any(|pattern| fits(pattern, kind))
     }
 
-    /// What a tenant weighs when no webhook has said anything about it, given what it weighs everywhere.
+    /// Returns the weight of a tenant without an answer of the webhook. `everywhere` is the
+    /// tenant's weight for all rules.
     pub fn own_weight(&self, tenant: &str, everywhere: Option<Weight>) -> Weight {
         self.weights.fixed.get(tenant).copied().or(everywhere).unwrap_or(self.weights.default_weight)
     }
 
-    /// The weight of a tenant after a failed question about it, if the webhook never answered for it.
+    /// Returns the weight of a tenant after a failed webhook request, if the webhook never answered
+    /// for it.
     pub fn unanswered_weight(&self, tenant: &str, everywhere: Option<Weight>) -> Weight {
         match self.weights.on_webhook_error {
             Some(OnWebhookError::Hold) => Weight::HELD,
@@ -194,7 +200,7 @@ impl Rule {
         }
     }
 
-    /// The options under the names of the configuration, each with its value.
+    /// Returns the options with the names of the configuration.
     pub fn to_json(&self) -> Value {
         let ms = |ms: u64| format!("{ms}ms");
         let weights = &self.weights;
@@ -257,12 +263,12 @@ impl Rule {
     }
 }
 
-/// Whether a text fits a pattern in which `*` stands for any run of characters.
+/// Returns true if a text matches a pattern in which `*` matches any run of characters.
 pub(super) fn fits(pattern: &str, text: &str) -> bool {
     let Some((head, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut text) = text.strip_prefix(head) else { return false };
     let mut rest = rest;
-    // Each middle part is taken at its first place: what is left for the later ones is longest then.
+    // Match each middle part at its first position, which leaves the most text for the later parts.
     while let Some((part, more)) = rest.split_once('*') {
         let Some(at) = text.find(part) else { return false };
         (text, rest) = (&text[at + part.len()..], more);

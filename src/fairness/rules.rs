@@ -1,41 +1,41 @@
-//! All plan rules that hold, in their order.
+//! The active plan rules, in their order.
 
 use super::Rule;
 use std::sync::Arc;
 
-/// Plan rules; the first that covers a type wins.
+/// Plan rules; the first one that covers a type wins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     rules: Vec<Arc<Rule>>,
 }
 
 impl Rules {
-    /// Rules in the order in which they are asked.
+    /// Creates a list of rules in order of precedence.
     pub fn new(rules: impl IntoIterator<Item = Rule>) -> Rules {
         Rules { rules: rules.into_iter().map(Arc::new).collect() }
     }
 
-    /// The rule that a job type falls under.
+    /// Returns the rule of a job type.
     pub fn of_type(&self, kind: &str) -> Option<&Arc<Rule>> {
         self.rules.iter().find(|rule| rule.covers(kind))
     }
 
-    /// The rule that a Ruby class falls under whose jobs come from a main queue.
+    /// Returns the rule of a Ruby class whose jobs come from a main queue.
     pub fn of_class(&self, main_queue: &str, class: &str) -> Option<&Arc<Rule>> {
         self.rules.iter().find(|rule| rule.main_queue == main_queue && rule.covers(class))
     }
 
-    /// The rule of that name.
+    /// Returns the rule of that name.
     pub fn get(&self, name: &str) -> Option<&Arc<Rule>> {
         self.rules.iter().find(|rule| rule.name == name)
     }
 
-    /// All of them, in order.
+    /// Returns all rules in order.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Rule>> + Clone {
         self.rules.iter()
     }
 
-    /// Whether nothing is planned.
+    /// Returns true if there are no rules.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty()
     }

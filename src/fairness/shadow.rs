@@ -1,135 +1,137 @@
-//! A queue as it is, and as it would be if its jobs were staged and promoted: the same jobs come in, and workers take as many at
-//! the same times, but whose job they find is decided by a rule.
+//! Simulation of a queue under a plan rule, beside the queue as it is: the same jobs arrive, and
+//! workers take as many jobs at the same times, but the rule decides whose jobs they get.
 
 use super::wait_stats::{WaitStats, WaitStatsByTenant};
 use super::{Batch, DepthTarget, DrainRate, FairQueue, Gate, LatencyGoal, QueueReading, Rule, Weight};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Jobs that are remembered; of a longer line only the front is.
+/// Maximum number of jobs that are remembered; of a longer queue, only the front is.
 pub const MOST_JOBS: usize = 100_000;
 
 /// A job of the queue.
 #[derive(Clone, Debug)]
 pub struct WatchedJob {
-    /// Tells it from other jobs.
+    /// Identifies the job.
     pub mark: u64,
-    /// None if the rule does not plan it: it would go straight to the main queue.
+    /// The tenant; `None` if the rule does not plan the job, which would go straight to the main
+    /// queue.
     pub tenant: Option<Arc<str>>,
-    /// Since when it waits.
+    /// The time since which it waits, in epoch milliseconds.
     pub since: i64,
 }
 
-/// A round that would have been.
+/// A simulated round.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ShadowRound {
     pub gate: Gate,
     pub depth: u64,
     pub batch: u64,
     pub promoted: u64,
-    /// Tenants and how many of their jobs went.
+    /// Tenants with their weights and numbers of promoted jobs.
     pub served: Vec<(Arc<str>, Weight, u64)>,
 }
 
-/// A tenant that would wait in staging.
+/// A tenant with jobs in simulated staging.
 #[derive(Clone, Debug)]
 struct Lane {
     weight: Weight,
-    /// Since when each of its jobs waits.
+    /// For each job, the time since which it waits.
     jobs: VecDeque<i64>,
 }
 
-/// A job that would be in the main queue.
+/// A job in the simulated main queue.
 #[derive(Clone, Debug)]
 struct Ready {
     tenant: Option<Arc<str>>,
     since: i64,
-    /// Since when it would be there.
+    /// The time since which it is in the main queue.
     at: i64,
 }
 
-/// A queue under a rule that changes nothing.
+/// A queue and its simulation under a rule. Nothing changes in Redis.
 #[derive(Clone, Debug, Default)]
 pub struct Shadow {
-    /// As it is, the next one first.
+    /// The actual queue, the next job first.
     line: VecDeque<WatchedJob>,
     staging: FairQueue,
     lanes: HashMap<Arc<str>, Lane>,
     staged: u64,
     main: VecDeque<Ready>,
-    /// When workers took jobs for which they would have found none yet.
+    /// Times at which workers took jobs while the simulated main queue was empty.
     owed: VecDeque<i64>,
     drain: DrainRate,
     taken: u64,
-    /// The depth below which a round is wanted; none before the first.
+    /// The depth below which a round starts; `None` before the first round.
     low: Option<u64>,
-    /// What the present interval may still promote, where the batch is a number.
+    /// Number of jobs that the current interval may still promote, if the batch size is fixed.
     room: u64,
     met: WaitStatsByTenant,
 }
 
 impl Shadow {
-    /// Jobs of the line that are remembered.
+    /// Returns the number of remembered jobs in the actual queue.
     pub fn len(&self) -> usize {
         self.line.len()
     }
 
-    /// Whether nothing waits.
+    /// Returns true if no job waits in the actual queue.
     pub fn is_empty(&self) -> bool {
         self.line.is_empty()
     }
 
-    /// The job that came last.
+    /// Returns the mark of the job that arrived last.
     pub fn newest(&self) -> Option<u64> {
         self.line.back().map(|seen| seen.mark)
     }
 
-    /// How many are in front of a job.
+    /// Returns the number of jobs in front of a job.
     pub fn place(&self, mark: u64) -> Option<usize> {
         self.line.iter().position(|seen| seen.mark == mark)
     }
 
-    /// The line as it is, the next one first.
+    /// Returns the jobs of the actual queue, the next one first.
     pub fn line(&self) -> impl Iterator<Item = &WatchedJob> {
         self.line.iter()
     }
 
-    /// Jobs that would be in staging, and tenants that would wait there.
+    /// Returns the numbers of jobs and tenants in simulated staging.
     pub fn staged(&self) -> (u64, usize) {
         (self.staged, self.lanes.len())
     }
 
-    /// Tenants that would wait in staging, each with its weight, its jobs and since when the first of them waits.
+    /// Returns the tenants in simulated staging, each with its weight, its number of jobs and the
+    /// time since which its first job waits.
     pub fn waiting(&self) -> impl Iterator<Item = (&Arc<str>, Weight, u64, Option<i64>)> {
         self.lanes.iter().map(|(name, lane)| (name, lane.weight, lane.jobs.len() as u64, lane.jobs.front().copied()))
     }
 
-    /// Jobs that would wait in the main queue.
+    /// Returns the number of jobs in the simulated main queue.
     pub fn depth(&self) -> u64 {
         self.main.len() as u64
     }
 
-    /// Jobs that workers took.
+    /// Returns the number of jobs that workers have taken.
     pub fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// How many jobs workers take in a second.
+    /// Returns the number of jobs that workers take per second.
     pub fn drain_per_s(&self) -> f64 {
         self.drain.rate()
     }
 
-    /// What jobs of tenants met with, and those of all together.
+    /// Returns the waits of each tenant's jobs.
     pub fn tenants(&self) -> impl Iterator<Item = (&Arc<str>, &WaitStats)> {
         self.met.tenants()
     }
 
-    /// What all jobs of the rule met with.
+    /// Returns the waits of all planned jobs.
     pub fn all(&self) -> &WaitStats {
         self.met.all()
     }
 
-    /// A job joins the line.
+    /// Adds a job to both queues.
     pub fn arrive(&mut self, seen: WatchedJob, weight: Weight) {
         match &seen.tenant {
             Some(tenant) => {
@@ -144,7 +146,7 @@ impl Shadow {
         self.line.push_back(seen);
     }
 
-    /// A tenant's weight changes.
+    /// Changes a tenant's weight.
     pub fn reweigh(&mut self, tenant: &str, weight: Weight) {
         self.staging.reweigh(tenant, weight);
         if let Some(lane) = self.lanes.get_mut(tenant) {
@@ -152,12 +154,13 @@ impl Shadow {
         }
     }
 
-    /// Workers took the first jobs of the line between two moments; when exactly nobody saw.
+    /// Records that workers took the first jobs of the actual queue at unknown times between `from`
+    /// and `to`.
     pub fn take(&mut self, jobs: usize, from: i64, to: i64) {
         let jobs = jobs.min(self.line.len());
         for number in 0..jobs {
             let Some(seen) = self.line.pop_front() else { break };
-            // Evenly spread; not before the job came, where it came between the two moments.
+            // Spread them evenly, but not before a job's arrival.
             let spread = (to - from).max(0) as f64 * (number as f64 + 0.5) / jobs as f64;
             let at = (from + spread as i64).max(seen.since.min(to));
             if let Some(tenant) = &seen.tenant {
@@ -169,7 +172,7 @@ impl Shadow {
         }
     }
 
-    /// Runs a round if there would be one now.
+    /// Runs a simulated round if one is due.
     pub fn round(&mut self, rule: &Rule, now: i64, scheduled: bool) -> Option<ShadowRound> {
         self.serve();
         let depth = self.depth();
@@ -182,7 +185,7 @@ impl Shadow {
         let wanted = scheduled || self.low.is_none_or(|low| depth < low);
         let round = (wanted && self.staged > 0).then(|| self.promote(rule, now, scheduled));
         self.serve();
-        // More than there are jobs cannot have been taken from them: those came and went unseen.
+        // Surplus takes are not of jobs in the simulation: those jobs came and went unseen.
         let jobs = self.main.len() + self.staged as usize;
         self.owed.drain(..self.owed.len().saturating_sub(jobs));
         round
@@ -193,7 +196,8 @@ impl Shadow {
         let gate = Gate::read(rule, depth, self.main.front().map(|ready| ready.at), now);
         let (want, low) = match rule.batch {
             Batch::Jobs(jobs) => {
-                // As in a round that is: a main queue that ran dry gets a whole batch again, unless the interval is strict.
+                // As in a real round, an empty main queue gets a whole batch again, unless the
+                // interval is strict.
                 if scheduled || (depth == 0 && !rule.strict_interval) {
                     self.room = u64::from(jobs);
                 }
@@ -222,7 +226,7 @@ impl Shadow {
         ShadowRound { gate, depth, batch, promoted, served }
     }
 
-    /// A tenant's first job goes from staging to the main queue.
+    /// Moves a tenant's first job from staging to the main queue.
     fn leave(&mut self, tenant: Arc<str>, now: i64) {
         let Some(lane) = self.lanes.get_mut(&tenant) else { return };
         let Some(since) = lane.jobs.pop_front() else { return };
@@ -233,7 +237,7 @@ impl Shadow {
         self.main.push_back(Ready { tenant: Some(tenant), since, at: now });
     }
 
-    /// Workers get what they took, as far as it would be there.
+    /// Matches jobs in the simulated main queue with the takes of workers.
     fn serve(&mut self) {
         while let Some(ready) = self.main.front() {
             let Some(at) = self.owed.pop_front() else { break };
@@ -253,7 +257,7 @@ mod tests {
 
     const EVERY: i64 = 100;
 
-    /// Jobs that wait, and workers that take one every 10 ms; looked at every 100 ms.
+    /// A queue whose workers take a job every 10 ms, read every 100 ms.
     struct Site {
         shadow: Shadow,
         rule: Rule,
@@ -304,10 +308,11 @@ mod tests {
         let ((noisy, noisy_planned), (quiet, quiet_planned)) = (site.p95("noisy"), site.p95("quiet"));
         assert!((9_200..9_800).contains(&noisy), "{noisy}");
         assert!((10_200..10_700).contains(&quiet), "{quiet}");
-        // Every second turn is the quiet one's: 50 jobs take a second, and half of the target latency in the main queue.
+        // The quiet tenant gets every second turn: its 50 jobs take a second, and wait in the main
+        // queue for half of the target latency.
         assert!((800..1500).contains(&quiet_planned), "{quiet_planned}");
         assert!((9_700..10_400).contains(&noisy_planned), "{noisy_planned}");
-        assert_eq!(site.shadow.staged().0 + site.shadow.depth(), 0, "as many went as were taken");
+        assert_eq!(site.shadow.staged().0 + site.shadow.depth(), 0, "all jobs were taken");
         assert_eq!((site.shadow.all().planned.total(), site.shadow.taken()), (1050, 1050));
     }
 
@@ -320,8 +325,8 @@ mod tests {
         site.push(Some("free"), 100);
         site.push(Some("paying"), 100);
         site.push(None, 5);
-        let round = site.look(0).expect("nobody has promoted yet");
-        // What the rule does not plan is in the main queue already: it is not dry.
+        let round = site.look(0).expect("the first round");
+        // Jobs that the rule does not plan are in the main queue already, so it is not empty.
         assert_eq!((round.depth, round.promoted), (5, 0));
         site.look(5);
         let round = (0..10).find_map(|_| site.look(0).filter(|round| round.promoted > 0)).expect("a round");
@@ -334,7 +339,8 @@ mod tests {
         let mut site = Site::new(|rule| (rule.batch, rule.strict_interval) = (Batch::Jobs(10), true));
         site.push(Some("a"), 100);
         (0..20).for_each(|_| drop(site.look(10)));
-        // All were taken in the first second; with 10 a second only 20 would have been.
+        // All 100 jobs were taken in the first second; at 10 jobs a second, only 20 would have
+        // been.
         assert_eq!((site.shadow.len(), site.shadow.staged().0), (0, 80));
         let met = site.shadow.all();
         assert_eq!((met.as_is.total(), met.planned.total()), (100, 20));

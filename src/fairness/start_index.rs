@@ -1,10 +1,11 @@
-//! Tenants in the order of their starts.
+//! An index of tenants by start.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Tenants by start, equal ones by the bytes of their names: the order of a sorted set in Redis.
+/// Tenants by start; equal starts are ordered by the bytes of the names, as in a sorted set of
+/// Redis.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StartIndex {
     places: BTreeSet<StartEntry>,
@@ -19,7 +20,7 @@ impl StartIndex {
         self.places.remove(&StartEntry { start, name: name.clone() });
     }
 
-    /// The lowest start and whose it is.
+    /// Returns the lowest start and its tenant.
     pub(super) fn head(&self) -> Option<(f64, &Arc<str>)> {
         self.places.first().map(|place| (place.start, &place.name))
     }

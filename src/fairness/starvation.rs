@@ -1,4 +1,4 @@
-//! What keeps a queue from waiting forever behind queues that a strategy prefers.
+//! Starvation prevention: bounds that keep a queue from waiting forever behind preferred queues.
 
 use crate::job::duration;
 use serde_json::{Value, json};
@@ -7,27 +7,27 @@ use serde_json::{Value, json};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Starvation {
     pub enabled: bool,
-    /// A queue that nothing was taken from for so long is served next.
+    /// A queue from which no job was taken for this long is served next.
     pub rotation_interval: u64,
-    /// The share of dispatches that each queue with jobs gets at least, 0 to 1: ⌊ratio·n⌋ of any n in a row.
+    /// Minimum share of dispatches of each queue with jobs, 0 to 1: ⌊ratio·n⌋ of any n in a row.
     pub min_dispatch_ratio: f64,
-    /// After so many jobs in a row of one queue another one is served; 0 for no bound.
+    /// Maximum number of jobs in a row from one queue; 0 for no bound.
     pub max_consecutive: u32,
     pub priority_aging: Aging,
 }
 
-/// How the priority of a waiting job rises.
+/// Increase of the priority of waiting jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aging {
-    /// How often it rises.
+    /// Interval between increases, in milliseconds.
     pub every: u64,
-    /// By how much; 0 for never.
+    /// Amount of each increase; 0 disables aging.
     pub step: u32,
-    /// By how much in all.
+    /// Maximum total increase.
     pub max: u32,
 }
 
-/// The ratio is a number: it has been checked.
+/// The ratio is never NaN: the configuration checks it.
 impl Eq for Starvation {}
 
 impl Default for Starvation {
@@ -43,26 +43,28 @@ impl Default for Starvation {
 }
 
 impl Starvation {
-    /// Ratios are told apart to this part of the whole.
+    /// Resolution of ratios: one part in this many.
     const PARTS: f64 = 1e6;
 
-    /// A ratio in whole parts, so that it is the same after it was written and read. Rounded down: six sixths must fit into 1.
+    /// Rounds a ratio down to the resolution, so that it survives serialization unchanged. Rounding
+    /// up would make six sixths exceed 1.
     pub fn round(ratio: f64) -> f64 {
-        // A number with six digits is a whole number of parts but for the error of its multiplication.
+        // A number with six digits is a whole number of parts, apart from the rounding error of the
+        // multiplication.
         (ratio * Self::PARTS + 1e-3).floor() / Self::PARTS
     }
 
-    /// Whether so many queues can each have their share.
+    /// Returns true if this many queues can each have the minimum share.
     pub fn fits(&self, queues: usize) -> bool {
         !self.enabled || (self.min_dispatch_ratio * Self::PARTS).round() * queues as f64 <= Self::PARTS
     }
 
-    /// The largest ratio that so many queues can each have, in ten thousandths.
+    /// Returns the largest ratio that this many queues can each have, rounded down to 1/10,000.
     pub fn largest_ratio(queues: usize) -> f64 {
         (10_000.0 / queues.max(1) as f64).floor() / 10_000.0
     }
 
-    /// Under the names of the configuration.
+    /// Returns the settings with the names of the configuration.
     pub fn to_json(&self) -> Value {
         let Aging { every, step, max } = self.priority_aging;
         json!({
@@ -97,7 +99,7 @@ mod tests {
         }
         for digits in 0..=1_000_000 {
             let ratio = f64::from(digits) / 1e6;
-            assert_eq!(Starvation::round(ratio), ratio, "six digits stay as they are");
+            assert_eq!(Starvation::round(ratio), ratio, "numbers with six digits are unchanged");
         }
         assert!(Starvation { enabled: false, ..with(0.9) }.fits(100));
         assert_eq!(Starvation::largest_ratio(3), 0.3333);

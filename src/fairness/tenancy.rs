@@ -1,32 +1,32 @@
-//! How tenants are told apart, and how far they are kept apart.
+//! Identification of tenants and their isolation.
 
 use crate::job::tenant;
 
-/// Where a request may say whose its jobs are.
+/// A part of a request that may name the tenant of its jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TenantSource {
     /// `meta.tenant_id` of a job.
     Meta,
     /// The header `X-OJS-Tenant`.
     Header,
-    /// The API key that a request is authenticated by.
+    /// The API key that authenticates the request.
     ApiKey,
 }
 
-/// What tenants have for themselves.
+/// Degrees of isolation between tenants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Isolation {
-    /// Lanes of their own in queues that workers serve for all.
+    /// Tenants have lanes in queues that workers serve for all tenants.
     #[default]
     Sharded,
-    /// Nothing but their name on their jobs.
+    /// Tenants share queues and lanes; jobs only carry their tenant's name.
     Shared,
-    /// Queues of their own, from which only their own workers fetch.
+    /// Tenants have their own queues, from which only their own workers fetch.
     Namespace,
 }
 
 impl Isolation {
-    /// As the configuration names it.
+    /// Returns the name used in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Isolation::Sharded => "sharded",
@@ -36,13 +36,13 @@ impl Isolation {
     }
 }
 
-/// How this deployment deals with tenants.
+/// The tenancy settings of a deployment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tenancy {
     pub sources: Vec<TenantSource>,
-    /// Who owns jobs that name nobody.
+    /// The owner of jobs that do not name a tenant.
     pub default_tenant: String,
-    /// Whether a job must name its tenant.
+    /// True if a job must name its tenant.
     pub require_tenant: bool,
     pub isolation: Isolation,
 }
@@ -59,12 +59,12 @@ impl Default for Tenancy {
 }
 
 impl Tenancy {
-    /// Whether requests may name a tenant there.
+    /// Returns true if requests may name a tenant there.
     pub fn has(&self, source: TenantSource) -> bool {
         self.sources.contains(&source)
     }
 
-    /// The default tenant, if it has a name that jobs can carry.
+    /// Returns the default tenant, if it has a name that jobs can carry.
     pub fn named_default(&self) -> Option<&str> {
         Some(self.default_tenant.as_str()).filter(|name| *name != tenant::DEFAULT)
     }

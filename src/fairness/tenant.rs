@@ -1,55 +1,58 @@
-//! A tenant as the fair queue's clock sees it.
+//! A tenant in the virtual time of the fair queue.
 
 use super::Weight;
 use super::metrics::{self, JOB};
 
-/// A tenant's place in virtual time. What is written here is also what a snapshot holds.
+/// A tenant's position in virtual time. Snapshots contain the same fields.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tenant {
-    /// Virtual time at which its next job may go.
+    /// Virtual time at which its next job becomes eligible.
     pub start: f64,
-    /// What it was last said to weigh; 0 while it is held.
+    /// The weight that was set last; 0 while it is held.
     pub weight: Weight,
-    /// What it counts for in the total. Stays behind when a tenant that had more than its share drains or is held.
+    /// The weight that the total includes. It remains there if a tenant that is ahead of its share
+    /// drains or is held.
     pub share: Weight,
-    /// Jobs that wait, held or not.
+    /// Number of waiting jobs, held or not.
     pub jobs: u64,
 }
 
 impl Tenant {
-    /// Whether it waits in a class, to be picked.
+    /// Returns true if it waits in a class to be picked.
     pub fn is_waiting(&self) -> bool {
         self.jobs > 0 && !self.weight.is_held()
     }
 
-    /// Whether it waits no more, but has had more than its share and counts until the clock catches up.
+    /// Returns true if it no longer waits, but is ahead of its share and counts until the clock
+    /// catches up.
     pub fn is_leaving(&self) -> bool {
         !self.is_waiting() && !self.share.is_held()
     }
 
-    /// Jobs by which it is behind its fair share; negative when it is ahead.
+    /// Returns the number of jobs by which it is behind its fair share; negative if it is ahead.
     pub fn lag(&self, clock: f64) -> f64 {
         metrics::lag(self.share, self.start, clock)
     }
 
-    /// Virtual time by which its next job should be gone.
+    /// Returns the virtual time by which its next job should be picked.
     pub(super) fn deadline(&self) -> f64 {
         self.start + JOB / f64::from(self.share.thousandths())
     }
 
-    /// Takes up a weight. The lag in jobs stays what it is, so that the change acts on a backlog at once and gives
-    /// nothing away.
+    /// Sets the weight. The lag in jobs stays the same, so that the change affects a backlog at
+    /// once without giving anything away.
     pub(super) fn weigh(&mut self, weight: Weight, clock: f64) {
         if weight.is_held() {
             self.weight = weight;
             return;
         }
-        // Who leaves and is due already has no claim to the time since, nor has who had left.
+        // A tenant that has left, or is leaving and due already, has no claim to the time since
+        // then.
         if self.share.is_held() || self.is_leaving() && self.start < clock {
             self.start = clock;
         }
         self.weight = weight;
-        // The same weight again must change nothing: the formula would round.
+        // An equal weight must change nothing, but the formula would round.
         if !self.share.is_held() && self.share != weight {
             let (from, to) = (f64::from(self.share.thousandths()), f64::from(weight.thousandths()));
             self.start = clock - (clock - self.start) * from / to;

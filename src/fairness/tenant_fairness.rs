@@ -1,21 +1,22 @@
-//! How the jobs of several tenants in one queue are interleaved when workers fetch them.
+//! Fairness between tenants in one queue at dispatch.
 
 use super::{Isolation, Weight};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// In front of a tenant's id where weights are written; it may be left out.
+/// Optional prefix of tenant ids in the keys of `weights`.
 const PREFIX: &str = "tenant:";
 
-/// Whose job of a queue goes next.
+/// The order in which tenants are served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TenantStrategy {
     /// Tenants share by weight.
     #[default]
     FairShare,
-    /// Tenants take turns, whatever they weigh.
+    /// Tenants take turns, regardless of weights.
     RoundRobin,
-    /// Tenants share by weight, and each has as many slots as it weighs, which are never lent.
+    /// Tenants share by weight, and each has as many slots as its weight. Unused slots are not lent
+    /// to others.
     Strict,
 }
 
@@ -23,7 +24,7 @@ impl TenantStrategy {
     /// All names, in the order of the documentation.
     pub const NAMES: [&'static str; 3] = ["fair-share", "round-robin", "strict"];
 
-    /// The strategy of that name; `_` is as good as `-`.
+    /// Parses a name; `_` is accepted instead of `-`.
     pub fn parse(name: &str) -> Option<TenantStrategy> {
         match name {
             "fair-share" | "fair_share" | "fairshare" => Some(TenantStrategy::FairShare),
@@ -33,7 +34,7 @@ impl TenantStrategy {
         }
     }
 
-    /// Its name.
+    /// Returns the canonical name.
     pub fn name(self) -> &'static str {
         match self {
             TenantStrategy::FairShare => "fair-share",
@@ -46,16 +47,16 @@ impl TenantStrategy {
 /// The jobs of a queue that are interleaved by tenant; the others are first in, first out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interleaved {
-    /// All jobs; those without a tenant are the default tenant's.
+    /// All jobs; those without a tenant belong to the default tenant.
     All,
-    /// Jobs that name a tenant and that no plan rule plans.
+    /// Jobs that name a tenant and are under no plan rule.
     OfTenants,
     /// No jobs.
     None,
 }
 
 impl Interleaved {
-    /// As the manifest names it.
+    /// Returns the name used in the manifest.
     pub fn name(self) -> &'static str {
         match self {
             Interleaved::All => "all",
@@ -68,25 +69,27 @@ impl Interleaved {
 /// Fairness between tenants at dispatch, for all queues, those of a pool, or one.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct TenantFairness {
-    /// Whether all jobs of a queue are interleaved by tenant, or none; unset, the isolation decides.
+    /// True to interleave all jobs of a queue by tenant, false for none; if unset, the isolation
+    /// decides.
     pub enabled: Option<bool>,
     pub strategy: TenantStrategy,
-    /// Weights by tenant's id.
+    /// Weights by tenant id.
     pub weights: BTreeMap<String, Weight>,
-    /// What all others weigh.
+    /// The weight of all other tenants.
     pub default_weight: Weight,
 }
 
 impl TenantFairness {
-    /// The most weights that can be given.
+    /// Maximum number of weights.
     pub const MOST_WEIGHTS: usize = 10_000;
 
-    /// Whether jobs are first in, first out although the isolation would interleave them.
+    /// Returns true if fairness is switched off explicitly: jobs are first in, first out under any
+    /// isolation.
     pub fn is_off(&self) -> bool {
         self.enabled == Some(false)
     }
 
-    /// The jobs that are interleaved under an isolation.
+    /// Returns the jobs that are interleaved under an isolation.
     pub fn interleaves(&self, isolation: Isolation) -> Interleaved {
         match (self.enabled, isolation) {
             (Some(true), _) => Interleaved::All,
@@ -95,7 +98,7 @@ impl TenantFairness {
         }
     }
 
-    /// What a tenant weighs.
+    /// Returns the weight of a tenant.
     pub fn weight_of(&self, tenant: &str) -> Weight {
         match self.strategy {
             TenantStrategy::RoundRobin => Weight::ONE,
@@ -105,16 +108,16 @@ impl TenantFairness {
         }
     }
 
-    /// The tenant's id in a key of `weights`.
+    /// Returns the tenant id in a key of `weights`.
     pub fn tenant_in(key: &str) -> &str {
         key.strip_prefix(PREFIX).unwrap_or(key)
     }
 
-    /// Under the names of the configuration.
+    /// Returns the settings with the names of the configuration.
     pub fn to_json(&self) -> Value {
         let mut weights = Map::new();
         for (tenant, weight) in &self.weights {
-            // An id that starts like the prefix would lose its start when it is read back.
+            // An id that begins with the prefix would lose it on the way back.
             let key = if tenant.starts_with(PREFIX) { format!("{PREFIX}{tenant}") } else { tenant.clone() };
             weights.insert(key, weight.to_json());
         }

@@ -1,11 +1,11 @@
-//! Where in a job its tenant's id stands.
+//! The location of the tenant id in a job or its request.
 
 use crate::job::json::{self, Object};
 use crate::job::sidekiq::Payload;
 use crate::job::tenant::{id, is_id};
 use std::fmt;
 
-/// Where in a job, or in its request, the tenant's id stands.
+/// The location of the tenant id in a job or its request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TenantKey {
     /// A path into `meta`: `meta.tenant_id`.
@@ -19,11 +19,11 @@ pub enum TenantKey {
 }
 
 impl TenantKey {
-    /// What an error message says about an unreadable one.
+    /// Description of valid values for error messages.
     pub const EXPECTED: &'static str =
         "meta.tenant_id, header:X-OJS-Tenant, api_key or a path into args such as args.0.account_id";
 
-    /// Reads `meta.tenant_id`, `header:X-OJS-Tenant`, `api_key`, `args.0.account_id`.
+    /// Parses `meta.tenant_id`, `header:X-OJS-Tenant`, `api_key` or `args.0.account_id`.
     pub fn parse(text: &str) -> Option<TenantKey> {
         if text == "api_key" {
             return Some(TenantKey::ApiKey);
@@ -46,9 +46,9 @@ impl TenantKey {
         }
     }
 
-    /// The tenant's id: the string or number that stands there; `None` for anything else, or nothing.
+    /// Returns the string or number at the location if it is a valid tenant id.
     ///
-    /// `args` and `meta` are JSON text; `header` looks a header up by its lower-case name.
+    /// `args` and `meta` are JSON text; `header` returns a header by its lower-case name.
     pub fn tenant(&self, args: &str, meta: &str, header: impl Fn(&str) -> Option<String>) -> Option<String> {
         match self {
             TenantKey::Meta(path) => walk(meta, path).and_then(id),
@@ -58,14 +58,15 @@ impl TenantKey {
         }
     }
 
-    /// The tenant of a job of a Sidekiq: the one that our middleware noted, else the one that stands in the payload.
+    /// Returns the tenant of a Sidekiq job: the one that fairgate's middleware recorded, else the
+    /// one in the payload.
     pub fn owner(&self, payload: &Payload<'_>) -> Option<String> {
         let noted = payload.note().1;
         let in_payload = || self.tenant(payload.args, payload.meta(), |_| None);
         noted.or_else(in_payload)
     }
 
-    /// The header that is looked at, by its lower-case name.
+    /// Returns the lower-case name of the header that holds the id, if it is in a header.
     pub fn header(&self) -> Option<&str> {
         match self {
             TenantKey::Header(name) => Some(name),
@@ -73,7 +74,7 @@ impl TenantKey {
         }
     }
 
-    /// Whether the id stands in the job's arguments, where only a mistake leaves it out.
+    /// Returns true if the id is in the job's arguments, where only a mistake leaves it out.
     pub fn is_in_args(&self) -> bool {
         matches!(self, TenantKey::Args(_))
     }

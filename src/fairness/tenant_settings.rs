@@ -1,36 +1,37 @@
-//! The terms on which a tenant is served: its weight, its boost, its limits.
+//! The settings of a tenant: its weight, its priority boost and its limits.
 
 use super::Weight;
 use crate::job::escape::escape;
 use crate::job::{Window, tenant};
 use serde_json::{Map, Value, json};
 
-/// What a tenant may have; what is absent does not limit.
+/// Limits of a tenant; `None` means unlimited.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TenantLimits {
-    /// Jobs that may be active at once, in all queues; 0 pauses the tenant.
+    /// Maximum number of active jobs in all queues; 0 pauses the tenant.
     pub max_concurrency: Option<u32>,
-    /// Jobs that may be enqueued in any window of the period.
+    /// Maximum number of jobs enqueued in any window of the period.
     pub max_enqueue_rate: Option<Window>,
-    /// Jobs that may wait: pending, staged, available or scheduled.
+    /// Maximum number of waiting jobs: pending, staged, available or scheduled.
     pub max_queue_depth: Option<u64>,
-    /// Jobs that may be scheduled.
+    /// Maximum number of scheduled jobs.
     pub max_scheduled: Option<u64>,
-    /// Whether an enqueue above a limit is accepted and only told.
+    /// True if enqueues above a limit are accepted and only reported.
     pub soft: bool,
 }
 
-/// The terms of one tenant, or of a tier of them.
+/// The settings of one tenant or of a tier of tenants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TenantSettings {
-    /// Its weight wherever nothing nearer says one.
+    /// The weight, unless a more specific setting overrides it.
     pub weight: Option<Weight>,
-    /// Added to the priority of each of its jobs, as far as that goes.
+    /// Added to the priority of each of its jobs, clamped to the range of priorities.
     pub boost: i8,
     pub limits: TenantLimits,
 }
 
-/// TenantSettings and for whom they are: the id of a tenant, or a tier's beginning of ids followed by `*`.
+/// Settings of a tenant, identified by its id, or of a tier, identified by a prefix of ids followed
+/// by `*`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TenantRule {
     pub id: String,
@@ -38,10 +39,10 @@ pub struct TenantRule {
 }
 
 impl TenantLimits {
-    /// The most jobs that a limit can allow.
+    /// Maximum value of a limit on jobs.
     pub const MOST_JOBS: u64 = 1_000_000_000;
 
-    /// Under the names of the configuration.
+    /// Returns the limits with the names of the configuration.
     pub fn to_json(&self) -> Value {
         let mut members = Map::new();
         let mut put = |name: &str, value: Option<Value>| {
@@ -57,7 +58,7 @@ impl TenantLimits {
 }
 
 impl TenantSettings {
-    /// Under the names of the configuration.
+    /// Returns the settings with the names of the configuration.
     pub fn to_json(&self) -> Value {
         json!({
             "fairness_weight": self.weight.unwrap_or(Weight::ONE).to_json(),
@@ -66,7 +67,8 @@ impl TenantSettings {
         })
     }
 
-    /// As scripts keep them: `lua/tenants/quotas.lua` has the words.
+    /// Returns the settings in the format that scripts store; `lua/tenants/quotas.lua` lists the
+    /// words.
     pub fn packed(&self) -> String {
         let word = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
         let limits = &self.limits;
@@ -84,7 +86,7 @@ impl TenantSettings {
         .join(" ")
     }
 
-    /// What scripts have to look at because of them, a letter each.
+    /// Returns a letter for each feature that scripts have to handle for these settings.
     pub fn letters(&self) -> String {
         let limits = &self.limits;
         let measured =
@@ -96,17 +98,17 @@ impl TenantSettings {
 }
 
 impl TenantRule {
-    /// The most that a file can have.
+    /// Maximum number of tenant rules in a configuration file.
     pub const MOST: usize = 1000;
-    /// What an error message says about an id that is neither.
-    pub const EXPECTED: &'static str = "the id of a tenant, `_default`, or the beginning of ids followed by `*`";
+    /// Description of valid ids for error messages.
+    pub const EXPECTED: &'static str = "a tenant id, `_default`, or a prefix of ids followed by `*`";
 
-    /// The beginning of the ids that a tier is for.
+    /// Returns the prefix of ids, if the rule is for a tier.
     pub fn prefix(&self) -> Option<&str> {
         self.id.strip_suffix('*')
     }
 
-    /// Whether a text names a tenant or a tier.
+    /// Returns true if a text is a valid id of a tenant or a tier.
     pub fn is_id(text: &str) -> bool {
         match text.strip_suffix('*') {
             Some(prefix) => prefix.is_empty() || tenant::is_name(prefix),
@@ -114,14 +116,14 @@ impl TenantRule {
         }
     }
 
-    /// The rule that holds for a tenant: its own, else that of the tier with the longest beginning.
+    /// Returns the rule of a tenant: its own, else that of the tier with the longest prefix.
     pub fn of<'a>(rules: &'a [TenantRule], tenant: &str) -> Option<&'a TenantRule> {
         let own = rules.iter().find(|rule| rule.id == tenant);
         let fits = |rule: &&TenantRule| rule.prefix().is_some_and(|prefix| tenant.starts_with(prefix));
         own.or_else(|| rules.iter().filter(fits).max_by_key(|rule| rule.id.len()))
     }
 
-    /// All tiers as scripts keep them, the longest beginning first.
+    /// Returns all tiers in the format that scripts store, the longest prefix first.
     pub fn tiers(rules: &[TenantRule]) -> String {
         let mut tiers: Vec<(&str, String)> =
             rules.iter().filter_map(|rule| Some((rule.prefix()?, rule.terms.packed()))).collect();

@@ -1,33 +1,34 @@
-//! What tenants' jobs met with in a queue: how long they waited, and how long they would have waited under a rule.
+//! Waits of tenants' jobs in a queue: the actual waits and those under a simulated rule.
 
 use super::Waits;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Tenants whose waits are counted by themselves; all others together are `OTHERS`.
+/// Maximum number of tenants that are counted separately; the rest are counted together as
+/// `OTHERS`.
 pub(super) const MOST_TENANTS: usize = 5000;
-/// What tenants are counted under for whom there is no room.
+/// The name under which all further tenants are counted.
 pub const OTHERS: &str = "_other";
 
-/// What a tenant's jobs met with.
+/// The waits of a tenant's jobs.
 #[derive(Clone, Debug, Default)]
 pub struct WaitStats {
-    /// Jobs that wait in the queue as it is.
+    /// Number of jobs in the actual queue.
     pub waiting: u64,
     pub as_is: Waits,
-    /// As they would have waited.
+    /// Waits under the simulated rule.
     pub planned: Waits,
 }
 
 impl WaitStats {
-    /// A worker took a job that had waited so long.
+    /// Records that a worker took a job after `waited` milliseconds.
     fn took(&mut self, waited: u64) {
         self.as_is.record(waited);
         self.waiting = self.waiting.saturating_sub(1);
     }
 }
 
-/// What jobs met with, of each tenant and of all together.
+/// The waits of each tenant's jobs and of all jobs together.
 #[derive(Clone, Debug, Default)]
 pub(super) struct WaitStatsByTenant {
     tenants: HashMap<Arc<str>, WaitStats>,
@@ -43,19 +44,19 @@ impl WaitStatsByTenant {
         &self.all
     }
 
-    /// A job of a tenant came.
+    /// Records the arrival of a tenant's job.
     pub(super) fn came(&mut self, tenant: &Arc<str>) {
         self.of(tenant).waiting += 1;
         self.all.waiting += 1;
     }
 
-    /// A worker took one that had waited so long.
+    /// Records that a worker took a job after `waited` milliseconds.
     pub(super) fn took(&mut self, tenant: &Arc<str>, waited: u64) {
         self.of(tenant).took(waited);
         self.all.took(waited);
     }
 
-    /// A worker would have got one that would have waited so long.
+    /// Records that a worker would have taken a job after `waited` milliseconds.
     pub(super) fn would_take(&mut self, tenant: &Arc<str>, waited: u64) {
         self.of(tenant).planned.record(waited);
         self.all.planned.record(waited);

@@ -1,10 +1,10 @@
-//! How long jobs waited: counts in buckets that grow with the value, so that each is within two percent of what it holds.
+//! A histogram of waits with logarithmic buckets and an error of at most two percent.
 
 use std::collections::BTreeMap;
 
-/// Buckets in each doubling.
+/// Number of buckets per doubling.
 const STEPS: u64 = 32;
-/// When so many are counted all counts halve, so that what was long ago counts less and less.
+/// All counts are halved if their sum reaches this, so that old values lose influence.
 const MOST: u64 = 10_000;
 
 /// Waits in milliseconds.
@@ -16,7 +16,7 @@ pub struct Waits {
 }
 
 impl Waits {
-    /// Counts one.
+    /// Counts a wait.
     pub fn record(&mut self, ms: u64) {
         *self.buckets.entry(bucket(ms)).or_default() += 1;
         (self.weight, self.total) = (self.weight + 1, self.total + 1);
@@ -27,12 +27,12 @@ impl Waits {
         }
     }
 
-    /// How many were counted in all.
+    /// Returns the number of waits counted since the start.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// The wait that a share of all do not exceed; `None` without any.
+    /// Returns the wait that a share of all waits do not exceed; `None` without any.
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let rank = ((self.weight as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;
@@ -44,7 +44,8 @@ impl Waits {
     }
 }
 
-/// Below `STEPS` each value has its own bucket; from there on each doubling has `STEPS`.
+/// Returns the bucket of a value. Each value below `STEPS` has its own bucket; above, each doubling
+/// has `STEPS` buckets.
 fn bucket(ms: u64) -> u64 {
     let doubling = u64::from((ms / STEPS).checked_ilog2().map_or(0, |log| log + 1));
     let step = if doubling == 0 { ms } else { (ms >> (doubling - 1)) - STEPS };

@@ -1,4 +1,4 @@
-//! How much of the promotions a tenant gets, compared with others.
+//! The weight of a tenant relative to the others.
 
 use std::fmt;
 
@@ -7,16 +7,17 @@ use std::fmt;
 pub struct Weight(u32);
 
 impl Weight {
-    /// The smallest weight that is served at all.
+    /// The smallest weight above 0.
     pub const LEAST: Weight = Weight(50);
     /// The largest weight.
     pub const MOST: Weight = Weight(1_000_000);
     /// Weight 1.
     pub const ONE: Weight = Weight(1000);
-    /// Held: its jobs wait until the weight changes.
+    /// Weight 0: the tenant's jobs wait until the weight changes.
     pub const HELD: Weight = Weight(0);
 
-    /// The weight nearest to a number: 0 holds, anything else is clamped to 0.05 … 1,000. `None` for what is no weight.
+    /// Returns the nearest weight: 0 holds, and other numbers are clamped to 0.05 … 1,000. `None`
+    /// for negative and non-finite numbers.
     pub fn of(number: f64) -> Option<Weight> {
         if !number.is_finite() || number < 0.0 {
             return None;
@@ -28,7 +29,7 @@ impl Weight {
         Some(Weight(thousandths as u32))
     }
 
-    /// A weight as scripts keep it.
+    /// Creates a weight from the number that scripts store.
     pub fn from_thousandths(thousandths: u32) -> Weight {
         match thousandths {
             0 => Weight::HELD,
@@ -36,27 +37,28 @@ impl Weight {
         }
     }
 
-    /// As scripts take it.
+    /// Returns the weight in thousandths, as scripts store it.
     pub fn thousandths(self) -> u32 {
         self.0
     }
 
-    /// As people write it.
+    /// Returns the weight as a number.
     pub fn as_f64(self) -> f64 {
         f64::from(self.0) / 1000.0
     }
 
-    /// As answers show it: 5, not 5.0.
+    /// Returns the weight as JSON; whole numbers have no fraction (5, not 5.0).
     pub fn to_json(self) -> serde_json::Value {
         if self.0.is_multiple_of(1000) { (self.0 / 1000).into() } else { self.as_f64().into() }
     }
 
-    /// Whether the tenant is held.
+    /// Returns true if the tenant is held.
     pub fn is_held(self) -> bool {
         self.0 == 0
     }
 
-    /// The class in which a tenant of this weight waits: four to each doubling.
+    /// Returns the class in which a tenant of this weight waits. There are four classes per
+    /// doubling.
     pub fn class(self) -> u32 {
         (4.0 * f64::from(self.0.max(1)).log2()).floor() as u32
     }

@@ -1,4 +1,5 @@
-//! A fetch that waits: answered when a job can go, when its time is over, or when the server stops.
+//! Fetches that wait (long polls). A fetch is answered when a job is available, when its time is
+//! over, or when the server stops.
 
 use super::waiters::{Waiter, Waiters};
 use crate::store::{Error, Fetch, Leased, Store};
@@ -7,34 +8,34 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How long one fetch may wait; more is clamped.
+/// Maximum wait of one fetch; longer waits are clamped.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// How soon a woken fetch tries again when Redis cannot be asked.
+/// Delay before a woken fetch tries again while Redis is unavailable.
 const AFTER_FAILURE: Duration = Duration::from_millis(250);
 
-/// What long polls need; clones share it.
+/// Runs long polls; clones share the state.
 #[derive(Clone)]
 pub struct LongPolls {
     store: Store,
     waiters: Waiters,
-    /// Those who have looked once and wait.
+    /// Counts the fetches that have checked once and are waiting.
     waiting: Waiting,
-    /// Ends all waits.
+    /// Ends all waits when it is cancelled.
     draining: CancellationToken,
 }
 
 impl LongPolls {
-    /// Long polls that `draining` ends.
+    /// Creates long polls that end when `draining` is cancelled.
     pub fn new(store: Store, waiters: Waiters, waiting: Waiting, draining: CancellationToken) -> Self {
         LongPolls { store, waiters, waiting, draining }
     }
 
-    /// The same for a store of another scope.
+    /// Returns the long polls for a store with another scope.
     pub fn within(&self, store: &Store) -> Self {
         LongPolls { store: store.clone(), ..self.clone() }
     }
 
-    /// Leases jobs; where there are none, waits for them up to `wait`. Returns also how long it has waited.
+    /// Leases jobs; if there are none, waits for them up to `wait`. Also returns the time waited.
     pub async fn fetch(&self, request: Fetch, wait: Duration) -> Result<(Leased, Duration), Error> {
         let entered = if wait.is_zero() { None } else { self.waiters.enter(&request.queues) };
         let Some(waiter) = entered else {
@@ -69,8 +70,8 @@ impl LongPolls {
         Ok((leased, waited))
     }
 
-    /// Fetches once it is this one's turn. An outage of Redis does not end the wait, unless it lasts until the end; `None` if
-    /// the server stops meanwhile.
+    /// Fetches after a wake-up. An outage of Redis does not end the wait unless it lasts until the
+    /// deadline. Returns `None` if the server stops meanwhile.
     async fn look(&self, request: &Fetch, deadline: Instant) -> Result<Option<Leased>, Error> {
         loop {
             let error = match self.store.fetch(request.clone()).await {
@@ -89,8 +90,9 @@ impl LongPolls {
         }
     }
 
-    /// Whether there is something that this one cannot have, though others may: its worker is to get no work, say. Then the
-    /// others must not wait behind it. It looks once more before it says so, because a job may have come since it did.
+    /// Returns true if there are jobs that this fetch cannot have but others may, for example
+    /// because its worker gets no work. Then others must not wait behind it. Fetches once more
+    /// before that, because a job may have arrived since the last fetch.
     async fn cannot_take(
         &self,
         waiter: &Waiter,
@@ -99,7 +101,7 @@ impl LongPolls {
         leased: &mut Leased,
     ) -> Result<bool, Error> {
         let held = waiter.held();
-        // An error is as good as a no here: the next signal brings the question up again.
+        // On an error, assume that there is nothing: the next signal repeats the check.
         if held.is_empty() || !self.store.have_runnable(&held).await.unwrap_or(false) {
             return Ok(false);
         }

@@ -1,4 +1,4 @@
-//! Fetches that wait for a job.
+//! Fetches that wait for a job (long polls).
 
 mod long_polls;
 mod wait_queues;

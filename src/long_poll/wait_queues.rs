@@ -1,38 +1,41 @@
-//! Who waits for which queue, and whose turn it is. Pure: says whom to wake, and wakes nobody.
+//! The queues of waiting fetches: one line per job queue, in order of arrival. Pure: returns the
+//! tickets to wake, and wakes nothing itself.
 //!
-//! A signal for a queue is *offered* to the first in its line, who *holds* it until it has looked. Whoever leaves while
-//! holding, with jobs or because the client is gone, leaves the offer to the next: there may be more jobs. Whoever finds
-//! nothing keeps its place, and the offer ends. Signals that come while one is held make it be offered once more, because
-//! the holder may have looked before the job was there.
+//! A signal for a queue is *offered* to the first waiter in its line, which *holds* the offer until
+//! it has checked for jobs. If the holder leaves, with jobs or because its client disconnected, the
+//! offer passes to the next waiter, because there may be more jobs. If the holder finds nothing, it
+//! keeps its place and the offer ends. A signal that arrives while the offer is held causes it to
+//! be repeated, because the holder may have checked before the job arrived.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// How often an offer is passed on by those who cannot take it, until the next signal. It bounds what a queue costs whose
-/// jobs nobody may have.
+/// Maximum number of times an offer is passed on by waiters that cannot take it, until the next
+/// signal. It bounds the cost of a queue whose jobs no waiter may have.
 const MOST_PASSES: u8 = 16;
 
-/// One who waits, numbered in the order of arrival.
+/// Identifies a waiter; numbered in the order of arrival.
 pub(super) type Ticket = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Standing {
     /// Waits to be woken.
     Idle,
-    /// Is looking for jobs at this moment.
+    /// Is checking for jobs.
     Busy,
-    /// Could not take what was there. It comes after all others, or a worker that gets no work would hold up those behind.
+    /// Could not take the jobs that were there. It comes after all others, so that a worker that
+    /// gets no work does not block those behind it.
     Passed,
 }
 
-/// Where somebody stands; the least is the first.
+/// The position in a line; the smallest is the first.
 type Place = (Standing, u64);
 
 #[derive(Debug, Default)]
 struct Line {
     places: BTreeMap<Place, Ticket>,
     holder: Option<Ticket>,
-    /// A signal came after the holder may have looked.
+    /// A signal arrived after the holder may have checked.
     again: bool,
     passes: u8,
 }
@@ -43,7 +46,7 @@ struct Entry {
     place: Place,
 }
 
-/// A line for each queue that somebody waits for.
+/// The lines of all queues with waiters.
 #[derive(Debug, Default)]
 pub(super) struct WaitQueues {
     last: u64,
@@ -52,12 +55,12 @@ pub(super) struct WaitQueues {
 }
 
 impl WaitQueues {
-    /// How many wait.
+    /// Returns the number of waiters.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Joins the lines of some queues, busy with a first look.
+    /// Joins the lines of some queues, in the state `Busy` because of the first check.
     pub(super) fn enter(&mut self, queues: &[String]) -> Ticket {
         let ticket = self.number();
         let place = (Standing::Busy, ticket);
@@ -71,27 +74,27 @@ impl WaitQueues {
         ticket
     }
 
-    /// A queue may have jobs. Who is to be woken, if anybody.
+    /// Signals that a queue may have jobs. Returns the ticket to wake, if there is one.
     pub(super) fn signal(&mut self, queue: &str) -> Option<Ticket> {
         self.lines.get_mut(queue)?.passes = MOST_PASSES;
         self.offer(queue)
     }
 
-    /// Every queue may have jobs.
+    /// Signals that every queue may have jobs.
     pub(super) fn signal_all(&mut self) -> Vec<Ticket> {
         let queues: Vec<Arc<str>> = self.lines.keys().cloned().collect();
         queues.iter().filter_map(|queue| self.signal(queue)).collect()
     }
 
-    /// Queues whose offers somebody holds.
+    /// Returns the queues whose offers a waiter holds.
     pub(super) fn held(&self, ticket: Ticket) -> Vec<String> {
         let queues = self.entries.get(&ticket).map_or(&[][..], |entry| &entry.queues);
         let is_held = |queue: &&Arc<str>| self.lines.get(*queue).is_some_and(|line| line.holder == Some(ticket));
         queues.iter().filter(is_held).map(|queue| queue.to_string()).collect()
     }
 
-    /// Goes back to waiting after a look that found nothing. `others_may` says that jobs are there which only this one
-    /// cannot have, so that others are to try.
+    /// Returns to waiting after a check that found nothing. `others_may` says that there are jobs
+    /// which this waiter cannot have but others may.
     pub(super) fn rest(&mut self, ticket: Ticket, others_may: bool) -> Vec<Ticket> {
         let place = if others_may { (Standing::Passed, self.number()) } else { (Standing::Idle, ticket) };
         self.stand(ticket, place);
@@ -112,7 +115,7 @@ impl WaitQueues {
         woken
     }
 
-    /// Leaves all lines; what it held is offered to the next.
+    /// Leaves all lines; offers that it held pass to the next waiters.
     pub(super) fn leave(&mut self, ticket: Ticket) -> Vec<Ticket> {
         let held = self.held(ticket);
         let Some(entry) = self.entries.remove(&ticket) else { return Vec::new() };
@@ -137,7 +140,7 @@ impl WaitQueues {
         let (&(standing, _), &first) = line.places.first_key_value()?;
         line.holder = Some(first);
         if standing == Standing::Busy {
-            line.again = true; // it may have looked already
+            line.again = true; // it may have checked already
             return None;
         }
         self.stand(first, (Standing::Busy, first));
@@ -167,7 +170,7 @@ mod tests {
 
     const NOBODY: [Ticket; 0] = [];
 
-    /// WaitQueues in which some wait idle, each for the queues named by the letters of a word.
+    /// Creates lines with idle waiters, each for the queues named by the letters of a word.
     fn waiting<const N: usize>(words: [&str; N]) -> (WaitQueues, [Ticket; N]) {
         let mut lines = WaitQueues::default();
         let tickets = words.map(|word| lines.enter(&word.chars().map(String::from).collect::<Vec<_>>()));
@@ -190,9 +193,9 @@ mod tests {
         assert_eq!(lines.signal("q"), Some(a));
         assert_eq!(lines.leave(a), [b]);
         assert_eq!(lines.leave(b), [c]);
-        assert_eq!(lines.rest(c, false), NOBODY, "the chain ends where nothing was found");
+        assert_eq!(lines.rest(c, false), NOBODY, "the offer ends when nothing was found");
         assert_eq!(lines.leave(c), NOBODY);
-        assert!(lines.lines.is_empty() && lines.len() == 0, "nothing is left behind");
+        assert!(lines.lines.is_empty() && lines.len() == 0, "all lines are removed");
     }
 
     #[test]
@@ -213,7 +216,7 @@ mod tests {
         assert_eq!(lines.rest(a, false), NOBODY);
         assert_eq!(lines.signal("q"), Some(a));
         assert_eq!(lines.signal("q"), None);
-        assert_eq!(lines.leave(a), [b], "and go to the next if the first is served");
+        assert_eq!(lines.leave(a), [b], "they pass to the next if the first gets jobs");
         assert_eq!(lines.rest(b, false), NOBODY);
     }
 
@@ -230,8 +233,8 @@ mod tests {
         let (mut lines, [a, b]) = waiting(["qr", "q"]);
         assert_eq!(lines.signal("r"), Some(a));
         assert_eq!(lines.signal("q"), Some(b));
-        assert_eq!(lines.leave(b), NOBODY, "only one is left, and it looks already");
-        assert_eq!(lines.rest(a, false), [a], "but may have looked too early");
+        assert_eq!(lines.leave(b), NOBODY, "the only waiter left is checking already");
+        assert_eq!(lines.rest(a, false), [a], "but may have checked too early");
     }
 
     #[test]
@@ -240,9 +243,9 @@ mod tests {
         assert_eq!(lines.signal("q"), Some(a));
         assert_eq!(lines.rest(a, true), [b]);
         assert_eq!(lines.rest(b, true), [c]);
-        assert_eq!(lines.leave(c), [a], "those who were passed over come after all others, in their order");
+        assert_eq!(lines.leave(c), [a], "waiters that passed come after all others, in order");
         assert_eq!(lines.rest(a, false), NOBODY);
-        assert_eq!(lines.signal("q"), Some(a), "and have their place again when nothing was there");
+        assert_eq!(lines.signal("q"), Some(a), "and regain their place when nothing was there");
         assert_eq!(lines.rest(a, true), [b]);
         let d = lines.enter(&["q".to_owned()]);
         assert_eq!(lines.rest(d, false), NOBODY);
@@ -257,10 +260,10 @@ mod tests {
             looked.push(next);
         }
         assert_eq!(looked, tickets[..1 + usize::from(MOST_PASSES)]);
-        assert_eq!(lines.signal("q"), Some(tickets[17]), "and the next goes on where it ended");
+        assert_eq!(lines.signal("q"), Some(tickets[17]), "the next signal continues where it ended");
         let (mut lines, [a]) = waiting(["q"]);
         assert_eq!(lines.signal("q"), Some(a));
-        assert_eq!(lines.rest(a, true), NOBODY, "one who is alone has nobody to pass it to");
+        assert_eq!(lines.rest(a, true), NOBODY, "a single waiter cannot pass the offer on");
     }
 
     #[test]

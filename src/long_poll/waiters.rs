@@ -1,4 +1,5 @@
-//! Fetches that wait in this process, woken when a job can go. Redis is not asked on their behalf until then.
+//! The fetches that wait in this process. They are woken when a job is available, and do not query
+//! Redis until then.
 
 use super::wait_queues::{Ticket, WaitQueues};
 use crate::store::Signal;
@@ -8,10 +9,10 @@ use tokio::sync::Notify;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio_util::sync::CancellationToken;
 
-/// Fetches that may wait in a process; further ones are answered at once.
+/// Maximum number of waiting fetches in a process; further ones are answered at once.
 const MOST: usize = 20_000;
 
-/// All that wait; clones share them.
+/// All waiting fetches of this process; clones share them.
 #[derive(Clone, Default)]
 pub struct Waiters {
     shared: Arc<Mutex<Shared>>,
@@ -30,8 +31,8 @@ impl Shared {
 }
 
 impl Waiters {
-    /// Joins the lines of some queues; the caller's first look comes after that, or a signal could fall in between. `None` if
-    /// too many wait.
+    /// Joins the lines of some queues. The caller must call this before its first check, because a
+    /// signal between both would be lost. Returns `None` if too many fetches wait.
     pub(super) fn enter(&self, queues: &[String]) -> Option<Waiter> {
         let mut shared = self.lock();
         if shared.lines.len() >= MOST {
@@ -66,7 +67,8 @@ impl Waiters {
     }
 }
 
-/// One that waits. Dropped, because it got jobs or its client is gone, it leaves its turn to the next.
+/// A waiting fetch. When it is dropped, because it got jobs or its client disconnected, its turn
+/// passes to the next one.
 pub(super) struct Waiter {
     waiters: Waiters,
     ticket: Ticket,
@@ -74,19 +76,19 @@ pub(super) struct Waiter {
 }
 
 impl Waiter {
-    /// Goes back to waiting after a look that found nothing; see [`WaitQueues::rest`].
+    /// Returns to waiting after a check that found nothing; see [`WaitQueues::rest`].
     pub(super) fn rest(&self, others_may: bool) {
         let mut shared = self.waiters.lock();
         let woken = shared.lines.rest(self.ticket, others_may);
         shared.wake(woken);
     }
 
-    /// Waits until it is this one's turn to look.
+    /// Waits for the turn of this fetch to check.
     pub(super) async fn turn(&self) {
         self.bell.notified().await;
     }
 
-    /// Queues for which it was woken and which nobody else looks at meanwhile.
+    /// Returns the queues whose offers this fetch holds.
     pub(super) fn held(&self) -> Vec<String> {
         self.waiters.lock().lines.held(self.ticket)
     }

@@ -1,4 +1,5 @@
-//! Contact with a server for one purpose: whether it is to be asked now, and how that went so far.
+//! A circuit breaker around the requests to another server for one purpose, with its recent
+//! results.
 
 use crate::clock::Clock;
 use crate::remote::{Error, ErrorKind};
@@ -7,10 +8,10 @@ use serde_json::{Value, json};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A server that is away is tried again after so long at the latest: nothing is promoted meanwhile.
+/// Maximum backoff in milliseconds; short, because nothing is promoted meanwhile.
 const LONGEST_MS: i64 = 5_000;
 
-/// Keeps us from asking a server that is away or wants to be left alone.
+/// Holds back requests to a server that is down or asked to be left alone.
 pub struct Contact {
     name: String,
     purpose: &'static str,
@@ -20,33 +21,33 @@ pub struct Contact {
 
 struct Memory {
     breaker: Breaker,
-    /// Until when it wants to be left alone.
+    /// The time until which the server asked to be left alone.
     busy_until: Option<Instant>,
-    /// What went wrong last; none since something went well.
+    /// The last failure; `None` after a success.
     trouble: Option<Error>,
     errors: u64,
 }
 
 impl Contact {
-    /// Contact with a main queue of that name.
+    /// Creates the contact to a main queue for one purpose.
     pub fn new(name: &str, purpose: &'static str, clock: Clock) -> Contact {
         let breaker = Breaker::within(LONGEST_MS);
         let memory = Memory { breaker, busy_until: None, trouble: None, errors: 0 };
         Contact { name: name.to_owned(), purpose, clock, memory: Mutex::new(memory) }
     }
 
-    /// How long the server still wants to be left alone.
+    /// Returns the remaining time for which the server asked to be left alone.
     pub fn busy_for(&self) -> Option<Duration> {
         let until = self.memory().busy_until?;
         Some(until.saturating_duration_since(Instant::now())).filter(|left| !left.is_zero())
     }
 
-    /// Whether the last question failed.
+    /// Returns true if the last request failed.
     pub fn is_troubled(&self) -> bool {
         self.memory().trouble.is_some()
     }
 
-    /// Asks, unless the server has failed too often lately.
+    /// Sends a request, unless too many have failed recently.
     pub async fn ask<T>(&self, question: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let pass = self.enter()?;
         let asking = Asking { contact: self, pass: Some(pass) };
@@ -55,7 +56,8 @@ impl Contact {
         answer
     }
 
-    /// Asks for something that is no proof of its working: only a failure counts.
+    /// Sends a request whose success does not prove that the server works: only a failure is
+    /// recorded.
     pub async fn ask_first<T>(&self, question: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
         let pass = self.enter()?;
         let asking = Asking { contact: self, pass: Some(pass) };
@@ -73,7 +75,10 @@ impl Contact {
         memory.breaker.enter(self.clock.now_ms()).map_err(|wait_ms| {
             let (kind, text) =
                 last.map_or((ErrorKind::Unreachable, "unknown".to_owned()), |last| (last.kind, last.text));
-            Error { kind, text: format!("not asked after repeated failures, next try in {wait_ms} ms; last: {text}") }
+            Error {
+                kind,
+                text: format!("not sent after repeated failures; next attempt in {wait_ms} ms; last error: {text}"),
+            }
         })
     }
 
@@ -85,16 +90,16 @@ impl Contact {
                 memory.breaker.succeeded();
                 (memory.trouble, memory.busy_until) = (None, None);
                 if was_troubled {
-                    tracing::info!(main_queue, purpose, "the main queue's server answers again");
+                    tracing::info!(main_queue, purpose, "requests to the main queue succeed again");
                 }
             }
-            // It is there, and knows what it is doing.
+            // The server is reachable and works.
             Some(error) if matches!(error.kind, ErrorKind::Busy(_)) => {
                 memory.breaker.succeeded();
                 if let ErrorKind::Busy(wait) = error.kind {
                     memory.busy_until = Some(Instant::now() + wait);
                 }
-                tracing::warn!(main_queue, purpose, %error, "the main queue's server asks to wait: its gate is closed");
+                tracing::warn!(main_queue, purpose, %error, "main queue asked to wait; its gate is closed until then");
                 memory.errors += 1;
                 memory.trouble = Some(error.clone());
             }
@@ -102,14 +107,14 @@ impl Contact {
                 memory.breaker.failed(pass, self.clock.now_ms());
                 memory.errors += 1;
                 if !was_troubled {
-                    tracing::warn!(main_queue, purpose, %error, "the main queue's server fails: jobs stay where they are");
+                    tracing::warn!(main_queue, purpose, %error, "requests to the main queue fail; jobs stay where they are");
                 }
                 memory.trouble = Some(error.clone());
             }
         }
     }
 
-    /// How it is doing, as stats show it.
+    /// Returns the state for statistics.
     pub fn to_json(&self) -> Value {
         let busy_ms = self.busy_for().map(|left| left.as_millis() as u64);
         let memory = self.memory();
@@ -129,12 +134,12 @@ impl Contact {
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
-        // Each field is whole, whoever panicked while it was locked.
+        // Each field is valid on its own, even if a thread panicked while it held the lock.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A question on its way. Its asker may drop it at any await; the breaker must not wait for it then.
+/// A request in progress. If it is dropped at an await, the breaker stops waiting for its result.
 struct Asking<'a> {
     contact: &'a Contact,
     pass: Option<Pass>,

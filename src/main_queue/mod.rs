@@ -1,8 +1,10 @@
-//! Main queues: how they are doing, and how staged jobs get there. The planner knows no more of them than this.
+//! Main queues: their state, and the delivery of staged jobs to them. The planner accesses main
+//! queues only through this module.
 //!
-//! Where source and target are one Redis, a promotion is one script. Where they are not, it is two steps that survive a crash
-//! between them: the script that takes jobs out of staging puts them into an outbox, under a sequence; they are delivered in
-//! that order, and the target refuses a sequence that it has seen. An OJS server refuses ids that it has seen.
+//! If source and target are in the same Redis, a promotion is one script. Otherwise it takes two
+//! steps that survive a crash between them: a script takes jobs out of staging and puts them into
+//! an outbox, under a sequence number; then they are delivered in that order. The target refuses a
+//! sequence number that it has seen. An OJS server refuses ids that it has seen.
 
 mod contact;
 mod ojs;
@@ -22,17 +24,17 @@ use crate::store::{Error, Observation, Promoted, Store};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where the jobs of a plan rule go when they are promoted; clones share it.
+/// The destination of a plan rule's promoted jobs; clones share the state.
 #[derive(Clone)]
 pub enum MainQueue {
-    /// fairgate's own queues. They lie in the store, so that what a round reads there is all there is to know.
+    /// fairgate's own queues. They are in the store, so a round reads their state there.
     Builtin(Store),
     Sidekiq(Arc<Sidekiq>),
     Ojs(Arc<Ojs>),
 }
 
 impl MainQueue {
-    /// What kind it is, as the configuration and answers name it.
+    /// Returns the kind as the configuration and API answers name it.
     pub fn kind(&self) -> &'static str {
         match self {
             MainQueue::Builtin(_) => BUILTIN,
@@ -41,7 +43,7 @@ impl MainQueue {
         }
     }
 
-    /// What system it is; none where it is fairgate's own.
+    /// Returns the system; `None` for fairgate's own queues.
     pub fn system(&self) -> Option<System> {
         match self {
             MainQueue::Builtin(_) => None,
@@ -50,7 +52,8 @@ impl MainQueue {
         }
     }
 
-    /// How often it is looked at while jobs are staged for it, at most; none if it reports that it runs low.
+    /// Returns the polling interval while jobs are staged; `None` if the main queue reports by
+    /// itself that it runs low.
     pub fn poll(&self) -> Option<Duration> {
         match self {
             MainQueue::Builtin(_) => None,
@@ -59,7 +62,8 @@ impl MainQueue {
         }
     }
 
-    /// The shortest latency that `auto` can aim at, in milliseconds: it must last from one look to the next.
+    /// Returns the shortest target latency of `auto`, in milliseconds: the queue must last from one
+    /// reading to the next.
     pub fn least_latency(&self) -> u64 {
         match self {
             MainQueue::Builtin(_) => 0,
@@ -68,7 +72,8 @@ impl MainQueue {
         }
     }
 
-    /// Completes what the store knows about a rule's queues by what only the main queue knows. `now` is the store's time.
+    /// Adds to the store's data about queues what only the main queue knows. `now` is the store's
+    /// time.
     pub async fn observe(&self, queues: &mut [Observation], now: i64) -> Result<(), Error> {
         match self {
             MainQueue::Builtin(_) => Ok(()),
@@ -77,7 +82,8 @@ impl MainQueue {
         }
     }
 
-    /// Promotes up to `jobs` staged jobs, in the order that is fair now. Each arrives once, whoever dies when.
+    /// Promotes up to `jobs` staged jobs in fair order. Each job arrives exactly once, even after a
+    /// crash.
     pub async fn promote(&self, rule: &str, token: &str, queue: &str, jobs: u64) -> Result<Promoted, Error> {
         match self {
             MainQueue::Builtin(store) => store.promote(rule, token, queue, jobs).await,
@@ -86,7 +92,7 @@ impl MainQueue {
         }
     }
 
-    /// Delivers what was promoted and has not arrived, as after a crash.
+    /// Delivers jobs that were promoted and have not arrived, for example after a crash.
     pub async fn settle(&self, rule: &str) -> Result<(), Error> {
         match self {
             MainQueue::Builtin(_) => Ok(()),
@@ -95,7 +101,7 @@ impl MainQueue {
         }
     }
 
-    /// Versions of what works there, as far as they are told.
+    /// Returns the versions of the main queue's workers, as far as they report them.
     pub async fn versions(&self) -> Vec<String> {
         match self {
             MainQueue::Builtin(_) | MainQueue::Ojs(_) => Vec::new(),
@@ -103,7 +109,8 @@ impl MainQueue {
         }
     }
 
-    /// Jobs that were promoted and have not arrived, as far as they are looked at: none unless something is wrong.
+    /// Returns the number of jobs that were promoted and have not arrived, among the first entries
+    /// of the outbox. It is 0 unless something is wrong.
     pub async fn undelivered(&self, rule: &str) -> Result<u64, Error> {
         match self {
             MainQueue::Builtin(_) => Ok(0),
@@ -112,7 +119,7 @@ impl MainQueue {
         }
     }
 
-    /// How it is doing, where that is remembered.
+    /// Returns the health, if it is tracked.
     pub fn health(&self) -> Option<serde_json::Value> {
         match self {
             MainQueue::Builtin(_) | MainQueue::Sidekiq(_) => None,
@@ -129,17 +136,17 @@ pub struct MainQueues {
 }
 
 impl MainQueues {
-    /// fairgate's own queues and those that are not.
+    /// Creates the list of fairgate's own queues and others.
     pub fn new(store: Store, others: Vec<(String, MainQueue)>) -> MainQueues {
         MainQueues { store, others: Arc::new(others) }
     }
 
-    /// fairgate's own queues alone.
+    /// Creates a list with only fairgate's own queues.
     pub fn builtin(store: Store) -> MainQueues {
         MainQueues::new(store, Vec::new())
     }
 
-    /// Those that are not fairgate's own.
+    /// Returns the main queues that are not fairgate's own.
     pub fn known(&self) -> Vec<KnownMainQueue> {
         let known = |(name, queue): &(String, MainQueue)| {
             let staging_queue = match queue {
@@ -151,7 +158,7 @@ impl MainQueues {
         self.others.iter().map(known).collect()
     }
 
-    /// The one of that name.
+    /// Returns the main queue of that name.
     pub fn get(&self, name: &str) -> Option<MainQueue> {
         let other = || self.others.iter().find(|(other, _)| other == name).map(|(_, queue)| queue.clone());
         if name == BUILTIN { Some(MainQueue::Builtin(self.store.clone())) } else { other() }

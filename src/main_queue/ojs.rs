@@ -1,4 +1,5 @@
-//! Another OJS server as the main queue: jobs are posted to it under their own ids, so that what was posted before is recognised.
+//! Another OJS server as the main queue. Jobs are posted under their own ids, so the server
+//! recognises repetitions.
 
 use super::contact::Contact;
 use super::pace::Pace;
@@ -13,15 +14,16 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 
-/// How often a queue is asked about at most.
+/// Minimum time between two readings of a queue.
 const POLL: Duration = Duration::from_secs(1);
-/// The same of one that was empty: its workers may be idle.
+/// Minimum time between two readings of a queue that was empty, because its workers may be idle.
 pub const POLL_EMPTY: Duration = Duration::from_millis(200);
-/// What `auto` aims at, at least: less would be taken between two looks, and workers would wait.
+/// Minimum target latency of `auto` in milliseconds. With less, workers would empty the queue
+/// between two readings and wait.
 pub const LEAST_LATENCY_MS: u64 = 3_000;
-/// Queues that are asked about at once.
+/// Maximum number of queues that are read concurrently.
 const AT_ONCE: usize = 8;
-/// Queues of which something is remembered; clients choose their names.
+/// Maximum number of queues that are remembered; clients choose their names.
 const MOST_QUEUES: usize = 1000;
 
 /// An OJS server that jobs are promoted into.
@@ -29,25 +31,25 @@ pub struct Ojs {
     name: String,
     store: Store,
     remote: Remote,
-    /// Two of them, because a token may let us look and not post.
+    /// Separate contacts for reading and posting, because a token may permit only one of them.
     looking: Contact,
     posting: Contact,
     destination: OnceCell<Destination>,
-    /// The server's level of conformance, once it has told.
+    /// The server's conformance level, once it is known.
     level: tokio::sync::Mutex<Option<u64>>,
-    /// Held by whoever asks about queues, so that no two ask the same.
+    /// Serializes readings of queues, so that none is read twice.
     asking: tokio::sync::Mutex<()>,
     looks: Mutex<HashMap<String, QueueReading>>,
-    /// Jobs that it did not take.
+    /// Number of jobs that the server refused.
     refused: AtomicU64,
 }
 
-/// A queue as it was last seen.
+/// The last reading of a queue.
 #[derive(Clone, Default)]
 struct QueueReading {
     at: Option<Instant>,
     state: QueueState,
-    /// Jobs that were pushed since.
+    /// Number of jobs pushed since the reading.
     pushed: u64,
     pace: Pace,
     taken: u64,
@@ -61,25 +63,26 @@ impl QueueReading {
 }
 
 impl Ojs {
-    /// A server of that name.
+    /// Creates the main queue of that name.
     pub fn new(name: &str, store: Store, remote: Remote) -> Ojs {
         let contact = |purpose| Contact::new(name, purpose, store.clock().clone());
-        let (looking, posting) = (contact("look at its queues"), contact("post jobs"));
+        let (looking, posting) = (contact("read queues"), contact("post jobs"));
         let (destination, level, asking, looks, refused) = Default::default();
         Ojs { name: name.to_owned(), store, remote, looking, posting, destination, level, asking, looks, refused }
     }
 
-    /// Whether the server wants to be left alone.
+    /// Returns true if the server asked to be left alone.
     fn is_busy(&self) -> bool {
         self.posting.busy_for().or_else(|| self.looking.busy_for()).is_some()
     }
 
-    /// The server itself.
+    /// Returns the client of the server.
     pub fn remote(&self) -> &Remote {
         &self.remote
     }
 
-    /// Completes what the store knows about queues by what the server reports, a second old at most. `now` is the store's time.
+    /// Adds to the store's data about queues what the server reports, at most a second old. `now`
+    /// is the store's time.
     pub async fn observe(&self, queues: &mut [Observation], now: i64) -> Result<(), Error> {
         if queues.is_empty() {
             return Ok(());
@@ -129,7 +132,8 @@ impl Ojs {
 
     /// Promotes up to `jobs` staged jobs.
     pub async fn promote(&self, rule: &str, token: &str, queue: &str, jobs: u64) -> Result<Promoted, Error> {
-        // The outbox holds one entry at most, but for those of whoever died: more would only pile up before a closed door.
+        // Deliver first, so that the outbox holds at most one entry, apart from those of processes
+        // that died. Otherwise entries would pile up while the server is down.
         self.settle(rule).await?;
         if self.is_busy() {
             return Ok(Promoted::Closed(Closed::RetryAfter));
@@ -141,17 +145,18 @@ impl Ojs {
                     look.pace.pushed(*promoted);
                     look.pushed += promoted;
                 }),
-                // They are promoted, and on their way: the next call tells if that stays so.
+                // The jobs are promoted and in the outbox. If delivery keeps failing, the next call
+                // returns an error.
                 Err(error) => {
-                    tracing::warn!(rule, main_queue = self.name, %error, "promoted jobs are not delivered yet");
+                    tracing::warn!(rule, main_queue = self.name, %error, "cannot deliver promoted jobs yet; trying again");
                 }
             }
         }
         Ok(outcome)
     }
 
-    /// Delivers what has been promoted and is not there yet, unless the server wants to be left alone. Harmless when repeated, and
-    /// when others do the same.
+    /// Delivers jobs in the outbox, unless the server asked to be left alone. Safe to repeat and to
+    /// run concurrently.
     pub async fn settle(&self, rule: &str) -> Result<(), Error> {
         loop {
             if self.is_busy() {
@@ -171,12 +176,12 @@ impl Ojs {
         }
     }
 
-    /// Jobs in the first entries of a rule's outbox.
+    /// Returns the number of jobs in the first entries of a rule's outbox.
     pub async fn undelivered(&self, rule: &str) -> Result<u64, Error> {
         Ok(self.store.outbox(rule).await?.iter().map(|entry| entry.payloads.len() as u64).sum())
     }
 
-    /// How the server is doing, as stats show it.
+    /// Returns the server's health for statistics.
     pub fn health(&self) -> Value {
         let contact = if self.posting.is_troubled() { &self.posting } else { &self.looking };
         let mut health = contact.to_json();
@@ -185,19 +190,21 @@ impl Ojs {
         health
     }
 
-    /// Posts an entry of an outbox. What the server does not take for good returns to the store, with what was said about it.
+    /// Posts an entry of an outbox. Jobs that the server refuses permanently return to the store,
+    /// with the server's reason.
     async fn deliver(&self, rule: &str, entry: &OutboxEntry) -> Result<(), Error> {
         self.level(&self.posting).await?;
         let taken = match self.ask(self.remote.enqueue_batch(&entry.payloads)).await? {
             Batch::Taken(ids) => ids,
-            // Somebody else may have been faster.
+            // Another process may have delivered it already.
             Batch::None if !self.is_in_outbox(rule, entry).await? => return Ok(()),
             Batch::None => Default::default(),
         };
         let mut returned = Vec::new();
-        // One after the other: their order is what this is all about.
+        // One at a time, to keep their order.
         for payload in &entry.payloads {
-            let id = id_of(payload).ok_or_else(|| Error::Backend("a job in an outbox has no id".to_owned()))?;
+            let id =
+                id_of(payload).ok_or_else(|| Error::Backend("outbox entry contains a job without an id".to_owned()))?;
             if !taken.contains(&id) {
                 returned.extend(self.deliver_alone(payload, id).await?);
             }
@@ -207,14 +214,7 @@ impl Ojs {
         }
         self.refused.fetch_add(returned.len() as u64, Ordering::Relaxed);
         for Returned { id, code, message, .. } in &returned {
-            tracing::warn!(
-                rule,
-                main_queue = self.name,
-                id,
-                code,
-                message,
-                "the main queue's server does not take a job"
-            );
+            tracing::warn!(rule, main_queue = self.name, id, code, message, "main queue refused a job");
         }
         self.store.take_back(&returned).await
     }
@@ -225,21 +225,21 @@ impl Ojs {
 
     async fn deliver_alone(&self, payload: &str, id: String) -> Result<Option<Returned>, Error> {
         let duplicate = |id| {
-            let message = "another job there counts as the same".to_owned();
+            let message = "the server has another job with the same unique key".to_owned();
             Some(Returned { id, code: "duplicate".to_owned(), message, is_dead: false })
         };
         Ok(match self.ask(self.remote.enqueue(payload, &id)).await? {
             Single::Taken => None,
             Single::Unwanted => duplicate(id),
-            // It is there already because it was posted before, or it is kept out by its like.
+            // Either the job was posted before, or another job with the same unique key exists.
             Single::Conflict if self.ask(self.remote.has(&id)).await? => None,
             Single::Conflict => duplicate(id),
             Single::Refused { code, message } => Some(Returned { id, code, message, is_dead: true }),
         })
     }
 
-    /// The server's level of conformance. It is asked for its manifest until it has told, and again after trouble: there may be
-    /// another one by then.
+    /// Returns the server's conformance level. The manifest is requested until it was read once,
+    /// and again after failures, because the server may have been replaced.
     async fn level(&self, contact: &Contact) -> Result<u64, Error> {
         let mut known = self.level.lock().await;
         if let Some(level) = known.filter(|_| !contact.is_troubled()) {
@@ -249,7 +249,7 @@ impl Ojs {
         if known.is_none() {
             let (main_queue, place) = (&self.name, self.remote.place());
             let remote::Manifest { name, level, .. } = &manifest;
-            tracing::info!(main_queue, place, implementation = name, level, "the main queue is an OJS server");
+            tracing::info!(main_queue, place, implementation = name, level, "connected to the main queue's OJS server");
         }
         *known = Some(manifest.level);
         Ok(manifest.level)
@@ -268,7 +268,7 @@ impl Ojs {
     }
 
     fn looks<T>(&self, act: impl FnOnce(&mut HashMap<String, QueueReading>) -> T) -> T {
-        // A panic while it is locked cannot leave it half-changed: each act is a few assignments.
+        // A panic cannot leave it inconsistent: each closure only makes a few assignments.
         act(&mut self.looks.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -281,7 +281,8 @@ impl Ojs {
         });
     }
 
-    /// An error with the name of the main queue, so that nobody looks for it in the store.
+    /// Adds the name of the main queue to an error, so that it is not mistaken for one of the
+    /// store.
     fn failed(&self, error: remote::Error) -> Error {
         Error::MainQueue { name: self.name.clone(), cause: error.kind.name(), reason: error.text }
     }

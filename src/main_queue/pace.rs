@@ -1,6 +1,6 @@
-//! How fast workers take jobs from a queue that keeps no count of it.
+//! The number of jobs taken from a queue that does not count it.
 
-/// Jobs taken so far, by what was pushed and what is left.
+/// Computes the number of taken jobs from pushed and remaining ones.
 #[derive(Clone, Debug, Default)]
 pub struct Pace {
     depth: u64,
@@ -9,12 +9,13 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// Jobs were pushed.
+    /// Records that jobs were pushed.
     pub fn pushed(&mut self, jobs: u64) {
         self.pushed += jobs;
     }
 
-    /// So many wait now; how many have been taken in all. What others push meanwhile makes it too few, never too many.
+    /// Records the current depth and returns the total number of taken jobs. Jobs pushed by others
+    /// make it too small, never too large.
     pub fn observe(&mut self, depth: u64) -> u64 {
         self.taken += (self.depth + self.pushed).saturating_sub(depth);
         (self.depth, self.pushed) = (depth, 0);

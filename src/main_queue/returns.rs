@@ -1,18 +1,20 @@
-//! The way back: staged jobs of a Sidekiq are handed back to the source that they came from.
+//! The return path: staged jobs of a Sidekiq are handed back to their source.
 //!
-//! As with promotions, that is one script if the Sidekiq lives in our Redis. Otherwise jobs go through an outbox of their source, under a
-//! sequence, and the target refuses a sequence that it has seen.
+//! Like a promotion, this is one script if the Sidekiq uses our Redis. Otherwise jobs go through an
+//! outbox of their source, under a sequence number, and the target refuses sequence numbers that it
+//! has seen.
 
 use super::sidekiq::Sidekiq;
 use super::source::Source;
 use crate::store::{DeliveryRoute, Error, Restored, Target, Unstaged};
 
-/// Life in seconds of the locks of the gem sidekiq-fairplay that we hold. After a crash, the gem goes on when they expire.
+/// Lifetime in seconds of the locks of the gem sidekiq-fairplay. After a crash, the gem continues
+/// when they expire.
 pub const GEM_LOCK_LIFE: u64 = 30;
 
 impl Sidekiq {
-    /// Takes jobs, newest first, out of staging and hands them back, or puts them into the outbox of their source. `owner` holds the
-    /// gem's locks.
+    /// Takes jobs out of staging, the newest first, and hands them back or puts them into the
+    /// outbox of their source. `owner` holds the gem's locks.
     pub async fn hand_back(
         &self,
         source: &Source,
@@ -24,7 +26,8 @@ impl Sidekiq {
         self.store.unstage(self.name(), token, route, &self.target(source, owner), jobs).await
     }
 
-    /// Puts back what the outbox of a source holds, as after a crash. False if the gem's locks are not the owner's.
+    /// Moves the jobs in the outbox of a source back to it, for example after a crash. Returns
+    /// false if `owner` does not hold the gem's locks.
     pub async fn settle_returns(&self, source: &Source, owner: &str) -> Result<bool, Error> {
         if !self.has_outbox().await? {
             return Ok(true);

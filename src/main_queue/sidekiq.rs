@@ -1,4 +1,4 @@
-//! An existing Sidekiq as the main queue: its workers stay as they are and find jobs in its queues.
+//! An existing Sidekiq as the main queue: its workers remain unchanged and find jobs in its queues.
 
 use super::pace::Pace;
 use crate::fairness::Closed;
@@ -11,13 +11,14 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::OnceCell;
 
-/// How often queues are looked at while jobs are staged for them.
+/// Interval at which queues are polled while jobs are staged for them.
 pub const POLL: Duration = Duration::from_millis(100);
-/// The shortest latency that `auto` aims at: what is there must last until the next look, and half as long again.
+/// Shortest target latency of `auto` in milliseconds: jobs must last until the next reading, with a
+/// margin.
 pub const LEAST_LATENCY_MS: u64 = 300;
-/// How long what processes told serves: they tell every 5 or 10 s.
+/// Time for which reports of processes are cached; processes report every 5 or 10 s.
 const CREW_SERVES: Duration = Duration::from_secs(1);
-/// Queues of which something is remembered; clients choose their names.
+/// Maximum number of queues that are remembered; clients choose their names.
 const MOST_QUEUES: usize = 1000;
 
 /// A Sidekiq that jobs are promoted into.
@@ -25,19 +26,19 @@ pub struct Sidekiq {
     name: String,
     pub(super) store: Store,
     pub(super) redis: store::Sidekiq,
-    /// How its Redis lies to ours, as far as the configuration tells.
+    /// The location of its Redis relative to ours, according to the configuration.
     place: Place,
-    /// The queue from which jobs are taken.
+    /// The queue from which jobs are imported.
     staging_queue: Option<String>,
     destination: OnceCell<Destination>,
     crew: tokio::sync::Mutex<Option<(Instant, Arc<Vec<SidekiqProcess>>)>>,
     paces: Mutex<HashMap<String, Pace>>,
     unserved: Mutex<HashSet<String>>,
-    /// Versions that were warned of.
+    /// Unsupported versions for which a warning was logged.
     untried: Mutex<HashSet<String>>,
 }
 
-/// How a Sidekiq's Redis lies to ours.
+/// The location of a Sidekiq's Redis relative to ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     Here,
@@ -46,7 +47,7 @@ pub enum Place {
 }
 
 impl Sidekiq {
-    /// A Sidekiq of that name.
+    /// Creates the Sidekiq main queue of that name.
     pub fn new(
         name: &str,
         store: Store,
@@ -68,22 +69,22 @@ impl Sidekiq {
         }
     }
 
-    /// What plan rules call it.
+    /// Returns the name that plan rules use.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The queue from which jobs are taken, if there is one.
+    /// Returns the queue from which jobs are imported, if there is one.
     pub fn staging_queue(&self) -> Option<&str> {
         self.staging_queue.as_deref()
     }
 
-    /// Its Redis.
+    /// Returns the client of its Redis.
     pub fn redis(&self) -> &store::Sidekiq {
         &self.redis
     }
 
-    /// Completes what the store knows about queues by what Sidekiq's own keys tell.
+    /// Adds to the store's data about queues what Sidekiq's own keys contain.
     pub async fn observe(&self, queues: &mut [Observation]) -> Result<(), Error> {
         if queues.is_empty() {
             return Ok(());
@@ -100,7 +101,8 @@ impl Sidekiq {
             queue.spare = awake.map(|one| one.spare(&queue.queue)).sum();
             (queue.depth, queue.oldest, queue.idle_ms) = (seen.depth, seen.oldest, None);
             queue.taken = self.pace(&queue.queue, |pace| pace.observe(seen.depth));
-            // Processes that stop take nothing any more: what waits for those that follow waits in staging, in fair order.
+            // Processes that are stopping take no more jobs. Jobs for their successors wait in
+            // staging, in fair order.
             let all_quiet = !serving.is_empty() && serving.iter().all(|one| one.quiet);
             queue.hindrance = match (seen.paused, all_quiet) {
                 (true, _) => Some(Closed::QueuePaused),
@@ -114,20 +116,22 @@ impl Sidekiq {
     /// Promotes up to `jobs` staged jobs.
     pub async fn promote(&self, rule: &str, token: &str, queue: &str, jobs: u64) -> Result<Promoted, Error> {
         let destination = self.destination().await?;
-        // The outbox holds one entry at most, but for those of whoever died: more would only pile up before a closed door.
+        // Deliver first, so that the outbox holds at most one entry, apart from those of processes
+        // that died. Otherwise entries would pile up while the Sidekiq's Redis is down.
         self.settle(rule).await?;
         let outcome = self.store.forward(rule, token, queue, jobs, destination).await?;
         if let Promoted::Jobs { promoted, .. } = &outcome {
             self.pace(queue, |pace| pace.pushed(*promoted));
             if let Err(error) = self.settle(rule).await {
-                // They are promoted, and on their way: the next call tells if that stays so.
-                tracing::warn!(rule, main_queue = self.name, %error, "promoted jobs are not delivered yet");
+                // The jobs are promoted and in the outbox. If delivery keeps failing, the next call
+                // returns an error.
+                tracing::warn!(rule, main_queue = self.name, %error, "cannot deliver promoted jobs yet; trying again");
             }
         }
         Ok(outcome)
     }
 
-    /// Delivers what has been promoted and is not there yet. Harmless when repeated, and when others do the same.
+    /// Delivers jobs in the outbox. Safe to repeat and to run concurrently.
     pub async fn settle(&self, rule: &str) -> Result<(), Error> {
         if !matches!(self.destination().await?.route, DeliveryRoute::Outbox { .. }) {
             return Ok(());
@@ -142,7 +146,7 @@ impl Sidekiq {
         }
     }
 
-    /// Jobs in the first entries of a rule's outbox.
+    /// Returns the number of jobs in the first entries of a rule's outbox.
     pub async fn undelivered(&self, rule: &str) -> Result<u64, Error> {
         match self.place {
             Place::Here => Ok(0),
@@ -150,7 +154,7 @@ impl Sidekiq {
         }
     }
 
-    /// Where the target keeps how far a rule's outbox has been delivered.
+    /// Returns the key in which the target stores how far a rule's outbox has been delivered.
     fn marker(&self, rule: &str, entry: &OutboxEntry) -> String {
         format!("fairgate:{}:{rule}:delivered", entry.origin)
     }
@@ -163,7 +167,11 @@ impl Sidekiq {
                     Ok(()) => DeliveryRoute::Database { theirs, ours },
                     Err(Error::Backend(reason)) => {
                         let main_queue = &self.name;
-                        tracing::warn!(main_queue, reason, "scripts may not SELECT: jobs go through an outbox");
+                        tracing::warn!(
+                            main_queue,
+                            reason,
+                            "scripts may not SELECT another database; delivering through an outbox"
+                        );
                         DeliveryRoute::Outbox { origin: self.store.origin().await? }
                     }
                     Err(error) => return Err(error),
@@ -176,7 +184,7 @@ impl Sidekiq {
         self.destination.get_or_try_init(find).await
     }
 
-    /// Its processes as they last reported, read at most a second ago.
+    /// Returns its processes as they last reported, cached for at most a second.
     pub async fn crew(&self) -> Result<Arc<Vec<SidekiqProcess>>, Error> {
         let mut crew = self.crew.lock().await;
         if let Some((_, known)) = crew.as_ref().filter(|(at, _)| at.elapsed() < CREW_SERVES) {
@@ -189,7 +197,7 @@ impl Sidekiq {
     }
 
     fn pace<T>(&self, queue: &str, act: impl FnOnce(&mut Pace) -> T) -> T {
-        // A panic while it is locked cannot leave it half-changed: each act is a few additions.
+        // A panic cannot leave it inconsistent: each closure only makes a few additions.
         let mut paces = self.paces.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if paces.len() >= MOST_QUEUES && !paces.contains_key(queue) {
             paces.clear();
@@ -197,7 +205,7 @@ impl Sidekiq {
         act(paces.entry(queue.to_owned()).or_default())
     }
 
-    /// Says once that nobody serves a queue, and again after somebody did.
+    /// Logs and emits an event once if no process serves a queue, and again after one has.
     async fn warn_if_unserved(&self, queue: &str, is_unserved: bool) {
         let is_news = {
             let mut unserved = self.unserved.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -209,14 +217,14 @@ impl Sidekiq {
         match (is_news, is_unserved) {
             (false, _) => {}
             (true, true) => {
-                tracing::warn!(main_queue = self.name, queue, "no Sidekiq process listens to this queue");
+                tracing::warn!(main_queue = self.name, queue, "no Sidekiq process serves this queue");
                 self.announce("main_queue.unserved", "queue", queue).await;
             }
             (true, false) => self.announce("main_queue.served", "queue", queue).await,
         }
     }
 
-    /// Says once of a version that nobody has tried.
+    /// Logs and emits an event once for each version that fairgate was not tested with.
     async fn warn_of_versions(&self, crew: &[SidekiqProcess]) {
         for version in crew.iter().filter_map(|process| process.version.as_deref()).filter(|version| !is_tried(version))
         {
@@ -226,11 +234,7 @@ impl Sidekiq {
             };
             if is_news {
                 let main_queue = &self.name;
-                tracing::warn!(
-                    main_queue,
-                    version,
-                    "a Sidekiq of a version that fairgate was not tried with: 6.4, 7 and 8 are"
-                );
+                tracing::warn!(main_queue, version, "untested Sidekiq version; fairgate is tested with 6.4, 7 and 8");
                 self.announce("main_queue.untried_version", "version", version).await;
             }
         }
@@ -239,11 +243,11 @@ impl Sidekiq {
     async fn announce(&self, event: &str, name: &str, value: &str) {
         let data = format!("\"{name}\":{}", json::quoted(value));
         if let Err(error) = self.store.announce(event, &self.name, &data).await {
-            tracing::debug!(%error, "cannot announce how the main queue is");
+            tracing::debug!(%error, "cannot store an event about the main queue");
         }
     }
 
-    /// Versions of its processes, as far as they tell: those before 7 do not.
+    /// Returns the versions of its processes, as far as they report them: those before 7 do not.
     pub async fn versions(&self) -> Vec<String> {
         let crew = self.crew().await.unwrap_or_default();
         let mut versions: Vec<String> = crew.iter().filter_map(|process| process.version.clone()).collect();
@@ -252,7 +256,8 @@ impl Sidekiq {
         versions
     }
 
-    /// An error with the name of the main queue, so that nobody looks for it in the store.
+    /// Adds the name of the main queue to an error, so that it is not mistaken for one of the
+    /// store.
     pub(super) fn named(&self, error: Error) -> Error {
         match error {
             Error::Unavailable(reason) => Error::Unavailable(format!("main queue {}: {reason}", self.name)),
@@ -266,7 +271,7 @@ impl Sidekiq {
     }
 }
 
-/// Whether a version is one of those that fairgate is made for.
+/// Returns true if fairgate was tested with a version.
 fn is_tried(version: &str) -> bool {
     let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
     major.is_some_and(|major| (6..=8).contains(&major))

@@ -1,4 +1,4 @@
-//! Sources of jobs: where clients of a Sidekiq put them before they are staged.
+//! Sources of jobs: the places where clients of a Sidekiq put jobs before they are staged.
 
 use crate::config::FairplayClass;
 use crate::store::CameFrom;
@@ -14,7 +14,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// Its name among the sources of a Sidekiq, as keys have it.
+    /// Returns the name used in keys, unique among the sources of a Sidekiq.
     pub fn name(&self) -> String {
         match self {
             Source::Queue(queue) => format!("queue:{queue}"),

@@ -1,6 +1,8 @@
-//! New jobs that name the workflow or job they come from: whose those are is looked up before the jobs are stored.
+//! Lookup of the owners of workflows and jobs that new jobs name as their origin, before the jobs
+//! are stored.
 //!
-//! A tenant never changes, so that what is looked up before holds when the job is stored.
+//! The tenant of a job or workflow never changes, so the result is still valid when the job is
+//! stored.
 
 use super::enqueue_service::{EnqueueService, Refusal};
 use crate::job::ancestor::Origin;
@@ -10,7 +12,7 @@ use crate::store;
 use std::collections::HashMap;
 
 impl EnqueueService {
-    /// Looks up the tenants of all ancestors that jobs name, whoever may see them.
+    /// Looks up the tenants of all ancestors that jobs name, regardless of the caller's scope.
     pub(super) async fn find_ancestors<'j>(
         &self,
         jobs: impl Iterator<Item = &'j mut NewJob>,
@@ -42,7 +44,7 @@ impl EnqueueService {
         Ok(())
     }
 
-    /// Refuses a job that was put under its rule and belongs to another tenant than one of its ancestors.
+    /// Refuses a planned job that belongs to a different tenant than one of its ancestors.
     pub(super) fn check_ancestors(&self, job: &NewJob) -> Result<(), Refusal> {
         let Some(foreign) = job.foreign_ancestor() else { return Ok(()) };
         let scope = self.store.scope();

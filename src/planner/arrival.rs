@@ -1,4 +1,4 @@
-//! Jobs that come from a source of a Sidekiq: what becomes of each, and what is odd about it.
+//! Jobs that arrive from a source of a Sidekiq: the decision about each and what is odd about it.
 
 use super::staging_reporter::{Finding, StagingReporter};
 use crate::config::FairplayClass;
@@ -8,41 +8,41 @@ use crate::job::sidekiq::{self, Payload};
 use crate::job::{NewJob, Planned, id, json, tenant};
 use crate::store::{Claimed, StagedByGem};
 
-/// Where a job goes of which nobody says anything else, as in Sidekiq.
+/// The queue of jobs that name none, as in Sidekiq.
 const DEFAULT_QUEUE: &str = "default";
 
-/// A job of a source: its place in the inbox, and what becomes of it.
+/// A job of a source: its sequence number in the inbox and the decision about it.
 pub(super) struct Entry {
     pub(super) sequence: u64,
     pub(super) fate: Fate,
-    /// What is odd about it, each with details for an event.
+    /// Anomalies of the job, each with details for an event.
     pub(super) findings: Vec<(Finding, String)>,
 }
 
 /// The next step for a job.
 pub(super) enum Fate {
     Stage(Box<NewJob>),
-    /// No rule plans its class: it goes where it wanted to go.
+    /// No rule plans its class: it goes to its own queue.
     Pass {
         queue: String,
         payload: String,
     },
-    /// No worker could run it.
+    /// No worker could run it, because its payload cannot be parsed.
     Bury(String),
 }
 
-/// The rules by which jobs of a Sidekiq are judged.
+/// The rules and settings for jobs of a Sidekiq.
 pub(super) struct Arrival<'a> {
     pub(super) main_queue: &'a str,
     pub(super) rules: &'a Rules,
-    /// The owner of jobs that name nobody.
+    /// The owner of jobs that do not name a tenant.
     pub(super) default_tenant: &'a str,
     pub(super) reporter: &'a StagingReporter,
     pub(super) now: i64,
 }
 
 impl Arrival<'_> {
-    /// Judges a payload of the staging queue.
+    /// Decides about a payload of the staging queue.
     pub(super) fn of_payload(&self, staging_queue: &str, claimed: &Claimed) -> Entry {
         let (fate, findings) = self.judge(staging_queue, &claimed.payload);
         Entry { sequence: claimed.sequence, fate, findings }
@@ -58,7 +58,7 @@ impl Arrival<'_> {
             return (Fate::Pass { queue, payload }, findings);
         };
         let mut findings = Vec::new();
-        // A queue that no worker reads leads nowhere.
+        // The staging queue is no destination: no worker reads it.
         let of_rule = rule.queue.clone().filter(|queue| queue != staging_queue);
         let queue = of_rule.or(own_queue).unwrap_or_else(|| {
             let (rule, class) = (rule.name.clone(), payload.class.clone());
@@ -77,7 +77,8 @@ impl Arrival<'_> {
         (Fate::Stage(Box::new(planned(job, rule, tenant))), findings)
     }
 
-    /// Judges a job of the gem sidekiq-fairplay, of which nothing but tenant and arguments is left.
+    /// Decides about a job of the gem sidekiq-fairplay, which keeps only the tenant and the
+    /// arguments.
     pub(super) fn of_gem(&self, class: &FairplayClass, staged: &StagedByGem) -> Entry {
         let fate = self.order(class, staged);
         let findings = match &fate {
@@ -100,7 +101,7 @@ impl Arrival<'_> {
         };
         let tenant = if tenant::is_id(&staged.tenant) { &staged.tenant } else { self.default_tenant };
         let mut job = NewJob::foreign(class, &queue, args, template);
-        // Where it goes if it is handed back.
+        // The gem's tenant, needed to hand the job back.
         job.fields.push(("fairplay", escape(&staged.tenant)));
         Fate::Stage(Box::new(planned(job, rule, tenant.to_owned())))
     }

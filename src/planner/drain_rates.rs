@@ -1,14 +1,14 @@
-//! The pace at which workers empty a rule's main queues, and the depth that `auto` aims at for each.
+//! The rates at which workers empty a rule's main queues, and the target depth for each.
 
 use crate::fairness::{DepthTarget, DrainRate, LatencyGoal, QueueReading};
 use crate::store::Observation;
 use std::collections::HashMap;
 use std::time::Instant;
 
-/// Main queues that are remembered; clients choose their names.
+/// Maximum number of main queues that are remembered; clients choose their names.
 const MOST_QUEUES: usize = 1000;
 
-/// A rule's main queues, as far as this process has looked at them.
+/// The main queues of a rule, as far as this process has read them.
 pub(super) struct DrainRates {
     goal: LatencyGoal,
     started: Instant,
@@ -16,12 +16,12 @@ pub(super) struct DrainRates {
 }
 
 impl DrainRates {
-    /// Main queues with a common goal; nothing is known of them yet.
+    /// Creates an empty set for main queues with a common goal.
     pub(super) fn new(goal: LatencyGoal) -> DrainRates {
         DrainRates { goal, started: Instant::now(), queues: HashMap::new() }
     }
 
-    /// Adds a look at a main queue; false if it was added before.
+    /// Adds a reading of a main queue. Returns false if it was added before.
     pub(super) fn observe(&mut self, queue: &Observation) -> bool {
         if self.queues.len() >= MOST_QUEUES && !self.queues.contains_key(&queue.queue) {
             self.queues.clear();
@@ -32,19 +32,19 @@ impl DrainRates {
         self.queues.entry(queue.queue.clone()).or_default().observe(look)
     }
 
-    /// How deep a main queue should be now.
+    /// Returns the current target depth of a main queue.
     pub(super) fn aim(&self, queue: &str) -> DepthTarget {
         self.queues.get(queue).map_or_else(|| DrainRate::default().aim(self.goal), |drain| drain.aim(self.goal))
     }
 
-    /// Notes whether a round left jobs in staging because the aim was reached.
+    /// Records whether a round left jobs in staging because the target depth was reached.
     pub(super) fn end_round(&mut self, queue: &str, is_staged: bool) {
         if let Some(drain) = self.queues.get_mut(queue) {
             drain.end_round(is_staged);
         }
     }
 
-    /// Jobs that workers take in a second from some of the queues.
+    /// Returns the number of jobs per second that workers take from the given queues together.
     pub(super) fn rate<'a>(&self, queues: impl Iterator<Item = &'a str>) -> f64 {
         queues.filter_map(|queue| self.queues.get(queue)).map(DrainRate::rate).sum()
     }

@@ -1,4 +1,4 @@
-//! The path of every new job: it is put under its plan rule, then stored.
+//! The path of every new job: assign it to its plan rule, then store it.
 
 use super::ancestors::find_among;
 use super::rulebook::{Known, Rulebook};
@@ -10,19 +10,19 @@ use crate::main_queue::{MainQueue, MainQueues};
 use crate::store::{self, Enqueued, Fired, Firing, Store};
 use std::sync::Arc;
 
-/// Attempts to store jobs while the rules change under them.
+/// Maximum number of attempts to store jobs while the rules change concurrently.
 pub(super) const ATTEMPTS: usize = 8;
 
-/// Why jobs were not even offered to the store.
+/// The reason for which jobs were refused before they reached the store.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
     #[error("{0}")]
     Invalid(Invalid),
-    /// A job that would be another tenant's than the caller's; in a batch, its index.
-    #[error("the job belongs to another tenant than the caller")]
+    /// A job would belong to another tenant than the caller; in a batch, with its index.
+    #[error("the job belongs to a different tenant than the caller")]
     Foreign(Foreign, Option<usize>),
-    /// No plan rule names its type, and no job is kept here that none names.
-    #[error("no plan rule names the type of the job")]
+    /// No plan rule covers its type, and this deployment does not store such jobs.
+    #[error("no plan rule covers the type of the job")]
     Unplanned,
     #[error(transparent)]
     Store(#[from] store::Error),
@@ -30,45 +30,48 @@ pub enum Refusal {
 
 type Headers<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Stores new jobs; clones share it.
+/// Stores new jobs; clones share the state.
 #[derive(Clone)]
 pub struct EnqueueService {
     pub(super) store: Store,
     pub(super) rules: Rulebook,
     main_queues: MainQueues,
     pub(super) tenancy: Arc<Tenancy>,
-    /// Whether jobs are kept here that no rule names.
+    /// True if jobs that no rule covers are stored here.
     keeps_unplanned: bool,
 }
 
 impl EnqueueService {
-    /// The way into a store under the rules of a book.
+    /// Creates a service for a store and a rulebook.
     pub fn new(store: Store, rules: Rulebook, main_queues: MainQueues, tenancy: Arc<Tenancy>) -> Self {
         EnqueueService { store, rules, main_queues, tenancy, keeps_unplanned: true }
     }
 
-    /// The same, where jobs that no rule names go elsewhere.
+    /// Returns the service for deployments that forward jobs without a plan rule to another server.
     pub fn of_planned(self) -> Self {
         EnqueueService { keeps_unplanned: false, ..self }
     }
 
-    /// Whether a rule names a type.
+    /// Returns true if a rule covers a job type.
     pub async fn plans(&self, kind: &str) -> Result<bool, store::Error> {
         Ok(self.rules.known().await?.rules.of_type(kind).is_some())
     }
 
-    /// The same way for a caller who sees no more than this store: all that comes in is its tenant's.
+    /// Returns the service for a caller who is restricted to the scope of `store`: all jobs belong
+    /// to the caller's tenant.
     pub fn within(&self, store: &Store) -> Self {
         EnqueueService { store: store.clone(), ..self.clone() }
     }
 
-    /// Names of the headers in which rules look for a tenant, so that a request keeps no others.
+    /// Returns the names of the headers in which rules look for a tenant, so that a request keeps
+    /// no others.
     pub fn headers(&self) -> Vec<String> {
         let known = self.rules.now();
         known.rules.iter().filter_map(|rule| rule.tenant_key.header().map(str::to_owned)).collect()
     }
 
-    /// The key of the limit that a stored job is told about, as its client knows it: its own, else that of its type, else the file's on its queue.
+    /// Returns the key of the limit to report for a stored job, in the client's terms: the job's
+    /// own, else that of its type, else that of its queue.
     pub fn limit_of(&self, own: Option<&RateLimit>, record: &Record) -> Option<LimitKey> {
         let (queue, kind) = (record.queue.as_str(), record.kind.as_str());
         let by_server = || {
@@ -76,7 +79,7 @@ impl EnqueueService {
             let policy = &known.dispatch.policy;
             policy.type_limit(kind).or_else(|| policy.queue_limit(queue)).map(LimitRule::key)
         };
-        // A key is divided by the queue's own name, without a tenant's namespace.
+        // Keys are divided by the queue's plain name, without a tenant's namespace.
         let plain = queue.rsplit('/').next().unwrap_or(queue);
         own.map(|limit| match limit.key {
             Some(_) => limit.key_of(record.tenant.as_deref(), plain, kind),
@@ -85,7 +88,8 @@ impl EnqueueService {
         .or_else(by_server)
     }
 
-    /// Stores jobs, staged where a rule plans them. Those of a batch are named by index where one is refused. `header` looks up the request's headers by lower-case name.
+    /// Stores new jobs, in staging if a rule plans them. In a batch, a refusal contains the index
+    /// of the job. `header` returns a request header by its lower-case name.
     pub async fn enqueue(
         &self,
         mut jobs: Vec<NewJob>,
@@ -109,7 +113,7 @@ impl EnqueueService {
                     other => other,
                 })?;
             }
-            // Rules may have changed since somebody looked.
+            // Rules may have changed since the caller checked.
             if !self.keeps_unplanned && jobs.iter().any(|job| job.plan.is_none()) {
                 return Err(Refusal::Unplanned);
             }
@@ -124,7 +128,8 @@ impl EnqueueService {
         Err(Refusal::Store(store::Error::Busy))
     }
 
-    /// Fires a cron: its job goes the way of all new jobs. One that its plan rule refuses is told of as skipped.
+    /// Fires a cron: its job takes the path of all new jobs. A job that is refused is reported as
+    /// skipped.
     pub async fn fire(&self, firing: &Firing<'_>, job: Result<NewJob, Invalid>) -> Result<Fired, store::Error> {
         let mut job = job;
         self.find_ancestors(job.iter_mut()).await?;
@@ -135,7 +140,7 @@ impl EnqueueService {
             let made = match planned {
                 Ok(job) => Ok((Box::new(job), known.version.clone())),
                 Err(problem) => {
-                    tracing::warn!(cron = firing.cron.name, %problem, "a cron's job is refused");
+                    tracing::warn!(cron = firing.cron.name, %problem, "the job of a cron was refused");
                     Err("job_refused")
                 }
             };
@@ -155,7 +160,7 @@ impl EnqueueService {
         self.plan(&known, &mut job, &|_| None, self.store.clock().now_ms())
     }
 
-    /// Puts a job under the rules that hold, and where its tenant's jobs go.
+    /// Assigns a job to its rule, and to the namespace and limits of its tenant.
     pub(super) fn plan(&self, known: &Known, job: &mut NewJob, header: Headers<'_>, now: i64) -> Result<(), Refusal> {
         let tenancy = &*self.tenancy;
         job.inherit_tenant(&tenancy.default_tenant);
@@ -164,12 +169,12 @@ impl EnqueueService {
         }
         self.assign(known, job, header, now)?;
         if tenancy.require_tenant && job.owner().is_none() {
-            let expected = "the tenant that owns the job, there or in the header X-OJS-Tenant";
+            let expected = "the id of the tenant that owns the job, there or in the header X-OJS-Tenant";
             return Err(Refusal::Invalid(Invalid::missing("meta.tenant_id", expected).of_kind(Kind::Tenant)));
         }
         self.check_ancestors(job)?;
         job.apart = tenancy.isolation == Isolation::Sharded;
-        // Another system's queues are nobody's own.
+        // Namespaces do not apply to queues of another system.
         let has_own_queues = tenancy.isolation == Isolation::Namespace && job.outward.is_none();
         job.namespace = job.owner().filter(|_| has_own_queues).map(str::to_owned);
         if let Some(namespace) = &job.namespace {
@@ -187,7 +192,7 @@ impl EnqueueService {
         };
         if rule.shadow {
             let expected = format!(
-                "a type whose plan rule is not in shadow: rule {:?} only watches, and takes no jobs",
+                "a type whose plan rule is not in shadow; rule {:?} only watches and accepts no jobs",
                 rule.name
             );
             return Err(Refusal::Invalid(Invalid::field("type", expected, &job.kind)));
@@ -197,10 +202,8 @@ impl EnqueueService {
             Some(_) => return Err(Refusal::Foreign(scope.foreign(&rule.tenant_key.to_string()), None)),
             None if scope.tenant().is_some() => scope.tenant().unwrap_or_default().to_owned(),
             None if rule.tenant_key.is_in_args() && rule.on_missing_tenant == OnMissingTenant::Reject => {
-                let expected = format!(
-                    "the tenant's id as a string or number, because plan rule {:?} looks for it there",
-                    rule.name
-                );
+                let expected =
+                    format!("the tenant id as a string or number, because plan rule {:?} reads it there", rule.name);
                 let missing = Invalid::missing(rule.tenant_key.to_string(), expected).of_kind(Kind::Tenant);
                 return Err(Refusal::Invalid(missing));
             }
@@ -213,8 +216,8 @@ impl EnqueueService {
             None if matches!(self.main_queues.get(&rule.main_queue), Some(MainQueue::Ojs(_))) => job.hand_on(now),
             None => {
                 let expected = format!(
-                    "a type whose plan rule names a class: rule {:?} promotes into main queue {:?} and has none for jobs that \
-                     come over HTTP",
+                    "a type whose plan rule has a class; rule {:?} promotes into main queue {:?} and has no class for \
+                     jobs that arrive over HTTP",
                     rule.name, rule.main_queue
                 );
                 return Err(Refusal::Invalid(Invalid::field("type", expected, &job.kind)));

@@ -1,34 +1,36 @@
-//! Failures that last: each is reported once when it begins or changes, and once when it is over, in the log and as an event.
+//! Reporting of lasting failures, in the log and as an event: once when a failure begins or
+//! changes, and once when it ends.
 
 use crate::job::json;
 use crate::store::{Error, Store};
 
-/// Remembers which failure was reported last.
+/// Remembers the failure that was reported last.
 #[derive(Debug, Default)]
 pub struct FailureReporter {
-    /// The name of the failure that was reported last; none if all is well.
+    /// The name of the failure that was reported last; `None` if there is no failure.
     reported: Option<&'static str>,
-    /// An event that the store did not take.
+    /// An event that could not be stored yet.
     unsent: Option<Notice>,
 }
 
-/// An event about a failure, or about its end.
+/// An event about a failure or about its end.
 #[derive(Debug)]
 pub struct Notice {
     pub event: &'static str,
     pub subject: String,
-    /// Members of a JSON object.
+    /// Members of a JSON object, without the braces.
     pub data: String,
 }
 
 impl FailureReporter {
-    /// Goes on where another reporter left off.
+    /// Continues with the state of another reporter.
     pub fn resume(&mut self, reported: Option<&'static str>) {
         self.reported = reported;
     }
 
-    /// Reports a failure by its name, or that there is none, if that is a change. `notice` writes the log line. An event that the
-    /// store does not take is sent with the next report, unless there is a newer one.
+    /// Reports a failure by its name, or its end, if that differs from the last report. `notice`
+    /// writes the log line. An event that cannot be stored is sent with the next report, unless
+    /// there is a newer one.
     pub async fn report(&mut self, store: &Store, failure: Option<&'static str>, notice: impl FnOnce() -> Notice) {
         if failure != std::mem::replace(&mut self.reported, failure) {
             self.unsent = Some(notice());
@@ -36,11 +38,11 @@ impl FailureReporter {
         let Some(Notice { event, subject, data }) = &self.unsent else { return };
         match store.announce(event, subject, data).await {
             Ok(()) => self.unsent = None,
-            Err(error) => tracing::debug!(event, %error, "cannot store an event; it is sent later"),
+            Err(error) => tracing::debug!(event, %error, "cannot store an event; trying again later"),
         }
     }
 
-    /// Reports how a call to the main queue of a rule ended.
+    /// Reports the result of a call to the main queue of a rule.
     pub async fn main_queue(&mut self, store: &Store, rule: &str, main_queue: &str, failure: Option<&Error>) {
         let notice = || {
             let (event, more) = match failure {

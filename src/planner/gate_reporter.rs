@@ -5,11 +5,12 @@ use crate::job::json;
 use crate::store::Store;
 use std::collections::HashMap;
 
-/// Time between two reports about a queue, in milliseconds: a gate that closes whenever a queue is full and opens as soon as a
-/// worker has taken a job would be reported with every round.
+/// Minimum time between two reports about a queue, in milliseconds. Otherwise a gate that closes
+/// whenever the queue is full and opens as soon as a worker takes a job would be reported in every
+/// round.
 const BETWEEN_REPORTS_MS: i64 = 60_000;
 
-/// The gates of one rule, as this process last reported them.
+/// The last reported states of one rule's gates.
 #[derive(Debug, Default)]
 pub struct GateReporter {
     reported: HashMap<String, Reported>,
@@ -22,7 +23,7 @@ struct Reported {
 }
 
 impl GateReporter {
-    /// Reports the gate of a queue as a round found it, if that is a change.
+    /// Reports the gate of a queue as a round found it, if the state has changed.
     pub async fn observe(&mut self, store: &Store, rule: &str, queue: &str, closed: Option<Closed>, now: i64) {
         if !self.is_news(queue, closed.is_some(), now) {
             return;
@@ -30,33 +31,34 @@ impl GateReporter {
         let (event, reason) = match closed {
             Some(closed) => {
                 let reason = closed.name();
-                tracing::warn!(rule, queue, reason, "gate closed: nothing is promoted until it opens");
+                tracing::warn!(rule, queue, reason, "gate closed; nothing is promoted until it opens");
                 ("planner.gate_closed", format!(",\"reason\":\"{reason}\""))
             }
             None => {
-                tracing::info!(rule, queue, "gate open again");
+                tracing::info!(rule, queue, "gate opened");
                 ("planner.gate_opened", String::new())
             }
         };
         let data = format!("\"queue\":{}{reason}", json::quoted(queue));
         if let Err(error) = store.announce(event, rule, &data).await {
-            tracing::debug!(%error, "cannot emit an event about a gate");
+            tracing::debug!(%error, "cannot store an event about a gate");
         }
     }
 
-    /// Forgets queues that a round did not look at: clients choose names of queues.
+    /// Forgets queues that a round did not read. Clients choose the names of queues, so the map
+    /// would grow without bound.
     pub fn keep(&mut self, looked_at: impl Fn(&str) -> bool) {
         self.reported.retain(|queue, _| looked_at(queue));
     }
 
-    /// Notes a state, and returns true if it differs from the reported one and may be reported now.
+    /// Records a state. Returns true if it differs from the reported one and may be reported now.
     fn is_news(&mut self, queue: &str, is_closed: bool, now: i64) -> bool {
         let Some(last) = self.reported.get_mut(queue) else {
-            // Gates are open unless something else is reported.
+            // Without a report, gates are assumed to be open.
             self.reported.insert(queue.to_owned(), Reported { is_closed, at: if is_closed { now } else { i64::MIN } });
             return is_closed;
         };
-        // A clock that was set back must not silence reports.
+        // A clock that was set back must not suppress reports.
         let is_quiet = now < last.at || now.saturating_sub(last.at) >= BETWEEN_REPORTS_MS;
         if last.is_closed == is_closed || !is_quiet {
             return false;

@@ -1,9 +1,13 @@
-//! Imports jobs that clients of a Sidekiq push: what they leave in a queue that no worker reads, or in the keys of the gem
-//! sidekiq-fairplay, is staged.
+//! Importer of jobs that clients of a Sidekiq push: it stages the jobs that they leave in a queue
+//! that no worker reads, or in the keys of the gem sidekiq-fairplay.
 //!
-//! Jobs cross from one Redis to another in steps that survive a crash between them: they are taken into an inbox over there,
-//! under a sequence; a script here stages them and notes the sequence; what is noted is dropped over there. Several
-//! processes may do this at once.
+//! Jobs move from one Redis to another in steps that survive a crash between them:
+//!
+//! 1. They are moved into an inbox in the other Redis, with a sequence number.
+//! 2. A script here stages them and stores the sequence number.
+//! 3. Entries up to the stored number are deleted from the inbox.
+//!
+//! Several processes may do this at once.
 
 mod release;
 
@@ -19,48 +23,50 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// Jobs that are taken in at once.
+/// Maximum number of jobs that are imported at once.
 const BATCH: usize = 64;
-/// How often a source that was empty is looked at.
+/// Interval at which an empty source is polled.
 const POLL: Duration = Duration::from_millis(100);
 const AFTER_FAILURE: Duration = Duration::from_millis(500);
-/// How often the processes are asked whether one reads the staging queue: they report every 5 or 10 s.
+/// Interval at which the Sidekiq processes are checked for readers of the staging queue. They
+/// report every 5 or 10 s.
 const BETWEEN_CHECKS: Duration = Duration::from_secs(5);
-/// How often a process registers that it takes jobs in.
+/// Interval at which a process registers as an importer.
 const REGISTER: Duration = Duration::from_secs(2);
 
-/// Stages what comes from one source, until it is stopped.
+/// Imports the jobs of one source until it is stopped.
 pub struct Importer {
     store: Store,
     rules: Rulebook,
     sidekiq: Arc<Sidekiq>,
     source: Source,
-    /// Who owns jobs that name nobody.
+    /// The owner of jobs that do not name a tenant.
     default_tenant: String,
-    /// This process, as it registers.
+    /// The name under which this process registers.
     process: Arc<str>,
-    /// When it last registered.
+    /// The time of the last registration.
     registered: Option<Instant>,
-    /// Names this store at the other one, and holds the gem's locks.
+    /// The id of this store, which names its inbox in the other Redis and the holder of the gem's
+    /// locks.
     origin: String,
-    /// The sequence up to which the inbox has been taken in, once that is known.
+    /// The sequence number up to which the inbox has been imported, once it is known.
     taken_in: Option<u64>,
-    /// Whether nothing is left of a release that died, on its way back to the source.
+    /// True once no jobs are left that a release was handing back when it died.
     has_settled: bool,
-    /// Whether no planner of the gem runs any more.
+    /// True if no planner of the gem runs any more.
     gem_is_still: bool,
-    /// Whether the gem's locks may be ours.
+    /// True if this process may hold the gem's locks.
     holds: bool,
-    /// Jobs that are staged at once: fewer where a rule has not room for all of them.
+    /// Number of jobs to stage at once; reduced while a rule does not have room for all of them.
     portion: usize,
     reporter: StagingReporter,
-    /// When the processes were last asked whether one reads the staging queue.
+    /// The time of the last check for readers of the staging queue.
     checked: Option<Instant>,
     metrics: SidekiqMetrics,
 }
 
 impl Importer {
-    /// An importer of one source of a Sidekiq; `process` names the process that it runs in.
+    /// Creates an importer for one source of a Sidekiq; `process` is the name of this process.
     pub fn new(
         store: Store,
         rules: Rulebook,
@@ -91,12 +97,13 @@ impl Importer {
         }
     }
 
-    /// The source that it drains.
+    /// Returns the source that it imports.
     pub fn source(&self) -> &Source {
         &self.source
     }
 
-    /// Imports until `stop`. The gem's locks are kept: the caller, which gets the importer back, returns them.
+    /// Imports until `stop`. Keeps the gem's locks and returns the importer, so that the caller can
+    /// hand them back.
     pub async fn run(mut self, stop: CancellationToken) -> Importer {
         let mut failing = false;
         while !stop.is_cancelled() {
@@ -108,7 +115,7 @@ impl Importer {
                 Err(error) => {
                     if !failing {
                         let main_queue = self.sidekiq.name();
-                        tracing::warn!(main_queue, %error, "cannot take jobs in: they wait where they are");
+                        tracing::warn!(main_queue, %error, "cannot import jobs; they stay in the source");
                     }
                     self.taken_in = None;
                     AFTER_FAILURE
@@ -124,7 +131,7 @@ impl Importer {
         self
     }
 
-    /// Registers this process as one that takes jobs in. False while a release hands them back.
+    /// Registers this process as an importer. Returns false while a release hands jobs back.
     async fn register(&mut self) -> Result<bool, Error> {
         let now = Instant::now();
         if self.registered.is_some_and(|at| now - at < REGISTER) {
@@ -139,14 +146,17 @@ impl Importer {
     async fn deregister(&mut self) {
         let (main_queue, source) = (self.sidekiq.name(), self.source.name());
         match self.store.deregister_importer(main_queue, &self.process, &source).await {
-            // All processes share the gem's locks: whoever goes on needs them.
+            // All processes share the gem's locks: the remaining ones need them.
             Ok(others) => self.holds &= others == 0,
-            Err(error) => tracing::debug!(main_queue, source, %error, "cannot deregister; the entry expires"),
+            Err(error) => {
+                tracing::debug!(main_queue, source, %error, "cannot deregister the importer; its entry expires")
+            }
         }
         self.registered = None;
     }
 
-    /// Reports processes that read the staging queue. What fails here fails for the jobs as well, and is reported there.
+    /// Reports processes that read the staging queue. Errors are ignored, because `drain` meets and
+    /// reports them as well.
     async fn check_readers(&mut self) {
         let Source::Queue(queue) = &self.source else { return };
         if self.checked.is_some_and(|at| at.elapsed() < BETWEEN_CHECKS) {
@@ -158,28 +168,28 @@ impl Importer {
         }
     }
 
-    /// Lets the gem go on where we leave off.
+    /// Releases the gem's locks, so that its own planner continues.
     pub async fn hand_back(&mut self) {
         let (Source::Fairplay(class), true) = (&self.source, self.holds) else { return };
         let (jid, now) = (sidekiq::jid(&id::generate()), self.store.clock().now_ms());
         if let Err(error) = self.sidekiq.redis().hand_back(class, &self.owner(), &jid, now).await {
-            tracing::warn!(class = class.class, %error, "cannot free the gem's locks: they end by themselves");
+            tracing::warn!(class = class.class, %error, "cannot release the gem's locks; they expire");
         }
         (self.holds, self.gem_is_still) = (false, false);
     }
 
-    /// Whether the gem's jobs are left to it, because the rule that they are under is in shadow.
+    /// Returns true if jobs are left to the gem, because their rule is in shadow.
     fn is_left_alone(&self, known: &Known) -> bool {
         let Source::Fairplay(class) = &self.source else { return false };
         known.rules.of_class(self.sidekiq.name(), &class.class).is_some_and(|rule| rule.shadow)
     }
 
-    /// Who holds the gem's locks. Known once the store was asked for its origin.
+    /// Returns the holder name for the gem's locks; valid after `identify`.
     pub(super) fn owner(&self) -> String {
         format!("fairgate:{}", self.origin)
     }
 
-    /// The inbox's name, which is its key at the other Redis too.
+    /// Returns the name of the inbox, which is also its key in the other Redis.
     fn inbox(&self) -> String {
         format!("fairgate:{}:{}:{}:inbox", self.origin, self.sidekiq.name(), self.source.name())
     }
@@ -191,7 +201,7 @@ impl Importer {
         Ok(())
     }
 
-    /// The sequence up to which the inbox has been taken in.
+    /// Returns the sequence number up to which the inbox has been imported.
     async fn taken_in(&mut self, name: &str) -> Result<u64, Error> {
         let taken_in = match self.taken_in {
             Some(taken_in) => taken_in,
@@ -201,7 +211,7 @@ impl Importer {
         Ok(taken_in)
     }
 
-    /// Takes in what there is, up to a batch; how much there was.
+    /// Imports up to a batch of jobs. Returns the number of entries found.
     async fn drain(&mut self) -> Result<usize, Error> {
         self.identify().await?;
         let known = self.rules.known().await?;
@@ -230,13 +240,14 @@ impl Importer {
             Some(TakenIn::Released) => self.registered = None,
             Some(TakenIn::Full { .. }) if self.portion > 1 => self.portion /= 2,
             Some(TakenIn::Full { rule }) => {
-                return Err(Error::Unavailable(format!("plan rule {rule} has as many jobs staged as it may")));
+                return Err(Error::Unavailable(format!("plan rule {rule:?} has reached max_staged")));
             }
         }
         Ok(found)
     }
 
-    /// Stages entries of the inbox and sees to those that are not staged; none if there are none.
+    /// Stages entries of the inbox and handles those that are not to be staged. Returns `None` if
+    /// there are no entries.
     async fn stage(
         &mut self,
         name: &str,
@@ -266,7 +277,8 @@ impl Importer {
         }
     }
 
-    /// The entries of the inbox, after as many jobs were taken off the source as it has room for within `most`.
+    /// Reads the entries of the inbox, after moving jobs of the source into it until it holds
+    /// `most`.
     async fn read(&mut self, name: &str, before: u64, most: usize, known: &Known) -> Result<Vec<Entry>, Error> {
         match self.source.clone() {
             Source::Queue(queue) => {
@@ -287,7 +299,7 @@ impl Importer {
         Arrival { main_queue, rules: &known.rules, default_tenant: &self.default_tenant, reporter, now }
     }
 
-    /// Takes the gem's locks, or keeps them, and jobs from its keys if none of its planners runs.
+    /// Acquires or renews the gem's locks. Takes jobs from its keys if none of its planners runs.
     async fn take_over(
         &mut self,
         class: &FairplayClass,
@@ -300,12 +312,14 @@ impl Importer {
         self.holds = true;
         let from = TakeOver { class, owner: &owner, life: GEM_LOCK_LIFE, inbox: name, taken_in: before, most, takes };
         let taken = redis.take_over(&from).await?;
-        // While its locks were not ours a planner may have begun; one that outlived its lock still runs.
+        // A planner may have started while the locks were not ours; one that outlives its lock
+        // still runs.
         self.gem_is_still = taken.is_ours && (self.gem_is_still || !redis.plans_by_gem(class).await?);
         Ok(taken.jobs)
     }
 
-    /// Sees to what is not staged; the jobs that are. Harmless when repeated.
+    /// Handles the entries that are not to be staged, and returns the jobs to stage. May be
+    /// repeated.
     async fn dispose(&self, name: &str, entries: Vec<Entry>) -> Result<Vec<NewJob>, Error> {
         let redis = self.sidekiq.redis();
         let mut jobs = Vec::new();
@@ -313,10 +327,7 @@ impl Importer {
             match fate {
                 Fate::Stage(job) => jobs.push(*job),
                 Fate::Bury(payload) => {
-                    tracing::warn!(
-                        main_queue = self.sidekiq.name(),
-                        "a payload that no worker could run goes to the dead set"
-                    );
+                    tracing::warn!(main_queue = self.sidekiq.name(), "moving an unreadable payload to the dead set");
                     redis.bury(&payload, self.store.clock().now_ms()).await?;
                 }
                 Fate::Pass { queue, payload } => {

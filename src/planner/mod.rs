@@ -1,5 +1,5 @@
-//! The planner: decides when staged jobs are promoted, how many, and under which weights. Who goes first is decided by the
-//! store's scripts on live state.
+//! The planner: decides when staged jobs are promoted, how many, and with which weights. The order
+//! of tenants is decided by the store's scripts, on current state.
 
 mod ancestors;
 mod arrival;

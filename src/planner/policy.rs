@@ -1,5 +1,5 @@
-//! The dispatch policy that holds: that of the file to start with, and what was changed at run time. It is kept beside the plan
-//! rules, under the same version.
+//! The active dispatch policy: that of the configuration file plus changes made at run time. It is
+//! stored with the plan rules, under the same version.
 
 use super::rulebook::{ATTEMPTS, Known, Removed, Rulebook, Source};
 use crate::config;
@@ -9,25 +9,28 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A policy, and what of it was changed at run time.
+/// A policy, and the parts of it that were changed at run time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     pub policy: Policy,
     /// Names of pools that were set at run time.
     pub pools: BTreeSet<String>,
-    /// Whether what holds for all pools and for queues was set at run time.
+    /// True if the defaults or the settings of queues were changed at run time.
     pub scheduling: bool,
 }
 
 impl Held {
-    /// Reads what [`Held::document`] wrote; a plain policy where nothing was written.
+    /// Parses the text written by [`Held::document`]. An empty text is the default policy.
     pub(super) fn from_document(text: &str) -> Held {
         if text.is_empty() {
             return Held::default();
         }
         let document: Value = serde_json::from_str(text).unwrap_or_default();
         let policy = config::policy_from_json(document["policy"].clone()).unwrap_or_else(|problems| {
-            tracing::error!(?problems, "cannot read the stored dispatch policy: pools and limits of types are unknown");
+            tracing::error!(
+                ?problems,
+                "cannot parse the stored dispatch policy; its pools and type limits are unknown to this process"
+            );
             Policy::default()
         });
         let names = document["pools"].as_array().into_iter().flatten();
@@ -42,17 +45,17 @@ impl Held {
         json!({"policy": self.policy.to_json(), "pools": self.pools, "scheduling": self.scheduling}).to_string()
     }
 
-    /// Where a pool comes from.
+    /// Returns the source of a pool.
     pub fn source_of(&self, pool: &str) -> Source {
         if self.pools.contains(pool) { Source::Api } else { Source::File }
     }
 
-    /// Where what holds for all pools and for queues comes from.
+    /// Returns the source of the defaults and the settings of queues.
     pub fn scheduling_source(&self) -> Source {
         if self.scheduling { Source::Api } else { Source::File }
     }
 
-    /// The same with a pool that is set at run time.
+    /// Returns the policy with a pool that is set at run time.
     fn with(&self, pool: &Pool) -> Result<Held, PolicyRefused> {
         let mut held = self.clone();
         held.policy.set_pool(pool.clone()).map_err(PolicyRefused::Conflicts)?;
@@ -60,7 +63,7 @@ impl Held {
         Ok(held)
     }
 
-    /// What the file says, except where it was changed at run time.
+    /// Returns the policy of the file with the changes made at run time.
     fn on_top_of(&self, file: &Policy) -> Held {
         let mut held = Held { policy: file.clone(), ..self.clone() };
         if self.scheduling {
@@ -73,7 +76,7 @@ impl Held {
             if pool.is_none_or(|pool| held.policy.set_pool(pool).is_err()) {
                 tracing::warn!(
                     pool = name,
-                    "a pool that was set at run time does not go with the file's: it is dropped"
+                    "dropped a pool set at run time because it conflicts with the configuration file"
                 );
                 held.pools.remove(name);
             }
@@ -82,36 +85,36 @@ impl Held {
     }
 }
 
-/// Why a change of the policy was not made.
+/// The reason for which a change of the policy was refused.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyRefused {
-    /// A pool does not go with the others.
-    #[error("the pool does not go with the others")]
+    /// The pool conflicts with other pools.
+    #[error("the pool conflicts with other pools")]
     Conflicts(Vec<PoolConflict>),
-    /// There is a pool of that name.
-    #[error("there is a pool {0} already")]
+    /// A pool of that name exists.
+    #[error("pool {0:?} already exists")]
     Exists(String),
-    /// What was asked for is full of mistakes.
-    #[error("it is full of mistakes")]
+    /// The request is invalid.
+    #[error("invalid scheduling settings")]
     Mistakes(Vec<config::Problem>),
     #[error(transparent)]
     Store(#[from] Error),
 }
 
 impl Rulebook {
-    /// Makes the file's policy hold, except what was changed at run time.
+    /// Applies the file's policy, keeping the changes made at run time.
     pub(super) async fn start_policy(&self) -> Result<Arc<Known>, Error> {
         self.change_policy(false, |held| Ok(held.on_top_of(&self.inner.policy))).await
     }
 
-    /// Adds a pool or replaces the one of that name. Whether it is new.
+    /// Adds a pool or replaces the one of that name. Returns true if it is new.
     pub async fn put_pool(&self, pool: Pool) -> Result<bool, PolicyRefused> {
         let is_new = self.reload().await?.dispatch.policy.pool(&pool.name).is_none();
         self.change_policy(true, |held| held.with(&pool)).await?;
         Ok(is_new)
     }
 
-    /// Adds a pool, unless there is one of that name.
+    /// Adds a pool. Fails if one of that name exists.
     pub async fn add_pool(&self, pool: Pool) -> Result<(), PolicyRefused> {
         self.reload().await?;
         let add = |held: &Held| match held.policy.pool(&pool.name) {
@@ -121,7 +124,7 @@ impl Rulebook {
         self.change_policy(true, add).await.map(drop)
     }
 
-    /// Removes a pool, or what was changed about one of the file.
+    /// Removes a pool, or the run-time changes to a pool of the file.
     pub async fn remove_pool(&self, name: &str) -> Result<Removed, Error> {
         let known = self.reload().await?;
         let in_file = self.inner.policy.pool(name).is_some();
@@ -140,7 +143,7 @@ impl Rulebook {
         Ok(if in_file { Removed::Restored } else { Removed::Gone })
     }
 
-    /// Changes what holds for all pools and for single queues, as the body of a request says.
+    /// Changes the defaults and the settings of queues according to a request body.
     pub async fn put_scheduling(&self, change: &Value) -> Result<Arc<Known>, PolicyRefused> {
         self.reload().await?;
         self.change_policy(true, |held| {
@@ -150,7 +153,7 @@ impl Rulebook {
         .await
     }
 
-    /// Like the change of rules: somebody else's change in between is taken into account.
+    /// Applies a change, and repeats it if another process changed the policy meanwhile.
     async fn change_policy<E: From<Error>>(
         &self,
         tells: bool,

@@ -1,4 +1,4 @@
-//! What the next round would do: the same arithmetic as the script's, on a copy.
+//! A dry run of the next round: the same arithmetic as in the scripts, on a copy.
 
 use super::registry::RunnerRegistry;
 use super::round_state::in_turn;
@@ -9,12 +9,13 @@ use crate::store::{Error, Observation, PriorityLevel, Served};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
-/// Promotions that a preview shows at most, of each main queue.
+/// Maximum number of promotions to preview for each main queue.
 const MOST: u64 = 1000;
-/// Tenants that it looks at, which bounds how long Redis is busy with it.
+/// Maximum number of tenants to read, which bounds how long Redis is busy.
 const SURVEYED: usize = 500;
 
-/// A dry run of a rule's next round, or of one for so many jobs; `None` if there is no such rule.
+/// Previews a rule's next round, or a round of `jobs` jobs. Returns `None` if there is no such
+/// rule.
 pub async fn preview(registry: &RunnerRegistry, name: &str, jobs: Option<u64>) -> Result<Option<Value>, Error> {
     let known = registry.rules().known().await?;
     let Some(rule) = known.find(name) else { return Ok(None) };
@@ -22,7 +23,7 @@ pub async fn preview(registry: &RunnerRegistry, name: &str, jobs: Option<u64>) -
     let (mut queues, mut order, mut tenants) = (Vec::new(), Vec::new(), TenantCounts::default());
     let (mut batch, mut truncated) = (0, false);
     let mut closed = status.paused.then_some("paused");
-    // A batch that is a number is shared by all main queues; what `auto` wants, each wants for itself.
+    // A fixed batch is shared by all main queues; with `auto`, each queue has its own.
     let mut left = match (jobs, rule.batch) {
         _ if status.paused => 0,
         (Some(jobs), _) => jobs,
@@ -34,7 +35,7 @@ pub async fn preview(registry: &RunnerRegistry, name: &str, jobs: Option<u64>) -
         let gate = queue.gate(&rule, status.now);
         closed = closed.or(gate.closed.map(|closed| closed.name()));
         let needed = match (jobs, rule.batch) {
-            // As far as that is known outside of the process that plans.
+            // The target depth is only known as far as the planning process has stored it.
             (None, Batch::Auto) => queue.aim.max(1).saturating_sub(queue.depth).min(left),
             _ => left.div_ceil(sharers),
         };
@@ -72,7 +73,7 @@ pub async fn preview(registry: &RunnerRegistry, name: &str, jobs: Option<u64>) -
         "order": order,
         "truncated": truncated,
         "queues": queues,
-        "why": "The highest priority goes first, unless the rule orders priorities only within tenants. Among the tenants whose virtual start has come, the one with the earliest deadline goes; each job moves its tenant by 1/weight.",
+        "why": "The highest priority is promoted first, unless the rule orders priorities only within tenants. Among the tenants whose virtual start has been reached, the one with the earliest deadline is next; each job moves its tenant by 1/weight.",
     })))
 }
 
@@ -80,8 +81,8 @@ fn shown(tenant_counts: &TenantCounts) -> Vec<Value> {
     tenant_counts.served().iter().map(tenant_counts::show).collect()
 }
 
-/// The tenants of the next promotions, in order: up to `most`, or fewer if the next might be of a tenant that was not surveyed.
-/// A priority is served when nobody waits at a higher one.
+/// Returns the tenants of the next promotions in order, at most `most`. Ends early if the next one
+/// might be a tenant that was not read. A priority is served once no tenant waits at a higher one.
 fn foresee_all(levels: &[PriorityLevel], most: u64) -> Vec<String> {
     let mut picks = Vec::new();
     for level in levels {
@@ -97,14 +98,14 @@ fn waiting(level: &PriorityLevel) -> impl Iterator<Item = &crate::store::StagedT
     level.tenants.iter().filter(|tenant| tenant.start.is_some())
 }
 
-/// The same for the tenants of one priority.
+/// Returns the next tenants of one priority.
 fn foresee(level: &PriorityLevel, most: u64) -> Vec<String> {
     let waiting = level.tenants.iter().filter_map(|tenant| {
         let start = tenant.start?;
-        // Under the names that the scripts compare, for the same order among equals.
+        // Escaped like the names that scripts compare, so that ties are broken in the same way.
         Some((escape(&tenant.name), Tenant { start, weight: tenant.weight, share: tenant.weight, jobs: tenant.staged }))
     });
-    // Those who leave have no name here, only a moment and a weight, which may be that of many.
+    // Leavers have no names here, only a time and a weight, which may be the sum of many.
     let leaving = level.leavers.iter().enumerate().flat_map(|(number, leaver)| {
         let heaviest = u64::from(Weight::MOST.thousandths());
         let parts = leaver.weight.div_ceil(heaviest);
@@ -125,10 +126,11 @@ fn foresee(level: &PriorityLevel, most: u64) -> Vec<String> {
     picks
 }
 
-/// How far the tenants that were looked at reach. Of each weight class they are the first so many; after the last of them it
-/// may be the turn of one that is not known here.
+/// The tenants of which the order is known. In each weight class, only the first ones were read;
+/// after the last of those, the next one may be a tenant that was not read.
 struct Ahead {
-    /// Classes of which there may be more tenants, by name of those that were not served yet.
+    /// Tenants that were not served yet, with their classes; only classes that may have more
+    /// tenants.
     classes: HashMap<String, u32>,
     left: HashMap<u32, usize>,
     is_spent: bool,
@@ -139,7 +141,8 @@ impl Ahead {
         let waiting = || waiting(level);
         let mut left: HashMap<u32, usize> = HashMap::new();
         waiting().for_each(|tenant| *left.entry(tenant.weight.class()).or_default() += 1);
-        // The same number is asked for of every class: one that gave fewer than another gave all.
+        // The same number was requested of every class, so a class with fewer tenants than another
+        // is complete.
         let asked_for = left.values().copied().max().unwrap_or(0);
         let is_whole = waiting().count() as u64 >= level.waiting_tenants;
         left.retain(|_, count| !is_whole && *count == asked_for);
@@ -148,7 +151,7 @@ impl Ahead {
         Ahead { classes, left, is_spent: false }
     }
 
-    /// A tenant was served, under the name that scripts know.
+    /// Records that a tenant was served, given its escaped name.
     fn went(&mut self, tenant: &str) {
         let Some(left) = self.classes.remove(tenant).and_then(|class| self.left.get_mut(&class)) else { return };
         *left -= 1;

@@ -1,24 +1,25 @@
-//! What was promoted lately: a webhook is told how many jobs of each tenant went in the last minute.
+//! Recent promotions: webhook requests contain the number of jobs promoted for each tenant in the
+//! last minute.
 
 use crate::store::Served;
 use std::collections::{HashMap, VecDeque};
 
-/// How far back it is remembered.
+/// Length of the window, in milliseconds.
 const SPAN_MS: i64 = 60_000;
-/// Rounds that it is summed from at most.
+/// Maximum number of rounds in the window.
 const MOST_ROUNDS: usize = 1000;
-/// And tenants in them.
+/// Maximum number of entries for tenants in the window.
 const MOST_NAMED: usize = 20_000;
 
-/// Whom the rounds of the last minute served.
+/// The tenants served by the rounds of the last minute.
 #[derive(Debug, Default)]
 pub struct PromotionWindow {
-    /// When each round was, and whom it served, the oldest first.
+    /// Time and served tenants of each round, the oldest first.
     rounds: VecDeque<(i64, Vec<Served>)>,
 }
 
 impl PromotionWindow {
-    /// Remembers whom a round served, and forgets what is too old or too much.
+    /// Adds a round, and drops rounds that are too old or too many.
     pub fn note(&mut self, at: i64, served: &[Served]) {
         if served.is_empty() {
             return;
@@ -36,7 +37,7 @@ impl PromotionWindow {
         self.rounds.iter().map(|(_, served)| served.len()).sum()
     }
 
-    /// Jobs of each tenant promoted in the last minute.
+    /// Returns the number of jobs promoted in the last minute, by tenant.
     pub fn jobs(&self, now: i64) -> HashMap<&str, u64> {
         let served = self.rounds.iter().filter(|(at, _)| now - at <= SPAN_MS).flat_map(|(_, served)| served);
         let mut jobs = HashMap::new();
@@ -62,9 +63,9 @@ mod tests {
         assert_eq!(recent.jobs(60_000), HashMap::from([("a", 5), ("b", 2)]));
         assert_eq!(recent.jobs(60_001), HashMap::from([("a", 4)]));
         recent.note(60_001, &[]);
-        assert_eq!(recent.rounds.len(), 2, "a round that served nobody is none");
+        assert_eq!(recent.rounds.len(), 2, "a round that served no tenant is not recorded");
         recent.note(60_001, &[served("b", 1)]);
-        assert_eq!(recent.rounds.len(), 2, "the first is forgotten");
+        assert_eq!(recent.rounds.len(), 2, "the first round is dropped");
     }
 
     #[test]

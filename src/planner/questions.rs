@@ -1,4 +1,4 @@
-//! Questions to a rule's weights webhook that are under way.
+//! Pending requests to a rule's weights webhook.
 
 use crate::store::{Lately, StagedTenant};
 use crate::weights::{self, Ask, Source};
@@ -8,44 +8,47 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// Questions of one kind that are under way at the same time.
+/// Maximum number of pending requests of one kind.
 const MOST_ASKING: usize = 8;
-/// How often a round that waits for an answer looks whether there is something to do instead.
+/// Time for which a round waits for an answer before it checks for other work.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// A question about tenants of one main queue.
+/// A request about tenants of one main queue.
 pub(super) struct Question {
     pub queue: String,
-    /// Tenants of unknown weight that it is about; none in one about tenants that are served meanwhile.
+    /// The tenants of unknown weight that it is about. Empty if it is about tenants that continue
+    /// to be served.
     pub unknown: Vec<StagedTenant>,
     answer: JoinHandle<weights::Answer>,
 }
 
-/// All questions that are under way: of each kind at most one about a main queue.
+/// All pending requests: at most one of each kind per main queue.
 #[derive(Default)]
 pub(super) struct Questions(Vec<Question>);
 
 impl Questions {
-    /// True if every question was answered.
+    /// Returns true if no request is pending.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// True if another question about a main queue may be asked.
+    /// Returns true if another request of this kind may be sent for a main queue.
     pub fn may_ask(&self, queue: &str, about_unknown: bool) -> bool {
         let is_alike = |question: &&Question| question.unknown.is_empty() != about_unknown;
         let alike = || self.0.iter().filter(is_alike);
         alike().count() < MOST_ASKING && alike().all(|question| question.queue != queue)
     }
 
-    /// Asks the webhook; `unknown` are those of the tenants that are not promoted before the answer.
+    /// Sends a request to the webhook; `unknown` are the tenants that are not promoted before the
+    /// answer.
     pub fn send(&mut self, source: Arc<Source>, ask: Ask, unknown: Vec<StagedTenant>) {
         let queue = ask.queue.clone();
         let answer = tokio::spawn(async move { source.ask(ask).await });
         self.0.push(Question { queue, unknown, answer });
     }
 
-    /// A question that has been answered, within a glance if the caller has time; no answer in it if the process stops.
+    /// Returns a finished request, waiting up to `GLANCE` if the caller has time. It has no answer
+    /// if the process stops.
     pub async fn next_answer(&mut self, has_time: bool) -> Option<(Question, Option<weights::Answer>)> {
         if self.is_empty() {
             return None;
@@ -57,15 +60,15 @@ impl Questions {
     }
 }
 
-/// Work that is done for a tenant.
+/// Work in progress and recent work for a tenant.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Working {
     pub active: Option<u64>,
-    /// Within the last minute.
+    /// Finished work of the last minute.
     pub lately: Option<Lately>,
 }
 
-/// A tenant as a question describes it.
+/// Returns the description of a tenant in a webhook request.
 pub(super) fn describe(
     tenant: &StagedTenant,
     working: Working,

@@ -1,4 +1,4 @@
-//! The round runners of this process, one for each rule; clones of the registry share them.
+//! The round runners of this process, one per rule; clones of the registry share them.
 
 use super::round_runner::{RoundAttempt, RoundRunner};
 use super::rulebook::Rulebook;
@@ -16,11 +16,11 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// How long a round that was asked for waits for one that runs in another process.
+/// Time for which a requested round waits for a round in another process.
 const PATIENCE: Duration = Duration::from_secs(5);
 const BETWEEN: Duration = Duration::from_millis(10);
 
-/// Where rounds are carried out.
+/// Runs rounds on demand and gives access to round runners.
 #[derive(Clone)]
 pub struct RunnerRegistry {
     inner: Arc<Inner>,
@@ -32,25 +32,27 @@ struct Inner {
     main_queues: MainQueues,
     metrics: Metrics,
     holder: Arc<str>,
-    /// Made for the first rule that needs it: most have no webhook, and its certificates take memory.
+    /// Created for the first rule with a webhook: most rules have none, and the TLS certificates
+    /// take memory.
     http: OnceLock<weights::Client>,
     /// Cancelled when the process stops.
     stopping: CancellationToken,
     round_runners: Mutex<HashMap<String, Entry>>,
 }
 
-/// A round runner, and what can be known of it while a round runs.
+/// A round runner, and the state that can be read while a round runs.
 #[derive(Clone)]
 struct Entry {
     rule: Arc<Rule>,
-    /// The version under which the weights that tenants have everywhere were last known, and whether they may have changed.
+    /// The rulebook version at which the tenants' global weights were read; `changed` is set if
+    /// they may have changed since.
     version: Arc<str>,
     changed: Arc<AtomicBool>,
     round_runner: Arc<Mutex<RoundRunner>>,
 }
 
 impl RunnerRegistry {
-    /// A registry of a process; `holder` is its name in locks.
+    /// Creates the registry of a process; `holder` names the process in locks.
     pub fn new(
         store: Store,
         rules: Rulebook,
@@ -65,32 +67,32 @@ impl RunnerRegistry {
         }
     }
 
-    /// The rules that are planned.
+    /// Returns the plan rules.
     pub fn rules(&self) -> &Rulebook {
         &self.inner.rules
     }
 
-    /// The store that is planned.
+    /// Returns the store.
     pub fn store(&self) -> &Store {
         &self.inner.store
     }
 
-    /// The main queues that rules can name.
+    /// Returns the main queues that rules can name.
     pub fn main_queues(&self) -> &MainQueues {
         &self.inner.main_queues
     }
 
-    /// This process, as locks name it.
+    /// Returns the name of this process in locks.
     pub(super) fn holder(&self) -> &str {
         &self.inner.holder
     }
 
-    /// Where rules in shadow tell what they see.
+    /// Returns the metrics of rules in shadow.
     pub(super) fn shadow_metrics(&self) -> &ShadowMetrics {
         &self.inner.metrics.shadow
     }
 
-    /// The round runner of a rule, as the rule is now.
+    /// Returns the round runner of a rule in its current version.
     pub(super) async fn round_runner(&self, name: &str) -> Result<Option<Arc<Mutex<RoundRunner>>>, Error> {
         let known = self.inner.rules.known().await?;
         let Some(rule) = known.find(name) else { return Ok(None) };
@@ -107,7 +109,8 @@ impl RunnerRegistry {
         Ok(Some(entry.round_runner))
     }
 
-    /// A rule as it is now, and its main queue. One that cannot be reached is a closed gate.
+    /// Returns the status of a rule, including its main queue. An unreachable main queue counts as
+    /// a closed gate.
     pub(super) async fn status(&self, rule: &Rule) -> Result<RuleStatus, Error> {
         let mut status = self.inner.store.rule_status(&rule.name, rule.queue.as_deref()).await?;
         let observed = match self.main_queue(rule) {
@@ -115,7 +118,7 @@ impl RunnerRegistry {
             Err(error) => Err(error),
         };
         if let Err(error) = observed {
-            tracing::debug!(rule = rule.name, %error, "cannot look at the main queue");
+            tracing::debug!(rule = rule.name, %error, "cannot read the main queue");
             status.queues.iter_mut().for_each(|queue| queue.hindrance = Some(Closed::Unreachable));
             status.trouble = Some(error.reason());
         }
@@ -130,19 +133,19 @@ impl RunnerRegistry {
         Ok(self.inner.http.get_or_init(|| http).clone())
     }
 
-    /// Where the jobs of a rule are promoted into.
+    /// Returns the main queue of a rule.
     pub(super) fn main_queue(&self, rule: &Rule) -> Result<MainQueue, Error> {
         let named = self.inner.main_queues.get(&rule.main_queue);
         named.ok_or_else(|| {
             Error::Backend(format!(
-                "plan rule {:?} promotes into main queue {:?}, which this process does not know: add the [[main_queue]] \
-                 of that name to its configuration; the rule's jobs stay in staging until then",
+                "plan rule {:?} promotes into main queue {:?}, which is not configured in this process; add a \
+                 [[main_queue]] of that name; the rule's jobs stay in staging until then",
                 rule.name, rule.main_queue
             ))
         })
     }
 
-    /// Whom to ask for the weights of a rule, if it has a webhook.
+    /// Returns the weight source of a rule, if it has a webhook.
     pub(super) fn source(&self, rule: &Rule) -> Result<Option<Arc<Source>>, Error> {
         let Some(webhook) = &rule.weights.webhook else { return Ok(None) };
         let secret = webhook.secret_env.as_deref().and_then(|name| std::env::var(name).ok()).map(Secret::new);
@@ -162,14 +165,15 @@ impl RunnerRegistry {
         Ok(Entry { rule, version, changed, round_runner })
     }
 
-    /// Runs one whole round now, whatever the interval; `None` if there is no such rule.
+    /// Runs one round now, regardless of the interval. Returns `None` if there is no such rule.
     pub async fn run(&self, name: &str) -> Result<Option<RoundAttempt>, Error> {
         let deadline = tokio::time::Instant::now() + PATIENCE;
         loop {
             let Some(round_runner) = self.round_runner(name).await? else { return Ok(None) };
             let mut round_runner = round_runner.lock().await;
             let attempt = round_runner.round(Why::Run).await?;
-            // Who asks for a round is often not who plans the rule; whoever does takes the lock again at once.
+            // The process that runs a requested round often is not the one that plans the rule;
+            // release the lock so that the planner can take it again at once.
             if let RoundAttempt::Ran { .. } = attempt {
                 round_runner.release().await;
             }
@@ -177,8 +181,8 @@ impl RunnerRegistry {
             match attempt {
                 _ if tokio::time::Instant::now() >= deadline => return Ok(Some(attempt)),
                 RoundAttempt::Elsewhere { .. } => {}
-                // What is asked for is early only where the schedule is not the one that this process knows, or where its time
-                // passed while it was asked.
+                // A requested round is early only if this process has an outdated schedule, or if
+                // the time of a scheduled round passed meanwhile.
                 RoundAttempt::Early { .. } => _ = self.inner.rules.reload().await?,
                 attempt => return Ok(Some(attempt)),
             }
@@ -191,7 +195,7 @@ impl RunnerRegistry {
         self.inner.stopping.cancel();
     }
 
-    /// Gives up every lock, so that other processes take over at once.
+    /// Releases all planner locks, so that other processes take over at once.
     pub async fn release(&self) {
         let round_runners: Vec<_> = self.inner.round_runners.lock().await.values().cloned().collect();
         for entry in round_runners {

@@ -1,9 +1,10 @@
-//! The release of what is staged from a Sidekiq: each job goes back to the source that it came from, before newer ones and in its old
-//! order.
+//! The release of jobs that were imported from a Sidekiq: each staged job goes back to its source,
+//! in front of newer ones and in the original order.
 //!
-//! A release holds a lock in the store that keeps importers out, or they would take the same jobs in again. It goes from the newest job to
-//! the oldest, so that whatever ends it, what is in the source is in order. Each job leaves staging in the script that hands it back, or
-//! that puts it into the outbox of its source; a release that died is completed by the next one, or by the next importer.
+//! A release holds a lock in the store that keeps importers out, because they would import the same
+//! jobs again. It goes from the newest job to the oldest, so the source is in order whenever the
+//! release ends. Each job leaves staging in the same script that hands it back or that puts it into
+//! the outbox of its source. If a release dies, the next release or importer completes it.
 
 use super::importer::Importer;
 use super::rulebook::Rulebook;
@@ -15,57 +16,60 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often the lock is renewed.
+/// Interval at which the lock is renewed.
 const RENEW: Duration = Duration::from_secs(3);
-/// How long a planner of the gem sidekiq-fairplay is waited for, and how often it is looked at.
+/// Maximum time to wait for a planner of the gem sidekiq-fairplay, and interval at which it is
+/// checked.
 const PATIENCE_WITH_GEM: Duration = Duration::from_secs(30);
 const LOOK_AT_GEM: Duration = Duration::from_millis(100);
 
-/// Callback with the number of jobs that were handed back, and of all that are to be.
+/// Callback with the number of jobs handed back so far and the total.
 pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
-/// A release that did not begin, or ended early.
+/// The reason for which a release did not start or ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum ReleaseError {
     #[error(
-        "process {process} takes jobs in from {from} of main queue {main_queue} and would take them in again; stop it first. \
-         It was last seen {ago_ms} ms ago: if it is gone, try again in 10 s"
+        "cannot release main queue {main_queue}: process {process} imports jobs from {from} and would import them again \
+         (last seen {ago_ms} ms ago); stop it first, or try again in 10 s if it is gone"
     )]
     Drained { main_queue: String, process: String, from: String, ago_ms: u64 },
-    #[error("another release of main queue {0} is under way; if its process is gone, try again in 15 s")]
+    #[error("another release of main queue {0} is in progress; if its process is gone, try again in 15 s")]
     Taken(String),
-    #[error(
-        "the release of main queue {0} stood still for too long, and another process may take jobs in; run it again"
-    )]
+    #[error("the release of main queue {0} lost its lock, so other processes may import jobs again; run it again")]
     Lost(String),
-    #[error("a planner of sidekiq-fairplay runs for class {0}, so its jobs stay staged; try again when it has ended")]
+    #[error(
+        "a planner of sidekiq-fairplay is running for class {0}, so its jobs stay staged; try again when it has ended"
+    )]
     GemBusy(String),
     #[error(transparent)]
     Store(#[from] Error),
 }
 
-/// Hands back what is staged from one Sidekiq.
+/// Hands the staged jobs of one Sidekiq back.
 pub struct Releaser {
     store: Store,
     rules: Rulebook,
     sidekiq: Arc<Sidekiq>,
-    /// One for each source that jobs may go back to.
+    /// One importer per source that jobs may go back to.
     importers: Vec<Importer>,
     inventory: Inventory,
 }
 
 impl Releaser {
-    /// A releaser for a Sidekiq and its sources, none of which is drained by this process any more.
+    /// Creates a releaser for a Sidekiq and its sources. This process must no longer import from
+    /// them.
     pub fn new(store: Store, rules: Rulebook, sidekiq: Arc<Sidekiq>, importers: Vec<Importer>) -> Releaser {
         Releaser { store, rules, sidekiq, importers, inventory: Inventory::default() }
     }
 
-    /// Jobs that were handed back, and that are still staged, by rule.
+    /// Returns the numbers of released and of still staged jobs, by rule.
     pub fn stocks(&self) -> &[Stock] {
         &self.inventory.stocks
     }
 
-    /// Counts what a release would hand back, and jobs that were being taken in from each source. Changes nothing.
+    /// Counts the jobs that a release would hand back, and the jobs of each source that are being
+    /// imported. Changes nothing.
     pub async fn count(&mut self) -> Result<Vec<(Source, u64)>, Error> {
         self.list().await?;
         let mut pending = Vec::new();
@@ -75,14 +79,15 @@ impl Releaser {
         Ok(pending)
     }
 
-    /// Hands back all jobs that came from the Sidekiq, as many as it can until `deadline`. `stocks` counts them, even after an error.
+    /// Hands back all jobs of the Sidekiq, or as many as possible until `deadline`. `stocks` has
+    /// the numbers, even after an error.
     pub async fn release(&mut self, deadline: Option<Instant>, progress: Progress<'_>) -> Result<(), ReleaseError> {
         let (store, main_queue, token) = (self.store.clone(), self.sidekiq.name().to_owned(), id::generate());
         held(&main_queue, store.hold_release(&main_queue, &token).await?)?;
         let renewal = async {
             loop {
                 tokio::time::sleep(RENEW).await;
-                // A lock that was not renewed expires, and `unstage` notices it.
+                // If the lock expires because it could not be renewed, `unstage` notices it.
                 let Ok(hold) = store.hold_release(&main_queue, &token).await else { continue };
                 if let Err(error) = held(&main_queue, hold) {
                     return error;
@@ -101,7 +106,7 @@ impl Releaser {
         outcome
     }
 
-    /// Lets the gem sidekiq-fairplay go on with the classes whose locks are ours.
+    /// Releases the gem's locks that this process holds, so that its own planner continues.
     pub async fn free_locks(&mut self) {
         for importer in &mut self.importers {
             importer.hand_back().await;
@@ -130,19 +135,19 @@ impl Releaser {
             let mut outcome = Ok(());
             for (place, jobs) in listed.into_iter().enumerate() {
                 match self.release_from(place, &jobs, token, deadline, progress).await {
-                    // Other sources are not held up.
+                    // Continue with the other sources.
                     Err(busy @ ReleaseError::GemBusy(_)) => outcome = Err(busy),
                     other => other?,
                 }
             }
-            // What was missed, because it moved while it was listed, is found by the next list.
+            // The next listing finds jobs that were missed because they moved during this one.
             if outcome.is_err() || is_past(deadline) || self.inventory.released() == before {
                 return outcome;
             }
         }
     }
 
-    /// Hands back jobs of one source, newest first.
+    /// Hands back jobs of one source, the newest first.
     async fn release_from(
         &mut self,
         place: usize,
@@ -182,7 +187,7 @@ impl Releaser {
         Ok(())
     }
 
-    /// Puts back what the outbox of a source holds.
+    /// Moves the jobs in the outbox of a source back to it.
     async fn settle(&mut self, place: usize, deadline: Option<Instant>) -> Result<(), ReleaseError> {
         let importer = &self.importers[place];
         let mut is_settled = self.sidekiq.settle_returns(importer.source(), &importer.owner()).await?;
@@ -194,7 +199,7 @@ impl Releaser {
         Ok(())
     }
 
-    /// Waits until nobody but us changes a source.
+    /// Waits until only this process changes a source.
     async fn hold(&mut self, place: usize, deadline: Option<Instant>) -> Result<(), ReleaseError> {
         let patience = Instant::now() + PATIENCE_WITH_GEM;
         let until = deadline.map_or(patience, |deadline| deadline.min(patience));
@@ -208,7 +213,7 @@ impl Releaser {
         Ok(())
     }
 
-    /// Lists what is staged for the Sidekiq: by source what goes back to it, newest first.
+    /// Lists the jobs staged for the Sidekiq by source, the newest first.
     async fn list(&mut self) -> Result<Vec<Vec<Listed>>, Error> {
         let sources: Vec<Source> = self.importers.iter().map(|importer| importer.source().clone()).collect();
         let rules = self.rule_names().await?;
@@ -222,7 +227,7 @@ impl Releaser {
         Ok(self.inventory.end())
     }
 
-    /// Rules that promote into the Sidekiq, those included that are gone but have jobs staged.
+    /// Returns the rules that promote into the Sidekiq, including removed rules with staged jobs.
     async fn rule_names(&self) -> Result<Vec<String>, Error> {
         let known = self.rules.reload().await?;
         let main_queue = self.sidekiq.name();
@@ -235,14 +240,14 @@ impl Releaser {
         ReleaseError::Lost(self.sidekiq.name().to_owned())
     }
 
-    /// Adds an event for what was handed back of each rule.
+    /// Emits an event for each rule of which jobs were handed back.
     async fn announce(&self) {
         for stock in self.inventory.stocks.iter().filter(|stock| stock.released > 0) {
             let Some(home) = &stock.home else { continue };
             let (rule, to) = (json::quoted(&stock.rule), json::quoted(&home.to_string()));
             let data = format!("\"rule\":{rule},\"to\":{to},\"jobs\":{}", stock.released);
             if let Err(error) = self.store.announce("main_queue.released", self.sidekiq.name(), &data).await {
-                tracing::debug!(%error, "cannot announce what was handed back");
+                tracing::debug!(%error, "cannot store an event about released jobs");
             }
         }
     }
@@ -261,7 +266,7 @@ fn held(main_queue: &str, hold: Hold) -> Result<(), ReleaseError> {
     }
 }
 
-/// A staged job in the form that its source has it.
+/// Converts a staged job to the format of its source.
 fn restored(source: &Source, id: &str, staged: &StagedText) -> Restored {
     let StagedText { created, tenant, template, args } = staged;
     let (tenant, text) = match source {

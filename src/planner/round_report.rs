@@ -1,4 +1,4 @@
-//! What a round did, as it is recorded and shown.
+//! The report of a round, as it is stored and returned.
 
 use super::tenant_counts::{self, TenantCounts};
 use super::webhook_state::WebhookState;
@@ -7,22 +7,22 @@ use crate::job::time::rfc3339;
 use crate::store::Served;
 use serde_json::{Value, json};
 
-/// Tenants that a record names; more are only counted.
+/// Maximum number of tenants that a report lists; the rest are only counted.
 const MOST_NAMED: usize = 100;
 
-/// How a round ended.
+/// The outcome of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RoundOutcome {
     Promoted,
     Skipped,
     LostLock,
     Failed,
-    /// It would have been: the rule is in shadow.
+    /// A simulated round: the rule is in shadow.
     Shadow,
 }
 
 impl RoundOutcome {
-    /// As answers show it.
+    /// Returns the name used in API answers.
     pub fn name(self) -> &'static str {
         match self {
             RoundOutcome::Promoted => "promoted",
@@ -34,36 +34,36 @@ impl RoundOutcome {
     }
 }
 
-/// A round's record.
+/// The report of a round.
 #[derive(Clone, Debug)]
 pub struct RoundReport {
     pub rule: String,
     pub round: u64,
     pub at: i64,
     pub outcome: RoundOutcome,
-    /// Why it promoted nothing.
+    /// The reason for which it promoted nothing.
     pub reason: Option<&'static str>,
-    /// What went wrong, if it failed.
+    /// The error message, if it failed.
     pub error: Option<String>,
     pub scheduled: bool,
-    /// Age of the oldest runnable job, over all main queues of the rule.
+    /// Age of the oldest runnable job in milliseconds, over all main queues of the rule.
     pub latency_ms: u64,
-    /// Runnable jobs, over all main queues of the rule.
+    /// Number of runnable jobs, over all main queues of the rule.
     pub depth: u64,
-    /// Jobs that it wanted to promote.
+    /// Number of jobs that it wanted to promote.
     pub batch: u64,
     pub promoted: u64,
     pub served: TenantCounts,
     pub duration_ms: f64,
     pub weights_source: &'static str,
-    /// The weights webhook, if the rule has one.
+    /// The state of the weights webhook, if the rule has one.
     pub webhook: Option<WebhookState>,
-    /// Jobs a second that workers take from the main queues.
+    /// Number of jobs per second that workers take from the main queues.
     pub drain_per_s: f64,
 }
 
 impl RoundReport {
-    /// The record of a round that has done nothing yet.
+    /// Creates the report of a round that has not done anything yet.
     pub fn new(rule: &Rule, round: u64, at: i64, scheduled: bool) -> RoundReport {
         RoundReport {
             rule: rule.name.clone(),
@@ -85,7 +85,7 @@ impl RoundReport {
         }
     }
 
-    /// As it is recorded and shown.
+    /// Returns the report as it is stored and as API answers contain it.
     pub fn to_json(&self) -> Value {
         let mut served: Vec<&Served> = self.served.served().iter().collect();
         served.sort_by(|left, right| right.jobs.cmp(&left.jobs).then_with(|| left.tenant.cmp(&right.tenant)));

@@ -1,4 +1,4 @@
-//! Runs the rounds of a rule under its lock: gate, weights, promotion, record.
+//! Runs the rounds of one rule under its lock: gate, weights, promotion, report.
 
 use super::drain_rates::DrainRates;
 use super::failure_reporter::FailureReporter;
@@ -15,24 +15,25 @@ use crate::telemetry::PlannerMetrics;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Jobs that one call promotes, which bounds how long Redis is busy with it.
+/// Maximum number of jobs that one call promotes, which bounds how long Redis is busy with it.
 pub const PORTION: u64 = 50;
-/// How long the last known need of the workers lets jobs pass straight through.
+/// Time for which the last known demand of the workers allows pass-through, in milliseconds.
 const AIM_HOLDS_MS: u64 = 10_000;
 
-/// What became of a round.
+/// The result of an attempt to run a round.
 #[derive(Debug)]
 pub enum RoundAttempt {
-    /// It ran. When the next scheduled one is due, in ms from now.
+    /// The round ran. The next scheduled round is due in `next_ms` milliseconds.
     Ran {
         report: Box<RoundReport>,
         next_ms: u64,
     },
-    /// Its time has not come; it will in so many ms.
+    /// The next round is due in `in_ms` milliseconds.
     Early {
         in_ms: u64,
     },
-    /// Another process plans the rule, for so many ms unless it renews its lock.
+    /// Another process plans the rule. Its lock expires in `left_ms` milliseconds unless it is
+    /// renewed.
     Elsewhere {
         by: String,
         left_ms: u64,
@@ -40,7 +41,7 @@ pub enum RoundAttempt {
     Paused,
     /// Nothing is staged.
     Empty,
-    /// The rule is nowhere.
+    /// There is no such rule.
     Gone,
 }
 
@@ -49,25 +50,26 @@ pub struct RoundRunner {
     rule: Arc<Rule>,
     store: Store,
     main_queue: MainQueue,
-    /// This process, as the lock names it.
+    /// The name of this process in the lock.
     holder: Arc<str>,
     cron: Option<Cron>,
-    /// The store's time as last heard of; schedules know no other.
+    /// The store's time at the last contact, in epoch milliseconds. Cron schedules are computed
+    /// from it.
     seen: i64,
     drains: DrainRates,
-    /// Whether the last round could not look at all main queues.
+    /// True if the last round could not read all main queues.
     has_many_queues: bool,
     watch: LowWaterPoller,
     weight_sync: WeightSync,
     failures: FailureReporter,
     gates: GateReporter,
-    /// Another process that planned the rule when this one last asked.
+    /// The process that planned the rule at this process' last attempt.
     other_planner: Option<String>,
     metrics: PlannerMetrics,
 }
 
 impl RoundRunner {
-    /// A runner for the rounds of a rule.
+    /// Creates a runner for the rounds of a rule.
     pub fn new(
         rule: Arc<Rule>,
         store: Store,
@@ -101,7 +103,7 @@ impl RoundRunner {
         })
     }
 
-    /// Runs a round if the lock, the time and the rule allow it.
+    /// Runs a round if the lock, the schedule and the rule allow it.
     pub async fn round(&mut self, why: Why) -> Result<RoundAttempt, Error> {
         let started = Instant::now();
         let settled = self.main_queue.settle(&self.rule.name).await;
@@ -110,7 +112,7 @@ impl RoundRunner {
             other => {
                 self.report_failure(settled.as_ref().err()).await;
                 settled?;
-                return Ok(self.no_flight(other));
+                return Ok(self.not_run(other));
             }
         };
         if let Some(previous) = self.other_planner.take() {
@@ -127,7 +129,7 @@ impl RoundRunner {
         Ok(RoundAttempt::Ran { report: Box::new(report), next_ms: u64::try_from(round.due - round.now).unwrap_or(0) })
     }
 
-    fn no_flight(&mut self, begun: Begun) -> RoundAttempt {
+    fn not_run(&mut self, begun: Begun) -> RoundAttempt {
         match begun {
             Begun::Early { due, now } => RoundAttempt::Early { in_ms: u64::try_from(due - now).unwrap_or(0) },
             Begun::Again(_) | Begun::Round(_) => RoundAttempt::Early { in_ms: 0 },
@@ -144,12 +146,13 @@ impl RoundRunner {
         }
     }
 
-    /// Looks at the main queue between rounds.
+    /// Returns the poller of the main queue between rounds.
     pub fn watch(&self) -> &LowWaterPoller {
         &self.watch
     }
 
-    /// Begins a round. A main queue that does not tell by itself, and that nobody has looked at yet, may run low already.
+    /// Begins a round. If the main queue has to be polled and no round has read it yet, begins a
+    /// round before its time, because the queue may be low already.
     async fn begin_watching(&mut self, why: Why) -> Result<Begun, Error> {
         match self.begin(why).await? {
             Begun::Early { .. } if self.watch.is_blind() && why == Why::Tick => self.begin(Why::Wake).await,
@@ -157,12 +160,13 @@ impl RoundRunner {
         }
     }
 
-    /// Lets the next round look at a main queue that runs low, if it might not otherwise.
+    /// Makes the next round read a main queue that runs low, if it might not do so otherwise.
     pub async fn prefer(&self, queue: &str) -> Result<(), Error> {
         if self.has_many_queues { self.store.prefer_queue(&self.rule.name, queue).await } else { Ok(()) }
     }
 
-    /// Begins a round. Where the schedule's next time has passed since the store was last heard of, it is asked twice.
+    /// Begins a round. Repeats the call if the next scheduled time has passed since the last
+    /// contact with the store.
     async fn begin(&mut self, why: Why) -> Result<Begun, Error> {
         for _ in 0..2 {
             let at = self.cron.as_ref().and_then(|cron| cron.next_after(self.seen));
@@ -181,7 +185,7 @@ impl RoundRunner {
         Ok(Begun::Again(self.seen))
     }
 
-    /// The round itself, with the lock renewed by its own timer as long as it takes.
+    /// Runs the round, while a separate future renews the lock.
     async fn run_locked(
         &mut self,
         round: &Round,
@@ -194,7 +198,8 @@ impl RoundRunner {
             let third = Duration::from_millis((rule.planner_lock_ttl / 3).max(1));
             loop {
                 tokio::time::sleep(third).await;
-                // The script refuses whatever a lost lock would promote; there is nothing to do here but to stop.
+                // The scripts refuse to promote under a lost lock, so stopping is all there is to
+                // do.
                 if !store.renew_lock(&rule.name, &holder, rule.planner_lock_ttl).await.unwrap_or(true) {
                     return;
                 }
@@ -212,7 +217,7 @@ impl RoundRunner {
             }
         };
         state.lost |= outcome.is_none();
-        // Whatever went wrong, what was promoted is recorded.
+        // Record the promoted jobs, whatever went wrong.
         let failure = outcome.and_then(Result::err);
         if let Some(error) = &failure {
             let reason = if self.rule.is_builtin() { "store" } else { "main_queue" };
@@ -223,13 +228,14 @@ impl RoundRunner {
         self.finish(state, started).await
     }
 
-    /// Reports how the main queue is; our own in the log alone, because events lie in the same store.
+    /// Reports a failure or a recovery. Failures of the built-in queue are only logged, because
+    /// events are in the same store.
     async fn report_failure(&mut self, failure: Option<&Error>) {
         if !self.rule.is_builtin() {
             return self.failures.main_queue(&self.store, &self.rule.name, &self.rule.main_queue, failure).await;
         }
         if let Some(error) = failure {
-            tracing::warn!(rule = self.rule.name, %error, "a round failed");
+            tracing::warn!(rule = self.rule.name, %error, "round failed");
         }
     }
 
@@ -237,7 +243,7 @@ impl RoundRunner {
         let round = state.round;
         self.weight_sync.refresh(&self.store, &self.rule, round).await?;
         let mut promoted = self.promote_each(state, &round.queues, round.now, why).await?;
-        // Tenants of unknown weight follow when the webhook has answered, several hundred with each answer.
+        // Tenants of unknown weight follow after the webhook's answers, several hundred with each.
         while state.lacks_known && state.left > 0 && !state.lost {
             let is_stuck = promoted == 0;
             let waited = self.weight_sync.refresh_unknown(&self.store, &self.rule, round, is_stuck).await?;
@@ -250,7 +256,8 @@ impl RoundRunner {
         self.weight_sync.settle(&self.store, &self.rule, round, false).await
     }
 
-    /// Promotes what the main queues take, as they were at a time; how many jobs.
+    /// Promotes as many jobs as the main queues accept, according to their state at `now`. Returns
+    /// the number of jobs.
     async fn promote_each(
         &mut self,
         state: &mut RoundState<'_>,
@@ -267,7 +274,8 @@ impl RoundRunner {
         Ok(state.report.promoted - before)
     }
 
-    /// Promotes what one main queue takes; a batch that is a number is shared with those that come after it.
+    /// Promotes as many jobs as one main queue accepts. A fixed batch is shared with the queues
+    /// that follow.
     async fn promote(
         &mut self,
         state: &mut RoundState<'_>,
@@ -299,7 +307,7 @@ impl RoundRunner {
                     }
                     tenants.into_iter().for_each(|served| state.report.served.add(served));
                     state.left = state.left.saturating_sub(promoted);
-                    // Fewer than asked for: nobody who could be served is left.
+                    // A short portion means that no tenant with a known weight is left.
                     state.lacks_known |= promoted < portion && !more && queue.unknown_tenants > 0;
                     want = if promoted < portion && !more { 0 } else { want - promoted };
                 }
@@ -319,7 +327,7 @@ impl RoundRunner {
         Ok(())
     }
 
-    /// How many jobs a main queue wants, and when to wake for more.
+    /// Returns the number of jobs to promote into a main queue, and its low-water mark.
     fn size(&mut self, queue: &Observation, left: u64, why: Why) -> (u64, Mark) {
         self.drains.observe(queue);
         let (want, low, aim) = match self.rule.batch {
@@ -333,7 +341,7 @@ impl RoundRunner {
         (want, Mark { queue: queue.queue.clone(), low, aim, holds_ms: AIM_HOLDS_MS })
     }
 
-    /// Looks at main queues that do not report; true if one has run low.
+    /// Reads main queues that do not report by themselves. Returns true if one has run low.
     pub async fn runs_low(&mut self) -> bool {
         let mut is_low = false;
         for (queue, mark) in self.watch.look().await {
@@ -384,12 +392,12 @@ impl RoundRunner {
                 rule = self.rule.name,
                 duration_ms = report.duration_ms,
                 slow_part,
-                "a round took longer than its interval or half its lock's life"
+                "round took longer than its interval or half of planner_lock_ttl"
             );
         }
     }
 
-    /// Gives the lock up, so that another process need not wait for its end.
+    /// Releases the lock, so that other processes do not have to wait until it expires.
     pub async fn release(&self) {
         _ = self.store.renew_lock(&self.rule.name, &self.holder, 0).await;
     }

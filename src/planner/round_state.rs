@@ -1,30 +1,30 @@
-//! One round while it is under way: what is left of its batch, and what is known of how it will end.
+//! The state of a round in progress: the rest of its batch and its outcome so far.
 
 use super::round_report::{RoundOutcome, RoundReport};
 use crate::fairness::{Batch, Rule};
 use crate::store::{Mark, Observation, Round, Why};
 
-/// A round under way.
+/// A round in progress.
 pub(super) struct RoundState<'a> {
     pub round: &'a Round,
     pub report: RoundReport,
-    /// Jobs left of a batch that is a number.
+    /// The rest of the batch, if its size is fixed.
     pub left: u64,
     pub marks: Vec<Mark>,
-    /// The lock is another's.
+    /// The lock was lost to another process.
     pub lost: bool,
-    /// Nobody waits who is not held.
+    /// All waiting tenants are held.
     pub held: bool,
-    /// A main queue would take more jobs than there are of tenants whose weight is known.
+    /// A main queue would accept more jobs than tenants of known weight have.
     pub lacks_known: bool,
 }
 
 impl RoundState<'_> {
-    /// A round that has just begun.
+    /// Creates the state of a round that has just begun.
     pub fn new<'a>(rule: &Rule, round: &'a Round, why: Why) -> RoundState<'a> {
         let dry = round.queues.iter().any(|queue| queue.depth == 0);
         let left = match rule.batch {
-            // A main queue that ran dry gets a whole batch again, unless the interval is strict.
+            // An empty main queue gets a whole batch again, unless the interval is strict.
             Batch::Jobs(jobs) if why == Why::Run || (dry && !rule.strict_interval) => u64::from(jobs),
             Batch::Jobs(_) => round.room,
             Batch::Auto => u64::MAX,
@@ -34,7 +34,7 @@ impl RoundState<'_> {
         RoundState { round, report, left, marks: Vec::new(), lost: false, held: true, lacks_known: false }
     }
 
-    /// The record with its outcome, and when to wake for more.
+    /// Returns the report with its outcome, and the low-water marks.
     pub fn end(self) -> (RoundReport, Vec<Mark>) {
         let mut report = self.report;
         if self.lost {
@@ -52,8 +52,9 @@ impl RoundState<'_> {
     }
 }
 
-/// A rule's main queues in the order in which a round serves them, each with how many share what is left of a batch when its
-/// turn comes. Another one is first in each round, and the dry ones before all: none takes the whole batch every time.
+/// Returns a rule's main queues in the order in which a round serves them, each with the number of
+/// queues that share the rest of the batch at its turn. The order rotates with each round, and
+/// empty queues come first, so that no queue takes the whole batch every time.
 pub(super) fn in_turn(queues: &[Observation], round: u64) -> Vec<(&Observation, u64)> {
     let mut queues: Vec<&Observation> = queues.iter().collect();
     let first = round as usize % queues.len().max(1);
@@ -82,6 +83,6 @@ mod tests {
         assert_eq!(reason(5, false, None), Some("enough_queued"));
         assert_eq!(reason(0, false, None), Some("batch_spent"));
         assert_eq!(reason(5, true, None), Some("hold"));
-        assert_eq!(reason(5, false, Some("depth")), Some("depth"), "of a gate that is closed");
+        assert_eq!(reason(5, false, Some("depth")), Some("depth"), "the reason of the closed gate");
     }
 }

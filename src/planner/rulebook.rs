@@ -1,4 +1,4 @@
-//! The plan rules that hold: those of the file to start with, and what was changed at run time.
+//! The active plan rules: those of the configuration file plus changes made at run time.
 
 use super::policy::Held;
 use crate::config;
@@ -12,12 +12,12 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// Attempts to change the rules while others change them too.
+/// Maximum number of attempts to change the rules under concurrent changes.
 pub(super) const ATTEMPTS: usize = 8;
-/// How often the rules are read although no signal came: one may be lost.
+/// Interval at which the rules are read without a signal, because signals may be lost.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Where a rule comes from.
+/// The source of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     File,
@@ -25,7 +25,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// As answers show it.
+    /// Returns the name used in API answers.
     pub fn name(self) -> &'static str {
         match self {
             Source::File => "file",
@@ -34,7 +34,7 @@ impl Source {
     }
 }
 
-/// A rule and where it comes from.
+/// A rule and its source.
 #[derive(Clone, Debug)]
 struct Entry {
     rule: Rule,
@@ -44,41 +44,42 @@ struct Entry {
 /// The rules as this process knows them.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
-    /// Tells scripts under which rules a job was prepared.
+    /// Identifies to scripts the rules under which a job was prepared.
     pub version: Arc<str>,
     pub rules: Rules,
     sources: Vec<Source>,
-    /// Rules that are gone but have jobs staged, each with the main queue that they are for.
+    /// Removed rules with staged jobs, each with its main queue.
     pub draining: Vec<(String, String)>,
-    /// What dispatch goes by, and what of it was changed at run time.
+    /// The dispatch policy, and the parts of it that were changed at run time.
     pub dispatch: Held,
-    /// Whether the store has been asked at all.
+    /// True once the rules have been read from the store.
     read: bool,
 }
 
 impl Known {
-    /// Where a rule comes from.
+    /// Returns the source of a rule.
     pub fn source(&self, name: &str) -> Option<Source> {
         let place = self.rules.iter().position(|rule| rule.name == name)?;
         self.sources.get(place).copied()
     }
 
-    /// Names of all rules that jobs are staged under: those that hold, then those that drain.
+    /// Returns the names of all rules with staged jobs or the possibility of them: active rules,
+    /// then draining ones.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.rules.iter().map(|rule| rule.name.as_str()).chain(self.draining.iter().map(|(name, _)| name.as_str()))
     }
 
-    /// Whether there is a rule of that name, if only one that drains.
+    /// Returns true if there is an active or draining rule of that name.
     pub fn has(&self, name: &str) -> bool {
         self.rules.get(name).is_some() || self.is_draining(name)
     }
 
-    /// Whether a rule is gone but has jobs staged.
+    /// Returns true if a rule was removed but still has staged jobs.
     pub fn is_draining(&self, name: &str) -> bool {
         self.draining.iter().any(|(gone, _)| gone == name)
     }
 
-    /// The rule of that name; one that drains is planned with every option at its default.
+    /// Returns the rule of that name. A draining rule has every option at its default.
     pub fn find(&self, name: &str) -> Option<Arc<Rule>> {
         let drained = || {
             let (_, main_queue) = self.draining.iter().find(|(gone, _)| gone == name)?;
@@ -93,19 +94,19 @@ impl Known {
     }
 }
 
-/// What became of the wish to remove a rule.
+/// The result of removing a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removed {
-    /// It is gone; jobs that it has staged are still promoted.
+    /// The rule was removed; its staged jobs are still promoted.
     Gone,
-    /// What was changed at run time is gone, and the file's rule holds again.
+    /// The run-time changes were removed, and the file's rule is active again.
     Restored,
-    /// The file names it, so that it would be back after the next start.
+    /// The rule is in the file, so it would be back after the next start. Nothing was changed.
     InFile,
     Unknown,
 }
 
-/// A handle to the rules; clones share it.
+/// A handle to the rules; clones share the state.
 #[derive(Clone)]
 pub struct Rulebook {
     pub(super) inner: Arc<Inner>,
@@ -118,17 +119,17 @@ pub(super) struct Inner {
     pub(super) tenants: Vec<TenantRule>,
     defaults: config::PlanDefaults,
     known: watch::Sender<Arc<Known>>,
-    /// Whether the file's rules have been put into the store.
+    /// True once the file's rules have been written to the store.
     started: AtomicBool,
 }
 
 impl Rulebook {
-    /// The rules of a store, beginning with those of the file.
+    /// Creates a rulebook of a store with the rules of the configuration file.
     pub fn new(store: Store, file: Vec<Rule>, policy: Policy, defaults: config::PlanDefaults) -> Self {
         Self::with_tenants(store, file, policy, defaults, Vec::new())
     }
 
-    /// The same with terms for tenants.
+    /// Creates a rulebook that also has tenant rules.
     pub fn with_tenants(
         store: Store,
         file: Vec<Rule>,
@@ -140,29 +141,30 @@ impl Rulebook {
         Rulebook { inner: Arc::new(Inner { store, file, policy, tenants, defaults, known, started }) }
     }
 
-    /// The rules that a store holds, whatever a file says; `reload` reads them.
+    /// Creates a rulebook that only contains the stored rules; `reload` reads them.
     pub fn as_stored(store: Store) -> Self {
         let rules = Self::new(store, Vec::new(), Policy::default(), config::PlanDefaults::default());
         rules.inner.started.store(true, Ordering::SeqCst);
         rules
     }
 
-    /// What the file sets for all rules.
+    /// Returns the configured defaults of plan rules.
     pub fn defaults(&self) -> &config::PlanDefaults {
         &self.inner.defaults
     }
 
-    /// Tells of every change.
+    /// Subscribes to changes of the rules.
     pub fn watch(&self) -> watch::Receiver<Arc<Known>> {
         self.inner.known.subscribe()
     }
 
-    /// The rules as far as they are known.
+    /// Returns the rules as last read.
     pub fn now(&self) -> Arc<Known> {
         Arc::clone(&self.inner.known.borrow())
     }
 
-    /// The rules; those of the file are put into the store first, if this has not happened yet.
+    /// Returns the rules; writes the file's rules to the store first, if that has not been done
+    /// yet.
     pub async fn known(&self) -> Result<Arc<Known>, Error> {
         match self.is_started() {
             true => Ok(self.now()),
@@ -170,7 +172,7 @@ impl Rulebook {
         }
     }
 
-    /// Makes the file's rules hold, except those that were changed at run time.
+    /// Writes the file's rules to the store, keeping rules that were changed at run time.
     pub async fn start(&self) -> Result<Arc<Known>, Error> {
         let known = self.change(|entries| {
             let stays = |entry: &Entry| entry.source == Source::Api;
@@ -196,20 +198,20 @@ impl Rulebook {
         self.inner.started.load(Ordering::SeqCst)
     }
 
-    /// Reads the rules again, because others hold now.
+    /// Reads the rules again, because they have changed.
     pub async fn reload(&self) -> Result<Arc<Known>, Error> {
         if !self.is_started() {
-            return self.start().await; // Redis was away until now
+            return self.start().await; // Redis was unreachable until now.
         }
         let known = self.read().await?;
-        // Redis was emptied: what the file says holds anyway.
+        // An empty version means that Redis was emptied; restore the file's rules.
         let inner = &self.inner;
         let has_own = !inner.file.is_empty() || !inner.policy.is_plain() || !inner.tenants.is_empty();
         if known.version.is_empty() && has_own { self.start().await } else { Ok(known) }
     }
 
-    /// Keeps up with what other processes change, until `stop`. Every process needs that, whether or not it plans: it answers
-    /// for the rules all the same.
+    /// Follows changes by other processes until `stop`. Every process needs this, even if it does
+    /// not plan, because it answers requests by these rules.
     pub async fn follow(self, stop: CancellationToken) {
         let mut signals = self.inner.store.signals();
         loop {
@@ -248,7 +250,7 @@ impl Rulebook {
         .await
     }
 
-    /// Removes a rule, or what was changed about a rule of the file.
+    /// Removes a rule, or the run-time changes to a rule of the file.
     pub async fn remove(&self, name: &str) -> Result<Removed, Error> {
         let of_file = self.inner.file.iter().find(|rule| rule.name == name);
         match (self.reload().await?.source(name), of_file) {
@@ -272,7 +274,8 @@ impl Rulebook {
         self.inner.file.iter().any(|rule| rule.name == name)
     }
 
-    /// Replaces the rules by what `change` makes of them; somebody else's change in between is taken into account.
+    /// Replaces the rules by the result of `change`, and repeats that if another process changed
+    /// them meanwhile.
     async fn change(&self, change: impl Fn(&[Entry]) -> Vec<Entry>) -> Result<Arc<Known>, Error> {
         for _ in 0..ATTEMPTS {
             let before = self.read().await?;
@@ -317,7 +320,7 @@ impl Rulebook {
     fn entry(&self, name: &str, document: &str) -> Option<(u64, Entry)> {
         let document: Value = serde_json::from_str(document).ok()?;
         let source = if document["source"] == "api" { Source::Api } else { Source::File };
-        // Complete documents: this process's own defaults must not change what another one wrote.
+        // Stored documents are complete: this process' own defaults must not change them.
         match config::plan_from_json(
             name,
             document["rule"].clone(),
@@ -326,7 +329,7 @@ impl Rulebook {
         ) {
             Ok(rule) => Some((document["place"].as_u64().unwrap_or(0), Entry { rule, source })),
             Err(problems) => {
-                tracing::error!(rule = name, ?problems, "cannot read a stored plan rule: its types are not planned");
+                tracing::error!(rule = name, ?problems, "cannot parse a stored plan rule; its types are not planned");
                 None
             }
         }

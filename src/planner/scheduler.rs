@@ -1,4 +1,4 @@
-//! The loops: one for each rule that this process plans, as long as there is such a rule.
+//! The planning loops: one per rule that this process plans, as long as the rule exists.
 
 use super::registry::RunnerRegistry;
 use super::round_runner::RoundAttempt;
@@ -11,35 +11,35 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How often an idle rule is looked at although no signal came.
+/// Interval at which an idle rule is checked without a signal.
 const IDLE: Duration = Duration::from_secs(2);
-/// How soon after a failure it is tried again.
+/// Delay of the next attempt after a failure.
 const AFTER_FAILURE: Duration = Duration::from_millis(500);
-/// Scheduled rounds are looked for at least that often, because the clock that counts is the store's.
+/// Maximum time between checks for scheduled rounds, because the store's clock decides.
 pub(super) const LONGEST: Duration = Duration::from_secs(5);
 
-/// What is done for a rule.
+/// The task for a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Duty {
     Plan,
-    /// It is in shadow.
+    /// Simulate: the rule is in shadow.
     Watch,
 }
 
-/// The component that plans.
+/// Plans the rules of some planner groups.
 pub struct Planner {
     registry: RunnerRegistry,
-    /// Groups of rules that this process plans.
+    /// The planner groups of this process.
     groups: Vec<String>,
 }
 
 impl Planner {
-    /// A planner for some groups of rules.
+    /// Creates a planner for some planner groups.
     pub fn new(registry: RunnerRegistry, groups: Vec<String>) -> Self {
         Planner { registry, groups }
     }
 
-    /// Plans until `stop`; rules come and go meanwhile.
+    /// Plans until `stop`, following changes of the rules.
     pub async fn run(self, stop: CancellationToken) {
         let mut changes = self.registry.rules().watch();
         let mut loops: HashMap<(String, Duty), CancellationToken> = HashMap::new();
@@ -79,7 +79,7 @@ impl Planner {
     fn wanted(&self, known: &super::Known) -> Vec<(String, Duty)> {
         let ours = known.rules.iter().filter(|rule| self.groups.contains(&rule.planner_group));
         let watched = ours.clone().filter(|rule| rule.shadow).map(|rule| (rule.name.clone(), Duty::Watch));
-        // Who is in shadow may have jobs staged from before.
+        // A rule in shadow may have jobs that were staged before.
         let planned = ours.map(|rule| &rule.name).chain(known.draining.iter().map(|(name, _)| name));
         planned.map(|name| (name.clone(), Duty::Plan)).chain(watched).collect()
     }
@@ -94,11 +94,11 @@ async fn plan(registry: RunnerRegistry, name: String, stop: CancellationToken) {
         let outcome = attempt(&registry, &name, why, low.take()).await;
         let poll = outcome.as_ref().ok().and_then(|(_, poll)| *poll);
         if let (Err(error), false) = (&outcome, failing) {
-            tracing::warn!(rule = name, %error, "cannot plan: nothing is promoted until Redis is back");
+            tracing::warn!(rule = name, %error, "planning failed; nothing is promoted until Redis is back");
         }
         failing = outcome.is_err();
         let now = Instant::now();
-        // While another process plans, signals are its business.
+        // While another process plans the rule, it handles the signals.
         let (next, deaf_until) = match outcome.map(|(attempt, _)| attempt) {
             Ok(Some(RoundAttempt::Ran { next_ms, .. } | RoundAttempt::Early { in_ms: next_ms })) => {
                 (Duration::from_millis(next_ms.max(1)), now)
@@ -138,7 +138,7 @@ async fn plan(registry: RunnerRegistry, name: String, stop: CancellationToken) {
     }
 }
 
-/// Runs a round; what became of it, and how often to look from now on whether another one is wanted.
+/// Attempts a round. Returns the result and the interval at which to poll for low main queues.
 async fn attempt(
     registry: &RunnerRegistry,
     name: &str,

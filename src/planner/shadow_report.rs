@@ -1,4 +1,4 @@
-//! What a rule in shadow has seen, as it is shown: the waits that tenants have, and those that they would have.
+//! The report of a rule in shadow: the actual waits of tenants and the simulated ones.
 
 use super::shadow_weights::ShadowWeights;
 use crate::fairness::{MOST_JOBS, Rule, Shadow, WaitStats, Waits, Weight};
@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Tenants that are shown; how many there are is told.
+/// Maximum number of tenants in the report; the rest are only counted.
 const MOST_SHOWN: usize = 200;
-/// Tenants that the log names.
+/// Maximum number of tenants in a log line.
 const MOST_TOLD: usize = 3;
 
-/// What has been seen so far.
+/// The observations so far.
 pub(super) struct ShadowReport<'a> {
     pub(super) rule: &'a Rule,
     pub(super) queue: &'a str,
@@ -21,7 +21,7 @@ pub(super) struct ShadowReport<'a> {
     pub(super) shadow_weights: &'a ShadowWeights,
     pub(super) since: i64,
     pub(super) now: i64,
-    /// Jobs that wait in the queue, seen or not.
+    /// Number of waiting jobs in the actual queue, including those that were not read.
     pub(super) depth: u64,
     pub(super) rounds: u64,
     pub(super) promoted: u64,
@@ -29,7 +29,7 @@ pub(super) struct ShadowReport<'a> {
 }
 
 impl ShadowReport<'_> {
-    /// Tenants with the most jobs first.
+    /// Returns the tenants, those with the most jobs first.
     fn tenants(&self) -> Vec<(&Arc<str>, &WaitStats)> {
         let mut tenants: Vec<_> = self.shadow.tenants().collect();
         tenants.sort_by(|(name, one), (other_name, other)| {
@@ -39,7 +39,7 @@ impl ShadowReport<'_> {
         tenants
     }
 
-    /// As answers show it.
+    /// Returns the report for API answers.
     pub(super) fn to_json(&self) -> Value {
         let mut oldest: HashMap<&str, i64> = HashMap::new();
         for seen in self.shadow.line() {
@@ -91,7 +91,7 @@ impl ShadowReport<'_> {
         })
     }
 
-    /// As metrics have it.
+    /// Returns the report for metrics.
     pub(super) fn levels(&self) -> ShadowLevels {
         let p95 = |waits: &Waits| waits.quantile(0.95).map(|ms| ms as f64 / 1e3);
         let of = |(name, met): (&Arc<str>, &WaitStats)| TenantWaits {
@@ -106,7 +106,7 @@ impl ShadowReport<'_> {
         }
     }
 
-    /// Tells the log whose waits would change most.
+    /// Logs the tenants whose waits would change most.
     pub(super) fn tell(&self) {
         let both = |met: &WaitStats| Some((met.as_is.quantile(0.95)?, met.planned.quantile(0.95)?));
         let mut changes: Vec<(&str, u64, u64)> = self
@@ -126,7 +126,7 @@ impl ShadowReport<'_> {
             waiting = self.depth,
             taken_total = self.shadow.taken(),
             p95 = tenants.join(", "),
-            "in shadow: waits as they are → as they would be"
+            "shadow report; p95 lists actual → simulated waits"
         );
     }
 }

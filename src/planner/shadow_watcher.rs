@@ -1,4 +1,5 @@
-//! A rule in shadow: watches the queue that it would promote into, as it is, and keeps what would have been. It only reads there.
+//! The simulation of a rule in shadow: watches the queue that the rule would promote into and
+//! records what promotion would have done. It only reads that queue.
 
 use super::registry::RunnerRegistry;
 use super::round_report::{RoundOutcome, RoundReport};
@@ -20,25 +21,28 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// How often the queue is looked at: as often as one that is promoted into.
+/// Interval between readings of the queue, as for main queues that are promoted into.
 const LOOK: Duration = Duration::from_millis(100);
-/// How often what was seen is kept for whoever asks, and told in the log.
+/// Interval at which the report is stored for API answers. `TELL` is the interval at which it is
+/// logged.
 const KEEP: Duration = Duration::from_secs(1);
-/// How long what was kept holds at least, in ms: longer than it takes to keep it again.
+/// Minimum lifetime of a stored report in milliseconds: longer than it takes to store the next one.
 const SHORTEST_LIFE: u64 = 4000;
 const TELL: Duration = Duration::from_secs(60);
 const AFTER_FAILURE: Duration = Duration::from_millis(500);
-/// Jobs that are read at once, and how often in one look.
+/// Maximum number of jobs per page, and of pages per reading.
 const PAGE: usize = 200;
 const PAGES: usize = 10;
-/// Jobs that are read again, so that what workers take between two questions leaves no gap.
+/// Number of known jobs to read again, so that jobs taken by workers between two calls leave no
+/// gap.
 const OVERLAP: usize = 16;
-/// Jobs that workers may have put back to the front, as they do when they stop.
+/// Number of jobs at the front to search for a known one, because workers that stop put jobs back
+/// there.
 const RETURNED: usize = 64;
-/// Rounds that are recorded a second.
+/// Maximum number of simulated rounds recorded per second.
 const MOST_ROUNDS: usize = 16;
 
-/// Watches for one rule until `stop`, if no other process does.
+/// Watches one rule until `stop`, unless another process does.
 pub(super) async fn watch(registry: RunnerRegistry, name: String, stop: CancellationToken) {
     let mut failing = false;
     loop {
@@ -56,7 +60,7 @@ pub(super) async fn watch(registry: RunnerRegistry, name: String, stop: Cancella
             }
             Err(error) => {
                 if !failing {
-                    tracing::warn!(rule = name, %error, "cannot watch in shadow");
+                    tracing::warn!(rule = name, %error, "cannot watch a rule in shadow");
                 }
                 failing = true;
                 AFTER_FAILURE
@@ -69,7 +73,7 @@ pub(super) async fn watch(registry: RunnerRegistry, name: String, stop: Cancella
     }
 }
 
-/// What one process watches.
+/// The simulation of one rule in this process.
 struct ShadowWatcher<'a> {
     registry: &'a RunnerRegistry,
     rule: Arc<Rule>,
@@ -77,19 +81,20 @@ struct ShadowWatcher<'a> {
     sidekiq: Arc<Sidekiq>,
     cron: Option<Cron>,
     shadow: Shadow,
-    /// The version under which weights were looked up that tenants have everywhere.
+    /// The rulebook version at which the tenants' global weights were read.
     version: Arc<str>,
     since: i64,
-    /// When the queue was last looked at, and how many jobs waited there.
+    /// The time of the last reading in epoch milliseconds; `depth` is the number of waiting jobs
+    /// found by it.
     looked: i64,
     depth: u64,
-    /// When the next scheduled round would be.
+    /// The time of the next scheduled round.
     due: i64,
     rounds: u64,
     promoted: u64,
-    /// Rounds that are to be recorded.
+    /// Simulated rounds that are to be recorded.
     unrecorded: Vec<String>,
-    /// Why the queue cannot be looked at.
+    /// The reason for which the queue cannot be read.
     trouble: Option<String>,
     shadow_weights: ShadowWeights,
     reporter: WebhookReporter,
@@ -97,7 +102,7 @@ struct ShadowWatcher<'a> {
 }
 
 impl<'a> ShadowWatcher<'a> {
-    /// Begins to watch; nothing if there is nothing to watch, or another does.
+    /// Begins to watch. Returns `None` if there is nothing to watch or another process does.
     async fn begin(registry: &'a RunnerRegistry, name: &str) -> Result<Option<ShadowWatcher<'a>>, Error> {
         let known = registry.rules().known().await?;
         let Some(rule) = known.rules.get(name).filter(|rule| rule.shadow).cloned() else { return Ok(None) };
@@ -133,10 +138,16 @@ impl<'a> ShadowWatcher<'a> {
         Ok((shadow_watcher.keep().await? == Watched::Kept).then_some(shadow_watcher))
     }
 
-    /// Watches as long as it is ours to watch; how long to wait before asking again whether it is.
+    /// Watches until another process takes over or the rule changes. Returns the time to wait
+    /// before the next attempt.
     async fn run(&mut self) -> Duration {
         let (rule, queue) = (&self.rule.name, &self.queue);
-        tracing::info!(rule, queue, main_queue = self.rule.main_queue, "watching in shadow: nothing is changed there");
+        tracing::info!(
+            rule,
+            queue,
+            main_queue = self.rule.main_queue,
+            "watching a queue in shadow; nothing is changed there"
+        );
         let (mut keep_at, mut tell_at) = (Instant::now() + KEEP, Instant::now() + TELL);
         let mut looks = tokio::time::interval(LOOK);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -157,11 +168,11 @@ impl<'a> ShadowWatcher<'a> {
                 Ok(Watched::Kept) => {}
                 Ok(Watched::Paused | Watched::Gone) => return KEEP,
                 Ok(Watched::Elsewhere { by, left_ms }) => {
-                    tracing::info!(rule = self.rule.name, by, "another process watches in shadow");
+                    tracing::info!(rule = self.rule.name, by, "another process watches this rule in shadow");
                     return Duration::from_millis(left_ms.max(1));
                 }
-                // Without the store nobody can be told; what is seen meanwhile is told later.
-                Err(error) => tracing::debug!(rule = self.rule.name, %error, "cannot keep what was seen in shadow"),
+                // Without the store, reports are delayed; observations continue.
+                Err(error) => tracing::debug!(rule = self.rule.name, %error, "cannot store the shadow report"),
             }
             let known = self.registry.rules().now();
             if known.rules.get(&self.rule.name) != Some(&self.rule) {
@@ -186,7 +197,7 @@ impl<'a> ShadowWatcher<'a> {
                 rule = self.rule.name,
                 main_queue,
                 error = error.reason(),
-                "cannot look at the queue in shadow"
+                "cannot read the queue watched in shadow"
             );
         }
         self.trouble = looked.err().map(|error| error.reason());
@@ -197,18 +208,18 @@ impl<'a> ShadowWatcher<'a> {
         self.plan(now);
     }
 
-    /// Takes an answer of the webhook over, and reports how it answers.
+    /// Applies an answer of the webhook and reports failures.
     async fn apply(&mut self, answer: &weights::Answer, now: i64) {
         let fallback = shadow_weights::fallback(self.shadow_weights.webhook(now).and_then(|webhook| webhook.age_ms));
         if let Err(error) = self.reporter.report(self.registry.store(), &self.rule, answer, fallback).await {
-            tracing::debug!(rule = self.rule.name, %error, "cannot read what was reported of the weights webhook");
+            tracing::debug!(rule = self.rule.name, %error, "cannot read earlier reports about the weights webhook");
         }
         for (tenant, weight) in answer.iter().flat_map(|outcome| &outcome.weights) {
             self.shadow.reweigh(tenant, *weight);
         }
     }
 
-    /// Reads what has changed: what is gone from the front, and what has come at the end.
+    /// Reads the changes of the queue: jobs that left the front and jobs that arrived at the end.
     async fn look(&mut self) -> Result<(), Error> {
         let sidekiq = Arc::clone(&self.sidekiq);
         let (redis, queue) = (sidekiq.redis(), self.queue.clone());
@@ -234,7 +245,8 @@ impl<'a> ShadowWatcher<'a> {
             let first_new = match known {
                 None => 0,
                 Some(Some(place)) => place + 1,
-                Some(None) => break, // workers are faster than we ask: the next look finds the place again
+                // Workers take jobs faster than we read: the next reading finds the position again.
+                Some(None) => break,
             };
             if !self.arrive(&page[first_new..], now).await? {
                 break;
@@ -243,7 +255,7 @@ impl<'a> ShadowWatcher<'a> {
         Ok(())
     }
 
-    /// Jobs that came; whether there were any.
+    /// Adds new jobs. Returns true if there were any.
     async fn arrive(&mut self, payloads: &[String], now: i64) -> Result<bool, Error> {
         let known = self.registry.rules().now();
         let mut findings = Vec::new();
@@ -261,7 +273,7 @@ impl<'a> ShadowWatcher<'a> {
         Ok(!payloads.is_empty())
     }
 
-    /// The payload of a job that is the rule's.
+    /// Parses a payload; returns it if its class is under this rule.
     fn own<'t>(&self, text: &'t str, known: &Known) -> Option<Payload<'t>> {
         let is_ours = |payload: &Payload<'_>| {
             let rule = known.rules.of_class(&self.rule.main_queue, &payload.class);
@@ -281,12 +293,12 @@ impl<'a> ShadowWatcher<'a> {
         WatchedJob { mark: mark(text), tenant, since: sidekiq::waits_since(text).unwrap_or(now).min(now) }
     }
 
-    /// Runs the round that would be run now.
+    /// Runs a simulated round if one is due.
     fn plan(&mut self, now: i64) {
         let scheduled = now >= self.due;
         if scheduled {
             let next = self.cron.as_ref().map(|cron| cron.next_after(now).unwrap_or(i64::MAX));
-            // A schedule begins with its next time, an interval at once.
+            // A cron schedule begins with its next time, an interval at once.
             let is_first = std::mem::replace(
                 &mut self.due,
                 match (&self.rule.pace, next) {
@@ -306,7 +318,8 @@ impl<'a> ShadowWatcher<'a> {
         }
     }
 
-    /// A round that would have been, in the shape of one that was; its number is given when it is recorded.
+    /// Converts a simulated round to a round report. The round number is assigned when it is
+    /// recorded.
     fn report(&self, round: ShadowRound, at: i64, scheduled: bool) -> RoundReport {
         let reason = match (round.gate.closed, round.promoted) {
             (Some(closed), _) => Some(closed.name()),
@@ -355,7 +368,8 @@ impl<'a> ShadowWatcher<'a> {
     }
 }
 
-/// What tells a payload from others: a job that is retried has another one.
+/// Returns a mark that identifies a payload. The payload of a job that is retried differs, and so
+/// does its mark.
 fn mark(payload: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     payload.hash(&mut hasher);

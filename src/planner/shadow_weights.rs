@@ -1,4 +1,5 @@
-//! What tenants of a rule in shadow weigh: as the rule, the tenant's own terms or the webhook say. Nothing of it is written anywhere.
+//! Weights of the tenants of a rule in shadow, from the rule, the tenants' own settings or the
+//! webhook. They are not stored.
 
 use super::rulebook::Rulebook;
 use super::webhook_state::WebhookState;
@@ -9,12 +10,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
 
-/// Tenants that the webhook is asked about at once.
+/// Maximum number of tenants in a webhook request.
 const ASKED: usize = 300;
-/// Tenants whose weights are remembered.
+/// Maximum number of tenants whose weights are remembered.
 const MOST: usize = 20_000;
 
-/// The weights that are known.
+/// The known weights.
 pub(super) struct ShadowWeights {
     known: HashMap<String, Weight>,
     source: Option<Arc<Source>>,
@@ -22,17 +23,17 @@ pub(super) struct ShadowWeights {
 }
 
 impl ShadowWeights {
-    /// Nothing is known yet.
+    /// Creates an empty set of weights.
     pub(super) fn new(source: Option<Arc<Source>>) -> ShadowWeights {
         ShadowWeights { known: HashMap::new(), source, asking: None }
     }
 
-    /// What a tenant weighs, if that is known.
+    /// Returns the weight of a tenant, if it is known.
     pub(super) fn weight(&self, tenant: &str) -> Option<Weight> {
         self.known.get(tenant).copied()
     }
 
-    /// The webhook as it is now, if there is one.
+    /// Returns the current state of the webhook, if there is one.
     pub(super) fn webhook(&self, now: i64) -> Option<WebhookState> {
         let status = self.source.as_ref()?.status();
         let age_ms = status.last_success_at.map(|at| u64::try_from(now - at).unwrap_or(0));
@@ -40,7 +41,7 @@ impl ShadowWeights {
         Some(WebhookState { status, age_ms, fallback })
     }
 
-    /// Looks up tenants of whom nothing is known.
+    /// Looks up the weights of tenants that are not known yet.
     pub(super) async fn look_up(
         &mut self,
         rules: &Rulebook,
@@ -63,7 +64,8 @@ impl ShadowWeights {
         Ok(())
     }
 
-    /// Looks those up again who would wait, because what tenants weigh everywhere may have changed. A webhook says so by itself.
+    /// Looks up the weights of waiting tenants again, because their global weights may have
+    /// changed. With a webhook, its answers contain the changes.
     pub(super) async fn renew(
         &mut self,
         rules: &Rulebook,
@@ -83,7 +85,8 @@ impl ShadowWeights {
         Ok(weights)
     }
 
-    /// Asks the webhook, if there is one and it owes no answer, about those who would have waited longest.
+    /// Sends a request about the tenants that have waited longest, if there is a webhook and no
+    /// request is pending.
     pub(super) fn ask(&mut self, queue: &str, round: u64, shadow: &Shadow, now: i64) {
         let Some(source) = self.source.clone().filter(|_| self.asking.is_none()) else { return };
         let mut waiting: Vec<_> = shadow.waiting().collect();
@@ -102,7 +105,8 @@ impl ShadowWeights {
         self.asking = Some(tokio::spawn(async move { source.ask(ask).await }));
     }
 
-    /// The webhook's answer, if one came since the last call. While it fails, the last good weights stay.
+    /// Returns the webhook's answer, if one has arrived since the last call. While the webhook
+    /// fails, the last good weights are kept.
     pub(super) async fn hear(&mut self) -> Option<weights::Answer> {
         let answer = self.asking.take_if(|asked| asked.is_finished())?.await.ok()?;
         if let Ok(outcome) = &answer {
@@ -112,7 +116,8 @@ impl ShadowWeights {
     }
 }
 
-/// The weights that a rule in shadow uses while its webhook fails: unlike promotion, it does not let them expire.
+/// Returns the weights that a rule in shadow uses while its webhook fails. Unlike promotion, a
+/// shadow does not let them expire.
 pub(super) fn fallback(age_ms: Option<u64>) -> Fallback {
     age_ms.map_or(Fallback::DefaultWeight, |age_ms| Fallback::LastWeights { age_ms })
 }

@@ -1,4 +1,4 @@
-//! The sources of one Sidekiq, as long as this process takes jobs in from them.
+//! The sources of one Sidekiq from which this process imports jobs.
 
 use super::importer::Importer;
 use super::releaser::{ReleaseError, Releaser};
@@ -11,19 +11,19 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Imports all sources of a Sidekiq.
+/// Imports from all sources of a Sidekiq.
 pub struct Sources {
     pub store: Store,
     pub rules: Rulebook,
     pub sidekiq: Arc<Sidekiq>,
     pub importers: Vec<Importer>,
-    /// How long what is staged may be handed back after the stop; none if it stays staged.
+    /// Maximum time to hand staged jobs back after the stop; `None` to leave them staged.
     pub release_within: Option<Duration>,
 }
 
 impl Sources {
-    /// Imports until `stop`. Then waits for `planned`, which is cancelled once this process promotes no more, and hands back staged jobs
-    /// if it is configured so.
+    /// Imports until `stop`. If configured, then waits for `planned`, which is cancelled once this
+    /// process promotes no more jobs, and hands staged jobs back.
     pub async fn run(self, stop: CancellationToken, planned: CancellationToken) {
         let mut running = JoinSet::new();
         for importer in self.importers {
@@ -33,7 +33,7 @@ impl Sources {
         let stopped = Instant::now();
         let mut importers = Vec::new();
         while let Some(ended) = running.join_next().await {
-            importers.extend(ended.inspect_err(|error| tracing::error!(%error, "an importer failed")).ok());
+            importers.extend(ended.inspect_err(|error| tracing::error!(%error, "importer task failed")).ok());
         }
         let Some(grace) = self.release_within else {
             for importer in &mut importers {
@@ -47,7 +47,7 @@ impl Sources {
     }
 }
 
-/// Hands back what is staged, as far as there is time, and logs the outcome.
+/// Hands staged jobs back until `deadline` and logs the outcome.
 async fn release(mut releaser: Releaser, main_queue: &str, deadline: Instant) {
     let outcome = releaser.release(Some(deadline), &|_, _| {}).await;
     let stocks = releaser.stocks();
@@ -58,11 +58,13 @@ async fn release(mut releaser: Releaser, main_queue: &str, deadline: Instant) {
     let left: u64 = stocks.iter().filter(|stock| stock.home.is_some()).map(|stock| stock.left).sum();
     match outcome {
         Err(ReleaseError::Drained { process, .. }) => {
-            tracing::info!(main_queue, process, "staged jobs stay: another process plans them");
+            tracing::info!(main_queue, process, "staged jobs stay; another process plans them");
         }
-        Err(ReleaseError::Taken(_)) => tracing::info!(main_queue, "staged jobs are handed back by another process"),
-        Err(error) => tracing::warn!(main_queue, left, %error, "staged jobs were not all handed back"),
-        Ok(()) if left > 0 => tracing::warn!(main_queue, left, "shutdown grace is over: these jobs stay staged"),
+        Err(ReleaseError::Taken(_)) => tracing::info!(main_queue, "another process hands staged jobs back"),
+        Err(error) => tracing::warn!(main_queue, left, %error, "cannot hand all staged jobs back"),
+        Ok(()) if left > 0 => {
+            tracing::warn!(main_queue, left, "shutdown grace is over; the remaining jobs stay staged")
+        }
         Ok(()) => {}
     }
     releaser.free_locks().await;

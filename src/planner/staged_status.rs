@@ -1,10 +1,11 @@
-//! The reasons why a staged job is not promoted yet: the gate of its main queue, and the state of its tenant.
+//! The reasons why a staged job is not promoted yet: the gate of its main queue and the state of
+//! its tenant.
 
 use super::registry::RunnerRegistry;
 use crate::store::{Error, StagedTenant};
 use serde_json::{Value, json};
 
-/// The reasons why a job that a rule has staged for a queue is not promoted yet.
+/// The reasons why a staged job is not promoted yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StagedStatus {
     /// The reason why rounds promote nothing into the queue, if they do not.
@@ -18,9 +19,9 @@ enum TenantState {
     Waiting,
     /// Its weight is 0.
     Held,
-    /// The webhook has yet to say what it weighs.
+    /// The webhook has not returned its weight yet.
     AwaitsWeight,
-    /// As many of its promoted jobs wait for limits as the rule allows.
+    /// It has as many promoted but limit-blocked jobs as the rule allows.
     Blocked,
 }
 
@@ -45,7 +46,8 @@ impl TenantState {
 }
 
 impl StagedStatus {
-    /// Looks at a rule, a queue as the store names it, and a tenant; `None` if there is no such rule.
+    /// Reads the state of a rule, a queue (by its stored name) and a tenant. Returns `None` if
+    /// there is no such rule.
     pub async fn read(
         registry: &RunnerRegistry,
         rule: &str,
@@ -64,12 +66,12 @@ impl StagedStatus {
         }))
     }
 
-    /// The gate as answers show it.
+    /// Returns the gate for API answers.
     pub fn gate(&self) -> Value {
         json!({"open": self.closed.is_none(), "reason": self.closed})
     }
 
-    /// The name of the tenant's state.
+    /// Returns the name of the tenant's state.
     pub fn tenant_state(&self) -> &'static str {
         self.tenant.name()
     }

@@ -1,4 +1,5 @@
-//! Set-ups beside a Sidekiq that do not work as they were meant: each is reported once, in the log and as an event.
+//! Reporting of likely misconfigurations beside a Sidekiq: each is reported once, in the log and as
+//! an event.
 
 use super::failure_reporter::{FailureReporter, Notice};
 use crate::fairness::Rule;
@@ -8,21 +9,21 @@ use crate::job::sidekiq::Payload;
 use crate::store::{SidekiqProcess, Store};
 use std::collections::HashSet;
 
-/// Findings that are remembered; clients choose the names of classes.
+/// Maximum number of findings that are remembered; clients choose the names of classes.
 const MOST_FINDINGS: usize = 1000;
 
-/// Something about a job that its pusher probably did not mean.
+/// A likely mistake in the configuration or in a pushed job.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Finding {
-    /// No plan rule has its class, so that it goes straight to a queue.
+    /// No plan rule covers the class, so its jobs go straight to a queue.
     Unplanned { class: String, queue: String },
-    /// Neither its rule nor the job itself names a queue to promote into.
+    /// Neither the rule nor the job names a queue to promote into.
     QueueUnknown { rule: String, class: String },
-    /// The rule's `tenant_key` names no tenant.
+    /// The rule's `tenant_key` finds no tenant in the job.
     TenantMissing { rule: String, class: String },
 }
 
-/// Reports on the jobs of one main queue.
+/// Reports findings about the jobs of one main queue.
 pub struct StagingReporter {
     store: Store,
     main_queue: String,
@@ -31,13 +32,14 @@ pub struct StagingReporter {
 }
 
 impl StagingReporter {
-    /// A reporter on a main queue.
+    /// Creates a reporter for a main queue.
     pub fn new(store: Store, main_queue: &str) -> StagingReporter {
         let (main_queue, reported, readers) = (main_queue.to_owned(), HashSet::new(), FailureReporter::default());
         StagingReporter { store, main_queue, reported, readers }
     }
 
-    /// The finding about a job whose rule finds no tenant in it, with the shape of its arguments; none if it was reported before.
+    /// Returns the finding about a job in which its rule finds no tenant, with the shape of its
+    /// arguments. Returns `None` if it was reported before.
     pub fn tenant_missing(&self, rule: &Rule, payload: &Payload<'_>) -> Option<(Finding, String)> {
         let finding = Finding::TenantMissing { rule: rule.name.clone(), class: payload.class.clone() };
         let is_news = self.reported.len() < MOST_FINDINGS && !self.reported.contains(&finding);
@@ -51,7 +53,8 @@ impl StagingReporter {
         })
     }
 
-    /// Reports a finding, unless that has happened. `details` are further members of the event.
+    /// Reports a finding, unless it was reported before. `details` are further members of the
+    /// event.
     pub async fn report(&mut self, finding: &Finding, details: &str) {
         if self.reported.len() >= MOST_FINDINGS || self.reported.contains(finding) {
             return;
@@ -60,7 +63,7 @@ impl StagingReporter {
         let (event, data, message) = match finding {
             Finding::Unplanned { class, queue } => {
                 let message = format!(
-                    "no plan rule has class {class}: its jobs are not planned and go to queue {queue}; add the class to \
+                    "no plan rule has class {class}, so its jobs go to queue {queue} unplanned; add the class to \
                      `types` of a rule, or stop pushing it to the staging queue"
                 );
                 tracing::warn!(
@@ -77,23 +80,23 @@ impl StagingReporter {
             }
             Finding::QueueUnknown { rule, class } => {
                 let message = format!(
-                    "plan rule {rule} has no queue and jobs of class {class} name none: they go to queue default; set \
+                    "plan rule {rule} has no queue and jobs of class {class} name none, so they go to queue default; set \
                      `queue` of the rule, or push them through the client middleware"
                 );
-                tracing::warn!(main_queue, rule, class, "no queue to promote into is known; jobs go to queue default");
+                tracing::warn!(main_queue, rule, class, "no queue to promote into; jobs go to queue default");
                 ("main_queue.queue_unknown", format!("\"rule\":{},\"class\":{}", quoted(rule), quoted(class)), message)
             }
             Finding::TenantMissing { rule, class } => {
                 let message = format!(
-                    "tenant_key of plan rule {rule} names no tenant in a job of class {class}: the job is the default \
-                     tenant's; compare tenant_key with the shape of its arguments"
+                    "tenant_key of plan rule {rule} finds no tenant in a job of class {class}, so the job belongs to the \
+                     default tenant; compare tenant_key with the shape of the arguments"
                 );
                 tracing::warn!(
                     main_queue,
                     rule,
                     class,
                     details,
-                    "tenant_key names no tenant in a job; it is the default tenant's"
+                    "tenant_key finds no tenant in a job; it belongs to the default tenant"
                 );
                 ("main_queue.tenant_missing", format!("\"rule\":{},\"class\":{}", quoted(rule), quoted(class)), message)
             }
@@ -101,11 +104,12 @@ impl StagingReporter {
         let data = format!("{data}{details},\"message\":{}", quoted(&message));
         match self.store.announce(event, main_queue, &data).await {
             Ok(()) => _ = self.reported.insert(finding.clone()),
-            Err(error) => tracing::debug!(event, %error, "cannot store an event; it is sent with the next such job"),
+            Err(error) => tracing::debug!(event, %error, "cannot store an event; trying again with the next such job"),
         }
     }
 
-    /// Reports processes that read the staging queue: their workers run jobs before they are planned.
+    /// Reports processes that read the staging queue: their workers run jobs before they are
+    /// planned.
     pub async fn report_readers(&mut self, queue: &str, processes: &[SidekiqProcess]) {
         let reads = |process: &&SidekiqProcess| !process.quiet && process.queues.iter().any(|own| own == queue);
         let readers: Vec<&str> = processes.iter().filter(reads).map(|process| process.identity.as_str()).collect();
@@ -125,7 +129,7 @@ impl StagingReporter {
                         "a process reads the staging queue; its workers bypass fairness"
                     );
                     let identities: Vec<String> = readers.iter().map(|identity| quoted(identity)).collect();
-                    let message = "these processes read the staging queue: their workers bypass fairness; remove the \
+                    let message = "these processes read the staging queue, so their workers bypass fairness; remove the \
                         queue from their configuration";
                     let more = format!(",\"processes\":[{}],\"message\":{}", identities.join(","), quoted(message));
                     ("main_queue.staging_read", more)

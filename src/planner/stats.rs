@@ -1,4 +1,4 @@
-//! A rule as whoever watches it sees it.
+//! The statistics of a rule, for API answers and metrics.
 
 use super::registry::RunnerRegistry;
 use super::scheduler;
@@ -11,36 +11,36 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Tenants that figures about fairness are taken from: those whose turn comes next. As many that are held or blocked count
-/// for the age of what is staged.
+/// Number of tenants from which fairness figures are computed: those that are next. The age of
+/// staged jobs also takes this many held or blocked tenants into account.
 const SAMPLE: usize = 200;
-/// Recorded rounds that an answer shows, and that the index is taken over.
+/// Number of recorded rounds in an answer; Jain's index is computed from them.
 const LAST_ROUNDS: usize = 10;
 
-/// A rule and all that is known of it.
+/// The statistics of a rule.
 pub struct RuleStats {
     rule: Arc<Rule>,
-    /// What its main queue is.
+    /// The kind of its main queue.
     kind: &'static str,
-    /// Jobs that were promoted and have not arrived there.
+    /// Number of promoted jobs that have not arrived in the main queue.
     undelivered: u64,
-    /// Versions of those who work there, as far as they tell.
+    /// Versions of the main queue's workers, as far as they report them.
     versions: Vec<String>,
-    /// How it is doing, where that is remembered.
+    /// The health of the main queue, if it is tracked.
     health: Option<Value>,
     source: &'static str,
     draining: bool,
     status: RuleStatus,
-    /// Of each main queue, by priority.
+    /// The staged tenants of each main queue, by priority.
     surveys: Vec<StagedTenants>,
-    /// Newest first.
+    /// The last recorded rounds, the newest first.
     rounds: Vec<Value>,
-    /// What is seen, if it is in shadow.
+    /// The shadow report without tenants, if the rule is in shadow.
     shadow: Option<Value>,
 }
 
 impl RuleStats {
-    /// Looks at a rule; `None` if there is none of that name.
+    /// Reads the statistics of a rule. Returns `None` if there is no such rule.
     pub async fn read(registry: &RunnerRegistry, name: &str) -> Result<Option<RuleStats>, Error> {
         let known = registry.rules().known().await?;
         let Some(rule) = known.find(name) else { return Ok(None) };
@@ -100,13 +100,13 @@ impl RuleStats {
         self.status.queues.iter().map(|queue| self.gate(queue).latency_ms).max().unwrap_or(0)
     }
 
-    /// Why the first closed gate is closed.
+    /// Returns the reason of the first closed gate.
     fn closed(&self) -> Option<&'static str> {
         let closed = self.status.queues.iter().find_map(|queue| self.gate(queue).closed);
         if self.status.paused { Some("paused") } else { closed.map(|closed| closed.name()) }
     }
 
-    /// What is wrong with the main queue: now, or in the last round.
+    /// Returns the current problem with the main queue, or that of the last round.
     fn trouble(&self) -> Option<String> {
         let in_round = || {
             let last = self.rounds.first().filter(|round| round["reason"] == "main_queue")?;
@@ -117,7 +117,7 @@ impl RuleStats {
         self.status.trouble.clone().or_else(in_round).or_else(on_the_way)
     }
 
-    /// The fair queues of all main queues and priorities.
+    /// Returns the fair queues of all main queues and priorities.
     fn levels_staged(&self) -> impl Iterator<Item = &PriorityLevel> {
         self.surveys.iter().flat_map(|survey| &survey.levels)
     }
@@ -132,7 +132,8 @@ impl RuleStats {
         self.rounds.first().and_then(|round| round["drain_per_s"].as_f64()).unwrap_or(0.0)
     }
 
-    /// Jain's index over tenants that were busy through all the last rounds; 1 where that cannot be told.
+    /// Returns Jain's index over the tenants that had staged jobs during all of the last rounds; 1
+    /// if it cannot be computed.
     fn jain(&self) -> f64 {
         let named =
             |round: &&Value| round["tenants"].as_u64() == round["served"].as_array().map(|all| all.len() as u64);
@@ -145,9 +146,9 @@ impl RuleStats {
             let share = served["jobs"].as_f64().unwrap_or(0.0) / served["weight"].as_f64().unwrap_or(1.0).max(0.05);
             *got.entry(served["tenant_id"].as_str().unwrap_or_default()).or_default() += share;
         }
-        // Whoever is held or blocked gets nothing on purpose.
+        // Exclude tenants that are held or blocked, which receive nothing on purpose.
         let is_busy = |tenant: &&StagedTenant| tenant.start.is_some() && tenant.since <= from;
-        // So does whoever waits behind a higher priority.
+        // Exclude tenants that wait behind a higher priority.
         let highest = |survey: &StagedTenants| survey.levels.iter().position(|level| level.waiting_tenants > 0);
         let served = self.surveys.iter().filter_map(|survey| survey.levels.get(highest(survey)?));
         let busy = served.flat_map(|level| &level.tenants).filter(is_busy);
@@ -155,7 +156,8 @@ impl RuleStats {
         jain_index(&shares)
     }
 
-    /// The furthest that a tenant is from its share now, and the longest that one may have to wait, in jobs.
+    /// Returns the largest deviation of a tenant from its share, and the longest bound on a wait,
+    /// both in jobs.
     fn deviation(&self) -> (f64, u64) {
         let (mut furthest, mut longest) = (0.0_f64, 0);
         for level in self.levels_staged() {
@@ -169,7 +171,7 @@ impl RuleStats {
         (furthest, longest)
     }
 
-    /// As metrics have it.
+    /// Returns the figures for metrics.
     pub fn levels(&self) -> RuleLevels {
         RuleLevels {
             staged: self.status.staged,
@@ -184,7 +186,7 @@ impl RuleStats {
         }
     }
 
-    /// As answers show it.
+    /// Returns the statistics for API answers.
     pub fn to_json(&self) -> Value {
         let (status, rule) = (&self.status, &self.rule);
         let queues: Vec<Value> = status.queues.iter().map(|queue| self.queue_json(queue)).collect();
@@ -263,9 +265,9 @@ impl RuleStats {
     }
 }
 
-/// True if jobs are staged and no process plans the rule although it is time to: none holds its lock, and its last round was
-/// not ended, its next one is overdue, or workers are idle. A process that takes over does so when the lock of the one before
-/// it has run out, at its next look.
+/// Returns true if jobs are staged and no process plans the rule although it should: no process
+/// holds its lock, and its last round was not ended, its next one is overdue, or workers are idle.
+/// A process that takes over does so at its next check after the previous lock has expired.
 fn is_stalled(rule: &Rule, status: &RuleStatus) -> bool {
     if status.lock.is_some() || status.staged == 0 || status.paused {
         return false;
@@ -279,7 +281,8 @@ fn is_stalled(rule: &Rule, status: &RuleStatus) -> bool {
         || (!rule.strict_interval && status.queues.iter().any(keeps_idle))
 }
 
-/// What a rule in shadow has seen, with its tenants; `None` if there is no such rule, or it is not in shadow.
+/// Returns the report of a rule in shadow, including tenants. Returns `None` if there is no such
+/// rule or it is not in shadow.
 pub async fn shadow(registry: &RunnerRegistry, name: &str) -> Result<Option<Value>, Error> {
     let known = registry.rules().known().await?;
     if known.rules.get(name).is_none_or(|rule| !rule.shadow) {
@@ -294,7 +297,7 @@ pub async fn shadow(registry: &RunnerRegistry, name: &str) -> Result<Option<Valu
     Ok(Some(seen.and_then(show).unwrap_or_else(|| json!({"rule": name, "watcher": null}))))
 }
 
-/// The same without the tenants.
+/// Returns the report without tenants.
 async fn shadow_summary(registry: &RunnerRegistry, name: &str) -> Result<Value, Error> {
     let mut seen = shadow(registry, name).await?.unwrap_or_default();
     if let Some(fields) = seen.as_object_mut() {
@@ -303,7 +306,8 @@ async fn shadow_summary(registry: &RunnerRegistry, name: &str) -> Result<Value, 
     Ok(seen)
 }
 
-/// A rule's options as answers show them: a webhook's URL may hold a key.
+/// Returns a rule's options for API answers. The webhook's URL is redacted, because it may contain
+/// a key.
 fn options(rule: &Rule) -> Value {
     let mut options = rule.to_json();
     if let Some(Value::String(url)) = options.pointer_mut("/weights/webhook/url") {
@@ -312,7 +316,8 @@ fn options(rule: &Rule) -> Value {
     options
 }
 
-/// Where a rule's weights come from, and how its webhook was at the end of the last round.
+/// Returns the source of a rule's weights, and the state of its webhook at the end of the last
+/// round.
 fn weights(rule: &Rule, last: Option<&Value>) -> Value {
     let webhook = |name: &str| last.map_or(Value::Null, |round| round["weights_webhook"][name].clone());
     json!({

@@ -1,23 +1,23 @@
-//! Staged jobs of a Sidekiq, by rule and by where they came from.
+//! Staged jobs of a Sidekiq, by rule and origin.
 
 use crate::main_queue::Source;
 use crate::store::{CameFrom, StagedEntry};
 
-/// Jobs that are handed back in one call, which bounds how long Redis is busy with it.
+/// Maximum number of jobs handed back in one call, which bounds how long Redis is busy with it.
 const PORTION: usize = 50;
-/// Bytes after which a portion ends.
+/// Maximum number of bytes handed back in one call.
 const PORTION_BYTES: usize = 256 * 1024;
 
-/// Staged jobs of a rule that came from the same place.
+/// Staged jobs of a rule with the same origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stock {
     pub rule: String,
     pub came_from: CameFrom,
-    /// The source that they are handed back to; none if they stay.
+    /// The source that they are handed back to; `None` if they stay.
     pub home: Option<Source>,
-    /// Jobs that a release handed back.
+    /// Number of jobs that a release handed back.
     pub released: u64,
-    /// Jobs that are staged.
+    /// Number of jobs that are still staged.
     pub left: u64,
 }
 
@@ -27,22 +27,22 @@ pub(super) struct Listed {
     pub(super) id: String,
     sequence: u64,
     bytes: usize,
-    /// The place of its stock.
+    /// The index of its stock.
     pub(super) stock: usize,
 }
 
-/// All that is staged for a Sidekiq, as it was listed.
+/// All staged jobs of a Sidekiq, as listed.
 #[derive(Default)]
 pub(super) struct Inventory {
     pub(super) stocks: Vec<Stock>,
-    /// By source: its jobs.
+    /// Jobs by source.
     jobs: Vec<Vec<Listed>>,
-    /// Sequences of jobs that stay, with the place of their stock.
+    /// Sequence numbers of jobs that stay, with the indexes of their stocks.
     staying: Vec<(u64, usize)>,
 }
 
 impl Inventory {
-    /// Begins a new list. Counts of released jobs are kept.
+    /// Begins a new listing. The numbers of released jobs are kept.
     pub(super) fn begin(&mut self, sources: usize) {
         self.stocks.iter_mut().for_each(|stock| stock.left = 0);
         (self.jobs, self.staying) = (vec![Vec::new(); sources], Vec::new());
@@ -65,7 +65,7 @@ impl Inventory {
         }
     }
 
-    /// Ends the list: the jobs of each source, newest first, each once.
+    /// Ends the listing. Returns the jobs of each source without duplicates, the newest first.
     pub(super) fn end(&mut self) -> Vec<Vec<Listed>> {
         self.staying.sort_unstable();
         self.staying.dedup();
@@ -81,18 +81,18 @@ impl Inventory {
         jobs
     }
 
-    /// Jobs that were handed back.
+    /// Returns the number of jobs that were handed back.
     pub(super) fn released(&self) -> u64 {
         self.stocks.iter().map(|stock| stock.released).sum()
     }
 
-    /// Jobs that are to be handed back and are still staged.
+    /// Returns the number of staged jobs that are still to be handed back.
     pub(super) fn left(&self) -> u64 {
         self.stocks.iter().filter(|stock| stock.home.is_some()).map(|stock| stock.left).sum()
     }
 }
 
-/// How many of some jobs go in one call: one at least.
+/// Returns the number of jobs to hand back in one call, at least 1.
 pub(super) fn portion(jobs: &[Listed]) -> usize {
     let mut bytes = 0;
     let fits = |job: &&Listed| {

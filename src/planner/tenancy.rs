@@ -1,5 +1,6 @@
-//! The terms on which tenants are served: those of the file to start with, and what was changed at run time. Each tenant's are a
-//! document of their own in the store, because there may be very many, and scripts look them up by themselves.
+//! The active settings of tenants: those of the configuration file plus changes made at run time.
+//! The store has one document per tenant, because there may be very many tenants, and scripts look
+//! them up by themselves.
 
 use super::rulebook::{ATTEMPTS, Removed, Rulebook};
 use crate::config;
@@ -8,36 +9,36 @@ use crate::job::time;
 use crate::store::{Error, FileTenant, TenantChange, TenantJobs};
 use serde_json::{Value, json};
 
-/// Changes that a tenant's document remembers.
+/// Maximum number of changes in a tenant's document.
 const MOST_CHANGES: usize = 20;
 
-/// On which terms a tenant is served, and who says so.
+/// The settings of a tenant and their source.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Served {
     pub terms: TenantSettings,
-    /// `api`, `file`, `tier`, or `default` where nobody says anything.
+    /// `api`, `file`, `tier`, or `default` if there are no settings.
     pub source: &'static str,
-    /// The tier that it is in, if its terms are the tier's.
+    /// The tier, if the settings come from it.
     pub tier: Option<String>,
-    /// When it was configured.
+    /// The time at which it was configured.
     pub created: Option<i64>,
-    /// What was changed at run time, newest first.
+    /// Changes made at run time, the newest first.
     pub changes: Vec<Value>,
     document: String,
 }
 
-/// Who changes terms at run time, and why.
+/// The author of a run-time change, and the reason for it.
 #[derive(Clone, Debug, Default)]
 pub struct Author {
     pub by: String,
     pub reason: Option<String>,
 }
 
-/// Why a tenant's terms were not changed.
+/// The reason for which a tenant's settings were not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum TenantSettingsRefused {
-    /// What was asked for is full of mistakes.
-    #[error("it is full of mistakes")]
+    /// The request is invalid.
+    #[error("invalid tenant settings")]
     Mistakes(Vec<config::Problem>),
     /// The tenant has jobs.
     #[error("the tenant has jobs")]
@@ -46,7 +47,8 @@ pub enum TenantSettingsRefused {
     Store(#[from] Error),
 }
 
-/// The document of a tenant: its first byte tells who set it, which is all that scripts look at.
+/// Returns the document of a tenant. Its first byte identifies the source, which is all that
+/// scripts read of it.
 fn document(terms: &TenantSettings, created: i64, changes: &[Value], at_run_time: bool) -> String {
     let mark = if at_run_time { 'a' } else { 'f' };
     format!(
@@ -55,7 +57,7 @@ fn document(terms: &TenantSettings, created: i64, changes: &[Value], at_run_time
     )
 }
 
-/// Members of an event about a tenant, without the braces.
+/// Returns the members of an event about a tenant, without the braces.
 fn members(value: &Value) -> String {
     let text = value.to_string();
     text[1..text.len() - 1].to_owned()
@@ -71,7 +73,7 @@ fn created_event(id: &str, terms: &TenantSettings, source: &str) -> String {
 }
 
 impl Rulebook {
-    /// Makes the file's tenants hold, except those that were changed at run time.
+    /// Writes the file's tenants to the store, keeping those that were changed at run time.
     pub(super) async fn start_tenants(&self) -> Result<(), Error> {
         let rules = &self.inner.tenants;
         if rules.is_empty() && !self.has_tiers().await? {
@@ -89,12 +91,12 @@ impl Rulebook {
         self.inner.store.seed_tenants(rules, &tenants).await
     }
 
-    /// Whether the store knows tenants of a file, perhaps of an earlier one.
+    /// Returns true if the store knows tenants of a file, perhaps of an earlier one.
     async fn has_tiers(&self) -> Result<bool, Error> {
         self.inner.store.has_file_tenants().await
     }
 
-    /// On which terms tenants are served.
+    /// Returns the settings of tenants.
     pub async fn served(&self, ids: &[&str]) -> Result<Vec<Served>, Error> {
         let documents = self.inner.store.tenant_documents(ids).await?;
         Ok(ids.iter().zip(documents).map(|(id, document)| self.read_served(id, document)).collect())
@@ -104,7 +106,7 @@ impl Rulebook {
         Ok(self.served(&[id]).await?.pop().unwrap_or_default())
     }
 
-    /// Reads a tenant's document, or finds its tier.
+    /// Parses a tenant's document; if it is empty, looks up the tenant's tier.
     pub fn read_served(&self, id: &str, document: String) -> Served {
         let Some((mark, text)) = document.split_at_checked(1).filter(|(mark, _)| !mark.is_empty()) else {
             let rule = TenantRule::of(&self.inner.tenants, id).filter(|rule| rule.prefix().is_some());
@@ -116,7 +118,7 @@ impl Rulebook {
         let stored: Value = serde_json::from_str(text).unwrap_or_default();
         let terms = config::tenant_from_json(id, stored["terms"].clone()).map(|(terms, _)| terms);
         let mut terms = terms.unwrap_or_else(|problems| {
-            tracing::error!(tenant = id, ?problems, "cannot read the stored terms of a tenant");
+            tracing::error!(tenant = id, ?problems, "cannot parse the stored settings of a tenant; using the defaults");
             TenantSettings::default()
         });
         if stored["weighs"] != true {
@@ -128,7 +130,7 @@ impl Rulebook {
         Served { terms, source, tier: None, created, changes, document }
     }
 
-    /// Sets a tenant's terms. Whether it had none of its own.
+    /// Sets a tenant's settings. Returns true if it had none of its own.
     pub async fn put_tenant(
         &self,
         id: &str,
@@ -139,7 +141,8 @@ impl Rulebook {
         Ok(before.document.is_empty())
     }
 
-    /// Changes a tenant's limits as the body of a request says; those of its tier become its own.
+    /// Changes a tenant's limits according to a request body. Limits inherited from a tier become
+    /// its own.
     pub async fn put_tenant_limits(&self, id: &str, body: &Value, by: &str) -> Result<(), TenantSettingsRefused> {
         let read = |limits: &TenantLimits| {
             config::limits_from_json(body.clone(), limits).map_err(TenantSettingsRefused::Mistakes)
@@ -153,7 +156,8 @@ impl Rulebook {
         .map(drop)
     }
 
-    /// Changes a tenant's terms; somebody else's change in between is taken into account. What held before.
+    /// Changes a tenant's settings, and repeats that if another process changed them meanwhile.
+    /// Returns the previous settings.
     async fn change_tenant(
         &self,
         id: &str,
@@ -190,8 +194,9 @@ impl Rulebook {
         Err(Error::Busy.into())
     }
 
-    /// Removes a tenant's own terms, or what was changed about one of the file. While it has jobs only if `force` says so: they stay, and are
-    /// served on the terms that hold then.
+    /// Removes a tenant's own settings, or the run-time changes to a tenant of the file. If the
+    /// tenant has jobs, this requires `force`; its jobs stay, and are served with the settings that
+    /// apply then.
     pub async fn remove_tenant(
         &self,
         id: &str,

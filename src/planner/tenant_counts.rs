@@ -1,19 +1,20 @@
-//! Jobs by tenant, those first that were served first.
+//! Numbers of jobs by tenant.
 
 use crate::store::Served;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
-/// Counts jobs of tenants; a round may serve tens of thousands of them.
+/// Numbers of jobs by tenant, in the order in which tenants were first served. A map finds the
+/// tenant, because a round may serve tens of thousands.
 #[derive(Clone, Debug, Default)]
 pub struct TenantCounts {
     served: Vec<Served>,
-    /// Where a tenant stands in `served`.
+    /// The index of each tenant in `served`.
     places: HashMap<String, usize>,
 }
 
 impl TenantCounts {
-    /// Counts jobs of a tenant; the last weight is the one that is told.
+    /// Adds jobs of a tenant. The last weight replaces earlier ones.
     pub fn add(&mut self, more: Served) {
         match self.places.get(&more.tenant).and_then(|place| self.served.get_mut(*place)) {
             Some(known) => (known.jobs, known.weight) = (known.jobs + more.jobs, more.weight),
@@ -24,13 +25,13 @@ impl TenantCounts {
         }
     }
 
-    /// All of them, in the order in which they were first served.
+    /// Returns all tenants in the order in which they were first served.
     pub fn served(&self) -> &[Served] {
         &self.served
     }
 }
 
-/// A tenant's jobs as answers show them.
+/// Returns a tenant's jobs for API answers.
 pub fn show(served: &Served) -> Value {
     json!({"tenant_id": served.tenant, "jobs": served.jobs, "weight": served.weight.as_f64()})
 }

@@ -1,16 +1,16 @@
-//! All tenants that have jobs or terms of their own, for whoever watches.
+//! A list of all tenants that have jobs or their own settings.
 
 use super::rulebook::Rulebook;
 use super::tenancy::Served;
 use crate::store::{Error, Store, TenantJobs};
 use std::collections::BTreeMap;
 
-/// Tenants that one list looks at.
+/// Maximum number of tenants read for one list.
 const MOST: usize = 100_000;
-/// Tenants read by one call.
+/// Number of tenants read by one call.
 const PORTION: usize = 1000;
 
-/// What a list is sorted by; all but the name beginning with the most.
+/// The order of a list; all orders but `Name` are descending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RollOrder {
     #[default]
@@ -22,7 +22,7 @@ pub enum RollOrder {
 }
 
 impl RollOrder {
-    /// All orders by their names.
+    /// All orders by name.
     pub const NAMES: [(&'static str, RollOrder); 5] = [
         ("name", RollOrder::Name),
         ("jobs", RollOrder::Jobs),
@@ -32,12 +32,12 @@ impl RollOrder {
     ];
 }
 
-/// Which tenants.
+/// A filter of tenants.
 #[derive(Clone, Debug, Default)]
 pub struct RollFilter {
-    /// How their ids begin.
+    /// Prefix of their ids.
     pub prefix: String,
-    /// Only those that have terms of their own, or only those that have none.
+    /// True for tenants with their own settings, false for those without.
     pub configured: Option<bool>,
 }
 
@@ -45,20 +45,20 @@ pub struct RollFilter {
 #[derive(Clone, Debug)]
 pub struct Enrolled {
     pub id: String,
-    /// What the list is ordered by: see `tenants_with_jobs`.
+    /// Its numbers of jobs, as `tenants_with_jobs` returns them.
     pub jobs: TenantJobs,
     pub served: Served,
 }
 
-/// Tenants in an order.
+/// A sorted list of tenants.
 pub struct Roll {
     pub tenants: Vec<Enrolled>,
-    /// Whether there are more than were looked at.
+    /// True if there are more tenants than were read.
     pub truncated: bool,
 }
 
 impl Roll {
-    /// Reads the tenants that a filter admits.
+    /// Reads the tenants that match a filter.
     pub async fn read(store: &Store, rules: &Rulebook, filter: &RollFilter, order: RollOrder) -> Result<Roll, Error> {
         let mut found: BTreeMap<String, (TenantJobs, String)> = BTreeMap::new();
         let (mut cursor, mut truncated) = (0, false);
@@ -101,7 +101,7 @@ impl Roll {
             RollOrder::Active => tenant.jobs.active,
             RollOrder::Weight => tenant.served.terms.weight.map_or(1000, |weight| u64::from(weight.thousandths())),
         };
-        // Found by name; a stable sort keeps that among equals.
+        // They are sorted by name already, and a stable sort keeps that order for ties.
         self.tenants.sort_by_key(|tenant| std::cmp::Reverse(amount(tenant)));
     }
 }

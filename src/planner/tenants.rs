@@ -1,4 +1,4 @@
-//! Tenants of a rule, as a list that can be sorted.
+//! The tenants of a rule, as a sortable list.
 
 use super::registry::RunnerRegistry;
 use crate::fairness::{Weight, wait_bound};
@@ -6,11 +6,11 @@ use crate::store::{Error, StagedTenant};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
-/// Tenants that are looked at for one list; of more, the list says that it is not all.
+/// Maximum number of tenants read for one list; beyond it, the list is marked as truncated.
 const MOST: usize = 10_000;
 const PORTION: usize = 1000;
 
-/// What a list is sorted by.
+/// The order of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// Most staged jobs first.
@@ -18,13 +18,13 @@ pub enum Order {
     Pending,
     /// Longest waiting first.
     Oldest,
-    /// Heaviest first.
+    /// Largest weight first.
     Weight,
     Name,
 }
 
 impl Order {
-    /// The order of that name.
+    /// Parses the name of an order.
     pub fn from_name(name: &str) -> Option<Order> {
         Some(match name {
             "pending" => Order::Pending,
@@ -41,22 +41,22 @@ pub struct TenantList {
     tenants: Vec<(String, StagedTenant)>,
     now: i64,
     queues: HashMap<String, Whole>,
-    /// Whether there are more than were looked at.
+    /// True if there are more tenants than were read.
     pub truncated: bool,
 }
 
-/// What a tenant has a share of: each main queue is shared by those who wait for it.
+/// Totals of one main queue, from which tenants' shares are computed.
 #[derive(Clone, Copy, Default)]
 struct Whole {
-    /// Of all who wait, at all priorities.
+    /// Sum of the weights of all waiting tenants, at all priorities.
     weight: u64,
-    /// Of the tenants in the list, each once.
+    /// Sum of the weights of the listed tenants, each counted once.
     listed_weight: u64,
     promoted: u64,
 }
 
 impl TenantList {
-    /// Reads the tenants of a rule; `None` if there is no such rule.
+    /// Reads the tenants of a rule. Returns `None` if there is no such rule.
     pub async fn read(registry: &RunnerRegistry, name: &str, order: Order) -> Result<Option<TenantList>, Error> {
         let known = registry.rules().known().await?;
         if !known.has(name) {
@@ -98,21 +98,21 @@ impl TenantList {
             };
             by.then_with(|| left.name.cmp(&right.name))
         });
-        // A scan may name a tenant twice while its table grows.
+        // A scan may return a tenant twice while its table grows.
         self.tenants.dedup_by(|(queue, tenant), (kept_queue, kept)| queue == kept_queue && tenant.name == kept.name);
     }
 
-    /// How many there are.
+    /// Returns the number of tenants.
     pub fn len(&self) -> usize {
         self.tenants.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no tenants.
     pub fn is_empty(&self) -> bool {
         self.tenants.is_empty()
     }
 
-    /// A part of the list.
+    /// Returns a part of the list.
     pub fn page(&self, offset: usize, limit: usize) -> Vec<Value> {
         self.tenants.iter().skip(offset).take(limit).map(|(queue, tenant)| self.show(queue, tenant)).collect()
     }
@@ -138,7 +138,7 @@ impl TenantList {
     }
 }
 
-/// The weight that gives a tenant its share: none while the webhook is still to be asked.
+/// Returns the weight that determines a tenant's share: 0 until the webhook has returned it.
 fn weight_of(tenant: &StagedTenant) -> Weight {
     if tenant.is_unknown { Weight::HELD } else { tenant.weight }
 }

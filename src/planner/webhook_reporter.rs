@@ -1,5 +1,5 @@
-//! Reports how the weights webhook of a rule answers: failures with the weights that are used instead, invalid values, and answers
-//! that are probably not what it means.
+//! Reporting of the state of a rule's weights webhook: failures with the weights that are used
+//! instead, invalid values, and answers that are probably mistakes.
 
 use super::failure_reporter::{FailureReporter, Notice};
 use crate::fairness::Rule;
@@ -8,7 +8,8 @@ use crate::store::{Error, Store};
 use crate::weights::{Answer, Doubt, Fallback};
 use serde_json::Value;
 
-/// Doubtful answers in a row that are reported once the webhook has given better ones: it may leave out tenants on purpose.
+/// Number of doubtful answers in a row before a report, if the webhook has given good ones: it may
+/// leave out tenants on purpose.
 const DOUBTS: u32 = 3;
 const INVALID: &str = "invalid";
 
@@ -16,14 +17,14 @@ const INVALID: &str = "invalid";
 #[derive(Debug, Default)]
 pub struct WebhookReporter {
     failures: FailureReporter,
-    /// True once the reports of the process that planned the rule before were read.
+    /// True once the reports of the previous planning process were read.
     is_resumed: bool,
     has_worked: bool,
-    /// Doubtful answers in a row.
+    /// Number of doubtful answers in a row.
     doubts: u32,
 }
 
-/// How a webhook answers.
+/// The state of a webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Condition {
     Works,
@@ -33,7 +34,8 @@ enum Condition {
 }
 
 impl WebhookReporter {
-    /// Reports how the webhook of a rule answered, if that is a change. `fallback` is in use if the answer gives no weights.
+    /// Reports the state of a rule's webhook after an answer, if it changed. `fallback` applies if
+    /// the answer contains no weights.
     pub async fn report(
         &mut self,
         store: &Store,
@@ -49,7 +51,7 @@ impl WebhookReporter {
         let condition = self.judge(answer);
         let name = match &condition {
             Condition::Works => None,
-            // A failure of another kind is the same failure, other weights are news.
+            // The kind of failure may vary; only a change of the fallback is reported again.
             Condition::Failed { .. } => Some(fallback.name()),
             Condition::Invalid { .. } => Some(INVALID),
             Condition::Doubtful(doubt) => Some(doubt.name()),
@@ -77,7 +79,7 @@ impl WebhookReporter {
 }
 
 impl Condition {
-    /// Writes the log line of a condition that has begun, and makes its event.
+    /// Logs the start of a condition and returns its event.
     fn notice(&self, rule: &Rule, fallback: Fallback) -> Notice {
         let name = rule.name.as_str();
         let (event, data) = match self {
@@ -115,7 +117,7 @@ impl Condition {
                     rule = name,
                     reason,
                     detail = doubt.describe(),
-                    "weights webhook gives doubtful answers"
+                    "weights webhook returns doubtful weights"
                 );
                 let message = json::quoted(doubt.describe());
                 ("weights.doubtful", format!("\"reason\":\"{reason}\",\"message\":{message}"))
@@ -125,7 +127,8 @@ impl Condition {
     }
 }
 
-/// The failure that the process which ran a round had reported: of its record, `weights_webhook.fallback`.
+/// Returns the failure that another process reported, from its last round report
+/// (`weights_webhook.fallback`).
 fn reported_in(round: &str) -> Option<&'static str> {
     let round: Value = serde_json::from_str(round).ok()?;
     let fallback = round["weights_webhook"]["fallback"].as_str()?;

@@ -1,21 +1,21 @@
-//! The weights webhook of a rule at the end of a round, as the round's record keeps it.
+//! The state of a rule's weights webhook at the end of a round, as stored in the round's report.
 
 use crate::job::time::rfc3339;
 use crate::weights::{Fallback, Status};
 use serde_json::{Value, json};
 
-/// A rule's weights webhook.
+/// The state of a rule's weights webhook.
 #[derive(Clone, Debug)]
 pub struct WebhookState {
     pub status: Status,
-    /// How old its last usable answer is.
+    /// Age of its last usable answer, in milliseconds.
     pub age_ms: Option<u64>,
-    /// The weights that are used instead, while it fails.
+    /// The weights that are used instead while it fails.
     pub fallback: Option<Fallback>,
 }
 
 impl WebhookState {
-    /// As records and stats show it.
+    /// Returns the state for reports and statistics.
     pub fn to_json(&self) -> Value {
         let status = &self.status;
         json!({

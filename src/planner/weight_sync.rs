@@ -1,4 +1,5 @@
-//! What tenants weigh: the rule's own numbers, or what the webhook says, brought to where promotion reads them.
+//! Synchronization of tenants' weights: writes those of the rule or of the webhook to the store,
+//! where promotion reads them.
 
 use super::promotion_window::PromotionWindow;
 use super::questions::{Question, Questions, Working, describe};
@@ -15,41 +16,42 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Tenants whose turn comes next, who are asked about in each round.
+/// Number of tenants next in turn that each request is about.
 const CANDIDATES: usize = 200;
-/// Tenants asked about besides, in rotation, so that each is asked about some time.
+/// Number of further tenants per request, in rotation, so that each tenant is asked about at some
+/// point.
 const IN_ROTATION: usize = 100;
-/// Between scheduled rounds the webhook is not asked more often.
+/// Minimum time between requests outside of scheduled rounds, in milliseconds.
 const SELDOM_MS: i64 = 1000;
-/// Main queues whose questions are remembered; clients choose their names.
+/// Maximum number of main queues whose requests are remembered; clients choose their names.
 const MOST_QUEUES: usize = 1000;
 
 /// Keeps the weights of one rule's tenants up to date.
 pub struct WeightSync {
     source: Option<Arc<Source>>,
     main_queue: MainQueue,
-    /// Where the rotation through all tenants goes on, by main queue.
+    /// Cursor of the rotation through all tenants, by main queue.
     cursors: HashMap<String, u64>,
-    /// Main queues whose tenants have all been given the rule's own weights; only without a webhook.
+    /// Main queues in which all tenants have the rule's own weights; used without a webhook.
     settled: HashSet<String>,
     asking: Questions,
-    /// When the webhook was last asked, by main queue.
+    /// The time of the last request, by main queue.
     asked_at: HashMap<String, i64>,
-    /// Whether somebody may have changed what tenants weigh everywhere.
+    /// True if tenants' global weights may have changed.
     changed: Arc<AtomicBool>,
-    /// What was promoted in the last minute.
+    /// Promotions of the last minute.
     recent: PromotionWindow,
-    /// Cancelled when the process stops: no round waits for an answer then.
+    /// Cancelled when the process stops, so that no round waits for an answer.
     stopping: CancellationToken,
-    /// How long the last question kept a round waiting.
+    /// Time for which requests made the last round wait, in milliseconds.
     waited_ms: f64,
-    /// When the webhook last answered any process for a tenant that was looked at, in the store's time.
+    /// The store's time at which the webhook last answered any process for one of the tenants read.
     last_told: Option<i64>,
     reporter: WebhookReporter,
 }
 
 impl WeightSync {
-    /// The weights of a rule, with a source if it has a webhook.
+    /// Creates the weight sync of a rule, with a source if the rule has a webhook.
     pub fn new(
         source: Option<Arc<Source>>,
         main_queue: MainQueue,
@@ -72,16 +74,16 @@ impl WeightSync {
         }
     }
 
-    /// The webhook as it is now, if there is one; `now` is the store's time.
+    /// Returns the current state of the webhook, if there is one; `now` is the store's time.
     pub fn webhook(&self, store: &Store, rule: &Rule, now: i64) -> Option<WebhookState> {
         let (status, age_ms) = (self.status()?, self.age_ms(store, now));
         let fallback = status.failing_since.map(|_| Fallback::of(rule, age_ms));
         Some(WebhookState { status, age_ms, fallback })
     }
 
-    /// How old the webhook's last usable answer to any process is.
+    /// Returns the age of the webhook's last usable answer to any process.
     fn age_ms(&self, store: &Store, now: i64) -> Option<u64> {
-        // Answers to this process are dated by this machine's time, all else by the store's.
+        // Answers to this process have local timestamps, all others have the store's.
         let own = self.status().and_then(|status| status.last_success_at).map(|at| store.clock().now_ms() - at);
         let of_all = self.last_told.map(|at| now - at);
         let age = own.into_iter().chain(of_all).min()?;
@@ -92,13 +94,13 @@ impl WeightSync {
         self.source.as_ref().map(|source| source.status())
     }
 
-    /// Which part of a round took so long.
+    /// Returns the name of the part that took most of a round's time.
     pub fn slow_part(&self, duration_ms: f64) -> &'static str {
         if self.waited_ms > duration_ms / 2.0 { "weights webhook" } else { "promotion" }
     }
 
-    /// Brings weights up to date before a promotion. Waits for answers of the webhook as [`settle`](Self::settle) does; what is
-    /// not there by then serves a later moment.
+    /// Updates weights before a promotion. Waits for answers of the webhook as
+    /// [`settle`](Self::settle) does; later answers are applied later.
     pub async fn refresh(&mut self, store: &Store, rule: &Rule, round: &Round) -> Result<(), Error> {
         self.waited_ms = 0.0;
         if self.changed.swap(false, Ordering::Relaxed) {
@@ -130,9 +132,10 @@ impl WeightSync {
         Ok(())
     }
 
-    /// Lets tenants in whose weight was unknown when the round began, after all whose weight was known have been promoted:
-    /// the main queues as they are then, or `None` if no tenant of unknown weight is left. `is_stuck` says that the promotion
-    /// before this came to nothing: then only a change ends the wait for the webhook.
+    /// Adds tenants whose weight was unknown when the round began, after all others have been
+    /// promoted. Returns the current main queues, or `None` if no tenant of unknown weight is left.
+    /// If the previous promotion promoted nothing (`is_stuck`), only a change ends the wait for the
+    /// webhook.
     pub async fn refresh_unknown(
         &mut self,
         store: &Store,
@@ -153,7 +156,7 @@ impl WeightSync {
         self.look(store, rule).await.map(Some)
     }
 
-    /// The store's time and the rule's main queues as they are now.
+    /// Reads the store's time and the rule's main queues.
     async fn look(&self, store: &Store, rule: &Rule) -> Result<(i64, Vec<Observation>), Error> {
         let status = store.rule_status(&rule.name, None).await?;
         let mut queues = status.queues;
@@ -161,9 +164,10 @@ impl WeightSync {
         Ok((status.now, queues))
     }
 
-    /// Takes over the answers that are there, and waits for the others while the round has nothing else to do: until a main
-    /// queue for which a tenant of known weight waits is down to half of what it holds now. A round that `is_stuck` could do
-    /// nothing for such queues: it waits until one of them changes.
+    /// Applies the available answers. Waits for the others while the round has nothing else to do,
+    /// which is until a main queue with a waiting tenant of known weight has drained to half its
+    /// depth. If the round `is_stuck`, it cannot promote into such queues, so it waits until one of
+    /// them changes.
     pub async fn settle(&mut self, store: &Store, rule: &Rule, round: &Round, is_stuck: bool) -> Result<(), Error> {
         let mut before: Option<HashMap<String, (u64, u64)>> = None;
         loop {
@@ -186,7 +190,7 @@ impl WeightSync {
         }
     }
 
-    /// Takes an answer over; there is none if the process stops.
+    /// Applies an answer. There is none if the process stops.
     async fn apply(
         &mut self,
         store: &Store,
@@ -203,7 +207,7 @@ impl WeightSync {
         };
         match answer {
             Ok(outcome) if outcome.is_usable() => {
-                // A tenant that the answer leaves out has been answered for as well.
+                // Tenants that the answer leaves out count as answered, too.
                 let named: HashSet<&str> = outcome.weights.iter().map(|(tenant, _)| tenant.as_str()).collect();
                 let left_out = question.unknown.iter().filter(|tenant| !named.contains(tenant.name.as_str()));
                 let own =
@@ -220,8 +224,8 @@ impl WeightSync {
         }
     }
 
-    /// Asks about tenants of unknown weight, which are not promoted before the answer. Where there is nobody to ask, or the
-    /// rule does not want it, they get the rule's own weights.
+    /// Sends a request about tenants of unknown weight, which are not promoted before the answer.
+    /// Without a webhook, or if the rule does not wait for it, they get the rule's own weights.
     async fn ask_first(&mut self, store: &Store, rule: &Rule, round: &Round, queue: &str) -> Result<(), Error> {
         let source = self.source.clone().filter(|_| rule.weights.asks_first());
         if source.is_some() && !self.asking.may_ask(queue, true) {
@@ -239,7 +243,7 @@ impl WeightSync {
         store.reweigh(&rule.name, &round.token, queue, false, &own).await.map(drop)
     }
 
-    /// Starts a question about the tenants that may be served next, those in rotation and those that are held.
+    /// Sends a request about the tenants next in turn, those in rotation and those that are held.
     async fn ask(&mut self, store: &Store, rule: &Rule, round: &Round, queue: &str) -> Result<(), Error> {
         let Some(source) = self.source.clone() else { return Ok(()) };
         let survey = store.next_tenants(&rule.name, queue, CANDIDATES, true).await?;
@@ -260,7 +264,8 @@ impl WeightSync {
         self.send(store, source, round, queue, &tenants, Vec::new()).await
     }
 
-    /// Sends a question about tenants; `unknown` are those of them that are not promoted before the answer.
+    /// Sends a request about tenants; `unknown` are those of them that are not promoted before the
+    /// answer.
     async fn send(
         &mut self,
         store: &Store,
@@ -279,7 +284,8 @@ impl WeightSync {
         Ok(())
     }
 
-    /// What workers do for each tenant, where that is known: not for the default tenant, nor in a main queue that is not ours.
+    /// Returns the work in progress for each tenant. Unknown for the default tenant and for main
+    /// queues of other systems.
     async fn working(&self, store: &Store, tenants: &[StagedTenant]) -> Result<Vec<Working>, Error> {
         let MainQueue::Builtin(_) = self.main_queue else { return Ok(vec![Working::default(); tenants.len()]) };
         let names: Vec<&str> = tenants.iter().map(|tenant| tenant.name.as_str()).collect();
@@ -291,7 +297,7 @@ impl WeightSync {
         Ok(names.iter().enumerate().map(one).collect())
     }
 
-    /// The next tenants of the rotation through all of them.
+    /// Returns the next tenants of the rotation.
     async fn rotate(&mut self, store: &Store, rule: &Rule, queue: &str) -> Result<Vec<String>, Error> {
         let cursor = self.cursors.get(queue).copied().unwrap_or(0);
         let (next, names) = store.tenant_names(&rule.name, queue, cursor, IN_ROTATION).await?;
@@ -299,7 +305,7 @@ impl WeightSync {
         Ok(names)
     }
 
-    /// Weights that the webhook has not confirmed for too long give way to what the rule says.
+    /// Replaces weights that the webhook has not confirmed for too long by those of the rule.
     async fn apply_stale(
         &self,
         store: &Store,
@@ -309,10 +315,10 @@ impl WeightSync {
         tenants: &[StagedTenant],
     ) -> Result<(), Error> {
         let Some(status) = self.status() else { return Ok(()) };
-        // The webhook's successes are told in this machine's time, all else in the store's.
+        // The webhook's successes have local timestamps, all else has the store's.
         let last = status.last_success_at.map(|at| round.now - (store.clock().now_ms() - at));
         let stale = |tenant: &StagedTenant| {
-            // What another process was told counts as well.
+            // Answers to other processes count as well.
             let last = last.max((tenant.asked > 0).then_some(tenant.asked));
             let weight = stale_weight(rule, last, round.now, &tenant.name, tenant.everywhere)?;
             (weight != tenant.weight).then(|| (tenant.name.clone(), weight))
@@ -324,7 +330,8 @@ impl WeightSync {
         store.reweigh(&rule.name, &round.token, queue, false, &stale).await.map(drop)
     }
 
-    /// Without a webhook weights change only with the rule; then each tenant is looked at once.
+    /// Applies the rule's own weights. Without a webhook they change only with the rule, so each
+    /// tenant is checked once.
     async fn apply_own(&mut self, store: &Store, rule: &Rule, round: &Round, queue: &str) -> Result<(), Error> {
         if self.settled.contains(queue) {
             return Ok(());
@@ -349,7 +356,7 @@ impl WeightSync {
         Ok(())
     }
 
-    /// Remembers what a round promoted, for the next questions.
+    /// Records what a round promoted, for the next requests.
     pub fn note(&mut self, at: i64, served: &[Served]) {
         if self.source.is_some() {
             self.recent.note(at, served);

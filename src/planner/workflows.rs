@@ -1,4 +1,5 @@
-//! The way in for workflows: each of their jobs is put under its plan rule, whenever its turn comes.
+//! The path of workflows: each of their jobs is assigned to its plan rule before the workflow is
+//! stored.
 
 use super::enqueue_service::{ATTEMPTS, EnqueueService, Refusal};
 use crate::job::scope::Foreign;
@@ -6,7 +7,7 @@ use crate::job::{Invalid, NewWorkflow};
 use crate::store::{self, WorkflowBegun};
 
 impl EnqueueService {
-    /// Begins a workflow. `header` looks up the request's headers by lower-case name.
+    /// Starts a workflow. `header` returns a request header by its lower-case name.
     pub async fn begin_workflow(
         &self,
         workflow: &mut NewWorkflow,
@@ -33,9 +34,11 @@ impl EnqueueService {
                     Refusal::Foreign(foreign, _) => inside(foreign, path),
                     other => other,
                 })?;
-                // What becomes of it there is never told, so the workflow would never go on.
+                // The other system does not report the end of the job, so the workflow would never
+                // continue.
                 if job.outward.is_some() {
-                    let expected = "a type whose jobs end in our own queues: this one's go to another main queue";
+                    let expected =
+                        "a type whose jobs run from fairgate's own queues; jobs of this type go to another main queue";
                     return Err(Refusal::Invalid(Invalid::field("type", expected, &job.kind).within(path)));
                 }
             }

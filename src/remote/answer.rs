@@ -1,4 +1,4 @@
-//! One answer of a server, read to its end and bounded.
+//! One answer of a server, read completely within a size limit.
 
 use super::{Error, ErrorKind};
 use crate::job::json::Object;
@@ -8,19 +8,20 @@ use reqwest::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, RETRY_AFTER};
 use serde_json::Value;
 use std::time::Duration;
 
-/// Bytes of an answer that are read: what we send at once is a megabyte, unless one job is larger, and comes back with a little more.
+/// Maximum number of bytes read of an answer. A request is about a megabyte unless one job is
+/// larger, and its answer is slightly larger than the request.
 const MOST_BYTES: usize = 32 << 20;
-/// Characters of a server's own words that are repeated.
+/// Maximum number of characters quoted of a server's error.
 const MOST_SHOWN: usize = 200;
-/// The longest that a server may keep us away.
+/// Maximum wait that a server may ask for.
 const LONGEST: Duration = Duration::from_secs(3600);
-/// How long we stay away when it does not say for how long.
+/// The wait if a busy server does not specify one.
 const USUAL: Duration = Duration::from_secs(1);
 
-/// An answer.
+/// An answer of a server.
 pub(super) struct Answer {
     pub(super) status: u16,
-    /// The server's time in milliseconds, if it tells.
+    /// The server's time in epoch milliseconds, if it is in the answer.
     pub(super) date: Option<i64>,
     retry_after: Option<Duration>,
     media_type: String,
@@ -35,29 +36,30 @@ impl Answer {
         let media_type = text(headers, &CONTENT_TYPE).unwrap_or("no content-type").chars().take(80).collect();
         let status = response.status().as_u16();
         let broke_off =
-            |error: reqwest::Error| ErrorKind::Unreachable.with(format!("the answer broke off: {}", causes(error)));
+            |error: reqwest::Error| ErrorKind::Unreachable.with(format!("the response was cut off: {}", causes(error)));
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(broke_off)? {
             if body.len() + chunk.len() > MOST_BYTES {
-                return Err(ErrorKind::Unreadable.with(format!("the answer is larger than {MOST_BYTES} bytes")));
+                return Err(ErrorKind::Unreadable.with(format!("the response is larger than {MOST_BYTES} bytes")));
             }
             body.extend_from_slice(&chunk);
         }
         Ok(Answer { status, date, retry_after, media_type, body })
     }
 
-    /// Its body, which must be JSON.
+    /// Parses the body as JSON.
     pub(super) fn json(&self) -> Result<Value, Error> {
         serde_json::from_slice(&self.body).map_err(|_| self.unreadable())
     }
 
-    /// Its body, which must be a JSON object, as text: it may hold numbers of a job that only their sender understands.
+    /// Parses the body as a JSON object, keeping values as text, because numbers in a job may not
+    /// fit our types.
     pub(super) fn object(&self) -> Result<Object<'_>, Error> {
         let text = std::str::from_utf8(&self.body).map_err(|_| self.unreadable())?;
         Object::parse(text).map_err(|_| self.unreadable())
     }
 
-    /// `error.code` and `error.message` of a refusal, as far as it has them.
+    /// Returns `error.code` and `error.message` of a refusal, if the body contains them.
     pub(super) fn refusal(&self) -> Option<(String, String)> {
         let value: Value = serde_json::from_slice(&self.body).ok()?;
         let text =
@@ -68,29 +70,31 @@ impl Answer {
     pub(super) fn unreadable(&self) -> Error {
         let Answer { status, media_type, .. } = self;
         ErrorKind::Unreadable.with(format!(
-            "answered {status} with something that is no OJS ({media_type}): is this the server's own address, and nothing in front?"
+            "returned HTTP {status} with a body that is not OJS ({media_type}); check that the url leads to the server itself"
         ))
     }
 
-    /// What is wrong, where the status alone tells: that it is busy, does not know us, has trouble of its own, or is elsewhere.
+    /// Returns the error that the status alone implies: the server is busy, denies access, fails,
+    /// or has moved.
     pub(super) fn trouble(&self) -> Option<Error> {
         let status = self.status;
         let said = || self.refusal().map(|(code, message)| format!(" ({code}: {message})")).unwrap_or_default();
         match status {
             429 | 503 if status == 429 || self.retry_after.is_some() => {
                 let wait = self.retry_after.unwrap_or(USUAL);
-                Some(ErrorKind::Busy(wait).with(format!("answered {status}{}: it asks to wait {wait:?}", said())))
+                Some(ErrorKind::Busy(wait).with(format!("returned HTTP {status}{}; it asks to wait {wait:?}", said())))
             }
-            401 => Some(ErrorKind::Unauthorized.with(format!("answered 401{}: check its token", said()))),
+            401 => Some(ErrorKind::Unauthorized.with(format!("returned HTTP 401{}; check its token", said()))),
             403 if self.refusal().is_none_or(|(code, _)| ["forbidden", "unauthorized"].contains(&code.as_str())) => {
-                let text = format!("answered 403{}: its token may not do this", said());
+                let text = format!("returned HTTP 403{}; its token lacks the permission", said());
                 Some(ErrorKind::Unauthorized.with(text))
             }
             300..=399 => {
-                let text = format!("answered {status}: redirects are not followed, configure the address they lead to");
+                let text =
+                    format!("returned HTTP {status}; redirects are not followed, configure their target instead");
                 Some(ErrorKind::Status.with(text))
             }
-            500.. => Some(ErrorKind::Status.with(format!("answered {status}{}", said()))),
+            500.. => Some(ErrorKind::Status.with(format!("returned HTTP {status}{}", said()))),
             _ => None,
         }
     }
@@ -104,7 +108,7 @@ fn http_date(text: &str) -> Option<i64> {
     Some(jiff::fmt::rfc2822::parse(text).ok()?.timestamp().as_millisecond())
 }
 
-/// Seconds, or a time.
+/// Parses a `Retry-After` header: seconds or a date.
 fn wait(text: &str, date: Option<i64>) -> Option<Duration> {
     let seconds = || text.trim().parse::<u64>().ok().map(Duration::from_secs);
     let until = || {

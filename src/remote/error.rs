@@ -1,37 +1,37 @@
-//! Why a server did not do what it was asked for.
+//! Errors of requests to a server.
 
 use std::time::Duration;
 
-/// A request without success. It says nothing about a job: what was asked for may be asked for again.
+/// A failed request. It says nothing about a job, so the request may be repeated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct Error {
     pub kind: ErrorKind,
-    /// For log and stats; holds neither the token nor anything of a job.
+    /// For logs and statistics; contains neither the token nor data of a job.
     pub text: String,
 }
 
-/// What went wrong.
+/// The kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// No connection, or no complete answer within the deadline.
     Unreachable,
     /// It does not accept our token.
     Unauthorized,
-    /// It asks to be left alone for so long.
+    /// It asks to be left alone for this long.
     Busy(Duration),
-    /// A status that tells of its own trouble, or that we do not expect.
+    /// A status that reports an internal problem of the server, or an unexpected one.
     Status,
-    /// Its answer is no OJS: a page of some proxy, perhaps.
+    /// The answer is not OJS, for example an error page of a proxy.
     Unreadable,
-    /// It is an OJS server that we cannot work with.
+    /// An OJS server that fairgate cannot work with.
     Unsupported,
-    /// A request that is not passed through.
+    /// The request is not allowed to be passed through.
     NotPassed,
 }
 
 impl ErrorKind {
-    /// As stats show it.
+    /// Returns the name used in statistics.
     pub fn name(self) -> &'static str {
         match self {
             ErrorKind::Unreachable => "unreachable",

@@ -1,4 +1,4 @@
-//! A server and how it is asked.
+//! Access to a server over HTTP.
 
 use super::answer::Answer;
 use super::{Error, ErrorKind};
@@ -10,31 +10,31 @@ use std::time::Duration;
 
 const MEDIA_TYPE: &str = "application/openjobspec+json";
 
-/// Where a server is, and the way in.
+/// The address of a server and how to access it.
 pub struct Options {
-    /// Up to what comes before `/ojs`.
+    /// The part of the URL before `/ojs`.
     pub url: String,
     pub token: Option<Secret>,
-    /// Whom to trust instead of public authorities, as PEM.
+    /// PEM certificates to trust instead of the public authorities.
     pub certificates: Option<Vec<u8>>,
-    /// How long a request may take.
+    /// Maximum duration of a request.
     pub timeout: Duration,
 }
 
-/// An OJS server; clones share its connections.
+/// A client of an OJS server; clones share the connections.
 #[derive(Clone)]
 pub struct Remote {
     pub(super) http: Client,
-    /// Without a slash at its end.
+    /// Ends without a slash.
     pub(super) base: Url,
     pub(super) token: Option<HeaderValue>,
     timeout: Duration,
 }
 
 impl Remote {
-    /// A server; nothing is asked yet. A message says what is wrong with the options.
+    /// Creates a client without connecting. Returns a message if the options are invalid.
     pub fn new(options: &Options) -> Result<Remote, String> {
-        let base = Url::parse(&options.url).map_err(|error| format!("its URL cannot be read: {error}"))?;
+        let base = Url::parse(&options.url).map_err(|error| format!("invalid url: {error}"))?;
         let builder = match &options.certificates {
             Some(certificates) => client_builder_trusting(certificates)?,
             None => client_builder(),
@@ -42,7 +42,8 @@ impl Remote {
         let token = match &options.token {
             Some(token) => {
                 let value = HeaderValue::try_from(format!("Bearer {}", token.expose()));
-                let mut value = value.map_err(|_| "its token does not fit into a header".to_owned())?;
+                let mut value =
+                    value.map_err(|_| "the token contains characters that an HTTP header cannot hold".to_owned())?;
                 value.set_sensitive(true);
                 Some(value)
             }
@@ -52,7 +53,7 @@ impl Remote {
         Ok(Remote { http, base, token, timeout: options.timeout })
     }
 
-    /// Where it is.
+    /// Returns the server's base URL.
     pub fn place(&self) -> &str {
         self.base.as_str().trim_end_matches('/')
     }
@@ -65,10 +66,11 @@ impl Remote {
         self.ask(Method::POST, path, Some(body)).await
     }
 
-    /// Asks, and reads the answer to its end, all within the deadline. An answer that tells of trouble is an error.
+    /// Sends a request and reads the whole answer within the deadline. An answer whose status
+    /// implies a failure is an error.
     async fn ask(&self, method: Method, path: &str, body: Option<String>) -> Result<Answer, Error> {
         let verb = method.clone();
-        let late = |_| ErrorKind::Unreachable.with(format!("no complete answer within {:?}", self.timeout));
+        let late = |_| ErrorKind::Unreachable.with(format!("no complete response within {:?}", self.timeout));
         let answer =
             tokio::time::timeout(self.timeout, self.exchange(method, path, body)).await.map_err(late).flatten();
         let answer = answer.and_then(|answer| answer.trouble().map_or(Ok(answer), Err));

@@ -1,5 +1,5 @@
-//! Another OJS server, spoken to over HTTP as any client would: only under the one URL that was configured, without following
-//! redirects, within deadlines, and with no trust in what comes back.
+//! A client of another OJS server. It only uses the configured URL, does not follow redirects, has
+//! deadlines, and does not trust what the server returns.
 
 mod answer;
 mod error;

@@ -1,30 +1,32 @@
-//! How a queue of a server is doing. Each server tells it in its own way: the exact ones are asked first.
+//! The state of a queue of another server. Servers report it in different ways; the most exact
+//! endpoint is tried first.
 
 use super::{Error, ErrorKind, Remote};
 use crate::job::time::At;
 use serde_json::Value;
 
-/// The level of conformance at which servers tell about their queues.
+/// The conformance level from which servers report statistics of queues.
 const LEVEL_WITH_STATS: u64 = 4;
 
-/// A queue as its server tells.
+/// The state of a queue, as its server reports it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct QueueState {
-    /// Jobs that wait for a worker.
+    /// Number of jobs that wait for a worker.
     pub depth: u64,
     pub active: u64,
-    /// How long the next job has waited, as far as that can be told.
+    /// Time for which the next job has waited, in milliseconds, if known.
     pub latency_ms: Option<u64>,
     pub paused: bool,
 }
 
 impl Remote {
-    /// How a queue is doing; one that nobody knows is empty. `level` is the server's, and `now` our time in milliseconds.
+    /// Reads the state of a queue; an unknown queue is empty. `level` is the server's conformance
+    /// level, and `now` our time in epoch milliseconds.
     pub async fn queue(&self, name: &str, level: u64, now: i64) -> Result<QueueState, Error> {
         let mut told = None;
         for path in [format!("/ojs/v1/admin/queues/{name}"), format!("/ojs/v1/queues/{name}/stats")] {
             let answer = match self.get(&path).await {
-                // Admins may be asked what our token may not.
+                // The admin endpoint may require rights that our token lacks.
                 Err(Error { kind: ErrorKind::Unauthorized, .. }) if told.is_none() && path.contains("/admin/") => {
                     continue;
                 }
@@ -34,7 +36,8 @@ impl Remote {
                 200..300 => {
                     let body = answer.json()?;
                     let state = read(&body, answer.date.unwrap_or(now)).ok_or_else(|| answer.unreadable())?;
-                    // Without the age of its oldest job, the other answer may know how long jobs wait there.
+                    // Without the age of its oldest job, try the other endpoint, which may report
+                    // waits.
                     if state.depth == 0 || state.latency_ms.is_some() {
                         return Ok(state);
                     }
@@ -49,8 +52,8 @@ impl Remote {
             None if level >= LEVEL_WITH_STATS => Ok(QueueState::default()),
             None => {
                 let text = format!(
-                    "{} tells nothing of its queue {name}, and is of conformance level {level}: {LEVEL_WITH_STATS} is needed to \
-                     promote no more than its workers need",
+                    "{} reports no statistics of queue {name} and has conformance level {level}; level {LEVEL_WITH_STATS} is \
+                     required, so that no more is promoted than its workers need",
                     self.place()
                 );
                 Err(ErrorKind::Unsupported.with(text))
@@ -59,7 +62,7 @@ impl Remote {
     }
 }
 
-/// Reads either answer; none if it does not tell how many jobs wait.
+/// Reads either form of answer. Returns `None` if it lacks the number of waiting jobs.
 fn read(body: &Value, now: i64) -> Option<QueueState> {
     let find = |places: &[&str]| places.iter().find_map(|place| body.pointer(place).filter(|value| !value.is_null()));
     let number = |places: &[&str]| find(places).and_then(Value::as_f64).filter(|number| *number >= 0.0);
@@ -81,7 +84,7 @@ fn read(body: &Value, now: i64) -> Option<QueueState> {
     };
     let oldest =
         find(&["/oldest_available_at", "/stats/oldest_available_at", "/queue/oldest_available_at"]).and_then(time);
-    // Of its own time, so that it does not matter how its clock is set.
+    // Prefer the server's own time, so that differences between clocks do not matter.
     let now = find(&["/computed_at"]).and_then(time).unwrap_or(now);
     let exact = oldest.map(|at| u64::try_from(now - at).unwrap_or(0));
     let average = || number(&["/stats/avg_wait_ms", "/avg_wait_ms"]).map(|ms| ms as u64);

@@ -1,4 +1,4 @@
-//! Requests of others that are handed on to a server as they are, and answers that go back as they come.
+//! The relay: passes requests of clients to a server, and the answers back, without changing them.
 
 use super::{Error, ErrorKind, Remote};
 use crate::weights::causes;
@@ -13,18 +13,18 @@ use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// A body on its way back.
+/// The body of a relayed answer.
 pub type Passed = reqwest::Body;
 
-/// Headers that are about one connection, not about what is said over it.
+/// Headers that concern one connection and are not passed on.
 const HOP_BY_HOP: [HeaderName; 7] =
     [CONNECTION, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];
-/// The same, without names in the library.
+/// Further such headers, for which the library has no constants.
 const HOP_BY_HOP_TOO: [&str; 2] = ["keep-alive", "proxy-connection"];
 
 impl Remote {
-    /// Hands a request on, with the server's token in place of what its sender presented to us, and waits until the answer begins.
-    /// Bodies are passed on as they come.
+    /// Passes a request on, with the server's token instead of the client's credentials. Returns
+    /// when the answer begins; bodies are streamed.
     pub async fn relay<B>(&self, request: Request<B>, deadline: Duration) -> Result<Response<Passed>, Error>
     where
         B: Body<Data = Bytes> + Send + Unpin + 'static,
@@ -43,14 +43,15 @@ impl Remote {
         if !body.is_end_stream() {
             sent = sent.body(reqwest::Body::wrap(Exclusive(Mutex::new(body))));
         }
-        let late = |_| ErrorKind::Unreachable.with(format!("no answer within {deadline:?}"));
+        let late = |_| ErrorKind::Unreachable.with(format!("no response within {deadline:?}"));
         let sent = tokio::time::timeout(deadline, sent.send()).await.map_err(late)?;
         let mut response = Response::from(sent.map_err(|error| ErrorKind::Unreachable.with(causes(error)))?);
         strip(response.headers_mut());
         Ok(response)
     }
 
-    /// Where a request goes. Nothing that a path can say leads out of `/ojs`, nor to another place than the one we have judged it by.
+    /// Returns the target URL of a request. Refuses paths that could leave `/ojs` or reach another
+    /// resource than the one that was authorized.
     fn target(&self, path: &str, whole: &str) -> Result<String, Error> {
         let lower = path.to_ascii_lowercase();
         let is_odd = |segment: &str| matches!(segment.replace("%2e", ".").as_str(), "." | "..");
@@ -58,13 +59,13 @@ impl Remote {
             || ["%2f", "%5c", "\\", "//"].iter().any(|part| lower.contains(part))
             || lower.split('/').any(is_odd)
         {
-            return Err(ErrorKind::NotPassed.with("the path holds parts that are not passed through"));
+            return Err(ErrorKind::NotPassed.with("the path contains segments that are not passed through"));
         }
         Ok(format!("{}{whole}", self.place()))
     }
 }
 
-/// Takes out what is about one connection, and what its `Connection` names.
+/// Removes headers that concern one connection, including those listed in `Connection`.
 fn strip(headers: &mut HeaderMap) {
     let named: Vec<String> = headers
         .get_all(CONNECTION)
@@ -78,7 +79,7 @@ fn strip(headers: &mut HeaderMap) {
     HOP_BY_HOP_TOO.iter().for_each(|name| _ = headers.remove(*name));
 }
 
-/// A body that only one thread uses at a time, as the HTTP client wants to be told.
+/// A body that only one thread uses at a time, which makes it `Sync` as the HTTP client requires.
 struct Exclusive<B>(Mutex<B>);
 
 impl<B: Body<Data = Bytes> + Unpin> Body for Exclusive<B> {

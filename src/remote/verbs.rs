@@ -1,4 +1,4 @@
-//! What a server is asked for, and what its answers mean.
+//! Requests to a server, and the interpretation of its answers.
 
 use super::answer::Answer;
 use super::{Error, ErrorKind, Remote};
@@ -6,37 +6,38 @@ use crate::job::json;
 use serde_json::Value;
 use std::collections::HashSet;
 
-/// The level of conformance at which jobs can be looked up by id, without which a repeated push cannot be told from a new one.
+/// The lowest supported conformance level. From it on, jobs can be looked up by id, which is needed
+/// to distinguish a repeated push from a new one.
 const LEAST_LEVEL: u64 = 1;
 
-/// What a server says of itself.
+/// A server's description of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     pub name: String,
     pub version: String,
     pub level: u64,
-    /// Its time in milliseconds, if it tells.
+    /// Its time in epoch milliseconds, if it is in the answer.
     pub date: Option<i64>,
 }
 
-/// What became of jobs that were posted together.
+/// The result of posting several jobs at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Batch {
-    /// The ids of those that it has taken, which need not be all.
+    /// The ids of the accepted jobs, which may be only some of them.
     Taken(HashSet<String>),
-    /// It has taken none of them: they have to be posted one by one to find out why.
+    /// None was accepted. Posting them one by one shows the reason.
     None,
 }
 
-/// What became of a job that was posted alone.
+/// The result of posting one job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Single {
     Taken,
-    /// Another job counts as the same, and this one is not wanted.
+    /// Another job with the same unique key exists, so this one was dropped.
     Unwanted,
-    /// The id, or what is to be unique, is taken.
+    /// The id or the unique key is taken.
     Conflict,
-    /// It will never take it: `error.code` and `error.message`.
+    /// Refused permanently, with `error.code` and `error.message`.
     Refused {
         code: String,
         message: String,
@@ -44,11 +45,12 @@ pub enum Single {
 }
 
 impl Remote {
-    /// What the server says of itself; an error if we cannot work with it.
+    /// Reads the server's manifest. Returns an error if fairgate cannot work with the server.
     pub async fn manifest(&self) -> Result<Manifest, Error> {
         let answer = self.get("/ojs/manifest").await?;
         if answer.status != 200 {
-            let text = format!("{} answered {} for its manifest: is this an OJS server?", self.place(), answer.status);
+            let text =
+                format!("{} returned HTTP {} for its manifest; is this an OJS server?", self.place(), answer.status);
             return Err(ErrorKind::Unsupported.with(text));
         }
         let body = answer.json()?;
@@ -56,13 +58,13 @@ impl Remote {
         let version = text(&body["specversion"]).or_else(|| text(&body["ojs_version"]));
         let Some(version) = version else { return Err(answer.unreadable()) };
         if version != "1.0" && !version.starts_with("1.") {
-            let text = format!("{} speaks OJS {version}, and we speak 1.0", self.place());
+            let text = format!("{} speaks OJS {version}; fairgate supports 1.0", self.place());
             return Err(ErrorKind::Unsupported.with(text));
         }
         let level = body["conformance_level"].as_u64().unwrap_or(0);
         if level < LEAST_LEVEL {
             let text = format!(
-                "{} says of itself that it is of conformance level {level}: at least {LEAST_LEVEL} is needed, to look up jobs by id",
+                "{} has conformance level {level}; at least {LEAST_LEVEL} is required to look up jobs by id",
                 self.place()
             );
             return Err(ErrorKind::Unsupported.with(text));
@@ -71,7 +73,7 @@ impl Remote {
         Ok(Manifest { name, version, level, date: answer.date })
     }
 
-    /// Posts jobs together. They are JSON objects with ids.
+    /// Posts several jobs, which are JSON objects with ids.
     pub async fn enqueue_batch(&self, jobs: &[String]) -> Result<Batch, Error> {
         let answer = self.post("/ojs/v1/jobs/batch", format!("{{\"jobs\":[{}]}}", jobs.join(","))).await?;
         match answer.status {
@@ -79,7 +81,7 @@ impl Remote {
                 let jobs = answer.object()?.get("jobs").and_then(json::elements).ok_or_else(|| answer.unreadable())?;
                 Ok(Batch::Taken(jobs.into_iter().filter_map(id_of).collect()))
             }
-            // All or nothing, a server without batches, or one that finds this one too large.
+            // The server accepts all or none, has no batches, or considers this one too large.
             _ => Ok(Batch::None),
         }
     }
@@ -98,9 +100,9 @@ impl Remote {
             404 | 405 => Err(no_such_thing(&answer, "POST /ojs/v1/jobs")),
             status => match answer.refusal() {
                 Some((code, message)) => Ok(Single::Refused { code, message }),
-                // Said by something in front of it, which will say it again.
+                // A proxy in front of the server refused it, and would do so again.
                 None if status == 413 => {
-                    let message = "the job is larger than what stands before the server lets through".to_owned();
+                    let message = "the job is too large for a proxy in front of the server".to_owned();
                     Ok(Single::Refused { code: "envelope_too_large".to_owned(), message })
                 }
                 None => Err(answer.unreadable()),
@@ -108,15 +110,15 @@ impl Remote {
         }
     }
 
-    /// Whether it knows a job.
+    /// Returns true if the server knows a job.
     pub async fn has(&self, id: &str) -> Result<bool, Error> {
         let answer = self.get(&format!("/ojs/v1/jobs/{id}")).await?;
         match answer.status {
             200..300 => Ok(true),
-            // Not of something in front of it, which knows of no job.
+            // A 404 without an OJS error may come from a proxy, which does not know any jobs.
             404 if answer.refusal().is_some() => Ok(false),
             404 => Err(answer.unreadable()),
-            // One that was there and is gone.
+            // The job existed and was deleted.
             410 => Ok(true),
             _ => Err(no_such_thing(&answer, "GET /ojs/v1/jobs/{id}")),
         }
@@ -124,10 +126,10 @@ impl Remote {
 }
 
 fn no_such_thing(answer: &Answer, what: &str) -> Error {
-    ErrorKind::Status.with(format!("answered {} to {what}: check its url", answer.status))
+    ErrorKind::Status.with(format!("returned HTTP {} to {what}; check its url", answer.status))
 }
 
-/// The id of a job, which is a JSON object.
+/// Returns the id of a job, which is a JSON object.
 pub fn id_of(job: &str) -> Option<String> {
     let object = json::Object::parse(job).ok()?;
     object.get("id").and_then(json::text).map(Into::into)

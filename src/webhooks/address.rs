@@ -1,4 +1,5 @@
-//! Which addresses a webhook may have. Clients choose them, and ours is a machine inside somebody's network.
+//! Validation of webhook addresses. Clients choose them, and this process runs inside a private
+//! network.
 
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
@@ -6,10 +7,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 use url::Host;
 
-/// How long a client waits for the name in its URL to be looked up.
+/// Maximum time to resolve the name in a URL.
 const LOOK_UP: Duration = Duration::from_secs(2);
 
-/// Whether an address is one of the open Internet.
+/// Returns true if an address belongs to the public Internet.
 pub fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -43,13 +44,13 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     match (first, second) {
         (0x64, 0xff9b) => embedded(seventh, eighth),
         (0x2002, high) => embedded(high, address.segments()[2]),
-        // Teredo, documentation, and what is not assigned to the open Internet.
+        // Teredo, documentation, and ranges that are not assigned to the public Internet.
         (0x2001, 0 | 0xdb8) => false,
         (first, _) => (0x2000..0x4000).contains(&first),
     }
 }
 
-/// Whether a webhook may have a URL, as far as its text tells; a message says why not.
+/// Checks the URL of a webhook without resolving its name. Returns a message if it is not allowed.
 pub fn check_url(text: &str, private: bool) -> Result<(), String> {
     let url = Url::parse(text).map_err(|error| error.to_string())?;
     match url.scheme() {
@@ -58,7 +59,7 @@ pub fn check_url(text: &str, private: bool) -> Result<(), String> {
         scheme => return Err(format!("its scheme is {scheme:?}")),
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("it holds a user name or password".to_owned());
+        return Err("it contains a user name or password".to_owned());
     }
     let address = match url.host() {
         Some(Host::Ipv4(address)) => Some(IpAddr::V4(address)),
@@ -67,13 +68,14 @@ pub fn check_url(text: &str, private: bool) -> Result<(), String> {
         None => return Err("it has no host".to_owned()),
     };
     match address.filter(|address| !private && !is_public(*address)) {
-        Some(address) => Err(format!("{address} is no public address")),
+        Some(address) => Err(format!("{address} is not a public address")),
         None => Ok(()),
     }
 }
 
-/// Whether the name in a URL stands for some public address; a message says which address it stands for instead. A name that
-/// cannot be looked up passes: it may be known later, and is looked up again for each delivery.
+/// Checks that the name in a URL resolves to at least one public address. Returns a message with
+/// another address if it does not. Accepts a name that cannot be resolved, because it is resolved
+/// again for each delivery.
 pub async fn check_name(text: &str) -> Result<(), String> {
     let Some(name) = Url::parse(text).ok().and_then(|url| url.domain().map(str::to_owned)) else { return Ok(()) };
     let looking_up = tokio::time::timeout(LOOK_UP, tokio::net::lookup_host((name.as_str(), 0)));
@@ -81,14 +83,14 @@ pub async fn check_name(text: &str) -> Result<(), String> {
     let mut addresses = found.map(|address| address.ip()).peekable();
     match addresses.peek().copied() {
         Some(first) if !addresses.any(is_public) => {
-            Err(format!("{name} resolves to {first}, which is no public address"))
+            Err(format!("{name} resolves to {first}, which is not a public address"))
         }
         _ => Ok(()),
     }
 }
 
-/// Looks names up and leaves out addresses that are not public: whoever owns a name decides what it stands for, and may change that
-/// after the URL was checked.
+/// A resolver that drops addresses which are not public. The owner of a name may change its
+/// addresses after the URL was checked.
 pub(super) struct PublicOnly;
 
 impl Resolve for PublicOnly {
@@ -171,9 +173,12 @@ mod tests {
     #[tokio::test]
     async fn a_name_for_an_address_inside_is_refused_and_an_unknown_one_is_not() {
         let refused = check_name("https://localhost:8443/hook").await.unwrap_err();
-        assert!(refused.starts_with("localhost resolves to ") && refused.ends_with("no public address"), "{refused}");
+        assert!(
+            refused.starts_with("localhost resolves to ") && refused.ends_with("not a public address"),
+            "{refused}"
+        );
         assert_eq!(check_name("https://does-not-exist.invalid/").await, Ok(()));
-        assert_eq!(check_name("https://127.0.0.1/").await, Ok(()), "addresses are looked at elsewhere");
+        assert_eq!(check_name("https://127.0.0.1/").await, Ok(()), "addresses are checked elsewhere");
     }
 
     #[tokio::test]

@@ -1,4 +1,5 @@
-//! Tells the user's endpoints what happened: one signed POST, to a public address unless the configuration says otherwise.
+//! Webhooks: send events to the user's endpoints, each as one signed POST, and only to public
+//! addresses unless the configuration allows others.
 
 mod address;
 mod sender;

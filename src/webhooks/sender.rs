@@ -1,4 +1,5 @@
-//! One delivery: a signed POST within a deadline. Redirects are not followed, and of an answer only the status counts.
+//! One delivery: a signed POST with a deadline. Redirects are not followed, and only the status of
+//! the answer matters.
 
 use super::address::{PublicOnly, check_name, check_url};
 use crate::config::Secret;
@@ -10,65 +11,65 @@ use std::time::Duration;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// What is sent.
+/// A delivery to send.
 pub struct Letter<'a> {
     pub url: &'a str,
-    /// Those that sign it: the one that holds, and for a day the one before.
+    /// The secrets that sign it: the current one, and for a day the previous one.
     pub secrets: &'a [Secret],
     pub delivery: &'a str,
     pub subscription: &'a str,
-    /// The event's type and the event itself.
+    /// The event's type; `body` is the event itself.
     pub kind: &'a str,
     pub body: &'a str,
-    /// Seconds since the epoch, signed with the body.
+    /// Seconds since the epoch; signed together with the body.
     pub timestamp: i64,
 }
 
-/// What came back.
+/// The answer of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
     pub status: u16,
-    /// Seconds after which the endpoint wants to hear of it again.
+    /// Number of seconds after which the endpoint wants a retry.
     pub retry_after: Option<u64>,
 }
 
 impl Sent {
-    /// Whether the endpoint has taken it.
+    /// Returns true if the endpoint accepted the delivery.
     pub fn is_taken(self) -> bool {
         (200..300).contains(&self.status)
     }
 
-    /// Whether it is of use to send it again: the endpoint's mistake, or too much for it now.
+    /// Returns true if a retry makes sense: the endpoint failed or was overloaded.
     pub fn may_be_repeated(self) -> bool {
         self.status >= 500 || matches!(self.status, 408 | 429)
     }
 }
 
-/// Sends letters; clones share its connections.
+/// Sends deliveries; clones share the connections.
 #[derive(Clone)]
 pub struct Sender {
     http: Client,
-    /// Whether it sends to addresses that are not public, and without TLS.
+    /// True if it also sends to addresses that are not public, and without TLS.
     private: bool,
 }
 
 impl Sender {
-    /// A sender to public addresses, or to any.
+    /// Creates a sender to public addresses, or to any if `private` is set.
     pub fn new(private: bool) -> Result<Sender, reqwest::Error> {
         let builder = client_builder().timeout(DEADLINE);
         let builder = if private { builder } else { builder.dns_resolver(Arc::new(PublicOnly)).https_only(true) };
         Ok(Sender { http: builder.build()?, private })
     }
 
-    /// Whether it would send to a URL; a message says why not.
+    /// Checks if deliveries to a URL are allowed. Returns a message if they are not.
     pub async fn check(&self, url: &str) -> Result<(), String> {
         check_url(url, self.private)?;
         if self.private { Ok(()) } else { check_name(url).await }
     }
 
-    /// Sends a letter; a message says why nothing came back.
+    /// Sends a delivery. Returns a message if there was no answer.
     pub async fn send(&self, letter: &Letter<'_>) -> Result<Sent, String> {
-        // Its name is looked up by the client.
+        // Names are resolved and checked by the HTTP client.
         check_url(letter.url, self.private)?;
         let signatures: Vec<String> =
             letter.secrets.iter().map(|secret| signature(secret, letter.timestamp, letter.body)).collect();

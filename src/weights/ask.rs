@@ -1,9 +1,9 @@
-//! What the webhook is told about the tenants it is asked for.
+//! The body of a request to the weights webhook.
 
 use crate::fairness::Weight;
 use serde::{Serialize, Serializer};
 
-/// A question: what do these tenants weigh?
+/// A request for the weights of some tenants.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Ask {
     pub queue: String,
@@ -11,7 +11,7 @@ pub struct Ask {
     pub tenants: Vec<Tenant>,
 }
 
-/// A tenant that is asked for. What is not known of it is left out of the request.
+/// A tenant in a request. Unknown fields are omitted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Tenant {
     pub id: String,
@@ -27,13 +27,13 @@ pub struct Tenant {
     pub processed_1m: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub avg_runtime_ms: Option<u64>,
-    /// What it weighs now.
+    /// Its current weight.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_number")]
     pub weight: Option<Weight>,
 }
 
 impl Tenant {
-    /// A tenant of which nothing but the name is known.
+    /// Creates a tenant of which only the name is known.
     pub fn named(id: &str) -> Tenant {
         Tenant { id: id.to_owned(), ..Tenant::default() }
     }
@@ -43,7 +43,7 @@ fn as_number<S: Serializer>(weight: &Option<Weight>, serializer: S) -> Result<S:
     weight.map(Weight::as_f64).serialize(serializer)
 }
 
-/// The body of a request: the question under the name of its rule.
+/// The body of a request: the tenants and the name of the rule.
 #[derive(Serialize)]
 pub(super) struct Body<'a> {
     pub rule: &'a str,

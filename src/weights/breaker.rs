@@ -1,16 +1,18 @@
-//! A circuit breaker: after repeated failures nobody is asked for a while, then one request tries. Time is an argument.
+//! A circuit breaker: after repeated failures it blocks requests for a while, then lets one request
+//! probe. Time is an argument.
 
-/// Failures in a row that open it.
+/// Number of failures in a row that open the breaker.
 const FAILURES: u32 = 5;
-/// How long it stays open at first, and at most, unless told otherwise; each failed probe doubles it.
+/// Initial and default maximum time for which it stays open, in milliseconds; each failed probe
+/// doubles it.
 const BACKOFF_MS: (i64, i64) = (1_000, 60_000);
 
-/// A circuit breaker; starts closed.
+/// A circuit breaker; initially closed.
 #[derive(Debug)]
 pub struct Breaker {
-    /// How long it stays open at most.
+    /// Maximum time for which it stays open, in milliseconds.
     longest_ms: i64,
-    /// In a row, while closed.
+    /// Number of failures in a row, while closed.
     failures: u32,
     open: Option<Open>,
 }
@@ -25,11 +27,11 @@ impl Default for Breaker {
 struct Open {
     since_ms: i64,
     backoff_ms: i64,
-    /// Whether a request is on its way to find out.
+    /// True while a probe is in progress.
     probing: bool,
 }
 
-/// What a breaker does with requests.
+/// The state of a breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Closed,
@@ -37,7 +39,8 @@ pub enum State {
     HalfOpen,
 }
 
-/// The right to send one request. What became of it must be told, or a probe would be waited for forever.
+/// The permission to send one request. Its result must be reported, because the breaker would wait
+/// for a probe forever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
     Regular,
@@ -45,7 +48,7 @@ pub enum Pass {
 }
 
 impl State {
-    /// The name in stats.
+    /// Returns the name used in statistics.
     pub fn as_str(self) -> &'static str {
         match self {
             State::Closed => "closed",
@@ -56,12 +59,13 @@ impl State {
 }
 
 impl Breaker {
-    /// One that tries again after so many milliseconds at the latest.
+    /// Creates a breaker that tries again after at most `longest_ms` milliseconds.
     pub fn within(longest_ms: i64) -> Breaker {
         Breaker { longest_ms, failures: 0, open: None }
     }
 
-    /// Leave to send a request, or after how many milliseconds to come again.
+    /// Requests permission to send a request. An error is the number of milliseconds until the next
+    /// attempt.
     pub fn enter(&mut self, now_ms: i64) -> Result<Pass, i64> {
         let Some(open) = &mut self.open else { return Ok(Pass::Regular) };
         let wait = open.wait_ms(now_ms);
@@ -72,12 +76,12 @@ impl Breaker {
         Ok(Pass::Probe)
     }
 
-    /// The request was answered well. Whoever sent it, the other side works again.
+    /// Records a success, which closes the breaker regardless of the sender.
     pub fn succeeded(&mut self) {
         *self = Breaker::within(self.longest_ms);
     }
 
-    /// The request failed. A straggler from before the breaker opened tells nothing new.
+    /// Records a failure. A late result from before the breaker opened is ignored.
     pub fn failed(&mut self, pass: Pass, now_ms: i64) {
         match (&mut self.open, pass) {
             (Some(open), Pass::Probe) => {
@@ -94,20 +98,20 @@ impl Breaker {
         }
     }
 
-    /// The request was abandoned before its end: another one may probe.
+    /// Records that a request was abandoned: another one may probe.
     pub fn abandoned(&mut self, pass: Pass) {
         if let (Some(open), Pass::Probe) = (&mut self.open, pass) {
             open.probing = false;
         }
     }
 
-    /// When the next request is let through, if none is now.
+    /// Returns the time of the next attempt, if none is allowed now.
     pub fn next_attempt(&self, now_ms: i64) -> Option<i64> {
         let wait = self.open.as_ref()?.wait_ms(now_ms);
         (wait > 0).then_some(now_ms + wait)
     }
 
-    /// What the breaker does now.
+    /// Returns the current state.
     pub fn state(&self, now_ms: i64) -> State {
         match &self.open {
             None => State::Closed,
@@ -118,7 +122,8 @@ impl Breaker {
 }
 
 impl Open {
-    /// A clock that stepped back is no reason to wait longer than the backoff: the wait is over then.
+    /// Returns the remaining wait. If the clock stepped back, the wait is over, so that it never
+    /// exceeds the backoff.
     fn wait_ms(&self, now_ms: i64) -> i64 {
         if now_ms < self.since_ms { 0 } else { (self.since_ms + self.backoff_ms - now_ms).max(0) }
     }
@@ -128,7 +133,7 @@ impl Open {
 mod tests {
     use super::*;
 
-    /// One that has just opened at `now_ms`.
+    /// Returns a breaker that has just opened at `now_ms`.
     fn opened(now_ms: i64) -> Breaker {
         let mut breaker = Breaker::default();
         for _ in 0..FAILURES {
@@ -141,7 +146,7 @@ mod tests {
     #[test]
     fn opens_after_five_failures_in_a_row() {
         let mut breaker = Breaker::default();
-        // A success in between starts the count anew.
+        // A success in between resets the count.
         for (at, fails) in [true, true, true, true, false, true, true, true, true].into_iter().enumerate() {
             let pass = breaker.enter(0).unwrap();
             if fails {
@@ -180,7 +185,7 @@ mod tests {
         assert_eq!(breaker.enter(1_000), Ok(Pass::Probe));
         assert_eq!(breaker.enter(1_000), Err(0));
         breaker.failed(Pass::Regular, 1_000);
-        assert_eq!(breaker.enter(1_000), Err(0), "a straggler does not end the probe");
+        assert_eq!(breaker.enter(1_000), Err(0), "a late result does not end the probe");
         breaker.abandoned(Pass::Regular);
         assert_eq!(breaker.enter(1_000), Err(0), "nor does an abandoned one");
         breaker.abandoned(Pass::Probe);

@@ -1,4 +1,4 @@
-//! The HTTP client with which fairgate calls its user's endpoints.
+//! The HTTP client for calls to the user's endpoints.
 
 use reqwest::ClientBuilder;
 use reqwest::redirect::Policy;
@@ -9,31 +9,33 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) const USER_AGENT: &str = concat!("fairgate/", env!("CARGO_PKG_VERSION"));
-/// How long one attempt to connect may take; the deadline of a request is set beside it.
+/// Maximum time to connect; the deadline of a request is separate.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Connections kept open to a host that nobody uses now, and for how long.
+/// Maximum number of idle connections per host, and the time for which they are kept.
 const MOST_IDLE: usize = 4;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A client; clones share its connections.
+/// An HTTP client; clones share the connections.
 pub type Client = reqwest::Client;
 
-/// A client that talks to whom it is told and to nobody else: it follows no redirect and asks no proxy of the environment.
+/// Returns the builder of a client that follows no redirects and ignores proxy settings of the
+/// environment.
 pub fn client_builder() -> ClientBuilder {
     builder(webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect())
 }
 
-/// The same for a server whose certificate one of these has signed, which are PEM; a message says what is wrong with them.
+/// Returns the builder of a client that trusts only the given PEM certificates. Returns a message
+/// if they are invalid.
 pub fn client_builder_trusting(certificates: &[u8]) -> Result<ClientBuilder, String> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(certificates) {
-        let certificate = certificate.map_err(|error| format!("it is no PEM: {error}"))?;
-        roots.add(certificate).map_err(|error| format!("it holds a certificate that cannot be used: {error}"))?;
+        let certificate = certificate.map_err(|error| format!("the certificates are not valid PEM: {error}"))?;
+        roots.add(certificate).map_err(|error| format!("a certificate cannot be used: {error}"))?;
     }
-    if roots.is_empty() { Err("it holds no certificate".to_owned()) } else { Ok(builder(roots)) }
+    if roots.is_empty() { Err("no certificate found".to_owned()) } else { Ok(builder(roots)) }
 }
 
-/// An error with its causes, without the URL that reqwest would add.
+/// Returns an error with its causes, without the URL that reqwest would add.
 pub fn causes(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut text = error.to_string();
@@ -57,7 +59,8 @@ fn builder(roots: RootCertStore) -> ClientBuilder {
         .tls_backend_preconfigured(tls(roots))
 }
 
-/// Names its provider itself: the process-wide one is installed by `main`, and without it a client panics.
+/// Specifies the provider explicitly: the process-wide one is installed by `main`, and clients
+/// elsewhere would panic without it.
 fn tls(roots: RootCertStore) -> ClientConfig {
     ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -72,7 +75,7 @@ mod tests {
 
     #[test]
     fn needs_no_process_wide_provider() {
-        // A configuration of another rustls than reqwest's own would be refused here.
+        // This would fail if the configuration came from another rustls version than reqwest's.
         client_builder().build().unwrap();
     }
 
@@ -81,9 +84,9 @@ mod tests {
         let authority = rcgen::generate_simple_self_signed(["h".to_owned()]).unwrap();
         assert!(client_builder_trusting(authority.cert.pem().as_bytes()).unwrap().build().is_ok());
         for (text, part) in [
-            ("", "it holds no certificate"),
+            ("", "no certificate found"),
             ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "cannot be used"),
-            ("-----BEGIN CERTIFICATE-----\n?\n-----END CERTIFICATE-----\n", "it is no PEM"),
+            ("-----BEGIN CERTIFICATE-----\n?\n-----END CERTIFICATE-----\n", "not valid PEM"),
         ] {
             let refused = client_builder_trusting(text.as_bytes()).err().unwrap_or_default();
             assert!(refused.contains(part), "{refused}");

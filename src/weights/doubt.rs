@@ -1,20 +1,21 @@
-//! Answers that are well-formed and yet are probably not what the webhook means.
+//! Detection of answers that are well-formed but probably a mistake.
 
 use super::Outcome;
 
 /// A reason to doubt an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doubt {
-    /// It names no tenant at all.
+    /// It contains no tenants.
     Empty,
-    /// It names tenants, but none of those that were asked for.
+    /// It contains tenants, but none of the requested ones.
     UnknownIds,
-    /// Every tenant that was asked for has weight 0.
+    /// Every requested tenant has weight 0.
     AllZero,
 }
 
 impl Doubt {
-    /// The doubt about an answer without invalid values, if there is one.
+    /// Returns the doubt about an answer, if there is one. Answers with invalid values are reported
+    /// in another way.
     pub fn of(outcome: &Outcome) -> Option<Doubt> {
         if outcome.invalid_total > 0 {
             return None;
@@ -27,7 +28,7 @@ impl Doubt {
         }
     }
 
-    /// The name in events.
+    /// Returns the name used in events.
     pub fn name(self) -> &'static str {
         match self {
             Doubt::Empty => "empty",
@@ -36,14 +37,14 @@ impl Doubt {
         }
     }
 
-    /// Describes what was returned, and what follows from it.
+    /// Describes the answer and its effect.
     pub fn describe(self) -> &'static str {
         match self {
-            Doubt::Empty => "it returned no weights; tenants keep the weights that they have",
+            Doubt::Empty => "the webhook returned no weights; tenants keep their current weights",
             Doubt::UnknownIds => {
-                "it returned none of the requested ids, but others; tenants keep the weights that they have"
+                "the webhook returned other ids than the requested ones; tenants keep their current weights"
             }
-            Doubt::AllZero => "it returned 0 for every requested tenant; none of their jobs is promoted",
+            Doubt::AllZero => "the webhook returned 0 for every requested tenant; none of their jobs is promoted",
         }
     }
 }

@@ -1,15 +1,15 @@
-//! Why there are no weights.
+//! Errors of webhook requests.
 
-/// A question that was not answered.
+/// A failed webhook request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct Error {
     pub kind: ErrorKind,
-    /// For log and event; holds neither secret nor path of the URL, as that may be one.
+    /// For logs and events; contains neither a secret nor the path of the URL, which may be one.
     pub text: String,
 }
 
-/// What went wrong, as metrics name it.
+/// The kind of failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// No complete answer within the deadline.
@@ -18,18 +18,18 @@ pub enum ErrorKind {
     Unreachable,
     /// A status other than 2xx.
     Status,
-    /// More bytes than an answer may have.
+    /// The answer is too large.
     TooLarge,
-    /// The webhook is elsewhere; we do not go there.
+    /// A redirect, which is not followed.
     Redirect,
-    /// Not JSON of the right shape, or it broke off.
+    /// The answer is incomplete or not the expected JSON.
     Unreadable,
-    /// Not asked: it failed too often.
+    /// Not sent, because too many requests failed.
     BreakerOpen,
 }
 
 impl ErrorKind {
-    /// The name in metrics, stats and events.
+    /// Returns the name used in metrics, statistics and events.
     pub fn as_str(self) -> &'static str {
         match self {
             ErrorKind::Timeout => "timeout",
@@ -47,9 +47,9 @@ impl ErrorKind {
     }
 }
 
-/// A webhook's URL that cannot be asked.
+/// A webhook URL that is not supported.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("weights.webhook.url of rule {rule:?} is no http:// or https:// URL: {reason}")]
+#[error("weights.webhook.url of rule {rule:?} is not an http:// or https:// URL: {reason}")]
 pub struct InvalidUrl {
     pub rule: String,
     pub reason: String,

@@ -1,20 +1,20 @@
-//! The weights that a rule uses while its webhook gives none.
+//! The weights that a rule uses while its webhook fails.
 
 use crate::fairness::{OnUnknownWeight, OnWebhookError, Rule, Weight};
 
 /// The weights in use while a webhook fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fallback {
-    /// The last answer's, which is this old.
+    /// Those of the last answer, which is this old.
     LastWeights { age_ms: u64 },
-    /// `static` and `default_weight`: the last answer is too old, or there never was one.
+    /// `static` and `default_weight`: the last answer is too old, or there was none.
     DefaultWeight,
     /// None: all tenants wait for the webhook.
     Hold,
 }
 
 impl Fallback {
-    /// The fallback of a rule whose webhook last answered so long ago, if it ever did.
+    /// Returns the fallback of a rule, given the age of the webhook's last answer.
     pub fn of(rule: &Rule, age_ms: Option<u64>) -> Fallback {
         match (age_ms, rule.weights.on_webhook_error) {
             (Some(age_ms), _) if age_ms <= rule.weights.max_weight_age => Fallback::LastWeights { age_ms },
@@ -23,7 +23,7 @@ impl Fallback {
         }
     }
 
-    /// The name in stats and events.
+    /// Returns the name used in statistics and events.
     pub fn name(self) -> &'static str {
         match self {
             Fallback::LastWeights { .. } => "last_weights",
@@ -32,7 +32,7 @@ impl Fallback {
         }
     }
 
-    /// Describes what it means for the tenants of a rule.
+    /// Describes the effect on the tenants of a rule.
     pub fn describe(self, rule: &Rule) -> String {
         let is_held = rule.weights.on_webhook_error == Some(OnWebhookError::Hold)
             && rule.weights.on_unknown_weight == OnUnknownWeight::Ask;
@@ -47,8 +47,8 @@ impl Fallback {
     }
 }
 
-/// The weight that replaces a tenant's last-good one: none while the webhook's last success is young enough, then what
-/// the rule says. A webhook that never answered is as one whose answer is too old.
+/// Returns the weight that replaces a tenant's last good one, once the webhook's last success is
+/// too old. A webhook that never answered counts as too old.
 pub fn stale_weight(
     rule: &Rule,
     last_success_ms: Option<i64>,
@@ -57,7 +57,7 @@ pub fn stale_weight(
     everywhere: Option<Weight>,
 ) -> Option<Weight> {
     rule.weights.webhook.as_ref()?;
-    // A clock that stepped back makes an answer new, not old.
+    // If the clock stepped back, the answer counts as new.
     let age = last_success_ms.map(|at| u64::try_from(now_ms.saturating_sub(at)).unwrap_or(0));
     match Fallback::of(rule, age) {
         Fallback::LastWeights { .. } => None,

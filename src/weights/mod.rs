@@ -1,7 +1,8 @@
-//! What tenants weigh, asked of the user's webhook. A failing webhook never stops promotion: every question ends within
-//! its deadline with weights or with an [`Error`], and last-good weights serve until [`stale_weight`] says otherwise.
+//! Weights of tenants from the user's webhook. A failing webhook never stops promotion: every
+//! request ends within its deadline with weights or an [`Error`], and the last good weights are
+//! used until [`stale_weight`] returns others.
 //!
-//! A rule has one [`Source`]; all share one HTTP client, made by [`client_builder`].
+//! A rule has one [`Source`]; all share one HTTP client, created by [`client_builder`].
 
 mod ask;
 mod breaker;

@@ -1,51 +1,53 @@
-//! What the webhook answered: `{"weights": {id: number}}`, of which each number is judged alone.
+//! The answer of the webhook: `{"weights": {id: number}}`. Each number is validated separately.
 
 use crate::fairness::Weight;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, HashSet};
 
-/// Invalid values that are named; the rest is only counted.
+/// Maximum number of invalid values in an outcome; the rest is only counted.
 const MOST_INVALID: usize = 20;
-/// Characters of an invalid value that are shown.
+/// Maximum number of characters shown of an invalid value.
 const MOST_SHOWN: usize = 40;
 
-/// A read answer. Tenants that it does not name keep their last-good weight, and so do those with an invalid one.
+/// A parsed answer. Tenants that it omits, or whose value is invalid, keep their last good weight.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     pub weights: Vec<(String, Weight)>,
-    /// Tenants and why their value is no weight, 20 at most.
+    /// Tenants with invalid values and the reasons, at most 20.
     pub invalid: Vec<(String, String)>,
-    /// All invalid values, the unnamed ones too.
+    /// Total number of invalid values.
     pub invalid_total: u64,
-    /// Tenants in the answer that nobody asked for.
+    /// Number of tenants in the answer that were not requested.
     pub unknown: u64,
-    /// Tenants that were asked for and are not in the answer.
+    /// Number of requested tenants that are not in the answer.
     pub missing: u64,
 }
 
 impl Outcome {
-    /// Whether the webhook knows what it is doing: an answer with nothing but bad values makes no weight any younger.
+    /// Returns true if the answer counts as a success. One with only invalid values does not renew
+    /// the age of weights.
     pub fn is_usable(&self) -> bool {
         !self.weights.is_empty() || self.invalid_total == 0
     }
 
-    /// Why an answer cannot be used at all.
+    /// Returns the reason why an answer cannot be used at all.
     pub fn complaint(&self) -> Option<String> {
         let (tenant, reason) = self.invalid.first().filter(|_| !self.is_usable())?;
-        Some(format!("no value of the answer is a weight; the first one, for tenant {tenant:?}: {reason}"))
+        Some(format!("the response contains no valid weight; first problem, for tenant {tenant:?}: {reason}"))
     }
 }
 
-/// Objects are read member by member with values as text: one `1e999` must not spoil its neighbours, and an array
-/// must not pass for an object.
+/// A JSON object with values as text. A value such as `1e999` must not invalidate the others, and
+/// an array must not be accepted as an object.
 type Members<'a> = BTreeMap<String, &'a RawValue>;
 
-/// Reads an answer; the error says what is wrong with all of it.
+/// Parses an answer. Returns an error if the answer as a whole is invalid.
 pub(super) fn read(body: &[u8], asked: &HashSet<&str>) -> Result<Outcome, String> {
-    let answer: Members = serde_json::from_slice(body).map_err(|error| format!("no JSON object: {error}"))?;
-    let weights = answer.get("weights").ok_or("an object without \"weights\"")?;
+    let answer: Members =
+        serde_json::from_slice(body).map_err(|error| format!("the body is not a JSON object: {error}"))?;
+    let weights = answer.get("weights").ok_or("the body has no member \"weights\"")?;
     let weights: Members =
-        serde_json::from_str(weights.get()).map_err(|error| format!("\"weights\" is no object: {error}"))?;
+        serde_json::from_str(weights.get()).map_err(|error| format!("\"weights\" is not an object: {error}"))?;
     let mut outcome = Outcome::default();
     for (tenant, value) in weights {
         if !asked.contains(tenant.as_str()) {
@@ -67,7 +69,7 @@ pub(super) fn read(body: &[u8], asked: &HashSet<&str>) -> Result<Outcome, String
     Ok(outcome)
 }
 
-/// The text of each value of a readable answer, by tenant.
+/// Returns the text of each value of a readable answer, by tenant.
 pub(super) fn values(body: &[u8]) -> BTreeMap<String, String> {
     let answer: Members = serde_json::from_slice(body).unwrap_or_default();
     let weights: Members =
@@ -76,7 +78,8 @@ pub(super) fn values(body: &[u8]) -> BTreeMap<String, String> {
 }
 
 fn weight(json: &str) -> Option<Weight> {
-    // Only a JSON number is one for Rust too: quotes, `null` and braces do not parse, and `NaN` is no JSON.
+    // Rust parses every JSON number, but neither strings, `null` nor objects; `NaN` is not valid
+    // JSON.
     Weight::of(json.parse().ok()?)
 }
 
@@ -137,6 +140,6 @@ mod tests {
         assert_eq!((outcome.invalid.len(), outcome.invalid_total), (20, 100));
         assert!(outcome.invalid.iter().all(|(_, reason)| reason.chars().count() < 100));
         assert!(!outcome.is_usable());
-        assert!(read(r#"{"weights": {}}"#, &asked).unwrap().is_usable(), "nothing to say is no mistake");
+        assert!(read(r#"{"weights": {}}"#, &asked).unwrap().is_usable(), "an empty answer is valid");
     }
 }

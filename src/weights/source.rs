@@ -1,4 +1,4 @@
-//! Where a rule's weights come from: its webhook behind a circuit breaker, with a memory of how it went.
+//! The source of a rule's weights: its webhook behind a circuit breaker, with its recent results.
 
 use super::webhook::Webhook;
 use super::{Ask, Breaker, Error, ErrorKind, InvalidUrl, Outcome, Pass, State};
@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Instant;
 
-/// The answer to a question: weights, or why there are none.
+/// The result of a request: weights or an error.
 pub type Answer = Result<Outcome, Error>;
 
 /// The source of one rule's weights.
@@ -22,7 +22,7 @@ pub struct Source {
     memory: Mutex<Memory>,
 }
 
-/// Written at the end of each question, read by stats.
+/// Recent results; written at the end of each request, read by statistics.
 #[derive(Debug, Default)]
 struct Memory {
     breaker: Breaker,
@@ -32,27 +32,27 @@ struct Memory {
     failing_since: Option<i64>,
 }
 
-/// How a source is doing.
+/// The status of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// When the webhook last gave usable weights, in milliseconds since the epoch.
+    /// The time at which the webhook last returned usable weights, in epoch milliseconds.
     pub last_success_at: Option<i64>,
-    /// Questions that the webhook failed to answer; those that the breaker kept from it do not count.
+    /// Number of failed requests, without those that the breaker blocked.
     pub errors_total: u64,
-    /// The last failure; stays after the webhook has recovered.
+    /// The last failure; kept after the webhook has recovered.
     pub last_error: Option<String>,
-    /// When the first of the failures in a row was seen; none while it works.
+    /// The time of the first of the current failures in a row; `None` while the webhook works.
     pub failing_since: Option<i64>,
     pub breaker: State,
-    /// When it is asked again, while the breaker is open.
+    /// The time of the next attempt, while the breaker is open.
     pub next_attempt_at: Option<i64>,
 }
 
 impl Source {
-    /// What stats and rounds call weights that come from here.
+    /// The name of this source in statistics and round reports.
     pub const NAME: &str = "webhook";
 
-    /// The source of a rule; none if the rule has no webhook.
+    /// Creates the source of a rule; `None` if the rule has no webhook.
     pub fn new(
         rule: &Rule,
         secret: Option<Secret>,
@@ -66,12 +66,12 @@ impl Source {
         Ok(Some(Source { rule, webhook, clock, metrics, memory: Mutex::default() }))
     }
 
-    /// Asks what tenants weigh. Ends within the webhook's timeout, and at once while the breaker is open.
+    /// Requests weights. Ends within the webhook's timeout, and at once while the breaker is open.
     pub async fn ask(&self, ask: Ask) -> Answer {
         let now_ms = self.clock.now_ms();
         let pass =
             self.memory().enter(now_ms).inspect_err(|error| self.metrics.skipped(&self.rule, error.kind.as_str()))?;
-        let flight = RoundAttempt { source: self, pass: Some(pass) };
+        let pending = PendingRequest { source: self, pass: Some(pass) };
         let started = Instant::now();
         let answer = self.webhook.ask(&ask, now_ms).await;
         let (outcome, invalid) = match &answer {
@@ -79,11 +79,11 @@ impl Source {
             Err(error) => (error.kind.as_str(), 0),
         };
         self.metrics.observe(&self.rule, outcome, started.elapsed(), invalid);
-        flight.land(&answer);
+        pending.finish(&answer);
         answer
     }
 
-    /// How it is doing now.
+    /// Returns the current status.
     pub fn status(&self) -> Status {
         let (memory, now_ms) = (self.memory(), self.clock.now_ms());
         Status {
@@ -97,7 +97,8 @@ impl Source {
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {
-        // A poisoned lock means that some thread panicked while it held it; each field is whole all the same.
+        // The lock is poisoned if a thread panicked while holding it, but each field is still
+        // valid.
         self.memory.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
@@ -107,7 +108,7 @@ impl Memory {
         self.breaker.enter(now_ms).map_err(|wait_ms| {
             let last = self.last_error.as_deref().unwrap_or("unknown");
             ErrorKind::BreakerOpen
-                .with(format!("not asked after repeated failures, next try in {wait_ms} ms; last: {last}"))
+                .with(format!("not sent after repeated failures; next attempt in {wait_ms} ms; last error: {last}"))
         })
     }
 
@@ -134,21 +135,21 @@ impl Memory {
     }
 }
 
-/// A question on its way. Its asker may drop it at any await; the breaker must not wait for it then.
-struct RoundAttempt<'a> {
+/// A request in progress. If it is dropped at an await, the breaker stops waiting for its result.
+struct PendingRequest<'a> {
     source: &'a Source,
     pass: Option<Pass>,
 }
 
-impl RoundAttempt<'_> {
-    fn land(mut self, answer: &Answer) {
+impl PendingRequest<'_> {
+    fn finish(mut self, answer: &Answer) {
         if let Some(pass) = self.pass.take() {
             self.source.memory().note(pass, answer, self.source.clock.now_ms());
         }
     }
 }
 
-impl Drop for RoundAttempt<'_> {
+impl Drop for PendingRequest<'_> {
     fn drop(&mut self) {
         if let Some(pass) = self.pass.take() {
             self.source.memory().breaker.abandoned(pass);

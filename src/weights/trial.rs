@@ -1,4 +1,5 @@
-//! One call of a rule's webhook, with all that was sent and received, for people who set one up.
+//! A single call of a rule's webhook that records everything sent and received, for people who set
+//! one up.
 
 use super::client::USER_AGENT;
 use super::webhook::{Webhook, body, check_status, media_type, read, unsent};
@@ -8,18 +9,18 @@ use crate::fairness::Rule;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// Characters of a response's body that are kept.
+/// Maximum number of characters kept of a response's body.
 const MOST_SHOWN: usize = 4000;
-/// Stands for a header's value that is secret.
+/// Replaces secret header values.
 const HIDDEN: &str = "***";
 
 /// A call of a webhook.
 #[derive(Clone, Debug)]
 pub struct Trial {
-    /// The address, without what is secret in it.
+    /// The address with secrets redacted.
     pub url: String,
     pub timeout: Duration,
-    /// Names and values; those that are secret are hidden.
+    /// Names and values; secret values are hidden.
     pub headers: Vec<(String, String)>,
     pub body: String,
     pub took: Duration,
@@ -29,17 +30,18 @@ pub struct Trial {
     pub values: BTreeMap<String, String>,
 }
 
-/// A response, whether or not it can be used.
+/// A response, usable or not.
 #[derive(Clone, Debug)]
 pub struct Received {
     pub status: String,
     pub media_type: String,
-    /// The beginning of it.
+    /// The beginning of the body.
     pub body: String,
 }
 
 impl Trial {
-    /// Calls the webhook of a rule once, without a circuit breaker; `None` if the rule has none.
+    /// Calls the webhook of a rule once, without a circuit breaker. Returns `None` if the rule has
+    /// no webhook.
     pub async fn run(
         rule: &Rule,
         secret: Option<Secret>,
@@ -73,7 +75,7 @@ impl Trial {
             let (status, media_type) = (answered.status(), media_type(answered.headers()));
             let received = Received { status: status.to_string(), media_type, body: String::new() };
             let received = response.insert(received);
-            // Error pages are read too: they often say what is wrong.
+            // Read error pages, too: they often state the problem.
             let body = body(answered).await;
             if let Ok(body) = &body {
                 received.body = String::from_utf8_lossy(body).chars().take(MOST_SHOWN).collect();

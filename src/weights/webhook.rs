@@ -1,4 +1,4 @@
-//! One exchange with the webhook: signed, within a deadline, and with no trust in what comes back.
+//! One exchange with the webhook: signed, with a deadline, and without trust in the answer.
 
 use super::ask::Body;
 use super::reply::{self, Outcome};
@@ -11,7 +11,7 @@ use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 use sha2::Sha256;
 use std::time::Duration;
 
-/// Bytes of an answer that are read; 1 MiB holds the weights of some ten thousand tenants.
+/// Maximum size of an answer in bytes; 1 MiB holds the weights of some ten thousand tenants.
 const MOST_BYTES: usize = 1 << 20;
 
 /// The webhook of one rule.
@@ -38,22 +38,22 @@ impl Webhook {
         Ok(Webhook { rule: rule.to_owned(), url, timeout: Duration::from_millis(webhook.timeout), secret, http })
     }
 
-    /// Where the webhook is, without what may be secret in its URL.
+    /// Returns the webhook's address without the parts of its URL that may be secret.
     pub(super) fn place(&self) -> String {
         self.url.origin().ascii_serialization()
     }
 
-    /// Asks, and reads the answer to its end, all within the deadline.
+    /// Sends a request and reads the whole answer within the deadline.
     pub(super) async fn ask(&self, ask: &Ask, now_ms: i64) -> Result<Outcome, Error> {
         self.within_deadline(self.exchange(ask, now_ms)).await
     }
 
-    /// Gives up an exchange at the deadline; errors name the webhook.
+    /// Ends an exchange at the deadline, and adds the webhook's address to errors.
     pub(super) async fn within_deadline(
         &self,
         exchange: impl Future<Output = Result<Outcome, Error>>,
     ) -> Result<Outcome, Error> {
-        let late = |_| ErrorKind::Timeout.with(format!("no complete answer within {:?}", self.timeout));
+        let late = |_| ErrorKind::Timeout.with(format!("no complete response within {:?}", self.timeout));
         let answer = tokio::time::timeout(self.timeout, exchange).await.map_err(late).flatten();
         answer.map_err(|error| error.kind.with(format!("weights webhook {}: {}", self.place(), error.text)))
     }
@@ -72,7 +72,7 @@ impl Webhook {
 
     pub(super) fn request(&self, ask: &Ask, now_ms: i64) -> Result<RequestBuilder, Error> {
         let body = serde_json::to_string(&Body { rule: &self.rule, ask })
-            .map_err(|error| ErrorKind::Unreachable.with(format!("cannot write the request: {error}")))?;
+            .map_err(|error| ErrorKind::Unreachable.with(format!("cannot serialize the request: {error}")))?;
         let mut request = self.http.post(self.url.clone()).header(CONTENT_TYPE, "application/json");
         if let Some(secret) = &self.secret {
             let timestamp = now_ms / 1000;
@@ -83,7 +83,8 @@ impl Webhook {
     }
 }
 
-/// As OJS signs event webhooks. The timestamp is signed too, so that a receiver can refuse what was recorded earlier.
+/// Returns the signature that OJS defines for event webhooks. It covers the timestamp, so that a
+/// receiver can refuse replays.
 pub fn signature(secret: &Secret, timestamp: i64, body: &str) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.expose().as_bytes()).expect("HMAC takes keys of any length");
     mac.update(format!("{timestamp}.").as_bytes());
@@ -91,30 +92,30 @@ pub fn signature(secret: &Secret, timestamp: i64, body: &str) -> String {
     format!("sha256={:x}", mac.finalize().into_bytes())
 }
 
-/// Refuses all but 2xx.
+/// Returns an error for every status except 2xx.
 pub(super) fn check_status(status: StatusCode) -> Result<(), Error> {
     if status.is_redirection() {
-        let text = format!("answered {status}; redirects are not followed, configure the address they lead to");
+        let text = format!("returned HTTP {status}; redirects are not followed, configure their target instead");
         return Err(ErrorKind::Redirect.with(text));
     }
-    if status.is_success() { Ok(()) } else { Err(ErrorKind::Status.with(format!("answered {status}"))) }
+    if status.is_success() { Ok(()) } else { Err(ErrorKind::Status.with(format!("returned HTTP {status}"))) }
 }
 
-/// Reads a successful answer.
+/// Parses a successful answer.
 pub(super) fn read(ask: &Ask, status: StatusCode, media_type: &str, body: &[u8]) -> Result<Outcome, Error> {
     let asked = ask.tenants.iter().map(|tenant| tenant.id.as_str()).collect();
     reply::read(body, &asked)
-        .map_err(|reason| ErrorKind::Unreadable.with(format!("answered {status} ({media_type}) with {reason}")))
+        .map_err(|reason| ErrorKind::Unreadable.with(format!("returned HTTP {status} ({media_type}): {reason}")))
 }
 
-/// Reads a body chunk by chunk and gives up at the limit, whatever length it claimed to have.
+/// Reads a body chunk by chunk and stops at the limit, regardless of its declared length.
 pub(super) async fn body(mut response: Response) -> Result<Vec<u8>, Error> {
-    let too_large = || ErrorKind::TooLarge.with(format!("the answer is larger than {MOST_BYTES} bytes"));
+    let too_large = || ErrorKind::TooLarge.with(format!("the response is larger than {MOST_BYTES} bytes"));
     if response.content_length().is_some_and(|length| length > MOST_BYTES as u64) {
         return Err(too_large());
     }
     let mut body = Vec::new();
-    let broke_off = |error| ErrorKind::Unreadable.with(format!("the answer broke off: {}", causes(error)));
+    let broke_off = |error| ErrorKind::Unreadable.with(format!("the response was cut off: {}", causes(error)));
     while let Some(chunk) = response.chunk().await.map_err(broke_off)? {
         if body.len() + chunk.len() > MOST_BYTES {
             return Err(too_large());
@@ -124,7 +125,7 @@ pub(super) async fn body(mut response: Response) -> Result<Vec<u8>, Error> {
     Ok(body)
 }
 
-/// Tells an HTML page of some proxy from a webhook's own mistake.
+/// Returns the media type, which shows in errors if the answer is an HTML page of a proxy.
 pub(super) fn media_type(headers: &HeaderMap) -> String {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("no content-type");
     value.chars().take(80).collect()
@@ -156,7 +157,10 @@ mod tests {
         assert_eq!(new("https://user:hunter2@host/hunter2?q=hunter2").unwrap(), "https://host");
         for url in ["", "/weights", "localhost:9000", "ftp://host/", "http://", "file:///etc/passwd"] {
             let error = new(url).unwrap_err().to_string();
-            assert!(error.starts_with("weights.webhook.url of rule \"r\" is no http:// or https:// URL: "), "{error}");
+            assert!(
+                error.starts_with("weights.webhook.url of rule \"r\" is not an http:// or https:// URL: "),
+                "{error}"
+            );
         }
     }
 }

@@ -128,7 +128,7 @@ async fn what_fails_is_tried_again_under_the_same_id_and_given_up_at_last() {
     let first = received(&server, 1).await;
     tried(client, 1).await;
     let waiting = client.get("/v1/webhooks/deliveries").await;
-    assert_eq!(waiting.at("/deliveries/0/last_error"), &json!("answered 500"));
+    assert_eq!(waiting.at("/deliveries/0/last_error"), &json!("returned HTTP 500"));
     app.clock.advance(30_000);
     tried(client, 2).await;
     app.clock.advance(120_000);
@@ -222,7 +222,7 @@ async fn none_may_lead_inside() {
         client.send("PATCH", &path, Some(inside.to_string())).await.expect(400),
     ] {
         let reason = refused.text_at("/error/message");
-        assert!(reason.contains("localhost resolves to") && reason.contains("no public address"), "{reason}");
+        assert!(reason.contains("localhost resolves to") && reason.contains("not a public address"), "{reason}");
     }
     let unknown = json!({"url": "https://does-not-exist.invalid/", "events": ["job.enqueued"]});
     client.send("PATCH", &path, Some(unknown.to_string())).await.expect(200);

@@ -131,17 +131,17 @@ async fn an_answer_of_bad_values_only_is_no_success() {
 async fn each_kind_of_bad_answer_has_its_name() {
     let html = "<html><body>Bad gateway</body></html>";
     for (answer, kind, told) in [
-        (ResponseTemplate::new(500), ErrorKind::Status, "answered 500 Internal Server Error"),
-        (ResponseTemplate::new(401), ErrorKind::Status, "answered 401 Unauthorized"),
-        (ResponseTemplate::new(204), ErrorKind::Unreadable, "with no JSON object"),
+        (ResponseTemplate::new(500), ErrorKind::Status, "returned HTTP 500 Internal Server Error"),
+        (ResponseTemplate::new(401), ErrorKind::Status, "returned HTTP 401 Unauthorized"),
+        (ResponseTemplate::new(204), ErrorKind::Unreadable, "the body is not a JSON object"),
         (
             ResponseTemplate::new(200).set_body_raw(html, "text/html"),
             ErrorKind::Unreadable,
-            "200 OK (text/html) with no",
+            "200 OK (text/html): the body is not",
         ),
         (ResponseTemplate::new(200).set_body_string(r#"{"weights": {"a""#), ErrorKind::Unreadable, "EOF while parsing"),
-        (ResponseTemplate::new(200).set_body_string("[]"), ErrorKind::Unreadable, "with no JSON object"),
-        (ResponseTemplate::new(200).set_body_string(r#"{"a": 1}"#), ErrorKind::Unreadable, "without \"weights\""),
+        (ResponseTemplate::new(200).set_body_string("[]"), ErrorKind::Unreadable, "the body is not a JSON object"),
+        (ResponseTemplate::new(200).set_body_string(r#"{"a": 1}"#), ErrorKind::Unreadable, "no member \"weights\""),
         (ResponseTemplate::new(200).set_body_bytes(vec![b' '; 10_000_000]), ErrorKind::TooLarge, "than 1048576 bytes"),
     ] {
         let server = answering(answer).await;
@@ -185,7 +185,7 @@ async fn the_deadline_is_for_the_whole_exchange() {
     });
     for url in [silent.uri(), stalled.await] {
         let (kind, text) = Asker::new(&url, 100, None).ask_in_vain().await;
-        assert!(kind == ErrorKind::Timeout && text.contains("no complete answer within 100ms"), "{kind:?} {text}");
+        assert!(kind == ErrorKind::Timeout && text.contains("no complete response within 100ms"), "{kind:?} {text}");
     }
 }
 
@@ -212,7 +212,7 @@ async fn an_answer_that_breaks_off_is_unreadable() {
         _ = stream.read_to_end(&mut Vec::new()).await;
     });
     let (kind, text) = Asker::new(&url.await, LONG, None).ask_in_vain().await;
-    assert!(kind == ErrorKind::Unreadable && text.contains("the answer broke off"), "{kind:?} {text}");
+    assert!(kind == ErrorKind::Unreadable && text.contains("the response was cut off"), "{kind:?} {text}");
 }
 
 #[tokio::test]
@@ -223,7 +223,7 @@ async fn redirects_are_not_followed() {
         let server = answering(redirect).await;
         let (kind, text) = Asker::new(&server.uri(), LONG, Some("hunter2")).ask_in_vain().await;
         assert_eq!(kind, ErrorKind::Redirect);
-        assert!(text.contains(&format!("answered {status} ")) && text.contains("not followed"), "{text}");
+        assert!(text.contains(&format!("returned HTTP {status} ")) && text.contains("not followed"), "{text}");
     }
     assert_eq!(other.received_requests().await.unwrap().len(), 0);
 }
@@ -239,7 +239,7 @@ async fn a_webhook_that_fails_is_left_alone_and_tried_again() {
     for _ in 0..3 {
         let (kind, text) = asker.ask_in_vain().await;
         assert_eq!(kind, ErrorKind::BreakerOpen);
-        assert!(text.contains("next try in 1000 ms") && text.contains("503 Service Unavailable"), "{text}");
+        assert!(text.contains("next attempt in 1000 ms") && text.contains("503 Service Unavailable"), "{text}");
     }
     assert_eq!(server.received_requests().await.unwrap().len(), 5);
     let status = asker.source.status();

@@ -1,29 +1,29 @@
-//! Workers, a main queue and a planner in simulated time: how long a quiet tenant waits beside a noisy one, and how long workers
-//! are idle although jobs are staged.
+//! Workers, a main queue and a planner in simulated time. Measures how long a quiet tenant waits
+//! beside a noisy one, and how long workers are idle although jobs are staged.
 
 use super::{DrainRate, LatencyGoal, QueueReading};
 use std::collections::VecDeque;
 
-/// How long a queue that reports takes to start a round, in milliseconds.
+/// Delay between a low-water report of a queue and the start of a round, in milliseconds.
 const REACTION: u64 = 2;
 const INTERVAL: u64 = 1000;
 const HEARTBEAT: u64 = 10_000;
 
-/// A kind of main queue, by what it reports and when.
+/// Kinds of main queues, by what they report and when.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
-    /// Reports at once that it runs low, and for how long workers found nothing.
+    /// Reports at once that it runs low, and for how long workers found no job.
     Own,
-    /// Is looked at; its processes report busy threads now and then.
+    /// Is polled; its processes report busy threads from time to time.
     Sidekiq,
-    /// Is looked at; its processes do not report how many threads serve it.
+    /// Is polled; its processes do not report how many threads serve it.
     Capsules,
-    /// Is looked at, seldom.
+    /// Is polled at long intervals.
     Ojs,
 }
 
 impl Kind {
-    /// The time between two looks; an OJS server is asked sooner again if its queue was empty.
+    /// Returns the time between two readings. An OJS server is read sooner if its queue was empty.
     fn every(self, is_empty: bool) -> Option<u64> {
         match self {
             Kind::Own => None,
@@ -46,11 +46,11 @@ enum Owner {
 
 struct Simulation {
     kind: Kind,
-    /// Until when each thread is busy, and the first of them.
+    /// The time until which each thread is busy; `free_at` is the earliest of them.
     threads: Vec<u64>,
     free_at: u64,
     run_ms: u64,
-    /// Run times vary by so many percent.
+    /// Variation of run times, in percent.
     jitter: u64,
     random: u64,
     now: u64,
@@ -65,7 +65,7 @@ struct Simulation {
     idle_since: Option<u64>,
     round_at: Option<u64>,
     reported_busy: u64,
-    /// The next turn is the noisy tenant's although a quiet one waits.
+    /// The next turn is the noisy tenant's, even if a quiet tenant waits.
     noisy_turn: bool,
     waits: Vec<u64>,
     idle_thread_ms: u64,
@@ -118,7 +118,7 @@ impl Simulation {
         self.quiet.push_back(self.now);
     }
 
-    /// Lets time pass; every so many milliseconds a quiet tenant pushes a job.
+    /// Advances time by `ms`. A quiet tenant pushes a job every `quiet_every` milliseconds.
     fn run(&mut self, ms: u64, quiet_every: u64) {
         for _ in 0..ms {
             self.now += 1;
@@ -158,7 +158,7 @@ impl Simulation {
 
     fn round(&mut self) {
         self.round_at = None;
-        // A server is not asked again by a round between two looks.
+        // A round between two readings does not query an OJS server again.
         if self.kind != Kind::Ojs || self.now >= self.look_at {
             self.look();
         }
@@ -174,7 +174,7 @@ impl Simulation {
         self.deepest = self.deepest.max(self.main.len());
     }
 
-    /// Takes turns, and the noisy tenant's is first.
+    /// Takes turns, starting with the noisy tenant.
     fn pick(&mut self) -> Option<Owner> {
         if self.noisy > 0 && (self.noisy_turn || self.quiet.is_empty()) {
             (self.noisy, self.noisy_turn) = (self.noisy - 1, self.quiet.is_empty());
@@ -218,7 +218,7 @@ impl Simulation {
         }
     }
 
-    /// Jobs come one by one, each when the one before it is done.
+    /// Pushes single jobs, each after the previous one is done.
     fn sparse(&mut self) {
         for _ in 0..25 {
             self.push_noisy(1);
@@ -226,19 +226,20 @@ impl Simulation {
         }
     }
 
-    /// More jobs of the noisy tenant than workers get done.
+    /// Pushes more jobs of the noisy tenant than workers can finish.
     fn burst(&mut self) {
         self.push_noisy(1_000_000_000);
     }
 
-    /// Lets time pass while quiet tenants push jobs, less often than their share is; the longest that one of them waited.
+    /// Advances time while quiet tenants push jobs at less than their share. Returns the longest
+    /// wait of a quiet job.
     fn longest_wait_in(&mut self, ms: u64) -> u64 {
         self.waits.clear();
         self.run(ms, (4 * self.run_ms / self.threads.len() as u64).max(311));
         self.waits.iter().copied().max().expect("a quiet tenant's job was taken")
     }
 
-    /// Lets time pass; the share of it that threads were idle, in percent.
+    /// Advances time. Returns the share of it for which threads were idle, in percent.
     fn idle_percent_in(&mut self, ms: u64) -> f64 {
         (self.idle_thread_ms, self.staged_thread_ms) = (0, 0);
         self.run(ms, 0);
@@ -249,14 +250,16 @@ impl Simulation {
         self.drain.aim(self.kind.goal()).depth
     }
 
-    /// The longest that a quiet job should wait: the target latency, one run, the noisy tenant's turn, the time between two looks.
+    /// Returns the maximum expected wait of a quiet job: the target latency, one run, the noisy
+    /// tenant's turn, and the time between two readings.
     fn wait_bound(&self) -> u64 {
         let run = self.longest_run();
         let turn = run / self.threads.len() as u64;
         self.kind.goal().latency_ms + run + turn + self.kind.every(false).unwrap_or(REACTION)
     }
 
-    /// The deepest that the main queue should be: what workers start at once and within the target latency.
+    /// Returns the maximum expected depth of the main queue: the jobs that workers start at once
+    /// and within the target latency.
     fn depth_bound(&self) -> usize {
         let shortest = self.run_ms * (100 - self.jitter) / 100;
         self.threads.len() + (self.threads.len() as u64 * self.kind.goal().latency_ms).div_ceil(shortest) as usize
@@ -268,11 +271,11 @@ impl Simulation {
 }
 
 const KINDS: [Kind; 4] = [Kind::Own, Kind::Sidekiq, Kind::Capsules, Kind::Ojs];
-/// Threads and how long a job takes them, in milliseconds.
+/// Number of threads and run time of their jobs, in milliseconds.
 const CREWS: [(usize, u64); 7] = [(1, 500), (4, 500), (4, 5000), (4, 50), (20, 50), (4, 5), (50, 1000)];
 const JITTERS: [u64; 2] = [0, 30];
 const MINUTE: u64 = 60_000;
-/// An OJS server is asked so seldom that a new pace is known only after a while.
+/// An OJS server is polled so seldom that a new rate takes this long to show, in milliseconds.
 const OJS_SETTLES_IN: u64 = 15_000;
 
 fn simulations() -> impl Iterator<Item = (Simulation, String)> {
@@ -322,7 +325,7 @@ fn workers_may_become_ten_times_as_fast_and_slow_again() {
         let idle = simulation.idle_percent_in(MINUTE);
         assert!(idle <= 1.0, "{name}: idle for {idle} % of the time when ten times as fast");
         simulation.run_ms = slow;
-        // What was promoted for fast workers stays promoted, but no more joins it.
+        // Jobs that were promoted for fast workers stay in the main queue, but no more are added.
         simulation.run(3 * simulation.kind.goal().latency_ms + simulation.longest_run(), 0);
         let (aim, bound) = (simulation.aim(), simulation.depth_bound() as u64);
         assert!(aim <= bound, "{name}: aims at {aim} jobs when slow again, more than {bound}");

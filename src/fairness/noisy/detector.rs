@@ -1,28 +1,31 @@
-//! Who is noisy, by which signal, and at whose cost.
+//! Detection of noisy tenants: by which signals, and which other tenants they harm.
 //!
-//! All figures count by weight: who may have twice as much may also do twice as much. A tenant is compared with the *others*; an
-//! average that it is part of itself could never show it among five.
+//! All figures are divided by weight: a tenant with twice the weight may do twice as much. A tenant
+//! is compared with the *other* tenants. It could never stand out from an average of five tenants
+//! that includes itself.
 
 use super::snapshot::{Snapshot, TenantFigures, part};
 use super::{Figures, NoisyNeighbors};
 use serde::{Deserialize, Serialize};
 
-/// A throttle needs figures that equal tenants show by luck with a chance below e⁻²⁰, about one in 500 million: every tenant is
-/// looked at every few seconds.
+/// Evidence required for a throttle, in nats. Equal tenants show such figures by chance with a
+/// probability below e⁻²⁰, about one in 500 million; every tenant is checked every few seconds.
 const NATS: f64 = 20.0;
-/// A verdict needs less, a chance of one in 20: two of three workers with jobs of one tenant say nothing.
+/// Evidence required for a detection, a chance of one in 20. Without it, two of three workers with
+/// jobs of one tenant would count.
 const VERDICT_NATS: f64 = 3.0;
-/// Whoever has more than its fair share by these odds hogs it. Equal tenants never share exactly, least of all where each of them
-/// brings its jobs in batches: 4 means 80 % where half would be fair, and half where a fifth would be.
+/// A tenant hogs a resource if the odds of its share exceed those of its fair share by this factor.
+/// Equal tenants never share exactly, least of all if each of them enqueues in batches. A factor of
+/// 4 means a share of 80 % instead of 50 %, or of 50 % instead of 20 %.
 const HOGS: f64 = 4.0;
-/// Who has less than this of its fair share goes short.
+/// A tenant with less than this part of its fair share is harmed.
 const SHORT: f64 = 0.9;
-/// Nobody's errors are compared with fewer than these.
+/// Lower bound of the error rate with which a tenant is compared.
 const USUAL_ERRORS: f64 = 0.01;
-/// Tenants named as hurt.
+/// Maximum number of harmed tenants in a detection.
 const MOST_HURT: usize = 5;
 
-/// What tells a noisy neighbour.
+/// A signal that identifies a noisy neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Signal {
@@ -34,7 +37,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// All of them; the first that speaks is the reason given.
+    /// All signals in order of precedence: the first one that applies is reported as the reason.
     pub const ALL: [Signal; 5] = [
         Signal::QueueDepthRatio,
         Signal::EnqueueRateRatio,
@@ -43,7 +46,7 @@ impl Signal {
         Signal::WorkerTimeRatio,
     ];
 
-    /// Its name, which is that of its threshold.
+    /// Returns the name, which is also that of its threshold.
     pub fn name(self) -> &'static str {
         match self {
             Signal::QueueDepthRatio => "queue_depth_ratio",
@@ -54,13 +57,14 @@ impl Signal {
         }
     }
 
-    /// As events give it for a reason.
+    /// Returns the reason that events report.
     pub fn reason(self) -> String {
         format!("{}_exceeded", self.name())
     }
 }
 
-/// What one signal says: the figure, what it is compared with, how they relate, and from where on that is too much.
+/// The evidence of one signal: the tenant's figure, the figure it is compared with, their ratio,
+/// and the threshold of the ratio.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     pub signal: Signal,
@@ -68,7 +72,7 @@ pub struct Evidence {
     pub compared_with: f64,
     pub ratio: f64,
     pub threshold: f64,
-    /// Whether luck is ruled out, so that a throttle may be founded on it.
+    /// True if chance is ruled out, so that the evidence justifies a throttle.
     #[serde(default)]
     pub conclusive: bool,
 }
@@ -77,51 +81,53 @@ pub struct Evidence {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HarmedTenant {
     pub tenant_id: String,
-    /// Its jobs that wait.
+    /// Number of its waiting jobs.
     pub waiting: u64,
-    /// Its part of the workers' time, and what would be fair by weight.
+    /// Its part of the workers' time; `fair_share` is the fair part by weight.
     pub share: f64,
     pub fair_share: f64,
-    /// What it goes short of, as a part of the workers' time.
+    /// The part of the workers' time that it is short of.
     pub lost: f64,
 }
 
-/// That a tenant is noisy, with evidence.
+/// A detected noisy tenant, with evidence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Detection {
     pub tenant_id: String,
-    /// The signals that speak against it, the reason first.
+    /// The signals that exceed their thresholds, the reason first.
     pub evidence: Vec<Evidence>,
     pub share: f64,
     pub fair_share: f64,
-    /// Those that are hurt most.
+    /// The tenants that are harmed most.
     pub hurt: Vec<HarmedTenant>,
-    /// How many others have jobs that could run if a worker were free, seen here.
+    /// Number of other tenants, as far as they are in the snapshot, with jobs that could run if a
+    /// worker were free.
     pub waiting_tenants: u64,
-    /// What those that go short lose together, as a part of the workers' time.
+    /// The sum of what harmed tenants lose, as a part of the workers' time.
     pub lost: f64,
 }
 
 impl Detection {
-    /// The signal that is given as the reason.
+    /// Returns the signal that is reported as the reason.
     pub fn reason(&self) -> Signal {
         self.evidence.first().map_or(Signal::QueueDepthRatio, |evidence| evidence.signal)
     }
 
-    /// The signal on which a throttle may be founded; none if no one else could use the workers, or it may be luck.
+    /// Returns the signal that justifies a throttle; `None` if no other tenant could use the
+    /// workers, or the figures may be due to chance.
     pub fn throttle_reason(&self) -> Option<Signal> {
         let conclusive = self.evidence.iter().find(|evidence| evidence.conclusive)?;
         (self.waiting_tenants > 0).then_some(conclusive.signal)
     }
 
-    /// How far the worst signal is beyond its threshold.
+    /// Returns the ratio of the worst signal to its threshold.
     pub fn severity(&self) -> f64 {
         self.evidence.iter().map(|evidence| evidence.ratio / evidence.threshold).fold(0.0, f64::max)
     }
 }
 
 impl Snapshot {
-    /// All who are noisy, the worst first.
+    /// Returns all noisy tenants, the worst first.
     pub fn detect(&self, config: &NoisyNeighbors) -> Vec<Detection> {
         let mut verdicts: Vec<Detection> =
             self.seen.iter().filter_map(|seen| self.detect_one(config, seen, 1.0)).collect();
@@ -129,13 +135,15 @@ impl Snapshot {
         verdicts
     }
 
-    /// Whether a tenant is noisy where thresholds are multiplied by `scale`: below 1 for one that was noisy before.
+    /// Checks if a tenant is noisy by thresholds multiplied by `scale`, which is below 1 for a
+    /// tenant that was noisy before.
     pub fn detect_one(&self, config: &NoisyNeighbors, seen: &TenantFigures, scale: f64) -> Option<Detection> {
-        // A tenant alone has no neighbours.
+        // A single tenant has no neighbours.
         if self.tenants < 2 {
             return None;
         }
-        // If all that could run is its own, nobody else waits for a worker: their jobs are paused, or wait for limits.
+        // If all runnable jobs are its own, no other tenant waits for a worker: the other jobs are
+        // paused or wait for limits.
         let others_could_run = self.total.runnable > seen.figures.runnable;
         let waits = |other: &&TenantFigures| others_could_run && other.id != seen.id && other.figures.runnable > 0;
         let waiting_tenants = self.seen.iter().filter(waits).count() as u64;
@@ -145,7 +153,7 @@ impl Snapshot {
         let lost: f64 = hurt.iter().map(|hurt| hurt.lost).sum();
         hurt.truncate(MOST_HURT);
         let assessment = Assessment { config, snapshot: self, seen, fair_share, lost, scale };
-        let evidence: Vec<Evidence> = Signal::ALL.iter().filter_map(|signal| assessment.hear(*signal)).collect();
+        let evidence: Vec<Evidence> = Signal::ALL.iter().filter_map(|signal| assessment.assess(*signal)).collect();
         let [share, fair_share, lost] = [self.served_share(&seen.figures), fair_share, lost].map(rounded);
         let tenant_id = seen.id.clone();
         (!evidence.is_empty()).then_some(Detection {
@@ -171,7 +179,7 @@ impl Snapshot {
     }
 }
 
-/// One tenant before its neighbours.
+/// One tenant that is compared with the others.
 struct Assessment<'a> {
     config: &'a NoisyNeighbors,
     snapshot: &'a Snapshot,
@@ -181,7 +189,7 @@ struct Assessment<'a> {
     scale: f64,
 }
 
-/// A figure beside what it is compared with.
+/// A figure and the figure it is compared with.
 struct Comparison {
     value: f64,
     compared_with: f64,
@@ -190,7 +198,7 @@ struct Comparison {
 }
 
 impl Assessment<'_> {
-    fn hear(&self, signal: Signal) -> Option<Evidence> {
+    fn assess(&self, signal: Signal) -> Option<Evidence> {
         let Comparison { value, compared_with, threshold, conclusive } = match signal {
             Signal::QueueDepthRatio => self.queue_depth()?,
             Signal::EnqueueRateRatio => self.enqueue_rate()?,
@@ -212,7 +220,7 @@ impl Assessment<'_> {
         self.snapshot.total.without(self.figures())
     }
 
-    /// What others enqueue on average, for each unit of weight.
+    /// Returns the average enqueues of the others per unit of weight.
     fn usual_enqueues(&self) -> f64 {
         let weight = self.snapshot.weight() - self.seen.share();
         if weight <= 0.0 { 0.0 } else { self.others().enqueued as f64 / weight }
@@ -222,8 +230,9 @@ impl Assessment<'_> {
         jobs as f64 >= self.config.min_jobs as f64 * self.scale
     }
 
-    /// What waits, against the middle of the others. Who enqueues seldom and much at a time is compared with what others bring in
-    /// a window, or each of equal tenants would be noisy in its turn.
+    /// Compares the queue depth with the median of the others, or with their average enqueues
+    /// within a window if that is more. Otherwise each of several equal tenants that enqueue seldom
+    /// and in large batches would be noisy in turn.
     fn queue_depth(&self) -> Option<Comparison> {
         let usual = self.snapshot.median_depth(&self.seen.id).max(self.usual_enqueues()).max(1.0);
         let depth = self.figures().depth;
@@ -235,11 +244,11 @@ impl Assessment<'_> {
         })
     }
 
-    /// Jobs a second, against the average of the others.
+    /// Compares the enqueues per second with the average of the others.
     fn enqueue_rate(&self) -> Option<Comparison> {
         let seconds = self.snapshot.span.max(1) as f64 / 1e3;
         let enqueued = self.figures().enqueued;
-        // Others that enqueue nothing at all are compared with as if all of them together had brought one job.
+        // If the others enqueue nothing, assume that all of them together enqueued one job.
         let usual = self.usual_enqueues().max(1.0 / self.snapshot.tenants.max(1) as f64);
         self.is_many(enqueued).then_some(Comparison {
             value: enqueued as f64 / self.seen.share() / seconds,
@@ -249,15 +258,17 @@ impl Assessment<'_> {
         })
     }
 
-    /// Whether more than its fair part of all that waits or runs is its own. Who goes on as ever beside a backlog of another's,
-    /// which has fallen silent, enqueues more than that one and burdens nobody.
+    /// Returns true if more than the tenant's fair part of all waiting and active jobs is its own.
+    /// A tenant that goes on as usual while another one has a backlog and has stopped enqueuing has
+    /// a higher rate than that one, but harms no one.
     fn burdens(&self) -> bool {
         let (own, all) = (self.figures(), &self.snapshot.total);
         part(own.depth + own.active, all.depth + all.active) > self.fair_share
     }
 
-    /// What workers have in hand of it. Of three workers, each may have a job of the same tenant by chance: then what they had before
-    /// has to say the same.
+    /// Compares the tenant's part of the active jobs. With three workers, each of them may have a
+    /// job of the same tenant by chance; then the jobs that ended within the window have to confirm
+    /// it.
     fn active(&self) -> Option<Comparison> {
         let (own, all) = (self.figures(), &self.snapshot.total);
         let (share, handed_out) = (part(own.active, all.active), all.active + all.ended());
@@ -285,14 +296,14 @@ impl Assessment<'_> {
         self.share_of(share, all.ended(), self.config.worker_time_ratio, self.is_sure(share, all.ended()))
     }
 
-    /// A share of all jobs that is above the fair one.
+    /// Evaluates a share of `jobs` jobs that is above the fair share.
     fn share_of(&self, share: f64, jobs: u64, threshold: f64, sure: bool) -> Option<Comparison> {
         let likely = jobs as f64 * divergence(share, self.fair_share) >= VERDICT_NATS * self.scale;
         let conclusive = sure && self.hogs(share);
         (likely || conclusive).then_some(Comparison { value: share, compared_with: 1.0, threshold, conclusive })
     }
 
-    /// Whether a share is far above the fair one, while others go short.
+    /// Returns true if a share is far above the fair share while other tenants are harmed.
     fn hogs(&self, share: f64) -> bool {
         let odds = |share: f64| share / (1.0 - share).max(f64::EPSILON);
         self.lost > 0.0 && odds(share) > odds(self.fair_share) * (1.0 + (HOGS - 1.0) * self.scale)
@@ -304,13 +315,14 @@ impl Assessment<'_> {
     }
 }
 
-/// A figure as people read it, which is the same after it was written and read.
+/// Rounds a figure for people, so that it also survives serialization unchanged.
 fn rounded(figure: f64) -> f64 {
     (figure * 1e6).round() / 1e6
 }
 
-/// How much less likely a share is than the expected one, for each assessment (Kullback and Leibler, in nats). By Chernoff, n trials
-/// show it by luck with a chance of at most e^(−n·divergence). 0 where the share is not above what is expected.
+/// Returns the Kullback-Leibler divergence of a share from the expected share, in nats; 0 if the
+/// share is not above the expected one. By the Chernoff bound, n trials show such a share by chance
+/// with a probability of at most e^(−n·divergence).
 fn divergence(share: f64, expected: f64) -> f64 {
     if share <= expected || expected >= 1.0 {
         return 0.0;

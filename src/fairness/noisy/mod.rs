@@ -1,5 +1,5 @@
-//! Noisy neighbours: tenants that take so much that others go short. Pure, like all of `fair`: from figures to verdicts
-//! ([`Snapshot::detect`]), and from verdicts to what is done about them ([`decide`]).
+//! Noisy neighbours: tenants whose load harms others. Pure, like the rest of `fairness`.
+//! [`Snapshot::detect`] turns figures into detections, [`decide`] turns detections into throttles.
 
 mod detector;
 mod snapshot;
@@ -14,56 +14,58 @@ pub use detector::{Detection, Evidence, HarmedTenant, Signal};
 pub use snapshot::{Figures, Snapshot, TenantFigures};
 pub use throttle::{NoisyState, ReleaseReason, Throttle, ThrottleStep, decide};
 
-/// What is done about a noisy tenant.
+/// The action taken against a noisy tenant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// It is told, and nothing else.
+    /// Reports the tenant, and nothing else.
     #[default]
     None,
-    /// It weighs less in plan rules and where tenants share queues.
+    /// Reduces its weight in plan rules and in shared queues.
     WeightReduced,
-    /// It may have fewer jobs active.
+    /// Reduces its concurrency limit.
     ConcurrencyReduced,
 }
 
-/// When a tenant is a noisy neighbour, and what is done about it. Times are in milliseconds.
+/// Thresholds of noisy neighbours and the action taken against them. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NoisyNeighbors {
     pub enabled: bool,
     pub action: Action,
-    /// Whether what tenants do is counted even where nothing is done about noisy ones.
+    /// Counts the activity of tenants even if no action is configured.
     pub statistics: bool,
-    /// Over which the past counts, in whole minutes.
+    /// The window of the figures, in whole minutes.
     pub window: u64,
-    /// A tenant is noisy once it has been so for this long.
+    /// A tenant counts as noisy once it has exceeded a threshold for this long.
     pub sustain: u64,
-    /// Its jobs that wait, against those of the tenant in the middle.
+    /// Threshold of its waiting jobs, relative to the median of the others.
     pub queue_depth_ratio: f64,
-    /// Its enqueues, against the average of the others.
+    /// Threshold of its enqueues, relative to the average of the others.
     pub enqueue_rate_ratio: f64,
-    /// Its part of all active jobs.
+    /// Threshold of its part of all active jobs.
     pub active_ratio: f64,
-    /// The part of its attempts that fail, against that of the others.
+    /// Threshold of its error rate, relative to that of the others.
     pub error_rate_ratio: f64,
-    /// Its part of the time that workers spent.
+    /// Threshold of its part of the workers' time.
     pub worker_time_ratio: f64,
-    /// With fewer jobs than this nobody is noisy by how much it enqueues or has waiting.
+    /// Minimum number of waiting or enqueued jobs for the queue depth and enqueue rate signals.
     pub min_jobs: u64,
-    /// What is left of its weight, above 0 and at most 1.
+    /// The factor of its weight under a throttle, above 0 and at most 1.
     pub weight_factor: f64,
-    /// What is left of its concurrency, above 0 and at most 1; one job always is.
+    /// The factor of its concurrency under a throttle, above 0 and at most 1; at least one job
+    /// remains.
     pub concurrency_factor: f64,
-    /// A throttle ends after this long, whatever the tenant does.
+    /// Maximum duration of a throttle.
     pub duration: u64,
-    /// It ends earlier once every figure has been below this part of its threshold for `release_after`.
+    /// A throttle ends earlier if every figure is below this part of its threshold for
+    /// `release_after`.
     pub release_ratio: f64,
     pub release_after: u64,
-    /// Tenants throttled at once.
+    /// Maximum number of tenants throttled at the same time.
     pub max_throttled: usize,
 }
 
-/// The ratios are numbers: they have been checked.
+/// The ratios are never NaN: the configuration checks them.
 impl Eq for NoisyNeighbors {}
 
 impl Default for NoisyNeighbors {
@@ -91,7 +93,7 @@ impl Default for NoisyNeighbors {
 }
 
 impl NoisyNeighbors {
-    /// Whether what tenants do has to be counted for this.
+    /// Returns true if the activity of tenants has to be counted.
     pub fn needs_counts(&self) -> bool {
         self.statistics || self.enabled && self.action != Action::None
     }

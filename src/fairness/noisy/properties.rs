@@ -1,4 +1,4 @@
-//! What holds for every snapshot, however odd.
+//! Invariants that hold for every snapshot.
 
 use super::*;
 use crate::fairness::Weight;
@@ -100,7 +100,7 @@ proptest! {
             let snapshot = Snapshot { now, ..snapshot };
             let steps = decide(&config, &snapshot, &standings);
             for step in &steps {
-                // A throttle begins or ends, never both, and each is told once.
+                // A throttle begins or ends, never both, and each is reported once.
                 let held = standings.get(&step.tenant_id).is_some_and(NoisyState::is_throttled);
                 let holds = step.standing.as_ref().is_some_and(NoisyState::is_throttled);
                 prop_assert_eq!((step.throttled, step.released.is_some()), (!held && holds, held && !holds));
@@ -131,7 +131,7 @@ proptest! {
     }
 }
 
-/// Five tenants, the first of which floods or not.
+/// Five tenants. If `flooding` is set, the first one floods.
 fn five(now: i64, flooding: bool) -> Snapshot {
     let seen = (0..5).map(|place| {
         let depth = if flooding && place == 0 { 5000 } else { 10 };
@@ -162,7 +162,7 @@ fn a_throttle_comes_after_a_while_and_ends_in_its_time() {
         }
         apply(&mut standings, steps);
     }
-    // Still noisy when its time is over, it is noisy anew.
+    // A tenant that is still noisy when its throttle expires is throttled again.
     assert_eq!(told, [(15, "throttled"), (315, "expired"), (330, "throttled"), (630, "expired"), (645, "throttled")]);
 }
 
@@ -171,7 +171,7 @@ fn calm_has_to_last_before_a_throttle_is_lifted() {
     let (config, mut standings) = (throttling(), BTreeMap::new());
     let mut told = Vec::new();
     for second in (0..=200).step_by(5) {
-        // One loud moment in between begins the calm anew.
+        // One noisy moment restarts the calm period.
         let steps = decide(&config, &five(DAY + second * 1000, second <= 30 || second == 60), &standings);
         told.extend(steps.iter().filter_map(|step| step.released.as_ref().map(|(_, why)| (second, why.reason()))));
         apply(&mut standings, steps);
@@ -198,7 +198,7 @@ fn whoever_is_spared_is_not_throttled_and_whoever_is_no_longer_to_be_is_let_go()
     }
 }
 
-/// Five tenants; of the others some jobs wait, of which so many could run.
+/// A noisy tenant beside four equal ones.
 fn beside(loud: Figures, other: Figures) -> Option<Detection> {
     let one = |id: String, figures| TenantFigures { id, weight: Weight::ONE, figures };
     let mut seen = vec![one("loud".to_owned(), loud)];
@@ -220,7 +220,7 @@ fn each_of_the_four_signals_is_enough_for_a_verdict() {
     ] {
         let verdict = beside(loud, other).unwrap_or_else(|| panic!("{signal:?}"));
         assert_eq!(verdict.evidence.iter().map(|evidence| evidence.signal).collect::<Vec<_>>(), [signal]);
-        assert_eq!((verdict.throttle_reason(), verdict.waiting_tenants), (None, 0), "nobody waits");
+        assert_eq!((verdict.throttle_reason(), verdict.waiting_tenants), (None, 0), "no other tenant waits");
     }
     assert_eq!(beside(other, other), None);
 }

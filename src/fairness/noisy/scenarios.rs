@@ -1,5 +1,6 @@
-//! Twenty afternoons with a known truth: a small world of tenants, queues and workers, looked at every five seconds by the same
-//! `detect` and `decide` that run in production. Jobs are served first come, first served, so that whoever is loud is felt.
+//! Twenty scenarios with known noisy tenants: a simulation of tenants, queues and workers, checked
+//! every five seconds by the same `detect` and `decide` that run in production. Jobs are served
+//! first come, first served, so that a noisy tenant affects the others.
 
 use super::*;
 use crate::fairness::Weight;
@@ -9,7 +10,7 @@ const STEP: i64 = 250;
 const LOOK: i64 = 5000;
 const MINUTE: i64 = 60_000;
 
-/// Splitmix64: the same numbers for the same seed, everywhere.
+/// Splitmix64: a reproducible random number generator.
 struct Dice(u64);
 
 impl Dice {
@@ -21,7 +22,7 @@ impl Dice {
         (((z ^ (z >> 31)) >> 11) as f64) / (1u64 << 53) as f64
     }
 
-    /// How often something happens that happens `mean` times on average.
+    /// Draws from a Poisson distribution.
     fn poisson(&mut self, mean: f64) -> u64 {
         let (limit, mut product, mut count) = ((-mean).exp(), self.unit(), 0);
         while product > limit {
@@ -36,7 +37,7 @@ impl Dice {
     }
 }
 
-/// How a tenant behaves. Rates are batches a second, durations seconds.
+/// The behaviour of a tenant. Rates are batches per second, durations seconds.
 #[derive(Clone)]
 struct Habit {
     rate: f64,
@@ -56,7 +57,7 @@ fn bursty() -> Habit {
     Habit { rate: 0.02, batch: 20, ..calm() }
 }
 
-/// From the fifth minute to the tenth.
+/// A flood from the fifth minute to the tenth.
 fn flood(rate: f64) -> Habit {
     Habit { rate, from: 5 * MINUTE, until: 10 * MINUTE, ..calm() }
 }
@@ -127,13 +128,14 @@ impl World {
             seen[*tenant].figures.depth += 1;
             seen[*tenant].figures.runnable += 1;
         }
-        // Who has nothing and did nothing is not known at all.
+        // A tenant without jobs and activity is unknown to the store.
         seen.retain(|seen| seen.figures != Figures::default());
         Snapshot::of_all(self.now, (self.now - first * MINUTE) as u64, seen)
     }
 }
 
-/// Everybody who was throttled within 20 minutes, by which reasons; and whoever still is at the end.
+/// Returns the tenants that were throttled within 20 minutes, with the reasons, and the number of
+/// those that are throttled at the end.
 fn afternoon(
     seed: u64,
     workers: usize,
@@ -163,7 +165,8 @@ fn afternoon(
     (throttled, standings.values().filter(|standing| standing.is_throttled()).count())
 }
 
-/// Runs a scenario: exactly these tenants are noisy, and one of the reasons is the one given.
+/// Runs a scenario and checks that exactly the given tenants are noisy, each with the given reason
+/// among its reasons.
 fn scenario(seed: u64, workers: usize, habits: Vec<Habit>, noisy: &[(usize, Signal)]) {
     let config = NoisyNeighbors { action: Action::WeightReduced, ..NoisyNeighbors::default() };
     let (throttled, left) = afternoon(seed, workers, habits, &config);
@@ -192,7 +195,7 @@ macro_rules! scenarios {
 use Signal::*;
 
 scenarios! {
-    // Somebody is noisy.
+    // Scenarios with noisy tenants.
     one_of_five_floods: 1, 4, with(vec![calm(); 5], flood(40.0)), [(0, QueueDepthRatio)];
     one_of_two_floods: 2, 2, with(vec![calm(); 2], flood(40.0)), [(0, QueueDepthRatio)];
     one_of_fifty_floods: 3, 30, with(vec![calm(); 50], flood(100.0)), [(0, QueueDepthRatio)];
@@ -209,7 +212,7 @@ scenarios! {
     a_flood_among_bursts: 10, 5, with(vec![bursty(); 10], flood(80.0)), [(0, QueueDepthRatio)];
     fast_jobs_flood: 11, 10,
         with(vec![Habit { duration: 0.3, rate: 2.0, ..calm() }; 8], Habit { duration: 0.3, ..flood(120.0) }), [(0, EnqueueRateRatio)];
-    // Nobody is.
+    // Scenarios without noisy tenants.
     equals_at_ease: 12, 10, vec![calm(); 10], [];
     equals_in_need: 13, 3, vec![calm(); 10], [];
     equals_with_bursts: 14, 5, vec![bursty(); 12], [];

@@ -1,39 +1,41 @@
-//! What tenants have and did lately: all that a verdict is made of.
+//! The input of a detection: the jobs and the recent activity of tenants.
 
 use super::super::Weight;
 
-/// What a tenant has now and did within the window.
+/// The current jobs of a tenant and its activity within the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Jobs that wait, staged or in a queue; not those that are scheduled for later.
+    /// Number of waiting jobs, staged or in a queue, without jobs that are scheduled for later.
     pub depth: u64,
-    /// Those of them that a free worker could start: neither a pause nor a limit stops them.
+    /// Number of waiting jobs that a free worker could start: neither a pause nor a limit stops
+    /// them.
     pub runnable: u64,
-    /// Jobs that workers have.
+    /// Number of jobs that workers hold.
     pub active: u64,
     pub enqueued: u64,
-    /// Requests that brought them: jobs of one request come and go together, and say no more than one.
+    /// Number of requests that enqueued the jobs. The jobs of one request arrive together, so as
+    /// evidence they count as one.
     pub pushes: u64,
-    /// Attempts that succeeded.
+    /// Number of attempts that succeeded.
     pub completed: u64,
-    /// Attempts that failed.
+    /// Number of attempts that failed.
     pub failed: u64,
-    /// Time for which workers had its jobs, of those attempts that ended.
+    /// Time in milliseconds that workers spent on attempts that ended.
     pub worker_ms: u64,
 }
 
 impl Figures {
-    /// Whether it wants to be served: something waits or runs.
+    /// Returns true if the tenant competes for workers: it has waiting or active jobs.
     pub fn contends(&self) -> bool {
         self.depth + self.active > 0
     }
 
-    /// Attempts that ended.
+    /// Returns the number of attempts that ended.
     pub fn ended(&self) -> u64 {
         self.completed + self.failed
     }
 
-    /// All but another's.
+    /// Returns the figures minus those of one tenant.
     pub(super) fn without(&self, one: &Figures) -> Figures {
         Figures {
             depth: self.depth.saturating_sub(one.depth),
@@ -52,7 +54,7 @@ impl Figures {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TenantFigures {
     pub id: String,
-    /// What it weighs, before any throttle.
+    /// Weight without any throttle.
     pub weight: Weight,
     pub figures: Figures,
 }
@@ -63,25 +65,25 @@ impl TenantFigures {
     }
 }
 
-/// Tenants at one moment: the busiest, and of the others as many as make a fair sample.
+/// Tenants at one moment: the busiest ones, and a random sample of the others.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     pub now: i64,
-    /// How long the window is of which figures are told.
+    /// Length of the window of the figures, in milliseconds.
     pub span: u64,
-    /// All tenants that have jobs or did something, seen here or not.
+    /// Number of tenants with jobs or activity, including those that are not in `seen`.
     pub tenants: u64,
-    /// Those that have jobs which wait or run.
+    /// Number of those with waiting or active jobs.
     pub contenders: u64,
-    /// What all of them together have and did.
+    /// Sum of the figures of all tenants.
     pub total: Figures,
     pub seen: Vec<TenantFigures>,
-    /// Who was drawn by lot, as places in `seen`: the queue depth in the middle is theirs.
+    /// Indexes in `seen` of the tenants drawn at random; the median queue depth is theirs.
     pub sample: Vec<usize>,
 }
 
 impl Snapshot {
-    /// A snapshot of all tenants.
+    /// Creates a snapshot of all tenants.
     pub fn of_all(now: i64, span: u64, seen: Vec<TenantFigures>) -> Snapshot {
         let mut total = Figures::default();
         for TenantFigures { figures, .. } in &seen {
@@ -100,32 +102,33 @@ impl Snapshot {
         Snapshot { now, span, tenants, contenders, total, seen, sample }
     }
 
-    /// A tenant of the snapshot.
+    /// Returns a tenant of the snapshot.
     pub fn find(&self, id: &str) -> Option<&TenantFigures> {
         self.seen.iter().find(|seen| seen.id == id)
     }
 
-    /// The part of what workers do that a tenant would have by weight, if it wanted to be served.
+    /// Returns the share of the workers that a tenant would have by weight if it had jobs.
     pub fn expected_share(&self, id: &str) -> Option<f64> {
         let seen = self.find(id)?;
         let others = self.contending_weight() - if seen.figures.contends() { seen.share() } else { 0.0 };
         Some(seen.share() / (others + seen.share()))
     }
 
-    /// Weights of all who want to be served. Those that are not seen count with the usual weight.
+    /// Returns the sum of the weights of all tenants with jobs. Those that are not in `seen` count
+    /// with weight 1.
     pub(super) fn contending_weight(&self) -> f64 {
         let seen: Vec<&TenantFigures> = self.seen.iter().filter(|seen| seen.figures.contends()).collect();
         let unseen = self.contenders.saturating_sub(seen.len() as u64) as f64;
         seen.iter().map(|seen| seen.share()).sum::<f64>() + unseen * Weight::ONE.as_f64()
     }
 
-    /// The same of all tenants.
+    /// Returns the sum of the weights of all tenants, computed in the same way.
     pub(super) fn weight(&self) -> f64 {
         let unseen = self.tenants.saturating_sub(self.seen.len() as u64) as f64;
         self.seen.iter().map(TenantFigures::share).sum::<f64>() + unseen * Weight::ONE.as_f64()
     }
 
-    /// The queue depth in the middle of all others, by weight.
+    /// Returns the median of the others' queue depths, each divided by weight.
     pub(super) fn median_depth(&self, but: &str) -> f64 {
         let others = self.sample.iter().map(|place| &self.seen[*place]).filter(|seen| seen.id != but);
         let mut depths: Vec<f64> = others.map(|seen| seen.figures.depth as f64 / seen.share()).collect();
@@ -137,7 +140,8 @@ impl Snapshot {
         }
     }
 
-    /// A tenant's part of what workers do: of the time they spent, or of what they have in hand where nothing ended yet.
+    /// Returns a tenant's part of the workers' time, or of the active jobs if no attempt has ended
+    /// yet.
     pub(super) fn served_share(&self, figures: &Figures) -> f64 {
         if self.total.worker_ms > 0 {
             part(figures.worker_ms, self.total.worker_ms)
@@ -147,7 +151,7 @@ impl Snapshot {
     }
 }
 
-/// A part of a whole, 0 of nothing.
+/// Returns a part of a whole; 0 if the whole is 0.
 pub(super) fn part(of: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { of as f64 / whole as f64 }
 }

@@ -1,66 +1,69 @@
-//! What follows from verdicts, as time goes on: who is throttled, until when, and who is let go.
+//! Throttle decisions: when a throttle starts and when it is released.
 
 use super::super::Weight;
 use super::{Action, Detection, NoisyNeighbors, Snapshot};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 
-/// What is remembered of a tenant between two looks. Who is neither noisy nor throttled nor spared has none.
+/// The state of a tenant between two checks. A tenant that is neither noisy nor throttled nor
+/// spared has none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct NoisyState {
-    /// Since when it is noisy.
+    /// The time since which it is noisy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub noisy_since: Option<i64>,
-    /// Since when a throttle is justified: it is noisy at somebody's cost.
+    /// The time since which a throttle is justified, because it is noisy and harms others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub harmful_since: Option<i64>,
-    /// Whether it was reported as noisy, once that had lasted.
+    /// True if it was reported as noisy, which happens once `sustain` has passed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reported: bool,
-    /// Since when every figure is well below its threshold, while it is throttled.
+    /// The time since which every figure is well below its threshold; set only while it is
+    /// throttled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calm_since: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throttle: Option<Throttle>,
-    /// Somebody let it go: until then it is not throttled again.
+    /// The end of the time in which it is not throttled, because an operator released it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spared_until: Option<i64>,
-    /// The last verdict.
+    /// The last detection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Detection>,
 }
 
-/// A throttle that holds.
+/// A throttle in effect.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Throttle {
     pub action: Action,
     pub reason: String,
     pub since: i64,
     pub until: i64,
-    /// What is left of the tenant's weight or concurrency.
+    /// The factor applied to the tenant's weight or concurrency.
     pub factor: f64,
     pub original_weight: f64,
     pub effective_weight: f64,
-    /// Jobs that it had active, and how many of them it may have, where that is what is reduced.
+    /// Number of jobs that were active, and the maximum that is left of them. Set only if the
+    /// concurrency is reduced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<(u64, u64)>,
 }
 
-/// Why a throttle ended.
+/// The reason for which a throttle ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReleaseReason {
-    /// Its time is over.
+    /// Its duration has passed.
     Expired,
     /// The tenant is calm.
     Calm,
-    /// Somebody said so.
+    /// An operator released the tenant.
     Manual,
-    /// The configuration throttles nobody any more.
+    /// The configuration no longer asks for this throttle.
     Disabled,
 }
 
 impl ReleaseReason {
-    /// As events give it.
+    /// Returns the name used in events.
     pub fn reason(self) -> &'static str {
         match self {
             ReleaseReason::Expired => "expired",
@@ -71,21 +74,21 @@ impl ReleaseReason {
     }
 }
 
-/// What a look changes about one tenant.
+/// The changes of one check to one tenant.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ThrottleStep {
     pub tenant_id: String,
-    /// How it stands from now on; none if there is nothing to remember.
+    /// The new state; `None` if there is nothing to remember.
     pub standing: Option<NoisyState>,
-    /// Whether it has been noisy for long enough to be reported, and was not before.
+    /// True if it has just been noisy for long enough to be reported.
     pub detected: bool,
-    /// Whether a throttle begins.
+    /// True if a throttle begins.
     pub throttled: bool,
-    /// The throttle that ends, and why.
+    /// The throttle that ends, and the reason.
     pub released: Option<(Throttle, ReleaseReason)>,
 }
 
-/// What a look at a snapshot changes, given how tenants stood before. Nobody is in it of whom nothing changes.
+/// Compares a snapshot with the previous states and returns the tenants whose state changes.
 pub fn decide(
     config: &NoisyNeighbors,
     snapshot: &Snapshot,
@@ -106,7 +109,7 @@ pub fn decide(
     }));
     let holds = |step: &ThrottleStep| step.standing.as_ref().is_some_and(|standing| standing.throttle.is_some());
     let mut room = config.max_throttled.saturating_sub(steps.iter().filter(|step| holds(step)).count());
-    // The verdicts come with the worst first.
+    // Detections are sorted with the worst first.
     for step in &mut steps {
         let Some(standing) = &mut step.standing else { continue };
         if room > 0 && is_due(config, standing, now) {
@@ -119,7 +122,7 @@ pub fn decide(
     steps
 }
 
-/// How a tenant stands after a look, before anybody is throttled.
+/// Computes the new state of a tenant, without starting a throttle.
 fn look(
     config: &NoisyNeighbors,
     snapshot: &Snapshot,
@@ -129,7 +132,7 @@ fn look(
 ) -> ThrottleStep {
     let now = snapshot.now;
     let mut after = before.clone();
-    // A time to come is from before the clock was set back.
+    // A time in the future dates from before the clock was set back.
     let since = |time: Option<i64>| time.unwrap_or(now).min(now);
     after.noisy_since = verdict.map(|_| since(before.noisy_since));
     let is_harmful = verdict.is_some_and(|verdict| verdict.throttle_reason().is_some());
@@ -155,7 +158,7 @@ fn look(
             is_over.then_some(ReleaseReason::Calm)
         };
         if let Some(why) = why {
-            // It has to be noisy for some time again before it is throttled again.
+            // The tenant has to be noisy for `sustain` again before it is throttled again.
             after.harmful_since = is_harmful.then_some(now);
             (after.throttle, after.calm_since) = (None, None);
             released = Some((throttle, why));
@@ -181,7 +184,7 @@ fn lasted(config: &NoisyNeighbors, since: i64, now: i64) -> bool {
     now - since >= config.sustain as i64
 }
 
-/// Whether a tenant has been noisy at somebody's cost for long enough to be throttled.
+/// Returns true if a tenant has been noisy and harmful for long enough to be throttled.
 fn is_due(config: &NoisyNeighbors, standing: &NoisyState, now: i64) -> bool {
     config.action != Action::None
         && standing.throttle.is_none()
@@ -219,19 +222,20 @@ fn throttle(
 }
 
 impl NoisyState {
-    /// How a tenant stands that somebody lets go: it is not throttled again for as long as a throttle would last.
+    /// Returns the state of a tenant that an operator released: it is not throttled for as long as
+    /// a throttle would last.
     pub fn spared(config: &NoisyNeighbors, now: i64) -> NoisyState {
         NoisyState { spared_until: Some(now + config.duration as i64), ..NoisyState::default() }
     }
 
-    /// Whether a throttle holds.
+    /// Returns true if a throttle is in effect.
     pub fn is_throttled(&self) -> bool {
         self.throttle.is_some()
     }
 }
 
 impl Weight {
-    /// A part of it; never so little that nothing is served.
+    /// Returns the weight multiplied by `factor`, but never so small that the tenant is not served.
     pub fn times(self, factor: f64) -> Weight {
         if self.is_held() { self } else { Weight::of(self.as_f64() * factor).unwrap_or(self) }
     }
@@ -241,7 +245,8 @@ impl Weight {
 mod tests {
     use super::*;
 
-    /// A throttle from before the clock was set back would otherwise last until the clock reaches its end again.
+    /// Without this rule, a throttle from before the clock was set back would last until the clock
+    /// reaches its end again.
     #[test]
     fn a_throttle_that_begins_in_the_future_is_over() {
         let config = NoisyNeighbors { action: Action::WeightReduced, ..NoisyNeighbors::default() };

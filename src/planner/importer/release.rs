@@ -1,11 +1,11 @@
-//! The part of an importer that serves a release: it empties the inbox and holds the source.
+//! The part of an importer that a release uses: it empties the inbox and holds the source.
 
 use super::Importer;
 use crate::main_queue::Source;
 use crate::store::{Error, TakenIn};
 
 impl Importer {
-    /// Jobs that were taken off the source and are not staged yet.
+    /// Returns the number of jobs that were taken from the source and are not staged yet.
     pub(in crate::planner) async fn pending(&mut self) -> Result<u64, Error> {
         self.identify().await?;
         let name = self.inbox();
@@ -14,7 +14,8 @@ impl Importer {
         self.sidekiq.redis().pending(&name, taken_in).await
     }
 
-    /// Stages what was taken off the source, so that a release hands it back with all other jobs. False if the release holds no more.
+    /// Stages all jobs of the inbox, so that the release hands them back with the other jobs.
+    /// Returns false if the release has ended.
     pub(in crate::planner) async fn empty_inbox(&mut self, release: &str) -> Result<bool, Error> {
         while self.pending().await? > 0 {
             let known = self.rules.reload().await?;
@@ -24,14 +25,17 @@ impl Importer {
             entries.retain(|entry| entry.sequence > before);
             match self.stage(&name, before, entries, &known, release).await? {
                 Some(TakenIn::Released) => return Ok(false),
-                Some(TakenIn::Full { rule }) => return Err(Error::Backend(format!("plan rule {rule} is full"))),
+                Some(TakenIn::Full { rule }) => {
+                    return Err(Error::Backend(format!("plan rule {rule:?} has reached max_staged")));
+                }
                 None | Some(TakenIn::Stored | TakenIn::Before | TakenIn::Stale) => {}
             }
         }
         Ok(true)
     }
 
-    /// Takes the gem's locks, or keeps them. Returns true if nobody but us changes the source from now on: no planner of the gem runs.
+    /// Acquires or renews the gem's locks. Returns true if no planner of the gem runs, so that only
+    /// this process changes the source.
     pub(in crate::planner) async fn hold_source(&mut self) -> Result<bool, Error> {
         self.identify().await?;
         let Source::Fairplay(class) = self.source.clone() else { return Ok(true) };

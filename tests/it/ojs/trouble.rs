@@ -142,7 +142,7 @@ async fn a_server_that_is_none_or_another() {
         ),
         (ResponseTemplate::new(200).set_body_json(json!({"specversion": "1.0"})), "unsupported", "conformance level 0"),
         (ResponseTemplate::new(404), "unsupported", "is this an OJS server?"),
-        (html(), "unreadable", "no OJS (text/html)"),
+        (html(), "unreadable", "not OJS (text/html)"),
         (
             ResponseTemplate::new(302).insert_header("location", "http://127.0.0.1:1/"),
             "status",
@@ -167,7 +167,7 @@ async fn a_server_that_tells_nothing_of_its_queues() {
     Mock::given(path("/ojs/manifest")).respond_with(answer).mount(&server).await;
     let app = before(&[often()], Ojs::at(&server.uri())).await;
     push(&app.client, "a", 2).await;
-    told(&app, "unsupported", "tells nothing of its queue heavy").await;
+    told(&app, "unsupported", "reports no statistics of queue heavy").await;
     // One that tells only how many wait and how long on average, and has no batches.
     let stats = json!({"stats": {"depth": 1, "avg_wait_ms": 90_000}});
     let answer = ResponseTemplate::new(200).set_body_json(stats);

@@ -59,11 +59,11 @@ async fn a_failure_is_reported_once_with_the_weights_in_use_and_its_end_once() {
     assert_eq!((kind.as_str(), &data["rule"], &data["kind"]), ("weights.failed", &json!("r"), &json!("status")));
     assert_eq!((&data["fallback"], &data["weights_age_ms"]), (&json!("last_weights"), &json!(1100)), "{data}");
     let message = data["message"].as_str().unwrap();
-    assert!(message.contains("answered 500") && message.contains("using weights from 1.1 s ago"), "{message}");
+    assert!(message.contains("returned HTTP 500") && message.contains("using weights from 1.1 s ago"), "{message}");
 
     let stats = app.client.get("/v1/admin/planner/r").await.expect(200);
     assert_eq!(stats.at("/weights/failing_since"), "2027-01-15T08:00:03.300Z", "{}", stats.text);
-    assert!(stats.text_at("/weights/last_error").contains("answered 500"), "{}", stats.text);
+    assert!(stats.text_at("/weights/last_error").contains("returned HTTP 500"), "{}", stats.text);
     assert_eq!((stats.at("/weights/breaker"), stats.at("/weights/fallback")), (&json!("open"), &json!("last_weights")));
     assert!(stats.at("/weights/next_attempt_at").as_str() > Some("2027-01-15T08:00:15"), "{}", stats.text);
 

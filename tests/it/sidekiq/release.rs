@@ -298,7 +298,9 @@ async fn it_is_refused_while_a_process_takes_jobs_in() {
     let refused = release(&redis, "staging_queue = \"stage\"", &[]).await;
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(
-        !refused.status.success() && said.contains("takes jobs in from queue:stage of main queue legacy"),
+        !refused.status.success()
+            && said.contains("main queue legacy")
+            && said.contains("imports jobs from queue:stage and"),
         "{said}"
     );
     assert_eq!(staged(&app.client).await, 1);
