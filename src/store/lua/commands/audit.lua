@@ -10,6 +10,7 @@ local job_counts = require('tenants/job_counts')
 local lane_module = require('queue/lane')
 local job_module = require('queue/job')
 local headcount = require('tenants/headcount')
+local held = require('queue/held')
 local runtime = require('lib/runtime')
 
 local commit, int = runtime.commit, runtime.int
@@ -54,8 +55,7 @@ local function run()
       compare('slot', set .. ' ' .. id, call('SISMEMBER', set, id), 1, function() call('SADD', set, id) end)
     end
     if job.worker ~= '' then
-      local member = job.worker .. '\31' .. id
-      compare('held', id, call('ZSCORE', job_module.HELD, member) and 1 or 0, 1, function() call('ZADD', job_module.HELD, '0', member) end)
+      compare('held', id, held.has(job.worker, id) and 1 or 0, 1, function() held.add(job.worker, id) end)
     end
   end
 

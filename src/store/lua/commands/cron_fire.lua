@@ -11,6 +11,7 @@ local ctx = require('lib/context')
 local job = require('queue/job')
 local enqueue = require('queue/enqueue')
 local detach = require('queue/detach')
+local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local commit, emit, stamp = runtime.commit, runtime.emit, runtime.stamp
@@ -19,6 +20,9 @@ local enqueue_request, queues_note = enqueue.enqueue_request, enqueue.queues_not
 local job_cancel = detach.job_cancel
 local call = redis.call
 local match = string.match
+
+-- Outcome and two values of it, of which the second is a job's id or state: see `queue/enqueue`.
+local ANSWER = wire.pattern(4)
 
 local function run()
   local name, version, at, next_at, overlap = ctx.args[9], ctx.args[10], ctx.args[11], ctx.args[12], ctx.args[13]
@@ -60,7 +64,8 @@ local function run()
   end
 
   local answer = enqueue_request(FIRST)
-  local outcome, existing = match(answer, '^[^\31]+'), match(answer, '^ok\31%d+\31=([^\31]+)') or match(answer, '^exists\31%d+\31([^\31]+)')
+  local outcome, _, third = match(wire.join(answer, '', '', ''), ANSWER)
+  local existing = outcome == 'exists' and third or match(third, '^=(.*)$')
   queues_note()
   if outcome == 'error' then
     commit()

@@ -11,19 +11,18 @@
 --          something must come due first, which is the tick's work
 
 local ctx = require('lib/context')
-local job_counts = require('tenants/job_counts')
 local lane_module = require('queue/lane')
 local job_module = require('queue/job')
 local source = require('dispatch/source')
 local simple = require('dispatch/simple')
 local policy = require('dispatch/policy')
+local held = require('queue/held')
 local runtime = require('lib/runtime')
 
 local commit, emit, gather, guarded, int = runtime.commit, runtime.emit, runtime.gather, runtime.guarded, runtime.int
 local settle, signal = runtime.settle, runtime.signal
-local count_move = job_counts.count_move
 local queue_depth = lane_module.queue_depth
-local further_plain, job_expiry, job_load = job_module.further_plain, job_module.expiry, job_module.load
+local job_expiry, job_load = job_module.expiry, job_module.load
 local job_move, job_save, job_view = job_module.move, job_module.save, job_module.view
 local lease_deadline = job_module.lease_deadline
 local sources_close = source.sources_close
@@ -49,7 +48,7 @@ local function is_due(set)
   return #call('ZRANGEBYSCORE', set, '-inf', ctx.now_text, 'LIMIT', '0', '1') > 0
 end
 
-local requests, JOB
+local requests
 local some_halted -- workers that are not to be given work are few; where there is none, nobody is looked up
 local pace -- dispatches by queue and second, each a number of jobs and the sum of their waits: count · 2^40 + ms
 
@@ -118,58 +117,17 @@ local function lease(job, lane, request)
   job.visible_until = int(ctx.now + (request.visibility or tonumber(job.visibility) or tonumber(ctx.args[2])))
   if request.worker ~= '' then
     job.worker = request.worker
-    gather('ZADD', job_module.HELD, '0', request.worker .. '\31' .. job.id)
+    held.add(request.worker, job.id)
   end
   gather('ZADD', job_module.LEASES, lease_deadline(job), job.id)
   job_save(job)
   emit('job.started', job, '"state":"active","attempt":' .. job.attempt .. ',"worker_id":' .. request.worker_json)
 end
 
--- A job that never ran, without marks. Place and creation; since when it waits; where what does not change begins; queue, type;
--- where further fields begin.
-local PLAIN = '^available\0310\31(%d+\31%d+\31)(%d+)' .. string.rep('\31', 12) .. '\30()(%C*)\31(%C*)\31%C*\31()'
-
-local terms -- by visibility, or false where the request has none: see `lease_terms`
-
--- What leases of plain jobs have in common: the record before the worker and between worker and pool, and the deadline.
-local function lease_terms(visibility)
-  local visible = ctx.now + (visibility or tonumber(ctx.args[2]))
-  local of_all = {before = '\31' .. ctx.now_text .. '\31\31' .. int(visible) .. '\31',
-    behind = '\31\31' .. (visibility and int(visibility) or '') .. '\31\31\31\31\31',
-    deadline = int(math.min(visible, ctx.now + tonumber(ctx.args[3])))}
-  terms[visibility or false] = of_all
-  return of_all
-end
-
--- Leases a plain job, and writes what `lease` would write, without a table of all its fields: most jobs are plain. Nil if it is not.
-local function lease_plain(id, key, text, lane, request)
-  local place, since, rest, queue, kind, further = match(text, PLAIN)
-  if not place then return nil end
-  local is_plain, tenant = further_plain(text, further)
-  if not is_plain then return nil end
-  local enqueued = tonumber(since)
-  local pool = strategy.lease_under(queue, id, nil, lane, request, enqueued)
-  local worker, of_all = request.worker, terms[request.visibility or false] or lease_terms(request.visibility)
-  local view = 'active\0311\31' .. place .. since .. of_all.before .. worker .. of_all.behind .. pool .. '\31\30'
-    .. string.sub(text, rest)
-  call('SET', key, view)
-  pace[queue] = (pace[queue] or 0) + 1099511627776 + math.max(ctx.now - enqueued, 0)
-  if worker ~= '' then gather('ZADD', job_module.HELD, '0', worker .. '\31' .. id) end
-  gather('ZADD', job_module.LEASES, of_all.deadline, id)
-  count_move(queue, tenant, 'available', 'active')
-  ctx.log[#ctx.log + 1] = 'job.started\31' .. id .. '\31' .. kind .. '\31' .. queue .. (tenant and '\31\28' .. tenant or '\31')
-    .. '\31"state":"active","attempt":1,"worker_id":' .. request.worker_json
-  return view
-end
-
--- The job's view; nil if it is not there.
+-- Leases a job and returns its view; nil if it does not exist.
 local function lease_and_show(id, lane, request)
-  local key = JOB .. id
-  local text = lane.record_of == id and lane.record or call('GET', key)
-  if not text then return nil end
-  local view = lease_plain(id, key, text, lane, request)
-  if view then return view end
-  local job = job_load(id, nil, text)
+  local job = job_load(id, nil, lane.record_of == id and lane.record or nil)
+  if not job then return nil end
   lease(job, lane, request)
   return job_view(job)
 end
@@ -246,7 +204,7 @@ local function run()
   read_requests()
   strategy = strategy_for(requests)
   strategy.begin(requests)
-  JOB, some_halted, pace, terms = ctx.prefix .. 'job:', (tonumber(ctx.state.halted) or 0) > 0, {}, {}
+  some_halted, pace = (tonumber(ctx.state.halted) or 0) > 0, {}
   if ctx.state.recalled and find(ctx.state.recalled, ctx.args[9], 1, true) then return {{}, 0, {}} end -- nobody waits for the answer
   local call_key = ctx.prefix .. 'call:' .. ctx.args[9]
   local number, leased = match(ctx.args[11] == '1' and call('GET', call_key) or '', '^(%d+) %d+ (.*)$')

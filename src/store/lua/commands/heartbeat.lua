@@ -8,13 +8,14 @@
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')
+local held = require('queue/held')
 local worker_module = require('dispatch/worker')
 local runtime = require('lib/runtime')
 
 local commit, emit, gather, int, stamp = runtime.commit, runtime.emit, runtime.gather, runtime.int, runtime.stamp
 local subject = runtime.subject
 local job_load, job_save, lease_deadline = job_module.load, job_module.save, job_module.lease_deadline
-local held_by, set_halted = worker_module.held_by, worker_module.set_halted
+local set_halted = worker_module.set_halted
 local call = redis.call
 local find, match = string.find, string.match
 
@@ -40,7 +41,7 @@ local function run()
     local own = match(call('HGET', key, 'pool') or '', '^"(.*)"$') or call('GET', member)
     if own and call('EXISTS', ctx.prefix .. 'pool:' .. own) == 0 then own = nil end
     local leaves = own and told.registers and told.pool and own ~= pool
-    if own and pool and own ~= pool and (not leaves or #held_by(worker, 1) > 0) then return {'pool', own} end
+    if own and pool and own ~= pool and (not leaves or held.count(worker) > 0) then return {'pool', own} end
     if leaves then call('ZREM', ctx.prefix .. 'pool:' .. own .. ':workers', worker) end
     local joins = pool or not leaves and own
     if joins then call('ZADD', ctx.prefix .. 'pool:' .. joins .. ':workers', ctx.now_text, worker) end

@@ -10,12 +10,12 @@
 
 local ctx = require('lib/context')
 local enqueue_module = require('queue/enqueue')
+local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local commit, guarded = runtime.commit, runtime.guarded
 local enqueue, queues_note = enqueue_module.enqueue, enqueue_module.queues_note
 local call = redis.call
-local concat = table.concat
 
 local function run()
   local name, before, after, version, jobs = ctx.args[9], ctx.args[10], ctx.args[11], ctx.args[12], tonumber(ctx.args[15])
@@ -24,7 +24,7 @@ local function run()
   -- What is handed back in a moment does not count against the rule's bound.
   local import = {exceeds_bound = ctx.args[14] ~= ''}
   local result = jobs == 0 and 'ok' or guarded(enqueue, '', 16, jobs, false, version, import)
-  if type(result) == 'table' then result = concat(result, '\31') end
+  if type(result) == 'table' then result = wire.join_list(result) end
   if string.sub(result, 1, 2) ~= 'ok' then return result end
   call('HSET', ctx.prefix .. 'inboxes', name, after)
   queues_note()

@@ -7,10 +7,11 @@ local ctx = require('lib/context')
 local job_module = require('queue/job')
 local unique_set = require('queue/unique_set')
 local stage = require('staging/stage')
+local job_inputs = require('workflows/inputs').of_job
 local runtime = require('lib/runtime')
 
 local commit, count, emit = runtime.commit, runtime.count, runtime.emit
-local job_inputs, job_load, job_set = job_module.inputs, job_module.load, job_module.set
+local job_load, job_set = job_module.load, job_module.set
 local job_view, unmark = job_module.view, job_module.unmark
 local job_admit = stage.job_admit
 local call = redis.call

@@ -8,11 +8,14 @@
 --          keys); a key that is there already is there
 
 local ctx = require('lib/context')
+local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local commit, emit, signal, subject = runtime.commit, runtime.emit, runtime.signal, runtime.subject
 local call = redis.call
-local concat, match = table.concat, string.match
+local match = string.match
+
+local KEY = wire.pattern(5)
 
 local function run()
   local id, digest, role, tenant, name = ctx.args[9], ctx.args[10], ctx.args[11], ctx.args[12], ctx.args[13]
@@ -20,7 +23,7 @@ local function run()
   if call('HEXISTS', key, id) == 1 then return 'ok' end
   local managed, of_name, total = ctx.args[14] == '1' or role == 'admin' and tenant == '', 0, 0
   for _, record in ipairs(call('HVALS', key)) do
-    local other_role, other_tenant, other_name = match(record, '^[^\31]*\31([^\31]*)\31([^\31]*)\31[^\31]*\31(.*)$')
+    local _, other_role, other_tenant, _, other_name = match(record, KEY)
     total = total + 1
     managed = managed or other_role == 'admin' and other_tenant == ''
     if other_name == name then
@@ -31,7 +34,7 @@ local function run()
   if total >= tonumber(ctx.args[16]) then return 'full' end
   if of_name >= tonumber(ctx.args[15]) then return 'many' end
   if not managed then return 'admin' end
-  call('HSET', key, id, concat({digest, role, tenant, ctx.now_text, name}, '\31'))
+  call('HSET', key, id, wire.join(digest, role, tenant, ctx.now_text, name))
   emit('auth.key_created', subject(id), '"name":"' .. name .. '","role":"' .. role .. '","by":' .. ctx.args[18])
   if total == 0 and ctx.args[17] == '0' then emit('auth.activated', subject(id), '"by":' .. ctx.args[18]) end
   signal('keys')

@@ -4,18 +4,21 @@
 -- Returns  'ok', 'missing', or 'last'
 
 local ctx = require('lib/context')
+local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local commit, emit, signal, subject = runtime.commit, runtime.emit, runtime.signal, runtime.subject
 local call = redis.call
 local match = string.match
 
+local KEY = wire.pattern(5) -- see `commands/key_add`
+
 local function run()
   local key, id = ctx.prefix .. 'keys', ctx.args[9]
   local record = call('HGET', key, id)
   if not record then return ctx.args[10] == '1' and 'ok' or 'missing' end
   local function manages(text)
-    local role, tenant = match(text, '^[^\31]*\31([^\31]*)\31([^\31]*)\31')
+    local _, role, tenant = match(text, KEY)
     return role == 'admin' and tenant == ''
   end
   if ctx.args[11] ~= '1' and manages(record) then

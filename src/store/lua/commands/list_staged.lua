@@ -9,6 +9,8 @@ local ctx = require('lib/context')
 local lane = require('queue/lane')
 local fair_queues = require('staging/fair_queues')
 local stage = require('staging/stage')
+local record = require('lib/record')
+local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local int = runtime.int
@@ -16,19 +18,19 @@ local LEVEL = lane.LEVEL
 local staging, staging_open = fair_queues.staging, fair_queues.open
 local staging_lane = stage.staging_lane
 local call = redis.call
-local concat, find, match = table.concat, string.find, string.match
+local match = string.match
 
 local function run()
   local room, priority, after = tonumber(ctx.args[11]), tonumber(ctx.args[12]), ctx.args[13]
   local levels = staging.levels(staging_open(ctx.args[9], ctx.args[10]))
   local answer = {0, '', ''}
 
-  -- Where a job came from: its record is looked at as text, because there may be many.
-  local function source_of(text)
-    local _, push = find(text, '\31push\31d,', 1, true)
-    if not push then return 'o' end
-    if not find(text, '\31fairplay\31', push, true) then return 'q' end
-    return 'f' .. (match(text, '^%d+,%d+,{"class":"([^"]*)"', push + 1) or '')
+  -- Where a job came from, given its further fields.
+  local function source_of(fields)
+    local template = match(fields.push or '', '^d,%d+,%d+,(.*)$')
+    if not template then return 'o' end
+    if not fields.fairplay then return 'q' end
+    return 'f' .. (match(template, '^{"class":"([^"]*)"') or '')
   end
 
   local function add_all(found)
@@ -37,8 +39,9 @@ local function run()
     for place, text in ipairs(#keys > 0 and call('MGET', unpack(keys)) or {}) do
       local id, score = found[place * 2 - 1], tonumber(found[place * 2])
       if text then
-        local bytes = #text + (find(text, '\31apart\31', 1, true) and call('STRLEN', ctx.prefix .. 'env:' .. id) or 0)
-        answer[#answer + 1] = concat({id, int(score % LEVEL), int(bytes), source_of(text)}, '\31')
+        local _, _, _, fields = record.fixed(text)
+        local bytes = #text + (fields.apart and call('STRLEN', ctx.prefix .. 'env:' .. id) or 0)
+        answer[#answer + 1] = wire.join(id, int(score % LEVEL), int(bytes), source_of(fields))
       end
     end
   end

@@ -17,12 +17,13 @@
 -- Returns  1, or 0 if another version holds
 
 local ctx = require('lib/context')
+local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local commit, emit, int, send, signal = runtime.commit, runtime.emit, runtime.int, runtime.send, runtime.signal
 local subject = runtime.subject
 local call = redis.call
-local concat, match = table.concat, string.match
+local match = string.match
 
 local function run()
   local holds = call('HGET', ctx.prefix .. 'state', 'rules') or ''
@@ -60,7 +61,7 @@ local function run()
 
   -- Tenants are weighed anew by whoever looks at them next. Slots of their own are counted anew here, and who waits for one is woken.
   -- Whether sharing changed is known by a digest.
-  local shares = redis.sha1hex(concat(ctx.args, '\31', first_word, at))
+  local shares = redis.sha1hex(wire.join_list(ctx.args, first_word, at))
   call('HSET', POLICY, 'shares', shares)
   local function slots_renew(key, tenant, queue)
     local weights = sharings[queue] and queue or '*'

@@ -6,6 +6,7 @@
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')
+local record = require('lib/record')
 
 local job_load, marked = job_module.load, job_module.marked
 local call = redis.call
@@ -18,7 +19,7 @@ local function run()
     local job = job_load(id)
     local first, length, template = match(job and marked(job, 's') and job.push or '', '^d,(%d+),(%d+),(.*)$')
     if first then
-      local envelope = job.apart and call('GET', ctx.prefix .. 'env:' .. id) or match(job.text, '^[^\30]*\30[^\30]*\30(.*)$')
+      local envelope = job.apart and call('GET', ctx.prefix .. 'env:' .. id) or string.sub(job.text, record.envelope_at(job.text))
       words = {job.created, job.fairplay or '', template, string.sub(envelope, first, first + length - 1)}
     end
     answer[at - 8] = words

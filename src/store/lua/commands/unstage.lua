@@ -14,6 +14,7 @@ local job_counts = require('tenants/job_counts')
 local job_module = require('queue/job')
 local stage = require('staging/stage')
 local restore_module = require('sidekiq/restore')
+local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local commit, count, emit, int = runtime.commit, runtime.count, runtime.emit, runtime.int
@@ -52,7 +53,7 @@ local function run()
     if way == 'outbox' then
       -- By the clock, as in `staging/outbox_target`.
       local number = math.max((tonumber(call('HGET', ctx.prefix .. 'returned', ctx.args[18]) or nil) or 0) + 1, ctx.now * 1000)
-      call('RPUSH', ctx.prefix .. 'outbox:' .. ctx.args[18], ctx.args[17] .. '\31' .. int(number) .. '\31\31' .. concat(texts, '\31'))
+      call('RPUSH', ctx.prefix .. 'outbox:' .. ctx.args[18], wire.join(ctx.args[17], int(number), '', wire.join_list(texts)))
       call('HSET', ctx.prefix .. 'returned', ctx.args[18], int(number))
       return true
     end

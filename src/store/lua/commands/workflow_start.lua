@@ -6,16 +6,16 @@
 --          has it: {`full US …`}, {`bound US …`} or {`limited US …`}
 
 local ctx = require('lib/context')
-local job = require('queue/job')
+local node_read = require('workflows/node').read
 local bound = require('queue/bound')
 local enqueue = require('queue/enqueue')
 local enqueue_limits = require('limits/enqueue_limits')
 local workflow_module = require('workflows/workflow')
 local view = require('workflows/view')
+local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local commit, gather = runtime.commit, runtime.gather
-local node_read = job.node_read
 local WORDS, over_bound, request_begin = enqueue.WORDS, enqueue.over_bound, enqueue.request_begin
 local workflow_new, workflows = workflow_module.new, workflow_module.workflows
 local workflow_view = view.workflow_view
@@ -41,7 +41,7 @@ local function run()
   local function belong_together(words, jobs)
     if ctx.state.bounded then return true end
     for index = 0, jobs - 1 do
-      if find(words[index * WORDS + 6], '^rule\31') then return true end
+      if wire.fields(words[index * WORDS + 6]).rule then return true end
     end
     return false
   end

@@ -11,6 +11,7 @@
 
 local ctx = require('lib/context')
 local lane = require('queue/lane')
+local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local on_begin, emit, int, remembering = runtime.on_begin, runtime.emit, runtime.int, runtime.remembering
@@ -85,7 +86,7 @@ local order_read = remembering(256, function(_, queues, weights)
 end)
 
 orders.of = function(queues, weights)
-  return order_read(queues .. '\31' .. weights, queues, weights)
+  return order_read(wire.join(queues, weights), queues, weights)
 end
 
 -- Those queues of an order that are asked for.

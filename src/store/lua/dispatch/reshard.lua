@@ -11,6 +11,8 @@ local level = require('fairness/level')
 local source_module = require('dispatch/source')
 local stop = require('dispatch/stop')
 local choose = require('dispatch/choose')
+local job_module = require('queue/job')
+local record = require('lib/record')
 local runtime = require('lib/runtime')
 
 local on_begin, int = runtime.on_begin, runtime.int
@@ -18,8 +20,8 @@ local LEVEL, lane_flush, lane_push = lane_module.LEVEL, lane_module.flush, lane_
 local lane_shrunk = remove.lane_shrunk
 local change_lanes, pass_over = choose.change_lanes, choose.pass_over
 local lane_fill = source_module.lane_fill
+local job_load, job_save = job_module.load, job_module.save
 local call = redis.call
-local match = string.match
 
 local MOVED_A_CALL = 256
 local stale, moved_now
@@ -28,26 +30,26 @@ on_begin(function()
   stale, moved_now = tonumber(ctx.state.stale) or 0, 0
 end)
 
--- The lane in which a waiting job belongs, given its record, and the job as far as that takes.
+-- The lane in which a waiting job belongs, given its record; the job's further fields; and the lane that its record should have, if it
+-- has another.
 local function record_lane(queue, text)
-  local type, lane, more = match(text, '\30[^\31]*\31([^\31]*)\31([^\31]*)\31([^\30]*)\30')
+  local _, type, lane, fields = record.fixed(text)
   local own = level.type_lane(lane, type)
-  local tenant, rule = match('\31' .. more, '\31tenant\31([^\31]*)\31'), match(more, '^rule\31([^\31]*)\31')
-  return level.tenant_lane(queue, own, tenant, rule), {rule = rule, quota = match('\31' .. more, '\31quota\31([^\31]*)\31'),
-    lane = own ~= lane and own or nil}
+  return level.tenant_lane(queue, own, fields.tenant, fields.rule), fields, own ~= lane and own or nil
 end
 
 -- Takes a job into account that leaves its lane for the one in which it belongs; false if it is there. The caller takes it out.
 local function move(queue, lane, id, score, text)
   if score % LEVEL > stale then return false end
-  local target, job = record_lane(queue, text)
+  local target, fields, recorded = record_lane(queue, text)
   if target == lane then return false end
   local entry = lane_push(queue, target, id, score)
-  entry.rule, entry.quota = job.rule, job.quota or entry.quota
+  entry.rule, entry.quota = fields.rule, fields.quota or entry.quota
   -- The lane of the record says which limits a lease counts against.
-  if job.lane then
-    local changing, kind, rest = match(text, '^([^\30]*\30[^\31]*\31)([^\31]*\31)[^\31]*(.*)$')
-    call('SET', ctx.prefix .. 'job:' .. id, changing .. kind .. job.lane .. rest)
+  if recorded then
+    local job = job_load(id, nil, text)
+    record.set_lane(job, recorded)
+    job_save(job)
   end
   moved_now = moved_now + 1
   return true

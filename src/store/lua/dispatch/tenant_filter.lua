@@ -16,6 +16,7 @@ local choose = require('dispatch/choose')
 local reshard = require('dispatch/reshard')
 local min_ratio = require('dispatch/min_ratio')
 local turn_module = require('dispatch/turn')
+local record = require('lib/record')
 local runtime = require('lib/runtime')
 
 local int = runtime.int
@@ -108,8 +109,7 @@ local function line_open(source, name)
       for position = 1, #ids, 2 do keys[#keys + 1] = ctx.prefix .. 'job:' .. ids[position] end
       local gone = {}
       for place, text in ipairs(#keys > 0 and call('MGET', unpack(keys)) or {}) do
-        local fixed = text and match(text, '\30([^\30]*)\30') or ''
-        local owner, id, start = match(fixed, '\31tenant\31([^\31]*)\31') or '_default', ids[place * 2 - 1], tonumber(ids[place * 2])
+        local owner, id, start = text and record.tenant(text), ids[place * 2 - 1], tonumber(ids[place * 2])
         if text and reshard.move(source.queue, entry, id, start, text) then
           gone[#gone + 1] = id
         elseif owner == name then

@@ -17,6 +17,8 @@ local source_module = require('dispatch/source')
 local stop = require('dispatch/stop')
 local pool_module = require('dispatch/pool')
 local min_ratio = require('dispatch/min_ratio')
+local held_jobs = require('queue/held')
+local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local on_begin, gather, int, settle = runtime.on_begin, runtime.gather, runtime.int, runtime.settle
@@ -324,7 +326,7 @@ local function turn_open(request)
     end
   end
   local is_whole = pool and request.how == '' and #request.queues == 0
-  local name = is_whole and pool or (pool and pool.name or '') .. '\31' .. request.how .. '\31' .. concat(request.queues, ' ')
+  local name = is_whole and pool or wire.join(pool and pool.name or '', request.how, concat(request.queues, ' '))
   local turn = turns[name]
   if not turn then
     turn = turn_make(request, pool)
@@ -368,7 +370,7 @@ local function admit(request)
   if told[3] and request.pool == '' and request.how == '' then request.how = orders.registered(told[3], request.queues) end
   local most = tonumber(told[2] or nil)
   if most and most > 0 and not rooms[worker] then
-    rooms[worker] = most - call('ZLEXCOUNT', job_module.HELD, '[' .. worker .. '\31', '(' .. worker .. '\32')
+    rooms[worker] = most - held_jobs.count(worker)
   end
 end
 

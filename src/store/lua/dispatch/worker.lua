@@ -5,10 +5,11 @@
 -- halted     set     workers that are not to be given work; their number is also in `state`, where FETCH sees it for free
 
 local ctx = require('lib/context')
+local held = require('queue/held')
 local job_module = require('queue/job')
 local runtime = require('lib/runtime')
 
-local emit, gather, guarded, subject = runtime.emit, runtime.gather, runtime.guarded, runtime.subject
+local emit, guarded, subject = runtime.emit, runtime.guarded, runtime.subject
 local job_load = job_module.load
 local call = redis.call
 local match = string.match
@@ -19,26 +20,20 @@ local function set_halted(worker, is_halted)
   end
 end
 
-local function held_by(worker, limit)
-  local members = call('ZRANGEBYLEX', job_module.HELD, '[' .. worker .. '\31', '(' .. worker .. '\32', 'LIMIT', 0, limit)
-  for position, member in ipairs(members) do members[position] = string.sub(member, #worker + 2) end
-  return members
-end
-
 -- Hands up to `limit` jobs of a worker that is gone to `handle`, which saves them; if that were all, nothing of the worker
 -- remains. Returns how many, and 1 if it was known.
 local function take_from(worker, limit, reason, handle)
-  local ids = held_by(worker, limit)
+  local ids = held.ids(worker, limit)
   local function take(id)
     local job = job_load(id)
     if job and job.state == 'active' then
       handle(job)
     else
-      gather('ZREM', job_module.HELD, worker .. '\31' .. id)
+      held.remove(worker, id)
     end
   end
   for _, id in ipairs(ids) do
-    if guarded(take, id) then gather('ZREM', job_module.HELD, worker .. '\31' .. id) end
+    if guarded(take, id) then held.remove(worker, id) end
   end
   if #ids < limit then
     local known = call('ZREM', ctx.prefix .. 'workers', worker)
@@ -53,4 +48,4 @@ local function take_from(worker, limit, reason, handle)
   return #ids, 1
 end
 
-return {held_by = held_by, set_halted = set_halted, take_from = take_from}
+return {set_halted = set_halted, take_from = take_from}

@@ -16,6 +16,7 @@ local quotas = require('tenants/quotas')
 local lanes = require('limits/lanes')
 local fair_queue = require('fairness/fair_queue')
 local fair_queue_write = require('fairness/fair_queue_write')
+local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local on_begin, int, remembering = runtime.on_begin, runtime.int, runtime.remembering
@@ -87,7 +88,7 @@ local function type_key(type)
   if not types then
     types = call('HGET', ctx.prefix .. 'policy', 'types') or ''
     if types ~= types_text then types_text, limit_of_type = types, remembering(1024, function(name)
-      for pattern, key in string.gmatch(types_text, '([^\31]*)\31([^\30]*)\30') do
+      for pattern, key in wire.each_pair(types_text) do
         if fits(pattern, name) then return key end
       end
       return ''

@@ -1,6 +1,7 @@
 -- Events of a call: records of fields, kept as text that only Rust turns into JSON; one stream entry per call.
 --
--- An event is kind US job id US type US queue US trace FS tenant US data; a job without a tenant has no FS.
+-- An event is kind US job id US type US queue US trace FS tenant US data; a job without a tenant has no FS. What tenants did
+-- in the call may follow as the last record: see `tenants/activity`. `src/store/codec/event.rs` reads the same.
 
 local ctx = require('lib/context')
 

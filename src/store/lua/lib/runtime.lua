@@ -10,6 +10,7 @@ local ctx = require('lib/context')
 local clock_step = require('lib/clock_step')
 local event = require('lib/event')
 local int = require('lib/number').int
+local remembering = require('lib/memo').remembering
 local on_begin = loader.on_begin
 local call = redis.call
 local concat = table.concat
@@ -17,21 +18,6 @@ local concat = table.concat
 -- The order in which modules write at the end of a call. Counts and events follow.
 local PHASES = {'workflows', 'writes', 'lanes', 'fairness', 'limit_counts', 'limits', 'plans', 'enqueue_rates'}
 local current -- the command under way
-
--- Remembers between calls what is computed from a key, and from nothing else, for at most `most` keys at a time. Callers share
--- the values, so nobody changes them.
-local function remembering(most, compute)
-  local known, size = {}, 0
-  return function(key, first, second)
-    local value = known[key]
-    if value == nil then
-      value = compute(key, first, second)
-      if size == most then known, size = {}, 0 end
-      known[key], size = value, size + 1
-    end
-    return value
-  end
-end
 
 local touched = {} -- by phase: the last call that had something for it; phases that are not in it always run
 

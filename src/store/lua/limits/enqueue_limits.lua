@@ -4,6 +4,7 @@ local ctx = require('lib/context')
 local quotas = require('tenants/quotas')
 local existing = require('queue/unique').existing
 local enqueue_window = require('limits/enqueue_window')
+local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local on_begin, int, settle = runtime.on_begin, runtime.int, runtime.settle
@@ -11,7 +12,8 @@ local tenant_exceeded, tenant_quota = quotas.exceeded, quotas.quota
 local book_look, book_open, books_open = enqueue_window.look, enqueue_window.open, enqueue_window.books_open
 local pace_lasts, starts_add = enqueue_window.pace_lasts, enqueue_window.starts_add
 local starts_last = enqueue_window.starts_last
-local concat, find, match = table.concat, string.find, string.match
+local fields = wire.fields
+local find = string.find
 
 -- The account of jobs that have to be looked at one by one: those for later, and those that are not stored if their like is there.
 local LOOKED_AT = 0
@@ -25,45 +27,38 @@ on_begin(function()
   quick, taken, asked, soft, enqueue_window.rooms[LOOKED_AT] = {}, {}, {}, nil, -1
 end)
 
--- The tenant of a job among the arguments, nil if nobody counts it; and where its name ends.
+-- The tenant of a job, given its further fields; nil if its jobs are not counted.
 local function tenant_in(more)
-  local name, last = match(more, '^tenant\31([^\31]*)()\31')
-  if not name then name = match(more, '^rule\31[^\31]*\31tenant\31([^\31]*)\31') end
-  if name and name ~= '_default' then return name, last end
+  local name = fields(more).tenant
+  if name and name ~= '_default' then return name end
   return find(ctx.allowed, 'd', 1, true) and '_default' or nil
 end
 
--- The further fields of a job that says no more than whose it is: by these an account is known.
+-- The further fields of a job that names only its tenant: accounts are known by these.
 local function bare(name)
-  return 'tenant\31' .. name .. '\31'
+  return wire.field('tenant', name)
 end
 
 -- Whether a job is for later.
 local function is_later(more)
-  if not find(more, 'due\31', 1, true) then return false end
-  local sign, at = match(more, '\31due\31(%+?)(%-?%d+)\31')
-  if not at then
-    sign, at = match(more, '^due\31(%+?)(%-?%d+)\31')
-  end
-  if not at or find(more, '\31pending\0311\31', 1, true) or find(more, '^pending\0311\31') then return false end
-  return sign == '+' and tonumber(at) > 0 or sign == '' and tonumber(at) > ctx.now
+  local due = fields(more).due
+  if not due or fields(more).pending then return false end
+  if string.sub(due, 1, 1) == '+' then return tonumber(due) > 0 end
+  return tonumber(due) > ctx.now
 end
 
 -- Finds the account of jobs with these further fields; a tenant that has none owns the next one.
 local function note(more, size)
-  local name, last = tenant_in(more)
-  if last == #more then
-    size = size + 1
-    quick[more], enqueue_window.owners[size] = size, name
-    return size
-  end
+  local name = tenant_in(more)
   local known = name and bare(name)
   if known and not quick[known] then
     size = size + 1
     quick[known], enqueue_window.owners[size] = size, name
   end
-  local is_quick = not find(more, 'unique\31', 1, true) and not (name and find(more, 'due\31', 1, true))
-  quick[more] = is_quick and (known and quick[known] or false) or LOOKED_AT
+  if more ~= known then
+    local is_quick = not fields(more).unique and not (name and fields(more).due)
+    quick[more] = is_quick and (known and quick[known] or false) or LOOKED_AT
+  end
   return size
 end
 
@@ -73,13 +68,6 @@ local function note_all(list, first, jobs, words, size)
     if quick[more] == nil then size = note(more, size) end
   end
   return size
-end
-
--- The tenant of jobs with these further fields, if it was found and is all that they name, as their length tells: they need not be read
--- again. The default tenant need not be named.
-local function owner(more)
-  local name = enqueue_window.owners[quick[more]]
-  if name and #name + 8 == #more and name ~= '_default' then return name end
 end
 
 -- Opens the accounts of all tenants that so many requests have jobs of, the first of which begins at `at`.
@@ -178,17 +166,17 @@ local function admit(list, first, jobs, words, is_import)
       local limit, current, maximum, ms = book_ask(book, is_later(more))
       if limit and not book.quota.soft and not is_import then
         tell(book, limit, current, maximum, 'rejected')
-        return concat({'limited', index, book.name, limit, int(current), int(maximum), int(ms)}, '\31')
+        return wire.join('limited', index, book.name, limit, int(current), int(maximum), int(ms))
       elseif limit then
-        local exceeded = book.name .. '\31' .. limit
+        local exceeded = wire.join(book.name, limit)
         soft = soft or {}
         soft[exceeded] = soft[exceeded] or {book, limit, current, maximum}
       end
     end
   end
   local exceeded = ''
-  for name in pairs(soft or {}) do exceeded = exceeded .. '\31?\31' .. name end
+  for name in pairs(soft or {}) do exceeded = exceeded .. wire.join('', '?', name) end
   return nil, exceeded, enter
 end
 
-return {admit = admit, foresee = foresee, leave = leave, owner = owner, pass = pass}
+return {admit = admit, foresee = foresee, leave = leave, pass = pass}

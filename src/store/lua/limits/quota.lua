@@ -19,6 +19,7 @@ local job_counts = require('tenants/job_counts')
 local tenant_capped = require('tenants/quotas').capped
 local held_time = require('limits/held_time')
 local lanes = require('limits/lanes')
+local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local on_begin, int, on_commit, remembering = runtime.on_begin, runtime.int, runtime.on_commit, runtime.remembering
@@ -50,7 +51,7 @@ end)
 -- Layers of quotas as one: each part is that of the last which sets it.
 local quota_of = remembering(1024, function(layers)
   local quota = {concurrency = nil, rate = nil, period = nil, throttle = nil, spread = nil}
-  for layer in string.gmatch(layers, '[^\31]+') do
+  for layer in wire.each(layers) do
     local concurrency, rate, rate_period, throttle, throttle_period = match(layer, '^(%S+) (%S+) (%S+) (%S+) (%S+)$')
     quota.concurrency = tonumber(concurrency or nil) or quota.concurrency
     if tonumber(rate or nil) then quota.rate, quota.period = tonumber(rate), tonumber(rate_period) end
@@ -159,7 +160,7 @@ local function limit_open(key)
   local over = told['until'] or ''
   local override = told.o and (over == '' or tonumber(over) > ctx.now)
   -- What an admin set stands in place of the file's.
-  if override or told.a or told.f then layers = layers .. '\31' .. (told.a or told.f or '') .. '\31' .. (override and told.o or '') end
+  if override or told.a or told.f then layers = wire.join(layers, told.a or told.f or '', override and told.o or '') end
   local quota, started, entries = quota_of(layers), match(sums, '^(%d+) (%d+)$')
   if shift > 0 then starts = starts_moved(starts, -shift) end
   -- All fields that most get: a table that grows field by field is laid out anew, and one of 17 is twice as large.

@@ -10,6 +10,7 @@ local job_module = require('queue/job')
 local detach = require('queue/detach')
 local failure_module = require('queue/failure')
 local existing = require('queue/unique').existing
+local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local emit, int, settle, per_call = runtime.emit, runtime.int, runtime.settle, runtime.per_call
@@ -19,7 +20,7 @@ local job_detach = detach.job_detach
 local discard, record_failure = failure_module.discard, failure_module.record_failure
 local server_failure = failure_module.server_failure
 local call = redis.call
-local concat, find, match = table.concat, string.find, string.match
+local match = string.match
 
 local LANES_LOOKED_AT, MOST_DROPPED = 64, 1000
 local known = per_call()
@@ -81,7 +82,7 @@ local function wanted_of(list, first, jobs, words)
   for index = 0, jobs - 1 do
     local at = first + index * words
     local queue, more = list[at + 1], list[at + 5]
-    if bound_of(queue) and not find(more, 'pending\0311\31', 1, true) and not existing(more) then
+    if bound_of(queue) and not wire.fields(more).pending and not existing(more) then
       wanted[queue] = (wanted[queue] or 0) + 1
     end
   end
@@ -96,7 +97,7 @@ local function refusal_of(list, first, jobs, words)
     local bound, depth = bound_of(queue), depth_of(queue)
     if depth + number > bound.most and (bound.strategy ~= 'drop_oldest' or number > bound.most) then
       tell(bound, 'rejected', 'r', depth)
-      return concat({'bound', queue, int(depth), int(bound.most), bound.strategy}, '\31')
+      return wire.join('bound', queue, int(depth), int(bound.most), bound.strategy)
     end
   end
   for queue, number in pairs(wanted) do
@@ -104,13 +105,13 @@ local function refusal_of(list, first, jobs, words)
     local surplus = depth + number - bound.most
     if surplus > 0 and not drop_oldest(bound, surplus) then
       tell(bound, 'rejected', 'r', depth)
-      return concat({'bound', queue, int(depth), int(bound.most), bound.strategy}, '\31')
+      return wire.join('bound', queue, int(depth), int(bound.most), bound.strategy)
     end
     depth = math.min(depth + number, bound.most)
     if depth > bound.mark then
       if surplus <= 0 then tell(bound, 'warning', 'w', depth) end
       if depth / bound.most > fullest then
-        fullest, pressure = depth / bound.most, '\31!\31' .. queue .. '\31' .. int(depth) .. '\31' .. int(bound.most)
+        fullest, pressure = depth / bound.most, wire.join('', '!', queue, int(depth), int(bound.most))
       end
     else
       tell(bound, 'cleared', false, depth)

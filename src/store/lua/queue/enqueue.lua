@@ -23,6 +23,8 @@ local bound = require('queue/bound')
 local enqueue_limits = require('limits/enqueue_limits')
 local lanes = require('limits/lanes')
 local quotas = require('tenants/quotas')
+local record = require('lib/record')
+local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local on_begin, emit, guarded, int = runtime.on_begin, runtime.emit, runtime.guarded, runtime.int
@@ -32,6 +34,7 @@ local lane_push, lane_score = lane_module.push, lane_module.score
 local job_stored = activity.job_stored
 local job_load, job_wait = job_module.load, job_module.wait
 local tenant_lane, job_stage, plan_open = level.tenant_lane, stage.job_stage, plan_module.open
+local join, join_list = wire.join, wire.join_list
 local call = redis.call
 local concat, find, match = table.concat, string.find, string.match
 
@@ -41,20 +44,22 @@ local LONG = 8192
 local pusher -- whose job the request brought before
 local TIMES = {due = true, expires = true, ttl = true, total = true}
 
--- Further fields as they are stored, times made absolute.
-local function read_more(job, more)
-  local parts = {}
-  for name, value in string.gmatch(more, '([^\31]+)\31([^\31]*)\31') do
+-- Gives a new job its further fields, with times made absolute. Returns them as they are stored, which is without `pending`.
+local function take_fields(job, more)
+  local is_as_stored = true
+  for name, value in pairs(wire.fields(more)) do
     if TIMES[name] then
-      local at = string.sub(value, 1, 1) == '+' and ctx.now + tonumber(value) or tonumber(value)
-      job[name], value = at, int(at)
+      job[name], is_as_stored = string.sub(value, 1, 1) == '+' and ctx.now + tonumber(value) or tonumber(value), false
     else
-      job[name] = value
+      job[name], is_as_stored = value, is_as_stored and name ~= 'pending'
     end
-    if name == 'priority' then job.priority_at = #parts + 1 end
-    if name ~= 'pending' then parts[#parts + 1] = name .. '\31' .. value .. '\31' end
   end
-  return parts
+  if is_as_stored then return more end
+  local parts = {}
+  for name, value in wire.each_field(more) do
+    if name ~= 'pending' then parts[#parts + 1] = wire.field(name, TIMES[name] and int(job[name]) or value) end
+  end
+  return concat(parts)
 end
 
 -- A request whose answer was lost is sent again with the same op: its jobs are there, and it gets the first answer.
@@ -63,23 +68,24 @@ local function replay(op, first, jobs)
   for index = 0, jobs - 1 do
     local stored = job_load(ctx.args[first + index * WORDS])
     if stored then
-      if op ~= '' and stored.by ~= op then return 'duplicate\31' .. index .. '\31' .. stored.id end
+      if op ~= '' and stored.by ~= op then return join('duplicate', index, stored.id) end
       created = stored.created
-      parts[index + 1] = stored.state .. '\31' .. (stored.due or '')
+      parts[index + 1] = join(stored.state, stored.due or '')
     else
       -- Gone since, if the others are there; or never stored, because its like was there.
       local existing = unique.existing(ctx.args[first + index * WORDS + 5])
-      parts[index + 1] = existing and '=' .. existing.id .. '\31' or 'completed\31'
+      parts[index + 1] = join(existing and '=' .. existing.id or 'completed', '')
     end
   end
-  return created and 'ok\31' .. created .. '\31' .. concat(parts, '\31')
+  return created and join('ok', created, join_list(parts))
 end
 
 -- Whether a job would be available if no plan wanted it otherwise.
 local function waits_now(more)
-  if not find(more, '\31pending\31', 1, true) and not find(more, '\31due\31', 1, true) then return true end
+  local fields = wire.fields(more)
+  if not fields.pending and not fields.due then return true end
   local job = {}
-  read_more(job, more)
+  take_fields(job, more)
   return not job.pending and not (job.due and job.due > ctx.now)
 end
 
@@ -99,9 +105,9 @@ local function planned_jobs()
   local planned = {}
   for at = request.first, request.first + (request.jobs - 1) * WORDS, WORDS do
     local more = request.words[at + 5]
-    local rule = match(more, '^rule\31([^\31]+)\31')
+    local rule = wire.fields(more).rule
     if rule and waits_now(more) then
-      local key = rule .. '\31' .. request.words[at + 1]
+      local key = join(rule, request.words[at + 1])
       planned[key] = (planned[key] or 0) + 1
     end
   end
@@ -112,70 +118,53 @@ end
 local function request_fits(rule, queue, room)
   if not request then return true end
   request.left = request.left or planned_jobs()
-  local key = rule .. '\31' .. queue
+  local key = join(rule, queue)
   local left = request.left[key] or 1
   if room < left then return false end
   request.left[key] = left - 1
   return true
 end
 
-local fresh -- the record of a job that is available from now on, between its place and what does not change
 local measures -- whether tenants are limited in what they enqueue
 
 on_begin(function()
   measures = find(ctx.allowed, 'e', 1, true)
-  fresh = '\31' .. ctx.now_text .. '\31' .. ctx.now_text .. '\31\31\31\31\31\31\31\31\31\31\31\31\30'
 end)
 
--- Stores a job without further fields, as most are: what `store` would write for it, without asking for each of them.
-local function store_plain(op, id, queue, type, lane, priority, envelope)
-  ctx.seq = ctx.seq + 1
-  lane_push(queue, tenant_lane(queue, lane), id, lane_score(priority, ctx.seq)).rule = nil
-  ctx.log[#ctx.log + 1] = 'job.enqueued\31' .. id .. '\31' .. type .. '\31' .. queue .. '\31\31"state":"available"'
-  call('SET', ctx.prefix .. 'job:' .. id, 'available\0310\31' .. int(ctx.seq) .. fresh .. queue .. '\31' .. type .. '\31' .. lane
-    .. (op ~= '' and '\31by\31' .. op .. '\31\30' or '\31\30') .. envelope)
-  job_stored(queue, 'available', '_default', pusher ~= '_default')
-  pusher = '_default'
-  return 'available\31'
+-- Raises or lowers the priority of a new job by its tenant's boost.
+local function apply_boost(job, lane, priority, more)
+  local boost = ctx.allowed ~= '' and quotas.boost(job.tenant)
+  if not boost then return lane, priority, more end
+  priority = math.max(-100, math.min(priority + boost, 100))
+  job.priority = int(priority)
+  return string.gsub(lane, '^p%-?%d+', 'p' .. job.priority), priority, wire.set_field(more, 'priority', job.priority)
 end
 
 -- Stores the job whose words begin at `at` of a list.
 local function store(op, words, at)
-  local id, queue, type, lane = words[at], words[at + 1], words[at + 2], words[at + 3]
+  local id, queue, type, lane, priority = words[at], words[at + 1], words[at + 2], words[at + 3], tonumber(words[at + 4])
   local more, envelope = words[at + 5], words[at + 6]
-  if more == '' and ctx.allowed == '' and #envelope <= LONG then
-    return store_plain(op, id, queue, type, lane, tonumber(words[at + 4]), envelope)
+  local job = {id = id, type = type, queue = queue, attempt = 0, tenant = nil, rule = nil, priority = nil, seq = nil}
+  if more ~= '' then more = take_fields(job, more) end
+  lane, priority, more = apply_boost(job, lane, priority, more)
+  if job.unique then
+    local existing
+    more, existing = unique.take(job, more)
+    if existing then return join('=' .. existing.id, '') end
   end
-  local job = {id = id, type = type, queue = queue, attempt = 0, tenant = measures and enqueue_limits.owner(more)}
-  local state, place, marks = 'available', '', ''
-  local priority, parts = tonumber(words[at + 4]), more ~= '' and not job.tenant and read_more(job, more)
-  local boost = ctx.allowed ~= '' and quotas.boost(job.tenant)
-  if boost then
-    parts, priority = parts or {more}, math.max(-100, math.min(priority + boost, 100))
-    lane = string.gsub(lane, '^p%-?%d+', 'p' .. int(priority))
-    parts[job.priority_at or #parts + 1] = 'priority\31' .. int(priority) .. '\31'
-    job.priority = int(priority)
+  local state, seq, enqueued, marks = 'available', '', '', ''
+  if job.pending then
+    state = 'pending'
+  elseif job.due and job.due > ctx.now then
+    state = 'scheduled'
   end
-  if parts then
-    more = concat(parts)
-    if job.unique then
-      local existing
-      more, existing = unique.take(job, more)
-      if existing then return '=' .. existing.id .. '\31' end
-    end
-    if job.pending then
-      state = 'pending'
-    elseif job.due and job.due > ctx.now then
-      state = 'scheduled'
-    end
-    job_wait(job, state == 'scheduled' and job.due or nil)
-  end
+  job_wait(job, state == 'scheduled' and job.due or nil)
   if state == 'available' and job.rule and job_stage(job, request_fits) then
-    state, place, marks = 'pending', job.seq, 's'
+    state, seq, marks = 'pending', job.seq, 's'
     emit('job.staged', job, '"state":"pending"')
   elseif state == 'available' then
     ctx.seq = ctx.seq + 1
-    place = int(ctx.seq)
+    seq, enqueued = int(ctx.seq), ctx.now_text
     local entry = lane_push(queue, tenant_lane(queue, lane, job.tenant, job.rule), id, lane_score(priority, ctx.seq))
     entry.rule = job.rule
     emit('job.enqueued', job, '"state":"available"')
@@ -186,19 +175,15 @@ local function store(op, words, at)
   if job.quota then lanes.limit_renew(match(lane, ';k=([^;]+)') or '#' .. queue, job.quota) end
   if #envelope > LONG then
     call('SET', ctx.prefix .. 'env:' .. id, envelope)
-    more, envelope = more .. 'apart\0311\31', ''
+    more, envelope = more .. wire.field('apart', '1'), ''
   end
-  if op ~= '' then more = more .. 'by\31' .. op .. '\31' end
-  local enqueued = state == 'available' and ctx.now_text or ''
-  -- The fields of `job_save`, in their order.
-  call('SET', ctx.prefix .. 'job:' .. id, state .. '\0310\31' .. place .. '\31' .. ctx.now_text .. '\31' .. enqueued
-    .. '\31\31\31\31\31\31\31\31\31\31\31\31' .. marks .. '\30'
-    .. queue .. '\31' .. type .. '\31' .. lane .. '\31' .. more .. '\30' .. envelope)
+  if op ~= '' then more = more .. wire.field('by', op) end
+  call('SET', ctx.prefix .. 'job:' .. id, record.new(state, seq, ctx.now_text, enqueued, marks, queue, type, lane, more, envelope))
   local owner = job.tenant or '_default'
   job_stored(queue, state, owner, owner ~= pusher)
   tally(owner, marks == 's' and 'staged' or state, 1)
   pusher = owner
-  return state .. '\31' .. (job.due and int(job.due) or '')
+  return join(state, job.due and int(job.due) or '')
 end
 
 -- The first rule whose bound on staged jobs so many jobs would exceed.
@@ -206,12 +191,12 @@ local function over_bound(words, first, jobs)
   local wanted = {}
   for index = 0, jobs - 1 do
     local more = words[first + index * WORDS + 5]
-    local rule = match(more, '^rule\31([^\31]+)\31')
+    local rule = wire.fields(more).rule
     local plan = rule and plan_open(rule)
     if plan and plan.most and waits_now(more) then
       wanted[rule] = (wanted[rule] or 0) + 1
       if plan.staged + wanted[rule] > plan.most then
-        return 'full\31' .. rule .. '\31' .. int(plan.most) .. '\31' .. int(plan.staged)
+        return join('full', rule, int(plan.most), int(plan.staged))
       end
     end
   end
@@ -251,17 +236,17 @@ local function enqueue(op, first, jobs, may_exist, version, import)
   end
   pusher = nil
   request_begin(ctx.args, first, jobs)
-  if jobs == 1 then return 'ok\31' .. ctx.now_text .. '\31' .. store(op, ctx.args, first) .. pressure end
+  if jobs == 1 then return join('ok', ctx.now_text, store(op, ctx.args, first) .. pressure) end
   local parts = {}
   for index = 1, jobs do parts[index] = store(op, ctx.args, first + (index - 1) * WORDS) end
-  return 'ok\31' .. ctx.now_text .. '\31' .. concat(parts, '\31') .. pressure
+  return join('ok', ctx.now_text, join_list(parts) .. pressure)
 end
 
 -- The answer to the request whose words begin at `at`, and where the next one begins.
 local function enqueue_request(at)
   local jobs = ctx.args[at + 1] == '1' and 1 or tonumber(ctx.args[at + 1])
   local result = guarded(enqueue, ctx.args[at], at + 4, jobs, ctx.args[at + 2] == '1', ctx.args[at + 3])
-  return type(result) == 'table' and concat(result, '\31') or result, at + 4 + jobs * WORDS
+  return type(result) == 'table' and join_list(result) or result, at + 4 + jobs * WORDS
 end
 
 -- Queues spring into existence with their first job.

@@ -4,6 +4,7 @@ local ctx = require('lib/context')
 local activity = require('tenants/activity')
 local job_module = require('queue/job')
 local finish = require('queue/finish')
+local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local on_begin, emit, int, stamp = runtime.on_begin, runtime.emit, runtime.int, runtime.stamp
@@ -39,9 +40,9 @@ local function retry_delay(policy, attempt)
 end
 
 local function is_listed(patterns, classes)
-  for pattern in string.gmatch(patterns or '', '[^\28]+') do
+  for pattern in string.gmatch(patterns or '', '[^' .. wire.FILE .. ']+') do
     local prefix = match(pattern, '^(.*%.)%*$')
-    for class in string.gmatch(classes, '[^\31]+') do
+    for class in wire.each(classes) do
       if class == pattern or (prefix and string.sub(class, 1, #prefix) == prefix) then return true end
     end
   end
@@ -50,7 +51,7 @@ end
 
 local function record_failure(job, entry)
   local key = ctx.prefix .. 'err:' .. job.id
-  call('RPUSH', key, job.attempt .. '\31' .. ctx.now .. '\31' .. entry)
+  call('RPUSH', key, wire.join(job.attempt, ctx.now_text, entry))
   call('LTRIM', key, -HISTORY, -1)
   mark(job, 'f')
   mark(job, 'e')

@@ -5,7 +5,7 @@ local job_module = require('queue/job')
 local unique_set = require('queue/unique_set')
 local runtime = require('lib/runtime')
 
-local on_begin, gather = runtime.on_begin, runtime.gather
+local on_begin, gather, int = runtime.on_begin, runtime.gather, runtime.int
 local job_move, job_save, mark = job_module.move, job_module.save, job_module.mark
 local marked = job_module.marked
 local call = redis.call
@@ -20,6 +20,7 @@ local RETENTION = {completed = 4, cancelled = 5, discarded = 6, dead_letter = 7,
 local function retention(state)
   return tonumber(ctx.args[RETENTION[state]])
 end
+
 -- A job of a workflow has ended, which moves the workflow on: see `workflows/workflow`. A script without that part leaves it to the tick.
 M.workflow_hears = nil
 
@@ -41,11 +42,15 @@ local function job_finish(job, state, dead)
     mark(job, 'd')
   end
   -- Long enough for a call whose answer was lost to find the job when it is sent again.
-  local keep_ms = math.max(retention(dead and 'dead_letter' or state), SHORTEST)
+  local keep_ms = int(math.max(retention(dead and 'dead_letter' or state), SHORTEST))
   job_save(job, keep_ms)
   if job.unique then unique_set.release(job, state, keep_ms) end
   if marked(job, 'f') then call('PEXPIRE', ctx.prefix .. 'err:' .. job.id, keep_ms) end
-  if marked(job, 'r') then call('PEXPIRE', ctx.prefix .. 'res:' .. job.id, keep_ms) end
+  if job.result then
+    call('SET', ctx.prefix .. 'res:' .. job.id, job.result, 'PX', keep_ms)
+  elseif marked(job, 'r') then
+    call('PEXPIRE', ctx.prefix .. 'res:' .. job.id, keep_ms)
+  end
   if job.apart then call('PEXPIRE', ctx.prefix .. 'env:' .. job.id, keep_ms) end
   if marked(job, 'p') then call('PEXPIRE', ctx.prefix .. 'prog:' .. job.id, keep_ms) end
   if marked(job, 'k') then call('PEXPIRE', ctx.prefix .. 'chk:' .. job.id, keep_ms) end

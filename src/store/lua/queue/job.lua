@@ -1,6 +1,6 @@
 -- A job's record and its moves between states.
 --
--- job:ID     string  the record, as text: see below
+-- job:ID     string  the record
 -- env:ID     string  an envelope too long to be copied at every step; shorter ones are the end of the record
 -- err:ID     list    failed attempts, `attempt US ms US json`
 -- res:ID     string  the result
@@ -8,20 +8,18 @@
 -- prog:ID, chk:ID  hash  how far it has got: see `commands/progress` and `commands/checkpoint`
 -- due        zset    waiting jobs by the next time something happens to them: they become available, or are given up
 -- leases     zset    active jobs by their next deadline: the truth about what runs
--- held       zset    `worker US id` of active jobs, all of score 0, read by range of worker
 -- finished:S zset    jobs that ended in state S, by when; dead: those of them in the dead letter
 --
--- A record is one string, because a key costs more than anything inside it: what changes RS what does not RS envelope.
--- What changes are the 17 fields of `job_save`, separated by US and empty where there is nothing; `marks` are letters: f has
--- failures, e the last of them still counts, r has a result, d dead letter, x expired, s staged, l put off by a limit, p has told its progress, k has a checkpoint, c called off with its workflow while it ran, h handed to another system. What does not change is queue US type US
--- lane US and pairs of name US value US. The envelope is the client's text, opaque to scripts (cjson would change `[]` and
--- large integers). JSON holds no control characters, so the separators stand out. src/job/record.rs reads the same.
+-- `lib/record` describes the record.
 
 local ctx = require('lib/context')
 local job_counts = require('tenants/job_counts')
 local lane_module = require('queue/lane')
 local level = require('fairness/level')
 local activity = require('tenants/activity')
+local held = require('queue/held')
+local record = require('lib/record')
+local job_inputs = require('workflows/inputs').of_job
 local runtime = require('lib/runtime')
 
 local on_begin, gather, int, signal, per_call = runtime.on_begin, runtime.gather, runtime.int, runtime.signal, runtime.per_call
@@ -31,67 +29,35 @@ local lane_push, lane_score = lane_module.push, lane_module.score
 local tenant_lane, type_lane = level.tenant_lane, level.type_lane
 local did = activity.did
 local call = redis.call
-local concat, find, match = table.concat, string.find, string.match
+local find = string.find
 
 local M = {}
 
-M.DUE, M.LEASES, M.HELD, M.WAKES = nil, nil, nil, nil
+local NONE = {} -- nobody changes it
+
+M.DUE, M.LEASES, M.WAKES = nil, nil, nil
 on_begin(function()
-  M.DUE, M.LEASES, M.HELD, M.WAKES = ctx.prefix .. 'due', ctx.prefix .. 'leases', ctx.prefix .. 'held', ctx.prefix .. 'wakes'
+  M.DUE, M.LEASES, M.WAKES = ctx.prefix .. 'due', ctx.prefix .. 'leases', ctx.prefix .. 'wakes'
 end)
 
-local CHANGING = '^' .. string.rep('([^\31]*)\31', 16) .. '([^\30]*)\30()'
-local FIXED = '^([^\31]*)\31([^\31]*)\31([^\31]*)\31([^\30]*)\30'
-
--- The job, unless it is not there; nor is one of another tenant, for a caller who sees those of one alone. Who has read the record
--- brings it along.
+-- Loads a job; nil if there is none. A caller that sees the jobs of one tenant alone names it as `scope`, and a caller that has read
+-- the record passes it on as `text`.
 local function job_load(id, scope, text)
   local key = ctx.prefix .. 'job:' .. id
   text = text or call('GET', key)
   if not text then return nil end
-  local state, attempt, place, created, enqueued, started, finished, visible_until, worker, op, period, stalled_at,
-    next_retry, retry_delay, activated, pool, marks, rest = match(text, CHANGING)
-  local queue, type, lane, more = match(text, FIXED, rest)
-  -- All at once: a table that grows field by field is laid out anew five times.
-  local job = {id = id, key = key, text = text, rest = rest, state = state, attempt = tonumber(attempt), seq = place,
-    created = created, enqueued = enqueued, started = started, finished = finished, visible_until = visible_until,
-    worker = worker, op = op, period = period, stalled_at = stalled_at, next_retry = next_retry,
-    retry_delay = retry_delay, activated = activated, pool = pool, marks = marks, queue = queue, type = type, lane = lane}
-  if more ~= '' then
-    for name, value in string.gmatch(more, '([^\31]+)\31([^\31]*)\31') do job[name] = value end
-  end
+  local job = record.decode(id, key, text)
   if scope and scope ~= '' and scope ~= (job.tenant or '_default') then return nil end
   return job
 end
 
-local byte, END = string.byte, 30 -- what further fields end with
-
--- Whether the further fields at that place of a record say nothing that leasing and completing a job would mind, and whose the job is, if
--- they tell. Names are in the order in which jobs are stored. (`%C`, all but control characters, ends at either separator, so that a
--- match never runs on into what is behind. Who has others in a name goes the way of jobs that are not plain, here and in their patterns.)
-local function further_plain(text, at)
-  if byte(text, at) == END then return true end
-  local tenant, behind = match(text, '^tenant\31(%C*)\31()', at)
-  at = behind or at
-  at = match(text, '^quota\31%C*\31()', at) or at
-  if byte(text, at) ~= END then at = match(text, '^priority\31%C*\31()', at) or at end
-  if byte(text, at) ~= END then at = match(text, '^by\31%C*\31()', at) or at end
-  return byte(text, at) == END, tenant
-end
-
 -- Writes the record; a finished job with the time for which it is kept.
 local function job_save(job, keep_ms)
-  local rest = string.sub(job.text, job.rest)
-  local text = job.state .. '\31' .. int(job.attempt) .. '\31' .. job.seq .. '\31' .. job.created .. '\31' .. job.enqueued
-    .. '\31' .. job.started .. '\31' .. job.finished .. '\31' .. job.visible_until .. '\31' .. job.worker .. '\31' .. job.op
-    .. '\31' .. job.period .. '\31' .. job.stalled_at .. '\31' .. job.next_retry .. '\31' .. job.retry_delay
-    .. '\31' .. job.activated .. '\31' .. job.pool .. '\31' .. job.marks .. '\30' .. rest
   if keep_ms then
-    call('SET', job.key, text, 'PX', keep_ms)
+    call('SET', job.key, record.encode(job), 'PX', keep_ms)
   else
-    call('SET', job.key, text)
+    call('SET', job.key, record.encode(job))
   end
-  job.text, job.rest = text, #text - #rest + 1
 end
 
 local function marked(job, letter)
@@ -106,75 +72,14 @@ local function unmark(job, letter)
   if job.marks ~= '' then job.marks = string.gsub(job.marks, letter, '') end
 end
 
--- A node of a workflow: a job, or a chain, group or batch of nodes, which are numbered from `first` on: `count` steps or jobs,
--- then callbacks. `workflows/workflow` has the rest.
-local JOB = '^job\31(%d*)\31([^\31]*)\31(%l+)\31([^\31]*)\31([^\31]*)\31(%d*)\31(%d*)$'
-local PARENT = '^(%l+)\31(%d*)\31([^\31]*)\31(%l+)\31(%d+)\31(%d+)\31(%d+)\31(%d+)\31(%d+)\31(%d+)\31(%d*)$'
-
-local function node_read(text)
-  local parent, slot, state, id, type, started, finished = match(text, JOB)
-  if parent then
-    return {kind = 'job', parent = tonumber(parent), slot = slot, state = state, id = id, type = type, started = started,
-      finished = finished}
-  end
-  local kind, above, place, now_is, first, count, callbacks, ok, failed, fired, ended = match(text, PARENT)
-  return {kind = kind, parent = tonumber(above), slot = place, state = now_is, first = tonumber(first), count = tonumber(count),
-    callbacks = tonumber(callbacks), ok = tonumber(ok), failed = tonumber(failed), fired = tonumber(fired), finished = ended}
-end
-
--- Appends what each of so many nodes from `first` on gave: a job its result, a chain that of its last step, the others an array.
-local function outputs(key, first, count, list)
-  if count == 0 then return list end
-  local numbers = {}
-  for index = 1, count do numbers[index] = first + index - 1 end
-  local nodes, results = call('HMGET', key .. ':nodes', unpack(numbers)), call('HMGET', key .. ':results', unpack(numbers))
-  for index = 1, count do
-    local node = node_read(nodes[index])
-    if node.kind == 'job' then
-      list[#list + 1] = results[index] or 'null'
-    elseif node.kind == 'chain' then
-      outputs(key, node.first + node.count - 1, 1, list)
-    else
-      list[#list + 1] = '[' .. concat(outputs(key, node.first, node.count, {}), ',') .. ']'
-    end
-  end
-  return list
-end
-
--- What came before a node: the steps before it in its chain, and before that chain; for a callback its batch's jobs.
-local function inputs(key, number, list)
-  local node = node_read(call('HGET', key .. ':nodes', number))
-  if not node.parent then return list end
-  local parent = node_read(call('HGET', key .. ':nodes', node.parent))
-  if number >= parent.first + parent.count then return outputs(key, parent.first, parent.count, list) end
-  inputs(key, node.parent, list)
-  if parent.kind == 'chain' then outputs(key, parent.first, number - parent.first, list) end
-  return list
-end
-
--- What a job of a workflow is given to work on, as a JSON array. Nothing once all of that is gone.
-local function job_inputs(job)
-  local key = ctx.prefix .. 'workflow:' .. job.workflow
-  if call('EXISTS', key) == 0 then return call('GET', ctx.prefix .. 'par:' .. job.id) or '' end
-  return '[' .. concat(inputs(key, tonumber(job.node), {}), ',') .. ']'
-end
-
--- What Rust needs to show the job: its record and, where there are some, RS failures RS result RS envelope RS checkpoint RS inputs.
+-- What Rust needs to show the job: its record and, if there are any, failures, result, envelope, checkpoint and inputs.
 local function job_view(job)
   if (job.marks == '' or job.marks == 's') and not job.apart and not job.inputs then return job.text end
-  local failures = marked(job, 'f') and concat(call('LRANGE', ctx.prefix .. 'err:' .. job.id, 0, -1), '\29') or ''
-  local result = marked(job, 'r') and call('GET', ctx.prefix .. 'res:' .. job.id) or ''
+  local failures = marked(job, 'f') and call('LRANGE', ctx.prefix .. 'err:' .. job.id, 0, -1) or NONE
+  local result = marked(job, 'r') and (job.result or call('GET', ctx.prefix .. 'res:' .. job.id)) or ''
   local envelope = job.apart and call('GET', ctx.prefix .. 'env:' .. job.id) or ''
-  local kept = marked(job, 'k') and concat(call('HMGET', ctx.prefix .. 'chk:' .. job.id, 'n', 't', 's'), '\31') or ''
-  return concat({job.text, failures, result, envelope, kept, job.inputs and job_inputs(job) or nil}, '\30')
-end
-
--- Sets one of the fields that otherwise do not change, or removes it where there is no value.
-local function job_set(job, name, value)
-  local fixed, envelope = match(string.sub(job.text, job.rest), '^([^\30]*)\30(.*)$')
-  fixed = string.gsub(fixed, '\31' .. name .. '\31[^\31]*\31', '\31', 1)
-  if value then fixed = fixed .. name .. '\31' .. value .. '\31' end
-  job[name], job.text = value, string.sub(job.text, 1, job.rest - 1) .. fixed .. '\30' .. envelope
+  local checkpoint = marked(job, 'k') and call('HMGET', ctx.prefix .. 'chk:' .. job.id, 'n', 't', 's') or NONE
+  return record.view(job.text, failures, result, envelope, checkpoint, job.inputs and job_inputs(job) or nil)
 end
 
 local function job_move(job, state)
@@ -202,12 +107,6 @@ local function job_wait(job, at)
   if next_change then gather('ZADD', M.DUE, next_change, job.id) end
 end
 
--- Changes the lane that a job was enqueued for.
-local function job_set_lane(job, lane)
-  local names, rest = match(string.sub(job.text, job.rest), '^([^\31]*\31[^\31]*\31)[^\31]*(.*)$')
-  job.lane, job.text = lane, string.sub(job.text, 1, job.rest - 1) .. names .. lane .. rest
-end
-
 -- The sequence is new where the job joins the queue anew, and the old one where it was only handed back.
 local function job_make_available(job, keeps_place)
   job_move(job, 'available')
@@ -217,7 +116,7 @@ local function job_make_available(job, keeps_place)
   end
   job.enqueued = ctx.now_text
   local own = type_lane(job.lane, job.type)
-  if own ~= job.lane then job_set_lane(job, own) end
+  if own ~= job.lane then record.set_lane(job, own) end
   local lane = tenant_lane(job.queue, own, job.tenant, job.rule)
   local entry = lane_push(job.queue, lane, job.id, lane_score(tonumber(job.priority) or 0, tonumber(job.seq)))
   entry.rule, entry.quota = job.rule, job.quota or entry.quota
@@ -296,7 +195,7 @@ local function lease_release(job)
   slots_release(job.id, job.queue, job.lane, job.tenant, job.pool)
   job.pool = ''
   if job.worker ~= '' then
-    gather('ZREM', M.HELD, job.worker .. '\31' .. job.id)
+    held.remove(job.worker, job.id)
     job.worker = ''
   end
   job.stalled_at = ''
@@ -309,7 +208,6 @@ local function lease_hand_back(job)
   job_save(job)
 end
 
-M.further_plain = further_plain
 M.is_limited = is_limited
 M.expiry = job_expiry
 M.inputs = job_inputs
@@ -317,7 +215,7 @@ M.load = job_load
 M.make_available = job_make_available
 M.move = job_move
 M.save = job_save
-M.set = job_set
+M.set = record.set
 M.timeout = job_timeout
 M.view = job_view
 M.wait = job_wait
@@ -327,7 +225,6 @@ M.lease_release = lease_release
 M.lower = lower
 M.mark = mark
 M.marked = marked
-M.node_read = node_read
 M.slots_release = slots_release
 M.unmark = unmark
 

@@ -10,11 +10,13 @@ local ctx = require('lib/context')
 local job_module = require('queue/job')
 local detach = require('queue/detach')
 local unique_set = require('queue/unique_set')
+local wire = require('lib/wire')
 
 local job_load = job_module.load
 local job_cancel = detach.job_cancel
 local call = redis.call
-local concat, find, match = table.concat, string.find, string.match
+local fields = wire.fields
+local find, match = string.find, string.match
 
 local LOOKED_AT = 64
 local LETTERS = {available = 'v', active = 'a', scheduled = 's', retryable = 'r', pending = 'p', completed = 'c',
@@ -36,8 +38,7 @@ local function unique_matches(policy)
 end
 
 local function policy_in(more)
-  if not find(more, 'unique\31', 1, true) then return nil end
-  return match(more, '\31unique\31([^\31]+)') or match(more, '^unique\31([^\31]+)')
+  return fields(more).unique
 end
 
 -- The job because of which a job with these further fields would not be stored.
@@ -57,7 +58,7 @@ local function conflict_of(first, jobs, words)
       if conflict == 'reject' then
         local existing = unique_matches(policy)[1]
         if not existing and seen and seen[key] and find(states, '[vsp]') then existing = {id = seen[key], state = 'available'} end
-        if existing then return concat({'exists', index, existing.id, existing.state, key}, '\31') end
+        if existing then return wire.join('exists', index, existing.id, existing.state, key) end
       end
       seen = seen or {}
       seen[key] = ctx.args[at]
@@ -72,8 +73,7 @@ local function take_place(job, more)
   for _, other in ipairs(unique_matches(job.unique)) do
     if conflict == 'ignore' then return more, other end
     if conflict == 'replace_except_schedule' and other.state == 'scheduled' and other.due then
-      more = string.gsub(string.gsub('\31' .. more, '\31due\31[^\31]*\31', '\31', 1), '^\31', '')
-      job.due, more = tonumber(other.due), more .. 'due\31' .. other.due .. '\31'
+      job.due, more = tonumber(other.due), wire.set_field(more, 'due', other.due)
       conflict = 'replace'
     end
     if other.finished == '' then

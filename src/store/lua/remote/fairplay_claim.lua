@@ -7,6 +7,7 @@
 
 local class, owner, life, inbox, most = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[7])
 local call = redis.call
+local join = require('lib/wire').join
 
 while true do
   local head = call('LINDEX', inbox, 0)
@@ -39,7 +40,7 @@ if ours and ARGV[8] == '1' and room > 0 and call('EXISTS', counts) == 1 then
       local args = call('LPOP', queue)
       if not args then break end
       sequence, room = sequence + 1, room - 1
-      call('RPUSH', inbox, string.format('%d', sequence) .. '\31' .. args .. '\31' .. tenants[at])
+      call('RPUSH', inbox, join(string.format('%d', sequence), args, tenants[at]))
     end
     -- The list is the truth: where it expired, its count makes the gem fail in every round.
     local left = call('LLEN', queue)

@@ -4,6 +4,8 @@
 -- ARGV     key of the queue, of the inbox, of its last sequence, sequence up to which the inbox has been taken in, most entries
 -- Returns  the inbox: `sequence US payload`, …
 
+local join = require('lib/wire').join
+
 local inbox, most = ARGV[2], tonumber(ARGV[5])
 while true do
   local head = redis.call('LINDEX', inbox, 0)
@@ -18,7 +20,7 @@ if waiting > 0 then
   local sequence = math.max(tonumber(redis.call('GET', ARGV[3]) or 0), time[1] * 1000000 + time[2])
   for _ = 1, waiting do
     sequence = sequence + 1
-    redis.call('RPUSH', inbox, string.format('%d', sequence) .. '\31' .. redis.call('RPOP', ARGV[1]))
+    redis.call('RPUSH', inbox, join(string.format('%d', sequence), redis.call('RPOP', ARGV[1])))
   end
   redis.call('SET', ARGV[3], string.format('%d', sequence))
 end

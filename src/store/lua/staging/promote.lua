@@ -11,6 +11,7 @@ local fair_queue = require('fairness/fair_queue')
 local fair_queues = require('staging/fair_queues')
 local stage = require('staging/stage')
 local pick_module = require('fairness/pick')
+local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local commit, int = runtime.commit, runtime.int
@@ -21,7 +22,7 @@ local staging_lane = stage.staging_lane
 local forgo, moments_sweep, pick = pick_module.forgo, pick_module.moments_sweep, pick_module.pick
 local pick_open, serve = pick_module.open, pick_module.serve
 local call = redis.call
-local concat, match = table.concat, string.match
+local match = string.match
 
 local function promote_run(target)
   local release, push_released, is_full = target.release, target.push_released, target.is_full
@@ -150,7 +151,7 @@ local function promote_run(target)
   end
   call('HSET', lock, 'last', ctx.args[13] .. ' ' .. promoted .. ' ' .. int(base.jobs))
   commit()
-  return {said, promoted, base.jobs, concat(shares, '\31')}
+  return {said, promoted, base.jobs, wire.join_list(shares)}
 end
 
 return {run = promote_run}

@@ -8,13 +8,11 @@
 -- Jobs without a tenant are those of the default one. Nothing is noted while `state.throttled` is missing: see `commands/noisy_snapshot`.
 
 local ctx = require('lib/context')
-local job_counts = require('tenants/job_counts')
+local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local appliers, on_begin, defer, int = runtime.appliers, runtime.on_begin, runtime.defer, runtime.int
 local on_commit = runtime.on_commit
-local tallied = job_counts.tallied
-local concat = table.concat
 
 local is_counted, parts
 local tenant, kind, number, more -- the record that is being put together
@@ -24,7 +22,7 @@ on_begin(function()
 end)
 
 local function record()
-  return tenant .. '\29' .. kind .. '\29' .. int(number) .. '\29' .. int(more)
+  return table.concat({tenant, kind, int(number), int(more)}, wire.GROUP)
 end
 
 local function add(of, what, by, by_more)
@@ -56,22 +54,12 @@ local function job_stored(queue, state, of, is_push)
   defer('stored', queue, state, of, is_push)
 end
 
-appliers.completed = function(queue, counted, of, ms)
-  appliers.move(queue, 'active', 'completed', counted)
-  if is_counted then add(of or '_default', 'c', 1, ms > 0 and ms or 0) end
-end
-
--- An active job was completed; a worker had it for so many milliseconds.
-local function job_completed(queue, of, ms)
-  defer('completed', queue, tallied(of), of, ms)
-end
-
 -- The activity of this call, if there was any.
 on_commit('activity', function()
   if not tenant then return nil end
-  if not parts then return '\26' .. record() end
+  parts = parts or {}
   parts[#parts + 1] = record()
-  return '\26' .. concat(parts, '\28')
+  return wire.SUBSTITUTE .. table.concat(parts, wire.FILE)
 end)
 
-return {did = did, job_completed = job_completed, job_stored = job_stored}
+return {did = did, job_stored = job_stored}

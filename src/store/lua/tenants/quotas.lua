@@ -7,6 +7,7 @@
 
 local ctx = require('lib/context')
 local throttle = require('tenants/throttle')
+local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local on_begin, emit, int, remembering, per_call = runtime.on_begin, runtime.emit, runtime.int, runtime.remembering, runtime.per_call
@@ -48,7 +49,7 @@ local function tiers_read(text)
   if text == tiers_text then return end
   local seen = {}
   lengths, tiers, tiers_text = {}, {}, text
-  for prefix, words in string.gmatch(text, '([^\30\31]*)\31([^\30]*)\30') do
+  for prefix, words in wire.each_pair(text) do
     if not seen[#prefix] then seen[#prefix], lengths[#lengths + 1] = true, #prefix end
     tiers[prefix] = quota_read(words)
   end

@@ -3,6 +3,7 @@
 
 local ctx = require('lib/context')
 local lane_module = require('queue/lane')
+local record = require('lib/record')
 
 local is_paused, queue_depth = lane_module.is_paused, lane_module.queue_depth
 local call = redis.call
@@ -41,7 +42,7 @@ local function lane_asked(key)
   local names = {}
   for _, id in ipairs(call('ZRANGE', key, '0', JOBS_OF_LANE - 1)) do
     local text = call('GET', ctx.prefix .. 'job:' .. id)
-    if text then names[#names + 1] = match(text, '\31tenant\31([^\31]*)\31') or '_default' end
+    if text then names[#names + 1] = record.tenant(text) end
   end
   return names
 end

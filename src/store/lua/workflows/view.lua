@@ -3,7 +3,8 @@
 local ctx = require('lib/context')
 
 local call = redis.call
-local match = string.match
+local head, join = require('lib/record').head, require('lib/wire').join
+local node_read = require('workflows/node').read
 
 -- Whether a caller who sees one tenant's, or all, sees a workflow.
 local function workflow_is_in(tenant, scope)
@@ -22,14 +23,13 @@ local function workflow_view(id, scope, with_progress)
   for number = 1, tonumber(call('HGET', key, 'nodes')) do numbers[number] = number - 1 end
   local nodes = call('HMGET', key .. ':nodes', unpack(numbers))
   for position, text in ipairs(nodes) do
-    local job = match(text, '^job\31[^\31]*\31[^\31]*\31open\31([^\31]*)')
-    if job then
-      local record = call('GETRANGE', ctx.prefix .. 'job:' .. job, 0, 127)
-      local state, attempt, started = match(record, '^(%l+)\31([^\31]*)\31[^\31]*\31[^\31]*\31[^\31]*\31([^\31]*)')
-      nodes[position] = text .. '\31' .. (state or '') .. '\31' .. (started or '')
-      local told = with_progress and call('HMGET', ctx.prefix .. 'prog:' .. job, 'a', 'p', 'd')
-      if told and told[1] and (state ~= 'active' or told[1] == attempt) then
-        nodes[position] = nodes[position] .. '\31' .. (told[2] or '') .. '\31' .. (told[3] or '')
+    local node = node_read(text)
+    if node.kind == 'job' and node.state == 'open' then
+      local state, attempt, started = head(call('GETRANGE', ctx.prefix .. 'job:' .. node.id, 0, 127))
+      nodes[position] = join(text, state or '', started or '')
+      local progress = with_progress and call('HMGET', ctx.prefix .. 'prog:' .. node.id, 'a', 'p', 'd')
+      if progress and progress[1] and (state ~= 'active' or progress[1] == attempt) then
+        nodes[position] = join(nodes[position], progress[2] or '', progress[3] or '')
       end
     end
   end

@@ -19,13 +19,15 @@ local ctx = require('lib/context')
 local job_module = require('queue/job')
 local enqueue = require('queue/enqueue')
 local finish = require('queue/finish')
+local job_inputs = require('workflows/inputs').of_job
+local node_codec = require('workflows/node')
+local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local on_begin, emit, flush, gather = runtime.on_begin, runtime.emit, runtime.flush, runtime.gather
 local guarded, int, on_commit, settle = runtime.guarded, runtime.int, runtime.on_commit, runtime.settle
 local subject = runtime.subject
-local job_inputs, job_load, marked = job_module.inputs, job_module.load, job_module.marked
-local node_read = job_module.node_read
+local job_load, marked = job_module.load, job_module.marked
 local WORDS, store = enqueue.WORDS, enqueue.store
 local SHORTEST = finish.SHORTEST
 local call = redis.call
@@ -37,7 +39,7 @@ local workflows = {}
 local STARTS_A_CALL = 200
 -- Results that a workflow keeps; later ones are passed on by reference.
 local MOST_BYTES = 4194304
-local SEVEN = '^' .. string.rep('([^\30]*)\30', 6) .. '(.*)$'
+local JOB_WORDS = wire.pattern(WORDS, wire.RECORD)
 local opened, ended, starts, known_queues
 
 on_begin(function()
@@ -69,7 +71,7 @@ end
 local function workflow_node(workflow, number)
   local node = workflow.nodes[number]
   if not node then
-    node = node_read(call('HGET', workflow.key .. ':nodes', number))
+    node = node_codec.read(call('HGET', workflow.key .. ':nodes', number))
     workflow.nodes[number] = node
   end
   return node
@@ -102,7 +104,7 @@ local function start(workflow, number, words)
   if not words then
     local text = call('HGET', workflow.key .. ':jobs', number)
     gather('HDEL', workflow.key .. ':jobs', number)
-    words = {match(text, SEVEN)}
+    words = {match(text, JOB_WORDS)}
   end
   store('', words, 1)
   local queue = words[2]
@@ -132,7 +134,7 @@ end
 workflows.first = function(workflow, text_of)
   local words, jobs = {}, turn(workflow, 0, {})
   for index, number in ipairs(jobs) do
-    local of_job = {match(text_of(number), SEVEN)}
+    local of_job = {match(text_of(number), JOB_WORDS)}
     for position = 1, WORDS do words[(index - 1) * WORDS + position] = of_job[position] end
   end
   return words, jobs
@@ -264,20 +266,13 @@ workflows.catch_up = function(limit)
   return #entries
 end
 
-local function node_text(node)
-  local head = node.kind .. '\31' .. (node.parent and int(node.parent) or '') .. '\31' .. node.slot .. '\31' .. node.state .. '\31'
-  if node.kind == 'job' then return head .. node.id .. '\31' .. node.type .. '\31' .. node.started .. '\31' .. node.finished end
-  return head .. int(node.first) .. '\31' .. int(node.count) .. '\31' .. int(node.callbacks) .. '\31' .. int(node.ok) .. '\31'
-    .. int(node.failed) .. '\31' .. int(node.fired) .. '\31' .. node.finished
-end
-
 local KEPT_AS = {completed = 'completed', cancelled = 'cancelled', failed = 'discarded'}
 
 local function write(workflow)
   local key = workflow.key
   if not next(workflow.touched) and not workflow.finished then return end
   for number in pairs(workflow.touched) do
-    gather('HSET', key .. ':nodes', number, node_text(workflow.nodes[number]))
+    gather('HSET', key .. ':nodes', number, node_codec.write(workflow.nodes[number]))
   end
   call('HSET', key, 'state', workflow.state, 'ok', int(workflow.ok), 'failed', int(workflow.failed), 'bytes', int(workflow.bytes))
   if workflow.finished then -- in this call

@@ -1,0 +1,76 @@
+-- Texts made of several values: stored records, arguments and replies. Only this module, `lib/record` and `lib/event` know the
+-- separators; `src/store/codec/wire.rs` is its counterpart. JSON and names hold no control characters, so none of them is escaped.
+
+local remembering = require('lib/memo').remembering
+local concat, find, gsub, gmatch, match, rep = table.concat, string.find, string.gsub, string.gmatch, string.match, string.rep
+
+local UNIT, RECORD, GROUP, FILE, SUBSTITUTE = '\31', '\30', '\29', '\28', '\26'
+local PAIR = '([^\31]+)\31([^\31]*)\31'
+
+-- Joins values into one text.
+local function join(...)
+  return concat({...}, UNIT)
+end
+
+-- Joins the values of a list, or those between two places of it.
+local function join_list(list, first, last)
+  return concat(list, UNIT, first or 1, last or #list)
+end
+
+-- Returns the pattern of a text of so many values with a separator between them, UNIT if none is named. The last value may contain it.
+local function pattern(count, separator)
+  separator = separator or UNIT
+  return '^' .. rep('([^' .. separator .. ']*)' .. separator, count - 1) .. '(.*)$'
+end
+
+-- Iterates over the values of a text; empty ones are left out.
+local function each(text)
+  return gmatch(text, '[^\31]+')
+end
+
+-- Iterates over pairs of two values, each followed by RS: `first US second RS …`.
+local function each_pair(text)
+  return gmatch(text, '([^\30\31]*)\31([^\30]*)\30')
+end
+
+-- Further fields are pairs of name and value: `name US value US …`.
+--
+-- Writes one pair.
+local function field(name, value)
+  return name .. '\31' .. value .. '\31'
+end
+
+-- Iterates over names and values in their order.
+local function each_field(text)
+  return gmatch(text, PAIR)
+end
+
+local function fields_read(text)
+  local named = {}
+  for name, value in gmatch(text, PAIR) do named[name] = value end
+  return named
+end
+
+local fields_known = remembering(1000, fields_read)
+-- Longer texts hold what no other job has, such as the template of a payload.
+local LONGEST_KNOWN = 200
+
+-- Reads further fields into a table, which callers share and must not change: most jobs of a tenant have the same.
+local function fields(text)
+  return (#text > LONGEST_KNOWN and fields_read or fields_known)(text)
+end
+
+-- Returns further fields with one of them changed, added, or removed if there is no value.
+local function set_field(text, name, value)
+  text = '\31' .. text
+  local before, behind = find(text, '\31' .. name .. '\31', 1, true)
+  if not before then return gsub(text, '^\31', '') .. (value and field(name, value) or '') end
+  local rest = match(text, '^[^\31]*\31(.*)$', behind + 1)
+  return string.sub(text, 2, before) .. (value and field(name, value) or '') .. rest
+end
+
+return {
+  UNIT = UNIT, RECORD = RECORD, GROUP = GROUP, FILE = FILE, SUBSTITUTE = SUBSTITUTE,
+  join = join, join_list = join_list, pattern = pattern, each = each, each_pair = each_pair,
+  field = field, each_field = each_field, fields = fields, set_field = set_field,
+}

@@ -1,0 +1,43 @@
+-- The jobs that each worker holds.
+--
+-- held  zset  `worker US id` of active jobs, all of score 0, read by range of worker
+
+local ctx = require('lib/context')
+local wire = require('lib/wire')
+local runtime = require('lib/runtime')
+
+local gather, join = runtime.gather, wire.join
+local call = redis.call
+local sub = string.sub
+
+-- The range of a worker's members. It ends before the character that follows the separator, a space.
+local function range(worker)
+  return '[' .. join(worker, ''), '(' .. worker .. ' '
+end
+
+local function add(worker, id)
+  gather('ZADD', ctx.prefix .. 'held', '0', join(worker, id))
+end
+
+local function remove(worker, id)
+  gather('ZREM', ctx.prefix .. 'held', join(worker, id))
+end
+
+-- How many jobs a worker holds.
+local function count(worker)
+  return call('ZLEXCOUNT', ctx.prefix .. 'held', range(worker))
+end
+
+-- Ids of the jobs that a worker holds, at most so many.
+local function ids(worker, limit)
+  local first, last = range(worker)
+  local members = call('ZRANGEBYLEX', ctx.prefix .. 'held', first, last, 'LIMIT', 0, limit)
+  for position, member in ipairs(members) do members[position] = sub(member, #worker + 2) end
+  return members
+end
+
+local function has(worker, id)
+  return call('ZSCORE', ctx.prefix .. 'held', join(worker, id)) and true or false
+end
+
+return {add = add, remove = remove, count = count, ids = ids, has = has}

@@ -1,0 +1,46 @@
+-- The input of a job of a workflow: the results of the steps before it.
+
+local ctx = require('lib/context')
+local read = require('workflows/node').read
+
+local call = redis.call
+local concat = table.concat
+
+-- Appends what each of so many nodes from `first` on gave: a job its result, a chain that of its last step, the others an array.
+local function outputs(key, first, count, list)
+  if count == 0 then return list end
+  local numbers = {}
+  for index = 1, count do numbers[index] = first + index - 1 end
+  local nodes, results = call('HMGET', key .. ':nodes', unpack(numbers)), call('HMGET', key .. ':results', unpack(numbers))
+  for index = 1, count do
+    local node = read(nodes[index])
+    if node.kind == 'job' then
+      list[#list + 1] = results[index] or 'null'
+    elseif node.kind == 'chain' then
+      outputs(key, node.first + node.count - 1, 1, list)
+    else
+      list[#list + 1] = '[' .. concat(outputs(key, node.first, node.count, {}), ',') .. ']'
+    end
+  end
+  return list
+end
+
+-- What came before a node: the steps before it in its chain, and before that chain; for a callback its batch's jobs.
+local function inputs(key, number, list)
+  local node = read(call('HGET', key .. ':nodes', number))
+  if not node.parent then return list end
+  local parent = read(call('HGET', key .. ':nodes', node.parent))
+  if number >= parent.first + parent.count then return outputs(key, parent.first, parent.count, list) end
+  inputs(key, node.parent, list)
+  if parent.kind == 'chain' then outputs(key, parent.first, number - parent.first, list) end
+  return list
+end
+
+-- What a job of a workflow is given to work on, as a JSON array. Nothing once all of that is gone.
+local function job_inputs(job)
+  local key = ctx.prefix .. 'workflow:' .. job.workflow
+  if call('EXISTS', key) == 0 then return call('GET', ctx.prefix .. 'par:' .. job.id) or '' end
+  return '[' .. concat(inputs(key, tonumber(job.node), {}), ',') .. ']'
+end
+
+return {of_job = job_inputs}
