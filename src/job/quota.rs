@@ -1,62 +1,64 @@
-//! A quota: how many jobs may run at once, and how often jobs may start.
+//! Quotas: how many jobs may run at once, and how many may start in a period.
 
 use super::duration;
 use super::invalid::{Invalid, Kind};
 use super::json::{self, Object};
 use serde_json::{Map, Value};
 
-/// The most that a concurrency limit can be.
+/// Maximum of a concurrency limit.
 pub const MOST_CONCURRENCY: u32 = 1_000_000;
-/// The most starts that a period can have.
+/// Maximum number of starts per period.
 pub const MOST_STARTS: u32 = 1_000_000_000;
-/// The longest period: starts are remembered for so long.
+/// Longest period in milliseconds. The store remembers each start for that long.
 pub const LONGEST_PERIOD: u64 = 31 * 86_400_000;
-/// What an error message says about an unreadable period.
+/// Expected value in the error for an unreadable period.
 pub const PERIOD_EXPECTED: &str =
     "second, minute, hour, day or a duration such as PT1M or 60s, longer than zero and at most 31 days";
 
 const WORDS: [(&str, u64); 4] = [("second", 1_000), ("minute", 60_000), ("hour", 3_600_000), ("day", 86_400_000)];
-/// The period that `max_per_second` means.
+/// Period of `max_per_second`, in milliseconds.
 const SECOND: u64 = 1_000;
 
-/// So many starts in a period of milliseconds.
+/// Maximum number of starts in a period, which is in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     pub limit: u32,
     pub period: u64,
 }
 
-/// Limits that hold together; what is absent does not limit.
+/// Limits that apply together. An absent one does not limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Quota {
-    /// Jobs that may run at once; 0 pauses.
+    /// Maximum number of active jobs; 0 pauses.
     pub concurrency: Option<u32>,
-    /// Starts in any window of the period, however close together.
+    /// Starts in any sliding window of the period; bursts are allowed.
     pub rate: Option<Window>,
-    /// Starts that are spaced evenly over the period.
+    /// Starts spaced evenly over the period.
     pub throttle: Option<Window>,
 }
 
 impl Window {
-    /// Milliseconds of a period: a word or a duration, longer than zero and at most 31 days.
+    /// Parses a period into milliseconds: a word such as `minute`, or a duration of more than zero
+    /// and at most 31 days.
     pub fn parse_period(text: &str) -> Option<u64> {
         let word = WORDS.iter().find(|(word, _)| *word == text).map(|(_, ms)| *ms);
         word.or_else(|| duration::parse_ms(text)).filter(|ms| (1..=LONGEST_PERIOD).contains(ms))
     }
 
-    /// As answers show it.
+    /// Formats the window as answers show it.
     pub fn to_json(self) -> Value {
         serde_json::json!({"limit": self.limit, "period": duration::to_iso(self.period)})
     }
 }
 
 impl Quota {
-    /// Whether nothing is limited.
+    /// Returns true if nothing is limited.
     pub fn is_empty(&self) -> bool {
         *self == Quota::default()
     }
 
-    /// As scripts keep it: `concurrency rate_limit rate_period_ms throttle_limit throttle_period_ms`, `-` where absent.
+    /// Encodes the quota for the store: `concurrency rate_limit rate_period_ms throttle_limit
+    /// throttle_period_ms`, with `-` for absent values.
     pub fn packed(&self) -> String {
         let window = |window: Option<Window>| match window {
             Some(Window { limit, period }) => format!("{limit} {period}"),
@@ -66,7 +68,7 @@ impl Quota {
         format!("{concurrency} {} {}", window(self.rate), window(self.throttle))
     }
 
-    /// Reads what `packed` wrote.
+    /// Decodes the result of [`Quota::packed`].
     pub fn from_packed(text: &str) -> Option<Quota> {
         let words: Vec<&str> = text.split(' ').collect();
         let &[concurrency, rate_limit, rate_period, throttle_limit, throttle_period] = words.as_slice() else {
@@ -83,7 +85,7 @@ impl Quota {
         })
     }
 
-    /// As answers show it: only what is set.
+    /// Formats the quota as answers show it. Absent limits are left out.
     pub fn to_json(&self) -> Map<String, Value> {
         let mut members = Map::new();
         members.extend(self.concurrency.map(|most| ("concurrency".to_owned(), most.into())));
@@ -92,10 +94,11 @@ impl Quota {
         members
     }
 
-    /// Reads the members of an object at `path`; `null` is absent, and members of other names are somebody else's.
+    /// Parses the quota members of the object at `path`. `null` counts as absent, and other members
+    /// are ignored.
     ///
-    /// The rate may be written `rate: {limit, period}`, `rate: n` or `limit: n` with a `period` beside it, or
-    /// `max_per_second: n`; only one of these at a time.
+    /// The rate has three forms: `rate: {limit, period}`, `rate: n` or `limit: n` with a `period`
+    /// next to it, and `max_per_second: n`. Only one of them may be present.
     pub fn parse(path: &str, object: &Object<'_>) -> Result<Quota, Invalid> {
         let reader = Reader { path, object };
         let concurrency = reader.integer("concurrency", 0, MOST_CONCURRENCY)?;
@@ -134,7 +137,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `{limit, period}` under a name.
+    /// Parses `{limit, period}` in the member `name`.
     fn nested(&self, name: &str) -> Result<Option<Window>, Invalid> {
         let Some(value) = self.object.get(name) else { return Ok(None) };
         let path = self.field(name);
@@ -142,7 +145,7 @@ impl Reader<'_> {
         Reader { path: &path, object: &object }.window("limit")
     }
 
-    /// A limit under a name, and the `period` beside it.
+    /// Parses the limit in the member `name` and the `period` next to it.
     fn window(&self, name: &str) -> Result<Option<Window>, Invalid> {
         let limit = self.integer(name, 1, MOST_STARTS)?.ok_or_else(|| self.missing(name, &starts(1, MOST_STARTS)))?;
         let value = self.object.get("period").ok_or_else(|| self.missing("period", PERIOD_EXPECTED))?;
@@ -179,7 +182,7 @@ fn starts(least: u32, most: u32) -> String {
     format!("an integer from {least} to {most}")
 }
 
-/// A value of a policy that is not what is expected.
+/// Creates an error for an invalid value of a policy.
 pub(super) fn refused(field: &str, expected: &str, value: &str) -> Invalid {
     Invalid::field(field, expected, value).of_kind(Kind::Policy)
 }
