@@ -1,4 +1,4 @@
-//! `[[api_key]]`: who may use the server, and what for.
+//! `[[api_key]]`: API keys with their roles and tenants.
 
 use super::Sources;
 use super::convert::{Choice, Refused};
@@ -6,14 +6,14 @@ use super::reader::Reader;
 use crate::auth::{ApiKey, Digest, NAME_EXPECTED, Role, WEAK, is_name, is_strong};
 use crate::job::tenant;
 
-/// Keys in a configuration at most.
+/// Maximum number of keys in a configuration.
 const MOST: usize = 1000;
 
 impl Choice for Role {
     const CHOICES: &'static [(&'static str, Self)] = &Role::ALL;
 }
 
-/// Reads every `[[api_key]]`.
+/// Reads all `[[api_key]]` tables.
 pub(super) fn read(root: &mut Reader<'_>, sources: &Sources) -> Vec<ApiKey> {
     let mut keys: Vec<ApiKey> = Vec::new();
     root.each("api_key", |reader| {
@@ -37,7 +37,7 @@ fn read_key(reader: &mut Reader<'_>, sources: &Sources) -> Option<ApiKey> {
     let (hash, variable) = (reader.find::<String>("hash"), reader.find::<String>("key_env"));
     let digest = match (hash, variable) {
         (Some(hash), None) => {
-            // Not repeated: it may be the key itself.
+            // The message does not repeat the value, which may be the key itself.
             let digest = Digest::parse(&hash);
             if digest.is_none() {
                 let help =

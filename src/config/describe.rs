@@ -1,4 +1,5 @@
-//! A configuration for people: each key, its value and who set it, then what it all means.
+//! Printed form of a configuration: each key with its value and origin, then a summary in
+//! sentences.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -11,10 +12,10 @@ use super::{Config, Loaded, MainQueue, MainQueueKind, noisy, policy, tenancy};
 use crate::auth::ApiKey;
 use crate::fairness::{Pace, Rule};
 
-/// Values longer than this push their origin out of its column instead of the whole column to the right.
+/// Maximum width of the value column. Longer values shift only their own origin to the right.
 const WIDEST_VALUE: usize = 40;
 
-/// What `fairgate check` prints.
+/// Formats the output of `fairgate check`.
 pub fn describe(loaded: &Loaded) -> String {
     let rows: Vec<Row<'_>> = loaded.keys.iter().filter_map(|path| Row::new(path, loaded)).collect();
     let keys = widest(rows.iter().map(|row| row.key));
@@ -41,7 +42,7 @@ fn widest<'a>(texts: impl Iterator<Item = &'a str>) -> usize {
     texts.map(|text| text.chars().count()).max().unwrap_or(0)
 }
 
-/// A key and what is known about it.
+/// One line of the table: a key, its value and its origin.
 struct Row<'a> {
     section: &'a str,
     key: &'a str,
@@ -50,7 +51,7 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// The row of a path; none for a section, whose keys have rows of their own.
+    /// Creates the row of a path. Returns `None` for a section, whose keys have rows of their own.
     fn new(path: &'a str, Loaded { values, keys, .. }: &Loaded) -> Option<Self> {
         let (section, key) = split(path);
         let inner = |key: &String| key != path && is_within(key, path);
@@ -65,7 +66,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// The value at a path such as `plan[0].name`.
+/// Looks up the value at a path such as `plan[0].name`.
 fn lookup<'a>(table: &'a Table, path: &str) -> Option<&'a Value> {
     let (part, rest) = path.split_once('.').map_or((path, None), |(part, rest)| (part, Some(rest)));
     let (key, index) =

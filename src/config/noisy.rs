@@ -1,4 +1,4 @@
-//! `[noisy_neighbors]`: when a tenant is a noisy neighbour, and what is done about it.
+//! `[noisy_neighbors]`: detection and throttling of noisy neighbours.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::fairness::noisy::{Action, NoisyNeighbors};
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);
-/// The store keeps minutes for longer than this.
+/// Longest window. The store keeps counters per minute for longer than this.
 const LONGEST_WINDOW: Duration = Duration::from_secs(15 * 60);
 const LARGEST_RATIO: f64 = 1e6;
 const MOST_THROTTLED: usize = 100;
@@ -53,7 +53,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> NoisyNeighbors {
     read
 }
 
-/// What it does, for people.
+/// Describes the effect of the settings in a sentence.
 pub(super) fn describe(noisy: &NoisyNeighbors) -> Option<String> {
     let time = |ms: u64| show_duration(Duration::from_millis(ms));
     let rest = |factor: f64, of: &str| format!("to {}% of {of} for {}", factor * 100.0, time(noisy.duration));

@@ -1,4 +1,4 @@
-//! A `[[main_queue]]` of kind `ojs`: another OJS server, reached over HTTP.
+//! `[[main_queue]]` of kind `ojs`: another OJS server, reached over HTTP.
 
 use super::Sources;
 use super::access::named_secret;
@@ -10,24 +10,24 @@ use super::tree::Value;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long one request may take where nothing is said.
+/// Default timeout of one request.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Another OJS server.
+/// Settings of another OJS server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ojs {
-    /// Where it is, up to what comes before `/ojs`, without a slash at the end.
+    /// Base URL, without `/ojs` and without a trailing slash.
     pub url: String,
-    /// What it is shown as `Authorization: Bearer`.
+    /// Bearer token for the `Authorization` header.
     pub token: Option<Secret>,
-    /// Certificates to trust instead of the public ones, as PEM.
+    /// PEM file of certificates to trust instead of the public ones.
     pub ca_file: Option<PathBuf>,
-    /// How long one request may take.
+    /// Timeout of one request.
     pub timeout: Duration,
 }
 
 impl Ojs {
-    /// A server without a token.
+    /// Creates the settings of a server without a token.
     pub fn at(url: &str) -> Ojs {
         Ojs { url: url.to_owned(), token: None, ca_file: None, timeout: TIMEOUT }
     }
@@ -54,7 +54,7 @@ fn is_header(token: &str) -> bool {
     token.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// Where a server is. Whoever writes the base URL of an SDK means the same.
+/// Base URL of a server. Also accepts the base URL of an SDK, which ends with `/ojs/v1`.
 #[derive(Default)]
 struct BaseUrl(String);
 

@@ -101,7 +101,7 @@ types = ["b"]
     let [a, b] = rules(text).try_into().expect("two rules");
     assert_eq!((a.max_depth, a.max_staged, b.max_depth), (6, Some(8), 5));
     let names = |rule: &Rule| rule.weights.fixed.keys().cloned().collect::<Vec<_>>();
-    // A table of tenants is one option: who writes one of his own means that one.
+    // A table of tenants is one option: the rule's own table replaces the inherited one.
     assert_eq!((names(&a), names(&b)), (vec!["beta".to_owned()], vec!["acme".to_owned()]));
     assert_eq!((a.own_weight("x", None), a.weights.max_weight_age), (Weight::from_thousandths(2000), 300_000));
     let from_env = load(RULE, &[("FAIRGATE_PLAN_DEFAULTS__MAX_DEPTH", "3"), ("FAIRGATE_PLAN__0__QUEUE", "q")]);
@@ -161,7 +161,7 @@ fn each_option_is_checked() {
     ] {
         let said = mistakes(&format!("{RULE}{setting}"), &[]);
         assert!(said.contains(part) && said.ends_with("1 mistake in fairgate.toml"), "{setting}\n{said}");
-        // A mistake in the defaults is told where it stands, and once.
+        // An error in the defaults is reported at its own place, and once.
         let said = mistakes(&format!("[plan_defaults]\n{setting}\n{RULE}"), &[]);
         assert!(said.contains(part) && said.ends_with("1 mistake in fairgate.toml"), "{setting}\n{said}");
         assert!(said.starts_with("error: plan_defaults."), "{said}");

@@ -1,4 +1,4 @@
-//! The policy of dispatch in sentences.
+//! Description of the dispatch policy in sentences.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::config::convert::show_duration;
 use crate::fairness::{Interleaved, Isolation, LimitRule, Policy, Pool, Starvation, Strategy, Target, TenantFairness};
 use crate::job::Window;
 
-/// A sentence for each thing that is set, and one for how tenants share queues.
+/// Returns a sentence for each setting, and one that says how tenants share queues.
 pub fn describe(policy: &Policy, isolation: Isolation) -> Vec<String> {
     let mut sentences: Vec<String> = policy.pools.iter().map(describe_pool).collect();
     if policy.starvation.enabled {

@@ -1,4 +1,4 @@
-//! `[[limit]]`: what the operator allows a queue, the jobs of some types, or a key.
+//! `[[limit]]`: limits of queues, job types and keys.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::job::{Quota, Window, names};
 
 const TARGETS: [&str; 3] = ["queue", "type", "key"];
 
-/// Reads every `[[limit]]`.
+/// Reads all `[[limit]]` tables.
 pub fn read_limits(root: &mut Reader<'_>) -> Vec<LimitRule> {
     let mut keys = HashSet::new();
     let limits = root.each("limit", |reader| {
@@ -38,7 +38,7 @@ fn read_limit(reader: &mut Reader<'_>) -> LimitRule {
         rate: reader.find_section("rate", read_window),
         throttle: reader.find_section("throttle", read_window),
     };
-    // Asked of the keys, so that what was refused counts as well.
+    // Counts the keys, so that refused values count as well.
     let given: Vec<&str> = TARGETS.into_iter().filter(|name| reader.kind(name).is_some()).collect();
     match given[..] {
         [_] => {}

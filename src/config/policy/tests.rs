@@ -8,7 +8,7 @@ use crate::job::{Quota, Window};
 const POOL: &str = "[[pool]]\nname = \"p\"\nqueues = [\"a\", \"b\"]\n";
 const LIMIT: &str = "[[limit]]\nqueue = \"q\"\n";
 
-/// Every key, set to something else than its default.
+/// Every key with a value other than its default.
 const FULL: &str = r#"
 [starvation_prevention]
 enabled = true
@@ -149,7 +149,7 @@ fn check_says_what_it_means() {
     assert!(!describe(&load("", &[])).contains("starves"));
 }
 
-/// Whether a file has exactly this mistake, and it is told with its line.
+/// Asserts that a file has exactly one error, which contains `part` and the line.
 fn assert_mistake(text: &str, part: &str) {
     let said = mistakes(text, &[]);
     assert!(said.contains(part) && said.ends_with("1 mistake in fairgate.toml"), "{text}\n{said}");
@@ -253,7 +253,7 @@ fn each_option_of_a_pool_is_checked() {
     assert!(
         mistakes(&(named(&queues(21)) + "starvation_prevention = { enabled = true }"), &[]).contains("0.0476 at most")
     );
-    // What is switched off may say what it likes.
+    // The ratio is not checked if starvation prevention is off.
     load(&named(&queues(256)), &[]);
 }
 
@@ -278,7 +278,7 @@ fn each_option_of_a_limit_is_checked() {
             "limit[1].queue: another limit counts under the key \"queue:q\" already",
         ),
         (
-            // A key that reads like the queue's is another one.
+            // A key that looks like that of a queue is a different key.
             "concurrency = 1\n[[limit]]\nkey = \"queue:q\"\nconcurrency = 2\n[[limit]]\nkey = \"queue:q\"\nconcurrency = 3",
             "limit[2].key: another limit counts under the key \"queue:q\" already",
         ),

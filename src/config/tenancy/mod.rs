@@ -1,4 +1,4 @@
-//! `[tenancy]` and `[[tenant]]`: whose jobs are whose, and on which terms tenants are served.
+//! `[tenancy]` and `[[tenant]]`: how tenants are determined and isolated, and their settings.
 
 mod request;
 
@@ -24,7 +24,7 @@ impl Choice for Isolation {
         &[("sharded", Self::Sharded), ("shared", Self::Shared), ("namespace", Self::Namespace)];
 }
 
-/// What happens to an enqueue above a limit.
+/// Reaction to an enqueue above a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Enforcement {
     #[default]
@@ -36,7 +36,7 @@ impl Choice for Enforcement {
     const CHOICES: &'static [(&'static str, Self)] = &[("hard", Self::Hard), ("soft", Self::Soft)];
 }
 
-/// What is added to priorities.
+/// Value that is added to priorities, from -100 to 100.
 struct Boost(i8);
 
 impl FromValue for Boost {
@@ -62,7 +62,7 @@ pub fn read_tenancy(reader: &mut Reader<'_>) -> Tenancy {
     tenancy
 }
 
-/// Reads every `[[tenant]]`.
+/// Reads all `[[tenant]]` tables.
 pub fn read_tenants(root: &mut Reader<'_>) -> Vec<TenantRule> {
     let mut ids = HashSet::new();
     let rules = root.each("tenant", |reader| {
@@ -89,7 +89,7 @@ fn read_terms(reader: &mut Reader<'_>) -> TenantSettings {
     }
 }
 
-/// Reads limits; what is not there is as in `base`, and `null` takes a limit away.
+/// Reads limits. Absent ones keep their value from `base`; `null` removes a limit.
 fn read_limits(reader: &mut Reader<'_>, base: &TenantLimits) -> TenantLimits {
     let mut unless_null = |name: &str| !reader.is_null(name);
     let [concurrency, rate, depth, scheduled] =
@@ -114,7 +114,7 @@ fn read_window(reader: &mut Reader<'_>) -> Window {
     Window { limit, period }
 }
 
-/// A sentence for each thing that is set.
+/// Returns a sentence for each setting.
 pub fn describe(tenancy: &Tenancy, rules: &[TenantRule]) -> Vec<String> {
     let mut sentences = Vec::new();
     if *tenancy != Tenancy::default() {

@@ -274,7 +274,7 @@ prop_compose! {
             "[a-z]{1,5}(\\.[a-z*]{1,5})?".prop_map(Target::Type),
             "[a-zA-Z0-9][a-zA-Z0-9._:-]{0,5}".prop_map(Target::Key),
         ],
-        // One of them at least.
+        // A limit needs at least one quota.
         concurrency in 0..=MOST_CONCURRENCY,
         windows in prop::array::uniform2(of((1..=MOST_STARTS, 1..=LONGEST_PERIOD))),
     ) -> LimitRule {
@@ -294,7 +294,7 @@ prop_compose! {
         let mut policy = Policy { pools: Vec::new(), starvation, tenant_fairness, queues, limits: Vec::new() };
         for (index, (pool, tenant)) in pools.into_iter().enumerate() {
             let pool = Pool { name: format!("p{index}"), ..pool };
-            // Those that conflict stay out.
+            // Pools that conflict with earlier ones are left out.
             let _ = policy.set_pool(tenant.iter().fold(pool, |pool, tenant| pool.of_tenant(tenant)));
         }
         for limit in limits {
