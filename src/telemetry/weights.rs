@@ -1,4 +1,4 @@
-//! Questions to weights webhooks, by rule.
+//! Metrics of requests to weights webhooks, by rule.
 
 use super::Labels;
 use super::metrics::{Histograms, LATENCIES, MOST_NAMES};
@@ -21,7 +21,7 @@ struct Question {
     outcome: &'static str,
 }
 
-/// How weights webhooks answer.
+/// Metrics of requests to weights webhooks.
 #[derive(Clone)]
 pub struct WeightsMetrics {
     labels: Arc<Labels>,
@@ -52,7 +52,7 @@ impl WeightsMetrics {
         RuleName { rule: self.labels.of(rule).to_owned() }
     }
 
-    /// Counts a question that was sent, and the values of its answer that are no weights.
+    /// Records a request, with the number of invalid weights in its answer.
     pub fn observe(&self, rule: &str, outcome: &'static str, took: Duration, invalid: u64) {
         self.skipped(rule, outcome);
         self.seconds.get_or_create(&self.name(rule)).observe(took.as_secs_f64());
@@ -61,7 +61,7 @@ impl WeightsMetrics {
         }
     }
 
-    /// Counts a question that was not sent.
+    /// Counts a request that was not sent.
     pub fn skipped(&self, rule: &str, outcome: &'static str) {
         self.requests.get_or_create(&Question { rule: self.name(rule).rule, outcome }).inc();
     }
