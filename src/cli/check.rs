@@ -50,7 +50,8 @@ fn read_type(text: &str) -> Result<String, String> {
     if is_known { Ok(text.to_owned()) } else { Err(format!("expected {}, or a Ruby class", names::TYPE_EXPECTED)) }
 }
 
-/// A line for each type: the rule that it falls under, or what becomes of it; `beyond` is the main queue to which others pass through.
+/// Formats a line for each type: its rule, or what happens without one. `beyond` is the main queue
+/// to which unplanned jobs are passed on.
 fn assign(rules: &Rules, types: &[String], beyond: Option<&str>) -> String {
     let width = types.iter().map(String::len).max().unwrap_or(0);
     let line = |kind: &String| match rules.of_type(kind) {

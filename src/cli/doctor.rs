@@ -6,9 +6,9 @@ use crate::store::{Address, Audit, Difference, HealthFinding, HealthReport, Seve
 use clap::Args;
 use std::process::ExitCode;
 
-/// Jobs counted in one call; Redis is busy with it for about 30 ms.
+/// Number of jobs counted in one call, which occupies Redis for about 30 ms.
 const MOST_AT_ONCE: usize = 5000;
-/// Differences that are told one by one.
+/// Maximum number of differences that are listed.
 const MOST_SHOWN: usize = 20;
 
 /// Look at Redis: reachable, version, settings that lose jobs, clock; compare every count with the leases. Look at other main queues.
@@ -64,7 +64,7 @@ fn show(finding: &HealthFinding) {
     finding.advice.iter().for_each(|advice| println!("       -> {advice}"));
 }
 
-/// Compares what is counted with the leases, and tells what differs.
+/// Compares the job counts with the leases, and prints the differences.
 async fn audit(config: &Config, address: Address, repair: bool) -> anyhow::Result<Audit> {
     let site = site::open(config, address).await?;
     let audit = site.store.audit(repair, MOST_AT_ONCE, async || ()).await?;

@@ -107,7 +107,7 @@ impl Create {
     fn run_offline(self) -> anyhow::Result<ExitCode> {
         let (secret, key) = self.make()?;
         eprintln!("[[api_key]]\nname = \"{}\"\nrole = \"{}\"", key.name, key.role.name());
-        // A string of JSON is one of TOML.
+        // JSON strings are valid TOML.
         key.tenant.iter().for_each(|tenant| eprintln!("tenant = {}", crate::job::json::quoted(tenant)));
         eprintln!("hash = \"{}\"", key.digest.text());
         println!("{secret}");

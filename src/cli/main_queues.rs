@@ -1,4 +1,4 @@
-//! A look at the main queues that are not fairgate's own, for `fairgate doctor`.
+//! Health checks of main queues in other systems, for `fairgate doctor`.
 
 use crate::app;
 use crate::clock::Clock;
@@ -11,14 +11,15 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// How long one question to a Sidekiq may take.
+/// Timeout of one call to a Sidekiq.
 const DEADLINE: Duration = Duration::from_secs(5);
-/// A server's clock may differ by so much; it tells whole seconds.
+/// Tolerated difference between the clocks, in milliseconds. The server's `Date` header has a
+/// resolution of one second.
 const TOLERATED_SKEW_MS: i64 = 3_000;
-/// The level of conformance with batches, and with queues that tell how they are doing.
+/// OJS conformance level that includes batches and queue statistics.
 const WANTED_LEVEL: u64 = 4;
 
-/// What was found at each of them, under a heading.
+/// Checks all main queues. Returns a heading and the findings for each.
 pub(super) async fn look(config: &Config, ours: &Address) -> Vec<(String, Vec<HealthFinding>)> {
     let mut found = Vec::new();
     for MainQueue { name, kind } in &config.main_queues {
@@ -78,7 +79,7 @@ async fn look_at_sidekiq(address: &Address, config: &config::Sidekiq) -> Vec<Hea
     }
 }
 
-/// Processes that read the queue which only fairgate should read.
+/// Warns about processes that read the staging queue, which only fairgate should read.
 fn staging_readers(queue: &str, processes: &[SidekiqProcess]) -> Option<HealthFinding> {
     let reads = |process: &&SidekiqProcess| process.queues.iter().any(|own| own == queue);
     let readers: Vec<&str> = processes.iter().filter(reads).map(|process| process.identity.as_str()).collect();
@@ -104,7 +105,7 @@ async fn look_at_server(remote: &Remote) -> Vec<HealthFinding> {
         let advice = "latencies are taken by its own clock, but times of expiry are not: set both clocks";
         warning(format!("its clock differs from ours by {:.1} s", skew as f64 / 1e3), advice)
     }));
-    // An empty batch is refused, which tells that we might post a full one.
+    // A server refuses an empty batch as invalid, unless the token may not post jobs at all.
     let may_post = remote.enqueue_batch(&[]).await.map(drop);
     let may_look_up = remote.has(&id::generate()).await.map(drop);
     let tells = remote.queue("default", level, Clock::System.now_ms()).await.map(drop);

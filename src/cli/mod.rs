@@ -16,7 +16,7 @@ use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Exit status for a mistake in the configuration or on the command line, as sysexits.h has it.
+/// Exit status for an invalid configuration or command line, after sysexits.h.
 const EX_USAGE: u8 = 64;
 
 /// Makes background jobs fair between tenants.
@@ -50,7 +50,7 @@ Exit status: 0 if it worked, 1 if it failed, 64 for a mistake in the configurati
 Every key of the configuration is also an environment variable: FAIRGATE_SERVER__LISTEN=127.0.0.1:9000.
 `fairgate check --reference` prints all keys with their meaning and default.";
 
-// They are described where they are defined: a description here would hide the long one.
+// Variants have no doc comments: they would hide the long descriptions of the structs.
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::Serve),
@@ -63,7 +63,7 @@ enum Command {
     Bench(bench::Bench),
 }
 
-/// Settings that every command shares.
+/// Settings that all commands share.
 #[derive(Args, Clone, Default)]
 pub struct Settings {
     /// Configuration file; fairgate.toml in the working directory if there is one
@@ -93,7 +93,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The layers that these flags and this process's surroundings make.
+    /// Collects the configuration sources: these flags, the environment and the file.
     fn sources(&self) -> Sources {
         let flags = [
             ("server.listen", self.listen.clone(), "--listen"),
@@ -109,7 +109,7 @@ impl Settings {
         Sources::of_process(self.config.clone(), flags.into_iter().filter_map(given).collect())
     }
 
-    /// The configuration, or exit status and message.
+    /// Loads the configuration. Prints the errors and returns the exit status if it is invalid.
     fn load(&self) -> Result<config::Loaded, ExitCode> {
         config::Loaded::load(&self.sources()).map_err(|error| {
             eprintln!("{error}");
@@ -118,7 +118,7 @@ impl Settings {
     }
 }
 
-/// Reads the command line and carries it out.
+/// Parses the command line and runs the command.
 pub fn run() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
@@ -137,7 +137,7 @@ pub fn run() -> ExitCode {
     })
 }
 
-/// A runtime for a command.
+/// Creates the async runtime of a command.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
 }

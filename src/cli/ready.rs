@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// The longest time that the server may take to answer.
+/// Timeout of each step of the request.
 const DEADLINE: Duration = Duration::from_secs(3);
 
 /// Ask a running server whether it is ready.
@@ -38,7 +38,8 @@ impl Ready {
     }
 }
 
-/// Where a server that listens on an address is reached from the same machine.
+/// Returns the address at which a server that listens on `listen` is reachable from the same
+/// machine.
 fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -48,7 +49,7 @@ fn reachable(listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listen.port())
 }
 
-/// The whole answer as text, at most 64 KiB of it.
+/// Requests `/ready` and returns the whole response as text, up to 64 KiB.
 fn ask(address: SocketAddr) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, DEADLINE)?;
     stream.set_read_timeout(Some(DEADLINE))?;

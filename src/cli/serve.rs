@@ -40,13 +40,13 @@ impl Serve {
     }
 }
 
-/// How often a server that waits for Redis looks.
+/// Interval at which a server that waits for Redis checks it.
 const LOOK: Duration = Duration::from_millis(200);
 
 async fn serve(config: &Config, repeats: Repeats) -> anyhow::Result<()> {
     let stop_counting = CancellationToken::new();
     let counting = tokio::spawn(repeats.run(stop_counting.clone()));
-    // Asked for before anything is started, so that an early signal is not lost.
+    // Registered before anything starts, so that an early signal is not lost.
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let app = App::start(config, Clock::System).await?;
     tokio::select! {
@@ -67,7 +67,7 @@ async fn serve(config: &Config, repeats: Repeats) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reports that the server is ready as soon as it is, and then never returns.
+/// Announces readiness as soon as Redis answers, then never returns.
 async fn run(config: &Config, app: &App) {
     let url = format!("http://{}", app.address);
     let mut is_waiting = false;

@@ -1,16 +1,16 @@
-//! A configuration that watches a queue of a Sidekiq in shadow, to copy.
+//! Example configuration that watches a Sidekiq queue in shadow mode.
 
 use super::classes::ClassCount;
 use crate::config::StoreUrl;
 use crate::job::{json, names, sidekiq};
 
-/// Classes that are named.
+/// Maximum number of classes in the configuration.
 const MOST_CLASSES: usize = 20;
 
-/// The facts about a queue and its Sidekiq that a configuration needs.
+/// Properties of a queue and its Sidekiq.
 pub(super) struct Configuration<'a> {
     pub(super) url: &'a StoreUrl,
-    /// The environment variable that holds the password.
+    /// Environment variable that holds the password.
     pub(super) password_env: Option<&'a str>,
     pub(super) namespace: Option<&'a str>,
     pub(super) queue: &'a str,
@@ -19,9 +19,9 @@ pub(super) struct Configuration<'a> {
 }
 
 impl Configuration<'_> {
-    /// The text of a `fairgate.toml`.
+    /// Formats the text of a `fairgate.toml`.
     pub(super) fn to_toml(&self) -> String {
-        // TOML's basic strings are JSON's, but for what a name cannot hold.
+        // JSON strings are valid TOML, except for characters that names cannot contain.
         let line = |key: &str, value: &str| format!("{key} = {}\n", json::quoted(value));
         let mut text = "[[main_queue]]\nname = \"sidekiq\"\nkind = \"sidekiq\"\n".to_owned();
         text.push_str(&line("url", &self.url.without_user()));
@@ -48,7 +48,7 @@ impl Configuration<'_> {
     }
 }
 
-/// The name of a rule for a queue.
+/// Derives the name of a rule from a queue.
 fn label(queue: &str) -> String {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' };
     let label: String = queue.chars().map(plain).collect();

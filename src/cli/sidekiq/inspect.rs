@@ -17,11 +17,12 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// How long one question may take.
+/// Timeout of one call.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Tenants that are shown.
+/// Maximum number of tenants in the output.
 const MOST_TENANTS: usize = 20;
-/// Queues whose classes are looked at, how many jobs of each, and classes that are shown.
+/// Number of queues whose jobs are sampled, jobs per sample, and maximum number of classes in the
+/// output.
 const MOST_QUEUES: usize = 100;
 const SAMPLE: usize = 100;
 const MOST_CLASSES: usize = 10;
@@ -63,21 +64,21 @@ struct Report {
     now: i64,
     processes: Vec<SidekiqProcess>,
     queues: Vec<(String, SidekiqQueue)>,
-    /// The classes of the next jobs of each queue, in the same order.
+    /// Classes of the next jobs of each queue, in the same order as `queues`.
     classes: Vec<Vec<ClassCount>>,
     gem: Vec<GemClass>,
     looked_at: Option<LookedAt>,
-    /// For the queue that was looked at, or the longest one.
+    /// Example configuration for the inspected queue, or for the longest one.
     configuration: Option<String>,
 }
 
-/// The next jobs of a queue.
+/// The next jobs of the inspected queue.
 struct LookedAt {
     queue: String,
     jobs: usize,
     shares: Vec<Share>,
     tenant_key: String,
-    /// Class and shape of the arguments of a job, if the tenant key names no tenant in any.
+    /// Class and shape of the arguments of a job, if the tenant key finds a tenant in none of them.
     unmatched: Option<(String, String)>,
 }
 
@@ -157,7 +158,8 @@ impl Inspect {
         Ok(report)
     }
 
-    /// A configuration for the queue that was asked for, or the longest one; none if there is no queue.
+    /// Builds an example configuration for the requested queue, or for the longest one. Returns
+    /// `None` if there is no queue.
     fn configuration(
         &self,
         url: &StoreUrl,

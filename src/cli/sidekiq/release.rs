@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// How often progress is printed.
+/// Interval of progress messages.
 const PROGRESS: Duration = Duration::from_secs(1);
 
 /// Hand back the jobs that fairgate has staged from a Sidekiq.
@@ -59,7 +59,7 @@ impl Release {
         outcome.map(|()| ExitCode::SUCCESS)
     }
 
-    /// The Sidekiq that is meant.
+    /// Returns the Sidekiq to release to.
     fn choose<'a>(&self, config: &'a Config) -> anyhow::Result<(&'a str, &'a config::Sidekiq)> {
         let sidekiqs = config.main_queues.iter().filter_map(|main_queue| match &main_queue.kind {
             MainQueueKind::Sidekiq(sidekiq) => Some((main_queue.name.as_str(), &**sidekiq)),
@@ -108,7 +108,7 @@ impl Release {
     }
 }
 
-/// Prints how far a release has got, once a second.
+/// Returns a callback that prints progress once a second.
 fn progress() -> impl Fn(u64, u64) + Sync {
     let last = Mutex::new(Instant::now());
     move |released, of| {

@@ -11,9 +11,9 @@ use clap::Args;
 use std::fmt::{self, Display, Formatter};
 use std::process::ExitCode;
 
-/// Tenants that are asked about if none is named.
+/// Maximum number of configured tenants to ask about if the command line names none.
 const MOST_CONFIGURED: usize = 10;
-/// The tenant that is asked about if none is named and the configuration has none.
+/// Tenant to ask about if neither the command line nor the configuration names any.
 const EXAMPLE: &str = "example";
 
 const EXAMPLES: &str = "\
@@ -46,7 +46,7 @@ pub(in crate::cli) struct Test {
     tenants: Vec<String>,
 }
 
-/// A trial, and what it means.
+/// Result of a trial request, and the resulting weights.
 struct Report<'a> {
     rule: &'a Rule,
     trial: Trial,
