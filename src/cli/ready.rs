@@ -11,13 +11,14 @@ use std::time::Duration;
 /// Timeout of each step of the request.
 const DEADLINE: Duration = Duration::from_secs(3);
 
-/// Ask a running server whether it is ready.
+/// Check that a running server is ready.
 ///
-/// Sends GET /ready to the address that the configuration names (server.listen; loopback if that is all addresses). Needs no
-/// key. For HEALTHCHECK of Docker and exec probes of Kubernetes: images need no curl.
+/// Sends GET /ready to server.listen of the configuration (to loopback if it listens on all
+/// addresses). Requires no API key. Suited for Docker's HEALTHCHECK and Kubernetes' exec probes, in
+/// images without curl.
 ///
-/// Exit status: 0 if it is ready; 1 if it is not, or does not answer within three seconds, with the reason on standard error;
-/// 64 for a mistake in the configuration.
+/// Exit status: 0 if the server is ready; 1 if it is not, or does not answer within 3 seconds, with
+/// the reason on standard error; 64 if the configuration is invalid.
 #[derive(Args)]
 pub(super) struct Ready {
     #[command(flatten)]

@@ -20,10 +20,10 @@ fn help_teaches_and_version_tells_the_commit() {
     }
     for (command, part) in [
         (&["serve"][..], "readiness off"),
-        (&["doctor"], "Exits 0"),
-        (&["sidekiq", "inspect"], "whose jobs wait"),
-        (&["sidekiq", "release"], "Exit status: 0 if all jobs of the Sidekiq were handed back"),
-        (&["sidekiq", "release"], "It refuses to run while a fairgate takes jobs in"),
+        (&["doctor"], "Exit status: 0"),
+        (&["sidekiq", "inspect"], "the tenants of waiting jobs"),
+        (&["sidekiq", "release"], "Exit status: 0 if all jobs of the Sidekiq were returned"),
+        (&["sidekiq", "release"], "Refuses to run while a fairgate process imports jobs"),
     ] {
         let help = text(&fairgate(directory.path(), &[command, &["--help"]].concat()).stdout);
         // Lines are wrapped to the width of the terminal.

@@ -36,14 +36,14 @@ impl Configuration<'_> {
         text.push_str(&format!("\n[[plan]]\n{}", line("name", &label(self.queue))));
         match named.is_empty() {
             true => text.push_str(
-                "types = [\"HeavyJob\"]  # no job was seen: name your classes, or a glob such as \"Billing::*\"\n",
+                "types = [\"HeavyJob\"]  # no job was found: list your classes, or a glob such as \"Billing::*\"\n",
             ),
             false => text.push_str(&format!("types = [{}]\n", named.join(", "))),
         }
         text.push_str("main_queue = \"sidekiq\"\n");
         text.push_str(&line("queue", self.queue));
         text.push_str(&line("tenant_key", self.tenant_key));
-        text.push_str("shadow = true  # watches the queue and changes nothing; docs/sidekiq.md has the next steps\n");
+        text.push_str("shadow = true  # only watches the queue; docs/sidekiq.md has the next steps\n");
         text
     }
 }

@@ -48,8 +48,8 @@ fn verdict(rule: &Rule, terms: &[TenantRule], trial: &Trial, tenant: &str) -> Ve
 fn returned(weight: Weight, value: &str) -> String {
     let is_rounded = value.parse().is_ok_and(|number: f64| number != weight.as_f64());
     match (weight.is_held(), is_rounded) {
-        (true, _) => "returned 0: held until the webhook returns more".to_owned(),
-        (false, true) => format!("returned {value}: weights count from 0.05 to 1000, in thousandths"),
+        (true, _) => "returned 0: held until the webhook returns a higher weight".to_owned(),
+        (false, true) => format!("returned {value}: weights range from 0.05 to 1000, in steps of 0.001"),
         (false, false) => "returned by the webhook".to_owned(),
     }
 }
