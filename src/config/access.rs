@@ -43,7 +43,7 @@ fn read_url(reader: &mut Reader<'_>, section: &str, variable: &str) -> Option<St
             format!("use {section}.password_env, {section}.password_file or the environment variable {variable}");
         reader.conflict(
             &["url"],
-            "expected a URL without a password, found one: files and flags are seen by others",
+            "expected a URL without a password, because files and flags are visible to others",
             Some(&help),
         );
     }

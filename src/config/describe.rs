@@ -87,26 +87,26 @@ fn sentences(config: &Config) -> Vec<String> {
     let roles: Vec<_> = server.roles.iter().map(|role| role.name()).collect();
     let reach = match (server.listen.ip().is_loopback(), config.api_keys.is_empty()) {
         (true, true) => "loopback only",
-        (true, false) => "loopback only, to holders of a key",
-        (false, true) => "to everybody who reaches it, without authentication",
-        (false, false) => "to holders of a key",
+        (true, false) => "loopback only, with API keys",
+        (false, true) => "without authentication",
+        (false, false) => "with API keys",
     };
     let mut sentences = vec![
         format!("serves {}, {reach}, as {}", server.listen, roles.join(", ")),
         format!("store: {}, namespace {}", describe_store(config), store.namespace),
         format!(
-            "a request may carry {} and {} jobs, and take {}",
+            "requests: at most {}, {} jobs per batch, {}",
             limits.max_body,
             limits.max_batch,
             time(limits.request_timeout)
         ),
         format!(
-            "an attempt may run {}; a worker that is silent for {} is dead",
+            "attempts run for at most {}; workers without a heartbeat for {} are dead",
             time(jobs.timeout),
             time(workers.dead_after)
         ),
         format!(
-            "finished jobs are kept {} (at most {}), cancelled {}, discarded {}, dead letters {} (at most {})",
+            "completed jobs are kept for {} (at most {}), cancelled for {}, discarded for {}, dead letters for {} (at most {})",
             time(retention.completed),
             retention.max_completed,
             time(retention.cancelled),
@@ -117,7 +117,7 @@ fn sentences(config: &Config) -> Vec<String> {
     ];
     sentences.extend(config.main_queues.iter().map(describe_main_queue));
     sentences.extend(server.pass_through.as_ref().map(|name| {
-        format!("requests about other things than planning pass through to main queue \"{name}\", with its token")
+        format!("requests that do not concern planning pass through to main queue \"{name}\", with its token")
     }));
     sentences.extend(config.plan.iter().map(describe_rule));
     sentences.extend(policy::describe(&config.policy, config.tenancy.isolation));
@@ -135,7 +135,7 @@ fn describe_rule(rule: &Rule) -> String {
         Pace::Every(ms) => format!("every {}", time(Duration::from_millis(*ms))),
         Pace::Cron { expression, timezone } => format!("at {expression} in {timezone}"),
     };
-    let shadow = if rule.shadow { ", in shadow: it watches the queue and changes nothing" } else { "" };
+    let shadow = if rule.shadow { ", in shadow: only watches the queue" } else { "" };
     let into = if rule.is_builtin() { String::new() } else { format!(" into main queue \"{}\"", rule.main_queue) };
     format!("rule \"{}\" plans {} {pace}{into}{shadow}", rule.name, rule.types.join(", "))
 }
@@ -155,20 +155,20 @@ fn describe_main_queue(main_queue: &MainQueue) -> String {
     };
     let mut text = format!("main queue \"{}\" is a Sidekiq {place}", main_queue.name);
     if let Some(queue) = &sidekiq.staging_queue {
-        text.push_str(&format!("; what lies in its queue {queue} is staged"));
+        text.push_str(&format!("; jobs in its queue {queue} are staged"));
     }
     if !sidekiq.fairplay_classes.is_empty() {
         let classes: Vec<_> = sidekiq.fairplay_classes.iter().map(|one| one.class.as_str()).collect();
-        text.push_str(&format!("; takes over from sidekiq-fairplay: {}", classes.join(", ")));
+        text.push_str(&format!("; replaces sidekiq-fairplay for {}", classes.join(", ")));
     }
     if sidekiq.release_on_exit {
-        text.push_str("; what is staged is handed back when the last process stops");
+        text.push_str("; staged jobs are returned when the last process stops");
     }
     text
 }
 
 fn describe_key(key: &ApiKey) -> String {
-    let tenant = key.tenant.as_ref().map(|tenant| format!(", for tenant \"{tenant}\" alone")).unwrap_or_default();
+    let tenant = key.tenant.as_ref().map(|tenant| format!(", bound to tenant \"{tenant}\"")).unwrap_or_default();
     format!("{} \"{}\" has the key {}{tenant}", key.role.name(), key.name, key.id())
 }
 
@@ -183,9 +183,9 @@ fn describe_store(config: &Config) -> String {
         }
         Topology::Socket { path, database } => format!("the Redis at {}, database {database}", path.display()),
         Topology::Sentinel { hosts, service, database } => {
-            format!("the Redis that the sentinels at {} call {service}, database {database}", list(hosts))
+            format!("the Redis {service} behind the sentinels at {}, database {database}", list(hosts))
         }
-        Topology::Cluster { hosts } => format!("the Redis cluster of {}", list(hosts)),
+        Topology::Cluster { hosts } => format!("the Redis cluster at {}", list(hosts)),
     };
     if url.tls {
         text.push_str(" over TLS");
@@ -231,7 +231,7 @@ mod tests {
         let text = describe(&load("", &[]));
         assert!(text.contains("\nserves 127.0.0.1:8080, loopback only, as api, planner, dispatch\n"), "{text}");
         assert!(text.contains("\nstore: a private redis-server in fairgate-data, namespace default\n"), "{text}");
-        assert!(text.contains("\nfinished jobs are kept 24h (at most 100000), "), "{text}");
+        assert!(text.contains("\ncompleted jobs are kept for 24h (at most 100000), "), "{text}");
         let shares = "jobs that name a tenant share queues by fair-share (isolation \"sharded\"); planned jobs keep the order of";
         assert!(text.contains(&format!("\n{shares} their rule\n")), "{text}");
         for (file, expected) in [

@@ -97,7 +97,7 @@ pub(super) fn read(root: &mut Reader<'_>, sources: &Sources, store: &Store) -> V
     root.each("main_queue", |reader| {
         let Label(name) = reader.get("name");
         if name == BUILTIN {
-            reader.refuse("name", Refused::new("another name, as this one means fairgate's own queues"));
+            reader.refuse("name", Refused::new("another name, because \"builtin\" is fairgate's own"));
         } else if reader.is_sound(&["name"]) && names.contains(&name) {
             reader.refuse("name", Refused::new("a name that no other main queue has"));
         }
@@ -121,7 +121,8 @@ impl Sidekiq {
         let variable = format!("FAIRGATE_MAIN_QUEUE__{index}__URL");
         let mut access = Access::read(reader, sources, "main_queue", &variable);
         if let Some(sentinels) = reader.find_list::<String>("sentinels") {
-            let url = access.url.take().ok_or_else(|| Refused::new("a url that names the service: redis://mymaster/0"));
+            let url =
+                access.url.take().ok_or_else(|| Refused::new("a url whose host is the service: redis://mymaster/0"));
             match url.and_then(|url| url.behind(&sentinels)) {
                 Ok(url) => access.url = Some(url),
                 Err(refused) => reader.refuse("sentinels", refused),
@@ -129,14 +130,14 @@ impl Sidekiq {
         }
         let database = reader.find("database");
         if access.url.is_some() && database.is_some() {
-            let help = "the url names the database: redis://host:6379/3";
-            reader.conflict(&["database"], "a database goes with the Redis of [store], and a url is set", Some(help));
+            let help = "put the database into the url: redis://host:6379/3";
+            reader.conflict(&["database"], "database is for the Redis of [store], and a url is set", Some(help));
         }
         let own = store.url.as_ref().map(|url| &url.topology);
         let topology = access.url.as_ref().map(|url| &url.topology);
         if matches!(topology.or(own), Some(Topology::Cluster { .. })) {
-            let message = "expected a Redis that is no cluster, found one: the keys of Sidekiq lie in different slots";
-            let help = "Sidekiq does not run on a cluster: name the Redis that your workers use in url";
+            let message = "expected a Redis without cluster mode, found a cluster, which Sidekiq does not support";
+            let help = "set url to the Redis that your workers use";
             match topology {
                 Some(_) => reader.conflict(&["url"], message, Some(help)),
                 None => reader.blame(message, Some(help)),
@@ -149,8 +150,8 @@ impl Sidekiq {
         let release_on_exit = reader.find("release_on_exit").unwrap_or_default();
         let sources = ["staging_queue", "fairplay_classes"];
         if release_on_exit && sources.iter().all(|source| reader.kind(source).is_none()) {
-            let help = "name what jobs come from and go back to: staging_queue or fairplay_classes";
-            reader.conflict(&["release_on_exit"], "there is no source that jobs could be handed back to", Some(help));
+            let help = "set staging_queue or fairplay_classes";
+            reader.conflict(&["release_on_exit"], "release_on_exit needs a source to return jobs to", Some(help));
         }
         Self { access, database, namespace, staging_queue, fairplay_classes, release_on_exit }
     }
@@ -172,9 +173,8 @@ impl FromValue for FairplayClass {
             Kind::Table(table) => {
                 let known = ["class", "key", "planner_queue", "options"];
                 if let Some(odd) = table.keys().find(|key| !known.contains(&key.as_str())) {
-                    return Err(
-                        refused().help(format!("it has no {odd:?}, only class, key, planner_queue and options"))
-                    );
+                    return Err(refused()
+                        .help(format!("unknown key {odd:?}; the keys are class, key, planner_queue and options")));
                 }
                 let text = |key: &str| table.get(key).and_then(Value::text).map(str::to_owned);
                 let options = table.get("options").map(class_options).transpose()?;
@@ -206,12 +206,12 @@ fn class_options(value: &Value) -> Result<String, Refused> {
                 let texts = |items: &Vec<Value>| items.iter().all(|item| item.text().is_some());
                 (matches!(&value.kind, Kind::List(items) if texts(items)), "a list of strings")
             }
-            name if sidekiq::OWN_MEMBERS.contains(&name) => (false, "to be left out: fairgate sets it"),
+            name if sidekiq::OWN_MEMBERS.contains(&name) => (false, "left out, because fairgate sets it"),
             _ => (true, ""),
         };
         let json = json_of(value)
             .filter(|_| is_sound)
-            .ok_or_else(|| Refused::new(format!("options of a class, of which {name} is {expected}")))?;
+            .ok_or_else(|| Refused::new(format!("options in which {name} is {expected}")))?;
         members.push(format!("{}:{json}", json::quoted(name)));
     }
     Ok(members.join(","))
@@ -338,7 +338,7 @@ mod tests {
             ),
         ] {
             let said = mistakes(text, &[]);
-            assert!(said.contains(part) && said.ends_with("1 mistake in fairgate.toml"), "{text}\n{said}");
+            assert!(said.contains(part) && said.ends_with("1 error in fairgate.toml"), "{text}\n{said}");
             assert!(!said.contains("hunter2"), "{said}");
         }
     }

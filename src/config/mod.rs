@@ -329,13 +329,13 @@ error: limits.max_batch: expected a whole number of at least 1 and at most 10000
         let lines = ["1:2", "5:13", "6:15", "9:10", "10:1"].map(|place| format!("fairgate.toml:{place}"));
         assert_eq!(places, [&lines[..], &[environment.to_owned()]].concat(), "{text}");
         assert!(text.contains("= help: did you mean [store] namespace?"), "{text}");
-        assert!(text.ends_with("6 mistakes in fairgate.toml and the environment"), "{text}");
+        assert!(text.ends_with("6 errors in fairgate.toml and the environment"), "{text}");
     }
 
     #[test]
     fn a_broken_file_raises_no_doubts_about_what_it_did_not_say() {
         let text = mistakes("[server]\nlisten = \"0.0.0.0:80\"\ninsecure_no_auth = yes\n", &[]);
-        assert!(text.ends_with("1 mistake in fairgate.toml") && text.contains("fairgate.toml:3"), "{text}");
+        assert!(text.ends_with("1 error in fairgate.toml") && text.contains("fairgate.toml:3"), "{text}");
     }
 
     #[test]
@@ -367,7 +367,7 @@ error: limits.max_batch: expected a whole number of at least 1 and at most 10000
             let head: String = DEFAULTS.chars().take(cut).collect();
             let tail: String = DEFAULTS.chars().skip(cut + length).collect();
             if let Err(error) = try_load(&format!("{head}{junk}{tail}"), &[("FAIRGATE_A__B", &junk)], &[]) {
-                proptest::prop_assert!(error.to_string().contains(" mistake"));
+                proptest::prop_assert!(error.to_string().contains(" error"));
             }
         }
     }

@@ -15,7 +15,7 @@ pub enum Error {
     #[error("cannot read the configuration file {}: {source}", path.display())]
     Unreadable { path: PathBuf, source: std::io::Error },
     /// The file is not UTF-8.
-    #[error("the configuration file {} is not UTF-8: line {line} holds a byte that is no text", path.display())]
+    #[error("the configuration file {} is not UTF-8: line {line} contains an invalid byte", path.display())]
     NotUtf8 { path: PathBuf, line: usize },
     /// The content has errors.
     #[error(transparent)]
@@ -155,7 +155,7 @@ impl fmt::Display for Mistakes {
             self.write(f, problem)?;
         }
         let plural = if self.problems.len() == 1 { "" } else { "s" };
-        write!(f, "{} mistake{plural} in {}", self.problems.len(), self.places())
+        write!(f, "{} error{plural} in {}", self.problems.len(), self.places())
     }
 }
 
@@ -190,7 +190,7 @@ error: server.listen: expected x, found y
   |          ^^^^^^^^^^^
   = help: try z
 
-1 mistake in fairgate.toml";
+1 error in fairgate.toml";
         assert_eq!(Mistakes::new(problems, Some(source)).to_string(), expected);
     }
 
@@ -202,7 +202,7 @@ error: server.listen: expected x, found y
         let text = Mistakes::new(problems, Some(source)).to_string();
         let places: Vec<_> = text.lines().filter(|line| line.contains("-->")).collect();
         assert_eq!(places, [" --> fairgate.toml:1:5", " --> fairgate.toml:2:5", " --> environment FAIRGATE_A__B"]);
-        assert!(text.ends_with("\n3 mistakes in fairgate.toml and the environment"), "{text}");
+        assert!(text.ends_with("\n3 errors in fairgate.toml and the environment"), "{text}");
     }
 
     #[test]

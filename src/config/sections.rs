@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn a_refused_value_is_not_compared() {
         let text = mistakes("[limits]\nmax_body = \"tiny\"\n[workers]\ndead_after = \"0s\"", &[]);
-        assert!(text.ends_with("2 mistakes in fairgate.toml"), "{text}");
+        assert!(text.ends_with("2 errors in fairgate.toml"), "{text}");
     }
 
     #[test]
@@ -227,7 +227,7 @@ mod tests {
             ("log", "format = \"xml\""),
         ] {
             let text = mistakes(&format!("[{section}]\n{setting}"), &[]);
-            assert!(text.ends_with("1 mistake in fairgate.toml"), "{setting}: {text}");
+            assert!(text.ends_with("1 error in fairgate.toml"), "{setting}: {text}");
         }
     }
 }

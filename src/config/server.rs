@@ -94,19 +94,19 @@ impl Server {
             check_passage(reader, name, scope.main_queues.unwrap_or_default());
         }
         if reader.is_sound(&["roles"]) && !are_some_and_different(&server.roles) {
-            reader.conflict(&["roles"], "expected at least one role, and none twice", None);
+            reader.conflict(&["roles"], "expected at least one role, without duplicates", None);
         }
         if reader.is_sound(&["planner_groups"]) && !are_some_and_different(&server.planner_groups) {
-            reader.conflict(&["planner_groups"], "expected at least one group, and none twice", None);
+            reader.conflict(&["planner_groups"], "expected at least one group, without duplicates", None);
         }
         let asks = server.insecure_no_auth || server.generate_key || has_keys;
         let open = !server.listen.ip().is_loopback() && !asks;
         if reader.is_sound(&["listen", "insecure_no_auth"]) && open {
             let message = format!(
-                "serving {} without authentication lets anybody who reaches it read and change all jobs",
+                "serving {} without authentication lets any client that reaches it read and change all jobs",
                 server.listen
             );
-            let help = "add an [[api_key]], or pass --generate-key to have one made; or bind to loopback, or pass --insecure-no-auth if something in front authenticates";
+            let help = "add an [[api_key]], pass --generate-key to create one, listen on loopback, or pass --insecure-no-auth behind a proxy that authenticates";
             reader.conflict(&["listen"], message, Some(help));
         }
         server
@@ -151,8 +151,7 @@ fn check_passage(reader: &mut Reader<'_>, name: &str, main_queues: &[KnownMainQu
         // An invalid kind is reported at the main queue.
         Some(None | Some(System::Ojs)) => {}
         Some(Some(System::Sidekiq)) => {
-            let refused =
-                Refused::new("the name of a [[main_queue]] of kind ojs").help("a Sidekiq answers no requests");
+            let refused = Refused::new("the name of a [[main_queue]] of kind ojs").help("a Sidekiq has no HTTP API");
             reader.refuse("pass_through", refused);
         }
         None => {
@@ -194,11 +193,11 @@ mod tests {
         assert_eq!(roles(r#"["dispatch"]"#), [Role::Dispatch]);
         for list in ["[]", "[\"api\", \"api\"]"] {
             let text = mistakes(&format!("[server]\nroles = {list}"), &[]);
-            assert!(text.contains("expected at least one role, and none twice"), "{text}");
+            assert!(text.contains("expected at least one role, without duplicates"), "{text}");
         }
         let text = mistakes("[server]\nroles = [\"api\", \"planer\"]", &[]);
         assert!(text.contains("server.roles[1]: expected one of api, planner, dispatch, found \"planer\""), "{text}");
-        assert!(text.contains("did you mean \"planner\"?") && text.ends_with("1 mistake in fairgate.toml"), "{text}");
+        assert!(text.contains("did you mean \"planner\"?") && text.ends_with("1 error in fairgate.toml"), "{text}");
     }
 
     #[test]
@@ -222,7 +221,7 @@ mod tests {
             (with("jobs", &format!("{rule}main_queue = \"jobs\"\nqueue = \"A_b\"")), "queue: expected 1 to 128"),
         ] {
             let said = mistakes(&text, &[]);
-            assert!(said.contains(part) && said.ends_with("1 mistake in fairgate.toml"), "{text}\n{said}");
+            assert!(said.contains(part) && said.ends_with("1 error in fairgate.toml"), "{text}\n{said}");
         }
     }
 
@@ -246,7 +245,7 @@ mod tests {
             ("cors_origins = [\"https://A.example:443/x\"]", "did you mean \"https://a.example\"?"),
         ] {
             let text = mistakes(&format!("[server]\n{list}"), &[]);
-            assert!(text.contains(part) && text.ends_with("1 mistake in fairgate.toml"), "{list}: {text}");
+            assert!(text.contains(part) && text.ends_with("1 error in fairgate.toml"), "{list}: {text}");
         }
     }
 
@@ -256,12 +255,12 @@ mod tests {
         assert_eq!(groups(""), ["default"]);
         assert_eq!(groups("[server]\nplanner_groups = [\"eu\", \"us\"]"), ["eu", "us"]);
         for (list, part) in [
-            ("[]", "expected at least one group, and none twice"),
-            ("[\"a\", \"a\"]", "expected at least one group, and none twice"),
+            ("[]", "expected at least one group, without duplicates"),
+            ("[\"a\", \"a\"]", "expected at least one group, without duplicates"),
             ("[\"a\", \"B c\"]", "server.planner_groups[1]: expected 1 to 63 lower-case letters"),
         ] {
             let text = mistakes(&format!("[server]\nplanner_groups = {list}"), &[]);
-            assert!(text.contains(part) && text.ends_with("1 mistake in fairgate.toml"), "{text}");
+            assert!(text.contains(part) && text.ends_with("1 error in fairgate.toml"), "{text}");
         }
     }
 }

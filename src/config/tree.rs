@@ -206,7 +206,7 @@ fn settle_value(path: &str, value: &mut Value, problems: &mut Vec<Problem>) {
             let gap = items.iter().zip(0..).find(|((index, _), place)| *index != place);
             if let Some(((index, item), place)) = gap {
                 let message = format!("expected an element {place} before element {index}");
-                let help = "lists count from 0, without gaps".to_owned();
+                let help = "indexes start at 0 and have no gaps".to_owned();
                 problems.push(Problem::at(item, format!("{path}[{index}]"), message, Some(help)));
             }
             let mut items: Vec<_> = std::mem::take(items).into_values().collect();

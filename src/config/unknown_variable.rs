@@ -50,8 +50,8 @@ fn is_service_link(rest: &str) -> bool {
 fn problem(name: &str, keys: &[String]) -> Problem {
     let help = match meant(name, keys) {
         Some(variable) => format!("did you mean {variable}?"),
-        None => "settings are named FAIRGATE_SECTION__KEY, with two underscores; a secret needs a key that names its \
-                 variable, such as password_env"
+        None => "settings are named FAIRGATE_SECTION__KEY, with two underscores; a variable with a secret must be the \
+                 value of a key such as password_env"
             .to_owned(),
     };
     Problem {

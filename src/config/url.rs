@@ -87,7 +87,7 @@ impl StoreUrl {
             return Err(Refused::new("a URL whose host is the service, such as redis://mymaster/0"));
         };
         if sentinels.iter().any(|sentinel| sentinel.contains(['@', '/'])) {
-            let help = "sentinels are asked without a user; that of the server stands in url";
+            let help = "sentinels take no user; put that of the server into url";
             return Err(Refused::new("hosts such as 10.0.0.1:26379").help(help));
         }
         let user = rest.rsplit_once('@').map(|(user, _)| format!("{user}@")).unwrap_or_default();
@@ -183,7 +183,7 @@ fn parse_network(text: &str, scheme: &str, rest: &str) -> Result<StoreUrl, Refus
         "sentinel" => {
             let (service, database) = path.split_once('/').unwrap_or((path, ""));
             if service.is_empty() {
-                return Err(refused().help("name the service that the sentinels watch"));
+                return Err(refused().help("add the name of the service that the sentinels watch"));
             }
             Topology::Sentinel { hosts, service: service.to_owned(), database: number(database)? }
         }

@@ -88,17 +88,21 @@ pub(super) fn read_rules(root: &mut Reader<'_>, scope: Scope<'_>) -> Vec<Rule> {
 fn read_rule(reader: &mut Reader<'_>, scope: Scope<'_>) -> Rule {
     let Label(name) = reader.get("name");
     if name == RESERVED {
-        reader.refuse("name", Refused::new("another name, as this one is reserved"));
+        reader.refuse("name", Refused::new("another name, because this one is reserved"));
     }
     let types: Vec<PlannedType> = reader.list("types");
     if reader.is_sound(&["types"]) && types.is_empty() {
-        reader.conflict(&["types"], "expected at least one type, found none", Some("types = [\"*\"] takes all"));
+        reader.conflict(
+            &["types"],
+            "expected at least one type, found none",
+            Some("types = [\"*\"] matches all types"),
+        );
     }
     let types: Vec<String> = types.into_iter().map(|PlannedType(pattern)| pattern).collect();
     let class = reader.find_such("class", sidekiq::CLASS_EXPECTED, |class: &String| sidekiq::is_class(class));
     let rule = read_options(reader, Rule { name, types, class, ..Rule::new("", &[]) }, scope);
     if reader.origin("timezone").is_some() && reader.origin("schedule").is_none() {
-        reader.conflict(&["timezone"], "a timezone is for a schedule, and this rule has none", Some("remove it"));
+        reader.conflict(&["timezone"], "timezone requires a schedule, and this rule has none", Some("remove it"));
     }
     if reader.is_sound(&["types", "main_queue", "class"]) {
         check_classes(reader, &rule, scope.system(&rule.main_queue));
@@ -107,7 +111,7 @@ fn read_rule(reader: &mut Reader<'_>, scope: Scope<'_>) -> Rule {
         check_staging_queue(reader, &rule, scope);
     }
     if scope.passes_through && rule.is_builtin() && reader.is_sound(&["main_queue"]) {
-        let message = "server.pass_through sends workers elsewhere: nobody takes jobs from fairgate's own queues";
+        let message = "server.pass_through sends workers to another server, so no worker reads fairgate's own queues";
         reader.conflict(&["main_queue", "name"], message, Some("set main_queue to the name of a [[main_queue]]"));
     }
     rule
@@ -122,7 +126,7 @@ fn check_staging_queue(reader: &mut Reader<'_>, rule: &Rule, scope: Scope<'_>) {
             "expected a queue that workers read, found the staging_queue of main queue \"{}\"",
             rule.main_queue
         );
-        let help = "jobs pushed into staging_queue are staged and promoted into queue: name two different queues";
+        let help = "jobs in staging_queue are staged and promoted into queue; use two different queues";
         reader.conflict(&["queue"], message, Some(help));
     }
 }
@@ -135,15 +139,15 @@ fn check_classes(reader: &mut Reader<'_>, rule: &Rule, system: Option<System>) {
             reader.refuse_item("types", index, Refused::new(values::TYPE_EXPECTED).help(help));
         }
         if rule.class.is_some() {
-            let help = "set main_queue to the name of one of kind sidekiq";
-            reader.conflict(&["class"], "a class is for a main queue that is a Sidekiq", Some(help));
+            let help = "set main_queue to the name of one";
+            reader.conflict(&["class"], "class requires a main queue of kind sidekiq", Some(help));
         }
     } else if system == Some(System::Sidekiq)
         && rule.class.is_none()
         && rule.types.iter().all(|pattern| names::is_type(pattern))
     {
-        let help = "class = \"HeavyJob\" names the Ruby class that runs them";
-        reader.conflict(&["main_queue"], "jobs of these types come over HTTP and need a class", Some(help));
+        let help = "set class to the Ruby class that runs them, such as class = \"HeavyJob\"";
+        reader.conflict(&["main_queue"], "jobs of these types are enqueued over HTTP and need a class", Some(help));
     }
     check_shadow(reader, rule, system);
 }
@@ -154,15 +158,15 @@ fn check_shadow(reader: &mut Reader<'_>, rule: &Rule, system: Option<System>) {
         return;
     }
     if rule.is_builtin() || system == Some(System::Ojs) {
-        let message = "shadow watches the queue of a Sidekiq, and this rule's main queue is none";
+        let message = "shadow requires a main queue of kind sidekiq";
+        reader.conflict(&["shadow"], message, Some("set main_queue to the name of one, or remove shadow"));
+    } else if rule.queue.is_none() {
+        let message = "shadow requires a queue to watch";
         reader.conflict(
             &["shadow"],
             message,
-            Some("set main_queue to the name of one of kind sidekiq, or remove shadow"),
+            Some("set queue to the queue that the rule would promote into, such as queue = \"heavy\""),
         );
-    } else if rule.queue.is_none() {
-        let message = "a rule in shadow watches one queue, and this one names none";
-        reader.conflict(&["shadow"], message, Some("queue = \"heavy\" names the queue that it would promote into"));
     }
 }
 

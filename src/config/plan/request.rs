@@ -111,7 +111,7 @@ mod tests {
             "name: expected \"a\", as the path says, found \"b\" (leave it out: a rule keeps its name)",
             "max_depht: unknown key \"max_depht\" in the request (did you mean \"max_depth\"?)",
         ];
-        let problems = read("a", json, "").expect_err("it is full of mistakes");
+        let problems = read("a", json, "").expect_err("it has errors");
         assert_eq!(problems.len(), expected.len(), "{problems:#?}");
         for (problem, expected) in problems.iter().zip(expected) {
             assert!(problem.starts_with(expected), "{problem}\n{expected}");

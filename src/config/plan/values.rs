@@ -111,10 +111,10 @@ impl FromValue for WebhookUrl {
             return Err(refused().help("it must start with http:// or https:// and a host"));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(refused().help("no user and no password: sign the requests with secret_env instead"));
+            return Err(refused().help("it takes no user and no password; sign the requests with secret_env instead"));
         }
         if url.query() == Some(MASK) {
-            return Err(refused().help("answers hide what follows the question mark: write the URL as it was"));
+            return Err(refused().help("the query was redacted in an answer; send the original URL"));
         }
         Ok(Self(text.to_owned()))
     }

@@ -75,7 +75,7 @@ fn read_starvation(reader: &mut Reader<'_>, base: &Starvation, queues: Option<us
 /// Reports that the queues of a pool cannot all have their minimum share.
 fn refuse_ratio(reader: &mut Reader<'_>, starvation: &Starvation, queues: usize, pool: &str) {
     let ratio = starvation.min_dispatch_ratio;
-    let message = format!("{pool} has {queues} queues, which cannot each have a min_dispatch_ratio of {ratio}");
+    let message = format!("{pool} has {queues} queues, so a min_dispatch_ratio of {ratio} exceeds 1 in total");
     let help = format!("set min_dispatch_ratio to {} at most", Starvation::largest_ratio(queues));
     // If the ratio is a default, the error points at `enabled`.
     reader.conflict(&["min_dispatch_ratio", "enabled"], message, Some(&help));
@@ -98,7 +98,7 @@ fn read_weights(reader: &mut Reader<'_>) -> Option<BTreeMap<String, crate::fairn
     reader.kind("weights")?;
     if given.len() > TenantFairness::MOST_WEIGHTS {
         let message = format!("expected at most {} weights, found {}", TenantFairness::MOST_WEIGHTS, given.len());
-        reader.conflict(&["weights"], message, Some("leave out those that have the default weight"));
+        reader.conflict(&["weights"], message, Some("leave out tenants with the default weight"));
     }
     let mut weights = BTreeMap::new();
     for (key, Share(weight)) in given {
@@ -107,7 +107,7 @@ fn read_weights(reader: &mut Reader<'_>) -> Option<BTreeMap<String, crate::fairn
             reader.refuse_name("weights", &key, Refused::new(tenant::EXPECTED));
         } else if weights.insert(id.to_owned(), weight).is_some() {
             let help = format!("\"{id}\" and \"tenant:{id}\" are the same tenant");
-            reader.refuse_name("weights", &key, Refused::new("a tenant that has no weight yet").help(help));
+            reader.refuse_name("weights", &key, Refused::new("a tenant that is not listed yet").help(help));
         }
     }
     Some(weights)

@@ -35,7 +35,7 @@ pub fn read_pool(reader: &mut Reader<'_>) -> Pool {
         let fits = (1..=quota::MOST_CONCURRENCY).contains(most);
         if !fits {
             let expected = format!("a whole number of at least 1 and at most {}", quota::MOST_CONCURRENCY);
-            reader.refuse("concurrency", Refused::new(expected).help("leave it out if there should be no limit"));
+            reader.refuse("concurrency", Refused::new(expected).help("leave it out for no limit"));
         }
         fits
     });
@@ -76,12 +76,12 @@ fn read_queues(reader: &mut Reader<'_>) -> Vec<PoolQueue> {
             1..=Pool::MOST_QUEUES => {}
             many => {
                 let message = format!("expected at most {} queues, found {many}", Pool::MOST_QUEUES);
-                reader.conflict(&["queues"], message, Some("share them out among several pools"));
+                reader.conflict(&["queues"], message, Some("distribute them over several pools"));
             }
         }
     }
     if is_object && reader.kind("weights").is_some() {
-        reader.conflict(&["weights"], "weights stand in queues already", Some("keep one of the two"));
+        reader.conflict(&["weights"], "queues already contains weights", Some("keep one of the two"));
         return queues;
     }
     weigh(reader, queues, weights)
@@ -93,7 +93,7 @@ fn read_list(reader: &mut Reader<'_>) -> Vec<PoolQueue> {
         let mut seen = HashSet::new();
         for (index, QueueName(name)) in names.iter().enumerate() {
             if !seen.insert(name) {
-                reader.refuse_item("queues", index, Refused::new("a queue that is not in the list already"));
+                reader.refuse_item("queues", index, Refused::new("a queue that is not listed yet"));
             }
         }
     }

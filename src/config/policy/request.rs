@@ -55,9 +55,9 @@ pub fn pool_from_json(name: Option<&str>, json: serde_json::Value) -> Result<Poo
         complete(inner, name);
         // An answer contains all members twice.
         table.retain(|key, value| same.get(key) != Some(value));
-        let message = |key: &str| format!("does not say what `pool` says about `{key}`");
+        let message = |key: &str| format!("contradicts `pool`: the values of `{key}` differ");
         let other = table.iter().filter(|(key, _)| *key != "pool");
-        let keep = || Some("send only `pool`, or only what stands beside it".to_owned());
+        let keep = || Some("send only `pool`, or only the other members".to_owned());
         let differing: Vec<_> =
             other.map(|(key, value)| Problem::at(value, key.clone(), message(key), keep())).collect();
         if !differing.is_empty() {
@@ -124,8 +124,9 @@ fn read_queues(reader: &mut Reader<'_>, policy: &mut Policy) {
         }
     }
     if policy.queues.len() > MOST_QUEUES {
-        let message = format!("expected at most {MOST_QUEUES} queues of their own, found {}", policy.queues.len());
-        reader.conflict(&["queues"], message, Some("set what most of them share in tenant_fairness"));
+        let message =
+            format!("expected at most {MOST_QUEUES} queues with their own settings, found {}", policy.queues.len());
+        reader.conflict(&["queues"], message, Some("put the settings that most queues share into tenant_fairness"));
     }
 }
 

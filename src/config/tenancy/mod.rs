@@ -56,7 +56,7 @@ pub fn read_tenancy(reader: &mut Reader<'_>) -> Tenancy {
         isolation: reader.get("isolation"),
     };
     if reader.is_sound(&["sources"]) && tenancy.sources.is_empty() && tenancy.require_tenant {
-        let message = "a tenant is required, but nothing may name one";
+        let message = "a tenant is required, but sources is empty";
         reader.conflict(&["require_tenant"], message, Some("add meta or header to sources"));
     }
     tenancy
@@ -68,13 +68,13 @@ pub fn read_tenants(root: &mut Reader<'_>) -> Vec<TenantRule> {
     let rules = root.each("tenant", |reader| {
         let id = reader.get_such("id", TenantRule::EXPECTED, |id: &String| TenantRule::is_id(id));
         if reader.is_sound(&["id"]) && !ids.insert(id.clone()) {
-            reader.conflict(&["id"], format!("there is another tenant \"{id}\""), Some("put both into one"));
+            reader.conflict(&["id"], format!("there is another tenant \"{id}\""), Some("merge the two"));
         }
         TenantRule { id, terms: read_terms(reader) }
     });
     if rules.len() > TenantRule::MOST {
         let message = format!("expected at most {} tenants, found {}", TenantRule::MOST, rules.len());
-        root.conflict(&["tenant"], message, Some("a tier such as free-* is one; others can be set at run time"));
+        root.conflict(&["tenant"], message, Some("a tier such as free-* counts as one; others can be set at run time"));
     }
     rules
 }
@@ -119,10 +119,10 @@ pub fn describe(tenancy: &Tenancy, rules: &[TenantRule]) -> Vec<String> {
     let mut sentences = Vec::new();
     if *tenancy != Tenancy::default() {
         let missing = match tenancy.require_tenant {
-            true => "a job must name one".to_owned(),
-            false => format!("a job that names none is {}'s", tenancy.default_tenant),
+            true => "jobs must name one".to_owned(),
+            false => format!("jobs that name none belong to {}", tenancy.default_tenant),
         };
-        sentences.push(format!("tenants: {}; {missing}", tenancy.isolation.name()));
+        sentences.push(format!("tenants: isolation \"{}\"; {missing}", tenancy.isolation.name()));
     }
     sentences.extend(rules.iter().map(|rule| format!("tenant \"{}\": {}", rule.id, rule.terms.to_json())));
     sentences

@@ -83,7 +83,7 @@ async fn a_key_for_the_configuration_needs_no_redis() {
     let check = fairgate(&["check", "--config", path], "");
     assert!(check.status.success(), "{check:?}");
     let said = text(&check.stdout);
-    assert!(said.contains("operator \"web\" has the key key_") && said.contains("to holders of a key"), "{said}");
+    assert!(said.contains("operator \"web\" has the key key_") && said.contains("with API keys"), "{said}");
     assert!(!said.contains(key.trim()));
     let redis = TestRedis::start();
     let server = Process::serve(&["--redis", &redis.url(), "--config", path]).await;

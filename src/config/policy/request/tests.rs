@@ -97,7 +97,7 @@ fn every_mistake_in_a_pool_is_told_with_its_path() {
         "name: expected \"a\", as the path says, found \"b\" (leave it out: a pool keeps its name)",
         "isolatd: unknown key \"isolatd\" in the request (did you mean \"isolated\"?)",
     ];
-    let problems = pool(Some("a"), json).expect_err("it is full of mistakes");
+    let problems = pool(Some("a"), json).expect_err("it has errors");
     assert_eq!(problems.len(), expected.len(), "{problems:#?}");
     for (problem, expected) in problems.iter().zip(expected) {
         assert!(problem.starts_with(expected), "{problem}\n{expected}");
@@ -125,7 +125,7 @@ fn bad_bodies_of_pools() {
             json!({"queues": {"a": {"wieght": 1}}}),
             "queues.a.wieght: unknown key \"wieght\" in [queues.a] (did",
         ),
-        (Some("p"), json!({"queues": {"a": {}}, "weights": {"a": 1}}), "weights: weights stand in queues already"),
+        (Some("p"), json!({"queues": {"a": {}}, "weights": {"a": 1}}), "weights: queues already contains weights"),
         (
             Some("p"),
             json!({"queues": ["a"], "weights": {"b": 1}}),
