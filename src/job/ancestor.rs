@@ -55,7 +55,7 @@ impl Ancestor {
             Origin::Job => "a job",
         };
         let tenant = job.owner().unwrap_or(DEFAULT);
-        let expected = format!("{what} of the tenant of this job, which is {tenant:?}, or left out");
+        let expected = format!("{what} of tenant {tenant:?}, which owns this job, or left out");
         Invalid::field(&self.field, expected, &self.id).of_kind(Kind::Tenant)
     }
 }

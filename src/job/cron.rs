@@ -42,7 +42,7 @@ impl Cron {
         // weekday.
         match cron.next_after(0) {
             Some(_) => Ok(cron),
-            None => Err("no day of any year fits it; check the day against the month".to_owned()),
+            None => Err("no date matches it; check the day against the month".to_owned()),
         }
     }
 
@@ -109,8 +109,8 @@ fn parse_zone(name: &str) -> Result<Tz, String> {
         let distance = |zone: &&str| strsim::damerau_levenshtein(&name.to_lowercase(), &zone.to_lowercase());
         let zones = TZ_VARIANTS.iter().map(|zone| zone.name());
         match zones.min_by_key(distance).filter(|zone| distance(zone) <= name.len() / 4) {
-            Some(zone) => format!("there is no time zone \"{name}\"; did you mean \"{zone}\"?"),
-            None => format!("there is no time zone \"{name}\"; expected {TIMEZONE_EXPECTED}"),
+            Some(zone) => format!("unknown time zone \"{name}\"; did you mean \"{zone}\"?"),
+            None => format!("unknown time zone \"{name}\"; expected {TIMEZONE_EXPECTED}"),
         }
     })
 }
@@ -267,14 +267,14 @@ mod tests {
             ("* * * * */0", "\"*/0\" is no weekday"),
             ("5* 5- 5 * *", "\"5*\" is no minute"),
             ("99999999999 * * * *", "is no minute"),
-            ("0 0 30 2 *", "no day of any year fits it"),
+            ("0 0 30 2 *", "no date matches it"),
         ] {
             let message = Cron::parse(expression, "UTC").expect_err(expression);
             assert!(message.contains(part), "{expression}: {message}");
         }
         let zone = |name| Cron::parse("@daily", name).expect_err(name);
-        assert_eq!(zone("Europe/Berln"), "there is no time zone \"Europe/Berln\"; did you mean \"Europe/Berlin\"?");
-        assert_eq!(zone("europe/berlin"), "there is no time zone \"europe/berlin\"; did you mean \"Europe/Berlin\"?");
+        assert_eq!(zone("Europe/Berln"), "unknown time zone \"Europe/Berln\"; did you mean \"Europe/Berlin\"?");
+        assert_eq!(zone("europe/berlin"), "unknown time zone \"europe/berlin\"; did you mean \"Europe/Berlin\"?");
         assert!(zone("Mars").ends_with("expected an IANA time zone such as UTC or Europe/Berlin"), "{}", zone("Mars"));
     }
 

@@ -65,9 +65,8 @@ impl Timing {
         };
         cron::check_timezone(timezone)?;
         let ms = duration::parse_sum_ms(every.trim()).filter(|ms| *ms >= SHORTEST_MS);
-        ms.map(|ms| Timing::Every(ms as i64)).ok_or_else(|| {
-            format!("\"{every}\" is no time from one run to the next; expected 1s or more, such as 90s or 1h30m")
-        })
+        ms.map(|ms| Timing::Every(ms as i64))
+            .ok_or_else(|| format!("\"{every}\" is not a valid interval; expected 1s or more, such as 90s or 1h30m"))
     }
 
     /// Returns the first time after `ms`, in milliseconds since the epoch. `@every` counts from
@@ -134,7 +133,7 @@ impl CronJob {
     pub fn changed(&self, text: &str, limits: &Limits, tenant: Option<&str>) -> Result<CronJob, Invalid> {
         let body = Object::parse(text).map_err(|problem| request::unreadable(text, &problem))?;
         if let Some(name) = body.get("name").filter(|name| json::text(name).as_deref() != Some(&self.name)) {
-            return Err(Invalid::field("name", "left out, because a cron keeps its name", name));
+            return Err(Invalid::field("name", "left out, because the name of a cron cannot change", name));
         }
         Self::read(&body, Some(self), Some((limits, tenant)))
     }
@@ -166,7 +165,7 @@ impl CronJob {
         cron::check_timezone(&timezone)
             .map_err(|problem| Invalid { problem, ..Invalid::field("timezone", cron::TIMEZONE_EXPECTED, &timezone) })?;
         let timing = Timing::parse(&expression, &timezone).map_err(|problem| Invalid {
-            problem: format!("cannot be read: {problem}"),
+            problem: format!("is invalid: {problem}"),
             ..Invalid::field(field, cron::EXPECTED, &expression)
         })?;
         let overlap = match text("overlap_policy")? {
@@ -194,7 +193,7 @@ impl CronJob {
                 let named = named
                     .ok_or_else(|| Invalid::field("tenant_id", tenant::NAME_EXPECTED, value).of_kind(Kind::Tenant))?;
                 if let Some(other) = by_header.filter(|other| *other != named) {
-                    let expected = format!("{other:?}, as the request's header says, or nothing");
+                    let expected = format!("{other:?} as in the request's header, or left out");
                     return Err(Invalid::field("tenant_id", expected, value));
                 }
                 Some(named)
@@ -224,13 +223,13 @@ impl CronJob {
         let template =
             Object::parse(&self.template).map_err(|_| Invalid::missing("type", "a job type such as `email.send`"))?;
         if let Some(id) = template.get("id") {
-            return Err(Invalid::field("id", "left out, because each run makes a job of its own", id));
+            return Err(Invalid::field("id", "left out, because each run creates a new job", id));
         }
         let in_options = template.get("options").and_then(|options| Object::parse(options).ok());
         let limit = template.get("rate_limit").or_else(|| in_options.and_then(|options| options.get("rate_limit")));
         match limit {
             Some(limit) if self.overlap == Overlap::Enqueue => {
-                let expected = "left out with the overlap policy `enqueue`, which needs the job's one rate limit";
+                let expected = "left out with the overlap policy `enqueue`, which sets a rate limit itself";
                 Err(Invalid::field("rate_limit", expected, limit))
             }
             _ => Ok(()),

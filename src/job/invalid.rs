@@ -79,7 +79,7 @@ impl Invalid {
 
     /// Creates an error for a value that is nested too deeply; `most` is the limit.
     pub fn too_deep(field: &str, most: usize) -> Self {
-        Invalid::new(Kind::Field, field, format!("is nested too deep: the limit of the whole body is {most}"))
+        Invalid::new(Kind::Field, field, format!("is nested too deeply: the limit for the whole body is {most} levels"))
     }
 
     /// Creates an error for a missing field.

@@ -38,7 +38,7 @@ impl LimitChange {
     pub fn parse(key: &str, object: &Object<'_>) -> Result<LimitChange, Invalid> {
         let is_answer = SHOWN.iter().any(|name| object.get(name).is_some());
         if let Some(other) = object.get("key").filter(|named| json::text(named).as_deref() != Some(key)) {
-            return Err(refused("key", &format!("{key:?}, as the path says, or left out"), other));
+            return Err(refused("key", &format!("{key:?} as in the path, or left out"), other));
         }
         let quota = read(object, &[&[EXPIRES], &SHOWN[..]].concat())?;
         if quota.is_empty() && !is_answer {
@@ -48,7 +48,7 @@ impl LimitChange {
             None => None,
             Some(value) => Object::parse(value)
                 .map(Some)
-                .map_err(|_| refused(OVERRIDE, "an object with `expires_at`, as answers have it", value))?,
+                .map_err(|_| refused(OVERRIDE, "an object with `expires_at`, as in answers", value))?,
         };
         let shown = shown.unwrap_or_default();
         known_members(OVERRIDE, &shown, &[EXPIRES])?;
@@ -77,12 +77,12 @@ impl LimitChange {
 
     /// Error for a change that sets no limit.
     pub fn is_empty() -> Invalid {
-        Invalid::new(Kind::Policy, "", "names no limit: give `concurrency`, `rate` or `throttle`")
+        Invalid::new(Kind::Policy, "", "sets no limit: add `concurrency`, `rate` or `throttle`")
     }
 
     /// Error for an override that ends in the past.
     pub fn is_past(received: &str) -> Invalid {
-        refused(EXPIRES, "a time that is still to come", received)
+        refused(EXPIRES, "a time in the future", received)
     }
 }
 
@@ -120,7 +120,7 @@ fn read(object: &Object<'_>, further: &[&str]) -> Result<Quota, Invalid> {
 fn known_members(path: &str, object: &Object<'_>, known: &[&str]) -> Result<(), Invalid> {
     let Some(unknown) = object.members().find(|member| !known.contains(&&*member.name)) else { return Ok(()) };
     let dot = if path.is_empty() { "" } else { "." };
-    let problem = format!("is none of {}", known.join(", "));
+    let problem = format!("is unknown; expected one of {}", known.join(", "));
     Err(Invalid::new(Kind::Policy, format!("{path}{dot}{}", unknown.name), problem))
 }
 

@@ -180,7 +180,7 @@ fn describe(text: &str, fault: Range<usize>) -> Invalid {
     let (path, received) = (path(&steps), &text[fault.clone()]);
     let invalid = match (bytes[fault.start], steps.last()) {
         (b'"', Some(Step::Member(None))) => {
-            Invalid::new(Kind::Payload, path, "has a member whose name holds a lone surrogate")
+            Invalid::new(Kind::Payload, path, "has a member whose name contains a lone surrogate")
         }
         (b'"', _) => Invalid::field(path, "text without lone surrogates", received),
         _ => Invalid::field(path, "a number within the range of a double", received),

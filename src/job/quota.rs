@@ -116,22 +116,22 @@ impl Reader<'_> {
         let forms: Vec<&str> =
             ["rate", "limit", "max_per_second"].into_iter().filter(|name| self.object.get(name).is_some()).collect();
         if let [first, second, ..] = forms[..] {
-            return Err(self.conflict(second, &format!("says the same as `{first}`: keep one of the two")));
+            return Err(self.conflict(second, &format!("is another form of `{first}`: keep one of the two")));
         }
         let is_nested = self.object.get("rate").is_some_and(|value| value.starts_with('{'));
         match forms[..] {
             ["rate"] if is_nested => {
-                self.no_period("does not go with a `rate` that has a period of its own: keep one of the two")?;
+                self.no_period("conflicts with the period inside `rate`: keep one of the two")?;
                 self.nested("rate")
             }
             ["max_per_second"] => {
-                self.no_period("does not go with `max_per_second`, which is per second: keep one of the two")?;
+                self.no_period("conflicts with `max_per_second`: keep one of the two")?;
                 let limit = self.integer("max_per_second", 1, MOST_STARTS)?;
                 Ok(limit.map(|limit| Window { limit, period: SECOND }))
             }
             [name] => self.window(name),
             _ => {
-                self.no_period("has no limit to go with: give `rate` as well")?;
+                self.no_period("requires a limit: add `rate`")?;
                 Ok(None)
             }
         }
@@ -242,13 +242,21 @@ mod tests {
             (r#"{"throttle":5}"#, "throttle", "must be an object with a limit and a period"),
             (r#"{"throttle":{"limit":1,"period":"P1M"}}"#, "throttle.period", "must be second"),
             (r#"{"limit":5}"#, "period", "is required"),
-            (r#"{"period":"PT1S"}"#, "period", "has no limit to go with"),
+            (r#"{"period":"PT1S"}"#, "period", "requires a limit"),
             (r#"{"max_per_second":0}"#, "max_per_second", "must be an integer from 1"),
             (r#"{"max_per_second":0.5}"#, "max_per_second", "must be an integer from 1"),
-            (r#"{"max_per_second":1,"period":"hour"}"#, "period", "does not go with `max_per_second`"),
-            (r#"{"max_per_second":1,"rate":{"limit":1,"period":"PT1S"}}"#, "max_per_second", "says the same as `rate`"),
-            (r#"{"limit":1,"rate":1,"period":"PT1S"}"#, "limit", "says the same as `rate`"),
-            (r#"{"rate":{"limit":1,"period":"PT1S"},"period":"PT1S"}"#, "period", "has a period of its own"),
+            (r#"{"max_per_second":1,"period":"hour"}"#, "period", "conflicts with `max_per_second`"),
+            (
+                r#"{"max_per_second":1,"rate":{"limit":1,"period":"PT1S"}}"#,
+                "max_per_second",
+                "is another form of `rate`",
+            ),
+            (r#"{"limit":1,"rate":1,"period":"PT1S"}"#, "limit", "is another form of `rate`"),
+            (
+                r#"{"rate":{"limit":1,"period":"PT1S"},"period":"PT1S"}"#,
+                "period",
+                "conflicts with the period inside `rate`",
+            ),
         ] {
             let problem = parse(text).unwrap_err();
             assert_eq!((problem.kind, problem.field), (Kind::Policy, format!("rate_limit.{field}")), "{text}");

@@ -106,7 +106,7 @@ impl RateLimit {
         };
         // The limit of a queue cannot be partitioned.
         if key.is_none() && !matches!(scope, Partition::Global | Partition::Queue) {
-            return Err(refused(&field("scope"), "left out, or sent with a `key` to divide", scope.name()));
+            return Err(refused(&field("scope"), "left out, or sent together with a `key`", scope.name()));
         }
         Ok(RateLimit { key, scope, quota: Quota::parse(path, &object)?, on_limit })
     }

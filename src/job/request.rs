@@ -77,7 +77,7 @@ pub fn parse_batch(text: &str, limits: &Limits, context: &Context) -> Result<Vec
     for (index, element) in elements.into_iter().enumerate() {
         let job = parse(element, limits, context).map_err(|problem| problem.in_job(index))?;
         if job.own_id && !ids.insert(job.id.clone()) {
-            let problem = Invalid::new(Kind::Duplicate, "id", "is the same as that of an earlier job of the batch");
+            let problem = Invalid::new(Kind::Duplicate, "id", "duplicates the id of an earlier job in the batch");
             return Err(Invalid { received: Some(job.id), ..problem.in_job(index) });
         }
         jobs.push(job);
@@ -90,7 +90,7 @@ pub fn parse_batch(text: &str, limits: &Limits, context: &Context) -> Result<Vec
 pub fn unreadable(text: &str, problem: &serde_json::Error) -> Invalid {
     match serde_json::from_str::<serde::de::IgnoredAny>(text) {
         Ok(_) if !text.trim_start().starts_with('{') => Invalid::field("", "a JSON object", text),
-        Err(_) if text.trim().is_empty() => Invalid::new(Kind::Payload, "", "is empty, a JSON object was expected"),
+        Err(_) if text.trim().is_empty() => Invalid::new(Kind::Payload, "", "is empty; expected a JSON object"),
         _ => Invalid::new(Kind::Payload, "", format!("is not valid JSON: {problem}")),
     }
 }

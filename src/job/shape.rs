@@ -13,7 +13,7 @@ pub fn shape(json: &str) -> String {
     let mut text = String::new();
     match serde_json::from_str(json) {
         Ok(value) => push_shape(&mut text, &value, DEPTH),
-        Err(_) => text.push_str("no JSON"),
+        Err(_) => text.push_str("not JSON"),
     }
     text
 }
@@ -62,7 +62,7 @@ mod tests {
                 "[1,1,1,1,1,1,1,1,1,1,1]",
                 "[number, number, number, number, number, number, number, number, number, number, …]",
             ),
-            ("hunter2", "no JSON"),
+            ("hunter2", "not JSON"),
         ] {
             assert_eq!(shape(json), expected);
         }

@@ -45,7 +45,7 @@ impl Subscription {
             previous: None,
         };
         let body = Object::parse(text).map_err(|problem| super::request::unreadable(text, &problem))?;
-        for (name, expected) in [("url", "where to send events"), ("events", "an array of event types")] {
+        for (name, expected) in [("url", "the URL to send events to"), ("events", "an array of event types")] {
             body.get(name).ok_or_else(|| Invalid::missing(name, expected))?;
         }
         blank.with(&body)

@@ -17,7 +17,7 @@ const PATH: &str = "meta.tenant_id";
 pub const EXPECTED: &str = "the id of a tenant: 1 to 256 bytes without control characters";
 
 /// Expected value in the error for a name that does not match the pattern.
-pub const NAME_EXPECTED: &str = "the id of a tenant: a string of a letter or digit, then letters, digits, dots, dashes, underscores and colons, at most 256";
+pub const NAME_EXPECTED: &str = "the id of a tenant: a string of 1 to 256 characters of a-z, A-Z, 0-9, `.`, `_`, `:` and `-`, the first a letter or digit";
 
 /// Returns true for a valid id, as plan rules extract it from any part of a job.
 pub fn is_id(text: &str) -> bool {
@@ -68,7 +68,7 @@ pub fn settle(meta: String, named: Option<&str>) -> Result<(String, Option<Strin
     };
     match own {
         Some(value) if named_by(value).as_deref() != Some(named) => {
-            let expected = format!("{named:?}, as the request's header says, or nothing");
+            let expected = format!("{named:?} as in the request's header, or left out");
             Err(Invalid::field(PATH, expected, value))
         }
         Some(_) => Ok((meta, Some(named.to_owned()))),

@@ -159,7 +159,10 @@ impl Policy<'_> {
         }
         let has = |name: &str| keys.iter().any(|key| key == name);
         if has("meta") && meta_keys.is_none() {
-            return Err(Invalid::missing(format!("{}.meta_keys", self.path), "names of `meta`, because `keys` has it"));
+            return Err(Invalid::missing(
+                format!("{}.meta_keys", self.path),
+                "names of members of `meta`, because `keys` contains `meta`",
+            ));
         }
         // Sorted by name, as canonical JSON requires.
         let mut text = String::from("{");
@@ -197,7 +200,7 @@ impl Policy<'_> {
         let mut members = String::from("{");
         for name in &names {
             let value = objects.iter().find_map(|object| object.get(name));
-            let value = value.ok_or_else(|| self.refuse(field, "names that objects in `args` have", name))?;
+            let value = value.ok_or_else(|| self.refuse(field, "names of members of objects in `args`", name))?;
             members.push_str(if members.len() == 1 { "" } else { "," });
             json::push_text(&mut members, name);
             members.extend([":", value]);

@@ -159,8 +159,7 @@ queue = \"stage\"
     let output = fairgate(directory.path(), &["check"]);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(64), "{said}");
-    for part in ["plan[0].queue: ", "staging_queue of main queue \"legacy\"", "fairgate.toml:10", "help: ", "1 error"]
-    {
+    for part in ["plan[0].queue: ", "staging_queue of main queue \"legacy\"", "fairgate.toml:10", "help: ", "1 error"] {
         assert!(said.contains(part), "{part} is missing in\n{said}");
     }
 }

@@ -73,7 +73,9 @@ fn schedule(fields: &[String]) -> Result<Schedule, String> {
 fn check_field(index: usize, field: &str) -> Result<String, String> {
     let (name, takes) = FIELDS[index];
     let wrong = || {
-        format!("\"{field}\" is no {name}; expected {takes}, alone or with *, lists (1,2), ranges (1-5), steps (*/2)")
+        format!(
+            "\"{field}\" is not a valid {name}; expected {takes}, alone or with *, lists (1,2), ranges (1-5), steps (*/2)"
+        )
     };
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"*,-/".contains(&byte);
     if !field.bytes().all(plain) {

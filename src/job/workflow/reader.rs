@@ -94,7 +94,7 @@ fn in_tenant(body: &Object<'_>, options: &Object<'_>, context: &Context) -> Resu
     let tenant = tenant::named_by(value)
         .ok_or_else(|| Invalid::field(path, tenant::NAME_EXPECTED, value).of_kind(Kind::Tenant))?;
     if let Some(by_header) = context.tenant.as_ref().filter(|by_header| **by_header != tenant) {
-        let expected = format!("{by_header:?}, as the request's header says, or nothing");
+        let expected = format!("{by_header:?} as in the request's header, or left out");
         return Err(Invalid::field(path, expected, value));
     }
     Ok((Context { tenant: Some(tenant.clone()), ..context.clone() }, Some(tenant)))
@@ -156,7 +156,7 @@ impl Reader<'_> {
         })?;
         if body.get("depends_on").is_some() {
             let problem =
-                "is for steps of a workflow without a type; in a chain, each step depends on the one before it";
+                "is only allowed in workflows without a type; in a chain, each step depends on the one before it";
             return Err(wrong("depends_on", problem));
         }
         let kind = body.get("type");
@@ -179,10 +179,10 @@ impl Reader<'_> {
         unread: &mut VecDeque<Unread<'a>>,
     ) -> Result<Part, Invalid> {
         if of.slot.starts_with("on_") {
-            return Err(wrong("type", "must be that of a job: a callback is a single job"));
+            return Err(wrong("type", "must be a job type: a callback is a single job"));
         }
         if of.level > MOST_LEVELS {
-            return Err(wrong("type", format!("is nested too deep: a workflow has {MOST_LEVELS} levels at most")));
+            return Err(wrong("type", format!("is nested too deeply: a workflow has at most {MOST_LEVELS} levels")));
         }
         let (name, most) = (shape.parts(), self.most);
         let expected = format!("an array of 1 to {most} {name}");
@@ -240,14 +240,14 @@ fn callbacks<'a>(body: &Object<'a>, shape: Shape) -> Result<Vec<(&'static str, &
         };
     };
     if shape != Shape::Batch {
-        return Err(wrong("callbacks", "is only for a batch"));
+        return Err(wrong("callbacks", "is only allowed in a batch"));
     }
     let object =
         Object::parse(value).map_err(|_| Invalid::field("callbacks", expected, value).of_kind(Kind::Workflow))?;
     if let Some(other) = object.members().find(|member| !CALLBACKS.contains(&&*member.name)) {
         return Err(wrong(
             format!("callbacks.{}", other.name),
-            format!("is unknown; there are {}", CALLBACKS.join(", ")),
+            format!("is unknown; expected one of {}", CALLBACKS.join(", ")),
         ));
     }
     let found: Vec<_> = CALLBACKS.into_iter().filter_map(|name| Some((name, object.get(name)?))).collect();

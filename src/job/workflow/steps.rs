@@ -100,12 +100,12 @@ fn read(objects: Vec<Object<'_>>) -> Result<Vec<Read<'_>>, Invalid> {
             return Err(Invalid::field(field, expected, value).of_kind(Kind::Workflow));
         };
         if numbers.insert(id.to_string(), index).is_some() {
-            return Err(wrong(field, "is that of another step"));
+            return Err(wrong(field, "duplicates the id of another step"));
         }
         ids.push(id.into_owned());
         let shape = step.get("type").and_then(json::text).and_then(|name| Shape::of_name(&name));
         if shape.is_some() && step.get("args").is_none() {
-            return Err(wrong(format!("steps[{index}].type"), "must be that of a job where steps depend on others"));
+            return Err(wrong(format!("steps[{index}].type"), "must be a job type if steps depend on others"));
         }
     }
     let mut steps = Vec::new();
@@ -117,7 +117,7 @@ fn read(objects: Vec<Object<'_>>) -> Result<Vec<Read<'_>>, Invalid> {
             for name in json::elements(value).ok_or_else(expected)? {
                 let name = json::text(name).ok_or_else(expected)?;
                 let known = numbers.get(&*name).copied();
-                needs.insert(known.ok_or_else(|| wrong(&field, format!("names {name:?}, which is no step")))?);
+                needs.insert(known.ok_or_else(|| wrong(&field, format!("contains {name:?}, which is not a step")))?);
             }
         }
         steps.push(Read { id, needs: needs.into_iter().collect(), body });
@@ -150,12 +150,12 @@ fn layers(steps: &[Read<'_>]) -> Result<Vec<usize>, Invalid> {
     for (index, step) in steps.iter().enumerate() {
         let field = format!("steps[{index}].depends_on");
         if left[index] > 0 {
-            return Err(wrong(field, "leads back to the step itself"));
+            return Err(wrong(field, "forms a cycle"));
         }
         let before = step.needs.iter().filter(|need| layers[**need] + 1 == layers[index]).count();
         if layers[index] > 0 && before != sizes[layers[index] - 1] {
-            let problem = "must name all steps that come right before it, or none: steps stand in layers, each of which \
-                           waits for the whole one before it";
+            let problem = "must contain all steps of the layer before it, or none: steps form layers, and each layer waits \
+                           for the whole layer before it";
             return Err(wrong(field, problem));
         }
     }
