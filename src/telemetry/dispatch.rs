@@ -101,28 +101,32 @@ impl Default for DispatchMetrics {
 
 impl DispatchMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register("ojs_scheduling_dispatch", "Jobs handed out by this process", self.dispatched.clone());
-        registry.register("ojs_scheduling_dispatch_ratio", "A queue's share of the last minute", self.ratio.clone());
+        registry.register("ojs_scheduling_dispatch", "Jobs dispatched by this process", self.dispatched.clone());
+        registry.register(
+            "ojs_scheduling_dispatch_ratio",
+            "Share of a queue in the dispatches of the last minute",
+            self.ratio.clone(),
+        );
         registry.register(
             "ojs_scheduling_queue_wait_duration",
-            "Seconds from available to handed out",
+            "Seconds from available to dispatched",
             self.waited.clone(),
         );
-        registry.register("ojs_scheduling_pool_utilization", "Active jobs by concurrency", self.utilization.clone());
         registry.register(
-            "ojs_scheduling_starvation_events",
-            "Times that a queue was found starved",
-            self.starved.clone(),
+            "ojs_scheduling_pool_utilization",
+            "Active jobs divided by the pool's concurrency",
+            self.utilization.clone(),
         );
-        registry.register("ojs_rate_limit_active", "Leased jobs of a limit", self.active.clone());
-        registry.register("ojs_rate_limit_waiting", "Available jobs that a limit holds back", self.waiting.clone());
-        registry.register("ojs_rate_limit_exceeded", "Times that a limit was hit", self.exceeded.clone());
+        registry.register("ojs_scheduling_starvation_events", "Times that a queue was starved", self.starved.clone());
+        registry.register("ojs_rate_limit_active", "Active jobs that count against a limit", self.active.clone());
+        registry.register("ojs_rate_limit_waiting", "Available jobs that a limit blocks", self.waiting.clone());
+        registry.register("ojs_rate_limit_exceeded", "Times that a limit was exceeded", self.exceeded.clone());
         registry.register(
             "ojs_rate_limit_wait_duration",
-            "Seconds for which a limit held back a job that starts",
+            "Seconds for which a limit delayed the start of a job",
             self.held.clone(),
         );
-        registry.register("fairgate_drift", "Counts that differ from the leases", self.drift.clone());
+        registry.register("fairgate_drift", "Job counts that disagree with the leases", self.drift.clone());
     }
 
     /// Records the dispatch of a job that waited for `waited_ms`.

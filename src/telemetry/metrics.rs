@@ -139,9 +139,9 @@ impl HttpMetrics {
         registry.register("fairgate_http_requests", "Requests answered", self.requests.clone());
         registry.register("fairgate_http_request_seconds", "Time to answer a request, by method", self.seconds.clone());
         registry.register("fairgate_http_connections", "Open connections", self.connections.clone());
-        let closed = "Connections that the server closed because of an option, which is the reason";
+        let closed = "Connections closed because of the server option given as the reason";
         registry.register("fairgate_http_connections_closed", closed, self.closed.clone());
-        self.long_polls.register("fairgate_long_polls", "Fetches that wait for a job", registry);
+        self.long_polls.register("fairgate_long_polls", "Fetches waiting for a job", registry);
     }
 
     /// Records an answered request.
@@ -198,7 +198,7 @@ impl StoreMetrics {
         registry.register("fairgate_store_calls", "Calls to Redis", self.calls.clone());
         registry.register("fairgate_store_errors", "Calls to Redis that failed", self.errors.clone());
         registry.register("fairgate_store_call_seconds", "Time that a call to Redis took", self.seconds.clone());
-        registry.register("fairgate_store_group_size", "Requests that went as one call", self.groups.clone());
+        registry.register("fairgate_store_group_size", "Requests per group commit", self.groups.clone());
         self.dispatch.register(registry);
         self.tenants.register(registry);
     }
@@ -259,12 +259,12 @@ impl JobMetrics {
         registry.register("ojs_job_enqueued", "Jobs accepted by this process", self.enqueued.clone());
         registry.register("ojs_job_completed", "Jobs acked through this process", self.completed.clone());
         registry.register("ojs_job_failed", "Jobs discarded through this process", self.failed.clone());
-        registry.register("ojs_job_retried", "Attempts that failed and will be repeated", self.retried.clone());
+        registry.register("ojs_job_retried", "Failed attempts that will be retried", self.retried.clone());
         registry.register("ojs_job_cancelled", "Jobs cancelled through this process", self.cancelled.clone());
         registry.register("ojs_job_duration_seconds", "Time from fetch to ack", self.duration.clone());
         registry.register("ojs_job_queue_time_seconds", "Time from available to fetch", self.queue_time.clone());
         registry.register("ojs_queue_depth", "Jobs in the store by queue and state", self.depth.clone());
-        registry.register("ojs_workers_active", "Workers heard of lately", self.workers.clone());
+        registry.register("ojs_workers_active", "Workers with a recent heartbeat", self.workers.clone());
     }
 
     fn name(&self, queue: &str, kind: &str) -> JobName {

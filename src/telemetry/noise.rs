@@ -62,11 +62,11 @@ fn name(tenant: &str) -> TenantName {
 
 impl NoiseMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register("fairgate_noisy_detected", "Tenants found to be noisy, by reason", self.detected.clone());
+        registry.register("fairgate_noisy_detected", "Tenants detected as noisy, by signal", self.detected.clone());
         registry.register("fairgate_noisy_throttles", "Throttles that began", self.throttles.clone());
-        registry.register("fairgate_noisy_released", "Throttles that ended, by why", self.released.clone());
-        registry.register("fairgate_noisy_throttled", "Tenants throttled now", self.throttled.clone());
-        registry.register("ojs_tenant_fairness_share", "Part of the workers' time, 0 to 1", self.share.clone());
+        registry.register("fairgate_noisy_released", "Throttles that ended, by reason", self.released.clone());
+        registry.register("fairgate_noisy_throttled", "Tenants currently throttled", self.throttled.clone());
+        registry.register("ojs_tenant_fairness_share", "Share of the workers' time, 0 to 1", self.share.clone());
     }
 
     /// Counts a tenant that a signal identified as noisy.

@@ -89,7 +89,11 @@ pub struct RuleLevels {
 
 impl PlannerMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register("fairgate_planner_rounds", "Rounds of this process by how they ended", self.rounds.clone());
+        registry.register(
+            "fairgate_planner_rounds",
+            "Rounds of this process, by outcome and reason",
+            self.rounds.clone(),
+        );
         registry.register("fairgate_planner_round_seconds", "Time that a round took", self.seconds.clone());
         registry.register("fairgate_planner_slow_rounds", "Rounds longer than their interval", self.slow.clone());
         registry.register(
@@ -102,18 +106,26 @@ impl PlannerMetrics {
         registry.register("fairgate_staged_oldest_seconds", "Age of the oldest staged job", self.oldest.clone());
         registry.register(
             "fairgate_main_queue_latency_seconds",
-            "Age of its oldest runnable job",
+            "Age of the oldest runnable job in the main queue",
             self.latency.clone(),
         );
         registry.register("fairgate_main_queue_depth", "Runnable jobs in the main queue", self.depth.clone());
-        registry.register("fairgate_main_queue_drain_per_second", "Jobs that workers take", self.drain.clone());
-        registry.register("fairgate_gate_open", "1 while rounds may promote", self.open.clone());
+        registry.register(
+            "fairgate_main_queue_drain_per_second",
+            "Jobs per second that workers take",
+            self.drain.clone(),
+        );
+        registry.register("fairgate_gate_open", "1 if rounds may promote, 0 if the gate is closed", self.open.clone());
         registry.register(
             "fairgate_idle_worker_seconds",
-            "Time in which workers found nothing although jobs were staged",
+            "Time in which workers were idle although jobs were staged",
             self.wasted.clone(),
         );
-        registry.register("fairgate_fairness_jain_index", "1 is perfectly fair", self.jain.clone());
+        registry.register(
+            "fairgate_fairness_jain_index",
+            "Jain's fairness index; 1 is perfectly fair",
+            self.jain.clone(),
+        );
     }
 
     fn rule(&self, rule: &str) -> RuleName {

@@ -62,11 +62,19 @@ impl Default for ShadowMetrics {
 
 impl ShadowMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register("fairgate_shadow_waiting_jobs", "Jobs in a queue watched in shadow", self.waiting.clone());
-        registry.register("fairgate_shadow_looked_at_jobs", "Those of them that are looked at", self.looked_at.clone());
+        registry.register(
+            "fairgate_shadow_waiting_jobs",
+            "Jobs in a queue that is watched in shadow mode",
+            self.waiting.clone(),
+        );
+        registry.register(
+            "fairgate_shadow_looked_at_jobs",
+            "Jobs of that queue that the shadow report covers",
+            self.looked_at.clone(),
+        );
         registry.register(
             "fairgate_shadow_wait_p95_seconds",
-            "95th percentile of a tenant's waits: order=\"as_is\", and as planned",
+            "95th percentile of a tenant's waits: actual (order=\"as_is\") and as planned",
             self.p95.clone(),
         );
     }

@@ -68,12 +68,12 @@ impl Default for TenantMetrics {
 
 impl TenantMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register("ojs_tenant_jobs_enqueued", "Jobs that this process stored", self.enqueued.clone());
-        registry.register("ojs_tenant_jobs_processed", "Jobs that this process saw completed", self.processed.clone());
-        registry.register("ojs_tenant_jobs_failed", "Failed attempts that this process saw", self.failed.clone());
-        registry.register("ojs_tenant_limit_exceeded", "Times that a tenant was at a limit", self.exceeded.clone());
-        registry.register("ojs_tenant_jobs_active", "Jobs that workers hold", self.active.clone());
-        registry.register("ojs_tenant_queue_depth", "Jobs that wait: staged, available, scheduled", self.depth.clone());
+        registry.register("ojs_tenant_jobs_enqueued", "Jobs enqueued by this process", self.enqueued.clone());
+        registry.register("ojs_tenant_jobs_processed", "Jobs completed through this process", self.processed.clone());
+        registry.register("ojs_tenant_jobs_failed", "Failed attempts reported to this process", self.failed.clone());
+        registry.register("ojs_tenant_limit_exceeded", "Times that a tenant reached a limit", self.exceeded.clone());
+        registry.register("ojs_tenant_jobs_active", "Active jobs", self.active.clone());
+        registry.register("ojs_tenant_queue_depth", "Waiting jobs: staged, available or scheduled", self.depth.clone());
     }
 
     fn pair(&self, tenant: &str, queue: &str) -> TenantAndQueue {

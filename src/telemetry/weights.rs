@@ -43,9 +43,17 @@ impl Default for WeightsMetrics {
 
 impl WeightsMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register("fairgate_weights_requests", "Questions to weights webhooks", self.requests.clone());
-        registry.register("fairgate_weights_seconds", "Time that a weights webhook took", self.seconds.clone());
-        registry.register("fairgate_weights_invalid", "Values that are no weights", self.invalid.clone());
+        registry.register("fairgate_weights_requests", "Requests to weights webhooks", self.requests.clone());
+        registry.register(
+            "fairgate_weights_seconds",
+            "Duration of a request to a weights webhook",
+            self.seconds.clone(),
+        );
+        registry.register(
+            "fairgate_weights_invalid",
+            "Invalid weights in the answers of webhooks",
+            self.invalid.clone(),
+        );
     }
 
     fn name(&self, rule: &str) -> RuleName {
