@@ -91,7 +91,7 @@ impl Server {
             shutdown_grace: reader.get("shutdown_grace"),
         };
         if let Some(name) = &server.pass_through {
-            check_passage(reader, name, scope.main_queues.unwrap_or_default());
+            check_pass_through(reader, name, scope.main_queues.unwrap_or_default());
         }
         if reader.is_sound(&["roles"]) && !are_some_and_different(&server.roles) {
             reader.conflict(&["roles"], "expected at least one role, without duplicates", None);
@@ -146,7 +146,7 @@ impl FromValue for WebOrigin {
     }
 }
 
-fn check_passage(reader: &mut Reader<'_>, name: &str, main_queues: &[KnownMainQueue]) {
+fn check_pass_through(reader: &mut Reader<'_>, name: &str, main_queues: &[KnownMainQueue]) {
     match main_queues.iter().find(|known| known.name == name).map(|known| known.system) {
         // An invalid kind is reported at the main queue.
         Some(None | Some(System::Ojs)) => {}
