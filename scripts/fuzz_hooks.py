@@ -1,13 +1,13 @@
-"""Keeps generated requests from waiting on purpose, and from leading the server to strangers. Read by scripts/fuzz."""
+"""Schemathesis hooks for scripts/fuzz: no long polls, and no requests from the server to real hosts."""
 
 import schemathesis
 
-# A name that never resolves (RFC 2606): what is subscribed at random must reach nobody.
+# A name that never resolves (RFC 2606), so that random subscriptions reach no one.
 NOWHERE = "https://example.invalid/"
 
 
 def tame(value):
-    """The same body, without long polls and with URLs that lead nowhere."""
+    """Returns the body with short waits, and with URLs that never resolve."""
     if isinstance(value, list):
         return [tame(item) for item in value]
     if not isinstance(value, dict):

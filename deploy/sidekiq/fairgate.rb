@@ -1,26 +1,31 @@
 # frozen_string_literal: true
 
-# Sends the jobs of some classes through fairgate: a client middleware for Sidekiq 6.4, 7 and 8. Copy this file into your
-# application, for example to lib/fairgate.rb, and add it last, so that it sees jobs as every other middleware left them:
+# Client middleware for Sidekiq 6.4, 7 and 8 that sends the jobs of some classes through fairgate.
+# Copy this file into your application, for example to lib/fairgate.rb, and add the middleware last,
+# so that it sees the changes of all other middleware:
 #
 #   FAIR = {
-#     staging_queue: "stage",                          # main_queue.staging_queue of fairgate; no worker may read it
-#     classes: {"HeavyJob" => ->(account_id, *) { account_id }}   # whose jobs these are, from their arguments
+#     staging_queue: "stage",   # main_queue.staging_queue of fairgate; workers must not read it
+#     classes: {"HeavyJob" => ->(account_id, *) { account_id }}   # returns the tenant of a job
 #   }
 #   Sidekiq.configure_client { |c| c.client_middleware { |chain| chain.add Fairgate::Client, FAIR } }
 #   Sidekiq.configure_server { |c| c.client_middleware { |chain| chain.add Fairgate::Client, FAIR } }
 #
-# The second one is for jobs that jobs enqueue, and for scheduled jobs and retries that come due. A class of ActiveJob goes by
-# its own name; its arguments are then those that ActiveJob serialized.
+# The second line covers jobs that are enqueued by jobs, and scheduled jobs and retries that become
+# due. For ActiveJob, use the name of the job class; the arguments are those that ActiveJob
+# serialized.
 #
-# perform_async returns the jid as ever, perform_bulk stays one round trip, and the payload keeps every field. Jobs for later
-# (perform_in, perform_at) wait in Sidekiq's own schedule and come here when they are due.
+# perform_async still returns the jid, perform_bulk is still one round trip, and the payload keeps
+# all of its fields. Scheduled jobs (perform_in, perform_at) wait in Sidekiq's schedule and are
+# staged when they become due.
 module Fairgate
   class Client
     NOTE = "fairgate"
 
-    # staging_queue: where jobs go; classes: name of a class => who owns a job, called with its arguments, or nil to leave that to
-    # fairgate's tenant_key; restage: whether retries wait for their turn again (true) or go straight to their queue.
+    # staging_queue: queue into which jobs are pushed.
+    # classes: class name => callable that returns the tenant of a job, given its arguments, or nil
+    #   to use fairgate's tenant_key.
+    # restage: true to stage retries again, false to push them directly to their queue.
     def initialize(options)
       @staging_queue = options.fetch(:staging_queue).to_s
       @classes = options.fetch(:classes).transform_keys(&:to_s)
@@ -43,7 +48,8 @@ module Fairgate
       (job["wrapped"] || job["class"]).to_s
     end
 
-    # Notes where the job wanted to go, and whose it is. One that lay in the staging queue already keeps its note.
+    # Records the job's queue and tenant, and redirects it to the staging queue. A job that is
+    # pushed again from the staging queue keeps its record.
     def stage(job)
       return if job["queue"].to_s == @staging_queue && job.key?(NOTE)
       owner = @classes[name_of(job)]

@@ -7,19 +7,22 @@ use crate::job::{names, sidekiq};
 use clap::Args;
 use std::process::ExitCode;
 
-/// Validate the configuration and print what it means.
+/// Validate the configuration and explain it.
 ///
-/// All mistakes are reported at once, with the line, what was expected and a suggestion, and the exit status is 64.
-/// Without a mistake, every key is printed with its value and where it came from; types of a plan rule that an earlier
-/// rule covers are warned of on standard error.
+/// Prints each key with its value and origin, then a summary. Warns on standard error if a plan rule
+/// contains types that an earlier rule already covers. If the configuration is invalid, prints all
+/// errors at once, each with its line, the expected value and a suggestion. Does not connect to
+/// Redis.
+///
+/// Exit status: 0 if the configuration is valid, 64 if not.
 #[derive(Args)]
 pub(super) struct Check {
     #[command(flatten)]
     settings: Settings,
-    /// Print which plan rule this job type or Ruby class falls under instead; may be given several times
+    /// Print the plan rule of this job type or Ruby class instead, such as report.daily; can be repeated
     #[arg(long = "type", value_name = "TYPE", value_parser = read_type)]
     types: Vec<String>,
-    /// Print every key with its meaning and default instead
+    /// Print all keys with their documentation and defaults instead
     #[arg(long)]
     reference: bool,
 }
@@ -50,7 +53,8 @@ fn read_type(text: &str) -> Result<String, String> {
     if is_known { Ok(text.to_owned()) } else { Err(format!("expected {}, or a Ruby class", names::TYPE_EXPECTED)) }
 }
 
-/// A line for each type: the rule that it falls under, or what becomes of it; `beyond` is the main queue to which others pass through.
+/// Formats a line for each type: its rule, or what happens without one. `beyond` is the main queue
+/// to which unplanned jobs are passed on.
 fn assign(rules: &Rules, types: &[String], beyond: Option<&str>) -> String {
     let width = types.iter().map(String::len).max().unwrap_or(0);
     let line = |kind: &String| match rules.of_type(kind) {

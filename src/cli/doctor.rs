@@ -6,20 +6,25 @@ use crate::store::{Address, Audit, Difference, HealthFinding, HealthReport, Seve
 use clap::Args;
 use std::process::ExitCode;
 
-/// Jobs counted in one call; Redis is busy with it for about 30 ms.
+/// Number of jobs counted in one call, which occupies Redis for about 30 ms.
 const MOST_AT_ONCE: usize = 5000;
-/// Differences that are told one by one.
+/// Maximum number of differences that are listed.
 const MOST_SHOWN: usize = 20;
 
-/// Look at Redis: reachable, version, settings that lose jobs, clock; compare every count with the leases. Look at other main queues.
+/// Check Redis, the stored job counts and the main queues.
 ///
-/// Exits 0 if fairgate can work with all of it and all counts are right, 1 if not. Without a Redis URL it looks at the private one, starting it for a
-/// moment if it does not run.
+/// Checks that Redis is reachable, and its version, clock and settings, with a warning for those that
+/// can lose jobs. Compares all job counts with the leases. Checks that the other main queues of the
+/// configuration (Sidekiq, OJS servers) can be used. Without a Redis URL, checks the private Redis,
+/// which is started temporarily if it is not running.
+///
+/// Exit status: 0 if everything is usable and all counts are correct (or were repaired), 1 if not, 64
+/// if the configuration is invalid.
 #[derive(Args)]
 pub(super) struct Doctor {
     #[command(flatten)]
     settings: Settings,
-    /// Make counts right that differ from the leases
+    /// Correct the job counts that disagree with the leases
     #[arg(long)]
     repair: bool,
 }
@@ -64,21 +69,21 @@ fn show(finding: &HealthFinding) {
     finding.advice.iter().for_each(|advice| println!("       -> {advice}"));
 }
 
-/// Compares what is counted with the leases, and tells what differs.
+/// Compares the job counts with the leases, and prints the differences.
 async fn audit(config: &Config, address: Address, repair: bool) -> anyhow::Result<Audit> {
     let site = site::open(config, address).await?;
     let audit = site.store.audit(repair, MOST_AT_ONCE, async || ()).await?;
     site.close();
     match audit.differences.len() {
-        0 => println!("  ok  {} counts agree with the leases", audit.compared),
+        0 => println!("  ok  {} job counts agree with the leases", audit.compared),
         some => {
-            let outcome = if repair { "and were made right" } else { "" };
-            println!(" BAD  {some} of {} counts differ from the leases {outcome}", audit.compared);
+            let outcome = if repair { "; repaired" } else { "" };
+            println!(" BAD  {some} of {} job counts disagree with the leases{outcome}", audit.compared);
             for Difference { what, name, counted, real } in audit.differences.iter().take(MOST_SHOWN) {
-                println!("       {what} of {name}: {counted} instead of {real}");
+                println!("       {what} of {name}: {counted}, expected {real}");
             }
             if !repair {
-                println!("       -> run `fairgate doctor --repair`; please report how it came to this");
+                println!("       -> run `fairgate doctor --repair`, and please report this as a bug");
             }
         }
     }

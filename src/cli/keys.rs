@@ -11,10 +11,10 @@ use clap::{Args, Subcommand};
 use std::io::Read;
 use std::process::ExitCode;
 
-/// Make, list and revoke API keys.
+/// Create, list and revoke API keys.
 ///
-/// Keys are kept in Redis, so that all servers on it know them at once: this command needs the Redis, not a server. What it prints
-/// on standard output is the key, the list or the hash, and nothing else.
+/// Keys are stored in Redis and take effect on all of its servers at once. The commands need access to
+/// Redis, but no running server. Only the key, the list or the hash is printed on standard output.
 #[derive(Args)]
 pub(super) struct Keys {
     #[command(subcommand)]
@@ -23,13 +23,13 @@ pub(super) struct Keys {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Make a key and print it, for the only time
+    /// Create a key and print it; it cannot be shown again
     Create(Create),
-    /// List the keys of the configuration and of Redis, without the keys themselves
+    /// List the ids, names, roles and tenants of all keys in the configuration and in Redis
     List(List),
-    /// Revoke a key by its id: it opens nothing from now on
+    /// Revoke a key; requests with it are refused from now on
     Revoke(Revoke),
-    /// Read a key from standard input and print its hash, for the configuration
+    /// Read a key from standard input and print its hash for the configuration
     Hash,
 }
 
@@ -37,16 +37,16 @@ enum Command {
 struct Create {
     #[command(flatten)]
     settings: Settings,
-    /// Whose it is; two keys may share a name, while one takes the place of the other
+    /// Name of the holder, such as web; two keys may share a name during rotation
     #[arg(value_parser = read_name)]
     name: String,
-    /// What it is for: producer, worker, operator or admin
+    /// Role: producer (enqueues), worker (fetches and answers), operator (reads and pauses) or admin
     #[arg(long, value_parser = read_role)]
     role: Role,
-    /// The only tenant that its holder sees and acts for
+    /// Bind the key to this tenant [default: access to all tenants]
     #[arg(long, value_name = "ID", value_parser = read_tenant)]
     tenant: Option<String>,
-    /// Touch no Redis: print the key, and on standard error the lines for the configuration
+    /// Do not store the key; print it, and its [[api_key]] section on standard error
     #[arg(long)]
     offline: bool,
 }
@@ -61,7 +61,7 @@ struct List {
 struct Revoke {
     #[command(flatten)]
     settings: Settings,
-    /// The id, as `fairgate keys list` tells it
+    /// Id of the key, as shown by `fairgate keys list`
     id: String,
 }
 
@@ -101,13 +101,14 @@ fn with_keyring(
 
 impl Create {
     fn make(self) -> anyhow::Result<(String, ApiKey)> {
-        ApiKey::generate(&self.name, self.role, self.tenant).context("the system gives no random bytes")
+        ApiKey::generate(&self.name, self.role, self.tenant)
+            .context("cannot get random bytes from the operating system")
     }
 
     fn run_offline(self) -> anyhow::Result<ExitCode> {
         let (secret, key) = self.make()?;
         eprintln!("[[api_key]]\nname = \"{}\"\nrole = \"{}\"", key.name, key.role.name());
-        // A string of JSON is one of TOML.
+        // JSON strings are valid TOML.
         key.tenant.iter().for_each(|tenant| eprintln!("tenant = {}", crate::job::json::quoted(tenant)));
         eprintln!("hash = \"{}\"", key.digest.text());
         println!("{secret}");
@@ -118,20 +119,17 @@ impl Create {
         let (secret, key) = self.make()?;
         match keys.create(&key, "command line").await? {
             KeyKept::Kept => {}
-            KeyKept::Full { most } => anyhow::bail!("there are {most} keys already; revoke one that nobody uses"),
+            KeyKept::Full { most } => anyhow::bail!("there are {most} keys already, the maximum; revoke an unused one"),
             KeyKept::Differs => anyhow::bail!("another key named {:?} has another role or tenant", key.name),
             KeyKept::Many => anyhow::bail!(
-                "two keys named {:?} are valid already; revoke the older one when nobody uses it any more",
+                "there are two keys named {:?} already; revoke the older one when it is no longer used",
                 key.name
             ),
             KeyKept::NoAdmin => {
-                anyhow::bail!("nobody could manage keys then; make one first: fairgate keys create NAME --role admin")
+                anyhow::bail!("the first key must be an admin key; run `fairgate keys create NAME --role admin` first")
             }
         }
-        eprintln!(
-            "created {} in {store}; the key is shown only now, and every request needs one from now on:",
-            key.id()
-        );
+        eprintln!("created {} in {store}; the key cannot be shown again, and all requests now need a key:", key.id());
         println!("{secret}");
         Ok(ExitCode::SUCCESS)
     }
@@ -159,9 +157,9 @@ async fn revoke(keys: Keyring, id: &str, store: &str) -> anyhow::Result<ExitCode
             Ok(ExitCode::SUCCESS)
         }
         Revoked::Missing => anyhow::bail!("there is no key {id:?} in {store}; `fairgate keys list` shows the ids"),
-        Revoked::InConfig => anyhow::bail!("{id} is in the configuration: remove it there and start the servers again"),
+        Revoked::InConfig => anyhow::bail!("{id} is in the configuration; remove it there and restart the servers"),
         Revoked::Last => {
-            anyhow::bail!("{id} is the last key of an admin: nobody could manage keys; make another first")
+            anyhow::bail!("{id} is the last admin key; create another one first")
         }
     }
 }
@@ -170,7 +168,7 @@ fn hash() -> anyhow::Result<ExitCode> {
     let mut text = String::new();
     std::io::stdin().take(4096).read_to_string(&mut text).context("cannot read the key from standard input")?;
     let key = text.trim_end_matches(['\n', '\r']);
-    anyhow::ensure!(auth::is_strong(key), "expected {WEAK}; `fairgate keys create --offline` makes one");
+    anyhow::ensure!(auth::is_strong(key), "expected {WEAK}; `fairgate keys create --offline` creates one");
     println!("{}", Digest::of(key).text());
     Ok(ExitCode::SUCCESS)
 }

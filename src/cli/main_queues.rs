@@ -1,4 +1,4 @@
-//! A look at the main queues that are not fairgate's own, for `fairgate doctor`.
+//! Health checks of main queues in other systems, for `fairgate doctor`.
 
 use crate::app;
 use crate::clock::Clock;
@@ -11,14 +11,15 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// How long one question to a Sidekiq may take.
+/// Timeout of one call to a Sidekiq.
 const DEADLINE: Duration = Duration::from_secs(5);
-/// A server's clock may differ by so much; it tells whole seconds.
+/// Tolerated difference between the clocks, in milliseconds. The server's `Date` header has a
+/// resolution of one second.
 const TOLERATED_SKEW_MS: i64 = 3_000;
-/// The level of conformance with batches, and with queues that tell how they are doing.
+/// OJS conformance level that includes batches and queue statistics.
 const WANTED_LEVEL: u64 = 4;
 
-/// What was found at each of them, under a heading.
+/// Checks all main queues. Returns a heading and the findings for each.
 pub(super) async fn look(config: &Config, ours: &Address) -> Vec<(String, Vec<HealthFinding>)> {
     let mut found = Vec::new();
     for MainQueue { name, kind } in &config.main_queues {
@@ -71,18 +72,18 @@ async fn look_at_sidekiq(address: &Address, config: &config::Sidekiq) -> Vec<Hea
         Ok((queues, processes)) => {
             let counted = good(format!("reachable: {} queues, {} processes", queues.len(), processes.len()));
             let idle =
-                warning("no process of it runs", "what is promoted waits until one does; check its namespace, too");
+                warning("no Sidekiq process is running", "promoted jobs wait until one is; also check namespace");
             let readers = config.staging_queue.as_deref().and_then(|queue| staging_readers(queue, &processes));
             [counted].into_iter().chain(processes.is_empty().then_some(idle)).chain(readers).collect()
         }
     }
 }
 
-/// Processes that read the queue which only fairgate should read.
+/// Warns about processes that read the staging queue, which only fairgate should read.
 fn staging_readers(queue: &str, processes: &[SidekiqProcess]) -> Option<HealthFinding> {
     let reads = |process: &&SidekiqProcess| process.queues.iter().any(|own| own == queue);
     let readers: Vec<&str> = processes.iter().filter(reads).map(|process| process.identity.as_str()).collect();
-    let advice = "its workers bypass fairness: remove the queue from its configuration";
+    let advice = "its workers bypass fairness; remove the queue from its configuration";
     let what = format!("a process reads the staging queue {queue}: {}", readers.join(", "));
     (!readers.is_empty()).then(|| warning(what, advice))
 }
@@ -91,32 +92,36 @@ async fn look_at_server(remote: &Remote) -> Vec<HealthFinding> {
     let started = Instant::now();
     let Manifest { name, version, level, date } = match remote.manifest().await {
         Ok(manifest) => manifest,
-        Err(error) => return vec![bad(error.text, "check its url, and that it runs and can be reached from here")],
+        Err(error) => {
+            return vec![bad(error.text, "check its url, and that the server is running and reachable from here")];
+        }
     };
     let took = started.elapsed().as_secs_f64() * 1e3;
     let mut found = vec![good(format!("{name}, OJS {version}, conformance level {level}, round trip {took:.2} ms"))];
     if level < WANTED_LEVEL {
-        let advice = "jobs are posted one by one, and it may not tell how its queues are doing";
-        found.push(warning(format!("it is of conformance level {level}, not {WANTED_LEVEL}"), advice));
+        let advice = "jobs are posted one by one, and queue statistics may be missing";
+        found.push(warning(format!("its conformance level is {level}, expected {WANTED_LEVEL}"), advice));
     }
     let skew = date.map(|date| date - Clock::System.now_ms()).filter(|skew| skew.abs() > TOLERATED_SKEW_MS);
     found.extend(skew.map(|skew| {
-        let advice = "latencies are taken by its own clock, but times of expiry are not: set both clocks";
-        warning(format!("its clock differs from ours by {:.1} s", skew as f64 / 1e3), advice)
+        let advice = "expiry times of jobs will be wrong; synchronize both clocks";
+        warning(format!("its clock differs from the local clock by {:.1} s", skew as f64 / 1e3), advice)
     }));
-    // An empty batch is refused, which tells that we might post a full one.
+    // A server refuses an empty batch as invalid, unless the token may not post jobs at all.
     let may_post = remote.enqueue_batch(&[]).await.map(drop);
     let may_look_up = remote.has(&id::generate()).await.map(drop);
-    let tells = remote.queue("default", level, Clock::System.now_ms()).await.map(drop);
-    for (what, outcome) in [("post jobs", may_post), ("look up jobs", may_look_up), ("look at its queues", tells)] {
+    let may_read_queues = remote.queue("default", level, Clock::System.now_ms()).await.map(drop);
+    for (what, outcome) in
+        [("post jobs", may_post), ("look up jobs", may_look_up), ("read its queues", may_read_queues)]
+    {
         found.push(match outcome {
-            Ok(()) => good(format!("we may {what}")),
+            Ok(()) => good(format!("the token may {what}")),
             Err(error) if error.kind == ErrorKind::Unauthorized => bad(
-                format!("we may not {what}: {error}"),
-                "check its token_env or token_file, and what that token is for",
+                format!("the token may not {what}: {error}"),
+                "check its token_env or token_file, and the permissions of that token",
             ),
             Err(error) => {
-                bad(format!("we cannot {what}: {error}"), "docs/ojs-main-queue.md tells what it needs to have")
+                bad(format!("cannot {what}: {error}"), "docs/ojs-main-queue.md lists what the server must support")
             }
         });
     }

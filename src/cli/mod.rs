@@ -16,13 +16,14 @@ use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Exit status for a mistake in the configuration or on the command line, as sysexits.h has it.
+/// Exit status for an invalid configuration or command line, after sysexits.h.
 const EX_USAGE: u8 = 64;
 
 /// Makes background jobs fair between tenants.
 ///
-/// fairgate is an Open Job Spec server on Redis that you run beside the queue you already have. Without any setting it
-/// starts a private redis-server in ./fairgate-data and serves http://127.0.0.1:8080.
+/// fairgate is an Open Job Spec server on Redis that runs next to the queue you already have. Without
+/// configuration, it starts a private redis-server in ./fairgate-data and serves
+/// http://127.0.0.1:8080.
 #[derive(Parser)]
 #[command(name = "fairgate", version = VERSION, after_long_help = EXAMPLES)]
 pub struct Cli {
@@ -34,23 +35,23 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("FAIRGATE_CO
 
 const EXAMPLES: &str = "\
 Examples:
-  fairgate serve                                     a private Redis, http://127.0.0.1:8080
-  fairgate serve --redis redis://10.0.0.5:6379/0     a Redis that you run
-  fairgate check --config fairgate.toml              what a configuration means, or all that is wrong with it
-  fairgate check --type report.daily                 which plan rule a job type falls under
-  fairgate keys create ops --role admin              the first key: from now on every request needs one
-  fairgate ready                                     exits 0 if the server here is ready, else 1
-  fairgate doctor                                    whether Redis is fit to keep your jobs
-  fairgate sidekiq inspect redis://10.0.0.5:6379/0   what an existing Sidekiq is made of, and who waits in it
-  fairgate sidekiq release --config fairgate.toml    hand staged jobs back to the Sidekiq they came from
-  fairgate weights test reports --tenant acme        call a rule's weights webhook, and what its answer means
+  fairgate serve                                     serve with a private Redis
+  fairgate serve --redis redis://10.0.0.5:6379/0     serve with your Redis
+  fairgate check --config fairgate.toml              validate and explain a configuration
+  fairgate check --type report.daily                 show the plan rule of a job type
+  fairgate keys create ops --role admin              create the first key; all requests then need one
+  fairgate ready                                     exit with 0 if the server is ready, else 1
+  fairgate doctor                                    check Redis, job counts and main queues
+  fairgate sidekiq inspect redis://10.0.0.5:6379/0   report on an existing Sidekiq
+  fairgate sidekiq release --config fairgate.toml    return staged jobs to their Sidekiq
+  fairgate weights test reports --tenant acme        call and explain the weights webhook of a rule
 
-Exit status: 0 if it worked, 1 if it failed, 64 for a mistake in the configuration or on the command line.
+Exit status: 0 on success, 1 on failure, 64 if the configuration or the command line is invalid.
 
-Every key of the configuration is also an environment variable: FAIRGATE_SERVER__LISTEN=127.0.0.1:9000.
-`fairgate check --reference` prints all keys with their meaning and default.";
+Each key of the configuration is also an environment variable: FAIRGATE_SERVER__LISTEN=127.0.0.1:9000.
+`fairgate check --reference` prints all keys with their documentation and defaults.";
 
-// They are described where they are defined: a description here would hide the long one.
+// Variants have no doc comments: they would hide the long descriptions of the structs.
 #[derive(Subcommand)]
 enum Command {
     Serve(serve::Serve),
@@ -63,37 +64,40 @@ enum Command {
     Bench(bench::Bench),
 }
 
-/// Settings that every command shares.
+/// Settings that all commands share.
 #[derive(Args, Clone, Default)]
 pub struct Settings {
-    /// Configuration file; fairgate.toml in the working directory if there is one
+    /// Configuration file [default: fairgate.toml in the working directory, if it exists]
     #[arg(long, short, value_name = "FILE", env = "FAIRGATE_CONFIG")]
     pub config: Option<PathBuf>,
-    /// Address and port to serve: 127.0.0.1:8080, localhost:8080, or :8080 for all addresses [default: 127.0.0.1:8080]
+    /// Address and port of the HTTP API, such as localhost:9000, or :8080 for all addresses
+    /// [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
-    /// Redis to use instead of a private one: redis://, rediss://, unix://, redis+sentinel://, redis+cluster://
+    /// URL of the Redis to use instead of a private one, such as redis://10.0.0.5:6379/0. Schemes:
+    /// redis, rediss (TLS), unix, redis+sentinel, redis+cluster. With a password, set the environment
+    /// variable FAIRGATE_STORE__URL instead
     #[arg(long, value_name = "URL")]
     pub redis: Option<String>,
-    /// Where the private Redis keeps its data [default: fairgate-data]
+    /// Directory of the private Redis [default: fairgate-data]
     #[arg(long, value_name = "DIR")]
     pub data_dir: Option<String>,
-    /// Prefix of all keys, so that several fairgates can share one Redis [default: default]
+    /// Namespace of all keys, so that several installations can share one Redis [default: default]
     #[arg(long, value_name = "NS")]
     pub namespace: Option<String>,
-    /// What this process does, comma-separated: api, planner, dispatch [default: all]
+    /// Roles of this process, comma-separated: api, planner, dispatch [default: all]
     #[arg(long, value_name = "ROLES")]
     pub roles: Option<String>,
-    /// Serve an address that others can reach although the configuration has no API key
+    /// Serve a public address without any API key; only safe behind a proxy that authenticates
     #[arg(long)]
     pub insecure_no_auth: bool,
-    /// If there is no API key, create one for an admin at the start and print it once on standard output
+    /// If there is no API key, create an admin key at startup and print it once on standard output
     #[arg(long)]
     pub generate_key: bool,
 }
 
 impl Settings {
-    /// The layers that these flags and this process's surroundings make.
+    /// Collects the configuration sources: these flags, the environment and the file.
     fn sources(&self) -> Sources {
         let flags = [
             ("server.listen", self.listen.clone(), "--listen"),
@@ -109,7 +113,7 @@ impl Settings {
         Sources::of_process(self.config.clone(), flags.into_iter().filter_map(given).collect())
     }
 
-    /// The configuration, or exit status and message.
+    /// Loads the configuration. Prints the errors and returns the exit status if it is invalid.
     fn load(&self) -> Result<config::Loaded, ExitCode> {
         config::Loaded::load(&self.sources()).map_err(|error| {
             eprintln!("{error}");
@@ -118,7 +122,7 @@ impl Settings {
     }
 }
 
-/// Reads the command line and carries it out.
+/// Parses the command line and runs the command.
 pub fn run() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
@@ -137,7 +141,7 @@ pub fn run() -> ExitCode {
     })
 }
 
-/// A runtime for a command.
+/// Creates the async runtime of a command.
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
 }

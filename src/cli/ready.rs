@@ -8,16 +8,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// The longest time that the server may take to answer.
+/// Timeout of each step of the request.
 const DEADLINE: Duration = Duration::from_secs(3);
 
-/// Ask a running server whether it is ready.
+/// Check that a running server is ready.
 ///
-/// Sends GET /ready to the address that the configuration names (server.listen; loopback if that is all addresses). Needs no
-/// key. For HEALTHCHECK of Docker and exec probes of Kubernetes: images need no curl.
+/// Sends GET /ready to server.listen of the configuration (to loopback if it listens on all
+/// addresses). Requires no API key. Suited for Docker's HEALTHCHECK and Kubernetes' exec probes, in
+/// images without curl.
 ///
-/// Exit status: 0 if it is ready; 1 if it is not, or does not answer within three seconds, with the reason on standard error;
-/// 64 for a mistake in the configuration.
+/// Exit status: 0 if the server is ready; 1 if it is not, or does not answer within 3 seconds, with
+/// the reason on standard error; 64 if the configuration is invalid.
 #[derive(Args)]
 pub(super) struct Ready {
     #[command(flatten)]
@@ -38,7 +39,8 @@ impl Ready {
     }
 }
 
-/// Where a server that listens on an address is reached from the same machine.
+/// Returns the address at which a server that listens on `listen` is reachable from the same
+/// machine.
 fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -48,7 +50,7 @@ fn reachable(listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listen.port())
 }
 
-/// The whole answer as text, at most 64 KiB of it.
+/// Requests `/ready` and returns the whole response as text, up to 64 KiB.
 fn ask(address: SocketAddr) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, DEADLINE)?;
     stream.set_read_timeout(Some(DEADLINE))?;

@@ -14,14 +14,15 @@ use tokio_util::sync::CancellationToken;
 
 /// Serve the API until SIGTERM or Ctrl-C.
 ///
-/// Once requests are accepted and Redis answers, a line on standard error says "ready" with the address and the store, and
-/// GET /ready returns 200; `fairgate ready` asks for that. /docs is a page to browse the API, /openapi.json its document.
+/// When the server accepts requests and Redis answers, it logs "ready" with its address and store on
+/// standard error, and GET /ready returns 200 (see `fairgate ready`). /docs shows the API in a
+/// browser, /openapi.json is its OpenAPI document.
 ///
-/// Signals: SIGTERM and Ctrl-C turn readiness off, finish the requests in flight (server.shutdown_grace), save and stop the
-/// private Redis, and exit. A second signal ends the process at once.
+/// Signals: SIGTERM and Ctrl-C turn readiness off, finish the requests in flight (for at most
+/// server.shutdown_grace), save and stop the private Redis, and exit. A second signal exits at once.
 ///
-/// Exit status: 0 after a signal; 1 if it cannot start or was ended by a second signal; 64 for a mistake in the configuration
-/// or on the command line.
+/// Exit status: 0 after a signal; 1 if the server cannot start or receives a second signal; 64 if the
+/// configuration or the command line is invalid.
 #[derive(Args)]
 pub(super) struct Serve {
     #[command(flatten)]
@@ -40,13 +41,13 @@ impl Serve {
     }
 }
 
-/// How often a server that waits for Redis looks.
+/// Interval at which a server that waits for Redis checks it.
 const LOOK: Duration = Duration::from_millis(200);
 
 async fn serve(config: &Config, repeats: Repeats) -> anyhow::Result<()> {
     let stop_counting = CancellationToken::new();
     let counting = tokio::spawn(repeats.run(stop_counting.clone()));
-    // Asked for before anything is started, so that an early signal is not lost.
+    // Registered before anything starts, so that an early signal is not lost.
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let app = App::start(config, Clock::System).await?;
     tokio::select! {
@@ -54,7 +55,7 @@ async fn serve(config: &Config, repeats: Repeats) -> anyhow::Result<()> {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-    let text = "fairgate stops: finishing requests in flight (a second signal ends it at once)";
+    let text = "fairgate is stopping: finishing requests in flight (send a second signal to exit at once)";
     announce(&config.log, text, "INFO", "stopping", &[]);
     tokio::select! {
         () = app.shut_down() => {}
@@ -67,7 +68,7 @@ async fn serve(config: &Config, repeats: Repeats) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reports that the server is ready as soon as it is, and then never returns.
+/// Announces readiness as soon as Redis answers, then never returns.
 async fn run(config: &Config, app: &App) {
     let url = format!("http://{}", app.address);
     let mut is_waiting = false;
@@ -75,7 +76,7 @@ async fn run(config: &Config, app: &App) {
         if !is_waiting {
             is_waiting = true;
             let error = error.to_string();
-            let text = format!("fairgate waits for Redis, requests get 503 until it answers: {error}");
+            let text = format!("waiting for Redis, requests are answered with 503: {error}");
             announce(&config.log, &text, "WARN", "waiting for Redis", &[("url", &url), ("error", &error)]);
         }
         tokio::time::sleep(LOOK).await;
@@ -93,7 +94,7 @@ async fn run(config: &Config, app: &App) {
 fn report_authentication(config: &Config, app: &App) {
     let log = &config.log;
     if let Some(key) = &app.generated_key {
-        let text = "no API key existed: created an admin key, which is shown only now on standard output";
+        let text = "no API key existed: created an admin key, printed once on standard output";
         announce(log, text, "INFO", "created the first API key", &[]);
         println!("{key}");
     }
@@ -101,7 +102,7 @@ fn report_authentication(config: &Config, app: &App) {
     match app.keys.gate() {
         Gate::Closed => {
             let keys = app.keys.keys().len().to_string();
-            let text = format!("every request needs one of {keys} API keys");
+            let text = format!("every request needs an API key ({keys} known)");
             announce(log, &text, "INFO", "every request needs an API key", &[("keys", &keys)]);
         }
         Gate::Unknown => {
@@ -111,12 +112,12 @@ fn report_authentication(config: &Config, app: &App) {
         Gate::Open if is_reachable => {
             let address = app.address.to_string();
             let text =
-                format!("WARNING: NO AUTHENTICATION: anybody who reaches {address} can read and change all jobs");
+                format!("WARNING: NO AUTHENTICATION: any client that reaches {address} can read and change all jobs");
             announce(log, &text, "WARN", "no authentication", &[("address", &address)]);
         }
         Gate::Open => {
-            let text = "NO AUTHENTICATION: anybody on this machine can read and change all jobs; `fairgate keys create \
-                        NAME --role admin` makes the first key";
+            let text = "NO AUTHENTICATION: any user of this machine can read and change all jobs; create the first key \
+                        with `fairgate keys create NAME --role admin`";
             announce(log, text, "WARN", "no authentication", &[("address", &app.address.to_string())]);
         }
     }

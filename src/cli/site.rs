@@ -1,4 +1,5 @@
-//! The Redis that a command works on, without a server: the one that the configuration names, or the private one.
+//! Access to the store for commands that run without a server: the configured Redis, or the private
+//! one.
 
 use crate::app;
 use crate::clock::Clock;
@@ -9,7 +10,8 @@ use crate::telemetry::StoreMetrics;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Where it is; the private one is started if it does not run, for as long as the second part lives.
+/// Returns the address of the Redis. Starts the private one if it does not run; it stops when the
+/// second part is dropped.
 pub(super) fn address(config: &Config) -> anyhow::Result<(Address, Option<PrivateRedis>)> {
     if let Some(address) = app::address(&config.store)? {
         return Ok((address, None));
@@ -17,13 +19,13 @@ pub(super) fn address(config: &Config) -> anyhow::Result<(Address, Option<Privat
     let data_dir = &config.store.data_dir;
     match PrivateRedis::start(embedded::Options { data_dir: data_dir.clone(), durable: true }) {
         Ok(private) => Ok((private.address(), Some(private))),
-        // Somebody serves from there right now, and that server is the one that is meant.
+        // A server is using this private Redis, so the command uses it too.
         Err(embedded::Error::InUse { .. }) => Ok((embedded::address_in(data_dir), None)),
         Err(error) => Err(error.into()),
     }
 }
 
-/// A store for the length of a command.
+/// An open store for the duration of a command.
 pub(super) struct Site {
     pub(super) store: Store,
     stop: CancellationToken,
@@ -35,7 +37,7 @@ impl Site {
     }
 }
 
-/// Opens the store at an address.
+/// Opens the store at an address, and waits until it is connected.
 pub(super) async fn open(config: &Config, address: Address) -> anyhow::Result<Site> {
     let options = Options {
         address,

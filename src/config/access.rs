@@ -1,4 +1,5 @@
-//! How to get into a Redis: its URL, a user and a password, which stand in `[store]` and in `[[main_queue]]` alike.
+//! Access to a Redis: URL, user, password and certificates. `[store]` and `[[main_queue]]` share
+//! these keys.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,20 +11,21 @@ use super::secret::{Secret, holds_password};
 use super::tree::Origin;
 use super::url::StoreUrl;
 
-/// A Redis and the way in.
+/// Address and credentials of a Redis.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
     pub url: Option<StoreUrl>,
-    /// The user, whether it came from its key or from the URL.
+    /// User, from its own key or from the URL.
     pub username: Option<String>,
-    /// The password, whether it came from a variable, a file or the URL.
+    /// Password, from a variable, a file or the URL.
     pub password: Option<Secret>,
-    /// Certificates to trust instead of the public ones, as PEM.
+    /// PEM file of certificates to trust instead of the public ones.
     pub ca_file: Option<PathBuf>,
 }
 
 impl Access {
-    /// Reads the keys of a section; `section` and the `variable` of its URL are what advice names.
+    /// Reads the keys of a section. Help texts name the `section` and the environment `variable` of
+    /// its URL.
     pub(super) fn read(reader: &mut Reader<'_>, sources: &Sources, section: &str, variable: &str) -> Self {
         let url = read_url(reader, section, variable);
         let username = read_username(reader, section, url.as_ref());
@@ -35,13 +37,13 @@ impl Access {
 fn read_url(reader: &mut Reader<'_>, section: &str, variable: &str) -> Option<StoreUrl> {
     let url = reader.find("url");
     let from_outside = matches!(reader.origin("url"), Some(Origin::Env { .. }));
-    // Asked of the text, so that a URL which does not parse is told as well.
+    // Checked on the text, so that a URL that does not parse is reported as well.
     if !from_outside && reader.text("url").is_some_and(holds_password) {
         let help =
             format!("use {section}.password_env, {section}.password_file or the environment variable {variable}");
         reader.conflict(
             &["url"],
-            "expected a URL without a password, found one: files and flags are seen by others",
+            "expected a URL without a password, because files and flags are visible to others",
             Some(&help),
         );
     }
@@ -72,7 +74,7 @@ fn read_password(reader: &mut Reader<'_>, sources: &Sources, section: &str, url:
     }
 }
 
-/// A secret that a variable or a file holds; `keys` name the one and the other.
+/// Reads a secret from an environment variable or a file, whichever of the two `keys` is set.
 pub(super) fn named_secret(
     reader: &mut Reader<'_>,
     sources: &Sources,
@@ -108,7 +110,7 @@ pub(super) fn named_secret(
     }
 }
 
-/// The content of a file without the newline that editors add.
+/// Reads a secret from a file, without the trailing newline that editors add.
 fn read_secret(path: &Path) -> Result<Secret, String> {
     let text = fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     let password = text.strip_suffix('\n').map_or(&*text, |line| line.strip_suffix('\r').unwrap_or(line));

@@ -1,4 +1,4 @@
-//! `[[api_key]]`: who may use the server, and what for.
+//! `[[api_key]]`: API keys with their roles and tenants.
 
 use super::Sources;
 use super::convert::{Choice, Refused};
@@ -6,14 +6,14 @@ use super::reader::Reader;
 use crate::auth::{ApiKey, Digest, NAME_EXPECTED, Role, WEAK, is_name, is_strong};
 use crate::job::tenant;
 
-/// Keys in a configuration at most.
+/// Maximum number of keys in a configuration.
 const MOST: usize = 1000;
 
 impl Choice for Role {
     const CHOICES: &'static [(&'static str, Self)] = &Role::ALL;
 }
 
-/// Reads every `[[api_key]]`.
+/// Reads all `[[api_key]]` tables.
 pub(super) fn read(root: &mut Reader<'_>, sources: &Sources) -> Vec<ApiKey> {
     let mut keys: Vec<ApiKey> = Vec::new();
     root.each("api_key", |reader| {
@@ -25,7 +25,7 @@ pub(super) fn read(root: &mut Reader<'_>, sources: &Sources) -> Vec<ApiKey> {
     });
     if keys.len() > MOST {
         let message = format!("expected at most {MOST} keys, found {}", keys.len());
-        root.conflict(&["api_key"], message, Some("make keys at run time: POST /ojs/v1/admin/keys"));
+        root.conflict(&["api_key"], message, Some("create keys at run time: POST /ojs/v1/admin/keys"));
     }
     keys
 }
@@ -37,11 +37,10 @@ fn read_key(reader: &mut Reader<'_>, sources: &Sources) -> Option<ApiKey> {
     let (hash, variable) = (reader.find::<String>("hash"), reader.find::<String>("key_env"));
     let digest = match (hash, variable) {
         (Some(hash), None) => {
-            // Not repeated: it may be the key itself.
+            // The message does not repeat the value, which may be the key itself.
             let digest = Digest::parse(&hash);
             if digest.is_none() {
-                let help =
-                    "`fairgate keys create --offline` makes a key and its hash, `fairgate keys hash` one of a key";
+                let help = "`fairgate keys create --offline` creates a key and its hash, `fairgate keys hash` hashes an existing key";
                 reader.conflict(&["hash"], format!("expected {}, found something else", Digest::EXPECTED), Some(help));
             }
             digest
@@ -53,8 +52,8 @@ fn read_key(reader: &mut Reader<'_>, sources: &Sources) -> Option<ApiKey> {
         }
         (None, None) => {
             if reader.is_sound(&["hash", "key_env"]) {
-                let help = "`fairgate keys create --offline` makes a key and its hash";
-                reader.blame("expected hash or key_env, found none of them", Some(help));
+                let help = "`fairgate keys create --offline` creates a key and its hash";
+                reader.blame("expected hash or key_env, found neither", Some(help));
             }
             None
         }
@@ -65,13 +64,13 @@ fn read_key(reader: &mut Reader<'_>, sources: &Sources) -> Option<ApiKey> {
 fn read_variable(reader: &mut Reader<'_>, sources: &Sources, variable: &str) -> Option<Digest> {
     let Some((_, key)) = sources.env.iter().find(|(name, text)| name == variable && !text.is_empty()) else {
         let expected = "the name of an environment variable that is set and not empty";
-        reader.refuse("key_env", Refused::new(expected).help("it names the variable, not the key"));
+        reader.refuse("key_env", Refused::new(expected).help("key_env is the name of a variable, not the key"));
         return None;
     };
     if !is_strong(key) {
         reader.refuse(
             "key_env",
-            Refused::new(format!("a variable with {WEAK}")).help("`fairgate keys create --offline` makes one"),
+            Refused::new(format!("a variable with {WEAK}")).help("`fairgate keys create --offline` creates one"),
         );
         return None;
     }
@@ -80,14 +79,18 @@ fn read_variable(reader: &mut Reader<'_>, sources: &Sources, variable: &str) -> 
 
 fn check_with_others(reader: &mut Reader<'_>, key: &ApiKey, others: &[ApiKey]) {
     if others.iter().any(|other| other.digest == key.digest) {
-        let message = "another api_key has the same key already";
+        let message = "another api_key has the same key";
         reader.conflict(&["hash", "key_env"], message, Some("each holder needs a key of its own"));
         return;
     }
     let of_name: Vec<_> = others.iter().filter(|other| other.name == key.name).collect();
     if of_name.iter().any(|other| other.role != key.role || other.tenant != key.tenant) {
         let message = format!("another api_key is named {:?} and has another role or tenant", key.name);
-        reader.conflict(&["name"], message, Some("two keys share a name only while one takes the place of the other"));
+        reader.conflict(
+            &["name"],
+            message,
+            Some("keys may share a name only for rotation, with the same role and tenant"),
+        );
     } else if of_name.len() >= ApiKey::MOST_OF_A_NAME {
         let message = format!("expected at most {} keys named {:?}", ApiKey::MOST_OF_A_NAME, key.name);
         reader.conflict(&["name"], message, Some("remove the oldest, or choose another name"));
@@ -158,7 +161,7 @@ mod tests {
         ] {
             let said = mistakes(&text, &[("WEAK", "password"), ("K", KEY)]);
             assert!(said.contains(part) && said.contains("--> fairgate.toml:"), "{part}\n{said}");
-            assert!(said.ends_with("1 mistake in fairgate.toml"), "{said}");
+            assert!(said.ends_with("1 error in fairgate.toml"), "{said}");
             assert!(!said.contains("password\""), "{said}");
         }
     }

@@ -1,4 +1,4 @@
-//! From a value of the tree to the type that the program wants.
+//! Conversion of configuration values into the types of the program.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,47 +9,47 @@ use super::size::{self, ByteSize};
 use super::tree::{Kind, Value};
 use crate::job::{duration, names};
 
-/// Why a value was refused.
+/// Reason why a value was refused.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// What it should have been: `a duration such as 60s`.
+    /// Description of the accepted values, such as `a duration such as 60s`.
     pub expected: String,
-    /// How to mend it, if we can guess what was meant.
+    /// Suggestion for a correct value, if there is one.
     pub help: Option<String>,
 }
 
 impl Refused {
-    /// A refusal without advice.
+    /// Creates a refusal without help text.
     pub fn new(expected: impl Into<String>) -> Self {
         Self { expected: expected.into(), help: None }
     }
 
-    /// The same with advice.
+    /// Adds a help text.
     pub fn help(self, help: impl Into<String>) -> Self {
         Self { help: Some(help.into()), ..self }
     }
 }
 
-/// A type that can be configured.
+/// A type that can be read from the configuration.
 pub trait FromValue: Sized {
-    /// Reads a value; `Kind::Raw` text stands for whatever this type is.
+    /// Converts a value. The text of a `Kind::Raw` may stand for any type.
     fn from_value(value: &Value) -> Result<Self, Refused>;
 }
 
-/// A type that can be limited to a range.
+/// A type whose values can be limited to a range.
 pub trait Ranged: FromValue + PartialOrd + Default {
-    /// What the range is of: `a whole number`.
+    /// Noun for messages, such as `a whole number`.
     const NOUN: &'static str;
-    /// A bound in the notation of the file.
+    /// Formats a bound in the notation of the file.
     fn show(&self) -> String;
 }
 
 /// An enum that is configured by name.
 pub trait Choice: Copy + PartialEq + 'static {
-    /// All names, in the order of the documentation.
+    /// Names of all values, in the order of the documentation.
     const CHOICES: &'static [(&'static str, Self)];
 
-    /// The name of this one.
+    /// Returns the name of this value.
     fn name(self) -> &'static str {
         Self::CHOICES.iter().find(|(_, choice)| *choice == self).map_or("?", |(name, _)| name)
     }
@@ -155,7 +155,8 @@ impl FromValue for PathBuf {
 impl FromValue for SocketAddr {
     fn from_value(value: &Value) -> Result<Self, Refused> {
         let text = value.text().unwrap_or_default();
-        // As in most servers, a port alone is that of all addresses. Whether others may reach it is checked elsewhere.
+        // As in most servers, a port alone means all addresses. `Server::read` checks whether that
+        // is safe.
         let full = match (text.strip_prefix("localhost:"), text.strip_prefix(':')) {
             (Some(port), _) => format!("127.0.0.1:{port}"),
             (_, Some(port)) => format!("0.0.0.0:{port}"),
@@ -195,10 +196,10 @@ impl Ranged for Duration {
     }
 }
 
-/// A duration in the notation of the file: `90s`, `7d`.
+/// Formats a duration in the notation of the file: `90s`, `7d`.
 pub fn show_duration(duration: Duration) -> String {
     let ms = duration.as_millis();
-    // Days start at two, because people write 24h.
+    // Days are used from two days on, because people write 24h.
     let units = [("d", 86_400_000, 2), ("h", 3_600_000, 1), ("m", 60_000, 1), ("s", 1_000, 1)];
     match units.into_iter().find(|(_, unit, least)| ms >= unit * least && ms.is_multiple_of(*unit)) {
         Some((name, unit, _)) => format!("{}{name}", ms / unit),

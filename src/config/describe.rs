@@ -1,4 +1,5 @@
-//! A configuration for people: each key, its value and who set it, then what it all means.
+//! Printed form of a configuration: each key with its value and origin, then a summary in
+//! sentences.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -11,10 +12,10 @@ use super::{Config, Loaded, MainQueue, MainQueueKind, noisy, policy, tenancy};
 use crate::auth::ApiKey;
 use crate::fairness::{Pace, Rule};
 
-/// Values longer than this push their origin out of its column instead of the whole column to the right.
+/// Maximum width of the value column. Longer values shift only their own origin to the right.
 const WIDEST_VALUE: usize = 40;
 
-/// What `fairgate check` prints.
+/// Formats the output of `fairgate check`.
 pub fn describe(loaded: &Loaded) -> String {
     let rows: Vec<Row<'_>> = loaded.keys.iter().filter_map(|path| Row::new(path, loaded)).collect();
     let keys = widest(rows.iter().map(|row| row.key));
@@ -41,7 +42,7 @@ fn widest<'a>(texts: impl Iterator<Item = &'a str>) -> usize {
     texts.map(|text| text.chars().count()).max().unwrap_or(0)
 }
 
-/// A key and what is known about it.
+/// One line of the table: a key, its value and its origin.
 struct Row<'a> {
     section: &'a str,
     key: &'a str,
@@ -50,7 +51,7 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// The row of a path; none for a section, whose keys have rows of their own.
+    /// Creates the row of a path. Returns `None` for a section, whose keys have rows of their own.
     fn new(path: &'a str, Loaded { values, keys, .. }: &Loaded) -> Option<Self> {
         let (section, key) = split(path);
         let inner = |key: &String| key != path && is_within(key, path);
@@ -65,7 +66,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// The value at a path such as `plan[0].name`.
+/// Looks up the value at a path such as `plan[0].name`.
 fn lookup<'a>(table: &'a Table, path: &str) -> Option<&'a Value> {
     let (part, rest) = path.split_once('.').map_or((path, None), |(part, rest)| (part, Some(rest)));
     let (key, index) =
@@ -86,26 +87,26 @@ fn sentences(config: &Config) -> Vec<String> {
     let roles: Vec<_> = server.roles.iter().map(|role| role.name()).collect();
     let reach = match (server.listen.ip().is_loopback(), config.api_keys.is_empty()) {
         (true, true) => "loopback only",
-        (true, false) => "loopback only, to holders of a key",
-        (false, true) => "to everybody who reaches it, without authentication",
-        (false, false) => "to holders of a key",
+        (true, false) => "loopback only, with API keys",
+        (false, true) => "without authentication",
+        (false, false) => "with API keys",
     };
     let mut sentences = vec![
         format!("serves {}, {reach}, as {}", server.listen, roles.join(", ")),
         format!("store: {}, namespace {}", describe_store(config), store.namespace),
         format!(
-            "a request may carry {} and {} jobs, and take {}",
+            "requests: at most {}, {} jobs per batch, {}",
             limits.max_body,
             limits.max_batch,
             time(limits.request_timeout)
         ),
         format!(
-            "an attempt may run {}; a worker that is silent for {} is dead",
+            "attempts run for at most {}; workers without a heartbeat for {} are dead",
             time(jobs.timeout),
             time(workers.dead_after)
         ),
         format!(
-            "finished jobs are kept {} (at most {}), cancelled {}, discarded {}, dead letters {} (at most {})",
+            "completed jobs are kept for {} (at most {}), cancelled for {}, discarded for {}, dead letters for {} (at most {})",
             time(retention.completed),
             retention.max_completed,
             time(retention.cancelled),
@@ -116,7 +117,7 @@ fn sentences(config: &Config) -> Vec<String> {
     ];
     sentences.extend(config.main_queues.iter().map(describe_main_queue));
     sentences.extend(server.pass_through.as_ref().map(|name| {
-        format!("requests about other things than planning pass through to main queue \"{name}\", with its token")
+        format!("requests that do not concern planning pass through to main queue \"{name}\", with its token")
     }));
     sentences.extend(config.plan.iter().map(describe_rule));
     sentences.extend(policy::describe(&config.policy, config.tenancy.isolation));
@@ -134,7 +135,7 @@ fn describe_rule(rule: &Rule) -> String {
         Pace::Every(ms) => format!("every {}", time(Duration::from_millis(*ms))),
         Pace::Cron { expression, timezone } => format!("at {expression} in {timezone}"),
     };
-    let shadow = if rule.shadow { ", in shadow: it watches the queue and changes nothing" } else { "" };
+    let shadow = if rule.shadow { ", in shadow: only watches the queue" } else { "" };
     let into = if rule.is_builtin() { String::new() } else { format!(" into main queue \"{}\"", rule.main_queue) };
     format!("rule \"{}\" plans {} {pace}{into}{shadow}", rule.name, rule.types.join(", "))
 }
@@ -154,20 +155,20 @@ fn describe_main_queue(main_queue: &MainQueue) -> String {
     };
     let mut text = format!("main queue \"{}\" is a Sidekiq {place}", main_queue.name);
     if let Some(queue) = &sidekiq.staging_queue {
-        text.push_str(&format!("; what lies in its queue {queue} is staged"));
+        text.push_str(&format!("; jobs in its queue {queue} are staged"));
     }
     if !sidekiq.fairplay_classes.is_empty() {
         let classes: Vec<_> = sidekiq.fairplay_classes.iter().map(|one| one.class.as_str()).collect();
-        text.push_str(&format!("; takes over from sidekiq-fairplay: {}", classes.join(", ")));
+        text.push_str(&format!("; replaces sidekiq-fairplay for {}", classes.join(", ")));
     }
     if sidekiq.release_on_exit {
-        text.push_str("; what is staged is handed back when the last process stops");
+        text.push_str("; staged jobs are returned when the last process stops");
     }
     text
 }
 
 fn describe_key(key: &ApiKey) -> String {
-    let tenant = key.tenant.as_ref().map(|tenant| format!(", for tenant \"{tenant}\" alone")).unwrap_or_default();
+    let tenant = key.tenant.as_ref().map(|tenant| format!(", bound to tenant \"{tenant}\"")).unwrap_or_default();
     format!("{} \"{}\" has the key {}{tenant}", key.role.name(), key.name, key.id())
 }
 
@@ -182,9 +183,9 @@ fn describe_store(config: &Config) -> String {
         }
         Topology::Socket { path, database } => format!("the Redis at {}, database {database}", path.display()),
         Topology::Sentinel { hosts, service, database } => {
-            format!("the Redis that the sentinels at {} call {service}, database {database}", list(hosts))
+            format!("the Redis {service} behind the sentinels at {}, database {database}", list(hosts))
         }
-        Topology::Cluster { hosts } => format!("the Redis cluster of {}", list(hosts)),
+        Topology::Cluster { hosts } => format!("the Redis cluster at {}", list(hosts)),
     };
     if url.tls {
         text.push_str(" over TLS");
@@ -230,7 +231,7 @@ mod tests {
         let text = describe(&load("", &[]));
         assert!(text.contains("\nserves 127.0.0.1:8080, loopback only, as api, planner, dispatch\n"), "{text}");
         assert!(text.contains("\nstore: a private redis-server in fairgate-data, namespace default\n"), "{text}");
-        assert!(text.contains("\nfinished jobs are kept 24h (at most 100000), "), "{text}");
+        assert!(text.contains("\ncompleted jobs are kept for 24h (at most 100000), "), "{text}");
         let shares = "jobs that name a tenant share queues by fair-share (isolation \"sharded\"); planned jobs keep the order of";
         assert!(text.contains(&format!("\n{shares} their rule\n")), "{text}");
         for (file, expected) in [

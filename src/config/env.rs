@@ -1,21 +1,22 @@
-//! Settings from the environment and from flags: untyped text under a path.
+//! Settings from the environment and from flags, as untyped text with a path.
 
 use super::problem::Problem;
 use super::tree::{Kind, Origin, Table, Value, merge};
 
-/// The start of the name of every setting.
+/// Prefix of all settings in the environment.
 pub const PREFIX: &str = "FAIRGATE_";
 
-/// Above this, not every whole number is a float of its own.
+/// Largest magnitude up to which each whole number has its own float (2^53).
 const LARGEST_EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// The settings among environment variables: `FAIRGATE_SERVER__LISTEN` is `server.listen`.
+/// Collects the settings from the environment: `FAIRGATE_SERVER__LISTEN` is `server.listen`.
 ///
-/// A variable without `__` is no setting, but may hold a secret that a key names: `unknown_variable.rs` looks at those.
+/// A variable without `__` is not a setting but may hold a secret that a key names;
+/// `unknown_variable.rs` checks those.
 pub fn layer(env: &[(String, String)]) -> (Table, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut table = Table::new();
-    // By name, so that the result does not depend on the order in which a shell exports.
+    // Sorted by name, so that the result does not depend on the order of the environment.
     let mut settings: Vec<_> = env.iter().filter_map(|(name, text)| Some((name, path(name)?, text))).collect();
     settings.sort();
     for (name, path, text) in settings {
@@ -30,7 +31,7 @@ pub fn layer(env: &[(String, String)]) -> (Table, Vec<Problem>) {
     (table, problems)
 }
 
-/// The settings that flags make, each a path, a value and the flag's name.
+/// Builds the layer of the flags, each given as path, value and name of the flag.
 pub fn flag_layer(flags: &[(String, String, String)]) -> Table {
     let mut table = Table::new();
     for (path, text, name) in flags {
@@ -45,7 +46,7 @@ fn path(name: &str) -> Option<Vec<String>> {
     path.contains("__").then(|| path.split("__").map(str::to_ascii_lowercase).collect())
 }
 
-/// A table that holds one value, at the end of a path.
+/// Builds a table with one value at the end of a path.
 fn nest(path: &[String], text: &str, origin: &Origin) -> Table {
     let mut value = value(text, origin);
     let mut rest = path;
@@ -62,13 +63,14 @@ fn nest(path: &[String], text: &str, origin: &Origin) -> Table {
     rest.first().map(|key| (key.clone(), value)).into_iter().collect()
 }
 
-/// Lists and tables may be given as JSON; what does not parse as such stays text, as `[::1]:8080` is an address.
+/// Parses a value. Lists and tables may be given as JSON. Text that does not parse stays text,
+/// because `[::1]:8080` is an address.
 fn value(text: &str, origin: &Origin) -> Value {
     let json = if text.starts_with(['[', '{']) { serde_json::from_str(text).ok() } else { None };
     json.map_or_else(|| Value::new(Kind::Raw(text.to_owned()), origin.clone()), |json| from_json(json, origin))
 }
 
-/// A value of JSON as one of the tree.
+/// Converts a JSON value.
 pub fn from_json(json: serde_json::Value, origin: &Origin) -> Value {
     use serde_json::Value as Json;
     let kind = match json {
@@ -76,7 +78,7 @@ pub fn from_json(json: serde_json::Value, origin: &Origin) -> Value {
         Json::Bool(flag) => Kind::Bool(flag),
         Json::Number(number) => match (number.as_i128(), number.as_f64().unwrap_or(f64::NAN)) {
             (Some(number), _) => Kind::Integer(number),
-            // JSON has one kind of numbers: 5.0 is a whole one, whoever writes it so.
+            // JSON has only one type of numbers, so 5.0 is a whole number.
             (None, float) if float.fract() == 0.0 && float.abs() < LARGEST_EXACT => Kind::Integer(float as i128),
             (None, float) => Kind::Float(float),
         },

@@ -1,4 +1,4 @@
-//! The configuration file: found, read and parsed into values that know their line.
+//! The configuration file: finds, reads and parses it into values that know their line.
 
 use std::borrow::Cow;
 use std::io;
@@ -10,10 +10,10 @@ use toml::de::{DeTable, DeValue};
 use super::problem::{Error, Problem, Source};
 use super::tree::{Kind, Origin, Table, Value};
 
-/// The file that is read if no other is named.
+/// Default name of the configuration file.
 pub const NAME: &str = "fairgate.toml";
 
-/// Reads the file that was asked for, or the one in `directory` if there is one.
+/// Reads the requested file, or `fairgate.toml` in `directory` if it exists.
 pub fn read(directory: &Path, asked_for: Option<&Path>) -> Result<Option<Source>, Error> {
     let path = asked_for.unwrap_or(Path::new(NAME));
     let bytes = match std::fs::read(directory.join(path)) {
@@ -32,7 +32,7 @@ fn not_utf8(path: PathBuf, error: &std::string::FromUtf8Error) -> Error {
     Error::NotUtf8 { path, line: 1 + good.iter().filter(|byte| **byte == b'\n').count() }
 }
 
-/// The values of a file, as far as it can be understood, and its errors of syntax.
+/// Parses a file. Returns the values that could be parsed, and the syntax errors.
 pub fn parse(source: &Source) -> (Table, Vec<Problem>) {
     let origin = |byte| Origin::File { path: source.path.clone(), line: source.line(byte) };
     let (table, errors) = DeTable::parse_recoverable(&source.text);
@@ -44,18 +44,18 @@ pub fn parse(source: &Source) -> (Table, Vec<Problem>) {
             Problem { path: String::new(), origin: origin(span.start), span, message, help: None }
         })
         .collect();
-    // Further errors of a line mostly follow from its first.
+    // Further errors on a line mostly result from its first error.
     problems.dedup_by(|next, first| next.origin == first.origin);
     (entries(table.into_inner(), &origin), problems)
 }
 
-/// The embedded defaults, which stand in no file of the user; the tests know that they parse.
+/// Parses the embedded defaults. Tests ensure that they have no errors.
 pub fn parse_defaults(text: &str) -> Table {
     entries(DeTable::parse_recoverable(text).0.into_inner(), &|_| Origin::Default)
 }
 
 fn entries(table: DeTable<'_>, origin: &dyn Fn(usize) -> Origin) -> Table {
-    // The parser fills in for a value that it could not read; such a value has no bytes of its own.
+    // The parser inserts placeholders for values that it could not parse. They span no bytes.
     let is_real = |value: &Spanned<DeValue<'_>>| value.get_ref().is_table() || !value.span().is_empty();
     let entry = |(key, value): (Spanned<Cow<'_, str>>, _)| {
         let key_span = key.span();
@@ -68,7 +68,7 @@ fn convert(value: Spanned<DeValue<'_>>, origin: &dyn Fn(usize) -> Origin) -> Val
     let span = value.span();
     let kind = match value.into_inner() {
         DeValue::String(text) => Kind::Text(text.into_owned()),
-        // A number too large for 128 bits is out of every range, as is the largest of them.
+        // Numbers beyond 128 bits become the largest one, which is out of every accepted range.
         DeValue::Integer(number) => {
             Kind::Integer(i128::from_str_radix(number.as_str(), number.radix()).unwrap_or(i128::MAX))
         }

@@ -1,4 +1,4 @@
-//! `[[main_queue]]`: queues of other systems that plan rules can promote into.
+//! `[[main_queue]]`: queues of other systems into which plan rules can promote.
 
 use super::Sources;
 use super::access::Access;
@@ -11,22 +11,22 @@ use super::url::Topology;
 use crate::fairness::BUILTIN;
 use crate::job::{json, sidekiq};
 
-/// A main queue that is not fairgate's own.
+/// A main queue of another system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MainQueue {
-    /// What plan rules call it.
+    /// Name by which plan rules refer to it.
     pub name: String,
     pub kind: MainQueueKind,
 }
 
-/// What stands behind a main queue.
+/// System of a main queue, with its settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MainQueueKind {
     Sidekiq(Box<Sidekiq>),
     Ojs(Ojs),
 }
 
-/// What kind of system a main queue is.
+/// Kind of a main queue's system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum System {
     Sidekiq,
@@ -37,20 +37,20 @@ impl Choice for System {
     const CHOICES: &'static [(&'static str, Self)] = &[("sidekiq", Self::Sidekiq), ("ojs", Self::Ojs)];
 }
 
-/// An existing Sidekiq.
+/// Settings of an existing Sidekiq.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sidekiq {
-    /// Its Redis; without a URL, the one of `[store]`.
+    /// Access to its Redis. Without a URL, the Redis of `[store]` is used.
     pub access: Access,
-    /// Its database, where the Redis is that of `[store]`.
+    /// Database number, if the Redis is that of `[store]`.
     pub database: Option<u32>,
-    /// What all its keys start with, without the colon.
+    /// Prefix of all its keys, without the colon.
     pub namespace: Option<String>,
-    /// A queue that no worker reads: what lies there is staged.
+    /// Queue that no worker reads. Its jobs are imported into staging.
     pub staging_queue: Option<String>,
-    /// Classes whose jobs the gem sidekiq-fairplay has staged.
+    /// Classes whose jobs were staged by the gem sidekiq-fairplay.
     pub fairplay_classes: Vec<FairplayClass>,
-    /// Hands back staged jobs when the last process stops.
+    /// True to return staged jobs to Sidekiq when the last fairgate process stops.
     pub release_on_exit: bool,
 }
 
@@ -58,25 +58,25 @@ pub struct Sidekiq {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FairplayClass {
     pub class: String,
-    /// How its keys name it.
+    /// Name of the class in the gem's Redis keys.
     pub key: String,
-    /// Where the gem's own planner runs, to which the class is handed back.
+    /// Queue in which the gem's planner runs, to which the class is handed back.
     pub planner_queue: String,
-    /// What `sidekiq_options` of the class say beside its queue, as members of a payload.
+    /// Options of the class as members of a payload, as in `sidekiq_options` but without the queue.
     pub options: String,
 }
 
-/// A main queue as far as plan rules need to know it.
+/// The properties of a main queue that checks of plan rules need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownMainQueue {
     pub name: String,
-    /// Its kind, if that is sound.
+    /// Kind of the system, if it is valid.
     pub system: Option<System>,
-    /// The queue of a Sidekiq that fairgate takes jobs from.
+    /// Queue of a Sidekiq from which jobs are imported.
     pub staging_queue: Option<String>,
 }
 
-/// All main queues that a merged configuration has, whether or not they are sound.
+/// Returns all main queues in a merged configuration, including invalid ones.
 pub(super) fn known_in(values: &Table) -> Vec<KnownMainQueue> {
     let Some(Kind::List(items)) = values.get("main_queue").map(|value| &value.kind) else { return Vec::new() };
     let known = |item: &Value| match &item.kind {
@@ -90,14 +90,14 @@ pub(super) fn known_in(values: &Table) -> Vec<KnownMainQueue> {
     items.iter().filter_map(known).collect()
 }
 
-/// Reads every `[[main_queue]]`.
+/// Reads all `[[main_queue]]` tables.
 pub(super) fn read(root: &mut Reader<'_>, sources: &Sources, store: &Store) -> Vec<MainQueue> {
     let mut names: Vec<String> = Vec::new();
     let mut index = 0;
     root.each("main_queue", |reader| {
         let Label(name) = reader.get("name");
         if name == BUILTIN {
-            reader.refuse("name", Refused::new("another name, as this one means fairgate's own queues"));
+            reader.refuse("name", Refused::new("another name, because \"builtin\" is fairgate's own"));
         } else if reader.is_sound(&["name"]) && names.contains(&name) {
             reader.refuse("name", Refused::new("a name that no other main queue has"));
         }
@@ -121,7 +121,8 @@ impl Sidekiq {
         let variable = format!("FAIRGATE_MAIN_QUEUE__{index}__URL");
         let mut access = Access::read(reader, sources, "main_queue", &variable);
         if let Some(sentinels) = reader.find_list::<String>("sentinels") {
-            let url = access.url.take().ok_or_else(|| Refused::new("a url that names the service: redis://mymaster/0"));
+            let url =
+                access.url.take().ok_or_else(|| Refused::new("a url whose host is the service: redis://mymaster/0"));
             match url.and_then(|url| url.behind(&sentinels)) {
                 Ok(url) => access.url = Some(url),
                 Err(refused) => reader.refuse("sentinels", refused),
@@ -129,14 +130,14 @@ impl Sidekiq {
         }
         let database = reader.find("database");
         if access.url.is_some() && database.is_some() {
-            let help = "the url names the database: redis://host:6379/3";
-            reader.conflict(&["database"], "a database goes with the Redis of [store], and a url is set", Some(help));
+            let help = "put the database into the url: redis://host:6379/3";
+            reader.conflict(&["database"], "database is for the Redis of [store], and a url is set", Some(help));
         }
         let own = store.url.as_ref().map(|url| &url.topology);
         let topology = access.url.as_ref().map(|url| &url.topology);
         if matches!(topology.or(own), Some(Topology::Cluster { .. })) {
-            let message = "expected a Redis that is no cluster, found one: the keys of Sidekiq lie in different slots";
-            let help = "Sidekiq does not run on a cluster: name the Redis that your workers use in url";
+            let message = "expected a Redis without cluster mode, found a cluster, which Sidekiq does not support";
+            let help = "set url to the Redis that your workers use";
             match topology {
                 Some(_) => reader.conflict(&["url"], message, Some(help)),
                 None => reader.blame(message, Some(help)),
@@ -149,19 +150,20 @@ impl Sidekiq {
         let release_on_exit = reader.find("release_on_exit").unwrap_or_default();
         let sources = ["staging_queue", "fairplay_classes"];
         if release_on_exit && sources.iter().all(|source| reader.kind(source).is_none()) {
-            let help = "name what jobs come from and go back to: staging_queue or fairplay_classes";
-            reader.conflict(&["release_on_exit"], "there is no source that jobs could be handed back to", Some(help));
+            let help = "set staging_queue or fairplay_classes";
+            reader.conflict(&["release_on_exit"], "release_on_exit needs a source to return jobs to", Some(help));
         }
         Self { access, database, namespace, staging_queue, fairplay_classes, release_on_exit }
     }
 
-    /// What all keys of this Sidekiq start with.
+    /// Returns the prefix of all keys of this Sidekiq, including the colon.
     pub fn prefix(&self) -> String {
         self.namespace.as_ref().map(|namespace| format!("{namespace}:")).unwrap_or_default()
     }
 }
 
-/// `"HeavyJob"`, or `{ class = "HeavyJob", key = "heavy_job", planner_queue = "default", options = { retry = false } }`.
+/// Parses `"HeavyJob"`, or `{ class = "HeavyJob", key = "heavy_job", planner_queue = "default",
+/// options = { retry = false } }`.
 impl FromValue for FairplayClass {
     fn from_value(value: &Value) -> Result<Self, Refused> {
         let refused = || Refused::new("a class such as \"HeavyJob\", or { class = \"HeavyJob\", key = \"heavy_job\" }");
@@ -171,9 +173,8 @@ impl FromValue for FairplayClass {
             Kind::Table(table) => {
                 let known = ["class", "key", "planner_queue", "options"];
                 if let Some(odd) = table.keys().find(|key| !known.contains(&key.as_str())) {
-                    return Err(
-                        refused().help(format!("it has no {odd:?}, only class, key, planner_queue and options"))
-                    );
+                    return Err(refused()
+                        .help(format!("unknown key {odd:?}; the keys are class, key, planner_queue and options")));
                 }
                 let text = |key: &str| table.get(key).and_then(Value::text).map(str::to_owned);
                 let options = table.get("options").map(class_options).transpose()?;
@@ -187,7 +188,8 @@ impl FromValue for FairplayClass {
     }
 }
 
-/// Options of a class as members of a payload. Those that every Sidekiq knows are checked, others are kept as they are.
+/// Converts options of a class to members of a payload. Checks Sidekiq's own options and keeps all
+/// others unchanged.
 fn class_options(value: &Value) -> Result<String, Refused> {
     let Kind::Table(table) = &value.kind else {
         return Err(Refused::new("options as a table such as { retry = false, tags = [\"billing\"] }"));
@@ -204,18 +206,18 @@ fn class_options(value: &Value) -> Result<String, Refused> {
                 let texts = |items: &Vec<Value>| items.iter().all(|item| item.text().is_some());
                 (matches!(&value.kind, Kind::List(items) if texts(items)), "a list of strings")
             }
-            name if sidekiq::OWN_MEMBERS.contains(&name) => (false, "to be left out: fairgate sets it"),
+            name if sidekiq::OWN_MEMBERS.contains(&name) => (false, "left out, because fairgate sets it"),
             _ => (true, ""),
         };
         let json = json_of(value)
             .filter(|_| is_sound)
-            .ok_or_else(|| Refused::new(format!("options of a class, of which {name} is {expected}")))?;
+            .ok_or_else(|| Refused::new(format!("options in which {name} is {expected}")))?;
         members.push(format!("{}:{json}", json::quoted(name)));
     }
     Ok(members.join(","))
 }
 
-/// A value as JSON; none for one that JSON has no form for.
+/// Formats a value as JSON; `None` for values that JSON cannot express.
 fn json_of(value: &Value) -> Option<String> {
     let all = |items: Vec<Option<String>>| items.into_iter().collect::<Option<Vec<_>>>().map(|items| items.join(","));
     Some(match &value.kind {
@@ -336,7 +338,7 @@ mod tests {
             ),
         ] {
             let said = mistakes(text, &[]);
-            assert!(said.contains(part) && said.ends_with("1 mistake in fairgate.toml"), "{text}\n{said}");
+            assert!(said.contains(part) && said.ends_with("1 error in fairgate.toml"), "{text}\n{said}");
             assert!(!said.contains("hunter2"), "{said}");
         }
     }

@@ -1,9 +1,11 @@
 //! The configuration: defaults, file, environment and flags, merged into one typed struct.
 //!
-//! Each layer becomes a tree of values that know who set them; the trees are merged (`tree`); readers turn the result
-//! into structs (`reader`) and complain about everything at once (`problem`). `default.toml` holds every key with its
-//! default and its meaning, so there is one place to look. To add a section: a struct with a `read` function, a line in
-//! `Config::read`, and its keys in `default.toml`, which a test insists on.
+//! Each layer becomes a tree of values with their origins. The trees are merged (`tree`), converted
+//! into structs (`reader`), and all errors are reported at once (`problem`). `default.toml`
+//! documents every key with its default.
+//!
+//! To add a section: write a struct with a `read` function, call it in `Config::read`, and document
+//! its keys in `default.toml`. A test checks the latter.
 
 mod access;
 mod api_key;
@@ -57,91 +59,91 @@ use problem::Source;
 use report::Report;
 use tree::Kind;
 
-/// Every key with its default and its meaning: the reference of the configuration.
+/// The reference of the configuration: every key with its default and documentation.
 pub const DEFAULTS: &str = include_str!("default.toml");
 
-/// Where settings come from. All of it is passed in, so that a test decides what a load sees.
+/// Sources of the settings. They are parameters, so that tests do not depend on their environment.
 #[derive(Clone, Default)]
 pub struct Sources {
-    /// The file that the user asked for.
+    /// File that the user requested.
     pub file: Option<PathBuf>,
-    /// Where `fairgate.toml` is looked for, and what relative paths of files start from.
+    /// Directory in which `fairgate.toml` is searched, and base of relative paths.
     pub directory: PathBuf,
-    /// The environment, settings and secrets alike.
+    /// Environment variables: settings and secrets.
     pub env: Vec<(String, String)>,
-    /// Settings by flags: path of the key, value, and name of the flag.
+    /// Settings from flags: path of the key, value, and name of the flag.
     pub flags: Vec<(String, String, String)>,
 }
 
 impl Sources {
-    /// The working directory and the environment of this process.
+    /// Returns the sources of this process: working directory, environment and the given flags.
     pub fn of_process(file: Option<PathBuf>, flags: Vec<(String, String, String)>) -> Self {
-        // Lossy, because a variable that is dropped would be ignored without a word.
+        // Lossy conversion: skipping a variable that is not UTF-8 would ignore it silently.
         let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
         let env = std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect();
         Self { file, directory: PathBuf::new(), env, flags }
     }
 
-    /// Whether an environment variable is set and not empty.
+    /// Returns true if an environment variable is set and not empty.
     fn is_set(&self, name: &str) -> bool {
         self.env.iter().any(|(set, text)| set == name && !text.is_empty())
     }
 }
 
-/// All settings, checked.
+/// All settings, validated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// How requests are served.
+    /// `[server]`: HTTP server and roles.
     pub server: Server,
-    /// What a request may cost.
+    /// `[limits]`: bounds on requests.
     pub limits: Limits,
-    /// Where jobs live.
+    /// `[store]`: Redis.
     pub store: Store,
-    /// What jobs get that do not say otherwise.
+    /// `[jobs]`: defaults of jobs.
     pub jobs: Jobs,
-    /// When a worker counts as dead.
+    /// `[workers]`: heartbeats.
     pub workers: Workers,
-    /// How long things are kept after they ended.
+    /// `[retention]`: lifetime of finished jobs and other records.
     pub retention: Retention,
-    /// What is logged, and how.
+    /// `[log]`: log output.
     pub log: Log,
-    /// What plan rules have that do not say otherwise, for those that come at run time.
+    /// `[plan_defaults]`, for plan rules that are created at run time.
     pub plan_defaults: PlanDefaults,
-    /// Main queues that are not fairgate's own.
+    /// `[[main_queue]]`: main queues of other systems.
     pub main_queues: Vec<MainQueue>,
-    /// Plan rules, in the order in which they are asked.
+    /// `[[plan]]`: plan rules, in the order in which they are matched.
     pub plan: Vec<Rule>,
-    /// What dispatch goes by until somebody changes it at run time.
+    /// Dispatch policy, until it is changed at run time.
     pub policy: Policy,
-    /// How tenants are told apart.
+    /// `[tenancy]`: sources of tenants, and isolation.
     pub tenancy: Tenancy,
-    /// On which terms they are served, until somebody changes it at run time.
+    /// `[[tenant]]`: settings of tenants, until they are changed at run time.
     pub tenant: Vec<TenantRule>,
-    /// Who may use the server, beside the holders of keys that were made at run time.
+    /// `[[api_key]]`: API keys, in addition to those created at run time.
     pub api_keys: Vec<ApiKey>,
-    /// When a tenant is a noisy neighbour, and what is done about it.
+    /// `[noisy_neighbors]`: detection and throttling of noisy neighbours.
     pub noisy_neighbors: NoisyNeighbors,
 }
 
-/// A configuration together with who set what.
+/// A configuration together with the origins of its values.
 #[derive(Clone, Debug)]
 pub struct Loaded {
     /// The settings.
     pub config: Config,
-    /// The merged tree that they were read from.
+    /// Merged tree that the settings were read from.
     pub values: Table,
-    /// The paths of all keys that can be set, sections included, in the order of the reference.
+    /// Paths of all known keys, including sections, in the order of the reference.
     pub keys: Vec<String>,
 }
 
 impl Config {
-    /// Loads the settings, or reports every mistake in them.
+    /// Loads the settings, or reports all errors in them.
     pub fn load(sources: &Sources) -> Result<Self, Error> {
         Loaded::load(sources).map(|loaded| loaded.config)
     }
 
     fn read(root: &mut Reader<'_>, sources: &Sources, plan_defaults: PlanDefaults, scope: Scope<'_>) -> Self {
-        // Whether they are right is told below; a load with a mistake fails anyway.
+        // Keys with errors count too: they are reported later, and the load fails anyway.
         let has_keys = matches!(root.kind("api_key"), Some(Kind::List(keys)) if !keys.is_empty());
         let server = root.section("server", |reader| Server::read(reader, has_keys, scope));
         let limits = root.section("limits", Limits::read);
@@ -172,7 +174,7 @@ impl Config {
     }
 }
 
-/// What the embedded file says, whatever lies in the working directory.
+/// The embedded defaults, regardless of files and environment.
 impl Default for Config {
     fn default() -> Self {
         let loaded = assemble(None, &Sources::default());
@@ -181,7 +183,7 @@ impl Default for Config {
 }
 
 impl Loaded {
-    /// Like `Config::load`, and remembers who set what.
+    /// Loads the settings like [`Config::load`], and keeps the origins of the values.
     pub fn load(sources: &Sources) -> Result<Self, Error> {
         assemble(file::read(&sources.directory, sources.file.as_deref())?, sources)
     }
@@ -213,7 +215,7 @@ fn assemble(source: Option<Source>, sources: &Sources) -> Result<Loaded, Error> 
 mod testing {
     use super::*;
 
-    /// Loads a `fairgate.toml` of this content.
+    /// Loads a `fairgate.toml` with this content.
     pub fn try_load(text: &str, env: &[(&str, &str)], flags: &[[&str; 3]]) -> Result<Loaded, Error> {
         let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let flags = flags.iter().map(|flag| flag.map(str::to_owned).into()).collect();
@@ -221,12 +223,12 @@ mod testing {
         assemble(Some(source), &Sources { env, flags, ..Sources::default() })
     }
 
-    /// The same for a configuration without mistakes.
+    /// Like `try_load`, for a configuration without errors.
     pub fn load(text: &str, env: &[(&str, &str)]) -> Loaded {
         try_load(text, env, &[]).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// What is said about a configuration with mistakes.
+    /// Returns the error text of an invalid configuration.
     pub fn mistakes(text: &str, env: &[(&str, &str)]) -> String {
         try_load(text, env, &[]).expect_err("it has mistakes").to_string()
     }
@@ -255,11 +257,12 @@ mod tests {
         let (mut section, mut previous) = ("", "");
         for line in DEFAULTS.lines() {
             let setting = line.trim_start_matches("# ").split_once(" = ").map(|(key, _)| key);
-            // A list of tables has no defaults, so that it stands in a comment.
+            // Lists of tables have no defaults, so they are documented in comments.
             match (line.strip_prefix('[').or(line.strip_prefix("# [[")), setting) {
                 (Some(name), _) => section = name.trim_end_matches(']'),
                 (None, Some(key)) if !key.contains(' ') => {
-                    // A line above that is blank or a header explains nothing; another setting shares its comment.
+                    // A blank line or a header above is no documentation; another setting shares
+                    // its comment.
                     assert!(!previous.is_empty() && !previous.starts_with('['), "{section}.{key} has no comment");
                     documented.push(format!("{section}.{key}"));
                 }
@@ -275,7 +278,7 @@ mod tests {
         let is_section = |key: &&String| keys.iter().any(|inner| inner != *key && report::is_within(inner, key));
         let mut known: Vec<_> =
             keys.iter().filter(|key| !is_section(key)).map(|key| key.replace("[0]", "").replace("[1]", "")).collect();
-        // What a rule may take from the defaults is explained there.
+        // Options that a rule inherits are documented in [plan_defaults].
         let inherited = |rest: &str| documented.contains(&format!("plan_defaults.{rest}"));
         known.retain(|key| !key.strip_prefix("plan.").is_some_and(inherited));
         assert_eq!(documented, known);
@@ -326,13 +329,13 @@ error: limits.max_batch: expected a whole number of at least 1 and at most 10000
         let lines = ["1:2", "5:13", "6:15", "9:10", "10:1"].map(|place| format!("fairgate.toml:{place}"));
         assert_eq!(places, [&lines[..], &[environment.to_owned()]].concat(), "{text}");
         assert!(text.contains("= help: did you mean [store] namespace?"), "{text}");
-        assert!(text.ends_with("6 mistakes in fairgate.toml and the environment"), "{text}");
+        assert!(text.ends_with("6 errors in fairgate.toml and the environment"), "{text}");
     }
 
     #[test]
     fn a_broken_file_raises_no_doubts_about_what_it_did_not_say() {
         let text = mistakes("[server]\nlisten = \"0.0.0.0:80\"\ninsecure_no_auth = yes\n", &[]);
-        assert!(text.ends_with("1 mistake in fairgate.toml") && text.contains("fairgate.toml:3"), "{text}");
+        assert!(text.ends_with("1 error in fairgate.toml") && text.contains("fairgate.toml:3"), "{text}");
     }
 
     #[test]
@@ -359,11 +362,12 @@ error: limits.max_batch: expected a whole number of at least 1 and at most 10000
     proptest::proptest! {
         #[test]
         fn no_file_makes_it_panic(cut in 0..DEFAULTS.len(), length in 0..200_usize, junk in "[a-z=\"'\\[\\]{}.,#:/@ \n\tä0-9]{0,40}") {
-            // The reference with a hole in it and junk in the hole: near enough to the truth to reach every reader.
+            // The reference with a piece replaced by junk: close enough to valid to reach every
+            // reader.
             let head: String = DEFAULTS.chars().take(cut).collect();
             let tail: String = DEFAULTS.chars().skip(cut + length).collect();
             if let Err(error) = try_load(&format!("{head}{junk}{tail}"), &[("FAIRGATE_A__B", &junk)], &[]) {
-                proptest::prop_assert!(error.to_string().contains(" mistake"));
+                proptest::prop_assert!(error.to_string().contains(" error"));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! `[noisy_neighbors]`: when a tenant is a noisy neighbour, and what is done about it.
+//! `[noisy_neighbors]`: detection and throttling of noisy neighbours.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::fairness::noisy::{Action, NoisyNeighbors};
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);
-/// The store keeps minutes for longer than this.
+/// Longest window. The store keeps counters per minute for longer than this.
 const LONGEST_WINDOW: Duration = Duration::from_secs(15 * 60);
 const LARGEST_RATIO: f64 = 1e6;
 const MOST_THROTTLED: usize = 100;
@@ -47,24 +47,24 @@ pub(super) fn read(reader: &mut Reader<'_>) -> NoisyNeighbors {
     };
     if reader.is_sound(&["window"]) && !read.window.is_multiple_of(ms(MINUTE)) {
         let whole = Duration::from_millis(read.window.next_multiple_of(ms(MINUTE)));
-        let message = "noisy_neighbors.window is not a number of whole minutes".to_owned();
+        let message = "noisy_neighbors.window is not a whole number of minutes".to_owned();
         reader.conflict(&["window"], message, Some(&format!("set it to {}", show_duration(whole.min(LONGEST_WINDOW)))));
     }
     read
 }
 
-/// What it does, for people.
+/// Describes the effect of the settings in a sentence.
 pub(super) fn describe(noisy: &NoisyNeighbors) -> Option<String> {
     let time = |ms: u64| show_duration(Duration::from_millis(ms));
     let rest = |factor: f64, of: &str| format!("to {}% of {of} for {}", factor * 100.0, time(noisy.duration));
     let does = match noisy.action {
         _ if !noisy.enabled => return None,
         Action::None => return None,
-        Action::WeightReduced => rest(noisy.weight_factor, "its weight"),
-        Action::ConcurrencyReduced => rest(noisy.concurrency_factor, "what it has active"),
+        Action::WeightReduced => rest(noisy.weight_factor, "their weight"),
+        Action::ConcurrencyReduced => rest(noisy.concurrency_factor, "their active jobs"),
     };
     let most = noisy.max_throttled;
-    Some(format!("a tenant that is noisy for {} is throttled {does}; at most {most} at once", time(noisy.sustain)))
+    Some(format!("tenants that are noisy for {} are throttled {does}; at most {most} at once", time(noisy.sustain)))
 }
 
 #[cfg(test)]
@@ -85,7 +85,10 @@ mod tests {
         assert_eq!((noisy.action, noisy.window, noisy.queue_depth_ratio), (Action::WeightReduced, 120_000, 20.0));
         assert_eq!((noisy.max_throttled, noisy.active_ratio), (3, 0.5));
         let told = super::super::describe(&loaded);
-        assert!(told.contains("noisy for 15s is throttled to 20% of its weight for 5m; at most 3 at once"), "{told}");
+        assert!(
+            told.contains("noisy for 15s are throttled to 20% of their weight for 5m; at most 3 at once"),
+            "{told}"
+        );
     }
 
     #[test]

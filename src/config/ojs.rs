@@ -1,4 +1,4 @@
-//! A `[[main_queue]]` of kind `ojs`: another OJS server, reached over HTTP.
+//! `[[main_queue]]` of kind `ojs`: another OJS server, reached over HTTP.
 
 use super::Sources;
 use super::access::named_secret;
@@ -10,24 +10,24 @@ use super::tree::Value;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long one request may take where nothing is said.
+/// Default timeout of one request.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Another OJS server.
+/// Settings of another OJS server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ojs {
-    /// Where it is, up to what comes before `/ojs`, without a slash at the end.
+    /// Base URL, without `/ojs` and without a trailing slash.
     pub url: String,
-    /// What it is shown as `Authorization: Bearer`.
+    /// Bearer token for the `Authorization` header.
     pub token: Option<Secret>,
-    /// Certificates to trust instead of the public ones, as PEM.
+    /// PEM file of certificates to trust instead of the public ones.
     pub ca_file: Option<PathBuf>,
-    /// How long one request may take.
+    /// Timeout of one request.
     pub timeout: Duration,
 }
 
 impl Ojs {
-    /// A server without a token.
+    /// Creates the settings of a server without a token.
     pub fn at(url: &str) -> Ojs {
         Ojs { url: url.to_owned(), token: None, ca_file: None, timeout: TIMEOUT }
     }
@@ -36,13 +36,13 @@ impl Ojs {
         let BaseUrl(url) = reader.get("url");
         let token = named_secret(reader, sources, ["token_env", "token_file"], "main_queue", "a token");
         if token.as_ref().is_some_and(|token| !is_header(token.expose())) {
-            let message = "expected a token that fits into a header, found other characters than those of ASCII";
+            let message = "expected a token of visible ASCII characters, found others";
             reader.conflict(&["token_env", "token_file"], message, None);
         }
         let ca_file: Option<PathBuf> = reader.find("ca_file");
         if ca_file.is_some() && reader.is_sound(&["url"]) && !url.starts_with("https://") {
-            let help = "write https:// in url, or remove it";
-            reader.conflict(&["ca_file"], "certificates are for a server that speaks TLS", Some(help));
+            let help = "write https:// in url, or remove ca_file";
+            reader.conflict(&["ca_file"], "ca_file requires TLS", Some(help));
         }
         let timeouts = Duration::from_millis(10)..=Duration::from_secs(60);
         let timeout = reader.find_in("timeout", timeouts).unwrap_or(TIMEOUT);
@@ -54,7 +54,7 @@ fn is_header(token: &str) -> bool {
     token.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// Where a server is. Whoever writes the base URL of an SDK means the same.
+/// Base URL of a server. Also accepts the base URL of an SDK, which ends with `/ojs/v1`.
 #[derive(Default)]
 struct BaseUrl(String);
 
@@ -67,7 +67,7 @@ impl FromValue for BaseUrl {
             None => refused(),
         })?;
         if url.contains(['?', '#']) {
-            return Err(refused().help("nothing may follow the path"));
+            return Err(refused().help("it takes no ? and no #"));
         }
         let url = url.trim_end_matches('/');
         let url = url.strip_suffix("/v1").filter(|url| url.ends_with("/ojs")).unwrap_or(url);
@@ -116,7 +116,7 @@ mod tests {
             ("", "main_queue[0].url: expected a value, found none"),
             ("url = \"h:1\"", "url: expected a URL such as https://jobs.example.com"),
             ("url = \"http://u:hunter2@h\"", "use token_env or token_file instead"),
-            ("url = \"http://h?key=hunter2\"", "nothing may follow the path"),
+            ("url = \"http://h?key=hunter2\"", "it takes no ? and no #"),
             ("url = \"redis://h\"", "it must start with http:// or https://"),
             ("url = \"http://h\"\ntoken = \"hunter2\"", "unknown key \"token\""),
             ("url = \"http://h\"\ntoken_env = \"NO\"", "token_env: expected the name of an environment variable"),
@@ -126,12 +126,12 @@ mod tests {
                 "url = \"http://h\"\ntoken_file = \"/nowhere/t\"",
                 "token_file: expected a readable file that holds a token",
             ),
-            ("url = \"http://h\"\nca_file = \"f\"", "certificates are for a server that speaks TLS"),
+            ("url = \"http://h\"\nca_file = \"f\"", "ca_file requires TLS"),
             ("url = \"http://h\"\ntimeout = \"61s\"", "timeout: expected a duration of at least 10ms and at most 1m"),
             ("url = \"http://h\"\nstaging_queue = \"a\"", "unknown key \"staging_queue\""),
         ] {
             let said = mistakes(&format!("{REMOTE}{setting}"), &[("T", "hunter2"), ("ODD", "hunter2\n")]);
-            assert!(said.contains(part) && said.ends_with("1 mistake in fairgate.toml"), "{setting}\n{said}");
+            assert!(said.contains(part) && said.ends_with("1 error in fairgate.toml"), "{setting}\n{said}");
             assert!(!said.contains("hunter2"), "{said}");
         }
     }

@@ -1,4 +1,4 @@
-//! Mistakes in a configuration, and how they are shown: all at once, each with the line it stands on.
+//! Errors in a configuration, and their display: all at once, each with its line.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,52 +8,53 @@ use std::sync::Arc;
 use super::secret::redact;
 use super::tree::{Origin, Value};
 
-/// Why a configuration could not be loaded.
+/// Reason why a configuration could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file is not there, or the system does not let us read it.
+    /// The file does not exist or cannot be read.
     #[error("cannot read the configuration file {}: {source}", path.display())]
     Unreadable { path: PathBuf, source: std::io::Error },
-    /// The file is not text.
-    #[error("the configuration file {} is not UTF-8: line {line} holds a byte that is no text", path.display())]
+    /// The file is not UTF-8.
+    #[error("the configuration file {} is not UTF-8: line {line} contains an invalid byte", path.display())]
     NotUtf8 { path: PathBuf, line: usize },
-    /// What it says is wrong.
+    /// The content has errors.
     #[error(transparent)]
     Mistakes(#[from] Mistakes),
 }
 
-/// One mistake.
+/// One error in a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The key it is about, such as `server.listen` or `plan[0].queue`; empty if the file does not parse.
+    /// Path of the key, such as `server.listen` or `plan[0].queue`; empty if the file does not
+    /// parse.
     pub path: String,
-    /// Who made it.
+    /// Origin of the value.
     pub origin: Origin,
-    /// Bytes to underline, if a file made it.
+    /// Bytes to underline, if the value comes from a file.
     pub span: Range<usize>,
-    /// What was expected and what was found.
+    /// Expected and found value.
     pub message: String,
-    /// What to do about it.
+    /// Suggested correction.
     pub help: Option<String>,
 }
 
 impl Problem {
-    /// A problem with a value.
+    /// Creates an error about a value.
     pub fn at(value: &Value, path: String, message: String, help: Option<String>) -> Self {
         Self { path, origin: value.origin.clone(), span: value.span.clone(), message, help }
     }
 }
 
-/// The text of a configuration file, kept to quote from.
+/// Text of a configuration file, kept for quotations in messages.
 #[derive(Clone)]
 pub struct Source {
-    /// The path as the user wrote it.
+    /// Path as the user wrote it.
     pub path: Arc<Path>,
-    /// All of it.
+    /// Complete text.
     pub text: String,
 }
 
-/// The name only, as the text may hold secrets.
+/// Prints only the path, because the text may contain secrets.
 impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Source({})", self.path.display())
@@ -61,12 +62,13 @@ impl fmt::Debug for Source {
 }
 
 impl Source {
-    /// The line of a byte, counted from 1.
+    /// Returns the line that contains a byte, counted from 1.
     pub fn line(&self, byte: usize) -> usize {
         1 + self.text.as_bytes().iter().take(byte).filter(|byte| **byte == b'\n').count()
     }
 
-    /// The line that holds a span, and the part of the span inside that line, both free of secrets.
+    /// Returns the line that contains a span, and the part of the span inside that line. Secrets
+    /// are redacted.
     fn quote(&self, span: &Range<usize>) -> (String, Range<usize>) {
         let start = boundary(&self.text, span.start);
         let from = self.text[..start].rfind('\n').map_or(0, |newline| newline + 1);
@@ -79,12 +81,12 @@ impl Source {
     }
 }
 
-/// The nearest position at or before `byte` where the text can be cut.
+/// Returns the nearest character boundary at or before `byte`.
 fn boundary(text: &str, byte: usize) -> usize {
     (0..=byte.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
-/// All mistakes of a load, in the order of the file, then the environment, then the flags.
+/// All errors of a load, ordered by file, environment and flags.
 #[derive(Debug)]
 pub struct Mistakes {
     problems: Vec<Problem>,
@@ -92,13 +94,13 @@ pub struct Mistakes {
 }
 
 impl Mistakes {
-    /// Sorts the problems of a load; `source` is the file to quote from.
+    /// Sorts the errors of a load. `source` is the file to quote from.
     pub fn new(mut problems: Vec<Problem>, source: Option<Source>) -> Self {
         problems.sort_by(|a, b| (&a.origin, a.span.start).cmp(&(&b.origin, b.span.start)));
         Self { problems, source }
     }
 
-    /// The mistakes, at least one.
+    /// Returns the errors, at least one.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
@@ -111,7 +113,7 @@ impl Mistakes {
             (Origin::File { line, .. }, Some(source)) => {
                 gutter = line.to_string().len();
                 let (text, marked) = source.quote(&problem.span);
-                // Tabs stay tabs, so that the carets stand below the value however wide a tab is.
+                // Tabs are kept, so that the carets align with the value at any tab width.
                 let indent: String = text[..marked.start].chars().map(|c| if c == '\t' { c } else { ' ' }).collect();
                 let carets = "^".repeat(text[marked.clone()].chars().count().max(1));
                 writeln!(f, "{:gutter$}--> {}:{}", "", problem.origin, indent.chars().count() + 1)?;
@@ -126,7 +128,7 @@ impl Mistakes {
         writeln!(f)
     }
 
-    /// Where the mistakes are: `fairgate.toml and the environment`.
+    /// Lists the origins of the errors: `fairgate.toml and the environment`.
     fn places(&self) -> String {
         let mut places: Vec<String> = Vec::new();
         for problem in &self.problems {
@@ -153,7 +155,7 @@ impl fmt::Display for Mistakes {
             self.write(f, problem)?;
         }
         let plural = if self.problems.len() == 1 { "" } else { "s" };
-        write!(f, "{} mistake{plural} in {}", self.problems.len(), self.places())
+        write!(f, "{} error{plural} in {}", self.problems.len(), self.places())
     }
 }
 
@@ -188,7 +190,7 @@ error: server.listen: expected x, found y
   |          ^^^^^^^^^^^
   = help: try z
 
-1 mistake in fairgate.toml";
+1 error in fairgate.toml";
         assert_eq!(Mistakes::new(problems, Some(source)).to_string(), expected);
     }
 
@@ -200,7 +202,7 @@ error: server.listen: expected x, found y
         let text = Mistakes::new(problems, Some(source)).to_string();
         let places: Vec<_> = text.lines().filter(|line| line.contains("-->")).collect();
         assert_eq!(places, [" --> fairgate.toml:1:5", " --> fairgate.toml:2:5", " --> environment FAIRGATE_A__B"]);
-        assert!(text.ends_with("\n3 mistakes in fairgate.toml and the environment"), "{text}");
+        assert!(text.ends_with("\n3 errors in fairgate.toml and the environment"), "{text}");
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! Reads a table of the tree into a struct: complains instead of failing, so that all mistakes come at once.
+//! Reads a table of the tree into a struct. Errors are collected instead of returned, so that all
+//! of them are reported at once.
 //!
-//! A section is a struct with a `fn read(reader: &mut Reader) -> Self`; `section` and `each` hand it a reader of its
-//! own. What is asked for is known; what is left over at the end is reported as unknown.
+//! A section is a struct with a `fn read(reader: &mut Reader) -> Self`; `section` and `each` pass
+//! it a reader of its own table. Keys that no reader asks for are reported as unknown.
 
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
@@ -11,16 +12,17 @@ use super::problem::Problem;
 use super::report::{Report, join};
 use super::tree::{Kind, Origin, Table, Value};
 
-/// What a section that is left out reads.
+/// Content of a section that is left out.
 static EMPTY: Table = Table::new();
 
-/// A table that is being read.
+/// Reader of one table.
 pub struct Reader<'a> {
     table: &'a Table,
     path: String,
-    /// The table as a value, to point at if a key is missing; none at the root and where the table is left out.
+    /// The table as a value, to which errors about missing keys point. `None` at the root and if
+    /// the table is left out.
     home: Option<&'a Value>,
-    /// Whether a wrong value stands in the table's place; then missing keys go without saying.
+    /// True if the table's place holds a value of another type. Missing keys are then not reported.
     spoilt: bool,
     known: Vec<String>,
     report: &'a mut Report,
@@ -40,13 +42,13 @@ impl Reader<'_> {
         result
     }
 
-    /// Reads the table `[key]`, which may be left out.
+    /// Reads the table `[key]`. If it is left out, reads an empty one.
     pub fn section<T>(&mut self, key: &str, read: impl FnOnce(&mut Reader<'_>) -> T) -> T {
         let value = self.value(key);
         self.child(join(&self.path, key), value, read)
     }
 
-    /// Reads the table `[key]` if there is one.
+    /// Reads the table `[key]` if it exists.
     pub fn find_section<T>(&mut self, key: &str, read: impl FnOnce(&mut Reader<'_>) -> T) -> Option<T> {
         let value = self.value(key)?;
         Some(self.child(join(&self.path, key), Some(value), read))
@@ -67,7 +69,7 @@ impl Reader<'_> {
         items.iter().enumerate().map(&mut read_one).collect()
     }
 
-    /// Reads each table inside `[key]`, whose names are of the user's choice.
+    /// Reads each table inside `[key]`. The user chooses the names of these tables.
     pub fn each_named<T>(&mut self, key: &str, mut read: impl FnMut(&mut Reader<'_>, &str) -> T) -> Vec<(String, T)> {
         let path = join(&self.path, key);
         match self.value(key) {
@@ -99,29 +101,30 @@ impl Reader<'_> {
         Reader { table: table.unwrap_or(&EMPTY), path, home: value, spoilt, known: Vec::new(), report }.run(read)
     }
 
-    /// A key that may be left out.
+    /// Reads an optional key.
     pub fn find<T: FromValue>(&mut self, key: &str) -> Option<T> {
         let value = self.value(key)?;
         self.convert(&join(&self.path, key), value)
     }
 
-    /// A key that must be there. A refused value reads as `T::default()`, which nobody will see: the load fails.
+    /// Reads a required key. A refused value becomes `T::default()`, which is never used because
+    /// the load fails.
     pub fn get<T: FromValue + Default>(&mut self, key: &str) -> T {
         self.get_such(key, "", |_| true)
     }
 
-    /// A key that may be left out, with a value inside a range.
+    /// Reads an optional key whose value must be in a range.
     pub fn find_in<T: Ranged>(&mut self, key: &str, range: impl RangeBounds<T>) -> Option<T> {
         let expected = format!("{} {}", T::NOUN, show_range(&range));
         self.find_such(key, &expected, |value| range.contains(value))
     }
 
-    /// A key that must be there, with a value inside a range.
+    /// Reads a required key whose value must be in a range.
     pub fn get_in<T: Ranged>(&mut self, key: &str, range: impl RangeBounds<T>) -> T {
         self.find_in(key, range).unwrap_or_else(|| self.missing(key))
     }
 
-    /// A key that may be left out, with a value that passes a test.
+    /// Reads an optional key whose value must pass a test.
     pub fn find_such<T: FromValue>(&mut self, key: &str, expected: &str, passes: impl Fn(&T) -> bool) -> Option<T> {
         let read = self.find(key)?;
         if passes(&read) {
@@ -131,12 +134,12 @@ impl Reader<'_> {
         None
     }
 
-    /// A key that must be there, with a value that passes a test.
+    /// Reads a required key whose value must pass a test.
     pub fn get_such<T: FromValue + Default>(&mut self, key: &str, expected: &str, passes: impl Fn(&T) -> bool) -> T {
         self.find_such(key, expected, passes).unwrap_or_else(|| self.missing(key))
     }
 
-    /// A list that must be there.
+    /// Reads a required list.
     pub fn list<T: FromValue>(&mut self, key: &str) -> Vec<T> {
         self.find_list(key).unwrap_or_else(|| {
             self.complain_missing(key);
@@ -144,7 +147,8 @@ impl Reader<'_> {
         })
     }
 
-    /// A list that may be left out. Text from outside the file may separate elements by commas.
+    /// Reads an optional list. Text from the environment or flags may separate the elements by
+    /// commas.
     pub fn find_list<T: FromValue>(&mut self, key: &str) -> Option<Vec<T>> {
         let path = join(&self.path, key);
         let split;
@@ -165,7 +169,7 @@ impl Reader<'_> {
         Some(items.iter().enumerate().filter_map(read).collect())
     }
 
-    /// A table with keys of the user's choice, which may be left out.
+    /// Reads an optional table whose keys the user chooses.
     pub fn map<T: FromValue>(&mut self, key: &str) -> BTreeMap<String, T> {
         let path = join(&self.path, key);
         match self.value(key) {
@@ -181,19 +185,19 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether a key is there without a value, as JSON can have it.
+    /// Returns true if the key has the JSON value `null`.
     pub fn is_null(&mut self, key: &str) -> bool {
         matches!(self.value(key), Some(Value { kind: Kind::Null, .. }))
     }
 
-    /// Refuses the value of a key for a reason that its type does not know.
+    /// Refuses the value of a key for a reason beyond its type.
     pub fn refuse(&mut self, key: &str, refused: Refused) {
         if let Some(value) = self.table.get(key) {
             self.complain(&join(&self.path, key), value, refused);
         }
     }
 
-    /// Refuses an element of a list for a reason that its type does not know.
+    /// Refuses an element of a list for a reason beyond its type.
     pub fn refuse_item(&mut self, key: &str, index: usize, refused: Refused) {
         if let Some(Kind::List(items)) = self.kind(key)
             && let Some(value) = items.get(index)
@@ -202,7 +206,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Refuses the name of an entry in a table with keys of the user's choice.
+    /// Refuses the name of an entry in a table whose keys the user chooses.
     pub fn refuse_name(&mut self, key: &str, name: &str, Refused { expected, help }: Refused) {
         if let Some(Kind::Table(table)) = self.kind(key)
             && let Some(value) = table.get(name)
@@ -214,14 +218,14 @@ impl Reader<'_> {
         }
     }
 
-    /// Complains about the table as a whole.
+    /// Reports an error about the table as a whole.
     pub fn blame(&mut self, message: impl Into<String>, help: Option<&str>) {
         let root = Value::new(Kind::Bool(false), Origin::Default);
         let home = self.home.unwrap_or(&root);
         self.report.add(Problem::at(home, self.path.clone(), message.into(), help.map(str::to_owned)));
     }
 
-    /// Complains about keys that do not go together, at the first of them that is not a default.
+    /// Reports that keys contradict each other, at the first of them that is not a default.
     pub fn conflict(&mut self, keys: &[&str], message: impl Into<String>, help: Option<&str>) {
         let set = |key: &&&str| self.table.get(**key).is_some_and(|value| value.origin != Origin::Default);
         let Some(key) = keys.iter().find(set).or(keys.first()) else { return };
@@ -230,25 +234,25 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether the values of these keys are as the user wants them, so that they can be compared.
+    /// Returns true if these keys have no errors, so that their values can be compared.
     pub fn is_sound(&self, keys: &[&str]) -> bool {
         let paths: Vec<_> = keys.iter().map(|key| join(&self.path, key)).collect();
         !self.spoilt && self.report.is_sound(&paths)
     }
 
-    /// Who set a key.
+    /// Returns the origin of a key's value.
     pub fn origin(&self, key: &str) -> Option<&Origin> {
         self.table.get(key).map(|value| &value.origin)
     }
 }
 
 impl<'a> Reader<'a> {
-    /// What a key is, whether or not it was refused.
+    /// Returns the raw value of a key, even if it was refused.
     pub fn kind(&self, key: &str) -> Option<&'a Kind> {
         self.table.get(key).map(|value| &value.kind)
     }
 
-    /// The text of a key, whether or not it was refused.
+    /// Returns the text of a key, even if it was refused.
     pub fn text(&self, key: &str) -> Option<&'a str> {
         self.table.get(key)?.text()
     }
@@ -283,7 +287,7 @@ impl Reader<'_> {
         self.report.add(Problem::at(value, path.to_owned(), message, help));
     }
 
-    /// Stands for a value that is not there; one that was refused has been complained about.
+    /// Returns the default for a value that is absent or was refused, and reports an absent one.
     fn missing<T: Default>(&mut self, key: &str) -> T {
         if !self.table.contains_key(key) {
             self.complain_missing(key);

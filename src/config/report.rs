@@ -1,59 +1,60 @@
-//! What came up while a configuration was read: mistakes, and the keys that somebody asked for.
+//! Collector of errors and known keys while a configuration is read.
 
 use std::collections::HashSet;
 
 use super::problem::Problem;
 use super::tree::{Origin, Value};
 
-/// Collects what readers find; unknown keys are judged at the end, when all known ones have been seen.
+/// Collects the findings of readers. Unknown keys are judged at the end, when all known ones have
+/// been collected.
 #[derive(Default)]
 pub struct Report {
     problems: Vec<Problem>,
     known: Vec<String>,
-    /// The same keys, to look one up: a document may have thousands.
+    /// The same keys as a set for lookups, because a document may have thousands.
     seen: HashSet<String>,
     unknown: Vec<Unknown>,
 }
 
 /// A key that no reader asked for.
 struct Unknown {
-    /// The table it stands in; empty for the file itself.
+    /// Path of its table; empty at the top of the file.
     table: String,
     key: String,
     value: Value,
 }
 
 impl Report {
-    /// Starts with the problems of an earlier step.
+    /// Creates a report that starts with the errors of an earlier step.
     pub fn new(problems: Vec<Problem>) -> Self {
         Self { problems, ..Self::default() }
     }
 
-    /// Records a mistake.
+    /// Adds an error.
     pub fn add(&mut self, problem: Problem) {
         self.problems.push(problem);
     }
 
-    /// Remembers a key that can be set.
+    /// Adds a key that can be set.
     pub fn know(&mut self, path: String) {
         if self.seen.insert(path.clone()) {
             self.known.push(path);
         }
     }
 
-    /// Remembers a key that nobody asked for.
+    /// Adds a key that no reader asked for.
     pub fn doubt(&mut self, table: &str, key: &str, value: &Value) {
         self.unknown.push(Unknown { table: table.to_owned(), key: key.to_owned(), value: value.clone() });
     }
 
-    /// Whether the values of these keys can be relied on: a key that was refused, or that a broken file may have
-    /// meant to set, would make a comparison complain about the wrong thing.
+    /// Returns true if the values of these keys are reliable. If a key was refused, or if a syntax
+    /// error may hide its value, a comparison with it would produce misleading errors.
     pub fn is_sound(&self, paths: &[String]) -> bool {
         let concerns = |problem: &Problem, path: &String| problem.path.is_empty() || is_within(&problem.path, path);
         !self.problems.iter().any(|problem| paths.iter().any(|path| concerns(problem, path)))
     }
 
-    /// All mistakes, and all keys that can be set in the order in which they were read.
+    /// Returns all errors, and all keys that can be set, in the order in which they were read.
     pub fn finish(mut self) -> (Vec<Problem>, Vec<String>) {
         let broken: Vec<Origin> = self
             .problems
@@ -63,7 +64,8 @@ impl Report {
             .collect();
         let unknown: Vec<_> = self.unknown.iter().map(|unknown| self.judge(unknown)).collect();
         self.problems.extend(unknown);
-        // What is left of a line that does not parse is not what its author wrote: one complaint about it is enough.
+        // The rest of a line that does not parse is unreliable, so one error for the line is
+        // enough.
         self.problems.retain(|problem| problem.path.is_empty() || !broken.contains(&problem.origin));
         (self.problems, self.known)
     }
@@ -83,7 +85,8 @@ impl Report {
         }
     }
 
-    /// The key that was meant: one of the same table, else one of that name elsewhere, else the choice there is.
+    /// Suggests a key: a similar one of the same table, else a similar one elsewhere, else the list
+    /// of keys.
     fn suggest(&self, table: &str, key: &str) -> String {
         let siblings: Vec<&str> = self
             .known
@@ -106,22 +109,23 @@ impl Report {
     }
 }
 
-/// The path of a key in a table.
+/// Returns the path of a key in a table.
 pub fn join(table: &str, key: &str) -> String {
     if table.is_empty() { key.to_owned() } else { format!("{table}.{key}") }
 }
 
-/// The table and the key of a path.
+/// Splits a path into table and key.
 pub fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('.').unwrap_or(("", path))
 }
 
-/// Whether a path leads to a key, or to something inside its value.
+/// Returns true if a path is that of a key, or of something inside its value.
 pub fn is_within(path: &str, key: &str) -> bool {
     path.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-/// The candidate that was most likely meant: few typing errors away, or longer by an ending.
+/// Returns the candidate that was most likely meant: one with few typing errors, or one that starts
+/// with the word.
 pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str> + Clone) -> Option<&'a str> {
     let tolerated = (word.chars().count() / 3).clamp(1, 3);
     let distance = |name: &&str| strsim::damerau_levenshtein(&word.to_lowercase(), name);

@@ -1,26 +1,27 @@
-//! Text that must not reach a log: passwords, and the parts of other text that hold one.
+//! Secrets that must not appear in logs, and redaction of text that contains them.
 
 use crate::auth::PREFIX;
 use std::fmt;
 use std::ops::Range;
 
-/// What is printed in place of a secret.
+/// Replacement for secrets in printed text.
 pub const MASK: &str = "***";
 
-/// Names of keys whose value is a secret wherever it stands, even if we know no such key.
+/// Names of keys whose value is redacted wherever they appear, even if fairgate does not know the
+/// key.
 const SECRET_KEYS: [&str; 4] = ["password", "secret", "token", "hash"];
 
-/// A secret that prints as `***`; reading it takes a deliberate `expose`.
+/// A secret that prints as `***`. Use [`Secret::expose`] to read it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Hides a text.
+    /// Wraps a secret.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text itself, to be sent to the one who asked for it and to nobody else.
+    /// Returns the text itself, to be sent only to the service that requires it.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -38,15 +39,15 @@ impl fmt::Display for Secret {
     }
 }
 
-/// A text that can be printed, and how byte positions of the original map into it.
+/// Redacted text, with a mapping of byte positions in the original.
 pub struct Redacted {
-    /// The text with each secret replaced.
+    /// Text with secrets replaced.
     pub text: String,
     hidden: Vec<Range<usize>>,
 }
 
 impl Redacted {
-    /// Where a byte position of the original is now; positions inside a secret move to its start.
+    /// Maps a byte position of the original. Positions inside a secret map to its start.
     pub fn position(&self, original: usize) -> usize {
         let mut moved = original;
         for range in self.hidden.iter().take_while(|range| range.start < original) {
@@ -57,9 +58,9 @@ impl Redacted {
     }
 }
 
-/// Replaces passwords in URLs, the query of those that lead to the web, and values of keys such as `password`.
+/// Redacts passwords in URLs, user and query of HTTP URLs, and values of keys such as `password`.
 ///
-/// Errs on the side of hiding too much: it must also work on lines that do not parse.
+/// Hides too much rather than too little, because it must also work on lines that do not parse.
 pub fn redact(text: &str) -> Redacted {
     let hidden = secrets(text);
     let mut shown = String::with_capacity(text.len());
@@ -73,7 +74,7 @@ pub fn redact(text: &str) -> Redacted {
     Redacted { text: shown, hidden }
 }
 
-/// Whether a URL carries a password.
+/// Returns true if a URL contains a password.
 pub fn holds_password(url: &str) -> bool {
     [url_password(url), query_password(url)].into_iter().flatten().any(|range| !range.is_empty())
 }
@@ -91,7 +92,8 @@ fn secrets(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// `scheme://user:HERE@host`, up to the last `@`, as a password may hold an `@`, a slash or a quote.
+/// Finds `scheme://user:HERE@host`. The password extends to the last `@`, because it may contain an
+/// `@`, a slash or a quote.
 fn url_password(text: &str) -> Option<Range<usize>> {
     let authority = text.find("://")? + 3;
     let end = authority + text[authority..].rfind('@')?;
@@ -99,19 +101,19 @@ fn url_password(text: &str) -> Option<Range<usize>> {
     Some(start..end)
 }
 
-/// `unix:///redis.sock?pass=HERE&db=0`.
+/// Finds `unix:///redis.sock?pass=HERE&db=0`.
 fn query_password(text: &str) -> Option<Range<usize>> {
     let start = ["?pass=", "&pass="].iter().find_map(|mark| text.find(mark).map(|at| at + mark.len()))?;
     let length = text[start..].find(['&', '"', '\'']).unwrap_or(text.len() - start);
     Some(start..start + length)
 }
 
-/// `https://HERE@host/path?HERE`: many a service takes its key there, under a name of its own.
+/// Finds `https://HERE@host/path?HERE`. Many services take a key in the query, under various names.
 fn web_secrets(text: &str) -> impl Iterator<Item = Range<usize>> {
     let schemes = ["http://", "https://"].into_iter().flat_map(|scheme| text.match_indices(scheme));
     schemes.flat_map(|(at, scheme)| {
         let start = at + scheme.len();
-        // A URL that stands in quotes ends with them, any other with the text.
+        // A quoted URL ends at the quote, any other at the end of the text.
         let quote = text[..at].chars().next_back().filter(|before| ['"', '\''].contains(before));
         let end = quote.and_then(|quote| text[start..].find(quote)).map_or(text.len(), |length| start + length);
         let url = &text[start..end];
@@ -121,7 +123,7 @@ fn web_secrets(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// `fgk_HERE`, wherever somebody put it.
+/// Finds `fgk_HERE` anywhere in the text.
 fn api_keys(text: &str) -> impl Iterator<Item = Range<usize>> {
     text.match_indices(PREFIX).map(|(at, _)| {
         let start = at + PREFIX.len();
@@ -130,9 +132,9 @@ fn api_keys(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// `password = HERE`, to the end of the line.
+/// Finds `password = HERE`, to the end of the line.
 fn assignment(text: &str) -> Option<Range<usize>> {
-    // Every mention is looked at: the first may be of another key, such as `secret_env`.
+    // All mentions are checked, because the first may belong to another key, such as `secret_env`.
     let mentions = SECRET_KEYS.iter().flat_map(|key| text.match_indices(key).map(|(at, key)| at + key.len()));
     let values = mentions.filter_map(|after_key| {
         let value = text[after_key..].trim_start_matches(['"', '\'']).trim_start().strip_prefix('=')?.trim_start();

@@ -1,4 +1,4 @@
-//! The sections that are plain lists of settings. What a key means is told in `default.toml`.
+//! Sections that are plain lists of settings. `default.toml` documents the keys.
 
 use std::time::Duration;
 
@@ -6,32 +6,33 @@ use super::convert::{Choice, show_duration};
 use super::reader::Reader;
 use super::size::ByteSize;
 
-/// The shortest time that is not none.
+/// Shortest time that is not zero.
 pub(super) const INSTANT: Duration = Duration::from_millis(1);
 
-/// A worker is not given up because of one lost heartbeat, nor of two.
+/// Minimum ratio of `dead_after` to `heartbeat_interval`, so that two lost heartbeats do not end a
+/// worker.
 const BEATS_BEFORE_DEATH: u32 = 3;
 
-/// `[limits]`: what a request may cost.
+/// `[limits]`: bounds on requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The largest request body.
+    /// Maximum size of a request body.
     pub max_body: ByteSize,
-    /// The largest job; at most `max_body`.
+    /// Maximum size of a job; at most `max_body`.
     pub max_envelope: ByteSize,
-    /// The largest `meta` of a job.
+    /// Maximum size of a job's `meta`.
     pub max_meta: ByteSize,
-    /// The largest result of a job.
+    /// Maximum size of a job's result.
     pub max_result: ByteSize,
-    /// Jobs in one batch request.
+    /// Maximum number of jobs in a batch request.
     pub max_batch: usize,
-    /// Levels of JSON.
+    /// Maximum nesting depth of JSON.
     pub max_nesting: usize,
-    /// All headers of a request together.
+    /// Maximum size of all headers of a request together.
     pub max_header: ByteSize,
-    /// How long a request may take.
+    /// Maximum time that a request may take.
     pub request_timeout: Duration,
-    /// Open connections.
+    /// Maximum number of open connections.
     pub max_connections: usize,
 }
 
@@ -59,7 +60,7 @@ impl Limits {
 }
 
 impl Limits {
-    /// Those of a job.
+    /// Returns the limits that the validation of jobs needs.
     pub fn of_jobs(&self) -> crate::job::Limits {
         crate::job::Limits {
             max_envelope: self.max_envelope.bytes(),
@@ -71,12 +72,12 @@ impl Limits {
     }
 }
 
-/// `[jobs]`: what jobs get that do not say otherwise.
+/// `[jobs]`: defaults of jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Jobs {
-    /// How long one attempt may run.
+    /// Maximum duration of one attempt.
     pub timeout: Duration,
-    /// How long a job stays with a silent worker.
+    /// Visibility timeout: time after which a lease without an answer or heartbeat ends.
     pub visibility_timeout: Duration,
 }
 
@@ -89,12 +90,13 @@ impl Jobs {
     }
 }
 
-/// `[workers]`: when a worker counts as dead.
+/// `[workers]`: heartbeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workers {
-    /// How often workers are told to beat.
+    /// Interval at which workers are asked to send heartbeats.
     pub heartbeat_interval: Duration,
-    /// Silence that means death; at least three heartbeat intervals.
+    /// Time without a heartbeat after which a worker counts as dead; at least three heartbeat
+    /// intervals.
     pub dead_after: Duration,
 }
 
@@ -116,24 +118,24 @@ impl Workers {
     }
 }
 
-/// `[retention]`: how long things are kept after they ended.
+/// `[retention]`: lifetime of finished jobs and other records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// How long completed jobs can be looked up.
+    /// Lifetime of completed jobs.
     pub completed: Duration,
-    /// The same for cancelled ones.
+    /// Lifetime of cancelled jobs.
     pub cancelled: Duration,
-    /// The same for discarded ones.
+    /// Lifetime of discarded jobs.
     pub discarded: Duration,
-    /// How long dead letters wait for somebody.
+    /// Lifetime of dead letters.
     pub dead_letter: Duration,
-    /// How long queues without jobs are known.
+    /// Time after which a queue without jobs is forgotten.
     pub idle_queues: Duration,
-    /// Completed jobs kept at most.
+    /// Maximum number of completed jobs.
     pub max_completed: u64,
-    /// Dead letters kept at most.
+    /// Maximum number of dead letters.
     pub max_dead_letters: u64,
-    /// Events kept for clients that reconnect.
+    /// Maximum number of events kept for clients that reconnect.
     pub max_events: u64,
 }
 
@@ -152,15 +154,15 @@ impl Retention {
     }
 }
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// Pretty on a terminal, JSON elsewhere.
+    /// `Pretty` on a terminal, `Json` elsewhere.
     #[default]
     Auto,
-    /// For people.
+    /// Human-readable lines.
     Pretty,
-    /// For machines.
+    /// One JSON object per line.
     Json,
 }
 
@@ -169,12 +171,12 @@ impl Choice for LogFormat {
         &[("auto", Self::Auto), ("pretty", Self::Pretty), ("json", Self::Json)];
 }
 
-/// `[log]`: what is logged, and how.
+/// `[log]`: log output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
-    /// How lines look.
+    /// Format of the lines.
     pub format: LogFormat,
-    /// Which lines there are: a directive of `tracing`'s filter, not empty.
+    /// Filter directives of `tracing`, such as `info`; not empty.
     pub level: String,
 }
 
@@ -208,7 +210,7 @@ mod tests {
     #[test]
     fn a_refused_value_is_not_compared() {
         let text = mistakes("[limits]\nmax_body = \"tiny\"\n[workers]\ndead_after = \"0s\"", &[]);
-        assert!(text.ends_with("2 mistakes in fairgate.toml"), "{text}");
+        assert!(text.ends_with("2 errors in fairgate.toml"), "{text}");
     }
 
     #[test]
@@ -225,7 +227,7 @@ mod tests {
             ("log", "format = \"xml\""),
         ] {
             let text = mistakes(&format!("[{section}]\n{setting}"), &[]);
-            assert!(text.ends_with("1 mistake in fairgate.toml"), "{setting}: {text}");
+            assert!(text.ends_with("1 error in fairgate.toml"), "{setting}: {text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The section `[server]`: what this process does, and for whom.
+//! `[server]`: HTTP server and roles of this process.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use super::report::nearest;
 use super::sections::INSTANT;
 use super::tree::{Kind, Table, Value};
 
-/// Something that a process does.
+/// A task of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Answers requests.
+    /// Serves the HTTP API.
     Api,
     /// Promotes staged jobs.
     Planner,
-    /// Runs timers and expiries.
+    /// Runs timers, expiry and other background tasks.
     Dispatch,
 }
 
@@ -27,48 +27,51 @@ impl Choice for Role {
         &[("api", Self::Api), ("planner", Self::Planner), ("dispatch", Self::Dispatch)];
 }
 
-/// `[server]`: how requests are served.
+/// `[server]`: HTTP server and roles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
-    /// Address of the HTTP API; loopback unless there are keys or `insecure_no_auth`.
+    /// Address of the HTTP API. Must be loopback unless there are API keys or `insecure_no_auth` is
+    /// set.
     pub listen: SocketAddr,
-    /// What this process does: at least one role, none twice.
+    /// Roles of this process: at least one, without duplicates.
     pub roles: Vec<Role>,
-    /// Whose rules this process plans if it is a planner: at least one group, none twice.
+    /// Groups of plan rules whose rounds this process runs, if it is a planner: at least one,
+    /// without duplicates.
     pub planner_groups: Vec<String>,
-    /// Whether jobs may ask to fail, for the conformance suites.
+    /// True if jobs may request failures, for the conformance suites.
     pub test_directives: bool,
-    /// Whether somebody in front authenticates, so that we need not.
+    /// True if requests are served without API keys, because a proxy authenticates them.
     pub insecure_no_auth: bool,
-    /// Whether a key for an admin is made at the start if there is none.
+    /// True to create an admin key at startup if there is none.
     pub generate_key: bool,
-    /// Whether webhooks may lead to addresses that are not public, and without TLS.
+    /// True if webhooks may use private addresses and plain HTTP.
     pub private_webhooks: bool,
-    /// The main queue of kind `ojs` that all requests about other things than planning go to.
+    /// Main queue of kind `ojs` to which all requests that do not concern planning are passed on.
     pub pass_through: Option<String>,
-    /// Names under which a server without keys may be asked, beside those of this machine; lower case.
+    /// Accepted `Host` names of a server without keys, in addition to those of this machine; lower
+    /// case.
     pub allowed_hosts: Vec<String>,
-    /// Origins whose pages may use the server, as browsers write them.
+    /// Origins whose pages may use the API, in the notation of browsers.
     pub cors_origins: Vec<String>,
-    /// How long the head of a request may take to arrive.
+    /// Maximum time for the head of a request to arrive.
     pub header_timeout: Duration,
-    /// How long a connection may be without a request.
+    /// Maximum time that a connection may be idle between requests.
     pub idle_timeout: Duration,
-    /// How long a client may take no part of a response that is there.
+    /// Maximum time that a client may accept no data of a response.
     pub send_timeout: Duration,
-    /// Open connections of one peer; no bound if left out.
+    /// Maximum number of open connections per peer; unlimited if absent.
     pub max_connections_per_peer: Option<usize>,
-    /// How long requests in flight may take to finish after SIGTERM.
+    /// Maximum time for requests in flight to finish after SIGTERM.
     pub shutdown_grace: Duration,
 }
 
-/// Whether a merged configuration names a server to which requests go, be it the right one or not.
+/// Returns true if a merged configuration sets `pass_through`, valid or not.
 pub(super) fn passes_through(values: &Table) -> bool {
     matches!(values.get("server").map(|server| &server.kind), Some(Kind::Table(server)) if server.contains_key("pass_through"))
 }
 
 impl Server {
-    /// Reads the section; `has_keys` tells that callers are asked who they are.
+    /// Reads the section. `has_keys` is true if the configuration contains API keys.
     pub(super) fn read(reader: &mut Reader<'_>, has_keys: bool, scope: Scope<'_>) -> Self {
         let server = Self {
             listen: reader.find("listen").unwrap_or(SocketAddr::from(([127, 0, 0, 1], 0))),
@@ -88,34 +91,34 @@ impl Server {
             shutdown_grace: reader.get("shutdown_grace"),
         };
         if let Some(name) = &server.pass_through {
-            check_passage(reader, name, scope.main_queues.unwrap_or_default());
+            check_pass_through(reader, name, scope.main_queues.unwrap_or_default());
         }
         if reader.is_sound(&["roles"]) && !are_some_and_different(&server.roles) {
-            reader.conflict(&["roles"], "expected at least one role, and none twice", None);
+            reader.conflict(&["roles"], "expected at least one role, without duplicates", None);
         }
         if reader.is_sound(&["planner_groups"]) && !are_some_and_different(&server.planner_groups) {
-            reader.conflict(&["planner_groups"], "expected at least one group, and none twice", None);
+            reader.conflict(&["planner_groups"], "expected at least one group, without duplicates", None);
         }
         let asks = server.insecure_no_auth || server.generate_key || has_keys;
         let open = !server.listen.ip().is_loopback() && !asks;
         if reader.is_sound(&["listen", "insecure_no_auth"]) && open {
             let message = format!(
-                "serving {} without authentication lets anybody who reaches it read and change all jobs",
+                "serving {} without authentication lets any client that reaches it read and change all jobs",
                 server.listen
             );
-            let help = "add an [[api_key]], or pass --generate-key to have one made; or bind to loopback, or pass --insecure-no-auth if something in front authenticates";
+            let help = "add an [[api_key]], pass --generate-key to create one, listen on loopback, or pass --insecure-no-auth behind a proxy that authenticates";
             reader.conflict(&["listen"], message, Some(help));
         }
         server
     }
 
-    /// Whether this process plays a role.
+    /// Returns true if this process has the role.
     pub fn has(&self, role: Role) -> bool {
         self.roles.contains(&role)
     }
 }
 
-/// The name of a host, without a port.
+/// A host name without a port.
 struct HostName(String);
 
 impl FromValue for HostName {
@@ -129,7 +132,8 @@ impl FromValue for HostName {
     }
 }
 
-/// The origin of a page, as browsers send it: scheme, host, and the port if it is not the usual one.
+/// The origin of a web page, as browsers send it: scheme, host, and the port if it is not the
+/// default one.
 struct WebOrigin(String);
 
 impl FromValue for WebOrigin {
@@ -142,13 +146,12 @@ impl FromValue for WebOrigin {
     }
 }
 
-fn check_passage(reader: &mut Reader<'_>, name: &str, main_queues: &[KnownMainQueue]) {
+fn check_pass_through(reader: &mut Reader<'_>, name: &str, main_queues: &[KnownMainQueue]) {
     match main_queues.iter().find(|known| known.name == name).map(|known| known.system) {
-        // One whose kind is wrong is told of where it stands.
+        // An invalid kind is reported at the main queue.
         Some(None | Some(System::Ojs)) => {}
         Some(Some(System::Sidekiq)) => {
-            let refused =
-                Refused::new("the name of a [[main_queue]] of kind ojs").help("a Sidekiq answers no requests");
+            let refused = Refused::new("the name of a [[main_queue]] of kind ojs").help("a Sidekiq has no HTTP API");
             reader.refuse("pass_through", refused);
         }
         None => {
@@ -190,11 +193,11 @@ mod tests {
         assert_eq!(roles(r#"["dispatch"]"#), [Role::Dispatch]);
         for list in ["[]", "[\"api\", \"api\"]"] {
             let text = mistakes(&format!("[server]\nroles = {list}"), &[]);
-            assert!(text.contains("expected at least one role, and none twice"), "{text}");
+            assert!(text.contains("expected at least one role, without duplicates"), "{text}");
         }
         let text = mistakes("[server]\nroles = [\"api\", \"planer\"]", &[]);
         assert!(text.contains("server.roles[1]: expected one of api, planner, dispatch, found \"planer\""), "{text}");
-        assert!(text.contains("did you mean \"planner\"?") && text.ends_with("1 mistake in fairgate.toml"), "{text}");
+        assert!(text.contains("did you mean \"planner\"?") && text.ends_with("1 error in fairgate.toml"), "{text}");
     }
 
     #[test]
@@ -218,7 +221,7 @@ mod tests {
             (with("jobs", &format!("{rule}main_queue = \"jobs\"\nqueue = \"A_b\"")), "queue: expected 1 to 128"),
         ] {
             let said = mistakes(&text, &[]);
-            assert!(said.contains(part) && said.ends_with("1 mistake in fairgate.toml"), "{text}\n{said}");
+            assert!(said.contains(part) && said.ends_with("1 error in fairgate.toml"), "{text}\n{said}");
         }
     }
 
@@ -242,7 +245,7 @@ mod tests {
             ("cors_origins = [\"https://A.example:443/x\"]", "did you mean \"https://a.example\"?"),
         ] {
             let text = mistakes(&format!("[server]\n{list}"), &[]);
-            assert!(text.contains(part) && text.ends_with("1 mistake in fairgate.toml"), "{list}: {text}");
+            assert!(text.contains(part) && text.ends_with("1 error in fairgate.toml"), "{list}: {text}");
         }
     }
 
@@ -252,12 +255,12 @@ mod tests {
         assert_eq!(groups(""), ["default"]);
         assert_eq!(groups("[server]\nplanner_groups = [\"eu\", \"us\"]"), ["eu", "us"]);
         for (list, part) in [
-            ("[]", "expected at least one group, and none twice"),
-            ("[\"a\", \"a\"]", "expected at least one group, and none twice"),
+            ("[]", "expected at least one group, without duplicates"),
+            ("[\"a\", \"a\"]", "expected at least one group, without duplicates"),
             ("[\"a\", \"B c\"]", "server.planner_groups[1]: expected 1 to 63 lower-case letters"),
         ] {
             let text = mistakes(&format!("[server]\nplanner_groups = {list}"), &[]);
-            assert!(text.contains(part) && text.ends_with("1 mistake in fairgate.toml"), "{text}");
+            assert!(text.contains(part) && text.ends_with("1 error in fairgate.toml"), "{text}");
         }
     }
 }

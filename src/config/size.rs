@@ -1,12 +1,12 @@
-//! Sizes in bytes as people write them: `512B`, `64KiB`, `16MiB`, `1GiB`, or a number of bytes.
+//! Sizes in bytes: `512B`, `64KiB`, `16MiB`, `1GiB`, or a number of bytes.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What an error message says about an unreadable size.
+/// Expected value in the error for an unreadable size.
 pub const EXPECTED: &str = "a size such as 64KiB, 16MiB or a number of bytes";
 
-/// Powers of 1024 only: `MB` means two things to two people, so it is refused with a hint.
+/// Units and their sizes in bytes. Powers of 1024 only; the ambiguous `MB` is refused with a hint.
 const UNITS: [(&str, usize); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
 /// A number of bytes.
@@ -14,23 +14,23 @@ const UNITS: [(&str, usize); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1
 pub struct ByteSize(usize);
 
 impl ByteSize {
-    /// A size of so many bytes.
+    /// Creates a size of `bytes` bytes.
     pub const fn new(bytes: usize) -> Self {
         Self(bytes)
     }
 
-    /// A size of so many times 1024 bytes.
+    /// Creates a size of `count` KiB.
     pub const fn kib(count: usize) -> Self {
         Self(count * 1024)
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     pub const fn bytes(self) -> usize {
         self.0
     }
 }
 
-/// A text that is no size.
+/// Error for text that is not a size.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected {EXPECTED}")]
 pub struct ParseError;

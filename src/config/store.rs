@@ -1,4 +1,4 @@
-//! The section `[store]`: where jobs live, and how to get in.
+//! `[store]`: the Redis that stores jobs.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,39 +11,39 @@ use super::secret::Secret;
 use super::sections::INSTANT;
 use super::url::StoreUrl;
 
-/// More replicas than any primary has.
+/// Upper bound of `wait_replicas`, more than any primary has.
 const MOST_REPLICAS: usize = 100;
 
-/// Where jobs live.
+/// `[store]`: the Redis that stores jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Store {
-    /// The Redis to use; without one, a private redis-server in `data_dir`.
+    /// Redis to use. Without it, fairgate runs a private redis-server in `data_dir`.
     pub url: Option<StoreUrl>,
-    /// The user, whether it came from its key or from the URL.
+    /// User, from its own key or from the URL.
     pub username: Option<String>,
-    /// The password, whether it came from a variable, a file or the URL.
+    /// Password, from a variable, a file or the URL.
     pub password: Option<Secret>,
-    /// Certificates to trust instead of the public ones, as PEM.
+    /// PEM file of certificates to trust instead of the public ones.
     pub ca_file: Option<PathBuf>,
-    /// The prefix of all keys.
+    /// Prefix of all keys.
     pub namespace: String,
-    /// Home of the private redis-server.
+    /// Directory of the private redis-server.
     pub data_dir: PathBuf,
-    /// How long a call to Redis may take.
+    /// Timeout of a call to Redis.
     pub call_timeout: Duration,
-    /// Replicas that confirm what clients are told is accepted; 0 for none.
+    /// Number of replicas that must confirm a write before clients receive an answer; 0 for none.
     pub wait_replicas: usize,
-    /// How long they may take; less than `call_timeout`.
+    /// Timeout of these confirmations; less than `call_timeout`.
     pub wait_replicas_timeout: Duration,
 }
 
 impl Store {
-    /// The URL as it may be printed.
+    /// Returns the URL without its password.
     pub fn redacted_url(&self) -> Option<String> {
         self.url.as_ref().map(ToString::to_string)
     }
 
-    /// The Redis as people know it, without a password.
+    /// Describes the Redis for messages, without a password.
     pub fn description(&self) -> String {
         self.redacted_url().unwrap_or_else(|| format!("the private Redis in {}", self.data_dir.display()))
     }

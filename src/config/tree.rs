@@ -1,4 +1,4 @@
-//! The merged configuration: a tree of values that each remember who set them.
+//! The merged configuration: a tree of values with their origins.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,18 +9,18 @@ use std::sync::Arc;
 use super::problem::Problem;
 use super::secret::redact;
 
-/// Who set a value.
+/// Origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     /// A line of the configuration file, counted from 1.
     File { path: Arc<Path>, line: usize },
     /// An environment variable.
     Env { name: String },
-    /// A flag of the command line, with its dashes.
+    /// A command-line flag, with its dashes.
     Flag { name: String },
-    /// The body of a request that changes something at run time.
+    /// The body of a request that changes settings at run time.
     Request,
-    /// Nobody: it is what the embedded file says.
+    /// The embedded `default.toml`.
     Default,
 }
 
@@ -39,45 +39,46 @@ impl fmt::Display for Origin {
 /// Values by key.
 pub type Table = BTreeMap<String, Value>;
 
-/// A value, who set it, and where it stands if that was a file.
+/// A value with its origin and its position in the file.
 #[derive(Clone)]
 pub struct Value {
-    /// What it is.
+    /// Content of the value.
     pub kind: Kind,
-    /// Who set it.
+    /// Origin of the value.
     pub origin: Origin,
-    /// Bytes of the value in its file; empty elsewhere.
+    /// Byte range of the value in its file; empty for other origins.
     pub span: Range<usize>,
-    /// Bytes of its key in the file; empty elsewhere.
+    /// Byte range of its key in the file; empty for other origins.
     pub key_span: Range<usize>,
 }
 
-/// What a value is.
+/// Content of a value.
 #[derive(Clone, PartialEq)]
 pub enum Kind {
-    /// Of JSON; TOML has none, and no key takes it.
+    /// `null`, which only JSON has and which most keys refuse.
     Null,
     Bool(bool),
     Integer(i128),
     Float(f64),
     Date(String),
-    /// A string of a file: never taken for a number.
+    /// A string of a file, which is never converted to a number.
     Text(String),
-    /// Text of an environment variable or flag, which have no types: read as whatever its key wants.
+    /// Untyped text of an environment variable or a flag, converted to the type of its key.
     Raw(String),
     List(Vec<Value>),
-    /// Elements of a list by their index, as the environment gives them; `settle` makes a list of it.
+    /// Elements of a list by index, as set by the environment; [`settle`] converts them into a
+    /// list.
     Indexed(BTreeMap<usize, Value>),
     Table(Table),
 }
 
 impl Value {
-    /// A value that stands in no file.
+    /// Creates a value that does not come from a file.
     pub fn new(kind: Kind, origin: Origin) -> Self {
         Self { kind, origin, span: 0..0, key_span: 0..0 }
     }
 
-    /// The text of a string, typed or not.
+    /// Returns the text of a string, typed or raw.
     pub fn text(&self) -> Option<&str> {
         match &self.kind {
             Kind::Text(text) | Kind::Raw(text) => Some(text),
@@ -85,7 +86,7 @@ impl Value {
         }
     }
 
-    /// How an error message names this value; long ones are cut, secrets are hidden.
+    /// Formats the value for an error message: shortened, with secrets redacted.
     pub fn found(&self) -> String {
         const LONGEST: usize = 60;
         match &self.kind {
@@ -102,7 +103,7 @@ impl Value {
     }
 }
 
-/// The notation of TOML, without secrets.
+/// Prints TOML notation, with secrets redacted.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
@@ -120,14 +121,14 @@ impl fmt::Display for Value {
     }
 }
 
-/// Like `Display`, because a derived one would print secrets.
+/// Implemented via `Display`, because a derived one would print secrets.
 impl fmt::Debug for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self} ({})", self.origin)
     }
 }
 
-/// Two values are equal if they say the same, wherever they stand.
+/// Compares the content and ignores origin and position.
 impl PartialEq for Value {
     fn eq(&self, other: &Self) -> bool {
         self.kind == other.kind
@@ -148,10 +149,11 @@ fn write_joined<T>(
     f.write_str(close)
 }
 
-/// Lays a table over another: the upper one wins, tables are merged key by key.
+/// Merges a table over another. Values of the upper one win, and tables are merged key by key.
 ///
-/// Elements by index change single keys of a list of tables (`FAIRGATE_TENANT__0__ID`), but replace a list of plain
-/// values as a whole: who sets `ROLES__0=api` wants that one role, not the defaults of the other places.
+/// Elements by index change single keys in a list of tables (`FAIRGATE_TENANT__0__ID`), but replace
+/// a list of plain values as a whole: `ROLES__0=api` sets that single role instead of changing the
+/// first of the default roles.
 pub fn merge(below: &mut Table, above: Table) {
     for (key, value) in above {
         match below.get_mut(&key) {
@@ -185,7 +187,8 @@ fn merge_value(old: &mut Value, new: Value) {
     }
 }
 
-/// Turns elements by index into lists, once all layers are merged; a gap in the count is a problem.
+/// Converts elements by index into lists, after all layers are merged. A gap between indexes is an
+/// error.
 pub fn settle(table: &mut Table, problems: &mut Vec<Problem>) {
     for (key, value) in table {
         settle_value(key, value, problems);
@@ -203,7 +206,7 @@ fn settle_value(path: &str, value: &mut Value, problems: &mut Vec<Problem>) {
             let gap = items.iter().zip(0..).find(|((index, _), place)| *index != place);
             if let Some(((index, item), place)) = gap {
                 let message = format!("expected an element {place} before element {index}");
-                let help = "lists count from 0, without gaps".to_owned();
+                let help = "indexes start at 0 and have no gaps".to_owned();
                 problems.push(Problem::at(item, format!("{path}[{index}]"), message, Some(help)));
             }
             let mut items: Vec<_> = std::mem::take(items).into_values().collect();

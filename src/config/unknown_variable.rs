@@ -1,20 +1,21 @@
-//! Environment variables that look like settings and are none.
+//! Detection of environment variables that look like settings but are not.
 //!
-//! `FAIRGATE_LISTEN=…` would otherwise be ignored without a word. A variable with `__` in its name is a setting, so an unknown one
-//! is an unknown key; this is about those without.
+//! Without it, `FAIRGATE_LISTEN=…` would be ignored silently. A variable with `__` in its name is a
+//! setting, so an unknown one is reported as an unknown key; this module checks those without.
 
 use super::env::PREFIX;
 use super::problem::Problem;
 use super::report::nearest;
 use super::tree::{Kind, Origin, Table, Value};
 
-/// Variables that commands read by themselves; cargo sets the last one for what it runs.
+/// Variables that commands read directly. Cargo sets the last one for the programs that it runs.
 const OWN: [&str; 3] = ["FAIRGATE_CONFIG", "FAIRGATE_SIDEKIQ_URL", "FAIRGATE_COMMIT"];
 const OF_TESTS: &str = "FAIRGATE_TEST_";
 
-/// A problem for each variable that starts like ours and that nothing reads.
+/// Returns an error for each variable with fairgate's prefix that is not used.
 ///
-/// `keys` are the paths of all keys that can be set. A secret may have any name, if a key such as `password_env` names it.
+/// `keys` are the paths of all keys that can be set. The variable of a secret may have any name if
+/// a key such as `password_env` refers to it.
 pub fn find(env: &[(String, String)], values: &Table, keys: &[String]) -> Vec<Problem> {
     let mut secrets = Vec::new();
     values.iter().for_each(|(key, value)| collect_secrets(key, value, &mut secrets));
@@ -28,7 +29,7 @@ pub fn find(env: &[(String, String)], values: &Table, keys: &[String]) -> Vec<Pr
     names.into_iter().map(|name| problem(name, keys)).collect()
 }
 
-/// Names of variables that hold secrets: the values of all keys that end with `_env`.
+/// Collects the names of variables that hold secrets: the values of all keys that end with `_env`.
 fn collect_secrets(key: &str, value: &Value, found: &mut Vec<String>) {
     match &value.kind {
         Kind::Table(table) => table.iter().for_each(|(key, value)| collect_secrets(key, value, found)),
@@ -38,8 +39,8 @@ fn collect_secrets(key: &str, value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Kubernetes sets such variables in every pod beside a Service named `fairgate`: `FAIRGATE_SERVICE_HOST`, `FAIRGATE_PORT`,
-/// `FAIRGATE_PORT_8080_TCP_ADDR` and so on.
+/// Recognizes the variables that Kubernetes sets in every pod next to a Service named `fairgate`:
+/// `FAIRGATE_SERVICE_HOST`, `FAIRGATE_PORT`, `FAIRGATE_PORT_8080_TCP_ADDR` and so on.
 fn is_service_link(rest: &str) -> bool {
     rest == "PORT"
         || rest.starts_with("SERVICE_")
@@ -49,8 +50,8 @@ fn is_service_link(rest: &str) -> bool {
 fn problem(name: &str, keys: &[String]) -> Problem {
     let help = match meant(name, keys) {
         Some(variable) => format!("did you mean {variable}?"),
-        None => "settings are named FAIRGATE_SECTION__KEY, with two underscores; a secret needs a key that names its \
-                 variable, such as password_env"
+        None => "settings are named FAIRGATE_SECTION__KEY, with two underscores; a variable with a secret must be the \
+                 value of a key such as password_env"
             .to_owned(),
     };
     Problem {
@@ -62,7 +63,8 @@ fn problem(name: &str, keys: &[String]) -> Problem {
     }
 }
 
-/// The setting that was probably meant: its key alone, or its path with single underscores, perhaps with a typing error.
+/// Returns the variable that was probably meant: its key alone, or its path with single
+/// underscores, possibly with a typo.
 fn meant(name: &str, keys: &[String]) -> Option<String> {
     let wanted = name[PREFIX.len()..].to_ascii_lowercase();
     let forms = |path: &String| [path.replace('.', "_"), path.rsplit('.').next().unwrap_or(path).to_owned()];

@@ -1,4 +1,4 @@
-//! The address of a Redis: one server, a socket, sentinels or a cluster.
+//! URL of a Redis: a server, a socket, sentinels or a cluster.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use super::tree::Value;
 const SCHEMES: [&str; 8] =
     ["redis", "rediss", "unix", "redis+unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"];
 
-/// Schemes that other tools use for the same thing.
+/// Schemes of other tools and their equivalents.
 const ALIASES: [(&str, &str); 6] = [
     ("valkey", "redis"),
     ("valkeys", "rediss"),
@@ -24,9 +24,9 @@ const ALIASES: [(&str, &str); 6] = [
 /// A host and its port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
-    /// A name or an address; IPv6 without its brackets.
+    /// Name or address; IPv6 without brackets.
     pub name: String,
-    /// The port.
+    /// Port.
     pub port: u16,
 }
 
@@ -37,35 +37,35 @@ impl fmt::Display for Host {
     }
 }
 
-/// What stands behind a URL.
+/// Kind of Redis installation that a URL addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topology {
-    /// One server: `redis://host:6379/0`.
+    /// A server: `redis://host:6379/0`.
     Server { host: Host, database: u32 },
-    /// One server on this machine: `unix:///run/redis.sock?db=0`.
+    /// A socket on this machine: `unix:///run/redis.sock?db=0`.
     Socket { path: PathBuf, database: u32 },
-    /// A server that sentinels name: `redis+sentinel://host1:26379,host2:26379/mymaster/0`.
+    /// A primary that sentinels watch: `redis+sentinel://host1:26379,host2:26379/mymaster/0`.
     Sentinel { hosts: Vec<Host>, service: String, database: u32 },
-    /// Any nodes of a cluster: `redis+cluster://host1:7000,host2:7001`.
+    /// Nodes of a cluster: `redis+cluster://host1:7000,host2:7001`.
     Cluster { hosts: Vec<Host> },
 }
 
-/// The URL of a store. It prints without its password.
+/// URL of a Redis. Prints without its password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoreUrl {
     text: String,
-    /// Whether to speak TLS.
+    /// True if the connection uses TLS.
     pub tls: bool,
-    /// What to connect to.
+    /// Installation to connect to.
     pub topology: Topology,
-    /// The user that the URL names.
+    /// User in the URL.
     pub username: Option<String>,
-    /// The password that the URL holds.
+    /// Password in the URL.
     pub password: Option<Secret>,
 }
 
 impl StoreUrl {
-    /// Parses a URL; a refusal never quotes it.
+    /// Parses a URL. Errors never quote it, because it may contain a password.
     pub fn parse(text: &str) -> Result<Self, Refused> {
         let Some((scheme, rest)) = text.split_once("://") else {
             return Err(
@@ -79,21 +79,22 @@ impl StoreUrl {
         }
     }
 
-    /// The server that these sentinels name, by the service that stands as the host: `redis://mymaster/0`, as clients of Ruby have it.
+    /// Returns the URL of the primary behind these sentinels. The host of this URL is the name of
+    /// the service, as Ruby clients write it: `redis://mymaster/0`.
     pub fn behind(&self, sentinels: &[String]) -> Result<Self, Refused> {
         let (Topology::Server { host, database }, Some((scheme, rest))) = (&self.topology, self.text.split_once("://"))
         else {
             return Err(Refused::new("a URL whose host is the service, such as redis://mymaster/0"));
         };
         if sentinels.iter().any(|sentinel| sentinel.contains(['@', '/'])) {
-            let help = "sentinels are asked without a user; that of the server stands in url";
+            let help = "sentinels take no user; put that of the server into url";
             return Err(Refused::new("hosts such as 10.0.0.1:26379").help(help));
         }
         let user = rest.rsplit_once('@').map(|(user, _)| format!("{user}@")).unwrap_or_default();
         Self::parse(&format!("{scheme}+sentinel://{user}{}/{}/{database}", sentinels.join(","), host.name))
     }
 
-    /// The URL without user and password, as a file may hold it.
+    /// Returns the URL without user and password, for use in a file.
     pub fn without_user(&self) -> String {
         let (scheme, rest) = self.text.split_once("://").unwrap_or_default();
         match &self.topology {
@@ -107,7 +108,7 @@ impl StoreUrl {
         }
     }
 
-    /// The URL with its password, for the one who connects.
+    /// Returns the URL with its password, for connecting.
     pub fn expose(&self) -> &str {
         &self.text
     }
@@ -182,7 +183,7 @@ fn parse_network(text: &str, scheme: &str, rest: &str) -> Result<StoreUrl, Refus
         "sentinel" => {
             let (service, database) = path.split_once('/').unwrap_or((path, ""));
             if service.is_empty() {
-                return Err(refused().help("name the service that the sentinels watch"));
+                return Err(refused().help("add the name of the service that the sentinels watch"));
             }
             Topology::Sentinel { hosts, service: service.to_owned(), database: number(database)? }
         }
@@ -211,7 +212,7 @@ fn parse_host(text: &str, default_port: u16) -> Option<Host> {
     (!odd).then(|| Host { name: name.to_owned(), port })
 }
 
-/// Undoes percent-encoding; nothing for an empty text.
+/// Decodes percent-encoding; `None` for an empty text.
 fn decode(text: &str) -> Result<Option<String>, Refused> {
     let refused = || Refused::new("a URL whose % signs are followed by two hexadecimal digits");
     let mut bytes = Vec::with_capacity(text.len());

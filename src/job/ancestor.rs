@@ -1,4 +1,5 @@
-//! The workflow or job that a new job says it comes from. It belongs to the same tenant: no workflow crosses tenants.
+//! Parents of a job: the workflow or job that a new job names as its origin. A parent belongs to
+//! the same tenant as the job; workflows do not cross tenants.
 
 use super::NewJob;
 use super::id;
@@ -6,39 +7,40 @@ use super::invalid::{Invalid, Kind};
 use super::json::{self, Object};
 use super::tenant::DEFAULT;
 
-/// The kind of an ancestor.
+/// Kind of an ancestor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
     Workflow,
     Job,
 }
 
-/// The members that name an ancestor, at top level or in `meta`.
+/// Members that name an ancestor, at top level or in `meta`.
 const NAMES: [(&str, Origin); 2] = [("workflow_id", Origin::Workflow), ("parent_id", Origin::Job)];
 
-/// A workflow or job that a new job names as its own.
+/// A workflow or job that a new job names as its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ancestor {
     pub origin: Origin,
     pub id: String,
-    /// The path of the member that names it.
+    /// Path of the member that names it, such as `meta.workflow_id`.
     pub field: String,
-    /// Its tenant, once somebody has looked; `None` if there is no such workflow or job.
+    /// Tenant of the ancestor, filled in by a lookup in the store. `None` before the lookup, and if
+    /// the ancestor does not exist.
     pub owner: Option<String>,
 }
 
 impl Ancestor {
-    /// The ancestor that a member of a job names, if the member is one of those that do.
+    /// Returns the ancestor that a member names, or `None` for any other member.
     pub(super) fn of_member(path: &str, name: &str, value: &str) -> Option<Ancestor> {
         let (_, origin) = NAMES.iter().find(|(known, _)| *known == name)?;
-        // No other id can exist.
+        // Ids are always UUIDv7, so an ancestor with any other id cannot exist.
         let id = json::text(value).filter(|id| id::is_valid(id))?.into_owned();
         Some(Ancestor { origin: *origin, id, field: format!("{path}{name}"), owner: None })
     }
 
-    /// Those that the text of `meta` names.
+    /// Returns the ancestors that the text of `meta` names.
     pub(super) fn in_meta(meta: &str) -> Vec<Ancestor> {
-        // Most jobs name none, and are not parsed again for it.
+        // Fast path: most jobs name no ancestor, so their `meta` is not parsed a second time.
         if !NAMES.iter().any(|(name, _)| meta.contains(name)) {
             return Vec::new();
         }
@@ -46,20 +48,21 @@ impl Ancestor {
         meta.members().filter_map(|member| Ancestor::of_member("meta.", &member.name, member.value)).collect()
     }
 
-    /// The refusal of a job that belongs to another tenant than this ancestor.
+    /// Error for a job whose tenant differs from the tenant of this ancestor.
     pub fn refusal(&self, job: &NewJob) -> Invalid {
         let what = match self.origin {
             Origin::Workflow => "a workflow",
             Origin::Job => "a job",
         };
         let tenant = job.owner().unwrap_or(DEFAULT);
-        let expected = format!("{what} of the tenant of this job, which is {tenant:?}, or left out");
+        let expected = format!("{what} of tenant {tenant:?}, which owns this job, or left out");
         Invalid::field(&self.field, expected, &self.id).of_kind(Kind::Tenant)
     }
 }
 
 impl NewJob {
-    /// Makes the job that of its ancestor's tenant, if it names no tenant itself. The default tenant's name is not written into it.
+    /// Assigns the job to its ancestor's tenant if it names no tenant itself. The default tenant is
+    /// left implicit: its name is not written into `meta`.
     pub fn inherit_tenant(&mut self, default_tenant: &str) {
         let owner = self.ancestors.iter().find_map(|ancestor| ancestor.owner.clone());
         if let Some(owner) = owner.filter(|owner| owner != DEFAULT && owner != default_tenant)
@@ -70,7 +73,7 @@ impl NewJob {
         }
     }
 
-    /// The first ancestor that belongs to another tenant than the job.
+    /// Returns the first ancestor that belongs to another tenant than the job.
     pub fn foreign_ancestor(&self) -> Option<&Ancestor> {
         let own = self.owner().unwrap_or(DEFAULT);
         self.ancestors.iter().find(|ancestor| ancestor.owner.as_deref().is_some_and(|owner| owner != own))

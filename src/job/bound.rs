@@ -1,4 +1,4 @@
-//! How many jobs a queue holds at most, and what happens to more.
+//! Bounds on the number of jobs in a queue, and the reaction to a full queue.
 
 use super::invalid::Invalid;
 use super::json::{self, Object};
@@ -9,20 +9,22 @@ const EXPECTED: &str = "`reject`, `block` or `drop_oldest`";
 const MOST: u64 = 1_000_000_000;
 const DEFAULT_WARNING: f64 = 0.8;
 
-/// A queue's bound.
+/// Bound on the number of jobs in a queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
-    /// Available, scheduled and retryable jobs.
+    /// Maximum number of jobs that are available, scheduled or retryable.
     pub most: u64,
-    /// What happens to more of them: `reject`, `block` or `drop_oldest`.
+    /// Reaction to a job that exceeds the maximum: `reject`, `block` or `drop_oldest`.
     pub strategy: &'static str,
-    /// The part of `most` from which on producers are warned.
+    /// Fraction of `most`, from 0 to 1, from which producers receive a warning.
     pub warning: f64,
 }
 
 impl Bound {
-    /// Reads `backpressure`, or `max_size` with `overflow_policy`, of a queue's configuration. `None` if it says nothing about a bound,
-    /// a bound of 0 is none. What it leaves out stays as it was.
+    /// Reads `backpressure`, or `max_size` with `overflow_policy`, from a queue's configuration.
+    ///
+    /// Returns `None` if the configuration mentions no bound, and `Some(None)` if it removes the
+    /// bound (a maximum of 0). Members that are left out keep their value from `old`.
     pub fn parse(config: &Object<'_>, old: Option<&Bound>) -> Result<Option<Option<Bound>>, Invalid> {
         let nested = match config.get("backpressure") {
             None => None,
@@ -78,25 +80,25 @@ impl Bound {
         Ok(Some((most > 0).then_some(Bound { most, strategy, warning })))
     }
 
-    /// The form in which scripts take it.
+    /// Encodes the bound as the scripts read it.
     pub fn packed(&self) -> String {
         let mark = (self.most as f64 * self.warning).floor() as u64;
         format!("{} {} {mark} {}", self.most, self.strategy, self.warning)
     }
 
-    /// Reads what `packed` wrote.
+    /// Decodes the result of [`Bound::packed`].
     pub fn from_packed(text: &str) -> Option<Bound> {
         let mut words = text.split(' ');
         let most: u64 = words.next()?.parse().ok()?;
         let name = words.next()?;
         let strategy = STRATEGIES.into_iter().find(|known| *known == name)?;
         let mark: u64 = words.next()?.parse().ok()?;
-        // What was stored before has no more than the mark.
+        // Bounds stored by older versions have only the mark, not the fraction.
         let warning = words.next().and_then(|word| word.parse().ok());
         Some(Bound { most, strategy, warning: warning.unwrap_or(mark as f64 / most.max(1) as f64) })
     }
 
-    /// As a queue's configuration shows it.
+    /// Formats the bound as the configuration of a queue shows it.
     pub fn to_json(&self) -> Value {
         json!({"max_depth": self.most, "strategy": self.strategy, "warning_threshold": self.warning})
     }

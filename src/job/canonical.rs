@@ -1,13 +1,14 @@
-//! JSON in the one form of RFC 8785, so that equal values have equal text: members sorted, numbers as JavaScript prints them, no
-//! spaces; and strings in Unicode's normal form C.
+//! Canonical JSON after RFC 8785, so that equal values have equal text: sorted members, numbers as
+//! JavaScript prints them, no whitespace. Strings are also normalized to Unicode form C.
 //!
-//! An integer that a double cannot hold keeps its digits: rounding would make different ids the same.
+//! Integers that a double cannot represent keep their digits. Rounding them would make different
+//! ids equal.
 
 use super::json;
 use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
-/// Appends a JSON text in its canonical form. What is not JSON is appended as it is.
+/// Appends a JSON text in canonical form. Text that is not JSON is appended unchanged.
 pub fn push(out: &mut String, text: &str) {
     let text = text.trim();
     match text.as_bytes().first() {
@@ -27,7 +28,7 @@ pub fn push(out: &mut String, text: &str) {
     }
 }
 
-/// Appends a string in its canonical form.
+/// Appends a string in canonical form.
 pub fn push_text(out: &mut String, text: &str) {
     let normalized = icu_normalizer::ComposingNormalizerBorrowed::new_nfc().normalize(text);
     out.push('"');
@@ -47,7 +48,7 @@ pub fn push_text(out: &mut String, text: &str) {
 }
 
 fn push_object(out: &mut String, text: &str) {
-    // Of duplicate keys the last counts, as everywhere.
+    // The map keeps the last of duplicate keys, like the rest of the program.
     let members: BTreeMap<String, &RawValue> = serde_json::from_str(text).unwrap_or_default();
     let normalizer = icu_normalizer::ComposingNormalizerBorrowed::new_nfc();
     let sorted = |(name, value): (&String, &&'_ RawValue)| {
@@ -67,7 +68,7 @@ fn push_object(out: &mut String, text: &str) {
 }
 
 fn push_number(out: &mut String, text: &str) {
-    /// From here on several integers are one double.
+    /// Smallest integer from which neighbouring integers share a double (2^53).
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let is_integer = text.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit());
     match text.parse::<f64>() {
@@ -77,9 +78,10 @@ fn push_number(out: &mut String, text: &str) {
     }
 }
 
-/// A finite double that is not zero, as ECMAScript writes it.
+/// Appends a finite double other than zero, formatted as in ECMAScript.
 fn push_double(out: &mut String, number: f64) {
-    // The shortest digits that read back, and the power of ten of the first: `1.25e-7`.
+    // The shortest digits that read back to the same double, and the power of ten of the first
+    // digit: `1.25e-7`.
     let shortest = format!("{:e}", number.abs());
     let (digits, power) = shortest.split_once('e').unwrap_or((&shortest, "0"));
     let (digits, power) = (digits.replace('.', ""), power.parse::<i32>().unwrap_or(0));
@@ -115,12 +117,13 @@ mod tests {
 
     #[test]
     fn is_that_of_the_rfc() {
-        // The example of RFC 8785, section 3.2.2.
+        // Example from RFC 8785, section 3.2.2.
         let text = r#"{ "numbers": [333333333.33333329, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
             "string": "\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/", "literals": [null, true, false] }"#;
         let expected = r#"{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],"string":"€$\u000f\nA'B\"\\\\\"/"}"#;
         assert_eq!(canonical(text), expected);
-        // Section 3.2.3: sorted by UTF-16. Its U+FB33 is two characters in form C, and comes earlier.
+        // Section 3.2.3: sorted by UTF-16 code units. U+FB33 becomes two characters in form C and
+        // sorts earlier.
         let text = r#"{"\u20ac":1,"\r":2,"\ufb33":3,"1":4,"\ud83d\ude00":5,"\u0080":6,"\u00f6":7}"#;
         let sorted = canonical(text);
         let values: Vec<&str> =

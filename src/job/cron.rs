@@ -1,7 +1,8 @@
 //! Cron expressions in a time zone.
 //!
-//! A schedule is laid over local wall-clock time, and each hit is then looked up in the zone: a time that daylight saving
-//! leaves out has no instant and is skipped, one that it repeats fires at its first instant only.
+//! A schedule is evaluated in local wall-clock time, and each hit is then converted to an instant.
+//! A time that daylight saving skips has no instant and does not fire; a time that it repeats fires
+//! at its first instant only.
 
 mod expression;
 
@@ -11,52 +12,56 @@ use cron::Schedule;
 
 pub use expression::EXPECTED;
 
-/// What an error message says about an unknown zone.
+/// Expected value in the error for an unknown time zone.
 pub const TIMEZONE_EXPECTED: &str = "an IANA time zone such as UTC or Europe/Berlin";
 
 /// A cron expression in a time zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cron {
-    /// Two if both day fields are restricted: crontab then takes either, the crate would want both.
+    /// Two schedules if both day fields are restricted: crontab fires if either field matches,
+    /// while the crate would require both.
     schedules: Vec<Schedule>,
     zone: Tz,
 }
 
-/// A moment at which something is to be done about a cron.
+/// A moment at which a cron needs attention: it fires, or daylight saving skips one of its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wake {
-    /// In milliseconds since the epoch.
+    /// Milliseconds since the epoch.
     pub at: i64,
-    /// Whether it does not fire: its time is one that daylight saving leaves out.
+    /// True if the cron does not fire because daylight saving skips this time.
     pub is_left_out: bool,
 }
 
 impl Cron {
-    /// Reads an expression; a message tells what is wrong with it and what would do.
+    /// Parses an expression. The error says what is wrong and what is expected.
     pub fn parse(expression: &str, timezone: &str) -> Result<Cron, String> {
         let zone = parse_zone(timezone)?;
         let cron = Cron { schedules: expression::schedules(expression)?, zone };
-        // From the epoch on, the crate's 130 years hold every day of the calendar on every weekday.
+        // Counted from the epoch, the 130 years that the crate covers contain each date on each
+        // weekday.
         match cron.next_after(0) {
             Some(_) => Ok(cron),
-            None => Err("no day of any year fits it; check the day against the month".to_owned()),
+            None => Err("no date matches it; check the day against the month".to_owned()),
         }
     }
 
-    /// The first time after a moment, both in milliseconds since the epoch; `None` past the year 2100.
+    /// Returns the first time after `ms`, both in milliseconds since the epoch; `None` after the
+    /// year 2100.
     pub fn next_after(&self, ms: i64) -> Option<i64> {
         let after = DateTime::from_timestamp_millis(ms.max(-1)).filter(|time| time.year() <= 2100)?;
         let local = after.with_timezone(&self.zone).naive_local().and_utc();
         let first = |schedule: &Schedule| {
             let hits = schedule.after(&local).filter_map(|hit| self.instant(hit.naive_utc()));
-            // In the repeated hour the clock shows times whose only instant is already over.
+            // In the repeated hour, the wall clock shows times whose only instant has already
+            // passed.
             hits.map(|hit| hit.timestamp_millis()).find(|hit| *hit > ms)
         };
         self.schedules.iter().filter_map(first).min()
     }
 
-    /// The first moment after another at which it fires, or at which daylight saving leaves a time of it out; where both come together, it
-    /// fires.
+    /// Returns the first moment after `ms` at which the cron fires or at which daylight saving
+    /// skips one of its times. If both coincide, the cron fires.
     pub fn next_wake(&self, ms: i64) -> Option<Wake> {
         let after = DateTime::from_timestamp_millis(ms.max(-1)).filter(|time| time.year() <= 2100)?;
         let local = after.with_timezone(&self.zone).naive_local().and_utc();
@@ -70,11 +75,13 @@ impl Cron {
         Some(Wake { is_left_out: wake.is_left_out && self.next_after(ms) != Some(wake.at), ..wake })
     }
 
-    /// When the clock was put forward over a local time that there is not.
+    /// Returns the moment at which the clock was put forward past `local`, a local time that does
+    /// not exist.
     fn gap_end(&self, local: NaiveDateTime) -> i64 {
         let offset = |utc: NaiveDateTime| self.zone.offset_from_utc_datetime(&utc).fix().local_minus_utc();
         let before = offset(local - TimeDelta::days(1));
-        // With the offset from before, the time is in the first hours after the change.
+        // Converted with the offset from before the change, the skipped time lies in the first
+        // hours after it.
         let after = local - TimeDelta::seconds(before.into());
         let (mut low, mut high) = (after - TimeDelta::seconds((offset(after) - before).max(0).into()), after);
         while high - low > TimeDelta::seconds(1) {
@@ -92,7 +99,7 @@ impl Cron {
     }
 }
 
-/// Whether there is such a zone; a message suggests one that there is.
+/// Checks that a time zone exists; the error suggests a similar name.
 pub fn check_timezone(name: &str) -> Result<(), String> {
     parse_zone(name).map(drop)
 }
@@ -102,8 +109,8 @@ fn parse_zone(name: &str) -> Result<Tz, String> {
         let distance = |zone: &&str| strsim::damerau_levenshtein(&name.to_lowercase(), &zone.to_lowercase());
         let zones = TZ_VARIANTS.iter().map(|zone| zone.name());
         match zones.min_by_key(distance).filter(|zone| distance(zone) <= name.len() / 4) {
-            Some(zone) => format!("there is no time zone \"{name}\"; did you mean \"{zone}\"?"),
-            None => format!("there is no time zone \"{name}\"; expected {TIMEZONE_EXPECTED}"),
+            Some(zone) => format!("unknown time zone \"{name}\"; did you mean \"{zone}\"?"),
+            None => format!("unknown time zone \"{name}\"; expected {TIMEZONE_EXPECTED}"),
         }
     })
 }
@@ -120,7 +127,7 @@ mod tests {
         }
     }
 
-    /// The next times after one, without their milliseconds.
+    /// Returns the next `count` times after `after`, formatted without milliseconds.
     fn times(expression: &str, zone: &str, after: &str, count: usize) -> Vec<String> {
         let cron = Cron::parse(expression, zone).unwrap_or_else(|message| panic!("{expression}: {message}"));
         let next = |at: &i64| cron.next_after(*at);
@@ -173,7 +180,7 @@ mod tests {
             days("0 0 13 * 5"),
             ["2026-01-02T00:00:00Z", "2026-01-09T00:00:00Z", "2026-01-13T00:00:00Z", "2026-01-16T00:00:00Z"]
         );
-        // A Friday that is a 13th counts once.
+        // A Friday the 13th matches both fields and counts once.
         assert_eq!(
             times("0 0 13 * 5", "UTC", "2026-02-06T00:00:00Z", 2),
             ["2026-02-13T00:00:00Z", "2026-02-20T00:00:00Z"]
@@ -202,15 +209,16 @@ mod tests {
     #[test]
     fn a_time_in_the_gap_is_skipped_and_one_in_the_fold_comes_once() {
         for (expression, zone, after, expected) in [
-            // Berlin: 02:00 to 03:00 is missing on March 29th and comes twice on October 25th of 2026.
+            // Berlin 2026: 02:00 to 03:00 is missing on March 29 and occurs twice on October 25.
             ("30 2 * * *", "Europe/Berlin", "2026-03-27T12:00:00Z", ["2026-03-28T01:30:00Z", "2026-03-30T00:30:00Z"]),
             ("0 3 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", ["2026-03-29T01:00:00Z", "2026-03-30T01:00:00Z"]),
             ("*/30 * * * *", "Europe/Berlin", "2026-03-29T00:30:00Z", ["2026-03-29T01:00:00Z", "2026-03-29T01:30:00Z"]),
             ("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", ["2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"]),
             ("*/30 * * * *", "Europe/Berlin", "2026-10-25T00:00:00Z", ["2026-10-25T00:30:00Z", "2026-10-25T02:00:00Z"]),
-            // Asked in the second of the two hours.
+            // `after` lies in the second of the two repeated hours.
             ("30 2 * * *", "Europe/Berlin", "2026-10-25T01:10:00Z", ["2026-10-26T01:30:00Z", "2026-10-27T01:30:00Z"]),
-            // New York: 02:00 to 03:00 is missing on March 8th, 01:00 to 02:00 comes twice on November 1st.
+            // New York 2026: 02:00 to 03:00 is missing on March 8; 01:00 to 02:00 occurs twice on
+            // November 1.
             (
                 "30 2 * * *",
                 "America/New_York",
@@ -259,14 +267,14 @@ mod tests {
             ("* * * * */0", "\"*/0\" is no weekday"),
             ("5* 5- 5 * *", "\"5*\" is no minute"),
             ("99999999999 * * * *", "is no minute"),
-            ("0 0 30 2 *", "no day of any year fits it"),
+            ("0 0 30 2 *", "no date matches it"),
         ] {
             let message = Cron::parse(expression, "UTC").expect_err(expression);
             assert!(message.contains(part), "{expression}: {message}");
         }
         let zone = |name| Cron::parse("@daily", name).expect_err(name);
-        assert_eq!(zone("Europe/Berln"), "there is no time zone \"Europe/Berln\"; did you mean \"Europe/Berlin\"?");
-        assert_eq!(zone("europe/berlin"), "there is no time zone \"europe/berlin\"; did you mean \"Europe/Berlin\"?");
+        assert_eq!(zone("Europe/Berln"), "unknown time zone \"Europe/Berln\"; did you mean \"Europe/Berlin\"?");
+        assert_eq!(zone("europe/berlin"), "unknown time zone \"europe/berlin\"; did you mean \"Europe/Berlin\"?");
         assert!(zone("Mars").ends_with("expected an IANA time zone such as UTC or Europe/Berlin"), "{}", zone("Mars"));
     }
 

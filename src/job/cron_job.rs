@@ -1,4 +1,4 @@
-//! A cron: when it fires, which job that makes, and what happens if the last one has not ended.
+//! Cron jobs: the schedule, the template of the jobs, and the policy for overlapping runs.
 
 use super::NewJob;
 use super::cron::{self, Cron, Wake};
@@ -7,30 +7,32 @@ use super::json::{self, Object};
 use super::request::{self, Context};
 use super::{Limits, duration, names, tenant, time};
 
-/// The names under which an expression may come.
+/// Accepted names of the member that holds the expression.
 const EXPRESSION: [&str; 3] = ["expression", "cron", "schedule"];
-/// What a template is made of where it stands at top level.
+/// Members of a job template that is written at top level.
 const TEMPLATE: [&str; 4] = ["type", "args", "meta", "options"];
 const OVERLAP_EXPECTED: &str = "`skip`, `allow`, `cancel_previous` or `enqueue`";
 const LONGEST_DESCRIPTION: usize = 1024;
-/// The shortest `@every`: times are looked at once a second.
+/// Shortest `@every` interval, in milliseconds. Crons are checked once per second.
 const SHORTEST_MS: u64 = 1000;
 
-/// What happens when a cron is due although the last job that it made has not ended.
+/// Reaction of a cron that is due while its previous job has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overlap {
-    /// No job is made.
+    /// Skips this run.
     Skip,
-    /// Another one is made.
+    /// Enqueues another job.
     Allow,
-    /// The last one is cancelled.
+    /// Cancels the previous job and enqueues another one.
     CancelPrevious,
-    /// Another one is made and waits: never do two of them run at once.
+    /// Enqueues another job that waits until the previous one has ended; at most one runs at a
+    /// time.
     Enqueue,
 }
 
 impl Overlap {
-    /// All of them, by the names that the texts have for them; the first of each is ours.
+    /// All policies with the names and aliases that the OJS documents use. The first name of each
+    /// policy is the one that fairgate writes.
     const NAMES: [(&'static str, Overlap); 7] = [
         ("skip", Overlap::Skip),
         ("allow", Overlap::Allow),
@@ -41,34 +43,34 @@ impl Overlap {
         ("queue", Overlap::Enqueue),
     ];
 
-    /// Its name.
+    /// Returns the name on the wire.
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, choice)| *choice == self).map_or("skip", |(name, _)| name)
     }
 }
 
-/// When a cron fires.
+/// Schedule of a cron.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Timing {
     Cron(Box<Cron>),
-    /// Milliseconds from one time to the next.
+    /// Interval in milliseconds.
     Every(i64),
 }
 
 impl Timing {
-    /// Reads an expression, or `@every` and a duration; a message tells what is wrong with it.
+    /// Parses a cron expression, or `@every` with a duration. The error says what is wrong.
     pub fn parse(expression: &str, timezone: &str) -> Result<Timing, String> {
         let Some(every) = expression.trim().strip_prefix("@every ") else {
             return Cron::parse(expression, timezone).map(|cron| Timing::Cron(Box::new(cron)));
         };
         cron::check_timezone(timezone)?;
         let ms = duration::parse_sum_ms(every.trim()).filter(|ms| *ms >= SHORTEST_MS);
-        ms.map(|ms| Timing::Every(ms as i64)).ok_or_else(|| {
-            format!("\"{every}\" is no time from one run to the next; expected 1s or more, such as 90s or 1h30m")
-        })
+        ms.map(|ms| Timing::Every(ms as i64))
+            .ok_or_else(|| format!("\"{every}\" is not a valid interval; expected 1s or more, such as 90s or 1h30m"))
     }
 
-    /// The first time after a moment, in milliseconds; `@every` counts from `anchor`.
+    /// Returns the first time after `ms`, in milliseconds since the epoch. `@every` counts from
+    /// `anchor`.
     pub fn next_after(&self, ms: i64, anchor: i64) -> Option<i64> {
         match self {
             Timing::Cron(cron) => cron.next_after(ms),
@@ -76,7 +78,8 @@ impl Timing {
         }
     }
 
-    /// The same, or a moment before at which a time of it is left out.
+    /// Returns the first moment after `ms` at which the cron fires or daylight saving skips one of
+    /// its times.
     pub fn next_wake(&self, ms: i64, anchor: i64) -> Option<i64> {
         match self {
             Timing::Cron(cron) => cron.next_wake(ms).map(|wake| wake.at),
@@ -84,19 +87,19 @@ impl Timing {
         }
     }
 
-    /// Whether it was woken because a time of it is left out.
+    /// Returns true if the cron wakes at `at` only because daylight saving skips one of its times.
     pub fn is_left_out(&self, at: i64) -> bool {
         let Timing::Cron(cron) = self else { return false };
         cron.next_wake(at - 1) == Some(Wake { at, is_left_out: true })
     }
 
-    /// When it fires, where it is woken at a moment.
+    /// Returns the next time at which the cron fires, given that it wakes at `at`.
     pub fn fires(&self, at: i64) -> Option<i64> {
         if self.is_left_out(at) { self.next_after(at, at) } else { Some(at) }
     }
 }
 
-/// A checked cron.
+/// A validated cron.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CronJob {
     pub name: String,
@@ -106,35 +109,37 @@ pub struct CronJob {
     pub overlap: Overlap,
     pub enabled: bool,
     pub description: Option<String>,
-    /// The tenant of its jobs, if it is not their template that names one.
+    /// Tenant of the jobs, unless their template names one.
     pub tenant: Option<String>,
-    /// What it enqueues, as its client wrote it.
+    /// Template of the jobs, as the client wrote it.
     pub template: String,
 }
 
 impl CronJob {
-    /// Reads what a client registers for a tenant, if its request names one.
+    /// Parses a registration. `tenant` is the tenant that the request's header names.
     pub fn parse(text: &str, limits: &Limits, tenant: Option<&str>) -> Result<CronJob, Invalid> {
         let body = Object::parse(text).map_err(|problem| request::unreadable(text, &problem))?;
         Self::read(&body, None, Some((limits, tenant)))
     }
 
-    /// Reads what [`CronJob::document`] made. Whether its job is still acceptable is asked when it fires.
+    /// Parses the result of [`CronJob::document`]. The job template is not validated here but each
+    /// time the cron fires.
     pub fn stored(document: &str) -> Result<CronJob, Invalid> {
         let body = Object::parse(document).map_err(|problem| request::unreadable(document, &problem))?;
         Self::read(&body, None, None)
     }
 
-    /// The same cron with what a client wants changed. Its name stays.
+    /// Returns the cron with a client's changes applied. The name cannot change.
     pub fn changed(&self, text: &str, limits: &Limits, tenant: Option<&str>) -> Result<CronJob, Invalid> {
         let body = Object::parse(text).map_err(|problem| request::unreadable(text, &problem))?;
         if let Some(name) = body.get("name").filter(|name| json::text(name).as_deref() != Some(&self.name)) {
-            return Err(Invalid::field("name", "left out, because a cron keeps its name", name));
+            return Err(Invalid::field("name", "left out, because the name of a cron cannot change", name));
         }
         Self::read(&body, Some(self), Some((limits, tenant)))
     }
 
-    /// Reads a request, with what it is checked against, or a document, which was checked before.
+    /// Parses a request, validating it against the given limits, or a stored document (`request` is
+    /// `None`), which was validated before.
     fn read(
         body: &Object<'_>,
         old: Option<&CronJob>,
@@ -160,7 +165,7 @@ impl CronJob {
         cron::check_timezone(&timezone)
             .map_err(|problem| Invalid { problem, ..Invalid::field("timezone", cron::TIMEZONE_EXPECTED, &timezone) })?;
         let timing = Timing::parse(&expression, &timezone).map_err(|problem| Invalid {
-            problem: format!("cannot be read: {problem}"),
+            problem: format!("is invalid: {problem}"),
             ..Invalid::field(field, cron::EXPECTED, &expression)
         })?;
         let overlap = match text("overlap_policy")? {
@@ -188,7 +193,7 @@ impl CronJob {
                 let named = named
                     .ok_or_else(|| Invalid::field("tenant_id", tenant::NAME_EXPECTED, value).of_kind(Kind::Tenant))?;
                 if let Some(other) = by_header.filter(|other| *other != named) {
-                    let expected = format!("{other:?}, as the request's header says, or nothing");
+                    let expected = format!("{other:?} as in the request's header, or left out");
                     return Err(Invalid::field("tenant_id", expected, value));
                 }
                 Some(named)
@@ -197,7 +202,7 @@ impl CronJob {
         let queue = text("queue")?;
         queue.iter().try_for_each(|queue| names::check_queue("queue", queue))?;
         let (template, path) = match (template(body)?, queue, old) {
-            // As with a job, an option wins over the top level.
+            // As with jobs, a queue in the options wins over one at top level.
             (Some((template, path)), Some(queue), _) if !names_queue(&template) => {
                 (with_queue(&template, &queue), path)
             }
@@ -218,44 +223,45 @@ impl CronJob {
         let template =
             Object::parse(&self.template).map_err(|_| Invalid::missing("type", "a job type such as `email.send`"))?;
         if let Some(id) = template.get("id") {
-            return Err(Invalid::field("id", "left out, because each run makes a job of its own", id));
+            return Err(Invalid::field("id", "left out, because each run creates a new job", id));
         }
         let in_options = template.get("options").and_then(|options| Object::parse(options).ok());
         let limit = template.get("rate_limit").or_else(|| in_options.and_then(|options| options.get("rate_limit")));
         match limit {
             Some(limit) if self.overlap == Overlap::Enqueue => {
-                let expected = "left out with the overlap policy `enqueue`, which needs the job's one rate limit";
+                let expected = "left out with the overlap policy `enqueue`, which sets a rate limit itself";
                 Err(Invalid::field("rate_limit", expected, limit))
             }
             _ => Ok(()),
         }
     }
 
-    /// The type of its jobs; empty if the template has none.
+    /// Returns the type of the jobs; empty if the template has none.
     pub fn kind(&self) -> String {
         let template = Object::parse(&self.template).unwrap_or_default();
         template.get("type").and_then(json::text).unwrap_or_default().into_owned()
     }
 
-    /// The job that it makes for a time.
+    /// Builds the job of the run at `at` (milliseconds since the epoch).
     pub fn job(&self, at: i64, limits: &Limits) -> Result<NewJob, Invalid> {
         let meta = vec![("cron_name", self.name.clone()), ("cron_triggered_at", time::rfc3339(at))];
         let context = Context { meta, tenant: self.tenant.clone(), ..Context::default() };
         if self.overlap != Overlap::Enqueue {
             return request::parse(&self.template, limits, &context);
         }
-        // A template is an object with members.
+        // The template is an object with at least one member.
         let open = self.template.trim_end().strip_suffix('}').unwrap_or(&self.template);
         let text = format!("{open},\"rate_limit\":{{\"key\":\"cron:{}\",\"concurrency\":1}}}}", self.name);
         request::parse(&text, limits, &context)
     }
 
-    /// What its times depend on: they are counted anew where this changes.
+    /// Key of the schedule. If it changes, the next run is computed again.
     pub fn timing_text(&self) -> String {
         format!("{} {}", self.expression, self.timezone)
     }
 
-    /// The form in which it is stored, and the beginning of how it is shown: an object that [`CronJob::stored`] reads.
+    /// Serializes the cron for storage, as an object that [`CronJob::stored`] reads. Answers begin
+    /// with the same text.
     pub fn document(&self) -> String {
         let mut out = String::from("{\"name\":");
         let mut push = |name: &str, value: &str| out.extend([name, value]);
@@ -276,7 +282,8 @@ impl CronJob {
     }
 }
 
-/// The template that a body brings, if it brings one, and where that stands. A job without `args` has none.
+/// Returns the template in a body, if there is one, and its path. `args` defaults to an empty
+/// array.
 fn template(body: &Object<'_>) -> Result<Option<(String, &'static str)>, Invalid> {
     let (parts, path): (Vec<(String, &str)>, _) = match body.get("job_template") {
         Some(text) => {
@@ -302,7 +309,7 @@ fn template(body: &Object<'_>) -> Result<Option<(String, &'static str)>, Invalid
     Ok(Some((text, path)))
 }
 
-/// The options of a template.
+/// Returns the options of a template.
 fn options_of<'a>(template: &Object<'a>) -> Option<Object<'a>> {
     template.get("options").and_then(|options| Object::parse(options).ok())
 }
@@ -312,7 +319,7 @@ fn names_queue(template: &str) -> bool {
     template.get("queue").is_some() || options_of(&template).is_some_and(|options| options.get("queue").is_some())
 }
 
-/// The template with another queue, in place of any that it names.
+/// Replaces the queue of a template, in its options and at top level.
 fn with_queue(template: &str, queue: &str) -> String {
     let object = Object::parse(template).unwrap_or_default();
     let options = options_of(&object).map(|options| {

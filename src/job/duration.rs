@@ -1,37 +1,42 @@
-//! Durations as people write them: ISO 8601 (`PT1M`, `P1D`, `PT0.5S`) or short (`500ms`, `60s`, `5m`, `2h`, `7d`).
+//! Durations in ISO 8601 (`PT1M`, `P1D`, `PT0.5S`) or short form (`500ms`, `60s`, `5m`, `2h`,
+//! `7d`).
 //!
-//! Days and weeks count 24 hours each; years and months have no fixed length and are refused.
+//! Days and weeks count 24 hours each. Years and months have no fixed length and are refused.
 
 use jiff::{Span, SpanRelativeTo};
 
-/// What an error message says about an unreadable duration.
+/// Expected value in the error for an unreadable duration.
 pub const EXPECTED: &str = "a duration such as 500ms, 60s, 5m, 2h, 7d or ISO 8601 (PT1M)";
 
-/// Short units, longest suffix first so that `ms` is not read as minutes of seconds.
+/// Short units and their milliseconds. `ms` precedes `s`, so that `5ms` is not read as `5m`
+/// seconds.
 const UNITS: [(&str, f64); 5] = [("ms", 1.0), ("s", 1e3), ("m", 6e4), ("h", 3.6e6), ("d", 8.64e7)];
 
-/// A century: longer than any wait somebody means, and far from overflowing a millisecond clock.
+/// Longest duration in milliseconds: a century. Longer than any sensible wait, and far from
+/// overflowing a millisecond clock.
 pub const LONGEST_MS: u64 = 100 * 365 * 86_400_000;
 
-/// Milliseconds of a duration; `None` if it is unreadable, negative or longer than a century.
+/// Parses a duration into milliseconds. Returns `None` if it is unreadable, negative or longer than
+/// a century.
 pub fn parse_ms(text: &str) -> Option<u64> {
     let ms = match text.as_bytes().first()? {
         b'P' | b'p' => iso_ms(text)?,
         b'0'..=b'9' => short_ms(text)?,
         _ => return None,
     };
-    // Rounded up: a wait is never shorter than what was asked for.
+    // Rounded up, so that a wait is never shorter than requested.
     (0.0..=LONGEST_MS as f64).contains(&ms).then(|| ms.ceil() as u64)
 }
 
-/// The same, or several of the short form after each other: `1h30m`.
+/// Like [`parse_ms`], but also accepts a sequence of short forms, such as `1h30m`.
 pub fn parse_sum_ms(text: &str) -> Option<u64> {
     if let Some(ms) = parse_ms(text) {
         return Some(ms);
     }
     let mut sum = 0_u64;
     for part in text.split_inclusive(|c: char| c.is_ascii_alphabetic()) {
-        // `ms` ends in two letters, and is too short to be part of a sum.
+        // The split does not support `ms`, which ends in two letters; it is too short for a sum
+        // anyway.
         sum = sum.saturating_add(parse_ms(part)?);
     }
     (sum > 0 && sum <= LONGEST_MS).then_some(sum)
@@ -50,12 +55,12 @@ fn short_ms(text: &str) -> Option<f64> {
     let (digits, factor) =
         UNITS.iter().find_map(|(unit, factor)| text.strip_suffix(unit).map(|digits| (digits.trim_end(), factor)))?;
     if !digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
-        return None; // f64 would also read "1e9" and "inf"
+        return None; // `f64` would also parse "1e9" and "inf".
     }
     Some(digits.parse::<f64>().ok()? * factor)
 }
 
-/// The ISO 8601 form of a number of milliseconds: `PT1.5S`, `PT5M`.
+/// Formats milliseconds in ISO 8601: `PT1.5S`, `PT5M`.
 pub fn to_iso(ms: u64) -> String {
     match ms {
         0 => "PT0S".to_owned(),

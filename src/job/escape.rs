@@ -1,6 +1,6 @@
-//! Names inside keys: percent-encoded, so that a name can neither end its own part of a key nor start another.
+//! Percent-encoding of names inside keys, so that a name cannot contain a key's separators.
 
-/// The name with everything but letters, digits and `.-_@/` percent-encoded.
+/// Percent-encodes all bytes except letters, digits and `.-_@/`.
 pub fn escape(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for byte in name.bytes() {
@@ -17,7 +17,7 @@ pub fn escape(name: &str) -> String {
     out
 }
 
-/// The name that was encoded. What was never encoded comes back as it is.
+/// Decodes a name. Text without valid codes is returned unchanged.
 pub fn unescape(text: &str) -> String {
     if !text.contains('%') {
         return text.to_owned();
@@ -25,7 +25,7 @@ pub fn unescape(text: &str) -> String {
     String::from_utf8_lossy(&decode(text)).into_owned()
 }
 
-/// The bytes that a percent-encoded text stands for. A sign that begins no code stands for itself.
+/// Decodes percent-encoded text into bytes. A `%` that begins no valid code is kept.
 pub fn decode(text: &str) -> Vec<u8> {
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
     let mut out = Vec::with_capacity(text.len());

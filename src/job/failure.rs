@@ -1,32 +1,34 @@
-//! A failed attempt as its worker reports it, in any of the three dialects of the OJS documents.
+//! Failed attempts as workers report them, in any of the three dialects of the OJS documents.
 
 use super::invalid::Invalid;
 use super::json::{self, Object};
 use super::time::{self, At};
 
-/// Longer parts are left out, and the entry says so: it is kept up to 25 times per job.
+/// Maximum size in bytes of one part of an entry. Longer parts are left out and the entry is marked
+/// as truncated, because a job keeps up to 25 entries.
 const LONGEST_PART: usize = 10_000;
 
-/// What the store needs to decide on and to remember of a failed attempt.
+/// A reported failure, in the form in which the store decides about it and records it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
-    /// Members of the history entry, without attempt and time, which the store knows.
+    /// JSON members of the history entry, without attempt and time, which the store adds.
     pub entry: String,
     /// `{code, message, retryable}` as JSON, for events.
     pub error: String,
-    /// Type, class and code, to compare with `non_retryable_errors`.
+    /// Type, code and error class, to compare with `non_retryable_errors`.
     pub classes: String,
-    /// The handler's own decision: `RETRY`, `DISCARD`, `DEAD_LETTER`, `FAIL`, or empty.
+    /// Verdict of the handler: `RETRY`, `DISCARD`, `DEAD_LETTER`, `FAIL`, or empty.
     pub verdict: &'static str,
     pub retryable: bool,
-    /// The message as JSON.
+    /// Message as a JSON string.
     pub message: String,
-    /// Until when the limit of the job's key is to be held, because somebody else said so.
+    /// Time until which the limit of the job's key is to be held, in milliseconds since the epoch:
+    /// an external rate limit that the worker ran into.
     pub hold_until: Option<i64>,
 }
 
 impl Failure {
-    /// Reads the `error` of a nack; a missing one is an unspecified handler error.
+    /// Parses the `error` member of a nack. A missing one becomes an unspecified handler error.
     pub fn parse(field: &str, text: Option<&str>) -> Result<Failure, Invalid> {
         let text = text.unwrap_or("{}");
         let object = Object::parse(text).map_err(|_| Invalid::field(field, "an object", text))?;

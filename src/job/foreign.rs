@@ -1,4 +1,4 @@
-//! Jobs that another system runs: what is pushed there when they are promoted.
+//! Jobs that another system runs: the payload that is pushed there on promotion.
 
 use super::NewJob;
 use super::record::push_time;
@@ -7,27 +7,27 @@ use super::sidekiq::{ARGS, Ordered, kind};
 use super::time::At;
 use super::{id, json, names, retry};
 
-/// What is pushed into another system's queue when a job is promoted.
+/// Payload for another system's queue, pushed when the job is promoted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outward {
-    /// The text, with marks where `args` and the time belong.
+    /// Payload with placeholders for `args` and the time.
     pub template: String,
     pub keeps: Keeps,
 }
 
-/// What is kept of a job that was promoted into another system.
+/// The data of a job that is kept after its promotion into another system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeps {
-    /// Nothing: nobody knows its id.
+    /// Nothing, because no client knows the id.
     Nothing,
-    /// The record, for whoever knows its id.
+    /// The record, for clients that know the id.
     Record,
-    /// The record and what was pushed: the other system may refuse it.
+    /// The record and the payload, because the other system may refuse it.
     All,
 }
 
 impl NewJob {
-    /// A job that came from another system, without an id that anybody knows.
+    /// Creates a job that came from another system. No client knows its id.
     pub fn foreign(class: &str, queue: &str, args: &str, template: String) -> NewJob {
         let id = id::generate();
         let kind = Some(kind(class)).filter(|kind| names::is_type(kind)).unwrap_or_else(|| "sidekiq.job".to_owned());
@@ -46,7 +46,7 @@ impl NewJob {
         }
     }
 
-    /// Makes it a job of a Ruby class, for a Sidekiq.
+    /// Turns the job into one for a Sidekiq, with a Ruby class.
     pub fn order(&mut self, class: &str, created: i64) {
         let field = |name: &str| self.fields.iter().find(|(field, _)| *field == name).map(|(_, value)| value.as_str());
         let most = || field("max").and_then(|max| max.parse().ok()).unwrap_or(retry::DEFAULT_MAX_ATTEMPTS);
@@ -63,8 +63,9 @@ impl NewJob {
         self.outward = Some(Outward { template: ordered.template(), keeps: Keeps::Record });
     }
 
-    /// Makes it a job for another OJS server, which gets it as it came. Times that count from now on are made absolute, and the one for
-    /// which it was scheduled has come when it is sent.
+    /// Turns the job into one for another OJS server, with its members unchanged except for two: a
+    /// relative expiry becomes absolute, counted from `now`, and `scheduled_at` is dropped because
+    /// the job is sent when it is due.
     pub fn hand_on(&mut self, now: i64) {
         let whole = format!("{}}}", self.envelope);
         let members = json::Object::parse(&whole).unwrap_or_default();
@@ -84,8 +85,8 @@ impl NewJob {
         self.outward = Some(Outward { template, keeps: Keeps::All });
     }
 
-    /// `outward` as the store keeps it: what is kept, where in the envelope the args begin, their length, and
-    /// the template.
+    /// Encodes `outward` for the store: what is kept, offset and length of the args in the
+    /// envelope, and the template.
     pub fn push_field(&self) -> Option<String> {
         let Outward { template, keeps } = self.outward.as_ref()?;
         let letter = match keeps {

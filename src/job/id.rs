@@ -2,10 +2,10 @@
 
 use uuid::{ContextV7, Timestamp, Uuid};
 
-/// A new id, later ones sorting after earlier ones.
+/// Generates an id. Ids sort by the time of their creation.
 pub fn generate() -> String {
     thread_local! {
-        // A context of its own per thread spares the lock that the shared one takes for every id.
+        // One context per thread avoids the lock of the shared context.
         static CONTEXT: ContextV7 = const { ContextV7::new() };
     }
     let id = CONTEXT.with(|context| Uuid::new_v7(Timestamp::now(context)));
@@ -13,7 +13,7 @@ pub fn generate() -> String {
     id.hyphenated().encode_lower(&mut buffer).to_owned()
 }
 
-/// Whether a text is an id as OJS wants it. Upper case is refused: an id is compared as text.
+/// Returns true for a lower-case UUIDv7. Upper case is refused because ids are compared as text.
 pub fn is_valid(text: &str) -> bool {
     let bytes = text.as_bytes();
     bytes.len() == 36

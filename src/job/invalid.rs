@@ -1,19 +1,19 @@
-//! Why a request was refused, in terms a client can act on.
+//! Errors for refused requests, in terms that a client can act on.
 
 use std::fmt;
 
-/// What kind of rule was broken; the API maps it to a status and an error code.
+/// Kind of an error. The API maps it to a status and an error code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The body is not JSON.
     Payload,
     /// A field is missing, of the wrong type or out of range.
     Field,
-    /// A value of a policy: how to retry, what to limit, whom to serve.
+    /// A policy (retries, limits, subscriptions) has an invalid value.
     Policy,
-    /// The job names no tenant where its plan rule looks for one.
+    /// The tenant is missing, invalid, or not the one that the job belongs to.
     Tenant,
-    /// The shape of a workflow.
+    /// The structure of a workflow is invalid.
     Workflow,
     /// The job as a whole is too large.
     EnvelopeTooLarge,
@@ -25,30 +25,30 @@ pub enum Kind {
     BatchTooLarge,
     /// The same id twice in one batch.
     Duplicate,
-    /// Part of the text, but not of this server.
+    /// A feature of the specification that this server does not support.
     Unsupported,
 }
 
-/// A refused value: which field, why, and what would be accepted.
+/// A refused value: the field, the problem and the expected value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Invalid {
     pub kind: Kind,
     /// Path of the value, such as `options.retry.max_attempts`; empty for the body as a whole.
     pub field: String,
-    /// The sentence after the field's name.
+    /// Predicate of the message, whose subject is the field's name.
     pub problem: String,
-    /// What would be accepted.
+    /// Description of the accepted values.
     pub expected: Option<String>,
-    /// What was sent, shortened.
+    /// The received value, shortened.
     pub received: Option<String>,
-    /// Which job of a batch.
+    /// Index of the job in its batch.
     pub index: Option<usize>,
-    /// The size that was exceeded, and by what.
+    /// Actual size and its limit, for values that are too large.
     pub sizes: Option<(usize, usize)>,
 }
 
 impl Invalid {
-    /// A broken rule of some kind about one field.
+    /// Creates an error about one field.
     pub fn new(kind: Kind, field: impl Into<String>, problem: impl Into<String>) -> Self {
         Invalid {
             kind,
@@ -61,7 +61,7 @@ impl Invalid {
         }
     }
 
-    /// A field whose value is not what is expected.
+    /// Creates an error for a field with an unexpected value.
     pub fn field(field: impl Into<String>, expected: impl Into<String>, received: &str) -> Self {
         let expected = expected.into();
         Invalid {
@@ -71,33 +71,33 @@ impl Invalid {
         }
     }
 
-    /// Something whose size is over its limit; `unit` is what the size counts.
+    /// Creates an error for a value over its size limit, both counted in `unit`.
     pub fn too_large(kind: Kind, field: &str, size: usize, limit: usize, unit: &str) -> Self {
         let problem = format!("has {size} {unit}, over the limit of {limit}");
         Invalid { sizes: Some((size, limit)), ..Invalid::new(kind, field, problem) }
     }
 
-    /// A value that is nested too deep.
+    /// Creates an error for a value that is nested too deeply; `most` is the limit.
     pub fn too_deep(field: &str, most: usize) -> Self {
-        Invalid::new(Kind::Field, field, format!("is nested too deep: the limit of the whole body is {most}"))
+        Invalid::new(Kind::Field, field, format!("is nested too deeply: the limit for the whole body is {most} levels"))
     }
 
-    /// A field that must be there and is not.
+    /// Creates an error for a missing field.
     pub fn missing(field: impl Into<String>, expected: impl Into<String>) -> Self {
         Invalid { expected: Some(expected.into()), ..Invalid::new(Kind::Field, field, "is required") }
     }
 
-    /// The same problem, seen as one of another kind.
+    /// Returns the error with another kind.
     pub fn of_kind(self, kind: Kind) -> Self {
         Invalid { kind, ..self }
     }
 
-    /// The same problem inside job number `index` of a batch.
+    /// Returns the error with the path and index of job `index` of a batch.
     pub fn in_job(self, index: usize) -> Self {
         Invalid { index: Some(index), ..self.within(&format!("jobs[{index}]")) }
     }
 
-    /// The same problem inside the value at `path`.
+    /// Returns the error with its field moved below `path`.
     pub fn within(self, path: &str) -> Self {
         let field = match self.field.as_str() {
             "" => path.to_owned(),
@@ -116,7 +116,7 @@ impl fmt::Display for Invalid {
     }
 }
 
-/// A value as it appears in a message: never more than a glimpse, as it may be megabytes.
+/// Shortens a value for a message, because it may be megabytes long.
 pub(super) fn shorten(text: &str) -> String {
     const GLIMPSE: usize = 60;
     match text.char_indices().nth(GLIMPSE) {

@@ -1,18 +1,19 @@
-//! JSON as text. A client's values are never decoded and encoded again: that would change `1.0`, big integers, duplicate
-//! keys and escapes. They are cut out of the request and put into answers as they came.
+//! JSON as text. Values of clients are never decoded and encoded again, which would change `1.0`,
+//! big integers, duplicate keys and escapes. They are cut out of the request and copied into
+//! answers unchanged.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 
-/// The members of a JSON object in their order, values as text. Of duplicate keys the last one counts.
+/// Members of a JSON object in their order, with values as text. The last of duplicate keys counts.
 #[derive(Debug, Default)]
 pub struct Object<'a> {
     members: Vec<Member<'a>>,
 }
 
-/// One member: its name decoded, and both parts as they were written.
+/// One member, with its name decoded, and its name and value as they were written.
 #[derive(Debug)]
 pub struct Member<'a> {
     pub name: Cow<'a, str>,
@@ -21,18 +22,18 @@ pub struct Member<'a> {
 }
 
 impl<'a> Object<'a> {
-    /// Reads an object; anything else is an error that says where.
+    /// Parses an object. The error contains the position.
     pub fn parse(text: &'a str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }
 
-    /// The text of a member's value; an explicit `null` counts as absent.
+    /// Returns the text of a member's value. An explicit `null` counts as absent.
     pub fn get(&self, name: &str) -> Option<&'a str> {
         let member = self.members.iter().rev().find(|member| member.name == name)?;
         (member.value != "null").then_some(member.value)
     }
 
-    /// The members that count: of duplicates only the last.
+    /// Returns the members that count: only the last of duplicates.
     pub fn members(&self) -> impl Iterator<Item = &Member<'a>> {
         self.members.iter().enumerate().filter_map(|(index, member)| {
             let repeated = self.members[index + 1..].iter().any(|later| later.name == member.name);
@@ -40,15 +41,15 @@ impl<'a> Object<'a> {
         })
     }
 
-    /// A member whose value would make the object nest deeper than `most`.
+    /// Returns the name of a member that makes the object nest deeper than `most` levels.
     pub fn too_deep(&self, most: usize) -> Option<&str> {
-        // Most values have fewer brackets in all than may stand inside each other.
+        // Fast path: most values have fewer brackets in total than the permitted depth.
         let has_many = |value: &str| value.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count() + 1 > most;
         let is_too_deep = |value: &str| has_many(value) && depth(value) + 1 > most;
         self.members.iter().find(|member| is_too_deep(member.value)).map(|member| member.name.as_ref())
     }
 
-    /// Whether there is no member.
+    /// Returns true if the object has no members.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
@@ -82,19 +83,19 @@ impl<'de> Deserialize<'de> for Object<'de> {
     }
 }
 
-/// The elements of an array, each as text; `None` if it is not one.
+/// Splits an array into the texts of its elements; `None` if the value is not an array.
 pub fn elements(text: &str) -> Option<Vec<&str>> {
     let elements: Vec<&RawValue> = serde_json::from_str(text).ok()?;
     Some(elements.into_iter().map(RawValue::get).collect())
 }
 
-/// The string that a value is, decoded; `None` if it is something else.
+/// Decodes a string; `None` if the value is not a string.
 pub fn text(value: &str) -> Option<Cow<'_, str>> {
     let inner = value.strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') { serde_json::from_str(value).ok().map(Cow::Owned) } else { Some(Cow::Borrowed(inner)) }
 }
 
-/// The integer that a value is; `3.0` counts, as JSON does not tell the two apart.
+/// Decodes an integer. `3.0` counts as one, because JSON does not distinguish the two.
 pub fn integer(value: &str) -> Option<i64> {
     if let Ok(integer) = value.parse() {
         return Some(integer);
@@ -103,12 +104,12 @@ pub fn integer(value: &str) -> Option<i64> {
     (number.fract() == 0.0 && number.abs() < 9e15).then_some(number as i64)
 }
 
-/// The finite number that a value is.
+/// Decodes a finite number.
 pub fn number(value: &str) -> Option<f64> {
     serde_json::from_str::<f64>(value).ok().filter(|number| number.is_finite())
 }
 
-/// The truth value that a value is.
+/// Decodes a boolean.
 pub fn boolean(value: &str) -> Option<bool> {
     value.parse().ok()
 }
@@ -137,14 +138,14 @@ pub fn push_text(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// A JSON string.
+/// Formats a JSON string.
 pub fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     push_text(&mut out, text);
     out
 }
 
-/// How deep arrays and objects are nested in a JSON text.
+/// Returns the nesting depth of arrays and objects in a JSON text.
 pub fn depth(text: &str) -> usize {
     let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
     for byte in text.bytes() {

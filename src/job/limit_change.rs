@@ -1,4 +1,4 @@
-//! What an admin says about a limit, as a request brings it.
+//! Changes of limits that an administrator requests.
 
 use super::invalid::{Invalid, Kind};
 use super::json::{self, Object};
@@ -6,36 +6,39 @@ use super::quota::refused;
 use super::time::{self, At};
 use super::{LimitKey, LimitScope, Quota, names};
 
-/// Every way to write a quota.
+/// All members with which a quota can be written.
 const QUOTA: [&str; 6] = ["concurrency", "rate", "throttle", "limit", "period", "max_per_second"];
 const EXPIRES: &str = "expires_at";
-/// Members of an answer about a limit that say how it is used. A request may bring them back; they change nothing.
+/// Members of answers that describe the state of a limit. A request may contain them, so that an
+/// answer can be sent back; they have no effect.
 const SHOWN: [&str; 8] =
     ["key", "scope", "partition", "partitions", "partitions_total", "waiting_count", "hold_until", OVERRIDE];
 const OVERRIDE: &str = "override";
-/// The parts of a quota, each with the members that answers show in it.
+/// Parts of a quota, each with the members that answers show in it.
 const PARTS: [(&str, &[&str]); 3] = [
     ("concurrency", &["limit", "active", "available"]),
     ("rate", &["limit", "period", "current_count", "window_resets_at"]),
     ("throttle", &["limit", "period", "next_allowed_at"]),
 ];
 
-/// A checked change: only what it names is limited anew.
+/// A validated change. Parts of the quota that it does not name stay as they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitChange {
     pub quota: Quota,
-    /// When it is over; never, if there is no time.
+    /// End of the change; `None` if it is permanent.
     pub until: Option<At>,
-    /// Whether it is made of an answer: one that is sent back as it was changes nothing.
+    /// True if the request looks like an answer of the server. Sending an answer back unchanged has
+    /// no effect.
     is_answer: bool,
 }
 
 impl LimitChange {
-    /// Reads an override of the limit `key`, which may be over at some time. An answer about the limit is a request as well.
+    /// Parses an override of the limit `key`, optionally with an end. An answer about the limit is
+    /// accepted as a request.
     pub fn parse(key: &str, object: &Object<'_>) -> Result<LimitChange, Invalid> {
         let is_answer = SHOWN.iter().any(|name| object.get(name).is_some());
         if let Some(other) = object.get("key").filter(|named| json::text(named).as_deref() != Some(key)) {
-            return Err(refused("key", &format!("{key:?}, as the path says, or left out"), other));
+            return Err(refused("key", &format!("{key:?} as in the path, or left out"), other));
         }
         let quota = read(object, &[&[EXPIRES], &SHOWN[..]].concat())?;
         if quota.is_empty() && !is_answer {
@@ -45,7 +48,7 @@ impl LimitChange {
             None => None,
             Some(value) => Object::parse(value)
                 .map(Some)
-                .map_err(|_| refused(OVERRIDE, "an object with `expires_at`, as answers have it", value))?,
+                .map_err(|_| refused(OVERRIDE, "an object with `expires_at`, as in answers", value))?,
         };
         let shown = shown.unwrap_or_default();
         known_members(OVERRIDE, &shown, &[EXPIRES])?;
@@ -57,7 +60,7 @@ impl LimitChange {
         Ok(LimitChange { quota, until, is_answer })
     }
 
-    /// Reads what holds until somebody changes it. An answer about it is a request as well.
+    /// Parses a permanent change. An answer about the limit is accepted as a request.
     pub fn parse_lasting(object: &Object<'_>) -> Result<LimitChange, Invalid> {
         let quota = read(object, &["queue", "source", "state"])?;
         if quota.is_empty() {
@@ -66,19 +69,20 @@ impl LimitChange {
         Ok(LimitChange { quota, until: None, is_answer: false })
     }
 
-    /// Whether it is an answer that was sent back as it was, given the quota that holds and when an override of it ends.
+    /// Returns true if the request is an unmodified answer, given the current quota and the end of
+    /// its override.
     pub fn repeats(&self, holds: &Quota, until: Option<i64>) -> bool {
         self.is_answer && self.quota == *holds && self.until == until.map(At::Absolute)
     }
 
-    /// A change that limits nothing.
+    /// Error for a change that sets no limit.
     pub fn is_empty() -> Invalid {
-        Invalid::new(Kind::Policy, "", "names no limit: give `concurrency`, `rate` or `throttle`")
+        Invalid::new(Kind::Policy, "", "sets no limit: add `concurrency`, `rate` or `throttle`")
     }
 
-    /// An override that would be over before it begins.
+    /// Error for an override that ends in the past.
     pub fn is_past(received: &str) -> Invalid {
-        refused(EXPIRES, "a time that is still to come", received)
+        refused(EXPIRES, "a time in the future", received)
     }
 }
 
@@ -86,7 +90,8 @@ fn moment(field: &str, value: &str) -> Result<At, Invalid> {
     json::text(value).and_then(|text| At::parse(&text)).ok_or_else(|| refused(field, time::EXPECTED, value))
 }
 
-/// Reads a quota. A slip must not pass for a limit that was set, so that only known members may stand beside it.
+/// Parses a quota. Unknown members are refused, so that a typo does not look like a limit that was
+/// set.
 fn read(object: &Object<'_>, further: &[&str]) -> Result<Quota, Invalid> {
     known_members("", object, &[&QUOTA, further].concat())?;
     let mut text = String::from("{");
@@ -97,7 +102,8 @@ fn read(object: &Object<'_>, further: &[&str]) -> Result<Quota, Invalid> {
             Some((known, nested)) => {
                 known_members(&member.name, nested, known)?;
                 let limit = || Invalid::missing("concurrency.limit", "an integer").of_kind(Kind::Policy);
-                // Answers show the limit and what counts against it; requests give the number alone as well.
+                // Answers show the limit as an object with its usage; requests may give the number
+                // alone.
                 if member.name == "concurrency" { nested.get("limit").ok_or_else(limit)? } else { member.value }
             }
             None => member.value,
@@ -110,15 +116,15 @@ fn read(object: &Object<'_>, further: &[&str]) -> Result<Quota, Invalid> {
     Quota::parse("", &plain)
 }
 
-/// Refuses members of other names than these.
+/// Refuses members with other names than `known`.
 fn known_members(path: &str, object: &Object<'_>, known: &[&str]) -> Result<(), Invalid> {
     let Some(unknown) = object.members().find(|member| !known.contains(&&*member.name)) else { return Ok(()) };
     let dot = if path.is_empty() { "" } else { "." };
-    let problem = format!("is none of {}", known.join(", "));
+    let problem = format!("is unknown; expected one of {}", known.join(", "));
     Err(Invalid::new(Kind::Policy, format!("{path}{dot}{}", unknown.name), problem))
 }
 
-/// Checks the key under which something is to be limited.
+/// Validates the key of a limit.
 pub fn check_key(key: &LimitKey) -> Result<(), Invalid> {
     let (expected, is_good) = match key.scope {
         LimitScope::Key => (names::RATE_KEY_EXPECTED, key.is_of_jobs()),

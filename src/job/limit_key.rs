@@ -1,5 +1,6 @@
-//! The key under which a limit counts. Clients choose keys of their own; those of queues, types and tenants' slots are the
-//! server's, and start with a character that no client's key starts with, so that neither can be taken for the other.
+//! Keys of limits. Clients choose keys of their own. Keys of queues, types and tenants belong to
+//! the server and start with a character that is not allowed in a client's key, so the two kinds
+//! cannot collide.
 
 use std::fmt;
 
@@ -7,39 +8,39 @@ use super::Partition;
 use super::escape::{escape, unescape};
 use super::names;
 
-/// Stands between a key of jobs and what it is divided by: no key that a client can send holds it.
+/// Separates a client's key from its partition. Not allowed in a client's key.
 const DIVIDES: char = '|';
 
-/// What a limit counts.
+/// Scope of a limit: the jobs that it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LimitScope {
     /// Jobs that name a key.
     Key,
     /// Jobs of a queue.
     Queue,
-    /// Jobs of a type, or of types that fit a glob.
+    /// Jobs of a type, or of types that match a glob.
     Type,
-    /// Slots that a tenant has in a queue; the name is `TENANT:QUEUE`.
+    /// Slots of a tenant in a queue; the name is `TENANT:QUEUE`.
     Tenant,
 }
 
 impl LimitScope {
     const ALL: [LimitScope; 4] = [LimitScope::Key, LimitScope::Queue, LimitScope::Type, LimitScope::Tenant];
 
-    /// All names, in the order of the documentation.
+    /// Names of all scopes, in the order of the documentation.
     pub const NAMES: [&'static str; 4] = ["key", "queue", "type", "tenant"];
 
-    /// The scope of that name.
+    /// Parses the name of a scope.
     pub fn parse(name: &str) -> Option<LimitScope> {
         Self::ALL.into_iter().find(|scope| scope.name() == name)
     }
 
-    /// Its name.
+    /// Returns the name on the wire.
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 
-    /// What a stored key of this scope starts with; `limit_label` in `lua/queue/lane.lua` reads it as well.
+    /// Prefix of stored keys of this scope. `limit_label` in `lua/queue/lane.lua` knows it too.
     fn sign(self) -> &'static str {
         ["", "#", "~", "+"][self as usize]
     }
@@ -48,24 +49,25 @@ impl LimitScope {
 /// The key of a limit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LimitKey {
-    /// `@TENANT/` if the limit is one of a tenant's own, else nothing.
+    /// `@TENANT/` if the limit belongs to a tenant, else empty.
     owner: String,
     pub scope: LimitScope,
     pub name: String,
 }
 
 impl LimitKey {
-    /// A key that jobs name.
+    /// Creates a key as jobs name it.
     pub fn key(name: &str) -> LimitKey {
         LimitKey::of(LimitScope::Key, name)
     }
 
-    /// The key of a queue's own limit.
+    /// Creates the key of a queue's own limit.
     pub fn queue(name: &str) -> LimitKey {
         LimitKey::of(LimitScope::Queue, name)
     }
 
-    /// The key of a scope and a name, which may be written as it is shown: `queue:NAME` is `NAME`.
+    /// Creates a key from a scope and a name. The name may also be in its displayed form:
+    /// `queue:NAME` is `NAME`.
     pub fn of(scope: LimitScope, name: &str) -> LimitKey {
         let (owner, name) = split_owner(name);
         let shown = if scope == LimitScope::Key { "" } else { scope.name() };
@@ -77,35 +79,36 @@ impl LimitKey {
         LimitKey { owner: owner.to_owned(), scope, name }
     }
 
-    /// The part of it that is for a tenant, a queue or a type.
+    /// Returns the partition of this key for a tenant, a queue or a type.
     pub fn divided(&self, by: Partition, name: &str) -> LimitKey {
         LimitKey { name: format!("{}{DIVIDES}{}={}", self.name, by.name(), escape(name)), ..self.clone() }
     }
 
-    /// If it is part of a key: that key, what divides it, and the name of the tenant, queue or type.
+    /// Splits the key of a partition into the client's key, the kind of partition, and the name of
+    /// the tenant, queue or type. Returns `None` for other keys.
     pub fn part(&self) -> Option<(&str, Partition, String)> {
         let (key, part) = self.name.split_once(DIVIDES).filter(|_| self.scope == LimitScope::Key)?;
         let (by, name) = part.split_once('=')?;
         Some((key, Partition::parse(by)?, unescape(name)))
     }
 
-    /// The common prefix of the stored keys of its parts.
+    /// Prefix that the stored keys of all partitions share.
     pub fn start_of_parts(&self) -> String {
         format!("{}{DIVIDES}", self.stored())
     }
 
-    /// True for a key that jobs can have, and for a part of one.
+    /// Returns true for a key that jobs can name, and for its partitions.
     pub fn is_of_jobs(&self) -> bool {
         let key = self.part().map_or(self.name.as_str(), |(key, ..)| key);
         self.scope == LimitScope::Key && self.owner.is_empty() && names::is_rate_key(key)
     }
 
-    /// The key as it is stored.
+    /// Encodes the key for storage.
     pub fn stored(&self) -> String {
         format!("{}{}{}", self.owner, self.scope.sign(), self.name)
     }
 
-    /// A stored key.
+    /// Decodes a stored key.
     pub fn from_stored(text: &str) -> LimitKey {
         let (owner, name) = split_owner(text);
         let signed = LimitScope::ALL[1..].iter().find_map(|scope| Some((*scope, name.strip_prefix(scope.sign())?)));
@@ -113,7 +116,8 @@ impl LimitKey {
         LimitKey { owner: owner.to_owned(), scope, name: name.to_owned() }
     }
 
-    /// The keys that may be meant where the scope is not said: that of jobs, then the server's that is shown in the same way.
+    /// Returns the keys that a displayed text can mean if no scope is given: a client's key first,
+    /// then the server's keys with that display form.
     pub fn candidates(text: &str) -> Vec<LimitKey> {
         let (_, name) = split_owner(text);
         let shown = |scope: &&LimitScope| name.strip_prefix(scope.name()).is_some_and(|rest| rest.starts_with(':'));
@@ -122,7 +126,7 @@ impl LimitKey {
     }
 }
 
-/// As people read it: `stripe-api`, `queue:email`, `type:report.*`, `tenant:acme:queue:email`.
+/// Displayed form: `stripe-api`, `queue:email`, `type:report.*`, `tenant:acme:queue:email`.
 impl fmt::Display for LimitKey {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let LimitKey { owner, scope, name } = self;
@@ -134,7 +138,7 @@ impl fmt::Display for LimitKey {
     }
 }
 
-/// A tenant's own key starts with `@TENANT/`.
+/// Splits off the prefix `@TENANT/` of a tenant's own key.
 fn split_owner(key: &str) -> (&str, &str) {
     let end = key.strip_prefix('@').and_then(|rest| rest.find('/')).map_or(0, |slash| slash + 2);
     key.split_at(end)

@@ -1,6 +1,6 @@
-//! Bounds on what a client may send.
+//! Bounds on the requests of clients.
 
-/// Sizes in bytes and counts; the configuration's `[limits]`.
+/// Maximum sizes in bytes and counts, from `[limits]` of the configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub max_envelope: usize,

@@ -1,6 +1,6 @@
-//! The names of a job's members that mean something to the server.
+//! Names of job members that have a meaning for the server.
 
-/// Names that only the server sets; a client's values for them are ignored, never stored.
+/// Members that only the server sets. Values from clients are ignored and not stored.
 const MANAGED: [&str; 26] = [
     "state",
     "attempt",
@@ -30,7 +30,7 @@ const MANAGED: [&str; 26] = [
     "waiting_for",
 ];
 
-/// Names with a meaning to the server, which may stand at top level or in `options`.
+/// Members that the server interprets, at top level or in `options`.
 const KNOWN: [&str; 21] = [
     "id",
     "type",
@@ -55,7 +55,8 @@ const KNOWN: [&str; 21] = [
     "unique",
 ];
 
-/// Whether a name means something to the server, so that a client's value for it is not simply handed through.
+/// Returns true if the server interprets or sets a member. All others are stored and returned
+/// unchanged.
 pub fn is_known(name: &str) -> bool {
     [&KNOWN[..], &MANAGED[..]].iter().any(|names| names.contains(&name))
 }

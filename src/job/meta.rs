@@ -1,11 +1,12 @@
-//! A job's `meta`: what the client sent, to the byte, with what is put into it in front.
+//! The `meta` of a job: the client's text byte for byte, with additional members inserted in front.
 
 use super::invalid::{Invalid, Kind};
 use super::json::{self, Member, Object};
 use super::trace;
 
-/// The merged `meta` as text, and the trace that the job belongs to. The client's own members win over `options.metadata`
-/// and over what comes from elsewhere, such as the trace headers of the request.
+/// Merges `meta` with other sources; returns the text and the trace that the job belongs to. The
+/// client's own members win over the values from `headers`, such as trace headers, which in turn
+/// win over `options.metadata`.
 pub fn merge(
     body: &Object<'_>,
     options: &Object<'_>,

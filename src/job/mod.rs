@@ -1,4 +1,5 @@
-//! Jobs as data: what a client may send, what a policy means, how a job is shown. Pure: no I/O, no clock, no tokio.
+//! Jobs as data: validation of requests, policies, and formatting of answers. Pure code: no I/O, no
+//! clock, no async runtime.
 
 pub mod ancestor;
 pub mod bound;

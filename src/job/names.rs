@@ -1,25 +1,26 @@
-//! The names that clients choose: job types, queues, workers.
+//! Names that clients choose: job types, queues, workers.
 
 use super::invalid::{Invalid, Kind};
 
-/// What an error message says about a bad job type.
+/// Expected value in the error for an invalid job type.
 pub const TYPE_EXPECTED: &str = "1 to 255 characters: words of a-z, 0-9, `_` and `-` that start with a letter, joined by dots, such as `email.send`";
-/// What an error message says about a bad queue name.
+/// Expected value in the error for an invalid queue name.
 pub const QUEUE_EXPECTED: &str = "1 to 128 characters of a-z, 0-9, `.` and `-`, the first a letter or digit";
 const WORKER_EXPECTED: &str = "1 to 256 bytes without control characters";
 
-/// What an error message says about a bad label.
+/// Expected value in the error for an invalid label.
 pub const LABEL_EXPECTED: &str = "1 to 63 lower-case letters, digits and dashes, not starting with a dash";
 
-/// What an error message says about a bad key of a rate limit.
+/// Expected value in the error for an invalid rate-limit key.
 pub const RATE_KEY_EXPECTED: &str =
     "1 to 256 characters of a-z, A-Z, 0-9, `.`, `_`, `:` and `-`, the first a letter or digit";
-/// What an error message says about a bad name of a cron. With `cron:` in front it is the key of a rate limit.
+/// Expected value in the error for an invalid cron name. The name with the prefix `cron:` must be a
+/// valid rate-limit key.
 pub const CRON_EXPECTED: &str = "1 to 250 characters of a-z, 0-9, `.` and `-`, the first a letter or digit";
-/// What an error message says about a bad name of a worker pool.
+/// Expected value in the error for an invalid pool name.
 pub const POOL_EXPECTED: &str = "1 to 63 characters of a-z, A-Z, 0-9, `.`, `_` and `-`, the first a letter or digit";
 
-/// Whether a text is a job type.
+/// Returns true for a valid job type.
 pub fn is_type(text: &str) -> bool {
     text.len() <= 255
         && text.split('.').all(|word| {
@@ -28,68 +29,69 @@ pub fn is_type(text: &str) -> bool {
         })
 }
 
-/// Whether a text is a queue name.
+/// Returns true for a valid queue name.
 pub fn is_queue(text: &str) -> bool {
     let starts_well = text.as_bytes().first().is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
     starts_well && text.len() <= 128 && text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'-'))
 }
 
-/// Whether a text is the name of a cron.
+/// Returns true for a valid cron name.
 pub fn is_cron(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let starts_well = text.bytes().next().is_some_and(plain);
     starts_well && text.len() <= 250 && text.bytes().all(|byte| plain(byte) || b".-".contains(&byte))
 }
 
-/// Whether a text is a label, such as a namespace or the name of a plan rule.
+/// Returns true for a valid label, such as a namespace or the name of a plan rule.
 pub fn is_label(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     text.len() <= 63 && text.bytes().next().is_some_and(plain) && text.bytes().all(|byte| plain(byte) || byte == b'-')
 }
 
-/// Whether a text is the key of a rate limit.
+/// Returns true for a valid rate-limit key.
 pub fn is_rate_key(text: &str) -> bool {
     text.len() <= 256 && is_word(text, b"._:-")
 }
 
-/// Whether a text is a job type or a glob of types.
+/// Returns true for a job type or a glob of types.
 pub fn is_type_pattern(text: &str) -> bool {
     let in_glob = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-.*".contains(&byte);
     is_type(text) || (text.contains('*') && text.len() <= 255 && text.bytes().all(in_glob))
 }
 
-/// Whether a text is the name of a worker pool.
+/// Returns true for a valid pool name.
 pub fn is_pool(text: &str) -> bool {
     text.len() <= 63 && is_word(text, b"._-")
 }
 
-/// Whether a text is made of letters, digits and some further characters, and starts with one of the former.
+/// Returns true if a text starts with a letter or digit and consists of letters, digits and
+/// `further`.
 fn is_word(text: &str, further: &[u8]) -> bool {
     text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || further.contains(&byte))
 }
 
-/// Checks a job type under the name of its field.
+/// Validates a job type; the error names `field`.
 pub fn check_type(field: &str, text: &str) -> Result<(), Invalid> {
     if is_type(text) { Ok(()) } else { Err(Invalid::field(field, TYPE_EXPECTED, text)) }
 }
 
-/// Checks a queue name under the name of its field.
+/// Validates a queue name; the error names `field`.
 pub fn check_queue(field: &str, text: &str) -> Result<(), Invalid> {
     if is_queue(text) { Ok(()) } else { Err(Invalid::field(field, QUEUE_EXPECTED, text)) }
 }
 
-/// Checks the name of a cron under the name of its field.
+/// Validates a cron name; the error names `field`.
 pub fn check_cron(field: &str, text: &str) -> Result<(), Invalid> {
     if is_cron(text) { Ok(()) } else { Err(Invalid::field(field, CRON_EXPECTED, text)) }
 }
 
-/// Checks the key of a rate limit under the name of its field.
+/// Validates a rate-limit key; the error names `field`.
 pub fn check_rate_key(field: &str, text: &str) -> Result<(), Invalid> {
     if is_rate_key(text) { Ok(()) } else { Err(Invalid::field(field, RATE_KEY_EXPECTED, text).of_kind(Kind::Policy)) }
 }
 
-/// Checks a worker's or caller's own name under the name of its field.
+/// Validates the name of a worker or caller; the error names `field`.
 pub fn check_worker(field: &str, text: &str) -> Result<(), Invalid> {
     if text.is_empty() || text.len() > 256 || text.chars().any(char::is_control) {
         return Err(Invalid::field(field, WORKER_EXPECTED, text));

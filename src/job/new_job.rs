@@ -1,14 +1,14 @@
-//! A job that was checked and not yet stored.
+//! Jobs that are validated but not stored yet.
 
 use super::time::At;
 use super::{Ancestor, Outward, Planned, RateLimit, Unique};
 use std::ops::Range;
 
-/// A checked job, not yet stored.
+/// A validated job that is not stored yet.
 #[derive(Clone, Debug)]
 pub struct NewJob {
     pub id: String,
-    /// Whether the client chose the id, so that it may be taken.
+    /// True if the client chose the id, which may then be taken already.
     pub own_id: bool,
     pub kind: String,
     pub queue: String,
@@ -18,37 +18,42 @@ pub struct NewJob {
     pub expires: Option<At>,
     pub ttl: Option<At>,
     pub total: Option<At>,
-    /// The envelope's text, kept to the byte, as an object without its closing brace: answers only add to it.
+    /// Text of the envelope, byte for byte, as an object without its closing brace, because answers
+    /// append members to it.
     pub envelope: String,
-    /// Where `args` and `meta` stand in the envelope.
+    /// Byte ranges of `args` and `meta` in the envelope.
     pub(super) args: Range<usize>,
     pub(super) meta: Range<usize>,
-    /// The tenant that the request or `meta.tenant_id` names.
+    /// Tenant named by the request or by `meta.tenant_id`.
     pub tenant: Option<String>,
-    /// The workflows and jobs that it says it comes from.
+    /// Workflows and jobs that the job names as its origin.
     pub ancestors: Vec<Ancestor>,
-    /// Whether it waits among its tenant's own, where no plan rule says in which order jobs go.
+    /// True if tenants have lanes of their own (isolation `sharded`). Has no effect on jobs under a
+    /// plan rule, which determines the order itself.
     pub apart: bool,
-    /// The tenant in whose own queues it waits, where tenants share none.
+    /// Tenant whose own queue the job waits in (isolation `namespace`).
     pub namespace: Option<String>,
-    /// The limit that it brings along.
+    /// Rate limit that the client sent with the job.
     pub rate_limit: Option<RateLimit>,
-    /// Which jobs count as the same as this one, if it is to be the only one.
+    /// Uniqueness policy that the client sent with the job.
     pub unique: Option<Unique>,
-    /// Key of the limit of its type, if the server sets one.
+    /// Key of the limit on the job's type, if the server's policy sets one.
     pub type_limit: Option<String>,
-    /// The plan rule that it falls under.
+    /// Plan rule that the job falls under.
     pub plan: Option<Planned>,
-    /// The queue that its client asked for, where a plan rule sends it elsewhere.
+    /// Queue that the client asked for, if a plan rule redirects the job.
     pub(super) own_queue: Option<String>,
-    /// What is pushed elsewhere when it is promoted, where its rule's main queue is not ours.
+    /// Payload that is pushed to another system on promotion, if the rule's main queue is not
+    /// fairgate's own.
     pub outward: Option<Outward>,
-    /// Further fields of the store's record: name and value, only where they differ from the default.
+    /// Further fields of the stored record as name and value. Only values that differ from the
+    /// default are present.
     pub fields: Vec<(&'static str, String)>,
 }
 
 impl NewJob {
-    /// A job that asks for nothing but its type and queue; of its envelope, the text and where `args` and `meta` stand in it.
+    /// Creates a job with only a type and a queue. The last parameter is the text of the envelope
+    /// with the ranges of `args` and `meta`.
     pub(super) fn bare(
         id: String,
         kind: String,

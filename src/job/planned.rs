@@ -1,4 +1,4 @@
-//! A job's place in a plan.
+//! Assignment of jobs to plan rules and tenants.
 
 use super::NewJob;
 use super::escape::escape;
@@ -6,26 +6,27 @@ use super::request::{ENVELOPE_START, QUEUE_START, TYPE_START};
 use super::tenant;
 use std::borrow::Cow;
 
-/// A job's place in a plan: the rule's name, and the tenant.
+/// Assignment of a job to a plan rule and a tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
     pub rule: String,
     pub tenant: String,
 }
 
-/// The name of a tenant's own queue inside the store. No queue that a client can name holds a slash.
+/// Returns the name of a tenant's own queue in the store. Clients cannot name it, because names of
+/// queues contain no slash.
 pub fn queue_of(tenant: &str, queue: &str) -> String {
     format!("{}/{queue}", escape(tenant))
 }
 
 impl NewJob {
-    /// The tenant that owns it, unless that is the default one.
+    /// Returns the tenant that owns the job; `None` for the default tenant.
     pub fn owner(&self) -> Option<&str> {
         let owner = self.plan.as_ref().map(|plan| plan.tenant.as_str()).or(self.tenant.as_deref());
         owner.filter(|owner| *owner != tenant::DEFAULT)
     }
 
-    /// The queue in which it waits.
+    /// Returns the queue in which the job waits.
     pub fn home(&self) -> Cow<'_, str> {
         match &self.namespace {
             Some(tenant) => Cow::Owned(queue_of(tenant, &self.queue)),
@@ -33,17 +34,18 @@ impl NewJob {
         }
     }
 
-    /// The text of `args`.
+    /// Returns the text of `args`.
     pub fn args(&self) -> &str {
         &self.envelope[self.args.clone()]
     }
 
-    /// The text of `meta`.
+    /// Returns the text of `meta`.
     pub fn meta(&self) -> &str {
         &self.envelope[self.meta.clone()]
     }
 
-    /// Puts the job under a plan rule that may send it to another queue, or under none; what an earlier rule did is undone.
+    /// Assigns the job to a plan rule, which may redirect it to another queue, or to none. Reverts
+    /// an earlier assignment.
     pub fn assign(&mut self, plan: Option<Planned>, queue: Option<&str>) {
         if let Some(own) = self.own_queue.take() {
             self.redirect(&own);
@@ -56,7 +58,8 @@ impl NewJob {
     }
 
     fn redirect(&mut self, queue: &str) {
-        // The envelope's own words up to the queue's name, and names that hold no escapes.
+        // The envelope begins with known text up to the queue's name, and neither type nor queue
+        // contain escapes.
         let start = ENVELOPE_START.len() + self.id.len() + TYPE_START.len() + self.kind.len() + QUEUE_START.len();
         self.envelope.replace_range(start..start + self.queue.len(), queue);
         let moved = |at: usize| at + queue.len() - self.queue.len();

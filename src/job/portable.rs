@@ -1,19 +1,21 @@
-//! JSON that every client can read: numbers within the range of a double, and text without lone surrogates.
+//! Checks that JSON can be parsed by every client: numbers within the range of a double, and text
+//! without lone surrogates.
 //!
-//! A value is stored and handed out as it was written, together with others. A client whose parser refuses one of them
-//! loses the whole response, so what parsers disagree about is refused when it comes in.
+//! Values are stored and returned as they were written, together with values of other jobs. A
+//! client whose parser rejects one of them loses the whole response. Therefore values that parsers
+//! disagree about are refused on input.
 
 use super::invalid::{Invalid, Kind};
 use super::json;
 use std::ops::Range;
 
-/// Fewer digits than this, without an exponent, are always within the range of a double.
+/// A number with fewer digits than this and no exponent fits a double.
 const SAFE_DIGITS: usize = 300;
-/// A number of at most this length whose exponent has two digits is, too.
+/// A number of at most this length with a two-digit exponent fits a double.
 const SAFE_LENGTH: usize = 200;
 
-/// Refuses JSON that some clients cannot read, with the path of the first such value. A text that is not JSON passes:
-/// whoever parses it says what is wrong.
+/// Refuses JSON that some clients cannot parse; the error has the path of the first such value.
+/// Text that is not JSON passes, because its parser reports a better error.
 pub fn check(text: &str) -> Result<(), Invalid> {
     match first_fault(text.as_bytes()) {
         None => Ok(()),
@@ -22,7 +24,7 @@ pub fn check(text: &str) -> Result<(), Invalid> {
     }
 }
 
-/// The first string or number that some clients cannot read.
+/// Returns the range of the first string or number that some clients cannot parse.
 fn first_fault(text: &[u8]) -> Option<Range<usize>> {
     let mut at = 0;
     loop {
@@ -41,7 +43,7 @@ fn first_fault(text: &[u8]) -> Option<Range<usize>> {
                 }
                 at = string.end;
             }
-            // An exponent, unless it is that of `true` or `false`.
+            // The exponent of a number, as opposed to the letter e in `true` or `false`.
             _ if at > 0 && text[at - 1].is_ascii_digit() => {
                 let number = number_around(text, at);
                 if !fits_double(&text[number.clone()]) {
@@ -54,13 +56,13 @@ fn first_fault(text: &[u8]) -> Option<Range<usize>> {
     }
 }
 
-/// The next place outside of strings at which there may be something to look at: a string or an exponent.
+/// Returns the next position outside of strings that needs a closer look: a quote or an exponent.
 fn stop(text: &[u8], start: usize) -> usize {
     let is_stop = |byte: &u8| matches!(byte, b'"' | b'e' | b'E');
     next(text, start, is_stop, |far| memchr::memchr3(b'"', b'e', b'E', far)).unwrap_or(text.len())
 }
 
-/// The next byte of a kind. Most are near, and found faster by looking at one byte after the other than by `search`.
+/// Finds the next wanted byte. Most are near, where a plain loop is faster than `search`.
 #[inline]
 fn next(
     text: &[u8],
@@ -76,18 +78,19 @@ fn next(
     }
 }
 
-/// Numbers of at least so many digits that they may be too large without an exponent. None of them fits between two probes.
+/// Finds numbers that may exceed a double by their number of digits alone. The step is short enough
+/// that no such number lies between two probes.
 fn long_numbers(text: &[u8], gap: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     gap.step_by(SAFE_DIGITS / 2).filter(|place| is_number(&text[*place])).map(|place| number_around(text, place))
 }
 
 struct ScannedString {
-    /// The place behind the closing quote.
+    /// Position behind the closing quote.
     end: usize,
     has_lone_surrogate: bool,
 }
 
-/// Reads a string that begins with a quote at `start`.
+/// Scans a string whose opening quote is at `start`.
 fn scan_string(text: &[u8], start: usize) -> ScannedString {
     let mut at = start + 1;
     let mut has_lone_surrogate = false;
@@ -103,14 +106,14 @@ fn scan_string(text: &[u8], start: usize) -> ScannedString {
                 has_lone_surrogate = true;
                 6
             }
-            // Any other escape; the digits of `\u` hold neither quote nor backslash.
+            // Any other escape. The digits of a `\u` contain neither quote nor backslash.
             _ => 2,
         };
     }
     ScannedString { end: text.len(), has_lone_surrogate }
 }
 
-/// The UTF-16 code unit that `\uXXXX` at this place stands for.
+/// Decodes the UTF-16 code unit of the escape `\uXXXX` at this position.
 fn unit(text: &[u8], at: usize) -> Option<u16> {
     let digits = text.get(at..at + 6)?.strip_prefix(b"\\u")?;
     digits.iter().try_fold(0, |unit, digit| Some(unit << 4 | char::from(*digit).to_digit(16)? as u16))
@@ -120,7 +123,7 @@ fn is_number(byte: &u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E')
 }
 
-/// The number that a byte of it is part of.
+/// Returns the range of the number that contains the byte at this position.
 fn number_around(text: &[u8], at: usize) -> Range<usize> {
     let start = text[..at].iter().rposition(|byte| !is_number(byte)).map_or(0, |place| place + 1);
     let end = text[at..].iter().position(|byte| !is_number(byte)).map_or(text.len(), |length| at + length);
@@ -136,18 +139,18 @@ fn fits_double(number: &[u8]) -> bool {
     if exponent <= 2 && number.len() < SAFE_LENGTH {
         return true;
     }
-    // What is no number is for the parser to say.
+    // Malformed numbers pass; the JSON parser reports them.
     std::str::from_utf8(number).ok().and_then(|text| text.parse::<f64>().ok()).is_none_or(f64::is_finite)
 }
 
-/// A place inside an array or an object.
+/// One step of a path into arrays and objects.
 enum Step<'a> {
     Index(usize),
-    /// A member, by its name as it was written; none before it is read.
+    /// A member, by its name as it was written; `None` before the name is read.
     Member(Option<&'a str>),
 }
 
-/// What is wrong with the value at `fault`, of a text that is JSON.
+/// Describes the value at `fault` in a valid JSON text.
 fn describe(text: &str, fault: Range<usize>) -> Invalid {
     let bytes = text.as_bytes();
     let mut steps: Vec<Step<'_>> = Vec::new();
@@ -177,7 +180,7 @@ fn describe(text: &str, fault: Range<usize>) -> Invalid {
     let (path, received) = (path(&steps), &text[fault.clone()]);
     let invalid = match (bytes[fault.start], steps.last()) {
         (b'"', Some(Step::Member(None))) => {
-            Invalid::new(Kind::Payload, path, "has a member whose name holds a lone surrogate")
+            Invalid::new(Kind::Payload, path, "has a member whose name contains a lone surrogate")
         }
         (b'"', _) => Invalid::field(path, "text without lone surrogates", received),
         _ => Invalid::field(path, "a number within the range of a double", received),
@@ -227,7 +230,7 @@ mod tests {
             &format!("[{}1]", "1,".repeat(1000)),
             r#"["\ud83d\ude00","\\ud800","\u00e9\u0000","1e400","a\"1e400"]"#,
             r#"{"\ud83d\ude00":1,"a":{"a":1,"a":2}}"#,
-            // Not JSON, which is said elsewhere.
+            // Not JSON, so this check passes.
             "[1e400",
             "1e400 1e400",
             r#"["\ud800"#,
@@ -264,7 +267,7 @@ mod tests {
     }
 
     proptest! {
-        /// serde_json reads numbers and text as most clients do, and refuses the same.
+        /// serde_json parses numbers and text as strictly as most clients.
         #[test]
         fn what_passes_is_what_a_parser_of_values_reads(text in r#"\[("(\\u[dD][89abcdefABCDEF0-7][0-9a-f]{2}|\\[\\nu]|x|1e999)*"|-?[1-9][0-9]{0,320}(\.[0-9]{1,3})?([eE][-+]?[0-9]{1,4})?)\]"#) {
             prop_assume!(serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok());

@@ -1,62 +1,64 @@
-//! A quota: how many jobs may run at once, and how often jobs may start.
+//! Quotas: how many jobs may run at once, and how many may start in a period.
 
 use super::duration;
 use super::invalid::{Invalid, Kind};
 use super::json::{self, Object};
 use serde_json::{Map, Value};
 
-/// The most that a concurrency limit can be.
+/// Maximum of a concurrency limit.
 pub const MOST_CONCURRENCY: u32 = 1_000_000;
-/// The most starts that a period can have.
+/// Maximum number of starts per period.
 pub const MOST_STARTS: u32 = 1_000_000_000;
-/// The longest period: starts are remembered for so long.
+/// Longest period in milliseconds. The store remembers each start for that long.
 pub const LONGEST_PERIOD: u64 = 31 * 86_400_000;
-/// What an error message says about an unreadable period.
+/// Expected value in the error for an unreadable period.
 pub const PERIOD_EXPECTED: &str =
     "second, minute, hour, day or a duration such as PT1M or 60s, longer than zero and at most 31 days";
 
 const WORDS: [(&str, u64); 4] = [("second", 1_000), ("minute", 60_000), ("hour", 3_600_000), ("day", 86_400_000)];
-/// The period that `max_per_second` means.
+/// Period of `max_per_second`, in milliseconds.
 const SECOND: u64 = 1_000;
 
-/// So many starts in a period of milliseconds.
+/// Maximum number of starts in a period, which is in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     pub limit: u32,
     pub period: u64,
 }
 
-/// Limits that hold together; what is absent does not limit.
+/// Limits that apply together. An absent one does not limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Quota {
-    /// Jobs that may run at once; 0 pauses.
+    /// Maximum number of active jobs; 0 pauses.
     pub concurrency: Option<u32>,
-    /// Starts in any window of the period, however close together.
+    /// Starts in any sliding window of the period; bursts are allowed.
     pub rate: Option<Window>,
-    /// Starts that are spaced evenly over the period.
+    /// Starts spaced evenly over the period.
     pub throttle: Option<Window>,
 }
 
 impl Window {
-    /// Milliseconds of a period: a word or a duration, longer than zero and at most 31 days.
+    /// Parses a period into milliseconds: a word such as `minute`, or a duration of more than zero
+    /// and at most 31 days.
     pub fn parse_period(text: &str) -> Option<u64> {
         let word = WORDS.iter().find(|(word, _)| *word == text).map(|(_, ms)| *ms);
         word.or_else(|| duration::parse_ms(text)).filter(|ms| (1..=LONGEST_PERIOD).contains(ms))
     }
 
-    /// As answers show it.
+    /// Formats the window as answers show it.
     pub fn to_json(self) -> Value {
         serde_json::json!({"limit": self.limit, "period": duration::to_iso(self.period)})
     }
 }
 
 impl Quota {
-    /// Whether nothing is limited.
+    /// Returns true if nothing is limited.
     pub fn is_empty(&self) -> bool {
         *self == Quota::default()
     }
 
-    /// As scripts keep it: `concurrency rate_limit rate_period_ms throttle_limit throttle_period_ms`, `-` where absent.
+    /// Encodes the quota for the store: `concurrency rate_limit rate_period_ms throttle_limit
+    /// throttle_period_ms`, with `-` for absent values.
     pub fn packed(&self) -> String {
         let window = |window: Option<Window>| match window {
             Some(Window { limit, period }) => format!("{limit} {period}"),
@@ -66,7 +68,7 @@ impl Quota {
         format!("{concurrency} {} {}", window(self.rate), window(self.throttle))
     }
 
-    /// Reads what `packed` wrote.
+    /// Decodes the result of [`Quota::packed`].
     pub fn from_packed(text: &str) -> Option<Quota> {
         let words: Vec<&str> = text.split(' ').collect();
         let &[concurrency, rate_limit, rate_period, throttle_limit, throttle_period] = words.as_slice() else {
@@ -83,7 +85,7 @@ impl Quota {
         })
     }
 
-    /// As answers show it: only what is set.
+    /// Formats the quota as answers show it. Absent limits are left out.
     pub fn to_json(&self) -> Map<String, Value> {
         let mut members = Map::new();
         members.extend(self.concurrency.map(|most| ("concurrency".to_owned(), most.into())));
@@ -92,10 +94,11 @@ impl Quota {
         members
     }
 
-    /// Reads the members of an object at `path`; `null` is absent, and members of other names are somebody else's.
+    /// Parses the quota members of the object at `path`. `null` counts as absent, and other members
+    /// are ignored.
     ///
-    /// The rate may be written `rate: {limit, period}`, `rate: n` or `limit: n` with a `period` beside it, or
-    /// `max_per_second: n`; only one of these at a time.
+    /// The rate has three forms: `rate: {limit, period}`, `rate: n` or `limit: n` with a `period`
+    /// next to it, and `max_per_second: n`. Only one of them may be present.
     pub fn parse(path: &str, object: &Object<'_>) -> Result<Quota, Invalid> {
         let reader = Reader { path, object };
         let concurrency = reader.integer("concurrency", 0, MOST_CONCURRENCY)?;
@@ -113,28 +116,28 @@ impl Reader<'_> {
         let forms: Vec<&str> =
             ["rate", "limit", "max_per_second"].into_iter().filter(|name| self.object.get(name).is_some()).collect();
         if let [first, second, ..] = forms[..] {
-            return Err(self.conflict(second, &format!("says the same as `{first}`: keep one of the two")));
+            return Err(self.conflict(second, &format!("is another form of `{first}`: keep one of the two")));
         }
         let is_nested = self.object.get("rate").is_some_and(|value| value.starts_with('{'));
         match forms[..] {
             ["rate"] if is_nested => {
-                self.no_period("does not go with a `rate` that has a period of its own: keep one of the two")?;
+                self.no_period("conflicts with the period inside `rate`: keep one of the two")?;
                 self.nested("rate")
             }
             ["max_per_second"] => {
-                self.no_period("does not go with `max_per_second`, which is per second: keep one of the two")?;
+                self.no_period("conflicts with `max_per_second`: keep one of the two")?;
                 let limit = self.integer("max_per_second", 1, MOST_STARTS)?;
                 Ok(limit.map(|limit| Window { limit, period: SECOND }))
             }
             [name] => self.window(name),
             _ => {
-                self.no_period("has no limit to go with: give `rate` as well")?;
+                self.no_period("requires a limit: add `rate`")?;
                 Ok(None)
             }
         }
     }
 
-    /// `{limit, period}` under a name.
+    /// Parses `{limit, period}` in the member `name`.
     fn nested(&self, name: &str) -> Result<Option<Window>, Invalid> {
         let Some(value) = self.object.get(name) else { return Ok(None) };
         let path = self.field(name);
@@ -142,7 +145,7 @@ impl Reader<'_> {
         Reader { path: &path, object: &object }.window("limit")
     }
 
-    /// A limit under a name, and the `period` beside it.
+    /// Parses the limit in the member `name` and the `period` next to it.
     fn window(&self, name: &str) -> Result<Option<Window>, Invalid> {
         let limit = self.integer(name, 1, MOST_STARTS)?.ok_or_else(|| self.missing(name, &starts(1, MOST_STARTS)))?;
         let value = self.object.get("period").ok_or_else(|| self.missing("period", PERIOD_EXPECTED))?;
@@ -179,7 +182,7 @@ fn starts(least: u32, most: u32) -> String {
     format!("an integer from {least} to {most}")
 }
 
-/// A value of a policy that is not what is expected.
+/// Creates an error for an invalid value of a policy.
 pub(super) fn refused(field: &str, expected: &str, value: &str) -> Invalid {
     Invalid::field(field, expected, value).of_kind(Kind::Policy)
 }
@@ -239,13 +242,21 @@ mod tests {
             (r#"{"throttle":5}"#, "throttle", "must be an object with a limit and a period"),
             (r#"{"throttle":{"limit":1,"period":"P1M"}}"#, "throttle.period", "must be second"),
             (r#"{"limit":5}"#, "period", "is required"),
-            (r#"{"period":"PT1S"}"#, "period", "has no limit to go with"),
+            (r#"{"period":"PT1S"}"#, "period", "requires a limit"),
             (r#"{"max_per_second":0}"#, "max_per_second", "must be an integer from 1"),
             (r#"{"max_per_second":0.5}"#, "max_per_second", "must be an integer from 1"),
-            (r#"{"max_per_second":1,"period":"hour"}"#, "period", "does not go with `max_per_second`"),
-            (r#"{"max_per_second":1,"rate":{"limit":1,"period":"PT1S"}}"#, "max_per_second", "says the same as `rate`"),
-            (r#"{"limit":1,"rate":1,"period":"PT1S"}"#, "limit", "says the same as `rate`"),
-            (r#"{"rate":{"limit":1,"period":"PT1S"},"period":"PT1S"}"#, "period", "has a period of its own"),
+            (r#"{"max_per_second":1,"period":"hour"}"#, "period", "conflicts with `max_per_second`"),
+            (
+                r#"{"max_per_second":1,"rate":{"limit":1,"period":"PT1S"}}"#,
+                "max_per_second",
+                "is another form of `rate`",
+            ),
+            (r#"{"limit":1,"rate":1,"period":"PT1S"}"#, "limit", "is another form of `rate`"),
+            (
+                r#"{"rate":{"limit":1,"period":"PT1S"},"period":"PT1S"}"#,
+                "period",
+                "conflicts with the period inside `rate`",
+            ),
         ] {
             let problem = parse(text).unwrap_err();
             assert_eq!((problem.kind, problem.field), (Kind::Policy, format!("rate_limit.{field}")), "{text}");

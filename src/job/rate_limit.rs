@@ -1,83 +1,84 @@
-//! The rate-limit policy that a job brings along: which key it counts under, and what happens where that is used up.
+//! Rate-limit policies of jobs: the key that a job counts under, its quota, and the reaction to an
+//! exhausted quota.
 
 use super::invalid::{Invalid, Kind};
 use super::json::{self, Object};
 use super::quota::{Quota, refused};
 use super::{LimitKey, names, tenant};
 
-/// What happens to a job that its limit does not let start.
+/// Reaction to a job that its limit does not allow to start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnLimit {
-    /// It stays available until the limit lets it.
+    /// The job stays available until the limit allows it to start.
     #[default]
     Wait,
-    /// It is scheduled for the time at which the limit will let it.
+    /// The job is scheduled for the time at which the limit will allow it to start.
     Reschedule,
-    /// It is discarded.
+    /// The job is discarded.
     Drop,
 }
 
 impl OnLimit {
-    /// All of them, by name.
+    /// All values with their names on the wire.
     const NAMES: [(&'static str, OnLimit); 3] =
         [("wait", OnLimit::Wait), ("reschedule", OnLimit::Reschedule), ("drop", OnLimit::Drop)];
 
-    /// The choice of that name.
+    /// Parses the name of a value.
     pub fn parse(name: &str) -> Option<OnLimit> {
         Self::NAMES.iter().find(|(known, _)| *known == name).map(|(_, choice)| *choice)
     }
 
-    /// Its name.
+    /// Returns the name on the wire.
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(_, choice)| *choice == self).map_or("wait", |(name, _)| name)
     }
 }
 
-/// Which jobs with the same key share its counters.
+/// The group of jobs with the same key that share its counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Partition {
-    /// All of them.
+    /// All jobs with the key.
     #[default]
     Global,
-    /// Those of one tenant.
+    /// The jobs of one tenant.
     Tenant,
-    /// Those in one queue.
+    /// The jobs in one queue.
     Queue,
-    /// Those of one type.
+    /// The jobs of one type.
     Type,
 }
 
 impl Partition {
-    /// All names, in the order of the documentation.
+    /// Names of all values, in the order of the documentation.
     pub const NAMES: [&'static str; 4] = ["global", "tenant", "queue", "type"];
     const ALL: [Partition; 4] = [Partition::Global, Partition::Tenant, Partition::Queue, Partition::Type];
 
-    /// The partition of that name.
+    /// Parses the name of a value.
     pub fn parse(name: &str) -> Option<Partition> {
         Self::ALL.into_iter().find(|partition| partition.name() == name)
     }
 
-    /// Its name.
+    /// Returns the name on the wire.
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 }
 
-/// A checked policy.
+/// A validated policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RateLimit {
-    /// Whose counters it uses; those of the job's queue if there is none.
+    /// Key of the counters; `None` for the counters of the job's queue.
     pub key: Option<String>,
-    /// The dimension by which the key is divided.
+    /// Dimension that partitions the key.
     pub scope: Partition,
-    /// What the key may do.
+    /// Limits of the key.
     pub quota: Quota,
-    /// What happens to this job when the key may not.
+    /// Reaction if the limits do not allow this job to start.
     pub on_limit: OnLimit,
 }
 
 impl RateLimit {
-    /// Reads a policy that stands at `path`.
+    /// Parses the policy at `path`.
     pub fn parse(path: &str, text: &str) -> Result<RateLimit, Invalid> {
         let object = Object::parse(text).map_err(|_| refused(path, "an object", text))?;
         let field = |name: &str| format!("{path}.{name}");
@@ -87,7 +88,7 @@ impl RateLimit {
                 names::check_rate_key(&field("key"), &key)?;
                 Some(key.into_owned())
             }
-            // Without a key, only this dialect says what is meant: the queue.
+            // Only `max_per_second` may come without a key; it then limits the queue.
             None if object.get("max_per_second").is_some() => None,
             None => return Err(Invalid::missing(field("key"), names::RATE_KEY_EXPECTED).of_kind(Kind::Policy)),
         };
@@ -103,19 +104,20 @@ impl RateLimit {
                 .and_then(|text| Partition::parse(&text))
                 .ok_or_else(|| refused(&field("scope"), "`global`, `tenant`, `queue` or `type`", value))?,
         };
-        // Without a key the limit is the queue's own, which cannot be divided.
+        // The limit of a queue cannot be partitioned.
         if key.is_none() && !matches!(scope, Partition::Global | Partition::Queue) {
-            return Err(refused(&field("scope"), "left out, or sent with a `key` to divide", scope.name()));
+            return Err(refused(&field("scope"), "left out, or sent together with a `key`", scope.name()));
         }
         Ok(RateLimit { key, scope, quota: Quota::parse(path, &object)?, on_limit })
     }
 
-    /// The key that it names, or that of a queue, undivided.
+    /// Returns the key of the policy, or that of the queue, without partition.
     pub fn key_in(&self, queue: &str) -> LimitKey {
         self.key.as_deref().map_or_else(|| LimitKey::queue(queue), LimitKey::key)
     }
 
-    /// The key under which a job of this tenant, queue and type counts.
+    /// Returns the key under which a job of this tenant, queue and type counts, including the
+    /// partition.
     pub fn key_of(&self, tenant: Option<&str>, queue: &str, kind: &str) -> LimitKey {
         let key = self.key_in(queue);
         let name = match self.scope {

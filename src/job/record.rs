@@ -1,4 +1,4 @@
-//! A stored job as the store gives it back, and as answers show it.
+//! Records of stored jobs, as the store returns them, and their form in answers.
 
 use super::NewJob;
 use super::escape::unescape;
@@ -7,11 +7,11 @@ use super::scope::own_worker;
 use super::{State, json, retry, tenant, time};
 use std::fmt::Write;
 
-/// A job's record. Times are milliseconds since the epoch.
+/// The record of a stored job. Times are in milliseconds since the epoch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Record {
     pub id: String,
-    /// The stored envelope: an object without its closing brace.
+    /// Stored envelope: a JSON object without its closing brace.
     pub envelope: String,
     pub state: String,
     pub queue: String,
@@ -19,16 +19,16 @@ pub struct Record {
     pub attempt: u32,
     pub max_attempts: Option<u32>,
     pub worker: Option<String>,
-    /// The tenant that owns it; none for the default one.
+    /// Tenant that owns the job; `None` for the default tenant.
     pub tenant: Option<String>,
-    /// The pool whose worker holds it.
+    /// Pool of the worker that holds the lease.
     pub pool: Option<String>,
     pub created: i64,
     enqueued: Option<i64>,
     started: Option<i64>,
     finished: Option<i64>,
     activated: Option<i64>,
-    /// When a scheduled job was to become available, and whether answers must show it.
+    /// Time at which a scheduled job becomes available. Answers show it if `shows_due` is set.
     due: Option<i64>,
     shows_due: bool,
     expires: Option<i64>,
@@ -36,28 +36,31 @@ pub struct Record {
     next_retry: Option<i64>,
     retry_delay: Option<u64>,
     has_policy: bool,
-    /// The last failure still counts: no attempt has succeeded since.
+    /// True if no attempt has succeeded since the last failure.
     has_error: bool,
     expired: bool,
-    /// Waits in its tenant's lane for a round of the planner.
+    /// True if the job waits in staging for a round of the planner.
     pub staged: bool,
-    /// Whether a new job was not stored because this one is its like.
+    /// True if an enqueued job was not stored because this one is its duplicate.
     pub existing: bool,
-    /// Jobs in its queue and how many those may be, where it was stored into one that fills up.
+    /// Number of jobs in the queue and its bound, if the job was stored into a queue that is
+    /// filling up.
     pub pressure: Option<(u64, u64)>,
-    /// The main queue that is not ours into which it was promoted: what became of it there is not known here.
+    /// Name of the external main queue into which the job was promoted. Its further fate is not
+    /// known here.
     left: Option<String>,
-    /// Failed attempts, oldest first: `attempt US ms US members`.
+    /// Failed attempts, oldest first: `attempt US ms US members`. US is the unit separator, U+001F.
     pub failures: Vec<String>,
     pub result: Option<String>,
-    /// What is kept for the next attempt: `sequence US ms US state as JSON`.
+    /// Checkpoint for the next attempt: `sequence US ms US state as JSON`.
     checkpoint: Option<String>,
-    /// What the steps before it in its workflow gave: a JSON array.
+    /// Results of the preceding steps in the workflow, as a JSON array.
     pub inputs: Option<String>,
 }
 
 impl Record {
-    /// Reads a view of the store: the record as `lua/queue/job.lua` describes it, and perhaps failures, result, envelope and inputs.
+    /// Parses a view of the store: the record as described in `lua/queue/job.lua`, optionally
+    /// followed by failures, result, envelope, checkpoint and inputs.
     pub fn parse(view: &str) -> Option<Self> {
         let mut sections = view.split('\u{1e}');
         let mut changing = sections.next()?.split('\u{1f}');
@@ -98,7 +101,8 @@ impl Record {
         Some(record)
     }
 
-    /// The record of a job that was just stored, without reading it back.
+    /// Builds the record of a job that was just stored, without reading it back. A `state` of `=ID`
+    /// means that the existing job ID is its duplicate.
     pub fn stored(job: NewJob, state: &str, created: &str, due: &str) -> Self {
         if let Some(id) = state.strip_prefix('=') {
             return Record { id: id.to_owned(), existing: true, ..Record::default() };
@@ -118,7 +122,7 @@ impl Record {
         record
     }
 
-    /// Takes over a field that does not change; those that only scripts read are passed over.
+    /// Sets an immutable field. Fields that only scripts read are ignored.
     fn set(&mut self, name: &str, value: &str) {
         match name {
             "max" => self.max_attempts = value.parse().ok(),
@@ -133,37 +137,39 @@ impl Record {
         }
     }
 
-    /// Total runs that the job's policy allows.
+    /// Returns the total number of attempts that the job's policy allows.
     pub fn max_attempts(&self) -> u32 {
         self.max_attempts.unwrap_or(retry::DEFAULT_MAX_ATTEMPTS)
     }
 
-    /// Whether it was promoted into another system, which alone knows what becomes of it.
+    /// Returns true if the job was promoted into an external system, which alone knows its further
+    /// state.
     pub fn has_left(&self) -> bool {
         self.left.is_some()
     }
 
-    /// When it ended, if it did.
+    /// Returns the time at which the job reached a final state.
     pub fn finished(&self) -> Option<i64> {
         self.finished
     }
 
-    /// When its last attempt started, if one did.
+    /// Returns the time at which the last attempt started.
     pub fn started(&self) -> Option<i64> {
         self.started
     }
 
-    /// When it (last) became available, if it ever did.
+    /// Returns the time at which the job last became available.
     pub fn enqueued(&self) -> Option<i64> {
         self.enqueued
     }
 
-    /// When the next attempt starts and how long that is after the last, while one is due.
+    /// Returns the time of the next attempt and the delay before it in milliseconds, if the job is
+    /// retryable.
     pub fn next_retry(&self) -> Option<(i64, u64)> {
         (self.state == State::Retryable.name()).then(|| self.next_retry.zip(self.retry_delay)).flatten()
     }
 
-    /// The latest failure's type, unless the job succeeded since.
+    /// Returns the type of the latest failure, unless an attempt has succeeded since.
     pub fn error_type(&self) -> Option<String> {
         let members = self.failures.last().filter(|_| self.has_error)?.splitn(3, '\u{1f}').nth(2)?;
         let object = format!("{{{members}}}");
@@ -176,7 +182,7 @@ impl Record {
         self.write_with(out, "");
     }
 
-    /// Appends the job as JSON with further members, such as `,"previous_state":"pending"`.
+    /// Appends the job as JSON with additional members, such as `,"previous_state":"pending"`.
     pub fn write_with(&self, out: &mut String, more: &str) {
         out.reserve(self.envelope.len() + 512);
         out.push_str(&self.envelope);
@@ -248,14 +254,15 @@ impl Record {
         out.push('}');
     }
 
-    /// What is kept for the next attempt: how many were kept, when, and the state as JSON.
+    /// Returns the checkpoint for the next attempt: its sequence number, its time, and its state as
+    /// JSON.
     pub fn checkpoint(&self) -> Option<(u64, i64, &str)> {
         let mut parts = self.checkpoint.as_deref()?.splitn(3, '\u{1f}');
         Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?))
     }
 }
 
-/// Appends `,"name":"2026-…Z"` if there is a time.
+/// Appends `,"name":"2026-…Z"` if `at` is a time.
 pub fn push_time(out: &mut String, name: &str, at: Option<i64>) {
     if let Some(at) = at {
         out.push_str(",\"");
@@ -283,7 +290,7 @@ mod tests {
 
     const ID: &str = "019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f";
 
-    /// A job as it is shown, from the view that a script would give: state, finished, next retry, marks, failures.
+    /// Parses a view as a script returns it and formats the job. The next retry is at 7000 ms.
     fn shown(state: &str, enqueued: &str, finished: &str, marks: &str, failures: &[&str]) -> serde_json::Value {
         let changing =
             ["1", "9", "5", enqueued, "", finished, "", "", "", "", "", "7000", "2000", "", "", marks].join("\u{1f}");

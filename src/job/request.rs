@@ -1,4 +1,4 @@
-//! What a producer posts, checked and brought into the form in which it is stored.
+//! Enqueue requests: validation, and conversion into the stored form.
 
 use super::invalid::{Invalid, Kind};
 use super::json::{self, Member, Object};
@@ -9,21 +9,22 @@ use super::{
 };
 use std::fmt::Write;
 
-/// How every stored envelope begins; its id follows.
+/// Beginning of each stored envelope; the id follows.
 pub const ENVELOPE_START: &str = r#"{"specversion":"1.0","id":""#;
 pub(super) const TYPE_START: &str = r#"","type":""#;
 pub(super) const QUEUE_START: &str = r#"","queue":""#;
 
-/// What surrounds a request and becomes part of its jobs.
+/// Properties of a request that apply to its jobs.
 #[derive(Clone, Debug, Default)]
 pub struct Context {
-    /// Put into `meta` where the job has none of that name: trace headers of the request, or which cron makes the job.
+    /// Additional members for `meta`, such as trace headers of the request or the name of the cron.
+    /// Members of the job win over them.
     pub meta: Vec<(&'static str, String)>,
-    /// Whether `options.metadata.test_directive` is honoured.
+    /// True if `options.metadata.test_directive` is honoured.
     pub test_directives: bool,
-    /// The tenant that the request names for all its jobs, a checked name.
+    /// Tenant that the request's header names for all of its jobs, already validated.
     pub tenant: Option<String>,
-    /// Whether `meta.tenant_id` means nothing to this server.
+    /// True if the configuration does not read tenants from `meta.tenant_id`.
     pub ignores_meta_tenant: bool,
 }
 
@@ -31,16 +32,16 @@ pub struct Context {
 #[derive(Clone, Copy)]
 pub(super) struct Whole<'a> {
     pub(super) id: &'a str,
-    /// Its `options` and the rest of it, whose values count for jobs that say nothing themselves.
+    /// `options` of the workflow, then its top level. They provide the options that a job lacks.
     pub(super) defaults: [&'a Object<'a>; 2],
 }
 
-/// Reads one job.
+/// Parses one job.
 pub fn parse(text: &str, limits: &Limits, context: &Context) -> Result<NewJob, Invalid> {
     parse_part(text, limits, context, None)
 }
 
-/// Reads one job, perhaps of a workflow.
+/// Parses one job, optionally as part of a workflow.
 pub(super) fn parse_part(
     text: &str,
     limits: &Limits,
@@ -61,7 +62,7 @@ pub(super) fn parse_part(
     Request { body, options, limits, context, whole }.read()
 }
 
-/// Reads `{"jobs":[…]}`: all of them, or the first that is wrong and its index.
+/// Parses `{"jobs":[…]}`. Returns all jobs, or the first error with the index of its job.
 pub fn parse_batch(text: &str, limits: &Limits, context: &Context) -> Result<Vec<NewJob>, Invalid> {
     let body = Object::parse(text).map_err(|problem| unreadable(text, &problem))?;
     let expected = format!("an array of 1 to {} jobs", limits.max_batch);
@@ -76,7 +77,7 @@ pub fn parse_batch(text: &str, limits: &Limits, context: &Context) -> Result<Vec
     for (index, element) in elements.into_iter().enumerate() {
         let job = parse(element, limits, context).map_err(|problem| problem.in_job(index))?;
         if job.own_id && !ids.insert(job.id.clone()) {
-            let problem = Invalid::new(Kind::Duplicate, "id", "is the same as that of an earlier job of the batch");
+            let problem = Invalid::new(Kind::Duplicate, "id", "duplicates the id of an earlier job in the batch");
             return Err(Invalid { received: Some(job.id), ..problem.in_job(index) });
         }
         jobs.push(job);
@@ -84,16 +85,17 @@ pub fn parse_batch(text: &str, limits: &Limits, context: &Context) -> Result<Vec
     Ok(jobs)
 }
 
-/// Tells a body that is not JSON from one that is JSON but no object.
+/// Creates the error for a body that is not a JSON object. Distinguishes invalid JSON from other
+/// JSON values.
 pub fn unreadable(text: &str, problem: &serde_json::Error) -> Invalid {
     match serde_json::from_str::<serde::de::IgnoredAny>(text) {
         Ok(_) if !text.trim_start().starts_with('{') => Invalid::field("", "a JSON object", text),
-        Err(_) if text.trim().is_empty() => Invalid::new(Kind::Payload, "", "is empty, a JSON object was expected"),
+        Err(_) if text.trim().is_empty() => Invalid::new(Kind::Payload, "", "is empty; expected a JSON object"),
         _ => Invalid::new(Kind::Payload, "", format!("is not valid JSON: {problem}")),
     }
 }
 
-/// Whether a job takes over the time for which its like was scheduled.
+/// Returns true if the job takes over the schedule of the duplicate that it replaces.
 fn keeps_old_time(job: &NewJob) -> bool {
     job.unique.as_ref().is_some_and(|unique| unique.on_conflict == OnConflict::ReplaceExceptSchedule)
 }
@@ -171,7 +173,8 @@ impl<'a> Request<'a> {
         Ok(job)
     }
 
-    /// The value of an option: `options` wins over the top level, and the job over its workflow.
+    /// Returns the value of an option. `options` wins over the top level, and the job over its
+    /// workflow.
     fn value(&self, name: &str) -> Option<&'a str> {
         let by_default = || self.whole?.defaults.iter().find_map(|object| object.get(name));
         self.options.get(name).or_else(|| self.body.get(name)).or_else(by_default)
@@ -194,7 +197,7 @@ impl<'a> Request<'a> {
         json::text(value).map(|text| Some(text.into_owned())).ok_or_else(|| self.refuse(name, "a string", value))
     }
 
-    /// A string that is no option, so that only the top level may hold it.
+    /// Reads a string that only the top level may contain.
     fn own_string(&self, name: &str) -> Result<Option<String>, Invalid> {
         let Some(value) = self.body.get(name) else { return Ok(None) };
         json::text(value).map(|text| Some(text.into_owned())).ok_or_else(|| Invalid::field(name, "a string", value))
@@ -211,7 +214,7 @@ impl<'a> Request<'a> {
         number.map(Some).ok_or_else(|| self.refuse(name, expected, value))
     }
 
-    /// A whole number of seconds under a name of the core text, in milliseconds.
+    /// Reads a whole number of seconds, converted to milliseconds.
     fn seconds(&self, name: &str, least: u8) -> Result<Option<u64>, Invalid> {
         let Some(value) = self.value(name) else { return Ok(None) };
         let seconds = json::integer(value).and_then(|seconds| u64::try_from(seconds).ok());
@@ -234,13 +237,15 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    /// Absolute times are echoed as they were sent; a relative one is shown once the store has made it absolute.
+    /// Parses a time. Absolute times are echoed as they were sent; relative ones are shown after
+    /// the store has made them absolute.
     fn time(&self, name: &str, shown: &'static str, job: &mut NewJob) -> Result<Option<At>, Invalid> {
         let Some(value) = self.value(name) else { return Ok(None) };
         let at = json::text(value).and_then(|text| At::parse(&text));
         let at = at.ok_or_else(|| self.refuse(name, time::EXPECTED, value))?;
         match at {
-            // The store may decide otherwise, and shows what it decided.
+            // The store may keep the time of the replaced job instead, so it determines the time to
+            // show.
             At::Absolute(_) if shown == "scheduled_at" && keeps_old_time(job) => {}
             At::Absolute(_) => job.envelope.extend([",\"", shown, "\":", value]),
             At::Relative(_) if shown == "scheduled_at" && keeps_old_time(job) => {}
@@ -264,7 +269,7 @@ impl<'a> Request<'a> {
         for (name, field, value) in
             [("timeout_ms", "timeout", timeout), ("visibility_timeout_ms", "visibility", visibility)]
         {
-            // 0 asks for the server's default.
+            // 0 requests the server's default.
             if let Some(ms) = value.filter(|ms| *ms > 0) {
                 job.envelope.push_str(&format!(",\"{name}\":{ms}"));
                 job.fields.push((field, ms.to_string()));
@@ -284,7 +289,7 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
-    /// `visibility_timeout` is a number of seconds or a duration.
+    /// Parses `visibility_timeout`, a number of seconds or a duration.
     fn visibility(&self) -> Result<Option<u64>, Invalid> {
         let Some(value) = self.value("visibility_timeout") else { return Ok(None) };
         if value.starts_with('"') {
@@ -348,7 +353,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Attributes that we do not know belong to somebody else and come back untouched.
+    /// Copies members that the server does not know into the envelope unchanged.
     fn unknown(&self, job: &mut NewJob) {
         for Member { name, raw_name, value } in self.body.members() {
             let is_ours = self.whole.is_some() && name == "workflow_id";

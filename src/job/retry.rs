@@ -1,34 +1,35 @@
-//! Retry policies: what a client may ask for, and the short form on which the store decides.
+//! Retry policies: validation, and the compact form that the store uses.
 
 use super::duration;
 use super::invalid::{Invalid, Kind};
 use super::json::{self, Object};
 
-/// Runs of a job, the first included, where its policy does not say.
+/// Default number of attempts, including the first.
 pub const DEFAULT_MAX_ATTEMPTS: u32 = 3;
 
-/// The policy of a job that brings none, as answers show it.
+/// Policy of a job without one, as answers show it.
 pub const DEFAULT_JSON: &str = r#"{"max_attempts":3,"initial_interval":"PT1S","backoff_coefficient":2.0,"max_interval":"PT5M","jitter":true,"non_retryable_errors":[],"on_exhaustion":"discard"}"#;
 
 const STRATEGIES: [&str; 5] = ["none", "constant", "linear", "exponential", "polynomial"];
 const STRATEGY_NAMES: [&str; 3] = ["backoff_strategy", "backoff_type", "strategy"];
 const LONGEST_POLICY: usize = 100;
 
-/// A checked policy.
+/// A validated policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// Total runs; 0 and 1 both mean one run.
+    /// Total number of attempts; 0 and 1 both mean one.
     pub max_attempts: u32,
-    /// `strategy initial_ms coefficient max_ms jitter on_exhaustion`, read by `lua/queue/failure.lua`.
+    /// `strategy initial_ms coefficient max_ms jitter on_exhaustion`, parsed by
+    /// `lua/queue/failure.lua`.
     pub compact: String,
-    /// Error types that end the job at once, exact or `prefix.*`.
+    /// Error types that end the job without a retry, exact or as `prefix.*`.
     pub fatal: Vec<String>,
-    /// The merged policy as answers show it.
+    /// Policy with defaults filled in, as answers show it.
     pub json: String,
 }
 
 impl Policy {
-    /// Reads a policy; every missing field has its default, unknown ones are ignored.
+    /// Parses a policy. Missing members get their defaults, unknown ones are ignored.
     pub fn parse(path: &str, text: &str) -> Result<Policy, Invalid> {
         Reader { path, object: Object::parse(text).map_err(|_| refused(path, "an object", text))? }.read()
     }
@@ -53,7 +54,7 @@ impl Reader<'_> {
             return Err(self.refuse(initial_name, "longer than zero", "0"));
         }
         let (max_name, max) = self.interval("max_interval")?;
-        // A long first interval without a cap means what it says; only a cap that was sent can contradict it.
+        // Without an explicit cap, a long first interval raises the default cap.
         let max_ms = max.unwrap_or(300_000.max(initial_ms));
         if max_ms < initial_ms {
             return Err(self.refuse(max_name, "at least as long as initial_interval", &duration::to_iso(max_ms)));
@@ -84,7 +85,8 @@ impl Reader<'_> {
         Ok(Policy { max_attempts, compact, json: self.merged(initial_ms, max_ms, strategy), fatal })
     }
 
-    /// An interval as ISO 8601, in short form, or under its `_ms` twin.
+    /// Parses an interval in ISO 8601 or short form, or as milliseconds in the member `NAME_ms`.
+    /// Returns the member that was used.
     fn interval(&self, name: &'static str) -> Result<(&'static str, Option<u64>), Invalid> {
         let twin = if name == "initial_interval" { "initial_interval_ms" } else { "max_interval_ms" };
         if let Some(value) = self.object.get(name) {
@@ -122,7 +124,7 @@ impl Reader<'_> {
             .ok_or_else(|| self.refuse(name, "one of `none`, `constant`, `linear`, `exponential`, `polynomial`", value))
     }
 
-    /// What the client sent, as it sent it, and the defaults for the rest.
+    /// Merges the members that the client sent, unchanged, with the defaults.
     fn merged(&self, initial_ms: u64, max_ms: u64, strategy: Option<&str>) -> String {
         let sent = |name: &str, otherwise: &str| match self.object.get(name) {
             Some(value) => format!("\"{name}\":{value}"),
@@ -147,7 +149,8 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a text can name an error class; control characters separate classes in the store.
+/// Returns true for a valid error class. Control characters are refused because they separate
+/// classes in the store.
 fn is_class(text: &str) -> bool {
     !text.is_empty() && text.len() <= 255 && !text.chars().any(char::is_control)
 }

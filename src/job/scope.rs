@@ -1,6 +1,8 @@
-//! Whose jobs a caller may see and touch: everybody's, or those of the one tenant that its API key is bound to or that its request
-//! names. This is also the one place that maps names between a tenant and the store: those of its queues, pools, crons, workers and
-//! rate limits.
+//! Access scope of a caller: all tenants, or the one tenant that its API key is bound to or that
+//! its request names.
+//!
+//! This module is also the only place that maps names between a tenant and the store: those of
+//! queues, pools, crons, workers and rate limits.
 
 use super::escape::{escape, unescape};
 use super::json::{self, Object};
@@ -11,69 +13,72 @@ use super::{NewJob, RateLimit};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Stands between a tenant and the name of its worker; names of workers hold no control characters.
+/// Separates a tenant from the name of its worker. Names of workers contain no control characters.
 const OF_TENANT: char = '\u{1c}';
 
-/// Whose jobs a caller may see and touch, and which names are that tenant's own.
+/// The tenant whose jobs a caller may access, and the kinds of names that belong to this tenant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
     tenant: Option<Arc<str>>,
-    /// Whether workers and rate limits of the tenant are apart from those of others.
+    /// True if workers and rate limits of the tenant are separate from those of others.
     owns_names: bool,
-    /// Whether its queues, pools and crons are, too.
+    /// True if queues, pools and crons of the tenant are separate from those of others.
     owns_queues: bool,
 }
 
-/// A job that a caller may not enqueue, because it would be another tenant's.
+/// Error for a job that the caller may not enqueue because it belongs to another tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Foreign {
-    /// Whose jobs the caller may enqueue.
+    /// Tenant whose jobs the caller may enqueue.
     pub tenant: String,
-    /// Where the other tenant is named.
+    /// Path of the member that names the other tenant.
     pub field: String,
 }
 
 impl Scope {
-    /// Everybody's.
+    /// Access to all tenants.
     pub const ALL: Scope = Scope { tenant: None, owns_names: false, owns_queues: false };
 
-    /// Those of the tenant that a key is bound to. Its workers and rate limits are its own, so that no key reaches another tenant's.
+    /// Access to the tenant that an API key is bound to. Its workers and rate limits are separate,
+    /// so that no key reaches those of another tenant.
     pub fn of(tenant: &str) -> Self {
         Scope { tenant: Some(tenant.into()), owns_names: true, owns_queues: false }
     }
 
-    /// Those of the tenant that a request names, which shares workers, limits and queues with others.
+    /// Access to the tenant that a request names. It shares workers, limits and queues with others.
     pub fn named(tenant: &str) -> Self {
         Scope { owns_names: false, ..Scope::of(tenant) }
     }
 
-    /// The same where each tenant has a namespace of its own. That of the default tenant has no prefix.
+    /// Returns the scope for servers with a namespace per tenant. Names of the default tenant have
+    /// no prefix.
     pub fn in_namespace(self) -> Self {
         let owns_names = self.owns_names || self.tenant().is_some_and(|tenant| tenant != DEFAULT);
         Scope { owns_names, owns_queues: self.tenant.is_some(), ..self }
     }
 
-    /// The one tenant, if there is just one.
+    /// Returns the tenant, if the scope is limited to one.
     pub fn tenant(&self) -> Option<&str> {
         self.tenant.as_deref()
     }
 
-    /// Whether nothing of other tenants is there, not even what they share.
+    /// Returns true if nothing of other tenants is visible, not even shared names.
     pub fn is_apart(&self) -> bool {
         self.owns_names || self.owns_queues
     }
 
-    /// Whether the tenant has queues, pools and crons of its own.
+    /// Returns true if the tenant has queues, pools and crons of its own.
     pub fn owns_queues(&self) -> bool {
         self.owns_queues
     }
 
-    /// The tenant whose name stands before those of its queues, pools and crons.
+    /// Returns the tenant whose name prefixes those of its queues, pools and crons.
     pub fn namespace(&self) -> Option<&str> {
         self.tenant().filter(|tenant| self.owns_queues && *tenant != DEFAULT)
     }
 
-    /// The name that a queue, pool or cron of the caller has in the store. One with a slash is nobody's, or another tenant's.
+    /// Maps the caller's name of a queue, pool or cron to its name in the store. A name with a
+    /// slash maps to one that does not exist, so that it cannot reach another tenant's.
     pub fn qualified<'n>(&self, name: &'n str) -> Cow<'n, str> {
         match self.namespace() {
             _ if self.owns_queues && name.contains('/') => Cow::Owned(format!("/{name}")),
@@ -82,7 +87,8 @@ impl Scope {
         }
     }
 
-    /// The name that the caller knows a queue, pool or cron of the store by; `None` if it is another tenant's.
+    /// Maps the name of a queue, pool or cron in the store to the caller's name; `None` if it
+    /// belongs to another tenant.
     pub fn unqualified<'n>(&self, name: &'n str) -> Option<&'n str> {
         if !self.owns_queues {
             return Some(name);
@@ -94,17 +100,20 @@ impl Scope {
         (!own.contains('/')).then_some(own)
     }
 
-    /// Whether it holds the jobs of a tenant; those without one are the default tenant's.
+    /// Returns true if the scope includes jobs of this tenant. Jobs without one belong to the
+    /// default tenant.
     pub fn admits(&self, tenant: Option<&str>) -> bool {
         self.tenant().is_none_or(|own| own == tenant.unwrap_or(DEFAULT))
     }
 
-    /// As scripts compare it with a job's tenant: escaped, or nothing.
+    /// Returns the escaped tenant, which scripts compare with the tenant of a job; empty for all
+    /// tenants.
     pub fn word(&self) -> String {
         self.tenant().map(escape).unwrap_or_default()
     }
 
-    /// The name under which a worker is known. Each tenant names its own, so that none can speak for another's.
+    /// Maps the caller's name of a worker to its name in the store. Prefixed with the tenant, so
+    /// that no tenant can act for another's worker.
     pub fn worker(&self, name: &str) -> String {
         let is_own = self.owns_names || self.owns_queues && name.contains(OF_TENANT);
         match self.tenant().filter(|_| is_own) {
@@ -113,7 +122,8 @@ impl Scope {
         }
     }
 
-    /// The name that the caller knows a worker by; `None` if it is another tenant's.
+    /// Maps the name of a worker in the store to the caller's name; `None` if it belongs to another
+    /// tenant.
     pub fn known_worker<'n>(&self, name: &'n str) -> Option<&'n str> {
         match self.tenant().filter(|_| self.owns_names) {
             Some(tenant) => name.strip_prefix(tenant)?.strip_prefix(OF_TENANT),
@@ -121,27 +131,30 @@ impl Scope {
         }
     }
 
-    /// The key under which a rate limit counts. Each tenant has its own keys, so that none can change another's limits:
-    /// clients cannot choose one that starts with `@`. The limit of a queue goes by the queue's name.
+    /// Maps the caller's key of a rate limit to its key in the store. Prefixed with the tenant, so
+    /// that no tenant can change another's limits; clients cannot choose a key that starts with
+    /// `@`. The key of a queue's limit is derived from the queue's name in the store.
     pub fn rate_key(&self, key: &str) -> String {
         if let Some(queue) = self.limited_queue(key) {
             return LimitKey::queue(&self.qualified(&queue)).stored();
         }
         let is_own = self.owns_names || self.owns_queues && key.starts_with('@');
         match self.tenant().filter(|_| is_own) {
-            // The tenant holds no slash then, so that it ends at the first, whatever the key is.
+            // The escaped tenant contains no slash, so it ends at the first one, whatever the key
+            // contains.
             Some(tenant) => format!("@{}/{key}", escape(tenant).replace('/', "%2F")),
             None => key.to_owned(),
         }
     }
 
-    /// The queue whose own limit a stored key is, if queues are the tenant's own.
+    /// Returns the queue whose own limit a stored key is, if queues belong to the tenant.
     fn limited_queue(&self, key: &str) -> Option<String> {
         let key = Some(key).filter(|key| self.owns_queues && !key.starts_with('@')).map(LimitKey::from_stored)?;
         (key.scope == LimitScope::Queue).then_some(key.name)
     }
 
-    /// The key that the caller knows a limit by; `None` if it is another tenant's.
+    /// Maps the key of a rate limit in the store to the caller's key; `None` if it belongs to
+    /// another tenant.
     pub fn own_rate_key(&self, key: &str) -> Option<String> {
         if let Some(queue) = self.limited_queue(key) {
             return self.unqualified(&queue).map(|queue| LimitKey::queue(queue).stored());
@@ -153,7 +166,8 @@ impl Scope {
         (unescape(owner) == tenant).then(|| own.to_owned())
     }
 
-    /// Makes the limit that a job brings along one of the tenant's own. That of its queue is already, if the queue is.
+    /// Moves the job's rate limit into the tenant's own keys. The limit of a queue that belongs to
+    /// the tenant is there already.
     pub fn claim_limit(&self, job: &mut NewJob) {
         let is_own = |limit: &RateLimit| self.owns_queues && limit.key.is_none();
         if let Some(limit) = job.rate_limit.as_mut().filter(|limit| !is_own(limit)) {
@@ -164,7 +178,8 @@ impl Scope {
         }
     }
 
-    /// Makes a job the tenant's: one that names no tenant gets it, with its limit's key; one that names another is refused.
+    /// Assigns a job to the tenant: a job without a tenant gets this one, including its limit's
+    /// key; a job of another tenant is refused.
     pub fn claim(&self, job: &mut NewJob) -> Result<(), Foreign> {
         let Some(tenant) = self.tenant() else { return Ok(()) };
         match job.tenant.as_deref() {
@@ -176,24 +191,25 @@ impl Scope {
         Ok(())
     }
 
-    /// The refusal of a job whose tenant another one is named as at `field`.
+    /// Creates the error for a job that names another tenant in `field`.
     pub fn foreign(&self, field: &str) -> Foreign {
         Foreign { tenant: self.tenant().unwrap_or_default().to_owned(), field: field.to_owned() }
     }
 }
 
-/// The name by which a worker calls itself.
+/// Strips the tenant from a worker's name in the store.
 pub fn own_worker(name: &str) -> &str {
     name.rsplit_once(OF_TENANT).map_or(name, |(_, own)| own)
 }
 
 impl NewJob {
-    /// Whether `meta` says something about a tenant, if only that there is none: what stands there last is what others read.
+    /// Returns true if `meta` contains `tenant_id`, even with the value `null`. A second one must
+    /// not be added, because readers use the last.
     pub(super) fn names_tenant(&self) -> bool {
         Object::parse(self.meta()).map_or(true, |meta| meta.members().any(|member| member.name == "tenant_id"))
     }
 
-    /// Names the tenant in `meta`, where none is named.
+    /// Inserts the tenant into a `meta` that names none.
     pub(super) fn put_tenant(&mut self, tenant: &str) {
         let is_empty = Object::parse(self.meta()).is_ok_and(|meta| meta.is_empty());
         let mut member = String::from("\"tenant_id\":");
@@ -201,7 +217,7 @@ impl NewJob {
         if !is_empty {
             member.push(',');
         }
-        // Behind the brace that `meta` starts with; everything else stays to the byte.
+        // Inserted after the opening brace of `meta`; all other bytes stay unchanged.
         self.envelope.insert_str(self.meta.start + 1, &member);
         self.meta.end += member.len();
         self.tenant = Some(tenant.to_owned());

@@ -1,19 +1,19 @@
-//! The shape of a JSON value: keys and types without any value, which may be secret.
+//! Shapes of JSON values: keys and types without the values, which may be secret. Used in messages.
 
 use serde_json::Value;
 
-/// How deep, how many members and elements, and how many characters of a key are shown.
+/// Limits of a shape: nesting depth, members and elements per level, and characters per key.
 const DEPTH: usize = 4;
 const MOST_MEMBERS: usize = 20;
 const MOST_ELEMENTS: usize = 10;
 const LONGEST_KEY: usize = 40;
 
-/// The shape of a JSON text: `[{account_id: number}, string]`.
+/// Formats the shape of a JSON text: `[{account_id: number}, string]`.
 pub fn shape(json: &str) -> String {
     let mut text = String::new();
     match serde_json::from_str(json) {
         Ok(value) => push_shape(&mut text, &value, DEPTH),
-        Err(_) => text.push_str("no JSON"),
+        Err(_) => text.push_str("not JSON"),
     }
     text
 }
@@ -62,7 +62,7 @@ mod tests {
                 "[1,1,1,1,1,1,1,1,1,1,1]",
                 "[number, number, number, number, number, number, number, number, number, number, …]",
             ),
-            ("hunter2", "no JSON"),
+            ("hunter2", "not JSON"),
         ] {
             assert_eq!(shape(json), expected);
         }

@@ -1,30 +1,30 @@
-//! Sidekiq's payloads: what is read of them, and the text that a promotion pushes.
+//! Sidekiq's payloads: parsing, and the text that a promotion pushes.
 //!
-//! A payload is kept byte for byte. It is stored as a template in which two things are left out: `args`, which stand in the
-//! job's envelope already, and the time, which only the promotion knows.
+//! A payload is kept byte for byte, as a template with two placeholders: one for `args`, which the
+//! job's envelope contains already, and one for the time, which is only known at promotion.
 
 use super::json::{self, Object};
 use std::ops::Range;
 
-/// What an error message says about a bad name of a queue or a namespace.
+/// Expected value in the error for an invalid queue or namespace.
 pub const NAME_EXPECTED: &str = "1 to 128 characters of a-z, A-Z, 0-9, `_`, `.` and `-`";
-/// What an error message says about a bad class.
+/// Expected value in the error for an invalid class.
 pub const CLASS_EXPECTED: &str = "the name of a Ruby class, such as HeavyJob or Billing::InvoiceJob";
 
-/// Stands for `args` in a template; JSON holds no control characters.
+/// Placeholder for `args` in a template. JSON contains no raw control characters.
 pub const ARGS: char = '\u{1c}';
-/// Stands for the time in a template.
+/// Placeholder for the time in a template.
 pub const TIME: char = '\u{1d}';
 
-/// Under which our client middleware notes where a job wanted to go, and whose it is.
+/// Member in which the client middleware records the job's queue and tenant.
 const NOTE: &str = "fairgate";
 
-/// Whether a text can be the name of a queue or a namespace.
+/// Returns true for a valid name of a queue or a namespace.
 pub fn is_name(text: &str) -> bool {
     (1..=128).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
 }
 
-/// Whether a text is the name of a Ruby class.
+/// Returns true for a valid name of a Ruby class.
 pub fn is_class(text: &str) -> bool {
     text.len() <= 255
         && text.split("::").all(|word| {
@@ -33,14 +33,15 @@ pub fn is_class(text: &str) -> bool {
         })
 }
 
-/// Whether a text is a class or a glob that only classes fit.
+/// Returns true for a class, or for a glob that only classes match.
 pub fn is_class_pattern(text: &str) -> bool {
     let in_glob = |byte: u8| byte.is_ascii_alphanumeric() || b"_:*".contains(&byte);
     let of_classes = text.contains("::") || text.bytes().any(|byte| byte.is_ascii_uppercase());
     is_class(text) || (text.contains('*') && of_classes && text.len() <= 255 && text.bytes().all(in_glob))
 }
 
-/// A class's name as Rails writes it in paths: `Billing::HTMLInvoiceJob` is `billing/html_invoice_job`.
+/// Converts a class name as Rails does for paths: `Billing::HTMLInvoiceJob` becomes
+/// `billing/html_invoice_job`.
 pub fn underscore(class: &str) -> String {
     let letters: Vec<char> = class.replace("::", "/").chars().collect();
     let mut text = String::with_capacity(class.len() + 8);
@@ -58,48 +59,49 @@ pub fn underscore(class: &str) -> String {
     text
 }
 
-/// The OJS type under which a job of a class is shown: `billing.html_invoice_job`.
+/// Returns the OJS type under which jobs of a class are shown, such as `billing.html_invoice_job`.
 pub fn kind(class: &str) -> String {
     underscore(class).replace('/', ".")
 }
 
-/// The id that Sidekiq knows a job by which came as an OJS job: 24 digits of its own.
+/// Returns the Sidekiq id of an OJS job: the last 24 hexadecimal digits of its id.
 pub fn jid(id: &str) -> String {
     let digits: String = id.chars().filter(|letter| *letter != '-').collect();
     digits[digits.len().saturating_sub(24)..].to_owned()
 }
 
-/// A time in milliseconds as Sidekiq 6, 7 and 8 read it: seconds with a decimal point.
+/// Formats a time in milliseconds as Sidekiq 6, 7 and 8 read it: seconds with a decimal point.
 pub fn seconds(ms: i64) -> String {
     format!("{}.{:03}", ms.div_euclid(1000), ms.rem_euclid(1000))
 }
 
-/// Since when a payload waits in its queue, in milliseconds.
+/// Returns the time since which a payload has been waiting, in milliseconds since the epoch.
 pub fn waits_since(payload: &str) -> Option<i64> {
     let object = Object::parse(payload).ok()?;
     let text = object.get("enqueued_at").or_else(|| object.get("created_at"))?;
     let number = json::number(text)?;
-    // A fraction tells seconds; a whole number is milliseconds, as of version 8, unless that would be in 1973.
+    // Seconds have a fraction. Whole numbers are milliseconds (Sidekiq 8), unless that means a time
+    // before 1973.
     let is_ms = !text.contains(['.', 'e', 'E']) && number >= 1e11;
     Some(if is_ms { number as i64 } else { (number * 1000.0) as i64 })
 }
 
-/// What an OJS job becomes in Sidekiq.
+/// An OJS job that is converted into a Sidekiq payload.
 pub struct Ordered<'a> {
     pub id: &'a str,
     pub class: &'a str,
     pub queue: &'a str,
-    /// Runs in all that its policy allows, where it has one.
+    /// Total number of attempts, if the job has a retry policy.
     pub max_attempts: Option<u32>,
-    /// The text of its `tags`.
+    /// Text of `tags`.
     pub tags: Option<&'a str>,
     pub created: i64,
 }
 
 impl Ordered<'_> {
-    /// The template of its payload.
+    /// Builds the template of the payload.
     pub fn template(&self) -> String {
-        // Sidekiq counts the runs after the first.
+        // Sidekiq does not count the first attempt.
         let retry = self.max_attempts.map_or_else(|| "true".to_owned(), |runs| runs.saturating_sub(1).to_string());
         let tags = self.tags.map(|tags| format!(",\"tags\":{tags}")).unwrap_or_default();
         format!(
@@ -118,13 +120,13 @@ impl Ordered<'_> {
 pub struct Payload<'a> {
     text: &'a str,
     object: Object<'a>,
-    /// The class that does the work: of a job of ActiveJob the one that is wrapped.
+    /// Class that does the work. For jobs of ActiveJob, this is the wrapped class.
     pub class: String,
     pub args: &'a str,
 }
 
 impl<'a> Payload<'a> {
-    /// Reads a payload; `None` if a worker could not run it.
+    /// Parses a payload; `None` if a worker could not run it.
     pub fn parse(text: &'a str) -> Option<Payload<'a>> {
         let object = Object::parse(text).ok()?;
         let class = json::text(object.get("class")?)?;
@@ -133,34 +135,35 @@ impl<'a> Payload<'a> {
         Some(Payload { text, object, class, args })
     }
 
-    /// Its id.
+    /// Returns the id of the job.
     pub fn jid(&self) -> Option<String> {
         self.object.get("jid").and_then(json::text).map(|jid| jid.into_owned())
     }
 
-    /// The text of `meta`, which a client may have put there.
+    /// Returns the text of `meta`, which clients may add; `{}` if it is absent.
     pub fn meta(&self) -> &'a str {
         self.object.get("meta").filter(|meta| meta.starts_with('{')).unwrap_or("{}")
     }
 
-    /// The queue and the tenant that our client middleware noted.
+    /// Returns the queue and the tenant that the client middleware recorded.
     pub fn note(&self) -> (Option<String>, Option<String>) {
         let Some(note) = self.object.get(NOTE).and_then(|note| Object::parse(note).ok()) else { return (None, None) };
         let queue = note.get("queue").and_then(json::text).map(|queue| queue.into_owned());
         (queue.filter(|queue| is_name(queue)), note.get("tenant").and_then(super::tenant::id))
     }
 
-    /// The payload as it is pushed into a queue at a time.
+    /// Returns the payload as it is pushed into a queue at a time in milliseconds.
     pub fn into_queue(&self, queue: &str, at: i64) -> String {
         fill(&self.template(queue), self.args, at)
     }
 
-    /// The template of the payload: the same bytes but for its queue, its time and its args.
+    /// Builds the template of the payload: unchanged bytes, except for queue, time and args.
     pub fn template(&self, queue: &str) -> String {
         let mut cuts: Vec<(Range<usize>, String)> = vec![(self.place(self.args), ARGS.to_string())];
         let mut missing = String::new();
         for (name, value) in [("queue", json::quoted(queue)), ("enqueued_at", TIME.to_string())] {
-            // Of duplicates the last one counts, here and in Ruby. One that is null is there all the same.
+            // The last of duplicates counts, here and in Ruby. A member that is null is replaced
+            // too.
             match self.object.members().find(|member| member.name == name) {
                 Some(member) => cuts.push((self.place(member.value), value)),
                 None => missing.extend(["\"", name, "\":", &value, ","]),
@@ -189,27 +192,29 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// The payload that a template makes.
+/// Fills in a template.
 pub fn fill(template: &str, args: &str, at: i64) -> String {
     template.replace(ARGS, args).replace(TIME, &seconds(at))
 }
 
-/// The payload of a staged job as its client pushed it into a queue, but for the time: that is the one at which the job was staged.
+/// Restores the payload of a staged job as its client pushed it into a queue. The time is that of
+/// staging, not the original one.
 pub fn pushed(template: &str, args: &str, queue: &str, staged_at: i64) -> String {
     let text = fill(template, args, staged_at);
     let payload = Payload::parse(&text).map(|payload| payload.into_queue(queue, staged_at));
     payload.unwrap_or(text)
 }
 
-/// Members of a payload that fairgate sets itself, so that no option of a class may.
+/// Members of a payload that fairgate sets itself. Options of a class must not set them.
 pub const OWN_MEMBERS: [&str; 8] =
     ["class", "args", "queue", "jid", "created_at", "enqueued_at", "fairplay_enqueued_at", "at"];
 
-/// The template of a job that the gem sidekiq-fairplay staged, of which nothing but arguments is left. `options` are those of its
-/// class, as JSON members. Without `retry` among them Sidekiq goes by the class's own.
+/// Builds the template of a job that the gem sidekiq-fairplay staged, which stores only the
+/// arguments. `options` are those of the class, as JSON members. If they lack `retry`, Sidekiq uses
+/// the setting of the class.
 pub fn fairplay_template(class: &str, options: &str, queue: &str, jid: &str, now: i64) -> String {
     let comma = if options.is_empty() { "" } else { "," };
-    // Without its mark, the gem's middleware would stage a retry again.
+    // Without this mark, the gem's middleware would stage a retry again.
     format!(
         "{{\"class\":\"{class}\",\"args\":{ARGS},\"queue\":\"{queue}\",\"jid\":\"{jid}\",\"created_at\":{},{options}{comma}\
          \"fairplay_enqueued_at\":{},\"enqueued_at\":{TIME}}}",

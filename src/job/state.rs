@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Where a job is in its life.
+/// State of a job in its life cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     Scheduled,
@@ -16,7 +16,7 @@ pub enum State {
 }
 
 impl State {
-    /// All states, in the order in which listings show them.
+    /// All states, in the order of listings.
     pub const ALL: [State; 8] = [
         State::Available,
         State::Active,
@@ -28,7 +28,7 @@ impl State {
         State::Cancelled,
     ];
 
-    /// The name on the wire and in the store.
+    /// Returns the name on the wire and in the store.
     pub fn name(self) -> &'static str {
         match self {
             State::Scheduled => "scheduled",
@@ -42,7 +42,7 @@ impl State {
         }
     }
 
-    /// The state of that name.
+    /// Parses the name of a state.
     pub fn from_name(name: &str) -> Option<State> {
         State::ALL.into_iter().find(|state| state.name() == name)
     }

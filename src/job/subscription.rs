@@ -1,4 +1,4 @@
-//! A subscription to events: who is told, of what, and under which secret.
+//! Webhook subscriptions to events: target URL, filters and signing secrets.
 
 use super::invalid::Invalid;
 use super::json::{self, Object};
@@ -7,29 +7,30 @@ use super::time;
 const MOST_NAMES: usize = 100;
 const LONGEST_URL: usize = 2048;
 const LONGEST_METADATA: usize = 4096;
-/// How long a secret that was replaced still signs, in milliseconds.
+/// Time for which a replaced secret still signs, in milliseconds.
 pub const OVERLAP_MS: i64 = 86_400_000;
 
-/// A checked subscription.
+/// A validated subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscription {
     pub id: String,
     pub url: String,
-    /// Names of events, `job.*` or `*`.
+    /// Patterns of event types: exact, `job.*` or `*`.
     pub events: Vec<String>,
     pub queues: Vec<String>,
     pub job_types: Vec<String>,
     pub active: bool,
-    /// The client's own, as JSON.
+    /// Metadata of the client, as JSON.
     metadata: Option<String>,
     pub created: i64,
     secret: String,
-    /// The secret before that, and until when it still signs.
+    /// The replaced secret and the time until which it still signs, in milliseconds since the
+    /// epoch.
     previous: Option<(String, i64)>,
 }
 
 impl Subscription {
-    /// Reads what a client wants to be told; a secret is made for it if it brings none.
+    /// Parses a new subscription. `made` is the secret to use if the client sends none.
     pub fn parse(text: &str, id: &str, now: i64, made: String) -> Result<Subscription, Invalid> {
         let blank = Subscription {
             id: id.to_owned(),
@@ -44,13 +45,13 @@ impl Subscription {
             previous: None,
         };
         let body = Object::parse(text).map_err(|problem| super::request::unreadable(text, &problem))?;
-        for (name, expected) in [("url", "where to send events"), ("events", "an array of event types")] {
+        for (name, expected) in [("url", "the URL to send events to"), ("events", "an array of event types")] {
             body.get(name).ok_or_else(|| Invalid::missing(name, expected))?;
         }
         blank.with(&body)
     }
 
-    /// The same with what a client wants changed.
+    /// Returns the subscription with a client's changes applied.
     pub fn changed(&self, text: &str) -> Result<Subscription, Invalid> {
         let body = Object::parse(text).map_err(|problem| super::request::unreadable(text, &problem))?;
         self.clone().with(&body)
@@ -92,30 +93,31 @@ impl Subscription {
         }
         if let Some(value) = body.get("secret") {
             let secret = json::text(value).filter(|secret| (8..=256).contains(&secret.len()));
-            // What was sent is no example for a message.
+            // The received secret must not appear in the message.
             self.secret = secret.ok_or_else(|| Invalid::field("secret", "8 to 256 bytes", "***"))?.into_owned();
         }
         Ok(self)
     }
 
-    /// The same under another secret; the old one still signs for a day.
+    /// Returns the subscription with another secret. The old one still signs for a day.
     pub fn rotated(&self, secret: String, now: i64) -> Subscription {
         let previous = Some((self.secret.clone(), now + OVERLAP_MS));
         Subscription { secret, previous, ..self.clone() }
     }
 
-    /// The secrets that sign now.
+    /// Returns the secrets that sign now, newest first.
     pub fn secrets(&self, now: i64) -> Vec<&str> {
         let previous = self.previous.as_ref().filter(|(_, until)| *until > now).map(|(secret, _)| secret.as_str());
         std::iter::once(self.secret.as_str()).chain(previous).collect()
     }
 
-    /// The secret that holds, for the answer to whoever made it.
+    /// Returns the current secret, for the answer to the request that created it.
     pub fn secret(&self) -> &str {
         &self.secret
     }
 
-    /// Whether it wants to hear of an event. Events about webhooks are nobody's, or they would never end.
+    /// Returns true if the subscription matches an event. Events about webhooks never match,
+    /// because their delivery would cause further events.
     pub fn wants(&self, kind: &str, queue: &str, job_type: &str, at: i64) -> bool {
         let named = |list: &[String], value: &str| list.is_empty() || list.iter().any(|wanted| wanted == value);
         let fits = |pattern: &String| match pattern.strip_suffix('*') {
@@ -130,7 +132,7 @@ impl Subscription {
             && named(&self.job_types, job_type)
     }
 
-    /// As answers show it, without its secret.
+    /// Formats the subscription as answers show it, without its secrets.
     pub fn to_json(&self) -> String {
         let list = |names: &[String]| names.iter().map(|name| json::quoted(name)).collect::<Vec<_>>().join(",");
         let mut out = format!(
@@ -150,7 +152,7 @@ impl Subscription {
         out
     }
 
-    /// The form in which it is stored: all of it.
+    /// Serializes the subscription for storage, including its secrets.
     pub fn document(&self) -> String {
         let mut out = self.to_json();
         out.pop();
@@ -162,7 +164,7 @@ impl Subscription {
         out
     }
 
-    /// Reads what `document` wrote.
+    /// Parses the result of [`Subscription::document`].
     pub fn stored(document: &str) -> Option<Subscription> {
         let body = Object::parse(document).ok()?;
         let text = |name: &str| body.get(name).and_then(json::text).map(|text| text.into_owned());

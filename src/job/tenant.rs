@@ -1,41 +1,43 @@
-//! The id of the tenant that a job belongs to.
+//! Ids of tenants.
 
 use super::invalid::{Invalid, Kind};
 use super::json::{self, Object};
 
-/// Who owns jobs that name no tenant. Nobody can name it: it is outside the pattern.
+/// Owner of jobs that name no tenant. Clients cannot name it, because it does not match the pattern
+/// of names.
 pub const DEFAULT: &str = "_default";
 
-/// The longest id of a tenant, in bytes: it becomes part of a key.
+/// Maximum length of an id in bytes, because ids become part of keys.
 const LONGEST: usize = 256;
 
-/// Where a job names its tenant.
+/// Path of the member in which a job names its tenant.
 const PATH: &str = "meta.tenant_id";
 
-/// What an error message says about a bad id.
+/// Expected value in the error for an invalid id.
 pub const EXPECTED: &str = "the id of a tenant: 1 to 256 bytes without control characters";
 
-/// What an error message says about a name that is outside the pattern.
-pub const NAME_EXPECTED: &str = "the id of a tenant: a string of a letter or digit, then letters, digits, dots, dashes, underscores and colons, at most 256";
+/// Expected value in the error for a name that does not match the pattern.
+pub const NAME_EXPECTED: &str = "the id of a tenant: a string of 1 to 256 characters of a-z, A-Z, 0-9, `.`, `_`, `:` and `-`, the first a letter or digit";
 
-/// Whether a text can be the id of a tenant, wherever a plan rule finds it.
+/// Returns true for a valid id, as plan rules extract it from any part of a job.
 pub fn is_id(text: &str) -> bool {
     !text.is_empty() && text.len() <= LONGEST && !text.chars().any(char::is_control)
 }
 
-/// Whether a text is the id of a tenant as clients name theirs: `^[a-zA-Z0-9][a-zA-Z0-9._:-]*$`.
+/// Returns true for a valid name, as clients name tenants explicitly:
+/// `^[a-zA-Z0-9][a-zA-Z0-9._:-]*$`.
 pub fn is_name(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
     text.len() <= LONGEST && text.starts_with(|first: char| first.is_ascii_alphanumeric()) && text.bytes().all(is_part)
 }
 
-/// The tenant that a JSON value of a request names: a string within the pattern, nothing else.
+/// Returns the tenant that a JSON value names: a string that matches the pattern of names.
 pub fn named_by(value: &str) -> Option<String> {
     json::text(value).map(|text| text.into_owned()).filter(|text| is_name(text))
 }
 
-/// The id that a JSON value is: a string's content, or a number as it was written. Only for values that are no `tenant_id`, such as
-/// an account's number in `args`.
+/// Extracts an id from a JSON value: the content of a string, or the digits of a number. For values
+/// other than `tenant_id`, such as the number of an account in `args`.
 pub fn id(value: &str) -> Option<String> {
     match value.as_bytes().first()? {
         b'"' => json::text(value).map(|text| text.into_owned()).filter(|text| is_id(text)),
@@ -44,9 +46,10 @@ pub fn id(value: &str) -> Option<String> {
     }
 }
 
-/// The value of `tenant_id` in the text of `meta`.
+/// Returns the value of `tenant_id` in the text of `meta`.
 fn in_meta(meta: &str) -> Option<&str> {
-    // Most jobs name none, and are not parsed again for it. A backslash may spell the name in escapes.
+    // Fast path: most jobs name no tenant, so their `meta` is not parsed a second time. With a
+    // backslash, the name may be escaped.
     if !meta.contains("tenant_id") && !meta.contains('\\') {
         return None;
     }
@@ -54,8 +57,8 @@ fn in_meta(meta: &str) -> Option<&str> {
     object.members().find(|member| member.name == "tenant_id").map(|member| member.value)
 }
 
-/// Whose a job is: the tenant that the request names, which is then written into `meta`, or the one that `meta` names. `null` names
-/// none.
+/// Determines the tenant of a job: the one that the request names, which is then written into
+/// `meta`, or the one in `meta`. `null` names none. Refuses contradictions.
 pub fn settle(meta: String, named: Option<&str>) -> Result<(String, Option<String>), Invalid> {
     let own = in_meta(&meta);
     let Some(named) = named else {
@@ -65,7 +68,7 @@ pub fn settle(meta: String, named: Option<&str>) -> Result<(String, Option<Strin
     };
     match own {
         Some(value) if named_by(value).as_deref() != Some(named) => {
-            let expected = format!("{named:?}, as the request's header says, or nothing");
+            let expected = format!("{named:?} as in the request's header, or left out");
             Err(Invalid::field(PATH, expected, value))
         }
         Some(_) => Ok((meta, Some(named.to_owned()))),

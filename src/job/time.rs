@@ -1,37 +1,37 @@
-//! Points in time: milliseconds since the epoch inside, RFC 3339 on the wire.
+//! Points in time: milliseconds since the epoch internally, RFC 3339 on the wire.
 
 use super::duration;
 use jiff::Timestamp;
 
-/// What an error message says about an unreadable time.
+/// Expected value in the error for an unreadable time.
 pub const EXPECTED: &str = "an RFC 3339 timestamp with a zone (2026-01-31T10:00:00Z), or a relative one such as +PT5S";
 
-/// The same where a relative time means nothing.
+/// Expected value in the error for an unreadable time, if relative times are not accepted.
 pub const ABSOLUTE_EXPECTED: &str = "an RFC 3339 timestamp with a zone (2026-01-31T10:00:00Z)";
 
-/// A time that a client asked for.
+/// A time that a client requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
     /// Milliseconds since the epoch.
     Absolute(i64),
-    /// Milliseconds after the store accepts the job; the store's clock decides.
+    /// Milliseconds after the store accepts the job, by the store's clock.
     Relative(u64),
 }
 
 impl At {
-    /// Reads `2026-01-31T10:00:00Z` or `+PT5S`. A timestamp without a zone is refused.
+    /// Parses `2026-01-31T10:00:00Z` or `+PT5S`. Refuses a timestamp without a zone.
     pub fn parse(text: &str) -> Option<At> {
         if let Some(relative) = text.strip_prefix('+') {
             return duration::parse_ms(relative).map(At::Relative);
         }
-        // jiff reads more than RFC 3339 knows, and what we accept is echoed to clients that may not.
+        // jiff accepts more than RFC 3339. Accepted text is echoed to clients that may not.
         if !is_rfc3339(text) {
             return None;
         }
         text.parse::<Timestamp>().ok().map(|timestamp| At::Absolute(timestamp.as_millisecond()))
     }
 
-    /// The form in which scripts take it: milliseconds, or `+` and milliseconds from now.
+    /// Encodes the time for scripts: milliseconds, or `+` and milliseconds from now.
     pub fn argument(self) -> String {
         match self {
             At::Absolute(ms) => ms.to_string(),
@@ -40,7 +40,8 @@ impl At {
     }
 }
 
-/// Whether a text has the form `YYYY-MM-DDThh:mm:ss[.f](Z|±hh:mm)`; whether there is such a day is not asked.
+/// Returns true for text of the form `YYYY-MM-DDThh:mm:ss[.f](Z|±hh:mm)`. Does not check that the
+/// date exists.
 fn is_rfc3339(text: &str) -> bool {
     let fits = |text: &str, form: &str| {
         text.len() == form.len()
@@ -61,10 +62,10 @@ fn is_rfc3339(text: &str) -> bool {
         && (zone.eq_ignore_ascii_case("Z") || fits(zone, "+00:00") || fits(zone, "-00:00"))
 }
 
-/// `2026-02-12T10:30:00.123Z`, appended to `out`.
+/// Appends a time such as `2026-02-12T10:30:00.123Z` to `out`.
 pub fn write_rfc3339(out: &mut String, ms: i64) {
-    // Days to civil date by Howard Hinnant's algorithm: this runs several times per answer, and a general
-    // formatter costs more than the rest of the rendering.
+    // Days to civil date by Howard Hinnant's algorithm. This runs several times per answer, and a
+    // general formatter costs more than the rest of the rendering.
     let (days, in_day) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
@@ -94,10 +95,10 @@ pub fn write_rfc3339(out: &mut String, ms: i64) {
             left /= 10;
         }
     }
-    out.push_str(std::str::from_utf8(&text).unwrap_or_default()); // digits and signs
+    out.push_str(std::str::from_utf8(&text).unwrap_or_default()); // ASCII digits and separators
 }
 
-/// `2026-02-12T10:30:00.123Z`.
+/// Formats a time such as `2026-02-12T10:30:00.123Z`.
 pub fn rfc3339(ms: i64) -> String {
     let mut text = String::with_capacity(24);
     write_rfc3339(&mut text, ms);

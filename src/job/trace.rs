@@ -1,11 +1,12 @@
-//! W3C trace context: kept with the job from the request that enqueued it to the worker that runs it.
+//! W3C trace context, kept with the job from the request that enqueues it to the worker that runs
+//! it.
 
 use super::json;
 
-/// Members of `meta` that may come from request headers of the same name.
+/// Members of `meta` that are copied from request headers of the same name.
 pub const HEADERS: [&str; 3] = ["traceparent", "tracestate", "baggage"];
 
-/// The trace id inside a `traceparent`, if it is well formed.
+/// Returns the trace id inside a well-formed `traceparent`.
 pub fn trace_id(traceparent: &str) -> Option<&str> {
     let mut parts = traceparent.split('-');
     let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
@@ -17,7 +18,7 @@ pub fn trace_id(traceparent: &str) -> Option<&str> {
     (valid && version != "ff" && is_set(trace) && is_set(span)).then_some(trace)
 }
 
-/// The trace that a job belongs to, by its `meta`: from `traceparent`, else a plain `trace_id`.
+/// Returns the trace id in a job's `meta`: from `traceparent`, else from a plain `trace_id`.
 pub fn of_meta(meta: &json::Object<'_>) -> Option<String> {
     let parent = meta.get("traceparent").and_then(json::text);
     if let Some(id) = parent.as_deref().and_then(trace_id) {

@@ -1,4 +1,4 @@
-//! Unique jobs: which jobs count as the same, for how long, and what happens to the second one.
+//! Unique jobs: which jobs are duplicates, for how long, and the reaction to a duplicate.
 
 use super::invalid::Invalid;
 use super::json::{self, Object};
@@ -8,10 +8,10 @@ use sha2::{Digest, Sha256};
 const KEYS: [&str; 4] = ["type", "queue", "args", "meta"];
 const KEYS_EXPECTED: &str = "an array of `type`, `queue`, `args` and `meta`";
 const CONFLICT_EXPECTED: &str = "`reject`, `replace`, `replace_except_schedule` or `ignore`";
-/// Names that one policy may list.
+/// Maximum number of names in one list of a policy.
 const MOST_NAMES: usize = 64;
 
-/// States in the letters by which scripts know them, the default ones first.
+/// Letters of the states in scripts, default states first.
 const STATES: [(State, char); 8] = [
     (State::Available, 'v'),
     (State::Active, 'a'),
@@ -24,12 +24,12 @@ const STATES: [(State, char); 8] = [
 ];
 const DEFAULT_STATES: &str = "vasrp";
 
-/// What happens to a job whose like exists.
+/// Reaction to a job that duplicates an existing one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnConflict {
     Reject,
     Replace,
-    /// The new job takes over the time for which the old one was scheduled.
+    /// Like `Replace`, but the new job keeps the schedule of the old one.
     ReplaceExceptSchedule,
     Ignore,
 }
@@ -48,10 +48,11 @@ impl OnConflict {
     }
 }
 
-/// A checked policy of one job.
+/// A validated policy of one job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unique {
-    /// Canonical JSON of what counts, equal for jobs of a tenant that count as the same, and where its tenant belongs in there.
+    /// Canonical JSON of the members that identify the job, and the offset at which its tenant is
+    /// inserted.
     subject: String,
     tenant_at: usize,
     states: String,
@@ -59,7 +60,7 @@ pub struct Unique {
     pub on_conflict: OnConflict,
 }
 
-/// What of a job its key may be made of; `args` and `meta` as text.
+/// Parts of a job that can identify it; `args` and `meta` as text.
 pub struct Subject<'a> {
     pub kind: &'a str,
     pub queue: &'a str,
@@ -68,7 +69,7 @@ pub struct Subject<'a> {
 }
 
 impl Unique {
-    /// Reads a policy that stands at `path`.
+    /// Parses the policy at `path`.
     pub fn parse(path: &str, text: &str, subject: &Subject<'_>) -> Result<Unique, Invalid> {
         let object = Object::parse(text).map_err(|_| Invalid::field(path, "an object", text))?;
         let policy = Policy { path, object };
@@ -94,7 +95,8 @@ impl Unique {
         Ok(Unique { subject, tenant_at, states, period, on_conflict })
     }
 
-    /// Equal for jobs that count as the same. Tenants never stand in each other's way.
+    /// Returns a digest that is equal for duplicates. Jobs of different tenants are never
+    /// duplicates.
     pub fn key(&self, tenant: Option<&str>) -> String {
         let mut text = self.subject[..self.tenant_at].to_owned();
         if let Some(tenant) = tenant {
@@ -106,7 +108,7 @@ impl Unique {
         Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The form in which scripts take it for a job of a tenant: key, states, period in ms or `-`, strategy.
+    /// Encodes the policy for scripts: key, states, period in milliseconds or `-`, reaction.
     pub fn packed(&self, tenant: Option<&str>) -> String {
         let period = self.period.map_or_else(|| "-".to_owned(), |ms| ms.to_string());
         format!("{} {} {period} {}", self.key(tenant), self.states, self.on_conflict.name())
@@ -144,7 +146,7 @@ impl Policy<'_> {
     fn subject(&self, subject: &Subject<'_>) -> Result<(String, usize), Invalid> {
         const NAMES: &str = "an array of 1 to 64 names";
         let meta_keys = self.names("meta_keys", NAMES)?;
-        // `key` is what older texts call `args_keys`, and what some clients call `keys`.
+        // `key` is an alias of `args_keys` in older specifications, and of `keys` in some clients.
         let key = self.names("key", NAMES)?;
         let is_dimensions = |names: &Vec<String>| names.iter().all(|name| KEYS.contains(&name.as_str()));
         let (dimensions, names) = if key.as_ref().is_some_and(is_dimensions) { (key, None) } else { (None, key) };
@@ -157,9 +159,12 @@ impl Policy<'_> {
         }
         let has = |name: &str| keys.iter().any(|key| key == name);
         if has("meta") && meta_keys.is_none() {
-            return Err(Invalid::missing(format!("{}.meta_keys", self.path), "names of `meta`, because `keys` has it"));
+            return Err(Invalid::missing(
+                format!("{}.meta_keys", self.path),
+                "names of members of `meta`, because `keys` contains `meta`",
+            ));
         }
-        // In the order of their names, as canonical JSON wants it.
+        // Sorted by name, as canonical JSON requires.
         let mut text = String::from("{");
         if let Some(names) = args_keys {
             text.push_str("\"args\":");
@@ -187,14 +192,15 @@ impl Policy<'_> {
         Ok((text, tenant_at))
     }
 
-    /// Arguments are an array: a name is looked for in its objects, the first one that has it counts.
+    /// Arguments are an array. Each name is looked up in the objects of the array; the first that
+    /// has it counts.
     fn push_args(&self, out: &mut String, field: &str, names: Vec<String>, args: &str) -> Result<(), Invalid> {
         let elements = json::elements(args).unwrap_or_default();
         let objects: Vec<Object<'_>> = elements.into_iter().filter_map(|text| Object::parse(text).ok()).collect();
         let mut members = String::from("{");
         for name in &names {
             let value = objects.iter().find_map(|object| object.get(name));
-            let value = value.ok_or_else(|| self.refuse(field, "names that objects in `args` have", name))?;
+            let value = value.ok_or_else(|| self.refuse(field, "names of members of objects in `args`", name))?;
             members.push_str(if members.len() == 1 { "" } else { "," });
             json::push_text(&mut members, name);
             members.extend([":", value]);
@@ -205,7 +211,7 @@ impl Policy<'_> {
     }
 }
 
-/// Some members of an object; those that it has not are null.
+/// Appends the named members of an object. Missing ones are null.
 fn push_members(out: &mut String, names: Vec<String>, object: Option<&Object<'_>>) {
     let member = |name: &String| {
         let value = object.and_then(|object| object.get(name)).unwrap_or("null");
@@ -229,7 +235,7 @@ mod tests {
 
     #[test]
     fn the_key_is_the_digest_of_what_counts() {
-        // sha256 of {"type":"a.b"}
+        // SHA-256 of {"type":"a.b"}
         assert_eq!(key("{}", "[1]", "{}"), "56b7f878207f01ca3ee1ea2ba921f8027d33cc425dc298704c9a9077d6ce9ef6");
         assert_eq!(key("{}", "[1]", "{}"), key(r#"{"keys":["type"]}"#, "[2]", "{}"));
         let by_args = r#"{"keys":["type","args"]}"#;

@@ -1,4 +1,5 @@
-//! What a client may post as a workflow: checked as a whole, and laid out as numbered nodes whose jobs are ready to be stored.
+//! Workflow requests: validation as a whole, and conversion into numbered nodes with jobs that are
+//! ready to be stored.
 
 mod reader;
 mod steps;
@@ -12,17 +13,18 @@ use reader::read;
 
 pub use steps::Step;
 
-/// How deep chains, groups and batches may stand inside each other, the workflow itself included.
+/// Maximum nesting of chains, groups and batches, including the workflow itself.
 pub const MOST_LEVELS: usize = 3;
-/// Jobs of a workflow, even where a batch may hold more: scripts handle all of them in one call.
+/// Maximum number of jobs in a workflow, even if `limits.max_batch` is higher, because scripts
+/// process all of them in one call.
 pub const MOST_JOBS: usize = 1000;
-/// When a batch calls whom.
+/// Names of a batch's callbacks.
 pub const CALLBACKS: [&str; 3] = ["on_complete", "on_success", "on_failure"];
 
-/// The field of a job that gets the results of others.
+/// Field that marks a job that receives the results of others.
 const INPUTS: &str = "inputs";
 
-/// What is done with the parts of a workflow.
+/// Way in which the parts of a workflow run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// One after the other.
@@ -34,7 +36,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// As clients write it.
+    /// Returns the name on the wire.
     pub fn name(self) -> &'static str {
         match self {
             Shape::Chain => "chain",
@@ -43,18 +45,18 @@ impl Shape {
         }
     }
 
-    /// The shape of that name.
+    /// Parses the name of a shape.
     pub fn of_name(name: &str) -> Option<Self> {
         [Shape::Chain, Shape::Group, Shape::Batch].into_iter().find(|shape| shape.name() == name)
     }
 
-    /// The member that holds its parts.
+    /// Returns the name of the member that contains the parts.
     pub fn parts(self) -> &'static str {
         if self == Shape::Chain { "steps" } else { "jobs" }
     }
 }
 
-/// A checked workflow, not yet stored.
+/// A validated workflow that is not stored yet.
 #[derive(Clone, Debug)]
 pub struct NewWorkflow {
     pub id: String,
@@ -63,11 +65,13 @@ pub struct NewWorkflow {
     pub name: Option<String>,
     /// JSON text.
     pub meta: Option<String>,
-    /// Whose it is, and all of its jobs with it.
+    /// Tenant of the workflow and all of its jobs.
     pub tenant: Option<String>,
-    /// The first is the workflow itself. Children of one node have numbers in a row, callbacks after the others.
+    /// All nodes; the first is the workflow itself. Children of a node have consecutive numbers,
+    /// callbacks after the others.
     pub nodes: Vec<Node>,
-    /// As the client named and ordered them, where it wrote steps that depend on others; else none.
+    /// Steps with the client's ids, in its order; empty unless the workflow was written as steps
+    /// with dependencies.
     pub steps: Vec<Step>,
 }
 
@@ -75,18 +79,18 @@ pub struct NewWorkflow {
 #[derive(Clone, Debug)]
 pub struct Node {
     pub parent: Option<usize>,
-    /// Its index, or the name of a callback.
+    /// Index among its siblings, or the name of a callback.
     pub slot: String,
-    /// Where it stands in the request.
+    /// Path in the request.
     pub path: String,
     pub part: Part,
 }
 
-/// What a node is.
+/// Content of a node.
 #[derive(Clone, Debug)]
 pub enum Part {
     Job(Box<NewJob>),
-    /// The numbers of its parts begin with `first`; callbacks follow them.
+    /// A nested workflow. `first` is the number of its first part; callbacks follow the parts.
     Many {
         shape: Shape,
         first: usize,
@@ -96,7 +100,8 @@ pub enum Part {
 }
 
 impl NewWorkflow {
-    /// Makes it the tenant's whose all of its jobs are; refuses jobs of several, because a tenant's boundary is a hard one.
+    /// Sets the tenant of the workflow from its jobs. Refuses jobs of different tenants, because
+    /// tenants are isolated from each other.
     pub fn unite(&mut self) -> Result<(), Invalid> {
         let mut owner: Option<Option<String>> = None;
         for (job, path) in self.jobs_mut() {
@@ -115,7 +120,7 @@ impl NewWorkflow {
         Ok(())
     }
 
-    /// Its jobs, and where they stand in the request.
+    /// Returns the jobs and their paths in the request.
     pub fn jobs_mut(&mut self) -> impl Iterator<Item = (&mut NewJob, &str)> {
         self.nodes.iter_mut().filter_map(|node| match &mut node.part {
             Part::Job(job) => Some((&mut **job, node.path.as_str())),
@@ -123,12 +128,12 @@ impl NewWorkflow {
         })
     }
 
-    /// How many jobs it has.
+    /// Returns the number of jobs.
     pub fn jobs(&self) -> usize {
         self.nodes.iter().filter(|node| matches!(node.part, Part::Job(_))).count()
     }
 
-    /// Its jobs whose turn comes at once: those that get nothing from others.
+    /// Returns the jobs that start at once, because they receive no results of others.
     pub fn first_jobs(&self) -> impl Iterator<Item = &NewJob> {
         self.nodes.iter().filter_map(|node| match &node.part {
             Part::Job(job) if !job.fields.iter().any(|(name, _)| *name == INPUTS) => Some(&**job),
@@ -137,7 +142,7 @@ impl NewWorkflow {
     }
 }
 
-/// Reads a workflow.
+/// Parses a workflow.
 pub fn parse(text: &str, limits: &Limits, context: &Context) -> Result<NewWorkflow, Invalid> {
     let Some(layered) = steps::layered(text, limits.max_batch.min(MOST_JOBS))? else {
         return read(text, limits, context, None);
@@ -145,7 +150,8 @@ pub fn parse(text: &str, limits: &Limits, context: &Context) -> Result<NewWorkfl
     let mut workflow = read(&layered.text, limits, context, Some(&layered))?;
     for (index, (id, layer, _)) in layered.steps.iter().enumerate() {
         let path = format!("steps[{index}]");
-        // A group that was made of a layer is called so as well.
+        // A group that was created for a layer has the same path as its first step, so only jobs
+        // count.
         let node = workflow.nodes.iter().position(|node| node.path == path && matches!(node.part, Part::Job(_)));
         workflow.steps.extend(node.map(|node| Step { id: id.clone(), node, layer: *layer }));
     }

@@ -1,4 +1,4 @@
-//! A stored workflow as the store gives it back, and as answers show it.
+//! Records of stored workflows, as the store returns them, and their form in answers.
 
 mod progress;
 
@@ -8,11 +8,12 @@ use super::workflow::{Shape, Step};
 use std::collections::HashMap;
 use std::fmt::Write;
 
-/// A workflow's record; `lua/workflows/workflow.lua` describes its nodes. Times are milliseconds since the epoch.
+/// The record of a stored workflow. `lua/workflows/workflow.lua` describes its nodes. Times are in
+/// milliseconds since the epoch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkflowRecord {
     pub id: String,
-    /// running, completed, failed or cancelled.
+    /// `running`, `completed`, `failed` or `cancelled`.
     pub state: String,
     kind: String,
     /// JSON text.
@@ -26,7 +27,7 @@ pub struct WorkflowRecord {
     failed: u64,
     nodes: Vec<Node>,
     results: HashMap<usize, String>,
-    /// As the client named and ordered them, if it did.
+    /// Steps with the client's ids, in its order, if the workflow was written that way.
     steps: Vec<Step>,
 }
 
@@ -38,7 +39,7 @@ struct Node {
     part: Part,
 }
 
-/// What a worker told about a job: how far it is, from 0 to 1, and what it likes, as JSON.
+/// Progress that a worker reported: a fraction from 0 to 1, and data of its choice as JSON.
 #[derive(Clone, Debug, PartialEq)]
 struct Report {
     progress: Option<f64>,
@@ -60,7 +61,7 @@ impl Node {
         let (slot, state) = (field(2)?.to_owned(), field(3)?.to_owned());
         if field(0)? == "job" {
             let (id, kind) = (field(4)?.to_owned(), field(5)?.to_owned());
-            // One that has begun and not ended is followed by how it is now.
+            // A job that has started and not ended is followed by its current state.
             let state = match field(8) {
                 Some("active") => "active".to_owned(),
                 Some(_) => "pending".to_owned(),
@@ -83,7 +84,7 @@ impl Node {
         Some(Node { slot, state, finished: ms(10), part })
     }
 
-    /// Its state as clients know it.
+    /// Returns the state as answers show it.
     fn shown_state(&self, is_over: bool) -> &str {
         match (self.state.as_str(), &self.part) {
             ("waiting", _) if is_over => "cancelled",
@@ -103,12 +104,12 @@ fn step(text: &str) -> Option<Step> {
 }
 
 impl WorkflowRecord {
-    /// How many jobs it has.
+    /// Returns the number of jobs.
     pub fn jobs(&self) -> usize {
         self.jobs as usize
     }
 
-    /// Reads a view of the store: header, nodes, and pairs of node number and result.
+    /// Parses a view of the store: header, nodes, and pairs of node number and result.
     pub fn parse(id: &str, header: &[String], nodes: &[String], results: &[String]) -> Option<Self> {
         let field = |at: usize| header.get(at).map(String::as_str);
         let count = |at: usize| field(at).and_then(|text| text.parse().ok()).unwrap_or(0);
@@ -165,7 +166,7 @@ impl WorkflowRecord {
         }
     }
 
-    /// Its times, and how many of its jobs have ended.
+    /// Appends the times, and the numbers of jobs that have ended.
     fn write_times(&self, out: &mut String) {
         let ended = if self.state == "cancelled" { "cancelled_at" } else { "completed_at" };
         let times = [("created_at", Some(self.created)), ("started_at", Some(self.created)), (ended, self.finished)];
@@ -179,7 +180,8 @@ impl WorkflowRecord {
         out.push('}');
     }
 
-    /// Its steps as the client wrote them, whatever was made of them.
+    /// Appends the steps as the client wrote them, independent of the shape that they were
+    /// converted into.
     fn write_steps(&self, out: &mut String) {
         let (total, completed, failed) = (self.steps.len(), self.completed, self.failed);
         _ = write!(
@@ -223,7 +225,8 @@ impl WorkflowRecord {
         }
     }
 
-    /// The counters, parts and callbacks of a node, as members. Whatever waits inside something that is over is cancelled.
+    /// Appends the counters, parts and callbacks of a node. Parts that still wait inside a finished
+    /// node are shown as cancelled.
     fn write_inside(&self, out: &mut String, number: usize, is_over: bool) {
         let Some(Node { part: Part::Many { shape, first, parts, callbacks, completed, failed }, .. }) =
             self.nodes.get(number)

@@ -1,4 +1,4 @@
-//! Dispatch, named as the OJS texts on fair scheduling and rate limiting name it.
+//! Metrics of dispatch, named after the OJS specifications of fair scheduling and rate limiting.
 
 use super::metrics::{Histograms, Level, MOST_NAMES, MOST_PAIRS, QUEUE_TIMES};
 use super::{LabelPairs, Labels};
@@ -11,7 +11,7 @@ use prometheus_client::registry::Registry;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
 
-/// Limits that have series of their own; all others are counted together.
+/// Maximum number of limits with series of their own. All others share one.
 pub const MOST_KEYS: usize = 200;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -41,18 +41,18 @@ struct KeyAndStrategy {
     strategy: String,
 }
 
-/// Dispatch as it is at the time of a scrape.
+/// Levels of dispatch at the time of a scrape.
 #[derive(Clone, Debug, Default)]
 pub struct DispatchLevels<'a> {
-    /// Queues and their shares of the last minute.
+    /// Queues and their shares of the last minute's dispatches, 0 to 1.
     pub queues: Vec<(&'a str, f64)>,
-    /// Pools that have a concurrency, with active jobs and that bound.
+    /// Pools with a concurrency limit: name, active jobs, limit.
     pub pools: Vec<(&'a str, u64, u64)>,
-    /// Limits with the jobs that they let run and that they hold back.
+    /// Limits: name, active jobs, jobs that the limit blocks.
     pub limits: Vec<(&'a str, u64, u64)>,
 }
 
-/// Labels that have levels.
+/// Labels that currently have levels.
 #[derive(Debug, Default)]
 struct Shown {
     queues: HashSet<String>,
@@ -60,7 +60,8 @@ struct Shown {
     keys: HashSet<String>,
 }
 
-/// What dispatch does. Counters are of this process; levels are of the store, as of the last reading.
+/// Metrics of dispatch. Counters belong to this process; levels reflect the store at the last
+/// reading.
 #[derive(Clone)]
 pub struct DispatchMetrics {
     labels: Arc<(Labels, Labels, Labels)>,
@@ -100,31 +101,35 @@ impl Default for DispatchMetrics {
 
 impl DispatchMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register("ojs_scheduling_dispatch", "Jobs handed out by this process", self.dispatched.clone());
-        registry.register("ojs_scheduling_dispatch_ratio", "A queue's share of the last minute", self.ratio.clone());
+        registry.register("ojs_scheduling_dispatch", "Jobs dispatched by this process", self.dispatched.clone());
+        registry.register(
+            "ojs_scheduling_dispatch_ratio",
+            "Share of a queue in the dispatches of the last minute",
+            self.ratio.clone(),
+        );
         registry.register(
             "ojs_scheduling_queue_wait_duration",
-            "Seconds from available to handed out",
+            "Seconds from available to dispatched",
             self.waited.clone(),
         );
-        registry.register("ojs_scheduling_pool_utilization", "Active jobs by concurrency", self.utilization.clone());
         registry.register(
-            "ojs_scheduling_starvation_events",
-            "Times that a queue was found starved",
-            self.starved.clone(),
+            "ojs_scheduling_pool_utilization",
+            "Active jobs divided by the pool's concurrency",
+            self.utilization.clone(),
         );
-        registry.register("ojs_rate_limit_active", "Leased jobs of a limit", self.active.clone());
-        registry.register("ojs_rate_limit_waiting", "Available jobs that a limit holds back", self.waiting.clone());
-        registry.register("ojs_rate_limit_exceeded", "Times that a limit was hit", self.exceeded.clone());
+        registry.register("ojs_scheduling_starvation_events", "Times that a queue was starved", self.starved.clone());
+        registry.register("ojs_rate_limit_active", "Active jobs that count against a limit", self.active.clone());
+        registry.register("ojs_rate_limit_waiting", "Available jobs that a limit blocks", self.waiting.clone());
+        registry.register("ojs_rate_limit_exceeded", "Times that a limit was exceeded", self.exceeded.clone());
         registry.register(
             "ojs_rate_limit_wait_duration",
-            "Seconds for which a limit held back a job that starts",
+            "Seconds for which a limit delayed the start of a job",
             self.held.clone(),
         );
-        registry.register("fairgate_drift", "Counts that differ from the leases", self.drift.clone());
+        registry.register("fairgate_drift", "Job counts that disagree with the leases", self.drift.clone());
     }
 
-    /// A job was handed out after it had waited.
+    /// Records the dispatch of a job that waited for `waited_ms`.
     pub fn dispatched(&self, queue: &str, pool: Option<&str>, waited_ms: i64) {
         let queue = self.labels.0.of(queue);
         let pool = self.pairs.of(queue, self.labels.1.of(pool.unwrap_or(""))).to_owned();
@@ -133,26 +138,26 @@ impl DispatchMetrics {
         self.dispatched.get_or_create(&QueueAndPool { queue, pool }).inc();
     }
 
-    /// A limit stopped somebody.
+    /// Counts a job or request that a limit stopped.
     pub fn exceeded(&self, key: &str, strategy: &str) {
         let key = self.labels.2.of(key).to_owned();
         self.exceeded.get_or_create(&KeyAndStrategy { key, strategy: strategy.to_owned() }).inc();
     }
 
-    /// A limit let somebody go who had waited for it.
+    /// Records the start of a job that a limit delayed by `waited_ms`.
     pub fn released(&self, key: &str, waited_ms: u64) {
         let key = self.labels.2.of(key).to_owned();
         self.held.get_or_create(&KeyName { key }).observe(waited_ms as f64 / 1e3);
     }
 
-    /// A queue was found starved.
+    /// Counts a starved queue.
     pub fn starved(&self, queue: &str) {
         self.starved.get_or_create(&QueueName { queue: self.labels.0.of(queue).to_owned() }).inc();
     }
 
-    /// Sets how everything is; what is not there any more has no levels.
+    /// Sets all levels. Removes those of queues, pools and limits that no longer exist.
     pub fn levels(&self, now: &DispatchLevels<'_>) {
-        // Those without a series of their own are shown together.
+        // Names without a series of their own are summed.
         let mut ratios: BTreeMap<&str, f64> = BTreeMap::new();
         for (queue, ratio) in &now.queues {
             *ratios.entry(self.labels.0.of(queue)).or_default() += ratio;
@@ -167,7 +172,8 @@ impl DispatchMetrics {
             let used = keys.entry(self.labels.2.of(key)).or_default();
             *used = (used.0 + active, used.1 + waiting);
         }
-        // A poisoned lock means that some thread panicked while it held it; the sets are whole all the same.
+        // A poisoned lock means that another thread panicked while holding it; the sets are
+        // consistent nevertheless.
         let mut shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let gone = std::mem::take(&mut *shown);
         for (queue, ratio) in ratios {
@@ -202,7 +208,7 @@ impl DispatchMetrics {
         }
     }
 
-    /// Counts that differ from what the leases say.
+    /// Sets the number of job counts that disagree with the leases.
     pub fn drift(&self, differences: u64) {
         self.drift.set(differences as i64);
     }

@@ -1,8 +1,9 @@
-//! The two text formats in which metrics are exposed: OpenMetrics 1.0.0, and Prometheus' older 0.0.4.
+//! The two text formats of metrics: OpenMetrics 1.0.0, and Prometheus' older 0.0.4.
 //!
-//! The registry encodes OpenMetrics. The older format differs in a few lines only, so it is derived from that text.
+//! The registry encodes OpenMetrics. The older format differs in a few lines only, so it is derived
+//! from that text.
 
-/// A format in which metrics are exposed.
+/// Text format of metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     OpenMetrics,
@@ -10,7 +11,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format that an `Accept` header prefers. OpenMetrics must be named; all others get the older format.
+    /// Returns the format that an `Accept` header prefers. OpenMetrics must be listed explicitly;
+    /// the older format is the default.
     pub fn accepted_by(accept: &str) -> Format {
         let quality = |wanted: &str| {
             accept
@@ -27,7 +29,7 @@ impl Format {
         if open > 0.0 && open >= quality("text/plain") { Format::OpenMetrics } else { Format::Text }
     }
 
-    /// The media type, with the version and encoding.
+    /// Returns the media type, with version and charset.
     pub fn content_type(self) -> &'static str {
         match self {
             Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -36,14 +38,14 @@ impl Format {
     }
 }
 
-/// Converts OpenMetrics text to version 0.0.4: counters are declared under the name of their samples, and `# UNIT` and `# EOF`
-/// are unknown there.
+/// Converts OpenMetrics text to version 0.0.4, in which counters are declared under the name of
+/// their samples, and `# UNIT` and `# EOF` do not exist.
 pub(super) fn to_text(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len() + 1024);
     let mut help = None;
     for line in open_metrics.lines() {
         if line.starts_with("# HELP ") {
-            help = Some(line); // it follows the type, which says how the family is named
+            help = Some(line); // kept until the line with the type, which determines the family's name
         } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) {
             let suffix = if kind == "counter" { "_total" } else { "" };
             let described = help.take().and_then(|line| line.strip_prefix("# HELP ")?.strip_prefix(name));

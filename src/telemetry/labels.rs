@@ -1,12 +1,13 @@
-//! A bound on label values: clients choose queue and type names, and every new one would be a new time series.
+//! Bounds on the number of label values. Clients choose the names of queues and types, and each new
+//! name would create a new time series.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::RwLock;
 
-/// What a value is counted under once the set is full.
+/// Label of all values beyond the bound.
 pub const OTHER: &str = "_other";
 
-/// The values that have a label of their own: the first ones that came, unless others are preferred.
+/// Values that have a label of their own: the first ones, unless others are preferred.
 #[derive(Debug)]
 pub struct Labels {
     known: RwLock<Known>,
@@ -15,20 +16,21 @@ pub struct Labels {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Values by the call of `prefer` that last named them; 0 for none.
+    /// Each value with the number of the `prefer` call that last named it; 0 for none.
     values: HashMap<String, u64>,
     calls: u64,
 }
 
 impl Labels {
-    /// At most `most` values.
+    /// Creates a set of at most `most` values.
     pub fn new(most: usize) -> Self {
         Labels { known: RwLock::default(), most }
     }
 
-    /// The label for a value: itself, or `_other`.
+    /// Returns the label of a value: the value itself, or `_other`.
     pub fn of<'a>(&self, value: &'a str) -> &'a str {
-        // A poisoned lock means that some thread panicked while it held it; the set is whole all the same.
+        // A poisoned lock means that another thread panicked while holding it; the set is
+        // consistent nevertheless.
         let is_known = self.known.read().unwrap_or_else(|poisoned| poisoned.into_inner()).values.contains_key(value);
         if is_known {
             return value;
@@ -41,8 +43,9 @@ impl Labels {
         OTHER
     }
 
-    /// Gives labels to these, the most important first, at the cost of those that were not named for longest. Those that lose theirs,
-    /// whose series are to be removed.
+    /// Gives labels to these values, most important first. If there are too many, the values that
+    /// were not named for the longest time lose their labels; they are returned, so that their
+    /// series can be removed.
     pub fn prefer<'a>(&self, values: impl IntoIterator<Item = &'a str>) -> Vec<String> {
         let mut known = self.known.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         known.calls += 1;
@@ -65,7 +68,8 @@ impl Labels {
     }
 }
 
-/// Pairs of values that have a series of their own: the first ones that came. Bounding each label alone would leave their product.
+/// Pairs of values that have a series of their own: the first ones. Bounding each label alone would
+/// allow all combinations.
 #[derive(Debug)]
 pub struct LabelPairs {
     known: RwLock<KnownPairs>,
@@ -85,14 +89,16 @@ impl KnownPairs {
 }
 
 impl LabelPairs {
-    /// At most `most` pairs, beside those with `_other`.
+    /// Creates a set of at most `most` pairs, in addition to those with `_other`.
     pub fn new(most: usize) -> Self {
         LabelPairs { known: RwLock::default(), most }
     }
 
-    /// The label for the second value beside the first, which has its label already: itself, or `_other`.
+    /// Returns the label of the second value: the value itself, or `_other`. The first value is a
+    /// label already.
     pub fn of<'a>(&self, first: &str, second: &'a str) -> &'a str {
-        // A poisoned lock means that some thread panicked while it held it; the set is whole all the same.
+        // A poisoned lock means that another thread panicked while holding it; the set is
+        // consistent nevertheless.
         if self.known.read().unwrap_or_else(|poisoned| poisoned.into_inner()).has(first, second) {
             return second;
         }
@@ -108,7 +114,7 @@ impl LabelPairs {
         second
     }
 
-    /// Removes all pairs of a first value; the second ones of those.
+    /// Removes all pairs of a first value, and returns their second values.
     pub fn remove(&self, first: &str) -> HashSet<String> {
         let mut known = self.known.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         let removed = known.by_first.remove(first).unwrap_or_default();
@@ -151,7 +157,7 @@ mod tests {
         assert_eq!(["a", "b", "c", "d"].map(|value| labels.of(value)), ["a", "b", "c", OTHER]);
         assert_eq!(labels.prefer(["d", "a"]), ["b"]);
         assert_eq!(["a", "b", "c", "d"].map(|value| labels.of(value)), ["a", OTHER, "c", "d"]);
-        // Of more than fit, the first count; who was named before goes last.
+        // Of too many values, the first ones count, and those named before are removed last.
         assert_eq!(labels.prefer(["e", "f", "d", "x"]), ["c", "a"]);
         assert_eq!(["d", "e", "f", "x", "a"].map(|value| labels.of(value)), ["d", "e", "f", OTHER, OTHER]);
         assert!(labels.prefer([]).is_empty());

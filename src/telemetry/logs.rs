@@ -1,4 +1,4 @@
-//! Logs on standard error: for people on a terminal, as JSON lines elsewhere.
+//! Logs on standard error: human-readable on a terminal, JSON lines elsewhere.
 
 use super::Repeats;
 use crate::config::{Log, LogFormat};
@@ -7,8 +7,8 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
-/// Starts logging for the rest of the process; the reason if the level cannot be read. Repeated warnings and errors are counted
-/// in what it returns.
+/// Starts logging for the rest of the process. Returns the counter of repeated warnings and errors,
+/// or an error if the level is invalid.
 pub fn start(log: &Log) -> Result<Repeats, String> {
     let filter = EnvFilter::try_new(&log.level).map_err(|error| format!("log.level {:?}: {error}", log.level))?;
     let lines = fmt::layer().with_writer(std::io::stderr);
@@ -30,9 +30,10 @@ fn is_for_people(log: &Log) -> bool {
     }
 }
 
-/// Writes a line about the process itself, such as that it is ready: in the format of the log, whatever its level.
+/// Writes a line about the process itself, such as its readiness. Uses the format of the log but
+/// ignores the level.
 ///
-/// On a terminal it is `text`; as JSON, a constant message and its fields.
+/// Prints `text` on a terminal, otherwise a JSON object with the constant `message` and `fields`.
 pub fn announce(log: &Log, text: &str, level: &str, message: &str, fields: &[(&str, &str)]) {
     if is_for_people(log) {
         return eprintln!("{text}");

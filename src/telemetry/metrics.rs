@@ -1,4 +1,5 @@
-//! Metrics in Prometheus form. Handles are cheap clones; the registry is encoded on request.
+//! All metrics of the process, in Prometheus formats. Handles are cheap to clone; the registry is
+//! encoded on request.
 
 use super::{
     DispatchMetrics, Format, LabelPairs, Labels, NoiseMetrics, PlannerMetrics, ShadowMetrics, SidekiqMetrics,
@@ -16,17 +17,18 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Distinct queues, types and rules that have a series of their own.
+/// Maximum number of queues, types and rules with series of their own.
 pub(super) const MOST_NAMES: usize = 200;
 
-/// Pairs of queue and type, or of queue and pool, that have series of their own. A pair of queue and type has 34 of them.
+/// Maximum number of pairs of queue and type, or of queue and pool, with series of their own. A
+/// pair of queue and type has 34 series.
 pub(super) const MOST_PAIRS: usize = 1000;
 
 pub(super) const LATENCIES: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
 const DURATIONS: [f64; 12] = [0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0];
 pub(super) const QUEUE_TIMES: [f64; 11] = [0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0, 1800.0, 3600.0];
 
-/// A gauge that holds fractions.
+/// A gauge for fractions.
 pub(super) type Level = Gauge<f64, AtomicU64>;
 
 pub(super) type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
@@ -60,7 +62,7 @@ struct Depth {
     state: &'static str,
 }
 
-/// Everything that the process measures.
+/// All metrics of the process.
 #[derive(Clone)]
 pub struct Metrics {
     registry: Arc<Registry>,
@@ -96,7 +98,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// All metrics in the given format.
+    /// Encodes all metrics.
     pub fn encode(&self, format: Format) -> String {
         let mut text = String::new();
         // Writing to a String cannot fail.
@@ -108,7 +110,8 @@ impl Metrics {
     }
 }
 
-/// Requests by route and status. A route is a pattern such as `/ojs/v1/jobs/{id}`, never a path that a client chose.
+/// HTTP requests by route and status. A route is a pattern such as `/ojs/v1/jobs/{id}`, never a
+/// path chosen by a client.
 #[derive(Clone)]
 pub struct HttpMetrics {
     requests: Family<Route, Counter>,
@@ -136,29 +139,29 @@ impl HttpMetrics {
         registry.register("fairgate_http_requests", "Requests answered", self.requests.clone());
         registry.register("fairgate_http_request_seconds", "Time to answer a request, by method", self.seconds.clone());
         registry.register("fairgate_http_connections", "Open connections", self.connections.clone());
-        let closed = "Connections that the server closed because of an option, which is the reason";
+        let closed = "Connections closed because of the server option given as the reason";
         registry.register("fairgate_http_connections_closed", closed, self.closed.clone());
-        self.long_polls.register("fairgate_long_polls", "Fetches that wait for a job", registry);
+        self.long_polls.register("fairgate_long_polls", "Fetches waiting for a job", registry);
     }
 
-    /// Counts an answered request.
+    /// Records an answered request.
     pub fn observe(&self, method: &'static str, route: &'static str, status: u16, took: Duration) {
         let route = Route { method, route, status };
         self.requests.get_or_create(&route).inc();
         self.seconds.get_or_create(&CallName { call: method }).observe(took.as_secs_f64());
     }
 
-    /// Connections that are open now.
+    /// Gauge of open connections.
     pub fn connections(&self) -> &Gauge {
         &self.connections
     }
 
-    /// Counts a connection that was closed because an option of `[server]` says so.
+    /// Counts a connection that was closed because of the option of `[server]` named by `reason`.
     pub fn closed(&self, reason: &'static str) {
         self.closed.get_or_create(&Reason { reason }).inc();
     }
 
-    /// Fetches that wait for a job now.
+    /// Gauge of fetches that are waiting for a job.
     pub fn long_polls(&self) -> &Waiting {
         &self.long_polls
     }
@@ -171,9 +174,9 @@ pub struct StoreMetrics {
     errors: Family<CallName, Counter>,
     seconds: Histograms<CallName>,
     groups: Histograms<CallName>,
-    /// What scripts decide about limits and queues is told by them alone.
+    /// Metrics of dispatch, which only the answers of scripts contain.
     pub dispatch: DispatchMetrics,
-    /// So is what they decide about tenants.
+    /// Metrics of tenants, which only the answers of scripts contain.
     pub tenants: TenantMetrics,
 }
 
@@ -195,12 +198,12 @@ impl StoreMetrics {
         registry.register("fairgate_store_calls", "Calls to Redis", self.calls.clone());
         registry.register("fairgate_store_errors", "Calls to Redis that failed", self.errors.clone());
         registry.register("fairgate_store_call_seconds", "Time that a call to Redis took", self.seconds.clone());
-        registry.register("fairgate_store_group_size", "Requests that went as one call", self.groups.clone());
+        registry.register("fairgate_store_group_size", "Requests per group commit", self.groups.clone());
         self.dispatch.register(registry);
         self.tenants.register(registry);
     }
 
-    /// Counts a call.
+    /// Records a call.
     pub fn observe(&self, call: &'static str, took: Duration, succeeded: bool) {
         let name = CallName { call };
         self.calls.get_or_create(&name).inc();
@@ -210,17 +213,17 @@ impl StoreMetrics {
         }
     }
 
-    /// Counts a group commit.
+    /// Records the number of requests in a group commit.
     pub fn group(&self, call: &'static str, size: usize) {
         self.groups.get_or_create(&CallName { call }).observe(size as f64);
     }
 }
 
-/// Jobs by queue and type, named as OJS names them.
+/// Metrics of jobs by queue and type, named after the OJS specification.
 #[derive(Clone)]
 pub struct JobMetrics {
     labels: Arc<(Labels, LabelPairs)>,
-    /// Depths that are shown.
+    /// Labels that currently have depths.
     shown: Arc<Mutex<HashSet<Depth>>>,
     enqueued: Family<JobName, Counter>,
     completed: Family<JobName, Counter>,
@@ -256,12 +259,12 @@ impl JobMetrics {
         registry.register("ojs_job_enqueued", "Jobs accepted by this process", self.enqueued.clone());
         registry.register("ojs_job_completed", "Jobs acked through this process", self.completed.clone());
         registry.register("ojs_job_failed", "Jobs discarded through this process", self.failed.clone());
-        registry.register("ojs_job_retried", "Attempts that failed and will be repeated", self.retried.clone());
+        registry.register("ojs_job_retried", "Failed attempts that will be retried", self.retried.clone());
         registry.register("ojs_job_cancelled", "Jobs cancelled through this process", self.cancelled.clone());
         registry.register("ojs_job_duration_seconds", "Time from fetch to ack", self.duration.clone());
         registry.register("ojs_job_queue_time_seconds", "Time from available to fetch", self.queue_time.clone());
         registry.register("ojs_queue_depth", "Jobs in the store by queue and state", self.depth.clone());
-        registry.register("ojs_workers_active", "Workers heard of lately", self.workers.clone());
+        registry.register("ojs_workers_active", "Workers with a recent heartbeat", self.workers.clone());
     }
 
     fn name(&self, queue: &str, kind: &str) -> JobName {
@@ -269,43 +272,44 @@ impl JobMetrics {
         JobName { queue: queue.to_owned(), r#type: self.labels.1.of(queue, kind).to_owned() }
     }
 
-    /// A job was accepted.
+    /// Counts an enqueued job.
     pub fn enqueued(&self, queue: &str, kind: &str) {
         self.enqueued.get_or_create(&self.name(queue, kind)).inc();
     }
 
-    /// A job was handed out after it had waited.
+    /// Records the start of a job that waited for `waited_ms`.
     pub fn started(&self, queue: &str, kind: &str, waited_ms: i64) {
         self.queue_time.get_or_create(&self.name(queue, kind)).observe(waited_ms.max(0) as f64 / 1e3);
     }
 
-    /// A job was acked after it had run.
+    /// Records a completed job that ran for `ran_ms`.
     pub fn completed(&self, queue: &str, kind: &str, ran_ms: i64) {
         let name = self.name(queue, kind);
         self.completed.get_or_create(&name).inc();
         self.duration.get_or_create(&name).observe(ran_ms.max(0) as f64 / 1e3);
     }
 
-    /// A job was discarded.
+    /// Counts a discarded job.
     pub fn discarded(&self, queue: &str, kind: &str) {
         self.failed.get_or_create(&self.name(queue, kind)).inc();
     }
 
-    /// A job will be tried again.
+    /// Counts a failed attempt that will be retried.
     pub fn retried(&self, queue: &str, kind: &str) {
         self.retried.get_or_create(&self.name(queue, kind)).inc();
     }
 
-    /// A job was cancelled.
+    /// Counts a cancelled job.
     pub fn cancelled(&self, queue: &str, kind: &str) {
         self.cancelled.get_or_create(&self.name(queue, kind)).inc();
     }
 
-    /// Sets how many jobs of each state queues hold; queues that are not among them have no depths.
+    /// Sets the number of jobs per queue and state. Removes the levels of queues that are not
+    /// listed.
     pub fn depths(&self, queues: &[(String, BTreeMap<&'static str, i64>)]) {
         let mut sums: BTreeMap<(&str, &'static str), i64> = BTreeMap::new();
         for (queue, counts) in queues {
-            // Those without a series of their own are shown together.
+            // Queues without a series of their own are summed.
             let queue = self.labels.0.of(queue);
             counts.iter().for_each(|(state, jobs)| *sums.entry((queue, state)).or_default() += jobs);
         }
@@ -315,13 +319,14 @@ impl JobMetrics {
             self.depth.get_or_create(&label).set(jobs);
             now.insert(label);
         }
-        // A poisoned lock means that some thread panicked while it held it; the set is whole all the same.
+        // A poisoned lock means that another thread panicked while holding it; the set is
+        // consistent nevertheless.
         let mut shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         shown.difference(&now).for_each(|label| _ = self.depth.remove(label));
         *shown = now;
     }
 
-    /// Sets how many workers there are.
+    /// Sets the number of active workers.
     pub fn workers(&self, workers: u64) {
         self.workers.set(workers as i64);
     }
@@ -331,7 +336,7 @@ impl JobMetrics {
 mod tests {
     use super::*;
 
-    /// Samples in the text of all metrics.
+    /// Returns the samples of all metrics.
     fn samples(metrics: &Metrics) -> Vec<String> {
         let text = metrics.encode(Format::Text);
         text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect()

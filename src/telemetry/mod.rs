@@ -1,4 +1,4 @@
-//! What the process tells about itself: logs and metrics.
+//! Logs and metrics of the process.
 
 mod dispatch;
 mod exposition;

@@ -1,4 +1,4 @@
-//! Noisy neighbours, and the shares that tenants get.
+//! Metrics of noisy neighbours, and the shares of tenants.
 
 use super::Labels;
 use super::labels::OTHER;
@@ -11,7 +11,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
-/// Tenants that have series of their own, as the text recommends; all others are `_other`.
+/// Maximum number of tenants with series of their own, as the OJS specification recommends. All
+/// others share `_other`.
 const MOST_TENANTS: usize = 1000;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -29,7 +30,7 @@ struct Reason {
     reason: &'static str,
 }
 
-/// What the process that decides sees and does; the others show nothing.
+/// Metrics of noisy neighbours. Only the process that currently decides about throttles has values.
 #[derive(Clone)]
 pub struct NoiseMetrics {
     labels: Arc<Labels>,
@@ -61,30 +62,30 @@ fn name(tenant: &str) -> TenantName {
 
 impl NoiseMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register("fairgate_noisy_detected", "Tenants found to be noisy, by reason", self.detected.clone());
+        registry.register("fairgate_noisy_detected", "Tenants detected as noisy, by signal", self.detected.clone());
         registry.register("fairgate_noisy_throttles", "Throttles that began", self.throttles.clone());
-        registry.register("fairgate_noisy_released", "Throttles that ended, by why", self.released.clone());
-        registry.register("fairgate_noisy_throttled", "Tenants throttled now", self.throttled.clone());
-        registry.register("ojs_tenant_fairness_share", "Part of the workers' time, 0 to 1", self.share.clone());
+        registry.register("fairgate_noisy_released", "Throttles that ended, by reason", self.released.clone());
+        registry.register("fairgate_noisy_throttled", "Tenants currently throttled", self.throttled.clone());
+        registry.register("ojs_tenant_fairness_share", "Share of the workers' time, 0 to 1", self.share.clone());
     }
 
-    /// A tenant turned out to be noisy, by a signal.
+    /// Counts a tenant that a signal identified as noisy.
     pub fn detected(&self, signal: &'static str) {
         self.detected.get_or_create(&SignalName { signal }).inc();
     }
 
-    /// A throttle began.
+    /// Counts a throttle that begins.
     pub fn throttled(&self, tenant: &str) {
         self.throttles.get_or_create(&name(self.labels.of(tenant))).inc();
     }
 
-    /// A throttle ended.
+    /// Counts a throttle that ends.
     pub fn released(&self, reason: &'static str) {
         self.released.get_or_create(&Reason { reason }).inc();
     }
 
-    /// Sets how many tenants are throttled, and which part of the workers' time tenants have, the busiest first; they keep their
-    /// labels, and what is left of the whole is that of all others.
+    /// Sets the number of throttled tenants, and the share of the workers' time of each tenant,
+    /// busiest first. The busiest keep their labels; the rest up to 1 belongs to `_other`.
     pub fn shares(&self, throttled: usize, shares: &[(&str, f64)]) {
         self.throttled.set(throttled as i64);
         for gone in self.labels.prefer(shares.iter().map(|(tenant, _)| *tenant)) {
@@ -96,7 +97,8 @@ impl NoiseMetrics {
         if rest > 1e-6 && !shares.is_empty() {
             *levels.entry(OTHER).or_default() += rest;
         }
-        // A poisoned lock means that some thread panicked while it held it; the set is whole all the same.
+        // A poisoned lock means that another thread panicked while holding it; the set is
+        // consistent nevertheless.
         let mut shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let gone = std::mem::take(&mut *shown);
         for (tenant, share) in levels {

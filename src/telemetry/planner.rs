@@ -1,4 +1,4 @@
-//! Rounds of the planner, by rule, and what they promoted, by tenant.
+//! Metrics of the planner: rounds by rule, and promotions by tenant.
 
 use super::metrics::{Histograms, LATENCIES, Level, MOST_NAMES};
 use super::tenants::{MOST_PAIRS, MOST_TENANTS};
@@ -30,11 +30,11 @@ struct TenantName {
     tenant: String,
 }
 
-/// What the planner does.
+/// Metrics of the planner.
 #[derive(Clone)]
 pub struct PlannerMetrics {
     labels: Arc<(Labels, Labels, LabelPairs)>,
-    /// Rules that have levels.
+    /// Rules that currently have levels.
     shown: Arc<Mutex<HashSet<RuleName>>>,
     rounds: Family<RoundEnd, Counter>,
     seconds: Histograms<RuleName>,
@@ -73,7 +73,7 @@ impl Default for PlannerMetrics {
     }
 }
 
-/// A rule as it is at the time of a scrape.
+/// Levels of a rule at the time of a scrape.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RuleLevels {
     pub staged: u64,
@@ -89,7 +89,11 @@ pub struct RuleLevels {
 
 impl PlannerMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register("fairgate_planner_rounds", "Rounds of this process by how they ended", self.rounds.clone());
+        registry.register(
+            "fairgate_planner_rounds",
+            "Rounds of this process, by outcome and reason",
+            self.rounds.clone(),
+        );
         registry.register("fairgate_planner_round_seconds", "Time that a round took", self.seconds.clone());
         registry.register("fairgate_planner_slow_rounds", "Rounds longer than their interval", self.slow.clone());
         registry.register(
@@ -102,25 +106,33 @@ impl PlannerMetrics {
         registry.register("fairgate_staged_oldest_seconds", "Age of the oldest staged job", self.oldest.clone());
         registry.register(
             "fairgate_main_queue_latency_seconds",
-            "Age of its oldest runnable job",
+            "Age of the oldest runnable job in the main queue",
             self.latency.clone(),
         );
         registry.register("fairgate_main_queue_depth", "Runnable jobs in the main queue", self.depth.clone());
-        registry.register("fairgate_main_queue_drain_per_second", "Jobs that workers take", self.drain.clone());
-        registry.register("fairgate_gate_open", "1 while rounds may promote", self.open.clone());
+        registry.register(
+            "fairgate_main_queue_drain_per_second",
+            "Jobs per second that workers take",
+            self.drain.clone(),
+        );
+        registry.register("fairgate_gate_open", "1 if rounds may promote, 0 if the gate is closed", self.open.clone());
         registry.register(
             "fairgate_idle_worker_seconds",
-            "Time in which workers found nothing although jobs were staged",
+            "Time in which workers were idle although jobs were staged",
             self.wasted.clone(),
         );
-        registry.register("fairgate_fairness_jain_index", "1 is perfectly fair", self.jain.clone());
+        registry.register(
+            "fairgate_fairness_jain_index",
+            "Jain's fairness index; 1 is perfectly fair",
+            self.jain.clone(),
+        );
     }
 
     fn rule(&self, rule: &str) -> RuleName {
         RuleName { rule: self.labels.0.of(rule).to_owned() }
     }
 
-    /// Counts a round.
+    /// Records a round.
     pub fn round(&self, rule: &str, outcome: &'static str, reason: Option<&'static str>, seconds: f64) {
         let RuleName { rule } = self.rule(rule);
         self.seconds.get_or_create(&RuleName { rule: rule.clone() }).observe(seconds);
@@ -134,14 +146,15 @@ impl PlannerMetrics {
         self.promoted.get_or_create(&TenantName { rule: rule.to_owned(), tenant: tenant.to_owned() }).inc_by(jobs);
     }
 
-    /// Counts a round that took too long.
+    /// Counts a round that took longer than its interval.
     pub fn slow(&self, rule: &str) {
         self.slow.get_or_create(&self.rule(rule)).inc();
     }
 
-    /// Sets how all rules are; one that is not among them any more has no levels.
+    /// Sets the levels of all rules. Removes those of rules that are not listed.
     pub fn levels<'a>(&self, rules: impl IntoIterator<Item = (&'a str, RuleLevels)>) {
-        // A poisoned lock means that some thread panicked while it held it; the set is whole all the same.
+        // A poisoned lock means that another thread panicked while holding it; the set is
+        // consistent nevertheless.
         let mut shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let gone = std::mem::take(&mut *shown);
         for (rule, levels) in rules {

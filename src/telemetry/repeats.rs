@@ -1,4 +1,5 @@
-//! Repeated log lines: a warning or error that says the same again is counted, and the count is logged once per period.
+//! Suppression of repeated log lines: repetitions of a warning or error are counted, and the count
+//! is logged once per period.
 
 use std::collections::HashMap;
 use std::collections::hash_map::{DefaultHasher, Entry};
@@ -11,19 +12,20 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Filter};
 
-/// Time for which repeats of a line are counted instead of logged.
+/// Period in which repetitions of a line are counted instead of logged.
 const PERIOD: Duration = Duration::from_secs(60);
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// Different lines that are remembered; beyond that, lines are logged as they come.
+/// Maximum number of remembered lines. Beyond it, lines are logged without suppression.
 const MOST_LINES: usize = 1000;
-/// Bytes of a line that are kept for its count.
+/// Maximum number of bytes of a line that are kept for logging its count.
 const MOST_TEXT: usize = 500;
-/// Fields that differ from event to event without saying something else.
+/// Fields that identify a single event and are ignored when lines are compared.
 const UNIQUE_FIELDS: [&str; 1] = ["request_id"];
 
-/// Lets the first of several equal warnings or errors through and counts the rest; clones share the counts.
+/// Filter that passes the first of equal warnings or errors and counts the others. Clones share the
+/// counts.
 ///
-/// Lines are equal if they come from the same place in the code with the same fields.
+/// Lines are equal if they come from the same place in the code and have the same fields.
 #[derive(Clone, Default)]
 pub struct Repeats(Arc<Mutex<HashMap<u64, Line>>>);
 
@@ -35,7 +37,7 @@ struct Line {
 }
 
 impl Repeats {
-    /// Logs counts as their periods end, until `stop`, and then those that are left.
+    /// Logs each count at the end of its period until `stop` is cancelled, then the remaining ones.
     pub async fn run(self, stop: CancellationToken) {
         let mut interval = tokio::time::interval(SWEEP_EVERY);
         loop {
@@ -47,10 +49,10 @@ impl Repeats {
         self.log_counts(|_| true);
     }
 
-    /// Logs how often lines were repeated, and forgets them.
+    /// Logs and forgets the counts of lines whose period is over.
     fn log_counts(&self, is_over: impl Fn(&Line) -> bool) {
         let over: Vec<Line> = self.lines().extract_if(|_, line| is_over(line)).map(|(_, line)| line).collect();
-        // The lock is free again: each of these lines passes through the filter.
+        // The lock is released here, because each of these log lines passes through the filter.
         for Line { repeats, level, text, .. } in over.into_iter().filter(|line| line.repeats > 0) {
             match level {
                 Level::ERROR => tracing::error!(repeats, line = text, "repeated"),
@@ -63,7 +65,7 @@ impl Repeats {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a line; whether it is to be logged.
+    /// Counts a line. Returns true if it is to be logged.
     fn is_new(&self, level: Level, key: u64, text: String) -> bool {
         let mut lines = self.lines();
         if lines.len() >= MOST_LINES {
@@ -108,7 +110,7 @@ impl<S: Subscriber> Filter<S> for Repeats {
     }
 }
 
-/// The message and fields of an event as text.
+/// Text of an event's message and fields.
 #[derive(Default)]
 struct FieldText(String);
 
@@ -121,7 +123,7 @@ impl Visit for FieldText {
         if !self.0.is_empty() {
             self.0.push(' ');
         }
-        // Writing to a string does not fail.
+        // Writing to a String cannot fail.
         _ = match name {
             "message" => write!(self.0, "{value:?}"),
             _ => write!(self.0, "{name}={value:?}"),
@@ -150,7 +152,7 @@ mod tests {
         }
     }
 
-    /// Lines that are logged while `act` runs.
+    /// Returns the lines that are logged while `act` runs.
     fn logged(act: impl FnOnce(&Repeats)) -> Vec<String> {
         let (repeats, output) = (Repeats::default(), Output::default());
         let writer = output.clone();

@@ -1,4 +1,4 @@
-//! Waits of tenants in queues that are watched in shadow: as they are, and as they would be.
+//! Metrics of shadow rules: waits of tenants as they are, and as they would be under the rule.
 
 use super::Labels;
 use super::metrics::{Level, MOST_NAMES};
@@ -22,7 +22,7 @@ struct TenantAndOrder {
     order: &'static str,
 }
 
-/// What rules in shadow see, as far as this process watches.
+/// Metrics of the shadow rules that this process watches.
 #[derive(Clone)]
 pub struct ShadowMetrics {
     labels: Arc<(Labels, Labels)>,
@@ -32,7 +32,7 @@ pub struct ShadowMetrics {
     p95: Family<TenantAndOrder, Level>,
 }
 
-/// A queue as it was last seen.
+/// Levels of a watched queue.
 #[derive(Clone, Debug, Default)]
 pub struct ShadowLevels {
     pub waiting: u64,
@@ -40,7 +40,7 @@ pub struct ShadowLevels {
     pub tenants: Vec<TenantWaits>,
 }
 
-/// A tenant's 95th percentile in seconds, as it is and as it would be.
+/// A tenant's 95th percentile of waits in seconds: actual, and as planned.
 #[derive(Clone, Debug)]
 pub struct TenantWaits {
     pub tenant: String,
@@ -62,16 +62,24 @@ impl Default for ShadowMetrics {
 
 impl ShadowMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register("fairgate_shadow_waiting_jobs", "Jobs in a queue watched in shadow", self.waiting.clone());
-        registry.register("fairgate_shadow_looked_at_jobs", "Those of them that are looked at", self.looked_at.clone());
+        registry.register(
+            "fairgate_shadow_waiting_jobs",
+            "Jobs in a queue that is watched in shadow mode",
+            self.waiting.clone(),
+        );
+        registry.register(
+            "fairgate_shadow_looked_at_jobs",
+            "Jobs of that queue that the shadow report covers",
+            self.looked_at.clone(),
+        );
         registry.register(
             "fairgate_shadow_wait_p95_seconds",
-            "95th percentile of a tenant's waits: order=\"as_is\", and as planned",
+            "95th percentile of a tenant's waits: actual (order=\"as_is\") and as planned",
             self.p95.clone(),
         );
     }
 
-    /// Sets what a rule sees; tenants that are not among them any more have no levels.
+    /// Sets the levels of a rule. Removes those of tenants that are not listed.
     pub fn set(&self, rule: &str, levels: &ShadowLevels) {
         let rule = self.labels.0.of(rule).to_owned();
         let name = RuleName { rule: rule.clone() };
@@ -90,14 +98,14 @@ impl ShadowMetrics {
         self.replace(&rule, now);
     }
 
-    /// Tenants of a rule that may have series, in view of those of other rules.
+    /// Returns how many tenants of a rule may have series, given those of other rules.
     fn room(&self, rule: &str) -> usize {
         let shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let others = shown.iter().filter(|label| label.rule != rule).count();
         MOST_PAIRS.saturating_sub(others) / 2
     }
 
-    /// A rule is not watched any more.
+    /// Removes all levels of a rule that is no longer watched.
     pub fn forget(&self, rule: &str) {
         let rule = self.labels.0.of(rule).to_owned();
         let name = RuleName { rule: rule.clone() };
@@ -107,7 +115,8 @@ impl ShadowMetrics {
     }
 
     fn replace(&self, rule: &str, now: HashSet<TenantAndOrder>) {
-        // A poisoned lock means that some thread panicked while it held it; the set is whole all the same.
+        // A poisoned lock means that another thread panicked while holding it; the set is
+        // consistent nevertheless.
         let mut shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let is_gone = |label: &TenantAndOrder| label.rule == rule && !now.contains(label);
         shown.iter().filter(|label| is_gone(label)).for_each(|label| _ = self.p95.remove(label));

@@ -1,4 +1,4 @@
-//! Jobs that come from a Sidekiq.
+//! Metrics of jobs that are imported from a Sidekiq.
 
 use super::LabelPairs;
 use super::metrics::MOST_NAMES;
@@ -14,7 +14,7 @@ struct ClassName {
     class: String,
 }
 
-/// Counts of jobs that come from a Sidekiq.
+/// Metrics of jobs that are imported from a Sidekiq.
 #[derive(Clone)]
 pub struct SidekiqMetrics {
     classes: Arc<LabelPairs>,
@@ -33,7 +33,7 @@ impl SidekiqMetrics {
         registry.register("fairgate_sidekiq_unplanned", about, self.unplanned.clone());
     }
 
-    /// Counts a job whose class no plan rule has.
+    /// Counts a job whose class is not covered by any plan rule.
     pub fn unplanned(&self, main_queue: &str, class: &str) {
         let class = self.classes.of(main_queue, class).to_owned();
         let main_queue = main_queue.to_owned();

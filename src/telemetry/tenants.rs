@@ -1,4 +1,4 @@
-//! What tenants do, named as the OJS text on multi-tenancy names it.
+//! Metrics of tenants, named after the OJS specification of multi-tenancy.
 
 use super::{LabelPairs, Labels};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -9,12 +9,13 @@ use prometheus_client::registry::Registry;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
 
-/// Tenants that have series of their own, as the text recommends; all others are `_other`.
+/// Maximum number of tenants with series of their own, as the OJS specification recommends. All
+/// others share `_other`.
 pub const MOST_TENANTS: usize = 1000;
-/// Pairs of tenant and queue, or of rule and tenant, that have series of their own.
+/// Maximum number of pairs of tenant and queue, or of rule and tenant, with series of their own.
 pub(super) const MOST_PAIRS: usize = 5000;
 
-/// What a tenant may be at, and what comes of it.
+/// Limits of tenants, and the reactions to exceeding them.
 const LIMITS: [&str; 4] = ["max_concurrency", "max_enqueue_rate", "max_queue_depth", "max_scheduled"];
 const ACTIONS: [&str; 3] = ["rejected", "accepted", "held"];
 
@@ -36,7 +37,8 @@ struct TenantAndLimit {
     action: &'static str,
 }
 
-/// Jobs by tenant. Counters are of this process; levels are of the store, as of the last reading. Jobs that name no tenant have none.
+/// Metrics of jobs by tenant. Counters belong to this process; levels reflect the store at the last
+/// reading. Jobs without a tenant are not counted.
 #[derive(Clone)]
 pub struct TenantMetrics {
     labels: Arc<(Labels, LabelPairs)>,
@@ -66,12 +68,12 @@ impl Default for TenantMetrics {
 
 impl TenantMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register("ojs_tenant_jobs_enqueued", "Jobs that this process stored", self.enqueued.clone());
-        registry.register("ojs_tenant_jobs_processed", "Jobs that this process saw completed", self.processed.clone());
-        registry.register("ojs_tenant_jobs_failed", "Failed attempts that this process saw", self.failed.clone());
-        registry.register("ojs_tenant_limit_exceeded", "Times that a tenant was at a limit", self.exceeded.clone());
-        registry.register("ojs_tenant_jobs_active", "Jobs that workers hold", self.active.clone());
-        registry.register("ojs_tenant_queue_depth", "Jobs that wait: staged, available, scheduled", self.depth.clone());
+        registry.register("ojs_tenant_jobs_enqueued", "Jobs enqueued by this process", self.enqueued.clone());
+        registry.register("ojs_tenant_jobs_processed", "Jobs completed through this process", self.processed.clone());
+        registry.register("ojs_tenant_jobs_failed", "Failed attempts reported to this process", self.failed.clone());
+        registry.register("ojs_tenant_limit_exceeded", "Times that a tenant reached a limit", self.exceeded.clone());
+        registry.register("ojs_tenant_jobs_active", "Active jobs", self.active.clone());
+        registry.register("ojs_tenant_queue_depth", "Waiting jobs: staged, available or scheduled", self.depth.clone());
     }
 
     fn pair(&self, tenant: &str, queue: &str) -> TenantAndQueue {
@@ -80,22 +82,23 @@ impl TenantMetrics {
         TenantAndQueue { tenant_id: tenant_id.to_owned(), queue: queue.to_owned() }
     }
 
-    /// A job of a tenant was stored.
+    /// Counts an enqueued job of a tenant.
     pub fn enqueued(&self, tenant: Option<&str>, queue: &str) {
         tenant.into_iter().for_each(|tenant| _ = self.enqueued.get_or_create(&self.pair(tenant, queue)).inc());
     }
 
-    /// A job of a tenant was completed.
+    /// Counts a completed job of a tenant.
     pub fn processed(&self, tenant: Option<&str>, queue: &str) {
         tenant.into_iter().for_each(|tenant| _ = self.processed.get_or_create(&self.pair(tenant, queue)).inc());
     }
 
-    /// An attempt at a job of a tenant failed.
+    /// Counts a failed attempt of a tenant's job.
     pub fn failed(&self, tenant: Option<&str>, queue: &str) {
         tenant.into_iter().for_each(|tenant| _ = self.failed.get_or_create(&self.pair(tenant, queue)).inc());
     }
 
-    /// Removes the series of tenants that have no label any more; counters of one that gets it back begin anew.
+    /// Removes the series of tenants that lost their labels. If a tenant gets its label back, its
+    /// counters restart at 0.
     fn forget(&self, tenants: &[String]) {
         for tenant in tenants {
             let other = super::labels::OTHER.to_owned();
@@ -111,13 +114,14 @@ impl TenantMetrics {
         }
     }
 
-    /// A tenant was at a limit, and what came of it.
+    /// Counts a tenant that reached a limit, with the reaction.
     pub fn exceeded(&self, tenant: &str, limit: &str, action: &'static str) {
         let tenant_id = self.labels.0.of(tenant).to_owned();
         self.exceeded.get_or_create(&TenantAndLimit { tenant_id, limit: limit.to_owned(), action }).inc();
     }
 
-    /// Sets how many jobs tenants have active and waiting; `all` is that of all of them together. Those with most jobs keep their labels.
+    /// Sets the numbers of active and waiting jobs per tenant; `all` is the total. The tenants with
+    /// most jobs keep their labels.
     pub fn levels(&self, tenants: &[(String, u64, u64)], all: (u64, u64)) {
         let mut busiest: Vec<&(String, u64, u64)> = tenants.iter().collect();
         busiest.sort_by_key(|(_, active, depth)| std::cmp::Reverse(active + depth));
@@ -134,7 +138,8 @@ impl TenantMetrics {
         if rest != (0, 0) {
             levels.insert(super::labels::OTHER, rest);
         }
-        // A poisoned lock means that some thread panicked while it held it; the set is whole all the same.
+        // A poisoned lock means that another thread panicked while holding it; the set is
+        // consistent nevertheless.
         let mut shown = self.shown.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let gone = std::mem::take(&mut *shown);
         for (tenant, (active, depth)) in levels {
@@ -184,7 +189,7 @@ mod tests {
         metrics.levels(&[], (0, 0));
         assert!(!shown(&registry).contains("ojs_tenant_jobs_active{"));
 
-        // Who came late and has more jobs than others gets a label, at the cost of one that has none.
+        // A new tenant with more jobs than others gets a label, and a tenant without jobs loses it.
         metrics.levels(&[("late".to_owned(), 1, 100)], (1, 100));
         metrics.enqueued(Some("late"), "q");
         let text = shown(&registry);

@@ -1,9 +1,9 @@
-//! How many wait for something at this moment.
+//! Gauge of tasks that are currently waiting.
 
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-/// A gauge that cannot be left too high: each that counts is counted as long as its guard lives.
+/// A gauge that counts guards. It cannot drift, because each guard decrements it when dropped.
 #[derive(Clone, Default)]
 pub struct Waiting(Gauge);
 
@@ -12,19 +12,19 @@ impl Waiting {
         registry.register(name, help, self.0.clone());
     }
 
-    /// One more, until dropped.
+    /// Increments the gauge until the returned guard is dropped.
     pub fn one(&self) -> WaitingOne {
         self.0.inc();
         WaitingOne(self.0.clone())
     }
 
-    /// How many there are.
+    /// Returns the current value.
     pub fn count(&self) -> i64 {
         self.0.get()
     }
 }
 
-/// One that waits.
+/// Guard of one waiting task.
 pub struct WaitingOne(Gauge);
 
 impl Drop for WaitingOne {

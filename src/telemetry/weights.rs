@@ -1,4 +1,4 @@
-//! Questions to weights webhooks, by rule.
+//! Metrics of requests to weights webhooks, by rule.
 
 use super::Labels;
 use super::metrics::{Histograms, LATENCIES, MOST_NAMES};
@@ -21,7 +21,7 @@ struct Question {
     outcome: &'static str,
 }
 
-/// How weights webhooks answer.
+/// Metrics of requests to weights webhooks.
 #[derive(Clone)]
 pub struct WeightsMetrics {
     labels: Arc<Labels>,
@@ -43,16 +43,24 @@ impl Default for WeightsMetrics {
 
 impl WeightsMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register("fairgate_weights_requests", "Questions to weights webhooks", self.requests.clone());
-        registry.register("fairgate_weights_seconds", "Time that a weights webhook took", self.seconds.clone());
-        registry.register("fairgate_weights_invalid", "Values that are no weights", self.invalid.clone());
+        registry.register("fairgate_weights_requests", "Requests to weights webhooks", self.requests.clone());
+        registry.register(
+            "fairgate_weights_seconds",
+            "Duration of a request to a weights webhook",
+            self.seconds.clone(),
+        );
+        registry.register(
+            "fairgate_weights_invalid",
+            "Invalid weights in the answers of webhooks",
+            self.invalid.clone(),
+        );
     }
 
     fn name(&self, rule: &str) -> RuleName {
         RuleName { rule: self.labels.of(rule).to_owned() }
     }
 
-    /// Counts a question that was sent, and the values of its answer that are no weights.
+    /// Records a request, with the number of invalid weights in its answer.
     pub fn observe(&self, rule: &str, outcome: &'static str, took: Duration, invalid: u64) {
         self.skipped(rule, outcome);
         self.seconds.get_or_create(&self.name(rule)).observe(took.as_secs_f64());
@@ -61,7 +69,7 @@ impl WeightsMetrics {
         }
     }
 
-    /// Counts a question that was not sent.
+    /// Counts a request that was not sent.
     pub fn skipped(&self, rule: &str, outcome: &'static str) {
         self.requests.get_or_create(&Question { rule: self.name(rule).rule, outcome }).inc();
     }

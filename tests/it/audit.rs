@@ -60,7 +60,7 @@ async fn what_differs_is_told_and_mended() {
     let (fine, said) = doctor(&[]);
     assert!(!fine && said.contains("4 of") && said.contains("doctor --repair"), "{said}");
     let (fine, said) = doctor(&["--repair"]);
-    assert!(fine && said.contains("made right"), "{said}");
+    assert!(fine && said.contains("repaired"), "{said}");
     assert_eq!(differences(&app, false).await, []);
     let (fine, said) = doctor(&[]);
     assert!(fine && said.contains("counts agree"), "{said}");

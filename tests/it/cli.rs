@@ -20,10 +20,10 @@ fn help_teaches_and_version_tells_the_commit() {
     }
     for (command, part) in [
         (&["serve"][..], "readiness off"),
-        (&["doctor"], "Exits 0"),
-        (&["sidekiq", "inspect"], "whose jobs wait"),
-        (&["sidekiq", "release"], "Exit status: 0 if all jobs of the Sidekiq were handed back"),
-        (&["sidekiq", "release"], "It refuses to run while a fairgate takes jobs in"),
+        (&["doctor"], "Exit status: 0"),
+        (&["sidekiq", "inspect"], "the tenants of waiting jobs"),
+        (&["sidekiq", "release"], "Exit status: 0 if all jobs of the Sidekiq were returned"),
+        (&["sidekiq", "release"], "Refuses to run while a fairgate process imports jobs"),
     ] {
         let help = text(&fairgate(directory.path(), &[command, &["--help"]].concat()).stdout);
         // Lines are wrapped to the width of the terminal.
@@ -50,7 +50,7 @@ fn check_reports_all_mistakes_at_once() {
         "roles",
         "fairgate.toml:6",
         "limits.max_batch",
-        "4 mistakes",
+        "4 errors",
     ] {
         assert!(said.contains(part), "{part} is missing in\n{said}");
     }
@@ -159,8 +159,7 @@ queue = \"stage\"
     let output = fairgate(directory.path(), &["check"]);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(64), "{said}");
-    for part in ["plan[0].queue: ", "staging_queue of main queue \"legacy\"", "fairgate.toml:10", "help: ", "1 mistake"]
-    {
+    for part in ["plan[0].queue: ", "staging_queue of main queue \"legacy\"", "fairgate.toml:10", "help: ", "1 error"] {
         assert!(said.contains(part), "{part} is missing in\n{said}");
     }
 }
@@ -200,7 +199,7 @@ weights = { static = { acme = 0.001 }, webhook = { url = \"ftp://h\", secret_env
         "plan[1].weights.static.acme",
         "plan[1].weights.webhook.url",
         "plan[1].weights.webhook.secret_env",
-        "9 mistakes in fairgate.toml",
+        "9 errors in fairgate.toml",
     ] {
         assert!(said.contains(part), "{part} is missing in\n{said}");
     }

@@ -8,11 +8,11 @@ use std::process::Command;
 const EXAMPLES: &[(&str, &str)] = &[
     ("own-queues.toml", "rule \"reports\" plans report.* every 1s\n"),
     ("ojs.toml", "rule \"reports\" plans report.* every 1s into main queue \"jobs\"\n"),
-    ("sidekiq.toml", "what lies in its queue stage is staged"),
-    ("sidekiq-fairplay.toml", "takes over from sidekiq-fairplay: HeavyJob, API::SyncJob"),
+    ("sidekiq.toml", "jobs in its queue stage are staged"),
+    ("sidekiq-fairplay.toml", "replaces sidekiq-fairplay for HeavyJob, API::SyncJob"),
     (
         "sidekiq-shadow.toml",
-        "rule \"heavy\" plans HeavyJob, Billing::* every 1s into main queue \"legacy\", in shadow: it watches the queue and changes nothing\n",
+        "rule \"heavy\" plans HeavyJob, Billing::* every 1s into main queue \"legacy\", in shadow: only watches the queue\n",
     ),
 ];
 

@@ -65,8 +65,11 @@ async fn shows_request_response_and_the_weight_of_each_tenant() {
         assert!(shown.contains(part), "{part} is missing in\n{shown}");
     }
     assert_eq!(verdict(&shown, "acme"), "acme 3 returned by the webhook");
-    assert_eq!(verdict(&shown, "small"), "small 0.05 returned 0.001: weights count from 0.05 to 1000, in thousandths");
-    assert_eq!(verdict(&shown, "late"), "late 0 returned 0: held until the webhook returns more");
+    assert_eq!(
+        verdict(&shown, "small"),
+        "small 0.05 returned 0.001: weights range from 0.05 to 1000, in steps of 0.001"
+    );
+    assert_eq!(verdict(&shown, "late"), "late 0 returned 0: held until the webhook returns a higher weight");
     assert_eq!(verdict(&shown, "fixed"), "fixed 2 missing in the answer: weights.static");
     assert_eq!(verdict(&shown, "gone"), "gone 1 missing in the answer: default_weight");
     assert!(!shown.contains("hunter2"), "{shown}");

@@ -1,14 +1,15 @@
-//! The job classes of payloads.
+//! Job classes of payloads.
 
 use crate::fairness::TenantKey;
 use crate::job::shape::shape;
 use crate::job::sidekiq::Payload;
 use std::collections::HashMap;
 
-/// A class, and how many of the payloads are its.
+/// A class, and the number of payloads with it.
 pub(super) type ClassCount = (String, usize);
 
-/// The classes of payloads, those with most jobs first. What no worker could run has none.
+/// Counts the classes of payloads, most frequent first. Payloads that no worker could run are
+/// ignored.
 pub(super) fn classes(payloads: &[String]) -> Vec<ClassCount> {
     let mut counts: HashMap<String, usize> = HashMap::new();
     for payload in payloads.iter().filter_map(|text| Payload::parse(text)) {
@@ -19,7 +20,8 @@ pub(super) fn classes(payloads: &[String]) -> Vec<ClassCount> {
     counts
 }
 
-/// If a key names no tenant in any of the payloads: class and shape of the arguments of the first one.
+/// If the key finds a tenant in none of the payloads, returns the class and the shape of the
+/// arguments of the first one.
 pub(super) fn unmatched(payloads: &[String], key: &TenantKey) -> Option<(String, String)> {
     let read: Vec<Payload<'_>> = payloads.iter().filter_map(|text| Payload::parse(text)).collect();
     let first = read.first().filter(|_| read.iter().all(|payload| key.owner(payload).is_none()))?;

@@ -1,16 +1,16 @@
-//! A configuration that watches a queue of a Sidekiq in shadow, to copy.
+//! Example configuration that watches a Sidekiq queue in shadow mode.
 
 use super::classes::ClassCount;
 use crate::config::StoreUrl;
 use crate::job::{json, names, sidekiq};
 
-/// Classes that are named.
+/// Maximum number of classes in the configuration.
 const MOST_CLASSES: usize = 20;
 
-/// The facts about a queue and its Sidekiq that a configuration needs.
+/// Properties of a queue and its Sidekiq.
 pub(super) struct Configuration<'a> {
     pub(super) url: &'a StoreUrl,
-    /// The environment variable that holds the password.
+    /// Environment variable that holds the password.
     pub(super) password_env: Option<&'a str>,
     pub(super) namespace: Option<&'a str>,
     pub(super) queue: &'a str,
@@ -19,9 +19,9 @@ pub(super) struct Configuration<'a> {
 }
 
 impl Configuration<'_> {
-    /// The text of a `fairgate.toml`.
+    /// Formats the text of a `fairgate.toml`.
     pub(super) fn to_toml(&self) -> String {
-        // TOML's basic strings are JSON's, but for what a name cannot hold.
+        // JSON strings are valid TOML, except for characters that names cannot contain.
         let line = |key: &str, value: &str| format!("{key} = {}\n", json::quoted(value));
         let mut text = "[[main_queue]]\nname = \"sidekiq\"\nkind = \"sidekiq\"\n".to_owned();
         text.push_str(&line("url", &self.url.without_user()));
@@ -36,19 +36,19 @@ impl Configuration<'_> {
         text.push_str(&format!("\n[[plan]]\n{}", line("name", &label(self.queue))));
         match named.is_empty() {
             true => text.push_str(
-                "types = [\"HeavyJob\"]  # no job was seen: name your classes, or a glob such as \"Billing::*\"\n",
+                "types = [\"HeavyJob\"]  # no job was found: list your classes, or a glob such as \"Billing::*\"\n",
             ),
             false => text.push_str(&format!("types = [{}]\n", named.join(", "))),
         }
         text.push_str("main_queue = \"sidekiq\"\n");
         text.push_str(&line("queue", self.queue));
         text.push_str(&line("tenant_key", self.tenant_key));
-        text.push_str("shadow = true  # watches the queue and changes nothing; docs/sidekiq.md has the next steps\n");
+        text.push_str("shadow = true  # only watches the queue; docs/sidekiq.md has the next steps\n");
         text
     }
 }
 
-/// The name of a rule for a queue.
+/// Derives the name of a rule from a queue.
 fn label(queue: &str) -> String {
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' };
     let label: String = queue.chars().map(plain).collect();

@@ -17,41 +17,46 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// How long one question may take.
+/// Timeout of one call.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Tenants that are shown.
+/// Maximum number of tenants in the output.
 const MOST_TENANTS: usize = 20;
-/// Queues whose classes are looked at, how many jobs of each, and classes that are shown.
+/// Number of queues whose jobs are sampled, jobs per sample, and maximum number of classes in the
+/// output.
 const MOST_QUEUES: usize = 100;
 const SAMPLE: usize = 100;
 const MOST_CLASSES: usize = 10;
 
 /// Report on an existing Sidekiq, without changing anything.
 ///
-/// Shows its queues with depth, latency and job classes, its processes, classes that the gem sidekiq-fairplay has staged and, with
-/// --queue, whose jobs wait there and how long their tenants would wait if they took turns. Prints a configuration to copy, which
-/// watches that queue, or the longest one, in shadow. Exits 1 if there is no such queue.
+/// Shows its queues with depth, latency and job classes, its processes, and classes whose jobs were
+/// staged by the gem sidekiq-fairplay. With --queue, also shows the tenants of waiting jobs, and their
+/// positions in the queue now and with fair turns. Prints an example configuration that watches this
+/// queue, or the longest one, in shadow mode.
+///
+/// Exit status: 0 on success, 1 if Redis is not reachable or the queue does not exist.
 #[derive(Args)]
 pub(in crate::cli) struct Inspect {
-    /// Redis of the Sidekiq: redis://, rediss://, unix://, redis+sentinel://
+    /// URL of Sidekiq's Redis, such as redis://10.0.0.5:6379/0. Schemes: redis, rediss (TLS), unix,
+    /// redis+sentinel
     #[arg(value_name = "URL", env = "FAIRGATE_SIDEKIQ_URL", hide_env_values = true)]
     url: String,
     /// Environment variable that holds the password of that Redis
     #[arg(long, value_name = "NAME")]
     password_env: Option<String>,
-    /// What redis-namespace puts in front of its keys, without the colon
+    /// Prefix of its keys by redis-namespace, without the colon
     #[arg(long, value_name = "NS")]
     namespace: Option<String>,
-    /// Queue whose jobs are looked at
+    /// Queue whose jobs to inspect
     #[arg(long, value_name = "QUEUE")]
     queue: Option<String>,
-    /// Where a job's tenant stands in its arguments
+    /// Path of a job's tenant in its arguments, such as args.0.account_id
     #[arg(long, value_name = "KEY", default_value = "args.0")]
     tenant_key: String,
-    /// Jobs of the queue to look at, those first that are next
+    /// Number of jobs to inspect, from the head of the queue
     #[arg(long, value_name = "JOBS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     jobs: u32,
-    /// Print one JSON object instead
+    /// Print a JSON object instead of text
     #[arg(long)]
     json: bool,
 }
@@ -63,21 +68,21 @@ struct Report {
     now: i64,
     processes: Vec<SidekiqProcess>,
     queues: Vec<(String, SidekiqQueue)>,
-    /// The classes of the next jobs of each queue, in the same order.
+    /// Classes of the next jobs of each queue, in the same order as `queues`.
     classes: Vec<Vec<ClassCount>>,
     gem: Vec<GemClass>,
     looked_at: Option<LookedAt>,
-    /// For the queue that was looked at, or the longest one.
+    /// Example configuration for the inspected queue, or for the longest one.
     configuration: Option<String>,
 }
 
-/// The next jobs of a queue.
+/// The next jobs of the inspected queue.
 struct LookedAt {
     queue: String,
     jobs: usize,
     shares: Vec<Share>,
     tenant_key: String,
-    /// Class and shape of the arguments of a job, if the tenant key names no tenant in any.
+    /// Class and shape of the arguments of a job, if the tenant key finds a tenant in none of them.
     unmatched: Option<(String, String)>,
 }
 
@@ -98,7 +103,7 @@ impl Inspect {
         };
         let url = StoreUrl::parse(&self.url).map_err(refused)?;
         if matches!(url.topology, config::Topology::Cluster { .. }) {
-            bail!("Sidekiq does not run on a cluster: name the Redis that your workers use");
+            bail!("Sidekiq does not support Redis Cluster; pass the URL of the Redis that your workers use");
         }
         let mut password = url.password.as_ref().map(|password| password.expose().to_owned());
         if let Some(name) = &self.password_env {
@@ -157,7 +162,8 @@ impl Inspect {
         Ok(report)
     }
 
-    /// A configuration for the queue that was asked for, or the longest one; none if there is no queue.
+    /// Builds an example configuration for the requested queue, or for the longest one. Returns
+    /// `None` if there is no queue.
     fn configuration(
         &self,
         url: &StoreUrl,
@@ -251,10 +257,10 @@ impl Display for Report {
             let wait = self.latency_ms(queue) as f64 / 1e3;
             let paused = if queue.paused { ", paused" } else { "" };
             let served = match self.serving(name) {
-                0 => "no process listens".to_owned(),
-                some => format!("{some} processes listen"),
+                0 => "not served by any process".to_owned(),
+                some => format!("served by {some} processes"),
             };
-            writeln!(f, "  {name}: {} jobs, the next one has waited {wait:.1} s{paused}; {served}", queue.depth)?;
+            writeln!(f, "  {name}: {} jobs, latency {wait:.1} s{paused}; {served}", queue.depth)?;
             if !classes.is_empty() {
                 let named: Vec<String> =
                     classes.iter().take(MOST_CLASSES).map(|(class, jobs)| format!("{class} {jobs}")).collect();
@@ -263,7 +269,7 @@ impl Display for Report {
             }
         }
         if !self.gem.is_empty() {
-            writeln!(f, "\nstaged by the gem sidekiq-fairplay; fairgate can take over with fairplay_classes")?;
+            writeln!(f, "\nstaged by the gem sidekiq-fairplay; set fairplay_classes to let fairgate take over")?;
         }
         for class in &self.gem {
             writeln!(f, "  {}: {} jobs of {} tenants", class.key, class.jobs, class.tenants)?;
@@ -286,15 +292,15 @@ impl Display for Report {
             }
             writeln!(
                 f,
-                "  places in the line as it is, and with tenants of equal weight taking turns, as fairgate promotes"
+                "  positions in the queue: now, and if tenants of equal weight take turns, as fairgate promotes"
             )?;
             if let Some((class, args)) = unmatched {
-                writeln!(f, "  {tenant_key} names no tenant in any of them; {class} has {args}")?;
+                writeln!(f, "  no job has a tenant at {tenant_key}; the arguments of {class} are {args}")?;
             }
         }
         match &self.configuration {
-            Some(configuration) => write!(f, "\na fairgate.toml to begin with\n\n{configuration}"),
-            None => writeln!(f, "\nno queue is there yet, so there is no configuration to show"),
+            Some(configuration) => write!(f, "\nexample fairgate.toml\n\n{configuration}"),
+            None => writeln!(f, "\nno example configuration, because there is no queue yet"),
         }
     }
 }

@@ -9,7 +9,7 @@ mod shares;
 use clap::{Args, Subcommand};
 use std::process::ExitCode;
 
-/// Look at a Sidekiq that you have, or hand staged jobs back to it.
+/// Inspect an existing Sidekiq, or return staged jobs to it.
 #[derive(Args)]
 pub(super) struct Sidekiq {
     #[command(subcommand)]

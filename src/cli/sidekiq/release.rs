@@ -15,24 +15,26 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// How often progress is printed.
+/// Interval of progress messages.
 const PROGRESS: Duration = Duration::from_secs(1);
 
-/// Hand back the jobs that fairgate has staged from a Sidekiq.
+/// Return the jobs that fairgate has staged from a Sidekiq.
 ///
-/// Use it after fairgate was stopped for good: jobs that it had taken in and not yet promoted stay in its staging otherwise. Jobs that came
-/// through the staging queue go back to that queue, ahead of newer ones and in their old order: let a worker read it. Jobs that came from
-/// the keys of the gem sidekiq-fairplay go back to those keys, and the gem's planner is started. Jobs that came over HTTP stay staged.
+/// Use this after stopping fairgate permanently, because jobs that it has imported and not promoted
+/// otherwise stay in staging. Jobs from the staging queue return to that queue, in their original
+/// order and ahead of newer ones; let a worker read it. Jobs from the Redis keys of the gem
+/// sidekiq-fairplay return to those keys, and the gem's planner is started. Jobs that were enqueued
+/// over HTTP stay staged.
 ///
-/// It refuses to run while a fairgate takes jobs in from the same Sidekiq, which would take them in again. If it is interrupted, run it
-/// again: no job is lost or doubled.
+/// Refuses to run while a fairgate process imports jobs from the same Sidekiq, because it would import
+/// them again. If interrupted, run the command again: no job is lost or duplicated.
 #[derive(Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(in crate::cli) struct Release {
-    /// Name of the main queue; needed only if the configuration has more than one Sidekiq
+    /// Name of the main queue; required if the configuration has more than one Sidekiq
     #[arg(value_name = "MAIN_QUEUE")]
     main_queue: Option<String>,
-    /// Only count what would be handed back
+    /// Only count the jobs, change nothing
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
@@ -41,11 +43,11 @@ pub(in crate::cli) struct Release {
 
 const EXAMPLES: &str = "\
 Examples:
-  fairgate sidekiq release --dry-run          how many jobs would go where; changes nothing
-  fairgate sidekiq release                    hand them back; fairgate.toml names the Sidekiq
-  fairgate sidekiq release legacy -c f.toml   the one of several that is called \"legacy\"
+  fairgate sidekiq release --dry-run          count the jobs to return; changes nothing
+  fairgate sidekiq release                    return them to the only Sidekiq in fairgate.toml
+  fairgate sidekiq release legacy -c f.toml   return them to main queue \"legacy\" in f.toml
 
-Exit status: 0 if all jobs of the Sidekiq were handed back, 1 if not.";
+Exit status: 0 if all jobs of the Sidekiq were returned, 1 if not, 64 if the configuration is invalid.";
 
 impl Release {
     pub(in crate::cli) fn run(self) -> anyhow::Result<ExitCode> {
@@ -59,7 +61,7 @@ impl Release {
         outcome.map(|()| ExitCode::SUCCESS)
     }
 
-    /// The Sidekiq that is meant.
+    /// Returns the Sidekiq to release to.
     fn choose<'a>(&self, config: &'a Config) -> anyhow::Result<(&'a str, &'a config::Sidekiq)> {
         let sidekiqs = config.main_queues.iter().filter_map(|main_queue| match &main_queue.kind {
             MainQueueKind::Sidekiq(sidekiq) => Some((main_queue.name.as_str(), &**sidekiq)),
@@ -70,10 +72,10 @@ impl Release {
         match (&self.main_queue, &all[..]) {
             (_, []) => bail!("the configuration has no [[main_queue]] of kind \"sidekiq\""),
             (Some(wanted), _) => all.iter().find(|(name, _)| name == wanted).copied().with_context(|| {
-                format!("main queue {wanted:?} is not a Sidekiq of the configuration, which has: {}", names.join(", "))
+                format!("there is no Sidekiq main queue {wanted:?} in the configuration: it has {}", names.join(", "))
             }),
             (None, [only]) => Ok(*only),
-            (None, _) => bail!("which Sidekiq? The configuration has several: {}", names.join(", ")),
+            (None, _) => bail!("the configuration has several Sidekiqs; pass the name of one: {}", names.join(", ")),
         }
     }
 
@@ -108,7 +110,7 @@ impl Release {
     }
 }
 
-/// Prints how far a release has got, once a second.
+/// Returns a callback that prints progress once a second.
 fn progress() -> impl Fn(u64, u64) + Sync {
     let last = Mutex::new(Instant::now());
     move |released, of| {
@@ -122,7 +124,7 @@ fn progress() -> impl Fn(u64, u64) + Sync {
 
 fn print_pending(pending: &[(Source, u64)]) {
     for (source, jobs) in pending.iter().filter(|(_, jobs)| *jobs > 0) {
-        println!("would release {} that fairgate was taking in to {source}", counted(*jobs));
+        println!("would release {} from the inbox to {source}", counted(*jobs));
     }
 }
 
@@ -137,7 +139,7 @@ fn print_stocks(main_queue: &str, stocks: &[Stock], dry_run: bool) {
         }
         let reason = match (&stock.home, &stock.came_from) {
             (Some(_), _) if dry_run => continue,
-            (Some(_), _) => "they were not handed back yet".to_owned(),
+            (Some(_), _) => "not released yet".to_owned(),
             (None, CameFrom::StagingQueue) => {
                 format!("they came through a staging queue, and main queue {main_queue} has no staging_queue")
             }

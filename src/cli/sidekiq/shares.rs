@@ -1,21 +1,24 @@
-//! Whose jobs wait in a queue, in which places, and in which they would be if their tenants took turns.
+//! Tenants of the jobs in a queue, with their current positions and those they would have if
+//! tenants took turns.
 
 use crate::fairness::{FairQueue, TenantKey, Weight};
 use crate::job::sidekiq::Payload;
 use crate::job::tenant::DEFAULT;
 use std::collections::HashMap;
 
-/// A tenant's jobs among those that wait.
+/// The jobs of one tenant in a queue.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Share {
     pub(super) tenant: String,
     pub(super) jobs: usize,
-    /// Places of its first job and of all its jobs in the mean, the next one being 1: as it is, and in turns.
+    /// Position of the first job, and mean position of all jobs, counted from 1: current, and in
+    /// turns.
     pub(super) first: (usize, usize),
     pub(super) mean: (f64, f64),
 }
 
-/// The tenants of payloads, in the order in which workers would take them: those with most jobs first.
+/// Computes the shares of tenants, those with most jobs first. The payloads are in the order in
+/// which workers take them.
 pub(super) fn shares(payloads: &[String], key: &TenantKey) -> Vec<Share> {
     let owners: Vec<String> = payloads.iter().map(|payload| owner(payload, key)).collect();
     let mut queue = FairQueue::new();

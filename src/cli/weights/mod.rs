@@ -15,7 +15,7 @@ pub(super) struct Weights {
 
 #[derive(Subcommand)]
 enum Subject {
-    /// Call the weights webhook of a plan rule, and show what its answer means
+    /// Call the weights webhook of a plan rule and explain its answer
     Test(test::Test),
 }
 

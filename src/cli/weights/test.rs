@@ -11,9 +11,9 @@ use clap::Args;
 use std::fmt::{self, Display, Formatter};
 use std::process::ExitCode;
 
-/// Tenants that are asked about if none is named.
+/// Maximum number of configured tenants to ask about if the command line names none.
 const MOST_CONFIGURED: usize = 10;
-/// The tenant that is asked about if none is named and the configuration has none.
+/// Tenant to ask about if neither the command line nor the configuration names any.
 const EXAMPLE: &str = "example";
 
 const EXAMPLES: &str = "\
@@ -21,18 +21,19 @@ Examples:
   fairgate weights test reports --tenant acme --tenant globex
   fairgate weights test reports --config /etc/fairgate.toml
 
-The webhook gets `POST` with {\"rule\": …, \"queue\": …, \"round\": 0, \"tenants\": [{\"id\": \"acme\"}, …]} and returns
-{\"weights\": {\"acme\": 3, \"globex\": 0.5}}: a number for each id. Weight 0 holds a tenant, other weights count from
-0.05 to 1000, and a tenant of weight 2 gets twice the promotions of one of weight 1. docs/weights.md has the rest.
+The webhook receives POST with {\"rule\": …, \"queue\": …, \"round\": 0, \"tenants\": [{\"id\": \"acme\"}, …]} and
+returns {\"weights\": {\"acme\": 3, \"globex\": 0.5}}, a number for each id. Weights range from 0.05 to 1000; a
+tenant with weight 2 gets twice the promotions of one with weight 1. Weight 0 holds a tenant. See docs/weights.md.
 
-Exit status: 0 if the webhook works, 1 if it fails or returns a value that is no weight, 64 for a mistake in the
-configuration.";
+Exit status: 0 if the webhook works, 1 if it fails or returns an invalid weight, 64 if the configuration is
+invalid.";
 
-/// Call the weights webhook of a plan rule, and show what its answer means.
+/// Call the weights webhook of a plan rule and explain its answer.
 ///
-/// Sends one signed request, as the planner does, to the webhook of a rule in the configuration. Shows the request
-/// (without secrets), the response, and for each tenant which weight would be used and why. Needs neither Redis nor a
-/// running fairgate, and changes nothing. Rules that were added by API are not known here.
+/// Sends one signed request to the webhook of a rule in the configuration, like the planner. Shows the
+/// request (without secrets), the response, and the resulting weight of each tenant with the reason.
+/// Changes nothing, and needs neither Redis nor a running server. Rules that were created over HTTP
+/// are not available here.
 #[derive(Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(in crate::cli) struct Test {
@@ -41,12 +42,12 @@ pub(in crate::cli) struct Test {
     /// Name of the plan rule
     #[arg(value_name = "RULE")]
     rule: String,
-    /// Tenant to ask about; may be given several times [default: tenants that the configuration names]
+    /// Tenant to request a weight for; can be repeated [default: tenants in the configuration]
     #[arg(long = "tenant", value_name = "ID")]
     tenants: Vec<String>,
 }
 
-/// A trial, and what it means.
+/// Result of a trial request, and the resulting weights.
 struct Report<'a> {
     rule: &'a Rule,
     trial: Trial,
@@ -65,7 +66,7 @@ impl Test {
         let tenants = self.tenants(rule, &config.tenant);
         let queue = rule.queue.clone().unwrap_or_else(|| "default".to_owned());
         let ask = Ask { queue, round: 0, tenants: tenants.iter().map(|id| Tenant::named(id)).collect() };
-        let http = client_builder().build().context("cannot make an HTTP client")?;
+        let http = client_builder().build().context("cannot create an HTTP client")?;
         let runtime = super::super::runtime()?;
         let trial = runtime.block_on(Trial::run(rule, secret, http, &ask, Clock::System.now_ms()))?;
         let Some(trial) = trial else {
@@ -123,7 +124,7 @@ impl Display for Report<'_> {
                 let total = outcome.weights.len() as u64 + outcome.invalid_total + outcome.missing;
                 writeln!(f, "  {} of {total} tenants got a weight", outcome.weights.len())?;
                 if outcome.invalid_total > 0 {
-                    writeln!(f, "  FAILED: {} values are no weights", outcome.invalid_total)?;
+                    writeln!(f, "  FAILED: {} values are not valid weights", outcome.invalid_total)?;
                 }
                 if outcome.unknown > 0 {
                     writeln!(f, "  {} ids in the answer were not asked for and are ignored", outcome.unknown)?;
@@ -140,11 +141,11 @@ impl Display for Report<'_> {
         }
         writeln!(
             f,
-            "\nThis is for tenants that the webhook has not answered for yet. Others keep the weight of its last answer"
+            "\nThis applies to tenants whose weight is not known yet. Others keep the weight of the last answer for"
         )?;
         writeln!(
             f,
-            "for {} s (max_weight_age) if it fails, leaves them out or returns no weight.",
+            "{} s (max_weight_age) if the webhook fails, omits them or returns an invalid weight.",
             rule.weights.max_weight_age / 1000
         )
     }

@@ -1,9 +1,9 @@
-//! The weight that a tenant would get by an answer of a webhook, and the reason.
+//! Weights that result from a webhook's answer, with the reasons.
 
 use crate::fairness::{OnWebhookError, Rule, TenantRule, Weight};
 use crate::weights::Trial;
 
-/// A tenant's weight.
+/// Weight of a tenant, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Verdict {
     pub(super) tenant: String,
@@ -11,7 +11,8 @@ pub(super) struct Verdict {
     pub(super) why: String,
 }
 
-/// The verdicts on tenants that were asked about, none of which the webhook has answered for before.
+/// Returns the verdicts on the tenants of a request, assuming that the webhook has not answered for
+/// any of them before.
 pub(super) fn verdicts(rule: &Rule, terms: &[TenantRule], trial: &Trial, tenants: &[String]) -> Vec<Verdict> {
     tenants.iter().map(|tenant| verdict(rule, terms, trial, tenant)).collect()
 }
@@ -43,12 +44,12 @@ fn verdict(rule: &Rule, terms: &[TenantRule], trial: &Trial, tenant: &str) -> Ve
     Verdict { tenant: tenant.to_owned(), weight, why }
 }
 
-/// Why a weight that the webhook gave is as it is.
+/// Explains a weight that the webhook returned.
 fn returned(weight: Weight, value: &str) -> String {
     let is_rounded = value.parse().is_ok_and(|number: f64| number != weight.as_f64());
     match (weight.is_held(), is_rounded) {
-        (true, _) => "returned 0: held until the webhook returns more".to_owned(),
-        (false, true) => format!("returned {value}: weights count from 0.05 to 1000, in thousandths"),
+        (true, _) => "returned 0: held until the webhook returns a higher weight".to_owned(),
+        (false, true) => format!("returned {value}: weights range from 0.05 to 1000, in steps of 0.001"),
         (false, false) => "returned by the webhook".to_owned(),
     }
 }

@@ -1,4 +1,4 @@
-//! `[plan_defaults]`: what rules have that do not say otherwise.
+//! `[plan_defaults]`: defaults of plan rules.
 
 use super::{Scope, read_options};
 use crate::config::reader::Reader;
@@ -7,14 +7,14 @@ use crate::config::tree::{Kind, Origin, Table, Value, merge};
 use crate::config::{DEFAULTS, file};
 use crate::fairness::Rule;
 
-/// The options that every rule starts from, each free of mistakes.
+/// Default options of plan rules, all of them valid.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanDefaults(Table);
 
-/// Numbers are compared as numbers, and none of them is NaN: they have all been checked.
+/// The validated numbers contain no NaN, so equality is total.
 impl Eq for PlanDefaults {}
 
-/// The built-in options alone.
+/// The built-in options only.
 impl Default for PlanDefaults {
     fn default() -> Self {
         Self::of(&Table::new(), Scope::ANY)
@@ -22,9 +22,10 @@ impl Default for PlanDefaults {
 }
 
 impl PlanDefaults {
-    /// The built-in options and, over them, those of the merged configuration that can be used.
+    /// Merges the built-in options with the valid ones of the configuration.
     ///
-    /// A refused one is left out, so that it is told once and not again for each rule that would inherit it.
+    /// Invalid ones are left out, so that they are reported once and not again for each rule that
+    /// would inherit them.
     pub(in crate::config) fn of(values: &Table, scope: Scope<'_>) -> Self {
         let mut defaults = section(&file::parse_defaults(DEFAULTS));
         let mut usable = section(values);
@@ -37,7 +38,7 @@ impl PlanDefaults {
         Self(defaults)
     }
 
-    /// Complains about `[plan_defaults]`.
+    /// Reports errors in `[plan_defaults]`.
     pub(in crate::config) fn read(self, reader: &mut Reader<'_>, scope: Scope<'_>) -> Self {
         read_options(reader, Rule::new("", &[]), scope);
         self
@@ -56,8 +57,8 @@ impl PlanDefaults {
         }
     }
 
-    /// Gives a rule what it leaves out. An option of the rule replaces the default as a whole, be it a list or a table;
-    /// only `weights` is a group of options.
+    /// Adds the options that a rule leaves out. An option of the rule replaces the default as a
+    /// whole, even if it is a list or a table. Only `weights` is merged option by option.
     pub(super) fn complete(&self, rule: &mut Table) {
         let Self(defaults) = self;
         let paced = rule.contains_key("enqueue_interval") || rule.contains_key("schedule");
@@ -88,7 +89,7 @@ fn section(values: &Table) -> Table {
     }
 }
 
-/// A schedule that somebody set takes the place of the interval that nobody set.
+/// Removes the built-in interval if a schedule is set.
 fn choose_pace(table: &mut Table) {
     let unset = table.get("enqueue_interval").is_some_and(|value| value.origin == Origin::Default);
     if unset && table.contains_key("schedule") {

@@ -1,7 +1,7 @@
-//! Plan rules: each `[[plan]]` becomes a [`Rule`], with what it leaves out taken from `[plan_defaults]`.
+//! Plan rules: each `[[plan]]` becomes a [`Rule`], completed from `[plan_defaults]`.
 //!
-//! A rule is read in the same way whether a file or a request brings it: its table is completed from the defaults
-//! (`defaults`), then every option is read and checked here.
+//! Rules from files and from requests are read in the same way: the table is completed from the
+//! defaults (`defaults`), then all options are read and checked here.
 
 mod defaults;
 mod request;
@@ -23,44 +23,46 @@ pub use defaults::PlanDefaults;
 pub use request::plan_from_json;
 pub(super) use values::{TypePattern, WebhookUrl};
 
-/// A name that a path of the API needs for itself.
+/// A rule cannot have this name, because a path of the API uses it.
 const RESERVED: &str = "events";
 
-/// The shortest interval; a round itself takes a few calls to Redis.
+/// Shortest interval. A round itself takes several calls to Redis.
 const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A lock that lives shorter than this cannot be renewed in time.
+/// Shortest lifetime of a planner lock. A shorter one could not be renewed in time.
 const SHORTEST_LOCK: Duration = Duration::from_secs(1);
 
 const INSTANT: Duration = Duration::from_millis(1);
 
-/// What a rule may refer to.
+/// The environment that a rule is checked against.
 #[derive(Clone, Copy)]
 pub struct Scope<'a> {
-    /// Tells whether an environment variable is set and not empty.
+    /// Returns true if an environment variable is set and not empty.
     pub is_set: &'a dyn Fn(&str) -> bool,
-    /// The main queues that are not fairgate's own; any will do where there is no list.
+    /// Main queues of other systems. `None` accepts any name.
     pub main_queues: Option<&'a [KnownMainQueue]>,
-    /// Whether workers' requests go to another server, so that nobody takes jobs from fairgate's own queues.
+    /// True if workers' requests are passed on to another server, so that no worker reads
+    /// fairgate's own queues.
     pub passes_through: bool,
 }
 
 impl Scope<'_> {
-    /// One in which everything is there, for what was checked when it was written.
+    /// Accepts all references, for rules that were checked when they were written.
     pub const ANY: Scope<'static> = Scope { is_set: &|_| true, main_queues: None, passes_through: false };
 
     fn main_queue(&self, name: &str) -> Option<&KnownMainQueue> {
         self.main_queues?.iter().find(|known| known.name == name)
     }
 
-    /// What kind of system a main queue is.
+    /// Returns the kind of a main queue's system.
     fn system(&self, main_queue: &str) -> Option<System> {
         self.main_queue(main_queue)?.system
     }
 
-    /// Whether a rule may promote into a queue of that name, and what an error message says about another.
+    /// Returns the check for queue names of a main queue, with the text for its error message.
     fn queue_names(&self, main_queue: &str) -> (&'static str, fn(&str) -> bool) {
-        // Whose system is not known was checked when it was written; what Sidekiq allows holds all that others do.
+        // If the system is unknown, the rule was checked when it was written. Sidekiq's names are
+        // the superset.
         match self.system(main_queue) {
             Some(System::Sidekiq) => (sidekiq::NAME_EXPECTED, sidekiq::is_name),
             None if main_queue != BUILTIN => (sidekiq::NAME_EXPECTED, sidekiq::is_name),
@@ -69,7 +71,7 @@ impl Scope<'_> {
     }
 }
 
-/// Reads `[[plan]]`, whose tables have been completed from the defaults.
+/// Reads all `[[plan]]` tables, which are already completed from the defaults.
 pub(super) fn read_rules(root: &mut Reader<'_>, scope: Scope<'_>) -> Vec<Rule> {
     let mut names: Vec<String> = Vec::new();
     root.each("plan", |reader| {
@@ -86,17 +88,21 @@ pub(super) fn read_rules(root: &mut Reader<'_>, scope: Scope<'_>) -> Vec<Rule> {
 fn read_rule(reader: &mut Reader<'_>, scope: Scope<'_>) -> Rule {
     let Label(name) = reader.get("name");
     if name == RESERVED {
-        reader.refuse("name", Refused::new("another name, as this one is reserved"));
+        reader.refuse("name", Refused::new("another name, because this one is reserved"));
     }
     let types: Vec<PlannedType> = reader.list("types");
     if reader.is_sound(&["types"]) && types.is_empty() {
-        reader.conflict(&["types"], "expected at least one type, found none", Some("types = [\"*\"] takes all"));
+        reader.conflict(
+            &["types"],
+            "expected at least one type, found none",
+            Some("types = [\"*\"] matches all types"),
+        );
     }
     let types: Vec<String> = types.into_iter().map(|PlannedType(pattern)| pattern).collect();
     let class = reader.find_such("class", sidekiq::CLASS_EXPECTED, |class: &String| sidekiq::is_class(class));
     let rule = read_options(reader, Rule { name, types, class, ..Rule::new("", &[]) }, scope);
     if reader.origin("timezone").is_some() && reader.origin("schedule").is_none() {
-        reader.conflict(&["timezone"], "a timezone is for a schedule, and this rule has none", Some("remove it"));
+        reader.conflict(&["timezone"], "timezone requires a schedule, and this rule has none", Some("remove it"));
     }
     if reader.is_sound(&["types", "main_queue", "class"]) {
         check_classes(reader, &rule, scope.system(&rule.main_queue));
@@ -105,13 +111,14 @@ fn read_rule(reader: &mut Reader<'_>, scope: Scope<'_>) -> Rule {
         check_staging_queue(reader, &rule, scope);
     }
     if scope.passes_through && rule.is_builtin() && reader.is_sound(&["main_queue"]) {
-        let message = "server.pass_through sends workers elsewhere: nobody takes jobs from fairgate's own queues";
+        let message = "server.pass_through sends workers to another server, so no worker reads fairgate's own queues";
         reader.conflict(&["main_queue", "name"], message, Some("set main_queue to the name of a [[main_queue]]"));
     }
     rule
 }
 
-/// Refuses a rule that promotes into the queue from which its jobs are taken: no worker reads it.
+/// Refuses a rule that promotes into the queue from which its jobs are imported, because no worker
+/// reads that queue.
 fn check_staging_queue(reader: &mut Reader<'_>, rule: &Rule, scope: Scope<'_>) {
     let staging_queue = scope.main_queue(&rule.main_queue).and_then(|known| known.staging_queue.as_ref());
     if rule.queue.is_some() && staging_queue == rule.queue.as_ref() {
@@ -119,12 +126,12 @@ fn check_staging_queue(reader: &mut Reader<'_>, rule: &Rule, scope: Scope<'_>) {
             "expected a queue that workers read, found the staging_queue of main queue \"{}\"",
             rule.main_queue
         );
-        let help = "jobs pushed into staging_queue are staged and promoted into queue: name two different queues";
+        let help = "jobs in staging_queue are staged and promoted into queue; use two different queues";
         reader.conflict(&["queue"], message, Some(help));
     }
 }
 
-/// Whether classes and types stand where they make sense.
+/// Checks that classes and types suit the kind of main queue.
 fn check_classes(reader: &mut Reader<'_>, rule: &Rule, system: Option<System>) {
     if rule.is_builtin() || system == Some(System::Ojs) {
         for (index, _) in rule.types.iter().enumerate().filter(|(_, pattern)| sidekiq::is_class_pattern(pattern)) {
@@ -132,38 +139,38 @@ fn check_classes(reader: &mut Reader<'_>, rule: &Rule, system: Option<System>) {
             reader.refuse_item("types", index, Refused::new(values::TYPE_EXPECTED).help(help));
         }
         if rule.class.is_some() {
-            let help = "set main_queue to the name of one of kind sidekiq";
-            reader.conflict(&["class"], "a class is for a main queue that is a Sidekiq", Some(help));
+            let help = "set main_queue to the name of one";
+            reader.conflict(&["class"], "class requires a main queue of kind sidekiq", Some(help));
         }
     } else if system == Some(System::Sidekiq)
         && rule.class.is_none()
         && rule.types.iter().all(|pattern| names::is_type(pattern))
     {
-        let help = "class = \"HeavyJob\" names the Ruby class that runs them";
-        reader.conflict(&["main_queue"], "jobs of these types come over HTTP and need a class", Some(help));
+        let help = "set class to the Ruby class that runs them, such as class = \"HeavyJob\"";
+        reader.conflict(&["main_queue"], "jobs of these types are enqueued over HTTP and need a class", Some(help));
     }
     check_shadow(reader, rule, system);
 }
 
-/// Whether there is something that a rule in shadow can watch.
+/// Checks that a shadow rule has a queue to watch.
 fn check_shadow(reader: &mut Reader<'_>, rule: &Rule, system: Option<System>) {
     if !rule.shadow || !reader.is_sound(&["shadow", "queue"]) {
         return;
     }
     if rule.is_builtin() || system == Some(System::Ojs) {
-        let message = "shadow watches the queue of a Sidekiq, and this rule's main queue is none";
+        let message = "shadow requires a main queue of kind sidekiq";
+        reader.conflict(&["shadow"], message, Some("set main_queue to the name of one, or remove shadow"));
+    } else if rule.queue.is_none() {
+        let message = "shadow requires a queue to watch";
         reader.conflict(
             &["shadow"],
             message,
-            Some("set main_queue to the name of one of kind sidekiq, or remove shadow"),
+            Some("set queue to the queue that the rule would promote into, such as queue = \"heavy\""),
         );
-    } else if rule.queue.is_none() {
-        let message = "a rule in shadow watches one queue, and this one names none";
-        reader.conflict(&["shadow"], message, Some("queue = \"heavy\" names the queue that it would promote into"));
     }
 }
 
-/// The name of a main queue that there is.
+/// Reads the name of a main queue and checks that it exists.
 fn read_main_queue(reader: &mut Reader<'_>, scope: Scope<'_>) -> String {
     let name: String = reader.get("main_queue");
     if name == BUILTIN || !reader.is_sound(&["main_queue"]) {
@@ -186,7 +193,7 @@ fn read_main_queue(reader: &mut Reader<'_>, scope: Scope<'_>) -> String {
     name
 }
 
-/// Reads the options that `[plan_defaults]` may set as well.
+/// Reads the options that `[plan_defaults]` may set too.
 fn read_options(reader: &mut Reader<'_>, base: Rule, scope: Scope<'_>) -> Rule {
     let ms = |time: Duration| time.as_millis() as u64;
     let main_queue = read_main_queue(reader, scope);
@@ -225,7 +232,7 @@ fn read_pace(reader: &mut Reader<'_>) -> Pace {
     if let Some(Err(reason)) = timezone.as_deref().map(cron::check_timezone) {
         reader.refuse("timezone", Refused::new(cron::TIMEZONE_EXPECTED).help(reason));
     }
-    // Asked of the keys, so that a value which does not parse is a conflict as well.
+    // Compares the keys, so that values that do not parse conflict as well.
     let both = [reader.origin("schedule"), reader.origin("enqueue_interval")];
     if both.iter().all(|origin| origin.is_some_and(|origin| *origin != Origin::Default)) {
         let message = "enqueue_interval and schedule are both set";
@@ -239,7 +246,7 @@ fn read_pace(reader: &mut Reader<'_>) -> Pace {
 
 fn read_weights(reader: &mut Reader<'_>, scope: Scope<'_>) -> Weights {
     let max_weight_age: Duration = reader.get("max_weight_age");
-    // The default is what a rule has that says nothing: rules that mean the same are equal.
+    // The default is stored as `None`, so that equivalent rules are equal.
     let on_webhook_error = reader.find("on_webhook_error").filter(|choice| *choice != OnWebhookError::DefaultWeight);
     let on_unknown_weight = reader.find("on_unknown_weight").unwrap_or_default();
     reader.section("weights", |reader| Weights {

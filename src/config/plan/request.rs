@@ -1,4 +1,4 @@
-//! A plan rule from the body of a request, read and checked as one of the file is.
+//! Plan rules in the bodies of requests, read and checked like those of the file.
 
 use super::{PlanDefaults, Scope, read_rule};
 use crate::config::convert::Refused;
@@ -9,10 +9,10 @@ use crate::config::report::Report;
 use crate::config::tree::{Kind, Origin, Value};
 use crate::fairness::Rule;
 
-/// Reads a rule of this name; what it leaves out comes from the defaults. Reports every mistake, each with the path of
-/// its key in the body.
+/// Reads a rule with the given name, completed from the defaults. Returns all errors, each with the
+/// path of its key in the body.
 ///
-/// The body has the options of `[[plan]]`, and is what [`Rule::to_json`] prints; it may leave its `name` out.
+/// The body has the options of `[[plan]]`, as printed by [`Rule::to_json`]; `name` is optional.
 pub fn plan_from_json(
     name: &str,
     json: serde_json::Value,
@@ -111,7 +111,7 @@ mod tests {
             "name: expected \"a\", as the path says, found \"b\" (leave it out: a rule keeps its name)",
             "max_depht: unknown key \"max_depht\" in the request (did you mean \"max_depth\"?)",
         ];
-        let problems = read("a", json, "").expect_err("it is full of mistakes");
+        let problems = read("a", json, "").expect_err("it has errors");
         assert_eq!(problems.len(), expected.len(), "{problems:#?}");
         for (problem, expected) in problems.iter().zip(expected) {
             assert!(problem.starts_with(expected), "{problem}\n{expected}");

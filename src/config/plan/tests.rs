@@ -101,7 +101,7 @@ types = ["b"]
     let [a, b] = rules(text).try_into().expect("two rules");
     assert_eq!((a.max_depth, a.max_staged, b.max_depth), (6, Some(8), 5));
     let names = |rule: &Rule| rule.weights.fixed.keys().cloned().collect::<Vec<_>>();
-    // A table of tenants is one option: who writes one of his own means that one.
+    // A table of tenants is one option: the rule's own table replaces the inherited one.
     assert_eq!((names(&a), names(&b)), (vec!["beta".to_owned()], vec!["acme".to_owned()]));
     assert_eq!((a.own_weight("x", None), a.weights.max_weight_age), (Weight::from_thousandths(2000), 300_000));
     let from_env = load(RULE, &[("FAIRGATE_PLAN_DEFAULTS__MAX_DEPTH", "3"), ("FAIRGATE_PLAN__0__QUEUE", "q")]);
@@ -121,7 +121,7 @@ fn a_pace_in_the_defaults_does_not_disturb_the_other_in_a_rule() {
     for text in [format!("[plan_defaults]\n{both}{RULE}"), format!("{RULE}{both}")] {
         let said = mistakes(&text, &[]);
         assert!(said.contains("enqueue_interval and schedule are both set"), "{said}");
-        assert!(said.ends_with("1 mistake in fairgate.toml"), "{said}");
+        assert!(said.ends_with("1 error in fairgate.toml"), "{said}");
     }
     let said = mistakes(&format!("{RULE}timezone = \"UTC\""), &[]);
     assert!(said.contains("plan[0].timezone: a timezone is for a schedule, and this rule has none"), "{said}");
@@ -160,10 +160,10 @@ fn each_option_is_checked() {
         ("weights = { webhook = { url = \"http://h\", secret_env = \"NO\" } }", "secret_env: expected the name of an"),
     ] {
         let said = mistakes(&format!("{RULE}{setting}"), &[]);
-        assert!(said.contains(part) && said.ends_with("1 mistake in fairgate.toml"), "{setting}\n{said}");
-        // A mistake in the defaults is told where it stands, and once.
+        assert!(said.contains(part) && said.ends_with("1 error in fairgate.toml"), "{setting}\n{said}");
+        // An error in the defaults is reported at its own place, and once.
         let said = mistakes(&format!("[plan_defaults]\n{setting}\n{RULE}"), &[]);
-        assert!(said.contains(part) && said.ends_with("1 mistake in fairgate.toml"), "{setting}\n{said}");
+        assert!(said.contains(part) && said.ends_with("1 error in fairgate.toml"), "{setting}\n{said}");
         assert!(said.starts_with("error: plan_defaults."), "{said}");
     }
 }
@@ -181,7 +181,7 @@ fn names_and_types_are_checked() {
         ("[plan_defaults]\ntypes = [\"x\"]", "unknown key \"types\" in [plan_defaults]"),
     ] {
         let said = mistakes(text, &[]);
-        assert!(said.contains(part) && said.ends_with("1 mistake in fairgate.toml"), "{text}\n{said}");
+        assert!(said.contains(part) && said.ends_with("1 error in fairgate.toml"), "{text}\n{said}");
     }
     let said = mistakes(&format!("{RULE}{RULE}"), &[]);
     assert!(said.contains("plan[1].name: expected a name that no other rule has, found \"a\""), "{said}");

@@ -1,4 +1,4 @@
-//! The values that only plan rules have: how each is written, and what is said about one that is wrong.
+//! Types of values that only plan rules have, with their error messages.
 
 use ::url::Url;
 
@@ -8,7 +8,8 @@ use crate::config::tree::Value;
 use crate::fairness::{Batch, OnMissingTenant, OnUnknownWeight, OnWebhookError, PriorityScope, TenantKey, Weight};
 use crate::job::{names, sidekiq};
 
-/// The largest batch. A round promotes it in portions that let others in between, but keeps the rule's lock to its end.
+/// Largest batch. A round promotes it in portions so that other calls can run in between, but holds
+/// the lock of the rule throughout.
 const LARGEST_BATCH: u32 = 100_000;
 
 impl Choice for OnMissingTenant {
@@ -56,16 +57,17 @@ impl FromValue for Weight {
         let refused =
             || Refused::new(format!("a number from {} to {}, or 0 to hold a tenant", Weight::LEAST, Weight::MOST));
         let number = f64::from_value(value).map_err(|_| refused())?;
-        // `of` clamps what a webhook says; who writes a file is told.
+        // `Weight::of` clamps the weights of webhooks. In a file, a weight out of range is an
+        // error.
         let fits = number == 0.0 || (Weight::LEAST.as_f64()..=Weight::MOST.as_f64()).contains(&number);
         Weight::of(number).filter(|_| fits).ok_or_else(refused)
     }
 }
 
-/// What an error message says about a bad type.
+/// Expected value in the error for an invalid type.
 pub const TYPE_EXPECTED: &str = "a job type such as email.send, or a glob such as email.*";
 
-/// A job type or a Ruby class, or a glob of them.
+/// A job type or a Ruby class, or a glob of either.
 pub struct PlannedType(pub String);
 
 impl FromValue for PlannedType {
@@ -77,7 +79,7 @@ impl FromValue for PlannedType {
     }
 }
 
-/// A job type, or a glob of them.
+/// A job type, or a glob of types.
 pub struct TypePattern(pub String);
 
 impl FromValue for TypePattern {
@@ -94,7 +96,7 @@ impl FromValue for TypePattern {
     }
 }
 
-/// Where weights are asked for, or anything else that speaks HTTP.
+/// URL of a weights webhook or another HTTP endpoint.
 #[derive(Default)]
 pub struct WebhookUrl(pub String);
 
@@ -103,16 +105,16 @@ impl FromValue for WebhookUrl {
         let refused = || Refused::new("a URL such as http://127.0.0.1:9000/weights");
         let text = value.text().ok_or_else(refused)?;
         let url = Url::parse(text).map_err(|error| refused().help(error.to_string()))?;
-        // Asked of the text as well: the parser forgives `http:host` and `http:///host`.
+        // The text is checked as well, because the parser accepts `http:host` and `http:///host`.
         let host = text.split_once("://").filter(|(scheme, _)| ["http", "https"].contains(scheme));
         if host.is_none_or(|(_, host)| host.starts_with('/')) {
             return Err(refused().help("it must start with http:// or https:// and a host"));
         }
         if !url.username().is_empty() || url.password().is_some() {
-            return Err(refused().help("no user and no password: sign the requests with secret_env instead"));
+            return Err(refused().help("it takes no user and no password; sign the requests with secret_env instead"));
         }
         if url.query() == Some(MASK) {
-            return Err(refused().help("answers hide what follows the question mark: write the URL as it was"));
+            return Err(refused().help("the query was redacted in an answer; send the original URL"));
         }
         Ok(Self(text.to_owned()))
     }

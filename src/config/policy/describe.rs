@@ -1,4 +1,4 @@
-//! The policy of dispatch in sentences.
+//! Description of the dispatch policy in sentences.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use crate::config::convert::show_duration;
 use crate::fairness::{Interleaved, Isolation, LimitRule, Policy, Pool, Starvation, Strategy, Target, TenantFairness};
 use crate::job::Window;
 
-/// A sentence for each thing that is set, and one for how tenants share queues.
+/// Returns a sentence for each setting, and one that says how tenants share queues.
 pub fn describe(policy: &Policy, isolation: Isolation) -> Vec<String> {
     let mut sentences: Vec<String> = policy.pools.iter().map(describe_pool).collect();
     if policy.starvation.enabled {
-        sentences.push(format!("no queue starves: {}", describe_starvation(&policy.starvation)));
+        sentences.push(format!("starvation prevention: {}", describe_starvation(&policy.starvation)));
     }
     sentences.push(describe_sharing(&policy.tenant_fairness, isolation));
     sentences.extend(policy.limits.iter().map(describe_limit));
@@ -25,10 +25,10 @@ fn describe_pool(pool: &Pool) -> String {
     let queues: Vec<_> = pool.queues.iter().map(place).collect();
     let mut text = format!("pool \"{}\" serves {}, {}", pool.name, queues.join(", "), pool.strategy.name());
     if let Some(most) = pool.concurrency {
-        text += &format!(", {most} jobs at once");
+        text += &format!(", at most {most} active jobs");
     }
     if pool.isolated {
-        text += ", and nobody else does";
+        text += ", isolated";
     }
     if let Some(starvation) = pool.starvation.as_ref().filter(|starvation| starvation.enabled) {
         text += &format!("; {}", describe_starvation(starvation));
@@ -45,7 +45,7 @@ fn describe_pool(pool: &Pool) -> String {
 fn describe_starvation(starvation: &Starvation) -> String {
     let ratio = starvation.min_dispatch_ratio;
     let mut text =
-        format!("each gets {ratio} of the jobs at least, and one every {}", time(starvation.rotation_interval));
+        format!("each queue gets at least {ratio} of the jobs, and one every {}", time(starvation.rotation_interval));
     if starvation.max_consecutive > 0 {
         text += &format!(", at most {} in a row", starvation.max_consecutive);
     }
@@ -76,8 +76,8 @@ fn describe_sharing(fairness: &TenantFairness, isolation: Isolation) -> String {
 fn describe_fairness(fairness: &TenantFairness) -> String {
     match fairness.weights.len() {
         0 => fairness.strategy.name().to_owned(),
-        1 => format!("{}, one with a weight of its own", fairness.strategy.name()),
-        some => format!("{}, {some} with weights of their own", fairness.strategy.name()),
+        1 => format!("{}, one tenant with its own weight", fairness.strategy.name()),
+        some => format!("{}, {some} tenants with their own weights", fairness.strategy.name()),
     }
 }
 
@@ -87,11 +87,11 @@ fn describe_limit(rule: &LimitRule) -> String {
         Target::Type(pattern) => format!("jobs of type {pattern}"),
         Target::Key(key) => format!("key \"{key}\""),
     };
-    let window = |window: Window, verb: &str| format!("{verb} {} every {}", window.limit, time(window.period));
+    let window = |window: Window, verb: &str| format!("{} {verb} every {}", window.limit, time(window.period));
     let parts = [
-        rule.quota.concurrency.map(|most| format!("{most} at once")),
-        rule.quota.rate.map(|rate| window(rate, "start")),
-        rule.quota.throttle.map(|throttle| window(throttle, "start, evenly spaced,")),
+        rule.quota.concurrency.map(|most| format!("{most} active")),
+        rule.quota.rate.map(|rate| window(rate, "starts")),
+        rule.quota.throttle.map(|throttle| window(throttle, "evenly spaced starts")),
     ];
     format!("limit: {}: {}", target, parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }

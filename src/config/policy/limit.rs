@@ -1,4 +1,4 @@
-//! `[[limit]]`: what the operator allows a queue, the jobs of some types, or a key.
+//! `[[limit]]`: limits of queues, job types and keys.
 
 use std::collections::HashSet;
 
@@ -11,20 +11,20 @@ use crate::job::{Quota, Window, names};
 
 const TARGETS: [&str; 3] = ["queue", "type", "key"];
 
-/// Reads every `[[limit]]`.
+/// Reads all `[[limit]]` tables.
 pub fn read_limits(root: &mut Reader<'_>) -> Vec<LimitRule> {
     let mut keys = HashSet::new();
     let limits = root.each("limit", |reader| {
         let rule = read_limit(reader);
         if reader.is_sound(&TARGETS) && !keys.insert(rule.key()) {
-            let message = format!("another limit counts under the key \"{}\" already", rule.key());
-            reader.conflict(&TARGETS, message, Some("put both into one"));
+            let message = format!("another limit has the key \"{}\"", rule.key());
+            reader.conflict(&TARGETS, message, Some("merge the two"));
         }
         rule
     });
     if limits.len() > LimitRule::MOST {
         let message = format!("expected at most {} limits, found {}", LimitRule::MOST, limits.len());
-        root.conflict(&["limit"], message, Some("a glob of types is one limit"));
+        root.conflict(&["limit"], message, Some("a glob of types counts as one limit"));
     }
     limits
 }
@@ -38,18 +38,18 @@ fn read_limit(reader: &mut Reader<'_>) -> LimitRule {
         rate: reader.find_section("rate", read_window),
         throttle: reader.find_section("throttle", read_window),
     };
-    // Asked of the keys, so that what was refused counts as well.
+    // Counts the keys, so that refused values count as well.
     let given: Vec<&str> = TARGETS.into_iter().filter(|name| reader.kind(name).is_some()).collect();
     match given[..] {
         [_] => {}
-        [] => reader.blame("expected one of queue, type and key, found none", Some("say whose jobs are limited")),
+        [] => reader.blame("expected one of queue, type and key, found none", Some("set the target of the limit")),
         _ => {
             let message = format!("{} are both set", given[..2].join(" and "));
             reader.conflict(&given[1..], message, Some("keep one of queue, type and key"));
         }
     }
     if quota.is_empty() && !["concurrency", "rate", "throttle"].iter().any(|name| reader.kind(name).is_some()) {
-        reader.blame("expected concurrency, rate or throttle, found none of them", Some("say what the limit is"));
+        reader.blame("expected concurrency, rate or throttle, found none", Some("set at least one"));
     }
     let target = match (queue, kind) {
         (Some(queue), _) => Target::Queue(queue),

@@ -1,7 +1,8 @@
-//! What dispatch goes by: `[starvation_prevention]`, `[tenant_fairness]`, `[[pool]]` and `[[limit]]` become a [`Policy`].
+//! The dispatch policy: `[starvation_prevention]`, `[tenant_fairness]`, `[[pool]]` and `[[limit]]`
+//! become a [`Policy`].
 //!
-//! A file and a request are read by the same functions. What they leave out comes from a base: the built-in defaults,
-//! or what holds so far.
+//! Files and requests are read by the same functions. Values that are left out come from a base:
+//! the built-in defaults, or the current policy.
 
 mod describe;
 mod limit;
@@ -23,14 +24,14 @@ pub use request::{policy_from_json, pool_from_json, scheduling_from_json};
 pub(super) use values::{Period, Share};
 
 const SHORTEST: Duration = Duration::from_millis(100);
-/// The longest rotation: dispatches are counted over so long.
+/// Longest rotation interval. Dispatches are counted for that long.
 const LONGEST_ROTATION: Duration = Duration::from_secs(86_400);
 const LONGEST_AGING: Duration = Duration::from_secs(31 * 86_400);
-/// From the lowest priority to the highest.
+/// Distance from the lowest to the highest priority.
 const PRIORITIES: u32 = 200;
 const MOST_CONSECUTIVE: u32 = 1_000_000;
 
-/// Reads the sections of dispatch.
+/// Reads the sections of the dispatch policy.
 pub(super) fn read(root: &mut Reader<'_>) -> Policy {
     let starvation =
         root.section("starvation_prevention", |reader| read_starvation(reader, &Starvation::default(), None));
@@ -43,7 +44,8 @@ pub(super) fn read(root: &mut Reader<'_>) -> Policy {
     }
 }
 
-/// Reads what prevents starvation, in a pool of so many queues if it is a pool's own.
+/// Reads the settings of starvation prevention. `queues` is the number of queues if they belong to
+/// one pool.
 fn read_starvation(reader: &mut Reader<'_>, base: &Starvation, queues: Option<usize>) -> Starvation {
     let ms = |time: Duration| time.as_millis() as u64;
     let starvation = Starvation {
@@ -70,18 +72,18 @@ fn read_starvation(reader: &mut Reader<'_>, base: &Starvation, queues: Option<us
     starvation
 }
 
-/// Complains that not every queue of a pool can have its share.
+/// Reports that the queues of a pool cannot all have their minimum share.
 fn refuse_ratio(reader: &mut Reader<'_>, starvation: &Starvation, queues: usize, pool: &str) {
     let ratio = starvation.min_dispatch_ratio;
-    let message = format!("{pool} has {queues} queues, which cannot each have a min_dispatch_ratio of {ratio}");
+    let message = format!("{pool} has {queues} queues, so a min_dispatch_ratio of {ratio} exceeds 1 in total");
     let help = format!("set min_dispatch_ratio to {} at most", Starvation::largest_ratio(queues));
-    // The ratio may be one that nobody wrote; then somebody switched it on.
+    // If the ratio is a default, the error points at `enabled`.
     reader.conflict(&["min_dispatch_ratio", "enabled"], message, Some(&help));
 }
 
-/// Reads how tenants share.
+/// Reads the settings of tenant fairness.
 fn read_fairness(reader: &mut Reader<'_>, base: &TenantFairness) -> TenantFairness {
-    // `null` leaves it to the isolation again.
+    // `null` restores the default, which depends on the isolation.
     let leaves_open = reader.is_null("enabled");
     TenantFairness {
         enabled: if leaves_open { None } else { reader.find("enabled").or(base.enabled) },
@@ -96,7 +98,7 @@ fn read_weights(reader: &mut Reader<'_>) -> Option<BTreeMap<String, crate::fairn
     reader.kind("weights")?;
     if given.len() > TenantFairness::MOST_WEIGHTS {
         let message = format!("expected at most {} weights, found {}", TenantFairness::MOST_WEIGHTS, given.len());
-        reader.conflict(&["weights"], message, Some("leave out those that have the default weight"));
+        reader.conflict(&["weights"], message, Some("leave out tenants with the default weight"));
     }
     let mut weights = BTreeMap::new();
     for (key, Share(weight)) in given {
@@ -105,7 +107,7 @@ fn read_weights(reader: &mut Reader<'_>) -> Option<BTreeMap<String, crate::fairn
             reader.refuse_name("weights", &key, Refused::new(tenant::EXPECTED));
         } else if weights.insert(id.to_owned(), weight).is_some() {
             let help = format!("\"{id}\" and \"tenant:{id}\" are the same tenant");
-            reader.refuse_name("weights", &key, Refused::new("a tenant that has no weight yet").help(help));
+            reader.refuse_name("weights", &key, Refused::new("a tenant that is not listed yet").help(help));
         }
     }
     Some(weights)

@@ -1,4 +1,4 @@
-//! `[[pool]]`: which queues the workers of a pool serve, and in which order.
+//! `[[pool]]`: the queues that the workers of a pool serve, and their order.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -11,7 +11,7 @@ use crate::config::tree::Kind;
 use crate::fairness::{Pool, PoolQueue, PoolValidator, Starvation, TenantFairness, Weight};
 use crate::job::{names, quota, tenant};
 
-/// Reads every `[[pool]]`, and whether they go together.
+/// Reads all `[[pool]]` tables and checks them against each other.
 pub fn read_pools(root: &mut Reader<'_>, starvation: &Starvation) -> Vec<Pool> {
     let mut validator = PoolValidator::new(starvation);
     root.each("pool", |reader| {
@@ -29,13 +29,13 @@ pub fn read_pools(root: &mut Reader<'_>, starvation: &Starvation) -> Vec<Pool> {
 pub fn read_pool(reader: &mut Reader<'_>) -> Pool {
     let name = reader.get_such("name", names::POOL_EXPECTED, |name: &String| names::is_pool(name));
     let queues = read_queues(reader);
-    // A list that was refused says nothing about the number of queues.
+    // The number of queues is unknown if the list was refused.
     let count = reader.is_sound(&["queues"]).then_some(queues.len());
     let concurrency = reader.find("concurrency").filter(|most| {
         let fits = (1..=quota::MOST_CONCURRENCY).contains(most);
         if !fits {
             let expected = format!("a whole number of at least 1 and at most {}", quota::MOST_CONCURRENCY);
-            reader.refuse("concurrency", Refused::new(expected).help("leave it out if there should be no limit"));
+            reader.refuse("concurrency", Refused::new(expected).help("leave it out for no limit"));
         }
         fits
     });
@@ -64,7 +64,8 @@ pub fn read_pool(reader: &mut Reader<'_>) -> Pool {
     }
 }
 
-/// Reads `queues`, a list with `weights` beside it, or an object in which each queue has its weight.
+/// Reads `queues`: a list with an optional `weights` table, or an object with the weight of each
+/// queue.
 fn read_queues(reader: &mut Reader<'_>) -> Vec<PoolQueue> {
     let is_object = matches!(reader.kind("queues"), Some(Kind::Table(_)));
     let queues = if is_object { read_object(reader) } else { read_list(reader) };
@@ -75,12 +76,12 @@ fn read_queues(reader: &mut Reader<'_>) -> Vec<PoolQueue> {
             1..=Pool::MOST_QUEUES => {}
             many => {
                 let message = format!("expected at most {} queues, found {many}", Pool::MOST_QUEUES);
-                reader.conflict(&["queues"], message, Some("share them out among several pools"));
+                reader.conflict(&["queues"], message, Some("distribute them over several pools"));
             }
         }
     }
     if is_object && reader.kind("weights").is_some() {
-        reader.conflict(&["weights"], "weights stand in queues already", Some("keep one of the two"));
+        reader.conflict(&["weights"], "queues already contains weights", Some("keep one of the two"));
         return queues;
     }
     weigh(reader, queues, weights)
@@ -92,7 +93,7 @@ fn read_list(reader: &mut Reader<'_>) -> Vec<PoolQueue> {
         let mut seen = HashSet::new();
         for (index, QueueName(name)) in names.iter().enumerate() {
             if !seen.insert(name) {
-                reader.refuse_item("queues", index, Refused::new("a queue that is not in the list already"));
+                reader.refuse_item("queues", index, Refused::new("a queue that is not listed yet"));
             }
         }
     }
@@ -107,7 +108,8 @@ fn read_object(reader: &mut Reader<'_>) -> Vec<PoolQueue> {
     places.into_iter().map(|(queue, Share(weight))| PoolQueue { queue, weight }).collect()
 }
 
-/// Gives queues their weights; a weight of a queue that is not there is most likely a slip.
+/// Assigns weights to queues. A weight for a queue that is not in the pool is an error, because it
+/// is most likely a typo.
 fn weigh(reader: &mut Reader<'_>, queues: Vec<PoolQueue>, mut weights: BTreeMap<String, Share>) -> Vec<PoolQueue> {
     let names: Vec<String> = queues.iter().map(|place| place.queue.clone()).collect();
     let weighed = queues.into_iter().map(|place| match weights.remove(&place.queue) {

@@ -1,4 +1,4 @@
-//! The policy of dispatch from JSON: the bodies of requests, and the document that processes share.
+//! The dispatch policy in JSON: bodies of requests, and the document that processes share.
 
 use super::{pool, read, read_fairness, read_starvation, refuse_ratio};
 use crate::config::convert::Refused;
@@ -10,13 +10,14 @@ use crate::config::tree::{Kind, Origin, Table, Value};
 use crate::fairness::{Policy, Pool, PoolConflict, TenantFairness};
 use crate::job::names;
 
-/// The most queues that have a fairness of their own.
+/// Maximum number of queues with fairness settings of their own.
 const MOST_QUEUES: usize = 1000;
 
-/// What answers tell and nobody can set. It may come back with an answer that is sent as a request.
+/// Members of answers that cannot be set. Requests may contain them, so that an answer can be sent
+/// back.
 const READ_ONLY: [&str; 3] = ["active_workers", "active_jobs", "source"];
 
-/// Reads what [`Policy::to_json`] prints.
+/// Reads the output of [`Policy::to_json`].
 pub fn policy_from_json(json: serde_json::Value) -> Result<Policy, Vec<Problem>> {
     let mut table = table(json, "a policy")?;
     if let Some(Value { kind: Kind::List(pools), .. }) = table.get_mut("pool") {
@@ -33,11 +34,13 @@ pub fn policy_from_json(json: serde_json::Value) -> Result<Policy, Vec<Problem>>
     })
 }
 
-/// Reads a pool from the body of a request; `name` is what the path says, if it does. Reports every mistake, each with
-/// the path of its key in the body. Whether it goes with other pools is for [`Policy::set_pool`] to say.
+/// Reads a pool from the body of a request; `name` is the name in the path, if there is one.
+/// Returns all errors, each with the path of its key in the body. [`Policy::set_pool`] checks the
+/// pool against the others.
 ///
-/// The body may be wrapped in `pool`; `queues` is a list with `weights` beside it, or `{"a": {"weight": 5}}`; `null` is
-/// as good as nothing. An answer about a pool is a body as well.
+/// The body may be wrapped in `pool`. `queues` is a list with an optional `weights` table, or an
+/// object such as `{"a": {"weight": 5}}`. `null` counts as absent. An answer about a pool is
+/// accepted as a body.
 pub fn pool_from_json(name: Option<&str>, json: serde_json::Value) -> Result<Pool, Vec<Problem>> {
     let mut table = table(json, "the options of a pool")?;
     tidy(&mut table);
@@ -50,11 +53,11 @@ pub fn pool_from_json(name: Option<&str>, json: serde_json::Value) -> Result<Poo
         tidy(inner);
         let same = inner.clone();
         complete(inner, name);
-        // An answer says everything twice.
+        // An answer contains all members twice.
         table.retain(|key, value| same.get(key) != Some(value));
-        let message = |key: &str| format!("does not say what `pool` says about `{key}`");
+        let message = |key: &str| format!("contradicts `pool`: the values of `{key}` differ");
         let other = table.iter().filter(|(key, _)| *key != "pool");
-        let keep = || Some("send only `pool`, or only what stands beside it".to_owned());
+        let keep = || Some("send only `pool`, or only the other members".to_owned());
         let differing: Vec<_> =
             other.map(|(key, value)| Problem::at(value, key.clone(), message(key), keep())).collect();
         if !differing.is_empty() {
@@ -74,11 +77,12 @@ pub fn pool_from_json(name: Option<&str>, json: serde_json::Value) -> Result<Poo
     finish(&table, |reader| if is_wrapped { reader.section("pool", read_it) } else { read_it(reader) })
 }
 
-/// Reads a change of what holds for all pools and for single queues; what it does not name, or names `null`, stays as it
-/// is, except `enabled` of tenant fairness, which `null` leaves to the isolation. An answer is a body as well.
+/// Reads a change of the settings for all pools and for single queues. Members that are absent or
+/// `null` stay as they are, except `enabled` of tenant fairness, whose `null` restores the default
+/// of the isolation. An answer is accepted as a body.
 pub fn scheduling_from_json(json: serde_json::Value, current: &Policy) -> Result<Policy, Vec<Problem>> {
     let mut table = table(json, "the options of scheduling")?;
-    // The `null` of a queue says something.
+    // The `null` of a queue has a meaning, so it must not be dropped.
     let queues = table.remove("queues").filter(|queues| !matches!(queues.kind, Kind::Null));
     tidy(&mut table);
     table.extend(queues.map(|queues| ("queues".to_owned(), queues)));
@@ -99,7 +103,7 @@ pub fn scheduling_from_json(json: serde_json::Value, current: &Policy) -> Result
     })
 }
 
-/// Reads `queues`, by name; a `tenant_fairness` of `null` takes a queue's own away.
+/// Reads `queues` by name. A `tenant_fairness` of `null` removes a queue's own settings.
 fn read_queues(reader: &mut Reader<'_>, policy: &mut Policy) {
     const KEY: &str = "tenant_fairness";
     let changes = reader.each_named("queues", |reader, name| {
@@ -120,12 +124,13 @@ fn read_queues(reader: &mut Reader<'_>, policy: &mut Policy) {
         }
     }
     if policy.queues.len() > MOST_QUEUES {
-        let message = format!("expected at most {MOST_QUEUES} queues of their own, found {}", policy.queues.len());
-        reader.conflict(&["queues"], message, Some("set what most of them share in tenant_fairness"));
+        let message =
+            format!("expected at most {MOST_QUEUES} queues with their own settings, found {}", policy.queues.len());
+        reader.conflict(&["queues"], message, Some("put the settings that most queues share into tenant_fairness"));
     }
 }
 
-/// The members of a JSON object.
+/// Returns the members of a JSON object.
 pub fn table(json: serde_json::Value, what: &str) -> Result<Table, Vec<Problem>> {
     let body = from_json(json, &Origin::Request);
     match body.kind {
@@ -144,18 +149,18 @@ fn complete(pool: &mut Table, name: Option<&str>) {
     }
 }
 
-/// Takes away what only answers have.
+/// Removes members that only answers have.
 fn tidy(table: &mut Table) {
     table.retain(|key, _| !READ_ONLY.contains(&key.as_str()));
     drop_nulls(table);
 }
 
-/// In JSON, what is not there may be written `null`.
+/// Removes members that are `null`, which counts as absent in JSON.
 fn drop_nulls(table: &mut Table) {
     table.retain(|_, value| !matches!(value.kind, Kind::Null));
     for section in ["starvation_prevention", "priority_aging", "tenant_fairness"] {
         if let Some(Value { kind: Kind::Table(inner), .. }) = table.get_mut(section) {
-            // The `null` of this one leaves it to the isolation.
+            // Here, `null` restores the default of the isolation.
             let enabled = if section == "tenant_fairness" { inner.remove_entry("enabled") } else { None };
             drop_nulls(inner);
             inner.extend(enabled);
@@ -163,7 +168,7 @@ fn drop_nulls(table: &mut Table) {
     }
 }
 
-/// Reads a table, or tells every mistake in it.
+/// Reads a table, or returns all errors in it.
 pub fn finish<T>(table: &Table, read: impl FnOnce(&mut Reader<'_>) -> T) -> Result<T, Vec<Problem>> {
     let mut report = Report::default();
     let result = Reader::root(table, &mut report, read);
@@ -173,7 +178,7 @@ pub fn finish<T>(table: &Table, read: impl FnOnce(&mut Reader<'_>) -> T) -> Resu
     }
 }
 
-/// A conflict of pools is told like any other mistake in a request.
+/// Converts a conflict between pools into an error of a request.
 impl From<PoolConflict> for Problem {
     fn from(PoolConflict { key, message, help }: PoolConflict) -> Self {
         Problem { path: key.to_owned(), origin: Origin::Request, span: 0..0, message, help: Some(help) }

@@ -8,7 +8,7 @@ use crate::job::{Quota, Window};
 const POOL: &str = "[[pool]]\nname = \"p\"\nqueues = [\"a\", \"b\"]\n";
 const LIMIT: &str = "[[limit]]\nqueue = \"q\"\n";
 
-/// Every key, set to something else than its default.
+/// Every key with a value other than its default.
 const FULL: &str = r#"
 [starvation_prevention]
 enabled = true
@@ -134,25 +134,25 @@ fn every_option_can_be_set() {
 fn check_says_what_it_means() {
     let text = describe(&load(FULL, &[]));
     for line in [
-        "pool \"general\" serves critical (5), default (1), low (0.5), weighted, 50 jobs at once",
-        "pool \"payments\" serves payments, strict, and nobody else does; each gets 0.2 of the jobs at least, and one \
+        "pool \"general\" serves critical (5), default (1), low (0.5), weighted, at most 50 active jobs",
+        "pool \"payments\" serves payments, strict, isolated; each queue gets at least 0.2 of the jobs, and one \
             every 30s; tenants share by fair-share",
-        "no queue starves: each gets 0.1 of the jobs at least, and one every 10s, at most 5 in a row, priority rises by 3 \
+        "starvation prevention: each queue gets at least 0.1 of the jobs, and one every 10s, at most 5 in a row, priority rises by 3 \
             every 2m up to 60",
-        "tenants share queues by round-robin, 2 with weights of their own",
-        "limit: jobs of type report.*: 5 at once",
-        "limit: queue \"email\": start 100 every 1m, start, evenly spaced, 10 every 1s",
-        "limit: key \"stripe-api\": 0 at once",
+        "tenants share queues by round-robin, 2 tenants with their own weights",
+        "limit: jobs of type report.*: 5 active",
+        "limit: queue \"email\": 100 starts every 1m, 10 evenly spaced starts every 1s",
+        "limit: key \"stripe-api\": 0 active",
     ] {
         assert!(text.lines().any(|shown| shown == line), "no line {line:?} in\n{text}");
     }
-    assert!(!describe(&load("", &[])).contains("starves"));
+    assert!(!describe(&load("", &[])).contains("starvation prevention"));
 }
 
-/// Whether a file has exactly this mistake, and it is told with its line.
+/// Asserts that a file has exactly one error, which contains `part` and the line.
 fn assert_mistake(text: &str, part: &str) {
     let said = mistakes(text, &[]);
-    assert!(said.contains(part) && said.ends_with("1 mistake in fairgate.toml"), "{text}\n{said}");
+    assert!(said.contains(part) && said.ends_with("1 error in fairgate.toml"), "{text}\n{said}");
     assert!(said.contains("--> fairgate.toml:"), "{said}");
 }
 
@@ -253,7 +253,7 @@ fn each_option_of_a_pool_is_checked() {
     assert!(
         mistakes(&(named(&queues(21)) + "starvation_prevention = { enabled = true }"), &[]).contains("0.0476 at most")
     );
-    // What is switched off may say what it likes.
+    // The ratio is not checked if starvation prevention is off.
     load(&named(&queues(256)), &[]);
 }
 
@@ -275,12 +275,12 @@ fn each_option_of_a_limit_is_checked() {
         ("key = \"x\"\nconcurrency = 1", "limit[0].key: queue and key are both set"),
         (
             "concurrency = 1\n[[limit]]\nqueue = \"q\"\nconcurrency = 2",
-            "limit[1].queue: another limit counts under the key \"queue:q\" already",
+            "limit[1].queue: another limit has the key \"queue:q\"",
         ),
         (
-            // A key that reads like the queue's is another one.
+            // A key that looks like that of a queue is a different key.
             "concurrency = 1\n[[limit]]\nkey = \"queue:q\"\nconcurrency = 2\n[[limit]]\nkey = \"queue:q\"\nconcurrency = 3",
-            "limit[2].key: another limit counts under the key \"queue:q\" already",
+            "limit[2].key: another limit has the key \"queue:q\"",
         ),
     ] {
         assert_mistake(&format!("{LIMIT}{setting}"), part);

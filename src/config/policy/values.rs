@@ -1,4 +1,4 @@
-//! The values that only the policy of dispatch has: how each is written, and what is said about one that is wrong.
+//! Types of values that only the dispatch policy has, with their error messages.
 
 use crate::config::convert::{FromValue, Refused};
 use crate::config::report::nearest;
@@ -7,7 +7,7 @@ use crate::fairness::{Strategy, TenantStrategy, Weight};
 use crate::job::names;
 use crate::job::quota::{self, Window};
 
-/// A weight that is not 0: whoever is listed gets something.
+/// A weight greater than 0, so that each listed queue or tenant gets a share.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Share(pub Weight);
 
@@ -15,7 +15,7 @@ impl FromValue for Share {
     fn from_value(value: &Value) -> Result<Self, Refused> {
         let refused = || Refused::new(format!("a number from {} to {}", Weight::LEAST, Weight::MOST));
         let number = f64::from_value(value).map_err(|_| refused())?;
-        // `of` clamps; who writes a weight is told.
+        // `Weight::of` clamps. In a file, a weight out of range is an error.
         let fits = (Weight::LEAST.as_f64()..=Weight::MOST.as_f64()).contains(&number);
         Weight::of(number).filter(|_| fits).map(Self).ok_or_else(refused)
     }
@@ -51,7 +51,7 @@ impl FromValue for QueueName {
     }
 }
 
-/// The period of a rate, in milliseconds.
+/// Period of a rate, in milliseconds.
 #[derive(Default)]
 pub struct Period(pub u64);
 

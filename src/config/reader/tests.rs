@@ -2,7 +2,7 @@ use super::super::file;
 use super::super::problem::Source;
 use super::*;
 
-/// A section of the kind that is still to come.
+/// A section with keys of various types.
 #[derive(Debug, PartialEq)]
 struct Plan {
     name: String,

@@ -1,4 +1,4 @@
-//! `[tenancy]` and `[[tenant]]`: whose jobs are whose, and on which terms tenants are served.
+//! `[tenancy]` and `[[tenant]]`: how tenants are determined and isolated, and their settings.
 
 mod request;
 
@@ -24,7 +24,7 @@ impl Choice for Isolation {
         &[("sharded", Self::Sharded), ("shared", Self::Shared), ("namespace", Self::Namespace)];
 }
 
-/// What happens to an enqueue above a limit.
+/// Reaction to an enqueue above a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Enforcement {
     #[default]
@@ -36,7 +36,7 @@ impl Choice for Enforcement {
     const CHOICES: &'static [(&'static str, Self)] = &[("hard", Self::Hard), ("soft", Self::Soft)];
 }
 
-/// What is added to priorities.
+/// Value that is added to priorities, from -100 to 100.
 struct Boost(i8);
 
 impl FromValue for Boost {
@@ -56,25 +56,25 @@ pub fn read_tenancy(reader: &mut Reader<'_>) -> Tenancy {
         isolation: reader.get("isolation"),
     };
     if reader.is_sound(&["sources"]) && tenancy.sources.is_empty() && tenancy.require_tenant {
-        let message = "a tenant is required, but nothing may name one";
+        let message = "a tenant is required, but sources is empty";
         reader.conflict(&["require_tenant"], message, Some("add meta or header to sources"));
     }
     tenancy
 }
 
-/// Reads every `[[tenant]]`.
+/// Reads all `[[tenant]]` tables.
 pub fn read_tenants(root: &mut Reader<'_>) -> Vec<TenantRule> {
     let mut ids = HashSet::new();
     let rules = root.each("tenant", |reader| {
         let id = reader.get_such("id", TenantRule::EXPECTED, |id: &String| TenantRule::is_id(id));
         if reader.is_sound(&["id"]) && !ids.insert(id.clone()) {
-            reader.conflict(&["id"], format!("there is another tenant \"{id}\""), Some("put both into one"));
+            reader.conflict(&["id"], format!("there is another tenant \"{id}\""), Some("merge the two"));
         }
         TenantRule { id, terms: read_terms(reader) }
     });
     if rules.len() > TenantRule::MOST {
         let message = format!("expected at most {} tenants, found {}", TenantRule::MOST, rules.len());
-        root.conflict(&["tenant"], message, Some("a tier such as free-* is one; others can be set at run time"));
+        root.conflict(&["tenant"], message, Some("a tier such as free-* counts as one; others can be set at run time"));
     }
     rules
 }
@@ -89,7 +89,7 @@ fn read_terms(reader: &mut Reader<'_>) -> TenantSettings {
     }
 }
 
-/// Reads limits; what is not there is as in `base`, and `null` takes a limit away.
+/// Reads limits. Absent ones keep their value from `base`; `null` removes a limit.
 fn read_limits(reader: &mut Reader<'_>, base: &TenantLimits) -> TenantLimits {
     let mut unless_null = |name: &str| !reader.is_null(name);
     let [concurrency, rate, depth, scheduled] =
@@ -114,15 +114,15 @@ fn read_window(reader: &mut Reader<'_>) -> Window {
     Window { limit, period }
 }
 
-/// A sentence for each thing that is set.
+/// Returns a sentence for each setting.
 pub fn describe(tenancy: &Tenancy, rules: &[TenantRule]) -> Vec<String> {
     let mut sentences = Vec::new();
     if *tenancy != Tenancy::default() {
         let missing = match tenancy.require_tenant {
-            true => "a job must name one".to_owned(),
-            false => format!("a job that names none is {}'s", tenancy.default_tenant),
+            true => "jobs must name one".to_owned(),
+            false => format!("jobs that name none belong to {}", tenancy.default_tenant),
         };
-        sentences.push(format!("tenants: {}; {missing}", tenancy.isolation.name()));
+        sentences.push(format!("tenants: isolation \"{}\"; {missing}", tenancy.isolation.name()));
     }
     sentences.extend(rules.iter().map(|rule| format!("tenant \"{}\": {}", rule.id, rule.terms.to_json())));
     sentences

@@ -1,4 +1,4 @@
-//! A tenant's terms from the bodies of requests.
+//! Settings of tenants in the bodies of requests.
 
 use super::{read_limits, read_terms};
 use crate::config::convert::Refused;
@@ -8,22 +8,23 @@ use crate::config::reader::Reader;
 use crate::config::tree::{Kind, Table};
 use crate::fairness::{TenantLimits, TenantSettings};
 
-/// The longest reason of a change.
+/// Maximum length in bytes of the reason for a change.
 const LONGEST_REASON: usize = 1000;
 
-/// What answers tell and nobody can set.
+/// Members of answers that cannot be set.
 const READ_ONLY: [&str; 6] = ["source", "tier", "jobs", "total_jobs", "changes", "created_at"];
 
-/// Takes away what only answers have, and what is written as `null`.
+/// Removes members that only answers have, and those that are `null`.
 fn tidy(table: &mut Table) {
     table.retain(|key, value| !READ_ONLY.contains(&key.as_str()) && !matches!(value.kind, Kind::Null));
 }
 
-/// Reads the terms of a tenant, all of them: what is not there has its default. And why they are set, if that is said.
+/// Reads all settings of a tenant, and the reason for the change if there is one. Absent settings
+/// get their defaults.
 pub fn tenant_from_json(id: &str, json: serde_json::Value) -> Result<(TenantSettings, Option<String>), Vec<Problem>> {
     let mut table = table(json, "the terms of a tenant")?;
     tidy(&mut table);
-    // An answer says everything twice.
+    // An answer contains all members twice.
     table.remove("tenant");
     finish(&table, |reader| {
         let named: Option<String> = reader.find("tenant_id");
@@ -35,7 +36,8 @@ pub fn tenant_from_json(id: &str, json: serde_json::Value) -> Result<(TenantSett
     })
 }
 
-/// Reads a change of a tenant's limits: what is not there stays, `null` takes a limit away. And why, if that is said.
+/// Reads a change of a tenant's limits, and the reason if there is one. Absent limits stay, `null`
+/// removes a limit.
 pub fn limits_from_json(
     json: serde_json::Value,
     current: &TenantLimits,
@@ -47,7 +49,7 @@ pub fn limits_from_json(
     })
 }
 
-/// Why terms are changed, if that is said.
+/// Reads the reason for a change.
 fn read_reason(reader: &mut Reader<'_>) -> Option<String> {
     reader.find_such("reason", "a text of at most 1000 bytes", |text: &String| text.len() <= LONGEST_REASON)
 }

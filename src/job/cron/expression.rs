@@ -1,8 +1,9 @@
-//! A cron expression as crontab means it, brought to the `cron` crate: the one place that knows what that does differently.
+//! Translation of crontab expressions for the `cron` crate. All knowledge of how that crate differs
+//! from crontab is in this module.
 
 use cron::Schedule;
 
-/// What an error message says about an unreadable expression.
+/// Expected value in the error for an unreadable expression.
 pub const EXPECTED: &str = "five fields (minute hour day month weekday), six with seconds in front, or one of \
     @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually";
 
@@ -16,7 +17,7 @@ const ALIASES: [(&str, &str); 7] = [
     ("@annually", "0 0 1 1 *"),
 ];
 
-/// What the fields are called, and what they take.
+/// Name of each field and the values that it accepts.
 const FIELDS: [(&str, &str); 6] = [
     ("second", "0 to 59"),
     ("minute", "0 to 59"),
@@ -30,8 +31,10 @@ const WEEKDAY: usize = 5;
 
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
-/// Reads an expression; a message tells what is wrong with it and what would do. There are two schedules if both day fields are
-/// restricted: crontab then takes either, the crate would want both.
+/// Parses an expression. The error says what is wrong and what is expected.
+///
+/// Returns two schedules if both day fields are restricted: crontab fires if either field matches,
+/// while the crate would require both.
 pub(super) fn schedules(expression: &str) -> Result<Vec<Schedule>, String> {
     let text = ALIASES.iter().find(|(alias, _)| alias.eq_ignore_ascii_case(expression.trim()));
     let text = text.map_or(expression, |(_, fields)| fields).to_ascii_lowercase();
@@ -42,7 +45,7 @@ pub(super) fn schedules(expression: &str) -> Result<Vec<Schedule>, String> {
         1 => return Err(format!("it has one field; expected {EXPECTED}")),
         count => return Err(format!("it has {count} fields; expected {EXPECTED}")),
     }
-    // Asked before weekdays are spelt out. As in crontab, `*/2` counts as unrestricted.
+    // Decided before weekdays are spelt out. As in crontab, `*/2` counts as unrestricted.
     let both = [DAY, WEEKDAY].iter().all(|field| !fields[*field].starts_with('*'));
     for (index, field) in fields.iter_mut().enumerate() {
         *field = check_field(index, field)?;
@@ -60,15 +63,19 @@ fn with_star(fields: &[String], field: usize) -> Result<Schedule, String> {
 }
 
 fn schedule(fields: &[String]) -> Result<Schedule, String> {
-    // The year is given, or the crate would take what is left over of another field for it.
+    // The year is explicit because the crate would otherwise read leftovers of another field as the
+    // year.
     format!("{} *", fields.join(" ")).parse().map_err(|_| format!("expected {EXPECTED}"))
 }
 
-/// A field as the crate wants it, checked alone: the crate reads across spaces, and does not say which field is wrong.
+/// Converts one field to the crate's syntax and checks it alone, because the crate parses across
+/// spaces and does not report which field is wrong.
 fn check_field(index: usize, field: &str) -> Result<String, String> {
     let (name, takes) = FIELDS[index];
     let wrong = || {
-        format!("\"{field}\" is no {name}; expected {takes}, alone or with *, lists (1,2), ranges (1-5), steps (*/2)")
+        format!(
+            "\"{field}\" is not a valid {name}; expected {takes}, alone or with *, lists (1,2), ranges (1-5), steps (*/2)"
+        )
     };
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"*,-/".contains(&byte);
     if !field.bytes().all(plain) {
@@ -81,7 +88,8 @@ fn check_field(index: usize, field: &str) -> Result<String, String> {
     Ok(spelt)
 }
 
-/// Weekdays by name, as the crate numbers them differently. A range may go round the end of the week: `fri-mon`, `5-7`.
+/// Spells weekdays as names, because the crate numbers them differently. A range may wrap around
+/// the end of the week: `fri-mon`, `5-7`.
 fn spell_weekdays(field: &str) -> Option<String> {
     if field == "*" {
         return Some(field.to_owned());
@@ -92,7 +100,7 @@ fn spell_weekdays(field: &str) -> Option<String> {
         let (first, last) = match (range, range.split_once('-')) {
             ("*", _) => (0, 6),
             (_, Some((first, last))) => (weekday(first)?, weekday(last)?),
-            // As in the other fields, a step without a range goes on to the end.
+            // As in the other fields, a step without a range continues to the end.
             (day, None) => (weekday(day)?, if step.is_some() { 6 } else { weekday(day)? }),
         };
         let last = if last < first { last + 7 } else { last };
@@ -103,7 +111,7 @@ fn spell_weekdays(field: &str) -> Option<String> {
 }
 
 fn weekday(text: &str) -> Option<usize> {
-    // Names in full as well: the crate reads months like that.
+    // Full names are accepted too, because the crate accepts full names of months.
     const FULL: [&str; 7] = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
     let named = WEEKDAYS.iter().zip(FULL).position(|(short, full)| text == *short || text == full);
     named.or_else(|| text.parse().ok().filter(|day| *day <= 7))

@@ -1,5 +1,4 @@
-//! The text of a workflow, read part by part: each becomes a node with a number, and what is wrong with it is told where it
-//! stands.
+//! Parser of workflows. Each part becomes a numbered node, and errors have the path of the part.
 
 use super::steps::Layered;
 use super::{CALLBACKS, INPUTS, MOST_JOBS, MOST_LEVELS, NewWorkflow, Node, Part, Shape, wrong};
@@ -9,10 +8,11 @@ use crate::job::request::{Context, Whole, parse_part, unreadable};
 use crate::job::{Limits, NewJob, id, tenant};
 use std::collections::VecDeque;
 
-/// The longest name, in bytes.
+/// Maximum length of a name in bytes.
 const LONGEST_NAME: usize = 255;
 
-/// Reads a workflow whose parts stand inside each other; `layered` tells where the client wrote them, if elsewhere.
+/// Parses a workflow of nested parts. `layered` maps their paths back to those in the request, if
+/// the request was converted.
 pub(super) fn read(
     text: &str,
     limits: &Limits,
@@ -32,7 +32,7 @@ pub(super) fn read(
     object(&body, "meta")?;
     let id = own_id.unwrap_or_else(id::generate);
     let whole = Whole { id: &id, defaults: [&options, &body] };
-    // What is wrong with the defaults is told once, under their own names.
+    // Errors in the defaults are reported once, under their own path.
     let defaults = parse_part(r#"{"type":"workflow","args":[]}"#, limits, context, Some(whole))?;
     check_unique(&defaults, &options)?;
     let (context, tenant) = in_tenant(&body, &options, context)?;
@@ -56,7 +56,7 @@ fn object<'a>(body: &Object<'a>, name: &str) -> Result<Object<'a>, Invalid> {
     Object::parse(value).map_err(|_| Invalid::field(name, "an object", value))
 }
 
-/// A step that is not stored, because its like exists, could never end.
+/// Refuses unique jobs. A step that is not stored because of a duplicate would never end.
 fn check_unique(job: &NewJob, options: &Object<'_>) -> Result<(), Invalid> {
     let place = if options.get("unique").is_some() { "options.unique" } else { "unique" };
     match job.unique {
@@ -74,7 +74,7 @@ fn unknown_shape(field: &str, value: Option<&str>) -> Invalid {
     .of_kind(Kind::Workflow)
 }
 
-/// Where a job, or a workflow, may name its tenant: the value, and the path to it.
+/// Returns the tenant that a job or workflow names, with its path.
 fn named_tenant<'a>(body: &Object<'a>) -> Option<(&'a str, &'static str)> {
     let options = body.get("options").and_then(|text| Object::parse(text).ok()).unwrap_or_default();
     let places = [
@@ -85,7 +85,7 @@ fn named_tenant<'a>(body: &Object<'a>) -> Option<(&'a str, &'static str)> {
     places.into_iter().find_map(|(text, path)| Some((Object::parse(text?).ok()?.get("tenant_id")?, path)))
 }
 
-/// The context of a workflow's jobs, which are all of its tenant.
+/// Returns the context for the jobs of a workflow, which all belong to its tenant, and that tenant.
 fn in_tenant(body: &Object<'_>, options: &Object<'_>, context: &Context) -> Result<(Context, Option<String>), Invalid> {
     let named = body.get("tenant_id").map(|value| (value, "tenant_id"));
     let named = named.or_else(|| options.get("tenant_id").map(|value| (value, "options.tenant_id")));
@@ -94,31 +94,31 @@ fn in_tenant(body: &Object<'_>, options: &Object<'_>, context: &Context) -> Resu
     let tenant = tenant::named_by(value)
         .ok_or_else(|| Invalid::field(path, tenant::NAME_EXPECTED, value).of_kind(Kind::Tenant))?;
     if let Some(by_header) = context.tenant.as_ref().filter(|by_header| **by_header != tenant) {
-        let expected = format!("{by_header:?}, as the request's header says, or nothing");
+        let expected = format!("{by_header:?} as in the request's header, or left out");
         return Err(Invalid::field(path, expected, value));
     }
     Ok((Context { tenant: Some(tenant.clone()), ..context.clone() }, Some(tenant)))
 }
 
-/// A part that is still to be read.
+/// A part that is not parsed yet.
 struct Unread<'a> {
     text: &'a str,
     path: String,
     parent: Option<usize>,
     slot: String,
     level: usize,
-    /// Whether something comes before it whose results it gets.
+    /// True if the part receives results of preceding parts.
     has_inputs: bool,
 }
 
 struct Reader<'a> {
     limits: &'a Limits,
-    /// Jobs that it may have.
+    /// Maximum number of jobs.
     most: usize,
     context: Context,
     tenant: Option<String>,
     whole: Whole<'a>,
-    /// Where the client wrote what is read.
+    /// Set if the request was converted from steps with dependencies.
     layered: Option<&'a Layered>,
 }
 
@@ -126,7 +126,7 @@ impl Reader<'_> {
     fn read(&self, text: &str) -> Result<Vec<Node>, Invalid> {
         let root = Unread { text, path: String::new(), parent: None, slot: String::new(), level: 1, has_inputs: false };
         let (mut nodes, mut unread, mut jobs) = (Vec::new(), VecDeque::from([root]), 0);
-        // Breadth first, so that the children of a node have numbers in a row.
+        // Breadth first, so that the children of a node have consecutive numbers.
         while let Some(next) = unread.pop_front() {
             let origin = self.layered.and_then(|layered| layered.origin(&next.path));
             let path = origin.unwrap_or_else(|| next.path.clone());
@@ -135,7 +135,7 @@ impl Reader<'_> {
                 path => problem.within(path),
             })?;
             jobs += usize::from(matches!(part, Part::Job(_)));
-            // Whatever is still to be read holds a job at least.
+            // Each unread part contains at least one job.
             if jobs + unread.len() > self.most {
                 let name = nodes.first().map_or("jobs", |root: &Node| match root.part {
                     Part::Many { shape, .. } => shape.parts(),
@@ -156,7 +156,7 @@ impl Reader<'_> {
         })?;
         if body.get("depends_on").is_some() {
             let problem =
-                "is for steps of a workflow without a type; in a chain, each step depends on the one before it";
+                "is only allowed in workflows without a type; in a chain, each step depends on the one before it";
             return Err(wrong("depends_on", problem));
         }
         let kind = body.get("type");
@@ -179,10 +179,10 @@ impl Reader<'_> {
         unread: &mut VecDeque<Unread<'a>>,
     ) -> Result<Part, Invalid> {
         if of.slot.starts_with("on_") {
-            return Err(wrong("type", "must be that of a job: a callback is a single job"));
+            return Err(wrong("type", "must be a job type: a callback is a single job"));
         }
         if of.level > MOST_LEVELS {
-            return Err(wrong("type", format!("is nested too deep: a workflow has {MOST_LEVELS} levels at most")));
+            return Err(wrong("type", format!("is nested too deeply: a workflow has at most {MOST_LEVELS} levels")));
         }
         let (name, most) = (shape.parts(), self.most);
         let expected = format!("an array of 1 to {most} {name}");
@@ -230,7 +230,7 @@ impl Reader<'_> {
     }
 }
 
-/// A batch's callbacks, of which it needs at least one.
+/// Parses the callbacks of a batch, which needs at least one.
 fn callbacks<'a>(body: &Object<'a>, shape: Shape) -> Result<Vec<(&'static str, &'a str)>, Invalid> {
     let expected = "an object with on_complete, on_success or on_failure";
     let Some(value) = body.get("callbacks") else {
@@ -240,14 +240,14 @@ fn callbacks<'a>(body: &Object<'a>, shape: Shape) -> Result<Vec<(&'static str, &
         };
     };
     if shape != Shape::Batch {
-        return Err(wrong("callbacks", "is only for a batch"));
+        return Err(wrong("callbacks", "is only allowed in a batch"));
     }
     let object =
         Object::parse(value).map_err(|_| Invalid::field("callbacks", expected, value).of_kind(Kind::Workflow))?;
     if let Some(other) = object.members().find(|member| !CALLBACKS.contains(&&*member.name)) {
         return Err(wrong(
             format!("callbacks.{}", other.name),
-            format!("is unknown; there are {}", CALLBACKS.join(", ")),
+            format!("is unknown; expected one of {}", CALLBACKS.join(", ")),
         ));
     }
     let found: Vec<_> = CALLBACKS.into_iter().filter_map(|name| Some((name, object.get(name)?))).collect();

@@ -1,35 +1,37 @@
-//! The other way to write a workflow: no `type`, and steps with an `id` that name those they depend on. Several clients write nothing else.
+//! Workflows without a `type`, written as steps with ids that name the steps they depend on.
+//! Several clients send only this form.
 //!
-//! What comes of it is a chain, a group, a batch, or a chain of groups: steps stand in layers, each of which waits for the whole one
-//! before it. Where steps wait for some of a layer only, there is no such form, and the workflow is refused.
+//! Such a workflow is converted into a chain, a group, a batch or a chain of groups: the steps form
+//! layers, and each layer waits for the whole layer before it. Steps that depend on only some steps
+//! of a layer cannot be expressed, and the workflow is refused.
 
 use super::{CALLBACKS, Shape, wrong};
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::json::{self, Object};
 use std::collections::{HashMap, HashSet};
 
-/// The longest id of a step, in bytes.
+/// Maximum length of a step's id in bytes.
 const LONGEST_ID: usize = 255;
 
-/// A step, as the client named it.
+/// A step with the id that the client chose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     pub id: String,
-    /// The number of its node.
+    /// Number of its node.
     pub node: usize,
-    /// It depends on all steps of the layer before.
+    /// Layer of the step. It depends on all steps of the layer before.
     pub layer: usize,
 }
 
-/// A workflow in the form that is read.
+/// A workflow converted into nested parts.
 pub(super) struct Layered {
     pub text: String,
-    /// Each step's id, its layer, and its place in `text`; in the client's order.
+    /// Id of each step, its layer, and its path in `text`; in the client's order.
     pub steps: Vec<(String, usize, String)>,
 }
 
 impl Layered {
-    /// Where the client wrote what stands at a place of `text`.
+    /// Maps a path in `text` to the path of the step in the request.
     pub fn origin(&self, place: &str) -> Option<String> {
         let index = self.steps.iter().position(|(_, _, known)| known == place)?;
         Some(format!("steps[{index}]"))
@@ -43,21 +45,21 @@ struct Read<'a> {
 }
 
 impl Read<'_> {
-    /// The step as a job: without what says where it stands.
+    /// Formats the step as a job, without its id and dependencies.
     fn job(&self) -> String {
         let members = self.body.members().filter(|member| !matches!(&*member.name, "id" | "depends_on"));
         let members: Vec<String> = members.map(|member| format!("{}:{}", member.raw_name, member.value)).collect();
         format!("{{{}}}", members.join(","))
     }
 
-    /// The callback that it is by its name.
+    /// Returns the callback that the step's id names.
     fn callback(&self) -> Option<&'static str> {
         let name = self.id.replace('-', "_");
         CALLBACKS.into_iter().find(|callback| *callback == name)
     }
 }
 
-/// The workflow in layers; none if it is not written this way.
+/// Converts a workflow of steps into nested parts. Returns `None` for other forms of workflows.
 pub(super) fn layered(text: &str, most: usize) -> Result<Option<Layered>, Invalid> {
     let Ok(body) = Object::parse(text) else { return Ok(None) };
     let Some(steps) = body.get("steps").filter(|_| body.get("type").is_none()).and_then(json::elements) else {
@@ -98,12 +100,12 @@ fn read(objects: Vec<Object<'_>>) -> Result<Vec<Read<'_>>, Invalid> {
             return Err(Invalid::field(field, expected, value).of_kind(Kind::Workflow));
         };
         if numbers.insert(id.to_string(), index).is_some() {
-            return Err(wrong(field, "is that of another step"));
+            return Err(wrong(field, "duplicates the id of another step"));
         }
         ids.push(id.into_owned());
         let shape = step.get("type").and_then(json::text).and_then(|name| Shape::of_name(&name));
         if shape.is_some() && step.get("args").is_none() {
-            return Err(wrong(format!("steps[{index}].type"), "must be that of a job where steps depend on others"));
+            return Err(wrong(format!("steps[{index}].type"), "must be a job type if steps depend on others"));
         }
     }
     let mut steps = Vec::new();
@@ -115,7 +117,7 @@ fn read(objects: Vec<Object<'_>>) -> Result<Vec<Read<'_>>, Invalid> {
             for name in json::elements(value).ok_or_else(expected)? {
                 let name = json::text(name).ok_or_else(expected)?;
                 let known = numbers.get(&*name).copied();
-                needs.insert(known.ok_or_else(|| wrong(&field, format!("names {name:?}, which is no step")))?);
+                needs.insert(known.ok_or_else(|| wrong(&field, format!("contains {name:?}, which is not a step")))?);
             }
         }
         steps.push(Read { id, needs: needs.into_iter().collect(), body });
@@ -123,7 +125,7 @@ fn read(objects: Vec<Object<'_>>) -> Result<Vec<Read<'_>>, Invalid> {
     Ok(steps)
 }
 
-/// Each step's layer: behind the last of those it depends on.
+/// Assigns each step to the layer after the last step that it depends on.
 fn layers(steps: &[Read<'_>]) -> Result<Vec<usize>, Invalid> {
     let mut left: Vec<usize> = steps.iter().map(|step| step.needs.len()).collect();
     let mut followers = vec![Vec::new(); steps.len()];
@@ -148,19 +150,19 @@ fn layers(steps: &[Read<'_>]) -> Result<Vec<usize>, Invalid> {
     for (index, step) in steps.iter().enumerate() {
         let field = format!("steps[{index}].depends_on");
         if left[index] > 0 {
-            return Err(wrong(field, "leads back to the step itself"));
+            return Err(wrong(field, "forms a cycle"));
         }
         let before = step.needs.iter().filter(|need| layers[**need] + 1 == layers[index]).count();
         if layers[index] > 0 && before != sizes[layers[index] - 1] {
-            let problem = "must name all steps that come right before it, or none: steps stand in layers, each of which \
-                           waits for the whole one before it";
+            let problem = "must contain all steps of the layer before it, or none: steps form layers, and each layer waits \
+                           for the whole layer before it";
             return Err(wrong(field, problem));
         }
     }
     Ok(layers)
 }
 
-/// The members that make up the workflow, and the place of each step among them.
+/// Returns the members of the converted workflow, and the path of each step among them.
 fn shape(steps: &[Read<'_>], layers: &[usize]) -> (String, Vec<String>) {
     let deepest = layers.iter().copied().max().unwrap_or(0);
     let of = |layer: usize| (0..steps.len()).filter(move |index| layers[*index] == layer);

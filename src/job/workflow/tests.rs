@@ -6,7 +6,8 @@ fn read(text: &str) -> Result<NewWorkflow, Invalid> {
     parse(text, &Limits { max_batch: 5, ..Limits::default() }, &Context::default())
 }
 
-/// Each node as `parent slot`, with an asterisk for a job that gets something, or with its children's numbers.
+/// Formats each node as `parent slot`, followed by an asterisk for a job with inputs, or by the
+/// numbers of its children.
 fn outline(workflow: &NewWorkflow) -> Vec<String> {
     let describe = |node: &Node| {
         let rest = match &node.part {

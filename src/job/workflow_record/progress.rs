@@ -1,11 +1,12 @@
-//! How far a workflow has got, by what its jobs' workers reported.
+//! Progress of a workflow, from the reports of its workers.
 
 use super::{Node, Part, Report, WorkflowRecord, json};
 use crate::job::workflow::Shape;
 use std::fmt::Write;
 
 impl WorkflowRecord {
-    /// How far it has got, from 0 to 1: a chain or a group as far as its parts on average, a batch as far as jobs of it succeeded.
+    /// Returns the progress from 0 to 1: for a chain or a group the average of its parts, for a
+    /// batch the fraction of jobs that succeeded.
     pub fn progress(&self) -> f64 {
         if self.state == "completed" { 1.0 } else { self.reached(0) }
     }
@@ -23,7 +24,7 @@ impl WorkflowRecord {
         }
     }
 
-    /// Appends how far it and each of its jobs has got, as JSON.
+    /// Appends the progress of the workflow and of each of its jobs as JSON.
     pub fn write_progress(&self, out: &mut String) {
         // Writing to a String cannot fail.
         let (id, kind, state, progress) = (&self.id, &self.kind, &self.state, self.progress());
@@ -41,7 +42,7 @@ impl WorkflowRecord {
         out.push_str("]}");
     }
 
-    /// The jobs inside a node, in the order in which they stand, with their states.
+    /// Collects the jobs inside a node and their states, in order.
     fn gather_jobs<'a>(&'a self, number: usize, is_over: bool, jobs: &mut Vec<(usize, &'a str)>) {
         let Some(node) = self.nodes.get(number) else { return };
         let state = node.shown_state(is_over);

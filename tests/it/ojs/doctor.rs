@@ -33,14 +33,17 @@ async fn the_doctor_looks_at_a_server() {
     for part in [
         "main queue jobs, the OJS server at http://",
         "fairgate, OJS 1.0, conformance level 4",
-        "we may post jobs",
-        "we may look at its queues",
+        "the token may post jobs",
+        "the token may read its queues",
     ] {
         assert!(said.contains(part), "{part} is missing in\n{said}");
     }
     remote.client.post("/v1/admin/keys", json!({"name": "x", "role": "admin"})).await.expect(201);
     let (status, said) = doctor(&redis, at(&url_of(&remote))).await;
-    assert!(status == Some(1) && said.contains("we may not post jobs") && said.contains("check its token"), "{said}");
+    assert!(
+        status == Some(1) && said.contains("the token may not post jobs") && said.contains("check its token"),
+        "{said}"
+    );
     assert!(!said.contains("fgk_secret"), "{said}");
     let (status, said) = doctor(&redis, at("http://127.0.0.1:1")).await;
     assert!(status == Some(1) && said.contains(" BAD  GET http://127.0.0.1:1/ojs/manifest"), "{said}");
@@ -52,7 +55,7 @@ async fn the_doctor_looks_at_a_server() {
     Mock::given(path("/ojs/manifest")).respond_with(answer).mount(&server).await;
     let (status, said) = doctor(&redis, at(&server.uri())).await;
     assert_eq!(status, Some(1));
-    for part in ["it is of conformance level 2", "its clock differs from ours", "we cannot look at its queues"] {
+    for part in ["its conformance level is 2", "its clock differs from the local clock", "cannot read its queues"] {
         assert!(said.contains(part), "{part} is missing in\n{said}");
     }
 }
@@ -63,7 +66,10 @@ async fn the_doctor_looks_at_a_sidekiq() {
     theirs.command::<i64>(&["SADD", "queues", "heavy"]).await;
     let (status, said) = doctor(&redis, format!("kind = \"sidekiq\"\nurl = \"{}\"", theirs.url())).await;
     assert_eq!(status, Some(0), "{said}");
-    assert!(said.contains("reachable: 1 queues, 0 processes") && said.contains("no process of it runs"), "{said}");
+    assert!(
+        said.contains("reachable: 1 queues, 0 processes") && said.contains("no Sidekiq process is running"),
+        "{said}"
+    );
     let (status, said) = doctor(&redis, "kind = \"sidekiq\"\nurl = \"redis://127.0.0.1:1\"".to_owned()).await;
     assert!(status == Some(1) && said.contains("its Redis cannot be used"), "{said}");
 }

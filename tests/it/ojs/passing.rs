@@ -175,7 +175,7 @@ async fn batches_are_taken_by_one_of_the_two() {
     app.client.post("/v1/jobs", json!({"type": "other.job", "args": 1})).await.expect(400);
     let builtin = json!({"types": ["x"], "main_queue": "builtin"});
     let refused = app.client.send("PUT", "/v1/admin/planner/x", Some(builtin.to_string())).await;
-    assert!(refused.status == 422 && refused.text.contains("sends workers elsewhere"), "{}", refused.text);
+    assert!(refused.status == 422 && refused.text.contains("sends workers to another server"), "{}", refused.text);
 }
 
 #[tokio::test]

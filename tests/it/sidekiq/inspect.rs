@@ -99,7 +99,7 @@ async fn a_tenant_key_that_matches_nothing_shows_the_shape_of_the_arguments() {
     let redis = sidekiq().await;
     let shown = text(&fairgate(&["sidekiq", "inspect", &redis.url(), "--queue", "heavy"]).await.stdout);
     assert!(
-        shown.contains("args.0 names no tenant in any of them; HeavyJob has [{account_id: string}, number]"),
+        shown.contains("no job has a tenant at args.0; the arguments of HeavyJob are [{account_id: string}, number]"),
         "{shown}"
     );
 }

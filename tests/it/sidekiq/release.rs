@@ -327,7 +327,7 @@ async fn what_was_being_taken_in_goes_back_too_although_its_rule_is_full() {
         .await;
     app.app.shut_down().await;
     let counted = released(&redis, "staging_queue = \"stage\"", &["--dry-run"]).await;
-    assert!(counted.contains("would release 64 jobs that fairgate was taking in to queue stage"), "{counted}");
+    assert!(counted.contains("would release 64 jobs from the inbox to queue stage"), "{counted}");
     let said = released(&redis, "staging_queue = \"stage\"", &[]).await;
     assert_eq!(said, "released 74 jobs of rule r to queue stage\n");
     let jids: Vec<Value> = waiting(&redis, "queue:stage").await.iter().map(|payload| payload["jid"].clone()).collect();

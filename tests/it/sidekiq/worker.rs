@@ -145,7 +145,7 @@ async fn inspect_tells_what_is_there_and_changes_nothing() {
         (&json!("quiet"), &json!(10), &json!(2))
     );
     let text = inspect(&[]).await;
-    for part in ["heavy: 10 jobs", "no process listens", "heavy_job: 7 jobs of 2 tenants", "10→2"] {
+    for part in ["heavy: 10 jobs", "not served by any process", "heavy_job: 7 jobs of 2 tenants", "10→2"] {
         assert!(text.contains(part), "{part} is missing in\n{text}");
     }
     assert_eq!(keys().await, before);

@@ -97,7 +97,7 @@ fn every_mistake_in_a_pool_is_told_with_its_path() {
         "name: expected \"a\", as the path says, found \"b\" (leave it out: a pool keeps its name)",
         "isolatd: unknown key \"isolatd\" in the request (did you mean \"isolated\"?)",
     ];
-    let problems = pool(Some("a"), json).expect_err("it is full of mistakes");
+    let problems = pool(Some("a"), json).expect_err("it has errors");
     assert_eq!(problems.len(), expected.len(), "{problems:#?}");
     for (problem, expected) in problems.iter().zip(expected) {
         assert!(problem.starts_with(expected), "{problem}\n{expected}");
@@ -125,7 +125,7 @@ fn bad_bodies_of_pools() {
             json!({"queues": {"a": {"wieght": 1}}}),
             "queues.a.wieght: unknown key \"wieght\" in [queues.a] (did",
         ),
-        (Some("p"), json!({"queues": {"a": {}}, "weights": {"a": 1}}), "weights: weights stand in queues already"),
+        (Some("p"), json!({"queues": {"a": {}}, "weights": {"a": 1}}), "weights: queues already contains weights"),
         (
             Some("p"),
             json!({"queues": ["a"], "weights": {"b": 1}}),
@@ -274,7 +274,7 @@ prop_compose! {
             "[a-z]{1,5}(\\.[a-z*]{1,5})?".prop_map(Target::Type),
             "[a-zA-Z0-9][a-zA-Z0-9._:-]{0,5}".prop_map(Target::Key),
         ],
-        // One of them at least.
+        // A limit needs at least one quota.
         concurrency in 0..=MOST_CONCURRENCY,
         windows in prop::array::uniform2(of((1..=MOST_STARTS, 1..=LONGEST_PERIOD))),
     ) -> LimitRule {
@@ -294,7 +294,7 @@ prop_compose! {
         let mut policy = Policy { pools: Vec::new(), starvation, tenant_fairness, queues, limits: Vec::new() };
         for (index, (pool, tenant)) in pools.into_iter().enumerate() {
             let pool = Pool { name: format!("p{index}"), ..pool };
-            // Those that conflict stay out.
+            // Pools that conflict with earlier ones are left out.
             let _ = policy.set_pool(tenant.iter().fold(pool, |pool, tenant| pool.of_tenant(tenant)));
         }
         for limit in limits {
