@@ -117,8 +117,9 @@ async fn keep_state(api: &Api, id: &str, state: &str) -> Result<(u64, i64), Prob
 /// `GET /jobs/{id}/checkpoint`.
 pub(super) async fn checkpoint(api: Api, Name(id): Name) -> Result<Response, Problem> {
     let record = api.store().job(&id).await?.ok_or_else(|| Problem::missing("job", &id))?;
-    let (sequence, created, state) = record.checkpoint().ok_or_else(|| Problem::missing("checkpoint of job", &id))?;
-    Ok(kept(&id, sequence, created, &format!(",\"state\":{state}")))
+    let kept_state = record.checkpoint.ok_or_else(|| Problem::missing("checkpoint of job", &id))?;
+    let more = format!(",\"state\":{}", kept_state.state);
+    Ok(kept(&id, kept_state.sequence, kept_state.created, &more))
 }
 
 /// `DELETE /jobs/{id}/checkpoint`.

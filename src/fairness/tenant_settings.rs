@@ -1,7 +1,6 @@
 //! The settings of a tenant: its weight, its priority boost and its limits.
 
 use super::Weight;
-use crate::job::escape::escape;
 use crate::job::{Window, tenant};
 use serde_json::{Map, Value, json};
 
@@ -123,12 +122,12 @@ impl TenantRule {
         own.or_else(|| rules.iter().filter(fits).max_by_key(|rule| rule.id.len()))
     }
 
-    /// Returns all tiers in the format that scripts store, the longest prefix first.
-    pub fn tiers(rules: &[TenantRule]) -> String {
-        let mut tiers: Vec<(&str, String)> =
-            rules.iter().filter_map(|rule| Some((rule.prefix()?, rule.terms.packed()))).collect();
+    /// Returns prefix and packed settings of all tiers, the longest prefix first.
+    pub fn tiers(rules: &[TenantRule]) -> Vec<(String, String)> {
+        let tier = |rule: &TenantRule| Some((rule.prefix()?.to_owned(), rule.terms.packed()));
+        let mut tiers: Vec<(String, String)> = rules.iter().filter_map(tier).collect();
         tiers.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
-        tiers.iter().map(|(prefix, words)| format!("{}\u{1f}{words}\u{1e}", escape(prefix))).collect()
+        tiers
     }
 }
 
@@ -152,10 +151,9 @@ mod tests {
         }
         assert_eq!(TenantRule::of(&rules[1..], "acme"), None);
         let none = "- - - - -";
-        assert_eq!(
-            TenantRule::tiers(&rules),
-            format!("free-a\u{1f}- - 3 {none}\u{1e}free-\u{1f}- - 2 {none}\u{1e}\u{1f}- - 1 {none}\u{1e}")
-        );
+        let tiers = [("free-a", 3), ("free-", 2), ("", 1)];
+        let tiers = tiers.map(|(prefix, most)| (prefix.to_owned(), format!("- - {most} {none}")));
+        assert_eq!(TenantRule::tiers(&rules), tiers);
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub struct Failure {
     /// `{code, message, retryable}` as JSON, for events.
     pub error: String,
     /// Type, code and error class, to compare with `non_retryable_errors`.
-    pub classes: String,
+    pub classes: Vec<String>,
     /// Verdict of the handler: `RETRY`, `DISCARD`, `DEAD_LETTER`, `FAIL`, or empty.
     pub verdict: &'static str,
     pub retryable: bool,
@@ -80,7 +80,7 @@ impl Failure {
         Ok(Failure {
             entry,
             error: format!("{{{core}}}"),
-            classes: classes.join("\u{1f}"),
+            classes,
             verdict,
             retryable,
             message: json::quoted(&message),
@@ -109,15 +109,15 @@ mod tests {
     #[test]
     fn reads_the_three_dialects() {
         let core = parse(r#"{"type":"SmtpError","message":"refused","backtrace":["a","b"]}"#);
-        assert_eq!(core.classes, "SmtpError\u{1f}handler_error");
+        assert_eq!(core.classes, ["SmtpError", "handler_error"]);
         assert!(core.entry.ends_with(r#","backtrace":["a","b"]"#), "{}", core.entry);
 
         let http = parse(r#"{"code":"smtp","message":"m","retryable":false,"details":{"error_class":"Net::Smtp"}}"#);
-        assert_eq!(http.classes, "Net::Smtp\u{1f}smtp\u{1f}Net::Smtp");
+        assert_eq!(http.classes, ["Net::Smtp", "smtp", "Net::Smtp"]);
         assert!(!http.retryable);
 
         let retry = parse(r#"{"type":"T","message":"m","code":"DEAD_LETTER"}"#);
-        assert_eq!((retry.verdict, retry.classes.as_str()), ("DEAD_LETTER", "T\u{1f}handler_error"));
+        assert_eq!((retry.verdict, retry.classes), ("DEAD_LETTER", vec!["T".to_owned(), "handler_error".to_owned()]));
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub struct NewJob {
     pub unique: Option<Unique>,
     /// Key of the limit on the job's type, if the server's policy sets one.
     pub type_limit: Option<String>,
+    /// Patterns of errors after which the job is not retried.
+    pub fatal: Vec<String>,
     /// Plan rule that the job falls under.
     pub plan: Option<Planned>,
     /// Queue that the client asked for, if a plan rule redirects the job.
@@ -81,6 +83,7 @@ impl NewJob {
             rate_limit: None,
             unique: None,
             type_limit: None,
+            fatal: Vec::new(),
             plan: None,
             own_queue: None,
             outward: None,

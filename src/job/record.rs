@@ -2,8 +2,6 @@
 
 use super::NewJob;
 use super::escape::unescape;
-use super::request::ENVELOPE_START;
-use super::scope::own_worker;
 use super::{State, json, retry, tenant, time};
 use std::fmt::Write;
 
@@ -24,21 +22,21 @@ pub struct Record {
     /// Pool of the worker that holds the lease.
     pub pool: Option<String>,
     pub created: i64,
-    enqueued: Option<i64>,
-    started: Option<i64>,
-    finished: Option<i64>,
-    activated: Option<i64>,
+    pub(crate) enqueued: Option<i64>,
+    pub(crate) started: Option<i64>,
+    pub(crate) finished: Option<i64>,
+    pub(crate) activated: Option<i64>,
     /// Time at which a scheduled job becomes available. Answers show it if `shows_due` is set.
     due: Option<i64>,
     shows_due: bool,
     expires: Option<i64>,
     shows_expires: bool,
-    next_retry: Option<i64>,
-    retry_delay: Option<u64>,
+    pub(crate) next_retry: Option<i64>,
+    pub(crate) retry_delay: Option<u64>,
     has_policy: bool,
     /// True if no attempt has succeeded since the last failure.
-    has_error: bool,
-    expired: bool,
+    pub(crate) has_error: bool,
+    pub(crate) expired: bool,
     /// True if the job waits in staging for a round of the planner.
     pub staged: bool,
     /// True if an enqueued job was not stored because this one is its duplicate.
@@ -49,58 +47,36 @@ pub struct Record {
     /// Name of the external main queue into which the job was promoted. Its further fate is not
     /// known here.
     left: Option<String>,
-    /// Failed attempts, oldest first: `attempt US ms US members`. US is the unit separator, U+001F.
-    pub failures: Vec<String>,
+    /// Failed attempts, oldest first.
+    pub failures: Vec<FailedAttempt>,
     pub result: Option<String>,
-    /// Checkpoint for the next attempt: `sequence US ms US state as JSON`.
-    checkpoint: Option<String>,
+    /// Checkpoint for the next attempt.
+    pub checkpoint: Option<Checkpoint>,
     /// Results of the preceding steps in the workflow, as a JSON array.
     pub inputs: Option<String>,
 }
 
+/// A failed attempt of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FailedAttempt {
+    pub attempt: u32,
+    /// Time of the failure in milliseconds since the epoch.
+    pub at: i64,
+    /// What the worker reported, as the members of a JSON object.
+    pub members: String,
+}
+
+/// State that a worker saved for the next attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Checkpoint {
+    pub sequence: u64,
+    /// Time in milliseconds since the epoch.
+    pub created: i64,
+    /// JSON text.
+    pub state: String,
+}
+
 impl Record {
-    /// Parses a view of the store: the record as described in `lua/queue/job.lua`, optionally
-    /// followed by failures, result, envelope, checkpoint and inputs.
-    pub fn parse(view: &str) -> Option<Self> {
-        let mut sections = view.split('\u{1e}');
-        let mut changing = sections.next()?.split('\u{1f}');
-        let mut next = || changing.next();
-        let mut record = Record { state: next()?.to_owned(), attempt: next()?.parse().ok()?, ..Record::default() };
-        let ms = |text: Option<&str>| text.and_then(|text| text.parse().ok());
-        let _sequence = next()?;
-        record.created = ms(next())?;
-        (record.enqueued, record.started, record.finished) = (ms(next()), ms(next()), ms(next()));
-        let _visible_until = next()?;
-        record.worker =
-            next().filter(|worker| !worker.is_empty()).map(|worker| own_worker(&unescape(worker)).to_owned());
-        let (_op, _period, _stalled_at) = (next()?, next()?, next()?);
-        (record.next_retry, record.retry_delay) = (ms(next()), next()?.parse().ok());
-        record.activated = ms(next());
-        record.pool = next().filter(|pool| !pool.is_empty()).map(str::to_owned);
-        let marks = next()?;
-        (record.has_error, record.expired) = (marks.contains('e'), marks.contains('x'));
-        record.staged = marks.contains('s');
-
-        let mut fixed = sections.next()?.split('\u{1f}');
-        (record.queue, record.kind) = (fixed.next()?.to_owned(), fixed.next()?.to_owned());
-        let _lane = fixed.next()?;
-        while let (Some(name), Some(value)) = (fixed.next(), fixed.next()) {
-            record.set(name, value);
-        }
-        let envelope = sections.next()?;
-        let failures = sections.next().filter(|failures| !failures.is_empty());
-        record.failures =
-            failures.map(|failures| failures.split('\u{1d}').map(str::to_owned).collect()).unwrap_or_default();
-        record.result = sections.next().filter(|result| !result.is_empty()).map(str::to_owned);
-        let apart = sections.next();
-        let envelope = if envelope.is_empty() { apart? } else { envelope };
-        record.checkpoint = sections.next().filter(|kept| !kept.is_empty()).map(str::to_owned);
-        record.inputs = sections.next().filter(|inputs| !inputs.is_empty()).map(str::to_owned);
-        record.id = envelope.strip_prefix(ENVELOPE_START)?.get(..36)?.to_owned();
-        record.envelope = envelope.to_owned();
-        Some(record)
-    }
-
     /// Builds the record of a job that was just stored, without reading it back. A `state` of `=ID`
     /// means that the existing job ID is its duplicate.
     pub fn stored(job: NewJob, state: &str, created: &str, due: &str) -> Self {
@@ -123,7 +99,7 @@ impl Record {
     }
 
     /// Sets an immutable field. Fields that only scripts read are ignored.
-    fn set(&mut self, name: &str, value: &str) {
+    pub(crate) fn set(&mut self, name: &str, value: &str) {
         match name {
             "max" => self.max_attempts = value.parse().ok(),
             "due" => self.due = value.parse().ok(),
@@ -171,7 +147,7 @@ impl Record {
 
     /// Returns the type of the latest failure, unless an attempt has succeeded since.
     pub fn error_type(&self) -> Option<String> {
-        let members = self.failures.last().filter(|_| self.has_error)?.splitn(3, '\u{1f}').nth(2)?;
+        let members = &self.failures.last().filter(|_| self.has_error)?.members;
         let object = format!("{{{members}}}");
         let object = json::Object::parse(&object).ok()?;
         object.get("type").and_then(json::text).map(Into::into)
@@ -245,20 +221,13 @@ impl Record {
         for (name, value) in [("parent_results", &self.inputs), ("result", &self.result)] {
             value.iter().for_each(|value| out.extend([",\"", name, "\":", value]));
         }
-        if let Some((sequence, created, state)) = self.checkpoint() {
+        if let Some(Checkpoint { sequence, created, state }) = &self.checkpoint {
             _ = write!(out, ",\"checkpoint\":{{\"sequence\":{sequence}");
-            push_time(out, "created_at", Some(created));
+            push_time(out, "created_at", Some(*created));
             out.extend([",\"state\":", state, "}"]);
         }
         out.push_str(more);
         out.push('}');
-    }
-
-    /// Returns the checkpoint for the next attempt: its sequence number, its time, and its state as
-    /// JSON.
-    pub fn checkpoint(&self) -> Option<(u64, i64, &str)> {
-        let mut parts = self.checkpoint.as_deref()?.splitn(3, '\u{1f}');
-        Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?))
     }
 }
 
@@ -273,79 +242,10 @@ pub fn push_time(out: &mut String, name: &str, at: Option<i64>) {
     }
 }
 
-fn push_failure(out: &mut String, failure: &str) {
-    let mut parts = failure.splitn(3, '\u{1f}');
-    let (attempt, at, members) = (parts.next(), parts.next(), parts.next());
-    out.push_str("{\"attempt\":");
-    out.push_str(attempt.unwrap_or("0"));
-    push_time(out, "occurred_at", at.and_then(|at| at.parse().ok()));
+fn push_failure(out: &mut String, failure: &FailedAttempt) {
+    _ = write!(out, "{{\"attempt\":{}", failure.attempt);
+    push_time(out, "occurred_at", Some(failure.at));
     out.push(',');
-    out.push_str(members.unwrap_or("\"code\":\"unknown\""));
+    out.push_str(&failure.members);
     out.push('}');
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ID: &str = "019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f";
-
-    /// Parses a view as a script returns it and formats the job. The next retry is at 7000 ms.
-    fn shown(state: &str, enqueued: &str, finished: &str, marks: &str, failures: &[&str]) -> serde_json::Value {
-        let changing =
-            ["1", "9", "5", enqueued, "", finished, "", "", "", "", "", "7000", "2000", "", "", marks].join("\u{1f}");
-        let fixed = "q\u{1f}test.job\u{1f}p0\u{1f}max\u{1f}5\u{1f}";
-        let view = [
-            &format!("{state}\u{1f}{changing}"),
-            fixed,
-            &format!("{ENVELOPE_START}{ID}\""),
-            &failures.join("\u{1d}"),
-            "",
-        ];
-        let record = Record::parse(&view.join("\u{1e}")).expect("a record");
-        assert_eq!((record.id.as_str(), record.queue.as_str(), record.max_attempts()), (ID, "q", 5));
-        let mut out = String::new();
-        record.write(&mut out);
-        serde_json::from_str(&out).expect("valid JSON")
-    }
-
-    #[test]
-    fn each_end_has_its_own_timestamps() {
-        let keys = ["completed_at", "discarded_at", "cancelled_at"];
-        for (state, marks, expected) in [
-            ("completed", "", [true, false, false]),
-            ("discarded", "", [true, true, false]),
-            ("discarded", "fex", [false, true, false]),
-            ("cancelled", "", [false, false, true]),
-            ("active", "", [false, false, false]),
-        ] {
-            let job = shown(state, "", "1000", marks, &[]);
-            assert_eq!(keys.map(|key| job.get(key).is_some()), expected, "{state} {marks}");
-        }
-    }
-
-    #[test]
-    fn shows_the_latest_failure_until_success() {
-        let failures = ["1\u{1f}1000\u{1f}\"type\":\"a\"", "2\u{1f}2000\u{1f}\"type\":\"b\""];
-        let job = shown("retryable", "", "", "fe", &failures);
-        assert_eq!(job["error"]["type"], "b");
-        assert_eq!(job["next_retry_at"], "1970-01-01T00:00:07.000Z");
-        assert_eq!(job["errors"][0]["occurred_at"], "1970-01-01T00:00:01.000Z");
-        let job = shown("completed", "", "", "f", &failures);
-        assert_eq!(job.get("error"), None);
-        assert_eq!(job["errors"].as_array().map(Vec::len), Some(2));
-    }
-
-    #[test]
-    fn a_job_that_never_was_available_has_no_enqueue_time() {
-        assert_eq!(shown("scheduled", "", "", "", &[]).get("enqueued_at"), None);
-        assert_eq!(shown("available", "5", "", "", &[])["enqueued_at"], "1970-01-01T00:00:00.005Z");
-    }
-
-    #[test]
-    fn what_is_no_record_is_not_read() {
-        for view in ["", "available", "available\u{1f}x\u{1e}", "a\u{1e}b\u{1e}c"] {
-            assert_eq!(Record::parse(view), None, "{view:?}");
-        }
-    }
 }

@@ -309,7 +309,7 @@ impl<'a> Request<'a> {
             job.fields.push(("max", policy.max_attempts.to_string()));
         }
         if !policy.fatal.is_empty() {
-            job.fields.push(("fatal", policy.fatal.join("\u{1c}")));
+            job.fatal = policy.fatal;
         }
         Ok(())
     }

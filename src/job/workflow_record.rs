@@ -15,75 +15,46 @@ pub struct WorkflowRecord {
     pub id: String,
     /// `running`, `completed`, `failed` or `cancelled`.
     pub state: String,
-    kind: String,
+    pub(crate) kind: String,
     /// JSON text.
-    name: String,
+    pub(crate) name: String,
     /// JSON text.
-    meta: String,
-    created: i64,
-    finished: Option<i64>,
-    jobs: u64,
-    completed: u64,
-    failed: u64,
-    nodes: Vec<Node>,
-    results: HashMap<usize, String>,
+    pub(crate) meta: String,
+    pub(crate) created: i64,
+    pub(crate) finished: Option<i64>,
+    pub(crate) jobs: u64,
+    pub(crate) completed: u64,
+    pub(crate) failed: u64,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) results: HashMap<usize, String>,
     /// Steps with the client's ids, in its order, if the workflow was written that way.
-    steps: Vec<Step>,
+    pub(crate) steps: Vec<Step>,
 }
 
+/// A node of a workflow.
 #[derive(Clone, Debug, PartialEq)]
-struct Node {
-    slot: String,
-    state: String,
-    finished: Option<i64>,
-    part: Part,
+pub(crate) struct Node {
+    pub(crate) slot: String,
+    pub(crate) state: String,
+    pub(crate) finished: Option<i64>,
+    pub(crate) part: Part,
 }
 
 /// Progress that a worker reported: a fraction from 0 to 1, and data of its choice as JSON.
 #[derive(Clone, Debug, PartialEq)]
-struct Report {
-    progress: Option<f64>,
-    data: String,
+pub(crate) struct Report {
+    pub(crate) progress: Option<f64>,
+    pub(crate) data: String,
 }
 
+/// A job, or a chain, group or batch of nodes.
 #[derive(Clone, Debug, PartialEq)]
-enum Part {
+pub(crate) enum Part {
     Job { id: String, kind: String, started: Option<i64>, report: Option<Report> },
     Many { shape: Shape, first: usize, parts: usize, callbacks: usize, completed: u64, failed: u64 },
 }
 
 impl Node {
-    fn parse(text: &str) -> Option<Self> {
-        let fields: Vec<&str> = text.split('\u{1f}').collect();
-        let field = |at: usize| fields.get(at).copied();
-        let ms = |at: usize| field(at).and_then(|text| text.parse().ok());
-        let number = |at: usize| field(at)?.parse::<usize>().ok();
-        let (slot, state) = (field(2)?.to_owned(), field(3)?.to_owned());
-        if field(0)? == "job" {
-            let (id, kind) = (field(4)?.to_owned(), field(5)?.to_owned());
-            // A job that has started and not ended is followed by its current state.
-            let state = match field(8) {
-                Some("active") => "active".to_owned(),
-                Some(_) => "pending".to_owned(),
-                None => state,
-            };
-            let report = field(10)
-                .map(|text| Report { progress: text.parse().ok(), data: field(11).unwrap_or_default().to_owned() });
-            let part = Part::Job { id, kind, started: ms(9).or_else(|| ms(6)), report };
-            return Some(Node { slot, state, finished: ms(7), part });
-        }
-        let count = |at: usize| number(at).map(|number| number as u64);
-        let part = Part::Many {
-            shape: Shape::of_name(field(0)?)?,
-            first: number(4)?,
-            parts: number(5)?,
-            callbacks: number(6)?,
-            completed: count(7)?,
-            failed: count(8)?,
-        };
-        Some(Node { slot, state, finished: ms(10), part })
-    }
-
     /// Returns the state as answers show it.
     fn shown_state(&self, is_over: bool) -> &str {
         match (self.state.as_str(), &self.part) {
@@ -96,41 +67,10 @@ impl Node {
     }
 }
 
-fn step(text: &str) -> Option<Step> {
-    let mut fields = text.splitn(3, '\u{1f}');
-    let mut number = || fields.next()?.parse::<usize>().ok();
-    let (node, layer) = (number()?, number()?);
-    Some(Step { id: fields.next()?.to_owned(), node, layer })
-}
-
 impl WorkflowRecord {
     /// Returns the number of jobs.
     pub fn jobs(&self) -> usize {
         self.jobs as usize
-    }
-
-    /// Parses a view of the store: header, nodes, and pairs of node number and result.
-    pub fn parse(id: &str, header: &[String], nodes: &[String], results: &[String]) -> Option<Self> {
-        let field = |at: usize| header.get(at).map(String::as_str);
-        let count = |at: usize| field(at).and_then(|text| text.parse().ok()).unwrap_or(0);
-        Some(WorkflowRecord {
-            id: id.to_owned(),
-            state: field(0)?.to_owned(),
-            kind: field(1)?.to_owned(),
-            name: field(2)?.to_owned(),
-            meta: field(3)?.to_owned(),
-            created: field(4)?.parse().ok()?,
-            finished: field(5)?.parse().ok(),
-            jobs: count(6),
-            completed: count(7),
-            failed: count(8),
-            nodes: nodes.iter().map(|text| Node::parse(text)).collect::<Option<_>>()?,
-            results: results
-                .chunks_exact(2)
-                .filter_map(|pair| Some((pair[0].parse().ok()?, pair[1].clone())))
-                .collect(),
-            steps: field(10).unwrap_or_default().split('\u{1e}').filter_map(step).collect(),
-        })
     }
 
     fn is_over(&self) -> bool {

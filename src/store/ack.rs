@@ -1,6 +1,7 @@
 //! A worker's answers for the jobs that it holds: ack and nack.
 
 use super::batch::Verb;
+use super::codec::wire;
 use super::reply::{self, Outcome};
 use super::script::{ACK, NACK};
 use super::{Core, Error, Store};
@@ -95,7 +96,7 @@ impl Verb for NackVerb {
                         .arg(u8::from(nack.requeue))
                         .arg(&failure.entry)
                         .arg(&failure.error);
-                    command.arg(&failure.classes).arg(failure.verdict).arg(u8::from(failure.retryable));
+                    command.arg(wire::join(&failure.classes)).arg(failure.verdict).arg(u8::from(failure.retryable));
                     command.arg(failure.hold_until.map(|at| at.to_string()).unwrap_or_default()).arg(&failure.message);
                 }
             })

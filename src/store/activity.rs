@@ -1,6 +1,7 @@
 //! Tenant activity: scripts note it with the events of a call, and here it is added up into buckets of minutes and hours. Jobs of a
 //! queue that end are counted from the events themselves.
 
+use super::codec::event;
 use super::script::ACTIVITY_ADD;
 use super::statistics::Deeds;
 use super::{Error, Store, reply};
@@ -67,9 +68,8 @@ impl Portion {
             return;
         }
         let of_minute = self.sums.entry(minute).or_default();
-        for record in entry.activity.split('\u{1c}') {
-            let Some((tenant, did)) = read(record) else { continue };
-            for name in [tenant, ALL] {
+        for (tenant, did) in entry.activity {
+            for name in [&tenant, ALL] {
                 if let Some(sum) = of_minute.get_mut(name) {
                     sum.add(&did);
                 } else {
@@ -81,9 +81,8 @@ impl Portion {
     }
 }
 
-/// A record of an entry: the tenant's name and what it did.
-fn read(record: &str) -> Option<(&str, Deeds)> {
-    let mut words = record.split('\u{1d}');
+/// Reads one part of an entry's activity: the tenant's name and what it did.
+fn read<'t>(mut words: impl Iterator<Item = &'t str>) -> Option<(String, Deeds)> {
     let (tenant, kind) = (words.next()?, words.next()?);
     let mut number = || words.next()?.parse().ok();
     let (jobs, more) = (number()?, number()?);
@@ -93,7 +92,7 @@ fn read(record: &str) -> Option<(&str, Deeds)> {
         "f" => Deeds { failed: jobs, ..Deeds::default() },
         _ => return None,
     };
-    Some((tenant, did))
+    Some((tenant.to_owned(), did))
 }
 
 /// A stream entry, as far as it is about tenants and queues.
@@ -101,20 +100,21 @@ fn read(record: &str) -> Option<(&str, Deeds)> {
 struct Entry {
     id: String,
     ms: i64,
-    activity: String,
+    /// Tenants and what they did.
+    activity: Vec<(String, Deeds)>,
     /// Jobs that ended, by queue.
     ended: Vec<(String, EndedJobs)>,
 }
 
 /// The queue of a job that an event says has ended, and how it ended.
 fn ended(record: &str) -> Option<(&str, EndedJobs)> {
-    let mut fields = record.splitn(5, '\u{1f}');
-    let ended = match fields.next()? {
+    let event = event::read(record)?;
+    let ended = match event.kind {
         "job.completed" => EndedJobs { completed: 1, discarded: 0 },
         "job.discarded" => EndedJobs { completed: 0, discarded: 1 },
         _ => return None,
     };
-    fields.nth(2).map(|queue| (queue, ended))
+    Some((event.queue, ended))
 }
 
 impl Entry {
@@ -127,9 +127,8 @@ impl Entry {
                 Value::BulkString(name) if name == b"t" => read.ms = reply::number(value),
                 Value::BulkString(name) if name == b"e" => {
                     let records = reply::text(value);
-                    let last = records.rsplit('\u{1e}').next().and_then(|last| last.strip_prefix('\u{1a}'));
-                    read.activity = last.unwrap_or_default().to_owned();
-                    for (queue, ended) in records.split('\u{1e}').filter_map(ended) {
+                    read.activity = event::activity(&records).filter_map(self::read).collect();
+                    for (queue, ended) in event::records(&records).filter_map(ended) {
                         match read.ended.iter_mut().find(|(known, _)| known == queue) {
                             Some((_, sum)) => sum.add(ended),
                             None => read.ended.push((queue.to_owned(), ended)),
@@ -258,10 +257,11 @@ impl Store {
 
 #[cfg(test)]
 mod tests {
+    use super::super::codec::wire::{self, GROUP, SUBSTITUTE};
     use super::*;
 
     fn entry(id: &str, ms: i64, activity: &str) -> Entry {
-        let activity = activity.replace(' ', "\u{1d}").replace(';', "\u{1c}");
+        let activity = activity.split(';').filter_map(|part| read(part.split(' '))).collect();
         Entry { id: id.to_owned(), ms, activity, ended: Vec::new() }
     }
 
@@ -286,16 +286,16 @@ mod tests {
 
     #[test]
     fn jobs_that_end_are_counted_by_queue_and_minute() {
-        let record = |kind: &str, queue: &str| format!("{kind}\u{1f}id\u{1f}type\u{1f}{queue}\u{1f}\u{1f}data");
+        let record = |kind: &str, queue: &str| wire::join([kind, "id", "type", queue, "", "data"]);
         let records = [
             record("job.completed", "mail"),
             record("job.discarded", "mail"),
             record("job.completed", "acme/bulk"),
             record("job.failed", "mail"),
-            "\u{1a}a\u{1d}c\u{1d}1\u{1d}30".to_owned(),
+            format!("{SUBSTITUTE}a{GROUP}c{GROUP}1{GROUP}30"),
         ];
         let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
-        let fields = [text("t"), text("420000"), text("e"), text(&records.join("\u{1e}"))];
+        let fields = [text("t"), text("420000"), text("e"), text(&wire::join_records(records))];
         let mut portion = Portion::default();
         for id in ["1-0", "2-0"] {
             let entry = Value::Array(vec![text(id), Value::Array(fields.to_vec())]);

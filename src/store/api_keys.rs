@@ -1,5 +1,6 @@
 //! API keys that were made at run time.
 
+use super::codec::wire;
 use super::script::{KEY_ADD, KEY_REVOKE};
 use super::{Error, Store, reply};
 use crate::auth::{ApiKey, Digest, Role};
@@ -96,7 +97,7 @@ impl Store {
 }
 
 fn stored_key(record: &str) -> Option<StoredKey> {
-    let mut parts = record.splitn(5, '\u{1f}');
+    let mut parts = record.splitn(5, wire::UNIT);
     let mut next = || parts.next();
     let (digest, role) = (Digest::parse(next()?)?, Role::parse(next()?)?);
     let tenant = Some(next()?).filter(|tenant| !tenant.is_empty()).map(unescape);

@@ -1,6 +1,7 @@
 //! Events as clients read them.
 
 use super::Event;
+use super::codec::event;
 use crate::job::tenant::DEFAULT;
 use crate::job::{json, time};
 
@@ -62,7 +63,7 @@ fn push_event(out: &mut String, event: &Event) {
 
 /// Scripts cannot write timestamps, so they mark milliseconds with group separators.
 fn push_data(out: &mut String, data: &str) {
-    for (index, part) in data.split('\u{1d}').enumerate() {
+    for (index, part) in event::data_parts(data).enumerate() {
         match part.parse() {
             Ok(ms) if index % 2 == 1 => {
                 out.push('"');

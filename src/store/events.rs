@@ -1,6 +1,7 @@
 //! The event log. Scripts write one stream entry per call; an event's id tells its entry and its place in it, so that a
 //! reader can go on exactly behind the last one it saw.
 
+use super::codec;
 use super::script::EVENT_EMIT;
 use super::{Error, Store, reply};
 use crate::job::Scope;
@@ -226,7 +227,7 @@ fn read_entry(entry: Value, order: Order, after: Option<Place>) -> Result<(Strin
     let (ms, entry) = (ms.parse().unwrap_or(0), entry.parse().unwrap_or(0));
     let time = field("t").parse().unwrap_or(0);
     let places = (0..=u16::MAX).map(|position| Place { ms, entry, position });
-    let records = field("e").split('\u{1e}').zip(places);
+    let records = codec::event::records(field("e")).zip(places);
     let is_behind = |place: &Place| after.is_none_or(|after| order.comes_behind(place, &after));
     let behind = records.filter(|(_, place)| is_behind(place));
     let mut events: Vec<Event> = behind.filter_map(|(record, place)| read_event(record, place, time)).collect();
@@ -237,22 +238,18 @@ fn read_entry(entry: Value, order: Order, after: Option<Place>) -> Result<(Strin
 }
 
 fn read_event(record: &str, place: Place, time: i64) -> Option<Event> {
-    let mut parts = record.splitn(6, '\u{1f}').map(str::to_owned);
-    let (kind, subject) = (parts.next()?, own_worker(&unescape(&parts.next()?)).to_owned());
-    let (job_type, queue, trace) = (parts.next()?, parts.next()?, parts.next()?);
-    let (trace, tenant) = trace.split_once('\u{1c}').unwrap_or((&trace, DEFAULT));
-    let has_owner = !job_type.is_empty() || kind.starts_with("workflow.");
-    let tenant = has_owner.then(|| unescape(tenant));
+    let fields = codec::event::read(record)?;
+    let has_owner = !fields.job_type.is_empty() || fields.kind.starts_with("workflow.");
     Some(Event {
         id: place.id(),
-        kind,
+        kind: fields.kind.to_owned(),
         time,
-        subject,
-        job_type,
-        queue,
-        trace: trace.to_owned(),
-        tenant,
-        data: parts.next()?,
+        subject: own_worker(&unescape(fields.subject)).to_owned(),
+        job_type: fields.job_type.to_owned(),
+        queue: fields.queue.to_owned(),
+        trace: fields.trace.to_owned(),
+        tenant: has_owner.then(|| unescape(fields.tenant.unwrap_or(DEFAULT))),
+        data: fields.data.to_owned(),
     })
 }
 

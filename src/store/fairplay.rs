@@ -1,5 +1,6 @@
 //! Verbs on what the gem sidekiq-fairplay keeps in the Redis of a Sidekiq.
 
+use super::codec::wire;
 use super::releases::Target;
 use super::script::{FAIRPLAY_CLAIM, FAIRPLAY_YIELD, SIDEKIQ_WORK};
 use super::sidekiq::{MOST_PROCESSES, Sidekiq};
@@ -62,7 +63,7 @@ impl Sidekiq {
         let mut parts = reply::texts(FAIRPLAY_CLAIM.call(&self.connection, fill).await?, "fairplay_claim")?.into_iter();
         let is_ours = parts.next().as_deref() == Some("1");
         let job = |entry: String| {
-            let mut words = entry.splitn(3, '\u{1f}').map(str::to_owned);
+            let mut words = entry.splitn(3, wire::UNIT).map(str::to_owned);
             Some(StagedByGem { sequence: words.next()?.parse().ok()?, args: words.next()?, tenant: words.next()? })
         };
         let jobs =

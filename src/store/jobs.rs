@@ -1,6 +1,7 @@
 //! Verbs on jobs as such: enqueue, read, cancel, activate.
 
 use super::batch::Verb;
+use super::codec::wire;
 use super::reply::{self, Outcome};
 use super::script::{ACTIVATE, CANCEL, ENQUEUE, READ, Script};
 use super::{Core, Error, Store};
@@ -129,13 +130,13 @@ pub(super) fn push_job(command: &mut Cmd, job: &NewJob) {
 /// The same words as one, for a job whose turn has not come.
 pub(super) fn packed_words(job: &NewJob) -> String {
     let (lane, priority, more) = (lane(job), job.priority.to_string(), further_fields(job));
-    [&job.id, &*job.home(), &job.kind, &lane, &priority, &more, &job.envelope].join("\u{1e}")
+    wire::join_records([&job.id, &*job.home(), &job.kind, &lane, &priority, &more, &job.envelope])
 }
 
 /// What a job has beyond the default, as `name US value US …`; nothing for most jobs.
 fn further_fields(job: &NewJob) -> String {
     let mut packed = String::new();
-    let mut push = |name: &str, value: &str| packed.extend([name, "\u{1f}", value, "\u{1f}"]);
+    let mut push = |name: &str, value: &str| wire::push_field(&mut packed, name, value);
     if let Some(plan) = &job.plan {
         push("rule", &plan.rule);
         push("tenant", &escape(&plan.tenant));
@@ -162,6 +163,9 @@ fn further_fields(job: &NewJob) -> String {
     }
     // By now it is known whose it is.
     job.unique.iter().for_each(|unique| push("unique", &unique.packed(job.owner())));
+    if !job.fatal.is_empty() {
+        push("fatal", &job.fatal.join(&wire::FILE.to_string()));
+    }
     job.fields.iter().for_each(|(name, value)| push(name, value));
     packed
 }
@@ -189,7 +193,7 @@ fn lane(job: &NewJob) -> String {
 }
 
 pub(super) fn enqueued(core: &Core, answer: &str, jobs: Vec<NewJob>) -> Result<Enqueued, Error> {
-    let mut parts = answer.split('\u{1f}');
+    let mut parts = wire::values(answer);
     let mut next = || parts.next().ok_or_else(|| Error::unreadable("enqueue"));
     match next()? {
         "ok" => {

@@ -12,6 +12,7 @@ mod audit;
 mod batch;
 #[cfg(test)]
 mod bundler;
+mod codec;
 mod confirmer;
 mod connection;
 mod crons;

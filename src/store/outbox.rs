@@ -1,5 +1,6 @@
 //! Verbs for main queues that are not ours: promotion out of our Redis, the outbox, what comes in from there.
 
+use super::codec::wire;
 use super::jobs::{self, Enqueued};
 use super::promotion::{self, Promoted};
 use super::script::{INBOX_IMPORT, OUTBOX_CONFIRM, OUTBOX_PROMOTE, TAKE_BACK};
@@ -200,7 +201,7 @@ impl Store {
 }
 
 fn parse_entry(entry: &str) -> Option<OutboxEntry> {
-    let mut parts = entry.split('\u{1f}').map(str::to_owned);
+    let mut parts = wire::values(entry).map(str::to_owned);
     let (origin, sequence, queue) = (parts.next()?, parts.next()?.parse().ok()?, parts.next()?);
     Some(OutboxEntry { origin, sequence, queue, payloads: parts.collect() })
 }

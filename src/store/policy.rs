@@ -1,5 +1,6 @@
 //! The verb that makes a dispatch policy hold, in the words that scripts read.
 
+use super::codec::wire;
 use super::script::POLICY;
 use super::{Error, Store, or_empty, reply};
 use crate::fairness::rebalance::Rebalanced;
@@ -59,10 +60,10 @@ fn letters(policy: &Policy) -> String {
 /// Patterns and keys of the limits on types, in the order in which they are looked for.
 fn types(policy: &Policy) -> String {
     let of_type = |rule: &LimitRule| match &rule.target {
-        Target::Type(pattern) => Some(format!("{pattern}\u{1f}{}\u{1e}", rule.key().stored())),
+        Target::Type(pattern) => Some((pattern.to_string(), rule.key().stored().to_string())),
         Target::Queue(_) | Target::Key(_) => None,
     };
-    policy.limits.iter().filter_map(of_type).collect()
+    wire::pairs(policy.limits.iter().filter_map(of_type))
 }
 
 /// Every queue that may differ from the others in how tenants share it, and then all others.

@@ -1,5 +1,6 @@
 //! Promotion out of staging: what tenants weigh in it, and whose jobs went.
 
+use super::codec::wire;
 use super::script::{PROMOTE, REWEIGH};
 use super::{Error, Store, reply};
 use crate::fairness::{Closed, Weight};
@@ -73,7 +74,7 @@ pub(super) fn promoted(answer: Value) -> Result<Promoted, Error> {
         "ok" | "more" => {
             let (promoted, left) = (number(), number());
             let shares = parts.next().unwrap_or_default();
-            let shares: Vec<&str> = shares.split('\u{1f}').collect();
+            let shares: Vec<&str> = wire::values(&shares).collect();
             let served = |share: &[&str]| Served {
                 tenant: unescape(share[0]),
                 weight: Weight::from_thousandths(share[1].parse().unwrap_or(0)),

@@ -1,5 +1,6 @@
 //! Verbs that hand staged jobs back to the Sidekiq that they came from.
 
+use super::codec::wire;
 use super::outbox::DeliveryRoute;
 use super::script::{HOLD_RELEASE, LIST_STAGED, READ_STAGED, REGISTER_IMPORTER, UNSTAGE};
 use super::{Error, Store, reply};
@@ -242,7 +243,7 @@ impl Store {
 }
 
 fn staged_job(entry: &str) -> Option<StagedEntry> {
-    let mut words = entry.split('\u{1f}');
+    let mut words = wire::values(entry);
     let (id, sequence, bytes) = (words.next()?.to_owned(), words.next()?.parse().ok()?, words.next()?.parse().ok()?);
     let came_from = match words.next()?.split_at_checked(1)? {
         ("q", _) => CameFrom::StagingQueue,

@@ -1,5 +1,6 @@
 //! Replies of scripts, taken apart.
 
+use super::codec;
 use super::error::Error;
 use crate::job::Record;
 use crate::job::escape::unescape;
@@ -58,7 +59,7 @@ pub(super) fn pairs(value: Value, what: &str) -> Result<Vec<(String, String)>, E
 
 /// A job view.
 pub(super) fn record(value: Value, what: &str) -> Result<Record, Error> {
-    Record::parse(&text(value)).ok_or_else(|| Error::unreadable(what))
+    codec::record::read(&text(value)).ok_or_else(|| Error::unreadable(what))
 }
 
 /// Several job views.

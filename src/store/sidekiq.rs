@@ -1,6 +1,7 @@
 //! Verbs on the Redis of a Sidekiq: what its queues and processes are like, what is pushed there, what is taken from there.
 
 use super::address::Address;
+use super::codec::wire;
 use super::connection::Connection;
 use super::outbox::OutboxEntry;
 use super::releases::Target;
@@ -137,7 +138,7 @@ impl Sidekiq {
         };
         let entries = reply::texts(SIDEKIQ_CLAIM.call(&self.connection, fill).await?, "sidekiq_claim")?;
         let claimed = |entry: String| {
-            let (sequence, payload) = entry.split_once('\u{1f}')?;
+            let (sequence, payload) = entry.split_once(wire::UNIT)?;
             Some(Claimed { sequence: sequence.parse().ok()?, payload: payload.to_owned() })
         };
         entries.into_iter().map(|entry| claimed(entry).ok_or_else(|| Error::unreadable("claim"))).collect()
@@ -148,7 +149,7 @@ impl Sidekiq {
         let mut command = redis::cmd("LRANGE");
         command.arg(inbox).arg(0).arg(-1);
         let entries = reply::texts(self.connection.call("inbox", |_| command.clone()).await?, "inbox")?;
-        let sequence = |entry: &String| entry.split('\u{1f}').next().and_then(|text| text.parse::<u64>().ok());
+        let sequence = |entry: &String| wire::values(entry).next().and_then(|text| text.parse::<u64>().ok());
         Ok(entries.iter().filter_map(sequence).filter(|sequence| *sequence > taken_in).count() as u64)
     }
 

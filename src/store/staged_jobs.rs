@@ -64,6 +64,7 @@ fn read(job: &[String], jid: &str) -> Option<StagedJob> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::sidekiq::{ARGS, TIME};
 
     fn job(template: &str) -> Vec<String> {
         ["id", "5", "heavy", "r", "", &format!("d,1,2,{template}")].map(str::to_owned).to_vec()
@@ -72,10 +73,10 @@ mod tests {
     #[test]
     fn only_its_own_jid_finds_a_job() {
         let template =
-            "{\"class\":\"W\",\"wrapped\":\"A::B\",\"args\":\u{1c}, \"jid\": \"abc\",\"tags\":[\"def\"],\"t\":\u{1d}}";
-        let found = read(&job(template), "abc").expect("the job");
+            format!(r#"{{"class":"W","wrapped":"A::B","args":{ARGS}, "jid": "abc","tags":["def"],"t":{TIME}}}"#);
+        let found = read(&job(&template), "abc").expect("the job");
         let expected = ["id", "A::B", tenant::DEFAULT, "r", "heavy"];
         assert_eq!([&found.id, &found.class, &found.tenant, &found.rule, &found.queue].map(String::as_str), expected);
-        assert_eq!((read(&job(template), "def"), read(&job("{\"type\":\"a\"}"), "abc")), (None, None));
+        assert_eq!((read(&job(&template), "def"), read(&job("{\"type\":\"a\"}"), "abc")), (None, None));
     }
 }

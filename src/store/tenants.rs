@@ -1,5 +1,6 @@
 //! Tenants: how many jobs they have, and on which terms they are served.
 
+use super::codec::wire;
 use super::script::{TENANT_CONFIGURE, TENANT_COUNTS};
 use super::{Error, Store, reply};
 use crate::fairness::{TenantRule, TenantSettings};
@@ -81,7 +82,8 @@ impl Store {
         let letters: String = rules.iter().map(|rule| rule.terms.letters()).collect();
         let fits = |rule: &TenantRule| rule.prefix().is_some_and(|prefix| tenant::DEFAULT.starts_with(prefix));
         let fits_default = u8::from(rules.iter().any(fits)).to_string();
-        let mut words = vec![TenantRule::tiers(rules), fits_default, tenants.len().to_string()];
+        let tiers = TenantRule::tiers(rules).into_iter().map(|(prefix, words)| (escape(&prefix), words));
+        let mut words = vec![wire::pairs(tiers), fits_default, tenants.len().to_string()];
         for FileTenant { rule, document, data } in tenants {
             words.extend([escape(&rule.id), document.clone(), rule.terms.packed(), data.clone(), rule.id.clone()]);
         }

@@ -1,5 +1,6 @@
 //! Verbs on workers: signs of life and goodbyes.
 
+use super::codec::wire;
 use super::reply;
 use super::script::{DEREGISTER, HEARTBEAT, WORKER_DIRECTIVE};
 use super::{Error, Store, or_empty};
@@ -124,10 +125,11 @@ impl Store {
     pub async fn held_by(&self, worker: &str) -> Result<Vec<String>, Error> {
         let name = escape(&self.scope.worker(worker));
         let mut command = redis::cmd("ZRANGEBYLEX");
-        command.arg(self.core.keys.leased()).arg(format!("[{name}\u{1f}")).arg(format!("({name}\u{20}"));
+        // The range ends before the character that follows the separator, a space.
+        command.arg(self.core.keys.leased()).arg(format!("[{name}{}", wire::UNIT)).arg(format!("({name} "));
         command.arg("LIMIT").arg(0).arg(100);
         let members = reply::texts(self.core.command("held", command).await?, "held")?;
-        let ids = members.iter().filter_map(|member| member.split('\u{1f}').nth(1)).map(str::to_owned);
+        let ids = members.iter().filter_map(|member| wire::values(member).nth(1)).map(str::to_owned);
         match self.scope.tenant() {
             None => Ok(ids.collect()),
             // A worker that tenants share holds jobs of others, too.

@@ -1,5 +1,6 @@
 //! Workflows: begin, look up, cancel. Whatever ends a job moves its workflow on, in the same script.
 
+use super::codec::{self, wire};
 use super::find::{KEYS_A_PAGE, PORTION};
 use super::jobs::{Exceeded, packed_words};
 use super::reply;
@@ -8,7 +9,7 @@ use super::tick;
 use super::{Error, ScanCursor, Store};
 use crate::job::escape::{escape, unescape};
 use crate::job::id::generate;
-use crate::job::workflow::{Node, Part, Step};
+use crate::job::workflow::Part;
 use crate::job::{NewWorkflow, WorkflowRecord};
 use futures_util::future::join_all;
 use redis::{Cmd, Value};
@@ -53,25 +54,11 @@ pub struct WorkflowFilter {
     pub tenant: Option<String>,
 }
 
-/// A node as `lua/workflows/workflow.lua` describes it, waiting.
-fn node_text(node: &Node) -> String {
-    let parent = node.parent.map(|number| number.to_string()).unwrap_or_default();
-    let slot = &node.slot;
-    let (kind, rest) = match &node.part {
-        Part::Job(job) => ("job", format!("{}\u{1f}{}\u{1f}\u{1f}", job.id, job.kind)),
-        Part::Many { shape, first, parts, callbacks } => {
-            let rest = format!("{first}\u{1f}{parts}\u{1f}{callbacks}\u{1f}0\u{1f}0\u{1f}0\u{1f}");
-            (shape.name(), rest)
-        }
-    };
-    [kind, &parent, slot, "waiting", &rest].join("\u{1f}")
-}
-
 fn record(id: &str, view: Value, what: &str) -> Result<Box<WorkflowRecord>, Error> {
     let [header, nodes, results] = reply::parts(view, what)?;
     let (header, nodes) = (reply::texts(header, what)?, reply::texts(nodes, what)?);
     let results = reply::texts(results, what)?;
-    let record = WorkflowRecord::parse(id, &header, &nodes, &results).ok_or_else(|| Error::unreadable(what))?;
+    let record = codec::workflow::read(id, &header, &nodes, &results).ok_or_else(|| Error::unreadable(what))?;
     Ok(Box::new(record))
 }
 
@@ -93,11 +80,10 @@ impl Store {
                     Part::Job(job) => packed_words(job),
                     Part::Many { .. } => String::new(),
                 };
-                [node_text(node), job]
+                [codec::workflow::node_text(node), job]
             })
             .collect();
-        let step = |step: &Step| format!("{}\u{1f}{}\u{1f}{}", step.node, step.layer, step.id);
-        let steps = workflow.steps.iter().map(step).collect::<Vec<_>>().join("\u{1e}");
+        let steps = codec::workflow::steps_text(&workflow.steps);
         let answer = WORKFLOW_START
             .call(&self.core.connection, |command, _| {
                 let command = self.core.begin(command).arg(&workflow.id).arg(&op).arg(rules).arg(workflow.shape.name());
@@ -107,7 +93,7 @@ impl Store {
             })
             .await?;
         let (tag, view) = tagged(answer, "begin")?;
-        let mut fields = tag.split('\u{1f}');
+        let mut fields = wire::values(&tag);
         match fields.next() {
             Some("ok") => {
                 let stored = record(&workflow.id, view, "begin")?;
@@ -194,7 +180,7 @@ impl Store {
                 // A key may be met twice.
                 if !found.iter().any(|known| known.id == id) {
                     let unreadable = || Error::unreadable("list_workflows");
-                    found.push(WorkflowRecord::parse(&id, &header, &[], &[]).ok_or_else(unreadable)?);
+                    found.push(codec::workflow::read(&id, &header, &[], &[]).ok_or_else(unreadable)?);
                 }
             }
             if found.len() >= most || cursor.is_over() {

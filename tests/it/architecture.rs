@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-fn sources(directory: &Path) -> Vec<(PathBuf, String)> {
+fn sources(directory: &Path, ending: &str) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            found.extend(sources(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.extend(sources(&path, ending));
+        } else if path.extension().is_some_and(|extension| extension == ending) {
             found.push((path.clone(), std::fs::read_to_string(&path).unwrap()));
         }
     }
@@ -24,7 +24,7 @@ fn code(text: &str) -> impl Iterator<Item = &str> {
 
 fn forbid(module: &str, words: &[&str]) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    for (path, text) in sources(&root.join(module)) {
+    for (path, text) in sources(&root.join(module), "rs") {
         for line in code(&text) {
             for word in words {
                 assert!(!line.contains(word), "{} must not use {word}: {line}", path.display());
@@ -74,16 +74,40 @@ fn only_few_send_requests_and_know_nothing_else() {
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let sends = |path: &Path| senders.iter().any(|module| path.starts_with(root.join(module)));
-    for (path, text) in sources(&root).iter().filter(|(path, _)| !sends(path)) {
+    for (path, text) in sources(&root, "rs").iter().filter(|(path, _)| !sends(path)) {
         let line = code(text).find(|line| line.contains("reqwest"));
         assert_eq!(line, None, "{} must not use reqwest", path.display());
+    }
+}
+
+/// Control characters separate the values of stored texts. Only the codecs spell them.
+#[test]
+fn only_the_codecs_know_separators() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let allowed = [
+        "store/codec/wire.rs",
+        "store/lua/lib/wire.lua",
+        "store/lua/lib/record.lua",
+        "store/lua/lib/event.lua",
+        // Placeholders in the template of a payload, and the separator within the name of a tenant's worker.
+        "job/sidekiq.rs",
+        "job/scope.rs",
+    ];
+    let in_rust = ["1a", "1c", "1d", "1e", "1f"].map(|code| [format!("\\u{{{code}}}"), format!("\\x{code}")]).concat();
+    let in_lua = ["26", "28", "29", "30", "31"].map(|code| [format!("\\{code}"), format!("\\0{code}")]).concat();
+    for (ending, spellings) in [("rs", in_rust), ("lua", in_lua)] {
+        for (path, text) in sources(&root, ending) {
+            let name = path.strip_prefix(&root).unwrap().to_str().unwrap();
+            let line = text.lines().find(|line| spellings.iter().any(|spelling| line.contains(spelling)));
+            assert!(line.is_none() || allowed.contains(&name), "{name} spells a separator: {line:?}");
+        }
     }
 }
 
 #[test]
 fn each_script_is_called_from_one_place() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store");
-    let files = sources(&root);
+    let files = sources(&root, "rs");
     let in_folder = |folder: &str| std::fs::read_dir(root.join("lua").join(folder)).unwrap();
     let names: Vec<String> = ["commands", "remote"]
         .into_iter()
@@ -104,7 +128,7 @@ fn each_script_is_called_from_one_place() {
 #[test]
 fn every_route_stands_in_the_table_that_says_who_may_use_it() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/api");
-    for (path, text) in sources(&root) {
+    for (path, text) in sources(&root, "rs") {
         let marks =
             ["Places::of(routes::table())", "State<", ".route(", ".insert(path, place)", "(door.handle)", "Visit {"];
         let routes = code(&text).filter(|line| marks.iter().any(|mark| line.contains(mark))).count();
@@ -130,7 +154,7 @@ fn keys_are_compared_in_constant_time() {
 #[test]
 fn files_stay_small() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    for (path, text) in sources(&root) {
+    for (path, text) in sources(&root, "rs") {
         let lines = text.lines().count();
         assert!(lines <= 400, "{} has {lines} lines: split it", path.display());
     }
@@ -143,7 +167,7 @@ fn files_that_are_compiled_in_are_part_of_the_image() {
     let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
     let (kept, dockerfile) = (read(".dockerignore"), read("deploy/Dockerfile"));
     let mut outside = 0;
-    for (path, text) in sources(&root.join("src")) {
+    for (path, text) in sources(&root.join("src"), "rs") {
         for included in text.split("include_str!(\"").skip(1).filter_map(|rest| rest.split('"').next()) {
             let file = path.parent().unwrap().join(included).canonicalize().unwrap();
             let name = file.strip_prefix(root.canonicalize().unwrap()).unwrap().to_str().unwrap();

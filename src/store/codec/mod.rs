@@ -1,0 +1,7 @@
+//! The texts that scripts and this program exchange and store. Only these modules and `lua/lib/wire.lua`,
+//! `lua/lib/record.lua` and `lua/lib/event.lua` know their separators.
+
+pub(super) mod event;
+pub(super) mod record;
+pub(super) mod wire;
+pub(super) mod workflow;

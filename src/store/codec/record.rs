@@ -1,0 +1,180 @@
+//! Records of jobs: the counterpart of `lua/lib/record.lua`, which describes their layout.
+
+use super::wire::{GROUP, RECORD, UNIT, values};
+use crate::job::escape::unescape;
+use crate::job::record::{Checkpoint, FailedAttempt, Record};
+use crate::job::request::ENVELOPE_START;
+use crate::job::scope::own_worker;
+
+/// The fields that change, in their order. A test compares them with the list in `lua/lib/record.lua`.
+#[cfg(test)]
+const CHANGING: [&str; 17] = [
+    "state",
+    "attempt",
+    "seq",
+    "created",
+    "enqueued",
+    "started",
+    "finished",
+    "visible_until",
+    "worker",
+    "op",
+    "period",
+    "stalled_at",
+    "next_retry",
+    "retry_delay",
+    "activated",
+    "pool",
+    "marks",
+];
+
+/// Reads a view: a record, which may be followed by failures, result, envelope, checkpoint and inputs.
+pub fn read(view: &str) -> Option<Record> {
+    let mut sections = view.split(RECORD);
+    let mut record = Record::default();
+    read_changing(&mut record, sections.next()?)?;
+    read_fixed(&mut record, sections.next()?)?;
+    let envelope = sections.next()?;
+    let mut optional = || sections.next().filter(|section| !section.is_empty());
+    if let Some(failures) = optional() {
+        record.failures = failures.split(GROUP).map(failure).collect::<Option<_>>()?;
+    }
+    record.result = optional().map(str::to_owned);
+    let kept_apart = optional();
+    record.checkpoint = match optional() {
+        Some(text) => Some(checkpoint(text)?),
+        None => None,
+    };
+    record.inputs = optional().map(str::to_owned);
+    let envelope = if envelope.is_empty() { kept_apart? } else { envelope };
+    record.id = envelope.strip_prefix(ENVELOPE_START)?.get(..36)?.to_owned();
+    record.envelope = envelope.to_owned();
+    Some(record)
+}
+
+fn read_changing(record: &mut Record, text: &str) -> Option<()> {
+    let mut fields = values(text);
+    let mut next = || fields.next();
+    let ms = |text: Option<&str>| text.and_then(|text| text.parse().ok());
+    record.state = next()?.to_owned();
+    record.attempt = next()?.parse().ok()?;
+    let _seq = next()?;
+    record.created = ms(next())?;
+    (record.enqueued, record.started, record.finished) = (ms(next()), ms(next()), ms(next()));
+    let _visible_until = next()?;
+    record.worker = next().filter(|worker| !worker.is_empty()).map(|worker| own_worker(&unescape(worker)).to_owned());
+    let (_op, _period, _stalled_at) = (next()?, next()?, next()?);
+    (record.next_retry, record.retry_delay) = (ms(next()), next()?.parse().ok());
+    record.activated = ms(next());
+    record.pool = next().filter(|pool| !pool.is_empty()).map(str::to_owned);
+    let marks = next()?;
+    record.has_error = marks.contains('e');
+    record.expired = marks.contains('x');
+    record.staged = marks.contains('s');
+    Some(())
+}
+
+fn read_fixed(record: &mut Record, text: &str) -> Option<()> {
+    let mut fields = values(text);
+    record.queue = fields.next()?.to_owned();
+    record.kind = fields.next()?.to_owned();
+    let _lane = fields.next()?;
+    while let (Some(name), Some(value)) = (fields.next(), fields.next()) {
+        record.set(name, value);
+    }
+    Some(())
+}
+
+fn failure(text: &str) -> Option<FailedAttempt> {
+    let mut fields = text.splitn(3, UNIT);
+    let (attempt, at) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    Some(FailedAttempt { attempt, at, members: fields.next()?.to_owned() })
+}
+
+fn checkpoint(text: &str) -> Option<Checkpoint> {
+    let mut fields = text.splitn(3, UNIT);
+    let (sequence, created) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+    Some(Checkpoint { sequence, created, state: fields.next()?.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::wire::{join, join_records};
+    use super::*;
+
+    #[test]
+    fn scripts_and_this_module_have_the_same_fields() {
+        let module = include_str!("../lua/lib/record.lua");
+        let list =
+            module.split_once("local CHANGING = {").and_then(|(_, rest)| rest.split_once('}')).expect("the list").0;
+        let names: Vec<&str> = list.split(',').map(|name| name.trim().trim_matches('\'')).collect();
+        assert_eq!(names, CHANGING);
+    }
+
+    const ID: &str = "019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f";
+
+    /// Parses a view as a script returns it and formats the job. The next retry is at 7000 ms.
+    fn shown(state: &str, enqueued: &str, finished: &str, marks: &str, failures: &[[&str; 3]]) -> serde_json::Value {
+        let changing =
+            [state, "1", "9", "5", enqueued, "", finished, "", "", "", "", "", "7000", "2000", "", "", marks];
+        let failures: Vec<String> = failures.iter().map(join).collect();
+        let view = join_records([
+            join(changing),
+            join(["q", "test.job", "p0", "max", "5", ""]),
+            format!("{ENVELOPE_START}{ID}\""),
+            failures.join(&GROUP.to_string()),
+            String::new(),
+        ]);
+        let record = read(&view).expect("a record");
+        assert_eq!((record.id.as_str(), record.queue.as_str(), record.max_attempts()), (ID, "q", 5));
+        let mut out = String::new();
+        record.write(&mut out);
+        serde_json::from_str(&out).expect("valid JSON")
+    }
+
+    #[test]
+    fn each_end_has_its_own_timestamps() {
+        let keys = ["completed_at", "discarded_at", "cancelled_at"];
+        for (state, marks, expected) in [
+            ("completed", "", [true, false, false]),
+            ("discarded", "", [true, true, false]),
+            ("discarded", "fex", [false, true, false]),
+            ("cancelled", "", [false, false, true]),
+            ("active", "", [false, false, false]),
+        ] {
+            let job = shown(state, "", "1000", marks, &[]);
+            assert_eq!(keys.map(|key| job.get(key).is_some()), expected, "{state} {marks}");
+        }
+    }
+
+    #[test]
+    fn shows_the_latest_failure_until_success() {
+        let failures = [["1", "1000", "\"type\":\"a\""], ["2", "2000", "\"type\":\"b\""]];
+        let job = shown("retryable", "", "", "fe", &failures);
+        assert_eq!(job["error"]["type"], "b");
+        assert_eq!(job["next_retry_at"], "1970-01-01T00:00:07.000Z");
+        assert_eq!(job["errors"][0]["occurred_at"], "1970-01-01T00:00:01.000Z");
+        let job = shown("completed", "", "", "f", &failures);
+        assert_eq!(job.get("error"), None);
+        assert_eq!(job["errors"].as_array().map(Vec::len), Some(2));
+    }
+
+    #[test]
+    fn a_job_that_never_was_available_has_no_enqueue_time() {
+        assert_eq!(shown("scheduled", "", "", "", &[]).get("enqueued_at"), None);
+        assert_eq!(shown("available", "5", "", "", &[])["enqueued_at"], "1970-01-01T00:00:00.005Z");
+    }
+
+    #[test]
+    fn what_is_no_record_is_not_read() {
+        let views = [
+            String::new(),
+            "available".to_owned(),
+            join_records([&join(["available", "x"]), ""]),
+            join_records(["a", "b", "c"]),
+        ];
+        for view in views {
+            assert_eq!(read(&view), None, "{view:?}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Texts made of several values: the counterpart of `lua/lib/wire.lua`. JSON and names hold no control characters, so
+//! none of the separators is escaped.
+
+/// Separates the values of a text.
+pub const UNIT: char = '\u{1f}';
+/// Separates texts that hold UNIT.
+pub const RECORD: char = '\u{1e}';
+/// Separates the items of a list within a value.
+pub const GROUP: char = '\u{1d}';
+/// Separates the items of a list within a value that may hold GROUP.
+pub const FILE: char = '\u{1c}';
+/// Begins the record of what tenants did in a call, the last one of its events.
+pub const SUBSTITUTE: char = '\u{1a}';
+
+/// Joins values into one text.
+pub fn join<S: AsRef<str>>(values: impl IntoIterator<Item = S>) -> String {
+    join_with(UNIT, values)
+}
+
+/// Joins texts that hold UNIT.
+pub fn join_records<S: AsRef<str>>(texts: impl IntoIterator<Item = S>) -> String {
+    join_with(RECORD, texts)
+}
+
+fn join_with<S: AsRef<str>>(separator: char, texts: impl IntoIterator<Item = S>) -> String {
+    let mut joined = String::new();
+    for (index, text) in texts.into_iter().enumerate() {
+        if index > 0 {
+            joined.push(separator);
+        }
+        joined.push_str(text.as_ref());
+    }
+    joined
+}
+
+/// Returns the values of a text.
+pub fn values(text: &str) -> std::str::Split<'_, char> {
+    text.split(UNIT)
+}
+
+/// Appends a further field of a job: `name US value US`.
+pub fn push_field(text: &mut String, name: &str, value: &str) {
+    text.push_str(name);
+    text.push(UNIT);
+    text.push_str(value);
+    text.push(UNIT);
+}
+
+/// Returns pairs of two values as scripts iterate over them: `first US second RS …`.
+pub fn pairs<S: AsRef<str>>(pairs: impl IntoIterator<Item = (S, S)>) -> String {
+    pairs.into_iter().map(|(first, second)| format!("{}{UNIT}{}{RECORD}", first.as_ref(), second.as_ref())).collect()
+}
