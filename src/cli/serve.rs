@@ -21,8 +21,8 @@ use tokio_util::sync::CancellationToken;
 /// Signals: SIGTERM and Ctrl-C turn readiness off, finish the requests in flight (for at most
 /// server.shutdown_grace), save and stop the private Redis, and exit. A second signal exits at once.
 ///
-/// Exit status: 0 after a signal; 1 if the server cannot start or receives a second signal; 64 if the
-/// configuration or the command line is invalid.
+/// Exit status: 0 after a signal; 1 if the server cannot start or receives a second signal; 2 if the
+/// command line is invalid; 64 if the configuration is.
 #[derive(Args)]
 pub(super) struct Serve {
     #[command(flatten)]

@@ -47,7 +47,8 @@ Examples:
   fairgate sidekiq release                    return them to the only Sidekiq in fairgate.toml
   fairgate sidekiq release legacy -c f.toml   return them to main queue \"legacy\" in f.toml
 
-Exit status: 0 if all jobs of the Sidekiq were returned, 1 if not, 64 if the configuration is invalid.";
+Exit status: 0 if all jobs of the Sidekiq were returned, 1 if not, 64 if the configuration is
+invalid.";
 
 impl Release {
     pub(in crate::cli) fn run(self) -> anyhow::Result<ExitCode> {
