@@ -22,8 +22,8 @@ const EX_USAGE: u8 = 64;
 
 /// Makes background jobs fair between tenants.
 ///
-/// fairgate is an Open Job Spec server on Redis that runs next to the queue you already have. Without
-/// configuration, it starts a private redis-server in ./fairgate-data and serves
+/// fairgate is an Open Job Spec server on Redis that runs next to the queue you already have.
+/// Without configuration, it starts a private redis-server in ./fairgate-data and serves
 /// http://127.0.0.1:8080.
 #[derive(Parser)]
 #[command(name = "fairgate", version = VERSION, after_long_help = EXAMPLES)]
@@ -77,8 +77,8 @@ pub struct Settings {
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
     /// URL of the Redis to use instead of a private one, such as redis://10.0.0.5:6379/0. Schemes:
-    /// redis, rediss (TLS), unix, redis+sentinel, redis+cluster. With a password, set the environment
-    /// variable FAIRGATE_STORE__URL instead
+    /// redis, rediss (TLS), unix, redis+sentinel, redis+cluster. With a password, set the
+    /// environment variable FAIRGATE_STORE__URL instead
     #[arg(long, value_name = "URL")]
     pub redis: Option<String>,
     /// Directory of the private Redis [default: fairgate-data]

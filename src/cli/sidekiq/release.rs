@@ -26,8 +26,8 @@ const PROGRESS: Duration = Duration::from_secs(1);
 /// sidekiq-fairplay return to those keys, and the gem's planner is started. Jobs that were enqueued
 /// over HTTP stay staged.
 ///
-/// Refuses to run while a fairgate process imports jobs from the same Sidekiq, because it would import
-/// them again. If interrupted, run the command again: no job is lost or duplicated.
+/// Refuses to run while a fairgate process imports jobs from the same Sidekiq, because it would
+/// import them again. If interrupted, run the command again: no job is lost or duplicated.
 #[derive(Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(in crate::cli) struct Release {

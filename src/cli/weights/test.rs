@@ -32,10 +32,10 @@ configuration is invalid.";
 
 /// Call the weights webhook of a plan rule and explain its answer.
 ///
-/// Sends one signed request to the webhook of a rule in the configuration, like the planner. Shows the
-/// request (without secrets), the response, and the resulting weight of each tenant with the reason.
-/// Changes nothing, and needs neither Redis nor a running server. Rules that were created over HTTP
-/// are not available here.
+/// Sends one signed request to the webhook of a rule in the configuration, like the planner. Shows
+/// the request (without secrets), the response, and the resulting weight of each tenant with the
+/// reason. Changes nothing, and needs neither Redis nor a running server. Rules that were created
+/// over HTTP are not available here.
 #[derive(Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(in crate::cli) struct Test {
