@@ -9,9 +9,9 @@ use std::process::ExitCode;
 
 /// Validate the configuration and explain it.
 ///
-/// Prints each key with its value and origin, then a summary. Warns on standard error if a plan rule
-/// contains types that an earlier rule already covers. If the configuration is invalid, prints all
-/// errors at once, each with its line, the expected value and a suggestion. Does not connect to
+/// Prints each key with its value and origin, then a summary. Warns on standard error if a plan
+/// rule contains types that an earlier rule already covers. If the configuration is invalid, prints
+/// all errors at once, each with its line, the expected value and a suggestion. Does not connect to
 /// Redis.
 ///
 /// Exit status: 0 if the configuration is valid, 64 if not.
@@ -19,7 +19,8 @@ use std::process::ExitCode;
 pub(super) struct Check {
     #[command(flatten)]
     settings: Settings,
-    /// Print the plan rule of this job type or Ruby class instead, such as report.daily; can be repeated
+    /// Print the plan rule of this job type or Ruby class instead, such as report.daily; can be
+    /// repeated
     #[arg(long = "type", value_name = "TYPE", value_parser = read_type)]
     types: Vec<String>,
     /// Print all keys with their documentation and defaults instead

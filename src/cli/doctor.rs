@@ -13,13 +13,13 @@ const MOST_SHOWN: usize = 20;
 
 /// Check Redis, the stored job counts and the main queues.
 ///
-/// Checks that Redis is reachable, and its version, clock and settings, with a warning for those that
-/// can lose jobs. Compares all job counts with the leases. Checks that the other main queues of the
-/// configuration (Sidekiq, OJS servers) can be used. Without a Redis URL, checks the private Redis,
-/// which is started temporarily if it is not running.
+/// Checks that Redis is reachable, and its version, clock and settings, with a warning for those
+/// that can lose jobs. Compares all job counts with the leases. Checks that the other main queues
+/// of the configuration (Sidekiq, OJS servers) can be used. Without a Redis URL, checks the private
+/// Redis, which is started temporarily if it is not running.
 ///
-/// Exit status: 0 if everything is usable and all counts are correct (or were repaired), 1 if not, 64
-/// if the configuration is invalid.
+/// Exit status: 0 if everything is usable and all counts are correct (or were repaired), 1 if not,
+/// 64 if the configuration is invalid.
 #[derive(Args)]
 pub(super) struct Doctor {
     #[command(flatten)]

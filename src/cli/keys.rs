@@ -13,8 +13,9 @@ use std::process::ExitCode;
 
 /// Create, list and revoke API keys.
 ///
-/// Keys are stored in Redis and take effect on all of its servers at once. The commands need access to
-/// Redis, but no running server. Only the key, the list or the hash is printed on standard output.
+/// Keys are stored in Redis and take effect on all of its servers at once. The commands need access
+/// to Redis, but no running server. Only the key, the list or the hash is printed on standard
+/// output.
 #[derive(Args)]
 pub(super) struct Keys {
     #[command(subcommand)]
@@ -40,7 +41,8 @@ struct Create {
     /// Name of the holder, such as web; two keys may share a name during rotation
     #[arg(value_parser = read_name)]
     name: String,
-    /// Role: producer (enqueues), worker (fetches and answers), operator (reads and pauses) or admin
+    /// Role: producer (enqueues), worker (fetches and answers), operator (reads and pauses) or
+    /// admin
     #[arg(long, value_parser = read_role)]
     role: Role,
     /// Bind the key to this tenant [default: access to all tenants]

@@ -16,13 +16,14 @@ use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Exit status for an invalid configuration or command line, after sysexits.h.
+/// Exit status for an invalid configuration (EX_USAGE of sysexits.h). For an invalid command line,
+/// clap exits with 2.
 const EX_USAGE: u8 = 64;
 
 /// Makes background jobs fair between tenants.
 ///
-/// fairgate is an Open Job Spec server on Redis that runs next to the queue you already have. Without
-/// configuration, it starts a private redis-server in ./fairgate-data and serves
+/// fairgate is an Open Job Spec server on Redis that runs next to the queue you already have.
+/// Without configuration, it starts a private redis-server in ./fairgate-data and serves
 /// http://127.0.0.1:8080.
 #[derive(Parser)]
 #[command(name = "fairgate", version = VERSION, after_long_help = EXAMPLES)]
@@ -39,16 +40,17 @@ Examples:
   fairgate serve --redis redis://10.0.0.5:6379/0     serve with your Redis
   fairgate check --config fairgate.toml              validate and explain a configuration
   fairgate check --type report.daily                 show the plan rule of a job type
-  fairgate keys create ops --role admin              create the first key; all requests then need one
+  fairgate keys create ops --role admin              create the first API key
   fairgate ready                                     exit with 0 if the server is ready, else 1
   fairgate doctor                                    check Redis, job counts and main queues
   fairgate sidekiq inspect redis://10.0.0.5:6379/0   report on an existing Sidekiq
   fairgate sidekiq release --config fairgate.toml    return staged jobs to their Sidekiq
   fairgate weights test reports --tenant acme        call and explain the weights webhook of a rule
 
-Exit status: 0 on success, 1 on failure, 64 if the configuration or the command line is invalid.
+Exit status: 0 on success, 1 on failure, 2 if the command line is invalid, 64 if the configuration is.
 
-Each key of the configuration is also an environment variable: FAIRGATE_SERVER__LISTEN=127.0.0.1:9000.
+Each key of the configuration is also an environment variable, such as
+FAIRGATE_SERVER__LISTEN=127.0.0.1:9000.
 `fairgate check --reference` prints all keys with their documentation and defaults.";
 
 // Variants have no doc comments: they would hide the long descriptions of the structs.
@@ -75,8 +77,8 @@ pub struct Settings {
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<String>,
     /// URL of the Redis to use instead of a private one, such as redis://10.0.0.5:6379/0. Schemes:
-    /// redis, rediss (TLS), unix, redis+sentinel, redis+cluster. With a password, set the environment
-    /// variable FAIRGATE_STORE__URL instead
+    /// redis, rediss (TLS), unix, redis+sentinel, redis+cluster. With a password, set the
+    /// environment variable FAIRGATE_STORE__URL instead
     #[arg(long, value_name = "URL")]
     pub redis: Option<String>,
     /// Directory of the private Redis [default: fairgate-data]

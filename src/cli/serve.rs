@@ -14,15 +14,16 @@ use tokio_util::sync::CancellationToken;
 
 /// Serve the API until SIGTERM or Ctrl-C.
 ///
-/// When the server accepts requests and Redis answers, it logs "ready" with its address and store on
-/// standard error, and GET /ready returns 200 (see `fairgate ready`). /docs shows the API in a
+/// When the server accepts requests and Redis answers, it logs "ready" with its address and store
+/// on standard error, and GET /ready returns 200 (see `fairgate ready`). /docs shows the API in a
 /// browser, /openapi.json is its OpenAPI document.
 ///
 /// Signals: SIGTERM and Ctrl-C turn readiness off, finish the requests in flight (for at most
-/// server.shutdown_grace), save and stop the private Redis, and exit. A second signal exits at once.
+/// server.shutdown_grace), save and stop the private Redis, and exit. A second signal exits at
+/// once.
 ///
-/// Exit status: 0 after a signal; 1 if the server cannot start or receives a second signal; 64 if the
-/// configuration or the command line is invalid.
+/// Exit status: 0 after a signal; 1 if the server cannot start or receives a second signal; 2 if
+/// the command line is invalid; 64 if the configuration is.
 #[derive(Args)]
 pub(super) struct Serve {
     #[command(flatten)]

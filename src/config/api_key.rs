@@ -144,7 +144,7 @@ mod tests {
     fn each_mistake_is_told_with_its_line() {
         let other = |line: &str| format!("{}[[api_key]]\n{line}\nhash = \"{}\"", hashed(KEY), Digest::of("y").text());
         for (text, part) in [
-            (with(""), "api_key[0]: expected hash or key_env, found none of them"),
+            (with(""), "api_key[0]: expected hash or key_env, found neither"),
             (with("hash = \"abc\""), "api_key[0].hash: expected sha256: and 64 hexadecimal digits"),
             (with("key_env = \"NOT_SET\""), "api_key[0].key_env: expected the name of an environment variable"),
             (with("key_env = \"WEAK\""), "api_key[0].key_env: expected a variable with a key of 32 to 512"),
@@ -154,7 +154,7 @@ mod tests {
             (hashed(KEY).replace("web", "a b"), "api_key[0].name: expected 1 to 63 characters"),
             (hashed(KEY).replace("role = \"producer\"", ""), "api_key[0].role: expected a value, found none"),
             (hashed(KEY) + "tenent = \"a\"", "did you mean \"tenant\"?"),
-            (hashed(KEY) + &hashed(KEY), "api_key[1].hash: another api_key has the same key already"),
+            (hashed(KEY) + &hashed(KEY), "api_key[1].hash: another api_key has the same key"),
             (other("name = \"web\"\nrole = \"admin\""), "api_key[1].name: another api_key is named \"web\""),
             (hashed("x") + &hashed("y") + &hashed("z"), "api_key[2].name: expected at most 2 keys named \"web\""),
             ("[api_key]\nname = \"a\"".to_owned(), "api_key: expected a list of tables"),

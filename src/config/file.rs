@@ -143,7 +143,7 @@ mod tests {
         let error = read(home.path(), None).expect_err("it is not UTF-8");
         assert_eq!(
             error.to_string(),
-            "the configuration file fairgate.toml is not UTF-8: line 2 holds a byte that is no text"
+            "the configuration file fairgate.toml is not UTF-8: line 2 contains an invalid byte"
         );
     }
 }

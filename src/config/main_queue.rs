@@ -151,7 +151,7 @@ impl Sidekiq {
         let sources = ["staging_queue", "fairplay_classes"];
         if release_on_exit && sources.iter().all(|source| reader.kind(source).is_none()) {
             let help = "set staging_queue or fairplay_classes";
-            reader.conflict(&["release_on_exit"], "release_on_exit needs a source to return jobs to", Some(help));
+            reader.conflict(&["release_on_exit"], "there is no source to return jobs to", Some(help));
         }
         Self { access, database, namespace, staging_queue, fairplay_classes, release_on_exit }
     }
@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(access.url, Some(StoreUrl::parse("rediss+sentinel://app@a:26380,b/mymaster/2").unwrap()));
         assert_eq!(access.username.as_deref(), Some("app"));
         for (settings, expected) in [
-            ("sentinels = [\"a\"]", "a url that names the service"),
+            ("sentinels = [\"a\"]", "a url whose host is the service"),
             ("url = \"unix:///run/redis.sock\"\nsentinels = [\"a\"]", "a URL whose host is the service"),
             ("url = \"redis://mymaster\"\nsentinels = [\"a b\"]", "a URL such as redis+sentinel://"),
             ("url = \"redis://mymaster\"\nsentinels = [\"a\", \"me@b\"]", "hosts such as 10.0.0.1:26379"),
@@ -314,27 +314,27 @@ mod tests {
             ("[[main_queue]]\nname = \"a\"\nkind = \"sidekik\"", "did you mean \"sidekiq\"?"),
             (
                 "[[main_queue]]\nname = \"builtin\"\nkind = \"sidekiq\"",
-                "another name, as this one means fairgate's own",
+                "another name, because \"builtin\" is fairgate's own",
             ),
             (&format!("{LEGACY}{LEGACY}"), "main_queue[1].name: expected a name that no other main queue has"),
             (
                 &format!("{LEGACY}url = \"redis://:hunter2@h\""),
                 "or the environment variable FAIRGATE_MAIN_QUEUE__0__URL",
             ),
-            (&format!("{LEGACY}url = \"redis+cluster://h:7000\""), "no cluster, found one: the keys of Sidekiq"),
-            (&format!("[store]\nurl = \"redis+cluster://h:7000\"\n{LEGACY}"), "no cluster, found one"),
-            (&format!("{LEGACY}url = \"redis://h\"\ndatabase = 3"), "the url names the database"),
+            (&format!("{LEGACY}url = \"redis+cluster://h:7000\""), "without cluster mode, found a cluster"),
+            (&format!("[store]\nurl = \"redis+cluster://h:7000\"\n{LEGACY}"), "without cluster mode, found a cluster"),
+            (&format!("{LEGACY}url = \"redis://h\"\ndatabase = 3"), "put the database into the url"),
             (&format!("{LEGACY}stagingqueue = \"a\""), "did you mean \"staging_queue\"?"),
-            (&format!("{LEGACY}release_on_exit = true"), "release_on_exit: there is no source that jobs could be"),
+            (&format!("{LEGACY}release_on_exit = true"), "release_on_exit: there is no source to return jobs to"),
             (&format!("{LEGACY}staging_queue = \"a b\""), "staging_queue: expected 1 to 128 characters"),
             (&format!("{LEGACY}fairplay_classes = [\"heavy\"]"), "fairplay_classes[0]: expected a class such as"),
             (
                 &format!("{LEGACY}fairplay_classes = [{{ class = \"A\", options = {{ retry = \"no\" }} }}]"),
-                "fairplay_classes[0]: expected options of a class, of which retry is true, false or a number",
+                "fairplay_classes[0]: expected options in which retry is true, false or a number",
             ),
             (
                 &format!("{LEGACY}fairplay_classes = [{{ class = \"A\", options = {{ jid = \"x\" }} }}]"),
-                "of which jid is to be left out: fairgate sets it",
+                "in which jid is left out, because fairgate sets it",
             ),
         ] {
             let said = mistakes(text, &[]);

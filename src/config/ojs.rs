@@ -120,7 +120,7 @@ mod tests {
             ("url = \"redis://h\"", "it must start with http:// or https://"),
             ("url = \"http://h\"\ntoken = \"hunter2\"", "unknown key \"token\""),
             ("url = \"http://h\"\ntoken_env = \"NO\"", "token_env: expected the name of an environment variable"),
-            ("url = \"http://h\"\ntoken_env = \"ODD\"", "expected a token that fits into a header"),
+            ("url = \"http://h\"\ntoken_env = \"ODD\"", "expected a token of visible ASCII characters"),
             ("url = \"http://h\"\ntoken_env = \"T\"\ntoken_file = \"f\"", "are both set"),
             (
                 "url = \"http://h\"\ntoken_file = \"/nowhere/t\"",

@@ -180,8 +180,8 @@ mod tests {
     #[test]
     fn an_open_address_needs_a_deliberate_choice() {
         let text = mistakes("[server]\nlisten = \"0.0.0.0:80\"", &[]);
-        assert!(text.contains("serving 0.0.0.0:80 without authentication lets anybody"), "{text}");
-        assert!(text.contains("help: add an [[api_key]], or pass --generate-key"), "{text}");
+        assert!(text.contains("serving 0.0.0.0:80 without authentication lets any client"), "{text}");
+        assert!(text.contains("help: add an [[api_key]], pass --generate-key"), "{text}");
         assert!(load("[server]\nlisten = \"0.0.0.0:80\"\ninsecure_no_auth = true", &[]).config.server.insecure_no_auth);
         assert!(load("[server]\nlisten = \"[::1]:80\"", &[]).config.server.listen.is_ipv6());
     }
@@ -212,11 +212,11 @@ mod tests {
         for (text, part) in [
             (with("jbos", ""), "pass_through: expected the name of a [[main_queue]] of kind ojs, found \"jbos\""),
             (with("jbos", ""), "did you mean \"jobs\"?"),
-            (with("legacy", ""), "a Sidekiq answers no requests"),
-            (with("jobs", rule), "nobody takes jobs from fairgate's own queues"),
+            (with("legacy", ""), "a Sidekiq has no HTTP API"),
+            (with("jobs", rule), "no worker reads fairgate's own queues"),
             (
                 with("jobs", &format!("{rule}main_queue = \"jobs\"\nclass = \"A\"")),
-                "for a main queue that is a Sidekiq",
+                "class requires a main queue of kind sidekiq",
             ),
             (with("jobs", &format!("{rule}main_queue = \"jobs\"\nqueue = \"A_b\"")), "queue: expected 1 to 128"),
         ] {

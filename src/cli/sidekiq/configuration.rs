@@ -81,7 +81,7 @@ mod tests {
             assert!(text.lines().any(|shown| shown == line), "{line} is missing in\n{text}");
         }
         assert!(!text.contains("hunter2"), "{text}");
-        assert!(made("__", &[]).contains("name = \"heavy\"\ntypes = [\"HeavyJob\"]  # no job was seen"));
+        assert!(made("__", &[]).contains("name = \"heavy\"\ntypes = [\"HeavyJob\"]  # no job was found"));
         for (url, bare) in [
             ("unix:///r.sock?db=2&user=app&pass=hunter2", "unix:///r.sock?db=2"),
             ("redis+sentinel://:hunter2@a:1,b:2/m/0", "redis+sentinel://a:1,b:2/m/0"),

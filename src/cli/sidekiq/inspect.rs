@@ -30,9 +30,9 @@ const MOST_CLASSES: usize = 10;
 /// Report on an existing Sidekiq, without changing anything.
 ///
 /// Shows its queues with depth, latency and job classes, its processes, and classes whose jobs were
-/// staged by the gem sidekiq-fairplay. With --queue, also shows the tenants of waiting jobs, and their
-/// positions in the queue now and with fair turns. Prints an example configuration that watches this
-/// queue, or the longest one, in shadow mode.
+/// staged by the gem sidekiq-fairplay. With --queue, also shows the tenants of waiting jobs, and
+/// their positions in the queue now and with fair turns. Prints an example configuration that
+/// watches this queue, or the longest one, in shadow mode.
 ///
 /// Exit status: 0 on success, 1 if Redis is not reachable or the queue does not exist.
 #[derive(Args)]

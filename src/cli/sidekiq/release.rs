@@ -26,8 +26,8 @@ const PROGRESS: Duration = Duration::from_secs(1);
 /// sidekiq-fairplay return to those keys, and the gem's planner is started. Jobs that were enqueued
 /// over HTTP stay staged.
 ///
-/// Refuses to run while a fairgate process imports jobs from the same Sidekiq, because it would import
-/// them again. If interrupted, run the command again: no job is lost or duplicated.
+/// Refuses to run while a fairgate process imports jobs from the same Sidekiq, because it would
+/// import them again. If interrupted, run the command again: no job is lost or duplicated.
 #[derive(Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(in crate::cli) struct Release {
@@ -47,7 +47,8 @@ Examples:
   fairgate sidekiq release                    return them to the only Sidekiq in fairgate.toml
   fairgate sidekiq release legacy -c f.toml   return them to main queue \"legacy\" in f.toml
 
-Exit status: 0 if all jobs of the Sidekiq were returned, 1 if not, 64 if the configuration is invalid.";
+Exit status: 0 if all jobs of the Sidekiq were returned, 1 if not, 64 if the configuration is
+invalid.";
 
 impl Release {
     pub(in crate::cli) fn run(self) -> anyhow::Result<ExitCode> {

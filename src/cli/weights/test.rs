@@ -21,19 +21,21 @@ Examples:
   fairgate weights test reports --tenant acme --tenant globex
   fairgate weights test reports --config /etc/fairgate.toml
 
-The webhook receives POST with {\"rule\": …, \"queue\": …, \"round\": 0, \"tenants\": [{\"id\": \"acme\"}, …]} and
-returns {\"weights\": {\"acme\": 3, \"globex\": 0.5}}, a number for each id. Weights range from 0.05 to 1000; a
-tenant with weight 2 gets twice the promotions of one with weight 1. Weight 0 holds a tenant. See docs/weights.md.
+The webhook receives a POST request and returns a weight for each tenant:
+  {\"rule\": …, \"queue\": …, \"round\": 0, \"tenants\": [{\"id\": \"acme\"}, {\"id\": \"globex\"}]}
+  {\"weights\": {\"acme\": 3, \"globex\": 0.5}}
+Weights range from 0.05 to 1000; a tenant with weight 2 gets twice the promotions of one with
+weight 1. Weight 0 holds a tenant. See docs/weights.md.
 
-Exit status: 0 if the webhook works, 1 if it fails or returns an invalid weight, 64 if the configuration is
-invalid.";
+Exit status: 0 if the webhook works, 1 if it fails or returns an invalid weight, 64 if the
+configuration is invalid.";
 
 /// Call the weights webhook of a plan rule and explain its answer.
 ///
-/// Sends one signed request to the webhook of a rule in the configuration, like the planner. Shows the
-/// request (without secrets), the response, and the resulting weight of each tenant with the reason.
-/// Changes nothing, and needs neither Redis nor a running server. Rules that were created over HTTP
-/// are not available here.
+/// Sends one signed request to the webhook of a rule in the configuration, like the planner. Shows
+/// the request (without secrets), the response, and the resulting weight of each tenant with the
+/// reason. Changes nothing, and needs neither Redis nor a running server. Rules that were created
+/// over HTTP are not available here.
 #[derive(Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(in crate::cli) struct Test {

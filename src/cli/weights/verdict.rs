@@ -93,8 +93,8 @@ mod tests {
             told(&rule, &answered, &["a", "b", "c", "d", "e", "fixed", "gold-1"]),
             expected(&[
                 ("3", "returned by the webhook"),
-                ("0", "returned 0: held until the webhook returns more"),
-                ("0.05", "returned 0.001: weights count from 0.05 to 1000, in thousandths"),
+                ("0", "returned 0: held until the webhook returns a higher weight"),
+                ("0.05", "returned 0.001: weights range from 0.05 to 1000, in steps of 0.001"),
                 ("1", "invalid, the answer has \"3\": default_weight"),
                 ("1", "missing in the answer: default_weight"),
                 ("2", "missing in the answer: weights.static"),

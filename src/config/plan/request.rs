@@ -32,8 +32,8 @@ pub fn plan_from_json(
     let rule = Reader::root(&table, &mut report, |reader| {
         let rule = read_rule(reader, scope);
         if reader.is_sound(&["name"]) && rule.name != name {
-            let help = "leave it out: a rule keeps its name";
-            reader.refuse("name", Refused::new(format!("\"{name}\", as the path says")).help(help));
+            let help = "leave it out: the name of a rule cannot change";
+            reader.refuse("name", Refused::new(format!("\"{name}\" as in the path")).help(help));
         }
         rule
     });
@@ -108,7 +108,7 @@ mod tests {
             "weights.static.acme: expected a number from 0.05 to 1000, or 0 to hold a tenant, found \"3\" (remove the",
             "weights.webhook.url: expected a URL such as http://127.0.0.1:9000/weights, found \"ftp://h\" (it must start",
             "weights.webhook.secret_env: expected the name of an environment variable that is set and not empty, found",
-            "name: expected \"a\", as the path says, found \"b\" (leave it out: a rule keeps its name)",
+            "name: expected \"a\" as in the path, found \"b\" (leave it out: the name of a rule cannot change)",
             "max_depht: unknown key \"max_depht\" in the request (did you mean \"max_depth\"?)",
         ];
         let problems = read("a", json, "").expect_err("it has errors");

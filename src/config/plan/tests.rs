@@ -124,7 +124,7 @@ fn a_pace_in_the_defaults_does_not_disturb_the_other_in_a_rule() {
         assert!(said.ends_with("1 error in fairgate.toml"), "{said}");
     }
     let said = mistakes(&format!("{RULE}timezone = \"UTC\""), &[]);
-    assert!(said.contains("plan[0].timezone: a timezone is for a schedule, and this rule has none"), "{said}");
+    assert!(said.contains("plan[0].timezone: timezone requires a schedule, and this rule has none"), "{said}");
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn each_option_is_checked() {
         ("queue = \"No\"", "queue: expected 1 to 128 characters"),
         ("enqueue_interval = \"9ms\"", "enqueue_interval: expected a duration of at least 10ms, found \"9ms\""),
         ("enqueue_interval = 5", "a duration needs a unit: \"5s\" are seconds"),
-        ("schedule = \"61 * * * *\"", "\"61\" is no minute; expected 0 to 59"),
+        ("schedule = \"61 * * * *\"", "\"61\" is not a valid minute; expected 0 to 59"),
         ("schedule = \"@daily\"\ntimezone = \"Europe/Berln\"", "did you mean \"Europe/Berlin\"?"),
         ("enqueue_jobs = 0", "expected a whole number from 1 to 100000, or \"auto\", found 0"),
         ("strict_interval = \"yes\"", "strict_interval: expected true or false"),
@@ -176,7 +176,7 @@ fn names_and_types_are_checked() {
         ("[[plan]]\nname = \"a\"\ntypes = []", "plan[0].types: expected at least one type, found none"),
         ("[[plan]]\nname = \"a\"\ntypes = [\"x\", \"X\"]", "plan[0].types[1]: expected a job type"),
         ("[[plan]]\nname = \"A\"\ntypes = [\"x\"]", "plan[0].name: expected 1 to 63 lower-case letters"),
-        ("[[plan]]\nname = \"events\"\ntypes = [\"x\"]", "another name, as this one is reserved"),
+        ("[[plan]]\nname = \"events\"\ntypes = [\"x\"]", "another name, because this one is reserved"),
         ("[plan]\nname = \"a\"", "plan: expected a list of tables, found a table"),
         ("[plan_defaults]\ntypes = [\"x\"]", "unknown key \"types\" in [plan_defaults]"),
     ] {

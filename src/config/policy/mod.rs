@@ -75,7 +75,7 @@ fn read_starvation(reader: &mut Reader<'_>, base: &Starvation, queues: Option<us
 /// Reports that the queues of a pool cannot all have their minimum share.
 fn refuse_ratio(reader: &mut Reader<'_>, starvation: &Starvation, queues: usize, pool: &str) {
     let ratio = starvation.min_dispatch_ratio;
-    let message = format!("{pool} has {queues} queues, so a min_dispatch_ratio of {ratio} exceeds 1 in total");
+    let message = format!("{pool} has {queues} queues, which cannot each have a min_dispatch_ratio of {ratio}");
     let help = format!("set min_dispatch_ratio to {} at most", Starvation::largest_ratio(queues));
     // If the ratio is a default, the error points at `enabled`.
     reader.conflict(&["min_dispatch_ratio", "enabled"], message, Some(&help));

@@ -69,8 +69,8 @@ pub fn pool_from_json(name: Option<&str>, json: serde_json::Value) -> Result<Poo
     let read_it = |reader: &mut Reader<'_>| {
         let pool = pool::read_pool(reader);
         if let Some(name) = name.filter(|name| reader.is_sound(&["name"]) && *name != pool.own_name()) {
-            let help = "leave it out: a pool keeps its name";
-            reader.refuse("name", Refused::new(format!("\"{name}\", as the path says")).help(help));
+            let help = "leave it out: the name of a pool cannot change";
+            reader.refuse("name", Refused::new(format!("\"{name}\" as in the path")).help(help));
         }
         pool
     };

@@ -200,7 +200,7 @@ fn each_option_of_a_pool_is_checked() {
         ("weights = { a = -1 }", "pool[0].weights.a: expected a number from 0.05 to 1000, found -1"),
         ("weights = { a = 1001 }", "pool[0].weights.a: expected a number from 0.05 to 1000, found 1001"),
         ("strategy = \"wieghted\"", "did you mean \"weighted\"?"),
-        ("concurrency = 0", "leave it out if there should be no limit"),
+        ("concurrency = 0", "leave it out for no limit"),
         ("concurrency = 1000001", "concurrency: expected a whole number of at least 1 and at most 1000000"),
         ("isolated = \"no\"", "isolated: expected true or false"),
         ("queue = \"a\"", "did you mean \"queues\"?"),
@@ -223,10 +223,7 @@ fn each_option_of_a_pool_is_checked() {
         ("[[pool]]\nname = \"p\"".to_owned(), "pool[0].queues: expected a value, found none"),
         (named(""), "pool[0].queues: expected at least one queue, found none"),
         (named("\"a\", \"A\""), "pool[0].queues[1]: expected 1 to 128 characters"),
-        (
-            named("\"a\", \"b\", \"a\""),
-            "pool[0].queues[2]: expected a queue that is not in the list already, found \"a\"",
-        ),
+        (named("\"a\", \"b\", \"a\""), "pool[0].queues[2]: expected a queue that is not listed yet, found \"a\""),
         (named(&queues(257)), "pool[0].queues: expected at most 256 queues, found 257"),
         (
             named(&queues(21)) + "starvation_prevention = { enabled = true }",
@@ -270,7 +267,7 @@ fn each_option_of_a_limit_is_checked() {
         ("rate = { limit = 1, period = \"0s\" }", "rate.period: expected second, minute, hour, day or a duration"),
         ("throttle = { limit = 1, period = \"32d\" }", "throttle.period: expected second, minute"),
         ("throttle = { limit = 1, perod = \"1s\", period = \"1s\" }", "did you mean \"period\"?"),
-        ("", "limit[0]: expected concurrency, rate or throttle, found none of them"),
+        ("", "limit[0]: expected concurrency, rate or throttle, found none"),
         ("type = \"x\"\nconcurrency = 1", "limit[0].type: queue and type are both set"),
         ("key = \"x\"\nconcurrency = 1", "limit[0].key: queue and key are both set"),
         (

@@ -29,7 +29,7 @@ pub fn tenant_from_json(id: &str, json: serde_json::Value) -> Result<(TenantSett
     finish(&table, |reader| {
         let named: Option<String> = reader.find("tenant_id");
         if named.is_some_and(|named| named != id) {
-            reader.refuse("tenant_id", Refused::new(format!("\"{id}\", as the path says")));
+            reader.refuse("tenant_id", Refused::new(format!("\"{id}\" as in the path")));
         }
         let reason = read_reason(reader);
         (read_terms(reader), reason)

@@ -305,7 +305,7 @@ async fn it_is_refused_while_a_process_takes_jobs_in() {
     );
     assert_eq!(staged(&app.client).await, 1);
     let unknown = release(&redis, "staging_queue = \"stage\"", &["legaci"]).await;
-    assert!(String::from_utf8_lossy(&unknown.stderr).contains("which has: legacy"));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("it has legacy"));
     app.app.shut_down().await;
     released(&redis, "staging_queue = \"stage\"", &[]).await;
     assert_eq!(lines(&redis, "queue:stage").await.len(), 1);

@@ -61,7 +61,7 @@ fn an_answer_about_a_pool_is_a_body_as_well() {
     both["sources"] = json!("file");
     let problems = read(both).expect_err("it says two things");
     assert_eq!(problems.len(), 2, "{problems:?}");
-    assert!(problems[0].starts_with("concurrency: does not say what `pool` says about `concurrency` (send only"));
+    assert!(problems[0].starts_with("concurrency: contradicts `pool`: the values of `concurrency` differ (send only"));
     assert!(pool(Some("p"), json!({"queues": {"a": null}})).is_err(), "a queue is not left out in silence");
 }
 
@@ -94,7 +94,7 @@ fn every_mistake_in_a_pool_is_told_with_its_path() {
         "strategy: expected one of strict, round-robin, weighted, least-loaded, found \"randm\"",
         "starvation_prevention.min_dispatch_ratio: expected a number of at least 0 and at most 1, found 2",
         "tenant_fairness.strategy: expected one of fair-share, round-robin, strict, found \"fair_shar\" (did you mean",
-        "name: expected \"a\", as the path says, found \"b\" (leave it out: a pool keeps its name)",
+        "name: expected \"a\" as in the path, found \"b\" (leave it out: the name of a pool cannot change)",
         "isolatd: unknown key \"isolatd\" in the request (did you mean \"isolated\"?)",
     ];
     let problems = pool(Some("a"), json).expect_err("it has errors");
@@ -131,10 +131,10 @@ fn bad_bodies_of_pools() {
             json!({"queues": ["a"], "weights": {"b": 1}}),
             "weights.b: expected a queue of the pool, found \"b\"",
         ),
-        (Some("p"), json!({"pool": {"queues": ["a", "a"]}}), "pool.queues[1]: expected a queue that is not in"),
-        (Some("p"), json!({"pool": {"name": "q", "queues": ["a"]}}), "pool.name: expected \"p\", as the path says"),
+        (Some("p"), json!({"pool": {"queues": ["a", "a"]}}), "pool.queues[1]: expected a queue that is not listed yet"),
+        (Some("p"), json!({"pool": {"name": "q", "queues": ["a"]}}), "pool.name: expected \"p\" as in the path"),
         (Some("p"), json!({"pool": 5}), "pool: expected a table, found 5"),
-        (Some("p"), json!({"pool": {}, "queues": ["a"]}), "queues: does not say what `pool` says about `queues`"),
+        (Some("p"), json!({"pool": {}, "queues": ["a"]}), "queues: contradicts `pool`: the values of `queues` differ"),
         (Some("p"), json!({"pool": 5, "queues": ["a"]}), "pool: unknown key \"pool\" in the request"),
         (
             Some("p"),
@@ -217,7 +217,7 @@ fn bad_changes() {
     let queues: serde_json::Map<_, _> =
         (0..1001).map(|index| (format!("q{index}"), json!({"tenant_fairness": {}}))).collect();
     let problems = change(json!({"queues": queues}), &current).expect_err("too many");
-    assert!(problems[0].starts_with("queues: expected at most 1000 queues of their own, found 1001"));
+    assert!(problems[0].starts_with("queues: expected at most 1000 queues with their own settings, found 1001"));
     let weights: serde_json::Map<_, _> = (0..10_001).map(|index| (format!("t{index}"), json!(1))).collect();
     let problems = change(json!({"tenant_fairness": {"weights": weights}}), &current).expect_err("too many");
     assert!(problems[0].starts_with("tenant_fairness.weights: expected at most 10000 weights, found 10001"));
