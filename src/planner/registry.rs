@@ -1,6 +1,7 @@
 //! The round runners of this process, one per rule; clones of the registry share them.
 
-use super::round_runner::{RoundAttempt, RoundRunner};
+use super::round_attempt::RoundAttempt;
+use super::round_runner::RoundRunner;
 use super::rulebook::Rulebook;
 use super::weight_sync::WeightSync;
 use crate::config::Secret;

@@ -4,6 +4,7 @@ use super::drain_rates::DrainRates;
 use super::failure_reporter::FailureReporter;
 use super::gate_reporter::GateReporter;
 use super::low_water_poller::LowWaterPoller;
+use super::round_attempt::RoundAttempt;
 use super::round_report::{RoundOutcome, RoundReport};
 use super::round_state::{RoundState, in_turn};
 use super::weight_sync::WeightSync;
@@ -19,31 +20,6 @@ use std::time::{Duration, Instant};
 pub const PORTION: u64 = 50;
 /// Time for which the last known demand of the workers allows pass-through, in milliseconds.
 const AIM_HOLDS_MS: u64 = 10_000;
-
-/// The result of an attempt to run a round.
-#[derive(Debug)]
-pub enum RoundAttempt {
-    /// The round ran. The next scheduled round is due in `next_ms` milliseconds.
-    Ran {
-        report: Box<RoundReport>,
-        next_ms: u64,
-    },
-    /// The next round is due in `in_ms` milliseconds.
-    Early {
-        in_ms: u64,
-    },
-    /// Another process plans the rule. Its lock expires in `left_ms` milliseconds unless it is
-    /// renewed.
-    Elsewhere {
-        by: String,
-        left_ms: u64,
-    },
-    Paused,
-    /// Nothing is staged.
-    Empty,
-    /// There is no such rule.
-    Gone,
-}
 
 /// Plans one rule in this process.
 pub struct RoundRunner {
@@ -130,20 +106,12 @@ impl RoundRunner {
     }
 
     fn not_run(&mut self, begun: Begun) -> RoundAttempt {
-        match begun {
-            Begun::Early { due, now } => RoundAttempt::Early { in_ms: u64::try_from(due - now).unwrap_or(0) },
-            Begun::Again(_) | Begun::Round(_) => RoundAttempt::Early { in_ms: 0 },
-            Begun::Held { by, left_ms } => {
-                self.other_planner = Some(by.clone());
-                RoundAttempt::Elsewhere { by, left_ms }
-            }
-            Begun::Paused => RoundAttempt::Paused,
-            Begun::Gone => RoundAttempt::Gone,
-            Begun::Empty => {
-                self.watch.set(None);
-                RoundAttempt::Empty
-            }
+        match &begun {
+            Begun::Held { by, .. } => self.other_planner = Some(by.clone()),
+            Begun::Empty => self.watch.set(None),
+            _ => {}
         }
+        RoundAttempt::not_run(begun)
     }
 
     /// Returns the poller of the main queue between rounds.

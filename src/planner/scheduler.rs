@@ -1,7 +1,7 @@
 //! The planning loops: one per rule that this process plans, as long as the rule exists.
 
 use super::registry::RunnerRegistry;
-use super::round_runner::RoundAttempt;
+use super::round_attempt::RoundAttempt;
 use super::shadow_watcher;
 use crate::store::{Error, Signal, Why};
 use std::collections::HashMap;
