@@ -1,6 +1,6 @@
 //! Redis behind TCP with a password and ACL users, TLS, Sentinel and Cluster.
 
-use crate::support::server::{SentinelSite, Server, free_port, start};
+use crate::support::server::{SentinelSetup, Server, free_port, start};
 use crate::support::{Client, Cluster, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::{Access, MainQueue, MainQueueKind, Secret, Sidekiq, StoreUrl};
@@ -168,7 +168,7 @@ async fn tls_with_a_certificate_of_our_own() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sidekiq_behind_a_sentinel_gets_its_jobs_also_after_a_failover() {
-    let SentinelSite { primary, replica, sentinel } = SentinelSite::start(&[]).await;
+    let SentinelSetup { primary, replica, sentinel } = SentinelSetup::start(&[]).await;
     let url = sentinel.sentinel_url();
     let app = TestApp::start_with(Clock::System, |config| {
         let access = Access { url: Some(StoreUrl::parse(&url).unwrap()), ..Access::default() };
@@ -209,7 +209,7 @@ async fn a_sidekiq_behind_a_sentinel_gets_its_jobs_also_after_a_failover() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sentinel_names_the_primary_also_after_a_failover() {
-    let SentinelSite { primary, replica, sentinel } = SentinelSite::start(&[]).await;
+    let SentinelSetup { primary, replica, sentinel } = SentinelSetup::start(&[]).await;
     let (_app, client) = start(&sentinel.sentinel_url(), |_| {}).await;
     works(&client).await;
 

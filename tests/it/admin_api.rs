@@ -1,10 +1,8 @@
 //! The admin's side: totals, queues, workers, jobs by what they are, and doing something to many of them.
 
-use crate::support::{Answer, Client, TestApp, eventually, json};
+use crate::support::{Answer, Client, NOON, TestApp, eventually, json};
 use fairgate::clock::Clock;
 use serde_json::Value;
-
-const NOON: i64 = 1_800_000_000_000;
 
 async fn put_jobs(client: &Client, queue: &str, number: usize) -> Vec<String> {
     let mut ids = Vec::new();

@@ -15,7 +15,7 @@ async fn with_work() -> TestApp {
 }
 
 async fn differences(app: &TestApp, repair: bool) -> Vec<Difference> {
-    app.app.store.audit(repair, 5000, async || ()).await.unwrap().differences
+    app.store().audit(repair, 5000, async || ()).await.unwrap().differences
 }
 
 #[tokio::test]

@@ -1,11 +1,10 @@
 //! The store's clock is set back, by an hour or by a minute: nothing waits for the size of the step.
 
-use crate::support::{TestApp, eventually, json};
+use crate::support::{NOON, TestApp, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
 use serde_json::Value;
 
-const NOON: i64 = 1_800_000_000_000;
 const SECOND: i64 = 1000;
 /// Smaller and larger than what the tests wait for.
 const STEPS: [i64; 2] = [40 * SECOND, 3600 * SECOND];
@@ -21,7 +20,7 @@ async fn set_back(app: &TestApp, step: i64) {
     let before = events(app).await.len();
     app.clock.advance(-step);
     while {
-        app.app.store.tick(true).await.unwrap();
+        app.store().tick(true).await.unwrap();
         let step: Option<i64> = app.redis.command(&["HGET", "fg:{default}:state", "step"]).await;
         step.is_some()
     } {}
@@ -36,7 +35,7 @@ async fn events(app: &TestApp) -> Vec<Value> {
 /// The clock goes on, and everything that is due by then has happened.
 async fn pass(app: &TestApp, seconds: i64) {
     app.clock.advance(seconds * SECOND);
-    while app.app.store.tick(true).await.unwrap() {}
+    while app.store().tick(true).await.unwrap() {}
 }
 
 #[tokio::test]
@@ -78,7 +77,7 @@ async fn many_leases_are_shifted_in_portions() {
     assert_eq!(app.client.fetch("default", 700).await.job_ids().len(), 700);
     set_back(&app, 3600 * SECOND).await;
     pass(&app, 61).await;
-    assert_eq!(app.app.store.queue_counts("default").await.unwrap()["available"], 700);
+    assert_eq!(app.store().queue_counts("default").await.unwrap()["available"], 700);
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ mod clock_set_back;
 mod conformance;
 mod crons;
 mod dispatch;
-mod doors;
+mod entry_points;
 mod envelope;
 mod event_stream;
 mod examples;

@@ -1,12 +1,11 @@
 //! The planner's admin API: rules at run time, state, rounds, tenants, previews, the hand on the switch, live events.
 
-use crate::support::{TestApp, eventually, json};
+use crate::support::{NOON, TestApp, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
 use fairgate::fairness::{Batch, Rule, TenantKey, Weight};
 use serde_json::Value;
 
-const NOW: i64 = 1_800_000_000_000;
 const PLANNER: &str = "/ojs/v1/admin/planner";
 
 fn reports() -> Rule {
@@ -22,7 +21,7 @@ fn reports() -> Rule {
 
 /// A server on which nothing promotes but what the test asks for, paused so that nothing passes straight through.
 async fn start(rule: Rule) -> TestApp {
-    let app = TestApp::start_with(Clock::manual(NOW), |config| {
+    let app = TestApp::start_with(Clock::manual(NOON), |config| {
         config.plan = vec![rule];
         config.server.roles = vec![Role::Api, Role::Dispatch];
     })

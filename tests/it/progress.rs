@@ -1,9 +1,7 @@
 //! Progress, checkpoints and results: what a worker tells while it works, and what is left of it.
 
-use crate::support::{Answer, Client, Process, TestApp, TestRedis, eventually, json};
+use crate::support::{Answer, Client, NOON, Process, TestApp, TestRedis, eventually, json};
 use serde_json::Value;
-
-const NOON: i64 = 1_800_000_000_000;
 
 async fn put(client: &Client, path: &str, body: Value) -> Answer {
     client.send("PUT", path, Some(body.to_string())).await

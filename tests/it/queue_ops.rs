@@ -1,10 +1,8 @@
 //! Queues: pause and resume, bounds and what producers hear of them, limits as configuration.
 
-use crate::support::{Answer, Client, Process, TestApp, TestRedis, eventually, json};
+use crate::support::{Answer, Client, NOON, Process, TestApp, TestRedis, eventually, json};
 use futures_util::future::join_all;
 use serde_json::Value;
-
-const NOON: i64 = 1_800_000_000_000;
 
 async fn put(client: &Client, path: &str, body: Value) -> Answer {
     client.send("PUT", path, Some(body.to_string())).await

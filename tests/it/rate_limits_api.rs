@@ -1,13 +1,12 @@
 //! Rate limits over HTTP: how they are used, overrides of them, those of queues, and what a producer is told.
 
-use crate::support::{Answer, TestApp, TestRedis, eventually, json};
+use crate::support::{Answer, NOON, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::fairness::{LimitRule, Target};
 use fairgate::job::{Quota, Window};
 use serde_json::Value;
 use std::sync::Arc;
 
-const NOW: i64 = 1_800_000_000_000;
 const LIMITS: &str = "/ojs/v1/rate-limits";
 
 fn limited(limit: Value) -> Value {
@@ -36,7 +35,7 @@ fn headers(answer: &Answer) -> [&str; 3] {
 
 #[tokio::test]
 async fn a_limit_is_shown_as_the_text_has_it() {
-    let app = TestApp::start_at(NOW).await;
+    let app = TestApp::start_at(NOON).await;
     let policy = json!({"key": "stripe-api", "concurrency": 5, "rate": {"limit": 100, "period": "PT1M"},
         "throttle": {"limit": 10, "period": "PT1S"}});
     for _ in 0..4 {
@@ -83,7 +82,7 @@ async fn a_limit_is_shown_as_the_text_has_it() {
 
 #[tokio::test]
 async fn an_override_holds_what_it_names_until_it_ends_and_wakes_who_waits() {
-    let app = TestApp::start_at(NOW).await;
+    let app = TestApp::start_at(NOON).await;
     let policy = json!({"key": "api", "concurrency": 2, "rate": {"limit": 50, "period": "PT1H"}});
     for _ in 0..10 {
         app.client.enqueue(limited(policy.clone())).await;
@@ -124,7 +123,7 @@ async fn an_override_holds_what_it_names_until_it_ends_and_wakes_who_waits() {
 /// What was read can be sent back as it is, which changes nothing, or with other numbers in it.
 #[tokio::test]
 async fn what_is_shown_can_be_sent_back() {
-    let app = TestApp::start_at(NOW).await;
+    let app = TestApp::start_at(NOON).await;
     let policy = json!({"key": "api", "concurrency": 2, "rate": {"limit": 50, "period": "PT1H"},
         "throttle": {"limit": 10, "period": "PT1S"}});
     app.client.enqueue(limited(policy)).await;
@@ -216,7 +215,7 @@ async fn limits_of_types_are_listed_and_can_be_overridden_under_their_key() {
 
 #[tokio::test]
 async fn a_queue_has_a_limit_of_its_own_and_the_files_holds_again_without() {
-    let app = TestApp::start_with(Clock::manual(NOW), |config| {
+    let app = TestApp::start_with(Clock::manual(NOON), |config| {
         config.policy.limits = vec![rule(Target::Queue("filed".to_owned()), 1)];
     })
     .await;
@@ -253,7 +252,7 @@ async fn a_queue_has_a_limit_of_its_own_and_the_files_holds_again_without() {
 
 #[tokio::test]
 async fn a_handler_that_is_told_to_wait_holds_its_key() {
-    let app = TestApp::start_at(NOW).await;
+    let app = TestApp::start_at(NOON).await;
     for key in ["api", "api", "other"] {
         app.client.enqueue(limited(json!({"key": key, "concurrency": 1}))).await;
     }
@@ -273,7 +272,7 @@ async fn a_handler_that_is_told_to_wait_holds_its_key() {
 
 #[tokio::test]
 async fn a_producer_is_told_what_is_left_of_the_limit() {
-    let app = TestApp::start_with(Clock::manual(NOW), |config| {
+    let app = TestApp::start_with(Clock::manual(NOON), |config| {
         config.policy.limits = vec![
             LimitRule {
                 target: Target::Type("mail.*".to_owned()),
@@ -332,7 +331,7 @@ async fn what_an_admin_says_outlives_a_restart_and_other_processes_go_by_it() {
 
 #[tokio::test]
 async fn an_admin_sees_a_job_bare_with_its_times_and_its_policy() {
-    let app = TestApp::start_at(NOW).await;
+    let app = TestApp::start_at(NOON).await;
     let id = app.client.enqueue(limited(json!({"key": "k", "concurrency": 1, "on_limit": "wait"}))).await;
     let job = app.client.get(&format!("/v1/admin/jobs/{id}")).await.expect(200);
     assert_eq!((job.text_at("/id"), job.text_at("/state"), job.text_at("/type")), (id.as_str(), "available", "t.x"));

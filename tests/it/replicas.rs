@@ -1,6 +1,6 @@
 //! Replicas: they confirm what clients are told is accepted, and are not mistaken for the primary.
 
-use crate::support::server::{SentinelSite, Server, start};
+use crate::support::server::{SentinelSetup, Server, start};
 use crate::support::{Answer, Client, Cluster, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::{Config, Host, Topology};
@@ -150,7 +150,7 @@ async fn doctor_recommends_what_keeps_jobs_in_a_failover() {
     let said = doctor(&alone.url(), "0");
     assert!(!said.contains("replicas"), "{said}");
 
-    let SentinelSite { primary, sentinel, replica: _replica } = SentinelSite::start(&[]).await;
+    let SentinelSetup { primary, sentinel, replica: _replica } = SentinelSetup::start(&[]).await;
     let said = doctor(&sentinel.sentinel_url(), "2");
     assert!(said.contains(advice), "{said}");
     assert!(said.contains("store.wait_replicas is 2, but connected replicas are 1"), "{said}");

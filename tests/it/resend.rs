@@ -1,14 +1,12 @@
 //! What was carried out twice counts once, and what failed halfway leaves no half behind.
 
-use crate::support::{Answer, ChaosProxy, TestApp, TestRedis, json};
+use crate::support::{Answer, ChaosProxy, NOON, TestApp, TestRedis, json};
 use fairgate::clock::Clock;
 use fairgate::config::{Role, StoreUrl};
 use fairgate::store::Fetch;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
-
-const NOON: i64 = 1_800_000_000_000;
 
 /// A fairgate behind a proxy, another straight on the same Redis, neither with a tick.
 async fn behind_proxy() -> (TestApp, TestApp, ChaosProxy) {
@@ -149,7 +147,7 @@ fn wants(fetch_id: Option<&str>, worker: &str) -> Fetch {
 async fn a_release_sent_again_leaves_the_next_worker_alone() {
     let (app, other, proxy) = behind_proxy().await;
     let id = app.client.enqueue_into("q").await;
-    let leased = app.app.store.fetch(wants(None, "a")).await.unwrap();
+    let leased = app.store().fetch(wants(None, "a")).await.unwrap();
     proxy.arm(&id);
     drop(leased); // the client is gone
     proxy.struck().await;
@@ -163,8 +161,8 @@ async fn a_release_sent_again_leaves_the_next_worker_alone() {
 async fn a_lost_fetch_does_not_take_jobs_from_its_repeat() {
     let app = TestApp::start().await;
     let id = app.client.enqueue_into("q").await;
-    let lost = app.app.store.fetch(wants(Some("f1"), "a")).await.unwrap();
-    let repeat = app.app.store.fetch(wants(Some("f1"), "a")).await.unwrap().deliver();
+    let lost = app.store().fetch(wants(Some("f1"), "a")).await.unwrap();
+    let repeat = app.store().fetch(wants(Some("f1"), "a")).await.unwrap().deliver();
     assert_eq!(repeat[0].id, id);
     drop(lost); // the first request's connection is found to be closed
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -176,8 +174,8 @@ async fn a_lost_fetch_does_not_take_jobs_from_its_repeat() {
 async fn the_repeat_of_a_lost_fetch_gets_its_jobs() {
     let app = TestApp::start().await;
     let id = app.client.enqueue_into("q").await;
-    drop(app.app.store.fetch(wants(Some("f1"), "a")).await.unwrap());
-    let repeat = app.app.store.fetch(wants(Some("f1"), "a")).await.unwrap().deliver();
+    drop(app.store().fetch(wants(Some("f1"), "a")).await.unwrap());
+    let repeat = app.store().fetch(wants(Some("f1"), "a")).await.unwrap().deliver();
     assert_eq!(repeat.iter().map(|job| job.id.as_str()).collect::<Vec<_>>(), [&*id]);
     assert_eq!(app.client.state(&id).await, "active");
 }
@@ -191,8 +189,8 @@ async fn one_broken_record_does_not_stop_the_clock_for_others() {
     }
     app.redis.command::<()>(&["SET", &format!("fg:{{default}}:job:{}", ids[0]), "garbage"]).await;
     app.clock.advance(5000);
-    let first = app.app.store.tick(false).await;
-    let second = app.app.store.tick(false).await;
+    let first = app.store().tick(false).await;
+    let second = app.store().tick(false).await;
     let due: i64 = app.redis.command(&["ZCARD", "fg:{default}:due"]).await;
     assert_eq!(app.client.state(&ids[1]).await, "available", "due: {due} {first:?} {second:?}");
 }
@@ -248,7 +246,7 @@ async fn retention_works_on_a_full_redis() {
     let app = TestApp::start().await;
     app.client.enqueue_into("q").await;
     app.redis.command::<()>(&["CONFIG", "SET", "maxmemory", "1"]).await;
-    assert!(app.app.store.retain().await.is_ok());
+    assert!(app.store().retain().await.is_ok());
 }
 
 #[tokio::test]

@@ -1,79 +1,13 @@
 //! A Redis Cluster moves our slot to another node: calls wait for it, and nothing runs on half of the keys.
 
 use crate::support::server::start;
-use crate::support::{Client, Cluster, eventually, json};
-use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use crate::support::{Client, Cluster, Load, eventually, json};
 use std::time::Duration;
 
 const PRODUCERS: usize = 4;
 const WORKERS: usize = 4;
 /// Jobs that wait while the slot is moved, so that the move takes a while.
 const WAITING: usize = 2_000;
-
-#[derive(Default)]
-struct Ledger {
-    accepted: HashSet<String>,
-    /// Times that each job was handed to a worker.
-    delivered: HashMap<String, usize>,
-    acked: HashSet<String>,
-    /// Responses that were no success.
-    failures: Vec<String>,
-}
-
-/// Producers and workers, and what they were told.
-#[derive(Clone)]
-struct Load {
-    client: Client,
-    ledger: Arc<Mutex<Ledger>>,
-    closing: Arc<AtomicBool>,
-}
-
-impl Load {
-    async fn post(&self, path: &str, body: serde_json::Value) -> Option<crate::support::Answer> {
-        let answer = self.client.post(path, body).await;
-        if !matches!(answer.status, 200..=299) {
-            self.ledger.lock().unwrap().failures.push(format!("{path}: {} {}", answer.status, answer.text));
-            return None;
-        }
-        Some(answer)
-    }
-
-    fn is_closing(&self) -> bool {
-        self.closing.load(Ordering::SeqCst)
-    }
-
-    async fn produce(self) {
-        while !self.is_closing() {
-            let job = json!({"type": "test.job", "args": [], "queue": "q"});
-            if let Some(answer) = self.post("/v1/jobs", job).await {
-                self.ledger.lock().unwrap().accepted.insert(answer.text_at("/job/id").to_owned());
-            }
-        }
-    }
-
-    async fn work(self) {
-        loop {
-            let was_closing = self.is_closing();
-            let fetch = json!({"queues": ["q"], "count": 10, "worker_id": "w1"});
-            let ids = self.post("/v1/workers/fetch", fetch).await.map(|answer| answer.job_ids()).unwrap_or_default();
-            for id in &ids {
-                *self.ledger.lock().unwrap().delivered.entry(id.clone()).or_default() += 1;
-                if self.post("/v1/workers/ack", json!({"job_id": id})).await.is_some() {
-                    self.ledger.lock().unwrap().acked.insert(id.clone());
-                }
-            }
-            if ids.is_empty() && was_closing {
-                return;
-            }
-        }
-    }
-
-    fn acked(&self) -> usize {
-        self.ledger.lock().unwrap().acked.len()
-    }
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slot_that_moves_under_load_costs_no_request_and_no_job() {
@@ -84,10 +18,7 @@ async fn a_slot_that_moves_under_load_costs_no_request_and_no_job() {
     for _ in 0..WAITING / 500 {
         client.post("/v1/jobs/batch", json!({"jobs": vec![job.clone(); 500]})).await.expect(201);
     }
-    let load = Load { client: client.clone(), ledger: Arc::default(), closing: Arc::default() };
-    let mut tasks = tokio::task::JoinSet::new();
-    (0..PRODUCERS).for_each(|_| _ = tasks.spawn(load.clone().produce()));
-    (0..WORKERS).for_each(|_| _ = tasks.spawn(load.clone().work()));
+    let load = Load::start(&client, PRODUCERS, WORKERS);
     let busy = async || {
         let before = load.acked();
         eventually("more jobs are done", async || load.acked() > before + 200).await;
@@ -101,24 +32,22 @@ async fn a_slot_that_moves_under_load_costs_no_request_and_no_job() {
         cluster.finish_move(source, target);
     }
     busy().await;
-    load.closing.store(true, Ordering::SeqCst);
-    while let Some(ended) = tasks.join_next().await {
-        ended.expect("producers and workers do not panic");
-    }
-    let ledger = std::mem::take(&mut *load.ledger.lock().unwrap());
-    let repeated = ledger.delivered.values().filter(|times| **times > 1).count();
+    let results = load.stop().await;
+    let repeated = results.delivered.values().filter(|times| **times > 1).count();
     let figures = format!(
-        "keys moved {moved:?}; {} jobs accepted, {} acked, {} delivered, {repeated} more than once; {} failed responses",
-        ledger.accepted.len(),
-        ledger.acked.len(),
-        ledger.delivered.len(),
-        ledger.failures.len(),
+        "keys moved {moved:?}; {} jobs accepted, {} acked, {} delivered, {repeated} more than once; {} responses 503, {} other failures",
+        results.accepted.len(),
+        results.acked.len(),
+        results.delivered.len(),
+        results.unavailable,
+        results.failures.len(),
     );
     println!("{figures}");
     assert!(moved.iter().all(|keys| *keys > WAITING), "{figures}");
-    assert!(ledger.failures.is_empty(), "{figures}: {:?}", &ledger.failures[..ledger.failures.len().min(5)]);
+    results.assert_no_failures(&figures);
+    assert_eq!(results.unavailable, 0, "{figures}");
     assert_eq!(repeated, 0, "{figures}");
-    assert_eq!(ledger.acked, ledger.accepted, "{figures}");
+    assert_eq!(results.acked, results.accepted, "{figures}");
     let stats = client.get("/v1/queues/idle/stats").await.expect(200);
     assert_eq!(stats.at("/queue/available"), &json!(WAITING), "what waited is all there");
 }

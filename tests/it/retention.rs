@@ -134,7 +134,7 @@ async fn pass_through(app: &TestApp, queue: &str) {
 async fn let_days_pass(app: &TestApp, days: u32) {
     for _ in 0..days {
         app.clock.advance(DAY);
-        app.app.store.retain().await.expect("Redis answers");
+        app.store().retain().await.expect("Redis answers");
     }
 }
 

@@ -1,12 +1,11 @@
 //! Scheduling over HTTP: what queues handed out in the last minute, and the settings that hold for all of them.
 
-use crate::support::{Answer, TestApp, TestRedis, eventually, json};
+use crate::support::{Answer, NOON, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::fairness::{Pool, PoolQueue, Starvation, Weight};
 use serde_json::Value;
 use std::sync::Arc;
 
-const NOW: i64 = 1_800_000_000_000;
 const STATS: &str = "/ojs/v1/admin/scheduling/stats";
 const CONFIG: &str = "/ojs/v1/admin/scheduling/config";
 
@@ -16,7 +15,7 @@ async fn put(app: &TestApp, body: Value) -> Answer {
 
 #[tokio::test]
 async fn stats_are_exact_over_the_last_minute() {
-    let app = TestApp::start_at(NOW).await;
+    let app = TestApp::start_at(NOON).await;
     let none = app.client.get(STATS).await.expect(200);
     assert_eq!((none.at("/queues"), none.at("/window")), (&json!([]), &json!("PT1M")));
     for queue in ["critical", "critical", "critical", "low", "idle"] {
@@ -157,7 +156,7 @@ async fn what_is_set_lasts_is_seen_by_others_and_goes_with_an_emptied_redis() {
 /// Each metric of the texts on fair scheduling and rate limiting, with its labels, after traffic that causes it.
 #[tokio::test]
 async fn every_metric_of_dispatch_is_there_with_its_labels() {
-    let app = TestApp::start_with(Clock::manual(NOW), |config| {
+    let app = TestApp::start_with(Clock::manual(NOON), |config| {
         let place = |queue: &str| PoolQueue { queue: queue.to_owned(), weight: Weight::ONE };
         let queues = vec![place("busy"), place("quiet")];
         config.policy.pools = vec![Pool { name: "p".to_owned(), queues, concurrency: Some(4), ..Pool::default() }];

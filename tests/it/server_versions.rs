@@ -1,12 +1,11 @@
 //! The same stories on the oldest and the newest server that fairgate supports. All other tests use the installed one.
 
-use crate::support::{Client, ServerVersion, TestApp, TestRedis, eventually, json};
+use crate::support::{Client, NOON, ServerVersion, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::Config;
 use fairgate::fairness::{Batch, Pace, Rule, TenantLimits, TenantRule, TenantSettings};
 use std::sync::Arc;
 
-const NOON: i64 = 1_800_000_000_000;
 const MINUTE: i64 = 60_000;
 
 /// Each story as a test of both versions.
@@ -47,7 +46,7 @@ async fn at_noon(version: ServerVersion) -> TestApp {
 }
 
 async fn agrees(app: &TestApp) {
-    assert_eq!(app.app.store.audit(false, 5000, async || ()).await.unwrap().differences, []);
+    app.assert_consistent().await;
 }
 
 fn tenants(answer: &crate::support::Answer) -> Vec<String> {
@@ -179,10 +178,10 @@ async fn planned_jobs_are_promoted_by_weight(version: ServerVersion) {
     rule.pace = Pace::Every(100);
     let app = app(version, Clock::System, |config| config.plan = vec![rule]).await;
     let job = |tenant: &str| json!({"type": "t.job", "args": [], "meta": {"tenant_id": tenant}});
-    app.app.store.pause_rule("r", true, "test").await.unwrap();
+    app.store().pause_rule("r", true, "test").await.unwrap();
     push(&app.client, job("a"), 30).await;
     push(&app.client, job("b"), 30).await;
-    app.app.store.pause_rule("r", false, "test").await.unwrap();
+    app.store().pause_rule("r", false, "test").await.unwrap();
     let mut done: Vec<String> = Vec::new();
     eventually("all jobs are promoted and done", async || {
         let fetched = app.client.fetch("q", 10).await;
@@ -195,7 +194,7 @@ async fn planned_jobs_are_promoted_by_weight(version: ServerVersion) {
     .await;
     let of_a = done[..12].iter().filter(|tenant| *tenant == "a").count();
     assert_eq!(of_a, 6, "equal shares: {done:?}");
-    assert!(app.app.store.rule_status("r", None).await.unwrap().rounds >= 1);
+    assert!(app.store().rule_status("r", None).await.unwrap().rounds >= 1);
     agrees(&app).await;
 }
 

@@ -50,12 +50,12 @@ async fn what_waits_for_a_limit_is_found_when_the_limit_has_room() {
     assert_eq!(app.client.fetch("q", 9).await.job_ids().len(), 1, "the limit is 1, and all others wait for it");
     assert_eq!(fetch_for(&app, "t39", 1).await, Vec::<String>::new());
     let two = Quota { concurrency: Some(2), ..Quota::default() };
-    app.app.store.set_limit(&fairgate::job::LimitKey::key("k"), Layer::Override, Some(&two), None).await.unwrap();
+    app.store().set_limit(&fairgate::job::LimitKey::key("k"), Layer::Override, Some(&two), None).await.unwrap();
     let found = fetch_for(&app, "t39", 1).await;
     assert_eq!(found.len(), 1, "its lane was not the one that was let go");
     assert_eq!(app.client.job(&found[0]).await["meta"]["tenant_id"], "t39");
     assert_eq!(app.client.fetch("q", 9).await.job_ids(), Vec::<String>::new());
-    assert_eq!(app.app.store.audit(false, 5000, async || ()).await.unwrap().differences, []);
+    app.assert_consistent().await;
 }
 
 #[tokio::test]

@@ -1,10 +1,9 @@
 //! Unique jobs: what counts as the same, in which states, for how long, and what happens to the second one.
 
-use crate::support::{Answer, Client, Process, TestApp, TestRedis, eventually, json};
+use crate::support::{Answer, Client, NOON, Process, TestApp, TestRedis, eventually, json};
 use futures_util::future::join_all;
 use serde_json::Value;
 
-const NOON: i64 = 1_800_000_000_000;
 const SECOND: i64 = 1000;
 
 fn job(args: Value, unique: Value) -> Value {

@@ -1,15 +1,13 @@
 //! `waiting_for` of a single job: why nobody runs it.
 
-use crate::support::{TestApp, json};
+use crate::support::{NOON, TestApp, json};
 use fairgate::clock::Clock;
 use fairgate::config::{Config, Role};
 use fairgate::fairness::Rule;
 use serde_json::Value;
 
-const NOON: i64 = 1_800_000_000_000;
-
 /// A server on which nothing happens but what the test sends.
-async fn site(change: impl FnOnce(&mut Config)) -> TestApp {
+async fn start(change: impl FnOnce(&mut Config)) -> TestApp {
     TestApp::start_with(Clock::manual(NOON), |config| {
         config.server.roles = vec![Role::Api];
         change(config);
@@ -28,7 +26,7 @@ async fn waiting_for(app: &TestApp, id: &str) -> Value {
 
 #[tokio::test]
 async fn a_staged_job_names_its_rule_tenant_and_gate() {
-    let app = site(|config| config.plan = vec![Rule::new("reports", &["report.*"])]).await;
+    let app = start(|config| config.plan = vec![Rule::new("reports", &["report.*"])]).await;
     // Something is in the main queue, so that planned jobs do not pass.
     app.client.enqueue(json!({"type": "other.job", "args": []})).await;
     let job = json!({"type": "report.pdf", "args": [], "meta": {"tenant_id": "acme"}});
@@ -46,7 +44,7 @@ async fn a_staged_job_names_its_rule_tenant_and_gate() {
 async fn a_staged_job_of_a_tenant_of_weight_0_says_that_it_is_held() {
     let mut rule = Rule::new("reports", &["report.*"]);
     rule.weights.fixed.insert("acme".to_owned(), fairgate::fairness::Weight::of(0.0).expect("a weight"));
-    let app = site(|config| config.plan = vec![rule]).await;
+    let app = start(|config| config.plan = vec![rule]).await;
     app.client.enqueue(json!({"type": "other.job", "args": []})).await;
     let id = app.client.enqueue(json!({"type": "report.pdf", "args": [], "meta": {"tenant_id": "acme"}})).await;
     assert_eq!(waiting_for(&app, &id).await["tenant_state"], "held");
@@ -54,7 +52,7 @@ async fn a_staged_job_of_a_tenant_of_weight_0_says_that_it_is_held() {
 
 #[tokio::test]
 async fn a_job_that_a_limit_stops_names_the_limit() {
-    let app = site(|_| {}).await;
+    let app = start(|_| {}).await;
     let limited = |limit: Value| json!({"type": "a.b", "args": [], "queue": "q", "meta": {"tenant_id": "acme"}, "rate_limit": limit});
     let limit = json!({"key": "stripe", "concurrency": 1, "scope": "tenant"});
     let first = app.client.enqueue(limited(limit.clone())).await;
@@ -79,7 +77,7 @@ async fn a_job_that_a_limit_stops_names_the_limit() {
 
 #[tokio::test]
 async fn limits_of_queues_and_tenants_are_named_as_well() {
-    let app = site(|_| {}).await;
+    let app = start(|_| {}).await;
     let put = async |path: &str, body: Value| app.client.send("PUT", path, Some(body.to_string())).await;
     put("/v1/admin/queues/slow/rate-limit", json!({"concurrency": 1})).await.expect(200);
     let ids = [app.client.enqueue_into("slow").await, app.client.enqueue_into("slow").await];
@@ -98,7 +96,7 @@ async fn limits_of_queues_and_tenants_are_named_as_well() {
 
 #[tokio::test]
 async fn times_pauses_and_activation_are_named() {
-    let app = site(|_| {}).await;
+    let app = start(|_| {}).await;
     let client = &app.client;
     let later = client.enqueue(json!({"type": "a.b", "args": [], "scheduled_at": "2027-01-15T09:00:00Z"})).await;
     let scheduled = json!({"reason": "scheduled", "until": "2027-01-15T09:00:00.000Z"});

@@ -1,6 +1,6 @@
 //! The scripts and the arithmetic in Rust take the same decisions, whatever happens to tenants.
 
-use super::live::{Ground, Live};
+use super::live::{FairQueueEnv, Live};
 use crate::support::TestRedis;
 use fairgate::fairness::Weight;
 use proptest::prelude::*;
@@ -106,8 +106,8 @@ async fn take(live: &mut Live<'_>, step: &Step) {
 }
 
 /// Takes the steps, then lets everything go.
-async fn run(ground: &Ground, steps: &[Step]) {
-    let mut live = ground.queue().await;
+async fn run(env: &FairQueueEnv, steps: &[Step]) {
+    let mut live = env.queue().await;
     for step in steps {
         take(&mut live, step).await;
     }
@@ -121,12 +121,12 @@ async fn run(ground: &Ground, steps: &[Step]) {
 fn check(steps: impl Strategy<Value = Vec<Step>>, cases: u32) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let tenants = (0..HELD.end).map(|tenant| (name(tenant), weight_of(tenant)));
-    let ground = runtime.block_on(Ground::open(tenants));
+    let env = runtime.block_on(FairQueueEnv::open(tenants));
     // A fixed seed, so that a run says the same about the same code.
     let config =
         ProptestConfig { cases, rng_seed: RngSeed::Fixed(11), failure_persistence: None, ..Default::default() };
     let outcome = TestRunner::new(config).run(&steps, |steps| {
-        runtime.block_on(run(&ground, &steps));
+        runtime.block_on(run(&env, &steps));
         Ok(())
     });
     outcome.unwrap_or_else(|error| panic!("{error}"));
@@ -151,8 +151,8 @@ fn scripts_and_arithmetic_agree_about_crowds_that_leave_at_once() {
 #[tokio::test]
 async fn scripts_and_arithmetic_agree_about_leavers_that_are_due() {
     let tenants = (0..HELD.end).map(|tenant| (name(tenant), weight_of(tenant)));
-    let ground = Ground::open(tenants).await;
-    let mut live = ground.queue().await;
+    let env = FairQueueEnv::open(tenants).await;
+    let mut live = env.queue().await;
     let light = name(SPREAD.start);
     live.arrive(&[(&light, 40)]).await;
     // Among the last to leave, because they weigh less than most: one that will be held, and one that is.

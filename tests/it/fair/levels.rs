@@ -2,7 +2,7 @@
 //! as the arithmetic for one fair queue does.
 
 use super::bench::Bench;
-use super::live::Ground;
+use super::live::FairQueueEnv;
 use crate::support::json;
 use fairgate::fairness::Weight;
 use fairgate::store::{Outcome, PriorityLevel, Promoted};
@@ -50,7 +50,7 @@ fn step() -> BoxedStrategy<Step> {
 
 /// Jobs that a rule has staged for one main queue: on Redis, and as one fair queue for each priority.
 struct Levels<'a> {
-    ground: &'a Ground,
+    env: &'a FairQueueEnv,
     queue: String,
     benches: BTreeMap<i32, Bench>,
     /// Ids of staged jobs by priority and tenant, in their order.
@@ -62,11 +62,11 @@ struct Levels<'a> {
 }
 
 impl<'a> Levels<'a> {
-    async fn open(ground: &'a Ground) -> Levels<'a> {
-        let queue = ground.queue().await.name;
+    async fn open(env: &'a FairQueueEnv) -> Levels<'a> {
+        let queue = env.queue().await.name;
         let benches = PRIORITIES.map(|priority| (priority, Bench::default())).into();
         let (staged, weights, seen) = (BTreeMap::new(), HashMap::new(), HashSet::new());
-        let mut levels = Levels { ground, queue, benches, staged, weights, seen };
+        let mut levels = Levels { env, queue, benches, staged, weights, seen };
         assert_eq!(levels.new_in_main_queue().await.len(), 1, "the job that keeps others from passing");
         levels
     }
@@ -78,12 +78,12 @@ impl<'a> Levels<'a> {
             Step::Reweigh(tenant, weight) => self.reweigh(&name(*tenant), *weight).await,
             Step::Cancel(tenant, place) => {
                 let Some(id) = self.withdraw(&name(*tenant), *place) else { return };
-                let outcome = self.ground.store().cancel(&id).await.unwrap();
+                let outcome = self.env.store().cancel(&id).await.unwrap();
                 assert!(matches!(outcome, Outcome::Done(..)), "{outcome:?}");
             }
             Step::Activate(tenant, place) => {
                 let Some(id) = self.withdraw(&name(*tenant), *place) else { return };
-                let outcome = self.ground.store().activate(&id).await.unwrap();
+                let outcome = self.env.store().activate(&id).await.unwrap();
                 assert!(matches!(outcome, Outcome::Done(..)), "{outcome:?}");
                 assert_eq!(self.new_in_main_queue().await, [id]);
             }
@@ -101,9 +101,9 @@ impl<'a> Levels<'a> {
             json!({"type": "test.planned", "args": [], "meta": {"tenant_id": tenant}, "options": options})
         };
         let jobs: Vec<_> = each.iter().map(job).collect();
-        let answer = self.ground.app.client.post("/v1/jobs/batch", json!({"jobs": jobs})).await.expect(201);
+        let answer = self.env.client.post("/v1/jobs/batch", json!({"jobs": jobs})).await.expect(201);
         for (id, (tenant, priority)) in answer.job_ids().into_iter().zip(each) {
-            let own = self.ground.rule.own_weight(&tenant, None);
+            let own = self.env.rule.own_weight(&tenant, None);
             let weight = *self.weights.entry(tenant.clone()).or_insert(own);
             self.benches.get_mut(&priority).unwrap().arrive(&tenant, weight, 1);
             self.staged.entry((priority, tenant)).or_default().push_back(id);
@@ -111,9 +111,9 @@ impl<'a> Levels<'a> {
     }
 
     async fn reweigh(&mut self, tenant: &str, weight: Weight) {
-        let ground = self.ground;
+        let env = self.env;
         let named = [(tenant.to_owned(), weight)];
-        let changed = ground.store().reweigh(&ground.rule.name, ground.token(), &self.queue, false, &named).await;
+        let changed = env.store().reweigh(&env.rule.name, env.token(), &self.queue, false, &named).await;
         let differs = self.weights.get(tenant).is_some_and(|known| *known != weight);
         assert_eq!(changed.unwrap(), Some(u64::from(differs)), "one tenant, at however many priorities");
         self.weights.entry(tenant.to_owned()).and_modify(|known| *known = weight);
@@ -137,8 +137,8 @@ impl<'a> Levels<'a> {
 
     /// Promotes in one call; how many went.
     async fn promote(&mut self, jobs: u64) -> u64 {
-        let ground = self.ground;
-        let outcome = ground.store().promote(&ground.rule.name, ground.token(), &self.queue, jobs).await.unwrap();
+        let env = self.env;
+        let outcome = env.store().promote(&env.rule.name, env.token(), &self.queue, jobs).await.unwrap();
         let Promoted::Jobs { promoted, left, tenants, .. } = outcome else { panic!("{outcome:?}") };
         let ids = self.new_in_main_queue().await;
         for id in &ids {
@@ -186,7 +186,7 @@ impl<'a> Levels<'a> {
         for priority in PRIORITIES {
             let key = format!("fg:{{default}}:lane:{}:p{priority}", self.queue);
             let words = ["ZRANGE", &key, "0", "-1", "WITHSCORES"];
-            let lane: Vec<(String, f64)> = self.ground.app.redis.command(&words).await;
+            let lane: Vec<(String, f64)> = self.env.redis.command(&words).await;
             found.extend(lane.into_iter().map(|(id, score)| (score as i64 % SEQUENCES, id)));
         }
         found.retain(|(_, id)| self.seen.insert(id.clone()));
@@ -196,7 +196,7 @@ impl<'a> Levels<'a> {
 
     /// Each priority bit for bit, and each tenant with what it has at all of them.
     async fn check(&self) {
-        let (store, rule) = (self.ground.store(), &self.ground.rule.name);
+        let (store, rule) = (self.env.store(), &self.env.rule.name);
         let survey = store.next_tenants(rule, &self.queue, 1000, false).await.unwrap();
         let served: Vec<i32> = survey.levels.iter().map(|level| level.priority).collect();
         let has_jobs = |priority: &i32| *priority == 0 || self.staged.keys().any(|(staged, _)| staged == priority);
@@ -240,8 +240,8 @@ impl<'a> Levels<'a> {
     }
 }
 
-async fn run(ground: &Ground, steps: &[Step]) {
-    let mut levels = Levels::open(ground).await;
+async fn run(env: &FairQueueEnv, steps: &[Step]) {
+    let mut levels = Levels::open(env).await;
     for step in steps {
         levels.take(step).await;
     }
@@ -251,20 +251,20 @@ async fn run(ground: &Ground, steps: &[Step]) {
     while levels.promote(30).await > 0 {}
     levels.check().await;
     assert_eq!(levels.jobs(), 0);
-    let below = format!("fair:{}:{}:", ground.rule.name, levels.queue);
-    assert_eq!(ground.app.redis.keys_with(&below).await, Vec::<String>::new(), "nothing is left behind");
+    let below = format!("fair:{}:{}:", env.rule.name, levels.queue);
+    assert_eq!(env.redis.keys_with(&below).await, Vec::<String>::new(), "nothing is left behind");
 }
 
 #[test]
 fn each_priority_is_a_fair_queue_and_the_highest_goes_first() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let weights = WEIGHTS.iter().enumerate().map(|(tenant, weight)| (name(tenant), Weight::of(*weight).unwrap()));
-    let ground = runtime.block_on(Ground::open(weights));
+    let env = runtime.block_on(FairQueueEnv::open(weights));
     // A fixed seed, so that a run says the same about the same code.
     let config =
         ProptestConfig { cases: 30, rng_seed: RngSeed::Fixed(13), failure_persistence: None, ..Default::default() };
     let outcome = TestRunner::new(config).run(&prop::collection::vec(step(), 1..40), |steps| {
-        runtime.block_on(run(&ground, &steps));
+        runtime.block_on(run(&env, &steps));
         Ok(())
     });
     outcome.unwrap_or_else(|error| panic!("{error}"));

@@ -2,53 +2,51 @@
 //! agree after every step.
 
 use super::bench::Bench;
-use crate::support::{Client, TestApp, json};
-use fairgate::clock::Clock;
-use fairgate::config::Role;
+use crate::support::{TestApp, json};
 use fairgate::fairness::{Rule, Weight};
-use fairgate::store::{Begun, Outcome, Promoted, Store, Why};
+use fairgate::store::{Begun, Outcome, Promoted, Why};
 use redis::aio::MultiplexedConnection;
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-const NOON: i64 = 1_750_000_000_000;
 const KIND: &str = "test.planned";
 const LARGEST_BATCH: usize = 500;
 
-/// A server on which nobody promotes but the test, and a lock that no round gives up.
-pub struct Ground {
+/// A passive fairgate with a plan rule, whose planner lock the test holds all the time.
+pub struct FairQueueEnv {
     pub app: TestApp,
     pub rule: Rule,
     token: String,
-    redis: MultiplexedConnection,
+    connection: MultiplexedConnection,
     queues: AtomicU32,
 }
 
-impl Ground {
-    pub async fn open(weights: impl IntoIterator<Item = (String, Weight)>) -> Ground {
+impl Deref for FairQueueEnv {
+    type Target = TestApp;
+
+    fn deref(&self) -> &TestApp {
+        &self.app
+    }
+}
+
+impl FairQueueEnv {
+    pub async fn open(weights: impl IntoIterator<Item = (String, Weight)>) -> FairQueueEnv {
         let mut rule = Rule::new("plan", &[KIND]);
         rule.weights.fixed = weights.into_iter().collect();
         rule.planner_lock_ttl = 600_000;
         let planned = rule.clone();
-        let app = TestApp::start_with(Clock::manual(NOON), |config| {
-            config.server.roles = vec![Role::Api];
-            config.plan = vec![planned];
-        })
-        .await;
-        let redis = app.redis.connection().await;
-        let mut ground = Ground { app, rule, token: String::new(), redis, queues: AtomicU32::new(0) };
+        let app = TestApp::start_passive(|config| config.plan = vec![planned]).await;
+        let connection = app.redis.connection().await;
+        let mut env = FairQueueEnv { app, rule, token: String::new(), connection, queues: AtomicU32::new(0) };
         // Only a rule with staged jobs has rounds.
-        let mut first = ground.queue().await;
+        let mut first = env.queue().await;
         first.arrive(&[("first", 1)]).await;
-        ground.token = match ground.store().begin_round(&ground.rule, "test", Why::Run, None).await.unwrap() {
+        env.token = match env.store().begin_round(&env.rule, "test", Why::Run, None).await.unwrap() {
             Begun::Round(round) => round.token,
             other => panic!("no round: {other:?}"),
         };
-        ground
-    }
-
-    pub fn store(&self) -> &Store {
-        &self.app.app.store
+        env
     }
 
     /// The token of the rule's lock.
@@ -59,18 +57,14 @@ impl Ground {
     /// A main queue of its own, and with it a fair queue. It holds a job, so that none passes straight through.
     pub async fn queue(&self) -> Live<'_> {
         let name = format!("q{}", self.queues.fetch_add(1, Ordering::SeqCst));
-        self.client().enqueue_into(&name).await;
-        Live { ground: self, name, bench: Bench::default(), staged: BTreeMap::new(), owners: HashMap::new(), seen: 1 }
-    }
-
-    fn client(&self) -> &Client {
-        &self.app.client
+        self.client.enqueue_into(&name).await;
+        Live { env: self, name, bench: Bench::default(), staged: BTreeMap::new(), owners: HashMap::new(), seen: 1 }
     }
 }
 
 /// One fair queue, twice.
 pub struct Live<'a> {
-    ground: &'a Ground,
+    env: &'a FairQueueEnv,
     pub name: String,
     pub bench: Bench,
     /// Ids of staged jobs by tenant, in their order.
@@ -88,22 +82,22 @@ impl Live<'_> {
         for part in tenants.chunks(LARGEST_BATCH) {
             let job = |tenant: &&str| json!({"type": KIND, "args": [], "meta": {"tenant_id": tenant}, "options": {"queue": self.name}});
             let jobs: Vec<_> = part.iter().map(job).collect();
-            let answer = self.ground.client().post("/v1/jobs/batch", json!({"jobs": jobs})).await.expect(201);
+            let answer = self.env.client.post("/v1/jobs/batch", json!({"jobs": jobs})).await.expect(201);
             for (id, tenant) in answer.job_ids().into_iter().zip(part) {
                 self.owners.insert(id.clone(), (*tenant).to_owned());
                 self.staged.entry((*tenant).to_owned()).or_default().push_back(id);
             }
         }
         for (tenant, jobs) in arrivals {
-            self.bench.arrive(tenant, self.ground.rule.own_weight(tenant, None), *jobs);
+            self.bench.arrive(tenant, self.env.rule.own_weight(tenant, None), *jobs);
         }
         self.check().await;
     }
 
     pub async fn reweigh(&mut self, weights: &[(&str, Weight)]) {
-        let (ground, told) = (self.ground, false);
+        let (env, told) = (self.env, false);
         let named: Vec<_> = weights.iter().map(|(tenant, weight)| ((*tenant).to_owned(), *weight)).collect();
-        let changed = ground.store().reweigh(&ground.rule.name, &ground.token, &self.name, told, &named).await;
+        let changed = env.store().reweigh(&env.rule.name, &env.token, &self.name, told, &named).await;
         assert!(changed.unwrap().is_some(), "the lock is ours");
         weights.iter().for_each(|(tenant, weight)| self.bench.reweigh(tenant, *weight));
         self.check().await;
@@ -112,7 +106,7 @@ impl Live<'_> {
     /// One of a tenant's staged jobs is cancelled, if it has any.
     pub async fn cancel(&mut self, tenant: &str, place: usize) {
         let Some(id) = self.withdraw(tenant, place) else { return };
-        let outcome = self.ground.store().cancel(&id).await.unwrap();
+        let outcome = self.env.store().cancel(&id).await.unwrap();
         assert!(matches!(outcome, Outcome::Done(..)), "{outcome:?}");
         self.check().await;
     }
@@ -120,7 +114,7 @@ impl Live<'_> {
     /// One of a tenant's staged jobs is activated by hand, if it has any.
     pub async fn activate(&mut self, tenant: &str, place: usize) {
         let Some(id) = self.withdraw(tenant, place) else { return };
-        let outcome = self.ground.store().activate(&id).await.unwrap();
+        let outcome = self.env.store().activate(&id).await.unwrap();
         assert!(matches!(outcome, Outcome::Done(..)), "{outcome:?}");
         assert_eq!(self.new_in_main_queue().await, [id]);
         self.check().await;
@@ -135,8 +129,8 @@ impl Live<'_> {
 
     /// Promotes in one call; whose jobs, in their order.
     pub async fn promote(&mut self, jobs: u64) -> Vec<String> {
-        let ground = self.ground;
-        let outcome = ground.store().promote(&ground.rule.name, &ground.token, &self.name, jobs).await.unwrap();
+        let env = self.env;
+        let outcome = env.store().promote(&env.rule.name, &env.token, &self.name, jobs).await.unwrap();
         let Promoted::Jobs { promoted, left, tenants, .. } = outcome else { panic!("{outcome:?}") };
         let ids = self.new_in_main_queue().await;
         let mut order = Vec::new();
@@ -172,22 +166,22 @@ impl Live<'_> {
 
     /// Keys of this fair queue but its own hash.
     pub async fn keys(&self) -> Vec<String> {
-        self.ground.app.redis.keys_with(&format!("fair:{}:{}:", self.ground.rule.name, self.name)).await
+        self.env.redis.keys_with(&format!("fair:{}:{}:", self.env.rule.name, self.name)).await
     }
 
     async fn new_in_main_queue(&mut self) -> Vec<String> {
         let key = format!("fg:{{default}}:lane:{}:p0", self.name);
         let mut command = redis::cmd("ZRANGE");
         command.arg(key).arg(self.seen).arg(-1);
-        let ids: Vec<String> = command.query_async(&mut self.ground.redis.clone()).await.unwrap();
+        let ids: Vec<String> = command.query_async(&mut self.env.connection.clone()).await.unwrap();
         self.seen += ids.len() as isize;
         ids
     }
 
     /// Clock, total, who leaves when, and every waiting tenant's start: bit for bit.
     async fn check(&self) {
-        let (queue, rule) = (&self.bench.queue, &self.ground.rule.name);
-        let mut survey = self.ground.store().next_tenants(rule, &self.name, 1_000_000, false).await.unwrap();
+        let (queue, rule) = (&self.bench.queue, &self.env.rule.name);
+        let mut survey = self.env.store().next_tenants(rule, &self.name, 1_000_000, false).await.unwrap();
         assert_eq!(survey.levels.len(), 1, "one priority");
         let survey = survey.levels.remove(0);
         assert_eq!((survey.clock, survey.total_weight), (queue.clock(), queue.total()));

@@ -1,6 +1,6 @@
 //! What tenants get from the real scripts, measured against fluid sharing: the bench beside each queue checks every pick.
 
-use super::live::{Ground, Live};
+use super::live::{FairQueueEnv, Live};
 use super::{AHEAD, BEHIND};
 use fairgate::fairness::Weight;
 
@@ -15,7 +15,7 @@ impl Dice {
 }
 
 /// `heavy` and the names that begin so weigh 100, `mixed…` anything from 0.05 to 1,000, `burst…` the most; all others 1.
-async fn ground() -> Ground {
+async fn open_env() -> FairQueueEnv {
     let mut dice = Dice(9);
     let hundred = Weight::of(100.0).unwrap();
     let mut weights = vec![("heavy".to_owned(), hundred)];
@@ -25,7 +25,7 @@ async fn ground() -> Ground {
         let power = -1.3 + 4.3 * dice.below(10_000) as f64 / 10_000.0;
         (format!("mixed{number}"), Weight::of(10f64.powf(power)).unwrap())
     }));
-    Ground::open(weights).await
+    FairQueueEnv::open(weights).await
 }
 
 async fn arrive(live: &mut Live<'_>, tenants: &[String], jobs: u64) {
@@ -55,8 +55,8 @@ async fn churn(live: &mut Live<'_>, name: &str, rounds: u64) {
 
 #[tokio::test]
 async fn one_heavy_tenant_among_a_hundred_light_ones() {
-    let ground = ground().await;
-    let mut live = ground.queue().await;
+    let env = open_env().await;
+    let mut live = env.queue().await;
     arrive(&mut live, &numbered("light", 100), 12).await;
     live.arrive(&[("heavy", 900)]).await;
     let order = live.promote(60).await;
@@ -72,8 +72,8 @@ async fn one_heavy_tenant_among_a_hundred_light_ones() {
 
 #[tokio::test]
 async fn crowds_that_leave_at_once_and_weights_of_all_sizes() {
-    let ground = ground().await;
-    let mut live = ground.queue().await;
+    let env = open_env().await;
+    let mut live = env.queue().await;
     arrive(&mut live, &numbered("mixed", 60), 15).await;
     churn(&mut live, "light", 10).await;
     arrive(&mut live, &numbered("burst", 100), 1).await;
@@ -86,10 +86,10 @@ async fn crowds_that_leave_at_once_and_weights_of_all_sizes() {
 
 #[tokio::test]
 async fn the_size_of_a_batch_changes_no_order() {
-    let ground = ground().await;
+    let env = open_env().await;
     let mut orders = Vec::new();
     for size in [1000, 60, 7, 1] {
-        let mut live = ground.queue().await;
+        let mut live = env.queue().await;
         arrive(&mut live, &numbered("mixed", 60), 2).await;
         arrive(&mut live, &numbered("light", 80), 1).await;
         live.arrive(&[("heavy", 60)]).await;

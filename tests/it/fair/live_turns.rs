@@ -1,6 +1,6 @@
 //! What once went wrong in planners like this one, on the real scripts.
 
-use super::live::Ground;
+use super::live::FairQueueEnv;
 use fairgate::fairness::Weight;
 
 fn count(order: &[String], name: &str) -> usize {
@@ -9,8 +9,8 @@ fn count(order: &[String], name: &str) -> usize {
 
 #[tokio::test]
 async fn a_tenant_that_cannot_be_served_does_not_pin_the_clock() {
-    let ground = Ground::open([("never".to_owned(), Weight::HELD)]).await;
-    let mut live = ground.queue().await;
+    let env = FairQueueEnv::open([("never".to_owned(), Weight::HELD)]).await;
+    let mut live = env.queue().await;
     live.arrive(&[("never", 7), ("a", 50), ("b", 50)]).await;
     live.promote(10).await;
     assert_eq!(live.bench.queue.clock(), 5.0);
@@ -24,8 +24,8 @@ async fn a_tenant_that_cannot_be_served_does_not_pin_the_clock() {
 #[tokio::test]
 async fn five_hundred_held_tenants_do_not_hide_runnable_ones() {
     let held: Vec<String> = (0..500).map(|number| format!("held{number}")).collect();
-    let ground = Ground::open(held.iter().map(|name| (name.clone(), Weight::HELD))).await;
-    let mut live = ground.queue().await;
+    let env = FairQueueEnv::open(held.iter().map(|name| (name.clone(), Weight::HELD))).await;
+    let mut live = env.queue().await;
     live.arrive(&held.iter().map(|name| (name.as_str(), 1)).collect::<Vec<_>>()).await;
     live.arrive(&[("z", 4), ("y", 4)]).await;
     assert_eq!(live.promote(3).await, ["y", "z", "y"]);
@@ -44,14 +44,14 @@ async fn five_hundred_held_tenants_do_not_hide_runnable_ones() {
 
 #[tokio::test]
 async fn a_drained_tenant_comes_back_without_credit() {
-    let ground = Ground::open([]).await;
-    let mut live = ground.queue().await;
+    let env = FairQueueEnv::open([]).await;
+    let mut live = env.queue().await;
     live.arrive(&[("a", 200), ("b", 1)]).await;
     live.promote(60).await;
     live.arrive(&[("b", 60)]).await;
     assert_eq!(count(&live.promote(20).await, "b"), 10, "no more than its share for having been away");
     // Nor does one gain that brings one job at a time.
-    let mut dripping = ground.queue().await;
+    let mut dripping = env.queue().await;
     dripping.arrive(&[("a", 100)]).await;
     let mut got = 0;
     for _ in 0..60 {
@@ -65,8 +65,8 @@ async fn a_drained_tenant_comes_back_without_credit() {
 
 #[tokio::test]
 async fn holding_cancelling_and_activating_gain_nothing() {
-    let ground = Ground::open([]).await;
-    let mut live = ground.queue().await;
+    let env = FairQueueEnv::open([]).await;
+    let mut live = env.queue().await;
     live.arrive(&[("a", 200), ("b", 200)]).await;
     let mut got = 0;
     for turn in 0..60 {

@@ -96,7 +96,7 @@ impl Load {
                 load.ledger.lock().unwrap().done.insert(id);
             }
             let leases: i64 = app.redis.command(&["ZCARD", "fg:{default}:leases"]).await;
-            let counts = app.app.store.queue_counts("q").await.unwrap();
+            let counts = app.store().queue_counts("q").await.unwrap();
             leases == 0 && counts["available"] == 0 && counts["active"] == 0
         })
         .await;
@@ -136,7 +136,7 @@ async fn hundreds_of_replies_that_break_off_change_nothing() {
     .await;
     println!("{} replies cut, {} jobs accepted, {} done", proxy.cuts(), ledger.accepted.len(), ledger.done.len());
     ledger.balances();
-    assert_eq!(app.app.store.audit(false, 5000, async || ()).await.unwrap().differences, []);
+    app.assert_consistent().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -177,5 +177,5 @@ async fn kills_of_redis_and_outages_leave_no_job_leased_to_nobody() {
         ledger.done.len()
     );
     ledger.balances();
-    assert_eq!(app.app.store.audit(false, 5000, async || ()).await.unwrap().differences, []);
+    app.assert_consistent().await;
 }

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 /// A fairgate behind a proxy and another straight on the same Redis. Neither has a tick, so nothing but the answer to a lost
 /// reply brings a job back.
-struct Site {
+struct LostReplyEnv {
     app: TestApp,
     direct: TestApp,
     proxy: ChaosProxy,
 }
 
-impl Site {
-    async fn open(call_timeout: Duration) -> Site {
+impl LostReplyEnv {
+    async fn open(call_timeout: Duration) -> LostReplyEnv {
         let redis = Arc::new(TestRedis::start());
         let proxy = ChaosProxy::start(&redis).await;
         let url = proxy.url();
@@ -38,7 +38,7 @@ impl Site {
             let body = json!({"job_id": id, "error": {"code": "x", "message": "y"}});
             direct.client.post(&format!("/v1/workers/{outcome}"), body).await.expect(200);
         }
-        Site { app, direct, proxy }
+        LostReplyEnv { app, direct, proxy }
     }
 
     /// Sends a request whose reply from Redis, known by a text in the request, meets with a fault.
@@ -52,10 +52,6 @@ impl Site {
     async fn leases(&self) -> i64 {
         self.app.redis.command(&["ZCARD", "fg:{default}:leases"]).await
     }
-
-    async fn agrees(&self) {
-        assert_eq!(self.direct.app.store.audit(false, 5000, async || ()).await.unwrap().differences, []);
-    }
 }
 
 const PATIENT: Duration = Duration::from_secs(10);
@@ -63,78 +59,78 @@ const IMPATIENT: Duration = Duration::from_millis(400);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reply_that_breaks_off_is_asked_for_again() {
-    let site = Site::open(PATIENT).await;
-    let client = &site.direct.client;
+    let env = LostReplyEnv::open(PATIENT).await;
+    let client = &env.direct.client;
     let job = json!({"type": "test.cut", "args": [], "queue": "q"});
-    let answer = site.post_under(Fault::Cut, "test.cut", "/v1/jobs", job).await.expect(201);
+    let answer = env.post_under(Fault::Cut, "test.cut", "/v1/jobs", job).await.expect(201);
     let id = answer.text_at("/job/id").to_owned();
     let wanted = json!({"queues": ["q"], "worker_id": "worker-of-cut"});
-    let fetched = site.post_under(Fault::Cut, "worker-of-cut", "/v1/workers/fetch", wanted).await.expect(200);
-    assert_eq!((fetched.job_ids(), site.leases().await), (vec![id.clone()], 1), "leased once, to who asked");
-    site.post_under(Fault::Cut, &id, "/v1/workers/ack", json!({"job_id": id})).await.expect(200);
-    assert_eq!((client.state(&id).await.as_str(), site.leases().await), ("completed", 0));
+    let fetched = env.post_under(Fault::Cut, "worker-of-cut", "/v1/workers/fetch", wanted).await.expect(200);
+    assert_eq!((fetched.job_ids(), env.leases().await), (vec![id.clone()], 1), "leased once, to who asked");
+    env.post_under(Fault::Cut, &id, "/v1/workers/ack", json!({"job_id": id})).await.expect(200);
+    assert_eq!((client.state(&id).await.as_str(), env.leases().await), ("completed", 0));
 
     let failing = client.enqueue_into("q").await;
     client.fetch("q", 1).await;
     let nack = json!({"job_id": failing, "error": {"code": "x", "message": "y"}});
-    site.post_under(Fault::Cut, &failing, "/v1/workers/nack", nack).await.expect(200);
+    env.post_under(Fault::Cut, &failing, "/v1/workers/nack", nack).await.expect(200);
     assert_eq!(client.state(&failing).await, "retryable");
-    site.proxy.arm_with(Fault::Cut, &failing);
-    site.app.client.get(&format!("/v1/jobs/{failing}")).await.expect(200);
-    site.proxy.arm_with(Fault::Cut, &failing);
-    site.app.client.delete(&format!("/v1/jobs/{failing}")).await.expect(200);
-    site.agrees().await;
+    env.proxy.arm_with(Fault::Cut, &failing);
+    env.app.client.get(&format!("/v1/jobs/{failing}")).await.expect(200);
+    env.proxy.arm_with(Fault::Cut, &failing);
+    env.app.client.delete(&format!("/v1/jobs/{failing}")).await.expect(200);
+    env.direct.assert_consistent().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fetch_whose_reply_never_comes_hands_its_jobs_back() {
-    let site = Site::open(IMPATIENT).await;
-    let ids = [site.direct.client.enqueue_into("q").await, site.direct.client.enqueue_into("q").await];
+    let env = LostReplyEnv::open(IMPATIENT).await;
+    let ids = [env.direct.client.enqueue_into("q").await, env.direct.client.enqueue_into("q").await];
     let wanted = json!({"queues": ["q"], "count": 2, "worker_id": "nobody"});
-    let answer = site.post_under(Fault::Mute, "nobody", "/v1/workers/fetch", wanted).await;
+    let answer = env.post_under(Fault::Mute, "nobody", "/v1/workers/fetch", wanted).await;
     assert!(answer.status >= 500, "{}", answer.text);
-    eventually("the leases are handed back", async || site.leases().await == 0).await;
-    let again = site.direct.client.fetch("q", 2).await;
+    eventually("the leases are handed back", async || env.leases().await == 0).await;
+    let again = env.direct.client.fetch("q", 2).await;
     assert_eq!((again.job_ids(), again.at("/jobs/0/attempt")), (ids.to_vec(), &json!(1)), "as if nothing had happened");
-    site.agrees().await;
+    env.direct.assert_consistent().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fetch_that_reaches_redis_late_leases_nothing() {
-    let site = Site::open(IMPATIENT).await;
-    let id = site.direct.client.enqueue_into("q").await;
+    let env = LostReplyEnv::open(IMPATIENT).await;
+    let id = env.direct.client.enqueue_into("q").await;
     let wanted = json!({"queues": ["q"], "worker_id": "nobody"});
-    let answer = site.post_under(Fault::Delay, "nobody", "/v1/workers/fetch", wanted).await;
+    let answer = env.post_under(Fault::Delay, "nobody", "/v1/workers/fetch", wanted).await;
     assert!(answer.status >= 500, "{}", answer.text);
     eventually("the fetch was called off", async || {
-        let noted: Option<String> = site.app.redis.command(&["HGET", "fg:{default}:state", "recalled"]).await;
+        let noted: Option<String> = env.app.redis.command(&["HGET", "fg:{default}:state", "recalled"]).await;
         noted.is_some()
     })
     .await;
     let calls = async || {
-        let stats: String = site.app.redis.command(&["INFO", "commandstats"]).await;
+        let stats: String = env.app.redis.command(&["INFO", "commandstats"]).await;
         let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_fcall:calls="));
         line.and_then(|line| line.split(',').next()?.parse::<u64>().ok()).unwrap_or(0)
     };
     let before = calls().await;
-    site.proxy.deliver();
+    env.proxy.deliver();
     eventually("the late fetch has arrived", async || calls().await > before).await;
-    assert_eq!((site.leases().await, site.direct.client.state(&id).await.as_str()), (0, "available"));
-    assert_eq!(site.app.client.fetch("q", 1).await.job_ids(), [&*id], "the next fetch of the same process works");
-    site.agrees().await;
+    assert_eq!((env.leases().await, env.direct.client.state(&id).await.as_str()), (0, "available"));
+    assert_eq!(env.app.client.fetch("q", 1).await.job_ids(), [&*id], "the next fetch of the same process works");
+    env.direct.assert_consistent().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn jobs_of_a_fetch_with_an_id_are_left_to_its_client() {
-    let site = Site::open(IMPATIENT).await;
+    let env = LostReplyEnv::open(IMPATIENT).await;
     let (kept, handed_back) =
-        (site.direct.client.enqueue_into("q").await, site.direct.client.enqueue_into("other").await);
+        (env.direct.client.enqueue_into("q").await, env.direct.client.enqueue_into("other").await);
     let wanted = json!({"queues": ["q"], "worker_id": "asks-again", "fetch_id": "f1"});
-    site.post_under(Fault::Mute, "asks-again", "/v1/workers/fetch", wanted.clone()).await;
+    env.post_under(Fault::Mute, "asks-again", "/v1/workers/fetch", wanted.clone()).await;
     let unnamed = json!({"queues": ["other"], "worker_id": "nobody"});
-    site.post_under(Fault::Mute, "nobody", "/v1/workers/fetch", unnamed).await;
-    eventually("one lease is left", async || site.leases().await == 1).await;
-    assert_eq!(site.direct.client.state(&handed_back).await, "available");
-    let again = site.app.client.post("/v1/workers/fetch", wanted).await.expect(200);
+    env.post_under(Fault::Mute, "nobody", "/v1/workers/fetch", unnamed).await;
+    eventually("one lease is left", async || env.leases().await == 1).await;
+    assert_eq!(env.direct.client.state(&handed_back).await, "available");
+    let again = env.app.client.post("/v1/workers/fetch", wanted).await.expect(200);
     assert_eq!(again.job_ids(), [&*kept]);
 }

@@ -4,10 +4,10 @@ use super::*;
 
 #[tokio::test]
 async fn a_verdict_comes_with_its_evidence() {
-    let street = Street::open().await;
-    street.flood().await;
-    street.look_for(20).await;
-    let loud = street.client().get("/v1/admin/tenants/loud/noise").await.expect(200);
+    let env = NeighborEnv::open().await;
+    env.flood().await;
+    env.look_for(20).await;
+    let loud = env.client.get("/v1/admin/tenants/loud/noise").await.expect(200);
     for (pointer, value) in [
         ("/tenant_id", json!("loud")),
         ("/noisy", json!(true)),
@@ -27,40 +27,40 @@ async fn a_verdict_comes_with_its_evidence() {
     ] {
         assert_eq!(*loud.at(pointer), value, "{pointer} of {}", loud.text);
     }
-    let calm = street.client().get("/v1/admin/tenants/a/noise").await.expect(200);
+    let calm = env.client.get("/v1/admin/tenants/a/noise").await.expect(200);
     assert_eq!(
         (calm.at("/noisy"), calm.at("/verdict"), calm.at("/throttle")),
         (&json!(false), &Value::Null, &Value::Null)
     );
-    let nobody = street.client().get("/v1/admin/tenants/nobody/noise").await.expect(200);
+    let nobody = env.client.get("/v1/admin/tenants/nobody/noise").await.expect(200);
     assert_eq!((nobody.at("/noisy"), nobody.at("/figures/depth")), (&json!(false), &json!(0)));
 }
 
 #[tokio::test]
 async fn a_tenant_is_let_go_once() {
-    let street = Street::open().await;
-    street.flood().await;
-    street.look_for(20).await;
-    let reset = street.client().post("/v1/admin/tenants/loud/noise/reset", json!({})).await.expect(200);
+    let env = NeighborEnv::open().await;
+    env.flood().await;
+    env.look_for(20).await;
+    let reset = env.client.post("/v1/admin/tenants/loud/noise/reset", json!({})).await.expect(200);
     assert_eq!((reset.at("/released"), reset.at("/throttled")), (&json!(true), &json!(false)));
     assert!(reset.at("/spared_until").is_string());
-    let again = street.client().post("/v1/admin/tenants/loud/noise/reset", json!({})).await.expect(200);
+    let again = env.client.post("/v1/admin/tenants/loud/noise/reset", json!({})).await.expect(200);
     assert_eq!(again.at("/released"), &json!(false));
-    let told = street.told().await;
+    let told = env.throttle_events().await;
     assert_eq!((told.len(), &told[1].1["reason"]), (2, &json!("manual_reset")));
 }
 
 #[tokio::test]
 async fn an_idle_server_and_odd_names_are_answered() {
-    let street = Street::open().await;
-    let idle = street.client().get("/v1/admin/tenants/x/noise").await.expect(200);
+    let env = NeighborEnv::open().await;
+    let idle = env.client.get("/v1/admin/tenants/x/noise").await.expect(200);
     assert_eq!((idle.at("/noisy"), idle.at("/enabled")), (&json!(false), &json!(true)));
-    let reset = street.client().post("/v1/admin/tenants/x/noise/reset", json!({})).await.expect(200);
+    let reset = env.client.post("/v1/admin/tenants/x/noise/reset", json!({})).await.expect(200);
     assert_eq!(reset.at("/released"), &json!(false));
-    street.client().get("/v1/admin/tenants/a%0Ab/noise").await.expect(400);
-    street.client().get(&format!("/v1/admin/tenants/{}/noise", "x".repeat(257))).await.expect(400);
-    street.client().get("/v1/admin/tenants/a%20b%3A%C3%A9/noise").await.expect(200);
-    street.client().delete("/v1/admin/tenants/x/noise").await.expect(405);
+    env.client.get("/v1/admin/tenants/a%0Ab/noise").await.expect(400);
+    env.client.get(&format!("/v1/admin/tenants/{}/noise", "x".repeat(257))).await.expect(400);
+    env.client.get("/v1/admin/tenants/a%20b%3A%C3%A9/noise").await.expect(200);
+    env.client.delete("/v1/admin/tenants/x/noise").await.expect(405);
 }
 
 #[tokio::test]

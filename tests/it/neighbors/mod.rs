@@ -8,22 +8,21 @@ mod staged;
 mod victims;
 mod watching;
 
-use crate::support::{Client, TestApp, TestRedis, json};
+use crate::support::{NOON, TestApp, TestRedis, json};
 use fairgate::background::NoisyNeighborWatcher;
 use fairgate::clock::Clock;
-use fairgate::config::{Config, Role};
+use fairgate::config::Config;
 use fairgate::fairness::noisy::{Action, NoisyNeighbors};
-use fairgate::store::{EventFilter, Store};
 use fairgate::telemetry::NoiseMetrics;
 use serde_json::Value;
+use std::ops::Deref;
 use std::sync::Arc;
 
-const NOON: i64 = 1_800_000_000_000;
 const SECOND: i64 = 1000;
 const MINUTE: i64 = 60 * SECOND;
 
-/// A server whose clock only the test turns, and on which nobody looks for neighbours but the test.
-struct Street {
+/// A passive fairgate with a watcher of noisy neighbours that runs when the test asks.
+struct NeighborEnv {
     app: TestApp,
     config: NoisyNeighbors,
     neighbors: NoisyNeighborWatcher,
@@ -33,13 +32,21 @@ fn throttling() -> NoisyNeighbors {
     NoisyNeighbors { action: Action::WeightReduced, ..NoisyNeighbors::default() }
 }
 
-impl Street {
-    async fn open() -> Street {
-        Street::with(throttling(), |_| {}).await
+impl Deref for NeighborEnv {
+    type Target = TestApp;
+
+    fn deref(&self) -> &TestApp {
+        &self.app
+    }
+}
+
+impl NeighborEnv {
+    async fn open() -> NeighborEnv {
+        NeighborEnv::with(throttling(), |_| {}).await
     }
 
-    async fn with(noisy: NoisyNeighbors, change: impl FnOnce(&mut Config)) -> Street {
-        Street::on(Arc::new(TestRedis::start()), Clock::manual(NOON), noisy, change).await
+    async fn with(noisy: NoisyNeighbors, change: impl FnOnce(&mut Config)) -> NeighborEnv {
+        NeighborEnv::on(Arc::new(TestRedis::start()), Clock::manual(NOON), noisy, change).await
     }
 
     /// One on a Redis and a clock that others use too.
@@ -48,34 +55,21 @@ impl Street {
         clock: Clock,
         noisy: NoisyNeighbors,
         change: impl FnOnce(&mut Config),
-    ) -> Street {
-        let app = TestApp::start_on(redis, clock, |config| {
-            config.server.roles = vec![Role::Api];
+    ) -> NeighborEnv {
+        let app = TestApp::start_passive_on(redis, clock, |config| {
             config.noisy_neighbors = noisy.clone();
             change(config);
         })
         .await;
-        let neighbors = NoisyNeighborWatcher::new(app.app.store.clone(), noisy.clone(), NoiseMetrics::default());
+        let neighbors = NoisyNeighborWatcher::new(app.store().clone(), noisy.clone(), NoiseMetrics::default());
         neighbors.look("hand").await.unwrap(); // from here on it is counted
-        Street { app, config: noisy, neighbors }
-    }
-
-    fn store(&self) -> &Store {
-        &self.app.app.store
-    }
-
-    fn client(&self) -> &Client {
-        &self.app.client
+        NeighborEnv { app, config: noisy, neighbors }
     }
 
     /// Jobs of a tenant, at most 1000 in a request.
     async fn push(&self, tenant: &str, jobs: usize) -> Vec<String> {
         let job = json!({"type": "t.job", "args": [], "meta": {"tenant_id": tenant}, "options": {"queue": "q"}});
-        let mut ids = Vec::new();
-        for portion in vec![job; jobs].chunks(1000) {
-            ids.extend(self.client().post("/v1/jobs/batch", json!({"jobs": portion})).await.expect(201).job_ids());
-        }
-        ids
+        self.enqueue_all(vec![job; jobs]).await
     }
 
     /// Five tenants, the first of which has pushed far more.
@@ -89,16 +83,16 @@ impl Street {
     /// Looks for so many seconds, every five.
     async fn look_for(&self, seconds: i64) {
         for _ in 0..seconds / 5 {
-            self.app.clock.advance(5 * SECOND);
+            self.clock.advance(5 * SECOND);
             self.neighbors.look("hand").await.unwrap();
         }
     }
 
     /// Fetches and does jobs of the queue; how many each tenant had, by name.
     async fn work(&self, most: usize) -> Vec<(String, usize)> {
-        let fetched = self.client().fetch("q", most).await;
+        let fetched = self.client.fetch("q", most).await;
         for id in fetched.job_ids() {
-            self.client().ack(&id).await.expect(200);
+            self.client.ack(&id).await.expect(200);
         }
         let jobs = fetched.at("/jobs").as_array().cloned().unwrap_or_default();
         let mut tenants: Vec<String> =
@@ -115,19 +109,16 @@ impl Street {
 
     /// Jobs that workers have.
     async fn leased(&self) -> Vec<String> {
-        self.app.redis.command(&["ZRANGE", "fg:{default}:leases", "0", "-1"]).await
+        self.redis.command(&["ZRANGE", "fg:{default}:leases", "0", "-1"]).await
     }
 
-    /// Data of all events about throttles, oldest first, each under its kind.
-    async fn told(&self) -> Vec<(String, Value)> {
-        let filter = EventFilter { types: vec!["tenant.*".to_owned()], ..EventFilter::default() };
-        let page = self.store().events(&filter, None, 100_000).await.unwrap().unwrap();
-        let read = |data: &str| serde_json::from_str(&format!("{{{data}}}")).unwrap();
-        page.events.iter().map(|event| (event.kind.clone(), read(&event.data))).collect()
+    /// All events about throttles, oldest first: type and data.
+    async fn throttle_events(&self) -> Vec<(String, Value)> {
+        self.stored_events("tenant.*").await
     }
 
     async fn kinds(&self) -> Vec<String> {
-        self.told().await.into_iter().map(|(kind, _)| kind).collect()
+        self.throttle_events().await.into_iter().map(|(kind, _)| kind).collect()
     }
 }
 

@@ -1,12 +1,11 @@
 //! Each route is called, so that it succeeds and so that it fails; the client compares what comes back with the document.
 
-use crate::support::{Client, TestApp, contract, eventually, json};
+use crate::support::{Client, NOON, TestApp, contract, eventually, json};
 use fairgate::api::routes;
 use fairgate::clock::Clock;
 use serde_json::Value;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-const NOON: i64 = 1_800_000_000_000;
 /// Streams do not end: of them, only the beginning is looked at.
 const STREAMS: [&str; 3] =
     ["/ojs/v1/admin/planner/events", "/ojs/v1/admin/planner/{name}/events", "/ojs/v1/events/stream"];

@@ -34,7 +34,7 @@ async fn asked(voice: &Voice) -> Vec<Vec<String>> {
 }
 
 async fn unknown(app: &TestApp) -> u64 {
-    status(&app.app.store).await.queues.first().map_or(0, |queue| queue.unknown_tenants)
+    status(app.store()).await.queues.first().map_or(0, |queue| queue.unknown_tenants)
 }
 
 /// New tenants share the first round by the weights that the webhook gives them, although workers are idle.
@@ -44,7 +44,7 @@ async fn weights_apply_to_the_round_they_are_asked_for() {
     let voice = Voice::saying(answer).await;
     let (app, registry) = scene(voice.rule(40, |_| {}), &[("a", 100), ("b", 100), ("c", 100)]).await;
     assert_eq!(shares(&app, &registry).await, expected(&[("a", 36), ("b", 4)]));
-    let held = status(&app.app.store).await;
+    let held = status(app.store()).await;
     assert_eq!((held.queues[0].waiting_tenants, held.staged), (2, 260));
 }
 
@@ -89,7 +89,7 @@ async fn tenants_of_known_weight_never_wait() {
         push(&app.client, "a", jobs).await;
         work_off(&app.client, jobs).await;
     }
-    assert_eq!((unknown(&app).await, status(&app.app.store).await.staged), (1, 5));
+    assert_eq!((unknown(&app).await, status(app.store()).await.staged), (1, 5));
     // A process that stops does not wait for the answer.
     app.app.shut_down().await;
 }
@@ -108,7 +108,7 @@ async fn many_unknown_tenants_are_asked_about_in_several_questions() {
     let about: std::collections::HashSet<&String> = asked.iter().flatten().collect();
     assert_eq!((about.len(), unknown(&app).await), (450, 0), "none of the first 300 may go");
     assert_eq!(run(&registry).await.promoted, 30);
-    assert_eq!(status(&app.app.store).await.staged, 300);
+    assert_eq!(status(app.store()).await.staged, 300);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -170,8 +170,8 @@ async fn a_rule_that_asks_no_more_lets_everyone_in() {
 async fn a_removed_rule_drains_tenants_of_unknown_weight() {
     let voice = Voice::saying(never()).await;
     let app = planning(&[]).await;
-    let book = super::rulebook(&app.app.store, &[]);
-    app.app.store.pause_rule("r", true, "test").await.unwrap();
+    let book = super::rulebook(app.store(), &[]);
+    app.store().pause_rule("r", true, "test").await.unwrap();
     let rule = voice.rule(5, |_| {});
     book.put(rule).await.unwrap();
     push(&app.client, "a", 20).await;
@@ -192,7 +192,7 @@ async fn a_tenant_with_jobs_of_several_priorities_is_asked_about_once() {
     let mut asked = asked(&voice).await.remove(0);
     asked.sort();
     assert_eq!((asked, unknown(&app).await), (vec!["a".to_owned(), "b".to_owned()], 0));
-    assert_eq!(status(&app.app.store).await.queues[0].staged_tenants, 2);
+    assert_eq!(status(app.store()).await.queues[0].staged_tenants, 2);
     let pending = voice.server.received_requests().await.unwrap()[0].body_json::<Value>().unwrap();
     assert_eq!(pending["tenants"][0]["pending"], 20);
 }
@@ -203,7 +203,7 @@ async fn another_process_asks_again_about_what_was_not_answered() {
     let voice = Voice::saying(weights(json!({"a": 3, "b": 1}))).await;
     let rule = voice.rule(8, |_| {});
     let (app, registry) = scene(rule.clone(), &[("a", 40), ("b", 40)]).await;
-    let begun = app.app.store.begin_round(&rule, "A", Why::Run, None).await.unwrap();
+    let begun = app.store().begin_round(&rule, "A", Why::Run, None).await.unwrap();
     assert!(matches!(begun, Begun::Round(_)), "{begun:?}");
     let _: i64 = app.redis.command(&["DEL", "fg:{default}:plan:r:lock"]).await;
     assert_eq!(shares(&app, &registry).await, expected(&[("a", 6), ("b", 2)]));

@@ -2,18 +2,16 @@
 
 use super::weighing::{Voice, weights};
 use super::{registry, run, stage};
-use crate::support::{TestApp, json};
+use crate::support::{NOON, TestApp, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
 use fairgate::fairness::{OnWebhookError, Rule};
 use serde_json::Value;
 use wiremock::ResponseTemplate;
 
-const NOW: i64 = 1_800_000_000_000;
-
 /// A fairgate whose clock stands still, with jobs of tenants a and b staged.
 async fn scene(rule: &Rule) -> TestApp {
-    let app = TestApp::start_with(Clock::manual(NOW), |config| {
+    let app = TestApp::start_with(Clock::manual(NOON), |config| {
         config.plan = vec![rule.clone()];
         config.server.roles = vec![Role::Api, Role::Dispatch];
     })
@@ -46,7 +44,7 @@ async fn a_failure_is_reported_once_with_the_weights_in_use_and_its_end_once() {
     let voice = Voice::saying(weights(json!({"a": 3, "b": 1}))).await;
     let rule = voice.rule(2, |rule| rule.weights.max_weight_age = 60_000);
     let app = scene(&rule).await;
-    let registry = registry(&app.app.store, std::slice::from_ref(&rule));
+    let registry = registry(app.store(), std::slice::from_ref(&rule));
     rounds(&app, &registry, 2).await;
     assert_eq!(kinds(&app).await, Vec::<String>::new());
 
@@ -92,7 +90,7 @@ async fn a_failure_that_holds_all_tenants_says_so() {
     let voice = Voice::saying(ResponseTemplate::new(503)).await;
     let rule = voice.rule(2, |rule| rule.weights.on_webhook_error = Some(OnWebhookError::Hold));
     let app = scene(&rule).await;
-    let registry = registry(&app.app.store, std::slice::from_ref(&rule));
+    let registry = registry(app.store(), std::slice::from_ref(&rule));
     rounds(&app, &registry, 3).await;
     let told = events(&app).await;
     assert_eq!((told.len(), &told[0].1["fallback"], &told[0].1["weights_age_ms"]), (1, &json!("hold"), &Value::Null));
@@ -107,7 +105,7 @@ async fn an_answer_that_names_nobody_or_holds_everybody_is_reported_once() {
         let voice = Voice::saying(weights(answer.clone())).await;
         let rule = voice.rule(2, |_| {});
         let app = scene(&rule).await;
-        let registry = registry(&app.app.store, std::slice::from_ref(&rule));
+        let registry = registry(app.store(), std::slice::from_ref(&rule));
         rounds(&app, &registry, 4).await;
         let told = events(&app).await;
         assert_eq!(told.len(), 1, "{told:?}");
@@ -129,13 +127,13 @@ async fn another_process_goes_on_where_the_first_left_off() {
     let rule = voice.rule(2, |_| {});
     let app = scene(&rule).await;
     for _ in 0..2 {
-        let one = registry(&app.app.store, std::slice::from_ref(&rule));
+        let one = registry(app.store(), std::slice::from_ref(&rule));
         rounds(&app, &one, 2).await;
         one.release().await;
         assert_eq!(kinds(&app).await, ["weights.failed"]);
     }
     voice.say(weights(json!({"a": 3, "b": 1})));
-    let other = registry(&app.app.store, std::slice::from_ref(&rule));
+    let other = registry(app.store(), std::slice::from_ref(&rule));
     rounds(&app, &other, 2).await;
     assert_eq!(kinds(&app).await, ["weights.failed", "weights.recovered"]);
 }

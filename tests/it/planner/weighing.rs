@@ -60,7 +60,7 @@ pub(super) fn weights(weights: Value) -> ResponseTemplate {
 pub(super) async fn scene(rule: Rule, tenants: &[(&str, usize)]) -> (TestApp, RunnerRegistry) {
     let app = serving(std::slice::from_ref(&rule)).await;
     stage(&app, tenants).await;
-    let registry = registry(&app.app.store, &[rule]);
+    let registry = registry(app.store(), &[rule]);
     (app, registry)
 }
 
@@ -98,7 +98,7 @@ async fn an_answer_acts_on_the_backlog_at_once() {
         .collect();
     tenants.sort_unstable();
     assert_eq!(tenants, [("a", 40), ("b", 40)]);
-    let recorded = rounds(&app.app.store).await;
+    let recorded = rounds(app.store()).await;
     assert_eq!(recorded.last().unwrap()["weights_source"], "webhook");
     assert_eq!(recorded.last().unwrap()["served"][0], json!({"tenant_id": "a", "jobs": 6, "weight": 3.0}));
 }
@@ -108,8 +108,7 @@ async fn the_webhook_is_told_what_workers_do_for_a_tenant() {
     let voice = Voice::saying(weights(json!({}))).await;
     let (app, registry) = scene(voice.rule(8, |_| {}), &[("a", 3), ("b", 3)]).await;
     // What tenants do is counted from the first look on, because a rule asks a webhook.
-    let neighbors =
-        NoisyNeighborWatcher::new(app.app.store.clone(), NoisyNeighbors::default(), NoiseMetrics::default());
+    let neighbors = NoisyNeighborWatcher::new(app.store().clone(), NoisyNeighbors::default(), NoiseMetrics::default());
     neighbors.look("this test").await.unwrap();
     for tenant in ["a", "a", "b", "a", "b", "b"] {
         let job = json!({"type": "other.job", "args": [], "queue": "elsewhere", "meta": {"tenant_id": tenant}});
@@ -174,7 +173,7 @@ async fn held_tenants_are_asked_about_in_rotation() {
     })])
     .await;
     stage(&app, &[("a", 10), ("b", 10)]).await;
-    let store = &app.app.store;
+    let store = app.store();
     let mut done = 0;
     eventually("both are held", async || {
         done += work(&app.client, 10).await.len();
@@ -213,7 +212,7 @@ async fn a_webhook_that_fails_stops_nothing() {
                 "{what}: the rule's own weights"
             );
         }
-        let record = super::rounds(&app.app.store).await.pop().unwrap();
+        let record = super::rounds(app.store()).await.pop().unwrap();
         assert!(record["weights_errors_total"].as_u64() >= Some(1), "{what}: {record}");
         let events = app.client.get("/v1/events?types=weights.failed").await;
         assert_eq!(events.at("/events/0/data/rule"), "r", "{what}: {}", events.text);
@@ -252,7 +251,7 @@ async fn last_good_weights_serve_until_they_are_too_old() {
         voice.say(ResponseTemplate::new(200).set_body_string("<html>"));
         eventually("it was asked in vain", async || {
             assert_eq!(shares(&app, &registry).await, good);
-            super::rounds(&app.app.store).await.pop().unwrap()["weights_errors_total"].as_u64() > Some(0)
+            super::rounds(app.store()).await.pop().unwrap()["weights_errors_total"].as_u64() > Some(0)
         })
         .await;
         assert_eq!(shares(&app, &registry).await, good, "the last good ones");
@@ -271,7 +270,7 @@ async fn last_good_weights_outlive_the_process_that_asked() {
     shares(&app, &first).await;
     first.release().await;
     voice.say(ResponseTemplate::new(503));
-    let second = registry(&app.app.store, &[rule]);
+    let second = registry(app.store(), &[rule]);
     for _ in 0..2 {
         assert_eq!(shares(&app, &second).await, expected(&[("a", 6), ("b", 2)]));
     }
@@ -306,5 +305,5 @@ async fn static_weights_and_a_rule_that_changes_them() {
     assert_eq!(shares(&app, &registry).await, expected(&[("b", 8)]));
     registry.rules().put(with(1.0, 1.0)).await.unwrap();
     assert_eq!(shares(&app, &registry).await, expected(&[("a", 4), ("b", 4)]));
-    assert_eq!(rounds(&app.app.store).await[0]["weights_source"], "static");
+    assert_eq!(rounds(app.store()).await[0]["weights_source"], "static");
 }

@@ -1,7 +1,7 @@
 //! A release is killed, or frozen, between any two of its steps: each job runs, and once.
 
 use super::release::{assert_each_once, pause, staged};
-use super::ruby::{Crew, Worker, script};
+use super::ruby::{Worker, WorkerOptions, script};
 use super::*;
 use crate::support::{ChaosProxy, Process};
 use fairgate::config::FairplayClass;
@@ -51,7 +51,7 @@ async fn stage_and_stop(words: &[&str], theirs: &TestRedis, jobs: usize) -> Vec<
 }
 
 async fn runs_each_once(theirs: &TestRedis, queue: &str, pushed: &[String]) {
-    let worker = Worker::start(theirs, &Crew { queues: &[queue], ..Crew::default() });
+    let worker = Worker::start(theirs, &WorkerOptions { queues: &[queue], ..WorkerOptions::default() });
     let ran: Vec<String> = worker.ran_all(pushed.len()).await.into_iter().map(|ran| ran.jid).collect();
     assert_each_once(&ran, pushed);
 }
@@ -133,7 +133,7 @@ async fn kills_at_any_moment_lose_nothing_and_double_nothing() {
 #[tokio::test]
 async fn an_importer_that_wakes_up_late_doubles_nothing() {
     let app = beside(&[rule(|_| {})], legacy(|_| {})).await;
-    let store = &app.app.store;
+    let store = app.store();
     let rules: String = app.redis.command(&["HGET", "fg:{default}:state", "rules"]).await;
     let take_in = async |release: &str, before: u64, after: u64| {
         let mut job = fairgate::job::NewJob::foreign("HeavyJob", "heavy", "[]", "{\"args\":\u{1c}}".to_owned());

@@ -1,7 +1,7 @@
 //! Set-ups beside a Sidekiq that do not work as they were meant: each is reported once, with what to do.
 
 use super::inflow::{all_at_once, draining};
-use super::ruby::{Crew, Worker, script};
+use super::ruby::{Worker, WorkerOptions, script};
 use super::*;
 use crate::support::Process;
 
@@ -18,7 +18,7 @@ async fn metrics(app: &TestApp) -> String {
 #[tokio::test]
 async fn a_process_that_reads_the_staging_queue_is_reported_until_it_is_gone() {
     let app = beside(&[rule(|_| {})], draining()).await;
-    let worker = Worker::start(&app.redis, &Crew { queues: &["heavy", "stage"], ..Crew::default() });
+    let worker = Worker::start(&app.redis, &WorkerOptions { queues: &["heavy", "stage"], ..WorkerOptions::default() });
     eventually("it is reported", async || !events(&app, "main_queue.staging_read").await.is_empty()).await;
     let told = events(&app, "main_queue.staging_read").await.remove(0);
     assert_eq!((&told["main_queue"], &told["queue"]), (&json!("legacy"), &json!("stage")), "{told}");

@@ -1,4 +1,4 @@
-//! A workflow's jobs come in by the same doors as any other: plan rules, limits, tenants.
+//! Plan rules, limits and tenants apply to the jobs of a workflow as to any other job.
 
 use super::*;
 use crate::support::eventually;
@@ -22,7 +22,7 @@ async fn with_rule(change: impl FnOnce(&mut Rule)) -> TestApp {
 
 /// Jobs staged by the rule `plan`.
 async fn staged(app: &TestApp) -> u64 {
-    app.app.store.rule_status("plan", None).await.unwrap().staged
+    app.store().rule_status("plan", None).await.unwrap().staged
 }
 
 #[tokio::test]
@@ -41,7 +41,7 @@ async fn planned_steps_are_staged_when_their_turn_comes() {
     let step = show(client, &id).await["steps"][1]["job_id"].as_str().unwrap().to_owned();
     let shown = client.job(&step).await;
     assert_eq!((shown["state"].as_str(), shown["x_staged"].as_bool()), (Some("pending"), Some(true)));
-    let tenants = app.app.store.tenant_names("plan", "q", 0, 10).await.unwrap().1;
+    let tenants = app.store().tenant_names("plan", "q", 0, 10).await.unwrap().1;
     assert_eq!(tenants, ["acme"]);
     // Let go by hand, it is done, and both of the group are staged.
     client.send("POST", &format!("/v1/jobs/{step}/activate"), None).await.expect(200);

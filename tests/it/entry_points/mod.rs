@@ -1,19 +1,17 @@
-//! However a job comes into its queue, it takes the one way in. A table: every way (`ways`) against everything that may keep a job
-//! out or tell of it (`table`). Where a way is not measured again, the table has the reason.
+//! The entry points by which a job reaches its queue. Every entry point (`prepare`) is tested against everything that may
+//! hold a job back, refuse it or report it (`rules`). If a rule does not apply at an entry point again, the test says why.
 
-mod table;
-mod ways;
+mod prepare;
+mod rules;
 
-use crate::support::{Client, TestApp, eventually, json};
+use crate::support::{Client, NOON, TestApp, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
 use fairgate::fairness::Rule;
+use prepare::EntryPoint;
 use serde_json::Value;
-use ways::Way;
 
-const NOON: i64 = 1_800_000_000_000;
-
-/// A fairgate whose clock stands still and whose planner promotes nothing: what is staged stays so.
+/// A fairgate with a manual clock and no planner, so staged jobs stay staged.
 async fn start() -> TestApp {
     TestApp::start_with(Clock::manual(NOON), |config| {
         config.plan.push(Rule::new("plan", &["planned.*"]));
@@ -29,7 +27,7 @@ fn job(kind: &str, options: Value) -> Value {
     job
 }
 
-/// Something waits in the queue, so that nothing passes staging.
+/// Puts a job into the queue, so that no planned job passes through.
 async fn fill(client: &Client) {
     client.enqueue(json!({"type": "other.job", "args": [], "options": {"queue": "q", "priority": -100}})).await;
 }
