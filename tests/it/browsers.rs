@@ -22,12 +22,12 @@ const tries = {
   read: () => fetch("BASE/queues"),
 };
 (async () => {
-  let told = "";
+  let report = "";
   for (const [name, run] of Object.entries(tries)) {
-    try { const answer = await run(); told += `${name} is ${answer.type} ${answer.status}; `; }
-    catch (error) { told += `${name} is ${error.name}; `; }
+    try { const answer = await run(); report += `${name} is ${answer.type} ${answer.status}; `; }
+    catch (error) { report += `${name} is ${error.name}; `; }
   }
-  await fetch("/told", {method: "POST", body: told});
+  await fetch("/report", {method: "POST", body: report});
 })();
 </script></body>"#;
 
@@ -42,15 +42,15 @@ async fn page(app: &TestApp, listener: TcpListener) -> MockServer {
     server
 }
 
-/// What a page tells that a browser shows under some name of this machine.
-async fn told(page: &MockServer, host: &str) -> String {
+/// Shows the page in a browser under one of this machine's names; returns the outcomes that its script reports.
+async fn page_report(page: &MockServer, host: &str) -> String {
     let url = format!("http://{host}:{}/", page.address().port());
-    let told = async || {
+    let report = async || {
         let requests = page.received_requests().await.unwrap_or_default();
-        let report = requests.into_iter().find(|request| request.url.path() == "/told")?;
+        let report = requests.into_iter().find(|request| request.url.path() == "/report")?;
         Some(String::from_utf8_lossy(&report.body).into_owned())
     };
-    chromium::shown(&url, told).await
+    chromium::shown(&url, report).await
 }
 
 /// The jobs that there are, and whether the queue is paused.
@@ -68,11 +68,11 @@ async fn a_page_of_another_origin_changes_nothing() {
     // Another port of the same host is another origin of the same site; another name of it is another site.
     for host in ["127.0.0.1", "localhost"] {
         let page = page(&app, TcpListener::bind("127.0.0.1:0").unwrap()).await;
-        let told = told(&page, host).await;
+        let report = page_report(&page, host).await;
         for refused in ["json is TypeError", "remove is TypeError", "read is TypeError"] {
-            assert!(told.contains(refused), "{refused} is missing in {told}");
+            assert!(report.contains(refused), "{refused} is missing in {report}");
         }
-        assert_eq!(harm(&app).await, (0, json!(false)), "{host}: {told}");
+        assert_eq!(harm(&app).await, (0, json!(false)), "{host}: {report}");
     }
 }
 
@@ -83,12 +83,12 @@ async fn a_page_whose_origin_is_listed_uses_the_server() {
     let app = TestApp::start_with(Clock::System, |config| config.server.cors_origins = vec![own.clone()]).await;
     app.client.enqueue_into("q").await;
     let page = page(&app, listener).await;
-    let told = told(&page, "127.0.0.1").await;
+    let report = page_report(&page, "127.0.0.1").await;
     for allowed in ["form is form", "json is cors 201", "read is cors 200", "remove is cors 4"] {
-        assert!(told.contains(allowed), "{allowed} is missing in {told}");
+        assert!(report.contains(allowed), "{allowed} is missing in {report}");
     }
     // What pages send without asking has no media type of JSON, whoever they are.
-    assert_eq!(harm(&app).await, (1, json!(true)), "{told}");
+    assert_eq!(harm(&app).await, (1, json!(true)), "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -96,10 +96,10 @@ async fn a_name_that_was_made_to_point_here_leads_nowhere() {
     let app = TestApp::start().await;
     let port = app.app.address.port();
     let rebound = ["--host-resolver-rules=MAP rebound.example 127.0.0.1"];
-    let told = chromium::rendered(&format!("http://rebound.example:{port}/docs"), &rebound).await;
-    assert!(!told.contains("id=\"post_jobs\""), "{told}");
-    let told = chromium::rendered(&format!("http://localhost:{port}/docs"), &rebound).await;
-    assert!(told.contains("id=\"post_jobs\""), "{told}");
+    let report = chromium::rendered(&format!("http://rebound.example:{port}/docs"), &rebound).await;
+    assert!(!report.contains("id=\"post_jobs\""), "{report}");
+    let report = chromium::rendered(&format!("http://localhost:{port}/docs"), &rebound).await;
+    assert!(report.contains("id=\"post_jobs\""), "{report}");
 }
 
 /// The status of a request, and a header of its response.

@@ -83,8 +83,8 @@ async fn a_worker_reports_progress_by_body_and_in_percent() {
     let id = app.client.enqueue_into("mail").await;
     app.client.fetch("mail", 1).await;
     let report = json!({"job_id": id, "percentage": 25, "message": "a quarter"});
-    let told = app.client.post("/v1/workers/progress", report).await.expect(200);
-    assert_eq!((told.at("/progress"), told.text_at("/job_id")), (&json!(0.25), id.as_str()));
+    let reported = app.client.post("/v1/workers/progress", report).await.expect(200);
+    assert_eq!((reported.at("/progress"), reported.text_at("/job_id")), (&json!(0.25), id.as_str()));
     let shown = app.client.get(&format!("/v1/jobs/{id}/progress")).await.expect(200);
     assert_eq!((shown.at("/progress"), shown.text_at("/message")), (&json!(0.25), "a quarter"));
     let both = json!({"job_id": id, "percentage": 30, "progress": 0.5});

@@ -258,13 +258,13 @@ async fn rounds_are_on_record_and_told_as_they_happen() {
     assert_eq!(live.headers()["content-type"], "text/event-stream");
     for round in 1..=2 {
         let answer = app.client.post(&format!("{PLANNER}/reports/run"), json!({})).await.expect(200);
-        let mut told = String::new();
-        while !told.contains("\n\n") {
+        let mut reported = String::new();
+        while !reported.contains("\n\n") {
             let chunk = live.chunk().await.unwrap().expect("the stream goes on");
-            told.push_str(&String::from_utf8_lossy(&chunk));
+            reported.push_str(&String::from_utf8_lossy(&chunk));
         }
-        assert!(told.starts_with("event: round\nid: reports/"), "{told}");
-        let data = told.lines().find_map(|line| line.strip_prefix("data: ")).unwrap();
+        assert!(reported.starts_with("event: round\nid: reports/"), "{reported}");
+        let data = reported.lines().find_map(|line| line.strip_prefix("data: ")).unwrap();
         let data: Value = serde_json::from_str(data).unwrap();
         assert_eq!((&data["round"], &data["promoted"]), (&json!(round), answer.at("/promoted")));
     }

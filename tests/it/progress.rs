@@ -24,9 +24,10 @@ async fn progress_goes_forward_within_an_attempt_and_begins_anew_with_the_next()
         (none.at("/progress"), none.at("/data"), none.at("/state")),
         (&Value::Null, &Value::Null, &json!("active"))
     );
-    let told = put(client, &path, json!({"progress": 0.5, "message": "half", "data": {"n": 1.0}})).await.expect(200);
+    let reported =
+        put(client, &path, json!({"progress": 0.5, "message": "half", "data": {"n": 1.0}})).await.expect(200);
     assert_eq!(
-        (told.at("/progress"), told.at("/message"), told.at("/job_id")),
+        (reported.at("/progress"), reported.at("/message"), reported.at("/job_id")),
         (&json!(0.5), &json!("half"), &json!(id))
     );
     for (sent, shown) in [(0.25, 0.5), (-3.0, 0.5), (1.5, 1.0)] {

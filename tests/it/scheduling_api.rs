@@ -60,7 +60,7 @@ async fn a_change_of_the_config_is_reported_with_its_fields() {
     let pool = json!({"queues": ["a"]}).to_string();
     app.client.send("PUT", "/v1/admin/pools/p", Some(pool)).await.expect(201);
     let events = app.client.get("/v1/events?types=scheduling.rebalanced").await.expect(200);
-    let told: Vec<(&Value, &Value)> =
+    let reported: Vec<(&Value, &Value)> =
         events.at("/events").as_array().unwrap().iter().map(|event| (&event["subject"], &event["data"])).collect();
     let for_all = |from: Option<&str>, to: &str, changed: &str| json!({"pool": null, "previous_strategy": from, "new_strategy": to, "changed": [changed]});
     let expected = [
@@ -71,7 +71,7 @@ async fn a_change_of_the_config_is_reported_with_its_fields() {
         ("p", json!({"pool": "p", "previous_strategy": null, "new_strategy": "round-robin"})),
     ];
     let expected: Vec<(Value, Value)> = expected.into_iter().map(|(subject, data)| (json!(subject), data)).collect();
-    assert_eq!(told, expected.iter().map(|(subject, data)| (subject, data)).collect::<Vec<_>>());
+    assert_eq!(reported, expected.iter().map(|(subject, data)| (subject, data)).collect::<Vec<_>>());
 }
 
 #[tokio::test]

@@ -149,8 +149,8 @@ async fn what_fails_is_tried_again_under_the_same_id_and_given_up_at_last() {
     let dead = client.get("/v1/webhooks/deliveries?status=dead").await;
     let id = dead.text_at("/deliveries/0/id").to_owned();
     assert_eq!(dead.at("/deliveries/0/event/type"), &json!("job.cancelled"));
-    let told = client.get("/v1/events?types=webhook.dead").await;
-    assert_eq!(told.at("/events/0/data/delivery_id"), &json!(id));
+    let reported = client.get("/v1/events?types=webhook.dead").await;
+    assert_eq!(reported.at("/events/0/data/delivery_id"), &json!(id));
     client.post(&format!("/v1/webhooks/deliveries/{id}/retry"), json!({})).await.expect(200);
     received(&server, 2).await;
     eventually("it is gone", async || client.get(&format!("/v1/webhooks/deliveries/{id}")).await.status == 404).await;

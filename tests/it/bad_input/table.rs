@@ -22,9 +22,9 @@ fn faults_of_answer(row: &Row, answer: &Response) -> Vec<String> {
         faults.push(format!("code is {}, not {:?}", error["code"], row.code));
     }
     if let Some(field) = &row.field {
-        let (told, message) = (&error["details"]["field"], error["message"].as_str().unwrap_or_default());
-        if told != field {
-            faults.push(format!("details.field is {told}, not {field:?}"));
+        let (reported, message) = (&error["details"]["field"], error["message"].as_str().unwrap_or_default());
+        if reported != field {
+            faults.push(format!("details.field is {reported}, not {field:?}"));
         }
         let named = if field.is_empty() { "request body" } else { field };
         if !message.contains(named) {

@@ -1,7 +1,7 @@
 //! Changes at run time act on jobs that wait.
 
 use super::{DispatchEnv, NOON, SECOND, from, ids, invariant, job, of_pool, tenant_of};
-use crate::support::{TestRedis, json};
+use crate::support::{Random, TestRedis, json};
 use fairgate::clock::Clock;
 use fairgate::fairness::{Isolation, Rule};
 use fairgate::job::Record;
@@ -288,21 +288,11 @@ async fn a_limit_on_a_queue_holds_for_jobs_from_before_it_was_set() {
     invariant::check(&env).await;
 }
 
-/// A generator of numbers that are the same in each run.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, most: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % most
-    }
-}
-
 /// Whatever is changed while jobs come, wait, run and are cancelled: each job is in one lane, and leaves once.
 #[tokio::test]
 async fn changes_in_any_order_lose_nothing() {
     for seed in 0..2 {
-        let mut numbers = Numbers(seed);
+        let mut random = Random(seed);
         let env = if seed % 2 == 0 { open_shared(json!({})).await } else { DispatchEnv::open(json!({})).await };
         let strict = json!({"tenant_fairness": {"enabled": true, "strategy": "strict", "default_weight": 3}});
         let own = json!({"queues": {"q": {"tenant_fairness": {"enabled": true, "weights": {"a": 4}}}}});
@@ -318,32 +308,32 @@ async fn changes_in_any_order_lose_nothing() {
         let (mut waiting, mut running, mut done) = (Vec::new(), Vec::new(), 0);
         let mut pushed = 0;
         for _ in 0..120 {
-            match numbers.below(10) {
+            match random.below(10) {
                 0..=2 => {
-                    let mut one = job("q", tenants[numbers.below(4)], numbers.below(2) as i64);
-                    if numbers.below(3) == 0 {
-                        one["rate_limit"] = json!({"key": format!("k{}", numbers.below(2)), "concurrency": 2});
+                    let mut one = job("q", tenants[random.below(4)], random.below(2) as i64);
+                    if random.below(3) == 0 {
+                        one["rate_limit"] = json!({"key": format!("k{}", random.below(2)), "concurrency": 2});
                     }
-                    let jobs = 1 + numbers.below(40);
+                    let jobs = 1 + random.below(40);
                     waiting.extend(env.enqueue_all(vec![one; jobs]).await);
                     pushed += jobs;
                 }
-                3 => env.put_scheduling(changes[numbers.below(changes.len())].clone()).await,
+                3 => env.put_scheduling(changes[random.below(changes.len())].clone()).await,
                 4 => {
-                    let limits = [json!(null), json!(0), json!(1), json!(5)][numbers.below(4)].clone();
-                    let tenant = ["a", "b"][numbers.below(2)];
+                    let limits = [json!(null), json!(0), json!(1), json!(5)][random.below(4)].clone();
+                    let tenant = ["a", "b"][random.below(2)];
                     let path = format!("/v1/admin/tenants/{tenant}/limits");
                     put(&env, &path, json!({"max_concurrency": limits})).await;
                 }
                 5 => {
-                    if let Some(place) = numbers.below(1000).checked_rem(waiting.len()) {
+                    if let Some(place) = random.below(1000).checked_rem(waiting.len()) {
                         let id = waiting.swap_remove(place);
                         env.client.delete(&format!("/v1/jobs/{id}")).await.expect(200);
                         done += 1;
                     }
                 }
                 6 => {
-                    if let Some(place) = numbers.below(1000).checked_rem(running.len()) {
+                    if let Some(place) = random.below(1000).checked_rem(running.len()) {
                         let record: Record = running.swap_remove(place);
                         let back = json!({"job_id": record.id, "requeue": true});
                         env.client.post("/v1/workers/nack", back).await.expect(200);
@@ -355,8 +345,8 @@ async fn changes_in_any_order_lose_nothing() {
                         env.ack(&record).await;
                         done += 1;
                     }
-                    let tenant = (numbers.below(4) == 0).then(|| "b".to_owned());
-                    let fetch = fairgate::store::Fetch { tenant, ..from(&["q"], 1 + numbers.below(20)) };
+                    let tenant = (random.below(4) == 0).then(|| "b".to_owned());
+                    let fetch = fairgate::store::Fetch { tenant, ..from(&["q"], 1 + random.below(20)) };
                     for record in env.fetch(fetch).await {
                         let place = waiting.iter().position(|id| *id == record.id).expect("one that waits");
                         waiting.swap_remove(place);

@@ -116,14 +116,14 @@ async fn a_pool_that_is_full_says_so_once() {
     for _ in 0..3 {
         env.fetch(of_pool(POOL, "w", 2)).await;
     }
-    let told = json!({"pool": POOL, "active_jobs": 3, "waiting_jobs": 27});
-    assert_eq!(env.event_data(kind).await, std::slice::from_ref(&told));
+    let reported = json!({"pool": POOL, "active_jobs": 3, "waiting_jobs": 27});
+    assert_eq!(env.event_data(kind).await, std::slice::from_ref(&reported));
     env.ack(&got[0]).await;
     env.put_pool("unrelated", json!({"queues": ["z"]})).await;
     assert_eq!(env.event_data(kind).await.len(), 1);
     env.fetch(of_pool(POOL, "w", 2)).await;
     env.fetch(of_pool(POOL, "w", 2)).await;
-    assert_eq!(env.event_data(kind).await, [told, json!({"pool": POOL, "active_jobs": 3, "waiting_jobs": 26})]);
+    assert_eq!(env.event_data(kind).await, [reported, json!({"pool": POOL, "active_jobs": 3, "waiting_jobs": 26})]);
     env.put_pool("unrelated", json!({"queues": ["y"]})).await;
     env.fetch(of_pool(POOL, "w", 2)).await;
     assert_eq!(env.event_data(kind).await.len(), 2, "nothing has changed for this pool");
@@ -141,6 +141,6 @@ async fn a_full_pool_is_overloaded_from_when_on_jobs_wait() {
     env.push("a", 4).await;
     env.fetch(of_pool(POOL, "w", 5)).await;
     env.fetch(of_pool(POOL, "w", 5)).await;
-    let told = json!({"pool": POOL, "active_jobs": 2, "waiting_jobs": 4});
-    assert_eq!(env.event_data("scheduling.pool_overloaded").await, [told]);
+    let reported = json!({"pool": POOL, "active_jobs": 2, "waiting_jobs": 4});
+    assert_eq!(env.event_data("scheduling.pool_overloaded").await, [reported]);
 }

@@ -32,9 +32,9 @@ async fn a_change_acts_at_once() {
 #[tokio::test]
 async fn every_change_is_told() {
     let env = env().await;
-    let told =
+    let reported =
         |from: Option<&str>, to: Option<&str>| json!({"pool": "p", "previous_strategy": from, "new_strategy": to});
-    let mut expected = vec![told(None, Some("strict"))];
+    let mut expected = vec![reported(None, Some("strict"))];
     assert_eq!(env.event_data(KIND).await, expected);
     let full = json!({"queues": ["a", "b"], "strategy": "strict", "concurrency": 3});
     let changed = |key: &str, value: Value| {
@@ -57,14 +57,14 @@ async fn every_change_is_told() {
         full.clone(),
     ] {
         env.put_pool("p", pool.clone()).await;
-        expected.push(told(Some("strict"), Some("strict")));
+        expected.push(reported(Some("strict"), Some("strict")));
         assert_eq!(env.event_data(KIND).await, expected, "{pool}");
         env.put_pool("p", pool).await;
         assert_eq!(env.event_data(KIND).await.len(), expected.len(), "the same again is no change");
     }
     env.put_pool("p", changed("strategy", json!("weighted"))).await;
     env.rules.remove_pool("p").await.unwrap();
-    expected.extend([told(Some("strict"), Some("weighted")), told(Some("weighted"), None)]);
+    expected.extend([reported(Some("strict"), Some("weighted")), reported(Some("weighted"), None)]);
     assert_eq!(env.event_data(KIND).await, expected);
 }
 

@@ -210,9 +210,9 @@ fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
     prop::collection::vec(prop_oneof![1 => push, 2 => fetch], 10..50)
 }
 
-/// What was promised to one queue: see `Promises::dispatched`.
+/// What was promised to one queue: see `Floors::dispatched`.
 #[derive(Clone, Copy, Default)]
-struct Promise {
+struct Floor {
     jobs: usize,
     /// The most that any window up to here is short of its ratio.
     short: u64,
@@ -220,31 +220,31 @@ struct Promise {
     was_left_out: bool,
 }
 
-struct Promises {
+struct Floors {
     ratio: u64,
-    of: Vec<Promise>,
+    of: Vec<Floor>,
 }
 
-impl Promises {
+impl Floors {
     /// Checks one dispatch, and counts it. A queue that all fetches name keeps its floor; where fetches left one out and its floor
     /// broke, whoever names it serves it first, unless another one's floor would break.
     fn dispatched(&mut self, served: usize, named: &dyn Fn(usize) -> bool) -> Result<(), String> {
         let ready: Vec<usize> = (0..self.of.len()).filter(|place| self.of[*place].jobs > 0).collect();
         let is_due = self.of[served].short + ready.len() as u64 * self.ratio >= WHOLE;
         for place in ready {
-            let promise = &mut self.of[place];
-            if promise.short >= WHOLE && named(place) && !is_due {
-                return Err(format!("{served} was served although {place} is owed {} parts", promise.short));
+            let floor = &mut self.of[place];
+            if floor.short >= WHOLE && named(place) && !is_due {
+                return Err(format!("{served} was served although {place} is owed {} parts", floor.short));
             }
-            promise.was_left_out |= !named(place);
-            promise.short += self.ratio;
+            floor.was_left_out |= !named(place);
+            floor.short += self.ratio;
             if place == served {
-                promise.short = promise.short.saturating_sub(WHOLE);
-                promise.jobs -= 1;
+                floor.short = floor.short.saturating_sub(WHOLE);
+                floor.jobs -= 1;
             }
-            if promise.short == 0 || promise.jobs == 0 {
-                *promise = Promise { jobs: promise.jobs, ..Promise::default() };
-            } else if promise.short >= WHOLE && !promise.was_left_out {
+            if floor.short == 0 || floor.jobs == 0 {
+                *floor = Floor { jobs: floor.jobs, ..Floor::default() };
+            } else if floor.short >= WHOLE && !floor.was_left_out {
                 return Err(format!("{place} got less than its floor although every fetch named it"));
             }
         }
@@ -268,13 +268,13 @@ async fn live(env: &DispatchEnv, case: usize, pool: Value, ratio: f64, steps: &[
     (pool["queues"], pool["weights"]) = (json!(queues), weights);
     let name = format!("p{case}");
     env.put_pool(&name, pool).await;
-    let mut promises = Promises { ratio: parts(ratio), of: vec![Promise::default(); count] };
+    let mut floors = Floors { ratio: parts(ratio), of: vec![Floor::default(); count] };
     for step in steps {
         match step {
             Step::Push { queue, jobs } => {
                 let place = queue % count;
                 env.push(&queues[place], *jobs).await;
-                promises.of[place].jobs += jobs;
+                floors.of[place].jobs += jobs;
             }
             Step::Fetch { named, count } => {
                 let is_named = |place: usize| *named == u8::MAX || named & 1 << place != 0;
@@ -289,7 +289,7 @@ async fn live(env: &DispatchEnv, case: usize, pool: Value, ratio: f64, steps: &[
                 }
                 for record in env.fetch(Fetch { queues: asked, ..of_pool(&name, "", *count) }).await {
                     let served = queues.iter().position(|queue| *queue == record.queue).expect("a queue of the pool");
-                    promises.dispatched(served, &is_named)?;
+                    floors.dispatched(served, &is_named)?;
                 }
             }
         }

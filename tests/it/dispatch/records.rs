@@ -113,8 +113,8 @@ async fn holdings(env: &DispatchEnv, ids: &[String]) -> BTreeMap<String, Vec<Str
     }
     let entries: Vec<(String, Vec<String>)> = redis.command(&["XRANGE", "fg:{default}:events", "-", "+"]).await;
     let records = entries.iter().filter_map(|(_, fields)| fields.last()).flat_map(|records| records.split('\u{1e}'));
-    let told = records.filter(|record| record.starts_with("job."));
-    all.insert("events".to_owned(), told.map(|record| named(record.to_owned())).collect());
+    let reported = records.filter(|record| record.starts_with("job."));
+    all.insert("events".to_owned(), reported.map(|record| named(record.to_owned())).collect());
     all
 }
 

@@ -148,9 +148,9 @@ async fn starving_queues_are_told_of_by_the_tick() {
     for _ in 0..3 {
         env.tick().await;
     }
-    let told =
+    let reported =
         |queue: &str, seconds: &str, jobs: u64| json!({"queue": queue, "duration": seconds, "available_count": jobs});
-    let first: Vec<Value> = ["a", "b", "c"].iter().map(|queue| told(queue, "PT31.500S", 40)).collect();
+    let first: Vec<Value> = ["a", "b", "c"].iter().map(|queue| reported(queue, "PT31.500S", 40)).collect();
     assert_eq!(env.event_data(kind).await, first);
     // Served, and starved anew: another episode. The others are still in their first.
     assert_eq!(env.order(from(&["b"], 1)).await, "b");
@@ -158,7 +158,7 @@ async fn starving_queues_are_told_of_by_the_tick() {
     env.clock.advance(31 * SECOND);
     env.tick().await;
     env.tick().await;
-    assert_eq!(env.event_data(kind).await[3..], [told("b", "PT31.000S", 39)]);
+    assert_eq!(env.event_data(kind).await[3..], [reported("b", "PT31.000S", 39)]);
     // Emptied and filled is not starved.
     assert_eq!(env.order(from(&["c"], 50)).await.len(), 40);
     env.push("c", 1).await;

@@ -129,9 +129,9 @@ async fn take(env: &DispatchEnv, model: &mut Model, step: Step) {
         Step::Fetch(count) => {
             let got = super::ids(&env.fetch(from(&["q"], count)).await);
             let expected = model.fetch(count);
-            let whose =
+            let owners =
                 |ids: &[String]| ids.iter().map(|id| (model.jobs[id].tenant, model.jobs[id].place)).collect::<Vec<_>>();
-            assert_eq!(whose(&got), whose(&expected));
+            assert_eq!(owners(&got), owners(&expected));
         }
         Step::Cancel(place) => {
             let Some(place) = place.checked_rem(model.waiting.len()) else { return };

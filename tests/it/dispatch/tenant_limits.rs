@@ -1,7 +1,7 @@
 //! Tenants in turn whose jobs are under limits, and tenants with slots of their own.
 
 use super::{DispatchEnv, from, ids, invariant, job, tenant_of};
-use crate::support::json;
+use crate::support::{Random, json};
 use fairgate::job::Record;
 use serde_json::Value;
 
@@ -91,23 +91,20 @@ async fn a_tenant_that_is_blocked_leaves_its_turn_to_others() {
 async fn what_tenants_weigh_together_stays_true_while_they_are_blocked_and_come_back() {
     let weights = json!({"a": 3, "b": 2, "c": 0.3, "d": 1.5});
     let env = DispatchEnv::open(json!({"tenant_fairness": {"enabled": true, "weights": weights}})).await;
-    let (mut running, mut random) = (Vec::new(), 1u64);
-    let mut below = |most: u64| {
-        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (random >> 33) % most
-    };
+    let (mut running, mut random) = (Vec::new(), Random(1));
+    let mut below = |limit| random.below(limit);
     for _ in 0..150 {
-        let tenant = ["a", "b", "c", "d", "e", "f"][below(6) as usize];
-        let key = ["one", "two", tenant][below(3) as usize];
-        env.enqueue_all(vec![limited(tenant, key, 1 + below(2) as u32); 1 + below(4) as usize]).await;
+        let tenant = ["a", "b", "c", "d", "e", "f"][below(6)];
+        let key = ["one", "two", tenant][below(3)];
+        env.enqueue_all(vec![limited(tenant, key, 1 + below(2) as u32); 1 + below(4)]).await;
         let waiting = env.push_for(&[("g", 1)]).await;
-        running.extend(env.fetch(from(&["q"], 1 + below(6) as usize)).await);
+        running.extend(env.fetch(from(&["q"], 1 + below(6))).await);
         invariant::check(&env).await;
         if below(4) == 0 {
             env.client.delete(&format!("/v1/jobs/{}", waiting[0])).await;
         }
-        for _ in 0..below(5).min(running.len() as u64) {
-            env.ack(&running.swap_remove(below(running.len() as u64) as usize)).await;
+        for _ in 0..below(5).min(running.len()) {
+            env.ack(&running.swap_remove(below(running.len()))).await;
         }
         invariant::check(&env).await;
     }

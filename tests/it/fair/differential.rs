@@ -1,6 +1,6 @@
 //! The scripts and the arithmetic in Rust take the same decisions, whatever happens to tenants.
 
-use super::live::{FairQueueEnv, Live};
+use super::stored::{FairQueueEnv, StoredQueue};
 use crate::support::TestRedis;
 use fairgate::fairness::Weight;
 use proptest::prelude::*;
@@ -83,39 +83,39 @@ fn step() -> BoxedStrategy<Step> {
     .boxed()
 }
 
-async fn take(live: &mut Live<'_>, step: &Step) {
+async fn take(stored: &mut StoredQueue<'_>, step: &Step) {
     match step {
-        Step::Arrive(tenant, jobs) => live.arrive(&[(&name(*tenant), *jobs)]).await,
+        Step::Arrive(tenant, jobs) => stored.arrive(&[(&name(*tenant), *jobs)]).await,
         Step::Crowd(tenants) => {
             let names: Vec<String> = tenants.clone().map(name).collect();
-            live.arrive(&names.iter().map(|name| (name.as_str(), 1)).collect::<Vec<_>>()).await;
+            stored.arrive(&names.iter().map(|name| (name.as_str(), 1)).collect::<Vec<_>>()).await;
         }
-        Step::Promote(jobs) => drop(live.promote(*jobs).await),
+        Step::Promote(jobs) => drop(stored.promote(*jobs).await),
         Step::Reweigh(weights) => {
             let names: Vec<_> = weights.iter().map(|(tenant, weight)| (name(*tenant), *weight)).collect();
-            live.reweigh(&names.iter().map(|(name, weight)| (name.as_str(), *weight)).collect::<Vec<_>>()).await;
+            stored.reweigh(&names.iter().map(|(name, weight)| (name.as_str(), *weight)).collect::<Vec<_>>()).await;
         }
-        Step::Hold(tenant) => live.reweigh(&[(&name(*tenant), Weight::HELD)]).await,
+        Step::Hold(tenant) => stored.reweigh(&[(&name(*tenant), Weight::HELD)]).await,
         Step::Release(tenant) => {
             let weight = if HELD.contains(tenant) { Weight::ONE } else { weight_of(*tenant) };
-            live.reweigh(&[(&name(*tenant), weight)]).await;
+            stored.reweigh(&[(&name(*tenant), weight)]).await;
         }
-        Step::Cancel(tenant, place) => live.cancel(&name(*tenant), *place).await,
-        Step::Activate(tenant, place) => live.activate(&name(*tenant), *place).await,
+        Step::Cancel(tenant, place) => stored.cancel(&name(*tenant), *place).await,
+        Step::Activate(tenant, place) => stored.activate(&name(*tenant), *place).await,
     }
 }
 
 /// Takes the steps, then lets everything go.
 async fn run(env: &FairQueueEnv, steps: &[Step]) {
-    let mut live = env.queue().await;
+    let mut stored = env.queue().await;
     for step in steps {
-        take(&mut live, step).await;
+        take(&mut stored, step).await;
     }
-    live.drain().await;
-    let held: Vec<String> = live.bench.queue.tenants().map(|(name, _)| name.to_string()).collect();
-    live.reweigh(&held.iter().map(|name| (name.as_str(), Weight::ONE)).collect::<Vec<_>>()).await;
-    live.drain().await;
-    assert_eq!((live.staged(), live.keys().await), (0, Vec::<String>::new()), "nothing is left behind");
+    stored.drain().await;
+    let held: Vec<String> = stored.model.queue.tenants().map(|(name, _)| name.to_string()).collect();
+    stored.reweigh(&held.iter().map(|name| (name.as_str(), Weight::ONE)).collect::<Vec<_>>()).await;
+    stored.drain().await;
+    assert_eq!((stored.staged(), stored.keys().await), (0, Vec::<String>::new()), "nothing is left behind");
 }
 
 fn check(steps: impl Strategy<Value = Vec<Step>>, cases: u32) {
@@ -152,35 +152,35 @@ fn scripts_and_arithmetic_agree_about_crowds_that_leave_at_once() {
 async fn scripts_and_arithmetic_agree_about_leavers_that_are_due() {
     let tenants = (0..HELD.end).map(|tenant| (name(tenant), weight_of(tenant)));
     let env = FairQueueEnv::open(tenants).await;
-    let mut live = env.queue().await;
+    let mut stored = env.queue().await;
     let light = name(SPREAD.start);
-    live.arrive(&[(&light, 40)]).await;
+    stored.arrive(&[(&light, 40)]).await;
     // Among the last to leave, because they weigh less than most: one that will be held, and one that is.
     let (returns, stays) = (name(HELD.start), name(HELD.start + 1));
-    live.arrive(&[(&returns, 1), (&stays, 3), ("z", 1)]).await;
-    live.reweigh(&[("z", Weight::MOST)]).await;
-    live.reweigh(&[(&returns, Weight::from_thousandths(999_930)), (&stays, Weight::from_thousandths(999_931))]).await;
+    stored.arrive(&[(&returns, 1), (&stays, 3), ("z", 1)]).await;
+    stored.reweigh(&[("z", Weight::MOST)]).await;
+    stored.reweigh(&[(&returns, Weight::from_thousandths(999_930)), (&stays, Weight::from_thousandths(999_931))]).await;
     let crowd: Vec<String> = NEAR.map(name).collect();
-    live.arrive(&crowd.iter().map(|name| (name.as_str(), 1)).collect::<Vec<_>>()).await;
-    let is_due = |live: &Live<'_>, name: &str| {
-        let queue = &live.bench.queue;
+    stored.arrive(&crowd.iter().map(|name| (name.as_str(), 1)).collect::<Vec<_>>()).await;
+    let is_due = |stored: &StoredQueue<'_>, name: &str| {
+        let queue = &stored.model.queue;
         queue.tenant(name).is_some_and(|tenant| tenant.is_leaving() && tenant.start < queue.clock())
     };
     let mut served = 0;
-    while !is_due(&live, &returns) || !is_due(&live, &stays) {
-        served += live.promote(1).await.len();
+    while !is_due(&stored, &returns) || !is_due(&stored, &stays) {
+        served += stored.promote(1).await.len();
         assert!(served < 110, "nobody is due");
-        if live.bench.queue.tenant(&stays).is_some_and(|tenant| tenant.jobs == 2 && !tenant.weight.is_held()) {
-            live.reweigh(&[(&stays, Weight::HELD)]).await;
+        if stored.model.queue.tenant(&stays).is_some_and(|tenant| tenant.jobs == 2 && !tenant.weight.is_held()) {
+            stored.reweigh(&[(&stays, Weight::HELD)]).await;
         }
     }
-    live.arrive(&[(&returns, 1)]).await;
-    live.arrive(&[(&stays, 1)]).await;
-    live.cancel(&stays, 0).await;
-    live.promote(1).await;
-    live.reweigh(&[(&returns, Weight::ONE), (&stays, Weight::ONE)]).await;
-    live.drain().await;
-    assert_eq!((live.staged(), live.keys().await), (0, Vec::<String>::new()));
+    stored.arrive(&[(&returns, 1)]).await;
+    stored.arrive(&[(&stays, 1)]).await;
+    stored.cancel(&stays, 0).await;
+    stored.promote(1).await;
+    stored.reweigh(&[(&returns, Weight::ONE), (&stays, Weight::ONE)]).await;
+    stored.drain().await;
+    assert_eq!((stored.staged(), stored.keys().await), (0, Vec::<String>::new()));
 }
 
 /// Every weight is in the same class on both sides: another class is another order.
@@ -207,10 +207,10 @@ async fn scripts_and_arithmetic_agree_about_classes() {
     // In portions, each of which Redis does in no time.
     for portion in weights.chunks(25_000) {
         let (first, last) = (portion[0].to_string(), portion[portion.len() - 1].to_string());
-        let told: Vec<String> = redis.command(&["EVAL", &script, "0", &first, &last]).await;
+        let reported: Vec<String> = redis.command(&["EVAL", &script, "0", &first, &last]).await;
         let class = |weight: &u32| Weight::from_thousandths(*weight).class();
         let runs = portion.chunk_by(|one, next| class(one) == class(next));
         let changes: Vec<String> = runs.map(|run| format!("{} {}", run[0], class(&run[0]))).collect();
-        assert_eq!(told, changes);
+        assert_eq!(reported, changes);
     }
 }

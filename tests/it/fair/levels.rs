@@ -1,8 +1,8 @@
 //! Several priorities: a promoted job has the highest priority at which a tenant waits, and within a priority the scripts pick
 //! as the arithmetic for one fair queue does.
 
-use super::bench::Bench;
-use super::live::FairQueueEnv;
+use super::model::Model;
+use super::stored::FairQueueEnv;
 use crate::support::json;
 use fairgate::fairness::Weight;
 use fairgate::store::{Outcome, PriorityLevel, Promoted};
@@ -52,7 +52,7 @@ fn step() -> BoxedStrategy<Step> {
 struct Levels<'a> {
     env: &'a FairQueueEnv,
     queue: String,
-    benches: BTreeMap<i32, Bench>,
+    models: BTreeMap<i32, Model>,
     /// Ids of staged jobs by priority and tenant, in their order.
     staged: BTreeMap<(i32, String), VecDeque<String>>,
     /// Weights of tenants that have jobs staged.
@@ -64,9 +64,9 @@ struct Levels<'a> {
 impl<'a> Levels<'a> {
     async fn open(env: &'a FairQueueEnv) -> Levels<'a> {
         let queue = env.queue().await.name;
-        let benches = PRIORITIES.map(|priority| (priority, Bench::default())).into();
+        let models = PRIORITIES.map(|priority| (priority, Model::default())).into();
         let (staged, weights, seen) = (BTreeMap::new(), HashMap::new(), HashSet::new());
-        let mut levels = Levels { env, queue, benches, staged, weights, seen };
+        let mut levels = Levels { env, queue, models, staged, weights, seen };
         assert_eq!(levels.new_in_main_queue().await.len(), 1, "the job that keeps others from passing");
         levels
     }
@@ -105,7 +105,7 @@ impl<'a> Levels<'a> {
         for (id, (tenant, priority)) in answer.job_ids().into_iter().zip(each) {
             let own = self.env.rule.own_weight(&tenant, None);
             let weight = *self.weights.entry(tenant.clone()).or_insert(own);
-            self.benches.get_mut(&priority).unwrap().arrive(&tenant, weight, 1);
+            self.models.get_mut(&priority).unwrap().arrive(&tenant, weight, 1);
             self.staged.entry((priority, tenant)).or_default().push_back(id);
         }
     }
@@ -117,7 +117,7 @@ impl<'a> Levels<'a> {
         let differs = self.weights.get(tenant).is_some_and(|known| *known != weight);
         assert_eq!(changed.unwrap(), Some(u64::from(differs)), "one tenant, at however many priorities");
         self.weights.entry(tenant.to_owned()).and_modify(|known| *known = weight);
-        self.benches.values_mut().for_each(|bench| bench.reweigh(tenant, weight));
+        self.models.values_mut().for_each(|model| model.reweigh(tenant, weight));
     }
 
     /// Takes one of a tenant's jobs, of any priority, out of the model.
@@ -130,7 +130,7 @@ impl<'a> Levels<'a> {
             place = place.saturating_sub(ids.len());
             id.map(|id| (*priority, id))
         })?;
-        self.benches.get_mut(&priority).unwrap().remove(tenant, 1);
+        self.models.get_mut(&priority).unwrap().remove(tenant, 1);
         self.forget_idle();
         Some(id)
     }
@@ -148,14 +148,14 @@ impl<'a> Levels<'a> {
             };
             let highest = self.staged.iter().filter_map(waits).max();
             assert_eq!(Some(priority), highest, "the highest priority of all who may be served");
-            let picked = self.benches.get_mut(&priority).unwrap().pick();
+            let picked = self.models.get_mut(&priority).unwrap().pick();
             assert_eq!(picked.as_ref(), Some(&tenant), "as within one fair queue");
             let next = self.staged.get_mut(&(priority, tenant)).and_then(VecDeque::pop_front);
             assert_eq!(next.as_ref(), Some(id), "in its order");
         }
         self.forget_idle();
         assert_eq!((promoted, left), (ids.len() as u64, self.jobs()));
-        assert!(promoted == jobs || self.benches.values().all(|bench| bench.queue.waiting() == 0));
+        assert!(promoted == jobs || self.models.values().all(|model| model.queue.waiting() == 0));
         assert_eq!(tenants.iter().map(|served| served.jobs).sum::<u64>(), promoted);
         promoted
     }
@@ -218,9 +218,9 @@ impl<'a> Levels<'a> {
         }
         assert_eq!(named, tenants);
         let names: Vec<String> = tenants.into_iter().collect();
-        let told = store.tenants(rule, &self.queue, &names).await.unwrap();
-        assert_eq!(told.len(), names.len(), "each once");
-        for tenant in told {
+        let reported = store.tenants(rule, &self.queue, &names).await.unwrap();
+        assert_eq!(reported.len(), names.len(), "each once");
+        for tenant in reported {
             let own = self.staged.iter().filter(|((_, owner), _)| *owner == tenant.name);
             let jobs: usize = own.map(|(_, ids)| ids.len()).sum();
             assert_eq!((tenant.staged, tenant.weight), (jobs as u64, self.weights[&tenant.name]), "{}", tenant.name);
@@ -228,7 +228,7 @@ impl<'a> Levels<'a> {
     }
 
     fn check_level(&self, level: &PriorityLevel) {
-        let queue = &self.benches[&level.priority].queue;
+        let queue = &self.models[&level.priority].queue;
         assert_eq!((level.clock, level.total_weight), (queue.clock(), queue.total()), "{}", level.priority);
         assert_eq!(level.waiting_tenants, queue.waiting() as u64);
         assert_eq!(level.tenants.len(), queue.waiting());

@@ -1,14 +1,14 @@
 //! The fair queue beside exact fluid sharing.
 
-mod bench;
 mod differential;
 mod fluid;
 mod levels;
-mod live;
-mod live_shares;
-mod live_turns;
+mod model;
 mod property;
 mod scenario;
+mod stored;
+mod stored_shares;
+mod stored_turns;
 mod turns;
 
 /// The furthest a tenant may be ahead: one job, and rounding.

@@ -1,6 +1,6 @@
 //! What holds for any mixture of weights, arrivals, drains, holds and removals.
 
-use super::bench::Bench;
+use super::model::Model;
 use super::{AHEAD, BEHIND};
 use fairgate::fairness::Weight;
 use proptest::prelude::*;
@@ -49,25 +49,25 @@ fn reweigh() -> BoxedStrategy<Step> {
 }
 
 /// Takes the steps, then lets everything drain.
-fn run(weights: &mut [Weight], steps: &[Step]) -> Bench {
-    let mut bench = Bench::default();
+fn run(weights: &mut [Weight], steps: &[Step]) -> Model {
+    let mut model = Model::default();
     let name = |tenant: usize| format!("t{tenant}");
     for step in steps {
         match *step {
-            Step::Arrive(tenant, jobs) => bench.arrive(&name(tenant), weights[tenant], jobs),
-            Step::Pick(times) => (0..times).for_each(|_| drop(bench.pick())),
-            Step::Hold(tenant) => bench.reweigh(&name(tenant), Weight::HELD),
-            Step::Release(tenant) => bench.reweigh(&name(tenant), weights[tenant]),
-            Step::Remove(tenant, jobs) => bench.remove(&name(tenant), jobs),
+            Step::Arrive(tenant, jobs) => model.arrive(&name(tenant), weights[tenant], jobs),
+            Step::Pick(times) => (0..times).for_each(|_| drop(model.pick())),
+            Step::Hold(tenant) => model.reweigh(&name(tenant), Weight::HELD),
+            Step::Release(tenant) => model.reweigh(&name(tenant), weights[tenant]),
+            Step::Remove(tenant, jobs) => model.remove(&name(tenant), jobs),
             Step::Reweigh(tenant, weight) => {
                 weights[tenant] = weight;
-                bench.reweigh(&name(tenant), weight);
+                model.reweigh(&name(tenant), weight);
             }
-            Step::Reload => bench.reload(),
+            Step::Reload => model.reload(),
         }
     }
-    bench.drain();
-    bench
+    model.drain();
+    model
 }
 
 /// A fixed seed, so that a run says the same about the same code.
@@ -83,8 +83,8 @@ proptest! {
         mut weights in prop::collection::vec(weight(), TENANTS),
         steps in prop::collection::vec(step(), 1..250),
     ) {
-        let bench = run(&mut weights, &steps);
-        prop_assert!(bench.ahead <= AHEAD && bench.behind <= BEHIND, "{} ahead, {} behind", bench.ahead, bench.behind);
+        let model = run(&mut weights, &steps);
+        prop_assert!(model.ahead <= AHEAD && model.behind <= BEHIND, "{} ahead, {} behind", model.ahead, model.behind);
     }
 
     /// Behind has no such bound here, whatever the rule: see `whoever_is_last_pays_for_changes_of_weight`.
@@ -93,8 +93,8 @@ proptest! {
         mut weights in prop::collection::vec(weight(), TENANTS),
         steps in prop::collection::vec(reweigh(), 1..250),
     ) {
-        let bench = run(&mut weights, &steps);
-        prop_assert!(bench.ahead <= AHEAD && bench.behind <= 2.0, "{} ahead, {} behind", bench.ahead, bench.behind);
+        let model = run(&mut weights, &steps);
+        prop_assert!(model.ahead <= AHEAD && model.behind <= 2.0, "{} ahead, {} behind", model.ahead, model.behind);
     }
 
     /// A round of 100 is 100 rounds of one: the state between two picks is all there is.
@@ -103,13 +103,13 @@ proptest! {
         tenants in prop::collection::vec((weight(), 1u64..30), 1..TENANTS),
         size in 1usize..20,
     ) {
-        let mut benches = [Bench::default(), Bench::default()];
-        for bench in &mut benches {
+        let mut models = [Model::default(), Model::default()];
+        for model in &mut models {
             for (number, (weight, jobs)) in tenants.iter().enumerate() {
-                bench.arrive(&format!("t{number}"), *weight, *jobs);
+                model.arrive(&format!("t{number}"), *weight, *jobs);
             }
         }
-        let [whole, split] = &mut benches;
+        let [whole, split] = &mut models;
         for number in 0.. {
             if number % size == 0 {
                 split.reload();

@@ -1,23 +1,9 @@
 //! How far tenants come from their shares in mixtures that were seen to break simpler rules.
 
-use super::bench::Bench;
+use super::model::Model;
 use super::{AHEAD, BEHIND};
+use crate::support::Random;
 use fairgate::fairness::Weight;
-
-/// Numbers that look random and are the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-
-    /// Even over the orders of magnitude from 0.05 to 1,000.
-    fn weight(&mut self) -> Weight {
-        Weight::of(10f64.powf(-1.3 + 4.3 * self.below(10_000) as f64 / 10_000.0)).unwrap()
-    }
-}
 
 /// Tenants that always have jobs, others that come with a few, and changes of weight.
 struct Scenario {
@@ -44,25 +30,25 @@ impl Scenario {
 
     #[track_caller]
     fn check(self, label: &str) {
-        let mut dice = Dice(1);
-        let mut bench = Bench::default();
+        let mut random = Random(1);
+        let mut model = Model::default();
         for (name, weight) in &self.steady {
-            bench.arrive(name, *weight, self.picks * 2);
+            model.arrive(name, *weight, self.picks * 2);
         }
         for number in 0..self.picks {
-            if dice.below(100) < self.churn {
+            if (random.below(100) as u64) < self.churn {
                 // A tenant's number decides its weight, so that it comes back with the one it had.
-                let name = dice.below(4000);
-                let weight = self.churn_weight.unwrap_or_else(|| Dice(name).weight());
-                bench.arrive(&format!("c{name}"), weight, [1, 1, 1, 2, 5][dice.below(5) as usize]);
+                let name = random.below(4000) as u64;
+                let weight = self.churn_weight.unwrap_or_else(|| Random(name).weight());
+                model.arrive(&format!("c{name}"), weight, [1, 1, 1, 2, 5][random.below(5)]);
             }
             if self.reweigh_every.is_some_and(|every| number % every == 0) {
-                let (name, _) = &self.steady[dice.below(self.steady.len() as u64) as usize];
-                bench.reweigh(name, dice.weight());
+                let (name, _) = &self.steady[random.below(self.steady.len())];
+                model.reweigh(name, random.weight());
             }
-            bench.pick();
+            model.pick();
         }
-        let Bench { ahead, behind, .. } = bench;
+        let Model { ahead, behind, .. } = model;
         assert!(ahead <= AHEAD && behind <= BEHIND, "{label}: {ahead} ahead, {behind} behind");
     }
 }
@@ -73,8 +59,8 @@ fn skewed(light: usize) -> Vec<(String, Weight)> {
 }
 
 fn mixed() -> Vec<(String, Weight)> {
-    let mut dice = Dice(9);
-    (0..60).map(|number| (format!("t{number}"), dice.weight())).collect()
+    let mut random = Random(9);
+    (0..60).map(|number| (format!("t{number}"), random.weight())).collect()
 }
 
 #[test]
@@ -100,17 +86,17 @@ fn mixed_weights() {
 /// is owed 1/n + 1/(n−1) + … before its turn comes. A bound on being behind needs weights that stay for a while.
 #[test]
 fn whoever_is_last_pays_for_changes_of_weight() {
-    let mut bench = Bench::default();
+    let mut model = Model::default();
     for number in 0..10 {
-        bench.arrive(&format!("t{number}"), Weight::MOST, 100);
+        model.arrive(&format!("t{number}"), Weight::MOST, 100);
     }
     for _ in 0..9 {
-        let served = bench.pick().unwrap();
-        bench.reweigh(&served, Weight::LEAST);
+        let served = model.pick().unwrap();
+        model.reweigh(&served, Weight::LEAST);
     }
     let owed: f64 = (2..=10).map(|left| 1.0 / f64::from(left)).sum();
-    assert!((bench.behind - owed).abs() < 0.01, "{} behind", bench.behind);
-    assert!(bench.ahead <= AHEAD);
+    assert!((model.behind - owed).abs() < 0.01, "{} behind", model.behind);
+    assert!(model.ahead <= AHEAD);
 }
 
 /// A clock that took leavers off a few a pick would be slow while they still count, and a heavy tenant would get no more
@@ -118,14 +104,14 @@ fn whoever_is_last_pays_for_changes_of_weight() {
 #[test]
 fn many_who_leave_at_once_do_not_slow_the_clock() {
     for burst in [4, 100, 400] {
-        let mut bench = Bench::default();
+        let mut model = Model::default();
         for (name, weight) in skewed(100) {
-            bench.arrive(&name, weight, 1000);
+            model.arrive(&name, weight, 1000);
         }
         for number in 0..burst {
-            bench.arrive(&format!("burst{number}"), Weight::MOST, 1);
+            model.arrive(&format!("burst{number}"), Weight::MOST, 1);
         }
-        (0..burst + 300).for_each(|_| drop(bench.pick()));
-        assert!(bench.ahead <= AHEAD && bench.behind <= BEHIND, "{burst}: {} behind", bench.behind);
+        (0..burst + 300).for_each(|_| drop(model.pick()));
+        assert!(model.ahead <= AHEAD && model.behind <= BEHIND, "{burst}: {} behind", model.behind);
     }
 }

@@ -43,9 +43,9 @@ async fn each_strategy_has_its_numbers() {
     let error = json!({"message": "429", "rate_limit_until": "2027-01-15T08:00:10Z"});
     env.client.post("/v1/workers/nack", json!({"job_id": d[0], "error": error})).await.expect(200);
     assert!(env.fetch("d", 1).await.is_empty());
-    let told = env.event_data("rate_limit.exceeded").await;
+    let reported = env.event_data("rate_limit.exceeded").await;
     let rows: Vec<_> =
-        told.iter().map(|data| [&data["key"], &data["strategy"], &data["limit"], &data["current"]]).collect();
+        reported.iter().map(|data| [&data["key"], &data["strategy"], &data["limit"], &data["current"]]).collect();
     assert_eq!(
         json!(rows),
         json!([["a", "rate", 2, 2], ["b", "throttle", 10, 1], ["c", "concurrency", 0, 0], ["d", "hold", 0, 0]])
@@ -53,9 +53,9 @@ async fn each_strategy_has_its_numbers() {
     env.advance(10 * SECOND).await;
     assert!(env.event_data("rate_limit.released").await.is_empty(), "a job is released when it starts");
     env.fetch_from(&["a", "b", "c", "d"], 3).await;
-    let told = env.event_data("rate_limit.released").await;
+    let reported = env.event_data("rate_limit.released").await;
     let mut rows: Vec<_> =
-        told.iter().map(|data| (data["key"].as_str().unwrap(), data["strategy"].as_str().unwrap())).collect();
+        reported.iter().map(|data| (data["key"].as_str().unwrap(), data["strategy"].as_str().unwrap())).collect();
     rows.sort_unstable();
     assert_eq!(rows, [("a", "rate"), ("b", "throttle"), ("d", "hold")]);
     env.audit().await;

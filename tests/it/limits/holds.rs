@@ -23,8 +23,8 @@ async fn a_hold_stops_its_key_alone_until_its_end() {
     assert_eq!(env.limit("k").await.hold_until, Some(NOON + 5 * MINUTE));
     env.audit().await;
     let until = NOON + 5 * MINUTE;
-    let told = json!({"key": "k", "until": until, "reason": "429 \"slow down\""});
-    assert_eq!(env.event_data("rate_limit.dynamic_adjusted").await, [told]);
+    let reported = json!({"key": "k", "until": until, "reason": "429 \"slow down\""});
+    assert_eq!(env.event_data("rate_limit.dynamic_adjusted").await, [reported]);
     env.advance(5 * MINUTE - 1).await;
     assert!(env.fetch("q", 9).await.is_empty());
     env.advance(1).await;
@@ -49,8 +49,8 @@ async fn of_two_holds_the_longer_wins_past_ones_are_ignored_and_none_is_longer_t
     assert_eq!(held().await, Some(3 * MINUTE));
     nack(&env, &jobs[4], 100 * 24 * 60 * MINUTE).await;
     assert_eq!(held().await, Some(24 * 60 * MINUTE));
-    let told = env.event_data("rate_limit.dynamic_adjusted").await;
-    let untils: Vec<i64> = told.iter().map(|data| data["until"].as_i64().unwrap() - NOON).collect();
+    let reported = env.event_data("rate_limit.dynamic_adjusted").await;
+    let untils: Vec<i64> = reported.iter().map(|data| data["until"].as_i64().unwrap() - NOON).collect();
     assert_eq!(untils, [2 * MINUTE, 3 * MINUTE, 24 * 60 * MINUTE]);
     env.audit().await;
 }

@@ -175,9 +175,9 @@ impl Pair<'_> {
         }
         for limit in self.env.store().limits(0, 100).await.unwrap().1 {
             let key = &limit.key.to_string();
-            let told = (limit.running as usize, limit.available as usize, limit.room != Some(0));
+            let reported = (limit.running as usize, limit.available as usize, limit.room != Some(0));
             let expected = (self.ledger.running(key), self.ledger.available(key), self.ledger.is_open(key));
-            assert_eq!(told, expected, "running, available and open under {key}");
+            assert_eq!(reported, expected, "running, available and open under {key}");
         }
     }
 }

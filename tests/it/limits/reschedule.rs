@@ -180,8 +180,8 @@ async fn it_is_told_and_shown() {
     env.advance(SECOND).await;
     assert_eq!(env.fetch("q", 9).await.len(), 1);
     assert_eq!(slot(&env, &jobs[1]).await, 11_000);
-    let told = env.event_data("job.scheduled").await;
-    let last = told.last().unwrap();
+    let reported = env.event_data("job.scheduled").await;
+    let last = reported.last().unwrap();
     assert_eq!((&last["reason"], &last["scheduled_at"]), (&json!("rate_limit"), &json!(NOON + 11_000)));
     // Such a job can be cancelled like any other.
     env.store().cancel(&jobs[1]).await.unwrap();

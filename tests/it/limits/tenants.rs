@@ -1,19 +1,9 @@
 //! Limits where tenants take turns: nothing drifts, nobody is forgotten, nothing is exceeded.
 
 use super::{LimitsEnv, concurrency};
-use crate::support::json;
+use crate::support::{Random, json};
 use fairgate::fairness::{LimitRule, Target, TenantFairness, TenantStrategy};
 use std::collections::BTreeMap;
-
-/// A small generator, so that a run says the same about the same code.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, sides: u64) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) % sides) as usize
-    }
-}
 
 async fn turmoil(strategy: TenantStrategy, seed: u64) {
     let env = LimitsEnv::with(|config| {
@@ -22,26 +12,29 @@ async fn turmoil(strategy: TenantStrategy, seed: u64) {
         config.policy.limits = vec![LimitRule { target, quota: concurrency(5) }];
     })
     .await;
-    let mut dice = Dice(seed);
+    let mut random = Random(seed);
     let (mut active, mut keys) = (Vec::new(), BTreeMap::new());
     for step in 0..250 {
-        match dice.below(10) {
+        match random.below(10) {
             0..4 => {
-                let key = ["a", "b", "c", "d"][dice.below(4)];
-                let mut job =
-                    super::job(["x", "y"][dice.below(2)], dice.below(3) as i32, json!({"key": key, "concurrency": 2}));
-                job["meta"] = json!({"tenant_id": format!("t{}", dice.below(3))});
+                let key = ["a", "b", "c", "d"][random.below(4)];
+                let mut job = super::job(
+                    ["x", "y"][random.below(2)],
+                    random.below(3) as i32,
+                    json!({"key": key, "concurrency": 2}),
+                );
+                job["meta"] = json!({"tenant_id": format!("t{}", random.below(3))});
                 keys.insert(env.client.enqueue(job).await, key);
             }
-            4..7 => active.extend(env.fetch_from(&["x", "y"], 1 + dice.below(4)).await),
+            4..7 => active.extend(env.fetch_from(&["x", "y"], 1 + random.below(4)).await),
             7 if !keys.is_empty() => {
-                let id = keys.keys().nth(dice.below(keys.len() as u64)).unwrap().clone();
+                let id = keys.keys().nth(random.below(keys.len())).unwrap().clone();
                 env.store().cancel(&id).await.unwrap();
                 active.retain(|other| *other != id);
                 keys.remove(&id);
             }
             _ if !active.is_empty() => {
-                let id = active.swap_remove(dice.below(active.len() as u64));
+                let id = active.swap_remove(random.below(active.len()));
                 keys.remove(&id);
                 env.ack(&id).await;
             }

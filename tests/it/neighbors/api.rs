@@ -46,8 +46,8 @@ async fn a_tenant_is_let_go_once() {
     assert!(reset.at("/spared_until").is_string());
     let again = env.client.post("/v1/admin/tenants/loud/noise/reset", json!({})).await.expect(200);
     assert_eq!(again.at("/released"), &json!(false));
-    let told = env.throttle_events().await;
-    assert_eq!((told.len(), &told[1].1["reason"]), (2, &json!("manual_reset")));
+    let reported = env.throttle_events().await;
+    assert_eq!((reported.len(), &reported[1].1["reason"]), (2, &json!("manual_reset")));
 }
 
 #[tokio::test]

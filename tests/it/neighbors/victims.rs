@@ -88,9 +88,9 @@ async fn the_default_tenant_is_a_victim_and_noisy_like_any_other() {
     env.client.fetch("q", 6).await;
     env.push("a", 5).await;
     env.look_for(60).await;
-    let told = env.throttle_events().await;
+    let reported = env.throttle_events().await;
     assert_eq!(
-        (told.len(), &told[0].1["tenant_id"], &told[0].1["effective_concurrency"]),
+        (reported.len(), &reported[0].1["tenant_id"], &reported[0].1["effective_concurrency"]),
         (1, &json!("_default"), &json!(3))
     );
     env.assert_consistent().await;

@@ -68,8 +68,8 @@ async fn no_more_tenants_are_throttled_than_the_config_allows() {
     env.flood().await;
     env.push("louder", 3000).await;
     env.look_for(60).await;
-    let told = env.throttle_events().await;
-    assert_eq!((told.len(), &told[0].1["tenant_id"]), (1, &json!("louder")));
+    let reported = env.throttle_events().await;
+    assert_eq!((reported.len(), &reported[0].1["tenant_id"]), (1, &json!("louder")));
 }
 
 #[tokio::test]

@@ -79,19 +79,19 @@ async fn a_change_is_reported_once() {
     for _ in 0..4 {
         planner.run("r").await.unwrap();
     }
-    let told = async || {
+    let reported = async || {
         let page = app.client.get("/v1/events?types=planner.gate_*").await.expect(200);
         let shown =
             |event: &Value| [&event["type"], &event["data"]["queue"], &event["data"]["reason"]].map(Clone::clone);
         page.at("/events").as_array().unwrap().iter().map(shown).collect::<Vec<_>>()
     };
     let closed = ["planner.gate_closed", "q", "depth"].map(Value::from);
-    assert_eq!(told().await, std::slice::from_ref(&closed));
+    assert_eq!(reported().await, std::slice::from_ref(&closed));
     work(&app.client, 7).await;
     app.clock.advance(60_000);
     planner.run("r").await.unwrap();
     let opened = ["planner.gate_opened".into(), "q".into(), Value::Null];
-    assert_eq!(told().await, [closed, opened]);
+    assert_eq!(reported().await, [closed, opened]);
 }
 
 #[tokio::test]
@@ -103,9 +103,9 @@ async fn a_pause_is_reported_with_who_did_it() {
     app.client.post("/v1/admin/planner/r/resume", json!({})).await.expect(200);
     let page = app.client.get("/v1/events?types=planner.paused,planner.resumed").await.expect(200);
     let events = page.at("/events").as_array().unwrap().clone();
-    let told: Vec<_> = events.iter().map(|event| (event["type"].as_str(), event["data"]["by"].as_str())).collect();
+    let reported: Vec<_> = events.iter().map(|event| (event["type"].as_str(), event["data"]["by"].as_str())).collect();
     let by = Some("anonymous");
-    assert_eq!(told, [(Some("planner.paused"), by), (Some("planner.resumed"), by)]);
+    assert_eq!(reported, [(Some("planner.paused"), by), (Some("planner.resumed"), by)]);
 }
 
 /// A round in mid-promotion notices the pause.

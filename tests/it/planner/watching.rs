@@ -24,13 +24,13 @@ async fn events(
     let request = fairgate::weights::client_builder().build().unwrap().get(format!("{}{path}", app.client.base()));
     let mut live = request.header("last-event-id", last).send().await.unwrap();
     meanwhile.await;
-    let mut told = String::new();
-    while told.matches("\n\n").count() < count {
-        let chunk = tokio::time::timeout(PATIENCE, live.chunk()).await.unwrap_or_else(|_| panic!("only: {told}"));
-        told.push_str(&String::from_utf8_lossy(&chunk.unwrap().expect("the stream goes on")));
+    let mut reported = String::new();
+    while reported.matches("\n\n").count() < count {
+        let chunk = tokio::time::timeout(PATIENCE, live.chunk()).await.unwrap_or_else(|_| panic!("only: {reported}"));
+        reported.push_str(&String::from_utf8_lossy(&chunk.unwrap().expect("the stream goes on")));
     }
     let field = |event: &str, name: &str| event.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned();
-    let events = told.split_terminator("\n\n").map(|event| (field(event, "id: "), field(event, "data: ")));
+    let events = reported.split_terminator("\n\n").map(|event| (field(event, "id: "), field(event, "data: ")));
     events.map(|(id, data)| (id, serde_json::from_str(&data).unwrap())).collect()
 }
 

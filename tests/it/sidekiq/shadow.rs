@@ -159,9 +159,10 @@ async fn compare_once() -> Option<String> {
     for name in ["noisy", "quiet", "paying"] {
         for (order, waits) in [("as_is", &comparison.as_is[name]), ("planned", &comparison.planned[name])] {
             for (field, share) in [("p50_ms", 0.5), ("p95_ms", 0.95)] {
-                let (told, is) = (tenant(&seen, name)[order][field].as_f64().expect("a wait"), quantile(waits, share));
-                if (told - is).abs() > is * 0.1 {
-                    difference.get_or_insert(format!("{name} {order} {field}: told {told}, is {is}\n{seen:#}"));
+                let (reported, is) =
+                    (tenant(&seen, name)[order][field].as_f64().expect("a wait"), quantile(waits, share));
+                if (reported - is).abs() > is * 0.1 {
+                    difference.get_or_insert(format!("{name} {order} {field}: reported {reported}, is {is}\n{seen:#}"));
                 }
             }
         }

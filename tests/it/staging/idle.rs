@@ -103,9 +103,9 @@ async fn what_a_webhook_said_is_remembered_for_a_while() {
     let id = env.push("drained").await;
     let cancelled = env.push("cancelled").await;
     env.push("untold").await;
-    let told =
+    let reported =
         [("drained", 3.0), ("cancelled", 0.0)].map(|(name, weight)| (name.to_owned(), Weight::of(weight).unwrap()));
-    store.reweigh("plan", &token(&env).await, "default", true, &told).await.unwrap();
+    store.reweigh("plan", &token(&env).await, "default", true, &reported).await.unwrap();
     env.client.delete(&format!("/v1/jobs/{cancelled}")).await.expect(200);
     assert_eq!(env.round(9).await, 2);
     assert_eq!(env.state(&id).await, "available");
@@ -118,8 +118,8 @@ async fn what_a_webhook_said_is_remembered_for_a_while() {
     for name in ["drained", "cancelled", "untold"] {
         env.push(name).await;
     }
-    let names = told.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
-    for (tenant, (_, weight)) in store.tenants("plan", "default", &names).await.unwrap().iter().zip(&told) {
+    let names = reported.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    for (tenant, (_, weight)) in store.tenants("plan", "default", &names).await.unwrap().iter().zip(&reported) {
         assert_eq!(tenant.weight, *weight, "{}", tenant.name);
     }
 }

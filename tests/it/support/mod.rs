@@ -9,6 +9,7 @@ pub mod contract;
 mod load;
 mod monitor;
 mod process;
+mod random;
 mod redis;
 pub mod server;
 pub mod wire;
@@ -21,6 +22,7 @@ pub use cluster::Cluster;
 pub use load::Load;
 pub use monitor::Monitor;
 pub use process::{Process, free_address};
+pub use random::Random;
 pub use redis::{ServerVersion, TestRedis};
 pub use workers::{Flood, Workers};
 

@@ -75,10 +75,10 @@ async fn changes_are_told_with_who_when_from_to_and_why() {
         (&json!(20), &json!(5))
     );
     assert_eq!(change["at"], "2027-01-15T08:00:01.000Z");
-    let told = app.events("tenant.changed").await;
-    assert_eq!((told.len(), &told[0]["data"]["reason"]), (1, &json!("downstream \"outage\"")));
+    let reported = app.events("tenant.changed").await;
+    assert_eq!((reported.len(), &reported[0]["data"]["reason"]), (1, &json!("downstream \"outage\"")));
     assert_eq!(
-        (&told[0]["data"]["tenant_id"], &told[0]["data"]["to"]["limits"]["max_concurrency"]),
+        (&reported[0]["data"]["tenant_id"], &reported[0]["data"]["to"]["limits"]["max_concurrency"]),
         (&json!("acme"), &json!(5))
     );
     // Of a tier, what is not named becomes the tenant's own.

@@ -97,7 +97,7 @@ async fn a_soft_limit_accepts_and_tells() {
     app.push(later("a:b")).await.expect(201);
     assert_eq!(app.jobs_of("a:b").await.depth(), 4);
     let events = app.events("tenant.limit_exceeded").await;
-    assert_eq!(events.len(), 1, "told once: {events:?}");
+    assert_eq!(events.len(), 1, "reported once: {events:?}");
     let data = &events[0]["data"];
     assert_eq!(
         (&data["tenant_id"], &data["limit"], &data["action"]),
@@ -246,8 +246,8 @@ async fn staged_jobs_count_as_waiting() {
     app.assert_consistent().await;
     // And tells its tenant so.
     let own = app.store().within(&fairgate::job::scope::Scope::of("a"));
-    let told = own.events(&Default::default(), None, 100).await.unwrap().unwrap();
-    assert_eq!(told.events.iter().filter(|event| event.kind == "job.enqueued").count(), 1);
+    let reported = own.events(&Default::default(), None, 100).await.unwrap().unwrap();
+    assert_eq!(reported.events.iter().filter(|event| event.kind == "job.enqueued").count(), 1);
 }
 
 #[tokio::test]

@@ -161,14 +161,14 @@ async fn whoever_names_a_tenant_neither_lists_nor_answers_for_jobs_of_another() 
 }
 
 /// Everything that a tenant can have, under names that every tenant would choose.
-struct Belongings {
+struct TenantData {
     available: String,
     active: String,
     dead: String,
     workflow: String,
 }
 
-async fn furnish(app: &TestApp, tenant: &str) -> Belongings {
+async fn create_data(app: &TestApp, tenant: &str) -> TenantData {
     let send = async |method: &str, path: &str, body: Value| of(app, tenant, method, path, body).await;
     let pushed = async |kind: &str, more: Value| {
         let mut job = json!({"type": kind, "args": [tenant], "queue": "q"});
@@ -200,11 +200,11 @@ async fn furnish(app: &TestApp, tenant: &str) -> Belongings {
         let answer = send(method, path, body).await;
         assert!(answer.status < 300, "{method} {path}: {}", answer.text);
     }
-    Belongings { available, active, dead, workflow }
+    TenantData { available, active, dead, workflow }
 }
 
 /// All that a tenant sees of its own, to be compared.
-async fn seen_by(app: &TestApp, tenant: &str, own: &Belongings) -> BTreeMap<String, Value> {
+async fn seen_by(app: &TestApp, tenant: &str, own: &TenantData) -> BTreeMap<String, Value> {
     let mut seen = BTreeMap::new();
     for path in [
         "/v1/queues",
@@ -243,7 +243,7 @@ async fn seen_by(app: &TestApp, tenant: &str, own: &Belongings) -> BTreeMap<Stri
 }
 
 /// A body with which a route does something, if it can; all that names jobs names those of the other tenant.
-fn body_for(path: &str, foreign: &Belongings) -> Value {
+fn body_for(path: &str, foreign: &TenantData) -> Value {
     let every = json!(["available", "completed", "discarded", "cancelled", "scheduled", "retryable", "pending"]);
     match path.trim_start_matches("/ojs/v1") {
         "/jobs" => json!({"type": "t.x", "args": []}),
@@ -278,7 +278,7 @@ fn body_for(path: &str, foreign: &Belongings) -> Value {
 #[tokio::test]
 async fn no_route_shows_or_changes_what_is_another_tenants() {
     let app = namespaces().await;
-    let acme = furnish(&app, "acme").await;
+    let acme = create_data(&app, "acme").await;
     let before = seen_by(&app, "acme", &acme).await;
     let ids = [&acme.available, &acme.active, &acme.dead, &acme.workflow];
     let mut tried = 0;
@@ -331,7 +331,7 @@ async fn no_route_shows_or_changes_what_is_another_tenants() {
 #[tokio::test]
 async fn names_of_other_namespaces_lead_nowhere() {
     let app = namespaces().await;
-    furnish(&app, "acme").await;
+    create_data(&app, "acme").await;
     for tenant in ["beta", "_default"] {
         for path in [
             "/v1/queues/acme%2Fq",

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 /// Both, fed alike.
 #[derive(Default)]
-pub struct Bench {
+pub struct Model {
     pub queue: FairQueue,
     /// The furthest any tenant was ahead of and behind its fluid share, in jobs.
     pub ahead: f64,
@@ -25,7 +25,7 @@ struct Wait {
     largest_total: u64,
 }
 
-impl Bench {
+impl Model {
     pub fn arrive(&mut self, name: &str, weight: Weight, jobs: u64) {
         let known = self.queue.tenant(name).copied();
         if known.is_none() && !weight.is_held() {

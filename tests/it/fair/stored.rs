@@ -1,7 +1,7 @@
-//! A fair queue on a real Redis, moved by the store's own verbs, and the bench beside it: both are fed alike, and must
+//! A fair queue on a real Redis, moved by the store's own verbs, and the model beside it: both are fed alike, and must
 //! agree after every step.
 
-use super::bench::Bench;
+use super::model::Model;
 use crate::support::{TestApp, json};
 use fairgate::fairness::{Rule, Weight};
 use fairgate::store::{Begun, Outcome, Promoted, Why};
@@ -55,18 +55,25 @@ impl FairQueueEnv {
     }
 
     /// A main queue of its own, and with it a fair queue. It holds a job, so that none passes straight through.
-    pub async fn queue(&self) -> Live<'_> {
+    pub async fn queue(&self) -> StoredQueue<'_> {
         let name = format!("q{}", self.queues.fetch_add(1, Ordering::SeqCst));
         self.client.enqueue_into(&name).await;
-        Live { env: self, name, bench: Bench::default(), staged: BTreeMap::new(), owners: HashMap::new(), seen: 1 }
+        StoredQueue {
+            env: self,
+            name,
+            model: Model::default(),
+            staged: BTreeMap::new(),
+            owners: HashMap::new(),
+            seen: 1,
+        }
     }
 }
 
 /// One fair queue, twice.
-pub struct Live<'a> {
+pub struct StoredQueue<'a> {
     env: &'a FairQueueEnv,
     pub name: String,
-    pub bench: Bench,
+    pub model: Model,
     /// Ids of staged jobs by tenant, in their order.
     staged: BTreeMap<String, VecDeque<String>>,
     owners: HashMap<String, String>,
@@ -74,7 +81,7 @@ pub struct Live<'a> {
     seen: isize,
 }
 
-impl Live<'_> {
+impl StoredQueue<'_> {
     /// Jobs come in, in one request as far as it goes.
     pub async fn arrive(&mut self, arrivals: &[(&str, u64)]) {
         let tenants: Vec<&str> =
@@ -89,17 +96,17 @@ impl Live<'_> {
             }
         }
         for (tenant, jobs) in arrivals {
-            self.bench.arrive(tenant, self.env.rule.own_weight(tenant, None), *jobs);
+            self.model.arrive(tenant, self.env.rule.own_weight(tenant, None), *jobs);
         }
         self.check().await;
     }
 
     pub async fn reweigh(&mut self, weights: &[(&str, Weight)]) {
-        let (env, told) = (self.env, false);
+        let (env, reported) = (self.env, false);
         let named: Vec<_> = weights.iter().map(|(tenant, weight)| ((*tenant).to_owned(), *weight)).collect();
-        let changed = env.store().reweigh(&env.rule.name, &env.token, &self.name, told, &named).await;
+        let changed = env.store().reweigh(&env.rule.name, &env.token, &self.name, reported, &named).await;
         assert!(changed.unwrap().is_some(), "the lock is ours");
-        weights.iter().for_each(|(tenant, weight)| self.bench.reweigh(tenant, *weight));
+        weights.iter().for_each(|(tenant, weight)| self.model.reweigh(tenant, *weight));
         self.check().await;
     }
 
@@ -123,7 +130,7 @@ impl Live<'_> {
     fn withdraw(&mut self, tenant: &str, place: usize) -> Option<String> {
         let ids = self.staged.get_mut(tenant).filter(|ids| !ids.is_empty())?;
         let id = ids.remove(place % ids.len());
-        self.bench.remove(tenant, 1);
+        self.model.remove(tenant, 1);
         id
     }
 
@@ -136,12 +143,12 @@ impl Live<'_> {
         let mut order = Vec::new();
         for id in &ids {
             let tenant = self.owners[id].clone();
-            assert_eq!(self.bench.pick().as_ref(), Some(&tenant), "after {order:?}");
+            assert_eq!(self.model.pick().as_ref(), Some(&tenant), "after {order:?}");
             assert_eq!(self.staged.get_mut(&tenant).and_then(VecDeque::pop_front).as_ref(), Some(id), "in its order");
             order.push(tenant);
         }
         assert_eq!((promoted, left), (ids.len() as u64, self.staged()));
-        assert!(promoted == jobs || self.bench.queue.waiting() == 0, "{promoted} of {jobs}");
+        assert!(promoted == jobs || self.model.queue.waiting() == 0, "{promoted} of {jobs}");
         for served in &tenants {
             assert_eq!(order.iter().filter(|tenant| **tenant == served.tenant).count() as u64, served.jobs);
         }
@@ -153,7 +160,7 @@ impl Live<'_> {
     /// Promotes until nobody waits.
     pub async fn drain(&mut self) -> Vec<String> {
         let mut order = Vec::new();
-        while self.bench.queue.waiting() > 0 {
+        while self.model.queue.waiting() > 0 {
             order.extend(self.promote(50).await);
         }
         order
@@ -180,7 +187,7 @@ impl Live<'_> {
 
     /// Clock, total, who leaves when, and every waiting tenant's start: bit for bit.
     async fn check(&self) {
-        let (queue, rule) = (&self.bench.queue, &self.env.rule.name);
+        let (queue, rule) = (&self.model.queue, &self.env.rule.name);
         let mut survey = self.env.store().next_tenants(rule, &self.name, 1_000_000, false).await.unwrap();
         assert_eq!(survey.levels.len(), 1, "one priority");
         let survey = survey.levels.remove(0);
@@ -195,8 +202,8 @@ impl Live<'_> {
                 _ => leaving.push((tenant.start, share)),
             }
         }
-        let told: Vec<_> = survey.leavers.iter().map(|leaver| (leaver.start, leaver.weight)).collect();
-        assert_eq!(told, leaving);
+        let reported: Vec<_> = survey.leavers.iter().map(|leaver| (leaver.start, leaver.weight)).collect();
+        assert_eq!(reported, leaving);
         assert_eq!(survey.tenants.len(), queue.waiting());
         for tenant in &survey.tenants {
             let expected = queue.tenant(&tenant.name).expect("a tenant that waits");
