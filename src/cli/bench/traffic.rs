@@ -1,4 +1,5 @@
-//! Workers of a fixed capacity, tenants that push a job now and then, one that floods, and how long jobs wait between them.
+//! The traffic of the noisy-neighbour benchmark: workers of a fixed capacity, quiet tenants, a noisy one, and the waits
+//! of jobs.
 
 use super::client::{Connection, request};
 use super::histogram::Histogram;
@@ -8,22 +9,22 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a worker without a job waits before it asks again. They ask in turn, so that somebody asks all the time.
+/// The interval of fetches of a worker without a job. The workers' fetches are spread over the interval.
 const POLL: Duration = Duration::from_millis(10);
-/// A marked job's argument is this and its number.
+/// The argument of a marked job is this prefix and its number.
 const MARK: &str = "marked-";
-/// Jobs in one request of the flood.
+/// Jobs per request of the flood.
 const BATCH: usize = 100;
 
-/// When marked jobs were pushed and when a worker got them.
+/// The times at which marked jobs were pushed and fetched.
 #[derive(Clone, Default)]
-pub(super) struct Ledger {
+pub(super) struct WaitTimes {
     entries: Arc<Mutex<Vec<Entry>>>,
 }
 
 type Entry = (Instant, Option<Instant>);
 
-impl Ledger {
+impl WaitTimes {
     fn pushed(&self) -> usize {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         entries.push((Instant::now(), None));
@@ -37,7 +38,8 @@ impl Ledger {
         }
     }
 
-    /// The waits until now, and of how many jobs: those fetched, and those that still wait and count with their age.
+    /// The waits so far, the number of fetched jobs, and the number of jobs that still wait, which count with their
+    /// age.
     pub(super) fn waits(&self) -> (Histogram, u64, u64) {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut waits, mut fetched, mut waiting, now) = (Histogram::new(), 0, 0, Instant::now());
@@ -49,21 +51,21 @@ impl Ledger {
     }
 }
 
-/// Where and what is pushed and fetched.
+/// The server, the job type and the duration of the traffic.
 #[derive(Clone)]
-pub(super) struct Site {
+pub(super) struct Traffic {
     pub(super) address: SocketAddr,
     pub(super) kind: &'static str,
     pub(super) until: Instant,
-    pub(super) ledger: Ledger,
+    pub(super) wait_times: WaitTimes,
 }
 
 fn job(kind: &str, tenant: &str, argument: &str) -> String {
     format!(r#"{{"type":"{kind}","queue":"bench","args":["{argument}"],"meta":{{"tenant_id":"{tenant}"}}}}"#)
 }
 
-impl Site {
-    /// A tenant that pushes one marked job every `interval`, from `delay` on.
+impl Traffic {
+    /// Pushes one marked job of a tenant every `interval`, starting after `delay`.
     pub(super) async fn push_steadily(
         self,
         tenant: String,
@@ -75,7 +77,7 @@ impl Site {
         let mut pushed = 0;
         while next.into_std() < self.until {
             tokio::time::sleep_until(next).await;
-            let mark = format!("{MARK}{:06}", self.ledger.pushed());
+            let mark = format!("{MARK}{:06}", self.wait_times.pushed());
             let push = request("/ojs/v1/jobs", &job(self.kind, &tenant, &mark));
             expect_success(&mut connection, &push, "a push").await?;
             (next, pushed) = (next + interval, pushed + 1);
@@ -83,7 +85,7 @@ impl Site {
         Ok(pushed)
     }
 
-    /// A tenant that pushes jobs as fast as it can until there are so many.
+    /// Pushes `jobs` jobs of the noisy tenant as fast as possible.
     pub(super) async fn flood(self, jobs: usize) -> anyhow::Result<u64> {
         let mut connection = Connection::open(self.address).await?;
         let batch = vec![job(self.kind, "noisy", "flood"); BATCH].join(",");
@@ -96,10 +98,10 @@ impl Site {
         Ok(pushed as u64)
     }
 
-    /// A worker whose jobs take `mean` on average; how many it has done.
+    /// Works on jobs that take `mean` on average; returns the number of completed jobs.
     pub(super) async fn work(self, number: u32, mean: Duration) -> anyhow::Result<u64> {
         let mut connection = Connection::open(self.address).await?;
-        let fetch = format!(r#"{{"queues":["bench"],"count":1,"worker_id":"crew-{number}"}}"#);
+        let fetch = format!(r#"{{"queues":["bench"],"count":1,"worker_id":"worker-{number}"}}"#);
         let fetch = request("/ojs/v1/workers/fetch", &fetch);
         let mut done = 0;
         tokio::time::sleep(POLL * number / 20).await;
@@ -110,12 +112,12 @@ impl Site {
                 continue;
             };
             if let Some(mark) = mark(connection.body()) {
-                self.ledger.fetched(mark);
+                self.wait_times.fetched(mark);
             }
-            // From half the mean to one and a half, evenly, and the same in every run.
+            // Evenly distributed from half to one and a half of the mean, and the same in each run.
             let share = 50 + (u64::from(number) * 31 + done * 37) % 101;
             tokio::time::sleep(mean * share as u32 / 100).await;
-            let ack = format!(r#"{{"job_id":"{id}","worker_id":"crew-{number}"}}"#);
+            let ack = format!(r#"{{"job_id":"{id}","worker_id":"worker-{number}"}}"#);
             expect_success(&mut connection, &request("/ojs/v1/workers/ack", &ack), "an ack").await?;
             done += 1;
         }
@@ -123,10 +125,10 @@ impl Site {
     }
 }
 
-/// The id of the job in a fetch's answer, if there is one.
+/// The id of the job in a fetch response, if it has one.
 pub(super) fn fetched_id(body: &[u8]) -> anyhow::Result<Option<String>> {
     let Some(at) = find(body, b"\"id\":\"") else { return Ok(None) };
-    let id = body.get(at + 6..at + 6 + ID.len()).context("a fetch gave an id of another form")?;
+    let id = body.get(at + 6..at + 6 + ID.len()).context("a fetch returned an id of an unexpected form")?;
     Ok(Some(String::from_utf8_lossy(id).into_owned()))
 }
 
@@ -140,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_is_found_again() {
+    fn a_marked_job_is_recognised() {
         let text = job("a.b", "t", "marked-000017");
         assert_eq!(mark(text.as_bytes()), Some(17));
         assert_eq!(mark(job("a.b", "t", "flood").as_bytes()), None);
@@ -148,12 +150,12 @@ mod tests {
     }
 
     #[test]
-    fn who_still_waits_counts() {
-        let ledger = Ledger::default();
-        let first = ledger.pushed();
-        ledger.pushed();
-        ledger.fetched(first);
-        let (_, fetched, waiting) = ledger.waits();
+    fn jobs_that_still_wait_are_counted() {
+        let wait_times = WaitTimes::default();
+        let first = wait_times.pushed();
+        wait_times.pushed();
+        wait_times.fetched(first);
+        let (_, fetched, waiting) = wait_times.waits();
         assert_eq!((fetched, waiting), (1, 1));
     }
 }

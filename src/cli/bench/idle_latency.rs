@@ -2,35 +2,36 @@
 
 use super::bar::Bar;
 use super::client::{Connection, request};
-use super::crew::fetched_id;
 use super::histogram::Histogram;
 use super::report::cpus;
-use super::rig::Rig;
 use super::scenario::expect_success;
+use super::servers::Servers;
+use super::traffic::fetched_id;
 use anyhow::ensure;
 use clap::Args;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 const CONFIG: &str = "[[plan]]\nname = \"bench\"\ntypes = [\"planned.*\"]\n";
-/// Samples that are not counted.
+/// Samples before the measurement.
 const WARM_UP: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(2);
-/// Fetches after which a job is taken for lost.
+/// Fetches after which a job counts as lost.
 const MOST_FETCHES: u32 = 100_000;
 
-/// Measure what planning costs a job that comes alone: from its push until a fetch returns it.
+/// Measure the latency that planning adds on an idle system: from the push of a single job to the fetch that returns
+/// it.
 ///
-/// Planned and unplanned jobs take turns. Starts a private Redis and a server in a temporary directory and removes them.
-/// Exits 1 if a bar is missed.
+/// Planned and unplanned jobs alternate. Starts a private Redis and a server in a temporary directory and removes them.
+/// Exits with 1 if a bar is missed.
 #[derive(Args)]
-pub(super) struct Lone {
+pub(super) struct IdleLatency {
     /// Jobs of each kind
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(500..=1_000_000))]
     samples: u32,
 }
 
-/// One kind of job and how long it takes to be fetched.
+/// A kind of job and its times from push to fetch.
 struct Kind {
     name: &'static str,
     push: Vec<u8>,
@@ -58,7 +59,7 @@ impl Kind {
             if let Some(id) = fetched_id(connection.body())? {
                 break id;
             }
-            ensure!(fetches < MOST_FETCHES, "a {} job cannot be fetched", self.name);
+            ensure!(fetches < MOST_FETCHES, "a {} job was not fetched", self.name);
         };
         if counts {
             self.times.record(started.elapsed());
@@ -69,10 +70,10 @@ impl Kind {
     }
 }
 
-impl Lone {
+impl IdleLatency {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let [planned, plain] = super::measure(self.measure())?;
-        println!("{} jobs of each kind in turn, {} CPUs. From push to fetch:\n", self.samples, cpus());
+        println!("{} jobs of each kind, alternating, {} CPUs. Time from push to fetch:\n", self.samples, cpus());
         println!("{:<10}  {:>7}  {:>7}  {:>15}", "", "p50 ms", "p99 ms", "fetches per job");
         for kind in [&planned, &plain] {
             let (p50, p99) = (kind.times.percentile_ms(0.5), kind.times.percentile_ms(0.99));
@@ -92,11 +93,11 @@ impl Lone {
     }
 
     async fn measure(&self) -> anyhow::Result<[Kind; 2]> {
-        let rig = Rig::start(false, CONFIG).await?;
-        let mut connection = Connection::open(rig.address).await?;
+        let servers = Servers::start(false, CONFIG).await?;
+        let mut connection = Connection::open(servers.address).await?;
         let mut kinds = [Kind::new("planned"), Kind::new("plain")];
         for round in 0..WARM_UP + self.samples {
-            // Each kind goes first as often as the other.
+            // Each kind goes first equally often.
             for place in 0..2 {
                 let kind = &mut kinds[(place + round as usize) % 2];
                 kind.sample(&mut connection, round >= WARM_UP).await?;

@@ -1,38 +1,38 @@
-//! What dispatch was found to cost, as tables for people and as JSON for machines.
+//! Results of the dispatch benchmark, as tables and as JSON.
 
 use super::backlog::Behind;
 use super::bar::Bar;
-use super::booth::{Cycles, Way};
 use super::case::Case;
+use super::case_runner::{CycleStats, Cycles};
 use super::idle::{Idle, POLLS};
 use super::report::{GO_CYCLES, cpus};
 use serde_json::{Value, json};
 use std::fmt::{self, Display, Formatter};
 
-/// All that one run measured.
+/// All measurements of one run.
 #[derive(Default)]
-pub(super) struct Findings {
+pub(super) struct DispatchResults {
     pub(super) connections: u16,
     pub(super) cycles: Vec<Cycles>,
     pub(super) behind: Vec<Behind>,
     pub(super) idle: Option<Idle>,
 }
 
-type ChooseWay = fn(&Cycles) -> &Way;
+type SelectStats = fn(&Cycles) -> &CycleStats;
 
-/// The two ways of doing cycles.
-const WAYS: [(&str, ChooseWay); 2] =
+/// The two paths of cycles.
+const PATHS: [(&str, SelectStats); 2] =
     [("over HTTP", |cycles| &cycles.over_http), ("in process", |cycles| &cycles.in_process)];
 
-impl Findings {
-    /// Cycles that failed.
+impl DispatchResults {
+    /// The number of failed cycles.
     pub(super) fn errors(&self) -> u64 {
-        self.cycles.iter().flat_map(|cycles| WAYS.map(|(_, way)| way(cycles).measured.errors)).sum()
+        self.cycles.iter().flat_map(|cycles| PATHS.map(|(_, stats)| stats(cycles).measured.errors)).sum()
     }
 
-    /// A case's rate, as a share of another's.
-    fn share(&self, way: ChooseWay, case: Case, of: Case) -> Option<f64> {
-        let rate = |case: Case| self.cycles.iter().find(|row| row.case == case).map(|row| way(row).measured.rate());
+    /// The rate of a case relative to another.
+    fn share(&self, stats: SelectStats, case: Case, of: Case) -> Option<f64> {
+        let rate = |case: Case| self.cycles.iter().find(|row| row.case == case).map(|row| stats(row).measured.rate());
         Some(rate(case)? / rate(of)?.max(1e-9))
     }
 
@@ -42,8 +42,8 @@ impl Findings {
             let ratio = plain.over_http.measured.rate() / GO_CYCLES;
             bars.push(Bar::at_least("plain over HTTP, of the Go server's, elsewhere", ratio, 4.0));
         }
-        for (name, way) in WAYS {
-            let share = |case: Case, of: Case| self.share(way, case, of);
+        for (name, stats) in PATHS {
+            let share = |case: Case, of: Case| self.share(stats, case, of);
             let lanes = share(Case::TENANTS, Case::ONE_LANE);
             bars.extend(
                 lanes.map(|share| Bar::at_least(format!("10,000 lanes, of one lane's, {name}"), share, 1.0 / 1.5)),
@@ -51,12 +51,12 @@ impl Findings {
             let all = share(Case::ALL, Case::PLAIN);
             bars.extend(all.map(|share| Bar::at_least(format!("all features, of plain, {name}"), share, 0.5)));
         }
-        // Without any blocked job there is nothing to compare: those rows tell how much chance is in the others.
+        // Rows without blocked jobs have no bar: they show how much the others vary by chance.
         let blocked = self.behind.iter().filter(|row| row.backlog.jobs > 0);
         for row in blocked {
             let what = format!("FETCH with {}", row.backlog.describe());
             bars.push(Bar::at_most(format!("{what}, time"), row.ratio(), 1.2));
-            // The first call of a minute has one more, and a command among thousands is none.
+            // The first call of each minute makes one more command, which does not matter among thousands.
             bars.push(Bar::at_most(format!("{what}, commands"), row.ratio_of_commands(), 1.01));
         }
         bars.extend(self.idle.map(|idle| {
@@ -66,8 +66,8 @@ impl Findings {
     }
 
     pub(super) fn json(&self) -> Value {
-        let way = |way: &Way| {
-            let (measured, [server, redis, load]) = (&way.measured, way.cpu_us());
+        let stats = |stats: &CycleStats| {
+            let (measured, [server, redis, load]) = (&stats.measured, stats.cpu_us());
             json!({
                 "cycles": measured.jobs, "seconds": measured.seconds, "rate": measured.rate(),
                 "cpu_us_per_cycle": {"server": server, "redis": redis, "load": load},
@@ -76,7 +76,7 @@ impl Findings {
         };
         let cycles = |row: &Cycles| {
             json!({
-                "case": row.case.name, "over_http": way(&row.over_http), "in_process": way(&row.in_process),
+                "case": row.case.name, "over_http": stats(&row.over_http), "in_process": stats(&row.in_process),
                 "commands_per_cycle": row.commands_each(),
             })
         };
@@ -100,7 +100,7 @@ impl Findings {
     fn write_cycles(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "cycles of fetch and ack a second, {} workers, CPU time and commands of a cycle:\n",
+            "cycles of fetch and ack per second, {} workers, CPU time and commands of a cycle:\n",
             self.connections
         )?;
         writeln!(
@@ -109,16 +109,16 @@ impl Findings {
             "", "over HTTP", "of plain", "server us", "Redis us", "in process", "of plain", "Redis us", "commands"
         )?;
         for row in &self.cycles {
-            let share = |way| self.share(way, row.case, Case::PLAIN).unwrap_or(0.0);
+            let share = |stats| self.share(stats, row.case, Case::PLAIN).unwrap_or(0.0);
             let [server, redis, _] = row.over_http.cpu_us();
-            write!(f, "{:<10}  {:>9.0}  {:>8.2}", row.case.name, row.over_http.measured.rate(), share(WAYS[0].1))?;
+            write!(f, "{:<10}  {:>9.0}  {:>8.2}", row.case.name, row.over_http.measured.rate(), share(PATHS[0].1))?;
             write!(f, "  {server:>10.1}  {redis:>8.1}")?;
-            write!(f, "  {:>10.0}  {:>8.2}", row.in_process.measured.rate(), share(WAYS[1].1))?;
+            write!(f, "  {:>10.0}  {:>8.2}", row.in_process.measured.rate(), share(PATHS[1].1))?;
             writeln!(f, "  {:>8.1}  {:>8.2}", row.in_process.cpu_us()[1], row.commands_each())?;
         }
-        for (row, (name, way)) in self.cycles.iter().flat_map(|row| WAYS.map(|way| (row, way))) {
-            if let Some(error) = &way(row).measured.first_error {
-                let (case, errors) = (row.case.name, way(row).measured.errors);
+        for (row, (name, stats)) in self.cycles.iter().flat_map(|row| PATHS.map(|stats| (row, stats))) {
+            if let Some(error) = &stats(row).measured.first_error {
+                let (case, errors) = (row.case.name, stats(row).measured.errors);
                 writeln!(f, "\n{errors} cycles of {case:?} {name} failed; the first: {error}")?;
             }
         }
@@ -141,9 +141,9 @@ impl Findings {
     }
 }
 
-impl Display for Findings {
+impl Display for DispatchResults {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        writeln!(f, "private Redises without persistence, {} CPUs\n", cpus())?;
+        writeln!(f, "private Redis servers without persistence, {} CPUs\n", cpus())?;
         if !self.cycles.is_empty() {
             self.write_cycles(f)?;
         }
@@ -165,8 +165,11 @@ mod tests {
     use std::time::Duration;
 
     fn cycles(case: Case, over_http: u64, in_process: u64) -> Cycles {
-        let way = |jobs| Way { measured: Measured { jobs, seconds: 1.0, ..Measured::default() }, ..Way::default() };
-        Cycles { case, over_http: way(over_http), in_process: way(in_process), commands: 0 }
+        let stats = |jobs| CycleStats {
+            measured: Measured { jobs, seconds: 1.0, ..Measured::default() },
+            ..CycleStats::default()
+        };
+        Cycles { case, over_http: stats(over_http), in_process: stats(in_process), commands: 0 }
     }
 
     fn behind(jobs: u64, us: u64, commands: u64) -> Behind {
@@ -177,32 +180,32 @@ mod tests {
 
     #[test]
     fn bars_compare_cases_of_one_run() {
-        let mut findings = Findings {
+        let mut results = DispatchResults {
             cycles: vec![
                 cycles(Case::PLAIN, 11_200, 20_000),
                 cycles(Case::ONE_LANE, 9000, 9000),
                 cycles(Case::TENANTS, 6000, 5999),
                 cycles(Case::ALL, 5600, 9999),
             ],
-            ..Findings::default()
+            ..DispatchResults::default()
         };
-        let met = |findings: &Findings| findings.bars().iter().map(|bar| bar.is_met).collect::<Vec<_>>();
-        assert_eq!(met(&findings), [true, true, true, false, false]);
-        assert_eq!(findings.errors(), 0);
-        findings.cycles[3].in_process.measured.errors = 2;
-        findings.cycles[3].in_process.measured.first_error = Some("a fetch was empty".to_owned());
-        assert_eq!(findings.errors(), 2);
-        assert!(findings.to_string().contains("2 cycles of \"all\" in process failed; the first: a fetch was empty"));
-        assert_eq!(findings.json()["cycles"][3]["in_process"]["errors"], 2);
+        let met = |results: &DispatchResults| results.bars().iter().map(|bar| bar.is_met).collect::<Vec<_>>();
+        assert_eq!(met(&results), [true, true, true, false, false]);
+        assert_eq!(results.errors(), 0);
+        results.cycles[3].in_process.measured.errors = 2;
+        results.cycles[3].in_process.measured.first_error = Some("a fetch was empty".to_owned());
+        assert_eq!(results.errors(), 2);
+        assert!(results.to_string().contains("2 cycles of \"all\" in process failed; the first: a fetch was empty"));
+        assert_eq!(results.json()["cycles"][3]["in_process"]["errors"], 2);
     }
 
     #[test]
-    fn bars_need_blocked_jobs() {
+    fn rows_without_blocked_jobs_have_no_bar() {
         let idle = Some(Idle { without: 100.0, with: 101.0 });
         let behind = vec![behind(0, 300, 60), behind(1000, 119, 20), behind(100_000, 121, 21)];
-        let findings = Findings { behind, idle, ..Findings::default() };
-        let met: Vec<bool> = findings.bars().iter().map(|bar| bar.is_met).collect();
+        let results = DispatchResults { behind, idle, ..DispatchResults::default() };
+        let met: Vec<bool> = results.bars().iter().map(|bar| bar.is_met).collect();
         assert_eq!(met, [true, true, false, false, false]);
-        assert!(findings.to_string().contains("1000 idle long polls: 101.0 Redis commands/s with them, 100.0 without"));
+        assert!(results.to_string().contains("1000 idle long polls: 101.0 Redis commands/s with them, 100.0 without"));
     }
 }

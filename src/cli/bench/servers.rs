@@ -1,4 +1,4 @@
-//! The servers that are measured: a private Redis and a `fairgate serve`, in a directory of their own.
+//! The measured servers: a private Redis and a `fairgate serve` in a temporary directory.
 
 use super::client::{Connection, request};
 use super::directory::Directory;
@@ -16,41 +16,41 @@ use std::time::{Duration, Instant};
 
 const PATIENCE_WITH_START: Duration = Duration::from_secs(20);
 
-/// Running servers. Dropping it ends them and removes their directory.
-pub(super) struct Rig {
+/// Running servers. Dropping the value stops them and removes their directory.
+pub(super) struct Servers {
     pub(super) address: SocketAddr,
     server: Child,
     redis: PrivateRedis,
-    /// Last, because the others still use it when they end.
+    /// Dropped last, because the servers use it until they stop.
     _directory: Directory,
 }
 
-impl Rig {
-    /// Starts both, the server with this configuration file, and waits until it is ready.
-    pub(super) async fn start(durable: bool, config: &str) -> anyhow::Result<Rig> {
+impl Servers {
+    /// Starts both, the server with the given configuration, and waits until it is ready.
+    pub(super) async fn start(durable: bool, config: &str) -> anyhow::Result<Servers> {
         let directory = Directory::with_config(config)?;
         let data_dir = directory.path().join("redis");
         let redis = PrivateRedis::start(embedded::Options { data_dir, durable })?;
         let mut server = spawn_server(directory.path(), redis.socket())?;
         let log = server.stderr.take().context("the server has no standard error")?;
-        // From here on dropping the rig ends the server.
-        let mut rig = Rig { address: ([127, 0, 0, 1], 0).into(), server, redis, _directory: directory };
-        rig.address = announced_address(log)?;
+        // From here on, dropping the value stops the server.
+        let mut servers = Servers { address: ([127, 0, 0, 1], 0).into(), server, redis, _directory: directory };
+        servers.address = announced_address(log)?;
         let deadline = Instant::now() + PATIENCE_WITH_START;
-        while Connection::open(rig.address).await?.exchange(&request("/ready", "")).await? != 200 {
+        while Connection::open(servers.address).await?.exchange(&request("/ready", "")).await? != 200 {
             if Instant::now() > deadline {
                 bail!("the server did not become ready within {PATIENCE_WITH_START:?}");
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        Ok(rig)
+        Ok(servers)
     }
 
     pub(super) fn server_pid(&self) -> u32 {
         self.server.id()
     }
 
-    /// CPU time of the server, of Redis and of this process, which makes the load.
+    /// CPU time of the server, of Redis and of this process, which generates the load.
     pub(super) fn cpu_times(&self) -> [Duration; 3] {
         [self.server.id(), self.redis.pid(), std::process::id()].map(process::cpu_time)
     }
@@ -63,9 +63,9 @@ impl Rig {
         Resp::connect(self.redis.socket())
     }
 
-    /// The port on which Redis listens, from now on, besides its socket.
+    /// Makes Redis listen on a TCP port as well, and returns the port.
     pub(super) fn redis_port(&self) -> anyhow::Result<u16> {
-        // It was free a moment ago, and the loopback is ours.
+        // The port was free a moment ago.
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         let mut redis = self.redis()?;
         redis.call(&["CONFIG", "SET", "bind", "127.0.0.1", "port", &port.to_string()]).context("Redis before 7.0?")?;
@@ -78,9 +78,9 @@ impl Rig {
     }
 }
 
-impl Drop for Rig {
+impl Drop for Servers {
     fn drop(&mut self) {
-        // It may have ended already; nothing that it holds is worth a graceful end.
+        // It may have exited already, and it holds nothing that needs a graceful shutdown.
         _ = self.server.kill();
         _ = self.server.wait();
     }
@@ -89,7 +89,7 @@ impl Drop for Rig {
 fn spawn_server(directory: &Path, socket: &Path) -> anyhow::Result<Child> {
     let program = std::env::current_exe().context("cannot find our own program")?;
     let mut command = Command::new(program);
-    // Defaults are measured, not what somebody's environment or working directory sets.
+    // The benchmark measures defaults, not settings from the environment or the working directory.
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("FAIRGATE_")) {
         command.env_remove(name);
     }
@@ -98,25 +98,26 @@ fn spawn_server(directory: &Path, socket: &Path) -> anyhow::Result<Child> {
         .arg(format!("unix://{}", socket.display()))
         .env("FAIRGATE_LOG__LEVEL", "warn")
         .env("FAIRGATE_LOG__FORMAT", "json")
-        // Connections are silent while other cases are prepared or take their turns.
+        // Connections are idle while other cases are prepared or measured.
         .env("FAIRGATE_SERVER__HEADER_TIMEOUT", "1h")
         .env("FAIRGATE_SERVER__IDLE_TIMEOUT", "1h")
         .current_dir(directory)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
-        // Ctrl-C goes to the whole foreground group; we end the server ourselves.
+        // Ctrl-C goes to the whole foreground group; the server is stopped by `drop` instead.
         .process_group(0);
     // SAFETY: between fork and exec only prctl is called, which is async-signal-safe.
     #[expect(unsafe_code, reason = "no safe call sets a parent-death signal on a child")]
     unsafe {
-        // If we are killed, the server ends too. The signal follows the thread that spawns, which is our main one.
+        // If this process is killed, the server ends too. The signal depends on the spawning thread, which is the main
+        // thread.
         command.pre_exec(|| Ok(nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL)?));
     }
     command.spawn().context("cannot start the server")
 }
 
-/// The address from the line that the server writes when it is ready; what it writes later is passed on.
+/// Reads the address from the server's `ready` log line; later lines are passed on to standard error.
 fn announced_address(log: ChildStderr) -> anyhow::Result<SocketAddr> {
     let (found, address) = mpsc::channel();
     std::thread::spawn(move || {

@@ -1,5 +1,5 @@
--- Promotion without the question who goes first: the writes of `promote.lua` for picks that the caller names. Nothing that has
--- to make these writes in one script is faster, so this is what promotion is compared with.
+-- Promotion without the choice of tenants: the writes of `promote.lua` for jobs that the caller names. No script that
+-- makes these writes can be faster, so promotion is compared with it.
 --
 -- KEYS[1]  the namespace's prefix
 -- ARGV     rule, queue, job type, then for each tenant: name, jobs promoted so far, its start from now on, 1 if these are its last
@@ -88,7 +88,7 @@ if jobs == 0 then
   call('PEXPIRE', fair, '60000')
   call('ZREM', plan .. ':queues', queue)
 end
-call('HSET', plan .. ':lock', 'last', 'ceiling ' .. promoted .. ' ' .. jobs)
+call('HSET', plan .. ':lock', 'last', 'raw ' .. promoted .. ' ' .. jobs)
 call('HINCRBY', plan, 'staged', -promoted)
 if pace[1] then call('HSET', plan, 'room', pace[1], 'due', pace[2] or '0') end
 call('HINCRBY', P .. 'counts:' .. queue, 'pending', -promoted)

@@ -1,4 +1,4 @@
-//! The store and its way in, in this process: what is measured without a server.
+//! The store and the enqueue service in this process, for measurements without a server.
 
 use super::directory::Directory;
 use super::resp::{Reply, Resp};
@@ -19,37 +19,37 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Jobs in one request, the most that one call of the store takes, and requests under way.
+/// Jobs per request, the most that one store call accepts, and concurrent requests.
 const PORTION: u64 = 64;
 const IN_FLIGHT: usize = 4;
-/// How often a long filling tells how far it is.
+/// The interval of progress messages while many jobs are stored.
 const PROGRESS: Duration = Duration::from_secs(10);
 
-/// A store under the rules of a configuration. Dropping it closes the store, and ends the Redis that it has started.
-pub(super) struct Ground {
+/// A store with the rules of a configuration. Dropping it closes the store and stops the Redis it started.
+pub(super) struct Fixture {
     pub(super) store: Store,
     pub(super) rules: Rulebook,
     pub(super) metrics: Metrics,
     enqueue_service: EnqueueService,
     stop: CancellationToken,
     socket: PathBuf,
-    /// The directory last, because Redis still uses it when it ends.
+    /// The directory is dropped last, because Redis uses it until it stops.
     own: Option<(PrivateRedis, Directory)>,
 }
 
-impl Ground {
-    /// Starts a Redis and makes a configuration hold there.
-    pub(super) async fn start(config: &str) -> anyhow::Result<Ground> {
+impl Fixture {
+    /// Starts a Redis and applies a configuration to it.
+    pub(super) async fn start(config: &str) -> anyhow::Result<Fixture> {
         let directory = Directory::create()?;
         let data_dir = directory.path().join("redis");
         let redis = PrivateRedis::start(embedded::Options { data_dir, durable: false })?;
-        let mut ground = Ground::on(redis.socket(), config).await?;
-        ground.own = Some((redis, directory));
-        Ok(ground)
+        let mut fixture = Fixture::on(redis.socket(), config).await?;
+        fixture.own = Some((redis, directory));
+        Ok(fixture)
     }
 
-    /// Makes a configuration hold on a Redis that is there.
-    pub(super) async fn on(socket: &Path, config: &str) -> anyhow::Result<Ground> {
+    /// Applies a configuration to a running Redis.
+    pub(super) async fn on(socket: &Path, config: &str) -> anyhow::Result<Fixture> {
         let config = Directory::with_config(config)?.config()?;
         let options = Options {
             address: Address::unix(socket),
@@ -72,7 +72,7 @@ impl Ground {
             MainQueues::builtin(store.clone()),
             config.tenancy.into(),
         );
-        Ok(Ground { store, rules, metrics, enqueue_service, stop, socket: socket.to_owned(), own: None })
+        Ok(Fixture { store, rules, metrics, enqueue_service, stop, socket: socket.to_owned(), own: None })
     }
 
     pub(super) fn socket(&self) -> &Path {
@@ -83,14 +83,14 @@ impl Ground {
         Resp::connect(&self.socket)
     }
 
-    /// Stores jobs, all of them or none.
+    /// Enqueues jobs, all of them or none.
     pub(super) async fn enqueue(&self, jobs: Vec<NewJob>) -> anyhow::Result<()> {
         let answer = self.enqueue_service.enqueue(jobs, true, &|_| None).await?;
-        ensure!(matches!(answer, Enqueued::Stored(_)), "jobs are not stored: {answer:?}");
+        ensure!(matches!(answer, Enqueued::Stored(_)), "jobs were not stored: {answer:?}");
         Ok(())
     }
 
-    /// Stores so many jobs, each by its place; those before come first.
+    /// Enqueues `jobs` jobs in order; `job` makes the one at a position.
     pub(super) async fn fill(
         &self,
         jobs: u64,
@@ -102,27 +102,27 @@ impl Ground {
             self.enqueue(places.map(job).collect::<anyhow::Result<_>>()?).await?;
             Ok::<u64, anyhow::Error>(first)
         };
-        let mut told = Instant::now();
+        let mut reported = Instant::now();
         let firsts = (0..jobs).step_by(PORTION as usize);
         let mut done = stream::iter(firsts).map(request).buffered(IN_FLIGHT);
         while let Some(first) = done.try_next().await? {
-            if told.elapsed() > PROGRESS {
+            if reported.elapsed() > PROGRESS {
                 eprintln!("  stored {first} of {jobs} …");
-                told = Instant::now();
+                reported = Instant::now();
             }
         }
         Ok(())
     }
 
-    /// Forgets what was slow so far, and remembers what takes longer than a millisecond from now on.
+    /// Clears the slow log and records calls over one millisecond from now on.
     pub(super) fn watch_slow_calls(&self) -> anyhow::Result<()> {
         let mut redis = self.redis()?;
         redis.call(&["CONFIG", "SET", "slowlog-log-slower-than", "1000", "slowlog-max-len", "100000"])?;
         redis.call(&["SLOWLOG", "RESET"]).map(drop)
     }
 
-    /// Redis makes room for more keys bit by bit, with every look at one: which of the sizes that are compared has that going on
-    /// depends on where it lies between two powers of two, and it can double the time of a call. So many looks end it.
+    /// Completes the incremental rehash of Redis' key table with enough key lookups. Whether a rehash is in progress
+    /// depends on the number of keys, and it can double the time of a call.
     pub(super) fn let_keys_settle(&self) -> anyhow::Result<()> {
         let mut redis = self.redis()?;
         let looks = 1000;
@@ -133,10 +133,12 @@ impl Ground {
         Ok(())
     }
 
-    /// Scripts that took a millisecond or longer since, except the one of this name or digest: what 99 of 100 did not exceed, and the
-    /// slowest, in ms. A process that the machine does not let run is slow as well.
+    /// The 99th percentile and the maximum, in ms, of script calls in the slow log, without the script of the given
+    /// name or digest. Calls that were delayed because the process was not scheduled are included.
     pub(super) fn slow_calls(&self, except: &str) -> anyhow::Result<(f64, f64)> {
-        let Reply::List(entries) = self.redis()?.call(&["SLOWLOG", "GET", "-1"])? else { bail!("no slow log") };
+        let Reply::List(entries) = self.redis()?.call(&["SLOWLOG", "GET", "-1"])? else {
+            bail!("unexpected reply to SLOWLOG GET")
+        };
         let mut times: Vec<i64> = entries.iter().filter_map(|entry| script_time(entry, except)).collect();
         times.sort_unstable();
         let place = |share: usize| times.get((times.len() * share / 100).min(times.len().saturating_sub(1)));
@@ -145,7 +147,7 @@ impl Ground {
     }
 }
 
-/// How long a script took by its entry in the slow log, in µs.
+/// The duration of a script call from its entry in the slow log, in µs.
 fn script_time(entry: &Reply, except: &str) -> Option<i64> {
     let Reply::List(fields) = entry else { return None };
     let (Reply::Number(took), Reply::List(words)) = (fields.get(2)?, fields.get(3)?) else { return None };
@@ -153,13 +155,13 @@ fn script_time(entry: &Reply, except: &str) -> Option<i64> {
     ((is(0, "FCALL") || is(0, "EVALSHA")) && !is(1, except)).then_some(*took)
 }
 
-/// A job as a client would post it.
+/// Parses a job as the server would parse a client's request.
 pub(super) fn new_job(text: &str) -> anyhow::Result<NewJob> {
     let job = request::parse(text, &Limits::default(), &Surroundings::default());
     job.map_err(|problem| anyhow::anyhow!("the job is refused: {problem:?}"))
 }
 
-impl Drop for Ground {
+impl Drop for Fixture {
     fn drop(&mut self) {
         self.stop.cancel();
     }
