@@ -1,5 +1,6 @@
 //! Who gets which job next: strategies, pools, what keeps queues from starving, and tenants that take turns.
 
+mod at_most_once;
 mod backlog;
 mod invariant;
 mod plain;
@@ -14,6 +15,7 @@ mod starvation;
 mod strategies;
 mod survival;
 mod tenant_differential;
+mod tenant_filter;
 mod tenant_limits;
 mod tenants;
 mod weighted;

@@ -141,7 +141,7 @@ async fn the_server_serves_its_own_document_with_its_own_limits() {
 
 #[test]
 fn errors_md_explains_every_code_of_the_document() {
-    let explained = include_str!("../../../docs/errors.md");
+    let explained = include_str!("../../../../docs/errors.md");
     let responses = DOCUMENT["components"]["responses"].as_object().unwrap();
     for (name, response) in responses {
         let codes = &response["content"]["application/openjobspec+json"]["schema"]["allOf"][1];
