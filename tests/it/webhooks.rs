@@ -1,6 +1,6 @@
 //! Webhooks for events: who is told, how it is signed, what happens when nobody takes it, and where none may lead.
 
-use crate::support::{Answer, Client, TestApp, TestRedis, eventually, json};
+use crate::support::{Answer, Client, NOON, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::Secret;
 use fairgate::weights::signature;
@@ -8,8 +8,6 @@ use serde_json::Value;
 use std::sync::Arc;
 use wiremock::matchers::method;
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
-
-const NOON: i64 = 1_800_000_000_000;
 
 async fn endpoint(answers: &[u16]) -> MockServer {
     let server = MockServer::start().await;
@@ -151,8 +149,8 @@ async fn what_fails_is_tried_again_under_the_same_id_and_given_up_at_last() {
     let dead = client.get("/v1/webhooks/deliveries?status=dead").await;
     let id = dead.text_at("/deliveries/0/id").to_owned();
     assert_eq!(dead.at("/deliveries/0/event/type"), &json!("job.cancelled"));
-    let told = client.get("/v1/events?types=webhook.dead").await;
-    assert_eq!(told.at("/events/0/data/delivery_id"), &json!(id));
+    let reported = client.get("/v1/events?types=webhook.dead").await;
+    assert_eq!(reported.at("/events/0/data/delivery_id"), &json!(id));
     client.post(&format!("/v1/webhooks/deliveries/{id}/retry"), json!({})).await.expect(200);
     received(&server, 2).await;
     eventually("it is gone", async || client.get(&format!("/v1/webhooks/deliveries/{id}")).await.status == 404).await;
@@ -168,7 +166,7 @@ async fn a_clock_that_is_set_back_does_not_hold_up_the_next_try() {
     app.client.enqueue_into("q").await;
     received(&server, 1).await;
     tried(&app.client, 1).await;
-    app.app.store.tick(true).await.unwrap();
+    app.store().tick(true).await.unwrap();
     app.clock.advance(-3_600_000);
     eventually("the step is accepted", async || {
         app.client.get("/v1/events?types=clock.stepped_back").await.at("/events/0").is_object()

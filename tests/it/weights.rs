@@ -130,7 +130,7 @@ async fn an_answer_of_bad_values_only_is_no_success() {
 #[tokio::test]
 async fn each_kind_of_bad_answer_has_its_name() {
     let html = "<html><body>Bad gateway</body></html>";
-    for (answer, kind, told) in [
+    for (answer, kind, reported) in [
         (ResponseTemplate::new(500), ErrorKind::Status, "returned HTTP 500 Internal Server Error"),
         (ResponseTemplate::new(401), ErrorKind::Status, "returned HTTP 401 Unauthorized"),
         (ResponseTemplate::new(204), ErrorKind::Unreadable, "the body is not a JSON object"),
@@ -147,7 +147,7 @@ async fn each_kind_of_bad_answer_has_its_name() {
         let server = answering(answer).await;
         let asker = Asker::new(&server.uri(), LONG, None);
         let (found, text) = asker.ask_in_vain().await;
-        assert!(found == kind && text.contains(told), "{found:?} {text}");
+        assert!(found == kind && text.contains(reported), "{found:?} {text}");
         let status = asker.source.status();
         assert_eq!((status.last_success_at, status.errors_total, status.last_error), (None, 1, Some(text)));
         let line = format!(r#"fairgate_weights_requests_total{{rule="reports",outcome="{}"}} 1"#, kind.as_str());

@@ -1,40 +1,40 @@
-//! FETCH with jobs ahead that a limit blocks, beside FETCH with none.
+//! FETCH behind jobs that a limit blocks, compared with FETCH without them.
 
 use super::case::Case;
 use super::commands::Commands;
 use super::direct::Direct;
-use super::ground::{Ground, new_job};
+use super::fixture::{Fixture, new_job};
 use anyhow::{Context, ensure};
 use std::time::{Duration, Instant};
 
-/// Jobs that are fetched, in portions: with and without a backlog take turns.
+/// Measured fetches and the size of a portion. Portions with and without a backlog alternate.
 const FETCHES: u64 = 2000;
 const PORTION: u64 = 25;
-/// Fetches that are not counted.
+/// Fetches before the measurement.
 const WARM_UP: u64 = 200;
 
-/// Jobs that may not run, ahead of all that may.
+/// Blocked jobs that lie in the queue before all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Backlog {
     pub(super) jobs: u64,
     pub(super) keys: u64,
-    /// Whether there ever was a limit: without, a shorter script serves.
+    /// True if the store has seen a limit. Without one, FETCH needs fewer commands.
     pub(super) knows_limits: bool,
 }
 
-/// What FETCH takes behind a backlog.
+/// The cost of FETCH behind a backlog.
 #[derive(Clone, Debug)]
 pub(super) struct Behind {
     pub(super) backlog: Backlog,
-    /// What it took until nothing of it was in front any more: ms, and calls of the script.
+    /// The time, in ms, and the script calls until the backlog was parked and no longer in front.
     pub(super) settling_ms: f64,
     pub(super) settling_calls: u64,
     pub(super) here: Times,
-    /// Without a backlog, at the same time.
+    /// The same without a backlog, measured in alternation.
     pub(super) without: Times,
 }
 
-/// What a number of fetches took.
+/// The times and Redis commands of a number of fetches.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Times {
     pub(super) times: Vec<Duration>,
@@ -42,7 +42,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// The middle one, in µs.
+    /// The median, in µs.
     pub(super) fn median_us(&self) -> f64 {
         let mut times = self.times.clone();
         times.sort_unstable();
@@ -56,22 +56,22 @@ impl Times {
 }
 
 impl Behind {
-    /// How much longer a fetch takes than without a backlog.
+    /// The time of a fetch relative to one without a backlog.
     pub(super) fn ratio(&self) -> f64 {
         self.here.median_us() / self.without.median_us().max(1e-9)
     }
 
-    /// How many more commands it takes.
+    /// The commands of a fetch relative to one without a backlog.
     pub(super) fn ratio_of_commands(&self) -> f64 {
         self.here.commands() / self.without.commands().max(1e-9)
     }
 }
 
 impl Backlog {
-    /// None, where limits are known all the same: what the others are compared with.
+    /// No blocked jobs, but a store that has seen a limit: the reference for the others.
     pub(super) const NONE: Backlog = Backlog { jobs: 0, keys: 1, knows_limits: true };
 
-    /// Its jobs in words.
+    /// A description of its jobs.
     pub(super) fn describe(self) -> String {
         let keys = match self.keys.min(self.jobs) {
             0 if !self.knows_limits => return "no job blocked, no limits known".to_owned(),
@@ -82,67 +82,68 @@ impl Backlog {
         format!("{} blocked of {keys}", self.jobs)
     }
 
-    /// A store with nothing but this backlog, out of the way of those who fetch.
-    async fn lay(self) -> anyhow::Result<(Ground, f64, u64)> {
-        let ground = Ground::start(&Case::PLAIN.config()).await?;
-        let worker = worker(&ground);
+    /// Starts a store with only this backlog and parks it; returns also the time this took, in ms, and the script
+    /// calls.
+    async fn prepare(self) -> anyhow::Result<(Fixture, f64, u64)> {
+        let fixture = Fixture::start(&Case::PLAIN.config()).await?;
+        let worker = worker(&fixture);
         if self.knows_limits {
-            ground.fill(1, |_| limited("known", 1)).await?;
-            worker.ack(worker.fetch().await?.context("a limit of one job lets none go")?).await?;
+            fixture.fill(1, |_| limited("known", 1)).await?;
+            worker.ack(worker.fetch().await?.context("no job is available under a limit of one")?).await?;
         }
-        ground.fill(self.jobs, |place| limited(&format!("k{}", place % self.keys), 0)).await?;
-        let mut redis = ground.redis()?;
+        fixture.fill(self.jobs, |place| limited(&format!("k{}", place % self.keys), 0)).await?;
+        let mut redis = fixture.redis()?;
         let (started, before) = (Instant::now(), Commands::read(&mut redis)?.scripts());
         let queues = Case::PLAIN.fetch(0).queues;
-        while ground.store.have_runnable(&queues).await? {
+        while fixture.store.have_runnable(&queues).await? {
             ensure!(worker.fetch().await?.is_none(), "a blocked job was handed out");
         }
         let (took, after) = (started.elapsed(), Commands::read(&mut redis)?.scripts());
-        Ok((ground, took.as_secs_f64() * 1e3, after - before))
+        Ok((fixture, took.as_secs_f64() * 1e3, after - before))
     }
 
-    /// Fetches what is behind it, in turns with a store that has none.
+    /// Fetches jobs behind the backlog, alternating with a store that has none.
     pub(super) async fn measure(self) -> anyhow::Result<Behind> {
-        let (ground, settling_ms, settling_calls) = self.lay().await?;
-        let (none, ..) = Backlog::NONE.lay().await?;
+        let (fixture, settling_ms, settling_calls) = self.prepare().await?;
+        let (none, ..) = Backlog::NONE.prepare().await?;
         let mut behind =
             Behind { backlog: self, settling_ms, settling_calls, here: Times::default(), without: Times::default() };
-        let mut both = [(&ground, &mut behind.here), (&none, &mut behind.without)];
-        for (ground, _) in &both {
-            ground.fill(WARM_UP + FETCHES, |place| new_job(&Case::PLAIN.job(place))).await?;
-            fetch(ground, WARM_UP, &mut Times::default()).await?;
+        let mut both = [(&fixture, &mut behind.here), (&none, &mut behind.without)];
+        for (fixture, _) in &both {
+            fixture.fill(WARM_UP + FETCHES, |place| new_job(&Case::PLAIN.job(place))).await?;
+            fetch(fixture, WARM_UP, &mut Times::default()).await?;
         }
         for turn in 0..FETCHES / PORTION {
-            // Each goes first as often as the other.
+            // Each goes first equally often.
             for place in 0..2 {
-                let (ground, times) = &mut both[((place + turn) % 2) as usize];
-                fetch(ground, PORTION, times).await?;
+                let (fixture, times) = &mut both[((place + turn) % 2) as usize];
+                fetch(fixture, PORTION, times).await?;
             }
         }
         Ok(behind)
     }
 }
 
-/// A job under a limit of its key.
+/// A job under the concurrency limit of the given key.
 fn limited(key: &str, concurrency: u64) -> anyhow::Result<crate::job::NewJob> {
     new_job(&format!(
         r#"{{"type":"email.send","queue":"default","args":[],"rate_limit":{{"key":"{key}","concurrency":{concurrency}}}}}"#
     ))
 }
 
-fn worker(ground: &Ground) -> Direct {
-    Direct::new(&ground.store, Case::PLAIN.fetch(0))
+fn worker(fixture: &Fixture) -> Direct {
+    Direct::new(&fixture.store, Case::PLAIN.fetch(0))
 }
 
-/// Fetches jobs one after the other. They are acked afterwards, so that all commands in between are those of fetches.
-async fn fetch(ground: &Ground, fetches: u64, times: &mut Times) -> anyhow::Result<()> {
-    let (worker, mut redis, mut ids) = (worker(ground), ground.redis()?, Vec::new());
+/// Fetches jobs one by one. They are acked afterwards, so that all counted commands belong to fetches.
+async fn fetch(fixture: &Fixture, fetches: u64, times: &mut Times) -> anyhow::Result<()> {
+    let (worker, mut redis, mut ids) = (worker(fixture), fixture.redis()?, Vec::new());
     let before = Commands::read(&mut redis)?.total();
     for _ in 0..fetches {
         let started = Instant::now();
         let id = worker.fetch().await?;
         times.times.push(started.elapsed());
-        ids.push(id.context("a fetch was empty although there are jobs")?);
+        ids.push(id.context("a fetch returned no job although jobs are available")?);
     }
     times.commands += Commands::read(&mut redis)?.total() - before;
     for id in ids {
@@ -156,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_middle_and_the_ratio() {
+    fn median_and_ratio() {
         let times = |numbers: &[u64], commands| Times {
             times: numbers.iter().map(|us| Duration::from_micros(*us)).collect(),
             commands,
@@ -169,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn blocked_jobs_say_so() {
+    fn a_backlog_describes_itself() {
         let job = limited("k17", 0).expect("a job");
         let limit = job.rate_limit.expect("a limit");
         assert_eq!((limit.key.as_deref(), limit.quota.concurrency), (Some("k17"), Some(0)));

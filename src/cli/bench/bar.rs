@@ -1,9 +1,9 @@
-//! Something that must hold.
+//! A pass or fail criterion of a benchmark.
 
 use serde_json::{Value, json};
 use std::fmt::{self, Display, Formatter};
 
-/// A measured value and its bound.
+/// A measured value and the bound it must meet.
 pub(super) struct Bar {
     what: String,
     value: f64,
@@ -36,7 +36,7 @@ impl Display for Bar {
     }
 }
 
-/// A bound without needless digits.
+/// Formats a bound without unnecessary digits.
 struct Short(f64);
 
 impl Display for Short {
@@ -51,13 +51,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bounds_belong_to_what_they_bound_except_below() {
+    fn at_most_and_at_least_include_the_bound_and_below_does_not() {
         assert!(Bar::at_least("x", 2.0, 2.0).is_met && Bar::at_most("x", 2.0, 2.0).is_met);
         assert!(!Bar::below("x", 2.0, 2.0).is_met);
     }
 
     #[test]
-    fn a_bar_shows_its_bound_without_needless_digits() {
+    fn a_bound_is_shown_without_unnecessary_digits() {
         let line = Bar::at_most("a wait", 1.25, 1.5).to_string();
         assert!(line.starts_with("met") && line.ends_with("1.25  (bar 1.5)"), "{line}");
     }

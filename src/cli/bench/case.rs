@@ -1,4 +1,4 @@
-//! What jobs are made of and what the server minds: a queue alone, or pools, tenants and limits.
+//! The cases of the dispatch benchmark: a single queue, or pools, tenants and limits.
 
 use super::scenario::JOB;
 use super::shape::tenant;
@@ -6,20 +6,21 @@ use crate::store::Fetch;
 use std::fmt::Write;
 
 const POOL: &str = "bench";
-/// Of any five queues of a pool, which one a job is for: as many jobs as its queue's weight, so that they drain together.
+/// The queue, out of five in a pool, of each job in turn. Each queue gets jobs in proportion to its weight, so that all
+/// drain together.
 const OF_FIVE: [u64; 15] = [0, 1, 1, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 4];
-/// Never reached, so that what is measured is minding a limit, not waiting for it.
+/// A limit that is never reached: the cost of checking it is measured, not the wait for it.
 const QUOTA: &str = r#""concurrency":1000000,"rate":{"limit":1000000000,"period":"minute"}"#;
 
-/// A form of jobs with the configuration that it needs.
+/// A kind of job with the configuration that it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Case {
     pub(super) name: &'static str,
-    /// More than one are those of a weighted pool, in fives.
+    /// The number of queues. More than one form a weighted pool, in groups of five.
     queues: u64,
-    /// Tenants that take turns; 0 if nobody minds them.
+    /// Tenants that take turns; 0 without tenant fairness.
     tenants: u64,
-    /// Keys of the limits that jobs bring along; 0 if they bring none.
+    /// The number of keys for the jobs' own limits; 0 for jobs without limits.
     keys: u64,
     prevents_starvation: bool,
 }
@@ -29,7 +30,7 @@ impl Case {
     pub(super) const ONE_LANE: Case = Case { name: "one lane", tenants: 1, ..Case::PLAIN };
     pub(super) const TENANTS: Case = Case { name: "tenants", tenants: 10_000, ..Case::PLAIN };
     pub(super) const ALL: Case = Case { name: "all", queues: 50, tenants: 1000, keys: 1000, prevents_starvation: true };
-    /// In the order in which they are told.
+    /// All cases in the order of the report.
     pub(super) const EACH: [Case; 6] = [
         Case::PLAIN,
         Case { name: "pool", queues: 50, ..Case::PLAIN },
@@ -51,14 +52,14 @@ impl Case {
         }
     }
 
-    /// The configuration file.
+    /// The contents of the configuration file.
     pub(super) fn config(&self) -> String {
         let mut text = String::new();
         if self.tenants > 0 {
             text += "[tenant_fairness]\nenabled = true\n";
         }
         if self.prevents_starvation {
-            // All queues of a pool together cannot be promised more than everything.
+            // The minimum ratios of a pool's queues must not exceed 1 in total.
             _ = writeln!(
                 text,
                 "[starvation_prevention]\nenabled = true\nmin_dispatch_ratio = {}",
@@ -74,7 +75,7 @@ impl Case {
         text
     }
 
-    /// The text of a job by its number. The plain one is `JOB`; the others differ only in what their case is about.
+    /// The JSON of the job with this number. The plain case sends `JOB`; the others add only what their case needs.
     pub(super) fn job(&self, number: u64) -> String {
         let mut text = JOB.to_owned();
         if self.is_pooled() {
@@ -93,12 +94,12 @@ impl Case {
         text
     }
 
-    /// What a fetch over HTTP says about where its jobs are to come from.
+    /// The members of a fetch request over HTTP that select the queues.
     pub(super) fn fetch_member(&self) -> String {
         if self.is_pooled() { format!("\"pool\":\"{POOL}\"") } else { format!("\"queues\":{:?}", self.queues()) }
     }
 
-    /// The same request as the store gets it.
+    /// The same request as passed to the store.
     pub(super) fn fetch(&self, worker: usize) -> Fetch {
         Fetch {
             worker: Some(format!("bench-{worker}")),
@@ -118,7 +119,7 @@ fn queue(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::directory::Directory;
-    use super::super::ground::new_job;
+    use super::super::fixture::new_job;
     use super::*;
     use std::collections::BTreeMap;
 
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_get_jobs_by_their_weight() {
+    fn queues_get_jobs_in_proportion_to_their_weight() {
         let mut counts: BTreeMap<String, u64> = BTreeMap::new();
         for number in 0..300 {
             *counts.entry(new_job(&Case::ALL.job(number)).expect("a job").queue).or_default() += 1;

@@ -1,4 +1,4 @@
-//! An HTTP/1.1 connection that does as little as it can: the load shares its cores with what it measures.
+//! A minimal HTTP/1.1 client connection: the load generator shares its cores with the server it measures.
 
 use std::io::{self, Error, ErrorKind};
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ impl Connection {
         Ok(Connection { stream, buffer: vec![0; 16 * 1024], body: 0..0 })
     }
 
-    /// Sends a whole request, reads the whole answer and tells its status.
+    /// Sends a request, reads the whole response and returns its status.
     pub(super) async fn exchange(&mut self, request: &[u8]) -> io::Result<u16> {
         self.stream.write_all(request).await?;
         let mut filled = 0;
@@ -45,13 +45,13 @@ impl Connection {
         }
     }
 
-    /// The body of the last answer.
+    /// The body of the last response.
     pub(super) fn body(&self) -> &[u8] {
         &self.buffer[self.body.clone()]
     }
 }
 
-/// The bytes of a POST, or of a GET where there is no body.
+/// The bytes of a POST request, or of a GET request if the body is empty.
 pub(super) fn request(path: &str, body: &str) -> Vec<u8> {
     if body.is_empty() {
         return format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").into_bytes();
@@ -63,13 +63,13 @@ pub(super) fn request(path: &str, body: &str) -> Vec<u8> {
 
 struct Head {
     status: u16,
-    /// Of the head itself, with the empty line.
+    /// The length of the head, including the empty line.
     length: usize,
     content_length: usize,
 }
 
 impl Head {
-    /// The head of an answer, or `None` while its end has not arrived.
+    /// Parses the head of a response; `None` while it is incomplete.
     fn parse(bytes: &[u8]) -> io::Result<Option<Head>> {
         const CONTENT_LENGTH: &[u8] = b"content-length:";
         let mut content_length = None;
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_complete_with_its_empty_line() {
+    fn a_head_is_complete_with_its_empty_line() {
         let answer = b"HTTP/1.1 201 Created\r\nContent-Length: 12\r\nx: y\r\n\r\n{\"job\":null}";
         let head = Head::parse(answer).expect("readable").expect("complete");
         assert_eq!((head.status, head.content_length, answer.len() - head.length), (201, 12, 12));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_unknown_length_is_refused() {
+    fn a_response_of_unknown_length_is_an_error() {
         assert!(Head::parse(b"HTTP/1.1 200 OK\r\n\r\n").is_err());
         assert!(Head::parse(b"nonsense\r\n\r\n").is_err());
     }

@@ -1,10 +1,10 @@
-//! What Redis says it was asked to do: `INFO commandstats`.
+//! Counts of Redis commands from `INFO commandstats`.
 
 use super::resp::{Reply, Resp};
 use anyhow::bail;
 use std::collections::BTreeMap;
 
-/// The calls that carry the others, and our own question.
+/// Commands that only carry others (script calls), and the `INFO` of the benchmark itself.
 const NOT_COUNTED: [&str; 4] = ["fcall", "eval", "evalsha", "info"];
 
 /// Calls of each command so far.
@@ -17,11 +17,11 @@ impl Commands {
     pub(super) fn read(redis: &mut Resp) -> anyhow::Result<Commands> {
         match redis.call(&["INFO", "commandstats"])? {
             Reply::Text(info) => Ok(Commands::parse(&info)),
-            other => bail!("INFO answered {other:?}"),
+            other => bail!("unexpected reply to INFO: {other:?}"),
         }
     }
 
-    /// Lines such as `cmdstat_zadd:calls=3,usec=12,…`; of a subcommand, `cmdstat_config|get:…`.
+    /// Parses lines such as `cmdstat_zadd:calls=3,usec=12,…`; subcommands are `cmdstat_config|get:…`.
     fn parse(info: &str) -> Commands {
         let line = |line: &str| {
             let (name, numbers) = line.strip_prefix("cmdstat_")?.split_once(':')?;
@@ -41,7 +41,7 @@ impl Commands {
         self.of("fcall") + self.of("evalsha") + self.of("eval")
     }
 
-    /// Calls of everything that works on data, inside scripts or not.
+    /// Calls of all commands on data, inside scripts or not.
     pub(super) fn total(&self) -> u64 {
         self.calls.iter().filter(|(name, _)| !NOT_COUNTED.contains(&name.as_str())).map(|(_, calls)| calls).sum()
     }
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_what_scripts_do_but_neither_scripts_nor_questions() {
+    fn commands_of_scripts_count_but_not_script_calls_and_info() {
         let commands = Commands::parse(
             "# Commandstats\r\ncmdstat_zadd:calls=3,usec=12,usec_per_call=4.00,rejected_calls=0,failed_calls=0\r\n\
              cmdstat_config|set:calls=1,usec=2\r\ncmdstat_fcall:calls=4,usec=90\r\ncmdstat_evalsha:calls=1,usec=9\r\ncmdstat_eval:calls=1,usec=9\r\n\

@@ -1,10 +1,10 @@
-//! A worker inside this process: it asks the store itself, without HTTP in between.
+//! An in-process worker that calls the store without HTTP.
 
 use super::load::Client;
 use crate::store::{Ack, Fetch, Outcome, Store};
 use anyhow::{Context, bail};
 
-/// A worker and what it asks for.
+/// A worker with its fetch request.
 pub(super) struct Direct {
     store: Store,
     fetch: Fetch,
@@ -15,7 +15,7 @@ impl Direct {
         Direct { store: store.clone(), fetch }
     }
 
-    /// Leases a job and tells its id; `None` if there is none to have.
+    /// Leases a job and returns its id; `None` if none is available.
     pub(super) async fn fetch(&self) -> anyhow::Result<Option<String>> {
         let leased = self.store.fetch(self.fetch.clone()).await?;
         Ok(leased.deliver().pop().map(|job| job.id))
@@ -25,14 +25,14 @@ impl Direct {
         let ack = Ack { job_id, worker: self.fetch.worker.clone(), result: None, idempotency_key: None };
         match self.store.ack(ack).await? {
             Outcome::Done(..) => Ok(()),
-            other => bail!("an ack was answered with {other:?}"),
+            other => bail!("unexpected result of an ack: {other:?}"),
         }
     }
 }
 
 impl Client for Direct {
     async fn step(&mut self) -> anyhow::Result<()> {
-        let id = self.fetch().await?.context("a fetch was empty although there are jobs")?;
+        let id = self.fetch().await?.context("a fetch returned no job although jobs are available")?;
         self.ack(id).await
     }
 }

@@ -1,4 +1,4 @@
-//! A temporary directory of a benchmark's own.
+//! The temporary directory of a benchmark.
 
 use crate::config::{Config, Sources};
 use anyhow::Context;
@@ -14,14 +14,14 @@ impl Directory {
         Ok(Directory(path))
     }
 
-    /// One with a configuration file, where a server that starts in it finds that.
+    /// Creates one with a configuration file, which a server started in this directory reads.
     pub(super) fn with_config(text: &str) -> anyhow::Result<Directory> {
         let directory = Directory::create()?;
         std::fs::write(directory.0.join("fairgate.toml"), text)?;
         Ok(directory)
     }
 
-    /// What its configuration file says, whatever the environment does.
+    /// Reads the configuration file and ignores the environment.
     pub(super) fn config(&self) -> anyhow::Result<Config> {
         Ok(Config::load(&Sources { directory: self.0.clone(), ..Sources::default() })?)
     }

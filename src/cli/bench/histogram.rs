@@ -1,10 +1,10 @@
-//! A histogram of fixed size: buckets grow with the value, so that each is within two percent of what it holds.
+//! A histogram of fixed size. Buckets grow with the value, so that each represents its values within two percent.
 
 use std::time::Duration;
 
-/// Buckets in each doubling.
+/// Buckets per power of two.
 const STEPS: u64 = 64;
-/// Values from 0 to 2^32 µs, over an hour; anything slower lands in the last bucket.
+/// Buckets for 0 to 2^32 µs, which is over an hour; the last bucket takes everything slower.
 const DOUBLINGS: u64 = 27;
 
 /// Counts of durations.
@@ -22,12 +22,12 @@ impl Histogram {
         self.buckets[bucket(took.as_micros() as u64)] += 1;
     }
 
-    /// Takes over what another one counted.
+    /// Adds the counts of another histogram.
     pub(super) fn merge(&mut self, other: &Histogram) {
         self.buckets.iter_mut().zip(&other.buckets).for_each(|(ours, theirs)| *ours += theirs);
     }
 
-    /// The value in milliseconds below which `share` of all lie; 0 without any.
+    /// The value, in ms, below which `share` of all values lie; 0 for an empty histogram.
     pub(super) fn percentile_ms(&self, share: f64) -> f64 {
         let rank = (self.buckets.iter().sum::<u64>() as f64 * share).ceil() as u64;
         let mut seen = 0;
@@ -39,7 +39,7 @@ impl Histogram {
     }
 }
 
-/// Below `STEPS` each value has its own bucket; from there on each doubling has `STEPS`.
+/// The bucket of a value. Values below `STEPS` have one each; above, each power of two has `STEPS`.
 fn bucket(micros: u64) -> usize {
     let doubling = u64::from((micros / STEPS).checked_ilog2().map_or(0, |log| log + 1));
     let step = if doubling == 0 { micros } else { (micros >> (doubling - 1)) - STEPS };

@@ -3,10 +3,10 @@
 use super::case::Case;
 use super::load::{Load, Measured};
 use super::process;
-use super::raw::{self, Way};
+use super::raw::{self, Transport};
 use super::report::{Cpu, Report, Row};
-use super::rig::Rig;
 use super::scenario::Scenario;
+use super::servers::Servers;
 use anyhow::ensure;
 use clap::Args;
 use std::net::SocketAddr;
@@ -14,37 +14,38 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 const WARM_UP: Duration = Duration::from_millis(500);
-/// How long each raw measurement takes in all, about.
+/// The approximate total time of each raw measurement.
 const RAW_SECONDS: f64 = 3.0;
-/// Single enqueues and what they are compared with take turns, so that what else goes on in the machine happens to all of them.
+/// Turns. Single enqueues alternate with the raw commands they are compared with, so that other load on the machine
+/// affects all of them alike.
 const TURNS: u32 = 4;
-/// Jobs in one scenario at most, some 500 MB in Redis.
+/// The most jobs in one scenario, about 500 MB in Redis.
 const MOST_JOBS: u64 = 500_000;
-/// Jobs prepared for each second of fetches: more than two cores hand out.
+/// Jobs prepared per second of fetches: more than two cores can dispatch.
 const PREPARED_PER_SECOND: u64 = 40_000;
 
-/// Measure enqueue, fetch + ack and whole lives of jobs over HTTP, and raw Redis in the same run.
+/// Measure enqueue, fetch + ack and complete job cycles over HTTP, compared with raw Redis in the same run.
 ///
-/// Starts a private Redis and a server with default settings in a temporary directory, on the loopback, and removes
-/// them at the end. One request at a time is in flight on each connection. Exits 1 if any request failed.
+/// Starts a private Redis and a server with default settings on the loopback interface, in a temporary directory that
+/// is removed at the end. Each connection sends one request at a time. Exits with 1 if a request failed.
 #[derive(Args)]
 pub(super) struct Http {
-    /// Connections that send at the same time
+    /// Number of concurrent connections
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=1024))]
     connections: u16,
-    /// How long each scenario runs
+    /// Seconds for each scenario
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=60))]
     seconds: u16,
-    /// Jobs in one request of the batch scenario
+    /// Jobs per request in the batch scenario
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
     jobs_per_batch: u16,
-    /// Let Redis write its append-only file, as it does in production
+    /// Let Redis write an append-only file, as in production
     #[arg(long)]
     durable: bool,
-    /// Another OJS server, on the loopback, that gets the same load in the same run; empty its Redis before
+    /// Another OJS server on the loopback interface to measure in the same run; empty its Redis first
     #[arg(long, value_name = "ADDR")]
     against: Option<SocketAddr>,
-    /// Print one JSON object instead of the table
+    /// Print a JSON object instead of a table
     #[arg(long)]
     json: bool,
 }
@@ -61,40 +62,41 @@ impl Http {
     }
 
     async fn measure(&self) -> anyhow::Result<Report> {
-        let rig = Rig::start(self.durable, "").await?;
+        let servers = Servers::start(self.durable, "").await?;
         let mut report = Report {
             connections: self.connections.into(),
             seconds: self.seconds.into(),
             jobs_per_batch: self.jobs_per_batch.into(),
             durable: self.durable,
-            redis: rig.redis()?.version()?,
-            idle_memory: process::resident(rig.server_pid()),
+            redis: servers.redis()?.version()?,
+            idle_memory: process::resident(servers.server_pid()),
             ..Report::default()
         };
-        // One job over HTTP makes Redis load the script that is called raw then.
-        self.prefill(&rig, 1).await?;
-        let (set, enqueue, tcp) = (raw::Command::set(), raw::Command::enqueue(&rig)?, Way::Tcp(rig.redis_port()?));
+        // One job over HTTP makes Redis load the script that the raw call then uses.
+        self.prefill(&servers, 1).await?;
+        let (set, enqueue, tcp) =
+            (raw::Command::set(), raw::Command::enqueue(&servers)?, Transport::Tcp(servers.redis_port()?));
         for _ in 0..TURNS {
-            report.raw_set.add(self.raw(&rig, "raw SET", &set, tcp).await?);
-            report.raw_set_unix.add(self.raw(&rig, "raw SET, unix socket", &set, Way::UnixSocket).await?);
-            report.raw_enqueue.add(self.raw(&rig, "raw FCALL enqueue", &enqueue, Way::UnixSocket).await?);
-            report.enqueue.add(self.http(&rig, "enqueue", Scenario::Enqueue, self.duration() / TURNS, 0).await?);
+            report.raw_set.add(self.raw(&servers, "raw SET", &set, tcp).await?);
+            report.raw_set_unix.add(self.raw(&servers, "raw SET, unix socket", &set, Transport::UnixSocket).await?);
+            report.raw_enqueue.add(self.raw(&servers, "raw FCALL enqueue", &enqueue, Transport::UnixSocket).await?);
+            report.enqueue.add(self.http(&servers, "enqueue", Scenario::Enqueue, self.duration() / TURNS, 0).await?);
         }
         if let Some(address) = self.against {
             report.other = Some(self.other(address).await?);
         }
         let batches = Scenario::Batch(self.jobs_per_batch.into());
-        report.batches = self.http(&rig, "enqueue in batches", batches, self.duration(), 0).await?;
+        report.batches = self.http(&servers, "enqueue in batches", batches, self.duration(), 0).await?;
         let prepared = (PREPARED_PER_SECOND * (u64::from(self.seconds) + 1)).min(MOST_JOBS);
-        report.fetch_ack = self.http(&rig, "fetch + ack", Scenario::FetchAck, self.duration(), prepared).await?;
-        report.life = self.http(&rig, "enqueue + fetch + ack", Scenario::Life, self.duration(), 0).await?;
-        report.loaded_memory = process::resident(rig.server_pid());
+        report.fetch_ack = self.http(&servers, "fetch + ack", Scenario::FetchAck, self.duration(), prepared).await?;
+        report.life = self.http(&servers, "enqueue + fetch + ack", Scenario::Life, self.duration(), 0).await?;
+        report.loaded_memory = process::resident(servers.server_pid());
         Ok(report)
     }
 
-    /// The same load on another server: enqueues, and then fetch + ack of what they left.
+    /// Applies the same load to another server: enqueue, then fetch + ack of the enqueued jobs.
     async fn other(&self, address: SocketAddr) -> anyhow::Result<[Row; 2]> {
-        ensure!(address.ip().is_loopback(), "--against takes a server on the loopback, {address} is none");
+        ensure!(address.ip().is_loopback(), "--against needs a server on the loopback interface, got {address}");
         let mut rows = Vec::new();
         for (name, scenario) in [("other: enqueue", Scenario::Enqueue), ("other: fetch + ack", Scenario::FetchAck)] {
             eprintln!("{name} …");
@@ -106,34 +108,41 @@ impl Http {
         rows.try_into().map_err(|_| anyhow::anyhow!("two rows"))
     }
 
-    async fn raw(&self, rig: &Rig, name: &'static str, command: &raw::Command, way: Way) -> anyhow::Result<Row> {
+    async fn raw(
+        &self,
+        servers: &Servers,
+        name: &'static str,
+        command: &raw::Command,
+        transport: Transport,
+    ) -> anyhow::Result<Row> {
         eprintln!("{name} …");
-        let measured = command.measure(rig, way, self.connections.into(), RAW_SECONDS / f64::from(TURNS)).await?;
+        let measured =
+            command.measure(servers, transport, self.connections.into(), RAW_SECONDS / f64::from(TURNS)).await?;
         Ok(Row { name, measured, cpu: None })
     }
 
-    /// Measures a scenario on an emptied Redis, with so many jobs prepared.
+    /// Measures a scenario on an empty Redis with `prepared` jobs.
     async fn http(
         &self,
-        rig: &Rig,
+        servers: &Servers,
         name: &'static str,
         scenario: Scenario,
         duration: Duration,
         prepared: u64,
     ) -> anyhow::Result<Row> {
-        rig.empty()?;
+        servers.empty()?;
         if prepared > 0 {
             eprintln!("preparing {prepared} jobs …");
-            self.prefill(rig, prepared).await?;
+            self.prefill(servers, prepared).await?;
         }
         eprintln!("{name} …");
         let most = if prepared > 0 { prepared } else { MOST_JOBS };
-        let mut load = Load::connect(rig.address, &Case::PLAIN, scenario, self.connections.into(), most).await?;
+        let mut load = Load::connect(servers.address, &Case::PLAIN, scenario, self.connections.into(), most).await?;
         let warm_up = load.run(WARM_UP).await?;
-        let before = rig.cpu_times();
+        let before = servers.cpu_times();
         let mut measured = load.run(duration).await?;
-        let spent = rig.cpu_times();
-        // A failure is one whenever it happens.
+        let spent = servers.cpu_times();
+        // A failure during preparation counts as well.
         measured.errors += warm_up.errors;
         measured.first_error = warm_up.first_error.or(measured.first_error);
         let share = |index: usize| (spent[index] - before[index]).as_secs_f64() * 1e6 / measured.jobs.max(1) as f64;
@@ -141,9 +150,9 @@ impl Http {
         Ok(Row { name, measured, cpu: Some(cpu) })
     }
 
-    async fn prefill(&self, rig: &Rig, jobs: u64) -> anyhow::Result<()> {
+    async fn prefill(&self, servers: &Servers, jobs: u64) -> anyhow::Result<()> {
         let (scenario, connections) = if jobs < 100 { (Scenario::Enqueue, 1) } else { (Scenario::Batch(100), 8) };
-        let mut load = Load::connect(rig.address, &Case::PLAIN, scenario, connections, jobs).await?;
+        let mut load = Load::connect(servers.address, &Case::PLAIN, scenario, connections, jobs).await?;
         let Measured { first_error, .. } = load.run(Duration::from_secs(60)).await?;
         first_error.map_or(Ok(()), |error| Err(anyhow::anyhow!("cannot prepare jobs: {error}")))
     }

@@ -1,23 +1,24 @@
-//! What fetches that wait for nothing ask of Redis.
+//! Redis commands caused by idle long polls.
 
 use super::client::{Connection, request};
 use super::commands::Commands;
 use super::resp::Resp;
-use super::rig::Rig;
 use super::scenario::{expect_success, find};
+use super::servers::Servers;
 use anyhow::{Context, ensure};
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
-/// Fetches that wait.
+/// Concurrent long polls.
 pub(super) const POLLS: usize = 1000;
-/// Runs of retention, of which there is one a second, in a period: between two of them lie as many ticks each time.
+/// Retention runs per measurement period. Retention runs once a second, and the number of ticks between two runs is
+/// constant.
 const RETENTIONS: u64 = 5;
-/// How often the server is asked whether something has happened.
+/// The interval at which a condition is checked.
 const LOOK: Duration = Duration::from_millis(2);
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Redis commands a second.
+/// Redis commands per second.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Idle {
     pub(super) without: f64,
@@ -25,45 +26,46 @@ pub(super) struct Idle {
 }
 
 impl Idle {
-    /// Measures a server that nobody talks to, and then the same with many fetches that wait.
+    /// Measures an idle server without and with many long polls.
     pub(super) async fn measure() -> anyhow::Result<Idle> {
-        let rig = Rig::start(false, "").await?;
-        let mut redis = rig.redis()?;
-        // What a server does once at its start is over, and every script is loaded.
+        let servers = Servers::start(false, "").await?;
+        let mut redis = servers.redis()?;
+        // Startup work is done and every script is loaded.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let before = rate(&mut redis).await?;
         let mut polls = JoinSet::new();
         for poll in 0..POLLS {
             let body = format!(r#"{{"queues":["empty"],"worker_id":"idle-{poll}","wait_ms":30000}}"#);
-            let mut connection = Connection::open(rig.address).await.context("cannot connect to the server")?;
+            let mut connection = Connection::open(servers.address).await.context("cannot connect to the server")?;
             polls.spawn(async move { connection.exchange(&request("/ojs/v1/workers/fetch", &body)).await });
         }
-        until_waiting(&rig, POLLS).await?;
+        until_waiting(&servers, POLLS).await?;
         let with = rate(&mut redis).await?;
         if let Some(ended) = polls.try_join_next() {
-            anyhow::bail!("a fetch was to wait and got {ended:?}");
+            anyhow::bail!("a long poll returned early: {ended:?}");
         }
         drop(polls);
-        until_waiting(&rig, 0).await?;
-        // Before and after, so that a machine that grows busier meanwhile shows on both sides.
+        until_waiting(&servers, 0).await?;
+        // Measured before and after, so that changing load on the machine affects both sides.
         let after = rate(&mut redis).await?;
         Ok(Idle { without: (before + after) / 2.0, with })
     }
 
-    /// What the polls add, as a share of what the server does anyway.
+    /// The commands that the polls add, relative to the idle server.
     pub(super) fn share(&self) -> f64 {
         (self.with - self.without) / self.without.max(1e-9)
     }
 }
 
-/// Redis commands a second, between two runs of retention. Those begin with a question after the schema's mark.
+/// Redis commands per second between two retention runs. A retention run is recognised by its EXISTS on
+/// the schema key.
 async fn rate(redis: &mut Resp) -> anyhow::Result<f64> {
     let (started, first) = edge(redis, 1).await?;
     let (ended, last) = edge(redis, RETENTIONS).await?;
     Ok((last.total() - first.total()) as f64 / (ended - started).as_secs_f64())
 }
 
-/// Waits until retention has run so often.
+/// Waits for a number of retention runs.
 async fn edge(redis: &mut Resp, times: u64) -> anyhow::Result<(Instant, Commands)> {
     let started = Instant::now();
     let marks = Commands::read(redis)?.of("exists") + times;
@@ -77,22 +79,22 @@ async fn edge(redis: &mut Resp, times: u64) -> anyhow::Result<(Instant, Commands
     }
 }
 
-/// Waits until so many fetches wait.
-async fn until_waiting(rig: &Rig, wanted: usize) -> anyhow::Result<()> {
-    let mut connection = Connection::open(rig.address).await?;
+/// Waits until `wanted` fetches are long polling.
+async fn until_waiting(servers: &Servers, wanted: usize) -> anyhow::Result<()> {
+    let mut connection = Connection::open(servers.address).await?;
     let started = Instant::now();
     loop {
         expect_success(&mut connection, &request("/metrics", ""), "/metrics").await?;
-        let waiting = waiting(connection.body()).context("no long polls in /metrics")?;
+        let waiting = waiting(connection.body()).context("/metrics reports no long polls")?;
         if waiting == wanted {
             return Ok(());
         }
-        ensure!(started.elapsed() < PATIENCE, "{waiting} fetches wait instead of {wanted}");
+        ensure!(started.elapsed() < PATIENCE, "{waiting} fetches are waiting, expected {wanted}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
-/// The number of long polls in what `/metrics` says.
+/// The number of long polls in the `/metrics` response.
 fn waiting(metrics: &[u8]) -> Option<usize> {
     const NAME: &[u8] = b"\nfairgate_long_polls ";
     let rest = &metrics[find(metrics, NAME)? + NAME.len()..];
@@ -111,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_is_of_what_happens_anyway() {
+    fn the_share_is_relative_to_the_idle_server() {
         assert!((Idle { without: 200.0, with: 203.0 }.share() - 0.015).abs() < 1e-9);
     }
 }

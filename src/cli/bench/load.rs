@@ -1,4 +1,4 @@
-//! Load: many clients that repeat a unit of work until time or jobs run out.
+//! The load generator: clients that repeat a unit of work until time or jobs run out.
 
 use super::case::Case;
 use super::client::Connection;
@@ -10,12 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long the last answers may take before the run is given up.
+/// The time limit for the last responses of a run.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// More failures on one connection end it: the run has failed anyway, and its requests would only fill the log.
+/// The most failures on a connection before it stops: the run has failed anyway, and more requests would only fill the
+/// log.
 const MOST_ERRORS: u64 = 100;
 
-/// What a run gave.
+/// The result of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measured {
     pub(super) jobs: u64,
@@ -27,7 +28,7 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// Counts a further run in; of latencies, the higher ones are kept.
+    /// Adds a further run; latencies are the maximum of both.
     pub(super) fn add(&mut self, more: Measured) {
         self.jobs += more.jobs;
         self.seconds += more.seconds;
@@ -36,29 +37,29 @@ impl Measured {
         self.first_error = self.first_error.take().or(more.first_error);
     }
 
-    /// Jobs a second.
+    /// Jobs per second.
     pub(super) fn rate(&self) -> f64 {
         self.jobs as f64 / self.seconds.max(1e-9)
     }
 }
 
-/// Somebody who does the same over and over.
+/// A client that repeats a unit of work.
 pub(super) trait Client: Send + 'static {
     /// Does one unit of work.
     fn step(&mut self) -> impl Future<Output = anyhow::Result<()>> + Send;
 }
 
-/// Clients that work at the same time.
+/// Concurrent clients.
 pub(super) struct Load<C> {
     clients: Vec<C>,
-    /// Jobs that a unit of work is about.
+    /// Jobs per unit of work.
     jobs: usize,
-    /// Jobs that may still be used, over all runs: what bounds the memory of Redis.
+    /// Jobs left for all runs, which bounds the memory of Redis.
     jobs_left: Arc<AtomicI64>,
 }
 
 impl Load<(Connection, Requests)> {
-    /// Opens connections to a server, each with its requests.
+    /// Opens connections to a server, each with prepared requests.
     pub(super) async fn connect(
         address: SocketAddr,
         case: &Case,
@@ -76,12 +77,12 @@ impl Load<(Connection, Requests)> {
 }
 
 impl<C: Client> Load<C> {
-    /// Clients whose units are single jobs, of so many in all.
+    /// Creates a load of clients whose unit of work is one job, with `jobs` in total.
     pub(super) fn new(clients: Vec<C>, jobs: u64) -> Self {
         Load { clients, jobs: 1, jobs_left: Arc::new(AtomicI64::new(jobs as i64)) }
     }
 
-    /// Lets all clients work for a while, or until the jobs are used up.
+    /// Runs all clients for a while, or until the jobs are used up.
     pub(super) async fn run(&mut self, duration: Duration) -> anyhow::Result<Measured> {
         let started = Instant::now();
         let until = started + duration;

@@ -1,45 +1,46 @@
-//! `fairgate bench`: measures this machine, on servers of its own.
+//! `fairgate bench`: measures this machine with private servers.
 
 mod backlog;
 mod bar;
-mod booth;
 mod case;
-mod ceiling;
+mod case_runner;
 mod client;
 mod commands;
-mod crew;
 mod direct;
 mod directory;
 mod dispatch;
-mod findings;
-mod ground;
+mod dispatch_results;
+mod fixture;
 mod histogram;
 mod http;
 mod idle;
+mod idle_latency;
 mod load;
-mod lone;
 mod noisy;
 mod planner;
 mod process;
 mod promotion;
 mod raw;
+mod raw_promotion;
 mod report;
 mod resp;
-mod rig;
 mod scenario;
+mod servers;
 mod shape;
 mod sidekiq;
 mod staging;
 mod tenants;
+mod traffic;
 
 use clap::{Args, Subcommand};
 use std::fmt::Display;
 use std::process::ExitCode;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Measure this machine: rates, latencies and how they compare with bare Redis.
+/// Measure throughput and latency on this machine and compare them with bare Redis.
 ///
-/// A benchmark brings its own Redis and its own server on the loopback, and takes both and all data away at the end.
+/// Each benchmark starts a private Redis and a server on the loopback interface and removes both with all data at the
+/// end.
 #[derive(Args)]
 pub(super) struct Bench {
     #[command(subcommand)]
@@ -50,17 +51,18 @@ pub(super) struct Bench {
 enum Subject {
     /// Enqueue, fetch and ack over HTTP
     Http(http::Http),
-    /// What pools, tenants, limits, blocked jobs and long polls cost those who fetch
+    /// Cost of pools, tenants, limits, blocked jobs and long polls for FETCH
     Dispatch(dispatch::Dispatch),
-    /// How fast staged jobs are promoted, by the number of tenants
+    /// Promotion rate by number of tenants
     Planner(planner::Planner),
-    /// Promotion into the Redis of a Sidekiq
+    /// Promotion into the Redis of a Sidekiq installation
     Sidekiq(sidekiq::Sidekiq),
-    /// What quiet tenants notice of one that floods the queue
+    /// Latency of quiet tenants while another tenant floods the queue
     Noisy(noisy::Noisy),
-    /// What planning costs a job that comes alone
-    Lone(lone::Lone),
-    /// What limits of tenants cost those who enqueue
+    /// Latency that planning adds for a single job on an idle system
+    #[command(name = "lone", visible_alias = "idle-latency")]
+    IdleLatency(idle_latency::IdleLatency),
+    /// Cost of tenant limits for enqueue
     Tenants(tenants::Tenants),
 }
 
@@ -72,13 +74,13 @@ impl Bench {
             Subject::Planner(command) => command.run(),
             Subject::Sidekiq(command) => command.run(),
             Subject::Noisy(command) => command.run(),
-            Subject::Lone(command) => command.run(),
+            Subject::IdleLatency(command) => command.run(),
             Subject::Tenants(command) => command.run(),
         }
     }
 }
 
-/// Prints a report: its table, or its JSON where that is wanted.
+/// Prints a report as a table, or as JSON if given.
 fn print(report: &impl Display, json: Option<serde_json::Value>) {
     match json {
         Some(json) => println!("{json}"),
@@ -86,15 +88,15 @@ fn print(report: &impl Display, json: Option<serde_json::Value>) {
     }
 }
 
-/// Runs a measurement until it ends or somebody ends us; dropping it ends its servers and removes their data.
+/// Runs a measurement until it ends or a signal arrives. Dropping it stops its servers and removes their data.
 fn measure<T>(measurement: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    // One thread: the load must leave the cores to what it measures.
+    // One thread, because the load generator must leave the cores to the servers.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
         tokio::select! {
             outcome = measurement => outcome,
-            _ = terminate.recv() => anyhow::bail!("ended by SIGTERM"),
+            _ = terminate.recv() => anyhow::bail!("terminated by SIGTERM"),
             _ = interrupt.recv() => anyhow::bail!("interrupted"),
         }
     })

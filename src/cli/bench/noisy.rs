@@ -1,9 +1,9 @@
 //! `fairgate bench noisy`.
 
 use super::bar::Bar;
-use super::crew::{Ledger, Site};
 use super::report::cpus;
-use super::rig::Rig;
+use super::servers::Servers;
+use super::traffic::{Traffic, WaitTimes};
 use clap::Args;
 use std::fmt::{self, Display, Formatter};
 use std::process::ExitCode;
@@ -13,24 +13,24 @@ use tokio::task::JoinSet;
 const CONFIG: &str = "[[plan]]\nname = \"bench\"\ntypes = [\"planned.*\"]\n";
 const PLANNED: &str = "planned.report";
 const PLAIN: &str = "plain.report";
-/// What the planner aims at, by default.
+/// The planner's default target latency.
 const TARGET_LATENCY_MS: f64 = 500.0;
 const MEAN: Duration = Duration::from_millis(50);
 const FLOOD_CONNECTIONS: usize = 2;
 
-/// Measure what quiet tenants notice of one that floods the queue: planned, and in plain FIFO order.
+/// Measure the latency of quiet tenants while another tenant floods the queue, with planning and in plain FIFO order.
 ///
-/// Quiet tenants push one job a second each; workers of a fixed capacity take 50 ms for a job on average. Starts a private
-/// Redis and a server in a temporary directory and removes them. Exits 1 if the bar is missed.
+/// Quiet tenants push one job per second each; a fixed number of workers take 50 ms per job on average. Starts a
+/// private Redis and a server in a temporary directory and removes them. Exits with 1 if the bar is missed.
 #[derive(Args)]
 pub(super) struct Noisy {
-    /// How long each of the four runs takes
+    /// Seconds for each of the four runs
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u16).range(5..=600))]
     seconds: u16,
-    /// Jobs of the tenant that floods
+    /// Jobs of the noisy tenant
     #[arg(long, default_value_t = 100_000)]
     flood: usize,
-    /// Tenants that push one job a second
+    /// Number of quiet tenants
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200))]
     quiet: u32,
     /// Workers
@@ -46,7 +46,7 @@ impl Noisy {
     }
 
     async fn measure(&self) -> anyhow::Result<Report> {
-        let rig = Rig::start(false, CONFIG).await?;
+        let servers = Servers::start(false, CONFIG).await?;
         let mut rows = Vec::new();
         for (name, kind, flood) in [
             ("planned, no flood", PLANNED, 0),
@@ -55,29 +55,39 @@ impl Noisy {
             ("FIFO, flood", PLAIN, self.flood),
         ] {
             eprintln!("{name} …");
-            rig.empty()?;
-            rows.push(self.row(&rig, name, kind, flood).await?);
+            servers.empty()?;
+            rows.push(self.row(&servers, name, kind, flood).await?);
         }
         let capacity = f64::from(self.workers) / MEAN.as_secs_f64();
         Ok(Report { seconds: self.seconds, quiet: self.quiet, flood: self.flood, capacity, rows })
     }
 
-    async fn row(&self, rig: &Rig, name: &'static str, kind: &'static str, flood: usize) -> anyhow::Result<Row> {
+    async fn row(
+        &self,
+        servers: &Servers,
+        name: &'static str,
+        kind: &'static str,
+        flood: usize,
+    ) -> anyhow::Result<Row> {
         let until = Instant::now() + Duration::from_secs(self.seconds.into());
-        let site = Site { address: rig.address, kind, until, ledger: Ledger::default() };
+        let traffic = Traffic { address: servers.address, kind, until, wait_times: WaitTimes::default() };
         let (mut workers, mut tenants) = (JoinSet::new(), JoinSet::new());
         for number in 0..self.workers {
-            workers.spawn(site.clone().work(number, MEAN));
+            workers.spawn(traffic.clone().work(number, MEAN));
         }
         let second = Duration::from_secs(1);
         for number in 0..self.quiet {
-            tenants.spawn(site.clone().push_steadily(format!("quiet-{number}"), second * number / self.quiet, second));
+            tenants.spawn(traffic.clone().push_steadily(
+                format!("quiet-{number}"),
+                second * number / self.quiet,
+                second,
+            ));
         }
         for _ in 0..FLOOD_CONNECTIONS {
-            tenants.spawn(site.clone().flood(flood / FLOOD_CONNECTIONS));
+            tenants.spawn(traffic.clone().flood(flood / FLOOD_CONNECTIONS));
         }
         tokio::time::sleep_until(until.into()).await;
-        let (waits, fetched, waiting) = site.ledger.waits();
+        let (waits, fetched, waiting) = traffic.wait_times.waits();
         let mut done = 0;
         for outcome in workers.join_all().await {
             done += outcome?;
@@ -104,7 +114,8 @@ struct Row {
     p95_ms: f64,
     p99_ms: f64,
     fetched: u64,
-    /// Jobs of quiet tenants that no worker got in time: their waits are at least what is told.
+    /// Jobs of quiet tenants that were not fetched in time; their waits are counted up to the end of the run, so they
+    /// are lower bounds.
     waiting: u64,
     done_per_second: f64,
 }

@@ -14,28 +14,28 @@ use std::process::ExitCode;
 
 const SHAPES: [(u64, u64); 9] =
     [(10, 1), (1000, 1), (10_000, 1), (100_000, 1), (1_000_000, 1), (10, 20), (1000, 20), (10_000, 20), (100_000, 20)];
-/// Tenants from which on `--quick` leaves a shape out.
+/// The number of tenants from which `--quick` skips a shape.
 const MANY: u64 = 100_000;
 
-/// Measure promotion from staging by the number of tenants, against a script that is told who goes first.
+/// Measure promotion from staging by number of tenants, compared with a script that gets the order as an argument.
 ///
-/// Starts a private Redis in a temporary directory for each size and removes it afterwards. All of it takes some minutes
-/// and 3 GB of memory. Exits 1 if a bar is missed.
+/// Starts a private Redis in a temporary directory for each size and removes it afterwards. A full run takes some
+/// minutes and 3 GB of memory. Exits with 1 if a bar is missed.
 ///
-/// Planner and Redis take turns and never work at once. So both are kept on one core: else each call wakes another one, for
-/// which a virtual machine takes as long as it likes, up to a quarter of a small call.
+/// Planner and Redis never work at the same time, so both are pinned to one core. Otherwise each call wakes up another
+/// core, which on a virtual machine can take up to a quarter of a small call.
 #[derive(Args)]
 pub(super) struct Planner {
-    /// Leave out 100,000 tenants and more
+    /// Skip sizes of 100,000 tenants and more
     #[arg(long)]
     quick: bool,
-    /// Measure this size alone, such as 1000x20; can be given several times
+    /// Measure only this size, such as 1000x20; can be repeated
     #[arg(long, value_name = "TENANTSxJOBS")]
     shape: Vec<Shape>,
-    /// Let the system choose among all cores
+    /// Do not pin the benchmark to one core
     #[arg(long)]
     any_core: bool,
-    /// Print one JSON object instead of the table
+    /// Print a JSON object instead of a table
     #[arg(long)]
     json: bool,
 }
@@ -43,7 +43,7 @@ pub(super) struct Planner {
 impl Planner {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         if !self.any_core {
-            process::stay_on_one_core().context("cannot stay on one core; try --any-core")?;
+            process::pin_to_one_core().context("cannot pin the process to one core; try --any-core")?;
         }
         let report = super::measure(self.measure())?;
         super::print(&report, self.json.then(|| report.json()));
@@ -73,7 +73,7 @@ impl Report {
     fn bars(&self) -> Vec<Bar> {
         let over = |value: fn(&Promotion) -> f64| self.rows.iter().map(value);
         let (least, most) = (|values: &mut dyn Iterator<Item = f64>| values.fold(f64::INFINITY, f64::min), highest);
-        let of_ceiling = least(&mut over(|row| row.rate / row.ceiling));
+        let of_ceiling = least(&mut over(|row| row.rate / row.raw_rate));
         let rate = least(&mut over(|row| row.rate));
         let mut bars = vec![
             Bar::at_least("promotion, of the ceiling, the least", of_ceiling, 0.6),
@@ -104,8 +104,8 @@ impl Report {
         let row = |row: &Promotion| {
             json!({
                 "tenants": row.shape.tenants, "jobs_each": row.shape.jobs_each, "promoted": row.promoted,
-                "rate": row.rate, "rate_in_rounds": row.rate_in_rounds, "ceiling": row.ceiling,
-                "of_ceiling": row.rate / row.ceiling, "round_ms": row.round_ms, "memory_bytes": row.memory,
+                "rate": row.rate, "rate_in_rounds": row.rate_in_rounds, "ceiling": row.raw_rate,
+                "of_ceiling": row.rate / row.raw_rate, "round_ms": row.round_ms, "memory_bytes": row.memory,
                 "slow_p99_ms": row.slow_p99_ms, "slowest_ms": row.slowest_ms,
             })
         };
@@ -122,7 +122,7 @@ impl Display for Report {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "a private Redis without persistence, both on {} core{}, portions of {PORTION}, rounds of {ROUND}\n",
+            "private Redis without persistence, planner and Redis on {} core{}, portions of {PORTION}, rounds of {ROUND}\n",
             cpus(),
             if cpus() == 1 { "" } else { "s" },
         )?;
@@ -142,7 +142,7 @@ impl Display for Report {
         )?;
         for row in &self.rows {
             write!(f, "{:>14}  {:>8}  {:>9.0}  {:>10.0}", row.shape, row.promoted, row.rate, row.rate_in_rounds)?;
-            write!(f, "  {:>8.0}  {:>10.2}  {:>9.2}", row.ceiling, row.rate / row.ceiling, row.round_ms)?;
+            write!(f, "  {:>8.0}  {:>10.2}  {:>9.2}", row.raw_rate, row.rate / row.raw_rate, row.round_ms)?;
             writeln!(f, "  {:>7.1}  {:>11.2}  {:>10.2}", mebibytes(row.memory), row.slow_p99_ms, row.slowest_ms)?;
         }
         writeln!(f)?;

@@ -1,4 +1,4 @@
-//! What the kernel tells about a process, memory and CPU time, and where it lets one run.
+//! Memory, CPU time and core affinity of processes.
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
@@ -13,7 +13,7 @@ pub(super) fn resident(pid: u32) -> u64 {
     kib.unwrap_or(0) * 1024
 }
 
-/// CPU time of all its threads so far. From `schedstat`, because `stat` counts in ticks of 10 ms.
+/// CPU time of all threads of a process so far. Read from `schedstat`, because `stat` counts in ticks of 10 ms.
 pub(super) fn cpu_time(pid: u32) -> Duration {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let nanoseconds = threads.filter_map(|thread| {
@@ -23,8 +23,8 @@ pub(super) fn cpu_time(pid: u32) -> Duration {
     Duration::from_nanos(nanoseconds.sum())
 }
 
-/// Keeps this thread, and what it starts from now on, on the last core that it may use.
-pub(super) fn stay_on_one_core() -> nix::Result<()> {
+/// Pins this thread, and everything it starts later, to the last core available to it.
+pub(super) fn pin_to_one_core() -> nix::Result<()> {
     let this_thread = Pid::from_raw(0);
     let allowed = sched_getaffinity(this_thread)?;
     let last = (0..CpuSet::count()).rev().find(|core| allowed.is_set(*core).unwrap_or(false));
@@ -38,18 +38,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tells_about_ourselves() {
+    fn reads_memory_and_cpu_time_of_this_process() {
         assert!(resident(std::process::id()) > 100 * 1024);
         assert!(cpu_time(std::process::id()) > Duration::ZERO);
         assert_eq!((resident(u32::MAX), cpu_time(u32::MAX)), (0, Duration::ZERO));
     }
 
     #[test]
-    fn what_a_thread_on_one_core_starts_is_there_as_well() {
+    fn a_pinned_thread_starts_pinned_threads() {
         let cores = || std::thread::available_parallelism().map_or(0, usize::from);
         let before = cores();
         let inside = std::thread::spawn(move || {
-            stay_on_one_core().unwrap();
+            pin_to_one_core().unwrap();
             (cores(), std::thread::spawn(cores).join().unwrap())
         });
         assert_eq!((inside.join().unwrap(), cores()), ((1, 1), before));

@@ -1,10 +1,10 @@
-//! Raw Redis on the same machine in the same run: what `redis-benchmark` reaches without any server in between.
+//! Raw Redis on the same machine in the same run: the rate of `redis-benchmark`, without a server in between.
 
-use super::ground::new_job;
+use super::fixture::new_job;
 use super::load::Measured;
 use super::resp::{Reply, Resp};
-use super::rig::Rig;
 use super::scenario::JOB;
+use super::servers::Servers;
 use crate::store;
 use crate::telemetry::StoreMetrics;
 use anyhow::{Context, bail, ensure};
@@ -15,24 +15,24 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// What `redis-benchmark` replaces by twelve random digits.
+/// The placeholder that `redis-benchmark` replaces by twelve random digits.
 const RANDOM: &str = "__rand_int__";
-/// Its random numbers are 31 bits wide; a larger range overflows and makes every number 0.
+/// The range of random numbers. They have 31 bits; a larger range overflows and makes every number 0.
 const RANGE: &str = "2000000000";
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Requests of the first, short run, which warms up and tells how many make a long one.
+/// Requests of the short warm-up run, whose rate determines the length of the measured run.
 const FIRST: u64 = 20_000;
 const MOST: u64 = 500_000;
 
-/// The way to Redis that `redis-benchmark` takes.
+/// The connection of `redis-benchmark` to Redis.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
-    /// TCP on the loopback, to this port, as the load over HTTP goes to the server.
+pub(super) enum Transport {
+    /// TCP to this port on the loopback interface, as the HTTP load uses it.
     Tcp(u16),
     UnixSocket,
 }
 
-/// A command to send over and over.
+/// A command to send repeatedly.
 pub(super) struct Command {
     words: Vec<Vec<u8>>,
 }
@@ -43,12 +43,12 @@ impl Command {
         Command { words: ["SET", &format!("raw:{RANDOM}"), JOB].map(|word| word.as_bytes().to_vec()).to_vec() }
     }
 
-    /// The call with which the store enqueues a single job, each time with another id.
-    pub(super) fn enqueue(rig: &Rig) -> anyhow::Result<Command> {
+    /// The store's call that enqueues a single job, each time with another id.
+    pub(super) fn enqueue(servers: &Servers) -> anyhow::Result<Command> {
         let job = new_job(JOB)?;
         let id = job.id.clone();
         let options = store::Options {
-            address: store::Address::unix(rig.socket()),
+            address: store::Address::unix(servers.socket()),
             namespace: "default".to_owned(),
             call_timeout: Duration::from_secs(5),
             wait_replicas: 0,
@@ -60,32 +60,33 @@ impl Command {
         let store = store::Store::open(options, StoreMetrics::default(), &TaskTracker::new(), stop.clone())?;
         let mut words = store.enqueue_words(job);
         stop.cancel();
-        // Only the id that names the job's keys varies; the envelope keeps its own, of the same length.
-        let place = words.iter().position(|word| word == id.as_bytes()).context("the call has no job id")?;
-        check(&mut rig.redis()?, &words)?;
+        // Only the id in the job's keys varies; the id in the envelope stays, with the same length.
+        let place =
+            words.iter().position(|word| word == id.as_bytes()).context("the enqueue call contains no job id")?;
+        check(&mut servers.redis()?, &words)?;
         words[place] = format!("01946000-0000-7000-8000-{RANDOM}").into_bytes();
         Ok(Command { words })
     }
 
-    /// Sends it with many clients for about `seconds`, on an emptied Redis.
+    /// Sends the command with many clients for about `seconds` on an empty Redis.
     pub(super) async fn measure(
         &self,
-        rig: &Rig,
-        way: Way,
+        servers: &Servers,
+        transport: Transport,
         connections: usize,
         seconds: f64,
     ) -> anyhow::Result<Measured> {
-        let place: Vec<OsString> = match way {
-            Way::Tcp(port) => vec!["-h".into(), "127.0.0.1".into(), "-p".into(), port.to_string().into()],
-            Way::UnixSocket => vec!["-s".into(), rig.socket().into()],
+        let place: Vec<OsString> = match transport {
+            Transport::Tcp(port) => vec!["-h".into(), "127.0.0.1".into(), "-p".into(), port.to_string().into()],
+            Transport::UnixSocket => vec!["-s".into(), servers.socket().into()],
         };
-        rig.empty()?;
+        servers.empty()?;
         let first = self.run(&place, connections, FIRST).await?;
         let requests = ((first.rate() * seconds) as u64).clamp(FIRST, MOST);
-        rig.empty()?;
+        servers.empty()?;
         let measured = self.run(&place, connections, requests).await?;
-        let keys = rig.redis()?.keys()?;
-        // A few random ids meet; an error or a constant id would leave almost nothing.
+        let keys = servers.redis()?.keys()?;
+        // Some random ids collide; an error or a constant id would leave almost no keys.
         ensure!(keys as u64 > requests * 9 / 10, "redis-benchmark sent {requests} requests and left only {keys} keys");
         Ok(measured)
     }
@@ -95,27 +96,29 @@ impl Command {
         command.args(place).arg("-c").arg(connections.to_string()).arg("-n").arg(requests.to_string());
         command.args(["-r", RANGE, "--csv"]).args(self.words.iter().map(|word| OsStr::from_bytes(word)));
         command.stdin(Stdio::null()).kill_on_drop(true);
-        let output = tokio::time::timeout(PATIENCE, command.output()).await.context("redis-benchmark does not end")?;
+        let output =
+            tokio::time::timeout(PATIENCE, command.output()).await.context("redis-benchmark did not finish")?;
         let output = output.context("cannot run redis-benchmark (Debian: `apt-get install redis-tools`)")?;
         let text = String::from_utf8_lossy(&output.stdout);
         if !output.status.success() {
             bail!("redis-benchmark failed: {}", String::from_utf8_lossy(&output.stderr).trim());
         }
-        read_row(&text, requests).with_context(|| format!("cannot read what redis-benchmark wrote: {text}"))
+        read_row(&text, requests).with_context(|| format!("cannot parse the output of redis-benchmark: {text}"))
     }
 }
 
-/// Sends a call once, so that a refusal is seen with its reason.
+/// Sends a call once, so that an error is reported with its reason.
 fn check(redis: &mut Resp, words: &[Vec<u8>]) -> anyhow::Result<()> {
-    let reply = redis.call(words).context("Redis refuses the enqueue call")?;
-    let Reply::List(answers) = &reply else { bail!("the enqueue call answered {reply:?}") };
+    let reply = redis.call(words).context("Redis rejected the enqueue call")?;
+    let Reply::List(answers) = &reply else { bail!("unexpected reply to the enqueue call: {reply:?}") };
     match answers.first() {
         Some(Reply::Text(answer)) if answer.starts_with("ok") => Ok(()),
-        _ => bail!("the enqueue call answered {reply:?}"),
+        _ => bail!("unexpected reply to the enqueue call: {reply:?}"),
     }
 }
 
-/// `"name","rps","avg","min","p50","p95","p99","max"`, read from its end: the name is the command, with its quotes.
+/// Parses `"name","rps","avg","min","p50","p95","p99","max"` from its end, because the name is the command and contains
+/// quotes.
 fn read_row(text: &str, requests: u64) -> Option<Measured> {
     let mut fields = text.lines().last()?.rsplit(',').map(|field| field.trim_matches('"').parse::<f64>().ok());
     let (_max, p99_ms, _p95, p50_ms) = (fields.next()??, fields.next()??, fields.next()??, fields.next()??);
@@ -128,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_is_read_although_its_name_holds_commas() {
+    fn a_row_is_parsed_if_its_name_contains_commas() {
         let text = "\"test\",\"rps\"\n\"SET k {\"a\": 1,\"b\": 2}\",\"50000.00\",\"0.4\",\"0.1\",\"0.5\",\"0.8\",\"1.2\",\"5.2\"\n";
         let row = read_row(text, 100_000).expect("readable");
         assert_eq!((row.rate(), row.p50_ms, row.p99_ms), (50_000.0, 0.5, 1.2));

@@ -1,21 +1,21 @@
-//! What a benchmark found, as a table for people and as JSON for machines.
+//! The results of the HTTP benchmark, as a table and as JSON.
 
 use super::bar::Bar;
 use super::load::Measured;
 use serde_json::{Value, json};
 use std::fmt::{self, Display, Formatter};
 
-/// One line of the table.
+/// A row of the table.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Row {
     pub(super) name: &'static str,
     pub(super) measured: Measured,
-    /// Not known for raw runs.
+    /// `None` for raw runs.
     pub(super) cpu: Option<Cpu>,
 }
 
 impl Row {
-    /// Counts a further turn in.
+    /// Adds a further turn.
     pub(super) fn add(&mut self, turn: Row) {
         let share = turn.measured.jobs as f64 / (self.measured.jobs + turn.measured.jobs).max(1) as f64;
         let mean = |so_far: f64, of_turn: f64| so_far + (of_turn - so_far) * share;
@@ -32,7 +32,7 @@ impl Row {
     }
 }
 
-/// CPU time per job, in µs: what a rate on shared cores is made of.
+/// CPU time per job, in µs. On shared cores it determines the rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cpu {
     pub(super) server_us: f64,
@@ -40,7 +40,7 @@ pub(super) struct Cpu {
     pub(super) load_us: f64,
 }
 
-/// All that one run measured.
+/// All measurements of one run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Report {
     pub(super) connections: usize,
@@ -48,7 +48,7 @@ pub(super) struct Report {
     pub(super) jobs_per_batch: usize,
     pub(super) durable: bool,
     pub(super) redis: String,
-    /// Over TCP, as requests over HTTP come to the server.
+    /// Over TCP, like the HTTP requests to the server.
     pub(super) raw_set: Row,
     pub(super) raw_set_unix: Row,
     pub(super) raw_enqueue: Row,
@@ -56,14 +56,15 @@ pub(super) struct Report {
     pub(super) batches: Row,
     pub(super) fetch_ack: Row,
     pub(super) life: Row,
-    /// Another server under the same load: enqueue, fetch + ack.
+    /// Another server under the same load: enqueue, then fetch + ack.
     pub(super) other: Option<[Row; 2]>,
-    /// Of the server, in bytes: before its first request, and after the last.
+    /// Resident memory of the server before its first request, in bytes.
     pub(super) idle_memory: u64,
+    /// The same after the last request.
     pub(super) loaded_memory: u64,
 }
 
-/// What the Go reference server reached on two shared cores, if it does not run beside us.
+/// Rates of the Go reference server on two shared cores, used if it does not run at the same time.
 const GO_ENQUEUES: f64 = 8200.0;
 pub(super) const GO_CYCLES: f64 = 2800.0;
 
@@ -74,7 +75,7 @@ impl Report {
         raw.into_iter().chain(ours).chain(self.other.iter().flatten()).collect()
     }
 
-    /// Requests that failed.
+    /// The number of failed requests.
     pub(super) fn errors(&self) -> u64 {
         self.rows().iter().map(|row| row.measured.errors).sum()
     }
@@ -90,7 +91,7 @@ impl Report {
     fn bars(&self) -> Vec<Bar> {
         let idle = mebibytes(self.idle_memory);
         let (enqueues, cycles) = (self.enqueue.measured.rate(), self.fetch_ack.measured.rate());
-        let (whose, theirs) = match &self.other {
+        let (reference, theirs) = match &self.other {
             Some(other) => ("the other server's", other.each_ref().map(|row| row.measured.rate().max(1e-9))),
             None => ("the Go server's, elsewhere", [GO_ENQUEUES, GO_CYCLES]),
         };
@@ -98,8 +99,8 @@ impl Report {
             Bar::at_least("enqueue, of raw FCALL", self.of_raw_enqueue(&self.enqueue), 0.5),
             Bar::at_least("enqueue, of raw SET, both over TCP", self.of_raw_set(&self.enqueue), 0.4),
             Bar::at_least("enqueue in batches, of raw FCALL", self.of_raw_enqueue(&self.batches), 1.5),
-            Bar::at_least(format!("enqueue, of {whose}"), enqueues / theirs[0], 4.0),
-            Bar::at_least(format!("fetch + ack, of {whose}"), cycles / theirs[1], 4.0),
+            Bar::at_least(format!("enqueue, of {reference}"), enqueues / theirs[0], 4.0),
+            Bar::at_least(format!("fetch + ack, of {reference}"), cycles / theirs[1], 4.0),
             Bar::below("idle memory, below, in MiB", idle, 25.0),
         ]
     }
@@ -109,7 +110,7 @@ impl Report {
         format!("{} on a unix socket, {aof}, {} CPUs", self.redis, cpus())
     }
 
-    /// The same as the table, for programs.
+    /// The report as JSON.
     pub(super) fn json(&self) -> Value {
         let row = |row: &&Row| {
             let measured = &row.measured;
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn bars_are_met_from_their_bound_on() {
+    fn a_bar_is_met_at_its_bound() {
         let mut report = Report {
             raw_set: row(100_000, 0),
             raw_enqueue: row(80_000, 0),
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_count_by_their_jobs() {
+    fn turns_are_weighted_by_their_jobs() {
         let cpu = |us| Some(Cpu { server_us: us, redis_us: us, load_us: us });
         let mut sum = Row::default();
         sum.add(Row { cpu: cpu(10.0), ..row(100, 0) });

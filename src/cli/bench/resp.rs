@@ -1,4 +1,4 @@
-//! A few words with Redis itself, outside the store: emptying it, counting its keys.
+//! A minimal Redis client for commands outside the store, such as FLUSHALL and DBSIZE.
 
 use anyhow::{Context, bail};
 use std::io::{BufRead, BufReader, Write};
@@ -42,18 +42,18 @@ impl Resp {
         read(&mut self.stream)
     }
 
-    /// How many keys there are.
+    /// The number of keys.
     pub(super) fn keys(&mut self) -> anyhow::Result<i64> {
         match self.call(&["DBSIZE"])? {
             Reply::Number(keys) => Ok(keys),
-            other => bail!("DBSIZE answered {other:?}"),
+            other => bail!("unexpected reply to DBSIZE: {other:?}"),
         }
     }
 
-    /// The version of the server.
+    /// The name and version of the server.
     pub(super) fn version(&mut self) -> anyhow::Result<String> {
-        let Reply::Text(info) = self.call(&["INFO", "server"])? else { bail!("INFO answered with no text") };
-        // Valkey also gives a redis_version, the one it is compatible with.
+        let Reply::Text(info) = self.call(&["INFO", "server"])? else { bail!("unexpected reply to INFO") };
+        // Valkey also reports a redis_version, the one it is compatible with.
         let of = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
         let valkey = of("valkey_version:").map(|version| format!("Valkey {version}"));
         valkey.or_else(|| of("redis_version:").map(|version| format!("Redis {version}"))).context("no version in INFO")
@@ -67,7 +67,7 @@ fn read(stream: &mut impl BufRead) -> anyhow::Result<Reply> {
     let (kind, rest) = line.split_at_checked(1).context("Redis closed the connection")?;
     Ok(match kind {
         "+" => Reply::Text(rest.to_owned()),
-        "-" => bail!("Redis answered {rest}"),
+        "-" => bail!("Redis returned an error: {rest}"),
         ":" => Reply::Number(rest.parse()?),
         "$" | "*" if rest == "-1" => Reply::Nil,
         "$" => {
@@ -77,7 +77,7 @@ fn read(stream: &mut impl BufRead) -> anyhow::Result<Reply> {
             Reply::Text(String::from_utf8_lossy(&bytes[..length]).into_owned())
         }
         "*" => Reply::List((0..rest.parse::<usize>()?).map(|_| read(stream)).collect::<anyhow::Result<_>>()?),
-        _ => bail!("Redis answered {line:?}"),
+        _ => bail!("unexpected reply from Redis: {line:?}"),
     })
 }
 
@@ -86,14 +86,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_scripts_answer() {
+    fn parses_replies_of_scripts() {
         let reply = read(&mut &b"*1\r\n*3\r\n$2\r\nok\r\n:17\r\n$-1\r\n"[..]).expect("readable");
         let inner = vec![Reply::Text("ok".to_owned()), Reply::Number(17), Reply::Nil];
         assert_eq!(reply, Reply::List(vec![Reply::List(inner)]));
     }
 
     #[test]
-    fn errors_and_ends_are_errors() {
+    fn error_replies_and_closed_connections_are_errors() {
         let error = read(&mut &b"-NOSCRIPT No matching script\r\n"[..]).expect_err("an error");
         assert!(error.to_string().contains("NOSCRIPT"), "{error}");
         assert!(read(&mut &b""[..]).is_err());

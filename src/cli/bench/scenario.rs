@@ -1,4 +1,4 @@
-//! What a connection does over and over: the requests of one unit of work.
+//! Scenarios: the requests of one unit of work, which a connection repeats.
 
 use super::case::Case;
 use super::client::{Connection, request};
@@ -12,14 +12,14 @@ pub(super) const JOB: &str = r#"{"type":"email.send","queue":"default","args":["
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scenario {
     Enqueue,
-    /// A batch request of so many jobs.
+    /// One batch request with this number of jobs.
     Batch(usize),
     FetchAck,
     Life,
 }
 
 impl Scenario {
-    /// Jobs that a unit adds to its rate.
+    /// Jobs per unit of work.
     pub(super) fn jobs(self) -> usize {
         match self {
             Scenario::Batch(jobs) => jobs,
@@ -28,12 +28,12 @@ impl Scenario {
     }
 }
 
-/// Prepared requests of one connection, which is also one worker.
+/// The prepared requests of a connection, which acts as one worker.
 pub(super) struct Requests {
     scenario: Scenario,
     enqueue: Vec<u8>,
     fetch: Vec<u8>,
-    /// With room for the job's id at `id_at`.
+    /// The ack request, with space for the job's id at `id_at`.
     ack: Vec<u8>,
     id_at: usize,
 }
@@ -41,7 +41,7 @@ pub(super) struct Requests {
 pub(super) const ID: &str = "00000000-0000-0000-0000-000000000000";
 
 impl Requests {
-    /// Those of a worker; what is enqueued is always the first job of the case.
+    /// Prepares the requests of a worker. It always enqueues the first job of the case.
     pub(super) fn new(case: &Case, scenario: Scenario, worker: usize) -> anyhow::Result<Self> {
         let job = case.job(0);
         let enqueue = match scenario {
@@ -63,8 +63,8 @@ impl Requests {
         if matches!(self.scenario, Scenario::FetchAck | Scenario::Life) {
             expect_success(connection, &self.fetch, "fetch").await?;
             let body = connection.body();
-            let at = find(body, b"\"id\":\"").context("a fetch was empty although there are jobs")? + 6;
-            let id = body.get(at..at + ID.len()).context("a fetch gave an id of another form")?;
+            let at = find(body, b"\"id\":\"").context("a fetch returned no job although jobs are available")? + 6;
+            let id = body.get(at..at + ID.len()).context("a fetch returned an id of an unexpected form")?;
             self.ack[self.id_at..self.id_at + ID.len()].copy_from_slice(id);
             expect_success(connection, &self.ack, "ack").await?;
         }
@@ -81,7 +81,11 @@ impl Client for (Connection, Requests) {
 
 pub(super) async fn expect_success(connection: &mut Connection, request: &[u8], what: &str) -> anyhow::Result<()> {
     let status = connection.exchange(request).await?;
-    ensure!((200..300).contains(&status), "{what} answered {status}: {}", String::from_utf8_lossy(connection.body()));
+    ensure!(
+        (200..300).contains(&status),
+        "{what} returned HTTP {status}: {}",
+        String::from_utf8_lossy(connection.body())
+    );
     Ok(())
 }
 
@@ -94,13 +98,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_job_has_the_size_that_it_claims() {
+    fn the_job_has_the_documented_size() {
         assert_eq!(JOB.len(), 211);
         assert!(serde_json::from_str::<serde_json::Value>(JOB).is_ok());
     }
 
     #[test]
-    fn an_ack_has_room_for_an_id() {
+    fn an_ack_has_space_for_an_id() {
         let requests = Requests::new(&Case::PLAIN, Scenario::Life, 7).expect("requests");
         let body = requests.ack.split(|byte| *byte == b'\n').next_back().expect("a body");
         let body: serde_json::Value = serde_json::from_slice(body).expect("JSON");

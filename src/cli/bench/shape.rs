@@ -1,6 +1,7 @@
-//! Staged jobs of a known form: so many tenants with so many jobs each, all named by number, so that nobody need remember them.
+//! Staged jobs of a known shape: a number of tenants with the same number of jobs each. Names and ids derive from
+//! numbers, so that they need not be stored.
 
-use super::ground::new_job;
+use super::fixture::new_job;
 use crate::job::NewJob;
 use anyhow::Context;
 use std::fmt::{self, Display, Formatter};
@@ -10,7 +11,7 @@ pub(super) const RULE: &str = "bench";
 pub(super) const QUEUE: &str = "bench";
 pub(super) const KIND: &str = "report.render";
 
-/// So many tenants with so many jobs each. Their first jobs come first, then their second ones.
+/// A number of tenants with the same number of jobs each. All first jobs come before all second ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) tenants: u64,
@@ -22,14 +23,14 @@ impl Shape {
         self.tenants * self.jobs_each
     }
 
-    /// A job by its place; `filling` tells the jobs of one filling from those of another.
+    /// The job at a position; `filling` distinguishes the jobs of one filling from those of another.
     pub(super) fn job(self, filling: u64, place: u64) -> anyhow::Result<NewJob> {
         let (id, tenant) = (self.id(filling, place), tenant(place % self.tenants));
         let text = format!(
             r#"{{"id":"{id}","type":"{KIND}","queue":"{QUEUE}","args":["user@example.com","Welcome aboard",{{"locale":"en-GB"}}],"meta":{{"tenant_id":"{tenant}","source":"signup-form"}}}}"#
         );
         let mut job = new_job(&text)?;
-        // No two of ours are the same, so that the store need not look: as it is with ids that the server makes.
+        // All ids are distinct, so the store need not check for duplicates, as with ids that the server generates.
         job.own_id = false;
         Ok(job)
     }
@@ -39,7 +40,7 @@ impl Shape {
     }
 }
 
-/// A tenant's name; names sort as their numbers do.
+/// The name of a tenant; names sort like their numbers.
 pub(super) fn tenant(number: u64) -> String {
     format!("tenant-{number:07}")
 }
@@ -66,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_job_has_an_id_of_its_own_and_the_tenant_of_its_place() {
+    fn jobs_have_distinct_ids_and_the_tenants_of_their_positions() {
         let shape: Shape = "3x2".parse().expect("a shape");
         let ids: std::collections::HashSet<_> =
             (0..2).flat_map(|filling| (0..6).map(move |place| shape.id(filling, place))).collect();

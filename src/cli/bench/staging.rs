@@ -1,43 +1,43 @@
-//! A plan rule with jobs of a shape staged under it, and the planner that promotes them.
+//! A plan rule with staged jobs of a shape, and the planner that promotes them.
 
-use super::ground::Ground;
+use super::fixture::Fixture;
 use super::shape::{KIND, RULE, Shape};
 use crate::fairness::Rule;
 use crate::main_queue::MainQueues;
 use crate::planner::RunnerRegistry;
 use anyhow::Context;
 
-/// Where promotion is measured.
+/// The setup in which promotion is measured.
 pub(super) struct Staging {
-    pub(super) ground: Ground,
+    pub(super) fixture: Fixture,
     pub(super) rule: Rule,
     pub(super) registry: RunnerRegistry,
     fillings: u64,
 }
 
 impl Staging {
-    /// Makes one plan rule hold, with rounds of so many jobs.
+    /// Starts a store with one plan rule whose rounds promote `batch` jobs.
     pub(super) async fn start(round: u64) -> anyhow::Result<Staging> {
         Self::start_with(round, "", &format!("types = [\"{KIND}\"]")).await
     }
 
-    /// The same with other sections before it and other options of the rule.
+    /// The same with further configuration sections and options of the rule.
     pub(super) async fn start_with(round: u64, before: &str, options: &str) -> anyhow::Result<Staging> {
-        // The gate stays open, however much was promoted before.
+        // The gate stays open, no matter how many jobs were promoted before.
         let gate = "max_depth = 1000000000\nlatency_threshold = \"1000000s\"";
         let config = format!("{before}[[plan]]\nname = \"{RULE}\"\nenqueue_jobs = {round}\n{options}\n{gate}\n");
-        let ground = Ground::start(&config).await?;
-        let known = ground.rules.known().await?;
-        let rule = Rule::clone(known.rules.get(RULE).context("the plan rule does not hold")?);
-        let main_queues = MainQueues::builtin(ground.store.clone());
+        let fixture = Fixture::start(&config).await?;
+        let known = fixture.rules.known().await?;
+        let rule = Rule::clone(known.rules.get(RULE).context("the plan rule is not in force")?);
+        let main_queues = MainQueues::builtin(fixture.store.clone());
         let registry = RunnerRegistry::new(
-            ground.store.clone(),
-            ground.rules.clone(),
+            fixture.store.clone(),
+            fixture.rules.clone(),
             main_queues,
-            ground.metrics.clone(),
+            fixture.metrics.clone(),
             "bench",
         );
-        Ok(Staging { ground, rule, registry, fillings: 0 })
+        Ok(Staging { fixture, rule, registry, fillings: 0 })
     }
 
     /// The number of the last filling.
@@ -45,13 +45,13 @@ impl Staging {
         self.fillings
     }
 
-    /// Stages all jobs of a shape through the enqueue service.
+    /// Enqueues all jobs of a shape into staging.
     pub(super) async fn fill(&mut self, shape: Shape) -> anyhow::Result<()> {
         self.fillings += 1;
-        let (filling, jobs, store) = (self.fillings, shape.jobs(), &self.ground.store);
-        // While a rule is paused nothing passes straight through to the main queue.
+        let (filling, jobs, store) = (self.fillings, shape.jobs(), &self.fixture.store);
+        // While a rule is paused, no job passes through to the main queue.
         store.pause_rule(RULE, true, "bench").await?;
-        self.ground.fill(jobs, |place| shape.job(filling, place)).await?;
+        self.fixture.fill(jobs, |place| shape.job(filling, place)).await?;
         store.pause_rule(RULE, false, "bench").await?;
         let staged = store.rule_status(RULE, None).await?.staged;
         anyhow::ensure!(staged == jobs, "{staged} of {jobs} jobs are staged");

@@ -1,7 +1,7 @@
 //! `fairgate bench tenants`.
 
 use super::bar::Bar;
-use super::ground::{Ground, new_job};
+use super::fixture::{Fixture, new_job};
 use super::report::cpus;
 use super::resp::Reply;
 use anyhow::bail;
@@ -12,54 +12,54 @@ use std::fmt::{self, Display, Formatter};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// All four limits for everybody, and none of them ever reached.
+/// All four limits for every tenant; none is ever reached.
 const LIMITED: &str = "[[tenant]]\nid = \"t*\"\nlimits = { max_concurrency = 1000000, max_queue_depth = 1000000000, \
     max_scheduled = 1000000000, max_enqueue_rate = { limit = 1000000000, period = \"1m\" } }\n";
 const TENANTS: [u64; 2] = [10, 100_000];
-/// Requests of one job each that are under way at once.
+/// Concurrent requests of one job each.
 const IN_FLIGHT: usize = 64;
-/// So far apart are the tenants of two jobs that follow each other; it shares no factor with the numbers of tenants.
+/// The distance between the tenants of consecutive jobs; it shares no factor with the numbers of tenants.
 const STRIDE: u64 = 7919;
-/// How much longer an enqueue may take with limits, and how much of that the number of tenants may add.
+/// The accepted slowdown of an enqueue by limits, and the part of it that may depend on the number of tenants.
 const MOST: f64 = 1.3;
 const FLAT: f64 = 1.15;
 
-/// Measure what an enqueue costs with all four limits of its tenant on, against none, at 10 and at 100,000 tenants.
+/// Measure the cost of an enqueue with all four tenant limits, compared with none, for 10 and 100,000 tenants.
 ///
-/// Jobs come one a request, 64 at a time, inside this process: HTTP would cost the same with and without. The four cases take turns, each on a
-/// private Redis of its own. Exits 1 if a bar is missed.
+/// Jobs are enqueued in process, one per request, 64 requests at a time: HTTP would add the same cost to all cases. The
+/// four cases alternate, each on its own private Redis. Exits with 1 if a bar is missed.
 #[derive(Args)]
 pub(super) struct Tenants {
-    /// Turns of each case
+    /// Number of turns for each case
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     turns: u32,
-    /// Jobs in each turn
+    /// Jobs per turn
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1000..=1_000_000))]
     jobs: u64,
-    /// Print one JSON object instead of the table
+    /// Print a JSON object instead of a table
     #[arg(long)]
     json: bool,
 }
 
-/// So many tenants, with limits or without.
+/// One case: a number of tenants, with limits or without.
 struct Case {
-    ground: Ground,
+    fixture: Fixture,
     tenants: u64,
     limited: bool,
     pushed: u64,
-    /// Of each turn, for one job: as long as it took, and Redis' CPU time, in µs.
+    /// The time per job and turn, in µs, and the CPU time of Redis.
     times: Vec<Duration>,
     redis: Vec<f64>,
 }
 
 impl Case {
     async fn open(tenants: u64, limited: bool) -> anyhow::Result<Case> {
-        let ground = Ground::start(if limited { LIMITED } else { "" }).await?;
-        Ok(Case { ground, tenants, limited, pushed: 0, times: Vec::new(), redis: Vec::new() })
+        let fixture = Fixture::start(if limited { LIMITED } else { "" }).await?;
+        Ok(Case { fixture, tenants, limited, pushed: 0, times: Vec::new(), redis: Vec::new() })
     }
 
     async fn turn(&mut self, jobs: u64) -> anyhow::Result<()> {
-        let (ground, tenants) = (&self.ground, self.tenants);
+        let (fixture, tenants) = (&self.fixture, self.tenants);
         let parsed = (self.pushed..self.pushed + jobs)
             .map(|place| {
                 let tenant = place.wrapping_mul(STRIDE) % tenants;
@@ -67,7 +67,7 @@ impl Case {
             })
             .collect::<anyhow::Result<Vec<_>>>()?;
         let (started, redis) = (Instant::now(), self.redis_us()?);
-        let pushes = stream::iter(parsed).map(|job| ground.enqueue(vec![job])).buffer_unordered(IN_FLIGHT);
+        let pushes = stream::iter(parsed).map(|job| fixture.enqueue(vec![job])).buffer_unordered(IN_FLIGHT);
         pushes.try_for_each(|()| std::future::ready(Ok(()))).await?;
         self.times.push(started.elapsed() / jobs as u32);
         self.redis.push((self.redis_us()? - redis) / jobs as f64);
@@ -75,9 +75,11 @@ impl Case {
         Ok(())
     }
 
-    /// The CPU time of Redis so far, in µs: unlike the clock, it does not know who else uses the machine.
+    /// The CPU time of Redis so far, in µs. Unlike elapsed time it does not depend on other load on the machine.
     fn redis_us(&self) -> anyhow::Result<f64> {
-        let Reply::Text(stats) = self.ground.redis()?.call(&["INFO", "cpu"])? else { bail!("no statistics") };
+        let Reply::Text(stats) = self.fixture.redis()?.call(&["INFO", "cpu"])? else {
+            bail!("unexpected reply to INFO cpu")
+        };
         let seconds = |line: &str| {
             let (name, value) = line.split_once(':')?;
             ["used_cpu_user", "used_cpu_sys"].contains(&name).then(|| value.trim().parse::<f64>().ok()).flatten()
@@ -85,7 +87,7 @@ impl Case {
         Ok(stats.lines().filter_map(seconds).sum::<f64>() * 1e6)
     }
 
-    /// The median turn, in µs a job, and Redis' CPU time.
+    /// The median over turns: µs per job, and µs of Redis' CPU per job.
     fn medians_us(&self) -> (f64, f64) {
         let median = |mut times: Vec<f64>| {
             times.sort_by(f64::total_cmp);
@@ -111,7 +113,7 @@ impl Tenants {
         }
         for case in &mut cases {
             case.turn(self.jobs).await?;
-            // To warm up.
+            // The first turn is a warm-up.
             case.times.clear();
             case.redis.clear();
         }
@@ -143,7 +145,7 @@ struct Report {
 }
 
 impl Report {
-    /// How much longer an enqueue takes with limits.
+    /// The time of an enqueue with limits relative to one without.
     fn ratio(&self, tenants: u64) -> f64 {
         let us = |limited: bool| {
             let row = self.rows.iter().find(|row| row.tenants == tenants && row.limited == limited);

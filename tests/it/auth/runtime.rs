@@ -34,11 +34,14 @@ async fn the_first_key_closes_every_process_and_a_restart_opens_none() {
     first.client.get("/v1/queues").await.expect(401);
     eventually("the other process has heard", async || second.client.get("/v1/queues").await.status == 401).await;
     Caller::new(&second.client, &key).get("/v1/queues").await.expect(200);
-    let told = Caller::new(&second.client, &key).get("/v1/events?types=auth.*").await.expect(200);
-    let events: Vec<_> = told.at("/events").as_array().unwrap().iter().map(|event| &event["type"]).collect();
+    let reported = Caller::new(&second.client, &key).get("/v1/events?types=auth.*").await.expect(200);
+    let events: Vec<_> = reported.at("/events").as_array().unwrap().iter().map(|event| &event["type"]).collect();
     assert_eq!(events, ["auth.key_created", "auth.activated"]);
-    assert_eq!((told.at("/events/0/data/name"), told.at("/events/0/data/by")), (&json!("root"), &json!("anonymous")));
-    assert!(!told.text.contains(&key), "an event holds no key");
+    assert_eq!(
+        (reported.at("/events/0/data/name"), reported.at("/events/0/data/by")),
+        (&json!("root"), &json!("anonymous"))
+    );
+    assert!(!reported.text.contains(&key), "an event holds no key");
     let third = on(&redis).await;
     third.client.get("/v1/queues").await.expect(401);
     Caller::new(&third.client, &key).get("/v1/queues").await.expect(200);

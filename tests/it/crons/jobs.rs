@@ -22,10 +22,10 @@ async fn a_due_cron_makes_one_job_which_says_where_it_comes_from() {
     let cron = shown(client, "each").await;
     assert_eq!(cron["last_run_at"], "2026-01-01T00:01:00.000Z");
     assert_eq!((&cron["run_count"], &cron["next_run_at"]), (&json!(1), &json!("2026-01-01T00:02:00.000Z")));
-    let told = events(client, "cron.*").await;
-    assert_eq!(told.len(), 1);
-    assert_eq!((&told[0]["type"], &told[0]["subject"]), (&json!("cron.triggered"), &json!("each")));
-    let data = &told[0]["data"];
+    let reported = events(client, "cron.*").await;
+    assert_eq!(reported.len(), 1);
+    assert_eq!((&reported[0]["type"], &reported[0]["subject"]), (&json!("cron.triggered"), &json!("each")));
+    let data = &reported[0]["data"];
     assert_eq!((&data["cron_name"], &data["cron_expr"]), (&json!("each"), &json!("* * * * *")));
     assert_eq!((&data["job_id"], &data["scheduled_at"]), (jobs.at("/jobs/0/id"), &json!("2026-01-01T00:01:00.000Z")));
 }

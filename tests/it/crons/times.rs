@@ -34,8 +34,8 @@ async fn a_time_that_daylight_saving_leaves_out_is_told_of_and_the_next_one_fire
     // Nobody looked for a while: the time after the one that is left out is made up for.
     app.clock.advance(70 * MINUTE);
     eventually("both are told of", async || events(client, "cron.skipped").await.len() == 2).await;
-    for told in events(client, "cron.skipped").await {
-        let data = &told["data"];
+    for reported in events(client, "cron.skipped").await {
+        let data = &reported["data"];
         assert_eq!((&data["reason"], &data["scheduled_at"]), (&json!("dst_skip"), &json!("2026-03-29T01:00:00.000Z")));
         assert_eq!(data["job_type"], "cron.job");
     }

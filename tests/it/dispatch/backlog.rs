@@ -1,7 +1,7 @@
 //! Changes at run time act on jobs that wait.
 
-use super::{Ground, NOON, SECOND, from, ids, invariant, job, of_pool, tenant_of};
-use crate::support::{TestRedis, json};
+use super::{DispatchEnv, NOON, SECOND, from, ids, invariant, job, of_pool, tenant_of};
+use crate::support::{Random, TestRedis, json};
 use fairgate::clock::Clock;
 use fairgate::fairness::{Isolation, Rule};
 use fairgate::job::Record;
@@ -11,19 +11,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A fairgate with isolation `shared`: jobs of all tenants share one lane.
-async fn open_shared(policy: Value) -> Ground {
+async fn open_shared(policy: Value) -> DispatchEnv {
     let redis = Arc::new(TestRedis::start());
-    Ground::open_with(&redis, Clock::manual(NOON), policy, |config| config.tenancy.isolation = Isolation::Shared).await
+    DispatchEnv::open_with(&redis, Clock::manual(NOON), policy, |config| config.tenancy.isolation = Isolation::Shared)
+        .await
 }
 
-async fn fetch_all(ground: &Ground, portion: usize) -> Vec<Record> {
+async fn fetch_all(env: &DispatchEnv, portion: usize) -> Vec<Record> {
     let mut all = Vec::new();
     loop {
-        let got = ground.fetch(from(&["q"], portion)).await;
+        let got = env.fetch(from(&["q"], portion)).await;
         if got.is_empty() {
             return all;
         }
-        invariant::check(ground).await;
+        invariant::check(env).await;
         all.extend(got);
     }
 }
@@ -49,74 +50,74 @@ fn off() -> Value {
     json!({"tenant_fairness": {"enabled": false}})
 }
 
-async fn put(ground: &Ground, path: &str, body: Value) {
-    let answer = ground.app.client.send("PUT", path, Some(body.to_string())).await;
+async fn put(env: &DispatchEnv, path: &str, body: Value) {
+    let answer = env.client.send("PUT", path, Some(body.to_string())).await;
     assert!([200, 201].contains(&answer.status), "{}", answer.text);
 }
 
 #[tokio::test]
 async fn new_jobs_do_not_wait_for_a_backlog_from_before_fairness_was_switched_on() {
-    for ground in [open_shared(json!({})).await, Ground::open(off()).await] {
-        let mut pushed = ground.push_for(&[("a", 200)]).await;
-        ground.put_scheduling(on()).await;
-        pushed.extend(ground.push_for(&[("b", 10)]).await);
-        let mut got = ground.fetch(from(&["q"], 20)).await;
+    for env in [open_shared(json!({})).await, DispatchEnv::open(off()).await] {
+        let mut pushed = env.push_for(&[("a", 200)]).await;
+        env.put_scheduling(on()).await;
+        pushed.extend(env.push_for(&[("b", 10)]).await);
+        let mut got = env.fetch(from(&["q"], 20)).await;
         let turns: Vec<String> = got.iter().map(tenant_of).collect();
         assert_eq!(turns, ["a", "b"].repeat(10));
-        invariant::check(&ground).await;
-        got.extend(fetch_all(&ground, 50).await);
+        invariant::check(&env).await;
+        got.extend(fetch_all(&env, 50).await);
         assert_in_order(&pushed, &got);
     }
 }
 
 #[tokio::test]
 async fn a_mixed_backlog_is_sorted_by_tenant() {
-    for (portion, ground) in [(1, open_shared(json!({})).await), (64, Ground::open(off()).await)] {
-        let mut pushed = ground.push_for(&[("a", 200), ("b", 10), ("a", 5)]).await;
-        ground.put_scheduling(on()).await;
-        pushed.extend(ground.push_for(&[("c", 10), ("a", 1)]).await);
+    for (portion, env) in [(1, open_shared(json!({})).await), (64, DispatchEnv::open(off()).await)] {
+        let mut pushed = env.push_for(&[("a", 200), ("b", 10), ("a", 5)]).await;
+        env.put_scheduling(on()).await;
+        pushed.extend(env.push_for(&[("c", 10), ("a", 1)]).await);
         let mut got = Vec::new();
         while got.len() < 30 {
-            got.extend(ground.fetch(from(&["q"], portion.min(30 - got.len()))).await);
-            invariant::check(&ground).await;
+            got.extend(env.fetch(from(&["q"], portion.min(30 - got.len()))).await);
+            invariant::check(&env).await;
         }
         for tenant in ["a", "b", "c"] {
             assert_eq!(got.iter().filter(|record| tenant_of(record) == tenant).count(), 10, "{tenant}");
         }
-        got.extend(fetch_all(&ground, 50).await);
+        got.extend(fetch_all(&env, 50).await);
         assert_in_order(&pushed, &got);
-        assert!(ground.app.redis.keys_with("level:").await.is_empty());
+        assert!(env.redis.keys_with("level:").await.is_empty());
     }
 }
 
 /// One call moves a part of it; meanwhile others are served.
 #[tokio::test]
 async fn a_backlog_of_thousands_is_sorted_in_steps() {
-    let ground = open_shared(json!({})).await;
-    let mut pushed = ground.push_for(&[("a", 3000)]).await;
-    ground.put_scheduling(on()).await;
-    pushed.extend(ground.push_for(&[("b", 3)]).await);
+    let env = open_shared(json!({})).await;
+    let mut pushed = env.push_for(&[("a", 3000)]).await;
+    env.put_scheduling(on()).await;
+    pushed.extend(env.push_for(&[("b", 3)]).await);
     let mut got = Vec::new();
     for _ in 0..6 {
-        got.extend(ground.fetch(from(&["q"], 1)).await);
+        got.extend(env.fetch(from(&["q"], 1)).await);
     }
     assert_eq!(got.iter().filter(|record| tenant_of(record) == "b").count(), 3);
-    let left: u64 = ground.app.redis.command(&["ZCARD", "fg:{default}:lane:q:p0"]).await;
+    let left: u64 = env.redis.command(&["ZCARD", "fg:{default}:lane:q:p0"]).await;
     assert!(left > 0, "not all in one call");
-    invariant::check(&ground).await;
-    got.extend(fetch_all(&ground, 1000).await);
+    invariant::check(&env).await;
+    got.extend(fetch_all(&env, 1000).await);
     assert_in_order(&pushed, &got);
 }
 
 #[tokio::test]
 async fn a_backlog_is_first_in_first_out_again_once_fairness_is_switched_off() {
-    for ground in [open_shared(on()).await, Ground::open(on()).await, Ground::open(json!({})).await] {
-        let mut pushed = ground.push_for(&[("a", 20), ("b", 20), ("a", 5)]).await;
-        ground.put_scheduling(off()).await;
-        pushed.extend(ground.push_for(&[("c", 2), ("a", 2)]).await);
-        let mut got = ids(&ground.fetch(from(&["q"], 1)).await);
-        invariant::check(&ground).await;
-        got.extend(ids(&fetch_all(&ground, 10).await));
+    for env in [open_shared(on()).await, DispatchEnv::open(on()).await, DispatchEnv::open(json!({})).await] {
+        let mut pushed = env.push_for(&[("a", 20), ("b", 20), ("a", 5)]).await;
+        env.put_scheduling(off()).await;
+        pushed.extend(env.push_for(&[("c", 2), ("a", 2)]).await);
+        let mut got = ids(&env.fetch(from(&["q"], 1)).await);
+        invariant::check(&env).await;
+        got.extend(ids(&fetch_all(&env, 10).await));
         assert_eq!(got, pushed);
     }
 }
@@ -124,106 +125,106 @@ async fn a_backlog_is_first_in_first_out_again_once_fairness_is_switched_off() {
 #[tokio::test]
 async fn another_strategy_holds_for_those_who_wait() {
     let strategy = |name: &str| json!({"tenant_fairness": {"enabled": true, "strategy": name}});
-    let ground = Ground::open(on()).await;
-    let pushed = ground.push_for(&[("a", 20), ("b", 20)]).await;
-    ground.put_scheduling(strategy("strict")).await;
-    let mut got = ground.fetch(from(&["q"], 10)).await;
+    let env = DispatchEnv::open(on()).await;
+    let pushed = env.push_for(&[("a", 20), ("b", 20)]).await;
+    env.put_scheduling(strategy("strict")).await;
+    let mut got = env.fetch(from(&["q"], 10)).await;
     assert_eq!(got.iter().map(tenant_of).collect::<Vec<_>>(), ["a", "b"], "one slot each");
-    invariant::check(&ground).await;
-    ground.put_scheduling(strategy("round-robin")).await;
-    got.extend(ground.fetch(from(&["q"], 10)).await);
+    invariant::check(&env).await;
+    env.put_scheduling(strategy("round-robin")).await;
+    got.extend(env.fetch(from(&["q"], 10)).await);
     assert_eq!(got.len(), 12);
-    invariant::check(&ground).await;
-    got.extend(fetch_all(&ground, 10).await);
+    invariant::check(&env).await;
+    got.extend(fetch_all(&env, 10).await);
     assert_in_order(&pushed, &got);
 }
 
 #[tokio::test]
 async fn weights_hold_for_those_who_wait() {
-    let ground = Ground::open(json!({})).await;
-    ground.push_for(&[("a", 200), ("b", 200)]).await;
-    ground.turns(10).await;
-    let of_a = async || ground.turns(40).await.iter().filter(|tenant| *tenant == "a").count();
-    ground.put_scheduling(json!({"tenant_fairness": {"weights": {"a": 3}}})).await;
+    let env = DispatchEnv::open(json!({})).await;
+    env.push_for(&[("a", 200), ("b", 200)]).await;
+    env.turns(10).await;
+    let of_a = async || env.turns(40).await.iter().filter(|tenant| *tenant == "a").count();
+    env.put_scheduling(json!({"tenant_fairness": {"weights": {"a": 3}}})).await;
     assert!(of_a().await.abs_diff(30) <= 1);
-    put(&ground, "/v1/admin/tenants/b", json!({"fairness_weight": 9})).await;
+    put(&env, "/v1/admin/tenants/b", json!({"fairness_weight": 9})).await;
     assert!(of_a().await.abs_diff(10) <= 1);
-    invariant::check(&ground).await;
+    invariant::check(&env).await;
 }
 
 #[tokio::test]
 async fn a_pool_that_changes_serves_what_waits_as_it_says_now() {
-    let ground = Ground::open(json!({"pool": [{"name": "p", "queues": ["q"], "concurrency": 2}]})).await;
-    ground.push_for(&[("a", 50), ("b", 5)]).await;
-    ground.push("r", 50).await;
-    assert_eq!(ground.fetch(of_pool("p", "w", 50)).await.len(), 2);
+    let env = DispatchEnv::open(json!({"pool": [{"name": "p", "queues": ["q"], "concurrency": 2}]})).await;
+    env.push_for(&[("a", 50), ("b", 5)]).await;
+    env.push("r", 50).await;
+    assert_eq!(env.fetch(of_pool("p", "w", 50)).await.len(), 2);
     let pool = json!({"queues": ["q", "r"], "strategy": "round-robin", "concurrency": 12, "tenant_fairness": {"enabled": false}});
-    ground.put_pool("p", pool).await;
-    assert_eq!(ground.order(of_pool("p", "w", 50)).await, "qr".repeat(5), "ten more");
-    invariant::check(&ground).await;
+    env.put_pool("p", pool).await;
+    assert_eq!(env.order(of_pool("p", "w", 50)).await, "qr".repeat(5), "ten more");
+    invariant::check(&env).await;
     let pool = json!({"queues": ["q"], "concurrency": 100, "tenant_fairness": {"enabled": true, "weights": {"b": 5}}});
-    ground.put_pool("p", pool).await;
-    let turns: Vec<String> = ground.fetch(of_pool("p", "w", 6)).await.iter().map(tenant_of).collect();
+    env.put_pool("p", pool).await;
+    let turns: Vec<String> = env.fetch(of_pool("p", "w", 6)).await.iter().map(tenant_of).collect();
     assert!(turns.iter().filter(|tenant| *tenant == "b").count() >= 4, "{turns:?}");
-    invariant::check(&ground).await;
+    invariant::check(&env).await;
 }
 
 #[tokio::test]
 async fn a_tenants_concurrency_holds_for_jobs_in_one_lane() {
-    let ground = open_shared(json!({})).await;
-    ground.push_for(&[("a", 300), ("b", 2)]).await;
-    put(&ground, "/v1/admin/tenants/a/limits", json!({"max_concurrency": 1})).await;
+    let env = open_shared(json!({})).await;
+    env.push_for(&[("a", 300), ("b", 2)]).await;
+    put(&env, "/v1/admin/tenants/a/limits", json!({"max_concurrency": 1})).await;
     let mut got = Vec::new();
     for _ in 0..4 {
-        got.extend(ground.fetch(from(&["q"], 20)).await);
-        invariant::check(&ground).await;
+        got.extend(env.fetch(from(&["q"], 20)).await);
+        invariant::check(&env).await;
     }
     assert_eq!(got.iter().map(tenant_of).collect::<Vec<_>>(), ["a", "b", "b"]);
-    ground.ack(&got[0]).await;
-    assert_eq!(ground.turns(20).await, ["a"]);
-    put(&ground, "/v1/admin/tenants/a/limits", json!({"max_concurrency": null})).await;
-    assert_eq!(fetch_all(&ground, 100).await.len(), 298);
-    ground.app.agrees().await;
+    env.ack(&got[0]).await;
+    assert_eq!(env.turns(20).await, ["a"]);
+    put(&env, "/v1/admin/tenants/a/limits", json!({"max_concurrency": null})).await;
+    assert_eq!(fetch_all(&env, 100).await.len(), 298);
+    env.assert_consistent().await;
 }
 
 #[tokio::test]
 async fn a_tenants_concurrency_holds_for_promoted_jobs() {
     let rule = Rule::new("r", &["planned.*"]);
     let (redis, file) = (Arc::new(TestRedis::start()), rule.clone());
-    let ground = Ground::open_with(&redis, Clock::manual(NOON), json!({}), |config| config.plan = vec![file]).await;
+    let env = DispatchEnv::open_with(&redis, Clock::manual(NOON), json!({}), |config| config.plan = vec![file]).await;
     let mut planned = job("q", Some("a"), 0);
     planned["type"] = "planned.job".into();
-    ground.push_all(vec![planned; 20]).await;
-    let store = ground.store();
+    env.enqueue_all(vec![planned; 20]).await;
+    let store = env.store();
     let Begun::Round(round) = store.begin_round(&rule, "test", Why::Run, None).await.unwrap() else {
         panic!("no round");
     };
     store.promote("r", &round.token, "q", 30).await.unwrap();
-    put(&ground, "/v1/admin/tenants/a/limits", json!({"max_concurrency": 1})).await;
-    let got = ground.fetch(from(&["q"], 20)).await;
+    put(&env, "/v1/admin/tenants/a/limits", json!({"max_concurrency": 1})).await;
+    let got = env.fetch(from(&["q"], 20)).await;
     assert_eq!(got.len(), 1);
-    assert_eq!(ground.fetch(from(&["q"], 20)).await.len(), 0);
-    invariant::check(&ground).await;
-    ground.ack(&got[0]).await;
+    assert_eq!(env.fetch(from(&["q"], 20)).await.len(), 0);
+    invariant::check(&env).await;
+    env.ack(&got[0]).await;
     let asks_alone = || fairgate::store::Fetch { tenant: Some("a".to_owned()), ..from(&["q"], 20) };
-    assert_eq!(ground.fetch(asks_alone()).await.len(), 1);
-    assert_eq!(ground.fetch(asks_alone()).await.len(), 0);
-    ground.app.agrees().await;
+    assert_eq!(env.fetch(asks_alone()).await.len(), 1);
+    assert_eq!(env.fetch(asks_alone()).await.len(), 0);
+    env.assert_consistent().await;
 }
 
 /// A worker that asks for one tenant alone gets no more than that tenant's limit allows.
 #[tokio::test]
 async fn a_tenants_concurrency_holds_for_whoever_asks_for_its_jobs_alone() {
-    let ground = open_shared(json!({})).await;
-    ground.push_for(&[("b", 2), ("a", 20)]).await;
-    put(&ground, "/v1/admin/tenants/a/limits", json!({"max_concurrency": 1})).await;
+    let env = open_shared(json!({})).await;
+    env.push_for(&[("b", 2), ("a", 20)]).await;
+    put(&env, "/v1/admin/tenants/a/limits", json!({"max_concurrency": 1})).await;
     let alone = || fairgate::store::Fetch { tenant: Some("a".to_owned()), ..from(&["q"], 20) };
-    let got = ground.fetch(alone()).await;
+    let got = env.fetch(alone()).await;
     assert_eq!(got.iter().map(tenant_of).collect::<Vec<_>>(), ["a"]);
-    invariant::check(&ground).await;
-    assert_eq!(ground.fetch(alone()).await.len(), 0);
-    assert_eq!(ground.turns(20).await, ["b", "b"]);
-    ground.app.agrees().await;
+    invariant::check(&env).await;
+    assert_eq!(env.fetch(alone()).await.len(), 0);
+    assert_eq!(env.turns(20).await, ["b", "b"]);
+    env.assert_consistent().await;
 }
 
 #[tokio::test]
@@ -232,75 +233,67 @@ async fn a_limit_on_a_type_holds_for_jobs_from_before_it_was_set() {
     for isolation in [Isolation::Shared, Isolation::Sharded] {
         let (redis, clock) = (Arc::new(TestRedis::start()), Clock::manual(NOON));
         let with_isolation = |config: &mut fairgate::config::Config| config.tenancy.isolation = isolation;
-        let before = Ground::open_with(&redis, clock.clone(), json!({}), with_isolation).await;
+        let before = DispatchEnv::open_with(&redis, clock.clone(), json!({}), with_isolation).await;
         let slow = |tenant: Option<&str>| {
             let mut slow = job("q", tenant, 0);
             slow["type"] = "slow.job".into();
             slow
         };
-        before.push_all(vec![slow(Some("a")), slow(Some("a")), slow(None), slow(None), job("q", Some("a"), 0)]).await;
+        before
+            .enqueue_all(vec![slow(Some("a")), slow(Some("a")), slow(None), slow(None), job("q", Some("a"), 0)])
+            .await;
         let mut later = slow(Some("a"));
         later["scheduled_at"] = "+PT10S".into();
-        before.push_all(vec![later]).await;
+        before.enqueue_all(vec![later]).await;
         drop(before);
 
-        let ground = Ground::open_with(&redis, clock.clone(), limit.clone(), with_isolation).await;
+        let env = DispatchEnv::open_with(&redis, clock.clone(), limit.clone(), with_isolation).await;
         let is_slow = |record: &Record| record.kind == "slow.job";
         let mut running = Vec::new();
         let mut done = 0;
         for step in 0..8 {
-            running.extend(ground.fetch(from(&["q"], 20)).await);
-            invariant::check(&ground).await;
-            ground.app.agrees().await;
+            running.extend(env.fetch(from(&["q"], 20)).await);
+            invariant::check(&env).await;
+            env.assert_consistent().await;
             assert!(running.iter().filter(|record| is_slow(record)).count() <= 1, "step {step}: {running:?}");
             for record in running.drain(..) {
-                ground.ack(&record).await;
+                env.ack(&record).await;
                 done += 1;
             }
             if step == 4 {
                 clock.advance(20 * SECOND);
-                ground.tick().await;
+                env.tick().await;
             }
         }
         assert_eq!(done, 6, "{isolation:?}");
-        ground.push_all(vec![slow(None), slow(Some("a")), slow(None)]).await;
-        drop(ground);
+        env.enqueue_all(vec![slow(None), slow(Some("a")), slow(None)]).await;
+        drop(env);
 
-        let after = Ground::open_with(&redis, clock, json!({}), with_isolation).await;
+        let after = DispatchEnv::open_with(&redis, clock, json!({}), with_isolation).await;
         assert_eq!(after.fetch(from(&["q"], 20)).await.len(), 3, "and no more once it is gone");
         invariant::check(&after).await;
-        after.app.agrees().await;
+        after.app.assert_consistent().await;
     }
 }
 
 #[tokio::test]
 async fn a_limit_on_a_queue_holds_for_jobs_from_before_it_was_set() {
-    let ground = Ground::open(json!({})).await;
-    ground.push("q", 10).await;
-    ground.push_for(&[("a", 10)]).await;
-    put(&ground, "/v1/admin/queues/q/rate-limit", json!({"limit": 3, "period": "minute"})).await;
-    assert_eq!(ground.turns(20).await.len(), 3);
-    ground.app.clock.advance(61 * SECOND);
-    assert_eq!(ground.turns(20).await.len(), 3);
-    invariant::check(&ground).await;
-}
-
-/// A generator of numbers that are the same in each run.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, most: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % most
-    }
+    let env = DispatchEnv::open(json!({})).await;
+    env.push("q", 10).await;
+    env.push_for(&[("a", 10)]).await;
+    put(&env, "/v1/admin/queues/q/rate-limit", json!({"limit": 3, "period": "minute"})).await;
+    assert_eq!(env.turns(20).await.len(), 3);
+    env.clock.advance(61 * SECOND);
+    assert_eq!(env.turns(20).await.len(), 3);
+    invariant::check(&env).await;
 }
 
 /// Whatever is changed while jobs come, wait, run and are cancelled: each job is in one lane, and leaves once.
 #[tokio::test]
 async fn changes_in_any_order_lose_nothing() {
     for seed in 0..2 {
-        let mut numbers = Numbers(seed);
-        let ground = if seed % 2 == 0 { open_shared(json!({})).await } else { Ground::open(json!({})).await };
+        let mut random = Random(seed);
+        let env = if seed % 2 == 0 { open_shared(json!({})).await } else { DispatchEnv::open(json!({})).await };
         let strict = json!({"tenant_fairness": {"enabled": true, "strategy": "strict", "default_weight": 3}});
         let own = json!({"queues": {"q": {"tenant_fairness": {"enabled": true, "weights": {"a": 4}}}}});
         let changes = [
@@ -315,68 +308,68 @@ async fn changes_in_any_order_lose_nothing() {
         let (mut waiting, mut running, mut done) = (Vec::new(), Vec::new(), 0);
         let mut pushed = 0;
         for _ in 0..120 {
-            match numbers.below(10) {
+            match random.below(10) {
                 0..=2 => {
-                    let mut one = job("q", tenants[numbers.below(4)], numbers.below(2) as i64);
-                    if numbers.below(3) == 0 {
-                        one["rate_limit"] = json!({"key": format!("k{}", numbers.below(2)), "concurrency": 2});
+                    let mut one = job("q", tenants[random.below(4)], random.below(2) as i64);
+                    if random.below(3) == 0 {
+                        one["rate_limit"] = json!({"key": format!("k{}", random.below(2)), "concurrency": 2});
                     }
-                    let jobs = 1 + numbers.below(40);
-                    waiting.extend(ground.push_all(vec![one; jobs]).await);
+                    let jobs = 1 + random.below(40);
+                    waiting.extend(env.enqueue_all(vec![one; jobs]).await);
                     pushed += jobs;
                 }
-                3 => ground.put_scheduling(changes[numbers.below(changes.len())].clone()).await,
+                3 => env.put_scheduling(changes[random.below(changes.len())].clone()).await,
                 4 => {
-                    let limits = [json!(null), json!(0), json!(1), json!(5)][numbers.below(4)].clone();
-                    let tenant = ["a", "b"][numbers.below(2)];
+                    let limits = [json!(null), json!(0), json!(1), json!(5)][random.below(4)].clone();
+                    let tenant = ["a", "b"][random.below(2)];
                     let path = format!("/v1/admin/tenants/{tenant}/limits");
-                    put(&ground, &path, json!({"max_concurrency": limits})).await;
+                    put(&env, &path, json!({"max_concurrency": limits})).await;
                 }
                 5 => {
-                    if let Some(place) = numbers.below(1000).checked_rem(waiting.len()) {
+                    if let Some(place) = random.below(1000).checked_rem(waiting.len()) {
                         let id = waiting.swap_remove(place);
-                        ground.app.client.delete(&format!("/v1/jobs/{id}")).await.expect(200);
+                        env.client.delete(&format!("/v1/jobs/{id}")).await.expect(200);
                         done += 1;
                     }
                 }
                 6 => {
-                    if let Some(place) = numbers.below(1000).checked_rem(running.len()) {
+                    if let Some(place) = random.below(1000).checked_rem(running.len()) {
                         let record: Record = running.swap_remove(place);
                         let back = json!({"job_id": record.id, "requeue": true});
-                        ground.app.client.post("/v1/workers/nack", back).await.expect(200);
+                        env.client.post("/v1/workers/nack", back).await.expect(200);
                         waiting.push(record.id);
                     }
                 }
                 _ => {
                     for record in running.drain(..running.len() / 2) {
-                        ground.ack(&record).await;
+                        env.ack(&record).await;
                         done += 1;
                     }
-                    let tenant = (numbers.below(4) == 0).then(|| "b".to_owned());
-                    let fetch = fairgate::store::Fetch { tenant, ..from(&["q"], 1 + numbers.below(20)) };
-                    for record in ground.fetch(fetch).await {
+                    let tenant = (random.below(4) == 0).then(|| "b".to_owned());
+                    let fetch = fairgate::store::Fetch { tenant, ..from(&["q"], 1 + random.below(20)) };
+                    for record in env.fetch(fetch).await {
                         let place = waiting.iter().position(|id| *id == record.id).expect("one that waits");
                         waiting.swap_remove(place);
                         running.push(record);
                     }
                 }
             }
-            invariant::check(&ground).await;
+            invariant::check(&env).await;
         }
-        ground.app.agrees().await;
+        env.assert_consistent().await;
         for tenant in ["a", "b"] {
-            put(&ground, &format!("/v1/admin/tenants/{tenant}/limits"), json!({"max_concurrency": null})).await;
+            put(&env, &format!("/v1/admin/tenants/{tenant}/limits"), json!({"max_concurrency": null})).await;
         }
         while done < pushed {
             for record in running.drain(..) {
-                ground.ack(&record).await;
+                env.ack(&record).await;
                 done += 1;
             }
-            running = ground.fetch(from(&["q"], 64)).await;
+            running = env.fetch(from(&["q"], 64)).await;
             assert!(!running.is_empty() || done == pushed, "{} of {pushed} are stuck", pushed - done);
         }
-        invariant::check(&ground).await;
-        ground.app.agrees().await;
-        assert!(ground.app.redis.keys_with("level:").await.is_empty());
+        invariant::check(&env).await;
+        env.assert_consistent().await;
+        assert!(env.redis.keys_with("level:").await.is_empty());
     }
 }

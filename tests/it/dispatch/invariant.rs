@@ -1,6 +1,6 @@
 //! What must hold between the keys of lanes, whatever happened: every waiting job is in one lane, and every lane in one place.
 
-use super::Ground;
+use super::DispatchEnv;
 use std::collections::{BTreeMap, BTreeSet};
 
 const PREFIX: &str = "fg:{default}:";
@@ -33,8 +33,8 @@ struct QueueReading {
 }
 
 impl QueueReading {
-    async fn at(ground: &Ground) -> QueueReading {
-        let found: Vec<Vec<String>> = ground.app.redis.command(&["EVAL", READ, "0", PREFIX]).await;
+    async fn at(env: &DispatchEnv) -> QueueReading {
+        let found: Vec<Vec<String>> = env.redis.command(&["EVAL", READ, "0", PREFIX]).await;
         let pairs = |words: &[String]| {
             words.chunks(2).map(|pair| (pair[0].clone(), pair.get(1).cloned().unwrap_or_default())).collect()
         };
@@ -56,8 +56,8 @@ fn score(text: &str) -> f64 {
 }
 
 /// Looks at all lanes of all queues.
-pub async fn check(ground: &Ground) {
-    let look = QueueReading::at(ground).await;
+pub async fn check(env: &DispatchEnv) {
+    let look = QueueReading::at(env).await;
     let (mut homes, mut lanes) = (BTreeSet::new(), BTreeMap::new());
     for (key, jobs) in look.below("lane:") {
         let (queue, lane) = key.split_once(':').unwrap();

@@ -1,5 +1,6 @@
 //! Who gets which job next: strategies, pools, what keeps queues from starving, and tenants that take turns.
 
+mod at_most_once;
 mod backlog;
 mod invariant;
 mod plain;
@@ -14,63 +15,67 @@ mod starvation;
 mod strategies;
 mod survival;
 mod tenant_differential;
+mod tenant_filter;
 mod tenant_limits;
 mod tenants;
 mod weighted;
 
-use crate::support::{TestApp, TestRedis, json};
+use crate::support::{NOON, TestApp, TestRedis, json};
 use fairgate::clock::Clock;
-use fairgate::config::{Config, PlanDefaults, Role, policy_from_json, pool_from_json};
+use fairgate::config::{Config, PlanDefaults, policy_from_json, pool_from_json};
 use fairgate::fairness::{Strategy, Weight};
 use fairgate::job::Record;
 use fairgate::planner::Rulebook;
-use fairgate::store::{Ack, Choice, Error, Event, EventFilter, Fetch, Heartbeat, Store};
+use fairgate::store::{Ack, Choice, Error, Fetch, Heartbeat};
 use serde_json::Value;
+use std::ops::Deref;
 use std::sync::Arc;
 
-const NOON: i64 = 1_800_000_000_000;
 const SECOND: i64 = 1000;
 
-/// A fairgate whose clock stands still and whose ticks a test makes itself.
-struct Ground {
+/// A passive fairgate with a scheduling policy, and its rules as an administrator changes them.
+struct DispatchEnv {
     app: TestApp,
     rules: Rulebook,
 }
 
-impl Ground {
-    /// One with a policy in its file.
-    async fn open(policy: Value) -> Ground {
-        Ground::open_on(&Arc::new(TestRedis::start()), Clock::manual(NOON), policy).await
+impl Deref for DispatchEnv {
+    type Target = TestApp;
+
+    fn deref(&self) -> &TestApp {
+        &self.app
+    }
+}
+
+impl DispatchEnv {
+    /// Starts one with a policy in its configuration file.
+    async fn open(policy: Value) -> DispatchEnv {
+        DispatchEnv::open_on(&Arc::new(TestRedis::start()), Clock::manual(NOON), policy).await
     }
 
-    /// One more on the same Redis, or one with another clock.
-    async fn open_on(redis: &Arc<TestRedis>, clock: Clock, policy: Value) -> Ground {
-        Ground::open_with(redis, clock, policy, |_| {}).await
+    /// Starts one on a given Redis and clock.
+    async fn open_on(redis: &Arc<TestRedis>, clock: Clock, policy: Value) -> DispatchEnv {
+        DispatchEnv::open_with(redis, clock, policy, |_| {}).await
     }
 
-    /// One with other settings as well.
+    /// Starts one with other settings as well.
     async fn open_with(
         redis: &Arc<TestRedis>,
         clock: Clock,
         policy: Value,
         change: impl FnOnce(&mut Config),
-    ) -> Ground {
+    ) -> DispatchEnv {
         let policy = policy_from_json(policy).expect("a policy");
         let (file, mut plan) = (policy.clone(), Vec::new());
-        let app = TestApp::start_on(Arc::clone(redis), clock, |config| {
-            config.server.roles = vec![Role::Api];
+        let app = TestApp::start_passive_on(Arc::clone(redis), clock, |config| {
             config.policy = file;
             change(config);
             plan = config.plan.clone();
         })
         .await;
-        let rules = Rulebook::new(app.app.store.clone(), plan, policy, PlanDefaults::default());
+        let rules = Rulebook::new(app.store().clone(), plan, policy, PlanDefaults::default());
         rules.start().await.expect("the rules");
-        Ground { app, rules }
-    }
-
-    fn store(&self) -> &Store {
-        &self.app.app.store
+        DispatchEnv { app, rules }
     }
 
     /// Sets a pool at run time, given as in a PUT.
@@ -84,24 +89,15 @@ impl Ground {
         self.rules.put_scheduling(&change).await.expect("a policy");
     }
 
-    /// Stores jobs in one request; their ids, in order.
-    async fn push_all(&self, jobs: Vec<Value>) -> Vec<String> {
-        let mut ids = Vec::new();
-        for part in jobs.chunks(1000) {
-            ids.extend(self.app.client.post("/v1/jobs/batch", json!({"jobs": part})).await.expect(201).job_ids());
-        }
-        ids
-    }
-
     /// Stores plain jobs in a queue.
     async fn push(&self, queue: &str, jobs: usize) -> Vec<String> {
-        self.push_all(vec![job(queue, None, 0); jobs]).await
+        self.enqueue_all(vec![job(queue, None, 0); jobs]).await
     }
 
     /// Stores jobs of tenants in queue `q`.
     async fn push_for(&self, tenants: &[(&str, usize)]) -> Vec<String> {
         let jobs = tenants.iter().flat_map(|(tenant, jobs)| vec![job("q", Some(tenant), 0); *jobs]);
-        self.push_all(jobs.collect()).await
+        self.enqueue_all(jobs.collect()).await
     }
 
     async fn try_fetch(&self, fetch: Fetch) -> Result<Vec<Record>, Error> {
@@ -141,22 +137,10 @@ impl Ground {
         self.store().heartbeat(&beat).await.expect("an answer");
     }
 
-    async fn tick(&self) {
-        while self.store().tick(false).await.expect("a tick") {}
-    }
-
     /// Active workers and jobs of a pool.
     async fn pool(&self, name: &str) -> (u64, u64) {
         let status = self.store().scheduling(&[name]).await.expect("a status").pools[0];
         (status.active_workers, status.active_jobs)
-    }
-
-    /// Data of all events of a kind, oldest first.
-    async fn events(&self, kind: &str) -> Vec<Value> {
-        let filter = EventFilter { types: vec![kind.to_owned()], ..EventFilter::default() };
-        let page = self.store().events(&filter, None, 1000).await.expect("events").expect("a page");
-        let data = |event: &Event| serde_json::from_str(&format!("{{{}}}", event.data)).expect("JSON");
-        page.events.iter().map(data).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! FETCH with a policy that does not concern it gives what FETCH without any gives.
 
-use super::{Ground, from, job};
+use super::{DispatchEnv, from, job};
 use crate::support::json;
 use proptest::prelude::*;
 use proptest::test_runner::{RngSeed, TestRunner};
@@ -38,7 +38,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// One of the two, with its jobs numbered in the order of their arrival.
 struct Side {
-    ground: Ground,
+    env: DispatchEnv,
     ids: Vec<String>,
     numbers: HashMap<String, usize>,
     held: Vec<usize>,
@@ -46,7 +46,7 @@ struct Side {
 
 impl Side {
     async fn open(policy: Value) -> Side {
-        Side { ground: Ground::open(policy).await, ids: Vec::new(), numbers: HashMap::new(), held: Vec::new() }
+        Side { env: DispatchEnv::open(policy).await, ids: Vec::new(), numbers: HashMap::new(), held: Vec::new() }
     }
 
     fn chosen(&mut self, place: usize) -> Option<String> {
@@ -56,7 +56,7 @@ impl Side {
 
     /// What it answers.
     async fn take(&mut self, step: &Step) -> Vec<usize> {
-        let client = &self.ground.app.client;
+        let client = &self.env.client;
         match step {
             Step::Push(queue, priorities) => {
                 let retry = json!({"max_attempts": 9, "initial_interval": "PT1S", "jitter": false});
@@ -65,7 +65,7 @@ impl Side {
                     job["options"]["retry"] = retry.clone();
                     job
                 };
-                for id in self.ground.push_all(priorities.iter().map(job).collect()).await {
+                for id in self.env.enqueue_all(priorities.iter().map(job).collect()).await {
                     self.numbers.insert(id.clone(), self.ids.len());
                     self.ids.push(id);
                 }
@@ -74,7 +74,7 @@ impl Side {
             Step::Fetch(queues, count) => {
                 let names: Vec<String> = queues.iter().map(|queue| format!("q{queue}")).collect();
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                let got = self.ground.fetch(from(&names, *count)).await;
+                let got = self.env.fetch(from(&names, *count)).await;
                 let got: Vec<usize> = got.iter().map(|record| self.numbers[&record.id]).collect();
                 self.held.extend(&got);
                 got
@@ -85,22 +85,22 @@ impl Side {
                 vec![client.delete(&format!("/v1/jobs/{}", self.ids[place])).await.status.into()]
             }
             Step::Nack(place) => match self.chosen(*place) {
-                Some(id) => vec![self.ground.app.client.nack(&id).await.status.into()],
+                Some(id) => vec![self.env.client.nack(&id).await.status.into()],
                 None => Vec::new(),
             },
             Step::HandBack(place) => match self.chosen(*place) {
                 Some(id) => {
                     let body = json!({"job_id": id, "requeue": true});
-                    vec![self.ground.app.client.post("/v1/workers/nack", body).await.status.into()]
+                    vec![self.env.client.post("/v1/workers/nack", body).await.status.into()]
                 }
                 None => Vec::new(),
             },
             Step::Ack(place) => match self.chosen(*place) {
-                Some(id) => vec![self.ground.app.client.ack(&id).await.status.into()],
+                Some(id) => vec![self.env.client.ack(&id).await.status.into()],
                 None => Vec::new(),
             },
             Step::Wait(ms) => {
-                self.ground.app.clock.advance(*ms);
+                self.env.clock.advance(*ms);
                 Vec::new()
             }
         }
@@ -126,8 +126,8 @@ fn a_policy_that_does_not_concern_a_fetch_does_not_change_it() {
             let all = Step::Fetch(vec![2, 0, 3, 1], 5000);
             for step in steps.iter().chain([&Step::Wait(600_000), &all, &all]) {
                 assert_eq!(plain.take(step).await, rich.take(step).await, "{step:?} under {}", unrelated[policy]);
-                super::invariant::check(&plain.ground).await;
-                super::invariant::check(&rich.ground).await;
+                super::invariant::check(&plain.env).await;
+                super::invariant::check(&rich.env).await;
             }
         });
         Ok(())
@@ -138,13 +138,10 @@ fn a_policy_that_does_not_concern_a_fetch_does_not_change_it() {
 /// The same over HTTP requests that say what they would get anyway.
 #[tokio::test]
 async fn strict_in_a_request_is_what_a_request_without_gets() {
-    let ground = Ground::open(json!({})).await;
+    let env = DispatchEnv::open(json!({})).await;
     for queue in ["a", "b"] {
-        ground.push(queue, 5).await;
+        env.push(queue, 5).await;
     }
-    assert_eq!(
-        ground.order(super::by(fairgate::fairness::Strategy::Strict, &[("b", 1.0), ("a", 1.0)], 3)).await,
-        "bbb"
-    );
-    assert_eq!(ground.order(from(&["b", "a"], 3)).await, "bba");
+    assert_eq!(env.order(super::by(fairgate::fairness::Strategy::Strict, &[("b", 1.0), ("a", 1.0)], 3)).await, "bbb");
+    assert_eq!(env.order(from(&["b", "a"], 3)).await, "bba");
 }

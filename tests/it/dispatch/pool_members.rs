@@ -1,6 +1,6 @@
 //! Which pool a worker is of, and for whom a pool's queues are.
 
-use super::{Ground, as_worker, from, of_pool};
+use super::{DispatchEnv, as_worker, from, of_pool};
 use crate::support::json;
 use fairgate::store::{Error, Fetch};
 
@@ -19,106 +19,106 @@ fn is_conflict<T: std::fmt::Debug>(outcome: Result<T, Error>, pool: &str) {
 
 #[tokio::test]
 async fn workers_join_by_registration_heartbeat_and_fetch() {
-    let ground = Ground::open(two_pools()).await;
-    let client = &ground.app.client;
-    ground.push("a", 9).await;
+    let env = DispatchEnv::open(two_pools()).await;
+    let client = &env.client;
+    env.push("a", 9).await;
     client.post("/v1/workers/register", json!({"worker_id": "flat", "pool": "p"})).await.expect(200);
     let wrapped = json!({"worker": {"id": "wrapped", "pool": "p", "queues": ["a"], "concurrency": 2}});
     client.post("/v1/workers/register", wrapped).await.expect(200);
     client.post("/v1/workers/heartbeat", json!({"worker_id": "beats", "pool": "p"})).await.expect(200);
     client.post("/v1/workers/fetch", json!({"worker_id": "fetches", "pool": "p"})).await.expect(200);
-    assert_eq!(ground.pool("p").await, (4, 1));
+    assert_eq!(env.pool("p").await, (4, 1));
     // From here on they need not name it: their jobs are the pool's.
     for worker in ["flat", "wrapped", "beats", "fetches"] {
         let jobs =
             client.post("/v1/workers/fetch", json!({"worker_id": worker, "queues": ["c", "a"]})).await.expect(200);
         assert_eq!(jobs.at("/jobs").as_array().map(Vec::len), Some(1), "{worker}");
     }
-    assert_eq!(ground.pool("p").await, (4, 5));
+    assert_eq!(env.pool("p").await, (4, 5));
     client.post("/v1/workers/register", json!({"worker_id": "w", "pool": "nowhere"})).await.expect(404);
     client.post("/v1/workers/fetch", json!({"worker_id": "w", "pool": "nowhere"})).await.expect(404);
-    assert_eq!(ground.store().worker_count().await.unwrap(), 3);
+    assert_eq!(env.store().worker_count().await.unwrap(), 3);
 }
 
 #[tokio::test]
 async fn a_worker_is_of_exactly_one_pool() {
-    let ground = Ground::open(two_pools()).await;
-    ground.push("a", 5).await;
-    ground.push("c", 5).await;
-    ground.beat("w", Some("p"), true).await.unwrap();
-    is_conflict(ground.try_fetch(of_pool("other", "w", 1)).await, "p");
-    is_conflict(ground.beat("w", Some("other"), false).await, "p");
-    let taken = ground.fetch(of_pool("p", "w", 1)).await;
-    is_conflict(ground.beat("w", Some("other"), true).await, "p");
-    assert_eq!((ground.pool("p").await, ground.pool("other").await), ((1, 1), (0, 0)), "it holds a job");
-    ground.ack(&taken[0]).await;
-    ground.beat("w", Some("other"), true).await.unwrap();
-    assert_eq!((ground.pool("p").await, ground.pool("other").await), ((0, 0), (1, 0)));
-    assert_eq!(ground.order(as_worker("w", from(&["a", "c"], 3))).await, "ccc");
+    let env = DispatchEnv::open(two_pools()).await;
+    env.push("a", 5).await;
+    env.push("c", 5).await;
+    env.beat("w", Some("p"), true).await.unwrap();
+    is_conflict(env.try_fetch(of_pool("other", "w", 1)).await, "p");
+    is_conflict(env.beat("w", Some("other"), false).await, "p");
+    let taken = env.fetch(of_pool("p", "w", 1)).await;
+    is_conflict(env.beat("w", Some("other"), true).await, "p");
+    assert_eq!((env.pool("p").await, env.pool("other").await), ((1, 1), (0, 0)), "it holds a job");
+    env.ack(&taken[0]).await;
+    env.beat("w", Some("other"), true).await.unwrap();
+    assert_eq!((env.pool("p").await, env.pool("other").await), ((0, 0), (1, 0)));
+    assert_eq!(env.order(as_worker("w", from(&["a", "c"], 3))).await, "ccc");
     // The same for one that never registered.
-    assert_eq!(ground.order(of_pool("p", "fetches", 1)).await, "a");
-    is_conflict(ground.try_fetch(of_pool("other", "fetches", 1)).await, "p");
+    assert_eq!(env.order(of_pool("p", "fetches", 1)).await, "a");
+    is_conflict(env.try_fetch(of_pool("other", "fetches", 1)).await, "p");
     let conflict = json!({"worker_id": "fetches", "pool": "other"});
-    let answer = ground.app.client.post("/v1/workers/fetch", conflict).await.expect(409);
+    let answer = env.client.post("/v1/workers/fetch", conflict).await.expect(409);
     assert_eq!(answer.at("/error/details/pool"), &json!("p"), "{}", answer.text);
 }
 
 #[tokio::test]
 async fn a_worker_is_active_as_long_as_it_gives_signs_of_life() {
-    let ground = Ground::open(two_pools()).await;
-    ground.beat("registered", Some("p"), true).await.unwrap();
+    let env = DispatchEnv::open(two_pools()).await;
+    env.beat("registered", Some("p"), true).await.unwrap();
     for step in 1..=6 {
-        ground.app.clock.advance(DEAD_AFTER / 2);
-        ground.beat("registered", None, false).await.unwrap();
-        ground.fetch(of_pool("p", "fetches", 1)).await;
-        ground.tick().await;
-        assert_eq!(ground.pool("p").await.0, 2, "after {step} beats");
+        env.clock.advance(DEAD_AFTER / 2);
+        env.beat("registered", None, false).await.unwrap();
+        env.fetch(of_pool("p", "fetches", 1)).await;
+        env.tick().await;
+        assert_eq!(env.pool("p").await.0, 2, "after {step} beats");
     }
-    ground.app.clock.advance(DEAD_AFTER + 1);
-    ground.tick().await;
-    assert_eq!(ground.pool("p").await.0, 0);
+    env.clock.advance(DEAD_AFTER + 1);
+    env.tick().await;
+    assert_eq!(env.pool("p").await.0, 0);
     // Names of workers that come and go do not pile up.
     for worker in 0..50 {
-        ground.fetch(of_pool("p", &format!("w{worker}"), 1)).await;
-        ground.app.clock.advance(DEAD_AFTER / 3);
+        env.fetch(of_pool("p", &format!("w{worker}"), 1)).await;
+        env.clock.advance(DEAD_AFTER / 3);
     }
-    let kept: usize = ground.app.redis.command(&["ZCARD", "fg:{default}:pool:p:workers"]).await;
+    let kept: usize = env.redis.command(&["ZCARD", "fg:{default}:pool:p:workers"]).await;
     assert!(kept <= 5, "{kept} workers are kept");
 }
 
 #[tokio::test]
 async fn isolated_queues_go_to_nobody_else() {
-    let ground = Ground::open(json!({"pool": [
+    let env = DispatchEnv::open(json!({"pool": [
         {"name": "pay", "queues": ["a"], "isolated": true},
         {"name": "rest", "queues": ["b", "c"]},
     ]}))
     .await;
     for queue in ["a", "b"] {
-        ground.push(queue, 9).await;
+        env.push(queue, 9).await;
     }
-    assert_eq!(ground.order(from(&["a"], 5)).await, "", "nor to one without a pool");
-    assert_eq!(ground.order(from(&["a", "b"], 2)).await, "bb");
-    assert_eq!(ground.order(Fetch { pool: Some("rest".to_owned()), ..from(&["a", "b"], 2) }).await, "bb");
-    assert_eq!(ground.order(of_pool("pay", "w", 2)).await, "aa");
-    assert_eq!(ground.order(as_worker("w", from(&["a"], 1))).await, "a", "it is of that pool");
-    assert_eq!(ground.order(Fetch { pool: Some("pay".to_owned()), ..from(&["a"], 1) }).await, "a");
+    assert_eq!(env.order(from(&["a"], 5)).await, "", "nor to one without a pool");
+    assert_eq!(env.order(from(&["a", "b"], 2)).await, "bb");
+    assert_eq!(env.order(Fetch { pool: Some("rest".to_owned()), ..from(&["a", "b"], 2) }).await, "bb");
+    assert_eq!(env.order(of_pool("pay", "w", 2)).await, "aa");
+    assert_eq!(env.order(as_worker("w", from(&["a"], 1))).await, "a", "it is of that pool");
+    assert_eq!(env.order(Fetch { pool: Some("pay".to_owned()), ..from(&["a"], 1) }).await, "a");
     // Whoever listens for such a queue alone is not woken for nothing, and everybody is when it is open again.
-    ground.put_pool("pay", json!({"queues": ["a"], "isolated": false})).await;
-    assert_eq!(ground.order(from(&["a", "b"], 2)).await, "aa");
+    env.put_pool("pay", json!({"queues": ["a"], "isolated": false})).await;
+    assert_eq!(env.order(from(&["a", "b"], 2)).await, "aa");
 }
 
 #[tokio::test]
 async fn a_pool_knows_its_queues() {
-    let ground = Ground::open(two_pools()).await;
+    let env = DispatchEnv::open(two_pools()).await;
     for queue in ["a", "b", "c"] {
-        ground.push(queue, 2).await;
+        env.push(queue, 2).await;
     }
     let body = json!({"pool": "p", "count": 10});
-    assert_eq!(ground.app.client.post("/v1/workers/fetch", body).await.expect(200).job_ids().len(), 4);
+    assert_eq!(env.client.post("/v1/workers/fetch", body).await.expect(200).job_ids().len(), 4);
     let asked = Fetch { pool: Some("other".to_owned()), ..from(&["c", "a", "z"], 5) };
-    assert_eq!(ground.order(asked).await, "cc");
+    assert_eq!(env.order(asked).await, "cc");
     // One that registered with a pool whose queues it does not name gets nothing.
-    ground.push("a", 1).await;
-    ground.beat("w", Some("other"), true).await.unwrap();
-    assert_eq!(ground.order(as_worker("w", from(&["a"], 5))).await, "");
+    env.push("a", 1).await;
+    env.beat("w", Some("other"), true).await.unwrap();
+    assert_eq!(env.order(as_worker("w", from(&["a"], 5))).await, "");
 }

@@ -1,6 +1,6 @@
 //! The minimum ratio: whatever a strategy prefers, each queue with jobs gets its part of every window.
 
-use super::{Ground, of_pool};
+use super::{DispatchEnv, of_pool};
 use crate::support::json;
 use fairgate::store::Fetch;
 use proptest::prelude::*;
@@ -45,27 +45,27 @@ fn check(order: &str, queues: usize, ratio: f64, jobs: usize) {
 }
 
 async fn one_by_one(strategy: &str, queues: usize, ratio: f64, counts: &[usize]) {
-    let ground = Ground::open(json!({})).await;
-    ground.put_pool("p", pool(strategy, queues, ratio)).await;
+    let env = DispatchEnv::open(json!({})).await;
+    env.put_pool("p", pool(strategy, queues, ratio)).await;
     for name in &NAMES[..queues] {
-        ground.push(name, 300).await;
+        env.push(name, 300).await;
     }
     let mut order = String::new();
     for count in counts {
-        order += &ground.order(of_pool("p", "", *count)).await;
+        order += &env.order(of_pool("p", "", *count)).await;
     }
     check(&order, queues, ratio, 300);
 }
 
 /// The order of dispatches is the order of the events that tell of starts.
 async fn all_at_once(strategy: &'static str, queues: usize, ratio: f64, counts: &[usize]) {
-    let ground = Ground::open(json!({})).await;
-    ground.put_pool("p", pool(strategy, queues, ratio)).await;
+    let env = DispatchEnv::open(json!({})).await;
+    env.put_pool("p", pool(strategy, queues, ratio)).await;
     for name in &NAMES[..queues] {
-        ground.push(name, 150).await;
+        env.push(name, 150).await;
     }
     let callers = (0..CALLERS).map(|caller| {
-        let (store, counts) = (ground.store().clone(), counts.to_vec());
+        let (store, counts) = (env.store().clone(), counts.to_vec());
         tokio::spawn(async move {
             for count in counts {
                 let count = 1 + (count + caller * 7) % 50;
@@ -77,7 +77,7 @@ async fn all_at_once(strategy: &'static str, queues: usize, ratio: f64, counts: 
         caller.await.unwrap();
     }
     let filter = fairgate::store::EventFilter { types: vec!["job.started".to_owned()], ..Default::default() };
-    let page = ground.store().events(&filter, None, 10_000).await.unwrap().unwrap();
+    let page = env.store().events(&filter, None, 10_000).await.unwrap().unwrap();
     let order: String = page.events.iter().map(|event| event.queue.as_str()).collect();
     assert!(order.len() > queues * 50, "{}", order.len());
     check(&order, queues, ratio, 150);
@@ -115,22 +115,22 @@ fn each_queue_gets_its_ratio_however_many_ask_at_once() {
 
 #[tokio::test]
 async fn the_rest_is_the_strategy_s() {
-    let ground = Ground::open(json!({})).await;
-    ground.put_pool("p", pool("strict", 3, 0.1)).await;
+    let env = DispatchEnv::open(json!({})).await;
+    env.put_pool("p", pool("strict", 3, 0.1)).await;
     for name in &NAMES[..3] {
-        ground.push(name, 200).await;
+        env.push(name, 200).await;
     }
     let mut order = String::new();
     for _ in 0..10 {
-        order += &ground.order(of_pool("p", "", 10)).await;
+        order += &env.order(of_pool("p", "", 10)).await;
     }
     let got = |name: char| order.matches(name).count();
     assert_eq!((got('a'), got('b'), got('c')), (80, 10, 10), "{order}");
     // All of it, where three thirds are promised.
-    ground.put_pool("p", pool("strict", 3, 0.333_333)).await;
+    env.put_pool("p", pool("strict", 3, 0.333_333)).await;
     let mut order = String::new();
     for _ in 0..90 {
-        order += &ground.order(of_pool("p", "", 1)).await;
+        order += &env.order(of_pool("p", "", 1)).await;
     }
     assert!(NAMES[..3].iter().all(|name| order.matches(name).count() >= 28), "{order}");
 }
@@ -140,14 +140,14 @@ async fn the_rest_is_the_strategy_s() {
 async fn the_order_is_the_same_however_it_is_cut_into_calls() {
     let mut orders = Vec::new();
     for counts in [vec![1; 96], vec![32; 3], vec![7, 1, 40, 2, 5, 30, 11]] {
-        let ground = Ground::open(json!({})).await;
-        ground.put_pool("p", pool("strict", 8, 0.1)).await;
+        let env = DispatchEnv::open(json!({})).await;
+        env.put_pool("p", pool("strict", 8, 0.1)).await;
         for name in NAMES {
-            ground.push(name, 100).await;
+            env.push(name, 100).await;
         }
         let mut order = String::new();
         for count in counts {
-            order += &ground.order(of_pool("p", "", count)).await;
+            order += &env.order(of_pool("p", "", count)).await;
         }
         orders.push(order);
     }
@@ -159,14 +159,14 @@ async fn the_order_is_the_same_however_it_is_cut_into_calls() {
 #[tokio::test]
 async fn equal_turns_stay_equal() {
     for (queues, ratio) in [(3, 0.05), (3, 0.3), (3, 0.333_333), (8, 0.125)] {
-        let ground = Ground::open(json!({})).await;
-        ground.put_pool("p", pool("round-robin", queues, ratio)).await;
+        let env = DispatchEnv::open(json!({})).await;
+        env.put_pool("p", pool("round-robin", queues, ratio)).await;
         for name in &NAMES[..queues] {
-            ground.push(name, 60).await;
+            env.push(name, 60).await;
         }
         let mut order = String::new();
         for count in [1, 7, 1, 40, 2, 50] {
-            order += &ground.order(of_pool("p", "", count)).await;
+            order += &env.order(of_pool("p", "", count)).await;
         }
         assert_eq!(order, NAMES[..queues].concat().repeat(60)[..101], "{queues} by {ratio}");
     }
@@ -176,15 +176,15 @@ async fn equal_turns_stay_equal() {
 #[tokio::test]
 async fn five_of_a_hundred_are_five() {
     for others in [&["a", "b", "c"][..], &["a"], &["a", "b"]] {
-        let ground = Ground::open(json!({})).await;
-        ground.put_pool("p", pool("strict", 3, 0.05)).await;
+        let env = DispatchEnv::open(json!({})).await;
+        env.put_pool("p", pool("strict", 3, 0.05)).await;
         for name in &NAMES[..3] {
-            ground.push(name, 100).await;
+            env.push(name, 100).await;
         }
         let mut order = String::new();
         for _ in 0..50 {
-            order += &ground.order(of_pool("p", "", 1)).await;
-            order += &ground.order(Fetch { queues: names(others), ..of_pool("p", "", 1) }).await;
+            order += &env.order(of_pool("p", "", 1)).await;
+            order += &env.order(Fetch { queues: names(others), ..of_pool("p", "", 1) }).await;
         }
         let got = |name: char| order.matches(name).count();
         assert!(order.len() == 100 && got('b') >= 5 && got('c') >= 5, "{others:?}: {order}");
@@ -210,9 +210,9 @@ fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
     prop::collection::vec(prop_oneof![1 => push, 2 => fetch], 10..50)
 }
 
-/// What was promised to one queue: see `Promises::dispatched`.
+/// What was promised to one queue: see `Floors::dispatched`.
 #[derive(Clone, Copy, Default)]
-struct Promise {
+struct Floor {
     jobs: usize,
     /// The most that any window up to here is short of its ratio.
     short: u64,
@@ -220,31 +220,31 @@ struct Promise {
     was_left_out: bool,
 }
 
-struct Promises {
+struct Floors {
     ratio: u64,
-    of: Vec<Promise>,
+    of: Vec<Floor>,
 }
 
-impl Promises {
+impl Floors {
     /// Checks one dispatch, and counts it. A queue that all fetches name keeps its floor; where fetches left one out and its floor
     /// broke, whoever names it serves it first, unless another one's floor would break.
     fn dispatched(&mut self, served: usize, named: &dyn Fn(usize) -> bool) -> Result<(), String> {
         let ready: Vec<usize> = (0..self.of.len()).filter(|place| self.of[*place].jobs > 0).collect();
         let is_due = self.of[served].short + ready.len() as u64 * self.ratio >= WHOLE;
         for place in ready {
-            let promise = &mut self.of[place];
-            if promise.short >= WHOLE && named(place) && !is_due {
-                return Err(format!("{served} was served although {place} is owed {} parts", promise.short));
+            let floor = &mut self.of[place];
+            if floor.short >= WHOLE && named(place) && !is_due {
+                return Err(format!("{served} was served although {place} is owed {} parts", floor.short));
             }
-            promise.was_left_out |= !named(place);
-            promise.short += self.ratio;
+            floor.was_left_out |= !named(place);
+            floor.short += self.ratio;
             if place == served {
-                promise.short = promise.short.saturating_sub(WHOLE);
-                promise.jobs -= 1;
+                floor.short = floor.short.saturating_sub(WHOLE);
+                floor.jobs -= 1;
             }
-            if promise.short == 0 || promise.jobs == 0 {
-                *promise = Promise { jobs: promise.jobs, ..Promise::default() };
-            } else if promise.short >= WHOLE && !promise.was_left_out {
+            if floor.short == 0 || floor.jobs == 0 {
+                *floor = Floor { jobs: floor.jobs, ..Floor::default() };
+            } else if floor.short >= WHOLE && !floor.was_left_out {
                 return Err(format!("{place} got less than its floor although every fetch named it"));
             }
         }
@@ -253,7 +253,7 @@ impl Promises {
 }
 
 /// One pool with queues of its own lives through some steps.
-async fn live(ground: &Ground, case: usize, pool: Value, ratio: f64, steps: &[Step]) -> Result<(), String> {
+async fn live(env: &DispatchEnv, case: usize, pool: Value, ratio: f64, steps: &[Step]) -> Result<(), String> {
     let queues: Vec<String> = NAMES.map(|name| format!("{name}{case}")).into_iter().collect();
     let count = pool["queues"].as_array().unwrap().len();
     let queues = &queues[..count];
@@ -267,14 +267,14 @@ async fn live(ground: &Ground, case: usize, pool: Value, ratio: f64, steps: &[St
     let mut pool = pool;
     (pool["queues"], pool["weights"]) = (json!(queues), weights);
     let name = format!("p{case}");
-    ground.put_pool(&name, pool).await;
-    let mut promises = Promises { ratio: parts(ratio), of: vec![Promise::default(); count] };
+    env.put_pool(&name, pool).await;
+    let mut floors = Floors { ratio: parts(ratio), of: vec![Floor::default(); count] };
     for step in steps {
         match step {
             Step::Push { queue, jobs } => {
                 let place = queue % count;
-                ground.push(&queues[place], *jobs).await;
-                promises.of[place].jobs += jobs;
+                env.push(&queues[place], *jobs).await;
+                floors.of[place].jobs += jobs;
             }
             Step::Fetch { named, count } => {
                 let is_named = |place: usize| *named == u8::MAX || named & 1 << place != 0;
@@ -287,9 +287,9 @@ async fn live(ground: &Ground, case: usize, pool: Value, ratio: f64, steps: &[St
                 if asked.is_empty() {
                     continue;
                 }
-                for record in ground.fetch(Fetch { queues: asked, ..of_pool(&name, "", *count) }).await {
+                for record in env.fetch(Fetch { queues: asked, ..of_pool(&name, "", *count) }).await {
                     let served = queues.iter().position(|queue| *queue == record.queue).expect("a queue of the pool");
-                    promises.dispatched(served, &is_named)?;
+                    floors.dispatched(served, &is_named)?;
                 }
             }
         }
@@ -300,7 +300,7 @@ async fn live(ground: &Ground, case: usize, pool: Value, ratio: f64, steps: &[St
 #[test]
 fn floors_hold_with_arrivals_and_fetches_of_some_queues() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let ground = runtime.block_on(Ground::open(json!({})));
+    let env = runtime.block_on(DispatchEnv::open(json!({})));
     let config =
         ProptestConfig { cases: 40, rng_seed: RngSeed::Fixed(5), failure_persistence: None, ..Default::default() };
     let strategies = prop_oneof![Just("strict"), Just("round-robin"), Just("weighted"), Just("least-loaded")];
@@ -309,7 +309,7 @@ fn floors_hold_with_arrivals_and_fetches_of_some_queues() {
     let outcome = TestRunner::new(config).run(&case, |(strategy, queues, part, steps)| {
         let ratio = (f64::from(part) / 1000.0 / queues as f64 * 1e6).floor() / 1e6;
         let number = number.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let lived = runtime.block_on(live(&ground, number, pool(strategy, queues, ratio), ratio, &steps));
+        let lived = runtime.block_on(live(&env, number, pool(strategy, queues, ratio), ratio, &steps));
         lived.map_err(TestCaseError::fail)
     });
     outcome.unwrap_or_else(|error| panic!("{error}"));

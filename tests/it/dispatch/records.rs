@@ -1,6 +1,6 @@
 //! The short way of plain jobs writes, byte for byte, what the way of all jobs writes.
 
-use super::{Ground, job};
+use super::{DispatchEnv, job};
 use crate::support::json;
 use fairgate::store::{Ack, Fetch, Outcome};
 use serde_json::Value;
@@ -54,8 +54,8 @@ fn limited_jobs() -> Vec<Value> {
 /// A field that no script knows: a job that has it is not plain, and is otherwise the same.
 const STRANGE: &str = "strange\u{1f}1\u{1f}";
 
-async fn make_strange(ground: &Ground, ids: &[String]) {
-    let redis = &ground.app.redis;
+async fn make_strange(env: &DispatchEnv, ids: &[String]) {
+    let redis = &env.redis;
     for key in ids.iter().map(|id| format!("fg:{{default}}:job:{id}")) {
         let record: String = redis.command(&["GET", &key]).await;
         let parts: Vec<&str> = record.splitn(3, '\u{1e}').collect();
@@ -65,8 +65,8 @@ async fn make_strange(ground: &Ground, ids: &[String]) {
 }
 
 /// All that Redis holds of jobs, with numbers in place of their ids.
-async fn holdings(ground: &Ground, ids: &[String]) -> BTreeMap<String, Vec<String>> {
-    let redis = &ground.app.redis;
+async fn holdings(env: &DispatchEnv, ids: &[String]) -> BTreeMap<String, Vec<String>> {
+    let redis = &env.redis;
     let numbered = |text: String, (at, id): (usize, &String)| text.replace(id, &format!("#{at}"));
     let named = |text: String| ids.iter().enumerate().fold(text, numbered).replace(STRANGE, "");
     let mut all = BTreeMap::new();
@@ -113,8 +113,8 @@ async fn holdings(ground: &Ground, ids: &[String]) -> BTreeMap<String, Vec<Strin
     }
     let entries: Vec<(String, Vec<String>)> = redis.command(&["XRANGE", "fg:{default}:events", "-", "+"]).await;
     let records = entries.iter().filter_map(|(_, fields)| fields.last()).flat_map(|records| records.split('\u{1e}'));
-    let told = records.filter(|record| record.starts_with("job."));
-    all.insert("events".to_owned(), told.map(|record| named(record.to_owned())).collect());
+    let reported = records.filter(|record| record.starts_with("job."));
+    all.insert("events".to_owned(), reported.map(|record| named(record.to_owned())).collect());
     all
 }
 
@@ -132,15 +132,15 @@ struct Way {
 
 /// What Redis holds after each step of the jobs' lives.
 async fn lives(way: Way) -> Vec<BTreeMap<String, Vec<String>>> {
-    let ground = Ground::open(way.policy).await;
+    let env = DispatchEnv::open(way.policy).await;
     if let Some(limits) = way.limits {
         let terms = json!({"limits": limits}).to_string();
-        ground.app.client.send("PUT", "/v1/admin/tenants/elsewhere", Some(terms)).await.expect(201);
+        env.client.send("PUT", "/v1/admin/tenants/elsewhere", Some(terms)).await.expect(201);
     }
-    let ids = ground.push_all(way.jobs).await;
-    let mut steps = vec![holdings(&ground, &ids).await];
+    let ids = env.enqueue_all(way.jobs).await;
+    let mut steps = vec![holdings(&env, &ids).await];
     if way.is_long {
-        make_strange(&ground, &ids).await;
+        make_strange(&env, &ids).await;
     }
     let ask = |worker: Option<&str>, count, visibility_ms| Fetch {
         worker: worker.map(str::to_owned),
@@ -157,24 +157,24 @@ async fn lives(way: Way) -> Vec<BTreeMap<String, Vec<String>>> {
         ask(Some("w2"), 1, Some(4_000_000)),
         ask(None, 50, None),
     ] {
-        ground.app.clock.advance(1234);
-        leased.extend(ground.fetch(request).await);
-        steps.push(holdings(&ground, &ids).await);
+        env.clock.advance(1234);
+        leased.extend(env.fetch(request).await);
+        steps.push(holdings(&env, &ids).await);
     }
     assert_eq!(leased.len(), ids.len());
     for (at, record) in leased.iter().enumerate() {
-        ground.app.clock.advance(77);
+        env.clock.advance(77);
         let ack = Ack {
             job_id: record.id.clone(),
             worker: record.worker.clone().filter(|_| at % 2 == 0),
             result: (at % 3 == 0).then(|| r#"{"n":1.0}"#.to_owned()),
             idempotency_key: Some(format!("key {at}")),
         };
-        let answer = ground.store().ack(ack.clone()).await.expect("an answer");
+        let answer = env.store().ack(ack.clone()).await.expect("an answer");
         assert!(matches!(&answer, Outcome::Done(..)), "{answer:?}");
-        assert_eq!(ground.store().ack(ack).await.expect("an answer"), answer, "sent again");
+        assert_eq!(env.store().ack(ack).await.expect("an answer"), answer, "sent again");
     }
-    steps.push(holdings(&ground, &ids).await);
+    steps.push(holdings(&env, &ids).await);
     steps
 }
 

@@ -1,27 +1,27 @@
 //! Strategies that workers register, and pools whose queues a worker names that is of none.
 
-use super::{Ground, as_worker, by, from, of_pool};
+use super::{DispatchEnv, as_worker, by, from, of_pool};
 use crate::support::json;
 use fairgate::fairness::Strategy;
 use serde_json::Value;
 
-async fn filled(policy: Value) -> Ground {
-    let ground = Ground::open(policy).await;
+async fn filled(policy: Value) -> DispatchEnv {
+    let env = DispatchEnv::open(policy).await;
     for queue in ["a", "b", "c", "x"] {
-        ground.push(queue, 60).await;
+        env.push(queue, 60).await;
     }
-    ground
+    env
 }
 
-async fn register(ground: &Ground, worker: Value) {
-    ground.app.client.post("/v1/workers/register", json!({"worker": worker})).await.expect(200);
+async fn register(env: &DispatchEnv, worker: Value) {
+    env.client.post("/v1/workers/register", json!({"worker": worker})).await.expect(200);
 }
 
 /// The queues that a worker's jobs come from, asked for over HTTP one by one, with further members of the request.
-async fn taken(ground: &Ground, request: Value, times: usize) -> String {
+async fn taken(env: &DispatchEnv, request: Value, times: usize) -> String {
     let mut order = String::new();
     for _ in 0..times {
-        let answer = ground.app.client.post("/v1/workers/fetch", request.clone()).await.expect(200);
+        let answer = env.client.post("/v1/workers/fetch", request.clone()).await.expect(200);
         order += answer.at("/jobs/0/queue").as_str().expect("a job");
     }
     order
@@ -30,33 +30,33 @@ async fn taken(ground: &Ground, request: Value, times: usize) -> String {
 /// The seed's example: `critical` gets 5 of 9, `default` 3 and `low` 1.
 #[tokio::test]
 async fn a_worker_s_registered_strategy_and_weights_are_used() {
-    let ground = filled(json!({})).await;
+    let env = filled(json!({})).await;
     let worker = json!({"id": "w", "queues": ["a", "b", "c"], "strategy": "weighted", "weights": {"a": 5, "b": 3, "c": 1},
         "concurrency": 100});
-    register(&ground, worker).await;
+    register(&env, worker).await;
     let asked = json!({"worker_id": "w", "queues": ["a", "b", "c"]});
-    assert_eq!(taken(&ground, asked.clone(), 9).await, "abacababa", "one by one");
-    let order = ground.order(as_worker("w", from(&["a", "b", "c"], 18))).await;
+    assert_eq!(taken(&env, asked.clone(), 9).await, "abacababa", "one by one");
+    let order = env.order(as_worker("w", from(&["a", "b", "c"], 18))).await;
     assert_eq!(order, "abacababa".repeat(2), "many at once");
     // A request says it better, and others know nothing of it.
     let strict = json!({"worker_id": "w", "queues": ["c", "a"], "strategy": "strict"});
-    assert_eq!(taken(&ground, strict, 4).await, "cccc");
-    assert_eq!(taken(&ground, json!({"worker_id": "v", "queues": ["c", "a"]}), 3).await, "ccc");
+    assert_eq!(taken(&env, strict, 4).await, "cccc");
+    assert_eq!(taken(&env, json!({"worker_id": "v", "queues": ["c", "a"]}), 3).await, "ccc");
     // A queue without a weight has 1, whichever queues it asks for.
-    assert_eq!(taken(&ground, json!({"worker_id": "w", "queues": ["x", "c"]}), 4).await, "xcxc");
+    assert_eq!(taken(&env, json!({"worker_id": "w", "queues": ["x", "c"]}), 4).await, "xcxc");
     // A heartbeat leaves it as it is, another registration replaces it.
-    ground.app.client.post("/v1/workers/heartbeat", json!({"worker_id": "w"})).await.expect(200);
-    assert_eq!(taken(&ground, asked.clone(), 9).await, "abacababa");
-    register(&ground, json!({"id": "w", "strategy": "round_robin"})).await;
-    assert_eq!(taken(&ground, asked.clone(), 6).await, "abcabc");
-    register(&ground, json!({"id": "w"})).await;
-    assert_eq!(taken(&ground, asked, 3).await, "aaa");
+    env.client.post("/v1/workers/heartbeat", json!({"worker_id": "w"})).await.expect(200);
+    assert_eq!(taken(&env, asked.clone(), 9).await, "abacababa");
+    register(&env, json!({"id": "w", "strategy": "round_robin"})).await;
+    assert_eq!(taken(&env, asked.clone(), 6).await, "abcabc");
+    register(&env, json!({"id": "w"})).await;
+    assert_eq!(taken(&env, asked, 3).await, "aaa");
 }
 
 #[tokio::test]
 async fn a_registered_strategy_is_checked_and_shown() {
-    let ground = Ground::open(json!({})).await;
-    let client = &ground.app.client;
+    let env = DispatchEnv::open(json!({})).await;
+    let client = &env.client;
     for (wrong, field) in [
         (json!({"id": "w", "strategy": "random"}), "worker.strategy"),
         (json!({"id": "w", "weights": {"a": 0}}), "worker.weights.a"),
@@ -68,7 +68,7 @@ async fn a_registered_strategy_is_checked_and_shown() {
         assert!(matches!(answer.status, 400 | 422), "{field}: {} {}", answer.status, answer.text);
         assert!(answer.text.contains(field), "{field}: {}", answer.text);
     }
-    register(&ground, json!({"id": "w", "strategy": "weighted", "weights": {"a": 2.5}})).await;
+    register(&env, json!({"id": "w", "strategy": "weighted", "weights": {"a": 2.5}})).await;
     let shown = client.get("/v1/admin/workers/w").await.expect(200);
     assert_eq!(
         (shown.at("/strategy"), shown.at("/weights")),
@@ -86,13 +86,13 @@ fn general(strategy: &str) -> Value {
 /// What the server's configuration says of queues wins over what a worker brings along, member or not.
 #[tokio::test]
 async fn a_worker_without_a_pool_does_not_override_the_strategy_of_a_pool() {
-    let ground = filled(general("round-robin")).await;
+    let env = filled(general("round-robin")).await;
     let mine = by(Strategy::Strict, &[("c", 1.0), ("b", 1.0), ("a", 1.0)], 6);
-    assert_eq!(ground.order(mine).await, "abcabc");
-    assert_eq!(ground.order(from(&["c", "b", "a"], 6)).await, "abcabc", "without a strategy as well");
-    assert_eq!(ground.order(from(&["c", "a"], 4)).await, "acac", "some of its queues");
-    register(&ground, json!({"id": "w", "strategy": "strict"})).await;
-    assert_eq!(ground.order(as_worker("w", from(&["c", "b", "a"], 6))).await, "abcabc");
+    assert_eq!(env.order(mine).await, "abcabc");
+    assert_eq!(env.order(from(&["c", "b", "a"], 6)).await, "abcabc", "without a strategy as well");
+    assert_eq!(env.order(from(&["c", "a"], 4)).await, "acac", "some of its queues");
+    register(&env, json!({"id": "w", "strategy": "strict"})).await;
+    assert_eq!(env.order(as_worker("w", from(&["c", "b", "a"], 6))).await, "abcabc");
     let weighted = filled(general("weighted")).await;
     let mine = by(Strategy::Weighted, &[("c", 9.0), ("b", 1.0), ("a", 1.0)], 8);
     assert_eq!(weighted.order(mine).await, "abcaabca");
@@ -103,17 +103,17 @@ async fn a_worker_without_a_pool_does_not_override_the_strategy_of_a_pool() {
 /// A further queue does not help: between the pool and that queue the request decides, among the pool's the pool does.
 #[tokio::test]
 async fn queues_beside_those_of_a_pool_do_not_change_their_order() {
-    let ground = filled(general("round-robin")).await;
+    let env = filled(general("round-robin")).await;
     let mine = by(Strategy::Strict, &[("c", 1.0), ("b", 1.0), ("x", 1.0), ("a", 1.0)], 6);
-    assert_eq!(ground.order(mine).await, "abcabc");
+    assert_eq!(env.order(mine).await, "abcabc");
     let mine = by(Strategy::Weighted, &[("c", 1.0), ("b", 1.0), ("x", 2.0)], 8);
-    let order = ground.order(mine).await;
+    let order = env.order(mine).await;
     let count = |queue: char| order.matches(queue).count();
     assert_eq!((count('b'), count('c'), count('x')), (2, 2, 4), "{order}");
     // What one of them lacks the others give.
-    let rest = ground.order(from(&["c", "a", "nothing"], 200)).await;
+    let rest = env.order(from(&["c", "a", "nothing"], 200)).await;
     assert_eq!(rest.len(), 120 - 2 - 2 - 2, "{rest}");
-    assert_eq!(ground.order(from(&["c", "b", "x"], 200)).await.len(), 60 - 4 + 60 - 4);
+    assert_eq!(env.order(from(&["c", "b", "x"], 200)).await.len(), 60 - 4 + 60 - 4);
 }
 
 /// It is of the pool neither in what it counts against nor in whose turn it takes.
@@ -121,8 +121,8 @@ async fn queues_beside_those_of_a_pool_do_not_change_their_order() {
 async fn a_worker_without_a_pool_is_not_bound_by_its_capacity() {
     let mut policy = general("round-robin");
     policy["pool"][0]["concurrency"] = json!(2);
-    let ground = filled(policy).await;
-    assert_eq!(ground.order(of_pool("general", "m", 5)).await, "ab");
-    assert_eq!(ground.order(from(&["a", "b", "c"], 3)).await, "abc");
-    assert_eq!(ground.pool("general").await.1, 2);
+    let env = filled(policy).await;
+    assert_eq!(env.order(of_pool("general", "m", 5)).await, "ab");
+    assert_eq!(env.order(from(&["a", "b", "c"], 3)).await, "abc");
+    assert_eq!(env.pool("general").await.1, 2);
 }

@@ -1,6 +1,6 @@
 //! Isolation `sharded` is fair by itself: jobs that name a tenant take turns without any further setting.
 
-use super::{Ground, from, ids, invariant, job, tenant_of};
+use super::{DispatchEnv, from, ids, invariant, job, tenant_of};
 use crate::support::{TestApp, TestRedis, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
@@ -30,67 +30,65 @@ async fn commands(redis: &TestRedis) -> BTreeMap<String, u64> {
 
 #[tokio::test]
 async fn fifty_jobs_do_not_block_five() {
-    let ground = Ground::open(json!({})).await;
-    let pushed = ground.push_for(&[("a", 50), ("b", 5)]).await;
-    let got = ground.fetch(from(&["q"], 55)).await;
+    let env = DispatchEnv::open(json!({})).await;
+    let pushed = env.push_for(&[("a", 50), ("b", 5)]).await;
+    let got = env.fetch(from(&["q"], 55)).await;
     let turns: Vec<String> = got.iter().map(tenant_of).collect();
     assert_eq!(turns[..10], ["a", "b"].repeat(5));
     let of_a: Vec<String> = got.iter().filter(|record| tenant_of(record) == "a").map(|it| it.id.clone()).collect();
     assert_eq!(of_a, pushed[..50], "first in, first out inside a tenant");
-    invariant::check(&ground).await;
+    invariant::check(&env).await;
 }
 
 #[tokio::test]
 async fn a_tenants_fairness_weight_is_its_share() {
-    let ground = Ground::open(json!({})).await;
-    ground
-        .app
+    let env = DispatchEnv::open(json!({})).await;
+    env.app
         .client
         .send("PUT", "/v1/admin/tenants/a", Some(json!({"fairness_weight": 3}).to_string()))
         .await
         .expect(201);
-    ground.push_for(&[("a", 100), ("b", 100)]).await;
-    assert_eq!(counts(&ground.turns(40).await), [("a", 30), ("b", 10)].into());
-    ground
-        .app
+    env.push_for(&[("a", 100), ("b", 100)]).await;
+    assert_eq!(counts(&env.turns(40).await), [("a", 30), ("b", 10)].into());
+    env.app
         .client
         .send("PUT", "/v1/admin/tenants/b", Some(json!({"fairness_weight": 9}).to_string()))
         .await
         .expect(201);
-    let turns = ground.turns(40).await;
+    let turns = env.turns(40).await;
     assert!(counts(&turns)["b"].abs_diff(30) <= 1, "a change holds for who waits: {turns:?}");
-    invariant::check(&ground).await;
+    invariant::check(&env).await;
 }
 
 #[tokio::test]
 async fn jobs_without_a_tenant_take_turns_with_those_of_tenants_whoever_came_first() {
     for nameless_first in [true, false] {
-        let ground = Ground::open(json!({})).await;
+        let env = DispatchEnv::open(json!({})).await;
         if nameless_first {
-            ground.push("q", 30).await;
+            env.push("q", 30).await;
         }
-        ground.push_for(&[("a", 30), ("b", 5)]).await;
+        env.push_for(&[("a", 30), ("b", 5)]).await;
         if !nameless_first {
-            ground.push("q", 30).await;
+            env.push("q", 30).await;
         }
-        assert_eq!(counts(&ground.turns(15).await), [("_default", 5), ("a", 5), ("b", 5)].into());
-        invariant::check(&ground).await;
-        assert_eq!(counts(&ground.turns(20).await), [("_default", 10), ("a", 10)].into());
-        assert_eq!(counts(&ground.turns(99).await), [("_default", 15), ("a", 15)].into());
-        invariant::check(&ground).await;
-        assert!(ground.app.redis.keys_with("level:").await.is_empty());
+        assert_eq!(counts(&env.turns(15).await), [("_default", 5), ("a", 5), ("b", 5)].into());
+        invariant::check(&env).await;
+        assert_eq!(counts(&env.turns(20).await), [("_default", 10), ("a", 10)].into());
+        assert_eq!(counts(&env.turns(99).await), [("_default", 15), ("a", 15)].into());
+        invariant::check(&env).await;
+        assert!(env.redis.keys_with("level:").await.is_empty());
     }
 }
 
 #[tokio::test]
 async fn priorities_come_first_and_levels_end_with_their_last_tenant() {
-    let ground = Ground::open(json!({})).await;
+    let env = DispatchEnv::open(json!({})).await;
     let jobs = [(None, 0), (Some("a"), 5), (None, 5), (Some("a"), 0), (None, 5), (None, 0), (Some("a"), -1)];
-    let pushed = ground.push_all(jobs.map(|(tenant, priority)| job("q", tenant, priority)).into()).await;
+    let pushed = env.enqueue_all(jobs.map(|(tenant, priority)| job("q", tenant, priority)).into()).await;
     let mut got = Vec::new();
     for _ in 0..7 {
-        got.extend(ids(&ground.fetch(from(&["q"], 1)).await));
-        invariant::check(&ground).await;
+        got.extend(ids(&env.fetch(from(&["q"], 1)).await));
+        invariant::check(&env).await;
     }
     let expected: Vec<&String> = [2, 1, 4, 0, 3, 5, 6].iter().map(|place| &pushed[*place]).collect();
     assert_eq!(got.iter().collect::<Vec<_>>(), expected);
@@ -98,16 +96,16 @@ async fn priorities_come_first_and_levels_end_with_their_last_tenant() {
 
 #[tokio::test]
 async fn a_cancelled_tenant_leaves_the_others_where_they_are() {
-    let ground = Ground::open(json!({})).await;
-    let nameless = ground.push("q", 3).await;
-    let of_a = ground.push_for(&[("a", 2)]).await;
-    assert_eq!(ids(&ground.fetch(from(&["q"], 1)).await), nameless[..1]);
+    let env = DispatchEnv::open(json!({})).await;
+    let nameless = env.push("q", 3).await;
+    let of_a = env.push_for(&[("a", 2)]).await;
+    assert_eq!(ids(&env.fetch(from(&["q"], 1)).await), nameless[..1]);
     for id in &of_a {
-        ground.app.client.send("DELETE", &format!("/v1/jobs/{id}"), None).await.expect(200);
+        env.client.send("DELETE", &format!("/v1/jobs/{id}"), None).await.expect(200);
     }
-    assert_eq!(ids(&ground.fetch(from(&["q"], 9)).await), nameless[1..]);
-    invariant::check(&ground).await;
-    assert!(ground.app.redis.keys_with("level:").await.is_empty());
+    assert_eq!(ids(&env.fetch(from(&["q"], 9)).await), nameless[1..]);
+    invariant::check(&env).await;
+    assert!(env.redis.keys_with("level:").await.is_empty());
 }
 
 #[tokio::test]
@@ -127,26 +125,26 @@ async fn fairness_that_is_switched_off_is_first_in_first_out() {
         (json!({"queues": {"q": {"tenant_fairness": off}}}), "q"),
         (json!({"pool": [{"name": "p", "queues": ["q"], "tenant_fairness": off}]}), "q"),
     ] {
-        let ground = Ground::open(policy).await;
+        let env = DispatchEnv::open(policy).await;
         let jobs = ["a", "a", "a", "b"].map(|tenant| job(queue, Some(tenant), 0));
-        let pushed = ground.push_all(jobs.into()).await;
-        assert_eq!(ids(&ground.fetch(from(&[queue], 9)).await), pushed);
+        let pushed = env.enqueue_all(jobs.into()).await;
+        assert_eq!(ids(&env.fetch(from(&[queue], 9)).await), pushed);
         let others = ["a", "a", "a", "b"].map(|tenant| job("other", Some(tenant), 0));
-        ground.push_all(others.into()).await;
-        let turns: String = ground.fetch(from(&["other"], 9)).await.iter().map(tenant_of).collect();
-        let holds_for_all = ground.rules.now().dispatch.policy.tenant_fairness.is_off();
+        env.enqueue_all(others.into()).await;
+        let turns: String = env.fetch(from(&["other"], 9)).await.iter().map(tenant_of).collect();
+        let holds_for_all = env.rules.now().dispatch.policy.tenant_fairness.is_off();
         assert_eq!(turns, if holds_for_all { "aaab" } else { "abaa" });
     }
 }
 
 #[tokio::test]
 async fn strategy_and_weights_hold_without_being_switched_on() {
-    let ground = Ground::open(json!({"tenant_fairness": {"weights": {"a": 4, "_default": 2}}})).await;
-    ground.push("q", 50).await;
-    ground.push_for(&[("a", 50), ("b", 50)]).await;
-    assert_eq!(counts(&ground.turns(35).await), [("_default", 10), ("a", 20), ("b", 5)].into());
-    ground.put_scheduling(json!({"tenant_fairness": {"strategy": "round-robin"}})).await;
-    let turns = ground.turns(30).await;
+    let env = DispatchEnv::open(json!({"tenant_fairness": {"weights": {"a": 4, "_default": 2}}})).await;
+    env.push("q", 50).await;
+    env.push_for(&[("a", 50), ("b", 50)]).await;
+    assert_eq!(counts(&env.turns(35).await), [("_default", 10), ("a", 20), ("b", 5)].into());
+    env.put_scheduling(json!({"tenant_fairness": {"strategy": "round-robin"}})).await;
+    let turns = env.turns(30).await;
     assert!(counts(&turns).values().all(|got| got.abs_diff(10) <= 1), "{turns:?}");
 }
 
@@ -164,7 +162,7 @@ async fn promoted(others: usize) -> (String, Vec<usize>) {
         planned["type"] = "planned.job".into();
         app.client.enqueue(planned).await;
     }
-    let store = &app.app.store;
+    let store = app.store();
     let Begun::Round(round) = store.begin_round(&rule, "test", Why::Run, None).await.unwrap() else {
         panic!("no round");
     };
@@ -206,7 +204,7 @@ async fn promoted_jobs_weigh_as_much_as_their_tenants() {
     for tenant in ["a", "b", "c"] {
         enqueue("planned.job", tenant, 50).await;
     }
-    let store = &app.app.store;
+    let store = app.store();
     let Begun::Round(round) = store.begin_round(&rule, "test", Why::Run, None).await.unwrap() else {
         panic!("no round");
     };
@@ -217,39 +215,36 @@ async fn promoted_jobs_weigh_as_much_as_their_tenants() {
 
 #[tokio::test]
 async fn the_manifest_states_what_is_in_force() {
-    let ground = Ground::open(json!({})).await;
-    let manifest = ground.app.client.get("/ojs/manifest").await.expect(200);
+    let env = DispatchEnv::open(json!({})).await;
+    let manifest = env.client.get("/ojs/manifest").await.expect(200);
     let by_isolation = json!({"interleaved": "with_tenant", "strategy": "fair-share", "set_by": "isolation"});
     assert_eq!(manifest.at("/tenancy/dispatch"), &by_isolation);
     let change =
         json!({"tenant_fairness": {"enabled": false}, "queues": {"x": {"tenant_fairness": {"enabled": true}}}});
-    ground.app.client.send("PUT", "/v1/admin/scheduling/config", Some(change.to_string())).await.expect(200);
-    let manifest = ground.app.client.get("/ojs/manifest").await.expect(200);
+    env.client.send("PUT", "/v1/admin/scheduling/config", Some(change.to_string())).await.expect(200);
+    let manifest = env.client.get("/ojs/manifest").await.expect(200);
     let off = json!({"interleaved": "none", "strategy": null, "set_by": "tenant_fairness"});
     assert_eq!(manifest.at("/tenancy/dispatch"), &off);
     assert_eq!(manifest.at("/tenancy/queues/x/dispatch/interleaved"), "all");
     let unset = json!({"tenant_fairness": {"enabled": null}});
-    ground.app.client.send("PUT", "/v1/admin/scheduling/config", Some(unset.to_string())).await.expect(200);
-    assert_eq!(ground.app.client.get("/ojs/manifest").await.at("/tenancy/dispatch"), &by_isolation);
+    env.client.send("PUT", "/v1/admin/scheduling/config", Some(unset.to_string())).await.expect(200);
+    assert_eq!(env.client.get("/ojs/manifest").await.at("/tenancy/dispatch"), &by_isolation);
 }
 
 /// The short scripts serve jobs without a tenant until a tenant comes; after that such jobs cost no more commands each.
 #[tokio::test]
 async fn jobs_without_a_tenant_cost_what_they_cost() {
     let redis = Arc::new(TestRedis::start());
-    let ground = Ground::open_on(&redis, Clock::manual(super::NOON), json!({})).await;
+    let env = DispatchEnv::open_on(&redis, Clock::manual(super::NOON), json!({})).await;
     let mut costs = Vec::new();
     for with_tenant in [false, true] {
-        ground.push_for(if with_tenant { &[("a", 1)] } else { &[] }).await;
+        env.push_for(if with_tenant { &[("a", 1)] } else { &[] }).await;
         let mut of_sizes = Vec::new();
         for jobs in [1, 1, 64] {
             commands(&redis).await;
-            ground.push("q", jobs).await;
+            env.push("q", jobs).await;
             let stored = commands(&redis).await;
-            assert_eq!(
-                ground.fetch(from(&["q"], 64)).await.len(),
-                jobs + usize::from(with_tenant && of_sizes.is_empty())
-            );
+            assert_eq!(env.fetch(from(&["q"], 64)).await.len(), jobs + usize::from(with_tenant && of_sizes.is_empty()));
             of_sizes.push((stored.values().sum::<u64>(), commands(&redis).await.values().sum::<u64>()));
         }
         costs.push([of_sizes[1], of_sizes[2]]);

@@ -1,37 +1,37 @@
 //! Which queue is served next: strict, round-robin and least-loaded, for pools and for requests that say it themselves.
 
-use super::{Ground, as_worker, by, from, of_pool};
+use super::{DispatchEnv, as_worker, by, from, of_pool};
 use crate::support::{TestApp, json};
 use fairgate::fairness::Strategy;
 use fairgate::store::Fetch;
 use std::collections::HashSet;
 
-async fn filled(strategy: &str) -> Ground {
+async fn filled(strategy: &str) -> DispatchEnv {
     let pool = json!({"name": "p", "queues": ["a", "b", "c"], "strategy": strategy});
-    let ground = Ground::open(json!({"pool": [pool]})).await;
+    let env = DispatchEnv::open(json!({"pool": [pool]})).await;
     for queue in ["a", "b", "c"] {
-        ground.push(queue, 20).await;
+        env.push(queue, 20).await;
     }
-    ground
+    env
 }
 
 #[tokio::test]
 async fn strict_empties_queues_in_their_order() {
-    let ground = filled("strict").await;
-    ground.push("b", 1).await;
-    assert_eq!(ground.order(of_pool("p", "", 25)).await, "a".repeat(20) + "bbbbb");
-    ground.push("a", 2).await;
-    assert_eq!(ground.order(of_pool("p", "", 3)).await, "aab");
+    let env = filled("strict").await;
+    env.push("b", 1).await;
+    assert_eq!(env.order(of_pool("p", "", 25)).await, "a".repeat(20) + "bbbbb");
+    env.push("a", 2).await;
+    assert_eq!(env.order(of_pool("p", "", 3)).await, "aab");
 }
 
 #[tokio::test]
 async fn round_robin_takes_one_from_each() {
-    let ground = filled("round-robin").await;
-    assert_eq!(ground.order(of_pool("p", "", 6)).await, "abcabc");
+    let env = filled("round-robin").await;
+    assert_eq!(env.order(of_pool("p", "", 6)).await, "abcabc");
     // The turn is kept across callers and calls.
     let mut order = String::new();
     for (worker, count) in [("w1", 1), ("w2", 1), ("w1", 2), ("w3", 1), ("w2", 4)] {
-        order += &ground.order(of_pool("p", worker, count)).await;
+        order += &env.order(of_pool("p", worker, count)).await;
     }
     assert_eq!(order, "abcabcabc");
 }
@@ -39,98 +39,98 @@ async fn round_robin_takes_one_from_each() {
 #[tokio::test]
 async fn round_robin_skips_empty_queues_and_comes_back_to_them() {
     let pool = json!({"name": "p", "queues": ["a", "b", "c", "d"]});
-    let ground = Ground::open(json!({"pool": [pool]})).await;
+    let env = DispatchEnv::open(json!({"pool": [pool]})).await;
     for (queue, jobs) in [("a", 4), ("c", 2), ("d", 6)] {
-        ground.push(queue, jobs).await;
+        env.push(queue, jobs).await;
     }
-    assert_eq!(ground.order(of_pool("p", "", 5)).await, "acdac");
-    ground.push("b", 2).await;
-    assert_eq!(ground.order(of_pool("p", "", 100)).await, "dabdabddd");
-    assert_eq!(ground.order(of_pool("p", "", 1)).await, "");
+    assert_eq!(env.order(of_pool("p", "", 5)).await, "acdac");
+    env.push("b", 2).await;
+    assert_eq!(env.order(of_pool("p", "", 100)).await, "dabdabddd");
+    assert_eq!(env.order(of_pool("p", "", 1)).await, "");
 }
 
 #[tokio::test]
 async fn a_turn_goes_on_in_the_order_of_the_pool_for_callers_that_serve_a_part() {
-    let ground = filled("round-robin").await;
+    let env = filled("round-robin").await;
     let part = |queues: &[&str], count| Fetch { pool: Some("p".to_owned()), ..from(queues, count) };
-    let mut order = ground.order(part(&["b"], 1)).await;
-    order += &ground.order(part(&["a", "c"], 1)).await;
-    order += &ground.order(part(&["c", "a", "b"], 2)).await;
+    let mut order = env.order(part(&["b"], 1)).await;
+    order += &env.order(part(&["a", "c"], 1)).await;
+    order += &env.order(part(&["c", "a", "b"], 2)).await;
     assert_eq!(order, "bcab", "the pool's order counts, not the request's");
-    assert_eq!(ground.order(part(&["z", "c"], 3)).await, "ccc", "and only the pool's queues");
-    assert_eq!(ground.order(part(&["z"], 3)).await, "");
+    assert_eq!(env.order(part(&["z", "c"], 3)).await, "ccc", "and only the pool's queues");
+    assert_eq!(env.order(part(&["z"], 3)).await, "");
 }
 
 /// Requests that arrive together go in one call of the script: they share one turn, whatever they ask for.
 #[tokio::test]
 async fn requests_of_one_call_share_the_turn_of_their_pool() {
-    let ground = filled("round-robin").await;
+    let env = filled("round-robin").await;
     let part = |queues: &[&str]| Fetch { pool: Some("p".to_owned()), ..from(queues, 1) };
     let all = [part(&["a", "b"]), part(&["b", "a"]), part(&["a", "b", "c"]), of_pool("p", "", 1), part(&["a", "b"])];
-    let answers = futures_util::future::join_all(all.map(|fetch| ground.order(fetch))).await;
+    let answers = futures_util::future::join_all(all.map(|fetch| env.order(fetch))).await;
     assert_eq!(answers, ["a", "b", "c", "a", "b"]);
-    assert_eq!(ground.order(of_pool("p", "", 3)).await, "cab");
+    assert_eq!(env.order(of_pool("p", "", 3)).await, "cab");
 }
 
 #[tokio::test]
 async fn least_loaded_takes_from_the_deepest_queue() {
     let pool = json!({"name": "p", "queues": ["a", "b", "c"], "strategy": "least-loaded"});
-    let ground = Ground::open(json!({"pool": [pool]})).await;
+    let env = DispatchEnv::open(json!({"pool": [pool]})).await;
     for (queue, jobs) in [("a", 2), ("b", 5), ("c", 3)] {
-        ground.push(queue, jobs).await;
+        env.push(queue, jobs).await;
     }
-    assert_eq!(ground.order(of_pool("p", "", 5)).await, "bbbca", "the first of equals in the pool's order");
-    let answers = futures_util::future::join_all((0..4).map(|_| ground.order(of_pool("p", "", 1)))).await.concat();
+    assert_eq!(env.order(of_pool("p", "", 5)).await, "bbbca", "the first of equals in the pool's order");
+    let answers = futures_util::future::join_all((0..4).map(|_| env.order(of_pool("p", "", 1)))).await.concat();
     assert_eq!(answers, "bcab");
-    ground.push("c", 3).await;
-    assert_eq!(ground.order(of_pool("p", "", 5)).await, "cccc");
+    env.push("c", 3).await;
+    assert_eq!(env.order(of_pool("p", "", 5)).await, "cccc");
 }
 
 #[tokio::test]
 async fn a_worker_never_holds_more_than_it_declared() {
     for strategy in Strategy::NAMES {
-        let ground = filled(strategy).await;
-        ground.declare("w", 3).await;
+        let env = filled(strategy).await;
+        env.declare("w", 3).await;
         // Together, so that they are one call.
-        let fetches = (0..5).map(|_| ground.fetch(of_pool("p", "w", 2)));
+        let fetches = (0..5).map(|_| env.fetch(of_pool("p", "w", 2)));
         let got = futures_util::future::join_all(fetches).await.concat();
         assert_eq!(got.len(), 3, "{strategy}");
-        assert_eq!(ground.order(as_worker("w", from(&["a", "b"], 5))).await, "", "{strategy}, without its pool");
-        ground.ack(&got[0]).await;
-        ground.ack(&got[1]).await;
-        assert_eq!(ground.order(of_pool("p", "w", 5)).await.len(), 2, "{strategy}");
-        assert_eq!(ground.order(of_pool("p", "other", 7)).await.len(), 7, "{strategy}: no gate without a declaration");
+        assert_eq!(env.order(as_worker("w", from(&["a", "b"], 5))).await, "", "{strategy}, without its pool");
+        env.ack(&got[0]).await;
+        env.ack(&got[1]).await;
+        assert_eq!(env.order(of_pool("p", "w", 5)).await.len(), 2, "{strategy}");
+        assert_eq!(env.order(of_pool("p", "other", 7)).await.len(), 7, "{strategy}: no gate without a declaration");
     }
 }
 
 #[tokio::test]
 async fn a_request_with_a_strategy_keeps_its_turn() {
-    let ground = Ground::open(json!({})).await;
+    let env = DispatchEnv::open(json!({})).await;
     for queue in ["a", "b", "c"] {
-        ground.push(queue, 30).await;
+        env.push(queue, 30).await;
     }
     let round = |count| by(Strategy::RoundRobin, &[("a", 1.0), ("b", 1.0), ("c", 1.0)], count);
-    let mut order = ground.order(round(2)).await;
-    order += &ground.order(as_worker("w2", round(2))).await;
+    let mut order = env.order(round(2)).await;
+    order += &env.order(as_worker("w2", round(2))).await;
     // Another order of queues, weights or strategy is another turn.
-    assert_eq!(ground.order(by(Strategy::RoundRobin, &[("c", 1.0), ("a", 1.0), ("b", 1.0)], 1)).await, "c");
-    assert_eq!(ground.order(from(&["b", "a"], 3)).await, "bbb", "strictly left to right without a strategy");
-    order += &ground.order(round(3)).await;
+    assert_eq!(env.order(by(Strategy::RoundRobin, &[("c", 1.0), ("a", 1.0), ("b", 1.0)], 1)).await, "c");
+    assert_eq!(env.order(from(&["b", "a"], 3)).await, "bbb", "strictly left to right without a strategy");
+    order += &env.order(round(3)).await;
     assert_eq!(order, "abcabca");
-    let keys = ground.app.redis.keys_with("turn:").await;
+    let keys = env.redis.keys_with("turn:").await;
     assert_eq!(keys.len(), 2, "{keys:?}");
     for key in keys {
-        let left: i64 = ground.app.redis.command(&["PTTL", &key]).await;
+        let left: i64 = env.redis.command(&["PTTL", &key]).await;
         assert!((590_000..=600_000).contains(&left), "{left}");
     }
 }
 
 #[tokio::test]
 async fn the_pool_decides_before_the_request_does() {
-    let ground = filled("strict").await;
+    let env = filled("strict").await;
     let own = by(Strategy::RoundRobin, &[("c", 1.0), ("b", 1.0), ("a", 1.0)], 4);
-    assert_eq!(ground.order(Fetch { pool: Some("p".to_owned()), ..own.clone() }).await, "aaaa");
-    assert_eq!(ground.order(own).await, "aaaa", "also for one without a pool: the queues are the pool's");
+    assert_eq!(env.order(Fetch { pool: Some("p".to_owned()), ..own.clone() }).await, "aaaa");
+    assert_eq!(env.order(own).await, "aaaa", "also for one without a pool: the queues are the pool's");
 }
 
 #[tokio::test]
@@ -162,14 +162,14 @@ async fn http_requests_bring_strategies_and_weights() {
 async fn thirty_two_callers_get_every_job_once_with_every_strategy() {
     let pool = |strategy: &&str| json!({"name": strategy, "queues": ["a", "b", "c"], "strategy": strategy});
     let pools: Vec<_> = Strategy::NAMES.iter().map(pool).collect();
-    let ground = Ground::open(json!({"pool": pools})).await;
+    let env = DispatchEnv::open(json!({"pool": pools})).await;
     for strategy in Strategy::NAMES {
         let mut pushed = HashSet::new();
         for (queue, jobs) in [("a", 1000), ("b", 500), ("c", 100)] {
-            pushed.extend(ground.push(queue, jobs).await);
+            pushed.extend(env.push(queue, jobs).await);
         }
         let callers = (0..32).map(|caller| {
-            let store = ground.store().clone();
+            let store = env.store().clone();
             tokio::spawn(async move {
                 let mut got = Vec::new();
                 loop {
@@ -187,6 +187,6 @@ async fn thirty_two_callers_get_every_job_once_with_every_strategy() {
             caller.await.unwrap().into_iter().for_each(|id| assert!(seen.insert(id), "{strategy}: twice"));
         }
         assert_eq!(seen, pushed, "{strategy}");
-        assert_eq!(ground.pool(strategy).await, (32, 1600));
+        assert_eq!(env.pool(strategy).await, (32, 1600));
     }
 }

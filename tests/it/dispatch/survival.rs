@@ -1,6 +1,6 @@
 //! What holds again after Redis or a process has lost its memory.
 
-use super::{Ground, NOON, as_worker, from, job, of_pool};
+use super::{DispatchEnv, NOON, as_worker, from, job, of_pool};
 use crate::support::{TestRedis, json};
 use fairgate::clock::Clock;
 use serde_json::Value;
@@ -13,45 +13,45 @@ fn policy() -> Value {
     })
 }
 
-async fn check(ground: &Ground) {
+async fn check(env: &DispatchEnv) {
     for queue in ["a", "b"] {
-        ground.push(queue, 5).await;
+        env.push(queue, 5).await;
     }
-    assert_eq!(ground.order(from(&["a", "b"], 5)).await, "");
-    assert_eq!(ground.order(of_pool("p", "w", 9)).await, "abab");
-    ground.push_for(&[("a", 3), ("b", 2)]).await;
-    assert_eq!(ground.turns(9).await, ["a", "b", "a", "b", "a"]);
+    assert_eq!(env.order(from(&["a", "b"], 5)).await, "");
+    assert_eq!(env.order(of_pool("p", "w", 9)).await, "abab");
+    env.push_for(&[("a", 3), ("b", 2)]).await;
+    assert_eq!(env.turns(9).await, ["a", "b", "a", "b", "a"]);
 }
 
 #[tokio::test]
 async fn a_policy_of_the_file_survives_an_emptied_redis() {
-    let ground = Ground::open(policy()).await;
-    check(&ground).await;
+    let env = DispatchEnv::open(policy()).await;
+    check(&env).await;
     for _ in 0..2 {
-        let _: () = ground.app.redis.command(&["FLUSHALL"]).await;
-        check(&ground).await;
+        let _: () = env.redis.command(&["FLUSHALL"]).await;
+        check(&env).await;
     }
 }
 
 #[tokio::test]
 async fn scripts_that_redis_forgot_are_sent_again() {
-    let ground = Ground::open(policy()).await;
-    let _: () = ground.app.redis.command(&["FUNCTION", "FLUSH"]).await;
-    check(&ground).await;
-    let _: () = ground.app.redis.command(&["FUNCTION", "FLUSH"]).await;
-    assert_eq!(ground.pool("p").await, (1, 4));
-    ground.beat("w", Some("p"), true).await.unwrap();
-    ground.put_pool("p", json!({"queues": ["b", "a"], "concurrency": 5})).await;
-    let _: () = ground.app.redis.command(&["FUNCTION", "FLUSH"]).await;
-    assert_eq!(ground.order(of_pool("p", "w", 9)).await, "b");
-    ground.tick().await;
+    let env = DispatchEnv::open(policy()).await;
+    let _: () = env.redis.command(&["FUNCTION", "FLUSH"]).await;
+    check(&env).await;
+    let _: () = env.redis.command(&["FUNCTION", "FLUSH"]).await;
+    assert_eq!(env.pool("p").await, (1, 4));
+    env.beat("w", Some("p"), true).await.unwrap();
+    env.put_pool("p", json!({"queues": ["b", "a"], "concurrency": 5})).await;
+    let _: () = env.redis.command(&["FUNCTION", "FLUSH"]).await;
+    assert_eq!(env.order(of_pool("p", "w", 9)).await, "b");
+    env.tick().await;
 }
 
 #[tokio::test]
 async fn a_new_process_goes_on_with_the_turn_the_members_and_the_count() {
     let redis = Arc::new(TestRedis::start());
     let clock = Clock::manual(NOON);
-    let first = Ground::open_on(&redis, clock.clone(), policy()).await;
+    let first = DispatchEnv::open_on(&redis, clock.clone(), policy()).await;
     for queue in ["a", "b"] {
         first.push(queue, 9).await;
     }
@@ -60,15 +60,15 @@ async fn a_new_process_goes_on_with_the_turn_the_members_and_the_count() {
     assert_eq!(first.order(of_pool("p", "w", 1)).await, "a");
     first.app.app.shut_down().await;
 
-    let second = Ground::open_on(&redis, clock.clone(), policy()).await;
+    let second = DispatchEnv::open_on(&redis, clock.clone(), policy()).await;
     assert_eq!(second.order(as_worker("w", from(&["a", "b"], 9))).await, "bab");
     assert_eq!(second.pool("p").await, (1, 4));
     second.push("c", 2).await;
     assert_eq!(second.order(of_pool("late", "x", 9)).await, "c", "set at run time");
 
     // The file of the third knows nothing of the pool: it is gone for all.
-    let third = Ground::open_on(&redis, clock, json!({})).await;
-    third.push_all(vec![job("a", Some("z"), 3)]).await;
+    let third = DispatchEnv::open_on(&redis, clock, json!({})).await;
+    third.enqueue_all(vec![job("a", Some("z"), 3)]).await;
     assert_eq!(third.order(from(&["a"], 2)).await, "aa");
     assert_eq!(third.order(of_pool("late", "x", 9)).await, "", "which is full");
 }

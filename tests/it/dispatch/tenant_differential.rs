@@ -1,6 +1,6 @@
 //! The scripts and [`FairQueue`] give the same turns, whatever happens to jobs; and all keys agree with each other.
 
-use super::{Ground, from, invariant, job};
+use super::{DispatchEnv, from, invariant, job};
 use crate::support::json;
 use fairgate::fairness::{FairQueue, Weight};
 use proptest::prelude::*;
@@ -109,8 +109,8 @@ fn choose(list: &mut Vec<String>, place: usize) -> Option<String> {
     Some(list.remove(place))
 }
 
-async fn take(ground: &Ground, model: &mut Model, step: Step) {
-    let client = &ground.app.client;
+async fn take(env: &DispatchEnv, model: &mut Model, step: Step) {
+    let client = &env.client;
     match step {
         Step::Push(jobs) => {
             let retry =
@@ -120,18 +120,18 @@ async fn take(ground: &Ground, model: &mut Model, step: Step) {
                 job["options"]["retry"] = retry.clone();
                 job
             };
-            let ids = ground.push_all(jobs.iter().map(body).collect()).await;
+            let ids = env.enqueue_all(jobs.iter().map(body).collect()).await;
             for (id, (tenant, priority)) in ids.iter().zip(jobs) {
                 model.jobs.insert(id.clone(), Job { tenant, priority, place: 0 });
                 model.arrive(id, false);
             }
         }
         Step::Fetch(count) => {
-            let got = super::ids(&ground.fetch(from(&["q"], count)).await);
+            let got = super::ids(&env.fetch(from(&["q"], count)).await);
             let expected = model.fetch(count);
-            let whose =
+            let owners =
                 |ids: &[String]| ids.iter().map(|id| (model.jobs[id].tenant, model.jobs[id].place)).collect::<Vec<_>>();
-            assert_eq!(whose(&got), whose(&expected));
+            assert_eq!(owners(&got), owners(&expected));
         }
         Step::Cancel(place) => {
             let Some(place) = place.checked_rem(model.waiting.len()) else { return };
@@ -147,8 +147,8 @@ async fn take(ground: &Ground, model: &mut Model, step: Step) {
         Step::Retry(place) => {
             let Some(id) = choose(&mut model.held, place) else { return };
             client.nack(&id).await.expect(200);
-            ground.app.clock.advance(RETRY_MS);
-            ground.tick().await;
+            env.clock.advance(RETRY_MS);
+            env.tick().await;
             model.arrive(&id, false);
         }
         Step::Ack(place) => {
@@ -156,20 +156,20 @@ async fn take(ground: &Ground, model: &mut Model, step: Step) {
             client.ack(&id).await.expect(200);
         }
     }
-    invariant::check(ground).await;
+    invariant::check(env).await;
 }
 
 async fn run(steps: Vec<Step>) {
     let weights: serde_json::Map<_, _> = (0..TENANTS).map(|tenant| (name(tenant), weight(tenant).to_json())).collect();
-    let ground = Ground::open(json!({"tenant_fairness": {"enabled": true, "weights": weights}})).await;
+    let env = DispatchEnv::open(json!({"tenant_fairness": {"enabled": true, "weights": weights}})).await;
     let (levels, jobs) = (BTreeMap::new(), HashMap::new());
     let mut model = Model { levels, jobs, waiting: Vec::new(), held: Vec::new(), places: 0 };
     for step in steps {
-        take(&ground, &mut model, step).await;
+        take(&env, &mut model, step).await;
     }
-    take(&ground, &mut model, Step::Fetch(5000)).await;
+    take(&env, &mut model, Step::Fetch(5000)).await;
     assert!(model.waiting.is_empty());
-    assert!(ground.app.redis.keys_with("level:").await.is_empty());
+    assert!(env.redis.keys_with("level:").await.is_empty());
 }
 
 #[test]

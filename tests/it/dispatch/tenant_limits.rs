@@ -1,7 +1,7 @@
 //! Tenants in turn whose jobs are under limits, and tenants with slots of their own.
 
-use super::{Ground, from, ids, invariant, job, tenant_of};
-use crate::support::json;
+use super::{DispatchEnv, from, ids, invariant, job, tenant_of};
+use crate::support::{Random, json};
 use fairgate::job::Record;
 use serde_json::Value;
 
@@ -11,8 +11,8 @@ fn limited(tenant: &str, key: &str, concurrency: u32) -> Value {
     job
 }
 
-async fn fair() -> Ground {
-    Ground::open(json!({"tenant_fairness": {"enabled": true}})).await
+async fn fair() -> DispatchEnv {
+    DispatchEnv::open(json!({"tenant_fairness": {"enabled": true}})).await
 }
 
 fn turns(records: &[Record]) -> String {
@@ -21,18 +21,18 @@ fn turns(records: &[Record]) -> String {
 
 #[tokio::test]
 async fn a_tenant_gains_nothing_by_many_keys() {
-    let ground = fair().await;
-    ground.push_for(&[("b", 40)]).await;
+    let env = fair().await;
+    env.push_for(&[("b", 40)]).await;
     let many = (0..40).map(|number| limited("a", &format!("k{}", number % 20), 100));
-    let of_a = ground.push_all(many.collect()).await;
-    let got = ground.fetch(from(&["q"], 30)).await;
+    let of_a = env.enqueue_all(many.collect()).await;
+    let got = env.fetch(from(&["q"], 30)).await;
     assert_eq!(turns(&got), "ab".repeat(15));
     let mut got = ids(&got);
     while got.len() < 80 {
-        let more = ids(&ground.fetch(from(&["q"], 7)).await);
+        let more = ids(&env.fetch(from(&["q"], 7)).await);
         assert!(!more.is_empty());
         got.extend(more);
-        invariant::check(&ground).await;
+        invariant::check(&env).await;
     }
     got.retain(|id| of_a.contains(id));
     assert_eq!(got, of_a, "FIFO inside a tenant, over all its lanes");
@@ -41,28 +41,28 @@ async fn a_tenant_gains_nothing_by_many_keys() {
 /// More lanes than one reading holds, each with a job behind those of all others.
 #[tokio::test]
 async fn one_fetch_takes_from_all_lanes_of_a_tenant_in_their_order() {
-    let ground = fair().await;
+    let env = fair().await;
     let jobs = (0..120).map(|number| limited("a", &format!("k{}", number % 40), 100));
-    let pushed = ground.push_all(jobs.collect()).await;
-    let mut got = ids(&ground.fetch(from(&["q"], 50)).await);
-    got.extend(ids(&ground.fetch(from(&["q"], 64)).await));
-    got.extend(ids(&ground.fetch(from(&["q"], 64)).await));
+    let pushed = env.enqueue_all(jobs.collect()).await;
+    let mut got = ids(&env.fetch(from(&["q"], 50)).await);
+    got.extend(ids(&env.fetch(from(&["q"], 64)).await));
+    got.extend(ids(&env.fetch(from(&["q"], 64)).await));
     assert_eq!(got, pushed);
-    invariant::check(&ground).await;
+    invariant::check(&env).await;
 }
 
 #[tokio::test]
 async fn tenants_behind_one_slot_alternate() {
-    let ground = fair().await;
+    let env = fair().await;
     let jobs = (0..60).map(|number| limited(if number < 40 { "a" } else { "b" }, "shared", 1));
-    ground.push_all(jobs.collect()).await;
+    env.enqueue_all(jobs.collect()).await;
     let mut order = String::new();
     for _ in 0..30 {
-        let got = ground.fetch(from(&["q"], 5)).await;
+        let got = env.fetch(from(&["q"], 5)).await;
         assert_eq!(got.len(), 1, "one at a time");
         order += &turns(&got);
-        invariant::check(&ground).await;
-        ground.ack(&got[0]).await;
+        invariant::check(&env).await;
+        env.ack(&got[0]).await;
     }
     assert!(
         ["ab".repeat(15), format!("a{}b", "ab".repeat(14))].contains(&order)
@@ -74,42 +74,39 @@ async fn tenants_behind_one_slot_alternate() {
 
 #[tokio::test]
 async fn a_tenant_that_is_blocked_leaves_its_turn_to_others() {
-    let ground = fair().await;
-    ground.push_all(vec![limited("a", "one", 1); 5]).await;
-    ground.push_for(&[("b", 3), ("c", 3)]).await;
-    let got = ground.fetch(from(&["q"], 20)).await;
+    let env = fair().await;
+    env.enqueue_all(vec![limited("a", "one", 1); 5]).await;
+    env.push_for(&[("b", 3), ("c", 3)]).await;
+    let got = env.fetch(from(&["q"], 20)).await;
     assert_eq!(turns(&got), "abcbcbc");
-    invariant::check(&ground).await;
-    ground.push_for(&[("b", 2)]).await;
-    ground.ack(&got[0]).await;
-    assert_eq!(turns(&ground.fetch(from(&["q"], 20)).await), "abb");
-    invariant::check(&ground).await;
+    invariant::check(&env).await;
+    env.push_for(&[("b", 2)]).await;
+    env.ack(&got[0]).await;
+    assert_eq!(turns(&env.fetch(from(&["q"], 20)).await), "abb");
+    invariant::check(&env).await;
 }
 
 /// A tenant that is blocked leaves and comes back, in one call or another, before the clock has reached it or behind it.
 #[tokio::test]
 async fn what_tenants_weigh_together_stays_true_while_they_are_blocked_and_come_back() {
     let weights = json!({"a": 3, "b": 2, "c": 0.3, "d": 1.5});
-    let ground = Ground::open(json!({"tenant_fairness": {"enabled": true, "weights": weights}})).await;
-    let (mut running, mut random) = (Vec::new(), 1u64);
-    let mut below = |most: u64| {
-        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (random >> 33) % most
-    };
+    let env = DispatchEnv::open(json!({"tenant_fairness": {"enabled": true, "weights": weights}})).await;
+    let (mut running, mut random) = (Vec::new(), Random(1));
+    let mut below = |limit| random.below(limit);
     for _ in 0..150 {
-        let tenant = ["a", "b", "c", "d", "e", "f"][below(6) as usize];
-        let key = ["one", "two", tenant][below(3) as usize];
-        ground.push_all(vec![limited(tenant, key, 1 + below(2) as u32); 1 + below(4) as usize]).await;
-        let waiting = ground.push_for(&[("g", 1)]).await;
-        running.extend(ground.fetch(from(&["q"], 1 + below(6) as usize)).await);
-        invariant::check(&ground).await;
+        let tenant = ["a", "b", "c", "d", "e", "f"][below(6)];
+        let key = ["one", "two", tenant][below(3)];
+        env.enqueue_all(vec![limited(tenant, key, 1 + below(2) as u32); 1 + below(4)]).await;
+        let waiting = env.push_for(&[("g", 1)]).await;
+        running.extend(env.fetch(from(&["q"], 1 + below(6))).await);
+        invariant::check(&env).await;
         if below(4) == 0 {
-            ground.app.client.delete(&format!("/v1/jobs/{}", waiting[0])).await;
+            env.client.delete(&format!("/v1/jobs/{}", waiting[0])).await;
         }
-        for _ in 0..below(5).min(running.len() as u64) {
-            ground.ack(&running.swap_remove(below(running.len() as u64) as usize)).await;
+        for _ in 0..below(5).min(running.len()) {
+            env.ack(&running.swap_remove(below(running.len()))).await;
         }
-        invariant::check(&ground).await;
+        invariant::check(&env).await;
     }
 }
 
@@ -117,56 +114,56 @@ async fn what_tenants_weigh_together_stays_true_while_they_are_blocked_and_come_
 #[tokio::test]
 async fn slots_of_a_tenant_are_never_lent() {
     let strict = json!({"tenant_fairness": {"enabled": true, "strategy": "strict", "weights": {"a": 3, "b": 0.5}, "default_weight": 2}});
-    let ground = Ground::open(strict).await;
-    ground.push_for(&[("a", 9), ("b", 9), ("c", 9)]).await;
-    let mut got = ground.fetch(from(&["q"], 50)).await;
+    let env = DispatchEnv::open(strict).await;
+    env.push_for(&[("a", 9), ("b", 9), ("c", 9)]).await;
+    let mut got = env.fetch(from(&["q"], 50)).await;
     let mut sorted: Vec<char> = turns(&got).chars().collect();
     sorted.sort_unstable();
     assert_eq!(sorted, ['a', 'a', 'a', 'b', 'c', 'c']);
-    invariant::check(&ground).await;
-    assert_eq!(ground.fetch(from(&["q"], 50)).await.len(), 0);
+    invariant::check(&env).await;
+    assert_eq!(env.fetch(from(&["q"], 50)).await.len(), 0);
     let place = got.iter().position(|record| tenant_of(record) == "c").unwrap();
-    ground.ack(&got.remove(place)).await;
-    assert_eq!(turns(&ground.fetch(from(&["q"], 50)).await), "c", "to nobody else");
-    ground.push_all(vec![job("r", Some("b"), 0); 3]).await;
-    assert_eq!(ground.fetch(from(&["r"], 50)).await.len(), 1);
-    invariant::check(&ground).await;
+    env.ack(&got.remove(place)).await;
+    assert_eq!(turns(&env.fetch(from(&["q"], 50)).await), "c", "to nobody else");
+    env.enqueue_all(vec![job("r", Some("b"), 0); 3]).await;
+    assert_eq!(env.fetch(from(&["r"], 50)).await.len(), 1);
+    invariant::check(&env).await;
     // Each end of a lease frees its slot.
     for record in &got {
-        ground.app.client.nack(&record.id).await.expect(200);
+        env.client.nack(&record.id).await.expect(200);
     }
-    assert_eq!(ground.fetch(from(&["q"], 50)).await.len(), 5);
-    invariant::check(&ground).await;
+    assert_eq!(env.fetch(from(&["q"], 50)).await.len(), 5);
+    invariant::check(&env).await;
 }
 
 #[tokio::test]
 async fn slots_are_not_lost_when_the_strategy_changes() {
     let with =
         |strategy: &str| json!({"tenant_fairness": {"enabled": true, "strategy": strategy, "weights": {"a": 2}}});
-    let ground = Ground::open(with("strict")).await;
-    ground.push_for(&[("a", 20)]).await;
-    let held = ground.fetch(from(&["q"], 9)).await;
+    let env = DispatchEnv::open(with("strict")).await;
+    env.push_for(&[("a", 20)]).await;
+    let held = env.fetch(from(&["q"], 9)).await;
     assert_eq!(held.len(), 2);
-    ground.put_scheduling(with("fair-share")).await;
+    env.put_scheduling(with("fair-share")).await;
     for record in &held {
-        ground.ack(record).await;
+        env.ack(record).await;
     }
-    ground.put_scheduling(with("strict")).await;
-    let got = ground.fetch(from(&["q"], 9)).await;
+    env.put_scheduling(with("strict")).await;
+    let got = env.fetch(from(&["q"], 9)).await;
     assert_eq!(got.len(), 2, "all slots are free");
-    ground.put_scheduling(json!({"tenant_fairness": {"enabled": false}})).await;
+    env.put_scheduling(json!({"tenant_fairness": {"enabled": false}})).await;
     for record in &got {
-        ground.ack(record).await;
+        env.ack(record).await;
     }
     let mut left = 16;
     while left > 0 {
-        let got = ground.fetch(from(&["q"], 50)).await;
+        let got = env.fetch(from(&["q"], 50)).await;
         assert!(!got.is_empty(), "{left} jobs are stuck");
         left -= got.len();
         for record in &got {
-            ground.ack(record).await;
+            env.ack(record).await;
         }
-        invariant::check(&ground).await;
+        invariant::check(&env).await;
     }
 }
 
@@ -174,30 +171,30 @@ async fn slots_are_not_lost_when_the_strategy_changes() {
 async fn more_slots_act_at_once() {
     let with =
         |weight: u32| json!({"tenant_fairness": {"enabled": true, "strategy": "strict", "weights": {"a": weight}}});
-    let ground = Ground::open(with(1)).await;
-    ground.push_for(&[("a", 20)]).await;
-    assert_eq!(ground.fetch(from(&["q"], 9)).await.len(), 1);
-    assert_eq!(ground.fetch(from(&["q"], 9)).await.len(), 0);
-    ground.put_scheduling(with(4)).await;
-    assert_eq!(ground.fetch(from(&["q"], 9)).await.len(), 3);
-    invariant::check(&ground).await;
+    let env = DispatchEnv::open(with(1)).await;
+    env.push_for(&[("a", 20)]).await;
+    assert_eq!(env.fetch(from(&["q"], 9)).await.len(), 1);
+    assert_eq!(env.fetch(from(&["q"], 9)).await.len(), 0);
+    env.put_scheduling(with(4)).await;
+    assert_eq!(env.fetch(from(&["q"], 9)).await.len(), 3);
+    invariant::check(&env).await;
 }
 
 /// More lanes than one reading holds, none of which waits for its limit, and more jobs than one call puts off.
 #[tokio::test]
 async fn a_fetch_ends_although_no_lane_may_give_anything_more() {
-    let ground = Ground::open(json!({})).await;
+    let env = DispatchEnv::open(json!({})).await;
     let put_off = |number: usize| {
         let mut job = job("q", None, 0);
         job["rate_limit"] = json!({"key": format!("k{}", number % 20), "concurrency": 1, "on_limit": "reschedule"});
         job
     };
-    let pushed = ground.push_all((0..200).map(put_off).collect()).await;
-    assert_eq!(ids(&ground.fetch(from(&["q"], 50)).await), pushed[..20]);
+    let pushed = env.enqueue_all((0..200).map(put_off).collect()).await;
+    assert_eq!(ids(&env.fetch(from(&["q"], 50)).await), pushed[..20]);
     for _ in 0..8 {
-        assert_eq!(ground.fetch(from(&["q"], 50)).await.len(), 0);
+        assert_eq!(env.fetch(from(&["q"], 50)).await.len(), 0);
     }
-    let counts = ground.store().queue_counts("q").await.unwrap();
+    let counts = env.store().queue_counts("q").await.unwrap();
     assert_eq!((counts["active"], counts["scheduled"], counts["available"]), (20, 180, 0));
-    invariant::check(&ground).await;
+    invariant::check(&env).await;
 }

@@ -1,6 +1,6 @@
 //! The weighted strategy: deterministic, smooth, and never a queue forgotten.
 
-use super::{Ground, by, of_pool};
+use super::{DispatchEnv, by, of_pool};
 use crate::support::json;
 use fairgate::fairness::Strategy;
 use proptest::prelude::*;
@@ -21,54 +21,54 @@ fn smooth(weights: &[u32], picks: usize) -> String {
     order
 }
 
-async fn weighted(weights: &[f64]) -> Ground {
+async fn weighted(weights: &[f64]) -> DispatchEnv {
     let queues: Vec<&str> = NAMES[..weights.len()].to_vec();
     let weights: serde_json::Map<_, _> =
         queues.iter().zip(weights).map(|(queue, weight)| ((*queue).to_owned(), json!(weight))).collect();
     let pool = json!({"name": "p", "queues": queues, "strategy": "weighted", "weights": weights});
-    Ground::open(json!({"pool": [pool]})).await
+    DispatchEnv::open(json!({"pool": [pool]})).await
 }
 
 #[tokio::test]
 async fn five_three_one_interleave() {
-    let ground = weighted(&[5.0, 3.0, 1.0]).await;
+    let env = weighted(&[5.0, 3.0, 1.0]).await;
     for queue in ["a", "b", "c"] {
-        ground.push(queue, 40).await;
+        env.push(queue, 40).await;
     }
-    let mut order = ground.order(of_pool("p", "", 9)).await;
+    let mut order = env.order(of_pool("p", "", 9)).await;
     assert_eq!(order, "abacababa");
     for (caller, count) in [1, 1, 1, 7, 2, 1, 5, 9].into_iter().enumerate() {
-        order += &ground.order(of_pool("p", &format!("w{caller}"), count)).await;
+        order += &env.order(of_pool("p", &format!("w{caller}"), count)).await;
     }
     assert_eq!(order, smooth(&[5, 3, 1], 36));
 }
 
 #[tokio::test]
 async fn weights_may_be_fractions() {
-    let ground = weighted(&[1.0, 0.5]).await;
-    ground.push("a", 10).await;
-    ground.push("b", 10).await;
+    let env = weighted(&[1.0, 0.5]).await;
+    env.push("a", 10).await;
+    env.push("b", 10).await;
     let mut order = String::new();
     for _ in 0..9 {
-        order += &ground.order(of_pool("p", "", 1)).await;
+        order += &env.order(of_pool("p", "", 1)).await;
     }
     assert_eq!(order, "abaabaaba");
-    ground.push("x", 10).await;
-    ground.push("y", 10).await;
+    env.push("x", 10).await;
+    env.push("y", 10).await;
     let own = by(Strategy::Weighted, &[("x", 0.05), ("y", 0.1)], 3);
-    assert_eq!(ground.order(own).await, "yxy");
+    assert_eq!(env.order(own).await, "yxy");
 }
 
 /// What is kept between calls is not rounded, although these weights have many digits.
 #[tokio::test]
 async fn weights_next_to_each_other_take_turns_exactly() {
-    let ground = weighted(&[999.999, 999.999, 999.959, 0.05]).await;
+    let env = weighted(&[999.999, 999.999, 999.959, 0.05]).await;
     for queue in ["a", "b", "c", "d"] {
-        ground.push(queue, 40).await;
+        env.push(queue, 40).await;
     }
     let mut order = String::new();
     for _ in 0..60 {
-        order += &ground.order(of_pool("p", "", 1)).await;
+        order += &env.order(of_pool("p", "", 1)).await;
     }
     assert_eq!(order, smooth(&[999_999, 999_999, 999_959, 50], 60));
 }
@@ -81,13 +81,13 @@ fn any_weights_give_their_proportions_in_every_window() {
     let cases = (prop::collection::vec(50u32..5000, 2..=6), prop::collection::vec(1usize..20, 12..20));
     let outcome = TestRunner::new(config).run(&cases, |(weights, counts)| {
         runtime.block_on(async {
-            let ground = weighted(&weights.iter().map(|weight| f64::from(*weight) / 1000.0).collect::<Vec<_>>()).await;
+            let env = weighted(&weights.iter().map(|weight| f64::from(*weight) / 1000.0).collect::<Vec<_>>()).await;
             for queue in &NAMES[..weights.len()] {
-                ground.push(queue, 250).await;
+                env.push(queue, 250).await;
             }
             let mut order = String::new();
             for count in counts {
-                order += &ground.order(of_pool("p", "", count)).await;
+                order += &env.order(of_pool("p", "", count)).await;
             }
             assert_eq!(order, smooth(&weights, order.len()));
             let sum: u32 = weights.iter().sum();
@@ -111,15 +111,15 @@ fn any_weights_give_their_proportions_in_every_window() {
 /// What a queue gets beyond its weight, because it would starve otherwise, is not held against it for ever.
 #[tokio::test]
 async fn a_queue_that_was_served_out_of_turn_gets_its_share_again_soon() {
-    let ground = weighted(&[10.0, 1.0]).await;
+    let env = weighted(&[10.0, 1.0]).await;
     let pool = |prevention| json!({"queues": ["a", "b"], "strategy": "weighted", "weights": {"a": 10, "b": 1}, "starvation_prevention": prevention});
-    ground.put_pool("p", pool(json!({"enabled": true, "min_dispatch_ratio": 0.5}))).await;
+    env.put_pool("p", pool(json!({"enabled": true, "min_dispatch_ratio": 0.5}))).await;
     for queue in ["a", "b"] {
-        ground.push(queue, 600).await;
+        env.push(queue, 600).await;
     }
-    let order = ground.order(of_pool("p", "", 1000)).await;
+    let order = env.order(of_pool("p", "", 1000)).await;
     assert!(order.matches('b').count() >= 498, "{}", order.matches('b').count());
-    ground.put_pool("p", pool(json!({"enabled": false}))).await;
-    let order = ground.order(of_pool("p", "", 44)).await;
+    env.put_pool("p", pool(json!({"enabled": false}))).await;
+    let order = env.order(of_pool("p", "", 44)).await;
     assert!(order.matches('b').count() >= 2, "{order}");
 }

@@ -1,5 +1,7 @@
 //! A job's way through its states, with a clock that the test turns.
 
+use crate::support::NOON;
+
 mod ends;
 mod fetch_and_ack;
 mod reservations;
@@ -9,7 +11,6 @@ mod story;
 mod workers;
 
 /// A moment that is far from any boundary.
-const NOON: i64 = 1_800_000_000_000;
 const SECOND: i64 = 1000;
 const MINUTE: i64 = 60 * SECOND;
 

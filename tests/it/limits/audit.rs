@@ -231,7 +231,7 @@ fn priority(lane: &str) -> i32 {
 async fn audit_who_sleeps(app: &TestApp, keys: &Keys) {
     for ((limit, queue), lanes) in &keys.waits {
         let state =
-            app.app.store.limit(&LimitKey::from_stored(limit)).await.unwrap().expect("a limit that is waited for");
+            app.store().limit(&LimitKey::from_stored(limit)).await.unwrap().expect("a limit that is waited for");
         let room = state.room.unwrap_or(u64::MAX).min(lanes.len() as u64) as usize;
         let ready: Vec<i32> = keys.ready.get(queue).map_or_else(Vec::new, |ready| {
             ready.keys().filter(|lane| limits_of(queue, lane).contains(limit)).map(|lane| priority(lane)).collect()

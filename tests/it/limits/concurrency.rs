@@ -1,6 +1,6 @@
 //! Never more at once than a limit says, whoever asks.
 
-use super::{Site, concurrency, job, request};
+use super::{LimitsEnv, concurrency, job, request};
 use crate::support::{TestApp, json};
 use fairgate::store::{Ack, EventFilter, Layer};
 use std::collections::HashSet;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// How many ran at each moment, from the log that Redis keeps: the highest, and the last.
 async fn history(app: &TestApp) -> (usize, usize) {
-    let page = app.app.store.events(&EventFilter::default(), None, 100_000).await.unwrap().unwrap();
+    let page = app.store().events(&EventFilter::default(), None, 100_000).await.unwrap().unwrap();
     let (mut running, mut most) = (HashSet::new(), 0);
     for event in page.events {
         match event.kind.as_str() {
@@ -31,7 +31,7 @@ async fn of_64_callers_at_once_never_more_than_7_hold_a_job() {
     let callers = (0..64).map(|caller| {
         let app = Arc::clone(&app);
         tokio::spawn(async move {
-            let (store, worker) = (&app.app.store, format!("w{caller}"));
+            let (store, worker) = (app.store(), format!("w{caller}"));
             let mut done = 0;
             loop {
                 let jobs = store.fetch(request(&worker, &["q"], 1 + caller % 3)).await.unwrap().deliver();
@@ -54,89 +54,89 @@ async fn of_64_callers_at_once_never_more_than_7_hold_a_job() {
 
 #[tokio::test]
 async fn a_limit_holds_inside_one_request_and_inside_a_group_of_requests() {
-    let site = Site::open().await;
-    site.push_many(20, "q", json!({"key": "k", "concurrency": 5})).await;
-    let first = site.fetch("q", 20).await;
+    let env = LimitsEnv::open().await;
+    env.push_many(20, "q", json!({"key": "k", "concurrency": 5})).await;
+    let first = env.fetch("q", 20).await;
     assert_eq!(first.len(), 5);
-    site.ack_all(&first).await;
+    env.ack_all(&first).await;
     // Sent together, they go as one call.
-    let store = site.store();
+    let store = env.store();
     let requests = (0..10).map(|worker| store.fetch(request(&format!("w{worker}"), &["q"], 2)));
     let leased = futures_util::future::join_all(requests).await;
     let sizes: Vec<usize> = leased.into_iter().map(|leased| leased.unwrap().deliver().len()).collect();
     assert_eq!(sizes.iter().sum::<usize>(), 5, "{sizes:?}");
     assert_eq!(sizes[..2], [2, 2], "whoever came first: {sizes:?}");
-    site.audit().await;
+    env.audit().await;
 }
 
 /// RL-002: what one key uses up is no other's.
 #[tokio::test]
 async fn each_key_has_its_own_slots() {
-    let site = Site::open().await;
+    let env = LimitsEnv::open().await;
     for key in ["a", "b", "a", "b", "a"] {
-        site.push("q", json!({"key": key, "concurrency": 1})).await;
+        env.push("q", json!({"key": key, "concurrency": 1})).await;
     }
-    assert_eq!(site.fetch("q", 10).await.len(), 2);
-    site.audit().await;
+    assert_eq!(env.fetch("q", 10).await.len(), 2);
+    env.audit().await;
 }
 
 /// RL-003, RL-004: jobs behind a blocked one go, the blocked ones stay available and come first when a slot is free.
 #[tokio::test]
 async fn a_blocked_job_is_skipped_and_keeps_its_place() {
-    let site = Site::open().await;
-    let limited = site.push_many(3, "q", json!({"key": "k", "concurrency": 1})).await;
-    let free = site.push_many(2, "q", json!(null)).await;
-    assert_eq!(site.fetch("q", 10).await, [&limited[..1], &free[..]].concat());
-    assert_eq!(site.state(&limited[1]).await, "available");
-    let late = site.push("q", json!(null)).await;
-    site.ack(&limited[0]).await;
-    assert_eq!(site.fetch("q", 10).await, [limited[1].clone(), late]);
-    site.audit().await;
+    let env = LimitsEnv::open().await;
+    let limited = env.push_many(3, "q", json!({"key": "k", "concurrency": 1})).await;
+    let free = env.push_many(2, "q", json!(null)).await;
+    assert_eq!(env.fetch("q", 10).await, [&limited[..1], &free[..]].concat());
+    assert_eq!(env.state(&limited[1]).await, "available");
+    let late = env.push("q", json!(null)).await;
+    env.ack(&limited[0]).await;
+    assert_eq!(env.fetch("q", 10).await, [limited[1].clone(), late]);
+    env.audit().await;
 }
 
 #[tokio::test]
 async fn concurrency_0_pauses_a_key() {
-    let site = Site::open().await;
-    let paused = site.push("q", json!({"key": "k", "concurrency": 0})).await;
-    assert!(site.fetch("q", 5).await.is_empty());
-    site.advance(3_600_000).await;
-    assert!(site.fetch("q", 5).await.is_empty(), "not by waiting");
-    assert_eq!(site.limit("k").await.waiting(), 1);
-    site.set("k", Layer::Override, concurrency(1), None).await;
-    assert_eq!(site.fetch("q", 5).await, [paused]);
-    site.audit().await;
+    let env = LimitsEnv::open().await;
+    let paused = env.push("q", json!({"key": "k", "concurrency": 0})).await;
+    assert!(env.fetch("q", 5).await.is_empty());
+    env.advance(3_600_000).await;
+    assert!(env.fetch("q", 5).await.is_empty(), "not by waiting");
+    assert_eq!(env.limit("k").await.waiting(), 1);
+    env.set("k", Layer::Override, concurrency(1), None).await;
+    assert_eq!(env.fetch("q", 5).await, [paused]);
+    env.audit().await;
 }
 
 /// The last enqueued numbers are the key's, and whoever waits under the old ones is looked at.
 #[tokio::test]
 async fn the_last_enqueued_numbers_hold_and_wake_who_waits() {
-    let site = Site::open().await;
-    let jobs = site.push_many(3, "q", json!({"key": "k", "concurrency": 1})).await;
-    assert_eq!(site.fetch("q", 5).await, jobs[..1]);
-    let more = site.push("other", json!({"key": "k", "concurrency": 3})).await;
-    assert_eq!(site.fetch("q", 5).await, jobs[1..]);
-    assert!(site.fetch("other", 5).await.is_empty());
-    let unsaid = site.push_at("q", 7, json!({"key": "k"})).await;
-    assert_eq!(site.limit("k").await.quota, concurrency(3), "a job without numbers changes none");
-    site.ack_all(&jobs).await;
-    assert_eq!(site.fetch_from(&["q", "other"], 5).await, [unsaid, more]);
-    site.audit().await;
+    let env = LimitsEnv::open().await;
+    let jobs = env.push_many(3, "q", json!({"key": "k", "concurrency": 1})).await;
+    assert_eq!(env.fetch("q", 5).await, jobs[..1]);
+    let more = env.push("other", json!({"key": "k", "concurrency": 3})).await;
+    assert_eq!(env.fetch("q", 5).await, jobs[1..]);
+    assert!(env.fetch("other", 5).await.is_empty());
+    let unsaid = env.push_at("q", 7, json!({"key": "k"})).await;
+    assert_eq!(env.limit("k").await.quota, concurrency(3), "a job without numbers changes none");
+    env.ack_all(&jobs).await;
+    assert_eq!(env.fetch_from(&["q", "other"], 5).await, [unsaid, more]);
+    env.audit().await;
 }
 
 /// Also where the job with new numbers does not come to its queue yet, or comes with others.
 #[tokio::test]
 async fn numbers_come_with_jobs_that_wait_elsewhere() {
-    let site = Site::open().await;
-    let jobs = site.push_many(3, "q", json!({"key": "k", "concurrency": 1})).await;
-    assert_eq!(site.fetch("q", 5).await, jobs[..1]);
+    let env = LimitsEnv::open().await;
+    let jobs = env.push_many(3, "q", json!({"key": "k", "concurrency": 1})).await;
+    assert_eq!(env.fetch("q", 5).await, jobs[..1]);
     let mut later = job("q", 0, json!({"key": "k", "concurrency": 2}));
     later["scheduled_at"] = json!("2030-01-01T00:00:00Z");
-    site.app.client.enqueue(later).await;
-    assert_eq!(site.limit("k").await.quota, concurrency(2));
-    assert_eq!(site.fetch("q", 5).await, jobs[1..2]);
+    env.client.enqueue(later).await;
+    assert_eq!(env.limit("k").await.quota, concurrency(2));
+    assert_eq!(env.fetch("q", 5).await, jobs[1..2]);
     let batch = [(3, 5), (0, 4), (-3, 3)];
     let batch = batch.map(|(priority, most)| job("q", priority, json!({"key": "k", "concurrency": most})));
-    site.push_all(batch.to_vec()).await;
-    assert_eq!(site.limit("k").await.quota, concurrency(3), "the last of a batch");
-    site.audit().await;
+    env.enqueue_all(batch.to_vec()).await;
+    assert_eq!(env.limit("k").await.quota, concurrency(3), "the last of a batch");
+    env.audit().await;
 }

@@ -1,15 +1,15 @@
 //! Skipping costs nothing: what Redis does for one FETCH does not depend on how many wait for a limit.
 
-use super::{Site, concurrency, job};
+use super::{LimitsEnv, concurrency, job};
 use crate::support::json;
 use fairgate::store::Layer;
 use serde_json::Value;
 
 /// What Redis carries out for one FETCH of one job, which must be there or not, by command.
-async fn fetch_costs(site: &Site, queue: &str, expected: usize) -> Vec<(String, u64)> {
-    let mut connection = site.app.redis.connection().await;
+async fn fetch_costs(env: &LimitsEnv, queue: &str, expected: usize) -> Vec<(String, u64)> {
+    let mut connection = env.redis.connection().await;
     let _: () = redis::cmd("CONFIG").arg("RESETSTAT").query_async(&mut connection).await.unwrap();
-    assert_eq!(site.fetch(queue, 1).await.len(), expected);
+    assert_eq!(env.fetch(queue, 1).await.len(), expected);
     let text: String = redis::cmd("INFO").arg("commandstats").query_async(&mut connection).await.unwrap();
     let line = |line: &str| {
         let (name, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
@@ -22,32 +22,32 @@ async fn fetch_costs(site: &Site, queue: &str, expected: usize) -> Vec<(String, 
 }
 
 /// Fetches in vain until nothing moves any more.
-async fn settle(site: &Site, queue: &str) {
+async fn settle(env: &LimitsEnv, queue: &str) {
     let parked = async || {
-        let number: Option<u64> = site.app.redis.command(&["HGET", "fg:{default}:state", "parked"]).await;
+        let number: Option<u64> = env.redis.command(&["HGET", "fg:{default}:state", "parked"]).await;
         number.unwrap_or(0)
     };
     loop {
         let before = parked().await;
-        assert!(site.fetch(queue, 1).await.is_empty());
+        assert!(env.fetch(queue, 1).await.is_empty());
         if parked().await == before {
             return;
         }
     }
 }
 
-/// A site where so many jobs of a queue are blocked, spread over keys, and then one that can run.
+/// A env where so many jobs of a queue are blocked, spread over keys, and then one that can run.
 async fn blocked(jobs: usize, keys: usize) -> Vec<(String, u64)> {
-    let site = Site::open().await;
-    site.push("elsewhere", json!({"key": "warm", "concurrency": 1})).await;
-    site.fetch("elsewhere", 1).await;
+    let env = LimitsEnv::open().await;
+    env.push("elsewhere", json!({"key": "warm", "concurrency": 1})).await;
+    env.fetch("elsewhere", 1).await;
     let blocked = |n: usize| job("q", 0, json!({"key": format!("k{}", n % keys), "concurrency": 0}));
-    site.push_all((0..jobs).map(blocked).collect::<Vec<Value>>()).await;
-    settle(&site, "q").await;
-    site.push_many(3, "q", json!(null)).await;
-    site.fetch("q", 1).await; // whatever is done once is done now
-    let costs = fetch_costs(&site, "q", 1).await;
-    site.audit().await;
+    env.enqueue_all((0..jobs).map(blocked).collect::<Vec<Value>>()).await;
+    settle(&env, "q").await;
+    env.push_many(3, "q", json!(null)).await;
+    env.fetch("q", 1).await; // whatever is done once is done now
+    let costs = fetch_costs(&env, "q", 1).await;
+    env.audit().await;
     costs
 }
 
@@ -64,17 +64,17 @@ async fn blocked_jobs_ahead_of_one_that_can_run_cost_its_fetch_nothing() {
 async fn a_full_queue_is_skipped_whole_however_many_lanes_it_has() {
     let mut costs = Vec::new();
     for lanes in [10, 20_000] {
-        let site = Site::open().await;
-        site.set("queue:q", Layer::Admin, concurrency(1), None).await;
+        let env = LimitsEnv::open().await;
+        env.set("queue:q", Layer::Admin, concurrency(1), None).await;
         let jobs = (0..lanes).map(|n| job("q", 0, json!({"key": format!("k{n}"), "concurrency": 1})));
-        let jobs = site.push_all(jobs.collect()).await;
-        assert_eq!(site.fetch("q", 5).await, jobs[..1]);
-        assert!(site.fetch("q", 5).await.is_empty());
-        costs.push(fetch_costs(&site, "q", 0).await);
-        let parked: Option<u64> = site.app.redis.command(&["HGET", "fg:{default}:state", "parked"]).await;
+        let jobs = env.enqueue_all(jobs.collect()).await;
+        assert_eq!(env.fetch("q", 5).await, jobs[..1]);
+        assert!(env.fetch("q", 5).await.is_empty());
+        costs.push(fetch_costs(&env, "q", 0).await);
+        let parked: Option<u64> = env.redis.command(&["HGET", "fg:{default}:state", "parked"]).await;
         assert_eq!(parked.unwrap_or(0), 0, "no lane has moved");
-        site.ack(&jobs[0]).await;
-        costs.push(fetch_costs(&site, "q", 1).await);
+        env.ack(&jobs[0]).await;
+        costs.push(fetch_costs(&env, "q", 1).await);
     }
     assert_eq!((&costs[0], &costs[1]), (&costs[2], &costs[3]));
     assert!(costs[0].iter().map(|(_, calls)| calls).sum::<u64>() < 20, "{:?}", costs[0]);
@@ -85,16 +85,16 @@ async fn a_full_queue_is_skipped_whole_however_many_lanes_it_has() {
 async fn a_free_slot_wakes_one_of_many() {
     let mut costs = Vec::new();
     for lanes in [3, 1000] {
-        let site = Site::open().await;
-        site.set("k", Layer::Override, concurrency(1), None).await;
+        let env = LimitsEnv::open().await;
+        env.set("k", Layer::Override, concurrency(1), None).await;
         // A lane for each of many priorities, and the rest in those.
         let jobs = (0..lanes).map(|n: i32| job("q", -(n % 100), json!({"key": "k"})));
-        site.push_all(jobs.collect()).await;
-        let held = site.fetch("q", 1).await;
-        settle(&site, "q").await;
-        site.ack_all(&held).await;
-        costs.push(fetch_costs(&site, "q", 1).await);
-        site.audit().await;
+        env.enqueue_all(jobs.collect()).await;
+        let held = env.fetch("q", 1).await;
+        settle(&env, "q").await;
+        env.ack_all(&held).await;
+        costs.push(fetch_costs(&env, "q", 1).await);
+        env.audit().await;
     }
     let total = |costs: &[(String, u64)]| costs.iter().map(|(_, calls)| calls).sum::<u64>();
     assert!(total(&costs[1]) <= total(&costs[0]) + 2, "{costs:?}");
@@ -103,10 +103,10 @@ async fn a_free_slot_wakes_one_of_many() {
 /// An empty fetch writes nothing, also where jobs wait for limits.
 #[tokio::test]
 async fn a_fetch_in_vain_writes_nothing() {
-    let site = Site::open().await;
-    site.push_many(5, "q", json!({"key": "k", "concurrency": 0})).await;
-    settle(&site, "q").await;
-    for (command, calls) in fetch_costs(&site, "q", 0).await {
+    let env = LimitsEnv::open().await;
+    env.push_many(5, "q", json!({"key": "k", "concurrency": 0})).await;
+    settle(&env, "q").await;
+    for (command, calls) in fetch_costs(&env, "q", 0).await {
         let writes = ["set", "hset", "zadd", "xadd", "hincrby", "zrem", "sadd", "srem", "del", "unlink", "hdel"];
         assert!(!writes.contains(&command.as_str()), "{command} {calls}");
     }

@@ -1,6 +1,6 @@
 //! `on_limit: drop`: what cannot start at once is discarded.
 
-use super::Site;
+use super::LimitsEnv;
 use crate::support::json;
 use serde_json::Value;
 use std::slice::from_ref;
@@ -11,73 +11,73 @@ fn limited(most: u32) -> Value {
 
 #[tokio::test]
 async fn what_cannot_start_is_discarded_and_told() {
-    let site = Site::open().await;
-    let jobs = site.push_many(3, "q", limited(1)).await;
-    assert_eq!(site.fetch("q", 9).await, jobs[..1]);
+    let env = LimitsEnv::open().await;
+    let jobs = env.push_many(3, "q", limited(1)).await;
+    assert_eq!(env.fetch("q", 9).await, jobs[..1]);
     for id in &jobs[1..] {
-        assert_eq!(site.state(id).await, "discarded");
+        assert_eq!(env.state(id).await, "discarded");
     }
     let dropped = |id: &String| json!({"key": "k", "job_id": id, "job_type": "test.job"});
-    assert_eq!(site.told("rate_limit.dropped").await, [dropped(&jobs[1]), dropped(&jobs[2])]);
-    let discarded = site.told("job.discarded").await;
+    assert_eq!(env.event_data("rate_limit.dropped").await, [dropped(&jobs[1]), dropped(&jobs[2])]);
+    let discarded = env.event_data("job.discarded").await;
     assert_eq!(discarded.len(), 2);
     assert_eq!(discarded[0]["last_error"]["code"], "rate_limited");
-    let exceeded = site.told("rate_limit.exceeded").await;
+    let exceeded = env.event_data("rate_limit.exceeded").await;
     assert_eq!(exceeded, [json!({"key": "k", "strategy": "concurrency", "limit": 1, "current": 1})]);
-    site.audit().await;
-    site.ack(&jobs[0]).await;
-    let next = site.push("q", limited(1)).await;
-    assert_eq!(site.fetch("q", 9).await, [next], "nothing of it lasts");
-    site.audit().await;
+    env.audit().await;
+    env.ack(&jobs[0]).await;
+    let next = env.push("q", limited(1)).await;
+    assert_eq!(env.fetch("q", 9).await, [next], "nothing of it lasts");
+    env.audit().await;
 }
 
 /// 32 a call; what is behind them flows, and nothing is told of calls that dropped nothing.
 #[tokio::test]
 async fn a_crowd_is_dropped_in_steps() {
-    let site = Site::open().await;
-    site.push_many(100, "q", limited(0)).await;
-    let behind = site.push_many(3, "q", json!(null)).await;
-    assert_eq!(site.fetch("q", 1).await, behind[..1]);
-    assert_eq!(site.told("rate_limit.dropped").await.len(), 32);
-    site.audit().await;
-    assert_eq!(site.fetch("q", 1).await, behind[1..2]);
-    assert_eq!(site.told("rate_limit.dropped").await.len(), 64);
+    let env = LimitsEnv::open().await;
+    env.push_many(100, "q", limited(0)).await;
+    let behind = env.push_many(3, "q", json!(null)).await;
+    assert_eq!(env.fetch("q", 1).await, behind[..1]);
+    assert_eq!(env.event_data("rate_limit.dropped").await.len(), 32);
+    env.audit().await;
+    assert_eq!(env.fetch("q", 1).await, behind[1..2]);
+    assert_eq!(env.event_data("rate_limit.dropped").await.len(), 64);
     let mut calls = 2;
-    while site.told("rate_limit.dropped").await.len() < 100 {
-        site.fetch("q", 1).await;
+    while env.event_data("rate_limit.dropped").await.len() < 100 {
+        env.fetch("q", 1).await;
         calls += 1;
         assert!(calls < 6);
     }
-    assert_eq!(site.told("rate_limit.exceeded").await.len(), calls, "once for each call that dropped some");
-    site.fetch("q", 1).await;
-    assert_eq!(site.told("rate_limit.exceeded").await.len(), calls);
-    site.audit().await;
+    assert_eq!(env.event_data("rate_limit.exceeded").await.len(), calls, "once for each call that dropped some");
+    env.fetch("q", 1).await;
+    assert_eq!(env.event_data("rate_limit.exceeded").await.len(), calls);
+    env.audit().await;
 }
 
 /// Only jobs that say so are dropped, even under the same key.
 #[tokio::test]
 async fn who_waits_under_the_same_key_is_not_dropped() {
-    let site = Site::open().await;
-    let waits = site.push_many(2, "q", json!({"key": "k", "concurrency": 1})).await;
-    let drops = site.push("q", limited(1)).await;
-    assert_eq!(site.fetch("q", 9).await, waits[..1]);
-    assert_eq!((site.state(&waits[1]).await, site.state(&drops).await), ("available".into(), "discarded".into()));
-    site.ack(&waits[0]).await;
-    assert_eq!(site.fetch("q", 9).await, waits[1..]);
-    site.audit().await;
+    let env = LimitsEnv::open().await;
+    let waits = env.push_many(2, "q", json!({"key": "k", "concurrency": 1})).await;
+    let drops = env.push("q", limited(1)).await;
+    assert_eq!(env.fetch("q", 9).await, waits[..1]);
+    assert_eq!((env.state(&waits[1]).await, env.state(&drops).await), ("available".into(), "discarded".into()));
+    env.ack(&waits[0]).await;
+    assert_eq!(env.fetch("q", 9).await, waits[1..]);
+    env.audit().await;
 }
 
 /// A job that waits for its retry is dropped when that comes at a bad time, like a new one.
 #[tokio::test]
 async fn a_retry_is_dropped_as_well() {
-    let site = Site::open().await;
-    let first = site.push("q", limited(1)).await;
-    assert_eq!(site.fetch("q", 9).await, from_ref(&first));
-    site.app.client.nack(&first).await.expect(200);
-    let second = site.push("q", limited(1)).await;
-    assert_eq!(site.fetch("q", 9).await, [second]);
-    site.advance(1000).await;
-    assert!(site.fetch("q", 9).await.is_empty());
-    assert_eq!(site.state(&first).await, "discarded");
-    site.audit().await;
+    let env = LimitsEnv::open().await;
+    let first = env.push("q", limited(1)).await;
+    assert_eq!(env.fetch("q", 9).await, from_ref(&first));
+    env.client.nack(&first).await.expect(200);
+    let second = env.push("q", limited(1)).await;
+    assert_eq!(env.fetch("q", 9).await, [second]);
+    env.advance(1000).await;
+    assert!(env.fetch("q", 9).await.is_empty());
+    assert_eq!(env.state(&first).await, "discarded");
+    env.audit().await;
 }

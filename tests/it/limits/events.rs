@@ -1,6 +1,6 @@
 //! RL-006: what is told of limits, once for each lane and change.
 
-use super::{NOON, SECOND, Site, concurrency};
+use super::{LimitsEnv, NOON, SECOND, concurrency};
 use crate::support::json;
 use fairgate::job::LimitKey;
 use fairgate::store::Layer;
@@ -8,107 +8,107 @@ use std::slice::from_ref;
 
 #[tokio::test]
 async fn a_lane_that_is_stopped_and_let_go_is_told_of_once_each() {
-    let site = Site::open().await;
-    let jobs = site.push_many(4, "q", json!({"key": "k", "concurrency": 1})).await;
-    assert_eq!(site.fetch("q", 2).await, jobs[..1]);
+    let env = LimitsEnv::open().await;
+    let jobs = env.push_many(4, "q", json!({"key": "k", "concurrency": 1})).await;
+    assert_eq!(env.fetch("q", 2).await, jobs[..1]);
     for _ in 0..5 {
-        assert!(site.fetch("q", 2).await.is_empty());
-        site.tick().await;
+        assert!(env.fetch("q", 2).await.is_empty());
+        env.tick().await;
     }
     let exceeded = json!({"key": "k", "strategy": "concurrency", "limit": 1, "current": 1});
-    assert_eq!(site.told("rate_limit.exceeded").await, from_ref(&exceeded));
-    assert!(site.told("rate_limit.released").await.is_empty());
-    site.app.clock.advance(1500);
-    site.ack(&jobs[0]).await;
-    assert_eq!(site.fetch("q", 2).await, jobs[1..2]);
+    assert_eq!(env.event_data("rate_limit.exceeded").await, from_ref(&exceeded));
+    assert!(env.event_data("rate_limit.released").await.is_empty());
+    env.clock.advance(1500);
+    env.ack(&jobs[0]).await;
+    assert_eq!(env.fetch("q", 2).await, jobs[1..2]);
     let released = json!({"key": "k", "strategy": "concurrency", "job_id": jobs[1], "waited_ms": 1500});
-    assert_eq!(site.told("rate_limit.released").await, [released]);
-    assert_eq!(site.told("rate_limit.exceeded").await, [exceeded.clone(), exceeded], "it waits again");
-    site.audit().await;
+    assert_eq!(env.event_data("rate_limit.released").await, [released]);
+    assert_eq!(env.event_data("rate_limit.exceeded").await, [exceeded.clone(), exceeded], "it waits again");
+    env.audit().await;
 }
 
 #[tokio::test]
 async fn each_strategy_has_its_numbers() {
-    let site = Site::open().await;
+    let env = LimitsEnv::open().await;
     for (queue, limit) in [
         ("a", json!({"key": "a", "rate": {"limit": 2, "period": "PT1S"}})),
         ("b", json!({"key": "b", "throttle": {"limit": 10, "period": "PT1S"}})),
         ("c", json!({"key": "c", "concurrency": 0})),
         ("d", json!({"key": "d", "concurrency": 9})),
     ] {
-        site.push_many(3, queue, limit).await;
+        env.push_many(3, queue, limit).await;
     }
-    site.fetch_from(&["a", "b", "c"], 9).await;
-    let d = site.fetch("d", 1).await;
+    env.fetch_from(&["a", "b", "c"], 9).await;
+    let d = env.fetch("d", 1).await;
     let error = json!({"message": "429", "rate_limit_until": "2027-01-15T08:00:10Z"});
-    site.app.client.post("/v1/workers/nack", json!({"job_id": d[0], "error": error})).await.expect(200);
-    assert!(site.fetch("d", 1).await.is_empty());
-    let told = site.told("rate_limit.exceeded").await;
+    env.client.post("/v1/workers/nack", json!({"job_id": d[0], "error": error})).await.expect(200);
+    assert!(env.fetch("d", 1).await.is_empty());
+    let reported = env.event_data("rate_limit.exceeded").await;
     let rows: Vec<_> =
-        told.iter().map(|data| [&data["key"], &data["strategy"], &data["limit"], &data["current"]]).collect();
+        reported.iter().map(|data| [&data["key"], &data["strategy"], &data["limit"], &data["current"]]).collect();
     assert_eq!(
         json!(rows),
         json!([["a", "rate", 2, 2], ["b", "throttle", 10, 1], ["c", "concurrency", 0, 0], ["d", "hold", 0, 0]])
     );
-    site.advance(10 * SECOND).await;
-    assert!(site.told("rate_limit.released").await.is_empty(), "a job is released when it starts");
-    site.fetch_from(&["a", "b", "c", "d"], 3).await;
-    let told = site.told("rate_limit.released").await;
+    env.advance(10 * SECOND).await;
+    assert!(env.event_data("rate_limit.released").await.is_empty(), "a job is released when it starts");
+    env.fetch_from(&["a", "b", "c", "d"], 3).await;
+    let reported = env.event_data("rate_limit.released").await;
     let mut rows: Vec<_> =
-        told.iter().map(|data| (data["key"].as_str().unwrap(), data["strategy"].as_str().unwrap())).collect();
+        reported.iter().map(|data| (data["key"].as_str().unwrap(), data["strategy"].as_str().unwrap())).collect();
     rows.sort_unstable();
     assert_eq!(rows, [("a", "rate"), ("b", "throttle"), ("d", "hold")]);
-    site.audit().await;
+    env.audit().await;
 }
 
 /// A queue's own limit is told of by the queue, not by each of its lanes.
 #[tokio::test]
 async fn a_full_queue_is_told_of_once() {
-    let site = Site::open().await;
-    site.set("queue:q", Layer::Admin, concurrency(1), None).await;
+    let env = LimitsEnv::open().await;
+    env.set("queue:q", Layer::Admin, concurrency(1), None).await;
     let mut jobs = Vec::new();
     for key in ["a", "b", "c"] {
-        jobs.push(site.push("q", json!({"key": key, "concurrency": 5})).await);
+        jobs.push(env.push("q", json!({"key": key, "concurrency": 5})).await);
     }
     for _ in 0..3 {
-        site.fetch("q", 5).await;
+        env.fetch("q", 5).await;
     }
     let exceeded = json!({"key": "queue:q", "strategy": "concurrency", "limit": 1, "current": 1});
-    assert_eq!(site.told("rate_limit.exceeded").await, [exceeded]);
-    site.app.clock.advance(700);
-    site.ack(&jobs[0]).await;
-    assert_eq!(site.fetch("q", 1).await, jobs[1..2]);
+    assert_eq!(env.event_data("rate_limit.exceeded").await, [exceeded]);
+    env.clock.advance(700);
+    env.ack(&jobs[0]).await;
+    assert_eq!(env.fetch("q", 1).await, jobs[1..2]);
     let released = json!({"key": "queue:q", "strategy": "concurrency", "job_id": jobs[1], "waited_ms": 700});
-    assert_eq!(site.told("rate_limit.released").await, [released]);
-    assert!(site.fetch("q", 1).await.is_empty());
-    assert_eq!(site.told("rate_limit.exceeded").await.len(), 2, "a change again");
-    site.audit().await;
+    assert_eq!(env.event_data("rate_limit.released").await, [released]);
+    assert!(env.fetch("q", 1).await.is_empty());
+    assert_eq!(env.event_data("rate_limit.exceeded").await.len(), 2, "a change again");
+    env.audit().await;
 }
 
 /// Where there is nothing left to hold back, nothing was exceeded.
 #[tokio::test]
 async fn a_limit_that_is_used_up_by_the_last_job_is_not_exceeded() {
-    let site = Site::open().await;
-    site.push_many(2, "q", json!({"key": "k", "rate": {"limit": 2, "period": "PT1S"}})).await;
-    assert_eq!(site.fetch("q", 9).await.len(), 2);
-    assert!(site.fetch("q", 9).await.is_empty());
-    assert!(site.told("rate_limit.exceeded").await.is_empty());
-    assert_eq!(site.limit("k").await.resets_at, Some(NOON + SECOND));
+    let env = LimitsEnv::open().await;
+    env.push_many(2, "q", json!({"key": "k", "rate": {"limit": 2, "period": "PT1S"}})).await;
+    assert_eq!(env.fetch("q", 9).await.len(), 2);
+    assert!(env.fetch("q", 9).await.is_empty());
+    assert!(env.event_data("rate_limit.exceeded").await.is_empty());
+    assert_eq!(env.limit("k").await.resets_at, Some(NOON + SECOND));
 }
 
 /// The list of limits, and what each says.
 #[tokio::test]
 async fn limits_are_listed_with_who_waits() {
-    let site = Site::open().await;
+    let env = LimitsEnv::open().await;
     for key in ["a", "b", "c"] {
-        site.push_many(3, "q", json!({"key": key, "concurrency": 1})).await;
-        site.app.clock.advance(1);
+        env.push_many(3, "q", json!({"key": key, "concurrency": 1})).await;
+        env.clock.advance(1);
     }
-    site.fetch("q", 9).await;
-    let (total, limits) = site.store().limits(0, 2).await.unwrap();
+    env.fetch("q", 9).await;
+    let (total, limits) = env.store().limits(0, 2).await.unwrap();
     let shown: Vec<_> = limits.iter().map(|limit| (limit.key.name.as_str(), limit.running, limit.waiting())).collect();
     assert_eq!((total, shown), (3, vec![("c", 1, 2), ("b", 1, 2)]));
-    let (_, limits) = site.store().limits(2, 2).await.unwrap();
+    let (_, limits) = env.store().limits(2, 2).await.unwrap();
     assert_eq!(limits.iter().map(|limit| limit.key.name.as_str()).collect::<Vec<_>>(), ["a"]);
-    assert_eq!(site.store().limit(&LimitKey::key("nobody")).await.unwrap(), None);
+    assert_eq!(env.store().limit(&LimitKey::key("nobody")).await.unwrap(), None);
 }

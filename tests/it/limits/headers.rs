@@ -1,6 +1,6 @@
 //! `X-RateLimit-*`: on responses that a limit concerns, and on no others.
 
-use super::{NOON, SECOND, Site, concurrency, job};
+use super::{LimitsEnv, NOON, SECOND, concurrency, job};
 use crate::support::{Answer, json};
 use fairgate::store::Layer;
 use serde_json::{Value, json as value};
@@ -18,12 +18,12 @@ const NONE: [&str; 3] = ["", "", ""];
 
 #[tokio::test]
 async fn a_fetch_tells_of_the_limit_of_its_job() {
-    let site = Site::open().await;
-    let client = &site.app.client;
+    let env = LimitsEnv::open().await;
+    let client = &env.client;
     client.enqueue_into("plain").await;
     assert_eq!(headers(&client.fetch("plain", 1).await), NONE, "nothing is limited");
     let rate = json!({"key": "r", "rate": {"limit": 5, "period": "PT1M"}});
-    site.push_many(3, "q", rate).await;
+    env.push_many(3, "q", rate).await;
     let reset = at(NOON + 60 * SECOND);
     assert_eq!(headers(&client.fetch("q", 1).await), ["5", "4", &reset]);
     assert_eq!(headers(&client.fetch("q", 2).await), ["5", "2", &reset]);
@@ -34,9 +34,9 @@ async fn a_fetch_tells_of_the_limit_of_its_job() {
 
 #[tokio::test]
 async fn a_fetch_that_a_limit_leaves_empty_tells_of_that_limit() {
-    let site = Site::open().await;
-    let client = &site.app.client;
-    site.push_many(2, "q", json!({"key": "c", "concurrency": 1})).await;
+    let env = LimitsEnv::open().await;
+    let client = &env.client;
+    env.push_many(2, "q", json!({"key": "c", "concurrency": 1})).await;
     let first = client.fetch("q", 1).await;
     assert_eq!(headers(&first), ["1", "0", &at(NOON)]);
     // Once when the lane is stopped, and again when it waits.
@@ -47,15 +47,15 @@ async fn a_fetch_that_a_limit_leaves_empty_tells_of_that_limit() {
     client.ack(&first.job_ids()[0]).await.expect(200);
     assert_eq!(client.fetch("q", 1).await.job_ids().len(), 1);
     assert_eq!(headers(&client.fetch("q", 1).await), NONE, "the queue is simply empty");
-    site.audit().await;
+    env.audit().await;
 }
 
 #[tokio::test]
 async fn a_queues_own_limit_and_the_tightest_of_several_are_told() {
-    let site = Site::open().await;
-    let client = &site.app.client;
-    site.set("queue:q", Layer::Admin, concurrency(2), None).await;
-    site.push_many(3, "q", json!({"key": "wide", "concurrency": 9})).await;
+    let env = LimitsEnv::open().await;
+    let client = &env.client;
+    env.set("queue:q", Layer::Admin, concurrency(2), None).await;
+    env.push_many(3, "q", json!({"key": "wide", "concurrency": 9})).await;
     assert_eq!(headers(&client.fetch("q", 1).await)[..2], ["2", "1"], "of 2 and 9, the first is tighter");
     client.fetch("q", 1).await;
     let empty = client.fetch("q", 1).await;
@@ -64,18 +64,18 @@ async fn a_queues_own_limit_and_the_tightest_of_several_are_told() {
 
 #[tokio::test]
 async fn a_tenant_is_not_told_of_what_others_wait_for() {
-    let site = Site::open().await;
+    let env = LimitsEnv::open().await;
     let of = |tenant: &str, key: &str| {
         let mut job = job("q", 0, json!({"key": key, "concurrency": 1}));
         job["meta"] = json!({"tenant_id": tenant});
         job
     };
-    site.push_all(vec![of("acme", "a"), of("acme", "a"), of("beta", "b"), of("beta", "b")]).await;
-    assert_eq!(site.fetch("q", 10).await.len(), 2);
+    env.enqueue_all(vec![of("acme", "a"), of("acme", "a"), of("beta", "b"), of("beta", "b")]).await;
+    assert_eq!(env.fetch("q", 10).await.len(), 2);
     let fetch = json!({"queues": ["q"], "count": 1}).to_string();
     let own = async |tenant: &str| {
         let headers = [("x-ojs-tenant", tenant)];
-        let answer = site.app.client.try_send("POST", "/v1/workers/fetch", &headers, Some(fetch.clone())).await;
+        let answer = env.client.try_send("POST", "/v1/workers/fetch", &headers, Some(fetch.clone())).await;
         answer.unwrap().expect(200)
     };
     assert_eq!(headers(&own("acme").await)[..2], ["1", "0"]);
@@ -84,8 +84,8 @@ async fn a_tenant_is_not_told_of_what_others_wait_for() {
 
 #[tokio::test]
 async fn enqueues_tell_of_the_limit_that_their_jobs_bring() {
-    let site = Site::open().await;
-    let client = &site.app.client;
+    let env = LimitsEnv::open().await;
+    let client = &env.client;
     let limited = |key: &str| job("q", 0, json!({"key": key, "concurrency": 3}));
     let batch = async |jobs: Vec<Value>| client.post("/v1/jobs/batch", value!({"jobs": jobs})).await.expect(201);
     assert_eq!(headers(&client.post("/v1/jobs", limited("k")).await.expect(201))[..2], ["3", "3"]);
@@ -97,8 +97,8 @@ async fn enqueues_tell_of_the_limit_that_their_jobs_bring() {
 
 #[tokio::test]
 async fn a_refusal_by_a_tenants_limit_tells_of_it() {
-    let site = Site::open().await;
-    let client = &site.app.client;
+    let env = LimitsEnv::open().await;
+    let client = &env.client;
     let terms = json!({"limits": {"max_enqueue_rate": {"limit": 2, "period": "PT1M"}}}).to_string();
     client.send("PUT", "/v1/admin/tenants/acme", Some(terms)).await.expect(201);
     let job = json!({"type": "a.b", "args": [], "meta": {"tenant_id": "acme"}});

@@ -1,23 +1,23 @@
 //! The time for which limits hold jobs back: reported once for each job when it starts, and as a whole.
 
-use super::{SECOND, Site, concurrency};
+use super::{LimitsEnv, SECOND, concurrency};
 use crate::support::json;
 use fairgate::store::Layer;
 use serde_json::Value;
 
-impl Site {
+impl LimitsEnv {
     /// Jobs that limits held back, by the events: id, key and ms.
     async fn released(&self) -> Vec<(String, String, i64)> {
         let row = |data: &Value| {
             let text = |name: &str| data[name].as_str().unwrap().to_owned();
             (text("job_id"), text("key"), data["waited_ms"].as_i64().unwrap())
         };
-        self.told("rate_limit.released").await.iter().map(row).collect()
+        self.event_data("rate_limit.released").await.iter().map(row).collect()
     }
 
     /// Seconds and jobs that the histogram of a key has.
     async fn observed(&self, key: &str) -> (f64, f64) {
-        let text = self.app.client.get("/metrics").await.text;
+        let text = self.client.get("/metrics").await.text;
         let value = |what: &str| {
             let name = format!("ojs_rate_limit_wait_duration_{what}{{key=\"{key}\"}} ");
             text.lines().find_map(|line| line.strip_prefix(&name)).map_or(0.0, |value| value.parse().unwrap())
@@ -29,116 +29,116 @@ impl Site {
 /// Workers ask all the time, one job at a time, so a lane is stopped and let go for each job.
 #[tokio::test]
 async fn each_job_is_reported_once_with_its_whole_wait() {
-    let site = Site::open().await;
-    let jobs = site.push_many(20, "q", json!({"key": "k", "concurrency": 1})).await;
-    assert_eq!(site.fetch("q", 1).await, jobs[..1]);
+    let env = LimitsEnv::open().await;
+    let jobs = env.push_many(20, "q", json!({"key": "k", "concurrency": 1})).await;
+    assert_eq!(env.fetch("q", 1).await, jobs[..1]);
     for place in 1..20 {
-        assert!(site.fetch("q", 1).await.is_empty());
-        site.advance(4 * SECOND).await;
-        site.ack(&jobs[place - 1]).await;
-        assert_eq!(site.fetch("q", 1).await, jobs[place..=place]);
+        assert!(env.fetch("q", 1).await.is_empty());
+        env.advance(4 * SECOND).await;
+        env.ack(&jobs[place - 1]).await;
+        assert_eq!(env.fetch("q", 1).await, jobs[place..=place]);
     }
     let expected: Vec<_> = (1..20).map(|place| (jobs[place].clone(), "k".to_owned(), place as i64 * 4000)).collect();
-    assert_eq!(site.released().await, expected);
-    assert_eq!(site.observed("k").await, (f64::from((1..20).sum::<i32>() * 4), 19.0));
-    site.audit().await;
+    assert_eq!(env.released().await, expected);
+    assert_eq!(env.observed("k").await, (f64::from((1..20).sum::<i32>() * 4), 19.0));
+    env.audit().await;
 }
 
 #[tokio::test]
 async fn of_a_queue_as_well() {
-    let site = Site::open().await;
-    site.set("queue:q", Layer::Admin, concurrency(2), None).await;
-    let jobs = site.push_many(6, "q", json!(null)).await;
-    let mut running = site.fetch("q", 9).await;
+    let env = LimitsEnv::open().await;
+    env.set("queue:q", Layer::Admin, concurrency(2), None).await;
+    let jobs = env.push_many(6, "q", json!(null)).await;
+    let mut running = env.fetch("q", 9).await;
     for _ in 0..2 {
-        site.advance(5 * SECOND).await;
-        site.ack_all(&running).await;
-        running = site.fetch("q", 9).await;
+        env.advance(5 * SECOND).await;
+        env.ack_all(&running).await;
+        running = env.fetch("q", 9).await;
         assert_eq!(running.len(), 2);
     }
-    let waits: Vec<_> = site.released().await.into_iter().map(|(id, _, ms)| (id, ms)).collect();
+    let waits: Vec<_> = env.released().await.into_iter().map(|(id, _, ms)| (id, ms)).collect();
     let expected = [5000, 5000, 10_000, 10_000];
     assert_eq!(waits, jobs[2..].iter().cloned().zip(expected).collect::<Vec<_>>());
-    site.audit().await;
+    env.audit().await;
 }
 
 /// A worker that is not there is no limit: only the time in which a worker asked and was refused counts.
 #[tokio::test]
 async fn only_time_in_which_the_limit_stopped_somebody_counts() {
-    let site = Site::open().await;
+    let env = LimitsEnv::open().await;
     let rate = json!({"key": "k", "rate": {"limit": 1, "period": "PT10S"}});
-    let jobs = site.push_many(3, "q", rate.clone()).await;
-    assert_eq!(site.fetch("q", 9).await.len(), 1);
-    site.advance(10 * SECOND).await; // the window is open again
-    site.advance(60 * SECOND).await; // nobody asks
-    let late = site.push("q", rate).await;
-    assert_eq!(site.fetch("q", 9).await, jobs[1..2]);
-    site.advance(10 * SECOND).await;
-    assert_eq!(site.fetch("q", 9).await, jobs[2..3]);
-    site.advance(10 * SECOND).await;
-    assert_eq!(site.fetch("q", 9).await, std::slice::from_ref(&late));
-    let waits: Vec<_> = site.released().await.into_iter().map(|(id, _, ms)| (id, ms)).collect();
+    let jobs = env.push_many(3, "q", rate.clone()).await;
+    assert_eq!(env.fetch("q", 9).await.len(), 1);
+    env.advance(10 * SECOND).await; // the window is open again
+    env.advance(60 * SECOND).await; // nobody asks
+    let late = env.push("q", rate).await;
+    assert_eq!(env.fetch("q", 9).await, jobs[1..2]);
+    env.advance(10 * SECOND).await;
+    assert_eq!(env.fetch("q", 9).await, jobs[2..3]);
+    env.advance(10 * SECOND).await;
+    assert_eq!(env.fetch("q", 9).await, std::slice::from_ref(&late));
+    let waits: Vec<_> = env.released().await.into_iter().map(|(id, _, ms)| (id, ms)).collect();
     assert_eq!(waits, [(jobs[1].clone(), 10_000), (jobs[2].clone(), 20_000), (late, 20_000)]);
-    site.audit().await;
+    env.audit().await;
 }
 
 /// A job that comes when the limit has room again was not held back, and one whose lane was emptied by hand leaves nothing behind.
 #[tokio::test]
 async fn a_job_that_nothing_held_back_is_not_reported() {
-    let site = Site::open().await;
+    let env = LimitsEnv::open().await;
     let limit = json!({"key": "k", "concurrency": 1});
-    let jobs = site.push_many(2, "q", limit.clone()).await;
-    assert_eq!(site.fetch("q", 2).await.len(), 1);
-    site.advance(SECOND).await;
-    site.app.client.send("DELETE", &format!("/v1/jobs/{}", jobs[1]), None).await.expect(200);
-    site.ack(&jobs[0]).await;
-    site.advance(SECOND).await;
-    let next = site.push("q", limit).await;
-    site.advance(SECOND).await;
-    assert_eq!(site.fetch("q", 2).await, [next]);
-    assert!(site.released().await.is_empty());
-    site.audit().await;
+    let jobs = env.push_many(2, "q", limit.clone()).await;
+    assert_eq!(env.fetch("q", 2).await.len(), 1);
+    env.advance(SECOND).await;
+    env.client.send("DELETE", &format!("/v1/jobs/{}", jobs[1]), None).await.expect(200);
+    env.ack(&jobs[0]).await;
+    env.advance(SECOND).await;
+    let next = env.push("q", limit).await;
+    env.advance(SECOND).await;
+    assert_eq!(env.fetch("q", 2).await, [next]);
+    assert!(env.released().await.is_empty());
+    env.audit().await;
 }
 
 /// The periods that are kept are bounded: a time may include the shortest gaps between them, and never misses any.
 #[tokio::test]
 async fn many_periods_miss_nothing() {
-    let site = Site::open().await;
-    let jobs = site.push_many(60, "q", json!({"key": "k", "rate": {"limit": 1, "period": "PT10S"}})).await;
-    let mut running = site.fetch("q", 9).await;
+    let env = LimitsEnv::open().await;
+    let jobs = env.push_many(60, "q", json!({"key": "k", "rate": {"limit": 1, "period": "PT10S"}})).await;
+    let mut running = env.fetch("q", 9).await;
     let (mut stopped, mut passed) = (0, 0);
     for place in 1..60_i64 {
         let gap = 10 * (place % 7); // nobody asks for so long
-        site.advance(10 * SECOND).await;
-        site.advance(gap).await;
+        env.advance(10 * SECOND).await;
+        env.advance(gap).await;
         stopped += 10 * SECOND;
         passed += 10 * SECOND + gap;
-        site.ack_all(&running).await;
-        running = site.fetch("q", 9).await;
-        let (id, _, ms) = site.released().await.pop().unwrap();
+        env.ack_all(&running).await;
+        running = env.fetch("q", 9).await;
+        let (id, _, ms) = env.released().await.pop().unwrap();
         assert_eq!(id, jobs[usize::try_from(place).unwrap()]);
         assert!(stopped <= ms && ms <= passed, "{stopped} {ms} {passed}");
         if place < 16 {
             assert_eq!(ms, stopped);
         }
     }
-    let kept: String = site.app.redis.command(&["HGET", "fg:{default}:limit:k", "held"]).await;
+    let kept: String = env.redis.command(&["HGET", "fg:{default}:limit:k", "held"]).await;
     assert_eq!(kept.matches(';').count(), 16, "{kept}");
-    assert_eq!(site.released().await.len(), 59);
+    assert_eq!(env.released().await.len(), 59);
 }
 
 #[tokio::test]
 async fn a_job_that_was_put_off_waited_since_then() {
-    let site = Site::open().await;
+    let env = LimitsEnv::open().await;
     let limit = json!({"key": "k", "rate": {"limit": 1, "period": "PT10S"}, "on_limit": "reschedule"});
-    let jobs = site.push_many(3, "q", limit).await;
-    assert_eq!(site.fetch("q", 9).await, jobs[..1]);
+    let jobs = env.push_many(3, "q", limit).await;
+    assert_eq!(env.fetch("q", 9).await, jobs[..1]);
     for place in 1..3 {
-        site.advance(10 * SECOND).await;
-        assert_eq!(site.fetch("q", 9).await, jobs[place..=place]);
+        env.advance(10 * SECOND).await;
+        assert_eq!(env.fetch("q", 9).await, jobs[place..=place]);
     }
-    let waits = site.released().await;
+    let waits = env.released().await;
     let k = || "k".to_owned();
     assert_eq!(waits, [(jobs[1].clone(), k(), 10_000), (jobs[2].clone(), k(), 20_000)]);
-    site.audit().await;
+    env.audit().await;
 }

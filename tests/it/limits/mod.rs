@@ -22,37 +22,36 @@ mod throttle;
 mod together;
 mod waiting;
 
-use crate::support::{TestApp, json};
-use fairgate::clock::Clock;
-use fairgate::config::{Config, Role};
+use crate::support::{NOON, TestApp, json};
+use fairgate::config::Config;
 use fairgate::job::{LimitKey, LimitScope, Quota, Record, Window};
-use fairgate::store::{Ack, EventFilter, Fetch, Layer, LimitState, Store};
+use fairgate::store::{Ack, Fetch, Layer, LimitState};
 use serde_json::Value;
+use std::ops::Deref;
 
-const NOON: i64 = 1_800_000_000_000;
 const SECOND: i64 = 1000;
 const MINUTE: i64 = 60 * SECOND;
 
-/// A server whose clock only the test turns, and on which nothing ticks but what the test sends.
-struct Site {
+/// A passive fairgate, and shorthands for limits.
+struct LimitsEnv {
     app: TestApp,
 }
 
-impl Site {
-    async fn open() -> Site {
-        Site::with(|_| {}).await
+impl Deref for LimitsEnv {
+    type Target = TestApp;
+
+    fn deref(&self) -> &TestApp {
+        &self.app
+    }
+}
+
+impl LimitsEnv {
+    async fn open() -> LimitsEnv {
+        LimitsEnv::with(|_| {}).await
     }
 
-    async fn with(change: impl FnOnce(&mut Config)) -> Site {
-        let app = TestApp::start_with(Clock::manual(NOON), |config| {
-            config.server.roles = vec![Role::Api];
-            change(config);
-        });
-        Site { app: app.await }
-    }
-
-    fn store(&self) -> &Store {
-        &self.app.app.store
+    async fn with(change: impl FnOnce(&mut Config)) -> LimitsEnv {
+        LimitsEnv { app: TestApp::start_passive(change).await }
     }
 
     /// A job under a limit, as it is sent.
@@ -61,22 +60,12 @@ impl Site {
     }
 
     async fn push_at(&self, queue: &str, priority: i32, rate_limit: Value) -> String {
-        self.app.client.enqueue(job(queue, priority, rate_limit)).await
+        self.client.enqueue(job(queue, priority, rate_limit)).await
     }
 
     /// So many equal jobs.
     async fn push_many(&self, jobs: usize, queue: &str, rate_limit: Value) -> Vec<String> {
-        self.push_all(vec![job(queue, 0, rate_limit); jobs]).await
-    }
-
-    /// Jobs in batches, as large as they may be.
-    async fn push_all(&self, jobs: Vec<Value>) -> Vec<String> {
-        let mut ids = Vec::new();
-        for batch in jobs.chunks(1000) {
-            let answer = self.app.client.post("/v1/jobs/batch", json!({"jobs": batch})).await.expect(201);
-            ids.extend(answer.job_ids());
-        }
-        ids
+        self.enqueue_all(vec![job(queue, 0, rate_limit); jobs]).await
     }
 
     async fn fetch(&self, queue: &str, count: usize) -> Vec<String> {
@@ -102,16 +91,6 @@ impl Site {
         }
     }
 
-    /// Time passes, and what it brings happens.
-    async fn advance(&self, ms: i64) {
-        self.app.clock.advance(ms);
-        self.tick().await;
-    }
-
-    async fn tick(&self) {
-        while self.store().tick(false).await.unwrap() {}
-    }
-
     async fn limit(&self, key: &str) -> LimitState {
         self.store().limit(&limit_key(key)).await.unwrap().unwrap_or_else(|| panic!("no limit {key}"))
     }
@@ -125,15 +104,7 @@ impl Site {
     }
 
     async fn state(&self, id: &str) -> String {
-        self.app.client.state(id).await
-    }
-
-    /// Data of all events of a kind, oldest first; times in it as numbers.
-    async fn told(&self, kind: &str) -> Vec<Value> {
-        let filter = EventFilter { types: vec![kind.to_owned()], ..EventFilter::default() };
-        let page = self.store().events(&filter, None, 100_000).await.unwrap().unwrap();
-        let read = |data: &str| serde_json::from_str(&format!("{{{}}}", data.replace('\u{1d}', ""))).unwrap();
-        page.events.iter().map(|event| read(&event.data)).collect()
+        self.client.state(id).await
     }
 
     async fn audit(&self) {

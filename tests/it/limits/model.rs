@@ -1,7 +1,7 @@
 //! Whatever happens, FETCH gives exactly the jobs that a simple model gives, and the counts are the model's.
 
 use super::ledger::{Ledger, State};
-use super::{NOON, Site, concurrency, job, rate, request};
+use super::{LimitsEnv, NOON, concurrency, job, rate, request};
 use crate::support::json;
 use fairgate::job::{Failure, LimitKey, Quota};
 use fairgate::store::{Layer, Nack};
@@ -86,13 +86,13 @@ fn quota_of(key: &str, most: u32) -> Quota {
 
 /// The server and the model, which are told the same.
 struct Pair<'a> {
-    site: &'a Site,
+    env: &'a LimitsEnv,
     ledger: Ledger,
 }
 
 impl Pair<'_> {
     async fn take(&mut self, step: &Step) {
-        let (site, ledger) = (self.site, &mut self.ledger);
+        let (env, ledger) = (self.env, &mut self.ledger);
         match step {
             Step::Push { queue, priority, key, concurrency } => {
                 let mut limit = Value::Null;
@@ -105,54 +105,54 @@ impl Pair<'_> {
                         ledger.limit(key).job = quota;
                     }
                 }
-                let id = site.app.client.enqueue(job(queue, *priority, limit)).await;
+                let id = env.client.enqueue(job(queue, *priority, limit)).await;
                 ledger.push(id, queue, *priority, *key);
             }
             Step::Fetch { worker, queues, count } => {
                 let mut fetch = request(&format!("w{worker}"), queues, *count);
                 fetch.visibility_ms = Some(VISIBILITY as u64);
-                let got = site.store().fetch(fetch).await.unwrap().deliver();
+                let got = env.store().fetch(fetch).await.unwrap().deliver();
                 let got: Vec<String> = got.into_iter().map(|record| record.id).collect();
                 assert_eq!(got, ledger.fetch(queues, *count, VISIBILITY), "{step:?}");
             }
             Step::Ack(index) => {
                 if let Some(id) = self.change(index, is_active, |_| State::Gone) {
-                    site.ack(&id).await;
+                    env.ack(&id).await;
                 }
             }
             Step::Nack(index) => {
                 if let Some(id) = self.change(index, is_active, |now| State::Retry(now + RETRY)) {
-                    nack(site, id, false).await;
+                    nack(env, id, false).await;
                 }
             }
             Step::Requeue(index) => {
                 if let Some(id) = self.change(index, is_active, |_| State::Available) {
-                    nack(site, id, true).await;
+                    nack(env, id, true).await;
                 }
             }
             Step::Cancel(index) => {
                 if let Some(id) = self.change(index, |state| state != State::Gone, |_| State::Gone) {
-                    site.store().cancel(&id).await.unwrap();
+                    env.store().cancel(&id).await.unwrap();
                 }
             }
             Step::Advance(ms) => {
                 ledger.advance(*ms);
-                site.advance(*ms).await;
+                env.advance(*ms).await;
             }
             Step::Override { key, concurrency: most, lasts } => {
                 let until = lasts.map(|ms| ledger.now + ms);
                 ledger.limit(key).over = Some((concurrency(*most), until));
-                site.set(key, Layer::Override, concurrency(*most), until).await;
+                env.set(key, Layer::Override, concurrency(*most), until).await;
             }
             Step::Lift(key) => {
                 ledger.limit(key).over = None;
-                site.unset(key, Layer::Override).await;
+                env.unset(key, Layer::Override).await;
             }
             Step::Queue { queue, concurrency: most } => {
                 let key = format!("queue:{queue}");
                 let quota = most.map(concurrency);
                 ledger.limit(&key).admin = quota.clone().unwrap_or_default();
-                site.store().set_limit(&LimitKey::queue(queue), Layer::Admin, quota.as_ref(), None).await.unwrap();
+                env.store().set_limit(&LimitKey::queue(queue), Layer::Admin, quota.as_ref(), None).await.unwrap();
             }
         }
     }
@@ -168,16 +168,16 @@ impl Pair<'_> {
 
     async fn compare(&self) {
         for queue in QUEUES {
-            let counts = self.site.store().queue_counts(queue).await.unwrap();
+            let counts = self.env.store().queue_counts(queue).await.unwrap();
             let key = format!("queue:{queue}");
             let expected = (self.ledger.available(&key) as i64, self.ledger.running(&key) as i64);
             assert_eq!((counts["available"], counts["active"]), expected, "available and active in {queue}");
         }
-        for limit in self.site.store().limits(0, 100).await.unwrap().1 {
+        for limit in self.env.store().limits(0, 100).await.unwrap().1 {
             let key = &limit.key.to_string();
-            let told = (limit.running as usize, limit.available as usize, limit.room != Some(0));
+            let reported = (limit.running as usize, limit.available as usize, limit.room != Some(0));
             let expected = (self.ledger.running(key), self.ledger.available(key), self.ledger.is_open(key));
-            assert_eq!(told, expected, "running, available and open under {key}");
+            assert_eq!(reported, expected, "running, available and open under {key}");
         }
     }
 }
@@ -186,23 +186,23 @@ fn is_active(state: State) -> bool {
     matches!(state, State::Active(_))
 }
 
-async fn nack(site: &Site, job_id: String, requeue: bool) {
+async fn nack(env: &LimitsEnv, job_id: String, requeue: bool) {
     let failure = Failure::parse("error", Some(r#"{"message":"oops"}"#)).unwrap();
-    site.store().nack(Nack { job_id, worker: None, failure, requeue, idempotency_key: None }).await.unwrap();
+    env.store().nack(Nack { job_id, worker: None, failure, requeue, idempotency_key: None }).await.unwrap();
 }
 
-async fn run(site: &Site, steps: &[Step]) {
-    let _: () = site.app.redis.command(&["FLUSHALL"]).await;
-    let mut pair = Pair { site, ledger: Ledger::default() };
-    pair.ledger.now = site.app.clock.now_ms();
+async fn run(env: &LimitsEnv, steps: &[Step]) {
+    let _: () = env.redis.command(&["FLUSHALL"]).await;
+    let mut pair = Pair { env, ledger: Ledger::default() };
+    pair.ledger.now = env.clock.now_ms();
     for (number, step) in steps.iter().enumerate() {
         pair.take(step).await;
         pair.compare().await;
         if number % 8 == 7 {
-            site.audit().await;
+            env.audit().await;
         }
     }
-    site.audit().await;
+    env.audit().await;
     // Everything that is left can go in the end.
     for key in KEYS {
         pair.take(&Step::Override { key, concurrency: 1000, lasts: None }).await;
@@ -218,26 +218,26 @@ async fn run(site: &Site, steps: &[Step]) {
         pair.take(&Step::Fetch { worker: 0, queues: QUEUES.to_vec(), count: 64 }).await;
         for place in pair.ledger.places(is_active) {
             pair.ledger.jobs[place].state = State::Gone;
-            site.ack(&pair.ledger.jobs[place].id).await;
+            env.ack(&pair.ledger.jobs[place].id).await;
         }
     }
     assert!(pair.ledger.places(|state| state != State::Gone).is_empty(), "everything went");
-    site.audit().await;
-    let left = site.app.redis.keys_with("lane:").await;
+    env.audit().await;
+    let left = env.redis.keys_with("lane:").await;
     assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]
 fn fetch_gives_what_the_model_gives() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let site = runtime.block_on(Site::open());
-    assert_eq!(site.app.clock.now_ms(), NOON);
+    let env = runtime.block_on(LimitsEnv::open());
+    assert_eq!(env.clock.now_ms(), NOON);
     // A fixed seed, so that a run says the same about the same code; another one says more.
     let seed = std::env::var("FAIRGATE_TEST_SEED").map_or(22, |text| text.parse().expect("a number"));
     let rng_seed = RngSeed::Fixed(seed);
     let config = ProptestConfig { cases: 40, rng_seed, failure_persistence: None, ..Default::default() };
     let outcome = TestRunner::new(config).run(&prop::collection::vec(step(), 1..160), |steps| {
-        runtime.block_on(run(&site, &steps));
+        runtime.block_on(run(&env, &steps));
         Ok(())
     });
     outcome.unwrap_or_else(|error| panic!("{error}"));

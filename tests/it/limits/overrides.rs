@@ -1,6 +1,6 @@
 //! What an admin says, for a while or for good, holds at once and ends on time.
 
-use super::{MINUTE, NOON, SECOND, Site, concurrency, rate, throttle};
+use super::{LimitsEnv, MINUTE, NOON, SECOND, concurrency, rate, throttle};
 use crate::support::json;
 use fairgate::fairness::{LimitRule, Target};
 use fairgate::job::Quota;
@@ -8,155 +8,155 @@ use fairgate::store::{Layer, Signal};
 
 #[tokio::test]
 async fn an_override_changes_only_what_it_names() {
-    let site = Site::open().await;
+    let env = LimitsEnv::open().await;
     let limit = json!({"key": "k", "concurrency": 2, "rate": {"limit": 4, "period": "PT1M"}});
-    site.push_many(9, "q", limit).await;
+    env.push_many(9, "q", limit).await;
     let base = Quota { concurrency: Some(2), ..rate(4, 60_000) };
-    assert_eq!(site.limit("k").await.quota, base);
-    site.set("k", Layer::Override, concurrency(3), None).await;
-    assert_eq!(site.limit("k").await.quota, Quota { concurrency: Some(3), ..base.clone() });
-    site.set("k", Layer::Override, throttle(10, 1000), Some(NOON + MINUTE)).await;
-    let limit = site.limit("k").await;
+    assert_eq!(env.limit("k").await.quota, base);
+    env.set("k", Layer::Override, concurrency(3), None).await;
+    assert_eq!(env.limit("k").await.quota, Quota { concurrency: Some(3), ..base.clone() });
+    env.set("k", Layer::Override, throttle(10, 1000), Some(NOON + MINUTE)).await;
+    let limit = env.limit("k").await;
     assert_eq!(limit.quota, Quota { throttle: throttle(10, 1000).throttle, ..base.clone() });
     assert_eq!(limit.overridden, Some(Some(NOON + MINUTE)));
-    site.advance(MINUTE).await;
-    let limit = site.limit("k").await;
+    env.advance(MINUTE).await;
+    let limit = env.limit("k").await;
     assert_eq!((limit.quota, limit.overridden), (base, None), "it has ended");
-    assert!(!site.unset("k", Layer::Override).await, "there is none any more");
-    site.set("k", Layer::Override, concurrency(3), None).await;
-    assert!(site.unset("k", Layer::Override).await);
-    assert!(!site.unset("k", Layer::Override).await, "there was none");
+    assert!(!env.unset("k", Layer::Override).await, "there is none any more");
+    env.set("k", Layer::Override, concurrency(3), None).await;
+    assert!(env.unset("k", Layer::Override).await);
+    assert!(!env.unset("k", Layer::Override).await, "there was none");
 }
 
 /// A key's numbers: the last job's, the file's over them, the override over both.
 #[tokio::test]
 async fn each_layer_beats_the_one_below() {
     let rule = LimitRule { target: Target::Key("k".to_owned()), quota: concurrency(3) };
-    let site = Site::with(|config| config.policy.limits = vec![rule]).await;
-    site.push_many(9, "q", json!({"key": "k", "concurrency": 1, "rate": {"limit": 8, "period": "PT1S"}})).await;
+    let env = LimitsEnv::with(|config| config.policy.limits = vec![rule]).await;
+    env.push_many(9, "q", json!({"key": "k", "concurrency": 1, "rate": {"limit": 8, "period": "PT1S"}})).await;
     let with = |most| Quota { concurrency: Some(most), ..rate(8, 1000) };
-    assert_eq!(site.limit("k").await.quota, with(3));
-    assert_eq!(site.fetch("q", 9).await.len(), 3);
-    site.set("k", Layer::Admin, concurrency(4), None).await;
-    assert_eq!((site.limit("k").await.quota, site.fetch("q", 9).await.len()), (with(4), 1));
-    site.set("k", Layer::Override, concurrency(6), None).await;
-    assert_eq!((site.limit("k").await.quota, site.fetch("q", 9).await.len()), (with(6), 2));
-    site.audit().await;
+    assert_eq!(env.limit("k").await.quota, with(3));
+    assert_eq!(env.fetch("q", 9).await.len(), 3);
+    env.set("k", Layer::Admin, concurrency(4), None).await;
+    assert_eq!((env.limit("k").await.quota, env.fetch("q", 9).await.len()), (with(4), 1));
+    env.set("k", Layer::Override, concurrency(6), None).await;
+    assert_eq!((env.limit("k").await.quota, env.fetch("q", 9).await.len()), (with(6), 2));
+    env.audit().await;
 }
 
 /// Setting it, its end and its removal each wake who waits.
 #[tokio::test]
 async fn who_waits_goes_when_an_override_is_set_ends_or_is_removed() {
-    let site = Site::open().await;
-    let jobs = site.push_many(6, "q", json!({"key": "k", "concurrency": 1})).await;
+    let env = LimitsEnv::open().await;
+    let jobs = env.push_many(6, "q", json!({"key": "k", "concurrency": 1})).await;
     let queues = ["q".to_owned()];
-    let is_awake = async || site.store().have_runnable(&queues).await.unwrap();
-    assert_eq!(site.fetch("q", 9).await, jobs[..1]);
+    let is_awake = async || env.store().have_runnable(&queues).await.unwrap();
+    assert_eq!(env.fetch("q", 9).await, jobs[..1]);
     assert!(!is_awake().await);
-    site.set("k", Layer::Override, concurrency(2), None).await;
+    env.set("k", Layer::Override, concurrency(2), None).await;
     assert!(is_awake().await, "by being set");
-    assert_eq!(site.fetch("q", 9).await, jobs[1..2]);
-    site.ack_all(&jobs[..2]).await;
-    site.set("k", Layer::Override, concurrency(0), Some(NOON + MINUTE)).await;
-    assert!(site.fetch("q", 9).await.is_empty());
+    assert_eq!(env.fetch("q", 9).await, jobs[1..2]);
+    env.ack_all(&jobs[..2]).await;
+    env.set("k", Layer::Override, concurrency(0), Some(NOON + MINUTE)).await;
+    assert!(env.fetch("q", 9).await.is_empty());
     // Something else happens to the key meanwhile.
-    site.tick().await;
-    assert!(site.fetch("q", 9).await.is_empty());
-    site.audit().await;
-    site.advance(MINUTE).await;
+    env.tick().await;
+    assert!(env.fetch("q", 9).await.is_empty());
+    env.audit().await;
+    env.advance(MINUTE).await;
     assert!(is_awake().await, "by its end");
-    assert_eq!(site.fetch("q", 9).await, jobs[2..3]);
-    site.ack(&jobs[2]).await;
-    site.set("k", Layer::Override, concurrency(0), None).await;
-    assert!(site.fetch("q", 9).await.is_empty());
-    assert!(site.unset("k", Layer::Override).await);
+    assert_eq!(env.fetch("q", 9).await, jobs[2..3]);
+    env.ack(&jobs[2]).await;
+    env.set("k", Layer::Override, concurrency(0), None).await;
+    assert!(env.fetch("q", 9).await.is_empty());
+    assert!(env.unset("k", Layer::Override).await);
     assert!(is_awake().await, "by being removed");
-    assert_eq!(site.fetch("q", 9).await, jobs[3..4]);
-    site.audit().await;
+    assert_eq!(env.fetch("q", 9).await, jobs[3..4]);
+    env.audit().await;
 }
 
 /// The end of an override is not forgotten because somebody looked at the limit for another reason before.
 #[tokio::test]
 async fn the_end_is_kept_while_jobs_come_and_go() {
-    let site = Site::open().await;
-    let jobs = site.push_many(3, "q", json!({"key": "k", "concurrency": 2})).await;
-    assert_eq!(site.fetch("q", 9).await, jobs[..2]);
-    site.set("k", Layer::Override, concurrency(0), Some(NOON + MINUTE)).await;
-    assert!(site.fetch("q", 9).await.is_empty());
-    site.ack(&jobs[0]).await;
-    assert!(site.fetch("q", 9).await.is_empty());
-    site.audit().await;
-    site.advance(MINUTE).await;
-    assert_eq!(site.fetch("q", 9).await, jobs[2..]);
-    site.audit().await;
+    let env = LimitsEnv::open().await;
+    let jobs = env.push_many(3, "q", json!({"key": "k", "concurrency": 2})).await;
+    assert_eq!(env.fetch("q", 9).await, jobs[..2]);
+    env.set("k", Layer::Override, concurrency(0), Some(NOON + MINUTE)).await;
+    assert!(env.fetch("q", 9).await.is_empty());
+    env.ack(&jobs[0]).await;
+    assert!(env.fetch("q", 9).await.is_empty());
+    env.audit().await;
+    env.advance(MINUTE).await;
+    assert_eq!(env.fetch("q", 9).await, jobs[2..]);
+    env.audit().await;
 }
 
 /// Nor because a window says when it has room again: that is later.
 #[tokio::test]
 async fn the_end_comes_before_the_windows_own_time() {
-    let site = Site::open().await;
-    let jobs = site.push_many(3, "q", json!({"key": "k"})).await;
-    site.set("k", Layer::Override, rate(1, 3_600_000), Some(NOON + 10 * MINUTE)).await;
-    assert_eq!(site.fetch("q", 9).await, jobs[..1]);
-    assert!(site.fetch("q", 9).await.is_empty());
-    site.set("k", Layer::Override, rate(1, 3_600_000), Some(NOON + MINUTE)).await;
-    site.audit().await;
-    site.advance(MINUTE - 1).await;
-    assert!(site.fetch("q", 9).await.is_empty());
-    site.advance(1).await;
-    assert!(site.store().have_runnable(&["q".to_owned()]).await.unwrap(), "the tick woke it");
-    assert_eq!(site.fetch("q", 9).await, jobs[1..]);
-    site.audit().await;
+    let env = LimitsEnv::open().await;
+    let jobs = env.push_many(3, "q", json!({"key": "k"})).await;
+    env.set("k", Layer::Override, rate(1, 3_600_000), Some(NOON + 10 * MINUTE)).await;
+    assert_eq!(env.fetch("q", 9).await, jobs[..1]);
+    assert!(env.fetch("q", 9).await.is_empty());
+    env.set("k", Layer::Override, rate(1, 3_600_000), Some(NOON + MINUTE)).await;
+    env.audit().await;
+    env.advance(MINUTE - 1).await;
+    assert!(env.fetch("q", 9).await.is_empty());
+    env.advance(1).await;
+    assert!(env.store().have_runnable(&["q".to_owned()]).await.unwrap(), "the tick woke it");
+    assert_eq!(env.fetch("q", 9).await, jobs[1..]);
+    env.audit().await;
 }
 
 /// A limit that is lowered below what runs stops nobody who runs; it lets nobody start until enough have ended.
 #[tokio::test]
 async fn a_limit_below_what_runs_waits_until_enough_have_ended() {
-    let site = Site::open().await;
-    let jobs = site.push_many(8, "q", json!({"key": "k", "concurrency": 4})).await;
-    assert_eq!(site.fetch("q", 9).await, jobs[..4]);
-    site.set("k", Layer::Override, concurrency(2), None).await;
+    let env = LimitsEnv::open().await;
+    let jobs = env.push_many(8, "q", json!({"key": "k", "concurrency": 4})).await;
+    assert_eq!(env.fetch("q", 9).await, jobs[..4]);
+    env.set("k", Layer::Override, concurrency(2), None).await;
     for id in &jobs[..2] {
-        site.ack(id).await;
-        assert!(site.fetch("q", 9).await.is_empty());
+        env.ack(id).await;
+        assert!(env.fetch("q", 9).await.is_empty());
     }
-    site.ack(&jobs[2]).await;
-    assert_eq!(site.fetch("q", 9).await, jobs[4..5]);
-    site.audit().await;
+    env.ack(&jobs[2]).await;
+    assert_eq!(env.fetch("q", 9).await, jobs[4..5]);
+    env.audit().await;
 }
 
 /// More lanes than one call may wake are all woken in the end, and by nothing but that.
 #[tokio::test]
 async fn a_crowd_is_woken_in_steps() {
     let rule = LimitRule { target: Target::Type("test.*".to_owned()), quota: concurrency(0) };
-    let site = Site::with(|config| config.policy.limits = vec![rule]).await;
+    let env = LimitsEnv::with(|config| config.policy.limits = vec![rule]).await;
     let jobs = (0..300).map(|key| super::job("q", 0, json!({"key": format!("k{key}")})));
-    let jobs = site.push_all(jobs.collect()).await;
-    assert!(site.fetch("q", 9).await.is_empty());
-    site.audit().await;
-    site.set("type:test.*", Layer::Override, concurrency(200), None).await;
-    site.tick().await;
-    site.audit().await;
-    let got = site.fetch("q", 300).await;
+    let jobs = env.enqueue_all(jobs.collect()).await;
+    assert!(env.fetch("q", 9).await.is_empty());
+    env.audit().await;
+    env.set("type:test.*", Layer::Override, concurrency(200), None).await;
+    env.tick().await;
+    env.audit().await;
+    let got = env.fetch("q", 300).await;
     assert_eq!(got, jobs[..200], "in order");
-    site.ack_all(&got).await;
-    assert_eq!(site.fetch("q", 300).await, jobs[200..]);
-    site.audit().await;
+    env.ack_all(&got).await;
+    assert_eq!(env.fetch("q", 300).await, jobs[200..]);
+    env.audit().await;
 }
 
 /// The queue's own limit by the same means.
 #[tokio::test]
 async fn an_override_of_a_queue_ends_on_time_too() {
-    let site = Site::open().await;
-    let jobs = site.push_many(2, "q", json!(null)).await;
-    site.set("queue:q", Layer::Override, concurrency(0), Some(NOON + 10 * SECOND)).await;
-    let mut signals = site.store().signals();
-    assert!(site.fetch("q", 9).await.is_empty());
-    site.tick().await;
-    site.advance(10 * SECOND).await;
+    let env = LimitsEnv::open().await;
+    let jobs = env.push_many(2, "q", json!(null)).await;
+    env.set("queue:q", Layer::Override, concurrency(0), Some(NOON + 10 * SECOND)).await;
+    let mut signals = env.store().signals();
+    assert!(env.fetch("q", 9).await.is_empty());
+    env.tick().await;
+    env.advance(10 * SECOND).await;
     let woken = tokio::time::timeout(std::time::Duration::from_secs(5), async {
         while signals.recv().await.unwrap() != (Signal::Ready { queue: "q".to_owned() }) {}
     });
     assert!(woken.await.is_ok(), "fetches that wait are told");
-    assert_eq!(site.fetch("q", 9).await, jobs);
+    assert_eq!(env.fetch("q", 9).await, jobs);
 }

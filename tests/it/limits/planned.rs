@@ -1,6 +1,6 @@
 //! Limits and planned types: a key that is paused stops its own jobs, not the gate through which all others come.
 
-use super::{Site, job};
+use super::{LimitsEnv, job};
 use crate::support::json;
 use fairgate::fairness::Rule;
 use fairgate::store::{Begun, Ended, Promoted, Round, Why};
@@ -10,8 +10,8 @@ fn rule() -> Rule {
     Rule::new("plan", &["test.*"])
 }
 
-async fn site() -> Site {
-    Site::with(|config| config.plan = vec![rule()]).await
+async fn env() -> LimitsEnv {
+    LimitsEnv::with(|config| config.plan = vec![rule()]).await
 }
 
 fn of(tenant: &str, rate_limit: Value) -> Value {
@@ -20,77 +20,77 @@ fn of(tenant: &str, rate_limit: Value) -> Value {
     job
 }
 
-async fn begin(site: &Site) -> Round {
-    match site.store().begin_round(&rule(), "test", Why::Run, None).await.unwrap() {
+async fn begin(env: &LimitsEnv) -> Round {
+    match env.store().begin_round(&rule(), "test", Why::Run, None).await.unwrap() {
         Begun::Round(round) => round,
         other => panic!("no round: {other:?}"),
     }
 }
 
 /// A round that promotes up to so many.
-async fn promote(site: &Site, jobs: u64) -> u64 {
-    let round = begin(site).await;
+async fn promote(env: &LimitsEnv, jobs: u64) -> u64 {
+    let round = begin(env).await;
     let mut total = 0;
     for queue in &round.queues {
-        match site.store().promote("plan", &round.token, &queue.queue, jobs).await.unwrap() {
+        match env.store().promote("plan", &round.token, &queue.queue, jobs).await.unwrap() {
             Promoted::Jobs { promoted, .. } => total += promoted,
             other => panic!("not promoted: {other:?}"),
         }
     }
     let ended = Ended { document: "{}".to_owned(), promoted: total, ..Ended::default() };
-    assert!(site.store().end_round("plan", &round.token, round.number, &ended).await.unwrap());
+    assert!(env.store().end_round("plan", &round.token, round.number, &ended).await.unwrap());
     total
 }
 
 #[tokio::test]
 async fn a_tenant_whose_key_is_paused_stops_nobody_else() {
-    let site = site().await;
-    site.push("q", json!(null)).await; // passes; from here on they are staged
+    let env = env().await;
+    env.push("q", json!(null)).await; // passes; from here on they are staged
     let paused = of("a", json!({"key": "tenant:a", "concurrency": 0}));
     let free = of("b", json!({"key": "tenant:b", "concurrency": 9}));
-    let jobs = site.push_all(vec![paused.clone(), free.clone(), paused, free]).await;
-    assert_eq!(site.told("job.staged").await.len(), 4);
-    assert_eq!(promote(&site, 50).await, 4);
-    site.audit().await;
-    let got = site.fetch("q", 9).await;
+    let jobs = env.enqueue_all(vec![paused.clone(), free.clone(), paused, free]).await;
+    assert_eq!(env.event_data("job.staged").await.len(), 4);
+    assert_eq!(promote(&env, 50).await, 4);
+    env.audit().await;
+    let got = env.fetch("q", 9).await;
     assert_eq!(got[1..], [jobs[1].clone(), jobs[3].clone()], "those of b, behind the first");
-    assert_eq!(site.limit("tenant:a").await.waiting(), 2);
-    site.audit().await;
+    assert_eq!(env.limit("tenant:a").await.waiting(), 2);
+    env.audit().await;
 }
 
 /// Blocked jobs are neither depth nor latency: with nothing else in the queue, the gate is open.
 #[tokio::test]
 async fn blocked_jobs_neither_fill_a_queue_nor_make_it_late() {
-    let site = site().await;
-    site.push("q", json!(null)).await;
+    let env = env().await;
+    env.push("q", json!(null)).await;
     let blocked = (0..30).map(|_| of("a", json!({"key": "tenant:a", "concurrency": 0})));
-    site.push_all(blocked.collect()).await;
-    assert_eq!(promote(&site, 50).await, 30);
-    let first = site.fetch("q", 9).await;
+    env.enqueue_all(blocked.collect()).await;
+    assert_eq!(promote(&env, 50).await, 30);
+    let first = env.fetch("q", 9).await;
     assert_eq!(first.len(), 1);
-    site.advance(3_600_000).await;
-    site.ack_all(&first).await;
-    site.audit().await;
+    env.advance(3_600_000).await;
+    env.ack_all(&first).await;
+    env.audit().await;
     for _ in 0..2 {
-        site.push_all(vec![of("b", json!(null))]).await; // the first passes
+        env.enqueue_all(vec![of("b", json!(null))]).await; // the first passes
     }
-    let round = begin(&site).await;
+    let round = begin(&env).await;
     let seen = &round.queues[0];
-    assert_eq!((seen.depth, seen.oldest), (1, Some(site.app.clock.now_ms())), "the one that passed");
-    assert_eq!(site.fetch("q", 9).await.len(), 1, "which runs");
-    site.audit().await;
+    assert_eq!((seen.depth, seen.oldest), (1, Some(env.clock.now_ms())), "the one that passed");
+    assert_eq!(env.fetch("q", 9).await.len(), 1, "which runs");
+    env.audit().await;
 }
 
 /// The numbers of a staged job hold from when it came, not from when it is promoted.
 #[tokio::test]
 async fn numbers_of_staged_jobs_hold_as_well() {
-    let site = site().await;
-    site.push("q", json!(null)).await;
+    let env = env().await;
+    env.push("q", json!(null)).await;
     for most in [1, 2] {
-        site.push_all(vec![of("a", json!({"key": "tenant:a", "concurrency": most})); 3]).await;
+        env.enqueue_all(vec![of("a", json!({"key": "tenant:a", "concurrency": most})); 3]).await;
     }
-    promote(&site, 50).await;
-    assert_eq!(site.fetch("q", 9).await.len(), 1 + 2);
-    assert_eq!(site.limit("tenant:a").await.quota, super::concurrency(2));
-    site.audit().await;
+    promote(&env, 50).await;
+    assert_eq!(env.fetch("q", 9).await.len(), 1 + 2);
+    assert_eq!(env.limit("tenant:a").await.quota, super::concurrency(2));
+    env.audit().await;
 }

@@ -1,6 +1,6 @@
 //! Windows: never more starts in any window than the limit, and no fewer than that allows.
 
-use super::{NOON, SECOND, Site, concurrency, rate};
+use super::{LimitsEnv, NOON, SECOND, concurrency, rate};
 use crate::support::json;
 use fairgate::store::Layer;
 use proptest::prelude::*;
@@ -9,86 +9,86 @@ use proptest::test_runner::{RngSeed, TestRunner};
 /// L4-RL-001: one a second for the whole queue, without a key.
 #[tokio::test]
 async fn one_a_second_gives_one_then_none_then_the_next() {
-    let site = Site::open().await;
-    let jobs = site.push_many(3, "q", json!({"max_per_second": 1})).await;
-    assert_eq!(site.fetch("q", 1).await, jobs[..1]);
-    assert!(site.fetch("q", 1).await.is_empty());
-    site.advance(999).await;
-    assert!(site.fetch("q", 1).await.is_empty());
-    site.advance(1).await;
-    assert_eq!(site.fetch("q", 3).await, jobs[1..2]);
-    site.advance(1500).await;
-    assert_eq!(site.fetch("q", 3).await, jobs[2..]);
-    assert_eq!(site.limit("queue:q").await.started, 1);
-    site.audit().await;
+    let env = LimitsEnv::open().await;
+    let jobs = env.push_many(3, "q", json!({"max_per_second": 1})).await;
+    assert_eq!(env.fetch("q", 1).await, jobs[..1]);
+    assert!(env.fetch("q", 1).await.is_empty());
+    env.advance(999).await;
+    assert!(env.fetch("q", 1).await.is_empty());
+    env.advance(1).await;
+    assert_eq!(env.fetch("q", 3).await, jobs[1..2]);
+    env.advance(1500).await;
+    assert_eq!(env.fetch("q", 3).await, jobs[2..]);
+    assert_eq!(env.limit("queue:q").await.started, 1);
+    env.audit().await;
 }
 
 #[tokio::test]
 async fn a_window_slides_and_does_not_jump() {
-    let site = Site::open().await;
-    let jobs = site.push_many(8, "q", json!({"key": "k", "rate": {"limit": 3, "period": "PT10S"}})).await;
-    assert_eq!(site.fetch("q", 2).await, jobs[..2]);
-    site.advance(9 * SECOND).await;
-    assert_eq!(site.fetch("q", 5).await, jobs[2..3]);
-    let limit = site.limit("k").await;
+    let env = LimitsEnv::open().await;
+    let jobs = env.push_many(8, "q", json!({"key": "k", "rate": {"limit": 3, "period": "PT10S"}})).await;
+    assert_eq!(env.fetch("q", 2).await, jobs[..2]);
+    env.advance(9 * SECOND).await;
+    assert_eq!(env.fetch("q", 5).await, jobs[2..3]);
+    let limit = env.limit("k").await;
     assert_eq!((limit.started, limit.waiting(), limit.room), (3, 5, Some(0)));
     assert_eq!(limit.resets_at, Some(NOON + 19 * SECOND), "when all of them are out");
-    site.audit().await;
-    site.advance(SECOND).await;
-    assert_eq!(site.fetch("q", 5).await, jobs[3..5], "the first two are out, the third is not");
-    site.advance(8999).await;
-    assert!(site.fetch("q", 5).await.is_empty());
-    site.advance(1).await;
-    assert_eq!(site.fetch("q", 5).await, jobs[5..6]);
-    site.audit().await;
+    env.audit().await;
+    env.advance(SECOND).await;
+    assert_eq!(env.fetch("q", 5).await, jobs[3..5], "the first two are out, the third is not");
+    env.advance(8999).await;
+    assert!(env.fetch("q", 5).await.is_empty());
+    env.advance(1).await;
+    assert_eq!(env.fetch("q", 5).await, jobs[5..6]);
+    env.audit().await;
 }
 
 /// An idle limit is forgotten after an hour, but not while a start still counts.
 #[tokio::test]
 async fn a_start_counts_for_its_whole_period_although_nobody_uses_the_limit() {
-    let site = Site::open().await;
+    let env = LimitsEnv::open().await;
     let a_day = json!({"key": "k", "rate": {"limit": 1, "period": "P1D"}});
-    let first = site.push("q", a_day.clone()).await;
-    assert_eq!(site.fetch("q", 1).await, [&*first]);
-    site.ack(&first).await;
-    site.advance(7200 * SECOND).await;
-    while site.store().retain().await.unwrap() {}
-    let second = site.push("q", a_day).await;
-    assert!(site.fetch("q", 1).await.is_empty(), "one a day");
-    site.advance((86_400 - 7200) * SECOND).await;
-    assert_eq!(site.fetch("q", 1).await, [second]);
+    let first = env.push("q", a_day.clone()).await;
+    assert_eq!(env.fetch("q", 1).await, [&*first]);
+    env.ack(&first).await;
+    env.advance(7200 * SECOND).await;
+    while env.store().retain().await.unwrap() {}
+    let second = env.push("q", a_day).await;
+    assert!(env.fetch("q", 1).await.is_empty(), "one a day");
+    env.advance((86_400 - 7200) * SECOND).await;
+    assert_eq!(env.fetch("q", 1).await, [second]);
 }
 
 /// Room that grows while nobody asks is there for all who wait, when somebody does.
 #[tokio::test]
 async fn room_that_grows_by_itself_wakes_as_many_as_it_is() {
-    let site = Site::open().await;
+    let env = LimitsEnv::open().await;
     let mut jobs = Vec::new();
     for priority in (0..6).rev() {
-        jobs.push(site.push_at("q", priority, json!({"key": "k", "rate": {"limit": 3, "period": "PT1S"}})).await);
+        jobs.push(env.push_at("q", priority, json!({"key": "k", "rate": {"limit": 3, "period": "PT1S"}})).await);
     }
     for n in 0..3 {
-        assert_eq!(site.fetch("q", 1).await, jobs[n..=n]);
-        site.advance(10).await;
+        assert_eq!(env.fetch("q", 1).await, jobs[n..=n]);
+        env.advance(10).await;
     }
-    assert!(site.fetch("q", 9).await.is_empty());
-    site.advance(970).await; // the first has left the window,
-    site.advance(500).await; // and then all
-    site.audit().await;
-    assert_eq!(site.fetch("q", 9).await, jobs[3..]);
-    site.audit().await;
+    assert!(env.fetch("q", 9).await.is_empty());
+    env.advance(970).await; // the first has left the window,
+    env.advance(500).await; // and then all
+    env.audit().await;
+    assert_eq!(env.fetch("q", 9).await, jobs[3..]);
+    env.audit().await;
 }
 
 /// A start counts, whatever becomes of the job.
 #[tokio::test]
 async fn a_job_that_is_done_has_started_nevertheless() {
-    let site = Site::open().await;
-    let jobs = site.push_many(3, "q", json!({"key": "k", "rate": {"limit": 2, "period": "PT1M"}})).await;
-    let started = site.fetch("q", 5).await;
-    site.ack_all(&started).await;
-    assert!(site.fetch("q", 5).await.is_empty());
-    site.advance(60 * SECOND).await;
-    assert_eq!(site.fetch("q", 5).await, jobs[2..]);
+    let env = LimitsEnv::open().await;
+    let jobs = env.push_many(3, "q", json!({"key": "k", "rate": {"limit": 2, "period": "PT1M"}})).await;
+    let started = env.fetch("q", 5).await;
+    env.ack_all(&started).await;
+    assert!(env.fetch("q", 5).await.is_empty());
+    env.advance(60 * SECOND).await;
+    assert_eq!(env.fetch("q", 5).await, jobs[2..]);
 }
 
 #[derive(Clone, Debug)]
@@ -111,61 +111,61 @@ fn run() -> impl Strategy<Value = Run> {
 }
 
 /// Compares what was let go with an exact log of all starts.
-async fn check(site: &Site, name: &str, run: &Run) {
+async fn check(env: &LimitsEnv, name: &str, run: &Run) {
     let jobs: usize = run.asks.iter().map(|(_, count)| count).sum();
-    site.push_many(jobs, name, json!({"key": name})).await;
-    site.set(name, Layer::Override, rate(run.limit, run.period), None).await;
+    env.push_many(jobs, name, json!({"key": name})).await;
+    env.set(name, Layer::Override, rate(run.limit, run.period), None).await;
     let mut starts: Vec<i64> = Vec::new();
     for (pause, count) in &run.asks {
-        site.app.clock.advance(*pause);
-        let now = site.app.clock.now_ms();
+        env.clock.advance(*pause);
+        let now = env.clock.now_ms();
         let within = |period: i64| starts.iter().filter(|start| **start > now - period).count();
         let left = |counted: usize| (run.limit as usize).saturating_sub(counted).min(*count);
         let most = left(within(run.period as i64));
-        let got = site.fetch(name, *count).await;
+        let got = env.fetch(name, *count).await;
         assert!(got.len() <= most, "{} in one window", within(run.period as i64) + got.len());
         // Up to 64 starts are known exactly; of more, a start counts for up to a 64th of the period too long.
         let is_exact = starts.len() + got.len() <= 64;
         let longer = if is_exact { 0 } else { run.period as i64 / 64 + 1 };
         assert!(got.len() >= left(within(run.period as i64 + longer)), "not less than allowed");
         starts.extend(got.iter().map(|_| now));
-        site.ack_all(&got).await;
+        env.ack_all(&got).await;
     }
 }
 
 #[test]
 fn no_window_ever_holds_more_than_the_limit() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let site = runtime.block_on(Site::open());
+    let env = runtime.block_on(LimitsEnv::open());
     let config =
         ProptestConfig { cases: 40, rng_seed: RngSeed::Fixed(6), failure_persistence: None, ..Default::default() };
     let names = std::sync::atomic::AtomicUsize::new(0);
     let outcome = TestRunner::new(config).run(&run(), |run| {
         let name = format!("k{}", names.fetch_add(1, std::sync::atomic::Ordering::SeqCst));
-        runtime.block_on(check(&site, &name, &run));
+        runtime.block_on(check(&env, &name, &run));
         Ok(())
     });
     outcome.unwrap_or_else(|error| panic!("{error}"));
-    runtime.block_on(site.audit());
+    runtime.block_on(env.audit());
 }
 
 /// A queue's own window, beside others.
 #[tokio::test]
 async fn a_queue_has_a_window_of_its_own() {
-    let site = Site::open().await;
+    let env = LimitsEnv::open().await;
     let quota = fairgate::job::Quota { concurrency: Some(3), ..rate(4, 1000) };
-    site.set("queue:q", Layer::Admin, quota, None).await;
-    let jobs = site.push_many(9, "q", json!(null)).await;
-    let first = site.fetch("q", 9).await;
+    env.set("queue:q", Layer::Admin, quota, None).await;
+    let jobs = env.push_many(9, "q", json!(null)).await;
+    let first = env.fetch("q", 9).await;
     assert_eq!(first, jobs[..3]);
-    site.ack_all(&first).await;
-    assert_eq!(site.fetch("q", 9).await, jobs[3..4], "four a second");
-    site.set("queue:q", Layer::Override, concurrency(0), None).await;
-    site.advance(SECOND).await;
-    assert!(site.fetch("q", 9).await.is_empty());
-    assert!(site.unset("queue:q", Layer::Override).await);
-    assert_eq!(site.fetch("q", 9).await, jobs[4..6], "one still runs");
-    assert!(site.unset("queue:q", Layer::Admin).await);
-    assert_eq!(site.fetch("q", 9).await, jobs[6..]);
-    site.audit().await;
+    env.ack_all(&first).await;
+    assert_eq!(env.fetch("q", 9).await, jobs[3..4], "four a second");
+    env.set("queue:q", Layer::Override, concurrency(0), None).await;
+    env.advance(SECOND).await;
+    assert!(env.fetch("q", 9).await.is_empty());
+    assert!(env.unset("queue:q", Layer::Override).await);
+    assert_eq!(env.fetch("q", 9).await, jobs[4..6], "one still runs");
+    assert!(env.unset("queue:q", Layer::Admin).await);
+    assert_eq!(env.fetch("q", 9).await, jobs[6..]);
+    env.audit().await;
 }

@@ -1,6 +1,6 @@
 //! `on_limit: reschedule`: each job is put off to the time at which its own turn has come.
 
-use super::{MINUTE, NOON, SECOND, Site, concurrency, job, rate, throttle};
+use super::{LimitsEnv, MINUTE, NOON, SECOND, concurrency, job, rate, throttle};
 use crate::support::json;
 use fairgate::fairness::Rule;
 use fairgate::job::Quota;
@@ -9,17 +9,17 @@ use fairgate::store::Layer;
 use serde_json::Value;
 
 /// When a job is scheduled for, in ms since noon; it must be.
-async fn slot(site: &Site, id: &str) -> i64 {
-    let job = site.app.client.job(id).await;
+async fn slot(env: &LimitsEnv, id: &str) -> i64 {
+    let job = env.client.job(id).await;
     assert_eq!(job["state"], "scheduled", "{job}");
     let at = At::parse(job["scheduled_at"].as_str().unwrap()).unwrap();
     at.argument().parse::<i64>().unwrap() - NOON
 }
 
-async fn slots(site: &Site, ids: &[String]) -> Vec<i64> {
+async fn slots(env: &LimitsEnv, ids: &[String]) -> Vec<i64> {
     let mut slots = Vec::new();
     for id in ids {
-        slots.push(slot(site, id).await);
+        slots.push(slot(env, id).await);
     }
     slots
 }
@@ -32,92 +32,92 @@ fn limited(more: Value) -> Value {
 
 #[tokio::test]
 async fn a_window_gives_each_its_exact_slot() {
-    let site = Site::open().await;
+    let env = LimitsEnv::open().await;
     let limit = limited(json!({"rate": {"limit": 2, "period": "PT10S"}}));
-    let jobs = site.push_many(7, "q", limit.clone()).await;
-    assert_eq!(site.fetch("q", 1).await, jobs[..1]);
-    site.advance(4 * SECOND).await;
-    assert_eq!(site.fetch("q", 3).await, jobs[1..2]);
-    assert_eq!(slots(&site, &jobs[2..]).await, [10_000, 14_000, 20_000, 24_000, 30_000]);
-    site.audit().await;
+    let jobs = env.push_many(7, "q", limit.clone()).await;
+    assert_eq!(env.fetch("q", 1).await, jobs[..1]);
+    env.advance(4 * SECOND).await;
+    assert_eq!(env.fetch("q", 3).await, jobs[1..2]);
+    assert_eq!(slots(&env, &jobs[2..]).await, [10_000, 14_000, 20_000, 24_000, 30_000]);
+    env.audit().await;
     // One that comes later gets the slot behind them, and nobody starts before.
-    let late = site.push("q", limit).await;
-    assert!(site.fetch("q", 9).await.is_empty());
-    assert_eq!(slot(&site, &late).await, 34_000);
+    let late = env.push("q", limit).await;
+    assert!(env.fetch("q", 9).await.is_empty());
+    assert_eq!(slot(&env, &late).await, 34_000);
     let mut starts = Vec::new();
     while starts.len() < 6 {
-        let now = site.app.clock.now_ms() - NOON;
-        starts.extend(site.fetch("q", 9).await.into_iter().map(|id| (now, id)));
-        site.advance(500).await;
+        let now = env.clock.now_ms() - NOON;
+        starts.extend(env.fetch("q", 9).await.into_iter().map(|id| (now, id)));
+        env.advance(500).await;
     }
     let expected = jobs[2..].iter().chain([&late]).cloned();
     let expected: Vec<_> = [10_000, 14_000, 20_000, 24_000, 30_000, 34_000].into_iter().zip(expected).collect();
     assert_eq!(starts, expected, "and each starts then, in order");
-    site.audit().await;
+    env.audit().await;
 }
 
 #[tokio::test]
 async fn a_throttle_gives_each_its_exact_slot() {
-    let site = Site::open().await;
+    let env = LimitsEnv::open().await;
     let limit = limited(json!({"throttle": {"limit": 3, "period": "PT1S"}}));
-    let jobs = site.push_many(5, "q", limit.clone()).await;
-    assert_eq!(site.fetch("q", 9).await, jobs[..1]);
-    assert_eq!(slots(&site, &jobs[1..]).await, [333, 666, 1000, 1333]);
-    site.advance(500).await;
-    assert_eq!(site.fetch("q", 9).await, jobs[1..2], "it was due");
-    let late = site.push("q", limit).await;
-    assert!(site.fetch("q", 9).await.is_empty());
-    assert_eq!(slot(&site, &late).await, 1666, "behind those that were put off before");
-    site.audit().await;
+    let jobs = env.push_many(5, "q", limit.clone()).await;
+    assert_eq!(env.fetch("q", 9).await, jobs[..1]);
+    assert_eq!(slots(&env, &jobs[1..]).await, [333, 666, 1000, 1333]);
+    env.advance(500).await;
+    assert_eq!(env.fetch("q", 9).await, jobs[1..2], "it was due");
+    let late = env.push("q", limit).await;
+    assert!(env.fetch("q", 9).await.is_empty());
+    assert_eq!(slot(&env, &late).await, 1666, "behind those that were put off before");
+    env.audit().await;
 }
 
 /// Under steady load slots follow one another; they do not run away.
 #[tokio::test]
 async fn slots_do_not_run_away_under_steady_load() {
-    let site = Site::open().await;
+    let env = LimitsEnv::open().await;
     let limit = limited(json!({"rate": {"limit": 1, "period": "PT1S"}}));
     for second in 0..30 {
         let now = second * SECOND;
-        site.push("q", limit.clone()).await;
-        assert!(site.fetch("q", 9).await.len() <= 1);
+        env.push("q", limit.clone()).await;
+        assert!(env.fetch("q", 9).await.len() <= 1);
         if second % 3 == 0 {
             // A second one within the same second: it costs one slot, and only one.
-            let more = site.push("q", limit.clone()).await;
-            assert!(site.fetch("q", 9).await.is_empty());
+            let more = env.push("q", limit.clone()).await;
+            assert!(env.fetch("q", 9).await.is_empty());
             let backlog = second / 3 + 1;
-            assert_eq!(slot(&site, &more).await, now + backlog * SECOND, "at {now}");
+            assert_eq!(slot(&env, &more).await, now + backlog * SECOND, "at {now}");
         }
-        site.advance(SECOND).await;
+        env.advance(SECOND).await;
     }
-    site.audit().await;
+    env.audit().await;
 }
 
 /// What is free at which time nobody knows, so it is one second for each turn.
 #[tokio::test]
 async fn concurrency_is_estimated() {
-    let site = Site::open().await;
-    let jobs = site.push_many(7, "q", limited(json!({"concurrency": 2}))).await;
-    assert_eq!(site.fetch("q", 9).await, jobs[..2]);
-    assert_eq!(slots(&site, &jobs[2..]).await, [1000, 1000, 2000, 2000, 3000]);
-    site.ack(&jobs[0]).await;
-    site.advance(SECOND).await;
-    assert_eq!(site.fetch("q", 9).await, jobs[2..3]);
-    assert_eq!(slot(&site, &jobs[3]).await, 3000, "put off again, behind the others");
-    site.audit().await;
-    let paused = site.push("other", json!({"key": "p", "concurrency": 0, "on_limit": "reschedule"})).await;
-    assert!(site.fetch("other", 9).await.is_empty());
-    assert_eq!(slot(&site, &paused).await, 1000 + 60 * SECOND, "a pause is looked at once a minute");
+    let env = LimitsEnv::open().await;
+    let jobs = env.push_many(7, "q", limited(json!({"concurrency": 2}))).await;
+    assert_eq!(env.fetch("q", 9).await, jobs[..2]);
+    assert_eq!(slots(&env, &jobs[2..]).await, [1000, 1000, 2000, 2000, 3000]);
+    env.ack(&jobs[0]).await;
+    env.advance(SECOND).await;
+    assert_eq!(env.fetch("q", 9).await, jobs[2..3]);
+    assert_eq!(slot(&env, &jobs[3]).await, 3000, "put off again, behind the others");
+    env.audit().await;
+    let paused = env.push("other", json!({"key": "p", "concurrency": 0, "on_limit": "reschedule"})).await;
+    assert!(env.fetch("other", 9).await.is_empty());
+    assert_eq!(slot(&env, &paused).await, 1000 + 60 * SECOND, "a pause is looked at once a minute");
 }
 
 #[tokio::test]
 async fn a_hold_gives_the_time_of_its_end() {
-    let site = Site::open().await;
-    let jobs = site.push_many(2, "q", limited(json!({}))).await;
-    site.fetch("q", 1).await;
+    let env = LimitsEnv::open().await;
+    let jobs = env.push_many(2, "q", limited(json!({}))).await;
+    env.fetch("q", 1).await;
     let error = json!({"message": "429", "rate_limit_until": "2027-01-15T08:05:00Z"});
-    site.app.client.post("/v1/workers/nack", json!({"job_id": jobs[0], "error": error})).await.expect(200);
-    assert!(site.fetch("q", 1).await.is_empty());
-    assert_eq!(slot(&site, &jobs[1]).await, 300_000);
+    env.client.post("/v1/workers/nack", json!({"job_id": jobs[0], "error": error})).await.expect(200);
+    assert!(env.fetch("q", 1).await.is_empty());
+    assert_eq!(slot(&env, &jobs[1]).await, 300_000);
 }
 
 /// What an override stops may run when the override ends, if not before; what it does not name is as it was.
@@ -131,93 +131,93 @@ async fn an_override_puts_jobs_off_to_its_end_at_most() {
         (rate(1, 240_000), vec![240_000, 480_000, 600_000, 600_000]),
         (throttle(1, 240_000), vec![240_000, 480_000, 600_000, 600_000]),
     ] {
-        let site = Site::open().await;
-        let first = site.push("q", limited(json!({}))).await;
-        site.set("k", Layer::Override, quota.clone(), Some(ends)).await;
+        let env = LimitsEnv::open().await;
+        let first = env.push("q", limited(json!({}))).await;
+        env.set("k", Layer::Override, quota.clone(), Some(ends)).await;
         let starts = usize::from(quota.concurrency.is_none());
-        assert_eq!(site.fetch("q", 1).await, vec![first.clone(); starts]);
-        let mut jobs = site.push_many(4, "q", limited(json!({}))).await;
-        assert!(site.fetch("q", 9).await.is_empty());
-        assert_eq!(slots(&site, &jobs).await, expected, "{quota:?}");
-        site.audit().await;
-        site.advance(10 * MINUTE).await;
+        assert_eq!(env.fetch("q", 1).await, vec![first.clone(); starts]);
+        let mut jobs = env.push_many(4, "q", limited(json!({}))).await;
+        assert!(env.fetch("q", 9).await.is_empty());
+        assert_eq!(slots(&env, &jobs).await, expected, "{quota:?}");
+        env.audit().await;
+        env.advance(10 * MINUTE).await;
         if starts == 0 {
             jobs.insert(0, first);
         }
-        assert_eq!(site.fetch("q", 9).await, jobs, "it is over: {quota:?}");
+        assert_eq!(env.fetch("q", 9).await, jobs, "it is over: {quota:?}");
         // Nothing of it is left for those who come later.
-        let late = site.push("q", limited(json!({"rate": {"limit": 100, "period": "PT1S"}}))).await;
-        assert_eq!(site.fetch("q", 9).await, [late], "{quota:?}");
-        site.audit().await;
+        let late = env.push("q", limited(json!({"rate": {"limit": 100, "period": "PT1S"}}))).await;
+        assert_eq!(env.fetch("q", 9).await, [late], "{quota:?}");
+        env.audit().await;
     }
-    let site = Site::open().await;
-    let jobs = site.push_many(2, "q", limited(json!({"rate": {"limit": 1, "period": "PT1H"}}))).await;
-    site.set("k", Layer::Override, Quota { concurrency: Some(5), ..Quota::default() }, Some(ends)).await;
-    assert_eq!(site.fetch("q", 9).await, jobs[..1]);
-    assert_eq!(slot(&site, &jobs[1]).await, 60 * MINUTE, "the rate is not the override's");
+    let env = LimitsEnv::open().await;
+    let jobs = env.push_many(2, "q", limited(json!({"rate": {"limit": 1, "period": "PT1H"}}))).await;
+    env.set("k", Layer::Override, Quota { concurrency: Some(5), ..Quota::default() }, Some(ends)).await;
+    assert_eq!(env.fetch("q", 9).await, jobs[..1]);
+    assert_eq!(slot(&env, &jobs[1]).await, 60 * MINUTE, "the rate is not the override's");
 }
 
 /// It keeps its place: what came later does not overtake it by coming due at the same time.
 #[tokio::test]
 async fn a_job_that_was_put_off_keeps_its_place() {
-    let site = Site::open().await;
+    let env = LimitsEnv::open().await;
     let limit = limited(json!({"rate": {"limit": 1, "period": "PT1S"}}));
-    let jobs = site.push_many(2, "q", limit.clone()).await;
-    assert_eq!(site.fetch("q", 9).await, jobs[..1]);
-    site.app.clock.advance(SECOND);
-    let newer = site.push("q", limit).await;
-    assert_eq!(site.fetch("q", 9).await, jobs[1..]);
-    assert_eq!(slot(&site, &newer).await, 2000);
+    let jobs = env.push_many(2, "q", limit.clone()).await;
+    assert_eq!(env.fetch("q", 9).await, jobs[..1]);
+    env.clock.advance(SECOND);
+    let newer = env.push("q", limit).await;
+    assert_eq!(env.fetch("q", 9).await, jobs[1..]);
+    assert_eq!(slot(&env, &newer).await, 2000);
 }
 
 /// Events, and the client's own schedule before it.
 #[tokio::test]
 async fn it_is_told_and_shown() {
-    let site = Site::open().await;
+    let env = LimitsEnv::open().await;
     let mut scheduled = job("q", 0, limited(json!({"rate": {"limit": 1, "period": "PT10S"}})));
     scheduled["scheduled_at"] = json!("2027-01-15T08:00:01Z");
-    let jobs = site.push_all(vec![scheduled; 2]).await;
-    site.advance(SECOND).await;
-    assert_eq!(site.fetch("q", 9).await.len(), 1);
-    assert_eq!(slot(&site, &jobs[1]).await, 11_000);
-    let told = site.told("job.scheduled").await;
-    let last = told.last().unwrap();
+    let jobs = env.enqueue_all(vec![scheduled; 2]).await;
+    env.advance(SECOND).await;
+    assert_eq!(env.fetch("q", 9).await.len(), 1);
+    assert_eq!(slot(&env, &jobs[1]).await, 11_000);
+    let reported = env.event_data("job.scheduled").await;
+    let last = reported.last().unwrap();
     assert_eq!((&last["reason"], &last["scheduled_at"]), (&json!("rate_limit"), &json!(NOON + 11_000)));
     // Such a job can be cancelled like any other.
-    site.store().cancel(&jobs[1]).await.unwrap();
-    site.advance(20 * SECOND).await;
-    assert!(site.fetch("q", 9).await.is_empty());
-    site.audit().await;
+    env.store().cancel(&jobs[1]).await.unwrap();
+    env.advance(20 * SECOND).await;
+    assert!(env.fetch("q", 9).await.is_empty());
+    env.audit().await;
 }
 
 /// Only so many a call, so that nobody waits for a crowd; what is behind them flows.
 #[tokio::test]
 async fn a_crowd_is_put_off_in_steps() {
-    let site = Site::open().await;
-    let jobs = site.push_many(100, "q", limited(json!({"concurrency": 0}))).await;
-    let behind = site.push_many(2, "q", json!(null)).await;
-    assert_eq!(site.fetch("q", 1).await, behind[..1]);
-    let scheduled = site.app.client.get("/v1/queues/q").await.expect(200).text;
+    let env = LimitsEnv::open().await;
+    let jobs = env.push_many(100, "q", limited(json!({"concurrency": 0}))).await;
+    let behind = env.push_many(2, "q", json!(null)).await;
+    assert_eq!(env.fetch("q", 1).await, behind[..1]);
+    let scheduled = env.client.get("/v1/queues/q").await.expect(200).text;
     assert!(scheduled.contains("\"scheduled\":32"), "{scheduled}");
-    assert_eq!(site.fetch("q", 5).await, behind[1..]);
+    assert_eq!(env.fetch("q", 5).await, behind[1..]);
     for _ in 0..4 {
-        assert!(site.fetch("q", 5).await.is_empty());
+        assert!(env.fetch("q", 5).await.is_empty());
     }
-    slot(&site, &jobs[99]).await;
-    site.audit().await;
+    slot(&env, &jobs[99]).await;
+    env.audit().await;
 }
 
 /// It has been through staging once.
 #[tokio::test]
 async fn a_planned_job_is_not_staged_again() {
-    let site = Site::with(|config| config.plan = vec![Rule::new("plan", &["test.*"])]).await;
-    let jobs = site.push_many(1, "q", limited(json!({"rate": {"limit": 1, "period": "PT1S"}}))).await;
-    assert_eq!(site.fetch("q", 9).await, jobs, "passed, because nobody waited");
-    let later = site.push("q", limited(json!({"rate": {"limit": 1, "period": "PT1S"}}))).await;
-    assert!(site.fetch("q", 9).await.is_empty());
-    assert_eq!(slot(&site, &later).await, 1000);
-    site.push("q", json!(null)).await; // so that the queue has something to do
-    site.advance(SECOND).await;
-    assert_eq!(site.state(&later).await, "available");
-    assert_eq!(site.told("job.staged").await.len(), 0);
+    let env = LimitsEnv::with(|config| config.plan = vec![Rule::new("plan", &["test.*"])]).await;
+    let jobs = env.push_many(1, "q", limited(json!({"rate": {"limit": 1, "period": "PT1S"}}))).await;
+    assert_eq!(env.fetch("q", 9).await, jobs, "passed, because nobody waited");
+    let later = env.push("q", limited(json!({"rate": {"limit": 1, "period": "PT1S"}}))).await;
+    assert!(env.fetch("q", 9).await.is_empty());
+    assert_eq!(slot(&env, &later).await, 1000);
+    env.push("q", json!(null)).await; // so that the queue has something to do
+    env.advance(SECOND).await;
+    assert_eq!(env.state(&later).await, "available");
+    assert_eq!(env.event_data("job.staged").await.len(), 0);
 }

@@ -1,6 +1,6 @@
 //! `rate_limit.scope`: jobs with the same key share its counters, or only those of the same tenant, queue or type.
 
-use super::{NOON, Site, concurrency};
+use super::{LimitsEnv, NOON, concurrency};
 use crate::support::json;
 use fairgate::clock::Clock;
 use fairgate::store::Layer;
@@ -16,10 +16,10 @@ fn job(queue: &str, kind: &str, tenant: Option<&str>, scope: Option<&str>) -> Va
 
 /// How many of some jobs start at once.
 async fn started(jobs: Vec<Value>) -> usize {
-    let site = Site::open().await;
-    site.push_all(jobs).await;
-    let started = site.fetch_from(&["a", "b"], 10).await.len();
-    site.audit().await;
+    let env = LimitsEnv::open().await;
+    env.enqueue_all(jobs).await;
+    let started = env.fetch_from(&["a", "b"], 10).await.len();
+    env.audit().await;
     started
 }
 
@@ -46,24 +46,24 @@ async fn jobs_share_a_key_unless_its_scope_divides_them() {
 
 #[tokio::test]
 async fn a_slot_that_is_free_again_goes_to_the_same_part() {
-    let site = Site::open().await;
+    let env = LimitsEnv::open().await;
     let both = |tenant| job("a", "x.y", Some(tenant), Some("tenant"));
-    let ids = site.push_all(vec![both("acme"), both("acme"), both("beta"), both("beta")]).await;
-    let first = site.fetch("a", 10).await;
+    let ids = env.enqueue_all(vec![both("acme"), both("acme"), both("beta"), both("beta")]).await;
+    let first = env.fetch("a", 10).await;
     assert_eq!(first, [ids[0].clone(), ids[2].clone()]);
-    assert_eq!(site.fetch("a", 10).await.len(), 0);
-    site.ack(&ids[2]).await;
-    assert_eq!(site.fetch("a", 10).await, [ids[3].clone()]);
-    site.audit().await;
+    assert_eq!(env.fetch("a", 10).await.len(), 0);
+    env.ack(&ids[2]).await;
+    assert_eq!(env.fetch("a", 10).await, [ids[3].clone()]);
+    env.audit().await;
 }
 
 #[tokio::test]
 async fn inspection_shows_each_part_and_all_parts_of_a_key() {
-    let site = Site::open().await;
-    let client = &site.app.client;
+    let env = LimitsEnv::open().await;
+    let client = &env.client;
     let of = |tenant| job("a", "x.y", Some(tenant), Some("tenant"));
-    site.push_all(vec![of("acme"), of("acme"), of("b:1")]).await;
-    site.fetch("a", 10).await;
+    env.enqueue_all(vec![of("acme"), of("acme"), of("b:1")]).await;
+    env.fetch("a", 10).await;
     let whole = client.get("/v1/rate-limits/k").await.expect(200);
     assert_eq!((whole.text_at("/key"), whole.at("/waiting_count")), ("k", &json!(1)));
     assert_eq!((whole.at("/partitions_total"), whole.at("/concurrency")), (&json!(2), &Value::Null));
@@ -83,7 +83,7 @@ async fn inspection_shows_each_part_and_all_parts_of_a_key() {
     assert_eq!(sorted.into_iter().collect::<Vec<_>>(), ["k", "k|tenant=acme", "k|tenant=b%3A1"]);
 
     // Jobs that do not divide the key count under the key itself.
-    site.push_all(vec![job("a", "x.y", None, None)]).await;
+    env.enqueue_all(vec![job("a", "x.y", None, None)]).await;
     let whole = client.get("/v1/rate-limits/k").await.expect(200);
     assert_eq!((whole.at("/concurrency/limit"), whole.at("/partitions_total")), (&json!(1), &json!(2)));
     client.get("/v1/rate-limits/other").await.expect(404);
@@ -91,51 +91,51 @@ async fn inspection_shows_each_part_and_all_parts_of_a_key() {
 
 #[tokio::test]
 async fn an_override_of_the_key_holds_for_all_parts_together() {
-    let site = Site::open().await;
+    let env = LimitsEnv::open().await;
     let of = |tenant: usize| job("a", "x.y", Some(&format!("t{tenant}")), Some("tenant"));
-    site.set("k", Layer::Override, concurrency(2), None).await;
-    let ids = site.push_all((0..5).map(of).collect()).await;
-    assert_eq!(site.fetch("a", 10).await, ids[..2], "each tenant may have one, and all of them two");
-    site.ack(&ids[0]).await;
-    assert_eq!(site.fetch("a", 10).await, ids[2..3]);
-    assert!(site.unset("k", Layer::Override).await);
-    assert_eq!(site.fetch("a", 10).await, ids[3..], "the override was all that held them back");
-    site.audit().await;
+    env.set("k", Layer::Override, concurrency(2), None).await;
+    let ids = env.enqueue_all((0..5).map(of).collect()).await;
+    assert_eq!(env.fetch("a", 10).await, ids[..2], "each tenant may have one, and all of them two");
+    env.ack(&ids[0]).await;
+    assert_eq!(env.fetch("a", 10).await, ids[2..3]);
+    assert!(env.unset("k", Layer::Override).await);
+    assert_eq!(env.fetch("a", 10).await, ids[3..], "the override was all that held them back");
+    env.audit().await;
 }
 
 #[tokio::test]
 async fn an_override_of_a_part_is_for_that_part_alone() {
-    let site = Site::open().await;
-    let client = &site.app.client;
+    let env = LimitsEnv::open().await;
+    let client = &env.client;
     let of = |tenant| job("a", "x.y", Some(tenant), Some("tenant"));
     let two = Some(json!({"concurrency": 2}).to_string());
     let set = client.send("PUT", "/v1/rate-limits/k%7Ctenant%3Dacme", two).await.expect(200);
     assert_eq!(set.text_at("/partition/name"), "acme");
     let jobs = ["acme", "beta"].iter().flat_map(|tenant| vec![of(tenant); 3]).collect();
-    site.push_all(jobs).await;
-    assert_eq!(site.fetch("a", 10).await.len(), 3, "two of acme, one of beta");
+    env.enqueue_all(jobs).await;
+    assert_eq!(env.fetch("a", 10).await.len(), 3, "two of acme, one of beta");
     let shown = client.get("/v1/rate-limits/k").await.expect(200);
     client.send("PUT", "/v1/rate-limits/k", Some(shown.text)).await.expect(200);
     let part = client.get("/v1/rate-limits/k%7Ctenant%3Dacme").await.expect(200);
     client.send("PUT", "/v1/rate-limits/k%7Ctenant%3Dacme", Some(part.text)).await.expect(200);
     client.delete("/v1/rate-limits/k%7Ctenant%3Dacme").await.expect(200);
-    site.audit().await;
+    env.audit().await;
 }
 
 #[tokio::test]
 async fn no_client_can_name_a_part_or_a_limit_of_the_server() {
-    let site = Site::open().await;
+    let env = LimitsEnv::open().await;
     for key in ["k|tenant=acme", "#a", "@acme/k"] {
         let mut named = job("a", "x.y", None, None);
         named["rate_limit"]["key"] = json!(key);
-        let refused = site.app.client.post("/v1/jobs", named).await.expect(422);
+        let refused = env.client.post("/v1/jobs", named).await.expect(422);
         assert_eq!(refused.text_at("/error/details/field"), "rate_limit.key", "{key}");
     }
     for (scope, more) in [(json!("worker"), json!({"key": "k"})), (json!("tenant"), json!({"max_per_second": 1}))] {
         let mut refused = job("a", "x.y", None, None);
         refused["rate_limit"] = more;
         refused["rate_limit"]["scope"] = scope;
-        let refused = site.app.client.post("/v1/jobs", refused).await.expect(422);
+        let refused = env.client.post("/v1/jobs", refused).await.expect(422);
         assert_eq!(refused.text_at("/error/details/field"), "rate_limit.scope");
     }
 }

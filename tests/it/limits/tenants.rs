@@ -1,69 +1,62 @@
 //! Limits where tenants take turns: nothing drifts, nobody is forgotten, nothing is exceeded.
 
-use super::{Site, concurrency};
-use crate::support::json;
+use super::{LimitsEnv, concurrency};
+use crate::support::{Random, json};
 use fairgate::fairness::{LimitRule, Target, TenantFairness, TenantStrategy};
 use std::collections::BTreeMap;
 
-/// A small generator, so that a run says the same about the same code.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, sides: u64) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) % sides) as usize
-    }
-}
-
 async fn turmoil(strategy: TenantStrategy, seed: u64) {
-    let site = Site::with(|config| {
+    let env = LimitsEnv::with(|config| {
         config.policy.tenant_fairness = TenantFairness { enabled: Some(true), strategy, ..TenantFairness::default() };
         let target = Target::Type("test.*".to_owned());
         config.policy.limits = vec![LimitRule { target, quota: concurrency(5) }];
     })
     .await;
-    let mut dice = Dice(seed);
+    let mut random = Random(seed);
     let (mut active, mut keys) = (Vec::new(), BTreeMap::new());
     for step in 0..250 {
-        match dice.below(10) {
+        match random.below(10) {
             0..4 => {
-                let key = ["a", "b", "c", "d"][dice.below(4)];
-                let mut job =
-                    super::job(["x", "y"][dice.below(2)], dice.below(3) as i32, json!({"key": key, "concurrency": 2}));
-                job["meta"] = json!({"tenant_id": format!("t{}", dice.below(3))});
-                keys.insert(site.app.client.enqueue(job).await, key);
+                let key = ["a", "b", "c", "d"][random.below(4)];
+                let mut job = super::job(
+                    ["x", "y"][random.below(2)],
+                    random.below(3) as i32,
+                    json!({"key": key, "concurrency": 2}),
+                );
+                job["meta"] = json!({"tenant_id": format!("t{}", random.below(3))});
+                keys.insert(env.client.enqueue(job).await, key);
             }
-            4..7 => active.extend(site.fetch_from(&["x", "y"], 1 + dice.below(4)).await),
+            4..7 => active.extend(env.fetch_from(&["x", "y"], 1 + random.below(4)).await),
             7 if !keys.is_empty() => {
-                let id = keys.keys().nth(dice.below(keys.len() as u64)).unwrap().clone();
-                site.store().cancel(&id).await.unwrap();
+                let id = keys.keys().nth(random.below(keys.len())).unwrap().clone();
+                env.store().cancel(&id).await.unwrap();
                 active.retain(|other| *other != id);
                 keys.remove(&id);
             }
             _ if !active.is_empty() => {
-                let id = active.swap_remove(dice.below(active.len() as u64));
+                let id = active.swap_remove(random.below(active.len()));
                 keys.remove(&id);
-                site.ack(&id).await;
+                env.ack(&id).await;
             }
             _ => {}
         }
         let running = |key: &str| active.iter().filter(|id| keys.get(*id) == Some(&key)).count();
         assert!(active.len() <= 5 && ["a", "b", "c", "d"].iter().all(|key| running(key) <= 2), "at step {step}");
         if step % 5 == 0 {
-            site.audit().await;
+            env.audit().await;
         }
     }
     let mut idle = 0;
     while !keys.is_empty() && idle < 5 {
-        active.extend(site.fetch_from(&["x", "y"], 9).await);
+        active.extend(env.fetch_from(&["x", "y"], 9).await);
         idle = if active.is_empty() { idle + 1 } else { 0 };
         for id in active.drain(..) {
             keys.remove(&id);
-            site.ack(&id).await;
+            env.ack(&id).await;
         }
     }
     assert!(keys.is_empty(), "{} are left", keys.len());
-    site.audit().await;
+    env.audit().await;
 }
 
 #[tokio::test]
@@ -85,7 +78,7 @@ async fn own_slots_under_limits() {
 /// its type to one that comes back in the same call: to a level that this call has seen end.
 #[tokio::test]
 async fn whoever_comes_back_to_a_level_that_has_just_ended_is_found() {
-    let site = Site::with(|config| {
+    let env = LimitsEnv::with(|config| {
         config.policy.tenant_fairness = TenantFairness { enabled: Some(true), ..TenantFairness::default() };
         let target = Target::Type("test.*".to_owned());
         config.policy.limits = vec![LimitRule { target, quota: concurrency(1) }];
@@ -95,16 +88,16 @@ async fn whoever_comes_back_to_a_level_that_has_just_ended_is_found() {
     for tenant in ["a", "b", "c"] {
         let mut job = super::job("q", 0, json!({"key": tenant, "concurrency": 1}));
         job["meta"] = json!({"tenant_id": tenant});
-        pushed.push(site.app.client.enqueue(job).await);
+        pushed.push(env.client.enqueue(job).await);
     }
-    assert_eq!(site.fetch("q", 3).await, pushed[..1], "the others wait for the type's slot");
+    assert_eq!(env.fetch("q", 3).await, pushed[..1], "the others wait for the type's slot");
     let off = json!({"tenant_fairness": {"enabled": false}});
     for (path, body) in [("/v1/rate-limits/b", json!({"concurrency": 0})), ("/v1/admin/scheduling/config", off)] {
-        site.app.client.send("PUT", path, Some(body.to_string())).await.expect(200);
+        env.client.send("PUT", path, Some(body.to_string())).await.expect(200);
     }
-    site.ack(&pushed[0]).await;
-    let mut got = site.fetch("q", 3).await;
-    got.extend(site.fetch("q", 3).await);
+    env.ack(&pushed[0]).await;
+    let mut got = env.fetch("q", 3).await;
+    got.extend(env.fetch("q", 3).await);
     assert_eq!(got, pushed[2..], "its key stops one, so the other goes");
-    site.audit().await;
+    env.audit().await;
 }

@@ -1,22 +1,22 @@
 //! Throttles: starts are evenly spaced, whatever fractions of a millisecond that means.
 
-use super::{NOON, SECOND, Site};
+use super::{LimitsEnv, NOON, SECOND};
 use crate::support::json;
 
 /// When each of the jobs started, in ms since the first, with somebody asking for several at every millisecond.
 async fn starts(limit: u32, period: &str, jobs: usize, ms: i64) -> Vec<i64> {
-    let site = Site::open().await;
-    site.push_many(jobs, "q", json!({"key": "k", "throttle": {"limit": limit, "period": period}})).await;
+    let env = LimitsEnv::open().await;
+    env.push_many(jobs, "q", json!({"key": "k", "throttle": {"limit": limit, "period": period}})).await;
     let mut starts = Vec::new();
     for now in 0..ms {
-        let got = site.fetch("q", 10).await;
+        let got = env.fetch("q", 10).await;
         starts.extend(got.iter().map(|_| now));
         if starts.len() == jobs {
             break;
         }
-        site.app.clock.advance(1);
+        env.clock.advance(1);
     }
-    site.audit().await;
+    env.audit().await;
     starts
 }
 
@@ -39,49 +39,49 @@ async fn more_than_a_thousand_a_second_start_several_in_a_millisecond() {
 /// Thirds of a second stay thirds, however long that goes on.
 #[tokio::test]
 async fn spacing_does_not_drift() {
-    let site = Site::open().await;
-    site.push_many(301, "q", json!({"key": "k", "throttle": {"limit": 3, "period": "PT1S"}})).await;
+    let env = LimitsEnv::open().await;
+    env.push_many(301, "q", json!({"key": "k", "throttle": {"limit": 3, "period": "PT1S"}})).await;
     for start in 0..301 {
         let due = NOON + start * 1000 / 3;
-        let now = site.app.clock.now_ms();
+        let now = env.clock.now_ms();
         if due > now {
-            site.app.clock.advance(due - now - 1);
-            assert!(site.fetch("q", 5).await.is_empty(), "start {start} not before its time");
-            site.app.clock.advance(1);
+            env.clock.advance(due - now - 1);
+            assert!(env.fetch("q", 5).await.is_empty(), "start {start} not before its time");
+            env.clock.advance(1);
         }
-        assert_eq!(site.fetch("q", 5).await.len(), 1, "start {start}");
+        assert_eq!(env.fetch("q", 5).await.len(), 1, "start {start}");
     }
-    site.audit().await;
+    env.audit().await;
 }
 
 /// Who came late has not saved up anything.
 #[tokio::test]
 async fn idle_time_is_not_made_up_for() {
-    let site = Site::open().await;
-    let jobs = site.push_many(4, "q", json!({"key": "k", "throttle": {"limit": 2, "period": "PT1S"}})).await;
-    assert_eq!(site.fetch("q", 4).await, jobs[..1]);
-    site.advance(10 * SECOND).await;
-    assert_eq!(site.fetch("q", 4).await, jobs[1..2]);
-    assert_eq!(site.limit("k").await.next_start, NOON + 10_500);
-    site.advance(499).await;
-    assert!(site.fetch("q", 4).await.is_empty());
-    site.advance(1).await;
-    assert_eq!(site.fetch("q", 4).await, jobs[2..3]);
-    site.audit().await;
+    let env = LimitsEnv::open().await;
+    let jobs = env.push_many(4, "q", json!({"key": "k", "throttle": {"limit": 2, "period": "PT1S"}})).await;
+    assert_eq!(env.fetch("q", 4).await, jobs[..1]);
+    env.advance(10 * SECOND).await;
+    assert_eq!(env.fetch("q", 4).await, jobs[1..2]);
+    assert_eq!(env.limit("k").await.next_start, NOON + 10_500);
+    env.advance(499).await;
+    assert!(env.fetch("q", 4).await.is_empty());
+    env.advance(1).await;
+    assert_eq!(env.fetch("q", 4).await, jobs[2..3]);
+    env.audit().await;
 }
 
 /// The tick alone wakes who waits, so that a fetch that waits is answered.
 #[tokio::test]
 async fn whoever_waits_is_let_go_when_the_time_has_come() {
-    let site = Site::open().await;
-    let jobs = site.push_many(2, "q", json!({"key": "k", "throttle": {"limit": 1, "period": "PT1S"}})).await;
-    assert_eq!(site.fetch("q", 1).await, jobs[..1]);
-    assert!(site.fetch("q", 1).await.is_empty());
+    let env = LimitsEnv::open().await;
+    let jobs = env.push_many(2, "q", json!({"key": "k", "throttle": {"limit": 1, "period": "PT1S"}})).await;
+    assert_eq!(env.fetch("q", 1).await, jobs[..1]);
+    assert!(env.fetch("q", 1).await.is_empty());
     let queues = ["q".to_owned()];
-    assert!(!site.store().have_runnable(&queues).await.unwrap());
-    site.advance(999).await;
-    assert!(!site.store().have_runnable(&queues).await.unwrap());
-    site.advance(1).await;
-    assert!(site.store().have_runnable(&queues).await.unwrap());
-    assert_eq!(site.fetch("q", 1).await, jobs[1..]);
+    assert!(!env.store().have_runnable(&queues).await.unwrap());
+    env.advance(999).await;
+    assert!(!env.store().have_runnable(&queues).await.unwrap());
+    env.advance(1).await;
+    assert!(env.store().have_runnable(&queues).await.unwrap());
+    assert_eq!(env.fetch("q", 1).await, jobs[1..]);
 }

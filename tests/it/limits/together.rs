@@ -1,6 +1,6 @@
 //! Several limits at once: a job starts when all of them let it.
 
-use super::{SECOND, Site, concurrency, job, rate};
+use super::{LimitsEnv, SECOND, concurrency, job, rate};
 use crate::support::json;
 use fairgate::fairness::{LimitRule, Target};
 use fairgate::job::LimitKey;
@@ -10,10 +10,10 @@ use std::slice::from_ref;
 /// The seed's example 14.5, in small numbers.
 #[tokio::test]
 async fn concurrency_rate_and_throttle_of_one_key() {
-    let site = Site::open().await;
+    let env = LimitsEnv::open().await;
     let limit = json!({"key": "k", "concurrency": 2, "rate": {"limit": 4, "period": "PT1M"},
         "throttle": {"limit": 10, "period": "PT1S"}});
-    let jobs = site.push_many(8, "q", limit).await;
+    let jobs = env.push_many(8, "q", limit).await;
     let mut got = Vec::new();
     for (wait, expected, finished) in [
         (0, 1, 0),  // the throttle lets one start,
@@ -29,14 +29,14 @@ async fn concurrency_rate_and_throttle_of_one_key() {
         (1, 1, 0), // 60,100 ms after the first, 60,000 after the second
         (100, 0, 0),
     ] {
-        site.advance(wait).await;
-        let next = site.fetch("q", 5).await;
+        env.advance(wait).await;
+        let next = env.fetch("q", 5).await;
         assert_eq!(next, jobs[got.len()..got.len() + expected], "after {wait} ms");
         got.extend(next);
         for id in got.iter().rev().take(finished) {
-            site.ack(id).await;
+            env.ack(id).await;
         }
-        site.audit().await;
+        env.audit().await;
     }
 }
 
@@ -48,115 +48,115 @@ fn three_limits(config: &mut fairgate::config::Config) {
 /// Limits of key, type and queue, each of which is the one that counts in turn.
 #[tokio::test]
 async fn a_lane_behind_three_limits() {
-    let site = Site::with(three_limits).await;
-    site.set("queue:q", Layer::Admin, concurrency(3), None).await;
-    let jobs = site.push_many(4, "q", json!({"key": "k", "concurrency": 1})).await;
-    let typed = site.push_many(3, "q", json!(null)).await;
+    let env = LimitsEnv::with(three_limits).await;
+    env.set("queue:q", Layer::Admin, concurrency(3), None).await;
+    let jobs = env.push_many(4, "q", json!({"key": "k", "concurrency": 1})).await;
+    let typed = env.push_many(3, "q", json!(null)).await;
     let mut free = job("q", 0, json!(null));
     free["type"] = json!("other.job");
-    let free = site.push_all(vec![free; 3]).await;
-    let first = site.fetch("q", 9).await;
+    let free = env.enqueue_all(vec![free; 3]).await;
+    let first = env.fetch("q", 9).await;
     assert_eq!(first, [&jobs[0], &typed[0], &free[0]].map(Clone::clone), "key, type, queue");
-    assert_eq!(site.limit("type:test.*").await.running, 2);
-    site.audit().await;
+    assert_eq!(env.limit("type:test.*").await.running, 2);
+    env.audit().await;
     // The key is free again, and the type: the oldest of them goes.
-    site.ack(&jobs[0]).await;
-    assert_eq!(site.fetch("q", 9).await, jobs[1..2]);
-    site.ack(&typed[0]).await;
-    assert_eq!(site.fetch("q", 9).await, typed[1..2], "the key is not free");
+    env.ack(&jobs[0]).await;
+    assert_eq!(env.fetch("q", 9).await, jobs[1..2]);
+    env.ack(&typed[0]).await;
+    assert_eq!(env.fetch("q", 9).await, typed[1..2], "the key is not free");
     // The type has a slot, the key has none, and nobody else is of the type.
-    site.ack(&typed[1]).await;
-    site.store().cancel(&typed[2]).await.unwrap();
-    assert_eq!(site.fetch("q", 9).await, free[1..2]);
-    site.ack(&free[0]).await;
-    site.ack(&jobs[1]).await;
-    assert_eq!(site.fetch("q", 9).await, [&jobs[2], &free[2]].map(Clone::clone));
-    site.audit().await;
+    env.ack(&typed[1]).await;
+    env.store().cancel(&typed[2]).await.unwrap();
+    assert_eq!(env.fetch("q", 9).await, free[1..2]);
+    env.ack(&free[0]).await;
+    env.ack(&jobs[1]).await;
+    assert_eq!(env.fetch("q", 9).await, [&jobs[2], &free[2]].map(Clone::clone));
+    env.audit().await;
 }
 
 /// A slot that is offered to a lane which another limit stops goes to the next that can use it.
 #[tokio::test]
 async fn a_slot_passes_by_whom_another_limit_stops() {
-    let site = Site::with(three_limits).await;
-    site.set("type:test.*", Layer::Override, concurrency(1), None).await;
-    let holder = site.push("other", json!(null)).await;
+    let env = LimitsEnv::with(three_limits).await;
+    env.set("type:test.*", Layer::Override, concurrency(1), None).await;
+    let holder = env.push("other", json!(null)).await;
     // All wait for the type; those of a, b and c would be stopped by their key as well.
     let mut stopped = Vec::new();
     for key in ["a", "b", "c"] {
-        stopped.push(site.push("q", json!({"key": key})).await);
+        stopped.push(env.push("q", json!({"key": key})).await);
     }
-    let runnable = site.push("q", json!({"key": "d"})).await;
-    assert_eq!(site.fetch_from(&["other", "q"], 9).await, from_ref(&holder));
+    let runnable = env.push("q", json!({"key": "d"})).await;
+    assert_eq!(env.fetch_from(&["other", "q"], 9).await, from_ref(&holder));
     for key in ["a", "b", "c"] {
-        site.set(key, Layer::Override, concurrency(0), None).await;
+        env.set(key, Layer::Override, concurrency(0), None).await;
     }
-    site.ack(&holder).await;
-    assert_eq!(site.fetch("q", 9).await, from_ref(&runnable));
-    site.audit().await;
-    site.ack(&runnable).await;
-    assert!(site.unset("b", Layer::Override).await);
-    assert_eq!(site.fetch("q", 9).await, stopped[1..2]);
-    site.audit().await;
+    env.ack(&holder).await;
+    assert_eq!(env.fetch("q", 9).await, from_ref(&runnable));
+    env.audit().await;
+    env.ack(&runnable).await;
+    assert!(env.unset("b", Layer::Override).await);
+    assert_eq!(env.fetch("q", 9).await, stopped[1..2]);
+    env.audit().await;
 }
 
 /// Whatever the job says, the queue's limit holds too; the one that allows less counts.
 #[tokio::test]
 async fn of_queue_and_job_the_stricter_counts() {
     for (of_queue, of_job, expected) in [(1, 5, 1), (5, 1, 1), (3, 3, 3)] {
-        let site = Site::open().await;
-        site.set("queue:q", Layer::Admin, concurrency(of_queue), None).await;
-        site.push_many(9, "q", json!({"key": "k", "concurrency": of_job})).await;
-        assert_eq!(site.fetch("q", 9).await.len(), expected, "queue {of_queue}, job {of_job}");
-        site.audit().await;
+        let env = LimitsEnv::open().await;
+        env.set("queue:q", Layer::Admin, concurrency(of_queue), None).await;
+        env.push_many(9, "q", json!({"key": "k", "concurrency": of_job})).await;
+        assert_eq!(env.fetch("q", 9).await.len(), expected, "queue {of_queue}, job {of_job}");
+        env.audit().await;
     }
 }
 
 /// Keys that read like those of a queue, a type or a tenant are keys like any other: they stop those jobs alone that name them.
 #[tokio::test]
 async fn keys_of_jobs_are_never_those_of_the_server() {
-    let site = Site::with(|config| {
+    let env = LimitsEnv::with(|config| {
         let file = json!({"limit": [{"type": "test.*", "concurrency": 9}],
             "tenant_fairness": {"enabled": true, "strategy": "strict", "default_weight": 9}});
         config.policy = fairgate::config::policy_from_json(file).expect("a policy");
     })
     .await;
-    site.set("queue:email", Layer::Admin, concurrency(9), None).await;
+    env.set("queue:email", Layer::Admin, concurrency(9), None).await;
     let taken = ["queue:email", "type:test.job", "type:test", "tenant:_default:queue:email", "tenant:_default"];
     for key in taken {
-        site.push("email", json!({"key": key, "concurrency": 0})).await;
+        env.push("email", json!({"key": key, "concurrency": 0})).await;
     }
-    let rest = site.push_many(3, "email", json!(null)).await;
-    assert_eq!(site.fetch("email", 20).await, rest, "only those that name a paused key wait");
+    let rest = env.push_many(3, "email", json!(null)).await;
+    assert_eq!(env.fetch("email", 20).await, rest, "only those that name a paused key wait");
     for key in ["queue:email", "type:test.*"] {
-        let limit = site.limit(key).await;
+        let limit = env.limit(key).await;
         assert_eq!((limit.quota, limit.running), (concurrency(9), 3), "{key}");
     }
     for key in taken.map(LimitKey::key) {
-        let limit = site.store().limit(&key).await.unwrap().unwrap_or_else(|| panic!("no limit {key}"));
+        let limit = env.store().limit(&key).await.unwrap().unwrap_or_else(|| panic!("no limit {key}"));
         assert_eq!((limit.running, limit.waiting()), (0, 1), "{key}");
     }
     // Holding one of them holds nobody else, nor does an override.
-    site.store().set_limit(&LimitKey::key("queue:email"), Layer::Override, Some(&concurrency(1)), None).await.unwrap();
-    site.push_many(2, "email", json!(null)).await;
-    assert_eq!(site.fetch("email", 20).await.len(), 3);
-    site.audit().await;
+    env.store().set_limit(&LimitKey::key("queue:email"), Layer::Override, Some(&concurrency(1)), None).await.unwrap();
+    env.push_many(2, "email", json!(null)).await;
+    assert_eq!(env.fetch("email", 20).await.len(), 3);
+    env.audit().await;
 }
 
 /// One limit for several queues: each is offered what is free, and only what is free is handed out.
 #[tokio::test]
 async fn one_key_in_several_queues() {
-    let site = Site::open().await;
-    site.set("k", Layer::Override, rate(2, 1000), None).await;
+    let env = LimitsEnv::open().await;
+    env.set("k", Layer::Override, rate(2, 1000), None).await;
     let mut jobs = Vec::new();
     for queue in ["a", "b", "c"] {
-        jobs.extend(site.push_many(2, queue, json!({"key": "k"})).await);
+        jobs.extend(env.push_many(2, queue, json!({"key": "k"})).await);
     }
-    assert_eq!(site.fetch_from(&["a", "b", "c"], 9).await, jobs[..2]);
-    assert!(site.fetch_from(&["c", "b"], 9).await.is_empty());
-    site.advance(SECOND).await;
-    assert_eq!(site.fetch("c", 9).await, jobs[4..]);
-    assert!(site.fetch_from(&["a", "b"], 9).await.is_empty());
-    site.advance(SECOND).await;
-    assert_eq!(site.fetch_from(&["a", "b"], 9).await, jobs[2..4]);
-    site.audit().await;
+    assert_eq!(env.fetch_from(&["a", "b", "c"], 9).await, jobs[..2]);
+    assert!(env.fetch_from(&["c", "b"], 9).await.is_empty());
+    env.advance(SECOND).await;
+    assert_eq!(env.fetch("c", 9).await, jobs[4..]);
+    assert!(env.fetch_from(&["a", "b"], 9).await.is_empty());
+    env.advance(SECOND).await;
+    assert_eq!(env.fetch_from(&["a", "b"], 9).await, jobs[2..4]);
+    env.audit().await;
 }

@@ -63,8 +63,8 @@ async fn the_gate_goes_by_what_the_server_tells() {
     assert_eq!(run(&app.client).await["promoted"], 1);
     assert_eq!(run(&app.client).await["reason"], "depth");
     eventually("the oldest job has waited for too long", async || run(&app.client).await["reason"] == "latency").await;
-    let told = stats(&app.client).await;
-    assert_eq!((&told["main_queue"]["depth"], &told["gate"]["open"]), (&json!(3), &json!(false)));
+    let reported = stats(&app.client).await;
+    assert_eq!((&reported["main_queue"]["depth"], &reported["gate"]["open"]), (&json!(3), &json!(false)));
     remote.client.fetch("heavy", 3).await;
     remote.client.post("/v1/queues/heavy/pause", json!({})).await.expect(200);
     eventually("it is paused", async || run(&app.client).await["reason"] == "queue_paused").await;
@@ -133,7 +133,7 @@ async fn what_the_server_does_not_want_is_told() {
     );
     let events = app.client.get("/v1/events?types=job.discarded,dead_letter.added").await.expect(200);
     assert_eq!(events.at("/events").as_array().map(Vec::len), Some(3), "{}", events.text);
-    app.app.store.audit(false, 5000, async || ()).await.map(|audit| assert!(audit.differences.is_empty())).unwrap();
+    app.assert_consistent().await;
 
     // Retried, it takes the same way again.
     app.client.post(&format!("/v1/dead-letter/{large}/retry"), json!({})).await.expect(200);

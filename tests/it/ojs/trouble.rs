@@ -59,10 +59,10 @@ async fn delivered(app: &TestApp) {
     .await;
 }
 
-/// Waits until a round tells what is wrong, and stats do.
-async fn told(app: &TestApp, kind: &str, part: &str) -> Value {
+/// Waits until a failed round and the stats report an error with this text; returns the stats.
+async fn wait_for_report(app: &TestApp, kind: &str, part: &str) -> Value {
     let mut last = Value::Null;
-    eventually(&format!("it is told: {part}"), async || {
+    eventually(&format!("a failure is reported: {part}"), async || {
         last = stats(&app.client).await;
         let rounds = last["last_rounds"].as_array().cloned().unwrap_or_default();
         let fails = |round: &Value| round["outcome"] == "failed" && round["reason"] == "main_queue";
@@ -86,9 +86,9 @@ async fn away_at_the_start() {
         (address, app)
     };
     let pushed = push(&app.client, "a", 5).await;
-    let told = told(&app, "unreachable", "http://127.0.0.1").await;
-    assert_eq!((&told["gate"]["open"], &told["gate"]["reason"]), (&json!(false), &json!("unreachable")));
-    assert_eq!(told["staged"]["jobs"], 5);
+    let reported = wait_for_report(&app, "unreachable", "http://127.0.0.1").await;
+    assert_eq!((&reported["gate"]["open"], &reported["gate"]["reason"]), (&json!(false), &json!("unreachable")));
+    assert_eq!(reported["staged"]["jobs"], 5);
     eventually("the breaker opens", async || stats(&app.client).await["main_queue"]["health"]["breaker"] != "closed")
         .await;
     let remote = TestApp::start_with(Clock::System, |config| config.server.listen = remote_address).await;
@@ -118,8 +118,8 @@ async fn a_wrong_token() {
     let redis = {
         let app = before(&[often()], ojs("fgk_wrong_wrong_wrong_wrong_wrong_wrong_wrong_wr")).await;
         push(&app.client, "a", 5).await;
-        let told = told(&app, "unauthorized", "check its token").await;
-        assert!(!told.to_string().contains("wrong_wrong"), "{told}");
+        let reported = wait_for_report(&app, "unauthorized", "check its token").await;
+        assert!(!reported.to_string().contains("wrong_wrong"), "{reported}");
         let redis = Arc::clone(&app.redis);
         app.app.shut_down().await;
         redis
@@ -154,7 +154,7 @@ async fn a_server_that_is_none_or_another() {
         works(&server).await;
         let app = before(&[often()], Ojs::at(&server.uri())).await;
         push(&app.client, "a", 2).await;
-        assert_eq!(told(&app, kind, part).await["staged"]["jobs"], 2);
+        assert_eq!(wait_for_report(&app, kind, part).await["staged"]["jobs"], 2);
         assert_eq!(posted(&server, "/ojs/v1/jobs/batch").await.len(), 0);
     }
 }
@@ -167,7 +167,7 @@ async fn a_server_that_tells_nothing_of_its_queues() {
     Mock::given(path("/ojs/manifest")).respond_with(answer).mount(&server).await;
     let app = before(&[often()], Ojs::at(&server.uri())).await;
     push(&app.client, "a", 2).await;
-    told(&app, "unsupported", "reports no statistics of queue heavy").await;
+    wait_for_report(&app, "unsupported", "reports no statistics of queue heavy").await;
     // One that tells only how many wait and how long on average, and has no batches.
     let stats = json!({"stats": {"depth": 1, "avg_wait_ms": 90_000}});
     let answer = ResponseTemplate::new(200).set_body_json(stats);
@@ -245,9 +245,9 @@ async fn a_busy_server_is_left_alone_for_as_long_as_it_says() {
         let since = Instant::now();
         push(&app.client, "b", 1).await;
         eventually("the gate is closed", async || stats(&app.client).await["gate"]["reason"] == "retry_after").await;
-        let told = stats(&app.client).await;
-        let health = &told["main_queue"]["health"];
-        assert_eq!((&health["state"], &told["main_queue"]["undelivered"]), (&json!("busy"), &json!(4)), "{health}");
+        let reported = stats(&app.client).await;
+        let health = &reported["main_queue"]["health"];
+        assert_eq!((&health["state"], &reported["main_queue"]["undelivered"]), (&json!("busy"), &json!(4)), "{health}");
         assert!(health["retry_after_ms"].as_u64() <= Some(2000), "{health}");
         eventually("a round tells", async || {
             let rounds = stats(&app.client).await["last_rounds"].as_array().cloned().unwrap_or_default();
@@ -320,7 +320,7 @@ async fn tls_with_a_private_authority() {
     assert_eq!(remote.client.fetch("heavy", 10).await.job_ids(), pushed);
     let public = before(&[often()], Ojs::at(&format!("https://{address}"))).await;
     push(&public.client, "a", 1).await;
-    told(&public, "unreachable", "certificate").await;
+    wait_for_report(&public, "unreachable", "certificate").await;
 }
 
 #[tokio::test]

@@ -41,7 +41,7 @@ async fn the_main_queue_follows_its_workers() {
         assert!(depth <= most, "at {rate}/s {depth} jobs wait, more than {most}");
         assert!(done as f64 >= rate * seconds as f64 * 0.5, "at {rate}/s {done} in {seconds} s");
     }
-    let (wasted, took) = (status(&app.app.store).await.wasted_ms, started.elapsed().as_millis() as u64);
+    let (wasted, took) = (status(app.store()).await.wasted_ms, started.elapsed().as_millis() as u64);
     assert!(wasted * 10 <= took, "workers waited {wasted} of {took} ms although jobs were staged");
 }
 

@@ -1,7 +1,7 @@
 //! Processes that plan are killed at random moments: every accepted job is done once, none is lost, none doubled.
 
 use super::processes;
-use crate::support::{Client, Process, TestRedis, json};
+use crate::support::{Client, Process, Random, TestRedis, json};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ struct Ledger {
 }
 
 #[derive(Clone)]
-struct Scene {
+struct Load {
     bases: Vec<String>,
     ledger: Arc<Mutex<Ledger>>,
     /// No more jobs come.
@@ -33,7 +33,7 @@ struct Scene {
     over: Arc<AtomicBool>,
 }
 
-impl Scene {
+impl Load {
     fn clients(&self) -> Vec<Client> {
         self.bases.iter().cloned().map(Client::new).collect()
     }
@@ -106,12 +106,6 @@ impl Scene {
     }
 }
 
-/// A small generator: the moments need not be good random numbers, only different ones.
-fn random(seed: &mut u64, below: u64) -> u64 {
-    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    (*seed >> 33) % below
-}
-
 async fn is_ready(process: &Process) -> bool {
     process.client.try_send("GET", "/ready", &[], None).await.is_ok_and(|answer| answer.status == 200)
 }
@@ -123,16 +117,16 @@ async fn two_hundred_kills_lose_nothing_and_double_nothing() {
     let options = "enqueue_interval = \"10ms\"\nenqueue_jobs = 5\nmax_depth = 5\nplanner_lock_ttl = \"1s\"";
     let (mut processes, arguments) = processes(&redis, 2, options).await;
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let scene = Scene {
+    let load = Load {
         bases: processes.iter().map(|process| process.client.base().to_owned()).collect(),
         ledger: Arc::default(),
         closing: Arc::default(),
         over: Arc::default(),
     };
-    let producers: Vec<_> = TENANTS.iter().map(|tenant| tokio::spawn(scene.clone().produce(tenant))).collect();
-    let consumers: Vec<_> = (0..CONSUMERS).map(|worker| tokio::spawn(scene.clone().consume(worker))).collect();
+    let producers: Vec<_> = TENANTS.iter().map(|tenant| tokio::spawn(load.clone().produce(tenant))).collect();
+    let consumers: Vec<_> = (0..CONSUMERS).map(|worker| tokio::spawn(load.clone().consume(worker))).collect();
 
-    let mut seed = 20_260_101;
+    let mut random = Random(20_260_101);
     for kill in 0..kills {
         let victim = &mut processes[kill % 2];
         while !is_ready(victim).await {
@@ -140,29 +134,29 @@ async fn two_hundred_kills_lose_nothing_and_double_nothing() {
         }
         // The one that lives goes on promoting; its lock need not run out for that first.
         _ = redis.command::<i64>(&["DEL", "fg:{default}:plan:r:lock"]).await;
-        tokio::time::sleep(Duration::from_millis(5 + random(&mut seed, 35))).await;
+        tokio::time::sleep(Duration::from_millis(5 + random.below(35) as u64)).await;
         victim.kill();
         victim.restart(&arguments);
     }
-    scene.closing.store(true, Ordering::SeqCst);
+    load.closing.store(true, Ordering::SeqCst);
     for producer in producers {
         producer.await.unwrap();
     }
     let deadline = Instant::now() + Duration::from_secs(60);
     let left = || {
-        let ledger = scene.ledger.lock().unwrap();
+        let ledger = load.ledger.lock().unwrap();
         ledger.accepted.iter().filter(|id| !ledger.done.contains_key(*id)).count()
     };
     while left() > 0 {
         assert!(Instant::now() < deadline, "{} jobs are lost", left());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    scene.over.store(true, Ordering::SeqCst);
+    load.over.store(true, Ordering::SeqCst);
     for consumer in consumers {
         consumer.await.unwrap();
     }
 
-    let ledger = std::mem::take(&mut *scene.ledger.lock().unwrap());
+    let ledger = std::mem::take(&mut *load.ledger.lock().unwrap());
     assert!(ledger.accepted.len() > kills, "there was load all the while: {} jobs", ledger.accepted.len());
     assert_eq!(ledger.done.len(), ledger.accepted.len());
     assert_eq!(ledger.doubled, Vec::<String>::new(), "none was handed out after it was done");

@@ -43,7 +43,7 @@ async fn redis_is_killed_in_mid_round() {
     eventually("Redis is back", async || redis.pid() != before).await;
     eventually("fairgate is ready again", async || app.client.get("/ready").await.status == 200).await;
     work_off(&app.client, 60).await;
-    assert_eq!(status(&app.app.store).await.staged, 0);
+    assert_eq!(status(app.store()).await.staged, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -55,9 +55,9 @@ async fn redis_is_emptied_in_mid_round() {
     let _: () = app.redis.command(&["FLUSHALL"]).await;
     assert_eq!(work(&app.client, 100).await.len(), 0, "nothing comes back from the dead");
     push(&app.client, "a", 20).await;
-    assert!(status(&app.app.store).await.staged > 0, "the file's rules hold again");
+    assert!(status(app.store()).await.staged > 0, "the file's rules hold again");
     work_off(&app.client, 20).await;
-    assert_eq!(status(&app.app.store).await.staged, 0);
+    assert_eq!(status(app.store()).await.staged, 0);
 }
 
 /// Calls of scripts that Redis has carried out.
@@ -93,7 +93,7 @@ async fn connections_are_killed_all_the_while() {
     .await;
     killer.abort();
     work_off(&app.client, 300 - done).await;
-    assert_eq!(status(&app.app.store).await.staged, 0);
+    assert_eq!(status(app.store()).await.staged, 0);
 }
 
 /// A fairgate behind a proxy that may lose answers; it does not plan by itself.
@@ -123,12 +123,12 @@ async fn lose<T>(proxy: &ChaosProxy, pattern: &str, call: impl Future<Output = T
 async fn the_answer_to_a_promotion_is_lost() {
     let rule = by_hand(4, |_| {});
     let (app, proxy) = behind_proxy(&rule).await;
-    let registry = registry(&app.app.store, &[rule]);
+    let registry = registry(app.store(), &[rule]);
     // The main queue and the number of jobs, as only a promotion has them in a row.
     let report = lose(&proxy, "\r\nq\r\n$1\r\n4\r\n", run(&registry)).await;
     assert_eq!((report.outcome, report.promoted), (RoundOutcome::Promoted, 4));
-    assert_eq!((depth(&app).await, status(&app.app.store).await.staged), (4, 16));
-    let recorded = rounds(&app.app.store).await;
+    assert_eq!((depth(&app).await, status(app.store()).await.staged), (4, 16));
+    let recorded = rounds(app.store()).await;
     assert_eq!((recorded.len(), &recorded[0]["promoted"]), (1, &json!(4)));
     assert_eq!(run(&registry).await.promoted, 4, "the next round is its own");
 }
@@ -137,10 +137,10 @@ async fn the_answer_to_a_promotion_is_lost() {
 async fn the_answer_to_the_record_is_lost() {
     let rule = by_hand(4, |_| {});
     let (app, proxy) = behind_proxy(&rule).await;
-    let registry = registry(&app.app.store, &[rule]);
+    let registry = registry(app.store(), &[rule]);
     let report = lose(&proxy, "weights_source", run(&registry)).await;
     assert_eq!((report.outcome, report.promoted), (RoundOutcome::Promoted, 4));
-    assert_eq!((rounds(&app.app.store).await.len(), status(&app.app.store).await.promoted), (1, 4));
+    assert_eq!((rounds(app.store()).await.len(), status(app.store()).await.promoted), (1, 4));
 }
 
 /// The time of a scheduled round has moved on with the first call; the second must not find that it is too early.
@@ -148,7 +148,7 @@ async fn the_answer_to_the_record_is_lost() {
 async fn the_answer_to_the_beginning_of_a_round_is_lost() {
     let rule = by_hand(4, |_| {});
     let (app, proxy) = behind_proxy(&rule).await;
-    let store = &app.app.store;
+    let store = app.store();
     let begun = lose(&proxy, "\r\ntick\r\n", store.begin_round(&rule, "A", Why::Tick, None)).await.unwrap();
     let Begun::Round(round) = begun else { panic!("{begun:?}") };
     assert_eq!((round.scheduled, round.number, round.room, round.queues.len()), (true, 1, 4, 1));
@@ -183,6 +183,6 @@ async fn an_outage_ends_and_promotion_goes_on() {
 #[tokio::test]
 async fn nothing_is_written_for_a_rule_that_nobody_has() {
     let app = serving(&[]).await;
-    assert!(!app.app.store.end_round("ghost", "1:x", 7, &Default::default()).await.unwrap());
+    assert!(!app.store().end_round("ghost", "1:x", 7, &Default::default()).await.unwrap());
     assert_eq!(app.redis.keys_with("ghost").await, Vec::<String>::new());
 }

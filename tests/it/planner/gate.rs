@@ -1,7 +1,7 @@
 //! The gate: nothing is promoted into a main queue that is late or full, and it opens again by itself.
 
 use super::{by_hand, depth, planning, registry, rounds, rule, serving, stage, status, work, work_off};
-use crate::support::{TestApp, eventually, json};
+use crate::support::{NOON, TestApp, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
 use fairgate::fairness::{Batch, Pace, Rule};
@@ -21,7 +21,7 @@ fn eager(change: impl FnOnce(&mut Rule)) -> Rule {
 async fn jobs_that_wait_too_long_close_it() {
     let app = planning(&[eager(|rule| rule.latency_threshold = 100)]).await;
     stage(&app, &[("a", 100), ("b", 100)]).await;
-    let store = &app.app.store;
+    let store = app.store();
     let late = async || rounds(store).await.iter().filter(|round| round["reason"] == "latency").count();
     eventually("rounds are skipped", async || late().await >= 3).await;
     let before = depth(&app).await;
@@ -40,7 +40,7 @@ async fn jobs_that_wait_too_long_close_it() {
 async fn a_full_main_queue_closes_it() {
     let app = planning(&[eager(|rule| rule.max_depth = 7)]).await;
     stage(&app, &[("a", 20), ("b", 20)]).await;
-    let store = &app.app.store;
+    let store = app.store();
     let full = async || {
         let rounds = rounds(store).await;
         rounds.iter().filter(|round| round["reason"] == "depth" && round["depth"] == 7).count()
@@ -54,7 +54,7 @@ async fn a_full_main_queue_closes_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_paused_rule_promotes_nothing_and_loses_nothing() {
     let app = planning(&[eager(|_| {})]).await;
-    let store = &app.app.store;
+    let store = app.store();
     store.pause_rule("r", true, "test").await.unwrap();
     super::push(&app.client, "a", 20).await;
     let rule = by_hand(5, |_| {});
@@ -69,29 +69,29 @@ async fn a_paused_rule_promotes_nothing_and_loses_nothing() {
 #[tokio::test]
 async fn a_change_is_reported_once() {
     let rule = by_hand(5, |rule| rule.max_depth = 7);
-    let app = TestApp::start_with(Clock::manual(1_800_000_000_000), |config| {
+    let app = TestApp::start_with(Clock::manual(NOON), |config| {
         config.plan = vec![rule.clone()];
         config.server.roles = vec![Role::Api];
     })
     .await;
-    let planner = registry(&app.app.store, &[rule]);
+    let planner = registry(app.store(), &[rule]);
     stage(&app, &[("a", 20)]).await;
     for _ in 0..4 {
         planner.run("r").await.unwrap();
     }
-    let told = async || {
+    let reported = async || {
         let page = app.client.get("/v1/events?types=planner.gate_*").await.expect(200);
         let shown =
             |event: &Value| [&event["type"], &event["data"]["queue"], &event["data"]["reason"]].map(Clone::clone);
         page.at("/events").as_array().unwrap().iter().map(shown).collect::<Vec<_>>()
     };
     let closed = ["planner.gate_closed", "q", "depth"].map(Value::from);
-    assert_eq!(told().await, std::slice::from_ref(&closed));
+    assert_eq!(reported().await, std::slice::from_ref(&closed));
     work(&app.client, 7).await;
     app.clock.advance(60_000);
     planner.run("r").await.unwrap();
     let opened = ["planner.gate_opened".into(), "q".into(), Value::Null];
-    assert_eq!(told().await, [closed, opened]);
+    assert_eq!(reported().await, [closed, opened]);
 }
 
 #[tokio::test]
@@ -103,9 +103,9 @@ async fn a_pause_is_reported_with_who_did_it() {
     app.client.post("/v1/admin/planner/r/resume", json!({})).await.expect(200);
     let page = app.client.get("/v1/events?types=planner.paused,planner.resumed").await.expect(200);
     let events = page.at("/events").as_array().unwrap().clone();
-    let told: Vec<_> = events.iter().map(|event| (event["type"].as_str(), event["data"]["by"].as_str())).collect();
+    let reported: Vec<_> = events.iter().map(|event| (event["type"].as_str(), event["data"]["by"].as_str())).collect();
     let by = Some("anonymous");
-    assert_eq!(told, [(Some("planner.paused"), by), (Some("planner.resumed"), by)]);
+    assert_eq!(reported, [(Some("planner.paused"), by), (Some("planner.resumed"), by)]);
 }
 
 /// A round in mid-promotion notices the pause.
@@ -113,7 +113,7 @@ async fn a_pause_is_reported_with_who_did_it() {
 async fn a_pause_stops_a_round_under_way() {
     let rule = by_hand(10, |_| {});
     let app = serving(std::slice::from_ref(&rule)).await;
-    let store = &app.app.store;
+    let store = app.store();
     stage(&app, &[("a", 20)]).await;
     let begun = store.begin_round(&rule, "A", fairgate::store::Why::Run, None).await.unwrap();
     let fairgate::store::Begun::Round(round) = begun else { panic!("{begun:?}") };

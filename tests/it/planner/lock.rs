@@ -4,7 +4,7 @@ use super::{
     HOUR, by_hand, depth, planning, planning_on, processes, push, registry, rounds, rule, run, serving, serving_on,
     stage, status, work, work_off,
 };
-use crate::support::{TestApp, TestRedis, eventually, json};
+use crate::support::{NOON, TestApp, TestRedis, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::config::{Config, Role};
 use fairgate::fairness::{Batch, OnUnknownWeight, Pace, Webhook};
@@ -26,7 +26,7 @@ fn round(begun: Begun) -> Round {
 async fn whoever_lost_the_lock_promotes_nothing() {
     let rule = by_hand(4, |rule| rule.planner_lock_ttl = 1000);
     let app = serving(std::slice::from_ref(&rule)).await;
-    let store = &app.app.store;
+    let store = app.store();
     stage(&app, &[("a", 5), ("b", 5)]).await;
     let first = round(store.begin_round(&rule, "A", Why::Run, None).await.unwrap());
     let Begun::Held { by, left_ms } = store.begin_round(&rule, "B", Why::Tick, None).await.unwrap() else {
@@ -73,7 +73,7 @@ async fn a_round_that_lost_its_lock_says_so() {
         rule.weights.on_unknown_weight = OnUnknownWeight::DefaultWeight;
     });
     let app = serving(std::slice::from_ref(&rule)).await;
-    let store = &app.app.store;
+    let store = app.store();
     push(&app.client, "a", 4).await; // pass, so that the round waits for the webhook
     stage(&app, &[("a", 5), ("b", 5)]).await;
     let (registry, other) = (registry(store, std::slice::from_ref(&rule)), store.clone());
@@ -98,7 +98,7 @@ async fn a_round_longer_than_its_lock_keeps_it() {
         rule.weights.webhook = Some(webhook);
     });
     let app = serving(std::slice::from_ref(&rule)).await;
-    let store = &app.app.store;
+    let store = app.store();
     push(&app.client, "a", 4).await;
     stage(&app, &[("a", 5), ("b", 5)]).await;
     let registry = registry(store, std::slice::from_ref(&rule));
@@ -215,11 +215,11 @@ async fn only_planners_of_its_group_plan_a_rule() {
     // Whoever planned it would do so on the signal; a second rule shows that signals have been acted upon.
     let light = fairgate::fairness::Rule { name: "light".to_owned(), types: vec!["l".to_owned()], ..rule.clone() };
     let light = fairgate::fairness::Rule { planner_group: "default".to_owned(), queue: None, ..light };
-    super::rulebook(&app.app.store, std::slice::from_ref(&rule)).put(light).await.unwrap();
+    super::rulebook(app.store(), std::slice::from_ref(&rule)).put(light).await.unwrap();
     let job = json!({"type": "l", "args": [], "meta": {"tenant_id": "a"}, "options": {"queue": "z"}});
     app.client.post("/v1/jobs/batch", json!({"jobs": vec![job; 5]})).await.expect(201);
     eventually("the other rule is planned", async || !app.redis.keys_with("plan:light:rounds").await.is_empty()).await;
-    assert_eq!((status(&app.app.store).await.rounds, depth(&app).await), (0, 0));
+    assert_eq!((status(app.store()).await.rounds, depth(&app).await), (0, 0));
     let heavy = TestApp::start_on(redis, Clock::System, |config| {
         config.plan = vec![rule.clone()];
         config.server.planner_groups = vec!["other".to_owned(), "heavy".to_owned()];
@@ -249,7 +249,7 @@ async fn a_round_asked_for_elsewhere_does_not_keep_the_lock() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rule_that_nobody_plans_is_stalled() {
     let rules = [rule(|rule| rule.planner_lock_ttl = 1000)];
-    let clock = Clock::manual(1_800_000_000_000);
+    let clock = Clock::manual(NOON);
     let start = |config: &mut Config| {
         config.plan = rules.to_vec();
         config.server.roles = vec![Role::Api, Role::Dispatch];
@@ -265,18 +265,18 @@ async fn a_rule_that_nobody_plans_is_stalled() {
     app.clock.advance(1);
     assert_eq!(state().await, "stalled");
     // A planner takes over and dies in the middle of its round: it counts as alive until its lock runs out.
-    round(app.app.store.begin_round(&rules[0], "A", Why::Run, None).await.unwrap());
+    round(app.store().begin_round(&rules[0], "A", Why::Run, None).await.unwrap());
     assert_eq!(state().await, "running");
     let _: i64 = app.redis.command(&["DEL", "fg:{default}:plan:r:lock"]).await;
     assert_eq!(state().await, "stalled");
-    let registry = registry(&app.app.store, &rules);
-    while status(&app.app.store).await.staged > 0 {
+    let registry = registry(app.store(), &rules);
+    while status(app.store()).await.staged > 0 {
         run(&registry).await;
         work(&app.client, 10).await;
     }
     app.clock.advance(60_000);
     assert_eq!(state().await, "running", "nothing is staged");
-    app.app.store.pause_rule("r", true, "test").await.unwrap();
+    app.store().pause_rule("r", true, "test").await.unwrap();
     push(&app.client, "a", 1).await;
     app.clock.advance(60_000);
     assert_eq!(state().await, "paused");

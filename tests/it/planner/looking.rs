@@ -10,14 +10,14 @@ const PLANNER: &str = "/ojs/v1/admin/planner";
 
 /// Stages jobs, each of a tenant and for a main queue.
 async fn stage_for(app: &TestApp, jobs: impl Iterator<Item = (String, &str)>) {
-    app.app.store.pause_rule("r", true, "test").await.unwrap();
+    app.store().pause_rule("r", true, "test").await.unwrap();
     let jobs: Vec<Value> = jobs
         .map(|(tenant, queue)| json!({"type": "t.job", "args": [], "queue": queue, "meta": {"tenant_id": tenant}}))
         .collect();
     for portion in jobs.chunks(1000) {
         app.client.post("/v1/jobs/batch", json!({"jobs": portion})).await.expect(201);
     }
-    app.app.store.pause_rule("r", false, "test").await.unwrap();
+    app.store().pause_rule("r", false, "test").await.unwrap();
 }
 
 /// A rule whose jobs go to the main queues that they name.
@@ -49,7 +49,7 @@ async fn a_preview_of_many_tenants_ends_where_it_would_have_to_guess() {
     assert_eq!((&foreseen["batch"], &foreseen["truncated"]), (&json!(620), &json!(true)));
     let order = texts(&foreseen["order"]);
     assert!((250..520).contains(&order.len()), "{} of them", order.len());
-    assert_eq!(run(&registry(&app.app.store, &[rule])).await.promoted, 620);
+    assert_eq!(run(&registry(app.store(), &[rule])).await.promoted, 620);
     let mut went = Vec::new();
     while went.len() < order.len() {
         went.extend(work(&app.client, 50).await);
@@ -115,11 +115,11 @@ async fn a_rule_and_its_rounds_name_the_same_source_of_weights() {
 async fn a_round_that_is_asked_for_runs_although_the_schedule_has_just_changed() {
     let rule = by_hand(5, |_| {});
     let app = serving(std::slice::from_ref(&rule)).await;
-    let registry = registry(&app.app.store, std::slice::from_ref(&rule));
+    let registry = registry(app.store(), std::slice::from_ref(&rule));
     registry.rules().known().await.unwrap();
     stage(&app, &[("a", 3)]).await;
     let pace = Pace::Cron { expression: "0 3 1 1 *".to_owned(), timezone: "UTC".to_owned() };
-    rulebook(&app.app.store, &[]).put(Rule { pace, ..rule }).await.unwrap();
+    rulebook(app.store(), &[]).put(Rule { pace, ..rule }).await.unwrap();
     // This registry hears no signals: it still knows the interval.
     match registry.run("r").await.unwrap() {
         Some(RoundAttempt::Ran { report, .. }) => assert_eq!(report.promoted, 3),

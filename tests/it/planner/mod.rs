@@ -97,11 +97,11 @@ async fn push(client: &Client, tenant: &str, jobs: usize) -> Vec<String> {
 
 /// Pushes jobs of tenants while nothing may pass, so that all of them wait in staging.
 async fn stage(app: &TestApp, tenants: &[(&str, usize)]) {
-    app.app.store.pause_rule("r", true, "test").await.unwrap();
+    app.store().pause_rule("r", true, "test").await.unwrap();
     for (tenant, jobs) in tenants {
         push(&app.client, tenant, *jobs).await;
     }
-    app.app.store.pause_rule("r", false, "test").await.unwrap();
+    app.store().pause_rule("r", false, "test").await.unwrap();
 }
 
 /// Does up to so many jobs of the main queue; whose they were, in order.
@@ -131,7 +131,7 @@ async fn status(store: &Store) -> RuleStatus {
 
 /// Jobs that wait in the main queue.
 async fn depth(app: &TestApp) -> i64 {
-    app.app.store.queue_counts("q").await.unwrap()["available"]
+    app.store().queue_counts("q").await.unwrap()["available"]
 }
 
 /// The recorded rounds, oldest first.

@@ -18,11 +18,11 @@ async fn push_into(client: &Client, queue: &str, jobs: usize) {
 
 /// Jobs staged for each of some queues while nothing may pass.
 async fn stage_for(app: &TestApp, queues: &[String], jobs: usize) {
-    app.app.store.pause_rule("r", true, "test").await.unwrap();
+    app.store().pause_rule("r", true, "test").await.unwrap();
     for queue in queues {
         push_into(&app.client, queue, jobs).await;
     }
-    app.app.store.pause_rule("r", false, "test").await.unwrap();
+    app.store().pause_rule("r", false, "test").await.unwrap();
 }
 
 fn names(count: usize) -> Vec<String> {
@@ -35,12 +35,12 @@ async fn no_queue_takes_the_whole_batch() {
     let app = serving(std::slice::from_ref(&rule)).await;
     let queues = names(3);
     stage_for(&app, &queues, 100).await;
-    let registry = registry(&app.app.store, &[rule]);
+    let registry = registry(app.store(), &[rule]);
     for _ in 0..6 {
         assert_eq!(run(&registry).await.promoted, 10);
     }
     for queue in &queues {
-        let got = app.app.store.queue_counts(queue).await.unwrap()["available"];
+        let got = app.store().queue_counts(queue).await.unwrap()["available"];
         assert!((18..=22).contains(&got), "{queue} got {got} of 60");
     }
 }
@@ -51,7 +51,7 @@ async fn a_preview_shares_the_batch_as_the_round_does() {
     let app = serving(std::slice::from_ref(&rule)).await;
     let queues = names(3);
     stage_for(&app, &queues, 20).await;
-    let registry = registry(&app.app.store, &[rule]);
+    let registry = registry(app.store(), &[rule]);
     let mut promoted = std::collections::BTreeMap::new();
     for _ in 0..4 {
         let preview = app.client.get("/ojs/v1/admin/planner/r/preview").await.expect(200);
@@ -61,7 +61,7 @@ async fn a_preview_shares_the_batch_as_the_round_does() {
         }
         run(&registry).await;
         for queue in &queues {
-            let got = app.app.store.queue_counts(queue).await.unwrap()["available"];
+            let got = app.store().queue_counts(queue).await.unwrap()["available"];
             assert_eq!(promoted.get(queue), Some(&got), "{queue}: {}", preview.text);
         }
     }
@@ -72,7 +72,7 @@ async fn a_dry_queue_is_served_before_a_full_one() {
     let rule = spread(by_hand(10, |rule| rule.strict_interval = false));
     let app = serving(std::slice::from_ref(&rule)).await;
     stage_for(&app, &names(2), 100).await;
-    let registry = registry(&app.app.store, &[rule]);
+    let registry = registry(app.store(), &[rule]);
     for _ in 0..4 {
         run(&registry).await;
         app.client.fetch("q1", 50).await;
@@ -87,9 +87,9 @@ async fn a_round_looks_at_some_of_many_queues_and_at_all_in_turn() {
     let app = serving(std::slice::from_ref(&rule)).await;
     let queues = names(150);
     stage_for(&app, &queues, 1).await;
-    let status = app.app.store.rule_status("r", None).await.unwrap();
+    let status = app.store().rule_status("r", None).await.unwrap();
     assert_eq!((status.staged, status.queues.len()), (150, 64));
-    let registry = registry(&app.app.store, &[rule]);
+    let registry = registry(app.store(), &[rule]);
     let mut promoted = 0;
     for _ in 0..3 {
         let round = run(&registry).await;
@@ -97,7 +97,7 @@ async fn a_round_looks_at_some_of_many_queues_and_at_all_in_turn() {
         promoted += round.promoted;
     }
     assert_eq!(promoted, 150);
-    assert_eq!(app.app.store.rule_status("r", None).await.unwrap().staged, 0);
+    assert_eq!(app.store().rule_status("r", None).await.unwrap().staged, 0);
 }
 
 /// Each question takes longer than the queues are deep; asked one after the other they would stop promotion.

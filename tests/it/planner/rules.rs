@@ -34,7 +34,7 @@ async fn another_process_sees_a_change_on_its_next_push() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn changes_at_the_same_time_all_hold() {
     let app = serving(&[]).await;
-    let books: Vec<_> = (0..6).map(|_| rulebook(&app.app.store, &[])).collect();
+    let books: Vec<_> = (0..6).map(|_| rulebook(app.store(), &[])).collect();
     let names: Vec<String> = (0..6).map(|number| format!("r{number}")).collect();
     join_all(books.iter().zip(&names).map(|(book, name)| book.put(named(name, name)))).await.into_iter().for_each(
         |outcome| {
@@ -50,7 +50,7 @@ async fn changes_at_the_same_time_all_hold() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rule_that_is_removed_drains() {
     let app = planning(&[]).await;
-    let book = rulebook(&app.app.store, &[]);
+    let book = rulebook(app.store(), &[]);
     // One tenant is held, and the interval is long: neither keeps jobs in a rule that is gone.
     book.put(by_hand(2, |rule| _ = rule.weights.fixed.insert("held".to_owned(), Weight::HELD))).await.unwrap();
     stage(&app, &[("a", 150), ("b", 150), ("held", 150)]).await;
@@ -72,7 +72,7 @@ async fn a_rule_that_is_removed_drains() {
 async fn the_last_round_of_a_rule_that_is_gone_leaves_nothing() {
     let rule = by_hand(5, |_| {});
     let app = serving(&[]).await;
-    let (store, book) = (&app.app.store, rulebook(&app.app.store, &[]));
+    let (store, book) = (app.store(), rulebook(app.store(), &[]));
     book.put(rule.clone()).await.unwrap();
     stage(&app, &[("a", 5)]).await;
     book.remove("r").await.unwrap();

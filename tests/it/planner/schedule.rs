@@ -55,7 +55,7 @@ async fn five_planners_run_one_round_an_interval() {
 async fn a_strict_interval_lets_workers_wait() {
     let rule = by_hand(3, |_| {});
     let app = planning(std::slice::from_ref(&rule)).await;
-    let store = &app.app.store;
+    let store = app.store();
     push(&app.client, "a", 3).await;
     push(&app.client, "a", 7).await;
     assert_eq!(work(&app.client, 10).await.len(), 3, "the interval's batch, and no more");
@@ -88,7 +88,7 @@ async fn a_schedule_promotes_when_it_is_due() {
     let app = planning(&[rule(cron("* * * * * *"))]).await;
     push(&app.client, "a", 100).await;
     assert_eq!(depth(&app).await, 0, "nothing passes before the first time");
-    let store = &app.app.store;
+    let store = app.store();
     eventually("three times came", async || rounds(store).await.len() >= 3).await;
     let rounds = rounds(store).await;
     let seconds: Vec<i64> = scheduled(&rounds).iter().map(|ms| ms / 1000).collect();
@@ -102,10 +102,10 @@ async fn a_schedule_far_away_promotes_nothing() {
     let rules = [rule(cron("0 0 1 1 *"))];
     let app = planning(&rules).await;
     push(&app.client, "a", 10).await;
-    eventually("its time is known", async || status(&app.app.store).await.due > 0).await;
+    eventually("its time is known", async || status(app.store()).await.due > 0).await;
     assert_eq!(work(&app.client, 10).await.len(), 0);
-    assert_eq!(status(&app.app.store).await.rounds, 0);
-    assert_eq!(run(&registry(&app.app.store, &rules)).await.promoted, 2, "unless somebody asks for it");
+    assert_eq!(status(app.store()).await.rounds, 0);
+    assert_eq!(run(&registry(app.store(), &rules)).await.promoted, 2, "unless somebody asks for it");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -118,7 +118,7 @@ async fn another_pace_holds_at_once() {
         (yearly.clone(), rule(cron("* * * * * *"))),
     ] {
         let app = planning(std::slice::from_ref(&before)).await;
-        let store = &app.app.store;
+        let store = app.store();
         push(&app.client, "a", 100).await;
         eventually("its time is known", async || status(store).await.due > 0).await;
         let far = status(store).await;
@@ -133,7 +133,7 @@ async fn another_pace_holds_at_once() {
 async fn a_round_that_never_ended_is_made_up_for() {
     let rule = by_hand(4, |_| {});
     let app = serving(std::slice::from_ref(&rule)).await;
-    let store = &app.app.store;
+    let store = app.store();
     stage(&app, &[("a", 20)]).await;
     let begun = store.begin_round(&rule, "A", Why::Tick, None).await.unwrap();
     assert!(matches!(&begun, Begun::Round(round) if round.scheduled), "{begun:?}");
@@ -152,10 +152,10 @@ async fn a_round_that_never_ended_is_made_up_for() {
 #[tokio::test]
 async fn rounds_of_a_rule_that_is_not_there() {
     let app = serving(&[]).await;
-    let registry = registry(&app.app.store, &[]);
+    let registry = registry(app.store(), &[]);
     assert!(registry.run("r").await.unwrap().is_none());
     let rules = [by_hand(4, |_| {})];
-    let registry = super::registry(&app.app.store, &rules);
+    let registry = super::registry(app.store(), &rules);
     let flight = registry.run("r").await.unwrap();
     assert!(matches!(flight, Some(RoundAttempt::Empty)), "{flight:?}");
 }

@@ -54,7 +54,7 @@ async fn a_clock_ahead_does_not_make_a_planner_restless() {
         });
         let app = skewed(&redis, by_ms, &rule).await;
         push(&app.client, "a", 200).await;
-        eventually("three rounds were run", async || status(&app.app.store).await.rounds >= 3).await;
+        eventually("three rounds were run", async || status(app.store()).await.rounds >= 3).await;
         let looks = looks(&app).await;
         assert!(looks < 60, "{looks} looks");
     }
@@ -76,7 +76,7 @@ async fn weights_are_neither_stale_nor_fresh_because_of_a_clock() {
         })
         .await;
         stage(&app, &[("a", 1000), ("a", 1000), ("b", 1000)]).await;
-        let registry = registry(&app.app.store, &[rule]);
+        let registry = registry(app.store(), &[rule]);
         let share = async || {
             run(&registry).await;
             work(&app.client, 50).await.iter().filter(|tenant| *tenant == "a").count()
@@ -113,7 +113,7 @@ async fn the_stores_clock_steps_back() {
     })
     .await;
     stage(&app, &[("a", 30)]).await;
-    let store = &app.app.store;
+    let store = app.store();
     let tick = async || store.begin_round(&rule, "A", fairgate::store::Why::Tick, None).await.unwrap();
     let end = async |begun| {
         let fairgate::store::Begun::Round(round) = begun else { panic!("{begun:?}") };

@@ -22,9 +22,9 @@ async fn a_dry_main_queue_gets_the_next_batch() {
         // An idle rule wakes up again.
         push(&app.client, "a", 20).await;
         work_off(&app.client, 20).await;
-        let rounds = rounds(&app.app.store).await;
+        let rounds = rounds(app.store()).await;
         assert!(rounds.iter().filter(|round| round["scheduled"] == true).count() <= 1, "{batch:?}: {rounds:?}");
-        assert_eq!(status(&app.app.store).await.lock, None, "an idle rule holds no lock");
+        assert_eq!(status(app.store()).await.lock, None, "an idle rule holds no lock");
     }
 }
 
@@ -34,7 +34,7 @@ async fn a_lost_signal_costs_no_more_than_the_next_look() {
     let rules = [hourly(Batch::Jobs(3))];
     let app = serving(&rules).await;
     stage(&app, &[("a", 12)]).await;
-    let registry = registry(&app.app.store, &rules);
+    let registry = registry(app.store(), &rules);
     assert_eq!(run(&registry).await.promoted, 3);
     // Somebody has run the hour's scheduled round and died; then the queue ran dry, and nobody heard of it.
     let _: i64 = app.redis.command(&["HSET", "fg:{default}:plan:r", "due", "9000000000000"]).await;
@@ -79,7 +79,7 @@ async fn rules_share_a_main_queue() {
     push(&app.client, "a", 4).await;
     app.client.post("/v1/jobs/batch", crate::support::json!({"jobs": vec![job; 30]})).await.expect(201);
     work_off(&app.client, 33).await;
-    assert_eq!(status(&app.app.store).await.staged, 1);
+    assert_eq!(status(app.store()).await.staged, 1);
 }
 
 /// One request brings more than a round promotes: its tenants share the first round, which starts at once.

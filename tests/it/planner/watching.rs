@@ -24,13 +24,13 @@ async fn events(
     let request = fairgate::weights::client_builder().build().unwrap().get(format!("{}{path}", app.client.base()));
     let mut live = request.header("last-event-id", last).send().await.unwrap();
     meanwhile.await;
-    let mut told = String::new();
-    while told.matches("\n\n").count() < count {
-        let chunk = tokio::time::timeout(PATIENCE, live.chunk()).await.unwrap_or_else(|_| panic!("only: {told}"));
-        told.push_str(&String::from_utf8_lossy(&chunk.unwrap().expect("the stream goes on")));
+    let mut reported = String::new();
+    while reported.matches("\n\n").count() < count {
+        let chunk = tokio::time::timeout(PATIENCE, live.chunk()).await.unwrap_or_else(|_| panic!("only: {reported}"));
+        reported.push_str(&String::from_utf8_lossy(&chunk.unwrap().expect("the stream goes on")));
     }
     let field = |event: &str, name: &str| event.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned();
-    let events = told.split_terminator("\n\n").map(|event| (field(event, "id: "), field(event, "data: ")));
+    let events = reported.split_terminator("\n\n").map(|event| (field(event, "id: "), field(event, "data: ")));
     events.map(|(id, data)| (id, serde_json::from_str(&data).unwrap())).collect()
 }
 
@@ -64,10 +64,10 @@ async fn a_reader_of_all_rules_goes_on_in_each_of_them() {
     let other = Rule { name: "s".to_owned(), types: vec!["s.*".to_owned()], ..by_hand(1, |_| {}) };
     let app = serving(&[by_hand(1, |_| {}), other]).await;
     stage(&app, &[("a", 9)]).await;
-    app.app.store.pause_rule("s", true, "test").await.unwrap();
+    app.store().pause_rule("s", true, "test").await.unwrap();
     let job = json!({"type": "s.job", "args": [], "meta": {"tenant_id": "a"}});
     app.client.post("/v1/jobs/batch", json!({"jobs": vec![job; 9]})).await.expect(201);
-    app.app.store.pause_rule("s", false, "test").await.unwrap();
+    app.store().pause_rule("s", false, "test").await.unwrap();
     run(&app, "s").await;
 
     let path = format!("{PLANNER}/events");
@@ -128,7 +128,7 @@ async fn no_answer_shows_what_may_be_secret_in_a_webhooks_url() {
     }
     let shown_again = put("http://127.0.0.1:9/weights?***").await.expect(422);
     assert!(shown_again.text.contains("weights.webhook.url"), "{}", shown_again.text);
-    let known = rulebook(&app.app.store, &[]).reload().await.unwrap();
+    let known = rulebook(app.store(), &[]).reload().await.unwrap();
     let url = known.rules.get("r").and_then(|rule| rule.weights.webhook.as_ref()).map(|webhook| webhook.url.as_str());
     assert_eq!(url, Some(SECRET_URL), "what is asked is the whole URL");
 }
@@ -152,7 +152,7 @@ async fn gauges_follow_a_rule_that_drains_and_end_with_it() {
     assert_eq!(gauges().await, Vec::<String>::new());
 
     put().await;
-    app.app.store.pause_rule("r", true, "test").await.unwrap();
+    app.store().pause_rule("r", true, "test").await.unwrap();
     let ids = push(&app.client, "a", 3).await;
     assert!(gauges().await.contains(&"fairgate_staged_jobs{rule=\"r\"} 3".to_owned()));
     app.client.delete(&path).await.expect(200);

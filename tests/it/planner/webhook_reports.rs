@@ -1,19 +1,17 @@
 //! Reports on a weights webhook: one when it begins to fail, with the weights that are used instead, and one when it recovers.
 
-use super::weighing::{Voice, weights};
+use super::weighing::{WeightsWebhook, weights};
 use super::{registry, run, stage};
-use crate::support::{TestApp, json};
+use crate::support::{NOON, TestApp, json};
 use fairgate::clock::Clock;
 use fairgate::config::Role;
 use fairgate::fairness::{OnWebhookError, Rule};
 use serde_json::Value;
 use wiremock::ResponseTemplate;
 
-const NOW: i64 = 1_800_000_000_000;
-
 /// A fairgate whose clock stands still, with jobs of tenants a and b staged.
-async fn scene(rule: &Rule) -> TestApp {
-    let app = TestApp::start_with(Clock::manual(NOW), |config| {
+async fn start_with_rule(rule: &Rule) -> TestApp {
+    let app = TestApp::start_with(Clock::manual(NOON), |config| {
         config.plan = vec![rule.clone()];
         config.server.roles = vec![Role::Api, Role::Dispatch];
     })
@@ -43,19 +41,19 @@ async fn rounds(app: &TestApp, registry: &fairgate::planner::RunnerRegistry, cou
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failure_is_reported_once_with_the_weights_in_use_and_its_end_once() {
-    let voice = Voice::saying(weights(json!({"a": 3, "b": 1}))).await;
-    let rule = voice.rule(2, |rule| rule.weights.max_weight_age = 60_000);
-    let app = scene(&rule).await;
-    let registry = registry(&app.app.store, std::slice::from_ref(&rule));
+    let webhook = WeightsWebhook::responding(weights(json!({"a": 3, "b": 1}))).await;
+    let rule = webhook.rule(2, |rule| rule.weights.max_weight_age = 60_000);
+    let app = start_with_rule(&rule).await;
+    let registry = registry(app.store(), std::slice::from_ref(&rule));
     rounds(&app, &registry, 2).await;
     assert_eq!(kinds(&app).await, Vec::<String>::new());
 
     // Through five failures, an open breaker and failed attempts of it.
-    voice.say(ResponseTemplate::new(500));
+    webhook.respond_with(ResponseTemplate::new(500));
     rounds(&app, &registry, 12).await;
-    let told = events(&app).await;
-    assert_eq!(told.len(), 1, "{told:?}");
-    let (kind, data) = &told[0];
+    let reported = events(&app).await;
+    assert_eq!(reported.len(), 1, "{reported:?}");
+    let (kind, data) = &reported[0];
     assert_eq!((kind.as_str(), &data["rule"], &data["kind"]), ("weights.failed", &json!("r"), &json!("status")));
     assert_eq!((&data["fallback"], &data["weights_age_ms"]), (&json!("last_weights"), &json!(1100)), "{data}");
     let message = data["message"].as_str().unwrap();
@@ -70,11 +68,11 @@ async fn a_failure_is_reported_once_with_the_weights_in_use_and_its_end_once() {
     // Its last weights are too old now: others are used, and that is news.
     app.clock.advance(61_000);
     rounds(&app, &registry, 3).await;
-    let told = events(&app).await;
-    assert_eq!((told.len(), &told[1].1["fallback"]), (2, &json!("default_weight")), "{told:?}");
-    assert!(told[1].1["message"].as_str().unwrap().contains("using static and default weights"), "{told:?}");
+    let reported = events(&app).await;
+    assert_eq!((reported.len(), &reported[1].1["fallback"]), (2, &json!("default_weight")), "{reported:?}");
+    assert!(reported[1].1["message"].as_str().unwrap().contains("using static and default weights"), "{reported:?}");
 
-    voice.say(weights(json!({"a": 3, "b": 1})));
+    webhook.respond_with(weights(json!({"a": 3, "b": 1})));
     app.clock.advance(60_000);
     rounds(&app, &registry, 3).await;
     assert_eq!(kinds(&app).await, ["weights.failed", "weights.failed", "weights.recovered"]);
@@ -89,14 +87,20 @@ async fn a_failure_is_reported_once_with_the_weights_in_use_and_its_end_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failure_that_holds_all_tenants_says_so() {
-    let voice = Voice::saying(ResponseTemplate::new(503)).await;
-    let rule = voice.rule(2, |rule| rule.weights.on_webhook_error = Some(OnWebhookError::Hold));
-    let app = scene(&rule).await;
-    let registry = registry(&app.app.store, std::slice::from_ref(&rule));
+    let webhook = WeightsWebhook::responding(ResponseTemplate::new(503)).await;
+    let rule = webhook.rule(2, |rule| rule.weights.on_webhook_error = Some(OnWebhookError::Hold));
+    let app = start_with_rule(&rule).await;
+    let registry = registry(app.store(), std::slice::from_ref(&rule));
     rounds(&app, &registry, 3).await;
-    let told = events(&app).await;
-    assert_eq!((told.len(), &told[0].1["fallback"], &told[0].1["weights_age_ms"]), (1, &json!("hold"), &Value::Null));
-    assert!(told[0].1["message"].as_str().unwrap().ends_with("all tenants are held until it answers"), "{told:?}");
+    let reported = events(&app).await;
+    assert_eq!(
+        (reported.len(), &reported[0].1["fallback"], &reported[0].1["weights_age_ms"]),
+        (1, &json!("hold"), &Value::Null)
+    );
+    assert!(
+        reported[0].1["message"].as_str().unwrap().ends_with("all tenants are held until it answers"),
+        "{reported:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -104,19 +108,23 @@ async fn an_answer_that_names_nobody_or_holds_everybody_is_reported_once() {
     for (answer, reason) in
         [(json!({}), "empty"), (json!({"A": 3, "17": 1}), "unknown_ids"), (json!({"a": 0, "b": 0}), "all_zero")]
     {
-        let voice = Voice::saying(weights(answer.clone())).await;
-        let rule = voice.rule(2, |_| {});
-        let app = scene(&rule).await;
-        let registry = registry(&app.app.store, std::slice::from_ref(&rule));
+        let webhook = WeightsWebhook::responding(weights(answer.clone())).await;
+        let rule = webhook.rule(2, |_| {});
+        let app = start_with_rule(&rule).await;
+        let registry = registry(app.store(), std::slice::from_ref(&rule));
         rounds(&app, &registry, 4).await;
-        let told = events(&app).await;
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert_eq!((told[0].0.as_str(), &told[0].1["reason"]), ("weights.doubtful", &json!(reason)), "{told:?}");
-        voice.say(weights(json!({"a": 3, "b": 1})));
+        let reported = events(&app).await;
+        assert_eq!(reported.len(), 1, "{reported:?}");
+        assert_eq!(
+            (reported[0].0.as_str(), &reported[0].1["reason"]),
+            ("weights.doubtful", &json!(reason)),
+            "{reported:?}"
+        );
+        webhook.respond_with(weights(json!({"a": 3, "b": 1})));
         rounds(&app, &registry, 3).await;
         assert_eq!(kinds(&app).await, ["weights.doubtful", "weights.recovered"]);
         // Behind good answers, three in a row are a change.
-        voice.say(weights(answer));
+        webhook.respond_with(weights(answer));
         rounds(&app, &registry, 6).await;
         assert_eq!(kinds(&app).await, ["weights.doubtful", "weights.recovered", "weights.doubtful"]);
     }
@@ -125,17 +133,17 @@ async fn an_answer_that_names_nobody_or_holds_everybody_is_reported_once() {
 /// A failure that one process reported is over in another: after a restart, or when another one plans the rule.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_process_goes_on_where_the_first_left_off() {
-    let voice = Voice::saying(ResponseTemplate::new(500)).await;
-    let rule = voice.rule(2, |_| {});
-    let app = scene(&rule).await;
+    let webhook = WeightsWebhook::responding(ResponseTemplate::new(500)).await;
+    let rule = webhook.rule(2, |_| {});
+    let app = start_with_rule(&rule).await;
     for _ in 0..2 {
-        let one = registry(&app.app.store, std::slice::from_ref(&rule));
+        let one = registry(app.store(), std::slice::from_ref(&rule));
         rounds(&app, &one, 2).await;
         one.release().await;
         assert_eq!(kinds(&app).await, ["weights.failed"]);
     }
-    voice.say(weights(json!({"a": 3, "b": 1})));
-    let other = registry(&app.app.store, std::slice::from_ref(&rule));
+    webhook.respond_with(weights(json!({"a": 3, "b": 1})));
+    let other = registry(app.store(), std::slice::from_ref(&rule));
     rounds(&app, &other, 2).await;
     assert_eq!(kinds(&app).await, ["weights.failed", "weights.recovered"]);
 }

@@ -13,40 +13,40 @@ use std::time::Duration;
 use wiremock::matchers::method;
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
 
-/// A webhook that says what the test says.
-pub(super) struct Voice {
+/// A webhook that responds as the test wants.
+pub(super) struct WeightsWebhook {
     pub(super) server: MockServer,
-    says: Words,
+    response: SharedResponse,
 }
 
 #[derive(Clone)]
-struct Words(Arc<Mutex<ResponseTemplate>>);
+struct SharedResponse(Arc<Mutex<ResponseTemplate>>);
 
-impl Respond for Words {
+impl Respond for SharedResponse {
     fn respond(&self, _: &Request) -> ResponseTemplate {
         self.0.lock().unwrap().clone()
     }
 }
 
-impl Voice {
-    pub(super) async fn saying(answer: ResponseTemplate) -> Voice {
-        let (server, says) = (MockServer::start().await, Words(Arc::new(Mutex::new(answer))));
-        Mock::given(method("POST")).respond_with(says.clone()).mount(&server).await;
-        Voice { server, says }
+impl WeightsWebhook {
+    pub(super) async fn responding(answer: ResponseTemplate) -> WeightsWebhook {
+        let (server, response) = (MockServer::start().await, SharedResponse(Arc::new(Mutex::new(answer))));
+        Mock::given(method("POST")).respond_with(response.clone()).mount(&server).await;
+        WeightsWebhook { server, response }
     }
 
-    pub(super) fn say(&self, answer: ResponseTemplate) {
-        *self.says.0.lock().unwrap() = answer;
+    pub(super) fn respond_with(&self, answer: ResponseTemplate) {
+        *self.response.0.lock().unwrap() = answer;
     }
 
-    pub(super) fn webhook(&self, timeout: u64) -> Option<Webhook> {
+    pub(super) fn settings(&self, timeout: u64) -> Option<Webhook> {
         Some(Webhook { url: self.server.uri(), timeout, secret_env: None })
     }
 
     /// A rule that promotes so many jobs whenever the test says so.
     pub(super) fn rule(&self, batch: u32, change: impl FnOnce(&mut Rule)) -> Rule {
         by_hand(batch, |rule| {
-            rule.weights.webhook = self.webhook(5000);
+            rule.weights.webhook = self.settings(5000);
             change(rule);
         })
     }
@@ -57,10 +57,10 @@ pub(super) fn weights(weights: Value) -> ResponseTemplate {
 }
 
 /// A fairgate with staged jobs, and a registry for its rounds.
-pub(super) async fn scene(rule: Rule, tenants: &[(&str, usize)]) -> (TestApp, RunnerRegistry) {
+pub(super) async fn start_staged(rule: Rule, tenants: &[(&str, usize)]) -> (TestApp, RunnerRegistry) {
     let app = serving(std::slice::from_ref(&rule)).await;
     stage(&app, tenants).await;
-    let registry = registry(&app.app.store, &[rule]);
+    let registry = registry(app.store(), &[rule]);
     (app, registry)
 }
 
@@ -81,13 +81,13 @@ pub(super) fn expected(shares: &[(&str, usize)]) -> Vec<(String, usize)> {
 async fn an_answer_acts_on_the_backlog_at_once() {
     // An answer that is there before the promotion would rightly act on it already.
     let late = weights(json!({"a": 3, "b": 1, "stranger": 9})).set_delay(Duration::from_millis(500));
-    let voice = Voice::saying(late).await;
-    let rule = voice.rule(8, |rule| rule.weights.on_unknown_weight = OnUnknownWeight::DefaultWeight);
-    let (app, registry) = scene(rule, &[("a", 40), ("b", 40)]).await;
+    let webhook = WeightsWebhook::responding(late).await;
+    let rule = webhook.rule(8, |rule| rule.weights.on_unknown_weight = OnUnknownWeight::DefaultWeight);
+    let (app, registry) = start_staged(rule, &[("a", 40), ("b", 40)]).await;
     assert_eq!(shares(&app, &registry).await, expected(&[("a", 4), ("b", 4)]), "workers do not wait for the webhook");
     assert_eq!(shares(&app, &registry).await, expected(&[("a", 6), ("b", 2)]));
     assert_eq!(shares(&app, &registry).await, expected(&[("a", 6), ("b", 2)]));
-    let requests = voice.server.received_requests().await.unwrap();
+    let requests = webhook.server.received_requests().await.unwrap();
     let asked: Value = serde_json::from_slice(&requests[0].body).unwrap();
     assert_eq!((&asked["rule"], &asked["queue"]), (&json!("r"), &json!("q")));
     let mut tenants: Vec<(&str, u64)> = asked["tenants"]
@@ -98,18 +98,17 @@ async fn an_answer_acts_on_the_backlog_at_once() {
         .collect();
     tenants.sort_unstable();
     assert_eq!(tenants, [("a", 40), ("b", 40)]);
-    let recorded = rounds(&app.app.store).await;
+    let recorded = rounds(app.store()).await;
     assert_eq!(recorded.last().unwrap()["weights_source"], "webhook");
     assert_eq!(recorded.last().unwrap()["served"][0], json!({"tenant_id": "a", "jobs": 6, "weight": 3.0}));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_webhook_is_told_what_workers_do_for_a_tenant() {
-    let voice = Voice::saying(weights(json!({}))).await;
-    let (app, registry) = scene(voice.rule(8, |_| {}), &[("a", 3), ("b", 3)]).await;
+    let webhook = WeightsWebhook::responding(weights(json!({}))).await;
+    let (app, registry) = start_staged(webhook.rule(8, |_| {}), &[("a", 3), ("b", 3)]).await;
     // What tenants do is counted from the first look on, because a rule asks a webhook.
-    let neighbors =
-        NoisyNeighborWatcher::new(app.app.store.clone(), NoisyNeighbors::default(), NoiseMetrics::default());
+    let neighbors = NoisyNeighborWatcher::new(app.store().clone(), NoisyNeighbors::default(), NoiseMetrics::default());
     neighbors.look("this test").await.unwrap();
     for tenant in ["a", "a", "b", "a", "b", "b"] {
         let job = json!({"type": "other.job", "args": [], "queue": "elsewhere", "meta": {"tenant_id": tenant}});
@@ -122,12 +121,12 @@ async fn the_webhook_is_told_what_workers_do_for_a_tenant() {
     let failed = json!({"job_id": fetched[5], "error": {"code": "x", "message": "no", "retryable": true}});
     app.client.post("/v1/workers/nack", failed).await.expect(200);
     run(&registry).await;
-    eventually("it was asked", async || !voice.server.received_requests().await.unwrap().is_empty()).await;
-    let requests = voice.server.received_requests().await.unwrap();
+    eventually("it was asked", async || !webhook.server.received_requests().await.unwrap().is_empty()).await;
+    let requests = webhook.server.received_requests().await.unwrap();
     let asked: Value = serde_json::from_slice(&requests[0].body).unwrap();
-    let mut told: Vec<_> = asked["tenants"].as_array().unwrap().iter().collect();
-    told.sort_unstable_by_key(|tenant| tenant["id"].as_str());
-    let numbers = |name: &str| told.iter().map(|tenant| tenant[name].as_u64()).collect::<Vec<_>>();
+    let mut reported: Vec<_> = asked["tenants"].as_array().unwrap().iter().collect();
+    reported.sort_unstable_by_key(|tenant| tenant["id"].as_str());
+    let numbers = |name: &str| reported.iter().map(|tenant| tenant[name].as_u64()).collect::<Vec<_>>();
     assert_eq!(numbers("active"), [Some(2), Some(1)]);
     assert_eq!(numbers("processed_1m"), [Some(1), Some(2)]);
     assert!(numbers("avg_runtime_ms").iter().all(|ms| ms.is_some_and(|ms| ms < 60_000)), "{asked}");
@@ -135,16 +134,16 @@ async fn the_webhook_is_told_what_workers_do_for_a_tenant() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fractions_count() {
-    let voice = Voice::saying(weights(json!({"a": 0.5, "b": 1.5}))).await;
-    let (app, registry) = scene(voice.rule(8, |_| {}), &[("a", 40), ("b", 40)]).await;
+    let webhook = WeightsWebhook::responding(weights(json!({"a": 0.5, "b": 1.5}))).await;
+    let (app, registry) = start_staged(webhook.rule(8, |_| {}), &[("a", 40), ("b", 40)]).await;
     shares(&app, &registry).await;
     assert_eq!(shares(&app, &registry).await, expected(&[("a", 2), ("b", 6)]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tenant_of_weight_0_waits_until_it_weighs_more() {
-    let voice = Voice::saying(weights(json!({"a": 0, "b": 1}))).await;
-    let (app, registry) = scene(voice.rule(4, |_| {}), &[("a", 20), ("b", 12)]).await;
+    let webhook = WeightsWebhook::responding(weights(json!({"a": 0, "b": 1}))).await;
+    let (app, registry) = start_staged(webhook.rule(4, |_| {}), &[("a", 20), ("b", 12)]).await;
     shares(&app, &registry).await;
     for _ in 0..2 {
         assert_eq!(shares(&app, &registry).await, expected(&[("b", 4)]));
@@ -153,7 +152,7 @@ async fn a_tenant_of_weight_0_waits_until_it_weighs_more() {
     shares(&app, &registry).await;
     let held = run(&registry).await;
     assert_eq!((held.promoted, held.reason), (0, Some("hold")));
-    voice.say(weights(json!({"a": 0.05})));
+    webhook.respond_with(weights(json!({"a": 0.05})));
     let mut got = Vec::new();
     eventually("it is released", async || {
         got.extend(shares(&app, &registry).await);
@@ -166,22 +165,22 @@ async fn a_tenant_of_weight_0_waits_until_it_weighs_more() {
 /// Released by the planner itself, without any signal from outside.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn held_tenants_are_asked_about_in_rotation() {
-    let voice = Voice::saying(weights(json!({"a": 0, "b": 0}))).await;
+    let webhook = WeightsWebhook::responding(weights(json!({"a": 0, "b": 0}))).await;
     let app = planning(&[rule(|rule| {
         rule.pace = Pace::Every(50);
         rule.batch = Batch::Jobs(1);
-        rule.weights.webhook = voice.webhook(5000);
+        rule.weights.webhook = webhook.settings(5000);
     })])
     .await;
     stage(&app, &[("a", 10), ("b", 10)]).await;
-    let store = &app.app.store;
+    let store = app.store();
     let mut done = 0;
     eventually("both are held", async || {
         done += work(&app.client, 10).await.len();
         status(store).await.queues.first().is_some_and(|queue| queue.waiting_tenants == 0)
     })
     .await;
-    voice.say(weights(json!({"a": 1, "b": 1})));
+    webhook.respond_with(weights(json!({"a": 1, "b": 1})));
     work_off(&app.client, 20 - done).await;
 }
 
@@ -199,13 +198,13 @@ fn bad_answers() -> Vec<(&'static str, ResponseTemplate, u64)> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_webhook_that_fails_stops_nothing() {
     for (what, answer, timeout) in bad_answers() {
-        let voice = Voice::saying(answer).await;
+        let webhook = WeightsWebhook::responding(answer).await;
         let fixed = [("a".to_owned(), Weight::of(3.0).unwrap())];
-        let rule = voice.rule(8, |rule| {
+        let rule = webhook.rule(8, |rule| {
             rule.weights.fixed = fixed.into();
-            rule.weights.webhook = voice.webhook(timeout);
+            rule.weights.webhook = webhook.settings(timeout);
         });
-        let (app, registry) = scene(rule, &[("a", 40), ("b", 40)]).await;
+        let (app, registry) = start_staged(rule, &[("a", 40), ("b", 40)]).await;
         for _ in 0..2 {
             assert_eq!(
                 shares(&app, &registry).await,
@@ -213,7 +212,7 @@ async fn a_webhook_that_fails_stops_nothing() {
                 "{what}: the rule's own weights"
             );
         }
-        let record = super::rounds(&app.app.store).await.pop().unwrap();
+        let record = super::rounds(app.store()).await.pop().unwrap();
         assert!(record["weights_errors_total"].as_u64() >= Some(1), "{what}: {record}");
         let events = app.client.get("/v1/events?types=weights.failed").await;
         assert_eq!(events.at("/events/0/data/rule"), "r", "{what}: {}", events.text);
@@ -224,8 +223,8 @@ async fn a_webhook_that_fails_stops_nothing() {
 async fn values_that_are_no_weights_change_nothing() {
     for bad in ["-1", "1e999", "\"3\"", "null"] {
         let body = format!(r#"{{"weights": {{"a": {bad}, "b": 3}}}}"#);
-        let voice = Voice::saying(ResponseTemplate::new(200).set_body_string(body)).await;
-        let (app, registry) = scene(voice.rule(8, |_| {}), &[("a", 40), ("b", 40)]).await;
+        let webhook = WeightsWebhook::responding(ResponseTemplate::new(200).set_body_string(body)).await;
+        let (app, registry) = start_staged(webhook.rule(8, |_| {}), &[("a", 40), ("b", 40)]).await;
         shares(&app, &registry).await;
         assert_eq!(shares(&app, &registry).await, expected(&[("a", 2), ("b", 6)]), "{bad}");
     }
@@ -234,12 +233,12 @@ async fn values_that_are_no_weights_change_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn last_good_weights_serve_until_they_are_too_old() {
     for (then, after) in [(None, &[("a", 4), ("b", 4)][..]), (Some(OnWebhookError::Hold), &[])] {
-        let voice = Voice::saying(weights(json!({"a": 3, "b": 1}))).await;
-        let rule = voice.rule(8, |rule| {
+        let webhook = WeightsWebhook::responding(weights(json!({"a": 3, "b": 1}))).await;
+        let rule = webhook.rule(8, |rule| {
             rule.weights.max_weight_age = 4000;
             rule.weights.on_webhook_error = then;
         });
-        let (app, registry) = scene(rule, &[("a", 1000), ("a", 1000), ("b", 1000)]).await;
+        let (app, registry) = start_staged(rule, &[("a", 1000), ("a", 1000), ("b", 1000)]).await;
         let good = expected(&[("a", 6), ("b", 2)]);
         if then.is_none() {
             shares(&app, &registry).await;
@@ -249,15 +248,15 @@ async fn last_good_weights_serve_until_they_are_too_old() {
             work(&app.client, 8).await;
         }
         assert_eq!(shares(&app, &registry).await, good);
-        voice.say(ResponseTemplate::new(200).set_body_string("<html>"));
+        webhook.respond_with(ResponseTemplate::new(200).set_body_string("<html>"));
         eventually("it was asked in vain", async || {
             assert_eq!(shares(&app, &registry).await, good);
-            super::rounds(&app.app.store).await.pop().unwrap()["weights_errors_total"].as_u64() > Some(0)
+            super::rounds(app.store()).await.pop().unwrap()["weights_errors_total"].as_u64() > Some(0)
         })
         .await;
         assert_eq!(shares(&app, &registry).await, good, "the last good ones");
         eventually("they are too old", async || shares(&app, &registry).await == expected(after)).await;
-        voice.say(weights(json!({"a": 3, "b": 1})));
+        webhook.respond_with(weights(json!({"a": 3, "b": 1})));
         eventually("the webhook is believed again", async || shares(&app, &registry).await == good).await;
     }
 }
@@ -265,13 +264,13 @@ async fn last_good_weights_serve_until_they_are_too_old() {
 /// Another process takes over: what the webhook said to the first one holds as long as it would have there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn last_good_weights_outlive_the_process_that_asked() {
-    let voice = Voice::saying(weights(json!({"a": 3, "b": 1}))).await;
-    let rule = voice.rule(8, |rule| rule.weights.on_webhook_error = None);
-    let (app, first) = scene(rule.clone(), &[("a", 40), ("b", 40)]).await;
+    let webhook = WeightsWebhook::responding(weights(json!({"a": 3, "b": 1}))).await;
+    let rule = webhook.rule(8, |rule| rule.weights.on_webhook_error = None);
+    let (app, first) = start_staged(rule.clone(), &[("a", 40), ("b", 40)]).await;
     shares(&app, &first).await;
     first.release().await;
-    voice.say(ResponseTemplate::new(503));
-    let second = registry(&app.app.store, &[rule]);
+    webhook.respond_with(ResponseTemplate::new(503));
+    let second = registry(app.store(), &[rule]);
     for _ in 0..2 {
         assert_eq!(shares(&app, &second).await, expected(&[("a", 6), ("b", 2)]));
     }
@@ -280,11 +279,11 @@ async fn last_good_weights_outlive_the_process_that_asked() {
 /// Promotion goes on beside a slow webhook: workers that come for more are not kept waiting by it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_webhook_does_not_keep_workers_waiting() {
-    let voice = Voice::saying(weights(json!({})).set_delay(Duration::from_secs(40))).await;
+    let webhook = WeightsWebhook::responding(weights(json!({})).set_delay(Duration::from_secs(40))).await;
     let app = planning(&[rule(|rule| {
         rule.pace = Pace::Every(HOUR);
         rule.batch = Batch::Jobs(5);
-        rule.weights.webhook = voice.webhook(60_000);
+        rule.weights.webhook = webhook.settings(60_000);
         rule.weights.on_unknown_weight = OnUnknownWeight::DefaultWeight;
     })])
     .await;
@@ -298,7 +297,7 @@ async fn static_weights_and_a_rule_that_changes_them() {
         let weights = [("a", a), ("b", b)].map(|(tenant, weight)| (tenant.to_owned(), Weight::of(weight).unwrap()));
         by_hand(8, |rule| rule.weights.fixed = weights.into())
     };
-    let (app, registry) = scene(with(1.0, 3.0), &[("a", 80), ("b", 80)]).await;
+    let (app, registry) = start_staged(with(1.0, 3.0), &[("a", 80), ("b", 80)]).await;
     assert_eq!(shares(&app, &registry).await, expected(&[("a", 2), ("b", 6)]));
     registry.rules().put(with(7.0, 1.0)).await.unwrap();
     assert_eq!(shares(&app, &registry).await, expected(&[("a", 7), ("b", 1)]), "the backlog is reweighed");
@@ -306,5 +305,5 @@ async fn static_weights_and_a_rule_that_changes_them() {
     assert_eq!(shares(&app, &registry).await, expected(&[("b", 8)]));
     registry.rules().put(with(1.0, 1.0)).await.unwrap();
     assert_eq!(shares(&app, &registry).await, expected(&[("a", 4), ("b", 4)]));
-    assert_eq!(rounds(&app.app.store).await[0]["weights_source"], "static");
+    assert_eq!(rounds(app.store()).await[0]["weights_source"], "static");
 }

@@ -1,12 +1,13 @@
 //! `enqueue_jobs = "auto"` beside a real Sidekiq: as many jobs in its queue as its threads can use, and not more.
 
-use super::ruby::{Crew, Worker};
+use super::ruby::{Worker, WorkerOptions};
 use super::*;
 use crate::support::Flood;
 
 /// Four threads with jobs of 200 ms start 14 jobs in any 500 ms at most, whatever the machine does.
 const MOST: u64 = 16;
-const SLOW: Crew<'_> = Crew { queues: &["heavy"], threads: 4, takes: 0.2, database: 0, fails: false, retries: "true" };
+const SLOW: WorkerOptions<'_> =
+    WorkerOptions { queues: &["heavy"], threads: 4, takes: 0.2, database: 0, fails: false, retries: "true" };
 
 async fn depth(redis: &TestRedis) -> u64 {
     redis.command(&["LLEN", "queue:heavy"]).await
@@ -28,7 +29,7 @@ async fn the_queue_grows_for_fast_workers_and_shrinks_again_for_slow_ones() {
     let app = beside(&[rule(|_| {})], legacy(|_| {})).await;
     push(&app.client, "noisy", 1000).await;
     push(&app.client, "noisy", 1000).await;
-    let fast = Worker::start(&app.redis, &Crew { takes: 0.02, ..SLOW });
+    let fast = Worker::start(&app.redis, &WorkerOptions { takes: 0.02, ..SLOW });
     let mut deepest = 0;
     eventually("fast workers have done some", async || {
         deepest = deepest.max(depth(&app.redis).await);

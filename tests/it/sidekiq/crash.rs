@@ -1,7 +1,7 @@
 //! fairgate is killed while jobs cross from one Redis to another: each arrives, and once.
 
 use super::*;
-use crate::support::{ChaosProxy, Process};
+use crate::support::{ChaosProxy, Process, Random};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -53,12 +53,6 @@ async fn a_process_that_dies_between_delivery_and_confirmation_doubles_nothing()
     }
 }
 
-/// A small generator: the moments need not be good random numbers, only different ones.
-fn random(seed: &mut u64, below: u64) -> u64 {
-    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    (*seed >> 33) % below
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kills_at_any_moment_lose_nothing_and_double_nothing() {
     let kills = std::env::var("FAIRGATE_TEST_KILLS").map_or(KILLS, |text| text.parse().expect("a number of kills"));
@@ -66,7 +60,7 @@ async fn kills_at_any_moment_lose_nothing_and_double_nothing() {
     let arguments = arguments(&ours, &theirs.url());
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let mut process = Process::serve(&words).await;
-    let (mut seed, mut pushed, mut arrived) = (20_260_102, 0_u64, HashMap::<String, u64>::new());
+    let (mut random, mut pushed, mut arrived) = (Random(20_260_102), 0_u64, HashMap::<String, u64>::new());
     let take = async |arrived: &mut HashMap<String, u64>| {
         let texts: Vec<String> = theirs.command(&["RPOP", "queue:heavy", "1000"]).await;
         for text in texts {
@@ -88,7 +82,7 @@ async fn kills_at_any_moment_lose_nothing_and_double_nothing() {
             let text = json!({"class": "HeavyJob", "args": ["b", pushed + 1]}).to_string();
             theirs.command::<i64>(&["LPUSH", "queue:stage", &text]).await;
         }
-        tokio::time::sleep(Duration::from_millis(random(&mut seed, 60))).await;
+        tokio::time::sleep(Duration::from_millis(random.below(60) as u64)).await;
         process.kill();
         process.restart(&words);
         take(&mut arrived).await;

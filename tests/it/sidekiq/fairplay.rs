@@ -1,6 +1,6 @@
 //! Taking over from the gem sidekiq-fairplay, by its keys alone.
 
-use super::ruby::{Crew, Worker};
+use super::ruby::{Worker, WorkerOptions};
 use super::*;
 use std::collections::HashSet;
 
@@ -138,7 +138,7 @@ async fn a_worker_runs_what_the_gem_staged_in_balanced_order() {
     .await;
     let before = waiting(&redis, "queue:heavy").await.len();
     app.client.post("/v1/admin/planner/r/resume", json!({})).await.expect(200);
-    let worker = Worker::start(&redis, &Crew::default());
+    let worker = Worker::start(&redis, &WorkerOptions::default());
     let ran = worker.ran_all(60).await;
     let (jids, args): (HashSet<&str>, HashSet<&str>) =
         ran.iter().map(|ran| (ran.jid.as_str(), ran.args.as_str())).unzip();
@@ -165,8 +165,8 @@ async fn a_job_of_the_gem_is_retried_and_tagged_as_its_class_says() {
         let payload = waiting(&redis, "queue:heavy").await.remove(0);
         assert_eq!(payload["tags"], if options.is_empty() { json!(null) } else { json!(["billing"]) });
         drop(app);
-        let crew = Crew { fails: true, retries: class_retries, ..Crew::default() };
-        let _worker = Worker::start(&redis, &crew);
+        let failing = WorkerOptions { fails: true, retries: class_retries, ..WorkerOptions::default() };
+        let _worker = Worker::start(&redis, &failing);
         // Sidekiq writes a 0 with its first heartbeat.
         let is_done =
             async || redis.command::<Option<u64>>(&["GET", "stat:failed"]).await.is_some_and(|failed| failed > 0);

@@ -1,6 +1,6 @@
 //! Jobs that clients of the Sidekiq push: through a queue that no worker reads, and through the client middleware.
 
-use super::ruby::{Crew, Worker, script};
+use super::ruby::{Worker, WorkerOptions, script};
 use super::*;
 use std::collections::{HashMap, HashSet};
 
@@ -50,7 +50,7 @@ async fn a_worker_runs_what_was_pushed_into_the_staging_queue_fairly_and_once() 
     .await;
     eventually("all is staged", async || staged(&app.client).await == 50).await;
     pause(&app.client, "resume").await;
-    let worker = Worker::start(&theirs, &Crew::default());
+    let worker = Worker::start(&theirs, &WorkerOptions::default());
     let ran = worker.ran_all(50).await;
     let jids: HashSet<String> = ran.iter().map(|ran| ran.jid.clone()).collect();
     assert_eq!((ran.len(), jids), (50, pushed.lines().map(str::to_owned).collect()));
@@ -85,7 +85,7 @@ async fn the_middleware_keeps_the_queue_of_each_class_and_leaves_others_alone() 
         tenants.iter().filter_map(|one| Some((one["tenant_id"].as_str()?, one["pending"].as_u64()?))).collect();
     assert_eq!(of_tenants, HashMap::from([("a", 5), ("b", 5)]));
     pause(&app.client, "resume").await;
-    let worker = Worker::start(&app.redis, &Crew { queues: &["heavy", "light"], ..Crew::default() });
+    let worker = Worker::start(&app.redis, &WorkerOptions { queues: &["heavy", "light"], ..WorkerOptions::default() });
     let ran = worker.ran_all(11).await;
     let jids: HashSet<String> = ran.iter().map(|ran| ran.jid.clone()).collect();
     assert_eq!((ran.len(), jids), (11, pushed.lines().map(str::to_owned).collect()));

@@ -1,7 +1,7 @@
 //! How jobs get there: in one script, through another database, through an outbox.
 
 use super::*;
-use crate::support::ChaosProxy;
+use crate::support::{ChaosProxy, NOON};
 
 #[tokio::test]
 async fn jobs_over_http_become_payloads_in_fair_order() {
@@ -33,7 +33,7 @@ async fn jobs_over_http_become_payloads_in_fair_order() {
     app.client.delete(&format!("/v1/jobs/{}", ids[0])).await.expect(409);
     let ttl: i64 = app.redis.command(&["PTTL", &format!("fg:{{default}}:job:{}", ids[0])]).await;
     assert!(ttl > 0, "its record goes by itself");
-    let counts = app.app.store.queue_counts("heavy").await.unwrap();
+    let counts = app.store().queue_counts("heavy").await.unwrap();
     assert_eq!((counts["pending"], counts["available"]), (1, 0));
 
     // What is still staged can be cancelled, and not be promoted by hand into a queue of our own.
@@ -73,7 +73,7 @@ async fn long_jobs_and_those_that_expire_arrive_whole() {
 async fn scheduled_jobs_are_staged_when_they_come_due_whatever_restage_says() {
     let mut by_hand = by_hand(10);
     by_hand.restage = false;
-    let app = TestApp::start_with(Clock::manual(1_800_000_000_000), |config| {
+    let app = TestApp::start_with(Clock::manual(NOON), |config| {
         configure(config, &[by_hand], legacy(|_| {}));
     })
     .await;

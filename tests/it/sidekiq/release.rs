@@ -1,6 +1,6 @@
 //! Staged jobs are handed back to the source that they came from, on request and at exit.
 
-use super::ruby::{Crew, Worker, script};
+use super::ruby::{Worker, WorkerOptions, script};
 use super::*;
 use crate::support::Process;
 use std::path::PathBuf;
@@ -95,7 +95,7 @@ async fn push_newer(theirs: &TestRedis) -> Vec<String> {
 
 /// A worker that reads the staging queue runs each job once, in the order in which they were pushed.
 async fn runs_in_order(theirs: &TestRedis, jids: &[String], database: u32) {
-    let worker = Worker::start(theirs, &Crew { queues: &["stage"], database, ..Crew::default() });
+    let worker = Worker::start(theirs, &WorkerOptions { queues: &["stage"], database, ..WorkerOptions::default() });
     let ran: Vec<String> = worker.ran_all(jids.len()).await.into_iter().map(|ran| ran.jid).collect();
     assert_eq!(ran, jids);
 }

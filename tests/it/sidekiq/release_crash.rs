@@ -1,9 +1,9 @@
 //! A release is killed, or frozen, between any two of its steps: each job runs, and once.
 
 use super::release::{assert_each_once, pause, staged};
-use super::ruby::{Crew, Worker, script};
+use super::ruby::{Worker, WorkerOptions, script};
 use super::*;
-use crate::support::{ChaosProxy, Process};
+use crate::support::{ChaosProxy, Process, Random};
 use fairgate::config::FairplayClass;
 use fairgate::store::{Hold, Inbox, TakenIn};
 use std::process::{Child, Command, Stdio};
@@ -51,7 +51,7 @@ async fn stage_and_stop(words: &[&str], theirs: &TestRedis, jobs: usize) -> Vec<
 }
 
 async fn runs_each_once(theirs: &TestRedis, queue: &str, pushed: &[String]) {
-    let worker = Worker::start(theirs, &Crew { queues: &[queue], ..Crew::default() });
+    let worker = Worker::start(theirs, &WorkerOptions { queues: &[queue], ..WorkerOptions::default() });
     let ran: Vec<String> = worker.ran_all(pushed.len()).await.into_iter().map(|ran| ran.jid).collect();
     assert_each_once(&ran, pushed);
 }
@@ -92,12 +92,6 @@ async fn a_release_that_dies_after_any_step_is_completed_by_the_next_one_or_by_t
     }
 }
 
-/// A small generator: the moments need not be good random numbers, only different ones.
-fn random(seed: &mut u64, below: u64) -> u64 {
-    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-    (*seed >> 33) % below
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn kills_at_any_moment_lose_nothing_and_double_nothing() {
     let kills = std::env::var("FAIRGATE_TEST_KILLS").map_or(KILLS, |text| text.parse().expect("a number of kills"));
@@ -107,14 +101,14 @@ async fn kills_at_any_moment_lose_nothing_and_double_nothing() {
         let arguments = arguments(&ours, &theirs.url());
         let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let pushed = stage_and_stop(&words, theirs, JOBS).await;
-        let (mut seed, mut connection) = (20_260_103, theirs.connection().await);
+        let (mut random, mut connection) = (Random(20_260_103), theirs.connection().await);
         let mut back = async || {
             let depth = redis::cmd("LLEN").arg("queue:stage").query_async::<u64>(&mut connection).await;
             depth.expect("a number")
         };
         for _ in 0..kills {
             // In the midst of its work, wherever that is.
-            let enough = back().await + 1 + random(&mut seed, 2 * JOBS as u64 / kills as u64);
+            let enough = back().await + 1 + random.below(2 * JOBS / kills) as u64;
             let mut release = spawn_release(&words);
             while release.try_wait().expect("a status").is_none() && back().await < enough {}
             // It may have ended by then.
@@ -133,7 +127,7 @@ async fn kills_at_any_moment_lose_nothing_and_double_nothing() {
 #[tokio::test]
 async fn an_importer_that_wakes_up_late_doubles_nothing() {
     let app = beside(&[rule(|_| {})], legacy(|_| {})).await;
-    let store = &app.app.store;
+    let store = app.store();
     let rules: String = app.redis.command(&["HGET", "fg:{default}:state", "rules"]).await;
     let take_in = async |release: &str, before: u64, after: u64| {
         let mut job = fairgate::job::NewJob::foreign("HeavyJob", "heavy", "[]", "{\"args\":\u{1c}}".to_owned());

@@ -30,7 +30,7 @@ pub struct Worker {
 }
 
 /// How a worker is started.
-pub struct Crew<'a> {
+pub struct WorkerOptions<'a> {
     pub queues: &'a [&'a str],
     pub threads: usize,
     /// Seconds that each job takes.
@@ -42,9 +42,9 @@ pub struct Crew<'a> {
     pub retries: &'a str,
 }
 
-impl Default for Crew<'_> {
+impl Default for WorkerOptions<'_> {
     fn default() -> Self {
-        Crew { queues: &["heavy"], threads: 1, takes: 0.0, database: 0, fails: false, retries: "true" }
+        WorkerOptions { queues: &["heavy"], threads: 1, takes: 0.0, database: 0, fails: false, retries: "true" }
     }
 }
 
@@ -54,14 +54,14 @@ fn environment(command: &mut Command, redis: &TestRedis, database: u32, ran: &Pa
 
 impl Worker {
     /// Starts an unmodified Sidekiq.
-    pub fn start(redis: &TestRedis, crew: &Crew<'_>) -> Worker {
+    pub fn start(redis: &TestRedis, options: &WorkerOptions<'_>) -> Worker {
         let ran = redis.directory().join("ran");
         let mut command = Command::new("sidekiq");
-        command.args(["-r", APPLICATION, "-c", &crew.threads.to_string(), "-t", "1"]);
-        crew.queues.iter().for_each(|queue| _ = command.args(["-q", queue]));
-        environment(&mut command, redis, crew.database, &ran);
-        command.env("TAKES", crew.takes.to_string()).env("RETRIES", crew.retries);
-        if crew.fails {
+        command.args(["-r", APPLICATION, "-c", &options.threads.to_string(), "-t", "1"]);
+        options.queues.iter().for_each(|queue| _ = command.args(["-q", queue]));
+        environment(&mut command, redis, options.database, &ran);
+        command.env("TAKES", options.takes.to_string()).env("RETRIES", options.retries);
+        if options.fails {
             command.env("FAILS", "1");
         }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -52,7 +52,7 @@ fn tenant<'a>(seen: &'a Value, name: &str) -> &'a Value {
 }
 
 /// Two Sidekiqs get the same jobs at the same time, and the same workers: as many jobs are taken at the same moments.
-struct Twins<'a> {
+struct Comparison<'a> {
     watched: &'a TestRedis,
     promoted: &'a TestRedis,
     /// When each job was pushed, and how long jobs of each tenant waited: in the queue as it is, and promoted.
@@ -61,7 +61,7 @@ struct Twins<'a> {
     planned: HashMap<String, Vec<i64>>,
 }
 
-impl Twins<'_> {
+impl Comparison<'_> {
     async fn push(&mut self, tenant: &str, jobs: std::ops::Range<usize>) {
         enqueue(self.watched, "heavy", tenant, jobs.clone()).await;
         enqueue(self.promoted, "stage", tenant, jobs.clone()).await;
@@ -107,7 +107,7 @@ fn quantile(waits: &[i64], share: f64) -> f64 {
 async fn the_waits_that_would_be_are_those_that_are_when_jobs_are_promoted() {
     let mut differences = Vec::new();
     for _ in 0..5 {
-        match compare_twins().await {
+        match compare_once().await {
             None => return,
             Some(difference) => differences.push(difference),
         }
@@ -116,7 +116,7 @@ async fn the_waits_that_would_be_are_those_that_are_when_jobs_are_promoted() {
 }
 
 /// Watches a queue in shadow beside one into which the same jobs are promoted. The first wait that differs by more than 10 %.
-async fn compare_twins() -> Option<String> {
+async fn compare_once() -> Option<String> {
     let (watched, promoted) = (TestRedis::start(), TestRedis::start());
     let weigh =
         |rule: &mut Rule| _ = rule.weights.fixed.insert("paying".to_owned(), Weight::of(2.0).expect("a weight"));
@@ -131,9 +131,9 @@ async fn compare_twins() -> Option<String> {
     promoted.command::<i64>(&["SADD", "processes", "p"]).await;
     promoted.command::<i64>(&["HSET", "p", "info", &info, "busy", "1", "quiet", "false"]).await;
     let (pushed, as_is, planned) = Default::default();
-    let mut twins = Twins { watched: &watched, promoted: &promoted, pushed, as_is, planned };
+    let mut comparison = Comparison { watched: &watched, promoted: &promoted, pushed, as_is, planned };
     looked_at(&shadow, 0).await;
-    twins.push("noisy", 0..600).await;
+    comparison.push("noisy", 0..600).await;
     eventually("they are staged", async || {
         let stats = live.client.get("/v1/admin/planner/r").await.expect(200);
         stats.at("/staged/jobs").as_u64().unwrap_or(0) + stats.at("/main_queue/depth").as_u64().unwrap_or(0) >= 600
@@ -142,12 +142,12 @@ async fn compare_twins() -> Option<String> {
     // A job that came and went between two looks would be nobody's.
     looked_at(&shadow, 600).await;
     // Until the planner has found out how fast its workers are.
-    twins.work(300).await;
-    twins.push("quiet", 0..60).await;
-    twins.push("paying", 0..90).await;
-    twins.work(450).await;
+    comparison.work(300).await;
+    comparison.push("quiet", 0..60).await;
+    comparison.push("paying", 0..90).await;
+    comparison.work(450).await;
     eventually("all are taken", async || {
-        twins.work(5).await;
+        comparison.work(5).await;
         let seen = seen(&shadow.client).await;
         seen["as_is"]["jobs"] == json!(750) && seen["planned"]["jobs"] == json!(750)
     })
@@ -157,11 +157,12 @@ async fn compare_twins() -> Option<String> {
     assert_eq!(live_stats.at("/rounds/promoted_total"), &json!(750));
     let mut difference = None;
     for name in ["noisy", "quiet", "paying"] {
-        for (order, waits) in [("as_is", &twins.as_is[name]), ("planned", &twins.planned[name])] {
+        for (order, waits) in [("as_is", &comparison.as_is[name]), ("planned", &comparison.planned[name])] {
             for (field, share) in [("p50_ms", 0.5), ("p95_ms", 0.95)] {
-                let (told, is) = (tenant(&seen, name)[order][field].as_f64().expect("a wait"), quantile(waits, share));
-                if (told - is).abs() > is * 0.1 {
-                    difference.get_or_insert(format!("{name} {order} {field}: told {told}, is {is}\n{seen:#}"));
+                let (reported, is) =
+                    (tenant(&seen, name)[order][field].as_f64().expect("a wait"), quantile(waits, share));
+                if (reported - is).abs() > is * 0.1 {
+                    difference.get_or_insert(format!("{name} {order} {field}: reported {reported}, is {is}\n{seen:#}"));
                 }
             }
         }

@@ -27,17 +27,17 @@ async fn announced(app: &TestApp, cause: &str) {
 async fn well_again(app: &TestApp) {
     let recovered = |events: Vec<(String, Value)>| events.iter().any(|(kind, _)| kind == "main_queue.recovered");
     eventually("that it is over is announced", async || recovered(events(app, "cause").await)).await;
-    eventually("and told", async || {
+    eventually("and reported", async || {
         app.client.get("/v1/admin/planner/r").await.expect(200).at("/main_queue/trouble").is_null()
     })
     .await;
 }
 
-/// Waits until a round has failed because of the main queue, and a look at it says so too.
-async fn told(app: &TestApp) {
-    eventually("a round tells of it", async || {
+/// Waits until a round that failed because of the main queue is among the recorded ones.
+async fn wait_for_report(app: &TestApp) {
+    eventually("a failed round is recorded", async || {
         let stats = app.client.get("/v1/admin/planner/r").await.expect(200);
-        // Not the last one: jobs that come while a delivery waits for its next try are only put behind it.
+        // It need not be the last one: rounds during the wait for the next delivery attempt only queue jobs behind it.
         let rounds = stats.at("/last_rounds").as_array().cloned().unwrap_or_default();
         let failed = |round: &Value| round["outcome"] == "failed" && round["reason"] == "main_queue";
         rounds.iter().any(|round| failed(round) && round["error"].is_string())
@@ -64,7 +64,7 @@ async fn away_at_the_start() {
     )
     .await;
     push(&app.client, "a", 5).await;
-    told(&app).await;
+    wait_for_report(&app).await;
     let stats = app.client.get("/v1/admin/planner/r").await.expect(200);
     assert_eq!((stats.at("/gate/open"), stats.at("/gate/reason")), (&json!(false), &json!("unreachable")));
     announced(&app, "unreachable").await;
@@ -129,7 +129,7 @@ async fn a_wrong_password() {
     )
     .await;
     push(&app.client, "a", 5).await;
-    told(&app).await;
+    wait_for_report(&app).await;
     announced(&app, "password").await;
     theirs.command::<String>(&["ACL", "SETUSER", "app", ">wrong"]).await;
     arrived(&theirs, 5).await;
@@ -145,7 +145,7 @@ async fn full() {
     push(&app.client, "a", 5).await;
     announced(&app, "full").await;
     push(&app.client, "b", 5).await;
-    told(&app).await;
+    wait_for_report(&app).await;
     theirs.command::<String>(&["CONFIG", "SET", "maxmemory", "0"]).await;
     arrived(&theirs, 10).await;
     well_again(&app).await;

@@ -1,7 +1,7 @@
 //! Set-ups beside a Sidekiq that do not work as they were meant: each is reported once, with what to do.
 
 use super::inflow::{all_at_once, draining};
-use super::ruby::{Crew, Worker, script};
+use super::ruby::{Worker, WorkerOptions, script};
 use super::*;
 use crate::support::Process;
 
@@ -18,13 +18,13 @@ async fn metrics(app: &TestApp) -> String {
 #[tokio::test]
 async fn a_process_that_reads_the_staging_queue_is_reported_until_it_is_gone() {
     let app = beside(&[rule(|_| {})], draining()).await;
-    let worker = Worker::start(&app.redis, &Crew { queues: &["heavy", "stage"], ..Crew::default() });
+    let worker = Worker::start(&app.redis, &WorkerOptions { queues: &["heavy", "stage"], ..WorkerOptions::default() });
     eventually("it is reported", async || !events(&app, "main_queue.staging_read").await.is_empty()).await;
-    let told = events(&app, "main_queue.staging_read").await.remove(0);
-    assert_eq!((&told["main_queue"], &told["queue"]), (&json!("legacy"), &json!("stage")), "{told}");
+    let reported = events(&app, "main_queue.staging_read").await.remove(0);
+    assert_eq!((&reported["main_queue"], &reported["queue"]), (&json!("legacy"), &json!("stage")), "{reported}");
     let identity: Vec<String> = app.redis.command(&["SMEMBERS", "processes"]).await;
-    assert_eq!(told["processes"], json!(identity));
-    assert!(told["message"].as_str().unwrap().contains("bypass"), "{told}");
+    assert_eq!(reported["processes"], json!(identity));
+    assert!(reported["message"].as_str().unwrap().contains("bypass"), "{reported}");
     drop(worker);
     // A process that was killed is not there any more when its record has ended.
     app.redis.command::<i64>(&["DEL", "processes", &identity[0]]).await;
@@ -44,10 +44,14 @@ async fn a_class_that_no_rule_plans_is_reported_once_and_counted() {
     .await;
     eventually("all have passed", async || waiting(&app.redis, "queue:default").await.len() == 4).await;
     eventually("both are reported", async || events(&app, "main_queue.class_unplanned").await.len() == 2).await;
-    let told = events(&app, "main_queue.class_unplanned").await;
-    assert_eq!((&told[0]["class"], &told[1]["class"]), (&json!("LightJob"), &json!("StagedJob")), "{told:?}");
-    assert_eq!((&told[0]["main_queue"], &told[0]["queue"]), (&json!("legacy"), &json!("default")));
-    let message = told[0]["message"].as_str().unwrap();
+    let reported = events(&app, "main_queue.class_unplanned").await;
+    assert_eq!(
+        (&reported[0]["class"], &reported[1]["class"]),
+        (&json!("LightJob"), &json!("StagedJob")),
+        "{reported:?}"
+    );
+    assert_eq!((&reported[0]["main_queue"], &reported[0]["queue"]), (&json!("legacy"), &json!("default")));
+    let message = reported[0]["message"].as_str().unwrap();
     assert!(message.contains("types") && message.contains("LightJob"), "{message}");
     let shown = metrics(&app).await;
     for (class, jobs) in [("LightJob", 3), ("StagedJob", 1)] {
@@ -61,8 +65,12 @@ async fn a_rule_without_a_queue_and_a_job_that_names_none_are_reported() {
     let app = beside(&[Rule { queue: None, ..all_at_once() }], draining()).await;
     script(&app.redis, r#"2.times { |n| StagedJob.perform_async("a", n) }"#).await;
     eventually("they are promoted", async || waiting(&app.redis, "queue:default").await.len() == 2).await;
-    let told = events(&app, "main_queue.queue_unknown").await;
-    assert_eq!((told.len(), &told[0]["class"], &told[0]["rule"]), (1, &json!("StagedJob"), &json!("r")), "{told:?}");
+    let reported = events(&app, "main_queue.queue_unknown").await;
+    assert_eq!(
+        (reported.len(), &reported[0]["class"], &reported[0]["rule"]),
+        (1, &json!("StagedJob"), &json!("r")),
+        "{reported:?}"
+    );
 }
 
 #[tokio::test]
@@ -79,11 +87,11 @@ async fn a_tenant_key_that_matches_nothing_is_reported_with_the_shape_of_the_arg
         script(&app.redis, &push).await;
         let kind = "main_queue.tenant_missing";
         eventually("it is reported", async || !events(&app, kind).await.is_empty()).await;
-        let told = events(&app, kind).await.remove(0);
-        assert_eq!((&told["rule"], &told["class"]), (&json!("r"), &json!("HeavyJob")), "{told}");
-        assert_eq!(told["tenant_key"], "args.0.account_id");
-        assert_eq!(told["args"], "[{accountId: number, card: {number: string}}, [string], boolean, null]");
-        assert!(!told.to_string().contains("hunter2"), "{told}");
+        let reported = events(&app, kind).await.remove(0);
+        assert_eq!((&reported["rule"], &reported["class"]), (&json!("r"), &json!("HeavyJob")), "{reported}");
+        assert_eq!(reported["tenant_key"], "args.0.account_id");
+        assert_eq!(reported["args"], "[{accountId: number, card: {number: string}}, [string], boolean, null]");
+        assert!(!reported.to_string().contains("hunter2"), "{reported}");
         script(&app.redis, &push).await;
         eventually("the others are seen", async || {
             let jobs = if is_shadow { "/shadow/line/jobs" } else { "/rounds/promoted_total" };

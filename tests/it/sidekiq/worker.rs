@@ -1,6 +1,6 @@
 //! Jobs that came over HTTP are run by an unmodified Sidekiq.
 
-use super::ruby::{Crew, Worker};
+use super::ruby::{Worker, WorkerOptions};
 use super::*;
 use std::collections::HashSet;
 
@@ -25,7 +25,7 @@ fn jid(id: &str) -> String {
 async fn a_worker_runs_each_job_once_in_balanced_order_under_its_id() {
     let app = beside(&[rule(|_| {})], legacy(|_| {})).await;
     let ids = stage(&app, &[("noisy", 60), ("b", 10), ("c", 10)]).await;
-    let worker = Worker::start(&app.redis, &Crew::default());
+    let worker = Worker::start(&app.redis, &WorkerOptions::default());
     let ran = worker.ran_all(80).await;
     let jids: HashSet<String> = ran.iter().map(|ran| ran.jid.clone()).collect();
     assert_eq!((ran.len(), jids), (80, ids.iter().map(|id| jid(id)).collect()));
@@ -44,7 +44,7 @@ async fn workers_of_another_redis_run_each_job_once() {
     let theirs = TestRedis::start();
     let app = beside(&[rule(|_| {})], legacy(|sidekiq| sidekiq.access = at(&theirs))).await;
     let ids = stage(&app, &[("a", 40), ("b", 40)]).await;
-    let worker = Worker::start(&theirs, &Crew { threads: 5, takes: 0.005, ..Crew::default() });
+    let worker = Worker::start(&theirs, &WorkerOptions { threads: 5, takes: 0.005, ..WorkerOptions::default() });
     let ran = worker.ran_all(80).await;
     let jids: HashSet<String> = ran.iter().map(|ran| ran.jid.clone()).collect();
     assert_eq!((ran.len(), jids), (80, ids.iter().map(|id| jid(id)).collect()));
@@ -53,7 +53,7 @@ async fn workers_of_another_redis_run_each_job_once() {
 #[tokio::test]
 async fn what_processes_tell_is_seen_and_a_quiet_one_gets_no_more() {
     let app = beside(&[rule(|_| {})], legacy(|_| {})).await;
-    let worker = Worker::start(&app.redis, &Crew { threads: 3, ..Crew::default() });
+    let worker = Worker::start(&app.redis, &WorkerOptions { threads: 3, ..WorkerOptions::default() });
     eventually("it has told of itself", async || app.redis.command::<i64>(&["SCARD", "processes"]).await == 1).await;
     worker.quiet();
     // A process tells of itself every five seconds.
@@ -70,7 +70,7 @@ async fn what_processes_tell_is_seen_and_a_quiet_one_gets_no_more() {
     .await;
     assert_eq!(waiting(&app.redis, "queue:heavy").await.len(), 0);
     // Another one comes, as in a deployment.
-    let next = Worker::start(&app.redis, &Crew { threads: 3, ..Crew::default() });
+    let next = Worker::start(&app.redis, &WorkerOptions { threads: 3, ..WorkerOptions::default() });
     next.ran_all(5).await;
 }
 
@@ -102,7 +102,7 @@ async fn a_gate_closes_by_latency_by_depth_and_where_the_queue_is_paused() {
 #[tokio::test]
 async fn inspect_tells_what_is_there_and_changes_nothing() {
     let redis = TestRedis::start();
-    let worker = Worker::start(&redis, &Crew { queues: &["light"], ..Crew::default() });
+    let worker = Worker::start(&redis, &WorkerOptions { queues: &["light"], ..WorkerOptions::default() });
     eventually("it has told of itself", async || redis.command::<i64>(&["SCARD", "processes"]).await == 1).await;
     for (tenant, jobs) in [("noisy", 9), ("quiet", 1)] {
         for _ in 0..jobs {

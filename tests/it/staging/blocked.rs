@@ -1,6 +1,6 @@
 //! `max_blocked`: a tenant whose promoted jobs wait for a limit of its own stays in staging, and holds up nobody.
 
-use super::{Site, planned};
+use super::{StagingEnv, planned};
 use crate::support::json;
 use fairgate::job::Quota;
 use fairgate::store::{Begun, Layer, Why};
@@ -12,11 +12,11 @@ fn limited(tenant: &str) -> Value {
     job
 }
 
-async fn depth(site: &Site) -> u64 {
-    match site.begin(Why::Run).await {
+async fn depth(env: &StagingEnv) -> u64 {
+    match env.begin(Why::Run).await {
         Begun::Round(round) => {
             let depth = round.queues[0].depth;
-            site.fly(round, 0).await;
+            env.finish_round(round, 0).await;
             depth
         }
         other => panic!("no round: {other:?}"),
@@ -25,31 +25,31 @@ async fn depth(site: &Site) -> u64 {
 
 #[tokio::test]
 async fn a_tenant_at_concurrency_0_keeps_its_jobs_in_staging_and_the_others_flow() {
-    let site = Site::busy(|rule| rule.max_blocked = 3).await;
-    let client = &site.app.client;
+    let env = StagingEnv::busy(|rule| rule.max_blocked = 3).await;
+    let client = &env.client;
     client.fetch("default", 1).await;
     let mut stuck = Vec::new();
     for _ in 0..10 {
         stuck.push(client.enqueue(limited("stuck")).await);
     }
-    assert!(!site.is_staged(&stuck[0]).await, "the first passes straight through");
-    assert_eq!(site.round(2).await, 2);
+    assert!(!env.is_staged(&stuck[0]).await, "the first passes straight through");
+    assert_eq!(env.round(2).await, 2);
     assert_eq!(client.fetch("default", 10).await.job_ids(), Vec::<String>::new());
     for _ in 0..5 {
-        site.push("free").await;
+        env.push("free").await;
     }
-    assert_eq!(depth(&site).await, 0, "what is blocked is no depth");
-    assert_eq!(site.round(100).await, 5, "none of the tenant that has three blocked already");
-    assert_eq!(site.tenants("default").await, ["stuck"], "it is still there");
+    assert_eq!(depth(&env).await, 0, "what is blocked is no depth");
+    assert_eq!(env.round(100).await, 5, "none of the tenant that has three blocked already");
+    assert_eq!(env.tenants("default").await, ["stuck"], "it is still there");
     let fetched = client.fetch("default", 10).await;
     assert_eq!(fetched.job_ids().len(), 5);
     assert!(!fetched.text.contains("stuck"));
-    assert_eq!(site.round(100).await, 0);
-    let blocked: i64 = site.app.redis.command(&["HGET", "fg:{default}:blocked:default", "stuck"]).await;
+    assert_eq!(env.round(100).await, 0);
+    let blocked: i64 = env.redis.command(&["HGET", "fg:{default}:blocked:default", "stuck"]).await;
     assert_eq!(blocked, 3);
 
     let open = Quota { concurrency: Some(100), ..Quota::default() };
-    site.app
+    env.app
         .app
         .store
         .set_limit(&fairgate::job::LimitKey::key("api:stuck"), Layer::Override, Some(&open), None)
@@ -57,24 +57,24 @@ async fn a_tenant_at_concurrency_0_keeps_its_jobs_in_staging_and_the_others_flow
         .unwrap();
     let first = client.fetch("default", 10).await.job_ids();
     assert_eq!(first, stuck[..first.len()], "in the old order");
-    assert!(site.round(100).await > 0);
+    assert!(env.round(100).await > 0);
     let rest = client.fetch("default", 10).await.job_ids();
     assert_eq!([first, rest].concat(), stuck);
-    assert_eq!(site.staged().await, 0);
-    let left: Vec<String> = site.app.redis.keys_with("blocked:").await;
+    assert_eq!(env.staged().await, 0);
+    let left: Vec<String> = env.redis.keys_with("blocked:").await;
     assert_eq!(left, Vec::<String>::new());
 }
 
 #[tokio::test]
 async fn nothing_passes_for_a_tenant_that_has_too_many_blocked() {
-    let site = Site::with(|rule| rule.max_blocked = 1).await;
-    let client = &site.app.client;
+    let env = StagingEnv::with(|rule| rule.max_blocked = 1).await;
+    let client = &env.client;
     let passed = client.enqueue(limited("a")).await;
-    assert_eq!(site.state(&passed).await, "available");
+    assert_eq!(env.state(&passed).await, "available");
     assert_eq!(client.fetch("default", 1).await.job_ids(), Vec::<String>::new());
     let waits = client.enqueue(limited("a")).await;
-    assert!(site.is_staged(&waits).await);
-    assert_eq!(site.round(10).await, 0);
+    assert!(env.is_staged(&waits).await);
+    assert_eq!(env.round(10).await, 0);
     client.delete(&format!("/v1/jobs/{passed}")).await.expect(200);
-    assert_eq!(site.round(10).await, 1);
+    assert_eq!(env.round(10).await, 1);
 }

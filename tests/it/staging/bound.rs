@@ -1,14 +1,14 @@
 //! `max_staged`: a rule takes so many jobs and no more.
 
-use super::{Site, planned};
+use super::{StagingEnv, planned};
 use crate::support::json;
 
 #[tokio::test]
 async fn past_its_bound_a_rule_takes_no_more() {
-    let site = Site::busy(|rule| rule.max_staged = Some(3)).await;
-    let client = &site.app.client;
-    site.push("a").await;
-    site.push("b").await;
+    let env = StagingEnv::busy(|rule| rule.max_staged = Some(3)).await;
+    let client = &env.client;
+    env.push("a").await;
+    env.push("b").await;
     let batch = json!({"jobs": [planned("a"), {"type": "other.job", "args": [], "queue": "others"}, planned("b")]});
     let refused = client.post("/v1/jobs/batch", batch.clone()).await.expect(429);
     assert_eq!(
@@ -17,49 +17,49 @@ async fn past_its_bound_a_rule_takes_no_more() {
         "{}",
         refused.text
     );
-    assert_eq!(site.staged().await, 2, "all or nothing");
+    assert_eq!(env.staged().await, 2, "all or nothing");
     client.get("/v1/queues/others").await.expect(404);
-    site.push("c").await;
+    env.push("c").await;
     client.post("/v1/jobs", planned("a")).await.expect(429);
     client.enqueue(json!({"type": "other.job", "args": []})).await;
-    assert_eq!(site.counts("default").await.at("/stats/pending"), &json!(3));
+    assert_eq!(env.counts("default").await.at("/stats/pending"), &json!(3));
 
-    assert_eq!(site.round(2).await, 2);
+    assert_eq!(env.round(2).await, 2);
     client.post("/v1/jobs/batch", batch).await.expect(201);
-    assert_eq!(site.staged().await, 3);
+    assert_eq!(env.staged().await, 3);
     client.post("/v1/jobs", planned("a")).await.expect(429);
 }
 
 #[tokio::test]
 async fn whatever_takes_a_job_out_of_staging_makes_room() {
-    let site = Site::busy(|rule| rule.max_staged = Some(1)).await;
-    let client = &site.app.client;
-    let cancelled = site.push("a").await;
+    let env = StagingEnv::busy(|rule| rule.max_staged = Some(1)).await;
+    let client = &env.client;
+    let cancelled = env.push("a").await;
     client.post("/v1/jobs", planned("a")).await.expect(429);
     client.delete(&format!("/v1/jobs/{cancelled}")).await.expect(200);
-    let activated = site.push("a").await;
+    let activated = env.push("a").await;
     client.post("/v1/jobs", planned("a")).await.expect(429);
     client.post(&format!("/v1/jobs/{activated}/activate"), json!({})).await.expect(200);
     let mut expiring = planned("a");
     expiring["expires_at"] = json!("+PT1S");
     client.enqueue(expiring).await;
     client.post("/v1/jobs", planned("a")).await.expect(429);
-    site.app.clock.advance(1000);
-    while site.app.app.store.tick(false).await.unwrap() {}
-    site.push("b").await;
-    assert_eq!(site.staged().await, 1);
+    env.clock.advance(1000);
+    env.tick().await;
+    env.push("b").await;
+    assert_eq!(env.staged().await, 1);
 }
 
 #[tokio::test]
 async fn jobs_that_are_not_staged_now_are_not_counted() {
-    let site = Site::busy(|rule| rule.max_staged = Some(1)).await;
-    let client = &site.app.client;
-    site.push("a").await;
+    let env = StagingEnv::busy(|rule| rule.max_staged = Some(1)).await;
+    let client = &env.client;
+    env.push("a").await;
     for (field, value, state) in [("scheduled_at", json!("+PT1S"), "scheduled"), ("pending", json!(true), "pending")] {
         let mut job = planned("a");
         job[field] = value;
         let id = client.enqueue(job).await;
-        assert_eq!((site.state(&id).await.as_str(), site.is_staged(&id).await), (state, false));
+        assert_eq!((env.state(&id).await.as_str(), env.is_staged(&id).await), (state, false));
     }
     client.post("/v1/jobs", planned("a")).await.expect(429);
     // Neither a name that looks like a field nor a time that has passed gets around it.

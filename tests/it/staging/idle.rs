@@ -1,6 +1,6 @@
 //! What it costs when nothing happens: no writes, no memory. And what an emptied Redis does to rules.
 
-use super::{SECOND, Site, planned};
+use super::{SECOND, StagingEnv, planned};
 use crate::support::{TestApp, eventually, json};
 use fairgate::clock::Clock;
 use fairgate::fairness::{OnUnknownWeight, Rule, Webhook, Weight};
@@ -13,8 +13,8 @@ async fn writes(app: &TestApp) -> u64 {
     line.and_then(|number| number.trim().parse().ok()).expect("a number of changes")
 }
 
-async fn token(site: &Site) -> String {
-    match site.begin(Why::Run).await {
+async fn token(env: &StagingEnv) -> String {
+    match env.begin(Why::Run).await {
         Begun::Round(round) => round.token,
         other => panic!("no round: {other:?}"),
     }
@@ -22,30 +22,30 @@ async fn token(site: &Site) -> String {
 
 #[tokio::test]
 async fn polls_and_ticks_of_an_idle_server_write_nothing() {
-    let site = Site::open().await;
+    let env = StagingEnv::open().await;
     let poll = async |step: usize| {
-        assert!(site.app.client.fetch("default", 10).await.job_ids().is_empty());
+        assert!(env.client.fetch("default", 10).await.job_ids().is_empty());
         let why = [Why::Tick, Why::Wake, Why::Run][step % 3];
-        assert_eq!(site.begin(why).await, Begun::Empty);
-        assert!(!site.app.app.store.tick(false).await.unwrap());
-        site.app.app.store.rule_status("plan", None).await.unwrap();
-        site.app.app.store.next_tenants("plan", "default", 100, true).await.unwrap();
-        site.app.clock.advance(SECOND);
+        assert_eq!(env.begin(why).await, Begun::Empty);
+        assert!(!env.store().tick(false).await.unwrap());
+        env.store().rule_status("plan", None).await.unwrap();
+        env.store().next_tenants("plan", "default", 100, true).await.unwrap();
+        env.clock.advance(SECOND);
     };
     poll(0).await; // Redis counts a function that it is given as a change
     for _ in 0..2 {
-        let before = writes(&site.app).await;
+        let before = writes(&env.app).await;
         for step in 0..50 {
             poll(step).await;
         }
-        assert_eq!(writes(&site.app).await, before);
+        assert_eq!(writes(&env.app).await, before);
         // And the same when there was work.
         for tenant in ["a", "b", "c"] {
-            site.push(tenant).await;
+            env.push(tenant).await;
         }
-        assert_eq!(site.round(9).await, 2);
-        for id in site.app.client.fetch("default", 9).await.job_ids() {
-            site.app.client.ack(&id).await.expect(200);
+        assert_eq!(env.round(9).await, 2);
+        for id in env.client.fetch("default", 9).await.job_ids() {
+            env.client.ack(&id).await.expect(200);
         }
     }
 }
@@ -53,88 +53,88 @@ async fn polls_and_ticks_of_an_idle_server_write_nothing() {
 /// Jobs are staged that cannot go: the first poll leaves a note of it, the others nothing.
 #[tokio::test]
 async fn polls_of_a_queue_that_is_dry_write_once() {
-    let site = Site::busy(|_| {}).await;
-    site.push("a").await;
-    site.app.client.fetch("default", 1).await;
-    site.app.client.fetch("default", 1).await;
-    let before = writes(&site.app).await;
+    let env = StagingEnv::busy(|_| {}).await;
+    env.push("a").await;
+    env.client.fetch("default", 1).await;
+    env.client.fetch("default", 1).await;
+    let before = writes(&env.app).await;
     for _ in 0..20 {
-        site.app.client.fetch("default", 1).await;
-        site.app.client.fetch("other", 1).await;
+        env.client.fetch("default", 1).await;
+        env.client.fetch("other", 1).await;
     }
-    assert_eq!(writes(&site.app).await, before);
+    assert_eq!(writes(&env.app).await, before);
 }
 
 #[tokio::test]
 async fn a_tenant_without_jobs_takes_no_memory() {
-    let site = Site::busy(|rule| _ = rule.weights.fixed.insert("held".to_owned(), Weight::HELD)).await;
-    let store = &site.app.app.store;
-    let ids = [site.push("a").await, site.push("b").await, site.push("held").await, site.push("c").await];
-    site.push("a").await;
-    let (token, name) = (token(&site).await, |name: &str| name.to_owned());
+    let env = StagingEnv::busy(|rule| _ = rule.weights.fixed.insert("held".to_owned(), Weight::HELD)).await;
+    let store = env.store();
+    let ids = [env.push("a").await, env.push("b").await, env.push("held").await, env.push("c").await];
+    env.push("a").await;
+    let (token, name) = (token(&env).await, |name: &str| name.to_owned());
     let weights = [(name("a"), Weight::MOST), (name("b"), Weight::HELD), (name("nobody"), Weight::ONE)];
     assert_eq!(store.reweigh("plan", &token, "default", false, &weights).await.unwrap(), Some(2));
-    assert_eq!(site.round(1).await, 1);
-    site.app.client.delete(&format!("/v1/jobs/{}", ids[3])).await.expect(200);
-    site.app.client.delete(&format!("/v1/jobs/{}", ids[1])).await.expect(200);
-    assert_eq!(site.round(9).await, 1);
-    assert_eq!(site.tenants("default").await, ["held"]);
-    let keys = site.tenant_keys().await;
+    assert_eq!(env.round(1).await, 1);
+    env.client.delete(&format!("/v1/jobs/{}", ids[3])).await.expect(200);
+    env.client.delete(&format!("/v1/jobs/{}", ids[1])).await.expect(200);
+    assert_eq!(env.round(9).await, 1);
+    assert_eq!(env.tenants("default").await, ["held"]);
+    let keys = env.tenant_keys().await;
     let part = |key: &String| key.rsplit("default:").next().unwrap_or_default().to_owned();
     assert_eq!(keys.iter().map(part).collect::<Vec<_>>(), ["busy", "held", "lane:held"], "{keys:?}");
-    site.app.client.delete(&format!("/v1/jobs/{}", ids[2])).await.expect(200);
-    assert_eq!(site.tenant_keys().await, Vec::<String>::new());
-    let low: Vec<String> = site.app.redis.command(&["HGETALL", "fg:{default}:low"]).await;
+    env.client.delete(&format!("/v1/jobs/{}", ids[2])).await.expect(200);
+    assert_eq!(env.tenant_keys().await, Vec::<String>::new());
+    let low: Vec<String> = env.redis.command(&["HGETALL", "fg:{default}:low"]).await;
     assert_eq!(low, Vec::<String>::new(), "nor does the planner want to hear of the queue");
-    let staged: Option<String> = site.app.redis.command(&["HGET", "fg:{default}:state", "staged"]).await;
+    let staged: Option<String> = env.redis.command(&["HGET", "fg:{default}:state", "staged"]).await;
     assert_eq!(staged.as_deref(), Some("0"));
 }
 
 #[tokio::test]
 async fn what_a_webhook_said_is_remembered_for_a_while() {
-    let site = Site::busy(|rule| {
+    let env = StagingEnv::busy(|rule| {
         let url = "http://127.0.0.1:9/".to_owned();
         rule.weights.webhook = Some(Webhook { url, timeout: 100, secret_env: None });
         rule.weights.on_unknown_weight = OnUnknownWeight::DefaultWeight;
         rule.weights.max_weight_age = 60_000;
     })
     .await;
-    let store = &site.app.app.store;
-    let id = site.push("drained").await;
-    let cancelled = site.push("cancelled").await;
-    site.push("untold").await;
-    let told =
+    let store = env.store();
+    let id = env.push("drained").await;
+    let cancelled = env.push("cancelled").await;
+    env.push("untold").await;
+    let reported =
         [("drained", 3.0), ("cancelled", 0.0)].map(|(name, weight)| (name.to_owned(), Weight::of(weight).unwrap()));
-    store.reweigh("plan", &token(&site).await, "default", true, &told).await.unwrap();
-    site.app.client.delete(&format!("/v1/jobs/{cancelled}")).await.expect(200);
-    assert_eq!(site.round(9).await, 2);
-    assert_eq!(site.state(&id).await, "available");
-    let keys = site.tenant_keys().await;
+    store.reweigh("plan", &token(&env).await, "default", true, &reported).await.unwrap();
+    env.client.delete(&format!("/v1/jobs/{cancelled}")).await.expect(200);
+    assert_eq!(env.round(9).await, 2);
+    assert_eq!(env.state(&id).await, "available");
+    let keys = env.tenant_keys().await;
     assert_eq!(keys.len(), 2, "{keys:?}");
     for key in &keys {
-        let left: i64 = site.app.redis.command(&["PTTL", key]).await;
+        let left: i64 = env.redis.command(&["PTTL", key]).await;
         assert!(key.contains(":tag:") && (1..=60_000).contains(&left), "{key} {left}");
     }
     for name in ["drained", "cancelled", "untold"] {
-        site.push(name).await;
+        env.push(name).await;
     }
-    let names = told.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
-    for (tenant, (_, weight)) in store.tenants("plan", "default", &names).await.unwrap().iter().zip(&told) {
+    let names = reported.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    for (tenant, (_, weight)) in store.tenants("plan", "default", &names).await.unwrap().iter().zip(&reported) {
         assert_eq!(tenant.weight, *weight, "{}", tenant.name);
     }
 }
 
 #[tokio::test]
 async fn the_files_rules_hold_again_after_redis_was_emptied() {
-    let site = Site::busy(|_| {}).await;
-    let before = site.push("a").await;
-    assert!(site.is_staged(&before).await);
-    let _: String = site.app.redis.command(&["FLUSHALL"]).await;
-    site.app.client.enqueue(json!({"type": "other.job", "args": []})).await;
-    let after = site.push("b").await;
-    assert!(site.is_staged(&after).await);
-    assert_eq!((site.tenants("default").await, site.staged().await), (vec!["b".to_owned()], 1));
-    assert_eq!(site.round(9).await, 1);
+    let env = StagingEnv::busy(|_| {}).await;
+    let before = env.push("a").await;
+    assert!(env.is_staged(&before).await);
+    let _: String = env.redis.command(&["FLUSHALL"]).await;
+    env.client.enqueue(json!({"type": "other.job", "args": []})).await;
+    let after = env.push("b").await;
+    assert!(env.is_staged(&after).await);
+    assert_eq!((env.tenants("default").await, env.staged().await), (vec!["b".to_owned()], 1));
+    assert_eq!(env.round(9).await, 1);
 }
 
 /// With a planner: what is staged afterwards is promoted, too.

@@ -11,63 +11,65 @@ mod tenancy;
 mod waiting;
 mod weights;
 
-use crate::support::{Answer, TestApp, json};
-use fairgate::clock::Clock;
-use fairgate::config::Role;
+use crate::support::{Answer, NOON, TestApp, json};
 use fairgate::fairness::Rule;
 use fairgate::store::{Begun, Ended, Promoted, Round, Why};
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::ops::Deref;
 
-const NOON: i64 = 1_800_000_000_000;
 const SECOND: i64 = 1000;
 
-/// A server with one plan rule, `plan` for the types `test.*`, on which nobody promotes but the test.
-struct Site {
+/// A passive fairgate with the plan rule `plan` for the types `test.*`.
+struct StagingEnv {
     app: TestApp,
     rule: Rule,
 }
 
-impl Site {
-    async fn open() -> Site {
-        Site::with(|_| {}).await
+impl Deref for StagingEnv {
+    type Target = TestApp;
+
+    fn deref(&self) -> &TestApp {
+        &self.app
+    }
+}
+
+impl StagingEnv {
+    async fn open() -> StagingEnv {
+        StagingEnv::with(|_| {}).await
     }
 
-    async fn with(change: impl FnOnce(&mut Rule)) -> Site {
+    async fn with(change: impl FnOnce(&mut Rule)) -> StagingEnv {
         let mut rule = Rule::new("plan", &["test.*"]);
         change(&mut rule);
         let planned = rule.clone();
-        let app = TestApp::start_with(Clock::manual(NOON), |config| {
-            config.server.roles = vec![Role::Api];
-            config.plan = vec![planned];
-        })
-        .await;
-        Site { app, rule }
+        let app = TestApp::start_passive(|config| config.plan = vec![planned]).await;
+        StagingEnv { app, rule }
     }
 
     /// One on which nothing passes: its queue `default` has a job of a type that is not planned.
-    async fn busy(change: impl FnOnce(&mut Rule)) -> Site {
-        let site = Site::with(change).await;
-        site.app.client.enqueue(json!({"type": "other.job", "args": []})).await;
-        site
+    async fn busy(change: impl FnOnce(&mut Rule)) -> StagingEnv {
+        let env = StagingEnv::with(change).await;
+        env.client.enqueue(json!({"type": "other.job", "args": []})).await;
+        env
     }
 
     async fn begin(&self, why: Why) -> Begun {
-        self.app.app.store.begin_round(&self.rule, "test", why, None).await.unwrap()
+        self.store().begin_round(&self.rule, "test", why, None).await.unwrap()
     }
 
     /// A whole round that somebody asked for: up to so many jobs of each queue.
     async fn round(&self, jobs: u64) -> u64 {
         match self.begin(Why::Run).await {
-            Begun::Round(round) => self.fly(round, jobs).await,
+            Begun::Round(round) => self.finish_round(round, jobs).await,
             Begun::Empty => 0,
             other => panic!("no round: {other:?}"),
         }
     }
 
     /// The rest of a round that has begun.
-    async fn fly(&self, round: Round, jobs: u64) -> u64 {
-        let (store, name) = (&self.app.app.store, &self.rule.name);
+    async fn finish_round(&self, round: Round, jobs: u64) -> u64 {
+        let (store, name) = (self.store(), &self.rule.name);
         let mut total = 0;
         for queue in &round.queues {
             match store.promote(name, &round.token, &queue.queue, jobs).await.unwrap() {
@@ -82,15 +84,15 @@ impl Site {
 
     /// A planned job of a tenant comes in.
     async fn push(&self, tenant: &str) -> String {
-        self.app.client.enqueue(planned(tenant)).await
+        self.client.enqueue(planned(tenant)).await
     }
 
     async fn state(&self, id: &str) -> String {
-        self.app.client.state(id).await
+        self.client.state(id).await
     }
 
     async fn is_staged(&self, id: &str) -> bool {
-        let job = self.app.client.job(id).await;
+        let job = self.client.job(id).await;
         assert_eq!(job.get("x_staged").is_some(), job["x_staged"] == true, "true or not there");
         assert!(job["x_staged"] != true || job["state"] == "pending", "{job}");
         job["x_staged"] == true
@@ -98,14 +100,14 @@ impl Site {
 
     /// Jobs staged by the rule, as it counts them.
     async fn staged(&self) -> u64 {
-        self.app.app.store.rule_status(&self.rule.name, None).await.unwrap().staged
+        self.store().rule_status(&self.rule.name, None).await.unwrap().staged
     }
 
     /// Names of all tenants with jobs staged for a queue.
     async fn tenants(&self, queue: &str) -> Vec<String> {
         let (mut names, mut cursor) = (BTreeSet::new(), 0);
         loop {
-            let (next, more) = self.app.app.store.tenant_names(&self.rule.name, queue, cursor, 1000).await.unwrap();
+            let (next, more) = self.store().tenant_names(&self.rule.name, queue, cursor, 1000).await.unwrap();
             names.extend(more);
             cursor = next;
             if cursor == 0 {
@@ -115,12 +117,12 @@ impl Site {
     }
 
     async fn counts(&self, queue: &str) -> Answer {
-        self.app.client.get(&format!("/v1/queues/{queue}")).await.expect(200)
+        self.client.get(&format!("/v1/queues/{queue}")).await.expect(200)
     }
 
     /// Keys of tenants in staging.
     async fn tenant_keys(&self) -> Vec<String> {
-        self.app.redis.keys_with("fair:plan:*:").await
+        self.redis.keys_with("fair:plan:*:").await
     }
 }
 

@@ -1,32 +1,32 @@
 //! Jobs that come back: retries, due schedules, dead letters. And rules that send jobs elsewhere.
 
-use super::{SECOND, Site, planned};
+use super::{SECOND, StagingEnv, planned};
 use crate::support::json;
 
-async fn tick(site: &Site) {
-    while site.app.app.store.tick(false).await.unwrap() {}
+async fn tick(env: &StagingEnv) {
+    env.tick().await;
 }
 
 /// Retries a job once; where it is when its time has come.
 async fn state_after_a_retry(restage: bool) -> (bool, String) {
-    let site = Site::with(|rule| rule.restage = restage).await;
-    let client = &site.app.client;
+    let env = StagingEnv::with(|rule| rule.restage = restage).await;
+    let client = &env.client;
     let mut job = planned("acme");
     job["retry"] = json!({"max_attempts": 3, "initial_interval": "PT2S", "jitter": false});
     let id = client.enqueue(job).await;
     assert_eq!(client.fetch("default", 1).await.job_ids(), [id.as_str()]);
     client.enqueue(json!({"type": "other.job", "args": []})).await; // so that nothing passes
     assert_eq!(client.nack(&id).await.expect(200).text_at("/state"), "retryable");
-    site.app.clock.advance(2 * SECOND);
-    tick(&site).await;
-    let outcome = (site.is_staged(&id).await, site.state(&id).await);
-    assert_eq!(site.staged().await, u64::from(outcome.0));
-    site.round(5).await;
+    env.clock.advance(2 * SECOND);
+    tick(&env).await;
+    let outcome = (env.is_staged(&id).await, env.state(&id).await);
+    assert_eq!(env.staged().await, u64::from(outcome.0));
+    env.round(5).await;
     let fetched = client.fetch("default", 5).await;
     assert_eq!(fetched.job_ids().len(), 2);
     let again = fetched.at("/jobs").as_array().unwrap().iter().find(|job| job["id"] == id.as_str()).unwrap().clone();
     assert_eq!((&again["attempt"], again["errors"].as_array().unwrap().len()), (&json!(2), 1));
-    let counts = site.counts("default").await;
+    let counts = env.counts("default").await;
     assert_eq!((counts.at("/stats/pending"), counts.at("/stats/retryable")), (&json!(0), &json!(0)));
     outcome
 }
@@ -40,36 +40,36 @@ async fn retries_are_staged_unless_the_rule_says_otherwise() {
 #[tokio::test]
 async fn due_schedules_are_staged_unless_the_rule_says_otherwise() {
     for restage in [true, false] {
-        let site = Site::busy(|rule| rule.restage = restage).await;
+        let env = StagingEnv::busy(|rule| rule.restage = restage).await;
         let mut job = planned("acme");
         job["scheduled_at"] = json!("+PT10S");
-        let id = site.app.client.enqueue(job).await;
-        assert_eq!((site.state(&id).await.as_str(), site.staged().await), ("scheduled", 0));
-        site.app.clock.advance(10 * SECOND);
-        tick(&site).await;
-        assert_eq!(site.is_staged(&id).await, restage);
-        assert_eq!(site.round(5).await, u64::from(restage));
-        assert_eq!(site.state(&id).await, "available");
+        let id = env.client.enqueue(job).await;
+        assert_eq!((env.state(&id).await.as_str(), env.staged().await), ("scheduled", 0));
+        env.clock.advance(10 * SECOND);
+        tick(&env).await;
+        assert_eq!(env.is_staged(&id).await, restage);
+        assert_eq!(env.round(5).await, u64::from(restage));
+        assert_eq!(env.state(&id).await, "available");
     }
 }
 
 /// What is due is in front of what is fetched, staging or not.
 #[tokio::test]
 async fn a_fetch_stages_what_is_due() {
-    let site = Site::busy(|_| {}).await;
+    let env = StagingEnv::busy(|_| {}).await;
     let mut job = planned("acme");
     job["scheduled_at"] = json!("+PT10S");
-    let id = site.app.client.enqueue(job).await;
-    site.app.clock.advance(10 * SECOND);
-    let fetched = site.app.client.fetch("default", 5).await.job_ids();
+    let id = env.client.enqueue(job).await;
+    env.clock.advance(10 * SECOND);
+    let fetched = env.client.fetch("default", 5).await.job_ids();
     assert!(fetched.len() == 1 && fetched[0] != id);
-    assert!(site.is_staged(&id).await);
+    assert!(env.is_staged(&id).await);
 }
 
 #[tokio::test]
 async fn a_dead_letter_that_is_retried_is_staged() {
-    let site = Site::with(|_| {}).await;
-    let client = &site.app.client;
+    let env = StagingEnv::with(|_| {}).await;
+    let client = &env.client;
     let mut job = planned("acme");
     job["retry"] = json!({"max_attempts": 1, "on_exhaustion": "dead_letter"});
     let id = client.enqueue(job).await;
@@ -77,24 +77,24 @@ async fn a_dead_letter_that_is_retried_is_staged() {
     client.enqueue(json!({"type": "other.job", "args": []})).await;
     client.nack(&id).await.expect(200);
     client.post(&format!("/v1/dead-letter/{id}/retry"), json!({})).await.expect(200);
-    assert!(site.is_staged(&id).await);
-    assert_eq!(site.counts("default").await.at("/stats/pending"), &json!(1));
-    assert_eq!(site.round(5).await, 1);
+    assert!(env.is_staged(&id).await);
+    assert_eq!(env.counts("default").await.at("/stats/pending"), &json!(1));
+    assert_eq!(env.round(5).await, 1);
     assert_eq!(client.fetch("default", 5).await.job_ids()[1], id);
 }
 
 #[tokio::test]
 async fn a_rule_may_send_jobs_to_another_queue() {
-    let site = Site::with(|rule| rule.queue = Some("main".to_owned())).await;
-    let client = &site.app.client;
+    let env = StagingEnv::with(|rule| rule.queue = Some("main".to_owned())).await;
+    let client = &env.client;
     let mut job = planned("acme");
     job["options"] = json!({"queue": "own"});
     client.enqueue(json!({"type": "other.job", "args": [], "options": {"queue": "main"}})).await;
     let created = client.post("/v1/jobs", job).await.expect(201);
     assert_eq!((created.text_at("/job/queue"), created.at("/job/x_staged")), ("main", &json!(true)));
     client.get("/v1/queues/own").await.expect(404);
-    assert_eq!(site.tenants("main").await, ["acme"]);
-    assert_eq!(site.round(5).await, 1);
+    assert_eq!(env.tenants("main").await, ["acme"]);
+    assert_eq!(env.round(5).await, 1);
     let fetched = client.fetch("main", 5).await;
     assert_eq!(fetched.job_ids()[1], created.text_at("/job/id"));
     assert_eq!(fetched.at("/jobs/1/queue"), "main");

@@ -9,7 +9,7 @@ use fairgate::store::{Begun, Ended, Mark, Round, Signal, Why};
 use std::time::Duration;
 
 async fn begin(app: &TestApp, rule: &Rule) -> Round {
-    match app.app.store.begin_round(rule, "test", Why::Run, None).await.unwrap() {
+    match app.store().begin_round(rule, "test", Why::Run, None).await.unwrap() {
         Begun::Round(round) => round,
         other => panic!("no round: {other:?}"),
     }
@@ -23,7 +23,7 @@ async fn a_rule_that_drains_does_not_silence_the_other() {
         config.plan = rules.to_vec();
     })
     .await;
-    let store = &app.app.store;
+    let store = app.store();
     eventually("signals are heard", async || {
         let heard: (String, u64) = app.redis.command(&["PUBSUB", "NUMSUB", "fg:{default}:signals"]).await;
         heard.1 == 1

@@ -1,6 +1,6 @@
 //! Whose a job is.
 
-use super::{Site, planned};
+use super::{StagingEnv, planned};
 use crate::support::{Answer, json};
 use fairgate::fairness::{OnMissingTenant, Rule, TenantKey};
 
@@ -12,7 +12,7 @@ fn keyed(key: &str) -> impl FnOnce(&mut Rule) {
 #[tokio::test]
 async fn tenants_of_any_name_are_apart_and_leave_nothing() {
     // Any text may stand in args; `meta.tenant_id` has a pattern.
-    let site = Site::busy(keyed("args.0")).await;
+    let env = StagingEnv::busy(keyed("args.0")).await;
     let longest = "ü".repeat(128);
     let mut names = vec![
         "a:b",
@@ -49,75 +49,75 @@ async fn tenants_of_any_name_are_apart_and_leave_nothing() {
     ];
     for name in &names {
         for _ in 0..2 {
-            site.app.client.enqueue(json!({"type": "test.job", "args": [name]})).await;
+            env.client.enqueue(json!({"type": "test.job", "args": [name]})).await;
         }
     }
     names.sort_unstable();
-    assert_eq!(site.tenants("default").await, names);
-    assert_eq!(site.round(names.len() as u64).await, names.len() as u64);
-    assert_eq!(site.tenants("default").await, names, "one job of each");
-    assert_eq!(site.round(100).await, names.len() as u64);
-    assert_eq!((site.staged().await, site.tenant_keys().await), (0, Vec::new()));
+    assert_eq!(env.tenants("default").await, names);
+    assert_eq!(env.round(names.len() as u64).await, names.len() as u64);
+    assert_eq!(env.tenants("default").await, names, "one job of each");
+    assert_eq!(env.round(100).await, names.len() as u64);
+    assert_eq!((env.staged().await, env.tenant_keys().await), (0, Vec::new()));
 }
 
 #[tokio::test]
 async fn without_an_id_in_meta_a_job_is_the_default_tenants() {
-    let site = Site::busy(|_| {}).await;
+    let env = StagingEnv::busy(|_| {}).await;
     for meta in [json!({}), json!({"tenant_id": null})] {
         let mut job = planned("");
         job["meta"] = meta;
-        site.app.client.enqueue(job).await;
+        env.client.enqueue(job).await;
     }
-    site.app.client.enqueue(json!({"type": "test.job", "args": []})).await;
+    env.client.enqueue(json!({"type": "test.job", "args": []})).await;
     for id in ["", "_default", "é", &"x".repeat(257)] {
-        let answer = site.app.client.post("/v1/jobs", planned(id)).await.expect(422);
+        let answer = env.client.post("/v1/jobs", planned(id)).await.expect(422);
         assert_eq!(answer.at("/error/details/field"), "meta.tenant_id");
     }
-    assert_eq!(site.tenants("default").await, ["_default"]);
-    assert_eq!(site.staged().await, 3);
+    assert_eq!(env.tenants("default").await, ["_default"]);
+    assert_eq!(env.staged().await, 3);
 }
 
 #[tokio::test]
 async fn numbers_are_ids_too() {
-    let site = Site::busy(keyed("meta.owner.id")).await;
+    let env = StagingEnv::busy(keyed("meta.owner.id")).await;
     for body in [r#"{"id":42}"#, r#"{"id":"42"}"#, r#"{"id":4.20}"#] {
         let body = format!(r#"{{"type":"test.job","args":[],"meta":{{"owner":{body}}}}}"#);
-        site.app.client.send("POST", "/v1/jobs", Some(body)).await.expect(201);
+        env.client.send("POST", "/v1/jobs", Some(body)).await.expect(201);
     }
-    assert_eq!(site.tenants("default").await, ["4.20", "42"]);
+    assert_eq!(env.tenants("default").await, ["4.20", "42"]);
 }
 
 #[tokio::test]
 async fn a_header_names_the_tenant_of_all_jobs_of_a_request() {
-    let site = Site::busy(keyed("header:X-OJS-Tenant")).await;
+    let env = StagingEnv::busy(keyed("header:X-OJS-Tenant")).await;
     let send = async |tenant: Option<&str>| -> Answer {
         let headers: Vec<_> = tenant.map(|tenant| ("x-ojs-tenant", tenant)).into_iter().collect();
         let bare = json!({"type": "test.job", "args": []});
         let body = json!({"jobs": [bare, bare]}).to_string();
-        site.app.client.try_send("POST", "/v1/jobs/batch", &headers, Some(body)).await.unwrap().expect(201)
+        env.client.try_send("POST", "/v1/jobs/batch", &headers, Some(body)).await.unwrap().expect(201)
     };
     assert_eq!(send(Some("acme:1")).await.at("/jobs/1/meta/tenant_id"), "acme:1");
     send(None).await;
-    assert_eq!(site.tenants("default").await, ["_default", "acme:1"]);
-    assert_eq!(site.staged().await, 4);
+    assert_eq!(env.tenants("default").await, ["_default", "acme:1"]);
+    assert_eq!(env.staged().await, 4);
 }
 
 #[tokio::test]
 async fn a_header_of_the_rule_that_says_two_things_is_refused() {
-    let site = Site::busy(keyed("header:X-Account")).await;
+    let env = StagingEnv::busy(keyed("header:X-Account")).await;
     let body = json!({"type": "test.job", "args": []}).to_string();
     for (second, status) in [("beta", 400), ("acme", 201)] {
         let headers = [("x-account", "acme"), ("x-account", second)];
-        let answer = site.app.client.try_send("POST", "/v1/jobs", &headers, Some(body.clone())).await.unwrap();
+        let answer = env.client.try_send("POST", "/v1/jobs", &headers, Some(body.clone())).await.unwrap();
         assert_eq!(answer.status, status, "{}", answer.text);
     }
-    assert_eq!(site.tenants("default").await, ["acme"]);
+    assert_eq!(env.tenants("default").await, ["acme"]);
 }
 
 #[tokio::test]
 async fn an_id_in_args_is_required() {
-    let site = Site::busy(keyed("args.0.account_id")).await;
-    let client = &site.app.client;
+    let env = StagingEnv::busy(keyed("args.0.account_id")).await;
+    let client = &env.client;
     for args in [json!([]), json!([{}]), json!([{"account_id": null}]), json!([{"account_id": true}]), json!([7])] {
         let answer = client.post("/v1/jobs", json!({"type": "test.job", "args": args})).await.expect(422);
         assert!(answer.text.contains("args.0.account_id"), "{}", answer.text);
@@ -127,22 +127,22 @@ async fn an_id_in_args_is_required() {
     let other = json!({"type": "other.job", "args": []});
     let answer = client.post("/v1/jobs/batch", json!({"jobs": [good, other, bad]})).await.expect(422);
     assert!(answer.text.contains("jobs[2].args.0.account_id"), "{}", answer.text);
-    assert_eq!(site.staged().await, 0, "all or nothing");
+    assert_eq!(env.staged().await, 0, "all or nothing");
     client.enqueue(good).await;
     client.enqueue(json!({"type": "test.job", "args": [{"account_id": 12}]})).await;
     client.enqueue(other).await;
-    assert_eq!(site.tenants("default").await, ["12", "acme"]);
+    assert_eq!(env.tenants("default").await, ["12", "acme"]);
 }
 
 #[tokio::test]
 async fn a_rule_may_do_without_an_id_in_args() {
-    let site = Site::busy(|rule| {
+    let env = StagingEnv::busy(|rule| {
         keyed("args.1")(rule);
         rule.on_missing_tenant = OnMissingTenant::Default;
     })
     .await;
     for args in [json!([]), json!([1, "two"]), json!([1, {}])] {
-        site.app.client.enqueue(json!({"type": "test.job", "args": args})).await;
+        env.client.enqueue(json!({"type": "test.job", "args": args})).await;
     }
-    assert_eq!(site.tenants("default").await, ["_default", "two"]);
+    assert_eq!(env.tenants("default").await, ["_default", "two"]);
 }

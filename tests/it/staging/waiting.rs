@@ -1,6 +1,6 @@
 //! A staged job as its client sees it.
 
-use super::{SECOND, Site, id_of, planned};
+use super::{SECOND, StagingEnv, id_of, planned};
 use crate::support::json;
 
 /// The text of `args` and `meta`.
@@ -11,8 +11,8 @@ fn raw(text: &str) -> &str {
 
 #[tokio::test]
 async fn the_envelope_keeps_its_bytes_through_staging() {
-    let site = Site::busy(|_| {}).await;
-    let client = &site.app.client;
+    let env = StagingEnv::busy(|_| {}).await;
+    let client = &env.client;
     for args in [
         "[1.0]",
         "[1e308,-0,0.10]",
@@ -36,7 +36,7 @@ async fn the_envelope_keeps_its_bytes_through_staging() {
         let passed = client.send("POST", "/v1/jobs", Some(body.clone())).await.expect(201);
         let staged = client.send("POST", "/v1/jobs", Some(body)).await.expect(201);
         assert_eq!((raw(&passed.text), raw(&staged.text)), (expected.as_str(), expected.as_str()));
-        assert_eq!(site.round(1).await, 1);
+        assert_eq!(env.round(1).await, 1);
         for _ in 0..2 {
             assert_eq!(raw(&client.fetch("bytes", 1).await.text), expected, "fetched");
         }
@@ -45,114 +45,114 @@ async fn the_envelope_keeps_its_bytes_through_staging() {
 
 #[tokio::test]
 async fn a_long_envelope_is_staged_too() {
-    let site = Site::busy(|_| {}).await;
+    let env = StagingEnv::busy(|_| {}).await;
     let long = "x".repeat(20_000);
     let mut job = planned("acme");
     job["args"] = json!([long]);
-    let id = site.app.client.enqueue(job).await;
-    assert!(site.is_staged(&id).await);
-    assert_eq!(site.app.client.job(&id).await["args"][0], long);
-    assert_eq!(site.round(1).await, 1);
-    assert_eq!(site.app.client.fetch("default", 2).await.at("/jobs/1/args/0"), &json!(long));
+    let id = env.client.enqueue(job).await;
+    assert!(env.is_staged(&id).await);
+    assert_eq!(env.client.job(&id).await["args"][0], long);
+    assert_eq!(env.round(1).await, 1);
+    assert_eq!(env.client.fetch("default", 2).await.at("/jobs/1/args/0"), &json!(long));
 }
 
 #[tokio::test]
 async fn a_staged_job_is_pending_until_a_round_promotes_it() {
-    let site = Site::busy(|_| {}).await;
-    let client = &site.app.client;
+    let env = StagingEnv::busy(|_| {}).await;
+    let client = &env.client;
     let created = client.post("/v1/jobs", planned("acme")).await.expect(201);
     assert_eq!((created.text_at("/job/state"), created.at("/job/x_staged")), ("pending", &json!(true)));
     let id = created.text_at("/job/id").to_owned();
-    let counts = site.counts("default").await;
+    let counts = env.counts("default").await;
     assert_eq!((counts.at("/stats/pending"), counts.at("/stats/available")), (&json!(1), &json!(1)));
     assert_eq!(client.fetch("default", 5).await.job_ids().len(), 1, "workers get what is promoted");
-    assert_eq!(site.round(5).await, 1);
+    assert_eq!(env.round(5).await, 1);
     let job = client.job(&id).await;
     assert_eq!((&job["state"], job.get("x_staged")), (&json!("available"), None));
     assert_eq!(client.fetch("default", 5).await.job_ids(), [id.as_str()]);
     client.ack(&id).await.expect(200);
-    let counts = site.counts("default").await;
+    let counts = env.counts("default").await;
     assert_eq!((counts.at("/stats/pending"), counts.at("/stats/completed")), (&json!(0), &json!(1)));
-    assert_eq!((site.staged().await, site.tenant_keys().await), (0, Vec::new()));
+    assert_eq!((env.staged().await, env.tenant_keys().await), (0, Vec::new()));
 }
 
 #[tokio::test]
 async fn priorities_hold_inside_a_tenant() {
-    let site = Site::busy(|_| {}).await;
+    let env = StagingEnv::busy(|_| {}).await;
     let mut ids = Vec::new();
     for priority in [0, 7, -3, 7] {
         let mut job = planned("acme");
         job["options"] = json!({"priority": priority});
-        ids.push(site.app.client.enqueue(job).await);
+        ids.push(env.client.enqueue(job).await);
     }
     for place in [1, 3, 0, 2] {
-        assert_eq!(site.round(1).await, 1);
-        assert_eq!(site.state(&ids[place]).await, "available");
+        assert_eq!(env.round(1).await, 1);
+        assert_eq!(env.state(&ids[place]).await, "available");
     }
 }
 
 #[tokio::test]
 async fn cancelling_leaves_nothing_behind() {
-    let site = Site::busy(|_| {}).await;
-    let ids = [site.push("a").await, site.push("a").await, site.push("b").await];
+    let env = StagingEnv::busy(|_| {}).await;
+    let ids = [env.push("a").await, env.push("a").await, env.push("b").await];
     for (left, id) in [(2, &ids[0]), (1, &ids[2]), (0, &ids[1])] {
-        let cancelled = site.app.client.delete(&format!("/v1/jobs/{id}")).await.expect(200);
+        let cancelled = env.client.delete(&format!("/v1/jobs/{id}")).await.expect(200);
         assert_eq!(cancelled.text_at("/job/state"), "cancelled");
         assert_eq!(cancelled.text_at("/job/previous_state"), "pending");
         assert_eq!(cancelled.at("/job").get("x_staged"), None);
-        let counts = site.counts("default").await;
-        assert_eq!((counts.at("/stats/pending"), site.staged().await), (&json!(left), left));
+        let counts = env.counts("default").await;
+        assert_eq!((counts.at("/stats/pending"), env.staged().await), (&json!(left), left));
     }
-    assert_eq!(site.counts("default").await.at("/stats/cancelled"), &json!(3));
-    assert_eq!((site.tenant_keys().await, site.round(9).await), (Vec::new(), 0));
-    site.app.client.delete(&format!("/v1/jobs/{}", ids[0])).await.expect(409);
+    assert_eq!(env.counts("default").await.at("/stats/cancelled"), &json!(3));
+    assert_eq!((env.tenant_keys().await, env.round(9).await), (Vec::new(), 0));
+    env.client.delete(&format!("/v1/jobs/{}", ids[0])).await.expect(409);
 }
 
 #[tokio::test]
 async fn a_staged_job_can_be_activated_by_hand() {
-    let site = Site::busy(|_| {}).await;
-    let (first, second) = (site.push("a").await, site.push("a").await);
-    let answer = site.app.client.post(&format!("/v1/jobs/{second}/activate"), json!({})).await.expect(200);
+    let env = StagingEnv::busy(|_| {}).await;
+    let (first, second) = (env.push("a").await, env.push("a").await);
+    let answer = env.client.post(&format!("/v1/jobs/{second}/activate"), json!({})).await.expect(200);
     assert_eq!((answer.text_at("/job/state"), answer.at("/job").get("x_staged")), ("available", None));
-    assert!(site.is_staged(&first).await);
-    assert_eq!((site.staged().await, site.round(9).await), (1, 1));
-    let fetched = site.app.client.fetch("default", 9).await.job_ids();
+    assert!(env.is_staged(&first).await);
+    assert_eq!((env.staged().await, env.round(9).await), (1, 1));
+    let fetched = env.client.fetch("default", 9).await.job_ids();
     assert_eq!(fetched[1..], [second, first]);
-    assert_eq!(site.tenant_keys().await, Vec::<String>::new());
+    assert_eq!(env.tenant_keys().await, Vec::<String>::new());
 }
 
 #[tokio::test]
 async fn a_job_that_its_client_made_pending_is_staged_when_it_is_activated() {
-    let site = Site::busy(|_| {}).await;
+    let env = StagingEnv::busy(|_| {}).await;
     let mut job = planned("a");
     job["options"] = json!({"pending": true});
-    let id = site.app.client.enqueue(job).await;
-    assert_eq!((site.state(&id).await.as_str(), site.is_staged(&id).await), ("pending", false));
-    assert_eq!(site.round(9).await, 0);
+    let id = env.client.enqueue(job).await;
+    assert_eq!((env.state(&id).await.as_str(), env.is_staged(&id).await), ("pending", false));
+    assert_eq!(env.round(9).await, 0);
     let path = format!("/v1/jobs/{id}/activate");
-    let answer = site.app.client.post(&path, json!({})).await.expect(200);
+    let answer = env.client.post(&path, json!({})).await.expect(200);
     assert_eq!((answer.text_at("/job/state"), answer.at("/job/x_staged")), ("pending", &json!(true)));
-    let counts = site.counts("default").await;
-    assert_eq!((counts.at("/stats/pending"), site.staged().await), (&json!(1), 1));
-    assert_eq!(site.round(9).await, 1);
-    assert_eq!(site.state(&id).await, "available");
+    let counts = env.counts("default").await;
+    assert_eq!((counts.at("/stats/pending"), env.staged().await), (&json!(1), 1));
+    assert_eq!(env.round(9).await, 1);
+    assert_eq!(env.state(&id).await, "available");
 }
 
 #[tokio::test]
 async fn a_job_expires_in_staging() {
-    let site = Site::busy(|_| {}).await;
+    let env = StagingEnv::busy(|_| {}).await;
     let mut job = planned("a");
     job["expires_at"] = json!("+PT5S");
-    let (expiring, other) = (site.app.client.enqueue(job).await, site.push("b").await);
-    site.app.clock.advance(5 * SECOND - 1);
-    while site.app.app.store.tick(false).await.unwrap() {}
-    assert!(site.is_staged(&expiring).await);
-    site.app.clock.advance(1);
-    while site.app.app.store.tick(false).await.unwrap() {}
-    assert_eq!((site.state(&expiring).await.as_str(), site.staged().await), ("discarded", 1));
-    assert_eq!(site.tenants("default").await, ["b"]);
-    assert_eq!(site.round(9).await, 1);
-    assert_eq!(site.state(&other).await, "available");
-    assert_eq!(site.tenant_keys().await, Vec::<String>::new());
-    assert_eq!(site.counts("default").await.at("/stats/pending"), &json!(0));
+    let (expiring, other) = (env.client.enqueue(job).await, env.push("b").await);
+    env.clock.advance(5 * SECOND - 1);
+    env.tick().await;
+    assert!(env.is_staged(&expiring).await);
+    env.clock.advance(1);
+    env.tick().await;
+    assert_eq!((env.state(&expiring).await.as_str(), env.staged().await), ("discarded", 1));
+    assert_eq!(env.tenants("default").await, ["b"]);
+    assert_eq!(env.round(9).await, 1);
+    assert_eq!(env.state(&other).await, "available");
+    assert_eq!(env.tenant_keys().await, Vec::<String>::new());
+    assert_eq!(env.counts("default").await.at("/stats/pending"), &json!(0));
 }

@@ -1,99 +1,99 @@
 //! Whoever comes to staging comes under the weight that the rule has now, however old the job is.
 
-use super::{NOON, SECOND, Site, planned};
+use super::{NOON, SECOND, StagingEnv, planned};
 use crate::support::json;
 use fairgate::fairness::{OnWebhookError, Pace, Webhook, Weight};
 use fairgate::planner::Rulebook;
 use fairgate::store::{Begun, Next, Why};
 
-async fn set_weight(site: &Site, tenant: &str, weight: f64) {
-    let mut rule = site.rule.clone();
+async fn set_weight(env: &StagingEnv, tenant: &str, weight: f64) {
+    let mut rule = env.rule.clone();
     rule.weights.fixed.insert(tenant.to_owned(), Weight::of(weight).unwrap());
-    let book = Rulebook::new(site.app.app.store.clone(), vec![], Default::default(), Default::default());
+    let book = Rulebook::new(env.store().clone(), vec![], Default::default(), Default::default());
     book.put(rule).await.unwrap();
 }
 
-async fn scheduled(site: &Site, tenant: &str) -> String {
+async fn scheduled(env: &StagingEnv, tenant: &str) -> String {
     let mut job = planned(tenant);
     job["scheduled_at"] = json!("+PT5S");
-    site.app.client.enqueue(job).await
+    env.client.enqueue(job).await
 }
 
-async fn come_due(site: &Site) {
-    site.app.clock.advance(5 * SECOND);
-    while site.app.app.store.tick(false).await.unwrap() {}
+async fn come_due(env: &StagingEnv) {
+    env.clock.advance(5 * SECOND);
+    env.tick().await;
 }
 
 #[tokio::test]
 async fn a_hold_that_ended_does_not_hold_what_was_sent_under_it() {
     let held = [("a".to_owned(), Weight::HELD)];
-    let site = Site::with(|rule| rule.weights.fixed = held.into()).await;
-    let id = scheduled(&site, "a").await;
-    set_weight(&site, "a", 1.0).await;
-    come_due(&site).await;
-    assert_eq!(site.state(&id).await, "available");
+    let env = StagingEnv::with(|rule| rule.weights.fixed = held.into()).await;
+    let id = scheduled(&env, "a").await;
+    set_weight(&env, "a", 1.0).await;
+    come_due(&env).await;
+    assert_eq!(env.state(&id).await, "available");
 }
 
 #[tokio::test]
 async fn a_hold_holds_what_was_sent_before_it() {
-    let site = Site::open().await;
-    let id = scheduled(&site, "a").await;
-    set_weight(&site, "a", 0.0).await;
-    come_due(&site).await;
-    assert!(site.is_staged(&id).await);
-    assert_eq!(site.round(9).await, 0);
+    let env = StagingEnv::open().await;
+    let id = scheduled(&env, "a").await;
+    set_weight(&env, "a", 0.0).await;
+    come_due(&env).await;
+    assert!(env.is_staged(&id).await);
+    assert_eq!(env.round(9).await, 0);
 }
 
 #[tokio::test]
 async fn under_hold_nobody_passes_whom_the_webhook_has_not_weighed() {
-    let site = Site::with(|rule| {
+    let env = StagingEnv::with(|rule| {
         rule.weights.webhook = Some(Webhook { url: "http://127.0.0.1:9/".to_owned(), timeout: 100, secret_env: None });
         rule.weights.on_webhook_error = Some(OnWebhookError::Hold);
     })
     .await;
-    let id = site.push("a").await;
-    assert!(site.is_staged(&id).await);
+    let id = env.push("a").await;
+    assert!(env.is_staged(&id).await);
 }
 
 /// At three in the night nothing was there; what comes in the afternoon waits for the next night.
 #[tokio::test]
 async fn a_schedule_is_not_made_up_for_when_nothing_was_staged_at_its_time() {
     const DAY: i64 = 86_400_000;
-    let site = Site::busy(|rule| {
+    let env = StagingEnv::busy(|rule| {
         rule.pace = Pace::Cron { expression: "0 3 * * *".to_owned(), timezone: "UTC".to_owned() };
         rule.strict_interval = true;
     })
     .await;
     let begin = async |since: i64, at: i64| {
         let next = Some(Next { since, at });
-        site.app.app.store.begin_round(&site.rule, "test", Why::Tick, next).await.unwrap()
+        env.store().begin_round(&env.rule, "test", Why::Tick, next).await.unwrap()
     };
-    site.push("a").await;
+    env.push("a").await;
     let due = NOON + DAY / 2;
     assert_eq!(begin(NOON, due).await, Begun::Early { due, now: NOON });
-    site.app.clock.advance(DAY / 2);
+    env.clock.advance(DAY / 2);
     let Begun::Round(round) = begin(due, due + DAY).await else { panic!("its time has come") };
     assert!(round.scheduled);
-    assert_eq!(site.fly(round, 9).await, 1);
+    assert_eq!(env.finish_round(round, 9).await, 1);
 
-    site.app.clock.advance(DAY + DAY / 2);
+    env.clock.advance(DAY + DAY / 2);
     let afternoon = due + DAY + DAY / 2;
-    site.push("a").await;
+    env.push("a").await;
     let due = due + 2 * DAY;
     assert_eq!(begin(afternoon, due).await, Begun::Early { due, now: afternoon });
 }
 
 #[tokio::test]
 async fn an_idle_fair_queue_expires_and_a_busy_one_does_not() {
-    let site = Site::busy(|_| {}).await;
-    site.push("a").await;
+    let env = StagingEnv::busy(|_| {}).await;
+    env.push("a").await;
     let key = "fg:{default}:fair:plan:default";
     for (jobs, kept) in [(9, false), (0, true), (9, false)] {
         if kept {
-            site.push("a").await;
+            env.push("a").await;
         }
-        site.round(jobs).await;
-        let ttl: i64 = site.app.redis.command(&["PTTL", key]).await;
+        env.round(jobs).await;
+        let ttl: i64 = env.redis.command(&["PTTL", key]).await;
         assert_eq!(ttl == -1, kept, "{ttl}");
     }
 }

@@ -1,10 +1,15 @@
 //! A fairgate inside the test's process, on a Redis of its own.
 
-use super::{Client, TestRedis};
+use super::{Client, TestRedis, json};
 use fairgate::app::App;
 use fairgate::clock::Clock;
-use fairgate::config::{Config, StoreUrl};
+use fairgate::config::{Config, Role, StoreUrl};
+use fairgate::store::{Event, EventFilter, Store};
+use serde_json::Value;
 use std::sync::Arc;
+
+/// The time at which a manual clock starts: far from any boundary.
+pub const NOON: i64 = 1_800_000_000_000;
 
 /// A running fairgate, its client, its clock and its Redis; all gone when dropped.
 pub struct TestApp {
@@ -30,6 +35,21 @@ impl TestApp {
         Self::start_on(Arc::new(TestRedis::start()), clock, change).await
     }
 
+    /// Starts one at `NOON` that serves requests and does nothing in the background: no tick runs and nothing is promoted
+    /// until the test does it.
+    pub async fn start_passive(change: impl FnOnce(&mut Config)) -> Self {
+        Self::start_passive_on(Arc::new(TestRedis::start()), Clock::manual(NOON), change).await
+    }
+
+    /// The same on a given Redis and clock.
+    pub async fn start_passive_on(redis: Arc<TestRedis>, clock: Clock, change: impl FnOnce(&mut Config)) -> Self {
+        Self::start_on(redis, clock, |config| {
+            config.server.roles = vec![Role::Api];
+            change(config);
+        })
+        .await
+    }
+
     /// Starts one on a Redis that others use too.
     pub async fn start_on(redis: Arc<TestRedis>, clock: Clock, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config::default();
@@ -39,5 +59,49 @@ impl TestApp {
         let app = App::start(&config, clock.clone()).await.expect("fairgate starts");
         let client = Client::new(format!("http://{}", app.address));
         TestApp { app, client, clock, redis }
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.app.store
+    }
+
+    /// Handles everything that is due.
+    pub async fn tick(&self) {
+        while self.store().tick(false).await.expect("a tick") {}
+    }
+
+    /// Advances the manual clock and handles everything that is then due.
+    pub async fn advance(&self, ms: i64) {
+        self.clock.advance(ms);
+        self.tick().await;
+    }
+
+    /// Enqueues jobs in batches of the largest size; returns their ids in order.
+    pub async fn enqueue_all(&self, jobs: Vec<Value>) -> Vec<String> {
+        let mut ids = Vec::new();
+        for batch in jobs.chunks(1000) {
+            ids.extend(self.client.post("/v1/jobs/batch", json!({"jobs": batch})).await.expect(201).job_ids());
+        }
+        ids
+    }
+
+    /// Stored events of the given type (`tenant.*` selects all of a family), oldest first: type and data.
+    pub async fn stored_events(&self, kind: &str) -> Vec<(String, Value)> {
+        let filter = EventFilter { types: vec![kind.to_owned()], ..EventFilter::default() };
+        let page = self.store().events(&filter, None, 100_000).await.expect("events").expect("a page");
+        // The control character marks times, which the event's JSON holds as numbers.
+        let data =
+            |event: &Event| serde_json::from_str(&format!("{{{}}}", event.data.replace('\u{1d}', ""))).expect("JSON");
+        page.events.iter().map(|event| (event.kind.clone(), data(event))).collect()
+    }
+
+    /// Data of all stored events of one type, oldest first.
+    pub async fn event_data(&self, kind: &str) -> Vec<Value> {
+        self.stored_events(kind).await.into_iter().map(|(_, data)| data).collect()
+    }
+
+    /// Fails the test if a stored counter or index disagrees with the jobs.
+    pub async fn assert_consistent(&self) {
+        assert_eq!(self.store().audit(false, 5000, async || ()).await.expect("an audit").differences, []);
     }
 }

@@ -6,19 +6,23 @@ pub mod chromium;
 mod client;
 mod cluster;
 pub mod contract;
+mod load;
 mod monitor;
 mod process;
+mod random;
 mod redis;
 pub mod server;
 pub mod wire;
 mod workers;
 
-pub use app::TestApp;
+pub use app::{NOON, TestApp};
 pub use chaos_proxy::{ChaosProxy, Fault};
 pub use client::{Answer, Client, json};
 pub use cluster::Cluster;
+pub use load::Load;
 pub use monitor::Monitor;
 pub use process::{Process, free_address};
+pub use random::Random;
 pub use redis::{ServerVersion, TestRedis};
 pub use workers::{Flood, Workers};
 

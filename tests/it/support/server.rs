@@ -98,13 +98,13 @@ pub fn free_port() -> u16 {
 }
 
 /// A primary, its replica and a sentinel that watches them.
-pub struct SentinelSite {
+pub struct SentinelSetup {
     pub primary: Server,
     pub replica: Server,
     pub sentinel: Server,
 }
 
-impl SentinelSite {
+impl SentinelSetup {
     /// Starts all three, the primary with these arguments.
     pub async fn start(arguments: &[&str]) -> Self {
         let primary = Server::start(arguments).up().await;
@@ -115,7 +115,7 @@ impl SentinelSite {
                 && replica.cli(&["INFO", "replication"]).contains("master_link_status:up")
         })
         .await;
-        SentinelSite { primary, replica, sentinel }
+        SentinelSetup { primary, replica, sentinel }
     }
 }
 

@@ -1,13 +1,13 @@
 //! The Admin API of tenants.
 
-use super::{job, later, rules, site, slots};
+use super::{job, later, rules, slots, start};
 use crate::support::{TestApp, json};
 use fairgate::clock::Clock;
 use std::sync::Arc;
 
 #[tokio::test]
 async fn tenants_are_there_once_they_have_jobs_or_terms() {
-    let app = site(&[("file", slots(3)), ("free-*", slots(1))]).await;
+    let app = start(&[("file", slots(3)), ("free-*", slots(1))]).await;
     assert_eq!(app.client.get("/v1/admin/tenants/unknown").await.expect(200).at("/source"), "default");
     for tenant in ["free-1", "free-1", "seen", "a:b"] {
         app.push(job(tenant)).await.expect(201);
@@ -48,7 +48,7 @@ async fn tenants_are_there_once_they_have_jobs_or_terms() {
 
 #[tokio::test]
 async fn changes_are_told_with_who_when_from_to_and_why() {
-    let app = site(&[("free-*", slots(2))]).await;
+    let app = start(&[("free-*", slots(2))]).await;
     let terms = json!({"tenant_id": "acme", "fairness_weight": 10, "priority_boost": 1,
         "limits": {"max_concurrency": 20, "max_enqueue_rate": {"limit": 1000, "period": "PT1M"}, "max_queue_depth": 50000,
             "max_scheduled": 10000}});
@@ -75,10 +75,10 @@ async fn changes_are_told_with_who_when_from_to_and_why() {
         (&json!(20), &json!(5))
     );
     assert_eq!(change["at"], "2027-01-15T08:00:01.000Z");
-    let told = app.events("tenant.changed").await;
-    assert_eq!((told.len(), &told[0]["data"]["reason"]), (1, &json!("downstream \"outage\"")));
+    let reported = app.events("tenant.changed").await;
+    assert_eq!((reported.len(), &reported[0]["data"]["reason"]), (1, &json!("downstream \"outage\"")));
     assert_eq!(
-        (&told[0]["data"]["tenant_id"], &told[0]["data"]["to"]["limits"]["max_concurrency"]),
+        (&reported[0]["data"]["tenant_id"], &reported[0]["data"]["to"]["limits"]["max_concurrency"]),
         (&json!("acme"), &json!(5))
     );
     // Of a tier, what is not named becomes the tenant's own.
@@ -95,7 +95,7 @@ async fn changes_are_told_with_who_when_from_to_and_why() {
 
 #[tokio::test]
 async fn a_tenant_with_jobs_is_removed_only_by_force_and_its_jobs_stay() {
-    let app = site(&[("file", slots(3))]).await;
+    let app = start(&[("file", slots(3))]).await;
     app.client.delete("/v1/admin/tenants/nobody").await.expect(404);
     app.client.delete("/v1/admin/tenants/file").await.expect(409);
     app.put("/v1/admin/tenants/a", json!({"limits": {"max_queue_depth": 1}})).await.expect(201);
@@ -122,7 +122,7 @@ async fn a_tenant_with_jobs_is_removed_only_by_force_and_its_jobs_stay() {
 
 #[tokio::test]
 async fn mistakes_are_told_by_their_path() {
-    let app = site(&[]).await;
+    let app = start(&[]).await;
     for (path, body, field) in [
         ("/v1/admin/tenants/a", json!({"limits": {"max_concurrency": -1}}), "limits.max_concurrency"),
         (
@@ -162,7 +162,7 @@ async fn a_change_through_one_process_acts_in_all_at_once_and_stays() {
 
 #[tokio::test]
 async fn concurrent_changes_are_not_lost() {
-    let app = Arc::new(site(&[]).await);
+    let app = Arc::new(start(&[]).await);
     let changes = (0..20).map(|number| {
         let app = Arc::clone(&app);
         tokio::spawn(async move {
@@ -180,19 +180,19 @@ async fn concurrent_changes_are_not_lost() {
 
 #[tokio::test]
 async fn a_store_that_is_emptied_gets_the_files_tenants_again() {
-    let app = site(&[("free-*", slots(1))]).await;
+    let app = start(&[("free-*", slots(1))]).await;
     app.push(job("free-1")).await.expect(201);
     app.redis.command::<()>(&["FLUSHALL"]).await;
     for _ in 0..2 {
         app.push(job("free-1")).await.expect(201);
     }
     assert_eq!(app.client.fetch("q", 9).await.job_ids().len(), 1);
-    app.agrees().await;
+    app.assert_consistent().await;
 }
 
 #[tokio::test]
 async fn metrics_have_the_tenants_label() {
-    let app = site(&[]).await;
+    let app = start(&[]).await;
     let ids = [
         app.client.enqueue(job("acme")).await,
         app.client.enqueue(job("acme")).await,

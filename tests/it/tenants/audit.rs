@@ -1,39 +1,39 @@
 //! Counts of tenants that are wrong are found and mended.
 
-use super::{job, later, site, site_with};
+use super::{job, later, start, start_with};
 
 #[tokio::test]
 async fn wrong_counts_are_found_and_mended() {
-    let app = site(&[]).await;
+    let app = start(&[]).await;
     app.push(job("a")).await.expect(201);
     app.push(job("b")).await.expect(201);
     app.push(later("b")).await.expect(201);
     app.fetch_for("a", 1).await;
-    app.agrees().await;
+    app.assert_consistent().await;
     app.redis.command::<()>(&["HSET", "fg:{default}:tenants", "b", "0 5 0 0 0"]).await;
     app.redis.command::<()>(&["HSET", "fg:{default}:tenants", "ghost", "0 0 0 0 3"]).await;
-    let found = app.app.store.audit(true, 5000, async || ()).await.unwrap().differences;
+    let found = app.store().audit(true, 5000, async || ()).await.unwrap().differences;
     let names: Vec<&str> = found.iter().map(|difference| difference.name.as_str()).collect();
     assert_eq!(names, ["b available", "b scheduled", "ghost active", "*"], "{found:?}");
-    app.agrees().await;
+    app.assert_consistent().await;
     let b = app.jobs_of("b").await;
     assert_eq!((b.available, b.scheduled, app.jobs_of("ghost").await.total()), (1, 1, 0));
 }
 
 #[tokio::test]
 async fn staged_jobs_that_were_not_counted_are_found() {
-    let app = site_with(&[], |config| config.plan = vec![fairgate::fairness::Rule::new("r", &["t.job"])]).await;
+    let app = start_with(&[], |config| config.plan = vec![fairgate::fairness::Rule::new("r", &["t.job"])]).await;
     app.client.post("/v1/admin/planner/r/pause", crate::support::json!({})).await.expect(200);
     for priority in [0, 7] {
         let mut job = job("a");
         job["options"] = crate::support::json!({"priority": priority});
         app.push(job).await.expect(201);
     }
-    app.agrees().await;
+    app.assert_consistent().await;
     app.redis.command::<()>(&["HSET", "fg:{default}:tenants", "a", "0 1 0 0 0"]).await;
-    let found = app.app.store.audit(true, 5000, async || ()).await.unwrap().differences;
+    let found = app.store().audit(true, 5000, async || ()).await.unwrap().differences;
     let names: Vec<&str> = found.iter().map(|difference| difference.name.as_str()).collect();
     assert_eq!(names, ["a available", "*"], "{found:?}");
     assert_eq!(app.jobs_of("a").await.pending, 2);
-    app.agrees().await;
+    app.assert_consistent().await;
 }

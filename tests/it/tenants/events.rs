@@ -1,13 +1,13 @@
 //! Events about tenants name the tenant as such.
 
-use super::{job, site};
+use super::{job, start};
 use crate::support::json;
 use fairgate::fairness::TenantLimits;
 
 #[tokio::test]
 async fn an_event_of_a_tenant_has_its_tenant_id_and_no_job_id() {
     let limits = TenantLimits { max_queue_depth: Some(1), ..TenantLimits::default() };
-    let app = site(&[("acme", limits)]).await;
+    let app = start(&[("acme", limits)]).await;
     app.push(job("acme")).await.expect(201);
     app.push(job("acme")).await.expect(429);
     app.put("/v1/admin/tenants/acme/limits", json!({"max_queue_depth": 5})).await.expect(200);

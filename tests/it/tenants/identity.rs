@@ -1,6 +1,6 @@
 //! Whose a job is: header, body, default.
 
-use super::{job, site, site_with};
+use super::{job, start, start_with};
 use crate::auth::{guarded, secret};
 use crate::support::{TestApp, json};
 use fairgate::fairness::TenantSource;
@@ -32,7 +32,7 @@ async fn the_header_is_written_into_meta_and_the_rest_stays_to_the_byte() {
     }
     assert_eq!(app.jobs_of("beta").await.available, 3);
     assert_eq!(app.jobs_of("beta2").await.total(), 0);
-    app.agrees().await;
+    app.assert_consistent().await;
 }
 
 #[tokio::test]
@@ -102,12 +102,12 @@ async fn ids_outside_the_pattern_are_refused_by_their_path() {
 
 #[tokio::test]
 async fn without_a_tenant_a_job_is_the_default_tenants() {
-    let app = site(&[]).await;
+    let app = start(&[]).await;
     let answer = app.push(bare()).await.expect(201);
     assert_eq!(answer.at("/job/meta"), &json!({}), "nothing is written into it");
     let stats = app.client.get("/v1/admin/tenants/_default/stats").await.expect(200);
     assert_eq!((stats.at("/total_jobs"), stats.at("/jobs/available")), (&json!(1), &json!(1)));
-    let named = site_with(&[], |config| config.tenancy.default_tenant = "house".to_owned()).await;
+    let named = start_with(&[], |config| config.tenancy.default_tenant = "house".to_owned()).await;
     named.push(bare()).await.expect(201);
     assert_eq!(named.jobs_of("house").await.available, 1);
     assert_eq!(named.fetch_for("house", 5).await.len(), 1);
@@ -115,7 +115,7 @@ async fn without_a_tenant_a_job_is_the_default_tenants() {
 
 #[tokio::test]
 async fn a_tenant_may_be_required() {
-    let app = site_with(&[], |config| config.tenancy.require_tenant = true).await;
+    let app = start_with(&[], |config| config.tenancy.require_tenant = true).await;
     let answer = app.push(bare()).await.expect(422);
     assert_eq!(answer.at("/error/details/field"), "meta.tenant_id");
     let batch = app.client.post("/v1/jobs/batch", json!({"jobs": [job("a"), bare()]})).await.expect(422);
@@ -127,10 +127,10 @@ async fn a_tenant_may_be_required() {
 
 #[tokio::test]
 async fn only_the_sources_that_are_allowed_count() {
-    let app = site_with(&[], |config| config.tenancy.sources = vec![TenantSource::Meta]).await;
+    let app = start_with(&[], |config| config.tenancy.sources = vec![TenantSource::Meta]).await;
     let answer = app.with_header("POST", "/v1/jobs", "acme", Some(bare())).await.expect(201);
     assert_eq!(answer.at("/job/meta"), &json!({}));
-    let app = site_with(&[], |config| config.tenancy.sources = vec![TenantSource::Header]).await;
+    let app = start_with(&[], |config| config.tenancy.sources = vec![TenantSource::Header]).await;
     let mut odd = bare();
     odd["meta"] = json!({"tenant_id": "not an id"});
     app.push(odd).await.expect(201);
@@ -151,5 +151,5 @@ async fn jobs_of_others_are_not_there_for_whoever_names_a_tenant() {
     assert_eq!(app.client.state(&id).await, "available");
     app.with_header("GET", &path, "a", None).await.expect(200);
     app.with_header("DELETE", &path, "a", None).await.expect(200);
-    app.agrees().await;
+    app.assert_consistent().await;
 }

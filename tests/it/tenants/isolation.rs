@@ -1,6 +1,6 @@
 //! Who gets whose jobs: lanes of tenants, one line for all, and queues of their own.
 
-use super::{job, site_with};
+use super::{job, start_with};
 use crate::support::json;
 use fairgate::fairness::{Isolation, Rule};
 
@@ -8,7 +8,7 @@ use fairgate::fairness::{Isolation, Rule};
 async fn a_tenant_finds_its_jobs_in_every_queue_and_in_order() {
     for isolation in [Isolation::Sharded, Isolation::Shared] {
         for fair in [false, true] {
-            let app = site_with(&[], |config| {
+            let app = start_with(&[], |config| {
                 config.tenancy.isolation = isolation;
                 config.policy.tenant_fairness.enabled = Some(fair);
             })
@@ -35,14 +35,14 @@ async fn a_tenant_finds_its_jobs_in_every_queue_and_in_order() {
             for prefix in ["lane:", "awake:", "asleep:", "ready:", "live"] {
                 assert_eq!(app.redis.keys_with(prefix).await, Vec::<String>::new(), "{case}");
             }
-            app.agrees().await;
+            app.assert_consistent().await;
         }
     }
 }
 
 #[tokio::test]
 async fn lanes_of_tenants_do_not_change_the_order_of_a_queue_that_is_first_in_first_out() {
-    let app = site_with(&[], |config| config.policy.tenant_fairness.enabled = Some(false)).await;
+    let app = start_with(&[], |config| config.policy.tenant_fairness.enabled = Some(false)).await;
     let mut ids = Vec::new();
     for number in 0..40 {
         let id = app.client.enqueue(job(&format!("t{}", number * 7 % 5))).await;
@@ -59,16 +59,16 @@ async fn lanes_of_tenants_do_not_change_the_order_of_a_queue_that_is_first_in_fi
 
 #[tokio::test]
 async fn promoted_jobs_are_found_among_the_first() {
-    let app = site_with(&[], |config| config.plan = vec![Rule::new("r", &["t.job"])]).await;
+    let app = start_with(&[], |config| config.plan = vec![Rule::new("r", &["t.job"])]).await;
     let first = app.client.enqueue(job("a")).await; // passes
     assert_eq!(app.fetch_for("b", 9).await, Vec::<String>::new());
     assert_eq!(app.fetch_for("a", 9).await, [first]);
-    app.agrees().await;
+    app.assert_consistent().await;
 }
 
 #[tokio::test]
 async fn in_namespaces_nothing_crosses() {
-    let app = site_with(&[], |config| config.tenancy.isolation = Isolation::Namespace).await;
+    let app = start_with(&[], |config| config.tenancy.isolation = Isolation::Namespace).await;
     let a = app.client.enqueue(job("a:1")).await;
     let b = app.client.enqueue(job("b")).await;
     let bare = app.client.enqueue(json!({"type": "t.job", "args": [], "queue": "q"})).await;
@@ -84,14 +84,14 @@ async fn in_namespaces_nothing_crosses() {
     assert_eq!(queues.at("/pagination/total"), 1);
     app.with_header("GET", "/v1/queues/q", "nobody", None).await.expect(404);
     app.client.ack(&a).await.expect(200);
-    app.agrees().await;
+    app.assert_consistent().await;
     let manifest = app.client.get("/ojs/manifest").await.expect(200);
     assert_eq!(manifest.at("/tenancy/isolation"), "namespace");
 }
 
 #[tokio::test]
 async fn queues_are_paused_and_bounded_in_their_own_namespace() {
-    let app = site_with(&[], |config| config.tenancy.isolation = Isolation::Namespace).await;
+    let app = start_with(&[], |config| config.tenancy.isolation = Isolation::Namespace).await;
     let a = app.client.enqueue(job("a")).await;
     let b = app.client.enqueue(job("b")).await;
     let paused = app.with_header("POST", "/v1/queues/q/pause", "a", Some(json!({}))).await.expect(200);

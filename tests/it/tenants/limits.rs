@@ -1,6 +1,6 @@
 //! What a tenant may have waiting: depth and schedules, hard and soft.
 
-use super::{job, later, rules, site, site_with};
+use super::{job, later, rules, start, start_with};
 use crate::support::{ChaosProxy, TestApp, TestRedis, json};
 use fairgate::clock::Clock;
 use fairgate::config::StoreUrl;
@@ -14,7 +14,7 @@ fn depth(most: u64) -> TenantLimits {
 
 #[tokio::test]
 async fn an_enqueue_above_the_depth_is_refused_and_told_why() {
-    let app = site(&[("a", depth(2))]).await;
+    let app = start(&[("a", depth(2))]).await;
     app.push(job("a")).await.expect(201);
     app.push(later("a")).await.expect(201);
     let refused = app.push(job("a")).await.expect(429);
@@ -35,12 +35,12 @@ async fn an_enqueue_above_the_depth_is_refused_and_told_why() {
     app.push(job("a")).await.expect(429);
     app.client.ack(&id).await.expect(200);
     app.push(job("a")).await.expect(429);
-    app.agrees().await;
+    app.assert_consistent().await;
 }
 
 #[tokio::test]
 async fn workflows_and_crons_are_measured_like_all_others() {
-    let app = site(&[("a", depth(2))]).await;
+    let app = start(&[("a", depth(2))]).await;
     let group = |jobs: usize| json!({"type": "group", "jobs": vec![job("a"); jobs]});
     let refused = app.client.post("/v1/workflows", group(3)).await.expect(429);
     assert_eq!(refused.at("/error/code"), "TENANT_LIMIT_EXCEEDED");
@@ -54,12 +54,12 @@ async fn workflows_and_crons_are_measured_like_all_others() {
     assert_eq!(skipped.len(), 1);
     assert_eq!(skipped[0]["data"]["reason"], "tenant_limit");
     assert_eq!(app.jobs_of("a").await.depth(), 2);
-    app.agrees().await;
+    app.assert_consistent().await;
 }
 
 #[tokio::test]
 async fn a_batch_is_taken_whole_or_not_at_all() {
-    let app = site(&[("a", depth(3))]).await;
+    let app = start(&[("a", depth(3))]).await;
     let batch = |tenants: &[&str]| json!({"jobs": tenants.iter().map(|tenant| job(tenant)).collect::<Vec<_>>()});
     let refused = app.client.post("/v1/jobs/batch", batch(&["a", "b", "a", "a", "b", "a"])).await.expect(429);
     assert_eq!(refused.at("/error/details/index"), 5);
@@ -73,7 +73,7 @@ async fn a_batch_is_taken_whole_or_not_at_all() {
 #[tokio::test]
 async fn schedules_have_a_limit_of_their_own() {
     let limits = TenantLimits { max_scheduled: Some(1), ..TenantLimits::default() };
-    let app = site(&[("a", limits)]).await;
+    let app = start(&[("a", limits)]).await;
     app.push(later("a")).await.expect(201);
     let refused = app.push(later("a")).await.expect(429);
     assert_eq!((refused.at("/error/limit"), refused.at("/error/current")), (&json!("max_scheduled"), &json!(1)));
@@ -84,20 +84,20 @@ async fn schedules_have_a_limit_of_their_own() {
     app.clock.advance(3_600_000);
     assert_eq!(app.fetch_for("a", 9).await.len(), 3, "what came due is scheduled no more");
     app.push(later("a")).await.expect(201);
-    app.agrees().await;
+    app.assert_consistent().await;
 }
 
 #[tokio::test]
 async fn a_soft_limit_accepts_and_tells() {
     let soft = TenantLimits { max_queue_depth: Some(1), max_scheduled: Some(0), soft: true, ..TenantLimits::default() };
-    let app = site(&[("a:b", soft)]).await;
+    let app = start(&[("a:b", soft)]).await;
     for _ in 0..3 {
         app.push(job("a:b")).await.expect(201);
     }
     app.push(later("a:b")).await.expect(201);
     assert_eq!(app.jobs_of("a:b").await.depth(), 4);
     let events = app.events("tenant.limit_exceeded").await;
-    assert_eq!(events.len(), 1, "told once: {events:?}");
+    assert_eq!(events.len(), 1, "reported once: {events:?}");
     let data = &events[0]["data"];
     assert_eq!(
         (&data["tenant_id"], &data["limit"], &data["action"]),
@@ -111,7 +111,7 @@ async fn a_soft_limit_accepts_and_tells() {
 
 #[tokio::test]
 async fn a_limit_is_told_once_until_there_was_quiet() {
-    let app = site(&[("a", depth(0))]).await;
+    let app = start(&[("a", depth(0))]).await;
     for _ in 0..5 {
         app.push(job("a")).await.expect(429);
         app.clock.advance(30_000);
@@ -161,12 +161,12 @@ async fn two_hundred_producers_fill_a_depth_of_a_thousand_exactly() {
     }
     assert_eq!((accepted, refused), (1000, 600));
     assert_eq!(app.jobs_of("t-1").await.depth(), 1000);
-    app.agrees().await;
+    app.assert_consistent().await;
 }
 
 #[tokio::test]
 async fn what_counts_is_what_waits_whatever_becomes_of_it() {
-    let app = site(&[("a", depth(100))]).await;
+    let app = start(&[("a", depth(100))]).await;
     let ids: Vec<String> = {
         let mut ids = Vec::new();
         for _ in 0..6 {
@@ -183,7 +183,7 @@ async fn what_counts_is_what_waits_whatever_becomes_of_it() {
     app.client.delete(&format!("/v1/jobs/{}", ids[4])).await.expect(200);
     let jobs = app.jobs_of("a").await;
     assert_eq!((jobs.available, jobs.active, jobs.scheduled, jobs.retryable), (1, 1, 1, 1));
-    app.agrees().await;
+    app.assert_consistent().await;
     app.client.delete(&format!("/v1/jobs/{scheduled}")).await.expect(200);
     app.client.delete(&format!("/v1/jobs/{}", ids[1])).await.expect(200);
     app.client.ack(&ids[3]).await.expect(200);
@@ -193,13 +193,13 @@ async fn what_counts_is_what_waits_whatever_becomes_of_it() {
     assert_eq!(app.jobs_of("a").await.total(), 0);
     assert_eq!(app.redis.keys_with("tenants").await, Vec::<String>::new(), "whoever has nothing is not kept");
     assert_eq!(app.redis.keys_with("lane:").await, Vec::<String>::new());
-    app.agrees().await;
+    app.assert_consistent().await;
 }
 
 #[tokio::test]
 async fn the_default_tenant_has_limits_like_any_other() {
     let bare = || json!({"type": "t.job", "args": [], "queue": "q"});
-    let app = site(&[]).await;
+    let app = start(&[]).await;
     app.push(bare()).await.expect(201);
     app.push(job("a")).await.expect(201);
     // From now on it is counted, with what is there already.
@@ -210,12 +210,12 @@ async fn the_default_tenant_has_limits_like_any_other() {
     app.push(job("a")).await.expect(201);
     assert_eq!(app.client.fetch("q", 1).await.job_ids().len(), 1);
     app.push(bare()).await.expect(201);
-    app.agrees().await;
+    app.assert_consistent().await;
 }
 
 #[tokio::test]
 async fn staged_jobs_count_as_waiting() {
-    let app = site_with(&[("a", depth(2))], |config| {
+    let app = start_with(&[("a", depth(2))], |config| {
         let mut rule = fairgate::fairness::Rule::new("r", &["t.job"]);
         rule.max_depth = 1;
         rule.pace = fairgate::fairness::Pace::Every(86_400_000);
@@ -229,7 +229,7 @@ async fn staged_jobs_count_as_waiting() {
     assert_eq!(app.jobs_of("a").await.pending, 2);
     app.push(job("a")).await.expect(429);
     app.push(job("b")).await.expect(201);
-    app.agrees().await;
+    app.assert_consistent().await;
     // Promotion changes what they are, and not how many.
     app.put(
         "/v1/admin/planner/r",
@@ -243,11 +243,11 @@ async fn staged_jobs_count_as_waiting() {
     let listed = app.client.get("/v1/admin/tenants?prefix=a").await.expect(200);
     assert_eq!(listed.at("/items/0/jobs/pending"), &json!(1));
     app.push(job("a")).await.expect(429);
-    app.agrees().await;
+    app.assert_consistent().await;
     // And tells its tenant so.
-    let own = app.app.store.within(&fairgate::job::scope::Scope::of("a"));
-    let told = own.events(&Default::default(), None, 100).await.unwrap().unwrap();
-    assert_eq!(told.events.iter().filter(|event| event.kind == "job.enqueued").count(), 1);
+    let own = app.store().within(&fairgate::job::scope::Scope::of("a"));
+    let reported = own.events(&Default::default(), None, 100).await.unwrap().unwrap();
+    assert_eq!(reported.events.iter().filter(|event| event.kind == "job.enqueued").count(), 1);
 }
 
 #[tokio::test]
@@ -273,5 +273,5 @@ async fn an_enqueue_whose_answer_was_lost_counts_once() {
     let stats = app.client.get("/v1/admin/tenants/a/stats").await.expect(200);
     assert_eq!((stats.at("/total_jobs"), stats.at("/limits/max_enqueue_rate/current")), (&json!(2), &json!(2)));
     app.push(job("a")).await.expect(429);
-    app.agrees().await;
+    app.assert_consistent().await;
 }

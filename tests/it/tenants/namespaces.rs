@@ -1,6 +1,6 @@
 //! Namespaces: whoever names a tenant has its queues, pools, limits, workers and crons, and nothing of another tenant's.
 
-use super::{job, site_with};
+use super::{job, start_with};
 use crate::support::{Answer, TestApp, json};
 use fairgate::api::{Access, routes};
 use fairgate::fairness::Isolation;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 async fn namespaces() -> TestApp {
-    site_with(&[], |config| config.tenancy.isolation = Isolation::Namespace).await
+    start_with(&[], |config| config.tenancy.isolation = Isolation::Namespace).await
 }
 
 async fn of(app: &TestApp, tenant: &str, method: &str, path: &str, body: Value) -> Answer {
@@ -67,7 +67,7 @@ async fn a_pool_serves_the_queues_of_the_tenant_that_made_it() {
         app.push(late).await.expect(201)
     });
     assert_eq!(waits.expect(200).job_ids().len(), 1);
-    app.agrees().await;
+    app.assert_consistent().await;
 }
 
 #[tokio::test]
@@ -101,7 +101,7 @@ async fn a_queues_rate_limit_is_that_of_the_callers_namespace() {
         let shown = of(&app, tenant, "GET", "/v1/rate-limits/k", Value::Null).await.expect(200);
         assert_eq!(shown.at("/concurrency/active"), 1);
     }
-    app.agrees().await;
+    app.assert_consistent().await;
 }
 
 #[tokio::test]
@@ -131,7 +131,7 @@ async fn a_cron_is_that_of_the_namespace_it_was_registered_in() {
 #[tokio::test]
 async fn whoever_names_a_tenant_neither_lists_nor_answers_for_jobs_of_another() {
     for isolation in [Isolation::Sharded, Isolation::Shared, Isolation::Namespace] {
-        let app = site_with(&[], |config| config.tenancy.isolation = isolation).await;
+        let app = start_with(&[], |config| config.tenancy.isolation = isolation).await;
         let (acme, beta) = (app.client.enqueue(job("acme")).await, app.client.enqueue(job("beta")).await);
         assert_eq!(app.fetch_for("acme", 9).await, std::slice::from_ref(&acme), "{isolation:?}");
         assert_eq!(app.fetch_for("beta", 9).await, std::slice::from_ref(&beta));
@@ -156,19 +156,19 @@ async fn whoever_names_a_tenant_neither_lists_nor_answers_for_jobs_of_another() 
         // Who names no tenant is free to, and may call itself as it did when it fetched for one.
         app.client.post("/v1/workers/ack", json!({"job_id": acme, "worker_id": "w"})).await.expect(200);
         assert_eq!(app.client.get("/v1/admin/jobs").await.at("/pagination/total"), 2);
-        app.agrees().await;
+        app.assert_consistent().await;
     }
 }
 
 /// Everything that a tenant can have, under names that every tenant would choose.
-struct Belongings {
+struct TenantData {
     available: String,
     active: String,
     dead: String,
     workflow: String,
 }
 
-async fn furnish(app: &TestApp, tenant: &str) -> Belongings {
+async fn create_data(app: &TestApp, tenant: &str) -> TenantData {
     let send = async |method: &str, path: &str, body: Value| of(app, tenant, method, path, body).await;
     let pushed = async |kind: &str, more: Value| {
         let mut job = json!({"type": kind, "args": [tenant], "queue": "q"});
@@ -200,11 +200,11 @@ async fn furnish(app: &TestApp, tenant: &str) -> Belongings {
         let answer = send(method, path, body).await;
         assert!(answer.status < 300, "{method} {path}: {}", answer.text);
     }
-    Belongings { available, active, dead, workflow }
+    TenantData { available, active, dead, workflow }
 }
 
 /// All that a tenant sees of its own, to be compared.
-async fn seen_by(app: &TestApp, tenant: &str, own: &Belongings) -> BTreeMap<String, Value> {
+async fn seen_by(app: &TestApp, tenant: &str, own: &TenantData) -> BTreeMap<String, Value> {
     let mut seen = BTreeMap::new();
     for path in [
         "/v1/queues",
@@ -243,7 +243,7 @@ async fn seen_by(app: &TestApp, tenant: &str, own: &Belongings) -> BTreeMap<Stri
 }
 
 /// A body with which a route does something, if it can; all that names jobs names those of the other tenant.
-fn body_for(path: &str, foreign: &Belongings) -> Value {
+fn body_for(path: &str, foreign: &TenantData) -> Value {
     let every = json!(["available", "completed", "discarded", "cancelled", "scheduled", "retryable", "pending"]);
     match path.trim_start_matches("/ojs/v1") {
         "/jobs" => json!({"type": "t.x", "args": []}),
@@ -278,7 +278,7 @@ fn body_for(path: &str, foreign: &Belongings) -> Value {
 #[tokio::test]
 async fn no_route_shows_or_changes_what_is_another_tenants() {
     let app = namespaces().await;
-    let acme = furnish(&app, "acme").await;
+    let acme = create_data(&app, "acme").await;
     let before = seen_by(&app, "acme", &acme).await;
     let ids = [&acme.available, &acme.active, &acme.dead, &acme.workflow];
     let mut tried = 0;
@@ -325,13 +325,13 @@ async fn no_route_shows_or_changes_what_is_another_tenants() {
     for (path, body) in seen_by(&app, "acme", &acme).await {
         assert_eq!(body, before[&path], "{path}");
     }
-    app.agrees().await;
+    app.assert_consistent().await;
 }
 
 #[tokio::test]
 async fn names_of_other_namespaces_lead_nowhere() {
     let app = namespaces().await;
-    furnish(&app, "acme").await;
+    create_data(&app, "acme").await;
     for tenant in ["beta", "_default"] {
         for path in [
             "/v1/queues/acme%2Fq",

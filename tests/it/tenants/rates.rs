@@ -1,6 +1,6 @@
 //! How often a tenant may enqueue.
 
-use super::{job, site};
+use super::{job, start};
 use crate::support::json;
 use fairgate::fairness::TenantLimits;
 use fairgate::job::Window;
@@ -11,7 +11,7 @@ fn rate(limit: u32, period: u64) -> TenantLimits {
 
 #[tokio::test]
 async fn no_window_holds_more_than_the_limit() {
-    let app = site(&[("a", rate(3, 60_000))]).await;
+    let app = start(&[("a", rate(3, 60_000))]).await;
     let mut accepted: Vec<i64> = Vec::new();
     for step in 0..300 {
         let answer = app.push(job("a")).await;
@@ -31,7 +31,7 @@ async fn no_window_holds_more_than_the_limit() {
 
 #[tokio::test]
 async fn retry_after_is_when_there_is_room() {
-    let app = site(&[("a", rate(2, 60_000))]).await;
+    let app = start(&[("a", rate(2, 60_000))]).await;
     app.push(job("a")).await.expect(201);
     app.clock.advance(20_000);
     app.push(job("a")).await.expect(201);
@@ -51,7 +51,7 @@ async fn retry_after_is_when_there_is_room() {
 
 #[tokio::test]
 async fn refused_jobs_do_not_count_and_windows_expire() {
-    let app = site(&[("a", rate(1, 1000))]).await;
+    let app = start(&[("a", rate(1, 1000))]).await;
     app.push(job("a")).await.expect(201);
     for _ in 0..20 {
         app.push(job("a")).await.expect(429);
@@ -61,14 +61,14 @@ async fn refused_jobs_do_not_count_and_windows_expire() {
     let stats = app.client.get("/v1/admin/tenants/a/stats").await.expect(200);
     assert_eq!(stats.at("/limits/max_enqueue_rate"), &json!({"limit": 1, "current": 1, "period": "PT1S"}));
     app.clock.advance(3_600_000);
-    app.app.store.retain().await.unwrap();
+    app.store().retain().await.unwrap();
     assert_eq!(app.redis.keys_with("books").await, Vec::<String>::new(), "what is over is swept");
 }
 
 #[tokio::test]
 async fn how_fast_jobs_go_tells_when_there_is_room() {
     let limits = TenantLimits { max_queue_depth: Some(100), ..TenantLimits::default() };
-    let app = site(&[("a", limits)]).await;
+    let app = start(&[("a", limits)]).await;
     let batch = |jobs: usize| json!({"jobs": vec![job("a"); jobs]});
     app.client.post("/v1/jobs/batch", batch(100)).await.expect(201);
     for _ in 0..3 {

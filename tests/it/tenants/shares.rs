@@ -1,6 +1,6 @@
 //! What tenants weigh everywhere, and the boost of their priorities.
 
-use super::{job, site_with};
+use super::{job, start_with};
 use crate::support::{TestApp, json};
 use fairgate::fairness::{Rule, TenantRule, TenantSettings, Weight};
 
@@ -23,7 +23,7 @@ fn count(tenants: &[String], tenant: &str) -> usize {
 
 #[tokio::test]
 async fn the_weight_of_a_tenant_counts_where_tenants_share_a_queue() {
-    let app = site_with(&[], |config| {
+    let app = start_with(&[], |config| {
         config.tenant = vec![weighing("gold-*", 3.0, 0)];
         config.policy.tenant_fairness.enabled = Some(true);
         config.policy.tenant_fairness.weights.insert("gold-2".to_owned(), Weight::ONE);
@@ -44,7 +44,7 @@ async fn the_weight_of_a_tenant_counts_where_tenants_share_a_queue() {
 
 #[tokio::test]
 async fn the_weight_of_a_tenant_counts_in_a_plan_rule_unless_that_says_one() {
-    let app = site_with(&[], |config| {
+    let app = start_with(&[], |config| {
         config.tenant = vec![weighing("gold", 3.0, 0), weighing("own", 9.0, 0)];
         let mut rule = Rule::new("r", &["t.job"]);
         rule.max_depth = 1;
@@ -82,12 +82,12 @@ async fn the_weight_of_a_tenant_counts_in_a_plan_rule_unless_that_says_one() {
         waiting = (waiting.0 + jobs.pending, waiting.1 + jobs.available);
     }
     assert!(waiting.1 > 0 && waiting.0 + waiting.1 == 6, "{waiting:?}");
-    app.agrees().await;
+    app.assert_consistent().await;
 }
 
 #[tokio::test]
 async fn a_boost_goes_before_and_shows_not() {
-    let app = site_with(&[], |config| {
+    let app = start_with(&[], |config| {
         config.tenant = vec![weighing("vip", 1.0, 10), weighing("max", 1.0, 100), weighing("_default", 1.0, -50)]
     })
     .await;
@@ -109,5 +109,5 @@ async fn a_boost_goes_before_and_shows_not() {
         .expect(200);
     app.client.delete(&format!("/v1/jobs/{vip}")).await.expect(200);
     assert_eq!(app.redis.keys_with("lane:").await, Vec::<String>::new());
-    app.agrees().await;
+    app.assert_consistent().await;
 }

@@ -1,13 +1,13 @@
 //! How many jobs of a tenant run at once.
 
-use super::{job, rules, site, site_with, slots};
+use super::{job, rules, slots, start, start_with};
 use crate::support::{TestApp, json};
 use fairgate::clock::Clock;
 use std::sync::Arc;
 
 #[tokio::test]
 async fn a_tenant_runs_so_many_jobs_in_all_queues_and_others_go_on() {
-    let app = site(&[("a", slots(2))]).await;
+    let app = start(&[("a", slots(2))]).await;
     for queue in ["q", "r"] {
         for tenant in ["a", "a", "b"] {
             let mut job = job(tenant);
@@ -22,7 +22,7 @@ async fn a_tenant_runs_so_many_jobs_in_all_queues_and_others_go_on() {
     let first = fetch(9).await;
     assert_eq!((first.len(), app.jobs_of("a").await.active, app.jobs_of("b").await.active), (4, 2, 2));
     assert_eq!(fetch(9).await, Vec::<String>::new());
-    app.agrees().await;
+    app.assert_consistent().await;
     let mine = app.held_by("a", &first).await;
     app.client.ack(&mine[0]).await.expect(200);
     assert_eq!(fetch(9).await.len(), 1, "a slot that is free is used at once");
@@ -32,7 +32,7 @@ async fn a_tenant_runs_so_many_jobs_in_all_queues_and_others_go_on() {
     let events = app.events("tenant.limit_exceeded").await;
     assert_eq!(events.len(), 1, "{events:?}");
     assert_eq!((&events[0]["data"]["limit"], &events[0]["data"]["maximum"]), (&json!("max_concurrency"), &json!(2)));
-    app.agrees().await;
+    app.assert_consistent().await;
 }
 
 impl TestApp {
@@ -51,7 +51,7 @@ impl TestApp {
 #[tokio::test]
 async fn a_limit_that_is_set_at_run_time_holds_for_what_waits() {
     for fair in [false, true] {
-        let app = site_with(&[], |config| config.policy.tenant_fairness.enabled = Some(fair)).await;
+        let app = start_with(&[], |config| config.policy.tenant_fairness.enabled = Some(fair)).await;
         for _ in 0..10 {
             app.push(job("a")).await.expect(201);
         }
@@ -64,25 +64,25 @@ async fn a_limit_that_is_set_at_run_time_holds_for_what_waits() {
         assert_eq!(app.client.fetch("q", 9).await.job_ids().len(), 0);
         app.put("/v1/admin/tenants/a/limits", json!({"max_concurrency": null})).await.expect(200);
         assert_eq!(app.client.fetch("q", 9).await.job_ids().len(), 4);
-        app.agrees().await;
+        app.assert_consistent().await;
     }
 }
 
 #[tokio::test]
 async fn nothing_runs_with_a_limit_of_none_until_it_is_raised() {
-    let app = site(&[("a", slots(0))]).await;
+    let app = start(&[("a", slots(0))]).await;
     let id = app.client.enqueue(job("a")).await;
     assert_eq!(app.client.fetch("q", 9).await.job_ids().len(), 0);
     assert_eq!(app.fetch_for("a", 9).await.len(), 0);
     app.client.delete("/v1/admin/tenants/a").await.expect(409);
     app.put("/v1/admin/tenants/a/limits", json!({"max_concurrency": 1})).await.expect(200);
     assert_eq!(app.client.fetch("q", 9).await.job_ids(), [id]);
-    app.agrees().await;
+    app.assert_consistent().await;
 }
 
 #[tokio::test]
 async fn a_tenant_that_is_cancelled_empty_leaves_nothing_parked() {
-    let app = site(&[("a", slots(1))]).await;
+    let app = start(&[("a", slots(1))]).await;
     let mut ids = Vec::new();
     for _ in 0..4 {
         ids.push(app.client.enqueue(job("a")).await);
@@ -91,7 +91,7 @@ async fn a_tenant_that_is_cancelled_empty_leaves_nothing_parked() {
     for id in &ids[1..] {
         app.client.delete(&format!("/v1/jobs/{id}")).await.expect(200);
     }
-    app.agrees().await;
+    app.assert_consistent().await;
     app.client.ack(&ids[0]).await.expect(200);
     assert_eq!(app.redis.keys_with("parked:").await, Vec::<String>::new());
     assert_eq!(app.redis.keys_with("lane:").await, Vec::<String>::new());
@@ -113,7 +113,7 @@ async fn tiers_that_end_let_their_tenants_go() {
     let other = TestApp::start_on(redis, Clock::System, |_| {}).await;
     other.app.store.tick(false).await.unwrap();
     assert_eq!(app.client.fetch("q", 9).await.job_ids().len(), 2, "the file that holds now has no tiers");
-    app.agrees().await;
+    app.assert_consistent().await;
 }
 
 #[tokio::test]
@@ -148,22 +148,22 @@ async fn workers_never_hold_more_than_the_limit() {
     });
     let done: usize = futures_util::future::join_all(workers).await.into_iter().map(Result::unwrap).sum();
     assert_eq!(done, 120);
-    app.agrees().await;
+    app.assert_consistent().await;
 }
 
 /// What a job says about limits is about its own.
 #[tokio::test]
 async fn a_job_that_its_limit_would_drop_or_put_off_waits_for_a_slot_of_its_tenant() {
     for (on_limit, fair) in [("drop", false), ("reschedule", false), ("drop", true), ("reschedule", true)] {
-        let app = site_with(&[("a", slots(1))], |config| config.policy.tenant_fairness.enabled = Some(fair)).await;
+        let app = start_with(&[("a", slots(1))], |config| config.policy.tenant_fairness.enabled = Some(fair)).await;
         let mut limited = job("a");
         limited["rate_limit"] = json!({"key": "k", "concurrency": 5, "on_limit": on_limit});
         let ids = [app.client.enqueue(limited.clone()).await, app.client.enqueue(limited).await];
         assert_eq!(app.client.fetch("q", 9).await.job_ids(), ids[..1], "{on_limit} {fair}");
         assert_eq!(app.client.state(&ids[1]).await, "available", "{on_limit} {fair}");
-        app.agrees().await;
+        app.assert_consistent().await;
         app.client.ack(&ids[0]).await.expect(200);
         assert_eq!(app.client.fetch("q", 9).await.job_ids(), ids[1..], "{on_limit} {fair}");
-        app.agrees().await;
+        app.assert_consistent().await;
     }
 }

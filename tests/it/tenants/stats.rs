@@ -1,12 +1,12 @@
 //! What is told of a tenant: its jobs, what it did, and what it gets.
 
-use super::{job, later, site, site_with, slots};
+use super::{job, later, slots, start, start_with};
 use crate::support::{TestApp, eventually, json};
 use serde_json::Value;
 
 /// A fairgate that counts what tenants do, as it does by default.
 async fn counting() -> TestApp {
-    let app = site(&[("a", slots(5))]).await;
+    let app = start(&[("a", slots(5))]).await;
     eventually("it counts", async || {
         app.redis.command::<Option<String>>(&["HGET", "fg:{default}:state", "throttled"]).await.is_some()
     })
@@ -58,7 +58,7 @@ async fn statistics_tell_the_day_throughput_and_shares() {
 
 #[tokio::test]
 async fn where_it_is_switched_off_the_past_is_not_counted() {
-    let app = site_with(&[("a", slots(5))], |config| config.noisy_neighbors.statistics = false).await;
+    let app = start_with(&[("a", slots(5))], |config| config.noisy_neighbors.statistics = false).await;
     app.push(job("a")).await.expect(201);
     let held = app.fetch_for("a", 1).await;
     app.client.ack(&held[0]).await.expect(200);
@@ -74,7 +74,7 @@ async fn where_it_is_switched_off_the_past_is_not_counted() {
 
 #[tokio::test]
 async fn jobs_of_a_tenant_are_listed_by_state() {
-    let app = site(&[]).await;
+    let app = start(&[]).await;
     for tenant in ["a", "b", "a", "a:1"] {
         app.push(job(tenant)).await.expect(201);
     }
@@ -94,7 +94,7 @@ async fn jobs_of_a_tenant_are_listed_by_state() {
 
 #[tokio::test]
 async fn queue_statistics_are_those_of_the_tenant_that_is_named() {
-    let app = site(&[]).await;
+    let app = start(&[]).await;
     for tenant in ["a", "a", "b"] {
         app.push(job(tenant)).await.expect(201);
     }

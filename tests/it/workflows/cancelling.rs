@@ -1,7 +1,7 @@
 //! DELETE: what waits ends, what is active may finish, nothing more comes.
 
 use super::*;
-use crate::support::eventually;
+use crate::support::{NOON, eventually};
 
 async fn cancel(client: &Client, id: &str) -> Answer {
     client.delete(&format!("/v1/workflows/{id}")).await
@@ -37,7 +37,7 @@ async fn what_waits_is_cancelled_and_what_is_active_may_finish() {
 #[tokio::test]
 async fn what_is_active_does_not_come_back() {
     for way in ["nack", "requeue", "goodbye", "silence"] {
-        let app = TestApp::start_at(1_800_000_000_000).await;
+        let app = TestApp::start_at(NOON).await;
         let client = &app.client;
         let id = begin(client, chain(jobs(&["a", "b"]))).await;
         let body = json!({"queues": ["q"], "worker_id": "w1", "visibility_timeout_ms": 1000});

@@ -1,7 +1,7 @@
 //! One step after the other.
 
 use super::*;
-use crate::support::eventually;
+use crate::support::{NOON, eventually};
 
 #[tokio::test]
 async fn steps_run_in_order_and_each_gets_the_results_of_those_before() {
@@ -55,7 +55,7 @@ async fn results_pass_to_the_byte() {
 
 #[tokio::test]
 async fn a_step_that_fails_for_good_ends_the_chain_and_a_retry_does_not() {
-    let app = TestApp::start_at(1_800_000_000_000).await;
+    let app = TestApp::start_at(NOON).await;
     let client = &app.client;
     let twice = json!({"type": "test.b", "args": [], "options": {"queue": "q",
         "retry": {"max_attempts": 2, "initial_interval": "PT1S", "jitter": false}}});
@@ -99,7 +99,7 @@ async fn a_step_that_is_cancelled_or_expires_ends_the_chain() {
 
 #[tokio::test]
 async fn a_step_whose_worker_falls_silent_too_often_ends_the_chain() {
-    let app = TestApp::start_at(1_800_000_000_000).await;
+    let app = TestApp::start_at(NOON).await;
     let client = &app.client;
     let id = begin(client, chain(vec![fragile("a"), job("b")])).await;
     let body = json!({"queues": ["q"], "worker_id": "w1", "visibility_timeout_ms": 1000});
@@ -111,7 +111,7 @@ async fn a_step_whose_worker_falls_silent_too_often_ends_the_chain() {
 
 #[tokio::test]
 async fn a_delay_counts_from_the_turn_of_its_step() {
-    let app = TestApp::start_at(1_800_000_000_000).await;
+    let app = TestApp::start_at(NOON).await;
     let client = &app.client;
     let later = json!({"type": "test.b", "args": [], "options": {"queue": "q", "delay_until": "+PT10S"}});
     begin(client, chain(vec![job("a"), later])).await;

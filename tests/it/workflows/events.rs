@@ -2,7 +2,7 @@
 
 use super::*;
 
-async fn told(client: &Client, id: &str) -> Vec<(String, Value)> {
+async fn workflow_events(client: &Client, id: &str) -> Vec<(String, Value)> {
     let answer = client.get("/v1/events?types=workflow.*&limit=1000").await.expect(200);
     let events = answer.at("/events").as_array().unwrap().iter().filter(|event| event["subject"] == id);
     events.map(|event| (event["type"].as_str().unwrap().to_owned(), event["data"].clone())).collect()
@@ -19,7 +19,7 @@ async fn a_chain_is_told_step_by_step() {
     pass(&app.client, "a").await;
     let failing = take(&app.client, "b").await;
     app.client.nack(super::id(&failing)).await.expect(200);
-    let events = told(&app.client, &id).await;
+    let events = workflow_events(&app.client, &id).await;
     assert_eq!(kinds(&events), ["created", "started", "step_completed", "step_failed", "failed"]);
     assert!(events.iter().all(|(_, data)| data["workflow_id"] == id.as_str() && data["workflow_name"] == "a chain"));
     assert_eq!(events[1].1["total_steps"], 3);
@@ -41,11 +41,11 @@ async fn a_batch_is_told_job_by_job_and_with_its_callbacks() {
         finish(&app.client, &job, json!(1)).await;
     }
     pass(&app.client, "success").await;
-    let events = told(&app.client, &id).await;
+    let events = workflow_events(&app.client, &id).await;
     assert_eq!(kinds(&events), ["created", "started", "job_completed", "job_completed", "callback_fired", "completed"]);
     assert_eq!(events[4].1["callback"], "on_success");
 
     let cancelled = begin(&app.client, group(jobs(&["a"]))).await;
     app.client.delete(&format!("/v1/workflows/{cancelled}")).await.expect(200);
-    assert_eq!(kinds(&told(&app.client, &cancelled).await), ["created", "started", "cancelled"]);
+    assert_eq!(kinds(&workflow_events(&app.client, &cancelled).await), ["created", "started", "cancelled"]);
 }

@@ -6,7 +6,7 @@ mod cancelling;
 mod chains;
 mod children;
 mod depends;
-mod doors;
+mod entry_points;
 mod events;
 mod groups;
 mod large;

@@ -1,0 +1,6 @@
+//! The command line.
+
+mod commands;
+mod examples;
+mod start;
+mod weights;
