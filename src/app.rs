@@ -1,12 +1,11 @@
 //! Puts the parts together and takes them down again. The only spawner of long-lived tasks.
 
-use crate::api::{Api, Doors, Server, Timeouts};
-use crate::auth::{self, ApiKey};
+use crate::api::{Api, Server, Services, Timeouts};
+use crate::auth::{self, ApiKey, AuthMode, KeyCache};
 use crate::background::{Auditor, CronRunner, NoisyNeighborWatcher, Ticker, WebhookDelivery};
 use crate::clock::Clock;
 use crate::config::{self, Config, MainQueue as MainQueueConfig, MainQueueKind, Role};
 use crate::fairness::Rules;
-use crate::keyring::{Gate, Keyring};
 use crate::long_poll::Waiters;
 use crate::main_queue::{MainQueue, MainQueues, Ojs, Place, Sidekiq, Source};
 use crate::planner::{EnqueueService, Importer, Planner, Rulebook, RunnerRegistry, Sources};
@@ -32,7 +31,7 @@ pub struct App {
     pub address: SocketAddr,
     pub store: Store,
     pub metrics: Metrics,
-    pub keys: Keyring,
+    pub keys: KeyCache,
     /// The key that was made at the start because there was none, to be shown once.
     pub generated_key: Option<String>,
     api: Api,
@@ -69,9 +68,9 @@ impl App {
             Err(error @ crate::store::Error::Schema(_)) => return Err(error.into()),
             Err(error) => tracing::warn!(%error, "starting without Redis: answering 503 until it is there"),
         }
-        let keys = Keyring::new(store.clone(), config.api_keys.clone());
+        let keys = KeyCache::new(store.clone(), config.api_keys.clone());
         if let Err(error) = keys.reload().await {
-            tracing::warn!(%error, "cannot read the API keys yet: nobody is let in before that");
+            tracing::warn!(%error, "API keys are not loaded yet; requests are refused until Redis returns them");
         }
         let generated_key = if config.server.generate_key { first_key(&keys).await? } else { None };
         let rules = Rulebook::with_tenants(
@@ -97,13 +96,13 @@ impl App {
         let waiters = Waiters::default();
         let cron_runner = CronRunner::new(store.clone(), enqueue_service.clone(), config.limits.of_jobs());
         let sender = Sender::new(config.server.private_webhooks).context("cannot make a client for webhooks")?;
-        let doors = Doors {
+        let services = Services {
             enqueue_service,
             cron_runner: cron_runner.clone(),
             waiters: waiters.clone(),
             sender: sender.clone(),
         };
-        let api = Api::new(store.clone(), keys.clone(), registry.clone(), doors, metrics.clone(), config);
+        let api = Api::new(store.clone(), keys.clone(), registry.clone(), services, metrics.clone(), config);
         let server = Server {
             listener,
             api: api.clone(),
@@ -172,9 +171,9 @@ impl App {
 }
 
 /// Makes a key for an admin if there is none.
-async fn first_key(keys: &Keyring) -> anyhow::Result<Option<String>> {
-    let gate = keys.known_gate().await.context("cannot look for API keys, which server.generate_key requires")?;
-    if gate == Gate::Closed {
+async fn first_key(keys: &KeyCache) -> anyhow::Result<Option<String>> {
+    let mode = keys.known_mode().await.context("cannot look for API keys, which server.generate_key requires")?;
+    if mode == AuthMode::Required {
         return Ok(None);
     }
     let (secret, key) = ApiKey::generate("admin", auth::Role::Admin, None)?;

@@ -7,7 +7,7 @@
 //!   and `fair`, whose terms settings are written in.
 //! - [`job`] – jobs as data. Pure: no I/O, no clock, no tokio.
 //! - [`fairness`] – fairness as arithmetic: plan rules, weights, the virtual clock. As pure as `job`.
-//! - [`auth`] – API keys and roles as data.
+//! - [`auth`] – API keys and roles as data, and the cache of the valid keys, which uses `store`.
 //! - [`store`] – verbs of the domain on Redis, each one script. The only place that knows Redis.
 //! - [`weights`] – asks the user's webhook what tenants weigh. The only place that sends HTTP requests.
 //! - [`main_queue`] – where promoted jobs go, and how it is doing there: fairgate's own queues, or those of a system that stands
@@ -15,7 +15,6 @@
 //! - [`remote`] – another OJS server, asked as a client asks, and what is handed on to it.
 //! - [`planner`] – when staged jobs are promoted, how many, under which weights.
 //! - [`background`] – what happens because time passes; [`long_poll`] – fetches that wait.
-//! - [`keyring`] – the API keys that hold, and who a presented one is.
 //! - [`api`] – HTTP requests into verbs, results into OJS answers. No rules.
 //! - [`app`] puts it together; the only spawner of long-lived tasks.
 //! - [`cli`] holds the commands.
@@ -29,7 +28,6 @@ pub mod clock;
 pub mod config;
 pub mod fairness;
 pub mod job;
-pub mod keyring;
 pub mod long_poll;
 pub mod main_queue;
 pub mod planner;

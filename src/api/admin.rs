@@ -1,10 +1,10 @@
 //! What an admin sees of the whole: totals, queues.
 
-use super::listing::Listing;
-use super::page::{Page, Query};
-use super::path::Name;
-use super::problem::Problem;
-use super::{Api, answer, queue_config};
+use super::error::ApiError;
+use super::list_response::ListResponse;
+use super::pagination::{Page, Query};
+use super::path::PathParam;
+use super::{Api, queue_config, response};
 use crate::job::{State as JobState, time};
 use crate::store::Queue;
 use axum::http::{StatusCode, Uri};
@@ -17,7 +17,7 @@ const MINUTE: i64 = 60_000;
 const MOST_QUEUES: usize = 10_000;
 
 /// `GET /admin/stats`.
-pub(super) async fn stats(api: Api) -> Result<Response, Problem> {
+pub(super) async fn stats(api: Api) -> Result<Response, ApiError> {
     let store = api.store();
     let queues = store.queues().await?;
     let mut jobs: BTreeMap<&str, i64> = JobState::ALL.into_iter().map(|state| (state.name(), 0)).collect();
@@ -37,12 +37,12 @@ pub(super) async fn stats(api: Api) -> Result<Response, Problem> {
         },
         "uptime_seconds": api.inner.started.elapsed().as_secs(),
     });
-    Ok(answer::value(StatusCode::OK, &body))
+    Ok(response::json(StatusCode::OK, &body))
 }
 
 /// `GET /admin/queues`.
-pub(super) async fn queues(api: Api, uri: Uri) -> Result<Response, Problem> {
-    let page = Page::of_admin(&Query::of(&uri))?;
+pub(super) async fn queues(api: Api, uri: Uri) -> Result<Response, ApiError> {
+    let page = Page::from_admin_query(&Query::parse(&uri))?;
     let (queues, paused) = (api.store().queues().await?, api.store().paused_queues().await?);
     let scheduling = api.store().scheduling(&[]).await?;
     let shown: Vec<&Queue> = queues.iter().skip(page.offset).take(page.limit).collect();
@@ -61,20 +61,20 @@ pub(super) async fn queues(api: Api, uri: Uri) -> Result<Response, Problem> {
         });
         items.push(item);
     }
-    Ok(Listing::of_values(items, &[]).paged(page, queues.len()))
+    Ok(ListResponse::from_values(items, &[]).paged(page, queues.len()))
 }
 
 /// `GET /admin/queues/{name}`.
-pub(super) async fn queue(api: Api, Name(name): Name) -> Result<Response, Problem> {
-    let queue = api.store().queue(&name).await?.ok_or_else(|| Problem::missing("queue", &name))?;
+pub(super) async fn queue(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
+    let queue = api.store().queue(&name).await?.ok_or_else(|| ApiError::not_found("queue", &name))?;
     let since = api.store().paused_since(&name).await?;
     let mut shown = describe(&api, &queue, since.is_some()).await?;
     shown["configuration"] = queue_config::describe(&api, &name).await?;
     shown["oldest_available_at"] = api.store().queue_stats(&name).await?.oldest_available.map(time::rfc3339).into();
-    Ok(answer::value(StatusCode::OK, &shown))
+    Ok(response::json(StatusCode::OK, &shown))
 }
 
-async fn describe(api: &Api, queue: &Queue, is_paused: bool) -> Result<Value, Problem> {
+async fn describe(api: &Api, queue: &Queue, is_paused: bool) -> Result<Value, ApiError> {
     Ok(json!({
         "name": queue.name,
         "state": if is_paused { "paused" } else { "active" },

@@ -1,12 +1,12 @@
 //! Jobs for admins: find them by what they are, cancel, retry or delete one or many, empty a queue.
 
-use super::body::Text;
+use super::body::RequestBody;
 use super::bulk::{self, Bulk};
-use super::listing::Listing;
-use super::page::{Page, Query};
-use super::path::Name;
-use super::problem::Problem;
-use super::{Api, answer};
+use super::error::ApiError;
+use super::list_response::ListResponse;
+use super::pagination::{Page, Query};
+use super::path::PathParam;
+use super::{Api, response};
 use crate::job::State as JobState;
 use crate::job::invalid::Invalid;
 use crate::job::names;
@@ -18,14 +18,14 @@ use axum::response::Response;
 const ENDED: [JobState; 3] = [JobState::Completed, JobState::Cancelled, JobState::Discarded];
 
 /// `GET /admin/jobs`, the newest first unless it asks for another order.
-pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
+pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
     list_of(&api, &uri, None).await
 }
 
 /// Jobs that fit a query, of all tenants or of one.
-pub(super) async fn list_of(api: &Api, uri: &Uri, tenant: Option<String>) -> Result<Response, Problem> {
-    let query = Query::of(uri);
-    let page = Page::of_admin(&query)?;
+pub(super) async fn list_of(api: &Api, uri: &Uri, tenant: Option<String>) -> Result<Response, ApiError> {
+    let query = Query::parse(uri);
+    let page = Page::from_admin_query(&query)?;
     let filter = JobFilter { tenant, ..filter(&query)? };
     let key: fn(&Found) -> i64 = match query.get("sort").unwrap_or("created_at") {
         "created_at" => |job| job.created,
@@ -41,12 +41,12 @@ pub(super) async fn list_of(api: &Api, uri: &Uri, tenant: Option<String>) -> Res
         other => return Err(Invalid::field("order", "`asc` or `desc`", other).into()),
     }
     let ids: Vec<String> = found.iter().skip(page.offset).take(page.limit).map(|job| job.id.clone()).collect();
-    let jobs = answer::jobs(&api.store().jobs(&ids).await?);
-    Ok(Listing::of(&jobs, &[]).with("truncated", truncated).paged(page, found.len()))
+    let jobs = response::jobs(&api.store().jobs(&ids).await?);
+    Ok(ListResponse::new(&jobs, &[]).with("truncated", truncated).paged(page, found.len()))
 }
 
 /// Which jobs a query asks for.
-pub(super) fn filter(query: &Query) -> Result<JobFilter, Problem> {
+pub(super) fn filter(query: &Query) -> Result<JobFilter, ApiError> {
     let states = query.list("state");
     let states =
         states.iter().map(|name| JobState::from_name(name).ok_or_else(|| Invalid::field("state", "a job state", name)));
@@ -61,71 +61,71 @@ pub(super) fn filter(query: &Query) -> Result<JobFilter, Problem> {
 }
 
 /// `POST /admin/jobs/{id}/cancel`.
-pub(super) async fn cancel(api: Api, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn cancel(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     match api.store().cancel(&id).await? {
         Outcome::Done(record, _) => {
             api.metrics().jobs.cancelled(&record.queue, &record.kind);
-            Ok(answer::job(&record))
+            Ok(response::job(&record))
         }
-        Outcome::Missing => Err(Problem::missing("job", &id)),
-        Outcome::Conflict { state, .. } => Err(Problem::conflict(&id, "cancelled", &state, "not finished", None)),
+        Outcome::Missing => Err(ApiError::not_found("job", &id)),
+        Outcome::Conflict { state, .. } => Err(ApiError::conflict(&id, "cancelled", &state, "not finished", None)),
     }
 }
 
 /// `POST /admin/jobs/{id}/retry`: a job that was discarded or cancelled begins anew.
-pub(super) async fn retry(api: Api, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn retry(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     match api.store().retry(&id, true).await? {
-        Outcome::Done(record, _) => Ok(answer::job(&record)),
-        Outcome::Missing => Err(Problem::missing("job", &id)),
+        Outcome::Done(record, _) => Ok(response::job(&record)),
+        Outcome::Missing => Err(ApiError::not_found("job", &id)),
         Outcome::Conflict { state, .. } => {
-            Err(Problem::conflict(&id, "retried", &state, "discarded or cancelled", None))
+            Err(ApiError::conflict(&id, "retried", &state, "discarded or cancelled", None))
         }
     }
 }
 
 /// `POST /admin/jobs/bulk/retry`.
-pub(super) async fn retry_many(api: Api, request: Request) -> Result<Response, Problem> {
+pub(super) async fn retry_many(api: Api, request: Request) -> Result<Response, ApiError> {
     let (bulk, ids) = select(&api, request, &[JobState::Discarded, JobState::Cancelled], "discarded").await?;
-    Ok(answer::value(StatusCode::OK, &bulk.run("retry", &api, &ids, retry_one).await))
+    Ok(response::json(StatusCode::OK, &bulk.run("retry", &api, &ids, retry_one).await))
 }
 
-async fn retry_one(api: Api, id: String) -> Result<(), Problem> {
+async fn retry_one(api: Api, id: String) -> Result<(), ApiError> {
     match api.store().retry(&id, true).await? {
         Outcome::Done(..) => Ok(()),
-        Outcome::Missing => Err(Problem::missing("job", &id)),
+        Outcome::Missing => Err(ApiError::not_found("job", &id)),
         Outcome::Conflict { state, .. } => {
-            Err(Problem::conflict(&id, "retried", &state, "discarded or cancelled", None))
+            Err(ApiError::conflict(&id, "retried", &state, "discarded or cancelled", None))
         }
     }
 }
 
 /// `POST /admin/jobs/bulk/cancel`.
-pub(super) async fn cancel_many(api: Api, request: Request) -> Result<Response, Problem> {
+pub(super) async fn cancel_many(api: Api, request: Request) -> Result<Response, ApiError> {
     let waiting: Vec<JobState> = JobState::ALL.into_iter().filter(|state| !ENDED.contains(state)).collect();
     let (bulk, ids) = select(&api, request, &waiting, "").await?;
-    Ok(answer::value(StatusCode::OK, &bulk.run("cancel", &api, &ids, cancel_one).await))
+    Ok(response::json(StatusCode::OK, &bulk.run("cancel", &api, &ids, cancel_one).await))
 }
 
-async fn cancel_one(api: Api, id: String) -> Result<(), Problem> {
-    cancel(api, Name(id)).await.map(drop)
+async fn cancel_one(api: Api, id: String) -> Result<(), ApiError> {
+    cancel(api, PathParam(id)).await.map(drop)
 }
 
 /// `POST /admin/jobs/bulk/delete`: of jobs that have ended.
-pub(super) async fn delete_many(api: Api, request: Request) -> Result<Response, Problem> {
+pub(super) async fn delete_many(api: Api, request: Request) -> Result<Response, ApiError> {
     let (bulk, ids) = select(&api, request, &ENDED, "").await?;
-    Ok(answer::value(StatusCode::OK, &bulk.run("delete", &api, &ids, delete_one).await))
+    Ok(response::json(StatusCode::OK, &bulk.run("delete", &api, &ids, delete_one).await))
 }
 
-async fn delete_one(api: Api, id: String) -> Result<(), Problem> {
+async fn delete_one(api: Api, id: String) -> Result<(), ApiError> {
     match api.store().delete(&id, true).await? {
         Deleted::Done => Ok(()),
-        Deleted::Missing => Err(Problem::missing("job", &id)),
-        Deleted::Conflict(state) => Err(Problem::conflict(&id, "deleted", &state, "finished", None)),
+        Deleted::Missing => Err(ApiError::not_found("job", &id)),
+        Deleted::Conflict(state) => Err(ApiError::conflict(&id, "deleted", &state, "finished", None)),
     }
 }
 
 /// One that a worker has got meanwhile is left to it; one that has ended by now is deleted as it is.
-async fn purge_one(api: Api, id: String) -> Result<(), Problem> {
+async fn purge_one(api: Api, id: String) -> Result<(), ApiError> {
     api.store().cancel_waiting(&id).await?;
     delete_one(api, id).await
 }
@@ -136,8 +136,8 @@ async fn select(
     request: Request,
     allowed: &[JobState],
     usual: &str,
-) -> Result<(Bulk, Vec<String>), Problem> {
-    let body = Text::read(api, request).await?;
+) -> Result<(Bulk, Vec<String>), ApiError> {
+    let body = RequestBody::read(api, request).await?;
     let fields = body.fields()?;
     let bulk = Bulk::read(&fields)?;
     let filter = bulk::filter(&fields)?;
@@ -164,8 +164,8 @@ async fn select(
 }
 
 /// `DELETE /admin/queues/{name}/jobs`: jobs of the states that it names are gone for good; those that wait are cancelled first.
-pub(super) async fn purge(api: Api, Name(queue): Name, request: Request) -> Result<Response, Problem> {
-    let body = Text::read(&api, request).await?;
+pub(super) async fn purge(api: Api, PathParam(queue): PathParam, request: Request) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?;
     names::check_queue("name", &queue)?;
     let fields = body.optional_fields()?;
     let bulk = Bulk::read(&fields)?;
@@ -183,5 +183,5 @@ pub(super) async fn purge(api: Api, Name(queue): Name, request: Request) -> Resu
     let mut body = bulk.run("purge", &api, &ids, purge_one).await;
     let names: Vec<&str> = states.iter().map(|state| state.name()).collect();
     (body["purged_count"], body["states"]) = (body["succeeded"].clone(), names.into());
-    Ok(answer::value(StatusCode::OK, &body))
+    Ok(response::json(StatusCode::OK, &body))
 }

@@ -2,7 +2,7 @@
 
 use super::Api;
 use super::body::Fields;
-use super::problem::Problem;
+use super::error::ApiError;
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::json::Object;
 use crate::job::time::{self, At};
@@ -27,11 +27,11 @@ pub(super) struct Bulk {
 
 impl Bulk {
     /// Reads `confirm`, `dry_run` and `limit`. Whoever does not confirm gets nothing done.
-    pub(super) fn read(fields: &Fields<'_>) -> Result<Bulk, Problem> {
+    pub(super) fn read(fields: &Fields<'_>) -> Result<Bulk, ApiError> {
         let dry_run = fields.boolean("dry_run")?.unwrap_or(false);
         if !dry_run && fields.boolean("confirm")? != Some(true) {
             let problem = Invalid::new(Kind::Field, "confirm", "must be true, because this changes many jobs at once");
-            return Err(Problem::from(problem).hint("`dry_run: true` tells how many jobs it would be."));
+            return Err(ApiError::from(problem).hint("`dry_run: true` tells how many jobs it would be."));
         }
         let limit = fields.number("limit", 1)?.unwrap_or(USUAL);
         if limit > MOST {
@@ -43,7 +43,7 @@ impl Bulk {
     /// Handles jobs, as many as the request allows, and tells of each that failed why.
     pub(super) async fn run<F>(&self, action: &str, api: &Api, ids: &[String], handle: fn(Api, String) -> F) -> Value
     where
-        F: Future<Output = Result<(), Problem>>,
+        F: Future<Output = Result<(), ApiError>>,
     {
         let matched = ids.len();
         let ids = if self.dry_run { &[] } else { &ids[..ids.len().min(self.limit)] };
@@ -75,7 +75,7 @@ impl Bulk {
 }
 
 /// The filter of a request, which may be missing.
-pub(super) fn filter<'a>(fields: &Fields<'a>) -> Result<Fields<'a>, Problem> {
+pub(super) fn filter<'a>(fields: &Fields<'a>) -> Result<Fields<'a>, ApiError> {
     match fields.get("filter") {
         None => Ok(Fields::of(Object::default())),
         Some(text) => Ok(Fields::of(Object::parse(text).map_err(|_| Invalid::field("filter", "an object", text))?)),
@@ -83,7 +83,7 @@ pub(super) fn filter<'a>(fields: &Fields<'a>) -> Result<Fields<'a>, Problem> {
 }
 
 /// A slip in a filter must not become more jobs than were meant.
-pub(super) fn only(fields: &Fields<'_>, known: &[&str]) -> Result<(), Problem> {
+pub(super) fn only(fields: &Fields<'_>, known: &[&str]) -> Result<(), ApiError> {
     match fields.object().members().find(|member| !known.contains(&&*member.name)) {
         None => Ok(()),
         Some(unknown) => {
@@ -94,7 +94,7 @@ pub(super) fn only(fields: &Fields<'_>, known: &[&str]) -> Result<(), Problem> {
 }
 
 /// A point in time under a name, in milliseconds.
-pub(super) fn time(fields: &Fields<'_>, name: &str) -> Result<Option<i64>, Problem> {
+pub(super) fn time(fields: &Fields<'_>, name: &str) -> Result<Option<i64>, ApiError> {
     let Some(text) = fields.text(name)? else { return Ok(None) };
     match At::parse(&text) {
         Some(At::Absolute(ms)) => Ok(Some(ms)),
@@ -103,14 +103,14 @@ pub(super) fn time(fields: &Fields<'_>, name: &str) -> Result<Option<i64>, Probl
 }
 
 /// The moment before which something is older than a duration under a name.
-pub(super) fn older_than(api: &Api, fields: &Fields<'_>, name: &str) -> Result<Option<i64>, Problem> {
+pub(super) fn older_than(api: &Api, fields: &Fields<'_>, name: &str) -> Result<Option<i64>, ApiError> {
     let Some(text) = fields.text(name)? else { return Ok(None) };
     let ms = duration::parse_ms(&text).ok_or_else(|| Invalid::field(name, duration::EXPECTED, &text))?;
     Ok(Some(api.store().clock().now_ms() - ms as i64))
 }
 
 /// States under a name: one, or several as an array.
-pub(super) fn states(fields: &Fields<'_>, name: &str) -> Result<Vec<State>, Problem> {
+pub(super) fn states(fields: &Fields<'_>, name: &str) -> Result<Vec<State>, ApiError> {
     let Some(value) = fields.get(name) else { return Ok(Vec::new()) };
     let names: Option<Vec<String>> = match json::elements(value) {
         Some(elements) => elements.into_iter().map(|element| json::text(element).map(Into::into)).collect(),

@@ -1,8 +1,8 @@
 //! One connection: served until its client closes it or misses a deadline, or the server stops.
 
 use super::activity::{Activity, InFlight, Overdue};
-use super::slots::Peer;
-use super::{Api, frame};
+use super::concurrency_limit::Peer;
+use super::{Api, middleware};
 use axum::body::{Body, Bytes, HttpBody};
 use futures_util::FutureExt;
 use hyper::body::{Frame, Incoming, SizeHint};
@@ -51,7 +51,7 @@ pub(super) async fn serve(
     let beginning = activity.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let in_flight = beginning.begin(request.version() == Version::HTTP_2);
-        frame::around(api.clone(), request.map(Body::new), peer)
+        middleware::handle(api.clone(), request.map(Body::new), peer)
             .map(|response| Ok::<_, Infallible>(response.map(|body| WatchedBody::new(body, in_flight))))
     });
     let mut connection = pin!(http.serve_connection(socket, service));

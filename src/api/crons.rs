@@ -1,11 +1,11 @@
 //! Crons: register, list, look at, change, delete, run now, next times.
 
-use super::body::Text;
-use super::listing::Listing;
-use super::page::{Page, Query};
-use super::path::Name;
-use super::problem::Problem;
-use super::{Api, answer};
+use super::body::RequestBody;
+use super::error::ApiError;
+use super::list_response::ListResponse;
+use super::pagination::{Page, Query};
+use super::path::PathParam;
+use super::{Api, response};
 use crate::job::invalid::Invalid;
 use crate::job::json::Object;
 use crate::job::record::push_time;
@@ -27,8 +27,8 @@ pub(super) const MOST_TIMES: usize = 100;
 const TEMPLATE: &str = "job_template";
 
 /// `POST /cron`: 201 for a new one; one of that name is changed, which is 200.
-pub(super) async fn register(api: Api, request: Request) -> Result<Response, Problem> {
-    let body = Text::read(&api, request).await?;
+pub(super) async fn register(api: Api, request: Request) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?;
     let is_flat = body.fields()?.get("job_template").is_none();
     let cron = CronJob::parse(body.as_str(), &api.inner.limits, tenant_of(&api))?;
     check_job(&api, &cron, if is_flat { "" } else { TEMPLATE }).await?;
@@ -52,8 +52,8 @@ pub(super) async fn register(api: Api, request: Request) -> Result<Response, Pro
 }
 
 /// `PATCH /cron/{name}`: changes what it names.
-pub(super) async fn change(api: Api, Name(name): Name, request: Request) -> Result<Response, Problem> {
-    let body = Text::read(&api, request).await?;
+pub(super) async fn change(api: Api, PathParam(name): PathParam, request: Request) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?;
     body.fields()?;
     for _ in 0..ATTEMPTS {
         let (now, before) = stored(&api, &name).await?;
@@ -72,7 +72,7 @@ fn tenant_of(api: &Api) -> Option<&str> {
 }
 
 /// Refuses a cron whose jobs would be refused whenever it fires, because they name no tenant for instance.
-async fn check_job(api: &Api, cron: &CronJob, path: &str) -> Result<(), Problem> {
+async fn check_job(api: &Api, cron: &CronJob, path: &str) -> Result<(), ApiError> {
     let job = cron.job(api.store().clock().now_ms(), &api.inner.limits)?;
     api.enqueue_service().check(job).await.map_err(|refusal| match refusal {
         Refusal::Invalid(invalid) if !path.is_empty() => invalid.within(path).into(),
@@ -80,15 +80,15 @@ async fn check_job(api: &Api, cron: &CronJob, path: &str) -> Result<(), Problem>
     })
 }
 
-async fn save(api: &Api, cron: &CronJob, before: Option<&StoredCron>, now: i64) -> Result<Registered, Problem> {
+async fn save(api: &Api, cron: &CronJob, before: Option<&StoredCron>, now: i64) -> Result<Registered, ApiError> {
     let next = if cron.enabled { cron.timing.next_wake(now, now) } else { None };
     Ok(api.store().schedule(cron, before.map(|before| before.version.as_str()), next).await?)
 }
 
 /// `GET /cron`, by name; `enabled` chooses.
-pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
-    let query = Query::of(&uri);
-    let page = Page::of(&query)?;
+pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
+    let query = Query::parse(&uri);
+    let page = Page::from_query(&query)?;
     let enabled = match query.get("enabled") {
         None => None,
         Some(value) => Some(json::boolean(value).ok_or_else(|| Invalid::field("enabled", "true or false", value))?),
@@ -96,29 +96,29 @@ pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
     let table = api.store().crons(page.offset, page.limit, enabled).await?;
     let crons: Vec<String> = table.crons.iter().map(describe).collect();
     let items = format!("[{}]", crons.join(","));
-    Ok(Listing::of(&items, &["crons", "cron_jobs"]).with("count", crons.len()).paged(page, table.total))
+    Ok(ListResponse::new(&items, &["crons", "cron_jobs"]).with("count", crons.len()).paged(page, table.total))
 }
 
 /// `GET /cron/{name}`.
-pub(super) async fn show(api: Api, Name(name): Name) -> Result<Response, Problem> {
+pub(super) async fn show(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
     Ok(shown(StatusCode::OK, &stored(&api, &name).await?.1, ""))
 }
 
 /// `DELETE /cron/{name}`: jobs that it made stay.
-pub(super) async fn remove(api: Api, Name(name): Name) -> Result<Response, Problem> {
+pub(super) async fn remove(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
     let (_, cron) = stored(&api, &name).await?;
     api.store().unschedule(&name).await?;
     Ok(shown(StatusCode::OK, &cron, &format!(",\"deleted\":true,\"name\":{}", json::quoted(&name))))
 }
 
 /// `POST /cron/{name}/run`: now, whatever its times, under its overlap policy.
-pub(super) async fn run(api: Api, Name(name): Name) -> Result<Response, Problem> {
+pub(super) async fn run(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
     for _ in 0..ATTEMPTS {
         let (now, cron) = stored(&api, &name).await?;
         match api.inner.cron_runner.run_now(&cron, now).await? {
             Fired::Stored(record) => {
                 api.metrics().jobs.enqueued(&record.queue, &record.kind);
-                return Ok(answer::created(&record));
+                return Ok(response::created(&record));
             }
             Fired::Skipped { why, job } => return Err(not_run(&name, &why, job.as_deref())),
             Fired::Gone | Fired::Stale => {} // changed or removed meanwhile
@@ -128,18 +128,18 @@ pub(super) async fn run(api: Api, Name(name): Name) -> Result<Response, Problem>
 }
 
 /// `GET /cron/{name}/next`: when it will fire, whether or not it is enabled now.
-pub(super) async fn next_times(api: Api, Name(name): Name, uri: Uri) -> Result<Response, Problem> {
-    let count = Query::of(&uri).number("count", 1, MOST_TIMES)?.unwrap_or(TIMES);
+pub(super) async fn next_times(api: Api, PathParam(name): PathParam, uri: Uri) -> Result<Response, ApiError> {
+    let count = Query::parse(&uri).number("count", 1, MOST_TIMES)?.unwrap_or(TIMES);
     let (now, stored) = stored(&api, &name).await?;
     let cron = read(&stored)?;
     let times = times(&cron.timing, stored.next, now, count);
     let more = format!(",\"name\":{},\"enabled\":{}", json::quoted(&name), cron.enabled);
-    Ok(answer::json(StatusCode::OK, preview_of(&cron.expression, &cron.timezone, &times, &more)))
+    Ok(response::raw_json(StatusCode::OK, preview_of(&cron.expression, &cron.timezone, &times, &more)))
 }
 
 /// `POST /cron-preview`: when an expression would fire, without registering anything.
-pub(super) async fn preview(api: Api, request: Request) -> Result<Response, Problem> {
-    let body = Text::read(&api, request).await?;
+pub(super) async fn preview(api: Api, request: Request) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?;
     let fields = body.fields()?;
     let count = fields.number("count", 1)?.unwrap_or(TIMES as u64);
     if count > MOST_TIMES as u64 {
@@ -154,7 +154,7 @@ pub(super) async fn preview(api: Api, request: Request) -> Result<Response, Prob
     })?;
     let now = api.store().crons(0, 1, None).await?.now;
     let times = times(&timing, None, now, count as usize);
-    Ok(answer::json(StatusCode::OK, preview_of(&expression, &timezone, &times, "")))
+    Ok(response::raw_json(StatusCode::OK, preview_of(&expression, &timezone, &times, "")))
 }
 
 /// The next times: the first is the one that is set, if one is.
@@ -170,26 +170,26 @@ fn preview_of(expression: &str, timezone: &str, times: &[i64], more: &str) -> St
 }
 
 /// The store's time, and a cron if there is one of that name.
-async fn find(api: &Api, name: &str) -> Result<(i64, Option<StoredCron>), Problem> {
+async fn find(api: &Api, name: &str) -> Result<(i64, Option<StoredCron>), ApiError> {
     let table = api.store().cron(name).await?;
     Ok((table.now, table.crons.into_iter().next()))
 }
 
-async fn stored(api: &Api, name: &str) -> Result<(i64, StoredCron), Problem> {
+async fn stored(api: &Api, name: &str) -> Result<(i64, StoredCron), ApiError> {
     let (now, cron) = find(api, name).await?;
-    Ok((now, cron.ok_or_else(|| Problem::missing("cron", name))?))
+    Ok((now, cron.ok_or_else(|| ApiError::not_found("cron", name))?))
 }
 
-fn read(stored: &StoredCron) -> Result<CronJob, Problem> {
+fn read(stored: &StoredCron) -> Result<CronJob, ApiError> {
     CronJob::stored(&stored.document).map_err(|problem| {
         tracing::error!(cron = stored.name, %problem, "a stored cron cannot be read");
-        Problem::bug()
+        ApiError::internal()
     })
 }
 
 fn shown(status: StatusCode, stored: &StoredCron, beside: &str) -> Response {
     let cron = describe(stored);
-    answer::json(status, format!("{{\"cron\":{cron},\"cron_job\":{cron}{beside}}}"))
+    response::raw_json(status, format!("{{\"cron\":{cron},\"cron_job\":{cron}{beside}}}"))
 }
 
 /// A cron as both dialects have it: its document, the members of its template again at top level, and its times.
@@ -220,17 +220,17 @@ fn describe(stored: &StoredCron) -> String {
     out
 }
 
-fn busy(name: &str) -> Problem {
+fn busy(name: &str) -> ApiError {
     let message = format!("Cron {name} is being changed by others all the time.");
-    Problem::new(StatusCode::CONFLICT, "conflict", message).with("name", name).hint("Try again.")
+    ApiError::new(StatusCode::CONFLICT, "conflict", message).with("name", name).hint("Try again.")
 }
 
-fn full() -> Problem {
+fn full() -> ApiError {
     let message = format!("There are {MOST_CRONS} crons, which is as many as there may be.");
-    Problem::new(StatusCode::CONFLICT, "conflict", message).hint("Delete those that nobody needs any more.")
+    ApiError::new(StatusCode::CONFLICT, "conflict", message).hint("Delete those that nobody needs any more.")
 }
 
-fn not_run(name: &str, why: &str, job: Option<&str>) -> Problem {
+fn not_run(name: &str, why: &str, job: Option<&str>) -> ApiError {
     let message = match why {
         "overlap_skip" => format!("The last job of cron {name} has not ended, and its overlap policy is `skip`."),
         "queue_full" => format!("There is no room for a job of cron {name}."),
@@ -240,6 +240,6 @@ fn not_run(name: &str, why: &str, job: Option<&str>) -> Problem {
         }
         _ => format!("A job like that of cron {name} exists already."),
     };
-    let problem = Problem::new(StatusCode::CONFLICT, "conflict", message).with("name", name).with("reason", why);
+    let problem = ApiError::new(StatusCode::CONFLICT, "conflict", message).with("name", name).with("reason", why);
     job.into_iter().fold(problem, |problem, job| problem.with("existing_job_id", job))
 }

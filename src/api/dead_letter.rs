@@ -1,12 +1,12 @@
 //! The dead letter: list, look at, retry, delete, one or many.
 
-use super::body::Text;
+use super::body::RequestBody;
 use super::bulk::{self, Bulk};
-use super::listing::Listing;
-use super::page::{Page, Query};
-use super::path::Name;
-use super::problem::Problem;
-use super::{Api, answer};
+use super::error::ApiError;
+use super::list_response::ListResponse;
+use super::pagination::{Page, Query};
+use super::path::PathParam;
+use super::{Api, response};
 use crate::job::{Record, time};
 use crate::store::{DeadLetterFilter, Outcome};
 use axum::extract::Request;
@@ -15,18 +15,18 @@ use axum::response::Response;
 use std::collections::BTreeMap;
 
 /// `GET /dead-letter`, newest first.
-pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
-    let query = Query::of(&uri);
-    page_of(&api, &query, Page::of(&query)?).await
+pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
+    let query = Query::parse(&uri);
+    page_of(&api, &query, Page::from_query(&query)?).await
 }
 
 /// `GET /admin/dead-letter`.
-pub(super) async fn list_items(api: Api, uri: Uri) -> Result<Response, Problem> {
-    let query = Query::of(&uri);
-    page_of(&api, &query, Page::of_admin(&query)?).await
+pub(super) async fn list_items(api: Api, uri: Uri) -> Result<Response, ApiError> {
+    let query = Query::parse(&uri);
+    page_of(&api, &query, Page::from_admin_query(&query)?).await
 }
 
-async fn page_of(api: &Api, query: &Query, page: Page) -> Result<Response, Problem> {
+async fn page_of(api: &Api, query: &Query, page: Page) -> Result<Response, ApiError> {
     let filter = DeadLetterFilter {
         queue: query.get("queue").map(str::to_owned),
         kind: query.get("type").map(str::to_owned),
@@ -35,11 +35,11 @@ async fn page_of(api: &Api, query: &Query, page: Page) -> Result<Response, Probl
         until: query.time("until")?,
     };
     let (records, total) = api.store().dead_letters(&filter, page.offset, page.limit).await?;
-    Ok(Listing::of(&answer::jobs(&records), &["jobs"]).paged(page, total))
+    Ok(ListResponse::new(&response::jobs(&records), &["jobs"]).paged(page, total))
 }
 
 /// `GET /dead-letter/stats`.
-pub(super) async fn stats(api: Api) -> Result<Response, Problem> {
+pub(super) async fn stats(api: Api) -> Result<Response, ApiError> {
     let settings = api.store().settings();
     let most = settings.max_dead_letters as usize;
     let (records, total) = api.store().dead_letters(&DeadLetterFilter::default(), 0, most).await?;
@@ -58,76 +58,76 @@ pub(super) async fn stats(api: Api) -> Result<Response, Problem> {
         "newest_at": times().max().map(time::rfc3339),
         "retention": {"max_age_seconds": settings.dead_letter / 1000, "max_count": most},
     });
-    Ok(answer::value(StatusCode::OK, &body))
+    Ok(response::json(StatusCode::OK, &body))
 }
 
 /// `GET /dead-letter/{id}`.
-pub(super) async fn show(api: Api, Name(id): Name) -> Result<Response, Problem> {
-    let record = api.store().dead_letter(&id).await?.ok_or_else(|| Problem::missing("dead letter", &id))?;
-    Ok(answer::job(&record))
+pub(super) async fn show(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    let record = api.store().dead_letter(&id).await?.ok_or_else(|| ApiError::not_found("dead letter", &id))?;
+    Ok(response::job(&record))
 }
 
 /// `GET /admin/dead-letter/{id}`.
-pub(super) async fn show_to_admin(api: Api, Name(id): Name) -> Result<Response, Problem> {
-    let record = api.store().dead_letter(&id).await?.ok_or_else(|| Problem::missing("dead letter", &id))?;
-    Ok(answer::job_for_admin(StatusCode::OK, &record, ""))
+pub(super) async fn show_to_admin(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    let record = api.store().dead_letter(&id).await?.ok_or_else(|| ApiError::not_found("dead letter", &id))?;
+    Ok(response::job_for_admin(StatusCode::OK, &record, ""))
 }
 
 /// `POST /dead-letter/{id}/retry`.
-pub(super) async fn retry(api: Api, Name(id): Name, request: Request) -> Result<Response, Problem> {
+pub(super) async fn retry(api: Api, PathParam(id): PathParam, request: Request) -> Result<Response, ApiError> {
     let record = revive(&api, &id, request).await?;
     let at = record.enqueued().map(time::rfc3339).unwrap_or_default();
-    Ok(answer::job_with(&record, &format!(",\"re_enqueued_at\":\"{at}\"")))
+    Ok(response::job_with(&record, &format!(",\"re_enqueued_at\":\"{at}\"")))
 }
 
 /// `POST /admin/dead-letter/{id}/retry`.
-pub(super) async fn retry_as_admin(api: Api, Name(id): Name, request: Request) -> Result<Response, Problem> {
-    Ok(answer::job(&revive(&api, &id, request).await?))
+pub(super) async fn retry_as_admin(api: Api, PathParam(id): PathParam, request: Request) -> Result<Response, ApiError> {
+    Ok(response::job(&revive(&api, &id, request).await?))
 }
 
-async fn revive(api: &Api, id: &str, request: Request) -> Result<Record, Problem> {
-    let body = Text::read(api, request).await?;
+async fn revive(api: &Api, id: &str, request: Request) -> Result<Record, ApiError> {
+    let body = RequestBody::read(api, request).await?;
     if body.optional_fields()?.get("override").is_some() {
         let message = "`override` is not supported: the job is retried as it is.";
-        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "unsupported", message).with("field", "override"));
+        return Err(ApiError::new(StatusCode::UNPROCESSABLE_ENTITY, "unsupported", message).with("field", "override"));
     }
     match api.store().revive(id).await? {
         Outcome::Done(record, _) => Ok(*record),
-        _ => Err(Problem::missing("dead letter", id)),
+        _ => Err(ApiError::not_found("dead letter", id)),
     }
 }
 
 /// `POST /dead-letter/retry` and `POST /admin/dead-letter/retry`: all that a filter names.
-pub(super) async fn retry_many(api: Api, request: Request) -> Result<Response, Problem> {
+pub(super) async fn retry_many(api: Api, request: Request) -> Result<Response, ApiError> {
     let (bulk, ids) = select(&api, request).await?;
-    Ok(answer::value(StatusCode::OK, &bulk.run("retry", &api, &ids, retry_one).await))
+    Ok(response::json(StatusCode::OK, &bulk.run("retry", &api, &ids, retry_one).await))
 }
 
-async fn retry_one(api: Api, id: String) -> Result<(), Problem> {
+async fn retry_one(api: Api, id: String) -> Result<(), ApiError> {
     match api.store().revive(&id).await? {
         Outcome::Done(..) => Ok(()),
-        _ => Err(Problem::missing("dead letter", &id)),
+        _ => Err(ApiError::not_found("dead letter", &id)),
     }
 }
 
 /// `DELETE /dead-letter` and `DELETE /admin/dead-letter`: all that a filter names.
-pub(super) async fn forget_many(api: Api, request: Request) -> Result<Response, Problem> {
+pub(super) async fn forget_many(api: Api, request: Request) -> Result<Response, ApiError> {
     let (bulk, ids) = select(&api, request).await?;
     let mut body = bulk.run("delete", &api, &ids, forget_one).await;
     body["purged_count"] = body["succeeded"].clone();
-    Ok(answer::value(StatusCode::OK, &body))
+    Ok(response::json(StatusCode::OK, &body))
 }
 
-async fn forget_one(api: Api, id: String) -> Result<(), Problem> {
+async fn forget_one(api: Api, id: String) -> Result<(), ApiError> {
     match api.store().forget(&id).await? {
         true => Ok(()),
-        false => Err(Problem::missing("dead letter", &id)),
+        false => Err(ApiError::not_found("dead letter", &id)),
     }
 }
 
 /// Dead letters that a request about many means, the oldest first.
-async fn select(api: &Api, request: Request) -> Result<(Bulk, Vec<String>), Problem> {
-    let body = Text::read(api, request).await?;
+async fn select(api: &Api, request: Request) -> Result<(Bulk, Vec<String>), ApiError> {
+    let body = RequestBody::read(api, request).await?;
     let fields = body.optional_fields()?;
     let bulk = Bulk::read(&fields)?;
     let filter = bulk::filter(&fields)?;
@@ -146,17 +146,17 @@ async fn select(api: &Api, request: Request) -> Result<(Bulk, Vec<String>), Prob
 }
 
 /// `DELETE /dead-letter/{id}`.
-pub(super) async fn forget(api: Api, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn forget(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     if !api.store().forget(&id).await? {
-        return Err(Problem::missing("dead letter", &id));
+        return Err(ApiError::not_found("dead letter", &id));
     }
-    Ok(answer::value(StatusCode::OK, &serde_json::json!({"deleted": true, "job_id": id})))
+    Ok(response::json(StatusCode::OK, &serde_json::json!({"deleted": true, "job_id": id})))
 }
 
 /// `DELETE /admin/dead-letter/{id}`.
-pub(super) async fn forget_silently(api: Api, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn forget_silently(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     match api.store().forget(&id).await? {
-        true => Ok(answer::nothing()),
-        false => Err(Problem::missing("dead letter", &id)),
+        true => Ok(response::no_content()),
+        false => Err(ApiError::not_found("dead letter", &id)),
     }
 }

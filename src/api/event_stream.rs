@@ -1,11 +1,11 @@
 //! Events as they happen: `GET /events` with `Accept: text/event-stream`.
 
 use super::Api;
-use super::problem::Problem;
+use super::concurrency_limit::{ClientId, Peer, Permit};
+use super::error::ApiError;
 use super::round_stream::{KEEP_ALIVE, last_event};
-use super::slots::{Credential, Peer, Slot};
+use crate::auth::Session;
 use crate::job::invalid::Invalid;
-use crate::keyring::Pass;
 use crate::store::{EventFilter, EventPage, Store};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -34,16 +34,16 @@ struct Reader {
     filter: EventFilter,
     cursor: Option<String>,
     draining: CancellationToken,
-    pass: Pass,
-    _slot: Slot<Credential>,
+    session: Session,
+    _permit: Permit<ClientId>,
 }
 
 /// A place for one more stream of whoever sent a request.
-pub(super) fn slot(api: &Api, peer: Peer) -> Result<Slot<Credential>, Problem> {
-    api.inner.event_streams.take(Credential::of(api.caller(), peer)).ok_or_else(|| {
+pub(super) fn stream_permit(api: &Api, peer: Peer) -> Result<Permit<ClientId>, ApiError> {
+    api.inner.event_streams.try_acquire(ClientId::of(api.caller(), peer)).ok_or_else(|| {
         let whose = if api.caller().is_some() { "This key" } else { "This address" };
         let message = format!("{whose} has {MOST_STREAMS} streams of events open already.");
-        let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message).retry_after(5);
+        let problem = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message).retry_after(5);
         problem.hint("Close a stream that nobody reads, or poll GET /ojs/v1/events.")
     })
 }
@@ -55,8 +55,8 @@ pub(super) async fn stream(
     after: Option<&str>,
     headers: &HeaderMap,
     peer: Peer,
-) -> Result<Response, Problem> {
-    let slot = slot(api, peer)?;
+) -> Result<Response, ApiError> {
+    let permit = stream_permit(api, peer)?;
     let cursor = match last_event(headers).or(after) {
         None => api.store().last_event().await?,
         Some(id) => {
@@ -68,7 +68,8 @@ pub(super) async fn stream(
         }
     };
     let draining = api.inner.draining.clone();
-    let reader = Reader { store: api.store().clone(), filter, cursor, draining, pass: api.pass(), _slot: slot };
+    let reader =
+        Reader { store: api.store().clone(), filter, cursor, draining, session: api.session(), _permit: permit };
     let keep_alive = KeepAlive::new().interval(KEEP_ALIVE).text("heartbeat");
     let mut response = Sse::new(events(reader)).keep_alive(keep_alive).into_response();
     response.headers_mut().insert("x-accel-buffering", header::HeaderValue::from_static("no"));
@@ -79,7 +80,7 @@ fn events(reader: Reader) -> impl Stream<Item = Result<Event, Infallible>> {
     let first = stream::iter([Ok(Event::default().retry(RETRY).comment("events follow"))]);
     let rest = stream::unfold(reader, |mut reader| async move {
         // A key that is revoked ends its streams.
-        while reader.pass.holds() {
+        while reader.session.is_valid() {
             // A store that is away ends nothing: the stream goes on behind the last event that was sent.
             if let Ok(Some(page)) = reader.store.events(&reader.filter, reader.cursor.as_deref(), PORTION).await {
                 let EventPage { events, cursor, has_more } = page;

@@ -1,9 +1,9 @@
 //! Polled events.
 
-use super::listing::Listing;
-use super::page::Query;
-use super::problem::Problem;
-use super::slots::Peer;
+use super::concurrency_limit::Peer;
+use super::error::ApiError;
+use super::list_response::ListResponse;
+use super::pagination::Query;
 use super::{Api, event_stream};
 use crate::job::invalid::Invalid;
 use crate::job::{id, json, names};
@@ -12,8 +12,8 @@ use axum::http::{HeaderMap, Uri};
 use axum::response::Response;
 
 /// `GET /events`, oldest first unless it asks for the newest; as a stream to whoever accepts one.
-pub(super) async fn poll(api: Api, uri: Uri, headers: HeaderMap, peer: Peer) -> Result<Response, Problem> {
-    let query = Query::of(&uri);
+pub(super) async fn poll(api: Api, uri: Uri, headers: HeaderMap, peer: Peer) -> Result<Response, ApiError> {
+    let query = Query::parse(&uri);
     let limit = query.number("limit", 1, 1_000_000)?.unwrap_or(100).min(1000);
     let name = if query.get("after").is_some() { "after" } else { "cursor" };
     let after = query.get(name);
@@ -40,12 +40,12 @@ pub(super) async fn poll(api: Api, uri: Uri, headers: HeaderMap, peer: Peer) -> 
     }
     items.push(']');
     let cursor = json::quoted(cursor.as_deref().or(after).unwrap_or_default());
-    Ok(Listing::of(&items, &["events"]).with("cursor", cursor).with("has_more", has_more).answer())
+    Ok(ListResponse::new(&items, &["events"]).with("cursor", cursor).with("has_more", has_more).into_response())
 }
 
 /// `GET /events/stream`: the same as a stream, whatever the client accepts. `channel` is `all`, `queue:NAME` or `job:ID`.
-pub(super) async fn stream(api: Api, uri: Uri, headers: HeaderMap, peer: Peer) -> Result<Response, Problem> {
-    let query = Query::of(&uri);
+pub(super) async fn stream(api: Api, uri: Uri, headers: HeaderMap, peer: Peer) -> Result<Response, ApiError> {
+    let query = Query::parse(&uri);
     let mut filter = filter(&query);
     match query.get("channel").map(|channel| (channel, channel.split_once(':'))) {
         None | Some(("all", _)) => {}

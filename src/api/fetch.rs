@@ -1,11 +1,11 @@
 //! `POST /workers/fetch`: what a worker asks for, and what it gets.
 
-use super::body::{Fields, Text};
-use super::problem::Problem;
+use super::body::{Fields, RequestBody};
+use super::context::WaitingTime;
+use super::error::ApiError;
 use super::rate_limits::with_limit;
-use super::visit::WaitingTime;
 use super::workers::known_pool;
-use super::{Api, answer};
+use super::{Api, response};
 use crate::fairness::{PoolQueue, Strategy, Weight};
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::{json, names};
@@ -27,32 +27,32 @@ pub(super) const MOST_QUEUES: usize = 256;
 const CHOICE_HINT: &str = "docs/dispatch.md tells how a worker's queues are chosen from.";
 
 /// `POST /workers/fetch`.
-pub(super) async fn fetch(api: Api, waiting: WaitingTime, request: Request) -> Result<Response, Problem> {
-    let body = Text::read(&api, request).await?;
+pub(super) async fn fetch(api: Api, waiting: WaitingTime, request: Request) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?;
     let fields = body.fields()?;
     let names_count = COUNT.iter().any(|name| fields.get(name).is_some());
     let fetch = read(&api, &fields).await?;
     let wait = wait(&fields)?;
     waiting.set(wait);
-    let (polls, pass) = (api.long_polls(), api.pass());
+    let (polls, session) = (api.long_polls(), api.session());
     let fetched = polls.fetch(fetch, wait);
     let (leased, waited) = match wait.is_zero() {
         true => fetched.await?,
         // A key may be revoked while its holder waits.
         false => tokio::select! {
             fetched = fetched => fetched?,
-            () = pass.ended() => return Err(Problem::unauthorized(true)),
+            () = session.ended() => return Err(ApiError::invalid_key()),
         },
     };
     waiting.set(waited);
-    if !pass.holds() {
-        return Err(Problem::unauthorized(true)); // and the jobs are handed back
+    if !session.is_valid() {
+        return Err(ApiError::invalid_key()); // and the jobs are handed back
     }
     // From here on nothing is awaited: the jobs go out with this answer, or the client never asked.
     let limit = leased.limit();
     let records = leased.deliver();
     let mut body = String::from("{\"jobs\":");
-    answer::push_jobs(&mut body, &records);
+    response::push_jobs(&mut body, &records);
     // SDKs from before `count` look for the one job.
     if let Some(first) = records.first().filter(|_| !names_count) {
         body.push_str(",\"job\":");
@@ -65,11 +65,11 @@ pub(super) async fn fetch(api: Api, waiting: WaitingTime, request: Request) -> R
         api.metrics().jobs.started(&record.queue, &record.kind, waited);
         api.metrics().store.dispatch.dispatched(&record.queue, record.pool.as_deref(), waited);
     }
-    let response = answer::json(StatusCode::OK, body);
+    let response = response::raw_json(StatusCode::OK, body);
     Ok(limit.into_iter().fold(response, with_limit))
 }
 
-async fn read(api: &Api, fields: &Fields<'_>) -> Result<Fetch, Problem> {
+async fn read(api: &Api, fields: &Fields<'_>) -> Result<Fetch, ApiError> {
     let pool = known_pool(api, fields.text("pool")?.as_deref()).await?;
     let (named, scope) = (queues(fields)?, api.store().scope());
     let whole_pool = named.is_none();
@@ -85,7 +85,7 @@ async fn read(api: &Api, fields: &Fields<'_>) -> Result<Fetch, Problem> {
     fetch_id.iter().try_for_each(|id| names::check_worker("fetch_id", id))?;
     Ok(Fetch {
         worker: fields.worker()?,
-        choice: choice(fields, &queues).map_err(|invalid| Problem::from(invalid).hint(CHOICE_HINT))?,
+        choice: choice(fields, &queues).map_err(|invalid| ApiError::from(invalid).hint(CHOICE_HINT))?,
         // As the store names them, and the signals by which a fetch that waits is woken.
         queues: queues.iter().map(|queue| scope.qualified(queue).into_owned()).collect(),
         count: count(fields)?.min(MOST_JOBS) as usize,

@@ -1,11 +1,12 @@
 //! Jobs: enqueue, list, look up, cancel, activate.
 
-use super::listing::Listing;
-use super::page::{CursorPage, Query};
-use super::path::Name;
-use super::problem::Problem;
+use super::error::ApiError;
+use super::list_response::ListResponse;
+use super::pagination::{CursorPage, Query};
+use super::path::PathParam;
+use super::proxy::{self, EnqueueBody};
 use super::rate_limits::with_headers;
-use super::{Api, admin_jobs, answer, relay, tenant, waiting};
+use super::{Api, admin_jobs, response, tenant_header, waiting_for};
 use crate::fairness::TenantSource;
 use crate::job::invalid::Invalid;
 use crate::job::{self, LimitKey, NewJob, RateLimit, Record, trace};
@@ -19,23 +20,23 @@ use std::time::{Duration, Instant};
 pub(super) const ROOM_EVERY: Duration = Duration::from_millis(50);
 
 /// `POST /jobs`.
-pub(super) async fn enqueue(api: Api, request: Request) -> Result<Response, Problem> {
-    let (context, headers) = (context(&api, request.headers())?, Told::of(&api, request.headers())?);
-    let body = match relay::read_jobs(&api, request, false).await? {
-        Ok(body) => body,
-        Err(answer) => return Ok(answer),
+pub(super) async fn enqueue(api: Api, request: Request) -> Result<Response, ApiError> {
+    let (context, headers) = (context(&api, request.headers())?, HeaderOptions::parse(&api, request.headers())?);
+    let body = match proxy::read_jobs(&api, request, false).await? {
+        EnqueueBody::Local(body) => body,
+        EnqueueBody::Forwarded(response) => return Ok(response),
     };
     let job = job::request::parse(body.as_str(), &api.inner.limits, &context)?;
     let own_limit = job.rate_limit.clone();
     let records = store(&api, vec![job], &headers, false).await?;
     // One job in, one record out.
-    let record = records.first().ok_or_else(Problem::bug)?;
+    let record = records.first().ok_or_else(ApiError::internal)?;
     if record.existing {
-        return Ok(answer::deduplicated(record));
+        return Ok(response::deduplicated(record));
     }
-    let mut response = answer::created(record);
+    let mut response = response::created(record);
     if let Some(pressure) = record.pressure {
-        response = answer::with_pressure(response, pressure);
+        response = response::with_queue_pressure(response, pressure);
     }
     match api.enqueue_service().limit_of(own_limit.as_ref(), record) {
         Some(key) => Ok(with_limit_of(&api, response, &key).await),
@@ -44,27 +45,29 @@ pub(super) async fn enqueue(api: Api, request: Request) -> Result<Response, Prob
 }
 
 /// `GET /jobs`: jobs that fit, in no order. Each call looks at a bounded number of keys, whatever there is.
-pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
-    let query = Query::of(&uri);
-    let CursorPage { cursor, limit } = CursorPage::of(&query)?;
+pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
+    let query = Query::parse(&uri);
+    let CursorPage { cursor, limit } = CursorPage::from_query(&query)?;
     let filter = JobFilter { tenant: query.tenant()?, ..admin_jobs::filter(&query)? };
     let (ids, next) = api.store().scan_jobs(&filter, cursor, limit).await?;
-    let jobs = answer::jobs(&api.store().jobs(&ids).await?);
-    Ok(Listing::of(&jobs, &["jobs"]).with("pagination", CursorPage::describe(limit, next.as_ref())).answer())
+    let jobs = response::jobs(&api.store().jobs(&ids).await?);
+    Ok(ListResponse::new(&jobs, &["jobs"])
+        .with("pagination", CursorPage::to_json(limit, next.as_ref()))
+        .into_response())
 }
 
 /// `POST /jobs/batch`: all of them or none.
-pub(super) async fn enqueue_batch(api: Api, request: Request) -> Result<Response, Problem> {
-    let (context, headers) = (context(&api, request.headers())?, Told::of(&api, request.headers())?);
-    let body = match relay::read_jobs(&api, request, true).await? {
-        Ok(body) => body,
-        Err(answer) => return Ok(answer),
+pub(super) async fn enqueue_batch(api: Api, request: Request) -> Result<Response, ApiError> {
+    let (context, headers) = (context(&api, request.headers())?, HeaderOptions::parse(&api, request.headers())?);
+    let body = match proxy::read_jobs(&api, request, true).await? {
+        EnqueueBody::Local(body) => body,
+        EnqueueBody::Forwarded(response) => return Ok(response),
     };
     let jobs = job::request::parse_batch(body.as_str(), &api.inner.limits, &context)?;
     let limits: Vec<Option<RateLimit>> = jobs.iter().map(|job| job.rate_limit.clone()).collect();
     let records = store(&api, jobs, &headers, true).await?;
     let mut body = String::from("{\"jobs\":");
-    answer::push_jobs(&mut body, &records);
+    response::push_jobs(&mut body, &records);
     body.push_str(&format!(",\"count\":{}", records.len()));
     let existing: Vec<usize> =
         records.iter().enumerate().filter_map(|(index, record)| record.existing.then_some(index)).collect();
@@ -72,9 +75,9 @@ pub(super) async fn enqueue_batch(api: Api, request: Request) -> Result<Response
         body.push_str(&format!(",\"deduplicated\":{existing:?}"));
     }
     body.push('}');
-    let response = answer::json(StatusCode::CREATED, body);
+    let response = response::raw_json(StatusCode::CREATED, body);
     let pressure = records.iter().find_map(|record| record.pressure);
-    let response = pressure.into_iter().fold(response, answer::with_pressure);
+    let response = pressure.into_iter().fold(response, response::with_queue_pressure);
     Ok(match one_limit(&api, &limits, &records) {
         Some(key) => with_limit_of(&api, response, &key).await,
         None => response,
@@ -97,11 +100,16 @@ async fn with_limit_of(api: &Api, response: Response, key: &LimitKey) -> Respons
     }
 }
 
-async fn store(api: &Api, mut jobs: Vec<NewJob>, told: &Told, is_batch: bool) -> Result<Vec<Record>, Problem> {
-    let header = |name: &str| told.tenants.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
-    let deadline = Instant::now() + told.patience;
+async fn store(
+    api: &Api,
+    mut jobs: Vec<NewJob>,
+    headers: &HeaderOptions,
+    is_batch: bool,
+) -> Result<Vec<Record>, ApiError> {
+    let header = |name: &str| headers.tenants.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+    let deadline = Instant::now() + headers.block_timeout;
     loop {
-        let again = (!told.patience.is_zero()).then(|| jobs.clone());
+        let again = (!headers.block_timeout.is_zero()).then(|| jobs.clone());
         match (api.enqueue_service().enqueue(jobs, is_batch, &header).await?, again) {
             (Enqueued::Stored(records), _) => {
                 let new = records.iter().filter(|record| !record.existing);
@@ -121,33 +129,35 @@ async fn store(api: &Api, mut jobs: Vec<NewJob>, told: &Told, is_batch: bool) ->
 }
 
 /// Why jobs were not stored.
-fn refusal(refused: Enqueued, is_batch: bool) -> Problem {
+fn refusal(refused: Enqueued, is_batch: bool) -> ApiError {
     match refused {
-        Enqueued::Duplicate { index, id } => Problem::duplicate(&id, is_batch.then_some(index)),
-        Enqueued::Exists { index, id, state, key } => Problem::exists(&id, &state, &key, is_batch.then_some(index)),
-        Enqueued::Full { rule, most, staged } => Problem::staging_full(&rule, most, staged),
-        Enqueued::Bounded { queue, depth, most, strategy } => Problem::queue_full(&queue, depth, most, &strategy),
-        Enqueued::Limited(exceeded) => Problem::tenant_limited(&exceeded, is_batch),
-        Enqueued::Stored(_) | Enqueued::Stale(_) => Problem::bug(), // the enqueue service repeats the request itself
+        Enqueued::Duplicate { index, id } => ApiError::duplicate_id(&id, is_batch.then_some(index)),
+        Enqueued::Exists { index, id, state, key } => {
+            ApiError::unique_conflict(&id, &state, &key, is_batch.then_some(index))
+        }
+        Enqueued::Full { rule, most, staged } => ApiError::staging_full(&rule, most, staged),
+        Enqueued::Bounded { queue, depth, most, strategy } => ApiError::queue_full(&queue, depth, most, &strategy),
+        Enqueued::Limited(exceeded) => ApiError::tenant_limited(&exceeded, is_batch),
+        Enqueued::Stored(_) | Enqueued::Stale(_) => ApiError::internal(), // the enqueue service repeats the request itself
     }
 }
 
 /// What a request's headers tell about its jobs.
-pub(super) struct Told {
+pub(super) struct HeaderOptions {
     /// The headers in which plan rules look for a tenant.
     pub(super) tenants: Vec<(String, String)>,
     /// How long to wait for room in a queue that blocks.
-    pub(super) patience: Duration,
+    pub(super) block_timeout: Duration,
 }
 
-impl Told {
-    pub(super) fn of(api: &Api, headers: &HeaderMap) -> Result<Told, Problem> {
+impl HeaderOptions {
+    pub(super) fn parse(api: &Api, headers: &HeaderMap) -> Result<HeaderOptions, ApiError> {
         let value = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
         let mut tenants = Vec::new();
         for name in api.enqueue_service().headers() {
-            tenants.extend(tenant::single(headers, &name)?.map(|value| (name.clone(), value.to_owned())));
+            tenants.extend(tenant_header::single(headers, &name)?.map(|value| (name.clone(), value.to_owned())));
         }
-        let patience = match value("ojs-block-timeout") {
+        let block_timeout = match value("ojs-block-timeout") {
             None => Duration::ZERO,
             Some(text) => {
                 let seconds = text
@@ -157,7 +167,7 @@ impl Told {
                 Duration::from_secs(seconds).min(api.inner.request_timeout / 2)
             }
         };
-        Ok(Told { tenants, patience })
+        Ok(HeaderOptions { tenants, block_timeout })
     }
 }
 
@@ -172,45 +182,45 @@ pub(super) fn context(api: &Api, headers: &HeaderMap) -> Result<job::request::Co
     Ok(job::request::Context {
         meta: trace::HEADERS.into_iter().filter_map(header).collect(),
         test_directives: api.inner.test_directives,
-        tenant: if tenancy.has(TenantSource::Header) { tenant::named(headers)? } else { None },
+        tenant: if tenancy.has(TenantSource::Header) { tenant_header::named(headers)? } else { None },
         ignores_meta_tenant: !tenancy.has(TenantSource::Meta),
     })
 }
 
 /// `GET /jobs/{id}`.
-pub(super) async fn show(api: Api, Name(id): Name) -> Result<Response, Problem> {
-    let record = api.store().job(&id).await?.ok_or_else(|| Problem::missing("job", &id))?;
-    Ok(answer::job_with(&record, &waiting::member(&api, &record).await?))
+pub(super) async fn show(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    let record = api.store().job(&id).await?.ok_or_else(|| ApiError::not_found("job", &id))?;
+    Ok(response::job_with(&record, &waiting_for::member(&api, &record).await?))
 }
 
 /// `GET /admin/jobs/{id}`.
-pub(super) async fn show_to_admin(api: Api, Name(id): Name) -> Result<Response, Problem> {
-    let record = api.store().job(&id).await?.ok_or_else(|| Problem::missing("job", &id))?;
-    Ok(answer::job_for_admin(StatusCode::OK, &record, &waiting::member(&api, &record).await?))
+pub(super) async fn show_to_admin(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    let record = api.store().job(&id).await?.ok_or_else(|| ApiError::not_found("job", &id))?;
+    Ok(response::job_for_admin(StatusCode::OK, &record, &waiting_for::member(&api, &record).await?))
 }
 
 /// `DELETE /jobs/{id}` and `POST /jobs/{id}/cancel`.
-pub(super) async fn cancel(api: Api, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn cancel(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     match api.store().cancel(&id).await? {
         Outcome::Done(record, previous) => {
             api.metrics().jobs.cancelled(&record.queue, &record.kind);
             Ok(changed(&record, previous))
         }
-        Outcome::Missing => Err(Problem::missing("job", &id)),
-        Outcome::Conflict { state, .. } => Err(Problem::conflict(&id, "cancelled", &state, "not finished", None)),
+        Outcome::Missing => Err(ApiError::not_found("job", &id)),
+        Outcome::Conflict { state, .. } => Err(ApiError::conflict(&id, "cancelled", &state, "not finished", None)),
     }
 }
 
 /// `POST /jobs/{id}/activate`.
-pub(super) async fn activate(api: Api, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn activate(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     match api.store().activate(&id).await? {
         Outcome::Done(record, previous) => Ok(changed(&record, previous)),
-        Outcome::Missing => Err(Problem::missing("job", &id)),
-        Outcome::Conflict { state, .. } => Err(Problem::conflict(&id, "activated", &state, "pending", None)),
+        Outcome::Missing => Err(ApiError::not_found("job", &id)),
+        Outcome::Conflict { state, .. } => Err(ApiError::conflict(&id, "activated", &state, "pending", None)),
     }
 }
 
 fn changed(record: &Record, previous: Option<String>) -> Response {
     let more = previous.map(|state| format!(",\"previous_state\":\"{state}\"")).unwrap_or_default();
-    answer::job_with(record, &more)
+    response::job_with(record, &more)
 }

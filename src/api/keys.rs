@@ -1,15 +1,15 @@
 //! API keys: list, make, revoke.
 
-use super::body::Text;
-use super::listing::Listing;
-use super::page::{Page, Query};
-use super::path::Name;
-use super::problem::Problem;
-use super::{Api, answer};
+use super::body::RequestBody;
+use super::error::ApiError;
+use super::list_response::ListResponse;
+use super::pagination::{Page, Query};
+use super::path::PathParam;
+use super::{Api, response};
 use crate::auth::{self, ApiKey, NAME_EXPECTED, Role};
+use crate::auth::{Credential, Revocation};
 use crate::job::invalid::Invalid;
 use crate::job::{tenant, time};
-use crate::keyring::{Held, Revoked};
 use crate::store::KeyKept;
 use axum::extract::Request;
 use axum::http::header::CACHE_CONTROL;
@@ -18,30 +18,31 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 /// `GET /admin/keys`: all that is known about them, which is not the keys.
-pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
-    let page = Page::of(&Query::of(&uri))?;
+pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
+    let page = Page::from_query(&Query::parse(&uri))?;
     api.inner.keys.reload().await?;
     let keys = api.inner.keys.keys();
-    let items: Vec<Value> = keys.iter().skip(page.offset).take(page.limit).map(|held| describe(held)).collect();
-    Ok(Listing::of_values(items, &[]).paged(page, keys.len()))
+    let items: Vec<Value> =
+        keys.iter().skip(page.offset).take(page.limit).map(|credential| describe(credential)).collect();
+    Ok(ListResponse::from_values(items, &[]).paged(page, keys.len()))
 }
 
-fn describe(held: &Held) -> Value {
-    let ApiKey { name, role, tenant, .. } = &held.key;
-    let source = if held.created.is_some() { "api" } else { "config" };
+fn describe(credential: &Credential) -> Value {
+    let ApiKey { name, role, tenant, .. } = &credential.key;
+    let source = if credential.created.is_some() { "api" } else { "config" };
     json!({
-        "id": held.key.id(),
+        "id": credential.key.id(),
         "name": name,
         "role": role.name(),
         "tenant": tenant,
         "source": source,
-        "created_at": held.created.map(time::rfc3339),
+        "created_at": credential.created.map(time::rfc3339),
     })
 }
 
 /// `POST /admin/keys`: the answer holds the key, for the only time.
-pub(super) async fn create(api: Api, request: Request) -> Result<Response, Problem> {
-    let body = Text::read(&api, request).await?;
+pub(super) async fn create(api: Api, request: Request) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?;
     let fields = body.fields()?;
     let required =
         |field: &'static str, expected: &str| fields.text(field)?.ok_or_else(|| Invalid::missing(field, expected));
@@ -57,7 +58,7 @@ pub(super) async fn create(api: Api, request: Request) -> Result<Response, Probl
     }
     let (secret, key) = ApiKey::generate(&name, role, tenant).map_err(|error| {
         tracing::error!(%error, "the system gives no random bytes");
-        Problem::bug()
+        ApiError::internal()
     })?;
     if let Some(problem) = refusal(api.inner.keys.create(&key, &api.actor()).await?, &key) {
         return Err(problem);
@@ -71,12 +72,12 @@ pub(super) async fn create(api: Api, request: Request) -> Result<Response, Probl
         "API key created"
     );
     let shown = json!({"id": key.id(), "name": key.name, "role": role.name(), "tenant": key.tenant, "key": secret});
-    let mut response = answer::value(StatusCode::CREATED, &json!({"api_key": shown}));
+    let mut response = response::json(StatusCode::CREATED, &json!({"api_key": shown}));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)
 }
 
-fn refusal(kept: KeyKept, key: &ApiKey) -> Option<Problem> {
+fn refusal(kept: KeyKept, key: &ApiKey) -> Option<ApiError> {
     let name = &key.name;
     let (message, hint) = match kept {
         KeyKept::Kept => return None,
@@ -93,25 +94,25 @@ fn refusal(kept: KeyKept, key: &ApiKey) -> Option<Problem> {
             "Make a key with the role admin first.",
         ),
     };
-    Some(Problem::new(StatusCode::CONFLICT, "conflict", message).with("name", name).hint(hint))
+    Some(ApiError::new(StatusCode::CONFLICT, "conflict", message).with("name", name).hint(hint))
 }
 
 /// `DELETE /admin/keys/{id}`: it opens nothing from now on, in any process.
-pub(super) async fn revoke(api: Api, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn revoke(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     let conflict = |message: &str, hint: &str| {
-        Err(Problem::new(StatusCode::CONFLICT, "conflict", message).with("id", &id).hint(hint))
+        Err(ApiError::new(StatusCode::CONFLICT, "conflict", message).with("id", &id).hint(hint))
     };
     match api.inner.keys.revoke(&id, &api.actor()).await? {
-        Revoked::Done => {
+        Revocation::Done => {
             tracing::info!(key = id, by = api.actor(), "API key revoked");
-            Ok(answer::value(StatusCode::OK, &json!({"revoked": true, "id": id})))
+            Ok(response::json(StatusCode::OK, &json!({"revoked": true, "id": id})))
         }
-        Revoked::Missing => Err(Problem::missing("API key", &id).hint("GET /ojs/v1/admin/keys lists them.")),
-        Revoked::InConfig => conflict(
+        Revocation::NotFound => Err(ApiError::not_found("API key", &id).hint("GET /ojs/v1/admin/keys lists them.")),
+        Revocation::InConfig => conflict(
             "The key is in the configuration, and would be back after the next start.",
             "Remove it there and start the server again.",
         ),
-        Revoked::Last => conflict(
+        Revocation::LastAdmin => conflict(
             "Nobody could manage keys any more: it is the last of an admin that is bound to no tenant.",
             "Make another key with the role admin first.",
         ),

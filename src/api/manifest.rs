@@ -1,6 +1,6 @@
 //! The manifest: what this server can do. Nothing is listed here that does not work.
 
-use super::{Api, answer};
+use super::{Api, response};
 use crate::fairness::{Interleaved, Isolation, TenantFairness};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -102,5 +102,5 @@ pub(super) async fn show(api: Api) -> Response {
         "delivery": "at_least_once",
         "endpoints": {"base_url": "/ojs/v1", "manifest": "/ojs/manifest", "health": "/ojs/v1/health"},
     });
-    answer::value(StatusCode::OK, &body)
+    response::json(StatusCode::OK, &body)
 }

@@ -1,8 +1,8 @@
 //! How a tenant is as a neighbour, and letting one go that is throttled.
 
-use super::path::Name;
-use super::problem::Problem;
-use super::{Api, answer};
+use super::error::ApiError;
+use super::path::PathParam;
+use super::{Api, response};
 use crate::background::NoiseReport;
 use crate::fairness::noisy::{NoisyNeighbors, Throttle};
 use crate::job::invalid::Invalid;
@@ -13,22 +13,22 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 /// `GET /admin/tenants/{id}/noise`.
-pub(super) async fn show(api: Api, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn show(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     check(&id)?;
     let neighbors = &api.inner.neighbors;
     let report = neighbors.report(&id).await?;
-    Ok(answer::value(StatusCode::OK, &describe(&id, neighbors.config(), &report)))
+    Ok(response::json(StatusCode::OK, &describe(&id, neighbors.config(), &report)))
 }
 
 /// `POST /admin/tenants/{id}/noise/reset`.
-pub(super) async fn reset(api: Api, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn reset(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     check(&id)?;
     let neighbors = &api.inner.neighbors;
     let released = neighbors.reset(&id).await?;
     let report = neighbors.report(&id).await?;
     let mut body = describe(&id, neighbors.config(), &report);
     body["released"] = released.is_some().into();
-    Ok(answer::value(StatusCode::OK, &body))
+    Ok(response::json(StatusCode::OK, &body))
 }
 
 fn check(id: &str) -> Result<(), Invalid> {

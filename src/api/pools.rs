@@ -1,12 +1,12 @@
 //! Worker pools: list, add, change, remove, and how busy they are.
 
-use super::body::Text;
-use super::listing::Listing;
-use super::mistakes::refused;
-use super::page::{Page, Query};
-use super::path::Name;
-use super::problem::Problem;
-use super::{Api, answer};
+use super::body::RequestBody;
+use super::error::ApiError;
+use super::list_response::ListResponse;
+use super::pagination::{Page, Query};
+use super::path::PathParam;
+use super::validation::validation_failed;
+use super::{Api, response};
 use crate::config;
 use crate::fairness::Pool;
 use crate::job::invalid::{Invalid, Kind};
@@ -19,8 +19,8 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 /// `GET /admin/pools`.
-pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
-    let page = Page::of(&Query::of(&uri))?;
+pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
+    let page = Page::from_query(&Query::parse(&uri))?;
     let known = api.registry().rules().known().await?;
     let scope = api.store().scope();
     let pools = known.dispatch.policy.pools.iter().filter(|pool| scope.unqualified(&pool.name).is_some());
@@ -30,27 +30,27 @@ pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
     let statuses = api.store().scheduling(&names).await?.pools;
     let items: Vec<Value> =
         shown.into_iter().zip(statuses).map(|(pool, status)| describe(&known.dispatch, pool, status)).collect();
-    Ok(Listing::of_values(items, &[]).paged(page, pools.len()))
+    Ok(ListResponse::from_values(items, &[]).paged(page, pools.len()))
 }
 
 /// `GET /admin/pools/{name}`.
-pub(super) async fn show(api: Api, Name(name): Name) -> Result<Response, Problem> {
+pub(super) async fn show(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
     found(&api, &name, StatusCode::OK).await
 }
 
 /// `PUT /admin/pools/{name}`: adds a pool or replaces it as a whole.
-pub(super) async fn put(api: Api, Name(name): Name, request: Request) -> Result<Response, Problem> {
-    let body = Text::read(&api, request).await?.value()?;
-    let pool = config::pool_from_json(Some(&name), body).map_err(|problems| refused("pool", &problems))?;
+pub(super) async fn put(api: Api, PathParam(name): PathParam, request: Request) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?.value()?;
+    let pool = config::pool_from_json(Some(&name), body).map_err(|problems| validation_failed("pool", &problems))?;
     let pool = of_caller(&api, pool)?;
     let is_new = api.registry().rules().put_pool(pool).await?;
     found(&api, &name, if is_new { StatusCode::CREATED } else { StatusCode::OK }).await
 }
 
 /// `POST /admin/pools`, the name being in the body.
-pub(super) async fn add(api: Api, request: Request) -> Result<Response, Problem> {
-    let body = Text::read(&api, request).await?.value()?;
-    let pool = config::pool_from_json(None, body).map_err(|problems| refused("pool", &problems))?;
+pub(super) async fn add(api: Api, request: Request) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?.value()?;
+    let pool = config::pool_from_json(None, body).map_err(|problems| validation_failed("pool", &problems))?;
     let name = pool.own_name().to_owned();
     let pool = of_caller(&api, pool)?;
     api.registry().rules().add_pool(pool).await?;
@@ -63,22 +63,22 @@ pub(super) async fn add(api: Api, request: Request) -> Result<Response, Problem>
 }
 
 /// `DELETE /admin/pools/{name}`.
-pub(super) async fn remove(api: Api, Name(name): Name) -> Result<Response, Problem> {
+pub(super) async fn remove(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
     let holds = match api.registry().rules().remove_pool(&api.store().scope().qualified(&name)).await? {
         Removed::Gone => Value::Null,
         Removed::Restored => json!("file"),
         Removed::InFile => {
             let message = format!("Pool {name} stands in the configuration file and was not changed at run time.");
-            let problem = Problem::new(StatusCode::CONFLICT, "conflict", message).with("pool", &name);
+            let problem = ApiError::new(StatusCode::CONFLICT, "conflict", message).with("pool", &name);
             return Err(problem.hint("Remove it from the file and restart, or PUT another one in its place."));
         }
         Removed::Unknown => return Err(missing(&name)),
     };
-    Ok(answer::value(StatusCode::OK, &json!({"pool": name, "removed": true, "holds": holds})))
+    Ok(response::json(StatusCode::OK, &json!({"pool": name, "removed": true, "holds": holds})))
 }
 
 /// The pool as one of the tenant's that the request names, where tenants have pools of their own.
-fn of_caller(api: &Api, pool: Pool) -> Result<Pool, Problem> {
+fn of_caller(api: &Api, pool: Pool) -> Result<Pool, ApiError> {
     match (&pool.tenant, api.store().scope().namespace()) {
         (None, Some(tenant)) => Ok(pool.of_tenant(tenant)),
         (named, own) if named.as_deref() == own => Ok(pool),
@@ -89,7 +89,7 @@ fn of_caller(api: &Api, pool: Pool) -> Result<Pool, Problem> {
     }
 }
 
-async fn found(api: &Api, name: &str, status: StatusCode) -> Result<Response, Problem> {
+async fn found(api: &Api, name: &str, status: StatusCode) -> Result<Response, ApiError> {
     let known = api.registry().rules().known().await?;
     let inside = api.store().scope().qualified(name);
     let pool = known.dispatch.policy.pool(&inside).ok_or_else(|| missing(name))?;
@@ -97,7 +97,7 @@ async fn found(api: &Api, name: &str, status: StatusCode) -> Result<Response, Pr
     let pool = describe(&known.dispatch, pool, usage);
     let mut body = pool.clone();
     body["pool"] = pool;
-    Ok(answer::value(status, &body))
+    Ok(response::json(status, &body))
 }
 
 fn describe(held: &Held, pool: &Pool, status: PoolStatus) -> Value {
@@ -108,6 +108,6 @@ fn describe(held: &Held, pool: &Pool, status: PoolStatus) -> Value {
     shown
 }
 
-fn missing(name: &str) -> Problem {
-    Problem::missing("pool", name).hint("GET /ojs/v1/admin/pools lists the pools.")
+fn missing(name: &str) -> ApiError {
+    ApiError::not_found("pool", name).hint("GET /ojs/v1/admin/pools lists the pools.")
 }

@@ -1,9 +1,9 @@
 //! How far a job has got: progress for people, checkpoints for its next attempt.
 
-use super::body::{Fields, Text};
-use super::path::Name;
-use super::problem::Problem;
-use super::{Api, answer};
+use super::body::{Fields, RequestBody};
+use super::error::ApiError;
+use super::path::PathParam;
+use super::{Api, response};
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::json;
 use crate::job::record::push_time;
@@ -18,14 +18,14 @@ const MOST_DATA: usize = 4096;
 const MOST_MESSAGE: usize = 1024;
 
 /// `PUT /jobs/{id}/progress`: counts as a sign of life. A job that nobody runs stays as it is.
-pub(super) async fn report(api: Api, Name(id): Name, request: Request) -> Result<Response, Problem> {
-    let body = Text::read(&api, request).await?;
+pub(super) async fn report(api: Api, PathParam(id): PathParam, request: Request) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?;
     report_of(&api, &id, &body.fields()?).await
 }
 
 /// `POST /workers/progress`: the same for the job that the body names.
-pub(super) async fn report_by_body(api: Api, request: Request) -> Result<Response, Problem> {
-    let body = Text::read(&api, request).await?;
+pub(super) async fn report_by_body(api: Api, request: Request) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?;
     let fields = body.fields()?;
     report_of(&api, &fields.job_id()?, &fields).await
 }
@@ -40,7 +40,7 @@ fn reached(fields: &Fields<'_>) -> Result<Option<f64>, Invalid> {
     Ok(number("progress", "a number from 0 to 1")?.or(percentage.map(|percentage| percentage / 100.0)))
 }
 
-async fn report_of(api: &Api, id: &str, fields: &Fields<'_>) -> Result<Response, Problem> {
+async fn report_of(api: &Api, id: &str, fields: &Fields<'_>) -> Result<Response, ApiError> {
     let progress = reached(fields)?;
     let (data, message) = (fields.get("data"), fields.text("message")?);
     if progress.is_none() && data.is_none() {
@@ -67,11 +67,11 @@ async fn report_of(api: &Api, id: &str, fields: &Fields<'_>) -> Result<Response,
 }
 
 /// `GET /jobs/{id}/progress`.
-pub(super) async fn show(api: Api, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn show(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     shown(&id, told(api.store().progress_of(&id).await?, &id)?)
 }
 
-fn shown(id: &str, progress: Progress) -> Result<Response, Problem> {
+fn shown(id: &str, progress: Progress) -> Result<Response, ApiError> {
     let reached = progress.progress.map_or_else(|| "null".to_owned(), |progress| format!("{progress:?}"));
     let mut body = format!(
         "{{\"job_id\":{},\"state\":\"{}\",\"progress\":{reached},\"data\":{},\"message\":{}",
@@ -82,12 +82,12 @@ fn shown(id: &str, progress: Progress) -> Result<Response, Problem> {
     );
     push_time(&mut body, "updated_at", progress.updated);
     body.push('}');
-    Ok(answer(body, progress.progress))
+    Ok(progress_response(body, progress.progress))
 }
 
-/// An answer about something that goes on, with how far it has got as a header.
-pub(super) fn answer(body: String, progress: Option<f64>) -> Response {
-    let mut response = answer::json(StatusCode::OK, body);
+/// A response about work in progress, with the progress repeated in a header.
+pub(super) fn progress_response(body: String, progress: Option<f64>) -> Response {
+    let mut response = response::raw_json(StatusCode::OK, body);
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     if let Some(Ok(value)) = progress.map(|progress| HeaderValue::try_from(progress.to_string())) {
         response.headers_mut().insert("x-ojs-progress", value);
@@ -96,8 +96,8 @@ pub(super) fn answer(body: String, progress: Option<f64>) -> Response {
 }
 
 /// `PUT /jobs/{id}/checkpoint` and `POST`: replaces what was kept.
-pub(super) async fn keep(api: Api, Name(id): Name, request: Request) -> Result<Response, Problem> {
-    let body = Text::read(&api, request).await?;
+pub(super) async fn keep(api: Api, PathParam(id): PathParam, request: Request) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?;
     let fields = body.fields()?;
     let state =
         fields.get("state").ok_or_else(|| Invalid::missing("state", "what is to be kept, any JSON but null"))?;
@@ -105,7 +105,7 @@ pub(super) async fn keep(api: Api, Name(id): Name, request: Request) -> Result<R
     Ok(kept(&id, sequence, created, ""))
 }
 
-async fn keep_state(api: &Api, id: &str, state: &str) -> Result<(u64, i64), Problem> {
+async fn keep_state(api: &Api, id: &str, state: &str) -> Result<(u64, i64), ApiError> {
     let most = api.inner.limits.max_result;
     if state.len() > most {
         return Err(Invalid::too_large(Kind::EnvelopeTooLarge, "state", state.len(), most, "bytes").into());
@@ -115,18 +115,19 @@ async fn keep_state(api: &Api, id: &str, state: &str) -> Result<(u64, i64), Prob
 }
 
 /// `GET /jobs/{id}/checkpoint`.
-pub(super) async fn checkpoint(api: Api, Name(id): Name) -> Result<Response, Problem> {
-    let record = api.store().job(&id).await?.ok_or_else(|| Problem::missing("job", &id))?;
-    let (sequence, created, state) = record.checkpoint().ok_or_else(|| Problem::missing("checkpoint of job", &id))?;
+pub(super) async fn checkpoint(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    let record = api.store().job(&id).await?.ok_or_else(|| ApiError::not_found("job", &id))?;
+    let (sequence, created, state) =
+        record.checkpoint().ok_or_else(|| ApiError::not_found("checkpoint of job", &id))?;
     Ok(kept(&id, sequence, created, &format!(",\"state\":{state}")))
 }
 
 /// `DELETE /jobs/{id}/checkpoint`.
-pub(super) async fn drop_checkpoint(api: Api, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn drop_checkpoint(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     if !api.store().drop_checkpoint(&id).await? {
-        return Err(Problem::missing("job", &id));
+        return Err(ApiError::not_found("job", &id));
     }
-    Ok(answer::value(StatusCode::OK, &serde_json::json!({"deleted": true, "job_id": id})))
+    Ok(response::json(StatusCode::OK, &serde_json::json!({"deleted": true, "job_id": id})))
 }
 
 /// A checkpoint flat and wrapped, as the two texts want it.
@@ -134,15 +135,15 @@ fn kept(id: &str, sequence: u64, created: i64, state: &str) -> Response {
     let mut inner = format!("\"job_id\":{},\"sequence\":{sequence}", json::quoted(id));
     push_time(&mut inner, "created_at", Some(created));
     inner.push_str(state);
-    answer::json(StatusCode::OK, format!("{{{inner},\"checkpoint\":{{{inner}}}}}"))
+    response::raw_json(StatusCode::OK, format!("{{{inner},\"checkpoint\":{{{inner}}}}}"))
 }
 
-fn told<T>(told: Told<T>, id: &str) -> Result<T, Problem> {
+fn told<T>(told: Told<T>, id: &str) -> Result<T, ApiError> {
     match told {
         Told::Done(value) => Ok(value),
-        Told::Missing => Err(Problem::missing("job", id)),
+        Told::Missing => Err(ApiError::not_found("job", id)),
         Told::Conflict { state, holder } => {
-            Err(Problem::conflict(id, "told of", &state, "not finished", holder.as_deref()))
+            Err(ApiError::conflict(id, "told of", &state, "not finished", holder.as_deref()))
         }
     }
 }

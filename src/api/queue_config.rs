@@ -1,10 +1,10 @@
 //! What holds for a queue: its bound and its own limit.
 
-use super::body::Text;
-use super::path::Name;
-use super::problem::Problem;
+use super::body::RequestBody;
+use super::error::ApiError;
+use super::path::PathParam;
 use super::queue_limits::set_limit;
-use super::{Api, answer};
+use super::{Api, response};
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::json::Object;
 use crate::job::{Bound, LimitChange, LimitKey, names};
@@ -17,15 +17,15 @@ use serde_json::{Value, json};
 const KNOWN: [&str; 5] = ["backpressure", "max_size", "overflow_policy", "concurrency", "rate_limit"];
 
 /// `GET /queues/{name}/config` and `GET /admin/queues/{name}/config`.
-pub(super) async fn show(api: Api, Name(name): Name) -> Result<Response, Problem> {
-    api.store().queue(&name).await?.ok_or_else(|| Problem::missing("queue", &name))?;
+pub(super) async fn show(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
+    api.store().queue(&name).await?.ok_or_else(|| ApiError::not_found("queue", &name))?;
     shown(&api, &name).await
 }
 
 /// `PUT /queues/{name}/config` and `PUT /admin/queues/{name}/config`: changes what it names; a queue that is new springs into existence.
-pub(super) async fn put(api: Api, Name(name): Name, request: Request) -> Result<Response, Problem> {
+pub(super) async fn put(api: Api, PathParam(name): PathParam, request: Request) -> Result<Response, ApiError> {
     names::check_queue("name", &name)?;
-    let body = Text::read(&api, request).await?;
+    let body = RequestBody::read(&api, request).await?;
     let fields = body.fields()?;
     let config = fields.object();
     if let Some(unknown) = config.members().find(|member| !KNOWN.contains(&&*member.name)) {
@@ -40,7 +40,7 @@ pub(super) async fn put(api: Api, Name(name): Name, request: Request) -> Result<
         && !api.store().set_bound(&name, bound.as_ref()).await?
     {
         let message = "As many queues have a bound as may have one.";
-        return Err(Problem::new(StatusCode::CONFLICT, "conflict", message).with("queue", &name));
+        return Err(ApiError::new(StatusCode::CONFLICT, "conflict", message).with("queue", &name));
     }
     if let Some(change) = limit {
         set_limit(&api, &name, &change).await?;
@@ -64,15 +64,15 @@ fn limit(config: &Object<'_>) -> Result<Option<LimitChange>, Invalid> {
     LimitChange::parse_lasting(&object).map(Some).map_err(|problem| problem.within("rate_limit"))
 }
 
-async fn shown(api: &Api, name: &str) -> Result<Response, Problem> {
+async fn shown(api: &Api, name: &str) -> Result<Response, ApiError> {
     let configuration = describe(api, name).await?;
     let mut body = configuration.clone();
     (body["name"], body["configuration"]) = (name.into(), configuration);
-    Ok(answer::value(StatusCode::OK, &body))
+    Ok(response::json(StatusCode::OK, &body))
 }
 
 /// What is set for a queue: only that.
-pub(super) async fn describe(api: &Api, queue: &str) -> Result<Value, Problem> {
+pub(super) async fn describe(api: &Api, queue: &str) -> Result<Value, ApiError> {
     let mut configuration = json!({});
     if let Some(bound) = api.store().bound(queue).await? {
         configuration["backpressure"] = bound.to_json();

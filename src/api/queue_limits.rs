@@ -1,10 +1,10 @@
 //! A queue's own rate limit: what the file says, or an admin in its place.
 
-use super::body::Text;
-use super::path::Name;
-use super::problem::Problem;
+use super::body::RequestBody;
+use super::error::ApiError;
+use super::path::PathParam;
 use super::rate_limits::{HINT, describe, with_headers};
-use super::{Api, answer};
+use super::{Api, response};
 use crate::job::invalid::Kind;
 use crate::job::{LimitChange, LimitKey, names};
 use crate::planner::Source;
@@ -15,43 +15,43 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 /// `GET /admin/queues/{name}/rate-limit`.
-pub(super) async fn show(api: Api, Name(queue): Name) -> Result<Response, Problem> {
+pub(super) async fn show(api: Api, PathParam(queue): PathParam) -> Result<Response, ApiError> {
     let state = find(&api, &queue).await?;
     state.and_then(|state| shown(&queue, &state)).ok_or_else(|| missing(&queue))
 }
 
 /// `PUT /admin/queues/{name}/rate-limit`: all jobs of the queue, whatever limits of their own they have.
-pub(super) async fn put(api: Api, Name(queue): Name, request: Request) -> Result<Response, Problem> {
-    let body = Text::read(&api, request).await?;
-    let refused = |invalid| Problem::from(invalid).hint(HINT);
+pub(super) async fn put(api: Api, PathParam(queue): PathParam, request: Request) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?;
+    let refused = |invalid| ApiError::from(invalid).hint(HINT);
     names::check_queue("name", &queue).map_err(|invalid| refused(invalid.of_kind(Kind::Policy)))?;
     let change = LimitChange::parse_lasting(body.fields()?.object()).map_err(refused)?;
     set_limit(&api, &queue, &change).await?;
-    find(&api, &queue).await?.and_then(|state| shown(&queue, &state)).ok_or_else(Problem::bug)
+    find(&api, &queue).await?.and_then(|state| shown(&queue, &state)).ok_or_else(ApiError::internal)
 }
 
 /// `DELETE /admin/queues/{name}/rate-limit`: the file's holds again, if there is one.
-pub(super) async fn remove(api: Api, Name(queue): Name) -> Result<Response, Problem> {
+pub(super) async fn remove(api: Api, PathParam(queue): PathParam) -> Result<Response, ApiError> {
     if api.store().set_limit(&LimitKey::queue(&queue), Layer::Admin, None, None).await? {
         let holds = find(&api, &queue).await?.and_then(|state| state.file);
         let holds = holds.map(|_| Source::File.name());
-        return Ok(answer::value(StatusCode::OK, &json!({"queue": queue, "removed": true, "holds": holds})));
+        return Ok(response::json(StatusCode::OK, &json!({"queue": queue, "removed": true, "holds": holds})));
     }
     if find(&api, &queue).await?.is_some_and(|state| state.file.is_some()) {
         let message = format!("The limit of queue {queue} stands in the configuration file.");
-        let problem = Problem::new(StatusCode::CONFLICT, "conflict", message).with("queue", &queue);
+        let problem = ApiError::new(StatusCode::CONFLICT, "conflict", message).with("queue", &queue);
         return Err(problem.hint("Remove it from the file and restart, or PUT another one in its place."));
     }
     Err(missing(&queue))
 }
 
 /// Sets what an admin says about a queue in place of the file.
-pub(super) async fn set_limit(api: &Api, queue: &str, change: &LimitChange) -> Result<(), Problem> {
+pub(super) async fn set_limit(api: &Api, queue: &str, change: &LimitChange) -> Result<(), ApiError> {
     api.store().set_limit(&LimitKey::queue(queue), Layer::Admin, Some(&change.quota), None).await?;
     Ok(())
 }
 
-async fn find(api: &Api, queue: &str) -> Result<Option<LimitState>, Problem> {
+async fn find(api: &Api, queue: &str) -> Result<Option<LimitState>, ApiError> {
     Ok(api.store().limit(&LimitKey::queue(queue)).await?)
 }
 
@@ -66,10 +66,10 @@ fn shown(queue: &str, state: &LimitState) -> Option<Response> {
     body["queue"] = queue.into();
     body["source"] = source.name().into();
     body["state"] = describe(state);
-    Some(with_headers(answer::value(StatusCode::OK, &body), state))
+    Some(with_headers(response::json(StatusCode::OK, &body), state))
 }
 
-fn missing(queue: &str) -> Problem {
+fn missing(queue: &str) -> ApiError {
     let hint = "PUT here sets one; GET /ojs/v1/rate-limits lists the limits that jobs bring along.";
-    Problem::missing("limit of queue", queue).hint(hint)
+    ApiError::not_found("limit of queue", queue).hint(hint)
 }

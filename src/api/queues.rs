@@ -1,10 +1,10 @@
 //! Queues: list, how many jobs they hold, pause and resume.
 
-use super::listing::Listing;
-use super::page::{Page, Query};
-use super::path::Name;
-use super::problem::Problem;
-use super::{Api, answer, queue_config};
+use super::error::ApiError;
+use super::list_response::ListResponse;
+use super::pagination::{Page, Query};
+use super::path::PathParam;
+use super::{Api, queue_config, response};
 use crate::job::{State as JobState, names, time};
 use crate::store::{JobFilter, Queue};
 use axum::http::{StatusCode, Uri};
@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use std::collections::HashSet;
 
 /// `GET /queues`.
-pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
-    let page = Page::of(&Query::of(&uri))?;
+pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
+    let page = Page::from_query(&Query::parse(&uri))?;
     let (mut queues, paused) = (api.store().queues().await?, api.store().paused_queues().await?);
     if is_shared(&api) {
         let (jobs, _) = api.store().find_jobs(&JobFilter::default()).await?;
@@ -28,11 +28,11 @@ pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
             json!({"name": queue.name, "status": status, "created_at": time::rfc3339(queue.created)})
         })
         .collect();
-    Ok(Listing::of_values(items, &["queues"]).paged(page, queues.len()))
+    Ok(ListResponse::from_values(items, &["queues"]).paged(page, queues.len()))
 }
 
 /// `GET /queues/{name}`.
-pub(super) async fn show(api: Api, Name(name): Name) -> Result<Response, Problem> {
+pub(super) async fn show(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
     let (queue, shown) = find(&api, &name).await?;
     let config = match is_shared(&api) {
         true => json!({}),
@@ -46,11 +46,11 @@ pub(super) async fn show(api: Api, Name(name): Name) -> Result<Response, Problem
         "stats": shown,
         "created_at": time::rfc3339(queue.created),
     });
-    Ok(answer::value(StatusCode::OK, &body))
+    Ok(response::json(StatusCode::OK, &body))
 }
 
 /// `GET /queues/{name}/stats`.
-pub(super) async fn stats(api: Api, Name(name): Name) -> Result<Response, Problem> {
+pub(super) async fn stats(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
     let (_, shown) = find(&api, &name).await?;
     let mut stats = shown.clone();
     stats["queue"] = name.into();
@@ -58,35 +58,35 @@ pub(super) async fn stats(api: Api, Name(name): Name) -> Result<Response, Proble
     let mut body = shown.clone();
     (body["queue"], body["stats"]) = (shown, stats);
     body["computed_at"] = time::rfc3339(api.store().clock().now_ms()).into();
-    Ok(answer::value(StatusCode::OK, &body))
+    Ok(response::json(StatusCode::OK, &body))
 }
 
 /// `POST /queues/{name}/pause`: jobs may come, none is handed out. A queue that is new springs into existence.
-pub(super) async fn pause(api: Api, Name(name): Name) -> Result<Response, Problem> {
-    Ok(answer::value(StatusCode::OK, &wrapped(&name, set_paused(&api, &name, true).await?)))
+pub(super) async fn pause(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
+    Ok(response::json(StatusCode::OK, &wrapped(&name, set_paused(&api, &name, true).await?)))
 }
 
 /// `POST /queues/{name}/resume`.
-pub(super) async fn resume(api: Api, Name(name): Name) -> Result<Response, Problem> {
-    Ok(answer::value(StatusCode::OK, &wrapped(&name, set_paused(&api, &name, false).await?)))
+pub(super) async fn resume(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
+    Ok(response::json(StatusCode::OK, &wrapped(&name, set_paused(&api, &name, false).await?)))
 }
 
 /// `POST /admin/queues/{name}/pause`, which answers without a wrapper.
-pub(super) async fn pause_as_admin(api: Api, Name(name): Name) -> Result<Response, Problem> {
-    Ok(answer::value(StatusCode::OK, &set_paused(&api, &name, true).await?))
+pub(super) async fn pause_as_admin(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
+    Ok(response::json(StatusCode::OK, &set_paused(&api, &name, true).await?))
 }
 
 /// `POST /admin/queues/{name}/resume`.
-pub(super) async fn resume_as_admin(api: Api, Name(name): Name) -> Result<Response, Problem> {
-    Ok(answer::value(StatusCode::OK, &set_paused(&api, &name, false).await?))
+pub(super) async fn resume_as_admin(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
+    Ok(response::json(StatusCode::OK, &set_paused(&api, &name, false).await?))
 }
 
-async fn set_paused(api: &Api, name: &str, pauses: bool) -> Result<Value, Problem> {
+async fn set_paused(api: &Api, name: &str, pauses: bool) -> Result<Value, ApiError> {
     names::check_queue("name", name)?;
     let by = api.actor();
     let Some(since) = api.store().pause_queue(name, pauses, &by).await? else {
         let message = "As many queues are paused as may be.";
-        return Err(Problem::new(StatusCode::CONFLICT, "conflict", message).with("queue", name));
+        return Err(ApiError::new(StatusCode::CONFLICT, "conflict", message).with("queue", name));
     };
     tracing::info!(queue = name, by, "{}", if pauses { "queue paused" } else { "queue resumed" });
     let now = || api.store().clock().now_ms();
@@ -112,8 +112,8 @@ fn is_shared(api: &Api) -> bool {
 }
 
 /// A queue, and how it is shown under the name that the caller knows it by.
-async fn find(api: &Api, name: &str) -> Result<(Queue, Value), Problem> {
-    let (scope, missing) = (api.store().scope(), || Problem::missing("queue", name));
+async fn find(api: &Api, name: &str) -> Result<(Queue, Value), ApiError> {
+    let (scope, missing) = (api.store().scope(), || ApiError::not_found("queue", name));
     if scope.tenant().is_some() && names::check_queue("name", name).is_err() {
         return Err(missing()); // of another's namespace, perhaps
     }

@@ -1,11 +1,11 @@
 //! Rate limits: how they are used, and overrides of them.
 
-use super::body::Text;
-use super::listing::Listing;
-use super::page::{Page, Query};
-use super::path::Name;
-use super::problem::Problem;
-use super::{Api, answer};
+use super::body::RequestBody;
+use super::error::ApiError;
+use super::list_response::ListResponse;
+use super::pagination::{Page, Query};
+use super::path::PathParam;
+use super::{Api, response};
 use crate::job::invalid::Invalid;
 use crate::job::{LimitChange, LimitKey, LimitScope, Window, limit_change, time};
 use crate::store::{Layer, LimitState, LimitUsage};
@@ -25,15 +25,15 @@ const MOST_PARTS: usize = 100;
 pub(super) const HINT: &str = "docs/dispatch.md tells how a limit is written.";
 
 /// `GET /rate-limits`.
-pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
-    let page = Page::of(&Query::of(&uri))?;
+pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
+    let page = Page::from_query(&Query::parse(&uri))?;
     let (total, limits) = api.store().limits(page.offset, page.limit).await?;
     let items: Vec<Value> = limits.iter().map(summary).collect();
-    Ok(Listing::of_values(items, &[]).paged(page, total as usize))
+    Ok(ListResponse::from_values(items, &[]).paged(page, total as usize))
 }
 
 /// `GET /rate-limits/{key}`.
-pub(super) async fn show(api: Api, Name(key): Name, uri: Uri) -> Result<Response, Problem> {
+pub(super) async fn show(api: Api, PathParam(key): PathParam, uri: Uri) -> Result<Response, ApiError> {
     let (key, state) = find(&api, &key, &uri).await?;
     let (total, parts) = match key.scope {
         LimitScope::Key => api.store().limit_parts(&key, MOST_PARTS).await?,
@@ -47,19 +47,24 @@ pub(super) async fn show(api: Api, Name(key): Name, uri: Uri) -> Result<Response
         body["partitions"] = parts.iter().map(describe).collect::<Vec<_>>().into();
         body["partitions_total"] = total.into();
     }
-    Ok(with_headers(answer::value(StatusCode::OK, &body), &state))
+    Ok(with_headers(response::json(StatusCode::OK, &body), &state))
 }
 
 /// `PUT /rate-limits/{key}`: overrides what it names, perhaps for a while. A key that nobody has used yet will do.
-pub(super) async fn put(api: Api, Name(name): Name, uri: Uri, request: Request) -> Result<Response, Problem> {
-    let body = Text::read(&api, request).await?;
+pub(super) async fn put(
+    api: Api,
+    PathParam(name): PathParam,
+    uri: Uri,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?;
     let fields = body.fields()?;
     let (key, state) = find(&api, &name, &uri).await?;
     // What is listed can be overridden, whatever its key looks like.
     if let (Err(invalid), None) = (limit_change::check_key(&key), &state) {
-        return Err(Problem::from(invalid).hint("GET /ojs/v1/rate-limits lists the keys that are in use."));
+        return Err(ApiError::from(invalid).hint("GET /ojs/v1/rate-limits lists the keys that are in use."));
     }
-    let refused = |invalid| Problem::from(invalid).hint(HINT);
+    let refused = |invalid| ApiError::from(invalid).hint(HINT);
     let change = LimitChange::parse(&key.to_string(), fields.object()).map_err(refused)?;
     if let Some(state) = state.filter(|state| change.repeats(&state.quota, state.overridden.flatten())) {
         return Ok(shown(&state));
@@ -74,23 +79,23 @@ pub(super) async fn put(api: Api, Name(name): Name, uri: Uri, request: Request) 
 }
 
 /// `DELETE /rate-limits/{key}`: what was overridden holds again.
-pub(super) async fn remove(api: Api, Name(name): Name, uri: Uri) -> Result<Response, Problem> {
+pub(super) async fn remove(api: Api, PathParam(name): PathParam, uri: Uri) -> Result<Response, ApiError> {
     let (key, _) = find(&api, &name, &uri).await?;
     if !api.store().set_limit(&key, Layer::Override, None, None).await? {
-        let problem = Problem::missing("override", &name);
+        let problem = ApiError::not_found("override", &name);
         return Err(problem.hint("GET /ojs/v1/rate-limits shows an `override` with each limit that has one."));
     }
     match api.store().limit(&key).await? {
-        Some(state) => Ok(answer::value(StatusCode::OK, &describe(&state))),
+        Some(state) => Ok(response::json(StatusCode::OK, &describe(&state))),
         // Nothing but the override said anything about it.
-        None => Ok(answer::value(StatusCode::OK, &named(&key, 0))),
+        None => Ok(response::json(StatusCode::OK, &named(&key, 0))),
     }
 }
 
 /// The limit that a path and its `scope` mean, and its state if it is known. Without a scope it is the key of jobs, unless only a
 /// limit of the server's is known, or possible, that is shown in the same way.
-async fn find(api: &Api, name: &str, uri: &Uri) -> Result<(LimitKey, Option<LimitState>), Problem> {
-    let query = Query::of(uri);
+async fn find(api: &Api, name: &str, uri: &Uri) -> Result<(LimitKey, Option<LimitState>), ApiError> {
+    let query = Query::parse(uri);
     let keys = match query.get("scope") {
         None => LimitKey::candidates(name),
         Some(scope) => {
@@ -108,13 +113,13 @@ async fn find(api: &Api, name: &str, uri: &Uri) -> Result<(LimitKey, Option<Limi
     Ok((possible.unwrap_or(&keys[0]).clone(), None))
 }
 
-fn missing(key: &LimitKey) -> Problem {
+fn missing(key: &LimitKey) -> ApiError {
     let hint = "A key is known once a job that names it was enqueued; GET /ojs/v1/rate-limits lists them.";
-    Problem::missing("rate limit", &key.to_string()).hint(hint)
+    ApiError::not_found("rate limit", &key.to_string()).hint(hint)
 }
 
 fn shown(state: &LimitState) -> Response {
-    with_headers(answer::value(StatusCode::OK, &describe(state)), state)
+    with_headers(response::json(StatusCode::OK, &describe(state)), state)
 }
 
 fn named(key: &LimitKey, waiting: u64) -> Value {

@@ -1,11 +1,11 @@
 //! Results of jobs: one, perhaps as soon as it is there, or many at once.
 
-use super::body::Text;
-use super::page::Query;
-use super::path::Name;
-use super::problem::Problem;
-use super::visit::WaitingTime;
-use super::{Api, answer};
+use super::body::RequestBody;
+use super::context::WaitingTime;
+use super::error::ApiError;
+use super::pagination::Query;
+use super::path::PathParam;
+use super::{Api, response};
 use crate::job::invalid::Invalid;
 use crate::job::{Record, State as JobState, json};
 use axum::extract::Request;
@@ -23,8 +23,13 @@ const LONGEST: Duration = Duration::from_secs(1);
 pub(super) const MOST_IDS: usize = 100;
 
 /// `GET /jobs/{id}/result`: 408 while there is none. `wait=true` waits for it.
-pub(super) async fn show(api: Api, Name(id): Name, waiting: WaitingTime, uri: Uri) -> Result<Response, Problem> {
-    let query = Query::of(&uri);
+pub(super) async fn show(
+    api: Api,
+    PathParam(id): PathParam,
+    waiting: WaitingTime,
+    uri: Uri,
+) -> Result<Response, ApiError> {
+    let query = Query::parse(&uri);
     let seconds = query.number("timeout", 0, LONGEST_S)?.unwrap_or(USUAL_S);
     let patience = match query.get("wait") {
         None | Some("false") => Duration::ZERO,
@@ -34,17 +39,17 @@ pub(super) async fn show(api: Api, Name(id): Name, waiting: WaitingTime, uri: Ur
     waiting.set(patience);
     let (started, mut pause) = (Instant::now(), SHORTEST);
     loop {
-        let record = api.store().job(&id).await?.ok_or_else(|| Problem::missing("job", &id))?;
+        let record = api.store().job(&id).await?.ok_or_else(|| ApiError::not_found("job", &id))?;
         if has_ended(&record) {
             waiting.set(started.elapsed());
-            return Ok(answer::json(
+            return Ok(response::raw_json(
                 StatusCode::OK,
                 format!("{{\"job_id\":{},{}}}", json::quoted(&id), members(&record)),
             ));
         }
         if started.elapsed() >= patience || api.is_draining() {
             let message = format!("Job {id} is {} and has no result yet.", record.state);
-            let problem = Problem::new(StatusCode::REQUEST_TIMEOUT, "timeout", message);
+            let problem = ApiError::new(StatusCode::REQUEST_TIMEOUT, "timeout", message);
             return Err(problem.with("job_id", &id).with("current_state", &record.state).retry_after(1));
         }
         tokio::time::sleep(pause.min(patience.saturating_sub(started.elapsed()))).await;
@@ -53,8 +58,8 @@ pub(super) async fn show(api: Api, Name(id): Name, waiting: WaitingTime, uri: Ur
 }
 
 /// `POST /jobs/results`: those that exist, by id.
-pub(super) async fn read(api: Api, request: Request) -> Result<Response, Problem> {
-    let body = Text::read(&api, request).await?;
+pub(super) async fn read(api: Api, request: Request) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?;
     let ids = body.fields()?.texts("ids", MOST_IDS)?.ok_or_else(|| Invalid::missing("ids", "an array of job ids"))?;
     let results: Vec<String> = api
         .store()
@@ -63,7 +68,7 @@ pub(super) async fn read(api: Api, request: Request) -> Result<Response, Problem
         .iter()
         .map(|record| format!("{}:{{{}}}", json::quoted(&record.id), members(record)))
         .collect();
-    Ok(answer::json(StatusCode::OK, format!("{{\"results\":{{{}}}}}", results.join(","))))
+    Ok(response::raw_json(StatusCode::OK, format!("{{\"results\":{{{}}}}}", results.join(","))))
 }
 
 fn has_ended(record: &Record) -> bool {

@@ -1,10 +1,10 @@
 //! Rounds as they happen, as server-sent events.
 
-use super::path::Name;
-use super::problem::Problem;
-use super::slots::{Credential, Peer, Slot};
+use super::concurrency_limit::{ClientId, Peer, Permit};
+use super::error::ApiError;
+use super::path::PathParam;
 use super::{Api, event_stream};
-use crate::keyring::Pass;
+use crate::auth::Session;
 use crate::planner::Known;
 use crate::store::{RecordedRound, Signal, Store};
 use axum::http::HeaderMap;
@@ -29,20 +29,25 @@ const FIRST: &str = "0-0";
 const MOST_PLACES: usize = 50;
 
 /// `GET /admin/planner/events`: rounds of all rules.
-pub(super) async fn all_rounds(api: Api, headers: HeaderMap, peer: Peer) -> Result<Response, Problem> {
+pub(super) async fn all_rounds(api: Api, headers: HeaderMap, peer: Peer) -> Result<Response, ApiError> {
     let known = api.registry().rules().known().await?;
-    let slot = event_stream::slot(&api, peer)?;
-    Ok(rounds(&api, &known, None, &headers, slot).await)
+    let permit = event_stream::stream_permit(&api, peer)?;
+    Ok(rounds(&api, &known, None, &headers, permit).await)
 }
 
 /// `GET /admin/planner/{rule}/events`.
-pub(super) async fn rounds_of(api: Api, Name(name): Name, headers: HeaderMap, peer: Peer) -> Result<Response, Problem> {
+pub(super) async fn rounds_of(
+    api: Api,
+    PathParam(name): PathParam,
+    headers: HeaderMap,
+    peer: Peer,
+) -> Result<Response, ApiError> {
     let known = api.registry().rules().known().await?;
     if !known.has(&name) {
-        return Err(Problem::missing("plan rule", &name));
+        return Err(ApiError::not_found("plan rule", &name));
     }
-    let slot = event_stream::slot(&api, peer)?;
-    Ok(rounds(&api, &known, Some(name), &headers, slot).await)
+    let permit = event_stream::stream_permit(&api, peer)?;
+    Ok(rounds(&api, &known, Some(name), &headers, permit).await)
 }
 
 /// The last event that a reader of a stream has seen, if it says so.
@@ -59,8 +64,8 @@ struct Reader {
     /// Rules that may have rounds which no signal will tell of.
     behind: Vec<String>,
     draining: tokio_util::sync::CancellationToken,
-    pass: Pass,
-    _slot: Slot<Credential>,
+    session: Session,
+    _permit: Permit<ClientId>,
 }
 
 async fn rounds(
@@ -68,7 +73,7 @@ async fn rounds(
     known: &Known,
     only: Option<String>,
     headers: &HeaderMap,
-    slot: Slot<Credential>,
+    permit: Permit<ClientId>,
 ) -> Response {
     let store = api.store().clone();
     let signals = store.signals();
@@ -84,8 +89,8 @@ async fn rounds(
             places.append(rule, newest.first().map_or(FIRST, |round| &round.id));
         }
     }
-    let (draining, pass) = (api.inner.draining.clone(), api.pass());
-    let reader = Reader { store, signals, only, places, behind, draining, pass, _slot: slot };
+    let (draining, session) = (api.inner.draining.clone(), api.session());
+    let reader = Reader { store, signals, only, places, behind, draining, session, _permit: permit };
     Sse::new(events(reader)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
 }
 
@@ -111,7 +116,7 @@ impl Reader {
             }
             let signal = tokio::select! {
                 () = self.draining.cancelled() => return None,
-                () = self.pass.ended() => return None,
+                () = self.session.ended() => return None,
                 signal = self.signals.recv() => signal,
             };
             match signal {

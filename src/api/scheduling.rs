@@ -1,8 +1,8 @@
 //! Scheduling: what queues handed out within the last minute, and what holds for all of them.
 
-use super::body::Text;
-use super::problem::Problem;
-use super::{Api, answer};
+use super::body::RequestBody;
+use super::error::ApiError;
+use super::{Api, response};
 use crate::planner::Known;
 use axum::extract::Request;
 use axum::http::StatusCode;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 const WINDOW: &str = "PT1M";
 
 /// `GET /admin/scheduling/stats`.
-pub(super) async fn stats(api: Api) -> Result<Response, Problem> {
+pub(super) async fn stats(api: Api) -> Result<Response, ApiError> {
     let scheduling = api.store().scheduling(&[]).await?;
     let total = scheduling.total();
     let queue = |(name, queue): (&String, &crate::store::Dispatched)| {
@@ -27,18 +27,18 @@ pub(super) async fn stats(api: Api) -> Result<Response, Problem> {
     };
     let queues: Vec<Value> = scheduling.queues.iter().map(queue).collect();
     let body = json!({"stats": {"queues": queues, "window": WINDOW}, "queues": queues, "window": WINDOW});
-    Ok(answer::value(StatusCode::OK, &body))
+    Ok(response::json(StatusCode::OK, &body))
 }
 
 /// `GET /admin/scheduling/config`.
-pub(super) async fn config(api: Api) -> Result<Response, Problem> {
-    Ok(answer::value(StatusCode::OK, &describe(&*api.registry().rules().known().await?)))
+pub(super) async fn config(api: Api) -> Result<Response, ApiError> {
+    Ok(response::json(StatusCode::OK, &describe(&*api.registry().rules().known().await?)))
 }
 
 /// `PUT /admin/scheduling/config`: changes what it names.
-pub(super) async fn put_config(api: Api, request: Request) -> Result<Response, Problem> {
-    let body = Text::read(&api, request).await?.value()?;
-    Ok(answer::value(StatusCode::OK, &describe(&*api.registry().rules().put_scheduling(&body).await?)))
+pub(super) async fn put_config(api: Api, request: Request) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?.value()?;
+    Ok(response::json(StatusCode::OK, &describe(&*api.registry().rules().put_scheduling(&body).await?)))
 }
 
 fn describe(known: &Known) -> Value {

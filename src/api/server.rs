@@ -1,8 +1,8 @@
 //! The listener: accepts connections up to a bound, serves HTTP/1.1 and HTTP/2, and ends without cutting answers off.
 
 use super::Api;
+use super::concurrency_limit::{ConcurrencyLimit, Peer};
 use super::connection::{self, Timeouts};
-use super::slots::{Peer, Slots};
 use crate::telemetry::HttpMetrics;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -37,17 +37,17 @@ impl Server {
 
     /// Serves until `stop`, then finishes what is in flight.
     pub async fn run(self, stop: CancellationToken) {
-        let slots = Arc::new(Semaphore::new(self.max_connections));
-        let peers = Slots::new(self.max_connections_per_peer.unwrap_or(usize::MAX));
+        let permits = Arc::new(Semaphore::new(self.max_connections));
+        let peers = ConcurrencyLimit::new(self.max_connections_per_peer.unwrap_or(usize::MAX));
         let connections = TaskTracker::new();
         let http = self.http();
         loop {
-            // The slot comes first: further clients wait in the backlog, where they cost nothing.
-            let slot = tokio::select! {
+            // The permit comes first: further clients wait in the backlog, where they cost nothing.
+            let permit = tokio::select! {
                 () = stop.cancelled() => break,
-                slot = Arc::clone(&slots).acquire_owned() => slot,
+                permit = Arc::clone(&permits).acquire_owned() => permit,
             };
-            let Ok(slot) = slot else { break };
+            let Ok(permit) = permit else { break };
             let (stream, peer) = tokio::select! {
                 () = stop.cancelled() => break,
                 accepted = self.listener.accept() => match accepted {
@@ -60,7 +60,7 @@ impl Server {
                     }
                 },
             };
-            let Some(peer_slot) = peers.take(peer) else {
+            let Some(peer_permit) = peers.try_acquire(peer) else {
                 tracing::debug!(?peer, "closed a connection: server.max_connections_per_peer is reached");
                 self.metrics.closed("max_connections_per_peer");
                 continue;
@@ -80,7 +80,7 @@ impl Server {
                     metrics.closed(overdue.name());
                 }
                 metrics.connections().dec();
-                drop((slot, peer_slot));
+                drop((permit, peer_permit));
             });
         }
         drop(self.listener);

@@ -1,15 +1,15 @@
 //! Jobs that wait in staging for a Sidekiq, by the id that Sidekiq knows them by.
 
-use super::path::Name;
-use super::problem::Problem;
-use super::{Api, answer};
+use super::error::ApiError;
+use super::path::PathParam;
+use super::{Api, response};
 use crate::job::time::rfc3339;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
 
 /// `GET /admin/sidekiq/jobs/{id}`: the staged job of a jid.
-pub(super) async fn show_job(api: Api, Name(jid): Name) -> Result<Response, Problem> {
+pub(super) async fn show_job(api: Api, PathParam(jid): PathParam) -> Result<Response, ApiError> {
     let (found, is_truncated) = api.store().staged_job(&jid).await?;
     let Some(job) = found else {
         let hint = match is_truncated {
@@ -18,7 +18,7 @@ pub(super) async fn show_job(api: Api, Name(jid): Name) -> Result<Response, Prob
             }
             true => "There were too many keys to look at all of them; look it up by rule and tenant instead.",
         };
-        return Err(Problem::missing("staged job", &jid).hint(hint));
+        return Err(ApiError::not_found("staged job", &jid).hint(hint));
     };
     let known = api.registry().rules().known().await?;
     let waits_ms = u64::try_from(api.store().clock().now_ms() - job.created).unwrap_or(0);
@@ -33,5 +33,5 @@ pub(super) async fn show_job(api: Api, Name(jid): Name) -> Result<Response, Prob
         "created_at": rfc3339(job.created),
         "waits_ms": waits_ms,
     });
-    Ok(answer::value(StatusCode::OK, &body))
+    Ok(response::json(StatusCode::OK, &body))
 }

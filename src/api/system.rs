@@ -1,7 +1,7 @@
 //! Health, readiness and metrics.
 
-use super::problem::Problem;
-use super::{Api, answer};
+use super::error::ApiError;
+use super::{Api, response};
 use crate::planner::{Known, RuleStats};
 use crate::store::Error;
 use crate::telemetry::{DispatchLevels, Format, MOST_KEYS, MOST_TENANTS};
@@ -45,7 +45,7 @@ pub(super) async fn health(api: Api) -> Response {
         "queues": {"active": all.saturating_sub(paused), "paused": paused},
         "workers": {"connected": workers, "stale": 0},
     });
-    with_retry_after(answer::value(status, &body))
+    with_retry_after(response::json(status, &body))
 }
 
 /// `GET /ready`: whether to send requests here.
@@ -63,9 +63,9 @@ pub(super) async fn ready(api: Api) -> Response {
         }
     };
     let response = match reason {
-        None => answer::value(StatusCode::OK, &json!({"status": "ready"})),
+        None => response::json(StatusCode::OK, &json!({"status": "ready"})),
         Some(reason) => {
-            answer::value(StatusCode::SERVICE_UNAVAILABLE, &json!({"status": "not_ready", "reason": reason}))
+            response::json(StatusCode::SERVICE_UNAVAILABLE, &json!({"status": "not_ready", "reason": reason}))
         }
     };
     with_retry_after(response)
@@ -79,7 +79,7 @@ fn with_retry_after(mut response: Response) -> Response {
 }
 
 /// `GET /metrics`.
-pub(super) async fn metrics(api: Api, headers: HeaderMap) -> Result<Response, Problem> {
+pub(super) async fn metrics(api: Api, headers: HeaderMap) -> Result<Response, ApiError> {
     // Without Redis there are no depths, but everything else is worth more than ever.
     if let Err(error) = measure_depths(&api).await {
         tracing::debug!(%error, "metrics without queue depths");
@@ -88,7 +88,7 @@ pub(super) async fn metrics(api: Api, headers: HeaderMap) -> Result<Response, Pr
     let format = Format::accepted_by(accept);
     // A suite compares the type exactly when it asks for plain text; Prometheus asks for more and gets the version.
     let kind = if accept == "text/plain" { accept } else { format.content_type() };
-    let kind = HeaderValue::from_str(kind).map_err(|_| Problem::bug())?;
+    let kind = HeaderValue::from_str(kind).map_err(|_| ApiError::internal())?;
     let mut response = api.metrics().encode(format).into_response();
     response.headers_mut().insert(CONTENT_TYPE, kind);
     Ok(response)

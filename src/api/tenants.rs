@@ -1,12 +1,12 @@
 //! Tenants: list, terms, limits, and how many jobs they have.
 
-use super::body::Text;
-use super::listing::Listing;
-use super::mistakes::refused;
-use super::page::{Page, Query};
-use super::path::Name;
-use super::problem::Problem;
-use super::{Api, admin_jobs, answer};
+use super::body::RequestBody;
+use super::error::ApiError;
+use super::list_response::ListResponse;
+use super::pagination::{Page, Query};
+use super::path::PathParam;
+use super::validation::validation_failed;
+use super::{Api, admin_jobs, response};
 use crate::config;
 use crate::fairness::{TenantLimits, Weight};
 use crate::job::invalid::{Invalid, Kind};
@@ -19,9 +19,9 @@ use axum::response::Response;
 use serde_json::{Value, json};
 
 /// `GET /admin/tenants`.
-pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
-    let query = Query::of(&uri);
-    let page = Page::of(&query)?;
+pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
+    let query = Query::parse(&uri);
+    let page = Page::from_query(&query)?;
     let order = match query.get("sort") {
         None => RollOrder::default(),
         Some(name) => {
@@ -43,60 +43,61 @@ pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
     let jobs = api.store().tenant_jobs(&ids).await?;
     let items: Vec<Value> =
         shown.iter().zip(&jobs).map(|(tenant, jobs)| describe(&tenant.id, &tenant.served, jobs)).collect();
-    let mut pagination = page.describe(roll.tenants.len());
+    let mut pagination = page.to_json(roll.tenants.len());
     pagination["truncated"] = roll.truncated.into();
-    Ok(Listing::of_values(items, &[]).with("pagination", pagination).answer())
+    Ok(ListResponse::from_values(items, &[]).with("pagination", pagination).into_response())
 }
 
 /// `GET /admin/tenants/{id}`.
-pub(super) async fn show(api: Api, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn show(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     found(&api, &id, StatusCode::OK).await
 }
 
 /// `PUT /admin/tenants/{id}`: sets a tenant's terms as a whole.
-pub(super) async fn put(api: Api, Name(id): Name, request: Request) -> Result<Response, Problem> {
+pub(super) async fn put(api: Api, PathParam(id): PathParam, request: Request) -> Result<Response, ApiError> {
     check(&id)?;
-    let body = Text::read(&api, request).await?.value()?;
-    let (terms, reason) = config::tenant_from_json(&id, body).map_err(|problems| refused("tenant", &problems))?;
+    let body = RequestBody::read(&api, request).await?.value()?;
+    let (terms, reason) =
+        config::tenant_from_json(&id, body).map_err(|problems| validation_failed("tenant", &problems))?;
     let author = Author { by: api.actor(), reason };
     let is_new = api.registry().rules().put_tenant(&id, &terms, &author).await?;
     found(&api, &id, if is_new { StatusCode::CREATED } else { StatusCode::OK }).await
 }
 
 /// `PUT /admin/tenants/{id}/limits`: changes the limits that it names.
-pub(super) async fn put_limits(api: Api, Name(id): Name, request: Request) -> Result<Response, Problem> {
+pub(super) async fn put_limits(api: Api, PathParam(id): PathParam, request: Request) -> Result<Response, ApiError> {
     check(&id)?;
-    let body = Text::read(&api, request).await?.value()?;
+    let body = RequestBody::read(&api, request).await?.value()?;
     api.registry().rules().put_tenant_limits(&id, &body, &api.actor()).await?;
     found(&api, &id, StatusCode::OK).await
 }
 
 /// `DELETE /admin/tenants/{id}`.
-pub(super) async fn remove(api: Api, Name(id): Name, uri: Uri) -> Result<Response, Problem> {
+pub(super) async fn remove(api: Api, PathParam(id): PathParam, uri: Uri) -> Result<Response, ApiError> {
     check(&id)?;
-    let force = matches!(Query::of(&uri).get("force"), Some("true" | "1"));
+    let force = matches!(Query::parse(&uri).get("force"), Some("true" | "1"));
     let jobs = jobs_of(&api, &id).await?;
     let holds = match api.registry().rules().remove_tenant(&id, jobs, force).await? {
         Removed::Gone => api.registry().rules().served(&[&id]).await?.first().map_or("default", |served| served.source),
         Removed::Restored => "file",
         Removed::InFile => {
             let message = format!("Tenant {id} stands in the configuration file and was not changed at run time.");
-            let problem = Problem::new(StatusCode::CONFLICT, "conflict", message).with("tenant_id", &id);
+            let problem = ApiError::new(StatusCode::CONFLICT, "conflict", message).with("tenant_id", &id);
             return Err(problem.hint("Remove it from the file and restart, or PUT other terms in their place."));
         }
         Removed::Unknown => {
-            let problem = Problem::missing("tenant", &id);
+            let problem = ApiError::not_found("tenant", &id);
             return Err(problem.hint("It has no terms of its own that could be removed."));
         }
     };
     let jobs_kept = (jobs.total() > 0)
         .then(|| format!("{} jobs are kept, and served on the terms that hold now ({holds})", jobs.total()));
     let body = json!({"tenant_id": id, "removed": true, "holds": holds, "total_jobs": jobs.total(), "jobs": jobs_kept});
-    Ok(answer::value(StatusCode::OK, &body))
+    Ok(response::json(StatusCode::OK, &body))
 }
 
 /// `GET /admin/tenants/{id}/stats`.
-pub(super) async fn stats(api: Api, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn stats(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     check_own(&api, &id)?;
     let served = served(&api, &id).await?;
     let jobs = jobs_of(&api, &id).await?;
@@ -126,7 +127,7 @@ pub(super) async fn stats(api: Api, Name(id): Name) -> Result<Response, Problem>
     });
     body["jobs"]["completed_24h"] = did.map(|did| did.day.completed).into();
     body["jobs"]["failed_24h"] = did.map(|did| did.day.failed).into();
-    Ok(answer::value(StatusCode::OK, &body))
+    Ok(response::json(StatusCode::OK, &body))
 }
 
 /// A share to four places.
@@ -135,13 +136,13 @@ fn share(part: f64) -> f64 {
 }
 
 /// `GET /admin/tenants/{id}/jobs`.
-pub(super) async fn jobs(api: Api, Name(id): Name, uri: Uri) -> Result<Response, Problem> {
+pub(super) async fn jobs(api: Api, PathParam(id): PathParam, uri: Uri) -> Result<Response, ApiError> {
     check_own(&api, &id)?;
     admin_jobs::list_of(&api, &uri, Some(id)).await
 }
 
 /// Limits with what counts against them.
-async fn usage(api: &Api, id: &str, limits: &TenantLimits, jobs: &TenantJobs) -> Result<Value, Problem> {
+async fn usage(api: &Api, id: &str, limits: &TenantLimits, jobs: &TenantJobs) -> Result<Value, ApiError> {
     let mut shown = json!({});
     let mut put = |name: &str, limit: Option<u64>, current: u64| {
         if let Some(limit) = limit {
@@ -159,25 +160,25 @@ async fn usage(api: &Api, id: &str, limits: &TenantLimits, jobs: &TenantJobs) ->
     Ok(shown)
 }
 
-async fn served(api: &Api, id: &str) -> Result<Served, Problem> {
+async fn served(api: &Api, id: &str) -> Result<Served, ApiError> {
     Ok(api.registry().rules().served(&[id]).await?.pop().unwrap_or_default())
 }
 
-async fn jobs_of(api: &Api, id: &str) -> Result<TenantJobs, Problem> {
+async fn jobs_of(api: &Api, id: &str) -> Result<TenantJobs, ApiError> {
     if id == tenant::DEFAULT {
         return Ok(api.store().default_tenant_jobs().await?);
     }
     Ok(api.store().tenant_jobs(&[id]).await?.pop().unwrap_or_default())
 }
 
-async fn found(api: &Api, id: &str, status: StatusCode) -> Result<Response, Problem> {
+async fn found(api: &Api, id: &str, status: StatusCode) -> Result<Response, ApiError> {
     check(id)?;
     let served = served(api, id).await?;
     let tenant = describe(id, &served, &jobs_of(api, id).await?);
     let mut body = tenant.clone();
     body["tenant"] = tenant;
     body["changes"] = served.changes.into();
-    Ok(answer::value(status, &body))
+    Ok(response::json(status, &body))
 }
 
 fn describe(id: &str, served: &Served, jobs: &TenantJobs) -> Value {
@@ -202,26 +203,26 @@ fn by_state(jobs: &TenantJobs) -> Value {
 }
 
 /// Refuses, as if there were none, a tenant that is not the caller's, whose key is another's.
-fn check_own(api: &Api, id: &str) -> Result<(), Problem> {
+fn check_own(api: &Api, id: &str) -> Result<(), ApiError> {
     check(id)?;
-    if api.store().scope().admits(Some(id)) { Ok(()) } else { Err(Problem::missing("tenant", id)) }
+    if api.store().scope().admits(Some(id)) { Ok(()) } else { Err(ApiError::not_found("tenant", id)) }
 }
 
 /// Refuses what can be nobody's id.
-fn check(id: &str) -> Result<(), Problem> {
+fn check(id: &str) -> Result<(), ApiError> {
     if id == tenant::DEFAULT || tenant::is_id(id) {
         return Ok(());
     }
     Err(Invalid::field("id", tenant::NAME_EXPECTED, id).of_kind(Kind::Tenant).into())
 }
 
-impl From<TenantSettingsRefused> for Problem {
+impl From<TenantSettingsRefused> for ApiError {
     fn from(refusal: TenantSettingsRefused) -> Self {
         match refusal {
-            TenantSettingsRefused::Mistakes(problems) => refused("tenant", &problems),
+            TenantSettingsRefused::Mistakes(problems) => validation_failed("tenant", &problems),
             TenantSettingsRefused::Busy(jobs) => {
                 let message = format!("The tenant has {} jobs that have not ended.", jobs.total());
-                let problem = Problem::new(StatusCode::CONFLICT, "conflict", message);
+                let problem = ApiError::new(StatusCode::CONFLICT, "conflict", message);
                 problem.with_number("total_jobs", jobs.total() as usize).hint(
                     "With ?force=true its jobs are kept, and served on the terms of its tier or the default ones.",
                 )

@@ -1,11 +1,11 @@
 //! Subscriptions to events, and what became of their deliveries.
 
-use super::body::Text;
-use super::listing::Listing;
-use super::page::{Page, Query};
-use super::path::Name;
-use super::problem::Problem;
-use super::{Api, answer};
+use super::body::RequestBody;
+use super::error::ApiError;
+use super::list_response::ListResponse;
+use super::pagination::{Page, Query};
+use super::path::PathParam;
+use super::{Api, response};
 use crate::job::invalid::Invalid;
 use crate::job::{Subscription, id, json, time};
 use crate::store::{Delivery, Subscribed};
@@ -18,8 +18,8 @@ use serde_json::json;
 const ATTEMPTS: usize = 8;
 
 /// `POST /webhooks/subscriptions`. Its secret is shown here and never again.
-pub(super) async fn create(api: Api, request: Request) -> Result<Response, Problem> {
-    let body = Text::read(&api, request).await?;
+pub(super) async fn create(api: Api, request: Request) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?;
     body.fields()?;
     let id = format!("sub_{}", id::generate());
     let new = Subscription::parse(body.as_str(), &id, api.store().clock().now_ms(), secret())?;
@@ -28,27 +28,27 @@ pub(super) async fn create(api: Api, request: Request) -> Result<Response, Probl
         Subscribed::Done => Ok(with_secret(StatusCode::CREATED, &new)),
         Subscribed::Full | Subscribed::Stale => {
             let message = "There are as many subscriptions as there may be.";
-            Err(Problem::new(StatusCode::CONFLICT, "conflict", message).hint("Delete one that nobody needs any more."))
+            Err(ApiError::new(StatusCode::CONFLICT, "conflict", message).hint("Delete one that nobody needs any more."))
         }
     }
 }
 
 /// `GET /webhooks/subscriptions`, the oldest first.
-pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
-    let page = Page::of(&Query::of(&uri))?;
+pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
+    let page = Page::from_query(&Query::parse(&uri))?;
     let all = api.store().subscriptions().await?;
     let shown: Vec<String> = all.iter().skip(page.offset).take(page.limit).map(Subscription::to_json).collect();
-    Ok(Listing::of(&format!("[{}]", shown.join(",")), &["subscriptions"]).paged(page, all.len()))
+    Ok(ListResponse::new(&format!("[{}]", shown.join(",")), &["subscriptions"]).paged(page, all.len()))
 }
 
 /// `GET /webhooks/subscriptions/{id}`.
-pub(super) async fn show(api: Api, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn show(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     Ok(wrapped(&find(&api, &id).await?))
 }
 
 /// `PATCH /webhooks/subscriptions/{id}`: changes what it names.
-pub(super) async fn change(api: Api, Name(id): Name, request: Request) -> Result<Response, Problem> {
-    let body = Text::read(&api, request).await?;
+pub(super) async fn change(api: Api, PathParam(id): PathParam, request: Request) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?;
     body.fields()?;
     for _ in 0..ATTEMPTS {
         let old = find(&api, &id).await?;
@@ -62,7 +62,7 @@ pub(super) async fn change(api: Api, Name(id): Name, request: Request) -> Result
 }
 
 /// `POST /webhooks/subscriptions/{id}/rotate-secret`: the old one still signs for a day.
-pub(super) async fn rotate(api: Api, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn rotate(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     for _ in 0..ATTEMPTS {
         let old = find(&api, &id).await?;
         let new = old.rotated(secret(), api.store().clock().now_ms());
@@ -74,20 +74,20 @@ pub(super) async fn rotate(api: Api, Name(id): Name) -> Result<Response, Problem
 }
 
 /// `DELETE /webhooks/subscriptions/{id}`: what waits for it is not sent any more.
-pub(super) async fn remove(api: Api, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn remove(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     for _ in 0..ATTEMPTS {
         let old = find(&api, &id).await?;
         if api.store().unsubscribe(&old).await? == Subscribed::Done {
-            return Ok(answer::value(StatusCode::OK, &json!({"deleted": true, "id": id})));
+            return Ok(response::json(StatusCode::OK, &json!({"deleted": true, "id": id})));
         }
     }
     Err(busy(&id))
 }
 
 /// `GET /webhooks/deliveries`: those that wait, or with `status=dead` those that were given up.
-pub(super) async fn deliveries(api: Api, uri: Uri) -> Result<Response, Problem> {
-    let query = Query::of(&uri);
-    let page = Page::of(&query)?;
+pub(super) async fn deliveries(api: Api, uri: Uri) -> Result<Response, ApiError> {
+    let query = Query::parse(&uri);
+    let page = Page::from_query(&query)?;
     let dead = match query.get("status").unwrap_or("pending") {
         "pending" => false,
         "dead" => true,
@@ -98,45 +98,45 @@ pub(super) async fn deliveries(api: Api, uri: Uri) -> Result<Response, Problem> 
     for id in &ids {
         shown.extend(api.store().delivery(id).await?.map(|delivery| describe(&delivery)));
     }
-    Ok(Listing::of(&format!("[{}]", shown.join(",")), &["deliveries"]).paged(page, total))
+    Ok(ListResponse::new(&format!("[{}]", shown.join(",")), &["deliveries"]).paged(page, total))
 }
 
 /// `GET /webhooks/deliveries/{id}`.
-pub(super) async fn delivery(api: Api, Name(id): Name) -> Result<Response, Problem> {
-    let delivery = api.store().delivery(&id).await?.ok_or_else(|| Problem::missing("delivery", &id))?;
-    Ok(answer::json(StatusCode::OK, format!("{{\"delivery\":{}}}", describe(&delivery))))
+pub(super) async fn delivery(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    let delivery = api.store().delivery(&id).await?.ok_or_else(|| ApiError::not_found("delivery", &id))?;
+    Ok(response::raw_json(StatusCode::OK, format!("{{\"delivery\":{}}}", describe(&delivery))))
 }
 
 /// `POST /webhooks/deliveries/{id}/retry`: one that was given up is tried again.
-pub(super) async fn redeliver(api: Api, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn redeliver(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     match api.store().redeliver(&id).await? {
-        true => Ok(answer::value(StatusCode::OK, &json!({"id": id, "status": "pending"}))),
-        false => Err(Problem::missing("delivery", &id)),
+        true => Ok(response::json(StatusCode::OK, &json!({"id": id, "status": "pending"}))),
+        false => Err(ApiError::not_found("delivery", &id)),
     }
 }
 
-async fn check(api: &Api, subscription: &Subscription) -> Result<(), Problem> {
+async fn check(api: &Api, subscription: &Subscription) -> Result<(), ApiError> {
     let expected = "an https:// URL of a public host";
     api.inner.sender.check(&subscription.url).await.map_err(|problem| {
         let invalid =
             Invalid { problem: format!("must be {expected}: {problem}"), ..Invalid::field("url", expected, "") };
-        Problem::from(Invalid { received: None, ..invalid })
+        ApiError::from(Invalid { received: None, ..invalid })
     })
 }
 
-async fn find(api: &Api, id: &str) -> Result<Subscription, Problem> {
-    api.store().subscription(id).await?.ok_or_else(|| Problem::missing("subscription", id))
+async fn find(api: &Api, id: &str) -> Result<Subscription, ApiError> {
+    api.store().subscription(id).await?.ok_or_else(|| ApiError::not_found("subscription", id))
 }
 
 fn wrapped(subscription: &Subscription) -> Response {
-    answer::json(StatusCode::OK, format!("{{\"subscription\":{}}}", subscription.to_json()))
+    response::raw_json(StatusCode::OK, format!("{{\"subscription\":{}}}", subscription.to_json()))
 }
 
 fn with_secret(status: StatusCode, subscription: &Subscription) -> Response {
     let mut shown = subscription.to_json();
     shown.pop();
     let secret = json::quoted(subscription.secret());
-    answer::json(status, format!("{{\"subscription\":{shown},\"secret\":{secret}}}}}"))
+    response::raw_json(status, format!("{{\"subscription\":{shown},\"secret\":{secret}}}}}"))
 }
 
 fn describe(delivery: &Delivery) -> String {
@@ -162,7 +162,7 @@ fn secret() -> String {
     format!("whsec_{:x}", sha2::Sha256::digest(random.concat()))
 }
 
-fn busy(id: &str) -> Problem {
+fn busy(id: &str) -> ApiError {
     let message = format!("Subscription {id} is being changed by others all the time.");
-    Problem::new(StatusCode::CONFLICT, "conflict", message).with("id", id).hint("Try again.")
+    ApiError::new(StatusCode::CONFLICT, "conflict", message).with("id", id).hint("Try again.")
 }

@@ -1,10 +1,10 @@
 //! Workers: ack, nack, heartbeat, register, goodbye.
 
-use super::body::{Fields, Text};
-use super::path::Name;
-use super::problem::Problem;
-use super::visit::RequestId;
-use super::{Api, answer, fetch};
+use super::body::{Fields, RequestBody};
+use super::context::RequestId;
+use super::error::ApiError;
+use super::path::PathParam;
+use super::{Api, fetch, response};
 use crate::fairness::Pool;
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::record::push_time;
@@ -20,14 +20,14 @@ use futures_util::future::join_all;
 pub(super) const MOST_NAMES: usize = 1000;
 
 /// `POST /workers/ack`: one job, or several as `acks`, each with its own result.
-pub(super) async fn ack(api: Api, request_id: RequestId, request: Request) -> Result<Response, Problem> {
+pub(super) async fn ack(api: Api, request_id: RequestId, request: Request) -> Result<Response, ApiError> {
     let key = idempotency_key(request.headers())?;
-    let body = Text::read_any(&api, request).await?;
+    let body = RequestBody::read_any(&api, request).await?;
     let fields = body.fields()?;
     let Some(list) = fields.get("acks") else {
         portable::check(body.as_str())?;
         let id = fields.job_id()?;
-        return ack_one(&api, id, &fields, key).await.map(|body| answer::json(StatusCode::OK, body));
+        return ack_one(&api, id, &fields, key).await.map(|body| response::raw_json(StatusCode::OK, body));
     };
     let most = api.inner.limits.max_batch;
     let expected = || format!("an array of 1 to {most} objects");
@@ -41,7 +41,7 @@ pub(super) async fn ack(api: Api, request_id: RequestId, request: Request) -> Re
             let fields = Fields::of(object);
             ack_one(api, fields.job_id()?, &fields, key).await
         }
-        .map_err(move |problem: Problem| problem.within(&format!("acks[{index}]")))
+        .map_err(move |problem: ApiError| problem.within(&format!("acks[{index}]")))
     });
     // Sent together, they go as one call; each has its own result.
     let results: Vec<String> = join_all(acks)
@@ -49,18 +49,18 @@ pub(super) async fn ack(api: Api, request_id: RequestId, request: Request) -> Re
         .into_iter()
         .map(|result| result.unwrap_or_else(|problem| problem.body(request_id.as_str())))
         .collect();
-    Ok(answer::json(StatusCode::OK, format!("{{\"results\":[{}]}}", results.join(","))))
+    Ok(response::raw_json(StatusCode::OK, format!("{{\"results\":[{}]}}", results.join(","))))
 }
 
 /// `POST /jobs/{id}/ack`.
-pub(super) async fn ack_by_path(api: Api, Name(id): Name, request: Request) -> Result<Response, Problem> {
+pub(super) async fn ack_by_path(api: Api, PathParam(id): PathParam, request: Request) -> Result<Response, ApiError> {
     let key = idempotency_key(request.headers())?;
-    let body = Text::read(&api, request).await?;
+    let body = RequestBody::read(&api, request).await?;
     let fields = body.optional_fields()?;
-    ack_one(&api, id, &fields, key).await.map(|body| answer::json(StatusCode::OK, body))
+    ack_one(&api, id, &fields, key).await.map(|body| response::raw_json(StatusCode::OK, body))
 }
 
-async fn ack_one(api: &Api, id: String, fields: &Fields<'_>, key: Option<String>) -> Result<String, Problem> {
+async fn ack_one(api: &Api, id: String, fields: &Fields<'_>, key: Option<String>) -> Result<String, ApiError> {
     let result = fields.get("result").map(str::to_owned);
     let most = api.inner.limits.max_result;
     if let Some(length) = result.as_ref().map(String::len).filter(|length| *length > most) {
@@ -78,23 +78,23 @@ async fn ack_one(api: &Api, id: String, fields: &Fields<'_>, key: Option<String>
 }
 
 /// `POST /workers/nack`.
-pub(super) async fn nack(api: Api, request: Request) -> Result<Response, Problem> {
+pub(super) async fn nack(api: Api, request: Request) -> Result<Response, ApiError> {
     let key = idempotency_key(request.headers())?;
-    let body = Text::read(&api, request).await?;
+    let body = RequestBody::read(&api, request).await?;
     let fields = body.fields()?;
     let id = fields.job_id()?;
     nack_one(&api, id, &fields, key).await
 }
 
 /// `POST /jobs/{id}/nack`.
-pub(super) async fn nack_by_path(api: Api, Name(id): Name, request: Request) -> Result<Response, Problem> {
+pub(super) async fn nack_by_path(api: Api, PathParam(id): PathParam, request: Request) -> Result<Response, ApiError> {
     let key = idempotency_key(request.headers())?;
-    let body = Text::read(&api, request).await?;
+    let body = RequestBody::read(&api, request).await?;
     let fields = body.optional_fields()?;
     nack_one(&api, id, &fields, key).await
 }
 
-async fn nack_one(api: &Api, id: String, fields: &Fields<'_>, key: Option<String>) -> Result<Response, Problem> {
+async fn nack_one(api: &Api, id: String, fields: &Fields<'_>, key: Option<String>) -> Result<Response, ApiError> {
     let nack = Nack {
         job_id: id.clone(),
         worker: fields.worker()?,
@@ -121,14 +121,14 @@ async fn nack_one(api: &Api, id: String, fields: &Fields<'_>, key: Option<String
         push_time(&mut body, "completed_at", record.finished());
         api.metrics().jobs.discarded(&record.queue, &record.kind);
     }
-    Ok(answer::json(StatusCode::OK, with_job(body, &record)))
+    Ok(response::raw_json(StatusCode::OK, with_job(body, &record)))
 }
 
-fn done(outcome: Outcome, id: &str, done: &str) -> Result<Box<Record>, Problem> {
+fn done(outcome: Outcome, id: &str, done: &str) -> Result<Box<Record>, ApiError> {
     match outcome {
         Outcome::Done(record, _) => Ok(record),
-        Outcome::Missing => Err(Problem::missing("job", id)),
-        Outcome::Conflict { state, holder } => Err(Problem::conflict(id, done, &state, "active", holder.as_deref())),
+        Outcome::Missing => Err(ApiError::not_found("job", id)),
+        Outcome::Conflict { state, holder } => Err(ApiError::conflict(id, done, &state, "active", holder.as_deref())),
     }
 }
 
@@ -140,7 +140,7 @@ fn with_job(mut body: String, record: &Record) -> String {
 }
 
 /// A client that repeats an ack or nack with the same key gets the first answer instead of a conflict.
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
     let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
     let key = value.to_str().unwrap_or_default();
     names::check_worker("Idempotency-Key", key)?;
@@ -148,25 +148,25 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
 }
 
 /// `POST /workers/heartbeat`.
-pub(super) async fn heartbeat(api: Api, request: Request) -> Result<Response, Problem> {
-    let body = Text::read(&api, request).await?;
+pub(super) async fn heartbeat(api: Api, request: Request) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?;
     let beat = read_heartbeat(&body.fields()?)?;
     known_pool(&api, beat.pool.as_deref()).await?;
-    let answer = api.store().heartbeat(&beat).await?;
+    let reply = api.store().heartbeat(&beat).await?;
     let quoted = |ids: &[String]| ids.iter().map(|id| json::quoted(id)).collect::<Vec<_>>().join(",");
     let body = format!(
         "{{\"state\":\"{}\",\"jobs_extended\":[{}],\"cancelled_jobs\":[{}],\"server_time\":\"{}\",\"acknowledged\":true}}",
-        answer.directive,
-        quoted(&answer.extended),
-        quoted(&answer.cancelled),
-        time::rfc3339(answer.server_time)
+        reply.directive,
+        quoted(&reply.extended),
+        quoted(&reply.cancelled),
+        time::rfc3339(reply.server_time)
     );
-    Ok(answer::json(StatusCode::OK, body))
+    Ok(response::raw_json(StatusCode::OK, body))
 }
 
 /// `POST /workers/register`, flat or inside `worker`.
-pub(super) async fn register(api: Api, request: Request) -> Result<Response, Problem> {
-    let body = Text::read(&api, request).await?;
+pub(super) async fn register(api: Api, request: Request) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?;
     let outer = body.fields()?;
     let mut beat = match outer.get("worker") {
         None => read_heartbeat(&outer)?,
@@ -177,37 +177,37 @@ pub(super) async fn register(api: Api, request: Request) -> Result<Response, Pro
     };
     known_pool(&api, beat.pool.as_deref()).await?;
     beat.registers = true;
-    let answer = api.store().heartbeat(&beat).await?;
+    let reply = api.store().heartbeat(&beat).await?;
     let settings = api.store().settings();
     let interval = api.inner.heartbeat_interval;
     let body = serde_json::json!({
         "ok": true,
         "worker_id": beat.worker,
-        "state": answer.directive,
-        "server_time": time::rfc3339(answer.server_time),
+        "state": reply.directive,
+        "server_time": time::rfc3339(reply.server_time),
         "heartbeat_interval": interval.as_secs_f64(),
         "heartbeat_timeout": settings.dead_after as f64 / 1e3,
         "visibility_timeout_default": settings.visibility as f64 / 1e3,
     });
-    Ok(answer::value(StatusCode::OK, &body))
+    Ok(response::json(StatusCode::OK, &body))
 }
 
 /// `DELETE /workers/{id}`: what it still held is available again.
-pub(super) async fn deregister(api: Api, Name(id): Name) -> Result<Response, Problem> {
-    let handed_back = api.store().deregister(&id).await?.ok_or_else(|| Problem::missing("worker", &id))?;
+pub(super) async fn deregister(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    let handed_back = api.store().deregister(&id).await?.ok_or_else(|| ApiError::not_found("worker", &id))?;
     let body = serde_json::json!({"ok": true, "worker_id": id, "jobs_requeued": handed_back});
-    Ok(answer::value(StatusCode::OK, &body))
+    Ok(response::json(StatusCode::OK, &body))
 }
 
 /// The pool that somebody names, which must be there.
-pub(super) async fn known_pool(api: &Api, name: Option<&str>) -> Result<Option<Pool>, Problem> {
+pub(super) async fn known_pool(api: &Api, name: Option<&str>) -> Result<Option<Pool>, ApiError> {
     let Some(name) = name else { return Ok(None) };
     let known = api.registry().rules().known().await?;
     match known.dispatch.policy.pool(&api.store().scope().qualified(name)) {
         Some(pool) => Ok(Some(pool.clone())),
-        None => {
-            Err(Problem::missing("pool", name).with("field", "pool").hint("GET /ojs/v1/admin/pools lists the pools."))
-        }
+        None => Err(ApiError::not_found("pool", name)
+            .with("field", "pool")
+            .hint("GET /ojs/v1/admin/pools lists the pools.")),
     }
 }
 

@@ -1,11 +1,11 @@
 //! Workflows: begin, list, look up, cancel.
 
-use super::body::Text;
-use super::listing::Listing;
-use super::page::{CursorPage, Query};
-use super::path::Name;
-use super::problem::Problem;
-use super::{Api, answer, jobs, progress};
+use super::body::RequestBody;
+use super::error::ApiError;
+use super::list_response::ListResponse;
+use super::pagination::{CursorPage, Query};
+use super::path::PathParam;
+use super::{Api, jobs, progress, response};
 use crate::job::invalid::Invalid;
 use crate::job::{WorkflowRecord, id, workflow};
 use crate::store::{CalledOff, WorkflowBegun, WorkflowFilter};
@@ -21,13 +21,13 @@ pub(super) const STATES: [&str; 4] = ["running", "completed", "failed", "cancell
 pub(super) const TYPES: [&str; 3] = ["chain", "group", "batch"];
 
 /// `POST /workflows`: all of it is stored, or nothing.
-pub(super) async fn begin(api: Api, request: Request) -> Result<Response, Problem> {
+pub(super) async fn begin(api: Api, request: Request) -> Result<Response, ApiError> {
     let context = jobs::context(&api, request.headers())?;
-    let told = jobs::Told::of(&api, request.headers())?;
-    let body = Text::read(&api, request).await?;
+    let headers = jobs::HeaderOptions::parse(&api, request.headers())?;
+    let body = RequestBody::read(&api, request).await?;
     let mut new = workflow::parse(body.as_str(), &api.inner.limits, &context)?;
-    let header = |name: &str| told.tenants.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
-    let deadline = Instant::now() + told.patience;
+    let header = |name: &str| headers.tenants.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+    let deadline = Instant::now() + headers.block_timeout;
     let record = loop {
         match api.enqueue_service().begin_workflow(&mut new, &header).await? {
             WorkflowBegun::Stored(record) => break record,
@@ -35,12 +35,12 @@ pub(super) async fn begin(api: Api, request: Request) -> Result<Response, Proble
                 tokio::time::sleep(jobs::ROOM_EVERY).await;
             }
             WorkflowBegun::Bounded { queue, depth, most, strategy } => {
-                return Err(Problem::queue_full(&queue, depth, most, &strategy));
+                return Err(ApiError::queue_full(&queue, depth, most, &strategy));
             }
             WorkflowBegun::Duplicate => return Err(duplicate(&new.id)),
-            WorkflowBegun::Full { rule, most, staged } => return Err(Problem::staging_full(&rule, most, staged)),
-            WorkflowBegun::Limited(exceeded) => return Err(Problem::tenant_limited(&exceeded, false)),
-            WorkflowBegun::Stale => return Err(Problem::bug()), // the enqueue service repeats the request itself
+            WorkflowBegun::Full { rule, most, staged } => return Err(ApiError::staging_full(&rule, most, staged)),
+            WorkflowBegun::Limited(exceeded) => return Err(ApiError::tenant_limited(&exceeded, false)),
+            WorkflowBegun::Stale => return Err(ApiError::internal()), // the enqueue service repeats the request itself
         }
     };
     new.first_jobs().for_each(|job| api.metrics().jobs.enqueued(&job.queue, &job.kind));
@@ -53,9 +53,9 @@ pub(super) async fn begin(api: Api, request: Request) -> Result<Response, Proble
 }
 
 /// `GET /workflows`: those that fit, without their parts and in no order. Each call looks at a bounded number of keys.
-pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
-    let query = Query::of(&uri);
-    let CursorPage { cursor, limit } = CursorPage::of(&query)?;
+pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
+    let query = Query::parse(&uri);
+    let CursorPage { cursor, limit } = CursorPage::from_query(&query)?;
     let one_of = |field: &str, known: &[&str], value: &str| match known.contains(&value) {
         true => Ok(value.to_owned()),
         false => Err(Invalid::field(field, format!("one of {}", known.join(", ")), value)),
@@ -73,13 +73,13 @@ pub(super) async fn list(api: Api, uri: Uri) -> Result<Response, Problem> {
         record.write_summary(&mut items);
     }
     items.push(']');
-    let pagination = CursorPage::describe(limit, next.as_ref());
-    Ok(Listing::of(&items, &["workflows"]).with("pagination", pagination).answer())
+    let pagination = CursorPage::to_json(limit, next.as_ref());
+    Ok(ListResponse::new(&items, &["workflows"]).with("pagination", pagination).into_response())
 }
 
 /// `GET /workflows/{id}`.
-pub(super) async fn show(api: Api, Name(id): Name) -> Result<Response, Problem> {
-    let missing = || Problem::missing("workflow", &id);
+pub(super) async fn show(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    let missing = || ApiError::not_found("workflow", &id);
     if !id::is_valid(&id) {
         return Err(missing());
     }
@@ -88,25 +88,25 @@ pub(super) async fn show(api: Api, Name(id): Name) -> Result<Response, Problem> 
 }
 
 /// `GET /workflows/{id}/progress`.
-pub(super) async fn progress(api: Api, Name(id): Name) -> Result<Response, Problem> {
-    let missing = || Problem::missing("workflow", &id);
+pub(super) async fn progress(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    let missing = || ApiError::not_found("workflow", &id);
     if !id::is_valid(&id) {
         return Err(missing());
     }
     let record = api.store().workflow_progress(&id).await?.ok_or_else(missing)?;
     let mut body = String::new();
     record.write_progress(&mut body);
-    Ok(progress::answer(body, Some(record.progress())))
+    Ok(progress::progress_response(body, Some(record.progress())))
 }
 
 /// `DELETE /workflows/{id}`.
-pub(super) async fn cancel(api: Api, Name(id): Name) -> Result<Response, Problem> {
+pub(super) async fn cancel(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
     if !id::is_valid(&id) {
-        return Err(Problem::missing("workflow", &id));
+        return Err(ApiError::not_found("workflow", &id));
     }
     match api.store().cancel_workflow(&id).await? {
         CalledOff::Done(record) => Ok(shown(StatusCode::OK, &record)),
-        CalledOff::Missing => Err(Problem::missing("workflow", &id)),
+        CalledOff::Missing => Err(ApiError::not_found("workflow", &id)),
         CalledOff::Over(state) => Err(over(&id, &state)),
     }
 }
@@ -115,19 +115,19 @@ pub(super) async fn cancel(api: Api, Name(id): Name) -> Result<Response, Problem
 fn shown(status: StatusCode, record: &WorkflowRecord) -> Response {
     let mut plain = String::new();
     record.write(&mut plain);
-    answer::json(status, answer::wrapped("workflow", &plain, &[]))
+    response::raw_json(status, response::wrapped("workflow", &plain, &[]))
 }
 
 /// The id of a new workflow is taken.
-fn duplicate(id: &str) -> Problem {
+fn duplicate(id: &str) -> ApiError {
     let message = format!("`id` is taken: a workflow with the id {id} exists already.");
-    Problem::new(StatusCode::CONFLICT, "duplicate", message).with("existing_workflow_id", id).with("field", "id")
+    ApiError::new(StatusCode::CONFLICT, "duplicate", message).with("existing_workflow_id", id).with("field", "id")
 }
 
 /// The workflow has ended, so that it cannot be cancelled.
-fn over(id: &str, state: &str) -> Problem {
+fn over(id: &str, state: &str) -> ApiError {
     let message = format!("Workflow {id} is {state}; only one that is running can be cancelled.");
-    Problem::new(StatusCode::CONFLICT, "conflict", message)
+    ApiError::new(StatusCode::CONFLICT, "conflict", message)
         .with("workflow_id", id)
         .with("current_state", state)
         .with("expected_state", "running")

@@ -72,7 +72,7 @@ fn response(status: u16, about: &str, codes: &[&str]) -> Value {
     json!({
         "description": about,
         "headers": super::headers(further),
-        "content": {crate::api::answer::MEDIA_TYPE: {"schema": schema}},
+        "content": {crate::api::response::MEDIA_TYPE: {"schema": schema}},
     })
 }
 

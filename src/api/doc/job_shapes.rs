@@ -2,7 +2,7 @@
 
 use super::Shapes;
 use super::schema::*;
-use crate::api::waiting::REASONS;
+use crate::api::waiting_for::REASONS;
 use crate::job::quota::{MOST_CONCURRENCY, MOST_STARTS};
 use crate::job::{LimitScope, Partition, State};
 use serde_json::{Value, json};

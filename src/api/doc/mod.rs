@@ -31,7 +31,7 @@ mod job_shapes;
 
 pub(super) use operation::Describe;
 
-use super::answer::MEDIA_TYPE;
+use super::response::MEDIA_TYPE;
 use super::routes::{Access, Route, table};
 use crate::auth::Role;
 use crate::job::Limits;
@@ -172,7 +172,7 @@ fn responses(route: &Route, operation: &Operation) -> Value {
     if roles(route.access).is_some() {
         statuses.extend([401, 403]);
     }
-    if matches!(route.access, Access::Named(_) | Access::Whole(_)) {
+    if matches!(route.access, Access::Namespaced(_) | Access::Global(_)) {
         statuses.insert(404); // what a tenant's key is told
     }
     if variables(route.path).next().is_some() {
@@ -199,7 +199,7 @@ fn responses(route: &Route, operation: &Operation) -> Value {
 fn roles(access: Access) -> Option<&'static [Role]> {
     match access {
         Access::Public => None,
-        Access::Scoped(roles) | Access::Named(roles) | Access::Whole(roles) => Some(roles),
+        Access::Scoped(roles) | Access::Namespaced(roles) | Access::Global(roles) => Some(roles),
     }
 }
 
@@ -210,7 +210,7 @@ fn needed(access: Access) -> String {
         Access::Scoped(roles) => {
             format!("Roles: {}. A key of a tenant's sees and touches what is the tenant's.", names(roles))
         }
-        Access::Named(roles) | Access::Whole(roles) => {
+        Access::Namespaced(roles) | Access::Global(roles) => {
             format!("Roles: {}, with a key that is bound to no tenant.", names(roles))
         }
     }

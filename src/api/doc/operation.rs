@@ -1,8 +1,8 @@
 //! What one route takes and gives, apart from what all of them do.
 
 use super::schema::{integer, plain, text};
-use crate::api::answer::MEDIA_TYPE;
-use crate::api::page::FURTHEST;
+use crate::api::pagination::MOST_ITEMS;
+use crate::api::response::MEDIA_TYPE;
 use serde_json::{Value, json};
 
 /// Describes a route; made only when the document is.
@@ -82,7 +82,7 @@ impl Operation {
 
     /// Pages of a list, in both dialects.
     pub fn paged(self) -> Self {
-        let furthest = FURTHEST as i64;
+        let furthest = MOST_ITEMS as i64;
         self.query("limit", integer(1, furthest), "Items on the page; more than 200 count as 200.")
             .query("offset", integer(0, furthest), "Items to pass over.")
             .query(
@@ -100,7 +100,7 @@ impl Operation {
 
     /// Pages of a list that goes on by cursor only.
     pub fn paged_by_cursor(self) -> Self {
-        let furthest = FURTHEST as i64;
+        let furthest = MOST_ITEMS as i64;
         self.query(
             "limit",
             integer(1, furthest),

@@ -1,7 +1,7 @@
 //! `waiting_for` of a job: the reason why nobody runs it.
 
 use super::Api;
-use super::problem::Problem;
+use super::error::ApiError;
 use crate::job::{LimitKey, Record, State, time};
 use crate::planner::StagedStatus;
 use crate::store::WaitingFor;
@@ -12,7 +12,7 @@ pub(super) const REASONS: [&str; 7] =
     ["staged", "rate_limit", "tenant_limit", "queue_paused", "scheduled", "retry", "activation"];
 
 /// Returns `waiting_for` as a further member of a job; nothing if the job waits only for a worker, or does not wait.
-pub(super) async fn member(api: &Api, record: &Record) -> Result<String, Problem> {
+pub(super) async fn member(api: &Api, record: &Record) -> Result<String, ApiError> {
     let state = State::from_name(&record.state);
     let waits = matches!(state, Some(State::Available | State::Pending | State::Scheduled | State::Retryable));
     let waiting = if waits { api.store().waits_for(&record.id).await? } else { None };
@@ -24,7 +24,7 @@ pub(super) async fn member(api: &Api, record: &Record) -> Result<String, Problem
     Ok(format!(",\"waiting_for\":{shown}"))
 }
 
-async fn staged(api: &Api, rule: &str, tenant: &str, queue: &str) -> Result<Value, Problem> {
+async fn staged(api: &Api, rule: &str, tenant: &str, queue: &str) -> Result<Value, ApiError> {
     let own = api.store().scope().unqualified(queue).unwrap_or(queue);
     let mut shown = json!({"reason": "staged", "rule": rule, "tenant": tenant, "queue": own});
     if let Some(status) = StagedStatus::read(api.registry(), rule, queue, tenant).await? {

@@ -1,6 +1,6 @@
-//! An OJS error answer: its members, and those that have names. What went wrong elsewhere becomes one in `causes`.
+//! An OJS error answer: its members, and those that have names. What went wrong elsewhere becomes one in `conversions`.
 
-mod causes;
+mod conversions;
 
 use crate::auth::Role;
 use crate::job::Invalid;
@@ -13,9 +13,9 @@ use std::time::Duration;
 /// Where codes are explained: a page of this server.
 const DOCS: &str = "/docs/errors#";
 
-/// An error answer. It becomes a body only where the request's id is known, in `frame`.
+/// An error answer. It becomes a body only where the request's id is known, in the middleware.
 #[derive(Clone, Debug)]
-pub(super) struct Problem {
+pub(super) struct ApiError {
     pub(super) status: StatusCode,
     pub(super) code: &'static str,
     pub(super) message: String,
@@ -24,9 +24,9 @@ pub(super) struct Problem {
     invalid: Option<Box<Invalid>>,
     /// Members of `details`: name and JSON text.
     details: Vec<(&'static str, String)>,
-    /// Members that some texts want beside the code as well.
-    beside: Vec<(&'static str, String)>,
-    /// The name that some suites look for beside the code.
+    /// Members that some texts want top_level the code as well.
+    top_level: Vec<(&'static str, String)>,
+    /// The name that some suites look for top_level the code.
     kind: Option<&'static str>,
     hint: Option<String>,
     pub(super) retry_after: Option<u32>,
@@ -35,29 +35,29 @@ pub(super) struct Problem {
     /// The number of the limit that refused the request, if one did: nothing is left of it.
     pub(super) limit: Option<u64>,
     /// Jobs in the queue that has no room, and how many those may be.
-    pub(super) pressure: Option<(u64, u64)>,
+    pub(super) queue_pressure: Option<(u64, u64)>,
     /// The request's body was not read to its end, so that the connection cannot be used again.
-    pub(super) closes: bool,
+    pub(super) closes_connection: bool,
 }
 
-impl Problem {
+impl ApiError {
     pub(super) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
         let message = message.into();
-        Problem {
+        ApiError {
             status,
             code,
             message,
             retryable: false,
             invalid: None,
             details: Vec::new(),
-            beside: Vec::new(),
+            top_level: Vec::new(),
             kind: None,
             hint: None,
             retry_after: None,
             challenge: None,
             limit: None,
-            pressure: None,
-            closes: false,
+            queue_pressure: None,
+            closes_connection: false,
         }
     }
 
@@ -79,13 +79,13 @@ impl Problem {
         self
     }
 
-    /// Adds a member both to `details` and beside the code.
-    pub(super) fn with_beside(mut self, name: &'static str, value: &str) -> Self {
-        self.beside.push((name, json::quoted(value)));
+    /// Adds a member both to `details` and top_level the code.
+    pub(super) fn with_top_level(mut self, name: &'static str, value: &str) -> Self {
+        self.top_level.push((name, json::quoted(value)));
         self.with(name, value)
     }
 
-    /// The same problem inside the value at `path`.
+    /// The same error inside the value at `path`.
     pub(super) fn within(mut self, path: &str) -> Self {
         if let Some(invalid) = self.invalid.take() {
             return invalid.within(path).into();
@@ -94,8 +94,8 @@ impl Problem {
     }
 
     /// The connection ends with this answer.
-    pub(super) fn closing(mut self) -> Self {
-        self.closes = true;
+    pub(super) fn closing_connection(mut self) -> Self {
+        self.closes_connection = true;
         self
     }
 
@@ -110,45 +110,50 @@ impl Problem {
     }
 
     pub(super) fn unknown_path() -> Self {
-        Problem::new(StatusCode::NOT_FOUND, "not_found", "There is nothing at this path.")
+        ApiError::new(StatusCode::NOT_FOUND, "not_found", "There is nothing at this path.")
             .hint("The API starts at /ojs/v1; GET /ojs/manifest tells what this server can do.")
     }
 
     pub(super) fn method_not_allowed() -> Self {
         let message = "This path exists, but not for this method.";
-        Problem::new(StatusCode::METHOD_NOT_ALLOWED, "invalid_request", message)
+        ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "invalid_request", message)
             .hint("The Allow header lists the methods of this path.")
     }
 
-    /// No key was presented, or one that is not valid.
-    pub(super) fn unauthorized(is_wrong: bool) -> Self {
-        let (message, challenge) = match is_wrong {
-            false => ("This server asks for an API key.", "Bearer realm=\"fairgate\""),
-            true => ("The API key is not valid.", "Bearer realm=\"fairgate\", error=\"invalid_token\""),
-        };
-        let problem = Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", message);
+    /// The request has no API key, but the server requires one.
+    pub(super) fn missing_key() -> Self {
+        Self::unauthorized("This server requires an API key.", "Bearer realm=\"fairgate\"")
+    }
+
+    /// The API key of the request is unknown or was revoked.
+    pub(super) fn invalid_key() -> Self {
+        Self::unauthorized("The API key is not valid.", "Bearer realm=\"fairgate\", error=\"invalid_token\"")
+    }
+
+    fn unauthorized(message: &str, challenge: &'static str) -> Self {
+        let error = ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", message);
         // The body was not read.
-        Problem { challenge: Some(challenge), ..problem }
-            .closing()
-            .hint("Send `Authorization: Bearer KEY`; docs/security.md tells how keys are made.")
+        ApiError { challenge: Some(challenge), ..error }
+            .closing_connection()
+            .hint("Send `Authorization: Bearer KEY`; see docs/security.md for creating a key.")
     }
 
     /// The key is valid, but of another role.
     pub(super) fn forbidden_role(role: Role, roles: &[Role]) -> Self {
         let names: Vec<&str> = roles.iter().map(|role| role.name()).collect();
         let message = format!("A key with the role {} may not do this.", role.name());
-        Problem::new(StatusCode::FORBIDDEN, "forbidden", message)
+        ApiError::new(StatusCode::FORBIDDEN, "forbidden", message)
             .with("canonical", "PERMISSION_DENIED")
             .with("role", role.name())
             .with("expected", &names.join(", "))
-            .closing()
+            .closing_connection()
             .hint("docs/security.md lists what each role may do.")
     }
 
     /// The key is bound to a tenant, and the request names another one.
     pub(super) fn foreign_tenant(tenant: &str, field: &str) -> Self {
         let message = format!("`{field}` belongs to another tenant than the caller, which is {tenant:?}.");
-        Problem::new(StatusCode::FORBIDDEN, "forbidden", message)
+        ApiError::new(StatusCode::FORBIDDEN, "forbidden", message)
             .with("canonical", "TENANT_ACCESS_DENIED")
             .with("tenant_id", tenant)
             .with("field", field)
@@ -158,27 +163,27 @@ impl Problem {
     /// Without keys, a page of another origin could do whatever it likes.
     pub(super) fn foreign_origin(origin: &str) -> Self {
         let message = format!("A page of another origin ({origin}) may not change anything.");
-        Problem::new(StatusCode::FORBIDDEN, "forbidden", message)
+        ApiError::new(StatusCode::FORBIDDEN, "forbidden", message)
             .with("field", "Origin")
             .with("received", origin)
-            .closing()
+            .closing_connection()
             .hint("List the origin in server.cors_origins, or give the server keys; see docs/security.md.")
     }
 
     /// The server has no keys, and a name that it does not know may be one that a page has made point here.
     pub(super) fn unknown_host(host: &str) -> Self {
         let message = format!("This server does not answer to the name {host:?}.");
-        Problem::new(StatusCode::FORBIDDEN, "forbidden", message)
+        ApiError::new(StatusCode::FORBIDDEN, "forbidden", message)
             .with("field", "Host")
             .with("received", host)
-            .closing()
+            .closing_connection()
             .hint("List the name in server.allowed_hosts, or give the server keys; see docs/security.md.")
     }
 
     /// Something that was asked for by name does not exist.
-    pub(super) fn missing(resource: &'static str, name: &str) -> Self {
+    pub(super) fn not_found(resource: &'static str, name: &str) -> Self {
         let message = format!("There is no {resource} {}.", json::quoted(name));
-        Problem::new(StatusCode::NOT_FOUND, "not_found", message)
+        ApiError::new(StatusCode::NOT_FOUND, "not_found", message)
             .with("resource_type", resource)
             .with("resource_id", name)
             .hint(format!("Check the id; a {resource} that ended some time ago is removed by retention."))
@@ -190,43 +195,43 @@ impl Problem {
             Some(_) => format!("Job {job_id} is held by another worker, so it cannot be {done} by this one."),
             None => format!("Job {job_id} is {state}; only a job that is {expected} can be {done}."),
         };
-        let problem = Problem::new(StatusCode::CONFLICT, "conflict", message)
+        let error = ApiError::new(StatusCode::CONFLICT, "conflict", message)
             .with("job_id", job_id)
             .with("current_state", state)
             .with("expected_state", expected);
         match holder {
-            Some(holder) => problem.with("worker_id", holder),
-            None => problem,
+            Some(holder) => error.with("worker_id", holder),
+            None => error,
         }
     }
 
     /// An id of a new job is taken.
-    pub(super) fn duplicate(id: &str, index: Option<usize>) -> Self {
+    pub(super) fn duplicate_id(id: &str, index: Option<usize>) -> Self {
         let place = index.map_or_else(|| "id".to_owned(), |index| format!("jobs[{index}].id"));
         let message = format!("`{place}` is taken: a job with the id {id} exists already.");
-        let problem = Problem::new(StatusCode::CONFLICT, "duplicate", message).with("existing_job_id", id);
+        let error = ApiError::new(StatusCode::CONFLICT, "duplicate", message).with("existing_job_id", id);
         match index {
-            Some(index) => problem.with("field", &format!("jobs[{index}].id")).with_number("index", index),
-            None => problem.with("field", "id"),
+            Some(index) => error.with("field", &format!("jobs[{index}].id")).with_number("index", index),
+            None => error.with("field", "id"),
         }
     }
 
     /// A unique job has a duplicate.
-    pub(super) fn exists(id: &str, state: &str, key: &str, index: Option<usize>) -> Self {
+    pub(super) fn unique_conflict(id: &str, state: &str, key: &str, index: Option<usize>) -> Self {
         let place = index.map_or_else(|| "unique".to_owned(), |index| format!("jobs[{index}].unique"));
         let message = format!("`{place}` does not allow this job: job {id} counts as the same and is {state}.");
-        let problem = Problem::new(StatusCode::CONFLICT, "duplicate", message)
+        let error = ApiError::new(StatusCode::CONFLICT, "duplicate", message)
             .with("existing_job_id", id)
             .with("existing_job_state", state)
             .with("unique_key", key)
             .with("field", &place);
-        index.into_iter().fold(problem, |problem, index| problem.with_number("index", index))
+        index.into_iter().fold(error, |error, index| error.with_number("index", index))
     }
 
     /// A plan rule has as many jobs staged as it may.
     pub(super) fn staging_full(rule: &str, most: u64, staged: u64) -> Self {
         let message = format!("Plan rule {rule} has {staged} jobs staged and takes {most} at most (max_staged).");
-        Problem::new(StatusCode::TOO_MANY_REQUESTS, "QUEUE_FULL", message)
+        ApiError::new(StatusCode::TOO_MANY_REQUESTS, "QUEUE_FULL", message)
             .with("rule", rule)
             .with_number("limit", most as usize)
             .with_number("current", staged as usize)
@@ -239,19 +244,19 @@ impl Problem {
         let store::Exceeded { index, tenant, limit, current, maximum, retry_after } = exceeded;
         let message = format!("Tenant {} has exceeded {limit} ({maximum}).", json::quoted(tenant));
         let seconds = retry_after.as_millis().div_ceil(1000).max(1) as u32;
-        let mut problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "TENANT_LIMIT_EXCEEDED", message)
-            .with_beside("tenant_id", tenant)
-            .with_beside("limit", limit)
+        let mut error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "TENANT_LIMIT_EXCEEDED", message)
+            .with_top_level("tenant_id", tenant)
+            .with_top_level("limit", limit)
             .retry_after(seconds)
             .hint("Send it again later. A batch is taken as a whole or not at all.");
         for (name, value) in [("current", current), ("maximum", maximum)] {
-            problem.beside.push((name, value.to_string()));
-            problem.details.push((name, value.to_string()));
+            error.top_level.push((name, value.to_string()));
+            error.details.push((name, value.to_string()));
         }
-        problem.limit = Some(*maximum);
+        error.limit = Some(*maximum);
         match is_batch {
-            true => problem.with("field", &format!("jobs[{index}]")).with_number("index", *index),
-            false => problem,
+            true => error.with("field", &format!("jobs[{index}]")).with_number("index", *index),
+            false => error,
         }
     }
 
@@ -260,35 +265,35 @@ impl Problem {
         // As its client named it, without the namespace of a tenant.
         let queue = queue.rsplit('/').next().unwrap_or(queue);
         let message = format!("Queue {queue} holds {depth} jobs and takes {most} at most.");
-        let mut problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "QUEUE_FULL", message)
-            .with_beside("queue", queue)
-            .with_beside("strategy", strategy)
+        let mut error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "QUEUE_FULL", message)
+            .with_top_level("queue", queue)
+            .with_top_level("strategy", strategy)
             .retry_after(1)
             .hint("Send it again later. A batch is taken as a whole or not at all.");
         for (name, number) in [("depth", depth), ("bound", most)] {
-            problem.beside.push((name, number.to_string()));
-            problem = problem.with_number(name, number as usize);
+            error.top_level.push((name, number.to_string()));
+            error = error.with_number(name, number as usize);
         }
-        problem.pressure = Some((depth, most));
-        problem
+        error.queue_pressure = Some((depth, most));
+        error
     }
 
     /// The client took too long to send its body.
     pub(super) fn body_timed_out(limit: Duration) -> Self {
         let message = format!("The request body did not arrive within {limit:?}.");
-        Problem::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", message).closing()
+        ApiError::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", message).closing_connection()
     }
 
     pub(super) fn timed_out(limit: Duration) -> Self {
         let message = format!("The request was not answered within {limit:?}.");
-        Problem::new(StatusCode::GATEWAY_TIMEOUT, "backend_timeout", message).retry_after(1)
+        ApiError::new(StatusCode::GATEWAY_TIMEOUT, "backend_timeout", message).retry_after(1)
     }
 
-    pub(super) fn bug() -> Self {
-        let mut problem =
-            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "This is a bug in fairgate.");
-        problem.retryable = true;
-        problem.hint("The log has the details under this request id.")
+    pub(super) fn internal() -> Self {
+        let mut error =
+            ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "This is a bug in fairgate.");
+        error.retryable = true;
+        error.hint("The log has the details under this request id.")
     }
 
     /// The body, under the id of its request.
@@ -306,8 +311,8 @@ impl Problem {
         let join = |members: &[(&str, String)]| {
             members.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect::<Vec<_>>().join(",")
         };
-        if !self.beside.is_empty() {
-            out.extend([",", &join(&self.beside)]);
+        if !self.top_level.is_empty() {
+            out.extend([",", &join(&self.top_level)]);
         }
         if !self.details.is_empty() {
             out.extend([",\"details\":{", &join(&self.details), "}"]);
@@ -321,7 +326,7 @@ impl Problem {
     }
 }
 
-impl IntoResponse for Problem {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let mut response = self.status.into_response();
         response.extensions_mut().insert(self);

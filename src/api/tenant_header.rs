@@ -48,7 +48,7 @@ pub(super) fn named(headers: &HeaderMap) -> Result<Option<String>, Invalid> {
 }
 
 /// The same for who only looks for jobs, which may be the default tenant's.
-pub(super) fn wanted(headers: &HeaderMap) -> Result<Option<String>, Invalid> {
+pub(super) fn selected(headers: &HeaderMap) -> Result<Option<String>, Invalid> {
     match value(headers)? {
         Some((_, text)) if text == tenant::DEFAULT => Ok(Some(text.to_owned())),
         _ => named(headers),

@@ -1,4 +1,4 @@
-//! Answers: JSON text under the OJS media type, which must stand without parameters.
+//! Responses: JSON text of the OJS media type. Clients compare the media type, so it has no parameters.
 
 use crate::job::Record;
 use crate::job::json::Object;
@@ -9,7 +9,7 @@ use axum::response::Response;
 
 pub(super) const MEDIA_TYPE: &str = "application/openjobspec+json";
 
-/// When something happened to a job.
+/// The members of a job that are times.
 const TIMES: [&str; 9] = [
     "created_at",
     "enqueued_at",
@@ -22,33 +22,34 @@ const TIMES: [&str; 9] = [
     "expires_at",
 ];
 
-/// An answer with a JSON body.
-pub(super) fn json(status: StatusCode, body: String) -> Response {
+/// A response with a body that is JSON text already.
+pub(super) fn raw_json(status: StatusCode, body: String) -> Response {
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
     response
 }
 
-/// An answer without a body.
-pub(super) fn nothing() -> Response {
+/// A response with status 204 and without a body.
+pub(super) fn no_content() -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     response
 }
 
-/// An answer built with `serde_json`, for those that are not asked for often.
-pub(super) fn value(status: StatusCode, body: &serde_json::Value) -> Response {
-    json(status, body.to_string())
+/// A response with a body that `serde_json` serializes, for requests that are not frequent.
+pub(super) fn json(status: StatusCode, body: &serde_json::Value) -> Response {
+    raw_json(status, body.to_string())
 }
 
-/// The job itself with further members, as the admin API shows it: its times again in `metadata`, its policy again as `retry_policy`.
+/// A job in the shape of the admin API, with `further` members: its times are repeated in `metadata`, its retry policy as
+/// `retry_policy`.
 pub(super) fn job_for_admin(status: StatusCode, record: &Record, further: &str) -> Response {
     let mut plain = String::new();
     record.write(&mut plain);
     let mut more = format!("{further},\"metadata\":{{");
     let mut policy = None;
-    // What we wrote is JSON.
+    // The text was written above, so it parses.
     if let Ok(job) = Object::parse(&plain) {
         policy = job.get("retry");
         let times = job.members().filter(|member| TIMES.contains(&&*member.name));
@@ -61,12 +62,13 @@ pub(super) fn job_for_admin(status: StatusCode, record: &Record, further: &str) 
     }
     let mut body = String::new();
     record.write_with(&mut body, &more);
-    json(status, body)
+    raw_json(status, body)
 }
 
-/// An object under its name, and its members again at top level: public clients differ in where they look. `more` are further members
-/// of the answer; one without a value is left out, and only its name is taken. A member of the object is left out at top level if its
-/// name is taken.
+/// Wraps an object under a name and repeats its members at top level, because public clients read either place.
+///
+/// `more` are further members of the body; one without a value is not written and only reserves its name. A member of the
+/// object is not repeated if its name is taken.
 pub(super) fn wrapped(name: &str, object: &str, more: &[(&str, Option<&str>)]) -> String {
     let mut body = String::with_capacity(2 * object.len() + 64);
     body.extend(["{\"", name, "\":", object]);
@@ -74,14 +76,14 @@ pub(super) fn wrapped(name: &str, object: &str, more: &[(&str, Option<&str>)]) -
         value.iter().for_each(|value| body.extend([",\"", name, "\":", value]));
     }
     let is_taken = |member: &str| member == name || more.iter().any(|(other, _)| *other == member);
-    // Only a client's own members can have such a name, perhaps written with escapes.
+    // Only members that the client chose can have such a name, possibly written with escapes.
     let may_repeat = |name: &str| object.contains(&format!("\"{name}\""));
     if !object.contains("\\u") && !may_repeat(name) && !more.iter().any(|(name, _)| may_repeat(name)) {
         body.push(',');
         body.push_str(&object[1..]);
         return body;
     }
-    // What we wrote is JSON.
+    // The object is JSON that this server wrote.
     let members = Object::parse(object).unwrap_or_default();
     for member in members.members().filter(|member| !is_taken(&member.name)) {
         body.extend([",", member.raw_name, ":", member.value]);
@@ -90,51 +92,51 @@ pub(super) fn wrapped(name: &str, object: &str, more: &[(&str, Option<&str>)]) -
     body
 }
 
-/// The job itself, and again inside `job`.
+/// A job, at top level and inside `job`.
 pub(super) fn job(record: &Record) -> Response {
     job_with(record, "")
 }
 
-/// The same with further members of the job.
+/// Like [`job`], with further members of the job.
 pub(super) fn job_with(record: &Record, more: &str) -> Response {
     let mut plain = String::new();
     record.write_with(&mut plain, more);
-    json(StatusCode::OK, wrapped("job", &plain, &[]))
+    raw_json(StatusCode::OK, wrapped("job", &plain, &[]))
 }
 
-/// A job that is there instead of the one that was sent.
+/// An existing job, returned in place of a new one that is a duplicate of it.
 pub(super) fn deduplicated(record: &Record) -> Response {
     let mut plain = String::new();
     record.write(&mut plain);
-    json(StatusCode::OK, wrapped("job", &plain, &[("deduplicated", Some("true"))]))
+    raw_json(StatusCode::OK, wrapped("job", &plain, &[("deduplicated", Some("true"))]))
 }
 
-/// A job that was just stored, with its address.
+/// A job that was just stored, with its URL in `Location`.
 pub(super) fn created(record: &Record) -> Response {
     let mut plain = String::new();
     record.write(&mut plain);
-    let mut response = json(StatusCode::CREATED, wrapped("job", &plain, &[("deduplicated", None)]));
-    // An id holds nothing that a header may not.
+    let mut response = raw_json(StatusCode::CREATED, wrapped("job", &plain, &[("deduplicated", None)]));
+    // Job ids are valid in a header.
     if let Ok(location) = HeaderValue::try_from(["/ojs/v1/jobs/", &record.id].concat()) {
         response.headers_mut().insert(LOCATION, location);
     }
     response
 }
 
-/// Tells how full a queue is: jobs in it, and how many those may be.
-pub(super) fn with_pressure(mut response: Response, (depth, most): (u64, u64)) -> Response {
+/// Adds the headers that report how full a queue is: its depth and its bound, in jobs.
+pub(super) fn with_queue_pressure(mut response: Response, (depth, most): (u64, u64)) -> Response {
     let pressure = format!("{:.2}", depth as f64 / most.max(1) as f64);
     let headers = response.headers_mut();
     headers.insert("x-ojs-queue-depth", HeaderValue::from(depth));
     headers.insert("x-ojs-queue-bound", HeaderValue::from(most));
-    // A number holds nothing that a header may not.
+    // Numbers are valid in a header.
     if let Ok(pressure) = HeaderValue::try_from(pressure) {
         headers.insert("x-ojs-queue-pressure", pressure);
     }
     response
 }
 
-/// `[job,job,…]`.
+/// Writes jobs as `[job,job,…]`.
 pub(super) fn jobs(records: &[Record]) -> String {
     let mut out = String::new();
     push_jobs(&mut out, records);
@@ -156,7 +158,7 @@ mod tests {
     use super::wrapped;
 
     #[test]
-    fn members_stand_at_top_level_unless_their_name_is_taken() {
+    fn members_are_repeated_at_top_level_unless_their_name_is_taken() {
         for (object, more, expected) in [
             (r#"{"id":"1","a":[1.0]}"#, &[][..], r#"{"job":{"id":"1","a":[1.0]},"id":"1","a":[1.0]}"#),
             (r#"{"id":"1"}"#, &[("d", Some("true"))], r#"{"job":{"id":"1"},"d":true,"id":"1"}"#),
