@@ -5,11 +5,11 @@
 use super::concurrency_limit::Peer;
 use super::context::{HandlerState, RequestContext};
 use super::error::ApiError;
+use super::handlers::manifest;
 use super::proxy::{self, Proxy, Target};
-use super::rate_limits::with_limit;
 use super::router::{MethodRouter, Router};
 use super::routes::Access;
-use super::{Api, auth, compression, manifest, response};
+use super::{Api, auth, compression, rate_limit_headers, response};
 use crate::auth::Caller;
 use crate::job::id;
 use crate::store::LimitUsage;
@@ -233,7 +233,7 @@ fn error_response(api: &Api, error: &ApiError, request_id: &str) -> Response {
     }
     if let Some(limit) = error.limit {
         let free_at = api.store().clock().now_ms() + i64::from(error.retry_after.unwrap_or(0)) * 1000;
-        response = with_limit(response, LimitUsage { limit, remaining: 0, free_at });
+        response = rate_limit_headers::add_usage(response, LimitUsage { limit, remaining: 0, free_at });
     }
     match error.queue_pressure {
         Some(pressure) => response::with_queue_pressure(response, pressure),

@@ -1,62 +1,31 @@
 //! The HTTP API: translates requests into calls of the store and the planner, and their results into OJS responses. It
 //! contains no business rules.
 
-mod activity;
-mod admin;
-mod admin_jobs;
-mod admin_workers;
 mod auth;
 mod body;
 mod browser;
-mod bulk;
 mod compression;
 mod concurrency_limit;
-mod connection;
 mod context;
-mod crons;
-mod dead_letter;
-mod doc;
 mod error;
-mod event_stream;
-mod events;
-mod fetch;
-mod jobs;
-mod keys;
+mod handlers;
 mod list_response;
-mod manifest;
 mod middleware;
-mod noise;
+mod openapi;
 mod pagination;
 mod path;
-mod planner;
-mod pools;
-mod progress;
 mod proxy;
-mod queue_config;
-mod queue_limits;
-mod queues;
-mod rate_limits;
+mod rate_limit_headers;
 mod response;
-mod results;
-mod round_stream;
 mod router;
 mod routes;
-mod scheduling;
 mod server;
-mod sidekiq;
-mod system;
 mod tenant_header;
-mod tenants;
 mod validation;
-mod waiting_for;
-mod webhooks;
-mod workers;
-mod workflows;
 
-pub use connection::Timeouts;
-pub use doc::document as openapi;
+pub use openapi::document as openapi;
 pub use routes::{Access, routes};
-pub use server::Server;
+pub use server::{Server, Timeouts};
 
 use crate::auth::{Caller, KeyCache, Session};
 use crate::background::{CronRunner, NoisyNeighborWatcher};
@@ -168,7 +137,7 @@ impl Api {
                 started: Instant::now(),
                 draining,
                 openapi: std::sync::OnceLock::new(),
-                event_streams: concurrency_limit::ConcurrencyLimit::new(event_stream::MOST_STREAMS),
+                event_streams: concurrency_limit::ConcurrencyLimit::new(handlers::event_stream::MOST_STREAMS),
             }),
             caller: None,
             scoped: None,
