@@ -1,12 +1,11 @@
 //! The composition root: starts and stops all parts. The only module that spawns long-lived tasks.
 
-use crate::api::{Api, Doors, Server, Timeouts};
-use crate::auth::{self, ApiKey};
+use crate::api::{Api, Server, Services, Timeouts};
+use crate::auth::{self, ApiKey, AuthMode, KeyCache};
 use crate::background::{Auditor, CronRunner, NoisyNeighborWatcher, Ticker, WebhookDelivery};
 use crate::clock::Clock;
 use crate::config::{self, Config, MainQueue as MainQueueConfig, MainQueueKind, Role};
 use crate::fairness::Rules;
-use crate::keyring::{Gate, Keyring};
 use crate::long_poll::Waiters;
 use crate::main_queue::{MainQueue, MainQueues, Ojs, Place, Sidekiq, Source};
 use crate::planner::{EnqueueService, Importer, Planner, Rulebook, RunnerRegistry, Sources};
@@ -32,7 +31,7 @@ pub struct App {
     pub address: SocketAddr,
     pub store: Store,
     pub metrics: Metrics,
-    pub keys: Keyring,
+    pub keys: KeyCache,
     /// The key that was created at the start because there was none. It is shown once.
     pub generated_key: Option<String>,
     api: Api,
@@ -69,7 +68,7 @@ impl App {
             Err(error @ crate::store::Error::Schema(_)) => return Err(error.into()),
             Err(error) => tracing::warn!(%error, "starting without Redis; requests get 503 until it is reachable"),
         }
-        let keys = Keyring::new(store.clone(), config.api_keys.clone());
+        let keys = KeyCache::new(store.clone(), config.api_keys.clone());
         if let Err(error) = keys.reload().await {
             tracing::warn!(%error, "waiting for Redis: API keys are not loaded yet, so requests are refused");
         }
@@ -98,13 +97,13 @@ impl App {
         let cron_runner = CronRunner::new(store.clone(), enqueue_service.clone(), config.limits.of_jobs());
         let sender =
             Sender::new(config.server.private_webhooks).context("cannot create the HTTP client for webhooks")?;
-        let doors = Doors {
+        let services = Services {
             enqueue_service,
             cron_runner: cron_runner.clone(),
             waiters: waiters.clone(),
             sender: sender.clone(),
         };
-        let api = Api::new(store.clone(), keys.clone(), registry.clone(), doors, metrics.clone(), config);
+        let api = Api::new(store.clone(), keys.clone(), registry.clone(), services, metrics.clone(), config);
         let server = Server {
             listener,
             api: api.clone(),
@@ -175,9 +174,9 @@ impl App {
 }
 
 /// Creates an admin key if there are no keys.
-async fn first_key(keys: &Keyring) -> anyhow::Result<Option<String>> {
-    let gate = keys.known_gate().await.context("cannot read the API keys, which server.generate_key requires")?;
-    if gate == Gate::Closed {
+async fn first_key(keys: &KeyCache) -> anyhow::Result<Option<String>> {
+    let mode = keys.known_mode().await.context("cannot read the API keys, which server.generate_key requires")?;
+    if mode == AuthMode::Required {
         return Ok(None);
     }
     let (secret, key) = ApiKey::generate("admin", auth::Role::Admin, None)?;

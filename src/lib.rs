@@ -8,7 +8,7 @@
 //! - [`job`] – jobs as data. Pure: no I/O, no clock, no tokio.
 //! - [`fairness`] – the arithmetic of fairness: plan rules, weights, the virtual clock. As pure as
 //!   `job`.
-//! - [`auth`] – API keys and roles as data.
+//! - [`auth`] – API keys and roles as data, and the cache of active keys that authenticates requests.
 //! - [`store`] – operations on Redis, each one a script. The only module that knows Redis.
 //! - [`weights`] – requests weights of tenants from the user's webhook.
 //! - [`remote`] – a client of another OJS server, and the relay of requests to it.
@@ -17,7 +17,6 @@
 //!   system.
 //! - [`planner`] – decides when staged jobs are promoted, how many, and with which weights.
 //! - [`background`] – periodic work; [`long_poll`] – fetches that wait for a job.
-//! - [`keyring`] – the active API keys, and authentication of requests.
 //! - [`api`] – translates HTTP requests to operations and results to OJS answers. Contains no
 //!   rules.
 //! - [`app`] – the composition root; the only module that spawns long-lived tasks.
@@ -32,7 +31,6 @@ pub mod clock;
 pub mod config;
 pub mod fairness;
 pub mod job;
-pub mod keyring;
 pub mod long_poll;
 pub mod main_queue;
 pub mod planner;

@@ -1,7 +1,7 @@
-//! Request bodies: bounded, of a media type that we know, and UTF-8.
+//! Request bodies: JSON text in UTF-8 of a bounded size.
 
 use super::Api;
-use super::problem::Problem;
+use super::error::ApiError;
 use crate::job::invalid::{Invalid, Kind};
 use crate::job::json::{self, Object};
 use crate::job::{names, portable, request};
@@ -13,66 +13,73 @@ use futures_util::FutureExt;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use std::pin::pin;
 
-/// The body of a request as text.
-pub(super) struct Text {
+/// The body of a request as text. Only its bounds and its encoding are checked.
+pub(super) struct RequestBody {
     bytes: Bytes,
     max_nesting: usize,
 }
 
-impl Text {
-    /// Reads a body that every client can read again; whatever is stored of it is handed out as it came.
-    pub(super) async fn read(api: &Api, request: Request) -> Result<Text, Problem> {
-        let text = Text::read_any(api, request).await?;
+impl RequestBody {
+    /// Reads a body whose JSON is portable. Parts of it are stored and returned byte for byte, so all clients must be able
+    /// to parse them.
+    pub(super) async fn read(api: &Api, request: Request) -> Result<RequestBody, ApiError> {
+        let text = RequestBody::read_any(api, request).await?;
         portable::check(text.as_str())?;
         Ok(text)
     }
 
-    /// Reads a body, refusing one that is too long before it is read where its length is announced. The caller has to
-    /// check that what it stores is portable.
-    pub(super) async fn read_any(api: &Api, request: Request) -> Result<Text, Problem> {
+    /// Reads a body. The caller must check that the parts that it stores are portable.
+    ///
+    /// A body that is too large is refused before it is read if `Content-Length` gives its size.
+    pub(super) async fn read_any(api: &Api, request: Request) -> Result<RequestBody, ApiError> {
         let (parts, body) = request.into_parts();
         let most = api.inner.max_body;
         let announced = parts.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
         if let Some(length) = announced.filter(|length| *length > most as u64) {
-            return Err(too_long(length as usize, most));
+            return Err(too_large(length as usize, most));
         }
-        // A little less than the request as a whole has, so that a slow client is told that it was slow.
+        // A little less than the request timeout, so that a slow client gets the error about its body.
         let deadline = api.inner.request_timeout * 9 / 10;
         let mut collecting = pin!(Limited::new(body, most).collect());
-        // Most bodies have arrived with their head, and need no clock.
+        // Most bodies arrive together with their head and need no timer.
         let collected = match collecting.as_mut().now_or_never() {
             Some(collected) => Ok(collected),
             None => tokio::time::timeout(deadline, collecting).await,
         };
         let bytes = match collected {
             Ok(Ok(collected)) => collected.to_bytes(),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_long(most + 1, most)),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(too_large(most + 1, most)),
             Ok(Err(_)) => {
-                return Err(Problem::from(Invalid::new(Kind::Payload, "", "is not sent as HTTP wants it")).closing());
+                return Err(ApiError::from(Invalid::new(
+                    Kind::Payload,
+                    "",
+                    "is malformed: the HTTP framing is not valid",
+                ))
+                .closing_connection());
             }
-            Err(_) => return Err(Problem::body_timed_out(deadline)),
+            Err(_) => return Err(ApiError::body_timed_out(deadline)),
         };
-        // Only now: a body that was read to its end leaves the connection usable.
+        // The headers are checked last, because a connection stays usable only if the body was read to its end.
         check_headers(&parts.headers, !bytes.is_empty())?;
         if let Err(error) = std::str::from_utf8(&bytes) {
-            let problem = format!("is not UTF-8 from byte {} on", error.valid_up_to());
+            let problem = format!("is not valid UTF-8 at byte {}", error.valid_up_to());
             return Err(Invalid::new(Kind::Payload, "", problem).into());
         }
-        Ok(Text { bytes, max_nesting: api.inner.limits.max_nesting })
+        Ok(RequestBody { bytes, max_nesting: api.inner.limits.max_nesting })
     }
 
-    /// The body as it came.
+    /// The bytes of the body.
     pub(super) fn bytes(&self) -> Bytes {
         self.bytes.clone()
     }
 
     pub(super) fn as_str(&self) -> &str {
-        // Checked when it was read.
+        // Checked in `read_any`.
         std::str::from_utf8(&self.bytes).unwrap_or_default()
     }
 
-    /// The fields of a body that must be an object.
-    pub(super) fn fields(&self) -> Result<Fields<'_>, Problem> {
+    /// Parses the body as an object.
+    pub(super) fn fields(&self) -> Result<Fields<'_>, ApiError> {
         let text = self.as_str();
         let object = Object::parse(text).map_err(|error| request::unreadable(text, &error))?;
         match object.too_deep(self.max_nesting) {
@@ -81,20 +88,21 @@ impl Text {
         }
     }
 
-    /// All of a body that must be an object.
-    pub(super) fn value(&self) -> Result<serde_json::Value, Problem> {
+    /// Parses the body as an object, into a value.
+    pub(super) fn value(&self) -> Result<serde_json::Value, ApiError> {
         self.fields()?;
         serde_json::from_str(self.as_str()).map_err(|error| request::unreadable(self.as_str(), &error).into())
     }
 
     /// The fields of a body that may be missing altogether.
-    pub(super) fn optional_fields(&self) -> Result<Fields<'_>, Problem> {
+    pub(super) fn optional_fields(&self) -> Result<Fields<'_>, ApiError> {
         if self.as_str().trim().is_empty() { Ok(Fields(Object::default())) } else { self.fields() }
     }
 }
 
-/// The media type is required: what a page of another origin may send without asking has none, or another one.
-fn check_headers(headers: &HeaderMap, has_body: bool) -> Result<(), Problem> {
+/// Checks media type and encoding. The media type is required: a web page can send a body to another origin without a
+/// preflight request only with another media type or with none.
+fn check_headers(headers: &HeaderMap, has_body: bool) -> Result<(), ApiError> {
     let expected = "application/openjobspec+json, application/json or another type that ends in +json";
     match headers.get(CONTENT_TYPE).map(|value| value.to_str().unwrap_or_default()) {
         Some(media_type) if !is_json(media_type) => {
@@ -106,7 +114,7 @@ fn check_headers(headers: &HeaderMap, has_body: bool) -> Result<(), Problem> {
     match headers.get(CONTENT_ENCODING) {
         Some(encoding) if encoding != "identity" => {
             let message = "`Content-Encoding` must be left out: compressed bodies are not supported.";
-            let problem = Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported", message);
+            let problem = ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported", message);
             Err(problem.with("field", "Content-Encoding"))
         }
         _ => Ok(()),
@@ -119,11 +127,11 @@ fn is_json(media_type: &str) -> bool {
     subtype.is_some_and(|subtype| subtype == "json" || subtype.ends_with("+json"))
 }
 
-pub(super) fn too_long(size: usize, most: usize) -> Problem {
-    Problem::from(Invalid::too_large(Kind::EnvelopeTooLarge, "", size, most, "bytes or more")).closing()
+pub(super) fn too_large(size: usize, most: usize) -> ApiError {
+    ApiError::from(Invalid::too_large(Kind::EnvelopeTooLarge, "", size, most, "bytes or more")).closing_connection()
 }
 
-/// The members of a small request, read by type; a wrong one is refused by name.
+/// The members of a small request. A member of a wrong type is refused by name.
 pub(super) struct Fields<'a>(Object<'a>);
 
 impl<'a> Fields<'a> {

@@ -5,7 +5,7 @@
 //! that has made its own name point to this machine (DNS rebinding) is told apart by the `Host` header. With keys neither
 //! is needed: a page has no key.
 
-use super::problem::Problem;
+use super::error::ApiError;
 use crate::config;
 use axum::body::Body;
 use axum::http::header::{
@@ -51,14 +51,14 @@ impl BrowserPolicy {
     }
 
     /// Refuses a request that nobody had to authenticate if a page of another origin may have sent it.
-    pub(super) fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+    pub(super) fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
         // Over HTTP/2 the name is part of the URI. Only browsers matter here, and they always send one.
         let host = headers.get(HOST).map_or_else(
             || uri.authority().map(|authority| authority.as_str()),
             |host| Some(host.to_str().unwrap_or("?")),
         );
         if let Some(host) = host.filter(|host| !self.is_known(name_of(host))) {
-            return Err(Problem::unknown_host(name_of(host)));
+            return Err(ApiError::unknown_host(name_of(host)));
         }
         if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) || self.allowed_origin(headers).is_some() {
             return Ok(());
@@ -71,7 +71,7 @@ impl BrowserPolicy {
             None => origin.is_some_and(|origin| !is_same_origin(origin, host)),
         };
         match is_foreign {
-            true => Err(Problem::foreign_origin(origin.and_then(|origin| origin.to_str().ok()).unwrap_or("null"))),
+            true => Err(ApiError::foreign_origin(origin.and_then(|origin| origin.to_str().ok()).unwrap_or("null"))),
             false => Ok(()),
         }
     }
@@ -112,12 +112,12 @@ impl BrowserPolicy {
         self.allowed_origin(headers)?;
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NO_CONTENT;
-        let answer = response.headers_mut();
-        answer.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
-        answer.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(REQUEST_HEADERS));
-        answer.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(MAX_AGE));
+        let allowed = response.headers_mut();
+        allowed.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
+        allowed.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(REQUEST_HEADERS));
+        allowed.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(MAX_AGE));
         if headers.get(&REQUEST_PRIVATE_NETWORK).is_some_and(|wanted| wanted == "true") {
-            answer.insert(ALLOW_PRIVATE_NETWORK.clone(), HeaderValue::from_static("true"));
+            allowed.insert(ALLOW_PRIVATE_NETWORK.clone(), HeaderValue::from_static("true"));
         }
         Some(response)
     }

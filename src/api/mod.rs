@@ -1,67 +1,37 @@
-//! The HTTP API: requests into verbs of the store, results into OJS answers. No business rule lives here.
+//! The HTTP API: translates requests into calls of the store and the planner, and their results into OJS responses. It
+//! contains no business rules.
 
-mod access;
-mod activity;
-mod admin;
-mod admin_jobs;
-mod admin_workers;
-mod answer;
+mod auth;
 mod body;
 mod browser;
-mod bulk;
-mod compress;
-mod connection;
-mod crons;
-mod dead_letter;
-mod doc;
-mod event_stream;
-mod events;
-mod fetch;
-mod frame;
-mod jobs;
-mod keys;
-mod listing;
-mod manifest;
-mod mistakes;
-mod noise;
-mod page;
+mod compression;
+mod concurrency_limit;
+mod context;
+mod error;
+mod handlers;
+mod list_response;
+mod middleware;
+mod openapi;
+mod pagination;
 mod path;
-mod places;
-mod planner;
-mod pools;
-mod problem;
-mod progress;
-mod queue_config;
-mod queue_limits;
-mod queues;
-mod rate_limits;
-mod relay;
-mod results;
-mod round_stream;
+mod proxy;
+mod rate_limit_headers;
+mod response;
+mod router;
 mod routes;
-mod scheduling;
 mod server;
-mod sidekiq;
-mod slots;
-mod system;
-mod tenant;
-mod tenants;
-mod visit;
-mod waiting;
-mod webhooks;
-mod workers;
-mod workflows;
+mod tenant_header;
+mod validation;
 
-pub use connection::Timeouts;
-pub use doc::document as openapi;
+pub use openapi::document as openapi;
 pub use routes::{Access, routes};
-pub use server::Server;
+pub use server::{Server, Timeouts};
 
+use crate::auth::{Caller, KeyCache, Session};
 use crate::background::{CronRunner, NoisyNeighborWatcher};
 use crate::config::Config;
 use crate::fairness::Tenancy;
 use crate::job::{self, Scope};
-use crate::keyring::{Caller, Keyring, Pass};
 use crate::long_poll::{LongPolls, Waiters};
 use crate::main_queue::MainQueue;
 use crate::planner::{EnqueueService, RunnerRegistry};
@@ -73,18 +43,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// What every handler needs, as far as its caller may go; clones share it.
+/// The state of the API, as far as a request's caller may reach; clones share it.
 #[derive(Clone)]
 pub struct Api {
     inner: Arc<Inner>,
-    /// Whose key the request presented.
+    /// The holder of the key that the request presented.
     caller: Option<Caller>,
-    /// The store as far as that caller sees it, if that is not all of it.
+    /// The store restricted to the scope of the request, unless the scope is everything.
     scoped: Option<Store>,
 }
 
-/// The ways by which jobs come and go.
-pub struct Doors {
+/// The services behind the API by which jobs and events come and go.
+pub struct Services {
     pub enqueue_service: EnqueueService,
     pub cron_runner: CronRunner,
     pub waiters: Waiters,
@@ -93,8 +63,8 @@ pub struct Doors {
 
 struct Inner {
     store: Store,
-    keys: Keyring,
-    places: places::Places,
+    keys: KeyCache,
+    router: router::Router,
     enqueue_service: EnqueueService,
     cron_runner: CronRunner,
     sender: Sender,
@@ -108,25 +78,25 @@ struct Inner {
     heartbeat_interval: Duration,
     test_directives: bool,
     browser: browser::BrowserPolicy,
-    compressor: compress::Compressor,
-    /// The server to which requests go that are not about planning.
-    relay: Option<relay::Relay>,
+    compressor: compression::Compressor,
+    /// The proxy to the upstream server, which answers requests that are not about planning.
+    proxy: Option<proxy::Proxy>,
     tenancy: Arc<Tenancy>,
     started: Instant,
     draining: CancellationToken,
-    /// OpenAPI of this server, made when somebody first asks for it.
+    /// The OpenAPI document, generated on the first request for it.
     openapi: std::sync::OnceLock<String>,
-    /// Streams of events that each credential may have open at once.
-    event_streams: slots::Slots<slots::Credential>,
+    /// The limit on the event streams that each client has open at once.
+    event_streams: concurrency_limit::ConcurrencyLimit<concurrency_limit::ClientId>,
 }
 
 impl Api {
     /// An API on a store.
     pub fn new(
         store: Store,
-        keys: Keyring,
+        keys: KeyCache,
         registry: RunnerRegistry,
-        doors: Doors,
+        services: Services,
         metrics: Metrics,
         config: &Config,
     ) -> Self {
@@ -134,17 +104,17 @@ impl Api {
         let draining = CancellationToken::new();
         let waiting = metrics.http.long_polls().clone();
         let tenancy = Arc::new(config.tenancy.clone());
-        let passage = config.server.pass_through.as_ref().and_then(|name| registry.main_queues().get(name));
-        let relay = match &passage {
-            Some(MainQueue::Ojs(ojs)) => Some(relay::Relay::new(ojs.remote().clone())),
+        let upstream = config.server.pass_through.as_ref().and_then(|name| registry.main_queues().get(name));
+        let proxy = match &upstream {
+            Some(MainQueue::Ojs(ojs)) => Some(proxy::Proxy::new(ojs.remote().clone())),
             _ => None,
         };
         Api {
             inner: Arc::new(Inner {
-                enqueue_service: doors.enqueue_service,
-                cron_runner: doors.cron_runner,
-                sender: doors.sender,
-                long_polls: LongPolls::new(store.clone(), doors.waiters, waiting, draining.clone()),
+                enqueue_service: services.enqueue_service,
+                cron_runner: services.cron_runner,
+                sender: services.sender,
+                long_polls: LongPolls::new(store.clone(), services.waiters, waiting, draining.clone()),
                 neighbors: NoisyNeighborWatcher::new(
                     store.clone(),
                     config.noisy_neighbors.clone(),
@@ -152,7 +122,7 @@ impl Api {
                 ),
                 store,
                 keys,
-                places: places::Places::of(routes::table()),
+                router: router::Router::new(routes::table()),
                 registry,
                 metrics,
                 limits: limits.of_jobs(),
@@ -161,20 +131,20 @@ impl Api {
                 heartbeat_interval: config.workers.heartbeat_interval,
                 test_directives: config.server.test_directives,
                 browser: browser::BrowserPolicy::new(&config.server),
-                compressor: compress::Compressor::default(),
-                relay,
+                compressor: compression::Compressor::default(),
+                proxy,
                 tenancy,
                 started: Instant::now(),
                 draining,
                 openapi: std::sync::OnceLock::new(),
-                event_streams: slots::Slots::new(event_stream::MOST_STREAMS),
+                event_streams: concurrency_limit::ConcurrencyLimit::new(handlers::event_stream::MOST_STREAMS),
             }),
             caller: None,
             scoped: None,
         }
     }
 
-    /// From now on `/ready` says no, so that nobody sends new requests, and what waits is answered.
+    /// Starts the shutdown: `/ready` fails from now on, so that load balancers stop sending requests, and long polls end.
     pub fn drain(&self) {
         self.inner.draining.cancel();
     }
@@ -183,33 +153,33 @@ impl Api {
         self.inner.draining.is_cancelled()
     }
 
-    /// The API as far as a caller's request reaches.
-    fn of(self, caller: Option<Caller>, scope: &Scope) -> Self {
+    /// Restricts the API to a caller and a scope.
+    fn scoped_to(self, caller: Option<Caller>, scope: &Scope) -> Self {
         let scoped = (*scope != Scope::ALL).then(|| self.inner.store.within(scope));
         Api { caller, scoped, ..self }
     }
 
-    /// Whose key the request presented, if it had to.
+    /// Target key the request presented, if it had to.
     fn caller(&self) -> Option<&Caller> {
         self.caller.as_ref()
     }
 
-    /// The name of the caller's key, as events and logs report who changed something.
+    /// The name of the caller's key, by which events and logs name the author of a change.
     fn actor(&self) -> String {
         self.caller().map_or_else(|| "anonymous".to_owned(), |caller| caller.key.name.clone())
     }
 
-    /// What a request that stays may go by.
-    fn pass(&self) -> Pass {
-        self.inner.keys.pass(self.caller.clone())
+    /// The session of the caller, for a request that lasts.
+    fn session(&self) -> Session {
+        self.inner.keys.session(self.caller.clone())
     }
 
-    /// The store as far as the caller sees it.
+    /// The store, restricted to the scope of the request.
     fn store(&self) -> &Store {
         self.scoped.as_ref().unwrap_or(&self.inner.store)
     }
 
-    /// The way in for the caller's jobs.
+    /// The enqueue service, restricted to the scope of the request.
     fn enqueue_service(&self) -> Cow<'_, EnqueueService> {
         match &self.scoped {
             Some(store) => Cow::Owned(self.inner.enqueue_service.within(store)),
@@ -217,7 +187,7 @@ impl Api {
         }
     }
 
-    /// Long polls for what the caller may have.
+    /// The long polls, restricted to the scope of the request.
     fn long_polls(&self) -> Cow<'_, LongPolls> {
         match &self.scoped {
             Some(store) => Cow::Owned(self.inner.long_polls.within(store)),

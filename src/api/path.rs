@@ -1,29 +1,29 @@
-//! The one variable part of a path: an id or a name.
+//! The parameter of a path: an id or a name.
 
-use super::problem::Problem;
-use super::visit::Visit;
+use super::context::HandlerState;
+use super::error::ApiError;
 use crate::job::escape::decode;
 use crate::job::invalid::Invalid;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 
-/// The id or name in a path, decoded.
-pub(super) struct Name(pub(super) String);
+/// The id or name in a path, percent-decoded.
+pub(super) struct PathParam(pub(super) String);
 
-impl FromRequestParts<Visit> for Name {
-    type Rejection = Problem;
+impl FromRequestParts<HandlerState> for PathParam {
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, visit: &Visit) -> Result<Self, Problem> {
-        let (route, path) = (visit.ticket.route, parts.uri.path());
-        String::from_utf8(decode(variable_part(route, path))).map(Name).map_err(|_| {
+    async fn from_request_parts(parts: &mut Parts, state: &HandlerState) -> Result<Self, ApiError> {
+        let (route, path) = (state.context.route, parts.uri.path());
+        String::from_utf8(decode(parameter_of(route, path))).map(PathParam).map_err(|_| {
             let field = ["name", "key"].into_iter().find(|name| route.contains(&format!("{{{name}}}"))).unwrap_or("id");
             Invalid::field(field, "percent-encoded UTF-8", path).into()
         })
     }
 }
 
-/// What stands in a path where its route has braces; nothing where the two do not fit.
-fn variable_part<'p>(route: &str, path: &'p str) -> &'p str {
+/// Returns the part of a path that the braces of its route stand for; empty if the path does not match.
+fn parameter_of<'p>(route: &str, path: &'p str) -> &'p str {
     let part = route
         .split_once('{')
         .zip(route.rsplit_once('}'))
@@ -36,9 +36,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_the_variable_part() {
-        assert_eq!(variable_part("/jobs/{id}", "/jobs/a%20b"), "a%20b");
-        assert_eq!(variable_part("/jobs/{id}/ack", "/jobs/ack/ack"), "ack");
-        assert_eq!(variable_part("/jobs", "/jobs"), "");
+    fn finds_the_parameter() {
+        assert_eq!(parameter_of("/jobs/{id}", "/jobs/a%20b"), "a%20b");
+        assert_eq!(parameter_of("/jobs/{id}/ack", "/jobs/ack/ack"), "ack");
+        assert_eq!(parameter_of("/jobs", "/jobs"), "");
     }
 }

@@ -1,10 +1,9 @@
 //! `fairgate keys`.
 
 use super::{Settings, site};
-use crate::auth::{self, ApiKey, Digest, NAME_EXPECTED, Role, WEAK};
+use crate::auth::{self, ApiKey, Digest, KeyCache, NAME_EXPECTED, Revocation, Role, WEAK};
 use crate::config::Config;
 use crate::job::{tenant, time};
-use crate::keyring::{Keyring, Revoked};
 use crate::store::KeyKept;
 use anyhow::Context;
 use clap::{Args, Subcommand};
@@ -72,20 +71,20 @@ impl Keys {
         match self.command {
             Command::Create(command) if command.offline => command.run_offline(),
             Command::Create(command) => {
-                with_keyring(&command.settings.clone(), async |keys, store| command.run(keys, store).await)
+                with_keys(&command.settings.clone(), async |keys, store| command.run(keys, store).await)
             }
-            Command::List(command) => with_keyring(&command.settings, async |keys, _| list(keys).await),
+            Command::List(command) => with_keys(&command.settings, async |keys, _| list(keys).await),
             Command::Revoke(command) => {
-                with_keyring(&command.settings, async |keys, store| revoke(keys, &command.id, store).await)
+                with_keys(&command.settings, async |keys, store| revoke(keys, &command.id, store).await)
             }
             Command::Hash => hash(),
         }
     }
 }
 
-fn with_keyring(
+fn with_keys(
     settings: &Settings,
-    act: impl AsyncFnOnce(Keyring, &str) -> anyhow::Result<ExitCode>,
+    act: impl AsyncFnOnce(KeyCache, &str) -> anyhow::Result<ExitCode>,
 ) -> anyhow::Result<ExitCode> {
     let config: Config = match settings.load() {
         Ok(loaded) => loaded.config,
@@ -94,7 +93,7 @@ fn with_keyring(
     let (address, _private) = site::address(&config)?;
     super::runtime()?.block_on(async {
         let site = site::open(&config, address).await?;
-        let keys = Keyring::new(site.store.clone(), config.api_keys.clone());
+        let keys = KeyCache::new(site.store.clone(), config.api_keys.clone());
         let outcome = act(keys, &config.store.description()).await;
         site.close();
         outcome
@@ -117,7 +116,7 @@ impl Create {
         Ok(ExitCode::SUCCESS)
     }
 
-    async fn run(self, keys: Keyring, store: &str) -> anyhow::Result<ExitCode> {
+    async fn run(self, keys: KeyCache, store: &str) -> anyhow::Result<ExitCode> {
         let (secret, key) = self.make()?;
         match keys.create(&key, "command line").await? {
             KeyKept::Kept => {}
@@ -137,7 +136,7 @@ impl Create {
     }
 }
 
-async fn list(keys: Keyring) -> anyhow::Result<ExitCode> {
+async fn list(keys: KeyCache) -> anyhow::Result<ExitCode> {
     keys.reload().await?;
     println!("{:18}{:24}{:10}{:24}{:8}CREATED", "ID", "NAME", "ROLE", "TENANT", "SOURCE");
     for held in keys.keys() {
@@ -152,15 +151,15 @@ async fn list(keys: Keyring) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn revoke(keys: Keyring, id: &str, store: &str) -> anyhow::Result<ExitCode> {
+async fn revoke(keys: KeyCache, id: &str, store: &str) -> anyhow::Result<ExitCode> {
     match keys.revoke(id, "command line").await? {
-        Revoked::Done => {
+        Revocation::Done => {
             eprintln!("revoked {id} in {store}");
             Ok(ExitCode::SUCCESS)
         }
-        Revoked::Missing => anyhow::bail!("there is no key {id:?} in {store}; `fairgate keys list` shows the ids"),
-        Revoked::InConfig => anyhow::bail!("{id} is in the configuration; remove it there and restart the servers"),
-        Revoked::Last => {
+        Revocation::NotFound => anyhow::bail!("there is no key {id:?} in {store}; `fairgate keys list` shows the ids"),
+        Revocation::InConfig => anyhow::bail!("{id} is in the configuration; remove it there and restart the servers"),
+        Revocation::LastAdmin => {
             anyhow::bail!("{id} is the last admin key; create another one first")
         }
     }

@@ -2,9 +2,9 @@
 
 use super::Settings;
 use crate::app::App;
+use crate::auth::AuthMode;
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::keyring::Gate;
 use crate::telemetry::{self, Repeats, announce};
 use clap::Args;
 use std::process::ExitCode;
@@ -100,23 +100,23 @@ fn report_authentication(config: &Config, app: &App) {
         println!("{key}");
     }
     let is_reachable = !config.server.listen.ip().is_loopback();
-    match app.keys.gate() {
-        Gate::Closed => {
+    match app.keys.mode() {
+        AuthMode::Required => {
             let keys = app.keys.keys().len().to_string();
             let text = format!("every request needs an API key ({keys} known)");
             announce(log, &text, "INFO", "every request needs an API key", &[("keys", &keys)]);
         }
-        Gate::Unknown => {
+        AuthMode::Unknown => {
             let text = "API keys are not loaded yet: requests are refused until Redis returns them";
             announce(log, text, "WARN", "API keys are not loaded yet", &[]);
         }
-        Gate::Open if is_reachable => {
+        AuthMode::Disabled if is_reachable => {
             let address = app.address.to_string();
             let text =
                 format!("WARNING: NO AUTHENTICATION: any client that reaches {address} can read and change all jobs");
             announce(log, &text, "WARN", "no authentication", &[("address", &address)]);
         }
-        Gate::Open => {
+        AuthMode::Disabled => {
             let text = "NO AUTHENTICATION: any user of this machine can read and change all jobs; create the first key \
                         with `fairgate keys create NAME --role admin`";
             announce(log, text, "WARN", "no authentication", &[("address", &app.address.to_string())]);

@@ -159,7 +159,7 @@ fn letters(access: Access) -> String {
     let of = |roles: &[Role]| roles.iter().map(|role| &role.name()[..1]).collect::<String>();
     match access {
         Access::Public => "-".to_owned(),
-        Access::Named(roles) | Access::Whole(roles) => of(roles),
+        Access::Namespaced(roles) | Access::Global(roles) => of(roles),
         Access::Scoped(roles) => of(roles) + "t",
     }
 }

@@ -2,9 +2,8 @@
 
 use super::{Caller, guarded_on, key, secret};
 use crate::support::{Process, TestApp, TestRedis, eventually, json};
-use fairgate::auth::Role;
+use fairgate::auth::{AuthMode, Role};
 use fairgate::clock::Clock;
-use fairgate::keyring::Gate;
 use std::sync::Arc;
 
 async fn on(redis: &Arc<TestRedis>) -> TestApp {
@@ -83,14 +82,14 @@ async fn revocation_reaches_a_process_that_listens_without_waiting_for_its_next_
     let (app, other) = (on(&redis).await, on(&redis).await);
     app.app.keys.create(&key("root", Role::Admin, None), "test").await.unwrap();
     app.app.keys.create(&key("web", Role::Operator, None), "test").await.unwrap();
-    let pass = {
+    let session = {
         eventually("the key is known", async || other.app.keys.caller(&secret("web")).is_some()).await;
-        other.app.keys.pass(other.app.keys.caller(&secret("web")))
+        other.app.keys.session(other.app.keys.caller(&secret("web")))
     };
     let id = key("web", Role::Operator, None).id();
     app.app.keys.revoke(&id, "test").await.unwrap();
     // Sooner than the 5 s after which it would have looked by itself, twice over.
-    tokio::time::timeout(std::time::Duration::from_secs(2), pass.ended()).await.expect("a signal told");
+    tokio::time::timeout(std::time::Duration::from_secs(2), session.ended()).await.expect("a signal told");
 }
 
 #[tokio::test]
@@ -122,7 +121,7 @@ async fn an_emptied_redis_opens_nothing() {
     redis.command::<()>(&["FLUSHALL"]).await;
     for app in [&runtime, &configured] {
         app.app.keys.reload().await.unwrap();
-        assert_eq!(app.app.keys.gate(), Gate::Closed);
+        assert_eq!(app.app.keys.mode(), AuthMode::Required);
         app.client.get("/v1/queues").await.expect(401);
         super::caller(app, "root").get("/v1/queues").await.expect(401);
     }

@@ -87,7 +87,7 @@ pub fn check(method: &str, path: &str, sent: Option<&str>, answer: &Answer) {
     let Some(operation) = DOCUMENT["paths"][template].get(method.to_ascii_lowercase()) else { return };
     let what = format!("{method} {template} {}", answer.status);
     let mut response = &operation["responses"][answer.status.to_string()];
-    assert!(!response.is_null(), "{what} is not in /openapi.json: describe it in src/api/doc\n{}", answer.text);
+    assert!(!response.is_null(), "{what} is not in /openapi.json: describe it in src/api/openapi\n{}", answer.text);
     if let Some(name) = response["$ref"].as_str() {
         response = DOCUMENT.pointer(name.trim_start_matches('#')).expect("a reference that resolves");
     }

@@ -311,7 +311,7 @@ async fn no_route_shows_or_changes_what_is_another_tenants() {
                     !ids.iter().any(|id| answer.text.contains(id.as_str()) && !target.contains(id.as_str())),
                     "{what}"
                 );
-                assert!(!matches!(access, Access::Whole(_)), "it spans all tenants: {what}");
+                assert!(!matches!(access, Access::Global(_)), "it spans all tenants: {what}");
             }
             if path.contains("/{id}") && !path.contains("/workers/") {
                 assert_eq!(answer.status, 404, "{what}");

@@ -72,7 +72,7 @@ fn every_operation_says_who_may_use_it() {
         let (expected, tenants) = match access {
             Access::Public => (Vec::new(), Value::Null),
             Access::Scoped(roles) => (roles.to_vec(), json!(true)),
-            Access::Named(roles) | Access::Whole(roles) => (roles.to_vec(), json!(false)),
+            Access::Namespaced(roles) | Access::Global(roles) => (roles.to_vec(), json!(false)),
         };
         assert_eq!(roles, expected.iter().map(|role| role.name()).collect::<Vec<_>>(), "{method} {path}");
         assert_eq!(operation["x-tenants"], tenants, "{method} {path}");

@@ -1,0 +1,187 @@
+//! Jobs for admins: find them by what they are, cancel, retry or delete one or many, empty a queue.
+
+use super::bulk::{self, Bulk};
+use crate::api::body::RequestBody;
+use crate::api::error::ApiError;
+use crate::api::list_response::ListResponse;
+use crate::api::pagination::{Page, Query};
+use crate::api::path::PathParam;
+use crate::api::{Api, response};
+use crate::job::State as JobState;
+use crate::job::invalid::Invalid;
+use crate::job::names;
+use crate::store::{Deleted, Found, JobFilter, Outcome};
+use axum::extract::Request;
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+
+const ENDED: [JobState; 3] = [JobState::Completed, JobState::Cancelled, JobState::Discarded];
+
+/// `GET /admin/jobs`, the newest first unless it asks for another order.
+pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
+    list_of(&api, &uri, None).await
+}
+
+/// Jobs that fit a query, of all tenants or of one.
+pub(crate) async fn list_of(api: &Api, uri: &Uri, tenant: Option<String>) -> Result<Response, ApiError> {
+    let query = Query::parse(uri);
+    let page = Page::from_admin_query(&query)?;
+    let filter = JobFilter { tenant, ..filter(&query)? };
+    let key: fn(&Found) -> i64 = match query.get("sort").unwrap_or("created_at") {
+        "created_at" => |job| job.created,
+        "scheduled_at" => |job| job.due.unwrap_or(i64::MAX),
+        "priority" => |job| job.priority,
+        other => return Err(Invalid::field("sort", "`created_at`, `scheduled_at` or `priority`", other).into()),
+    };
+    let (mut found, truncated) = api.store().find_jobs(&filter).await?;
+    found.sort_by(|left, right| key(left).cmp(&key(right)).then_with(|| left.id.cmp(&right.id)));
+    match query.get("order").unwrap_or("desc") {
+        "desc" => found.reverse(),
+        "asc" => {}
+        other => return Err(Invalid::field("order", "`asc` or `desc`", other).into()),
+    }
+    let ids: Vec<String> = found.iter().skip(page.offset).take(page.limit).map(|job| job.id.clone()).collect();
+    let jobs = response::jobs(&api.store().jobs(&ids).await?);
+    Ok(ListResponse::new(&jobs, &[]).with("truncated", truncated).paged(page, found.len()))
+}
+
+/// Which jobs a query asks for.
+pub(crate) fn filter(query: &Query) -> Result<JobFilter, ApiError> {
+    let states = query.list("state");
+    let states =
+        states.iter().map(|name| JobState::from_name(name).ok_or_else(|| Invalid::field("state", "a job state", name)));
+    Ok(JobFilter {
+        queue: query.get("queue").map(str::to_owned),
+        tenant: None,
+        states: states.collect::<Result<_, _>>()?,
+        kind: query.get("type").map(str::to_owned),
+        since: query.time("since")?,
+        until: query.time("until")?,
+    })
+}
+
+/// `POST /admin/jobs/{id}/cancel`.
+pub(crate) async fn cancel(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    match api.store().cancel(&id).await? {
+        Outcome::Done(record, _) => {
+            api.metrics().jobs.cancelled(&record.queue, &record.kind);
+            Ok(response::job(&record))
+        }
+        Outcome::Missing => Err(ApiError::not_found("job", &id)),
+        Outcome::Conflict { state, .. } => Err(ApiError::conflict(&id, "cancelled", &state, "not finished", None)),
+    }
+}
+
+/// `POST /admin/jobs/{id}/retry`: a job that was discarded or cancelled begins anew.
+pub(crate) async fn retry(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    match api.store().retry(&id, true).await? {
+        Outcome::Done(record, _) => Ok(response::job(&record)),
+        Outcome::Missing => Err(ApiError::not_found("job", &id)),
+        Outcome::Conflict { state, .. } => {
+            Err(ApiError::conflict(&id, "retried", &state, "discarded or cancelled", None))
+        }
+    }
+}
+
+/// `POST /admin/jobs/bulk/retry`.
+pub(crate) async fn retry_many(api: Api, request: Request) -> Result<Response, ApiError> {
+    let (bulk, ids) = select(&api, request, &[JobState::Discarded, JobState::Cancelled], "discarded").await?;
+    Ok(response::json(StatusCode::OK, &bulk.run("retry", &api, &ids, retry_one).await))
+}
+
+async fn retry_one(api: Api, id: String) -> Result<(), ApiError> {
+    match api.store().retry(&id, true).await? {
+        Outcome::Done(..) => Ok(()),
+        Outcome::Missing => Err(ApiError::not_found("job", &id)),
+        Outcome::Conflict { state, .. } => {
+            Err(ApiError::conflict(&id, "retried", &state, "discarded or cancelled", None))
+        }
+    }
+}
+
+/// `POST /admin/jobs/bulk/cancel`.
+pub(crate) async fn cancel_many(api: Api, request: Request) -> Result<Response, ApiError> {
+    let waiting: Vec<JobState> = JobState::ALL.into_iter().filter(|state| !ENDED.contains(state)).collect();
+    let (bulk, ids) = select(&api, request, &waiting, "").await?;
+    Ok(response::json(StatusCode::OK, &bulk.run("cancel", &api, &ids, cancel_one).await))
+}
+
+async fn cancel_one(api: Api, id: String) -> Result<(), ApiError> {
+    cancel(api, PathParam(id)).await.map(drop)
+}
+
+/// `POST /admin/jobs/bulk/delete`: of jobs that have ended.
+pub(crate) async fn delete_many(api: Api, request: Request) -> Result<Response, ApiError> {
+    let (bulk, ids) = select(&api, request, &ENDED, "").await?;
+    Ok(response::json(StatusCode::OK, &bulk.run("delete", &api, &ids, delete_one).await))
+}
+
+async fn delete_one(api: Api, id: String) -> Result<(), ApiError> {
+    match api.store().delete(&id, true).await? {
+        Deleted::Done => Ok(()),
+        Deleted::Missing => Err(ApiError::not_found("job", &id)),
+        Deleted::Conflict(state) => Err(ApiError::conflict(&id, "deleted", &state, "finished", None)),
+    }
+}
+
+/// One that a worker has got meanwhile is left to it; one that has ended by now is deleted as it is.
+async fn purge_one(api: Api, id: String) -> Result<(), ApiError> {
+    api.store().cancel_waiting(&id).await?;
+    delete_one(api, id).await
+}
+
+/// Jobs that a request about many means: of some states only, of one of them if it names none, of all of them if that is empty.
+async fn select(
+    api: &Api,
+    request: Request,
+    allowed: &[JobState],
+    usual: &str,
+) -> Result<(Bulk, Vec<String>), ApiError> {
+    let body = RequestBody::read(api, request).await?;
+    let fields = body.fields()?;
+    let bulk = Bulk::read(&fields)?;
+    let filter = bulk::filter(&fields)?;
+    bulk::only(&filter, &["queue", "state", "type", "since", "until"])?;
+    let mut states = bulk::states(&filter, "state")?;
+    if let Some(state) = states.iter().find(|state| !allowed.contains(state)) {
+        let names: Vec<&str> = allowed.iter().map(|state| state.name()).collect();
+        return Err(Invalid::field("filter.state", format!("one of {}", names.join(", ")), state.name()).into());
+    }
+    if states.is_empty() {
+        states = JobState::from_name(usual).map_or_else(|| allowed.to_vec(), |usual| vec![usual]);
+    }
+    let filter = JobFilter {
+        queue: filter.text("queue")?,
+        tenant: None,
+        states,
+        kind: filter.text("type")?,
+        since: bulk::time(&filter, "since")?,
+        until: bulk::time(&filter, "until")?,
+    };
+    let (mut found, _) = api.store().find_jobs(&filter).await?;
+    found.sort_by(|left, right| left.created.cmp(&right.created).then_with(|| left.id.cmp(&right.id)));
+    Ok((bulk, found.into_iter().map(|job| job.id).collect()))
+}
+
+/// `DELETE /admin/queues/{name}/jobs`: jobs of the states that it names are gone for good; those that wait are cancelled first.
+pub(crate) async fn purge(api: Api, PathParam(queue): PathParam, request: Request) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?;
+    names::check_queue("name", &queue)?;
+    let fields = body.optional_fields()?;
+    let bulk = Bulk::read(&fields)?;
+    let states = bulk::states(&fields, "states")?;
+    if states.is_empty() {
+        return Err(Invalid::missing("states", "the states of the jobs to purge").into());
+    }
+    if states.contains(&JobState::Active) {
+        return Err(Invalid::field("states", "states other than active: workers have those jobs", "active").into());
+    }
+    let until = bulk::older_than(&api, &fields, "older_than")?;
+    let filter = JobFilter { queue: Some(queue), states: states.clone(), until, ..JobFilter::default() };
+    let (found, _) = api.store().find_jobs(&filter).await?;
+    let ids: Vec<String> = found.into_iter().map(|job| job.id).collect();
+    let mut body = bulk.run("purge", &api, &ids, purge_one).await;
+    let names: Vec<&str> = states.iter().map(|state| state.name()).collect();
+    (body["purged_count"], body["states"]) = (body["succeeded"].clone(), names.into());
+    Ok(response::json(StatusCode::OK, &body))
+}

@@ -1,0 +1,245 @@
+//! Crons: register, list, look at, change, delete, run now, next times.
+
+use crate::api::body::RequestBody;
+use crate::api::error::ApiError;
+use crate::api::list_response::ListResponse;
+use crate::api::pagination::{Page, Query};
+use crate::api::path::PathParam;
+use crate::api::{Api, response};
+use crate::job::invalid::Invalid;
+use crate::job::json::Object;
+use crate::job::record::push_time;
+use crate::job::tenant::DEFAULT;
+use crate::job::{CronJob, Timing, json, time};
+use crate::planner::Refusal;
+use crate::store::{Fired, MOST_CRONS, Registered, StoredCron};
+use axum::extract::Request;
+use axum::http::header::LOCATION;
+use axum::http::{HeaderValue, StatusCode, Uri};
+use axum::response::Response;
+
+/// Attempts to change a cron while others change it.
+const ATTEMPTS: usize = 8;
+/// Times that a preview shows, unless it is asked for fewer or more.
+const TIMES: usize = 5;
+pub(crate) const MOST_TIMES: usize = 100;
+/// The member under which a cron's job may stand.
+const TEMPLATE: &str = "job_template";
+
+/// `POST /cron`: 201 for a new one; one of that name is changed, which is 200.
+pub(crate) async fn register(api: Api, request: Request) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?;
+    let is_flat = body.fields()?.get("job_template").is_none();
+    let cron = CronJob::parse(body.as_str(), &api.inner.limits, tenant_of(&api))?;
+    check_job(&api, &cron, if is_flat { "" } else { TEMPLATE }).await?;
+    for _ in 0..ATTEMPTS {
+        let before = find(&api, &cron.name).await?;
+        let status = match save(&api, &cron, before.1.as_ref(), before.0).await? {
+            Registered::Stale => continue,
+            Registered::Created => StatusCode::CREATED,
+            Registered::Changed => StatusCode::OK,
+            Registered::Full => return Err(full()),
+        };
+        let stored = stored(&api, &cron.name).await?.1;
+        let mut response = shown(status, &stored, "");
+        // A name holds nothing that a header may not.
+        if let Ok(location) = HeaderValue::try_from(format!("/ojs/v1/cron/{}", cron.name)) {
+            response.headers_mut().insert(LOCATION, location);
+        }
+        return Ok(response);
+    }
+    Err(busy(&cron.name))
+}
+
+/// `PATCH /cron/{name}`: changes what it names.
+pub(crate) async fn change(api: Api, PathParam(name): PathParam, request: Request) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?;
+    body.fields()?;
+    for _ in 0..ATTEMPTS {
+        let (now, before) = stored(&api, &name).await?;
+        let cron = read(&before)?.changed(body.as_str(), &api.inner.limits, tenant_of(&api))?;
+        check_job(&api, &cron, TEMPLATE).await?;
+        if save(&api, &cron, Some(&before), now).await? != Registered::Stale {
+            return Ok(shown(StatusCode::OK, &stored(&api, &name).await?.1, ""));
+        }
+    }
+    Err(busy(&name))
+}
+
+/// The tenant that the request names, whose the cron's jobs are.
+fn tenant_of(api: &Api) -> Option<&str> {
+    api.store().scope().tenant().filter(|tenant| *tenant != DEFAULT)
+}
+
+/// Refuses a cron whose jobs would be refused whenever it fires, because they name no tenant for instance.
+async fn check_job(api: &Api, cron: &CronJob, path: &str) -> Result<(), ApiError> {
+    let job = cron.job(api.store().clock().now_ms(), &api.inner.limits)?;
+    api.enqueue_service().check(job).await.map_err(|refusal| match refusal {
+        Refusal::Invalid(invalid) if !path.is_empty() => invalid.within(path).into(),
+        other => other.into(),
+    })
+}
+
+async fn save(api: &Api, cron: &CronJob, before: Option<&StoredCron>, now: i64) -> Result<Registered, ApiError> {
+    let next = if cron.enabled { cron.timing.next_wake(now, now) } else { None };
+    Ok(api.store().schedule(cron, before.map(|before| before.version.as_str()), next).await?)
+}
+
+/// `GET /cron`, by name; `enabled` chooses.
+pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
+    let query = Query::parse(&uri);
+    let page = Page::from_query(&query)?;
+    let enabled = match query.get("enabled") {
+        None => None,
+        Some(value) => Some(json::boolean(value).ok_or_else(|| Invalid::field("enabled", "true or false", value))?),
+    };
+    let table = api.store().crons(page.offset, page.limit, enabled).await?;
+    let crons: Vec<String> = table.crons.iter().map(describe).collect();
+    let items = format!("[{}]", crons.join(","));
+    Ok(ListResponse::new(&items, &["crons", "cron_jobs"]).with("count", crons.len()).paged(page, table.total))
+}
+
+/// `GET /cron/{name}`.
+pub(crate) async fn show(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
+    Ok(shown(StatusCode::OK, &stored(&api, &name).await?.1, ""))
+}
+
+/// `DELETE /cron/{name}`: jobs that it made stay.
+pub(crate) async fn remove(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
+    let (_, cron) = stored(&api, &name).await?;
+    api.store().unschedule(&name).await?;
+    Ok(shown(StatusCode::OK, &cron, &format!(",\"deleted\":true,\"name\":{}", json::quoted(&name))))
+}
+
+/// `POST /cron/{name}/run`: now, whatever its times, under its overlap policy.
+pub(crate) async fn run(api: Api, PathParam(name): PathParam) -> Result<Response, ApiError> {
+    for _ in 0..ATTEMPTS {
+        let (now, cron) = stored(&api, &name).await?;
+        match api.inner.cron_runner.run_now(&cron, now).await? {
+            Fired::Stored(record) => {
+                api.metrics().jobs.enqueued(&record.queue, &record.kind);
+                return Ok(response::created(&record));
+            }
+            Fired::Skipped { why, job } => return Err(not_run(&name, &why, job.as_deref())),
+            Fired::Gone | Fired::Stale => {} // changed or removed meanwhile
+        }
+    }
+    Err(busy(&name))
+}
+
+/// `GET /cron/{name}/next`: when it will fire, whether or not it is enabled now.
+pub(crate) async fn next_times(api: Api, PathParam(name): PathParam, uri: Uri) -> Result<Response, ApiError> {
+    let count = Query::parse(&uri).number("count", 1, MOST_TIMES)?.unwrap_or(TIMES);
+    let (now, stored) = stored(&api, &name).await?;
+    let cron = read(&stored)?;
+    let times = times(&cron.timing, stored.next, now, count);
+    let more = format!(",\"name\":{},\"enabled\":{}", json::quoted(&name), cron.enabled);
+    Ok(response::raw_json(StatusCode::OK, preview_of(&cron.expression, &cron.timezone, &times, &more)))
+}
+
+/// `POST /cron-preview`: when an expression would fire, without registering anything.
+pub(crate) async fn preview(api: Api, request: Request) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?;
+    let fields = body.fields()?;
+    let count = fields.number("count", 1)?.unwrap_or(TIMES as u64);
+    if count > MOST_TIMES as u64 {
+        return Err(Invalid::field("count", format!("1 to {MOST_TIMES}"), &count.to_string()).into());
+    }
+    let (expression, timezone) = (fields.text("expression")?, fields.text("timezone")?);
+    let expression = expression.ok_or_else(|| Invalid::missing("expression", crate::job::cron::EXPECTED))?;
+    let timezone = timezone.unwrap_or_else(|| "UTC".to_owned());
+    let timing = Timing::parse(&expression, &timezone).map_err(|problem| Invalid {
+        problem: format!("cannot be read: {problem}"),
+        ..Invalid::field("expression", "", &expression)
+    })?;
+    let now = api.store().crons(0, 1, None).await?.now;
+    let times = times(&timing, None, now, count as usize);
+    Ok(response::raw_json(StatusCode::OK, preview_of(&expression, &timezone, &times, "")))
+}
+
+/// The next times: the first is the one that is set, if one is.
+fn times(timing: &Timing, next: Option<i64>, now: i64, count: usize) -> Vec<i64> {
+    let first = next.and_then(|next| timing.fires(next)).or_else(|| timing.next_after(now, now));
+    std::iter::successors(first, |at| timing.next_after(*at, *at)).take(count).collect()
+}
+
+fn preview_of(expression: &str, timezone: &str, times: &[i64], more: &str) -> String {
+    let times: Vec<String> = times.iter().map(|at| format!("\"{}\"", time::rfc3339(*at))).collect();
+    let (expression, timezone) = (json::quoted(expression), json::quoted(timezone));
+    format!("{{\"expression\":{expression},\"timezone\":{timezone},\"next_run_times\":[{}]{more}}}", times.join(","))
+}
+
+/// The store's time, and a cron if there is one of that name.
+async fn find(api: &Api, name: &str) -> Result<(i64, Option<StoredCron>), ApiError> {
+    let table = api.store().cron(name).await?;
+    Ok((table.now, table.crons.into_iter().next()))
+}
+
+async fn stored(api: &Api, name: &str) -> Result<(i64, StoredCron), ApiError> {
+    let (now, cron) = find(api, name).await?;
+    Ok((now, cron.ok_or_else(|| ApiError::not_found("cron", name))?))
+}
+
+fn read(stored: &StoredCron) -> Result<CronJob, ApiError> {
+    CronJob::stored(&stored.document).map_err(|problem| {
+        tracing::error!(cron = stored.name, %problem, "a stored cron cannot be read");
+        ApiError::internal()
+    })
+}
+
+fn shown(status: StatusCode, stored: &StoredCron, beside: &str) -> Response {
+    let cron = describe(stored);
+    response::raw_json(status, format!("{{\"cron\":{cron},\"cron_job\":{cron}{beside}}}"))
+}
+
+/// A cron as both dialects have it: its document, the members of its template again at top level, and its times.
+fn describe(stored: &StoredCron) -> String {
+    let mut out = stored.document.strip_suffix('}').unwrap_or("{").to_owned();
+    // What we wrote is JSON.
+    if let Ok(document) = Object::parse(&stored.document) {
+        let mut push = |name: &str, value: &str| out.extend([",\"", name, "\":", value]);
+        document.get("expression").into_iter().for_each(|expression| push("cron", expression));
+        let template = document.get("job_template").and_then(|template| Object::parse(template).ok());
+        for name in ["type", "queue", "args", "meta", "options"] {
+            let value = template.as_ref().and_then(|template| template.get(name));
+            value.into_iter().for_each(|value| push(name, value));
+        }
+    }
+    let fires = |at| CronJob::stored(&stored.document).map_or(Some(at), |cron| cron.timing.fires(at));
+    match stored.next.and_then(fires) {
+        Some(next) => push_time(&mut out, "next_run_at", Some(next)),
+        None => out.push_str(",\"next_run_at\":null"),
+    }
+    match stored.last {
+        Some(_) => push_time(&mut out, "last_run_at", stored.last),
+        None => out.push_str(",\"last_run_at\":null"),
+    }
+    out.push_str(&format!(",\"run_count\":{}", stored.runs));
+    push_time(&mut out, "created_at", Some(stored.created));
+    out.push('}');
+    out
+}
+
+fn busy(name: &str) -> ApiError {
+    let message = format!("Cron {name} is being changed by others all the time.");
+    ApiError::new(StatusCode::CONFLICT, "conflict", message).with("name", name).hint("Try again.")
+}
+
+fn full() -> ApiError {
+    let message = format!("There are {MOST_CRONS} crons, which is as many as there may be.");
+    ApiError::new(StatusCode::CONFLICT, "conflict", message).hint("Delete those that nobody needs any more.")
+}
+
+fn not_run(name: &str, why: &str, job: Option<&str>) -> ApiError {
+    let message = match why {
+        "overlap_skip" => format!("The last job of cron {name} has not ended, and its overlap policy is `skip`."),
+        "queue_full" => format!("There is no room for a job of cron {name}."),
+        "tenant_limit" => format!("The tenant of cron {name} has as many jobs as it may."),
+        "job_refused" => {
+            format!("The job of cron {name} is refused by the rules that hold now; the log has the details.")
+        }
+        _ => format!("A job like that of cron {name} exists already."),
+    };
+    let problem = ApiError::new(StatusCode::CONFLICT, "conflict", message).with("name", name).with("reason", why);
+    job.into_iter().fold(problem, |problem, job| problem.with("existing_job_id", job))
+}

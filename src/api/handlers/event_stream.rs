@@ -1,0 +1,106 @@
+//! Events as they happen: `GET /events` with `Accept: text/event-stream`.
+
+use super::round_stream::{KEEP_ALIVE, last_event};
+use crate::api::Api;
+use crate::api::concurrency_limit::{ClientId, Peer, Permit};
+use crate::api::error::ApiError;
+use crate::auth::Session;
+use crate::job::invalid::Invalid;
+use crate::store::{EventFilter, EventPage, Store};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream::{self, Stream, StreamExt};
+use std::convert::Infallible;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// How often a reader that has seen everything looks again.
+const EVERY: Duration = Duration::from_millis(250);
+/// What a client is told to wait before it connects again.
+const RETRY: Duration = Duration::from_secs(3);
+/// Events read at once.
+const PORTION: usize = 200;
+/// Streams of one credential at once: each of them looks on its own.
+pub(crate) const MOST_STREAMS: usize = 100;
+
+/// Whether a request asks for a stream.
+pub(crate) fn is_wanted(headers: &HeaderMap) -> bool {
+    headers.get_all(header::ACCEPT).iter().any(|value| value.to_str().unwrap_or("").contains("text/event-stream"))
+}
+
+struct Reader {
+    store: Store,
+    filter: EventFilter,
+    cursor: Option<String>,
+    draining: CancellationToken,
+    session: Session,
+    _permit: Permit<ClientId>,
+}
+
+/// A place for one more stream of whoever sent a request.
+pub(crate) fn stream_permit(api: &Api, peer: Peer) -> Result<Permit<ClientId>, ApiError> {
+    api.inner.event_streams.try_acquire(ClientId::of(api.caller(), peer)).ok_or_else(|| {
+        let whose = if api.caller().is_some() { "This key" } else { "This address" };
+        let message = format!("{whose} has {MOST_STREAMS} streams of events open already.");
+        let problem = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message).retry_after(5);
+        problem.hint("Close a stream that nobody reads, or poll GET /ojs/v1/events.")
+    })
+}
+
+/// Streams what happens behind `after` or the header's `Last-Event-ID`; without either, from now on.
+pub(crate) async fn stream(
+    api: &Api,
+    filter: EventFilter,
+    after: Option<&str>,
+    headers: &HeaderMap,
+    peer: Peer,
+) -> Result<Response, ApiError> {
+    let permit = stream_permit(api, peer)?;
+    let cursor = match last_event(headers).or(after) {
+        None => api.store().last_event().await?,
+        Some(id) => {
+            // Checked once here, so that the stream need not tell of it.
+            if api.store().events(&filter, Some(id), 1).await?.is_none() {
+                return Err(Invalid::field("Last-Event-ID", "the id of an event", id).into());
+            }
+            Some(id.to_owned())
+        }
+    };
+    let draining = api.inner.draining.clone();
+    let reader =
+        Reader { store: api.store().clone(), filter, cursor, draining, session: api.session(), _permit: permit };
+    let keep_alive = KeepAlive::new().interval(KEEP_ALIVE).text("heartbeat");
+    let mut response = Sse::new(events(reader)).keep_alive(keep_alive).into_response();
+    response.headers_mut().insert("x-accel-buffering", header::HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+fn events(reader: Reader) -> impl Stream<Item = Result<Event, Infallible>> {
+    let first = stream::iter([Ok(Event::default().retry(RETRY).comment("events follow"))]);
+    let rest = stream::unfold(reader, |mut reader| async move {
+        // A key that is revoked ends its streams.
+        while reader.session.is_valid() {
+            // A store that is away ends nothing: the stream goes on behind the last event that was sent.
+            if let Ok(Some(page)) = reader.store.events(&reader.filter, reader.cursor.as_deref(), PORTION).await {
+                let EventPage { events, cursor, has_more } = page;
+                reader.cursor = cursor.or(reader.cursor);
+                if !events.is_empty() {
+                    let frame = |event: crate::store::Event| {
+                        Ok(Event::default().id(&event.id).event(&event.kind).data(event.to_json()))
+                    };
+                    return Some((stream::iter(events.into_iter().map(frame).collect::<Vec<_>>()), reader));
+                }
+                if has_more {
+                    continue;
+                }
+            }
+            tokio::select! {
+                () = reader.draining.cancelled() => return None,
+                () = tokio::time::sleep(EVERY) => {}
+            }
+        }
+        None
+    });
+    first.chain(rest.flatten())
+}

@@ -1,0 +1,226 @@
+//! Jobs: enqueue, list, look up, cancel, activate.
+
+use super::{admin_jobs, waiting_for};
+use crate::api::error::ApiError;
+use crate::api::list_response::ListResponse;
+use crate::api::pagination::{CursorPage, Query};
+use crate::api::path::PathParam;
+use crate::api::proxy::{self, EnqueueBody};
+use crate::api::{Api, rate_limit_headers, response, tenant_header};
+use crate::fairness::TenantSource;
+use crate::job::invalid::Invalid;
+use crate::job::{self, LimitKey, NewJob, RateLimit, Record, trace};
+use crate::store::{Enqueued, JobFilter, Outcome};
+use axum::extract::Request;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::Response;
+use std::time::{Duration, Instant};
+
+/// How often a producer that waits looks for room.
+pub(crate) const ROOM_EVERY: Duration = Duration::from_millis(50);
+
+/// `POST /jobs`.
+pub(crate) async fn enqueue(api: Api, request: Request) -> Result<Response, ApiError> {
+    let (context, headers) = (context(&api, request.headers())?, HeaderOptions::parse(&api, request.headers())?);
+    let body = match proxy::read_jobs(&api, request, false).await? {
+        EnqueueBody::Local(body) => body,
+        EnqueueBody::Forwarded(response) => return Ok(response),
+    };
+    let job = job::request::parse(body.as_str(), &api.inner.limits, &context)?;
+    let own_limit = job.rate_limit.clone();
+    let records = store(&api, vec![job], &headers, false).await?;
+    // One job in, one record out.
+    let record = records.first().ok_or_else(ApiError::internal)?;
+    if record.existing {
+        return Ok(response::deduplicated(record));
+    }
+    let mut response = response::created(record);
+    if let Some(pressure) = record.pressure {
+        response = response::with_queue_pressure(response, pressure);
+    }
+    match api.enqueue_service().limit_of(own_limit.as_ref(), record) {
+        Some(key) => Ok(with_limit_of(&api, response, &key).await),
+        None => Ok(response),
+    }
+}
+
+/// `GET /jobs`: jobs that fit, in no order. Each call looks at a bounded number of keys, whatever there is.
+pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
+    let query = Query::parse(&uri);
+    let CursorPage { cursor, limit } = CursorPage::from_query(&query)?;
+    let filter = JobFilter { tenant: query.tenant()?, ..admin_jobs::filter(&query)? };
+    let (ids, next) = api.store().scan_jobs(&filter, cursor, limit).await?;
+    let jobs = response::jobs(&api.store().jobs(&ids).await?);
+    Ok(ListResponse::new(&jobs, &["jobs"])
+        .with("pagination", CursorPage::to_json(limit, next.as_ref()))
+        .into_response())
+}
+
+/// `POST /jobs/batch`: all of them or none.
+pub(crate) async fn enqueue_batch(api: Api, request: Request) -> Result<Response, ApiError> {
+    let (context, headers) = (context(&api, request.headers())?, HeaderOptions::parse(&api, request.headers())?);
+    let body = match proxy::read_jobs(&api, request, true).await? {
+        EnqueueBody::Local(body) => body,
+        EnqueueBody::Forwarded(response) => return Ok(response),
+    };
+    let jobs = job::request::parse_batch(body.as_str(), &api.inner.limits, &context)?;
+    let limits: Vec<Option<RateLimit>> = jobs.iter().map(|job| job.rate_limit.clone()).collect();
+    let records = store(&api, jobs, &headers, true).await?;
+    let mut body = String::from("{\"jobs\":");
+    response::push_jobs(&mut body, &records);
+    body.push_str(&format!(",\"count\":{}", records.len()));
+    let existing: Vec<usize> =
+        records.iter().enumerate().filter_map(|(index, record)| record.existing.then_some(index)).collect();
+    if !existing.is_empty() {
+        body.push_str(&format!(",\"deduplicated\":{existing:?}"));
+    }
+    body.push('}');
+    let response = response::raw_json(StatusCode::CREATED, body);
+    let pressure = records.iter().find_map(|record| record.pressure);
+    let response = pressure.into_iter().fold(response, response::with_queue_pressure);
+    Ok(match one_limit(&api, &limits, &records) {
+        Some(key) => with_limit_of(&api, response, &key).await,
+        None => response,
+    })
+}
+
+/// The one limit that jobs of a batch bring along: headers have room for no more.
+fn one_limit(api: &Api, limits: &[Option<RateLimit>], records: &[Record]) -> Option<LimitKey> {
+    let limited = limits.iter().zip(records).filter(|(own, _)| own.is_some());
+    let mut keys = limited.filter_map(|(own, record)| api.enqueue_service().limit_of(own.as_ref(), record));
+    let first = keys.next()?;
+    keys.all(|key| key == first).then_some(first)
+}
+
+/// The job is stored: whether its limit can be looked at changes nothing about that.
+async fn with_limit_of(api: &Api, response: Response, key: &LimitKey) -> Response {
+    match api.store().limit(key).await {
+        Ok(Some(state)) => rate_limit_headers::add_state(response, &state),
+        _ => response,
+    }
+}
+
+async fn store(
+    api: &Api,
+    mut jobs: Vec<NewJob>,
+    headers: &HeaderOptions,
+    is_batch: bool,
+) -> Result<Vec<Record>, ApiError> {
+    let header = |name: &str| headers.tenants.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+    let deadline = Instant::now() + headers.block_timeout;
+    loop {
+        let again = (!headers.block_timeout.is_zero()).then(|| jobs.clone());
+        match (api.enqueue_service().enqueue(jobs, is_batch, &header).await?, again) {
+            (Enqueued::Stored(records), _) => {
+                let new = records.iter().filter(|record| !record.existing);
+                new.for_each(|record| {
+                    api.metrics().jobs.enqueued(&record.queue, &record.kind);
+                    api.metrics().store.tenants.enqueued(record.tenant.as_deref(), &record.queue);
+                });
+                return Ok(records);
+            }
+            (Enqueued::Bounded { strategy, .. }, Some(again)) if strategy == "block" && Instant::now() < deadline => {
+                tokio::time::sleep(ROOM_EVERY).await;
+                jobs = again;
+            }
+            (refused, _) => return Err(refusal(refused, is_batch)),
+        }
+    }
+}
+
+/// Why jobs were not stored.
+fn refusal(refused: Enqueued, is_batch: bool) -> ApiError {
+    match refused {
+        Enqueued::Duplicate { index, id } => ApiError::duplicate_id(&id, is_batch.then_some(index)),
+        Enqueued::Exists { index, id, state, key } => {
+            ApiError::unique_conflict(&id, &state, &key, is_batch.then_some(index))
+        }
+        Enqueued::Full { rule, most, staged } => ApiError::staging_full(&rule, most, staged),
+        Enqueued::Bounded { queue, depth, most, strategy } => ApiError::queue_full(&queue, depth, most, &strategy),
+        Enqueued::Limited(exceeded) => ApiError::tenant_limited(&exceeded, is_batch),
+        Enqueued::Stored(_) | Enqueued::Stale(_) => ApiError::internal(), // the enqueue service repeats the request itself
+    }
+}
+
+/// What a request's headers tell about its jobs.
+pub(crate) struct HeaderOptions {
+    /// The headers in which plan rules look for a tenant.
+    pub(crate) tenants: Vec<(String, String)>,
+    /// How long to wait for room in a queue that blocks.
+    pub(crate) block_timeout: Duration,
+}
+
+impl HeaderOptions {
+    pub(crate) fn parse(api: &Api, headers: &HeaderMap) -> Result<HeaderOptions, ApiError> {
+        let value = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);
+        let mut tenants = Vec::new();
+        for name in api.enqueue_service().headers() {
+            tenants.extend(tenant_header::single(headers, &name)?.map(|value| (name.clone(), value.to_owned())));
+        }
+        let block_timeout = match value("ojs-block-timeout") {
+            None => Duration::ZERO,
+            Some(text) => {
+                let seconds = text
+                    .parse::<u64>()
+                    .map_err(|_| Invalid::field("OJS-Block-Timeout", "a whole number of seconds", &text))?;
+                // Half of what the request has as a whole, so that its client is told that there was no room.
+                Duration::from_secs(seconds).min(api.inner.request_timeout / 2)
+            }
+        };
+        Ok(HeaderOptions { tenants, block_timeout })
+    }
+}
+
+/// The request's trace context and tenant, which its jobs inherit.
+pub(crate) fn context(api: &Api, headers: &HeaderMap) -> Result<job::request::Context, Invalid> {
+    let header = |name: &'static str| {
+        let value = headers.get(name)?.to_str().ok()?;
+        let usable = name != "traceparent" || trace::trace_id(value).is_some();
+        (usable && value.len() <= 8192).then(|| (name, value.to_owned()))
+    };
+    let tenancy = &api.inner.tenancy;
+    Ok(job::request::Context {
+        meta: trace::HEADERS.into_iter().filter_map(header).collect(),
+        test_directives: api.inner.test_directives,
+        tenant: if tenancy.has(TenantSource::Header) { tenant_header::named(headers)? } else { None },
+        ignores_meta_tenant: !tenancy.has(TenantSource::Meta),
+    })
+}
+
+/// `GET /jobs/{id}`.
+pub(crate) async fn show(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    let record = api.store().job(&id).await?.ok_or_else(|| ApiError::not_found("job", &id))?;
+    Ok(response::job_with(&record, &waiting_for::member(&api, &record).await?))
+}
+
+/// `GET /admin/jobs/{id}`.
+pub(crate) async fn show_to_admin(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    let record = api.store().job(&id).await?.ok_or_else(|| ApiError::not_found("job", &id))?;
+    Ok(response::job_for_admin(StatusCode::OK, &record, &waiting_for::member(&api, &record).await?))
+}
+
+/// `DELETE /jobs/{id}` and `POST /jobs/{id}/cancel`.
+pub(crate) async fn cancel(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    match api.store().cancel(&id).await? {
+        Outcome::Done(record, previous) => {
+            api.metrics().jobs.cancelled(&record.queue, &record.kind);
+            Ok(changed(&record, previous))
+        }
+        Outcome::Missing => Err(ApiError::not_found("job", &id)),
+        Outcome::Conflict { state, .. } => Err(ApiError::conflict(&id, "cancelled", &state, "not finished", None)),
+    }
+}
+
+/// `POST /jobs/{id}/activate`.
+pub(crate) async fn activate(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    match api.store().activate(&id).await? {
+        Outcome::Done(record, previous) => Ok(changed(&record, previous)),
+        Outcome::Missing => Err(ApiError::not_found("job", &id)),
+        Outcome::Conflict { state, .. } => Err(ApiError::conflict(&id, "activated", &state, "pending", None)),
+    }
+}
+
+fn changed(record: &Record, previous: Option<String>) -> Response {
+    let more = previous.map(|state| format!(",\"previous_state\":\"{state}\"")).unwrap_or_default();
+    response::job_with(record, &more)
+}

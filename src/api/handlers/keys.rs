@@ -1,0 +1,120 @@
+//! API keys: list, make, revoke.
+
+use crate::api::body::RequestBody;
+use crate::api::error::ApiError;
+use crate::api::list_response::ListResponse;
+use crate::api::pagination::{Page, Query};
+use crate::api::path::PathParam;
+use crate::api::{Api, response};
+use crate::auth::{self, ApiKey, NAME_EXPECTED, Role};
+use crate::auth::{Credential, Revocation};
+use crate::job::invalid::Invalid;
+use crate::job::{tenant, time};
+use crate::store::KeyKept;
+use axum::extract::Request;
+use axum::http::header::CACHE_CONTROL;
+use axum::http::{HeaderValue, StatusCode, Uri};
+use axum::response::Response;
+use serde_json::{Value, json};
+
+/// `GET /admin/keys`: all that is known about them, which is not the keys.
+pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
+    let page = Page::from_query(&Query::parse(&uri))?;
+    api.inner.keys.reload().await?;
+    let keys = api.inner.keys.keys();
+    let items: Vec<Value> =
+        keys.iter().skip(page.offset).take(page.limit).map(|credential| describe(credential)).collect();
+    Ok(ListResponse::from_values(items, &[]).paged(page, keys.len()))
+}
+
+fn describe(credential: &Credential) -> Value {
+    let ApiKey { name, role, tenant, .. } = &credential.key;
+    let source = if credential.created.is_some() { "api" } else { "config" };
+    json!({
+        "id": credential.key.id(),
+        "name": name,
+        "role": role.name(),
+        "tenant": tenant,
+        "source": source,
+        "created_at": credential.created.map(time::rfc3339),
+    })
+}
+
+/// `POST /admin/keys`: the answer holds the key, for the only time.
+pub(crate) async fn create(api: Api, request: Request) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?;
+    let fields = body.fields()?;
+    let required =
+        |field: &'static str, expected: &str| fields.text(field)?.ok_or_else(|| Invalid::missing(field, expected));
+    let name = required("name", NAME_EXPECTED)?;
+    if !auth::is_name(&name) {
+        return Err(Invalid::field("name", NAME_EXPECTED, &name).into());
+    }
+    let role = required("role", Role::EXPECTED)?;
+    let role = Role::parse(&role).ok_or_else(|| Invalid::field("role", Role::EXPECTED, &role))?;
+    let tenant = fields.text("tenant")?;
+    if let Some(other) = tenant.as_deref().filter(|id| !tenant::is_id(id)) {
+        return Err(Invalid::field("tenant", tenant::EXPECTED, other).into());
+    }
+    let (secret, key) = ApiKey::generate(&name, role, tenant).map_err(|error| {
+        tracing::error!(%error, "the system gives no random bytes");
+        ApiError::internal()
+    })?;
+    if let Some(problem) = refusal(api.inner.keys.create(&key, &api.actor()).await?, &key) {
+        return Err(problem);
+    }
+    tracing::info!(
+        key = key.id(),
+        name = key.name,
+        role = role.name(),
+        tenant = key.tenant,
+        by = api.actor(),
+        "API key created"
+    );
+    let shown = json!({"id": key.id(), "name": key.name, "role": role.name(), "tenant": key.tenant, "key": secret});
+    let mut response = response::json(StatusCode::CREATED, &json!({"api_key": shown}));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+fn refusal(kept: KeyKept, key: &ApiKey) -> Option<ApiError> {
+    let name = &key.name;
+    let (message, hint) = match kept {
+        KeyKept::Kept => return None,
+        KeyKept::Full { most } => (format!("There are {most} API keys already."), "Revoke one that nobody uses."),
+        KeyKept::Differs => (
+            format!("Another key named {name} has another role or tenant."),
+            "Two keys share a name only while one takes the place of the other.",
+        ),
+        KeyKept::Many => {
+            (format!("Two keys named {name} are valid already."), "Revoke the older one when nobody uses it any more.")
+        }
+        KeyKept::NoAdmin => (
+            "Nobody could manage keys: none of them is an admin's that is bound to no tenant.".to_owned(),
+            "Make a key with the role admin first.",
+        ),
+    };
+    Some(ApiError::new(StatusCode::CONFLICT, "conflict", message).with("name", name).hint(hint))
+}
+
+/// `DELETE /admin/keys/{id}`: it opens nothing from now on, in any process.
+pub(crate) async fn revoke(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    let conflict = |message: &str, hint: &str| {
+        Err(ApiError::new(StatusCode::CONFLICT, "conflict", message).with("id", &id).hint(hint))
+    };
+    match api.inner.keys.revoke(&id, &api.actor()).await? {
+        Revocation::Done => {
+            tracing::info!(key = id, by = api.actor(), "API key revoked");
+            Ok(response::json(StatusCode::OK, &json!({"revoked": true, "id": id})))
+        }
+        Revocation::NotFound => Err(ApiError::not_found("API key", &id).hint("GET /ojs/v1/admin/keys lists them.")),
+        Revocation::InConfig => conflict(
+            "The key is in the configuration, and would be back after the next start.",
+            "Remove it there and start the server again.",
+        ),
+        Revocation::LastAdmin => conflict(
+            "Nobody could manage keys any more: it is the last of an admin that is bound to no tenant.",
+            "Make another key with the role admin first.",
+        ),
+    }
+}

@@ -1,0 +1,149 @@
+//! How far a job has got: progress for people, checkpoints for its next attempt.
+
+use crate::api::body::{Fields, RequestBody};
+use crate::api::error::ApiError;
+use crate::api::path::PathParam;
+use crate::api::{Api, response};
+use crate::job::invalid::{Invalid, Kind};
+use crate::job::json;
+use crate::job::record::push_time;
+use crate::store::{Progress, Report, Told};
+use axum::extract::Request;
+use axum::http::header::CACHE_CONTROL;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::Response;
+
+/// The longest `data` and `message` of a report.
+const MOST_DATA: usize = 4096;
+const MOST_MESSAGE: usize = 1024;
+
+/// `PUT /jobs/{id}/progress`: counts as a sign of life. A job that nobody runs stays as it is.
+pub(crate) async fn report(api: Api, PathParam(id): PathParam, request: Request) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?;
+    report_of(&api, &id, &body.fields()?).await
+}
+
+/// `POST /workers/progress`: the same for the job that the body names.
+pub(crate) async fn report_by_body(api: Api, request: Request) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?;
+    let fields = body.fields()?;
+    report_of(&api, &fields.job_id()?, &fields).await
+}
+
+/// How far a report says that a job is: `progress` from 0 to 1, or `percentage` from 0 to 100, as public SDKs send it.
+fn reached(fields: &Fields<'_>) -> Result<Option<f64>, Invalid> {
+    let number = |name: &str, expected: &str| match fields.get(name) {
+        None => Ok(None),
+        Some(value) => json::number(value).map(Some).ok_or_else(|| Invalid::field(name, expected, value)),
+    };
+    let percentage = number("percentage", "a number from 0 to 100")?;
+    Ok(number("progress", "a number from 0 to 1")?.or(percentage.map(|percentage| percentage / 100.0)))
+}
+
+async fn report_of(api: &Api, id: &str, fields: &Fields<'_>) -> Result<Response, ApiError> {
+    let progress = reached(fields)?;
+    let (data, message) = (fields.get("data"), fields.text("message")?);
+    if progress.is_none() && data.is_none() {
+        return Err(Invalid::missing("progress", "a number from 0 to 1, or `data`").into());
+    }
+    for (name, length, most) in [
+        ("data", data.map_or(0, str::len), MOST_DATA),
+        ("message", message.as_ref().map_or(0, String::len), MOST_MESSAGE),
+    ] {
+        if length > most {
+            return Err(Invalid::too_large(Kind::EnvelopeTooLarge, name, length, most, "bytes").into());
+        }
+    }
+    if let Some(state) = fields.get("checkpoint") {
+        keep_state(api, id, state).await?;
+    }
+    let report = Report {
+        worker: fields.worker()?,
+        progress: progress.map(|progress| progress.clamp(0.0, 1.0)),
+        data: data.map(str::to_owned),
+        message: message.map(|message| json::quoted(&message)),
+    };
+    shown(id, told(api.store().progress(id, &report).await?, id)?)
+}
+
+/// `GET /jobs/{id}/progress`.
+pub(crate) async fn show(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    shown(&id, told(api.store().progress_of(&id).await?, &id)?)
+}
+
+fn shown(id: &str, progress: Progress) -> Result<Response, ApiError> {
+    let reached = progress.progress.map_or_else(|| "null".to_owned(), |progress| format!("{progress:?}"));
+    let mut body = format!(
+        "{{\"job_id\":{},\"state\":\"{}\",\"progress\":{reached},\"data\":{},\"message\":{}",
+        json::quoted(id),
+        progress.state,
+        progress.data.as_deref().unwrap_or("null"),
+        progress.message.as_deref().unwrap_or("null"),
+    );
+    push_time(&mut body, "updated_at", progress.updated);
+    body.push('}');
+    Ok(progress_response(body, progress.progress))
+}
+
+/// A response about work in progress, with the progress repeated in a header.
+pub(crate) fn progress_response(body: String, progress: Option<f64>) -> Response {
+    let mut response = response::raw_json(StatusCode::OK, body);
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    if let Some(Ok(value)) = progress.map(|progress| HeaderValue::try_from(progress.to_string())) {
+        response.headers_mut().insert("x-ojs-progress", value);
+    }
+    response
+}
+
+/// `PUT /jobs/{id}/checkpoint` and `POST`: replaces what was kept.
+pub(crate) async fn keep(api: Api, PathParam(id): PathParam, request: Request) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?;
+    let fields = body.fields()?;
+    let state =
+        fields.get("state").ok_or_else(|| Invalid::missing("state", "what is to be kept, any JSON but null"))?;
+    let (sequence, created) = keep_state(&api, &id, state).await?;
+    Ok(kept(&id, sequence, created, ""))
+}
+
+async fn keep_state(api: &Api, id: &str, state: &str) -> Result<(u64, i64), ApiError> {
+    let most = api.inner.limits.max_result;
+    if state.len() > most {
+        return Err(Invalid::too_large(Kind::EnvelopeTooLarge, "state", state.len(), most, "bytes").into());
+    }
+    let kept = told(api.store().keep_checkpoint(id, state).await?, id)?;
+    Ok((kept.sequence, kept.created))
+}
+
+/// `GET /jobs/{id}/checkpoint`.
+pub(crate) async fn checkpoint(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    let record = api.store().job(&id).await?.ok_or_else(|| ApiError::not_found("job", &id))?;
+    let kept_state = record.checkpoint.ok_or_else(|| ApiError::not_found("checkpoint of job", &id))?;
+    let more = format!(",\"state\":{}", kept_state.state);
+    Ok(kept(&id, kept_state.sequence, kept_state.created, &more))
+}
+
+/// `DELETE /jobs/{id}/checkpoint`.
+pub(crate) async fn drop_checkpoint(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    if !api.store().drop_checkpoint(&id).await? {
+        return Err(ApiError::not_found("job", &id));
+    }
+    Ok(response::json(StatusCode::OK, &serde_json::json!({"deleted": true, "job_id": id})))
+}
+
+/// A checkpoint flat and wrapped, as the two texts want it.
+fn kept(id: &str, sequence: u64, created: i64, state: &str) -> Response {
+    let mut inner = format!("\"job_id\":{},\"sequence\":{sequence}", json::quoted(id));
+    push_time(&mut inner, "created_at", Some(created));
+    inner.push_str(state);
+    response::raw_json(StatusCode::OK, format!("{{{inner},\"checkpoint\":{{{inner}}}}}"))
+}
+
+fn told<T>(told: Told<T>, id: &str) -> Result<T, ApiError> {
+    match told {
+        Told::Done(value) => Ok(value),
+        Told::Missing => Err(ApiError::not_found("job", id)),
+        Told::Conflict { state, holder } => {
+            Err(ApiError::conflict(id, "told of", &state, "not finished", holder.as_deref()))
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Jobs that wait in staging for a Sidekiq, by the id that Sidekiq knows them by.
+
+use crate::api::error::ApiError;
+use crate::api::path::PathParam;
+use crate::api::{Api, response};
+use crate::job::time::rfc3339;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::json;
+
+/// `GET /admin/sidekiq/jobs/{id}`: the staged job of a jid.
+pub(crate) async fn show_job(api: Api, PathParam(jid): PathParam) -> Result<Response, ApiError> {
+    let (found, is_truncated) = api.store().staged_job(&jid).await?;
+    let Some(job) = found else {
+        let hint = match is_truncated {
+            false => {
+                "It may have been promoted, and is Sidekiq's then, or it has not been taken from the staging queue."
+            }
+            true => "There were too many keys to look at all of them; look it up by rule and tenant instead.",
+        };
+        return Err(ApiError::not_found("staged job", &jid).hint(hint));
+    };
+    let known = api.registry().rules().known().await?;
+    let waits_ms = u64::try_from(api.store().clock().now_ms() - job.created).unwrap_or(0);
+    let body = json!({
+        "jid": jid,
+        "id": job.id,
+        "class": job.class,
+        "tenant_id": job.tenant,
+        "rule": job.rule,
+        "main_queue": known.find(&job.rule).map(|rule| rule.main_queue.clone()),
+        "queue": job.queue,
+        "created_at": rfc3339(job.created),
+        "waits_ms": waits_ms,
+    });
+    Ok(response::json(StatusCode::OK, &body))
+}

@@ -1,0 +1,161 @@
+//! Health, readiness and metrics.
+
+use crate::api::error::ApiError;
+use crate::api::{Api, response};
+use crate::planner::{Known, RuleStats};
+use crate::store::Error;
+use crate::telemetry::{DispatchLevels, Format, MOST_KEYS, MOST_TENANTS};
+use axum::http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// How long `/ready` waits for the store. Kubernetes' probes give up after a second.
+const READY_WITHIN: Duration = Duration::from_millis(900);
+/// Queues whose depth is measured for one scrape.
+const MOST_QUEUES: usize = 200;
+/// Plan rules that are looked at for one scrape.
+const TENANT_PORTIONS: usize = 10;
+const MOST_RULES: usize = 50;
+
+/// `GET /health`: 200 while the store answers, else 503 in the same shape. Everybody may ask, so it costs the same however
+/// many queues there are.
+pub(crate) async fn health(api: Api) -> Response {
+    let started = Instant::now();
+    let queues = api.store().queue_numbers().await;
+    // A whole number: that is what typed clients read.
+    let latency_ms = started.elapsed().as_millis() as u64;
+    let uptime = api.inner.started.elapsed().as_secs();
+    let workers = api.store().worker_count().await.unwrap_or(0);
+    let (status, backend, (all, paused)) = match &queues {
+        Ok(numbers) => (StatusCode::OK, json!({"type": "redis", "status": "ok", "latency_ms": latency_ms}), *numbers),
+        Err(error) => {
+            tracing::debug!(%error, "unhealthy");
+            let backend = json!({"type": "redis", "status": "unhealthy", "error": "the store is not available"});
+            (StatusCode::SERVICE_UNAVAILABLE, backend, (0, 0))
+        }
+    };
+    let body = json!({
+        "status": if queues.is_ok() { "ok" } else { "unhealthy" },
+        "version": "1.0",
+        "uptime_seconds": uptime,
+        "backend": backend,
+        "queues": {"active": all.saturating_sub(paused), "paused": paused},
+        "workers": {"connected": workers, "stale": 0},
+    });
+    with_retry_after(response::json(status, &body))
+}
+
+/// `GET /ready`: whether to send requests here.
+pub(crate) async fn ready(api: Api) -> Response {
+    let reason = if api.is_draining() {
+        Some("shutting down")
+    } else {
+        match api.store().ready_within(READY_WITHIN).await {
+            Ok(()) => None,
+            Err(Error::Backend(error)) => {
+                tracing::warn!(error, "not ready: Redis does not run our scripts");
+                Some("the store does not run scripts")
+            }
+            Err(_) => Some("the store is not available"),
+        }
+    };
+    let response = match reason {
+        None => response::json(StatusCode::OK, &json!({"status": "ready"})),
+        Some(reason) => {
+            response::json(StatusCode::SERVICE_UNAVAILABLE, &json!({"status": "not_ready", "reason": reason}))
+        }
+    };
+    with_retry_after(response)
+}
+
+fn with_retry_after(mut response: Response) -> Response {
+    if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    response
+}
+
+/// `GET /metrics`.
+pub(crate) async fn metrics(api: Api, headers: HeaderMap) -> Result<Response, ApiError> {
+    // Without Redis there are no depths, but everything else is worth more than ever.
+    if let Err(error) = measure_depths(&api).await {
+        tracing::debug!(%error, "metrics without queue depths");
+    }
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    let format = Format::accepted_by(accept);
+    // A suite compares the type exactly when it asks for plain text; Prometheus asks for more and gets the version.
+    let kind = if accept == "text/plain" { accept } else { format.content_type() };
+    let kind = HeaderValue::from_str(kind).map_err(|_| ApiError::internal())?;
+    let mut response = api.metrics().encode(format).into_response();
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    Ok(response)
+}
+
+async fn measure_depths(api: &Api) -> Result<(), Error> {
+    let jobs = &api.metrics().jobs;
+    jobs.workers(api.store().worker_count().await?);
+    let known = api.registry().rules().known().await?;
+    let mut levels = Vec::new();
+    for name in known.names().take(MOST_RULES) {
+        levels.extend(RuleStats::read(api.registry(), name).await?.map(|stats| (name, stats.levels())));
+    }
+    api.metrics().planner.levels(levels);
+    measure_dispatch(api, &known).await?;
+    measure_tenants(api).await?;
+    let mut depths = Vec::new();
+    for queue in api.store().queues().await?.into_iter().take(MOST_QUEUES) {
+        let counts = api.store().queue_counts(&queue.name).await?;
+        depths.push((queue.name, counts));
+    }
+    jobs.depths(&depths);
+    Ok(())
+}
+
+/// Those of the first portions; all others are known by their sum.
+async fn measure_tenants(api: &Api) -> Result<(), Error> {
+    let (mut cursor, mut tenants) = (0, Vec::new());
+    for _ in 0..TENANT_PORTIONS {
+        let (next, some) = api.store().tenants_with_jobs(cursor, MOST_TENANTS).await?;
+        tenants.extend(some);
+        cursor = next;
+        if cursor == 0 {
+            break;
+        }
+    }
+    let named = tenants.into_iter().filter(|(id, _)| id != crate::job::tenant::DEFAULT);
+    let levels: Vec<_> = named.map(|(id, jobs)| (id, jobs.active, jobs.depth())).collect();
+    let all = api.store().all_tenants_jobs().await?;
+    api.metrics().store.tenants.levels(&levels, (all.active, all.depth()));
+    Ok(())
+}
+
+async fn measure_dispatch(api: &Api, known: &Known) -> Result<(), Error> {
+    let bounded: Vec<(&str, u64)> = known
+        .dispatch
+        .policy
+        .pools
+        .iter()
+        .filter_map(|pool| Some((pool.name.as_str(), u64::from(pool.concurrency?))))
+        .collect();
+    let names: Vec<&str> = bounded.iter().map(|(name, _)| *name).collect();
+    let scheduling = api.store().scheduling(&names).await?;
+    let (_, limits) = api.store().limits(0, MOST_KEYS).await?;
+    let total = scheduling.total();
+    // A job's key may read like that of a queue: they share a label.
+    let mut levels: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for limit in &limits {
+        let level = levels.entry(limit.key.to_string()).or_default();
+        *level = (level.0 + limit.running, level.1 + limit.waiting());
+    }
+    let queues = scheduling.queues.iter().map(|(name, queue)| (name.as_str(), queue.ratio(total)));
+    let pools = bounded.iter().zip(&scheduling.pools).map(|((name, most), pool)| (*name, pool.active_jobs, *most));
+    api.metrics().store.dispatch.levels(&DispatchLevels {
+        queues: queues.collect(),
+        pools: pools.collect(),
+        limits: levels.iter().map(|(key, (running, waiting))| (key.as_str(), *running, *waiting)).collect(),
+    });
+    Ok(())
+}

@@ -1,0 +1,234 @@
+//! Tenants: list, terms, limits, and how many jobs they have.
+
+use super::admin_jobs;
+use crate::api::body::RequestBody;
+use crate::api::error::ApiError;
+use crate::api::list_response::ListResponse;
+use crate::api::pagination::{Page, Query};
+use crate::api::path::PathParam;
+use crate::api::validation::validation_failed;
+use crate::api::{Api, response};
+use crate::config;
+use crate::fairness::{TenantLimits, Weight};
+use crate::job::invalid::{Invalid, Kind};
+use crate::job::{tenant, time};
+use crate::planner::{Author, Enrolled, Removed, Roll, RollFilter, RollOrder, Served, TenantSettingsRefused};
+use crate::store::{TenantJobs, TenantStatistics};
+use axum::extract::Request;
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+use serde_json::{Value, json};
+
+/// `GET /admin/tenants`.
+pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
+    let query = Query::parse(&uri);
+    let page = Page::from_query(&query)?;
+    let order = match query.get("sort") {
+        None => RollOrder::default(),
+        Some(name) => {
+            let found = RollOrder::NAMES.iter().find(|(known, _)| *known == name).map(|(_, order)| *order);
+            let names: Vec<&str> = RollOrder::NAMES.iter().map(|(name, _)| *name).collect();
+            found.ok_or_else(|| Invalid::field("sort", format!("one of {}", names.join(", ")), name))?
+        }
+    };
+    let configured = match query.get("configured") {
+        None => None,
+        Some("true") => Some(true),
+        Some("false") => Some(false),
+        Some(other) => return Err(Invalid::field("configured", "true or false", other).into()),
+    };
+    let filter = RollFilter { prefix: query.get("prefix").unwrap_or_default().to_owned(), configured };
+    let roll = Roll::read(api.store(), api.registry().rules(), &filter, order).await?;
+    let shown: Vec<&Enrolled> = roll.tenants.iter().skip(page.offset).take(page.limit).collect();
+    let ids: Vec<&str> = shown.iter().map(|tenant| tenant.id.as_str()).collect();
+    let jobs = api.store().tenant_jobs(&ids).await?;
+    let items: Vec<Value> =
+        shown.iter().zip(&jobs).map(|(tenant, jobs)| describe(&tenant.id, &tenant.served, jobs)).collect();
+    let mut pagination = page.to_json(roll.tenants.len());
+    pagination["truncated"] = roll.truncated.into();
+    Ok(ListResponse::from_values(items, &[]).with("pagination", pagination).into_response())
+}
+
+/// `GET /admin/tenants/{id}`.
+pub(crate) async fn show(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    found(&api, &id, StatusCode::OK).await
+}
+
+/// `PUT /admin/tenants/{id}`: sets a tenant's terms as a whole.
+pub(crate) async fn put(api: Api, PathParam(id): PathParam, request: Request) -> Result<Response, ApiError> {
+    check(&id)?;
+    let body = RequestBody::read(&api, request).await?.value()?;
+    let (terms, reason) =
+        config::tenant_from_json(&id, body).map_err(|problems| validation_failed("tenant", &problems))?;
+    let author = Author { by: api.actor(), reason };
+    let is_new = api.registry().rules().put_tenant(&id, &terms, &author).await?;
+    found(&api, &id, if is_new { StatusCode::CREATED } else { StatusCode::OK }).await
+}
+
+/// `PUT /admin/tenants/{id}/limits`: changes the limits that it names.
+pub(crate) async fn put_limits(api: Api, PathParam(id): PathParam, request: Request) -> Result<Response, ApiError> {
+    check(&id)?;
+    let body = RequestBody::read(&api, request).await?.value()?;
+    api.registry().rules().put_tenant_limits(&id, &body, &api.actor()).await?;
+    found(&api, &id, StatusCode::OK).await
+}
+
+/// `DELETE /admin/tenants/{id}`.
+pub(crate) async fn remove(api: Api, PathParam(id): PathParam, uri: Uri) -> Result<Response, ApiError> {
+    check(&id)?;
+    let force = matches!(Query::parse(&uri).get("force"), Some("true" | "1"));
+    let jobs = jobs_of(&api, &id).await?;
+    let holds = match api.registry().rules().remove_tenant(&id, jobs, force).await? {
+        Removed::Gone => api.registry().rules().served(&[&id]).await?.first().map_or("default", |served| served.source),
+        Removed::Restored => "file",
+        Removed::InFile => {
+            let message = format!("Tenant {id} stands in the configuration file and was not changed at run time.");
+            let problem = ApiError::new(StatusCode::CONFLICT, "conflict", message).with("tenant_id", &id);
+            return Err(problem.hint("Remove it from the file and restart, or PUT other terms in their place."));
+        }
+        Removed::Unknown => {
+            let problem = ApiError::not_found("tenant", &id);
+            return Err(problem.hint("It has no terms of its own that could be removed."));
+        }
+    };
+    let jobs_kept = (jobs.total() > 0)
+        .then(|| format!("{} jobs are kept, and served on the terms that hold now ({holds})", jobs.total()));
+    let body = json!({"tenant_id": id, "removed": true, "holds": holds, "total_jobs": jobs.total(), "jobs": jobs_kept});
+    Ok(response::json(StatusCode::OK, &body))
+}
+
+/// `GET /admin/tenants/{id}/stats`.
+pub(crate) async fn stats(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    check_own(&api, &id)?;
+    let served = served(&api, &id).await?;
+    let jobs = jobs_of(&api, &id).await?;
+    // What nobody counted is not nothing.
+    let statistics = api.store().tenant_statistics(&id).await?;
+    let did = Some(&statistics).filter(|statistics| statistics.counted);
+    let per_minute = |rate: fn(&TenantStatistics) -> f64| did.map(|did| (rate(did) * 100.0).round() / 100.0);
+    let mut body = json!({
+        "tenant_id": id,
+        "total_jobs": jobs.total(),
+        "jobs": by_state(&jobs),
+        "throughput": {
+            "processed_per_minute": per_minute(|did| did.processed_per_minute),
+            "enqueued_per_minute": per_minute(|did| did.enqueued_per_minute),
+        },
+        "limits": usage(&api, &id, &served.terms.limits, &jobs).await?,
+        "fairness": {
+            "weight": served.terms.weight.unwrap_or(Weight::ONE).to_json(),
+            "effective_share": match did {
+                Some(_) => api.inner.neighbors.expected_share(&id).await?.map(share),
+                None => None,
+            },
+            "actual_share": did.map(|did| share(did.worker_share)),
+        },
+        "counted": did.is_some(),
+        "computed_at": time::rfc3339(api.store().clock().now_ms()),
+    });
+    body["jobs"]["completed_24h"] = did.map(|did| did.day.completed).into();
+    body["jobs"]["failed_24h"] = did.map(|did| did.day.failed).into();
+    Ok(response::json(StatusCode::OK, &body))
+}
+
+/// A share to four places.
+fn share(part: f64) -> f64 {
+    (part * 1e4).round() / 1e4
+}
+
+/// `GET /admin/tenants/{id}/jobs`.
+pub(crate) async fn jobs(api: Api, PathParam(id): PathParam, uri: Uri) -> Result<Response, ApiError> {
+    check_own(&api, &id)?;
+    admin_jobs::list_of(&api, &uri, Some(id)).await
+}
+
+/// Limits with what counts against them.
+async fn usage(api: &Api, id: &str, limits: &TenantLimits, jobs: &TenantJobs) -> Result<Value, ApiError> {
+    let mut shown = json!({});
+    let mut put = |name: &str, limit: Option<u64>, current: u64| {
+        if let Some(limit) = limit {
+            shown[name] = json!({"limit": limit, "current": current});
+        }
+    };
+    put("max_concurrency", limits.max_concurrency.map(u64::from), jobs.active);
+    put("max_queue_depth", limits.max_queue_depth, jobs.depth());
+    put("max_scheduled", limits.max_scheduled, jobs.scheduled);
+    if let Some(rate) = limits.max_enqueue_rate {
+        let current = api.store().enqueued_lately(id, rate.period).await?;
+        put("max_enqueue_rate", Some(u64::from(rate.limit)), current);
+        shown["max_enqueue_rate"]["period"] = rate.to_json()["period"].clone();
+    }
+    Ok(shown)
+}
+
+async fn served(api: &Api, id: &str) -> Result<Served, ApiError> {
+    Ok(api.registry().rules().served(&[id]).await?.pop().unwrap_or_default())
+}
+
+async fn jobs_of(api: &Api, id: &str) -> Result<TenantJobs, ApiError> {
+    if id == tenant::DEFAULT {
+        return Ok(api.store().default_tenant_jobs().await?);
+    }
+    Ok(api.store().tenant_jobs(&[id]).await?.pop().unwrap_or_default())
+}
+
+async fn found(api: &Api, id: &str, status: StatusCode) -> Result<Response, ApiError> {
+    check(id)?;
+    let served = served(api, id).await?;
+    let tenant = describe(id, &served, &jobs_of(api, id).await?);
+    let mut body = tenant.clone();
+    body["tenant"] = tenant;
+    body["changes"] = served.changes.into();
+    Ok(response::json(status, &body))
+}
+
+fn describe(id: &str, served: &Served, jobs: &TenantJobs) -> Value {
+    let mut shown = served.terms.to_json();
+    shown["tenant_id"] = id.into();
+    shown["source"] = served.source.into();
+    shown["tier"] = served.tier.clone().into();
+    shown["created_at"] = served.created.map(time::rfc3339).into();
+    shown["total_jobs"] = jobs.total().into();
+    shown["jobs"] = by_state(jobs);
+    shown
+}
+
+fn by_state(jobs: &TenantJobs) -> Value {
+    json!({
+        "pending": jobs.pending,
+        "available": jobs.available,
+        "scheduled": jobs.scheduled,
+        "retryable": jobs.retryable,
+        "active": jobs.active,
+    })
+}
+
+/// Refuses, as if there were none, a tenant that is not the caller's, whose key is another's.
+fn check_own(api: &Api, id: &str) -> Result<(), ApiError> {
+    check(id)?;
+    if api.store().scope().admits(Some(id)) { Ok(()) } else { Err(ApiError::not_found("tenant", id)) }
+}
+
+/// Refuses what can be nobody's id.
+fn check(id: &str) -> Result<(), ApiError> {
+    if id == tenant::DEFAULT || tenant::is_id(id) {
+        return Ok(());
+    }
+    Err(Invalid::field("id", tenant::NAME_EXPECTED, id).of_kind(Kind::Tenant).into())
+}
+
+impl From<TenantSettingsRefused> for ApiError {
+    fn from(refusal: TenantSettingsRefused) -> Self {
+        match refusal {
+            TenantSettingsRefused::Mistakes(problems) => validation_failed("tenant", &problems),
+            TenantSettingsRefused::Busy(jobs) => {
+                let message = format!("The tenant has {} jobs that have not ended.", jobs.total());
+                let problem = ApiError::new(StatusCode::CONFLICT, "conflict", message);
+                problem.with_number("total_jobs", jobs.total() as usize).hint(
+                    "With ?force=true its jobs are kept, and served on the terms of its tier or the default ones.",
+                )
+            }
+            TenantSettingsRefused::Store(error) => error.into(),
+        }
+    }
+}

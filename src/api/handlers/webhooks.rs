@@ -1,0 +1,168 @@
+//! Subscriptions to events, and what became of their deliveries.
+
+use crate::api::body::RequestBody;
+use crate::api::error::ApiError;
+use crate::api::list_response::ListResponse;
+use crate::api::pagination::{Page, Query};
+use crate::api::path::PathParam;
+use crate::api::{Api, response};
+use crate::job::invalid::Invalid;
+use crate::job::{Subscription, id, json, time};
+use crate::store::{Delivery, Subscribed};
+use axum::extract::Request;
+use axum::http::{StatusCode, Uri};
+use axum::response::Response;
+use serde_json::json;
+
+/// Attempts to change a subscription while others change it.
+const ATTEMPTS: usize = 8;
+
+/// `POST /webhooks/subscriptions`. Its secret is shown here and never again.
+pub(crate) async fn create(api: Api, request: Request) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?;
+    body.fields()?;
+    let id = format!("sub_{}", id::generate());
+    let new = Subscription::parse(body.as_str(), &id, api.store().clock().now_ms(), secret())?;
+    check(&api, &new).await?;
+    match api.store().subscribe(&new, None).await? {
+        Subscribed::Done => Ok(with_secret(StatusCode::CREATED, &new)),
+        Subscribed::Full | Subscribed::Stale => {
+            let message = "There are as many subscriptions as there may be.";
+            Err(ApiError::new(StatusCode::CONFLICT, "conflict", message).hint("Delete one that nobody needs any more."))
+        }
+    }
+}
+
+/// `GET /webhooks/subscriptions`, the oldest first.
+pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
+    let page = Page::from_query(&Query::parse(&uri))?;
+    let all = api.store().subscriptions().await?;
+    let shown: Vec<String> = all.iter().skip(page.offset).take(page.limit).map(Subscription::to_json).collect();
+    Ok(ListResponse::new(&format!("[{}]", shown.join(",")), &["subscriptions"]).paged(page, all.len()))
+}
+
+/// `GET /webhooks/subscriptions/{id}`.
+pub(crate) async fn show(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    Ok(wrapped(&find(&api, &id).await?))
+}
+
+/// `PATCH /webhooks/subscriptions/{id}`: changes what it names.
+pub(crate) async fn change(api: Api, PathParam(id): PathParam, request: Request) -> Result<Response, ApiError> {
+    let body = RequestBody::read(&api, request).await?;
+    body.fields()?;
+    for _ in 0..ATTEMPTS {
+        let old = find(&api, &id).await?;
+        let new = old.changed(body.as_str())?;
+        check(&api, &new).await?;
+        if api.store().subscribe(&new, Some(&old)).await? == Subscribed::Done {
+            return Ok(wrapped(&new));
+        }
+    }
+    Err(busy(&id))
+}
+
+/// `POST /webhooks/subscriptions/{id}/rotate-secret`: the old one still signs for a day.
+pub(crate) async fn rotate(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    for _ in 0..ATTEMPTS {
+        let old = find(&api, &id).await?;
+        let new = old.rotated(secret(), api.store().clock().now_ms());
+        if api.store().subscribe(&new, Some(&old)).await? == Subscribed::Done {
+            return Ok(with_secret(StatusCode::OK, &new));
+        }
+    }
+    Err(busy(&id))
+}
+
+/// `DELETE /webhooks/subscriptions/{id}`: what waits for it is not sent any more.
+pub(crate) async fn remove(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    for _ in 0..ATTEMPTS {
+        let old = find(&api, &id).await?;
+        if api.store().unsubscribe(&old).await? == Subscribed::Done {
+            return Ok(response::json(StatusCode::OK, &json!({"deleted": true, "id": id})));
+        }
+    }
+    Err(busy(&id))
+}
+
+/// `GET /webhooks/deliveries`: those that wait, or with `status=dead` those that were given up.
+pub(crate) async fn deliveries(api: Api, uri: Uri) -> Result<Response, ApiError> {
+    let query = Query::parse(&uri);
+    let page = Page::from_query(&query)?;
+    let dead = match query.get("status").unwrap_or("pending") {
+        "pending" => false,
+        "dead" => true,
+        other => return Err(Invalid::field("status", "`pending` or `dead`", other).into()),
+    };
+    let (ids, total) = api.store().delivery_ids(dead, page.offset, page.limit).await?;
+    let mut shown = Vec::new();
+    for id in &ids {
+        shown.extend(api.store().delivery(id).await?.map(|delivery| describe(&delivery)));
+    }
+    Ok(ListResponse::new(&format!("[{}]", shown.join(",")), &["deliveries"]).paged(page, total))
+}
+
+/// `GET /webhooks/deliveries/{id}`.
+pub(crate) async fn delivery(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    let delivery = api.store().delivery(&id).await?.ok_or_else(|| ApiError::not_found("delivery", &id))?;
+    Ok(response::raw_json(StatusCode::OK, format!("{{\"delivery\":{}}}", describe(&delivery))))
+}
+
+/// `POST /webhooks/deliveries/{id}/retry`: one that was given up is tried again.
+pub(crate) async fn redeliver(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    match api.store().redeliver(&id).await? {
+        true => Ok(response::json(StatusCode::OK, &json!({"id": id, "status": "pending"}))),
+        false => Err(ApiError::not_found("delivery", &id)),
+    }
+}
+
+async fn check(api: &Api, subscription: &Subscription) -> Result<(), ApiError> {
+    let expected = "an https:// URL of a public host";
+    api.inner.sender.check(&subscription.url).await.map_err(|problem| {
+        let invalid =
+            Invalid { problem: format!("must be {expected}: {problem}"), ..Invalid::field("url", expected, "") };
+        ApiError::from(Invalid { received: None, ..invalid })
+    })
+}
+
+async fn find(api: &Api, id: &str) -> Result<Subscription, ApiError> {
+    api.store().subscription(id).await?.ok_or_else(|| ApiError::not_found("subscription", id))
+}
+
+fn wrapped(subscription: &Subscription) -> Response {
+    response::raw_json(StatusCode::OK, format!("{{\"subscription\":{}}}", subscription.to_json()))
+}
+
+fn with_secret(status: StatusCode, subscription: &Subscription) -> Response {
+    let mut shown = subscription.to_json();
+    shown.pop();
+    let secret = json::quoted(subscription.secret());
+    response::raw_json(status, format!("{{\"subscription\":{shown},\"secret\":{secret}}}}}"))
+}
+
+fn describe(delivery: &Delivery) -> String {
+    let body = json!({
+        "id": delivery.id,
+        "subscription_id": delivery.subscription,
+        "event_type": delivery.kind,
+        "status": if delivery.dead { "dead" } else { "pending" },
+        "attempts": delivery.tries,
+        "created_at": time::rfc3339(delivery.created),
+    });
+    let mut shown = body.to_string();
+    shown.pop();
+    // Both are JSON already.
+    let error = delivery.error.as_deref().unwrap_or("null");
+    format!("{shown},\"last_error\":{error},\"event\":{}}}", delivery.body)
+}
+
+/// 256 bits that nobody can guess.
+fn secret() -> String {
+    use sha2::Digest;
+    let random: [String; 4] = std::array::from_fn(|_| uuid::Uuid::new_v4().to_string());
+    format!("whsec_{:x}", sha2::Sha256::digest(random.concat()))
+}
+
+fn busy(id: &str) -> ApiError {
+    let message = format!("Subscription {id} is being changed by others all the time.");
+    ApiError::new(StatusCode::CONFLICT, "conflict", message).with("id", id).hint("Try again.")
+}

@@ -1,0 +1,135 @@
+//! Workflows: begin, list, look up, cancel.
+
+use super::{jobs, progress};
+use crate::api::body::RequestBody;
+use crate::api::error::ApiError;
+use crate::api::list_response::ListResponse;
+use crate::api::pagination::{CursorPage, Query};
+use crate::api::path::PathParam;
+use crate::api::{Api, response};
+use crate::job::invalid::Invalid;
+use crate::job::{WorkflowRecord, id, workflow};
+use crate::store::{CalledOff, WorkflowBegun, WorkflowFilter};
+use axum::extract::Request;
+use axum::http::header::LOCATION;
+use axum::http::{HeaderValue, StatusCode, Uri};
+use axum::response::Response;
+use std::time::Instant;
+
+/// The states of a workflow.
+pub(crate) const STATES: [&str; 4] = ["running", "completed", "failed", "cancelled"];
+/// The types of workflows.
+pub(crate) const TYPES: [&str; 3] = ["chain", "group", "batch"];
+
+/// `POST /workflows`: all of it is stored, or nothing.
+pub(crate) async fn begin(api: Api, request: Request) -> Result<Response, ApiError> {
+    let context = jobs::context(&api, request.headers())?;
+    let headers = jobs::HeaderOptions::parse(&api, request.headers())?;
+    let body = RequestBody::read(&api, request).await?;
+    let mut new = workflow::parse(body.as_str(), &api.inner.limits, &context)?;
+    let header = |name: &str| headers.tenants.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+    let deadline = Instant::now() + headers.block_timeout;
+    let record = loop {
+        match api.enqueue_service().begin_workflow(&mut new, &header).await? {
+            WorkflowBegun::Stored(record) => break record,
+            WorkflowBegun::Bounded { strategy, .. } if strategy == "block" && Instant::now() < deadline => {
+                tokio::time::sleep(jobs::ROOM_EVERY).await;
+            }
+            WorkflowBegun::Bounded { queue, depth, most, strategy } => {
+                return Err(ApiError::queue_full(&queue, depth, most, &strategy));
+            }
+            WorkflowBegun::Duplicate => return Err(duplicate(&new.id)),
+            WorkflowBegun::Full { rule, most, staged } => return Err(ApiError::staging_full(&rule, most, staged)),
+            WorkflowBegun::Limited(exceeded) => return Err(ApiError::tenant_limited(&exceeded, false)),
+            WorkflowBegun::Stale => return Err(ApiError::internal()), // the enqueue service repeats the request itself
+        }
+    };
+    new.first_jobs().for_each(|job| api.metrics().jobs.enqueued(&job.queue, &job.kind));
+    let mut response = shown(StatusCode::CREATED, &record);
+    // An id holds nothing that a header may not.
+    if let Ok(location) = HeaderValue::try_from(format!("/ojs/v1/workflows/{}", record.id)) {
+        response.headers_mut().insert(LOCATION, location);
+    }
+    Ok(response)
+}
+
+/// `GET /workflows`: those that fit, without their parts and in no order. Each call looks at a bounded number of keys.
+pub(crate) async fn list(api: Api, uri: Uri) -> Result<Response, ApiError> {
+    let query = Query::parse(&uri);
+    let CursorPage { cursor, limit } = CursorPage::from_query(&query)?;
+    let one_of = |field: &str, known: &[&str], value: &str| match known.contains(&value) {
+        true => Ok(value.to_owned()),
+        false => Err(Invalid::field(field, format!("one of {}", known.join(", ")), value)),
+    };
+    let states = query.list("state");
+    let filter = WorkflowFilter {
+        states: states.iter().map(|state| one_of("state", &STATES, state)).collect::<Result<_, _>>()?,
+        kind: query.get("type").map(|kind| one_of("type", &TYPES, kind)).transpose()?,
+        tenant: query.tenant()?,
+    };
+    let (found, next) = api.store().list_workflows(&filter, cursor, limit).await?;
+    let mut items = String::from("[");
+    for (index, record) in found.iter().enumerate() {
+        items.push_str(if index == 0 { "" } else { "," });
+        record.write_summary(&mut items);
+    }
+    items.push(']');
+    let pagination = CursorPage::to_json(limit, next.as_ref());
+    Ok(ListResponse::new(&items, &["workflows"]).with("pagination", pagination).into_response())
+}
+
+/// `GET /workflows/{id}`.
+pub(crate) async fn show(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    let missing = || ApiError::not_found("workflow", &id);
+    if !id::is_valid(&id) {
+        return Err(missing());
+    }
+    let record = api.store().workflow(&id).await?.ok_or_else(missing)?;
+    Ok(shown(StatusCode::OK, &record))
+}
+
+/// `GET /workflows/{id}/progress`.
+pub(crate) async fn progress(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    let missing = || ApiError::not_found("workflow", &id);
+    if !id::is_valid(&id) {
+        return Err(missing());
+    }
+    let record = api.store().workflow_progress(&id).await?.ok_or_else(missing)?;
+    let mut body = String::new();
+    record.write_progress(&mut body);
+    Ok(progress::progress_response(body, Some(record.progress())))
+}
+
+/// `DELETE /workflows/{id}`.
+pub(crate) async fn cancel(api: Api, PathParam(id): PathParam) -> Result<Response, ApiError> {
+    if !id::is_valid(&id) {
+        return Err(ApiError::not_found("workflow", &id));
+    }
+    match api.store().cancel_workflow(&id).await? {
+        CalledOff::Done(record) => Ok(shown(StatusCode::OK, &record)),
+        CalledOff::Missing => Err(ApiError::not_found("workflow", &id)),
+        CalledOff::Over(state) => Err(over(&id, &state)),
+    }
+}
+
+/// The workflow itself, and again inside `workflow`.
+fn shown(status: StatusCode, record: &WorkflowRecord) -> Response {
+    let mut plain = String::new();
+    record.write(&mut plain);
+    response::raw_json(status, response::wrapped("workflow", &plain, &[]))
+}
+
+/// The id of a new workflow is taken.
+fn duplicate(id: &str) -> ApiError {
+    let message = format!("`id` is taken: a workflow with the id {id} exists already.");
+    ApiError::new(StatusCode::CONFLICT, "duplicate", message).with("existing_workflow_id", id).with("field", "id")
+}
+
+/// The workflow has ended, so that it cannot be cancelled.
+fn over(id: &str, state: &str) -> ApiError {
+    let message = format!("Workflow {id} is {state}; only one that is running can be cancelled.");
+    ApiError::new(StatusCode::CONFLICT, "conflict", message)
+        .with("workflow_id", id)
+        .with("current_state", state)
+        .with("expected_state", "running")
+}
