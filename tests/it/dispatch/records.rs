@@ -1,4 +1,5 @@
-//! The short way of plain jobs writes, byte for byte, what the way of all jobs writes.
+//! The codec of records: what is stored does not depend on the strategy that dispatches a job, and a field that scripts
+//! do not know survives every step.
 
 use super::{DispatchEnv, job};
 use crate::support::json;
@@ -51,16 +52,23 @@ fn limited_jobs() -> Vec<Value> {
     jobs().into_iter().zip(limits.iter().cycle()).map(limited).collect()
 }
 
-/// A field that no script knows: a job that has it is not plain, and is otherwise the same.
-const STRANGE: &str = "strange\u{1f}1\u{1f}";
+/// A further field that no script knows.
+const UNKNOWN: &str = "strange\u{1f}1\u{1f}";
 
-async fn make_strange(env: &DispatchEnv, ids: &[String]) {
+async fn add_unknown_field(env: &DispatchEnv, ids: &[String]) {
     let redis = &env.redis;
     for key in ids.iter().map(|id| format!("fg:{{default}}:job:{id}")) {
         let record: String = redis.command(&["GET", &key]).await;
         let parts: Vec<&str> = record.splitn(3, '\u{1e}').collect();
-        let strange = format!("{}\u{1e}{}{STRANGE}\u{1e}{}", parts[0], parts[1], parts[2]);
-        redis.command::<()>(&["SET", &key, &strange]).await;
+        let changed = format!("{}\u{1e}{}{UNKNOWN}\u{1e}{}", parts[0], parts[1], parts[2]);
+        redis.command::<()>(&["SET", &key, &changed]).await;
+    }
+}
+
+async fn assert_unknown_field(env: &DispatchEnv, ids: &[String]) {
+    for id in ids {
+        let record: String = env.redis.command(&["GET", &format!("fg:{{default}}:job:{id}")]).await;
+        assert!(record.contains(UNKNOWN), "{record:?}");
     }
 }
 
@@ -68,7 +76,7 @@ async fn make_strange(env: &DispatchEnv, ids: &[String]) {
 async fn holdings(env: &DispatchEnv, ids: &[String]) -> BTreeMap<String, Vec<String>> {
     let redis = &env.redis;
     let numbered = |text: String, (at, id): (usize, &String)| text.replace(id, &format!("#{at}"));
-    let named = |text: String| ids.iter().enumerate().fold(text, numbered).replace(STRANGE, "");
+    let named = |text: String| ids.iter().enumerate().fold(text, numbered).replace(UNKNOWN, "");
     let mut all = BTreeMap::new();
     for key in redis.keys_with("").await {
         let part = key.trim_start_matches("fg:{default}:");
@@ -118,36 +126,36 @@ async fn holdings(env: &DispatchEnv, ids: &[String]) -> BTreeMap<String, Vec<Str
     all
 }
 
-/// A way of jobs through their lives.
+/// The settings under which jobs are enqueued, leased and completed.
 #[derive(Default)]
-struct Way {
+struct Life {
     policy: Value,
     /// Of a tenant that has none of them.
     limits: Option<Value>,
     jobs: Vec<Value>,
     /// Whose workers fetch them.
     pool: Option<&'static str>,
-    is_long: bool,
+    has_unknown_field: bool,
 }
 
-/// What Redis holds after each step of the jobs' lives.
-async fn lives(way: Way) -> Vec<BTreeMap<String, Vec<String>>> {
-    let env = DispatchEnv::open(way.policy).await;
-    if let Some(limits) = way.limits {
+/// Returns what Redis holds after each step.
+async fn steps(life: Life) -> Vec<BTreeMap<String, Vec<String>>> {
+    let env = DispatchEnv::open(life.policy).await;
+    if let Some(limits) = life.limits {
         let terms = json!({"limits": limits}).to_string();
         env.client.send("PUT", "/v1/admin/tenants/elsewhere", Some(terms)).await.expect(201);
     }
-    let ids = env.enqueue_all(way.jobs).await;
+    let ids = env.enqueue_all(life.jobs).await;
     let mut steps = vec![holdings(&env, &ids).await];
-    if way.is_long {
-        make_strange(&env, &ids).await;
+    if life.has_unknown_field {
+        add_unknown_field(&env, &ids).await;
     }
     let ask = |worker: Option<&str>, count, visibility_ms| Fetch {
         worker: worker.map(str::to_owned),
         queues: vec!["q".to_owned(), "an.other-queue".to_owned()],
         count,
         visibility_ms,
-        pool: way.pool.map(str::to_owned),
+        pool: life.pool.map(str::to_owned),
         ..Fetch::default()
     };
     let mut leased = Vec::new();
@@ -175,36 +183,45 @@ async fn lives(way: Way) -> Vec<BTreeMap<String, Vec<String>>> {
         assert_eq!(env.store().ack(ack).await.expect("an answer"), answer, "sent again");
     }
     steps.push(holdings(&env, &ids).await);
+    if life.has_unknown_field {
+        assert_unknown_field(&env, &ids).await;
+    }
     steps
 }
 
-async fn assert_same(short: Way, long: Way) {
-    let (short, long) = tokio::join!(lives(short), lives(long));
-    for (step, (short, long)) in short.iter().zip(&long).enumerate() {
-        for key in short.keys().chain(long.keys()).filter(|key| !key.contains("elsewhere")) {
-            assert_eq!(short.get(key), long.get(key), "{key} after step {step}");
+async fn assert_same(one: Life, other: Life) {
+    let (one, other) = tokio::join!(steps(one), steps(other));
+    for (step, (one, other)) in one.iter().zip(&other).enumerate() {
+        for key in one.keys().chain(other.keys()).filter(|key| !key.contains("elsewhere")) {
+            assert_eq!(one.get(key), other.get(key), "{key} after step {step}");
         }
     }
 }
 
 #[tokio::test]
-async fn plain_jobs_are_written_as_all_others_are() {
-    // Limits that concern none of them: they are stored, leased and completed the way of all jobs.
+async fn both_strategies_write_the_same() {
+    // A limit on another queue, which makes fetches use the strategy `policy`.
     let policy = json!({"limit": [{"queue": "elsewhere", "concurrency": 1}]});
     let limits = Some(json!({"max_queue_depth": 10}));
-    let short = Way { policy: json!({}), jobs: jobs(), ..Way::default() };
-    assert_same(short, Way { policy, limits, jobs: jobs(), is_long: true, ..Way::default() }).await;
+    let simple = Life { policy: json!({}), jobs: jobs(), ..Life::default() };
+    assert_same(simple, Life { policy, limits, jobs: jobs(), ..Life::default() }).await;
 }
 
 #[tokio::test]
-async fn plain_jobs_under_limits_are_written_as_all_others_are() {
+async fn a_field_that_scripts_do_not_know_survives_every_step() {
     let pool = json!({"name": "p", "queues": ["q", "an.other-queue"], "strategy": "weighted"});
     for (policy, pool) in [
         (json!({}), None),
         (json!({"tenant_fairness": {"enabled": true}}), None),
         (json!({"tenant_fairness": {"enabled": true}, "pool": [pool]}), Some("p")),
     ] {
-        let way = |is_long| Way { policy: policy.clone(), jobs: limited_jobs(), pool, is_long, ..Way::default() };
-        assert_same(way(false), way(true)).await;
+        let life = |has_unknown_field| Life {
+            policy: policy.clone(),
+            jobs: limited_jobs(),
+            pool,
+            has_unknown_field,
+            ..Life::default()
+        };
+        assert_same(life(false), life(true)).await;
     }
 }
