@@ -2,6 +2,7 @@
 
 mod bench;
 mod check;
+mod debug;
 mod doctor;
 mod keys;
 mod main_queues;
@@ -43,6 +44,7 @@ Examples:
   fairgate keys create ops --role admin              create the first API key
   fairgate ready                                     exit with 0 if the server is ready, else 1
   fairgate doctor                                    check Redis, job counts and main queues
+  fairgate debug job ID                              print the stored state of a job, decoded
   fairgate sidekiq inspect redis://10.0.0.5:6379/0   report on an existing Sidekiq
   fairgate sidekiq release --config fairgate.toml    return staged jobs to their Sidekiq
   fairgate weights test reports --tenant acme        call and explain the weights webhook of a rule
@@ -60,6 +62,7 @@ enum Command {
     Ready(ready::Ready),
     Check(check::Check),
     Doctor(doctor::Doctor),
+    Debug(debug::Debug),
     Keys(keys::Keys),
     Sidekiq(sidekiq::Sidekiq),
     Weights(weights::Weights),
@@ -132,6 +135,7 @@ pub fn run() -> ExitCode {
         Command::Ready(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Doctor(command) => command.run(),
+        Command::Debug(command) => command.run(),
         Command::Keys(command) => command.run(),
         Command::Sidekiq(command) => command.run(),
         Command::Weights(command) => command.run(),

@@ -5,9 +5,9 @@ use crate::job::escape::unescape;
 use crate::job::record::{Checkpoint, FailedAttempt, Record};
 use crate::job::request::ENVELOPE_START;
 use crate::job::scope::own_worker;
+use serde_json::{Map, Value};
 
 /// The fields that change, in their order. A test compares them with the list in `lua/lib/record.lua`.
-#[cfg(test)]
 const CHANGING: [&str; 17] = [
     "state",
     "attempt",
@@ -27,6 +27,25 @@ const CHANGING: [&str; 17] = [
     "pool",
     "marks",
 ];
+
+/// The fields that do not change, before the further ones.
+const FIXED: [&str; 3] = ["queue", "type", "lane"];
+
+/// Returns a record as people read it: its fields by name, without those that are empty.
+pub fn shown(text: &str) -> Option<Value> {
+    let mut sections = text.splitn(3, RECORD);
+    let (changing, fixed, envelope) = (sections.next()?, sections.next()?, sections.next()?);
+    let named = CHANGING.into_iter().zip(values(changing)).chain(FIXED.into_iter().zip(values(fixed)));
+    let mut shown: Map<String, Value> =
+        named.filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name.to_owned(), value.into())).collect();
+    let further: Vec<&str> = values(fixed).skip(FIXED.len()).collect();
+    let fields: Map<String, Value> = further.chunks_exact(2).map(|pair| (pair[0].to_owned(), pair[1].into())).collect();
+    shown.insert("fields".to_owned(), Value::Object(fields));
+    // The envelope lacks its closing brace.
+    let envelope = serde_json::from_str(&format!("{envelope}}}")).unwrap_or_else(|_| envelope.into());
+    shown.insert("envelope".to_owned(), envelope);
+    Some(Value::Object(shown))
+}
 
 /// Reads a view: a record, which may be followed by failures, result, envelope, checkpoint and inputs.
 pub fn read(view: &str) -> Option<Record> {

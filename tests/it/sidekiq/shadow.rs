@@ -333,7 +333,7 @@ async fn from_shadow_to_light_and_back() {
     assert_eq!((stats.at("/state"), stats.at("/staged/jobs")), (&json!("shadow"), &json!(0)));
     let unfit = Rule { queue: None, ..in_shadow() }.to_json().to_string();
     let refused = app.client.send("PUT", "/v1/admin/planner/r", Some(unfit)).await.expect(422);
-    assert!(refused.text.contains("names none"), "{}", refused.text);
+    assert!(refused.text.contains("shadow requires a queue to watch"), "{}", refused.text);
 }
 
 #[tokio::test]
