@@ -1,7 +1,7 @@
--- Remembers between calls what is computed from a key, and from nothing else.
+-- Caches values across calls. A value may depend on nothing but its key.
 
--- Returns a function that computes the value of a key once, for at most `most` keys at a time. Callers share the values, so they
--- must not change them.
+-- Returns a function that computes the value of a key once and caches up to `most` values; a full
+-- cache is emptied. Callers share the values and must not change them.
 local function remembering(most, compute)
   local known, size = {}, 0
   return function(key, first, second)
