@@ -1,8 +1,12 @@
--- Queues that hold no more than so many jobs: available, scheduled and retryable ones count.
+-- Queue bounds: the maximum number of available, scheduled and retryable jobs of a queue.
 --
--- bounds         hash  by queue `most strategy mark warning`: reject, block or drop_oldest; from which depth on producers are warned, and as which part of most
--- pressed        hash  queues of which producers were told: w warned, r refused; told of again when that is over
--- state.bounded  number of queues with a bound, or missing where there is none
+-- key            type  meaning
+-- bounds         hash  queue → `maximum strategy mark warning`: the strategy is reject, block or
+--                      drop_oldest; producers are warned above the depth `mark`, which is the part
+--                      `warning` of the maximum
+-- pressed        hash  queue → w (producers were warned) or r (refused); each change is reported
+--                      once
+-- state.bounded        number of queues with a bound; missing if there are none
 
 local ctx = require('lib/context')
 local lane_module = require('queue/lane')
@@ -47,7 +51,8 @@ local function tell(bound, what, letter, depth, more)
     .. int(bound.most) .. ',"strategy":"' .. bound.strategy .. '"' .. (more or ''))
 end
 
--- The oldest job of a queue that may run; lanes of tenants that take turns have no oldest.
+-- Returns the id of the oldest ready job of a queue. Considers no jobs of tenants that take turns,
+-- because they are not ordered by age.
 local function oldest_of(queue)
   local id, lowest
   for _, lane in ipairs(call('ZRANGE', ctx.prefix .. 'ready:' .. queue, 0, LANES_LOOKED_AT - 1)) do
@@ -58,7 +63,7 @@ local function oldest_of(queue)
   return id
 end
 
--- Whether as many of the oldest jobs as are too many could be dropped.
+-- Drops the `number` oldest jobs of a queue. Returns false if not all of them could be dropped.
 local function drop_oldest(bound, number)
   lane_flush()
   for _ = 1, math.min(number, MOST_DROPPED) do
@@ -75,8 +80,8 @@ local function drop_oldest(bound, number)
   return number <= MOST_DROPPED
 end
 
--- Queues with a bound into which the request's jobs would go, and how many; those that are not stored because their like is there
--- do not count.
+-- Returns the number of jobs that the request adds to each queue with a bound. A unique job with a
+-- duplicate does not count, because it is not stored.
 local function wanted_of(list, first, jobs, words)
   local wanted = {}
   for index = 0, jobs - 1 do
@@ -89,7 +94,8 @@ local function wanted_of(list, first, jobs, words)
   return wanted
 end
 
--- Why a request is refused as a whole; or how full the fullest of its queues is with it, where that is worth a warning.
+-- Returns the result that refuses the request as a whole; or nil and the warning about its fullest
+-- queue, which is nil if no queue is above its mark.
 local function refusal_of(list, first, jobs, words)
   local wanted, pressure, fullest = wanted_of(list, first, jobs, words), nil, 0
   settle()

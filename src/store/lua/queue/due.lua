@@ -1,4 +1,4 @@
--- Everything that happens because time has passed.
+-- Handles jobs whose time has come: scheduled jobs, retries, expiries and leases that end.
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')
@@ -35,7 +35,7 @@ local function give_up(job)
   discard(job, false, failure.error)
 end
 
--- A waiting job's time has come: it is given up, or becomes available.
+-- Handles a waiting job that is due: it expires, or becomes available.
 local function come_due(job)
   local expiry = job_expiry(job)
   if job.state == 'active' or job.finished ~= '' then return end
@@ -44,7 +44,7 @@ local function come_due(job)
   if was ~= 'scheduled' and was ~= 'retryable' then return job_wait(job) end
   local at = tonumber(was == 'scheduled' and job.due or job.next_retry)
   if at > ctx.now then return job_wait(job, at) end
-  if marked(job, 'l') then -- a limit put it off, not its client: it has been through staging, and keeps its place
+  if marked(job, 'l') then -- postponed by a limit, not by its client: it skips staging and keeps its place
     unmark(job, 'l')
     job_make_available(job, true)
     job_save(job)
@@ -88,20 +88,22 @@ local function load_and(handle, id)
   if job then handle(job) end
 end
 
--- Handlers save what they change.
+-- Handles up to `limit` due members of a set and returns their number. `handle` saves what it
+-- changes.
 local function each_due(set, limit, handle)
   local ids = call('ZRANGEBYSCORE', ctx.prefix .. set, '-inf', ctx.now, 'LIMIT', 0, limit)
   if #ids == 0 then return 0 end
   call('ZREM', ctx.prefix .. set, unpack(ids))
   for _, id in ipairs(ids) do
-    if guarded(load_and, handle, id) then -- one broken record must not stop the clock for others
+    if guarded(load_and, handle, id) then -- one broken record must not stop the others
       emit('store.error', subject(id), '"set":"' .. set .. '"')
     end
   end
   return #ids
 end
 
--- Returns how many were handled; a number equal to `limit` means that more may be due.
+-- Handles what is due. Returns the larger number handled of the two sets; if it equals `limit`,
+-- more may be due.
 local function sweep(limit)
   return math.max(each_due('due', limit, come_due), each_due('leases', limit, lapse))
 end

@@ -1,4 +1,4 @@
--- Taking one waiting job out of its lane, whichever that was when it came.
+-- Removes single jobs from their lanes.
 
 local ctx = require('lib/context')
 local lane_module = require('queue/lane')
@@ -17,7 +17,8 @@ local level_lanes, level_open = level.lanes, level.open
 local call = redis.call
 local find = string.find
 
--- The lane of jobs that were taken out has another head, or is empty.
+-- Updates the entry of a lane from which `jobs` jobs were removed: it has another first job, or is
+-- empty.
 local function lane_shrunk(queue, lane, key, jobs)
   local head = call('ZRANGE', key, '0', '0', 'WITHSCORES')[2]
   if not find(lane, ';', 1, true) then
@@ -48,6 +49,8 @@ local function lane_shrunk(queue, lane, key, jobs)
   end
 end
 
+-- Removes a waiting job from its lane. The lane depends on the settings that held when the job was
+-- pushed, so all names that the lane can have are tried.
 local function lane_remove(job)
   lane_flush()
   local tenant, base = '=' .. (job.tenant or '_default'), lane_base(job.lane)

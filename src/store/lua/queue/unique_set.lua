@@ -1,4 +1,4 @@
--- The set of jobs that share a unique key: see `queue/unique`.
+-- Maintains the set of jobs that share a unique key (`queue/unique`).
 
 local ctx = require('lib/context')
 local int = require('lib/number').int
@@ -16,7 +16,8 @@ local function hold(job)
   call('PERSIST', set)
 end
 
--- Removes a job that has ended, or keeps it for as long as its record if its own policy counts jobs in that state.
+-- Removes a job that ended. If its own policy counts jobs in that state, keeps it for as long as
+-- its record instead.
 local function release(job, state, keep_ms)
   local key, states = match(job.unique, '^(%S+) (%S+)')
   local set = ctx.prefix .. 'unique:' .. key
