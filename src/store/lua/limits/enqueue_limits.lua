@@ -1,4 +1,8 @@
--- What tenants may enqueue. A request is measured as a whole before anything of it is stored.
+-- Enforces the limits on what tenants enqueue. A request is checked as a whole before any of its
+-- jobs is stored.
+--
+-- Most requests are far from all limits. They are only counted against the room of their tenants'
+-- accounts (`limits/enqueue_window`); only the others are checked in full.
 
 local ctx = require('lib/context')
 local quotas = require('tenants/quotas')
@@ -15,31 +19,33 @@ local starts_last = enqueue_window.starts_last
 local fields = wire.fields
 local find = string.find
 
--- The account of jobs that have to be looked at one by one: those for later, and those that are not stored if their like is there.
+-- The account of jobs that must be checked in full: jobs for later, and unique jobs, which are not
+-- stored if they have a duplicate. It never has room.
 local LOOKED_AT = 0
-local quick -- by the further fields of a job: the account of its tenant, or of those to be looked at; false if nobody counts it
-local taken, taken_size -- accounts of the jobs of the request that was taken in last
-local asked, soft -- its books and the soft limits that it exceeds, where it was looked at
+-- By the further fields of a job: its account, or false if its tenant is not counted.
+local quick
+local taken, taken_size -- accounts of the jobs of the request that was counted last
+local asked, soft -- of the request that was checked in full: its windows, and the soft limits that it exceeds
 
 on_begin(function()
   taken_size = 0
-  if not find(ctx.allowed, 'e', 1, true) then return end -- nobody is limited
+  if not find(ctx.allowed, 'e', 1, true) then return end -- no tenant is limited
   quick, taken, asked, soft, enqueue_window.rooms[LOOKED_AT] = {}, {}, {}, nil, -1
 end)
 
--- The tenant of a job, given its further fields; nil if its jobs are not counted.
+-- Returns the tenant of a job, given its further fields; nil if its jobs are not counted.
 local function tenant_in(more)
   local name = fields(more).tenant
   if name and name ~= '_default' then return name end
   return find(ctx.allowed, 'd', 1, true) and '_default' or nil
 end
 
--- The further fields of a job that names only its tenant: accounts are known by these.
+-- Returns the further fields of a job that names only its tenant. Accounts are found by this text.
 local function bare(name)
   return wire.field('tenant', name)
 end
 
--- Whether a job is for later.
+-- Returns true if a job is scheduled for later.
 local function is_later(more)
   local due = fields(more).due
   if not due or fields(more).pending then return false end
@@ -47,7 +53,8 @@ local function is_later(more)
   return tonumber(due) > ctx.now
 end
 
--- Finds the account of jobs with these further fields; a tenant that has none owns the next one.
+-- Finds the account of jobs with these further fields. A tenant without an account gets the next
+-- number. Returns the number of accounts.
 local function note(more, size)
   local name = tenant_in(more)
   local known = name and bare(name)
@@ -70,7 +77,8 @@ local function note_all(list, first, jobs, words, size)
   return size
 end
 
--- Opens the accounts of all tenants that so many requests have jobs of, the first of which begins at `at`.
+-- Opens the accounts of all tenants that have jobs in the `requests` requests from position `at`
+-- on, so that they are read with as few commands as possible.
 local function foresee(at, requests, words)
   local size = 0
   for _ = 1, requests do
@@ -81,7 +89,7 @@ local function foresee(at, requests, words)
   if size > 0 then books_open(1) end
 end
 
--- Gives back what was taken in last.
+-- Reverts the count of the request that was counted last.
 local function leave()
   for place = 1, taken_size do
     local account = taken[place]
@@ -90,12 +98,13 @@ local function leave()
   taken_size = 0
 end
 
--- Takes in a request that has no unique jobs and keeps so far from all limits that no book need be opened for it; false if it does not.
+-- Counts a request without full check. Returns false, without having counted anything, if one of
+-- its jobs must be checked in full or its account has no room.
 local function pass(list, first, jobs, words)
   taken_size = 0
   for position = first + 5, first + jobs * words, words do
     local account = quick[list[position]]
-    if account == nil then -- it was not foreseen
+    if account == nil then -- not part of the requests whose accounts were opened
       local size = #enqueue_window.owners
       if note_all(list, first, jobs, words, size) > size then books_open(size + 1) end
       account = quick[list[position]]
@@ -114,7 +123,8 @@ local function pass(list, first, jobs, words)
   return true
 end
 
--- Asks for one more job. The first limit that it exceeds: its name, what there is, what is allowed, and when there may be room.
+-- Adds one job to those that the request brings. If it exceeds a limit, returns the first such
+-- limit: name, current number, maximum, and ms until there may be room.
 local function book_ask(book, later)
   local quota, wanted = book.quota, book.wanted + 1
   book.wanted = wanted
@@ -136,7 +146,7 @@ local function tell(book, limit, current, maximum, action)
   book.told[limit], book.dirty = int(ctx.steady), true
 end
 
--- Takes into the books what was asked for.
+-- Adds the request to its windows. Must not be called before the request is certain to be stored.
 local function enter()
   for _, book in ipairs(asked) do
     if book.quota.rate then starts_add(book, book.wanted) end
@@ -147,9 +157,10 @@ local function enter()
   for _, over in pairs(soft or {}) do tell(over[1], over[2], over[3], over[4], 'accepted') end
 end
 
--- Measures a request that is not far from all limits, before anything of it is stored. Returns the answer if a limit refuses it; else
--- nil, the soft limits that it exceeds, and what takes it into the books once it is let in. Jobs that are not stored because their like
--- is there do not count. What is imported counts, but is not refused: its producer has its answer.
+-- Checks a request in full. Returns the result that refuses it; or nil, the soft limits that it
+-- exceeds, and the function that counts the request once it is certain to be stored. A unique job
+-- with a duplicate is not stored and does not count. An import counts but is never refused, because
+-- its producer already has a response.
 local function admit(list, first, jobs, words, is_import)
   local request = {}
   asked, soft = request, nil

@@ -1,16 +1,24 @@
--- What limited tenants enqueued lately, and when they were told of a limit.
+-- Recent enqueues of limited tenants, and the times of events about their limits.
 --
--- books:L:N  hash  tenant → `told|depth|scheduled|started oldest|starts`, in the N-th stretch of L ms, which is at least twice the
---                  tenant's period. told: `limit ms,…`, when which limit was last exceeded; depth and scheduled: `ms count added rate`, how
---                  fast that many jobs became fewer; started and starts: enqueues within the period, in all and as `first,last,count;…`, the
---                  newest first, where a bucket counts until the period after its *last* one is over; oldest: that of the oldest bucket
--- books:at   zset  `L:N` by when they are over
+-- key        type  meaning
+-- books:L:N  hash  tenant → window, in the N-th interval of L ms; L is at least twice the period
+-- books:at   zset  `L:N` by the time at which the hash can be removed
 --
--- Whose book is not in the hash of this stretch has it in that of the stretch before, or has none: what is older says nothing any more.
--- So hashes go as a whole, and nobody looks for single books that are over. Who gets another period may begin with a new book.
+-- A window is `reported|depth|scheduled|started oldest|starts`:
+-- reported          `limit ms,…`: time of the last event about each limit
+-- depth, scheduled  `ms count added rate`: how fast that number of jobs decreases
+-- started           enqueues within the period
+-- oldest            last enqueue of the oldest bucket
+-- starts            buckets of enqueues, `first,last,count;…`, the newest first. A bucket counts
+--                   until one period after its *last* enqueue
 --
--- Most books say no more than how many were enqueued. Those are not opened: an account tells for how many jobs its tenant is far from
--- every limit, and takes these in.
+-- A window that is not in the hash of the current interval is in that of the previous interval, or
+-- does not exist: older entries have no effect any more. So hashes are removed as a whole, and no
+-- single window is ever searched for and removed. A tenant whose period changes may start with an
+-- empty window.
+--
+-- In most calls, a window changes only by the number of enqueues. Such windows are never opened
+-- (decoded): the tenant's account has a number of jobs, its room, up to which no limit is near.
 
 local ctx = require('lib/context')
 local job_counts = require('tenants/job_counts')
@@ -27,8 +35,8 @@ local concat, find, format, match = table.concat, string.find, string.format, st
 
 local M = {}
 
--- Accounts of this call are numbers. By number: whose it is, for how many jobs that are not for later that one is far from every limit,
--- and how many were taken in.
+-- An account is the number of a tenant in this call. By account: the tenant; its room, which is the
+-- number of jobs, not for later, up to which no limit is near; the number of jobs counted so far.
 M.owners, M.rooms, M.entered = nil, nil, nil
 
 local sub, byte = string.sub, string.byte
@@ -36,19 +44,20 @@ local BUCKETS, SEEN_MS, SHORTEST_MS = 16, 1000, 120000
 local LONGEST_RETRY_MS, HUGE = 3600000, math.huge
 -- Lua's stack holds 8,000 values.
 local PORTION = 4000
-local quotas, texts, books -- by number too: what the tenant is allowed, its book as it was read, its open book
-local starts -- by number of jobs: the text of a bucket of so many that began and ended now
-local now, now_text -- on the steady clock, in which all times of books are
+local quotas, texts, books -- by account: the tenant's quota, its window as text, its open window
+local starts -- by number of enqueues at this time: the text of their bucket
+local now, now_text -- on the steady clock, as all times in windows
 
 on_begin(function()
   M.owners = {}
-  if not find(ctx.allowed, 'e', 1, true) then return end -- nobody is limited
+  if not find(ctx.allowed, 'e', 1, true) then return end -- no tenant is limited
   now, now_text = ctx.steady, int(ctx.steady)
   M.rooms, M.entered = {}, {}
   quotas, texts, books, starts = {}, {}, {}, {}
 end)
 
--- How long the stretch is in which a tenant's book is found; false if nothing limits what it enqueues. Kept with its quota.
+-- Returns the length of the interval in whose hash a tenant's window is; false if nothing limits
+-- what the tenant enqueues. Caches it in the quota.
 local function stretch_of(quota)
   local stretch = (quota.rate or quota.depth or quota.scheduled) and SHORTEST_MS or false
   while stretch and stretch < (quota.period or 0) * 2 do stretch = stretch * 2 end
@@ -56,7 +65,8 @@ local function stretch_of(quota)
   return stretch
 end
 
--- How fast something becomes fewer: jobs a second, measured from second to second and smoothed.
+-- Decodes how fast a number of jobs decreases: jobs per second, measured at most once a second and
+-- smoothed.
 local function pace_read(text)
   local at, count, added, rate = match(text, '^(%d+) (%d+) (%d+) (%S+)$')
   if at then return {at = tonumber(at), count = tonumber(count), added = tonumber(added), rate = tonumber(rate)} end
@@ -72,7 +82,7 @@ local function pace_look(pace, count)
   return pace
 end
 
--- When so many jobs too many will be gone, in ms from now, as far as can be told.
+-- Returns an estimate of the ms until `surplus` jobs are gone.
 local function pace_lasts(pace, surplus)
   if not pace or pace.rate <= 0 then return SEEN_MS end
   return math.min(math.max(math.ceil(surplus * 1000 / pace.rate), 1), LONGEST_RETRY_MS)
@@ -82,7 +92,8 @@ local function pace_text(pace)
   return pace and int(pace.at) .. ' ' .. int(pace.count) .. ' ' .. int(pace.added) .. ' ' .. format('%.6g', pace.rate) or ''
 end
 
--- How a book begins in which nothing is told or measured, and what follows the beginning of its newest bucket.
+-- QUIET matches the beginning of a window without reported limits and measured rates. NEWEST
+-- matches what follows the first enqueue of its newest bucket.
 local QUIET, NEWEST = '^|||%d+ ', '^,%d+,(%d+);(.*)$'
 local BOOK = '^([^|]*)|([^|]*)|([^|]*)|[^|]*|?([^|]*)$'
 
@@ -101,7 +112,7 @@ local function bucket_text(bucket)
   return bucket.first .. ',' .. bucket.last .. ',' .. int(bucket.count) .. ';'
 end
 
--- Takes over the newest of some buckets and, as text, all others.
+-- Sets the newest of some buckets and, as text, all others.
 local function buckets_keep(book, buckets, started)
   local older = {}
   for place = 2, #buckets do older[place - 1] = bucket_text(buckets[place]) end
@@ -110,7 +121,7 @@ local function buckets_keep(book, buckets, started)
 end
 
 local function book_read(name, text, quota)
-  -- All fields that it may get: see `job_load`.
+  -- One constructor with all fields (`lib/record`).
   local book = {name = name, quota = quota, told = nil, newest = nil, older = '', oldest = nil, started = 0, depth = nil,
     scheduled = nil, dirty = nil, asked = nil, waits = 0, later = 0, wanted = 0, wanted_later = 0}
   if not text then return book end
@@ -134,7 +145,7 @@ local function book_text(book)
     .. (newest and int(book.started) .. ' ' .. (book.oldest or newest.last) .. '|' .. bucket_text(newest) .. book.older or '')
 end
 
--- Enters enqueues of this moment.
+-- Counts enqueues at the present time.
 local function starts_add(book, number)
   local newest = book.newest
   if newest and now - newest.first < book.quota.period / BUCKETS then
@@ -149,7 +160,7 @@ local function starts_add(book, number)
   book.started, book.dirty = book.started + number, true
 end
 
--- When the window will have room for so many.
+-- Returns the ms until the window has room for `number` more jobs.
 local function starts_last(book, number)
   local left = book.started + number - book.quota.rate
   local buckets = book.newest and buckets_read(bucket_text(book.newest) .. book.older, book.quota.period) or {}
@@ -160,7 +171,8 @@ local function starts_last(book, number)
   return book.quota.period
 end
 
--- What the tenant has as of now. How fast that becomes less is measured from half of the limit on.
+-- Reads the tenant's current number of jobs. Measures how fast it decreases from half of a limit
+-- on.
 local function book_look(book)
   local quota = book.quota
   book.wanted, book.wanted_later = 0, 0
@@ -169,7 +181,7 @@ local function book_look(book)
   book.scheduled = quota.scheduled and book.later * 2 >= quota.scheduled and pace_look(book.scheduled, book.later) or nil
 end
 
--- Opens the book of an account for the rest of the call.
+-- Opens the window of an account for the rest of the call.
 local function book_open(account)
   local book = books[account]
   if not book then
@@ -180,7 +192,8 @@ local function book_open(account)
   return book
 end
 
--- For how many jobs that are not for later nothing of a tenant is measured, told or refused, given its book.
+-- Returns the number of jobs, not for later, that a tenant can enqueue without coming near a limit:
+-- nothing must be measured, reported or refused for them. Returns 0 if the window must be opened.
 local function room_of(name, quota, text)
   local rate, depth, scheduled = quota.rate, quota.depth, quota.scheduled
   local room = rate or HUGE
@@ -198,12 +211,13 @@ local function room_of(name, quota, text)
   return room
 end
 
--- Most tenants enqueue little, one job at a time: how their books begin then is remembered between calls.
+-- Most tenants enqueue seldom and one job at a time, so the resulting beginnings of their windows
+-- are cached.
 local one_more = remembering(1000, function(beginning)
   return '|||' .. int(sub(beginning, 4) + 1) .. ' '
 end)
 
--- What follows the end of the oldest bucket where so many jobs begin the newest one.
+-- Returns what follows `oldest` in a window whose newest bucket has `number` enqueues at this time.
 local function starts_text(number)
   local text = starts[number]
   if not text then
@@ -213,7 +227,9 @@ local function starts_text(number)
   return text
 end
 
--- A quiet book with what its account has taken in. Times of as many digits as that of now are found by their places: matching is slow.
+-- Returns the text of a window without reported limits and measured rates after `number` more
+-- enqueues. Finds times by position, because pattern matching is slow; they have as many digits as
+-- the current time.
 local function account_text(account, number)
   local text, period, digits = texts[account], quotas[account].period, #now_text
   if not text then return '|||' .. int(number) .. ' ' .. now_text .. starts_text(number) end
@@ -228,7 +244,7 @@ local function account_text(account, number)
   return beginning .. (older == '' and now_text or oldest) .. '|' .. first .. ',' .. now_text .. ',' .. int(count + number) .. ';' .. older
 end
 
--- The books of tenants in the N-th stretch of a length; false where there is none.
+-- Returns the windows of tenants in the N-th interval of a length; false for each that is missing.
 local function books_ask(names, length, turn)
   local key = ctx.prefix .. 'books:' .. int(length) .. ':' .. int(turn)
   if #names <= PORTION then return call('HMGET', key, unpack(names)) end
@@ -239,7 +255,8 @@ local function books_ask(names, length, turn)
   return found
 end
 
--- Reads the books of tenants whose stretches have a length, for accounts that follow each other from `first` on.
+-- Reads the windows of the tenants with this interval length. `names` are the tenants of
+-- consecutive accounts from `first` on.
 local function books_find(names, first, length)
   local turn, missing, people = math.floor(now / length), {}, {}
   local found = books_ask(names, length, turn)
@@ -262,7 +279,8 @@ local function books_find(names, first, length)
   end
 end
 
--- Opens the accounts from `first` on, which have an owner alone, and reads all that they need at once.
+-- Opens the accounts from `first` on, whose tenants are already set, with as few commands as
+-- possible.
 local function books_open(first)
   local names, lengths, of_length = M.owners, {}, nil
   if first > 1 then

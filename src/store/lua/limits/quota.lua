@@ -1,18 +1,19 @@
--- What a limit allows now.
+-- Determines what a limit allows at present.
 --
--- A rate is counted in buckets, `first,last,count;…`, or `time;` where one holds one start, as most do. A bucket counts until the
--- period after its *last* start is over, so that no window of that length ever holds more than the limit. The first 64 starts are
--- counted exactly; where there are more in a period, those within a 64th of it share a bucket, so that there are never more than
--- 129.
+-- A rate is counted in buckets, `first,last,count;…`, or `time;` for a single start, which most
+-- are. A bucket counts until one period after its *last* start, so no window of that length ever
+-- has more starts than the limit. The first 64 starts have buckets of their own; above that, starts
+-- within a 64th of the period share a bucket. So there are never more than 129 buckets.
 --
--- A throttle keeps the time at which the next start is due, `ms parts limit`: exactly, in parts of a ms, of which one has as
--- many as the throttle's limit.
+-- A throttle stores the time at which the next start is due, `ms parts limit`. It is exact: a ms
+-- has as many parts as the throttle's limit.
 --
--- Starts to which jobs were put off are kept in the same way: `later`, times and how many, and `turn`, the throttle's next after
--- them.
+-- Starts to which jobs were postponed are stored in the same way: `later` has times and counts,
+-- `turn` the throttle's next start after them.
 --
--- All these times, and that of a hold, are stored on the steady clock (`lib/runtime`): a limit neither opens nor stays closed because
--- the real one was set back. They are translated where they are read and written, so that the code between knows one clock.
+-- All these times, and that of a hold, are stored on the steady clock (`ctx.steady`), so a limit
+-- neither opens nor stays closed because the real clock was set back. They are converted when they
+-- are read and written; the code in between uses one clock.
 
 local ctx = require('lib/context')
 local job_counts = require('tenants/job_counts')
@@ -37,18 +38,18 @@ on_begin(function()
 end)
 
 local BUCKETS, MOST_LATER, LONGEST_BUCKET = 64, 128, 64
--- What is free when under a concurrency limit nobody knows: a job is put off by this long for each turn; or until a pause is
--- looked at again.
+-- It is unknown when a job under a concurrency limit ends. A job is postponed by TURN_LASTS for
+-- each job before it, or by PAUSE_LASTS while the limit is 0.
 local TURN_LASTS, PAUSE_LASTS = 1000, 60000
 
-local NEVER, NOTHING = {ms = 0, parts = 0}, {} -- nobody changes them
-local shift -- by how much the steady clock is ahead
+local NEVER, NOTHING = {ms = 0, parts = 0}, {} -- shared, must not be changed
+local shift -- ms by which the steady clock is ahead
 
 on_begin(function()
   shift = ctx.steady - ctx.now
 end)
 
--- Layers of quotas as one: each part is that of the last which sets it.
+-- Merges layers of quotas: each part is taken from the last layer that sets it.
 local quota_of = remembering(1024, function(layers)
   local quota = {concurrency = nil, rate = nil, period = nil, throttle = nil, spread = nil}
   for layer in wire.each(layers) do
@@ -60,7 +61,7 @@ local quota_of = remembering(1024, function(layers)
   return quota
 end)
 
--- First and last start of a bucket, and how many they are.
+-- Returns first start, last start and count of a bucket.
 local function bucket_read(text)
   local only = tonumber(text)
   if only or not text then return only, only, only and 1 end
@@ -68,15 +69,17 @@ local function bucket_read(text)
   return tonumber(first), tonumber(last), tonumber(number)
 end
 
--- Starts are kept as text, and most calls look at its ends only: the first bucket's last start, its count, and where the next begins.
+-- Returns last start and count of the oldest bucket, and the position at which the next one begins.
+-- Starts are kept as text, because most calls read only its ends.
 local function starts_first(limit)
   local text, rest = match(limit.starts, '^([^;]+);()')
   local _, last, number = bucket_read(text)
   return last, number, rest
 end
 
--- The last bucket: first and last start, count, and its text. Where another bucket stands before it, a
--- pattern that looks back for that one's end is done at once; one that tries every place from the front is not.
+-- Returns first start, last start, count and text of the newest bucket. If there are several, the
+-- first pattern finds it at once, because `.*` backtracks from the end. A pattern that is tried
+-- at each position from the front is slow.
 local function starts_last(limit)
   local tail = string.sub(limit.starts, -LONGEST_BUCKET)
   local text = match(tail, '.*;([^;]+);$') or match(tail, '^([^;]+);$')
@@ -84,7 +87,7 @@ local function starts_last(limit)
   return first, last, number, text
 end
 
--- The same buckets on a clock that is ahead by so many ms.
+-- Returns the buckets on a clock that is ahead by `by` ms.
 local function starts_moved(starts, by)
   return (string.gsub(starts, '[^;]+', function(text)
     local first, last, number = bucket_read(text)
@@ -101,7 +104,7 @@ local function starts_list(limit)
   return list
 end
 
--- Forgets starts that are older than the period.
+-- Removes starts that are older than the period.
 local function limit_prune(limit)
   local period, last, number, rest = limit.quota.period, starts_first(limit)
   if last and last + period > ctx.now then return end
@@ -116,7 +119,7 @@ local function limit_prune(limit)
   end
 end
 
--- The time of a throttle as it is kept, in parts of the present limit.
+-- Decodes a throttle's time, in parts of the present limit.
 local function throttle_read(text, quota)
   if not text then return NEVER end
   local ms, parts, limit = match(text, '^(%d+) (%d+) (%d+)$')
@@ -128,7 +131,8 @@ local function throttle_text(time, quota)
   return int(time.ms + shift) .. ' ' .. int(time.parts) .. ' ' .. int(quota.throttle)
 end
 
--- A start that is due at a time happens, not before `now_or_later`: the time at which the next is due.
+-- Returns the time of the start after one that is due at `time` and happens at `now_or_later` or
+-- when it is due, whichever is later.
 local function throttle_after(time, now_or_later, quota)
   local ms, parts = time.ms, time.parts + quota.spread
   if ms < now_or_later then ms, parts = now_or_later, quota.spread end
@@ -139,7 +143,7 @@ local function limit_open(key)
   local limit = M.limits[key]
   if limit then return limit end
   local name = ctx.prefix .. 'limit:' .. key
-  -- Mostly nothing is said of a limit but these four.
+  -- Most limits have no other fields than these four.
   local words, told, layers, starts, sums, available = call('HGETALL', name), NOTHING, '', '', '', 0
   for place = 1, #words, 2 do
     local field, text = words[place], words[place + 1]
@@ -159,21 +163,22 @@ local function limit_open(key)
   held.loaded(key, told.held)
   local over = told['until'] or ''
   local override = told.o and (over == '' or tonumber(over) > ctx.now)
-  -- What an admin set stands in place of the file's.
+  -- A quota that an admin set replaces that of the file.
   if override or told.a or told.f then layers = wire.join(layers, told.a or told.f or '', override and told.o or '') end
   local quota, started, entries = quota_of(layers), match(sums, '^(%d+) (%d+)$')
   if shift > 0 then starts = starts_moved(starts, -shift) end
-  -- All fields that most get: a table that grows field by field is laid out anew, and one of 17 is twice as large.
+  -- One constructor with the fields that most limits use: a table that grows is resized, and one
+  -- with more than 16 fields takes twice the memory.
   limit = {key = key, name = name, told = told, quota = quota, hold = (tonumber(told.hold) or 0) - shift, waiting = tonumber(told.w) or 0,
     hit = told.hit, available = available, starts = starts, started = tonumber(started) or 0, entries = tonumber(entries) or 0,
     next = throttle_read(told.next, quota), running = 0, run = name .. ':run', dirty = nil, more = nil}
   if override then limit.overridden = over end
   if quota.period then limit_prune(limit) end
   local letter = string.byte(key)
-  if letter == 33 then -- !
+  if letter == 33 then -- !, a tenant
     local owner = string.sub(key, 2)
     limit.quota, limit.running = {concurrency = tenant_capped(owner) or nil}, tenant_jobs(owner).active
-  elseif letter == 35 then -- #
+  elseif letter == 35 then -- #, a queue
     limit.running = tonumber(call('HGET', ctx.prefix .. 'counts:' .. string.sub(key, 2), 'active') or nil) or 0
   else
     limit.running = call('SCARD', limit.run)
@@ -182,27 +187,30 @@ local function limit_open(key)
   return limit
 end
 
--- When a limit is to be looked at again that stops somebody until a time, or for how long nobody knows.
+-- Returns the time at which a limit must be checked again: `at`, or the end of its override if that
+-- is earlier. Nil if time alone changes nothing.
 local function look_at(limit, at)
   local ends = tonumber(limit.overridden)
   if ends and (not at or ends < at) then return ends end
   return at
 end
 
--- When the override ends that sets a part of the limit; nil if none does, or it never ends. A start that it puts off happens then at
--- the latest, because the part allows something else from then on.
+-- Returns the end of the override if it sets this part of the limit, else nil. From then on the
+-- part allows something else, so a start that it postpones happens at the latest then.
 local function part_ends(limit, part)
   local ends = tonumber(limit.overridden)
   return ends and quota_of(limit.told.o)[part] and ends
 end
 
--- The throttle's next start after one at a time.
+-- Returns the throttle's next start after one at `time`.
 local function throttle_next(limit, time, now_or_later)
   local next, ends = throttle_after(time, now_or_later, limit.quota), part_ends(limit, 'throttle')
   return ends and next.ms > ends and {ms = ends, parts = 0} or next
 end
 
--- How many jobs may start now; where none may: why, when to look again if time may tell, the limit and what counts against it.
+-- Returns the number of jobs that may start now. If it is 0, also returns the reason, the time at
+-- which to check again (nil if time alone changes nothing), the maximum and the number that counts
+-- against it.
 local function limit_room(limit)
   local quota, room = limit.quota, math.huge
   if limit.hold > ctx.now then return 0, 'hold', look_at(limit, limit.hold), 0, limit.running end
@@ -218,19 +226,21 @@ local function limit_room(limit)
   if quota.throttle then
     local due = limit.next
     if due.ms > ctx.now then return 0, 'throttle', look_at(limit, due.ms), quota.throttle, 1 end
-    -- Those that are due within this ms.
+    -- Starts that are due within this ms.
     room = math.min(room, math.ceil((quota.throttle - (due.ms == ctx.now and due.parts or 0)) / quota.spread))
   end
   return room
 end
 
--- When there may be more room than now, by time alone; nil if never. What a throttle lets go in one ms does not add up.
+-- Returns the time at which there is more room by time alone, or nil. Starts that a throttle allows
+-- within one ms do not accumulate.
 local function limit_grows(limit)
   local first = limit.quota.rate and starts_first(limit)
   return look_at(limit, first and first + limit.quota.period or nil)
 end
 
--- Counts a start in the last bucket, or in one of its own. Mostly that is plain to see: nothing has started in this ms.
+-- Counts a start in the newest bucket or in a new one. In most cases nothing started in this ms,
+-- and a search in the text shows that.
 local function start_count(limit, period)
   local starts, first, last, number, text = limit.starts, nil, nil, nil, nil
   limit.started = limit.started + 1
@@ -244,7 +254,7 @@ local function start_count(limit, period)
   end
 end
 
--- A job under the limit starts.
+-- Counts the start of a job under the limit.
 local function limit_start(limit)
   local quota = limit.quota
   limit.running = limit.running + 1
@@ -253,7 +263,7 @@ local function limit_start(limit)
   if quota.throttle then limit.next = throttle_next(limit, limit.next, ctx.now) end
 end
 
--- Starts that jobs were put off to: read by the first who asks.
+-- Returns starts to which jobs were postponed; decodes them on first use.
 local function later_open(limit)
   if limit.later then return limit.later end
   local later = {}
@@ -264,7 +274,8 @@ local function later_open(limit)
   return later
 end
 
--- The time at which the window lets another start, after those that have started and those that were put off.
+-- Returns the time at which the window has room for another start after all that happened or are
+-- reserved.
 local function window_slot(limit)
   local before = limit.quota.rate
   for _, list in ipairs({later_open(limit), starts_list(limit)}) do
@@ -284,7 +295,8 @@ local function concurrency_slot(limit, last)
   return math.max(last and last.last or 0, ctx.now) + TURN_LASTS
 end
 
--- The time at which a job that is put off may start: each gets the next one, exact for windows, throttles, holds and overrides that end.
+-- Reserves the next start for a job that is postponed, and returns its time. It is exact for rates,
+-- throttles, holds and overrides that end.
 local function limit_reserve(limit)
   local quota, later = limit.quota, later_open(limit)
   while later[1] and later[1].last <= ctx.now do table.remove(later, 1) end
@@ -301,7 +313,7 @@ local function limit_reserve(limit)
     no_earlier_than(next.ms, 'throttle')
     limit.turn = throttle_next(limit, next, at)
   end
-  -- The end of an override may lie before starts to which others were put off earlier.
+  -- The end of an override may lie before starts that were reserved earlier.
   local place = #later
   while place > 0 and later[place].last > at do place = place - 1 end
   if place > 0 and later[place].last == at then
@@ -317,14 +329,15 @@ local function limit_reserve(limit)
   return at
 end
 
--- The number of available jobs under a limit that this call has read is written with all else of it.
+-- Adds a change of the number of available jobs to an open limit, so that it is written with the
+-- other changes of the limit. Returns nil if this call has not opened the limit.
 local function limit_keeps(key, by)
   local limit = M.limits[key]
   if limit then limit.more = by end
   return limit
 end
 
--- Writes what this call has changed of a limit.
+-- Writes the changes of a limit.
 local function limit_write(limit)
   local quota, fields = limit.quota, {nil, nil, nil, nil, nil, nil}
   if limit.dirty and quota.rate then
