@@ -1,4 +1,7 @@
--- Which lane of a queue goes next, given its limits, its tenants' turns and the age of its jobs.
+-- Chooses the lane of a queue to serve next, by limits, tenants' turns and the age of jobs.
+--
+-- A source is a queue as this call has read it (`dispatch/source`). A level is the fair queue of
+-- the tenants of one priority (`fairness/level`); in `ready` it is represented by one entry, `@pP`.
 
 local ctx = require('lib/context')
 local lane_module = require('queue/lane')
@@ -39,16 +42,17 @@ local lane_drained, lane_passes, limits_of = stop.lane_drained, stop.lane_passes
 local call = redis.call
 local find = string.find
 
-local NAMELESS = '*' -- the participant that stands for all lanes without a tenant: see `fairness/level`
+local NAMELESS = '*' -- the participant for all lanes without a tenant: see `fairness/level`
 
--- Lanes of `ready`, and levels, which are no lanes. Lanes of a priority that has a level are left to it; where tenants share the queue no
--- more, the level goes first, and its jobs are moved to those lanes: see `dispatch/reshard`.
+-- Decodes entries of `ready`: lanes and levels. Lanes of a priority that has a level are left to
+-- the level. If tenants no longer take turns in the queue, the level comes first and its jobs are
+-- moved to those lanes (`dispatch/reshard`).
 local function ready_read(source, names)
-  -- Mostly there is nothing but the tenants of one priority.
-  if #names == 2 and string.byte(names[1]) == 64 then -- @
+  -- The common case: only tenants of one priority.
+  if #names == 2 and string.byte(names[1]) == 64 then -- @, a level
     return {{name = names[1], start = tonumber(names[2])}}
   end
-  if find(ctx.allowed, 'c', 1, true) then -- what tenants are allowed is read for all at once
+  if find(ctx.allowed, 'c', 1, true) then -- reads the quotas of all tenants at once
     local owners = {}
     for position = 1, #names, 2 do owners[#owners + 1] = lane_owner(names[position]) end
     if #owners > 0 then tenants_open(owners) end
@@ -66,12 +70,13 @@ local function ready_read(source, names)
       kept[#kept + 1] = lane
     end
   end
-  -- The last of as many as are read at once may have lanes behind it.
+  -- If the level is the last entry and more may follow, lanes of its priority may be behind it.
   if level and names[#names - 1] == level.name and #names == lanes_wanted(source) * 2 then source.nameless[level.name] = true end
   return kept
 end
 
--- With aging, one window for each priority, because an old job of a lower one may come before a young one of a higher.
+-- Opens a window for each priority, which aging requires: an old job of a lower priority may go
+-- before a young one of a higher priority.
 local function windows_by_priority(source)
   local windows, low = {}, '-inf'
   while true do
@@ -86,10 +91,11 @@ local function windows_by_priority(source)
 end
 
 local function source_open(source)
-  source.levels, source.nameless = {}, {} -- first: at the end all sources are looked at, also one whose beginning failed
+  -- Set first: `levels_close` reads these fields of all sources, even if an error occurs below.
+  source.levels, source.nameless = {}, {}
   if is_limited(source.queue) then source.limit = limit_open('#' .. source.queue) end
   if source.limit and limit_room(source.limit) <= 0 then
-    source.windows = {} -- nothing of it may start in this call, so that nothing is read
+    source.windows = {} -- nothing of the queue may start in this call, so nothing is read
   elseif source.aging then
     source.windows = windows_by_priority(source)
   else
@@ -97,8 +103,9 @@ local function source_open(source)
   end
 end
 
--- Whether nothing of a queue is ready any more. Redis is asked only where nothing is known that is: tenants who wait, whose level
--- stands in `ready`, or a lane that was read. Who asks for jobs of one tenant takes from lanes that others have read.
+-- Returns true if a queue has nothing ready any more. Asks Redis only if this call knows of nothing
+-- that is ready: no waiting tenants in a level, and no lane that was read. A fetch for one tenant
+-- uses lanes that were read for other requests, so for that the window proves nothing.
 local function source_is_empty(source)
   if source.taken == 0 and not source.parked then return false end
   for _, level in pairs(source.levels) do
@@ -109,7 +116,8 @@ local function source_is_empty(source)
   return call('EXISTS', source.ready) == 0
 end
 
--- Lanes without a tenant join the level of their priority when a fetch finds some. Without tenants there, they need none: it ends.
+-- Adds the lanes without a tenant to their level when a fetch finds some. If no tenant waits in the
+-- level, they leave it again, and the level ends.
 local function nameless_join(fair)
   local participant, weight = tenant_of(fair, NAMELESS), sharing_weight(fair.queue, NAMELESS)
   if participant.state then tenant_reweigh(fair, participant, weight) else fair_arrive(fair, participant, weight) end
@@ -121,11 +129,11 @@ local function nameless_leave(fair)
   if participant and participant.state then fair_withdraw(fair, participant) end
 end
 
--- The tenants' lanes of one priority.
+-- Opens the level of one priority.
 local function level_of(source, name)
   local level = source.levels[name]
   if not level then
-    -- Besides: the tenant whose turn it is, and the window in which it stands.
+    -- `tenant` and `window`: whose turn it is, and the window at whose head it is.
     level = {fair = level_open(source.queue, string.sub(name, 2)), tenant = nil, window = nil, closed = nil}
     if source.nameless[name] then nameless_join(level.fair) end
     level_reweigh(level.fair)
@@ -135,7 +143,7 @@ local function level_of(source, name)
   return level
 end
 
--- Writes a tenant's lane of which this call has taken.
+-- Writes a tenant's lane from which this call has taken jobs.
 local function tenant_lane_write(source, lane)
   if lane.start then
     lane_cut(lane)
@@ -160,13 +168,13 @@ local function tenant_lanes_write(owner)
   end
 end
 
--- Lanes without a tenant: those of `ready` behind the level.
+-- Opens the lanes without a tenant: those in `ready` behind the level.
 local function nameless_lanes(source, fair)
   local start = lane_score(tonumber(string.sub(fair.level, 2)), 0)
   return window_open(source.ready, lanes_wanted(source), source, lanes_read, source_write, '(' .. int(start), '(' .. int(start + LEVEL))
 end
 
--- The lanes of a tenant that may run, the one with the oldest first job in front.
+-- Opens the lanes of a tenant that may run, the one with the oldest first job in front.
 local function tenant_lanes(source, fair, tenant)
   if tenant.lanes then return tenant.lanes end
   if tenant.name == NAMELESS then
@@ -178,8 +186,8 @@ local function tenant_lanes(source, fair, tenant)
   return tenant.lanes
 end
 
--- The lane of a tenant whose first job is the oldest, of those that may run; or nil, and whether it has more that were not
--- looked at.
+-- Returns the lane of a tenant with the oldest first job of those that limits let run. Returns nil
+-- if there is none, and true if the call must end before all lanes were examined.
 local function tenant_choose(source, fair, tenant)
   local lanes = tenant_lanes(source, fair, tenant)
   while true do
@@ -194,7 +202,8 @@ local function tenant_choose(source, fair, tenant)
   end
 end
 
--- The lane of the tenant whose turn it is. Tenants that have nothing to give lose their turn until they have.
+-- Returns the lane of the tenant whose turn it is. A tenant with nothing to run loses its turn
+-- until it has something.
 local function level_choose(source, name)
   local level = level_of(source, name)
   while true do
@@ -211,7 +220,7 @@ local function level_choose(source, name)
   end
 end
 
--- When the first job behind an entry of `ready` became available.
+-- Returns the time at which the first job behind an entry of `ready` became available.
 local function item_since(source, item)
   local lane = item
   if string.byte(item.name) == 64 then
@@ -228,7 +237,7 @@ local function item_since(source, item)
   return lane.since
 end
 
--- The window whose turn it is: the only one, or by priority and age.
+-- Returns the window to take from: the only one, or the best by priority and age.
 local function window_choose(source)
   if not source.aging then return source.windows[1] end
   local best, best_priority, best_since
@@ -245,8 +254,8 @@ local function window_choose(source)
   return best
 end
 
--- Lanes were woken, or are to be: what was read of the queue is read again. Tenants have their place in levels that were read
--- as well, so where there are some, the next call does it.
+-- Wakes lanes whose limits have room again and reads the queue again. The tenants of a level that
+-- was read already have their positions, so in that case the next call does it.
 local function source_refresh(source)
   source.freed = nil
   if next(source.levels) then
@@ -262,7 +271,7 @@ local function source_refresh(source)
   end
 end
 
--- Whether the queue's own limit lets another job start.
+-- Returns true if the queue's own limit lets another job start.
 local function queue_may(source)
   if not source.limit then return true end
   local room, why, at, number, current = limit_room(source.limit)
@@ -277,16 +286,17 @@ local function lane_choose(source)
     local item = window and window_head(window)
     if not item then return nil end
     source.window, source.turn = window, nil
-    if item.skipped then -- read again: there is nothing behind
+    -- The lane was read a second time: its jobs were postponed up to the bound.
+    if item.skipped then
       stop.unfinished = true
     elseif string.byte(item.name) == 64 then
       local lane = level_choose(source, item.name)
       if lane then return lane end
-      fair_flush() -- or it would be read again
+      fair_flush() -- otherwise the level would be read again
     elseif lane_passes(source, item) then
       return item
     end
-    window.at = window.at + 1 -- parked, put off, or a level without anybody
+    window.at = window.at + 1 -- parked, postponed, or a level without tenants
     if source.freed then source_refresh(source) end
     if stop.unfinished then return nil end
   end
@@ -295,7 +305,7 @@ end
 local function lane_popped(source, lane, id)
   if id then limits_count(limits_of(source.queue, lane), -1) end
   local turn = source.turn
-  if source.apart then return end -- asked for out of turn: nothing else is read in this call
+  if source.apart then return end -- served out of turn: nothing else is read in this call
   if not turn then
     source.window.at = source.window.at + 1
     if lane.start then window_insert(source.window, lane) end
@@ -312,7 +322,7 @@ local function lane_popped(source, lane, id)
   end
 end
 
--- Writes what was taken from a queue, changes its lanes, and reads it again.
+-- Writes what was taken from a queue, calls `change`, which changes its lanes, and reads it again.
 local function change_lanes(source, change)
   for _, lane in pairs(source.lanes) do
     if lane.set ~= source.ready and (lane.taken > 0 or not lane.start) then tenant_lane_write(source, lane) end
@@ -327,8 +337,8 @@ local function change_lanes(source, change)
   source_open(source)
 end
 
--- Passes over a lane that was chosen and is not to be taken from, for the rest of this call. If it comes again, because the set was
--- read a second time, the level, or the queue, gives nothing more.
+-- Skips a lane that was chosen but must not be taken from in this call. If it is chosen again
+-- because the set was read a second time, its level or queue gives no more jobs in this call.
 local function pass_over(source, lane)
   local turn = source.turn
   local window = turn and turn.window or source.window

@@ -1,4 +1,5 @@
--- The strategy of a fetch where there are limits, tenants that take turns, pools or settings of queues: see `commands/fetch`.
+-- The strategy of a fetch if there are limits, tenants that take turns, pools or settings of queues
+-- (`commands/fetch`). `dispatch/simple` is the other one and has the same functions.
 
 local choose = require('dispatch/choose')
 local park = require('limits/park')

@@ -1,6 +1,7 @@
--- Queues that have something ready and that nobody takes from. Told once, until somebody does.
+-- Reports queues that have something ready but from which no worker takes, once until one does.
 --
--- starved  zset  those queues, by since when
+-- key      type  meaning
+-- starved  zset  reported queues, by the time since which nothing was taken
 
 local ctx = require('lib/context')
 local lane = require('queue/lane')
@@ -13,9 +14,10 @@ local note = park.note
 local call = redis.call
 local find, format, match = string.find, string.format, string.match
 
--- Starving queues that are looked at by one call: there can be as many as clients make up names.
+-- Maximum number of starved queues that one call examines: clients can make up any number of names.
 local MOST_STARVED = 1000
 
+-- Reports queues that starve, and forgets those that were served since.
 local function starve()
   if not find(ctx.state.policy, 's', 1, true) then return end
   local first, shortest = call('ZRANGE', lane.LIVE, 0, 0, 'WITHSCORES'), tonumber(call('HGET', ctx.prefix .. 'policy', 'patience') or nil)
@@ -31,7 +33,7 @@ local function starve()
       if pool[2] == 'off' and not patience[queue] then patience[queue] = false end
     end
   end
-  -- Those who are told of already stand in front.
+  -- Queues that were already reported come first.
   local most = math.min(call('ZCARD', ctx.prefix .. 'starved'), MOST_STARVED) + 63
   local quiet = call('ZRANGE', lane.LIVE, 0, most, 'WITHSCORES')
   for position = 1, #quiet, 2 do
@@ -44,7 +46,7 @@ local function starve()
         .. 'S","available_count":' .. int(queue_depth(queue)))
     end
   end
-  -- Served since, or empty.
+  -- Forgets queues that were served since, or are empty or paused.
   local told = call('ZRANGE', ctx.prefix .. 'starved', 0, most, 'WITHSCORES')
   for position = 1, #told, 2 do
     local since = tonumber(call('ZSCORE', lane.LIVE, told[position]) or nil)

@@ -1,4 +1,4 @@
--- Whether a lane may give a job now, and what becomes of it where a limit says no.
+-- Decides if limits let a lane give a job, and parks or postpones it if not.
 
 local ctx = require('lib/context')
 local lane_module = require('queue/lane')
@@ -24,7 +24,7 @@ local find = string.find
 
 local M = {}
 
-M.unfinished = nil -- whether this call ended early
+M.unfinished = nil -- true if this call ends early and should be repeated at once
 local PARKED_A_CALL, PUT_OFF_A_CALL = 64, 32
 local parked_now, put_off_now
 
@@ -32,7 +32,7 @@ on_begin(function()
   M.unfinished, parked_now, put_off_now = false, 0, 0
 end)
 
--- A lane that was ready holds nothing any more.
+-- Handles that a ready lane is empty.
 local function lane_drained(source, lane)
   if find(lane.name, ';', 1, true) then
     lane_left(source.queue, lane.name)
@@ -40,7 +40,7 @@ local function lane_drained(source, lane)
   end
 end
 
--- Keys of the limits that a lane is under, which its job is asked for three times.
+-- Returns the keys of a lane's limits. They are needed three times per job, so they are cached.
 local function limits_of(queue, lane)
   local keys = lane.limits
   if not keys then
@@ -50,7 +50,8 @@ local function limits_of(queue, lane)
   return keys
 end
 
--- The first limit that stops a lane, why, from when on it may not, its number and what counts against it.
+-- Returns the first limit that stops a lane, and what `limit_room` returns about it; nil if none
+-- does.
 local function lane_stop(source, lane)
   local keys = limits_of(source.queue, lane)
   for place = 1, #keys do
@@ -60,7 +61,8 @@ local function lane_stop(source, lane)
   end
 end
 
--- Takes a stopped lane out of what may run: it waits for the limit. False if this call has parked enough.
+-- Parks a lane: removes it from those that may run and has it wait for the limit. Returns false if
+-- this call has parked enough.
 local function lane_park(source, lane, limit, why, at, number, current)
   if parked_now >= PARKED_A_CALL then
     M.unfinished = true
@@ -87,14 +89,14 @@ local function lane_park(source, lane, limit, why, at, number, current)
   if at then stopped.wake_at(limit.key, at) end
   count_blocked(queue, name, call('ZCARD', lane.key))
   stopped.limit_exceeded(limit, why, number, current)
-  -- Its place under its other limits is free for somebody else.
+  -- Its slot under its other limits is free for other lanes.
   for _, key in ipairs(lane_limits(queue, name)) do
     if key ~= limit.key and stopped.limit_freed(key) then source.freed = true end
   end
   return true
 end
 
--- Jobs that do not want to wait for a limit are put off or dropped, a bounded number a call.
+-- Postpones or drops jobs that do not wait for a limit, a bounded number per call.
 local function lane_put_off(source, lane, limit, why, number, current)
   local drops = find(lane.name, ';o=d', 1, true)
   if put_off_now < PUT_OFF_A_CALL then stopped.limit_exceeded(limit, why, number, current) end
@@ -110,18 +112,20 @@ local function lane_put_off(source, lane, limit, why, number, current)
       stopped.job_put_off(job, stopped.lane_slot(source.queue, lane.name), limit, why)
     end
   end
-  -- The call ends for a participant that has more to be put off: passed over, it would lose its turn. Other lanes wait for the next.
+  -- A participant with more jobs to postpone ends the call: if it were skipped, it would lose its
+  -- turn. Other lanes wait for the next call.
   source.parked, lane.skipped = true, true
 end
 
--- Whether a lane may give a job; if not, it is out of the way. What a job says of limits is about its own: for a slot of its tenant it
--- waits like any other, and is not dropped.
+-- Returns true if a lane may give a job; otherwise parks or postpones it. A job's `on_limit`
+-- applies to limits of its key and type. For a slot of its tenant, a job always waits and is never
+-- dropped.
 local function lane_passes(source, lane)
   if not find(lane.name, ';', 1, true) then return true end
   local limit, why, at, number, current = lane_stop(source, lane)
   if not limit then return true end
   source.stopped_by = limit
-  if find(lane.name, ';o=', 1, true) and string.byte(limit.key) ~= 33 then -- !
+  if find(lane.name, ';o=', 1, true) and string.byte(limit.key) ~= 33 then -- !, a tenant's limit
     lane_put_off(source, lane, limit, why, number, current)
   else
     lane_park(source, lane, limit, why, at, number, current)

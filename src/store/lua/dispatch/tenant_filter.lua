@@ -1,6 +1,7 @@
--- Jobs of one tenant alone, for whoever asks only for those. Queues are taken in their order, jobs by priority. Where tenants
--- take turns, and where each has lanes of its own, all of its jobs are found; where jobs of all stand in one line, those among the
--- first of it.
+-- Serves requests for the jobs of one tenant only: queues in their order, jobs by priority.
+--
+-- All jobs of the tenant are found in queues in which tenants take turns or have lanes of their
+-- own. In lanes that tenants share, only jobs near the front are found.
 
 local ctx = require('lib/context')
 local lane_module = require('queue/lane')
@@ -39,7 +40,8 @@ local find, match = string.find, string.match
 
 local MOST_PROBED, MOST_ENTRIES, MOST_IN_LINE = 16, 201, 256
 
--- Lanes of the tenant that wait for limits which have room now: not all that waited were let go at once.
+-- Wakes lanes of the tenant that wait for limits with room. Such lanes exist because a wake-up is
+-- bounded in number.
 local function probe(source, tenant)
   local woken = false
   for _, name in ipairs(call('SRANDMEMBER', ctx.prefix .. 'asleep:' .. source.queue .. ':' .. tenant, MOST_PROBED)) do
@@ -59,14 +61,15 @@ local function probe(source, tenant)
   return woken
 end
 
--- The highest priority at which the tenant has a turn that may give a job: its lane, and where it stands.
+-- Returns the lane that may give a job in the highest level in which the tenant waits, with its
+-- start and turn; nil if there is none.
 local function level_first(source, name)
   for _, entry in ipairs(source.entries) do
     local level = match(entry, '^@(.*)$')
     local fair = level and level_open(source.queue, level)
     local tenant = fair and tenant_of(fair, name)
     if tenant and tenant.state == 'w' then
-      tenant.lanes = nil -- some may have been let go since
+      tenant.lanes = nil -- some may have been woken since
       local lane, has_more = tenant_choose(source, fair, tenant)
       if lane then return {start = lane_score(tonumber(string.sub(level, 2)), 0), lane = lane, turn = {fair = fair, tenant = tenant}} end
       if has_more then return nil end
@@ -75,7 +78,8 @@ local function level_first(source, name)
   end
 end
 
--- The tenant's own lanes: those of each priority, whose names are known, and those under limits.
+-- Reads the tenant's own lanes outside levels: one of each priority, whose names are known, and
+-- those under limits.
 local function own_open(source, name)
   local names, found = {}, {}
   for priority = 100, -100, -1 do names[#names + 1] = 'p' .. int(priority) .. ';b=' .. name end
@@ -99,7 +103,7 @@ local function own_first(source, name)
   end
 end
 
--- Jobs of the tenant among the first of the lines in which those of all stand.
+-- Reads the tenant's jobs near the front of the lanes that tenants share.
 local function line_open(source, name)
   source.line = {}
   local left = MOST_IN_LINE
@@ -122,7 +126,7 @@ local function line_open(source, name)
         call('ZREM', key, unpack(gone))
         lane_flush()
         lane_shrunk(source.queue, entry, key, #gone)
-        stop.unfinished = true -- the next call finds them where they belong
+        stop.unfinished = true -- the next call finds them in their lanes
       end
     end
   end

@@ -1,9 +1,12 @@
--- Which queue is served next: strategies, turns, and what keeps a queue from starving.
+-- Chooses the queue to serve next: strategies, turns and prevention of starvation.
 --
--- T            hash  the turn: at (queue served last), streak (how often in a row), current and credit (by queue, in parts of a
---                    whole one); T is pool:N:turn, or turn:DIGEST for a request that brings its own strategy
+-- key                       type  meaning
+-- pool:N:turn, turn:DIGEST  hash  the turn of a pool, or of requests with the same queues,
+--                                 strategy and weights: at (queue served last), streak (how often
+--                                 in a row), current and credit (numbers by position in the order
+--                                 of queues)
 --
--- Pools are in `dispatch/pool`, the minimum share of each queue in `dispatch/min_ratio`.
+-- `dispatch/pool` has the pools, `dispatch/min_ratio` the minimum share of each queue.
 
 local ctx = require('lib/context')
 local lane_module = require('queue/lane')
@@ -38,20 +41,21 @@ local floors = min_ratio.floors
 local call = redis.call
 local concat, find, match = table.concat, string.find, string.match
 
--- A strategy and weights that a request brings along, and the digest of its turn.
+-- A strategy with weights, and the digest of its turn (`orders.requested`).
 local HOW = '^(%S+) (%S+) ?(.*)$'
--- How long a turn is kept of which no server setting tells.
+-- How long the turn of a request is kept that does not belong to a pool.
 local TURN_MS = 600000
 local turns, books
-local overloaded, rooms -- pools that were found full; by worker: how many jobs more it can hold
-local quiet, depths, got -- by queue: since when nobody has taken from it, how many jobs it has; those that gave one
+local overloaded, rooms -- pools that were found full; by worker: number of jobs that it can still take
+-- By queue: time since which nothing was taken, depth, and true if this call took a job from it.
+local quiet, depths, got
 
 on_begin(function()
   turns, books, overloaded, rooms, quiet, depths, got = {}, {}, {}, {}, {}, {}, {}
 end)
 
--- What is known of a turn between calls; queues are known by their place in its order. Requests of one call that share a turn share
--- it, whichever queues they ask for.
+-- Opens the stored state of a turn. Queues are identified by their position in its order. Requests
+-- of one call that share a turn share this state, whichever queues they ask for.
 local function book_open(key, order, is_own)
   local book = key and books[key]
   if not book then
@@ -64,7 +68,7 @@ local function book_open(key, order, is_own)
   return book
 end
 
--- The queues among which a request chooses, in what way, and whose turn it was.
+-- Creates the turn of a request: the queues to choose from, the strategy and the stored state.
 local function turn_make(request, pool)
   local strategy, digest, weights = match(request.how, HOW)
   local key = strategy and ctx.prefix .. 'turn:' .. digest
@@ -82,7 +86,8 @@ local function turn_make(request, pool)
     best = nil, parts = nil}
 end
 
--- Part of a turn: of queues that belong to a pool, that pool says which is next. What keeps queues from starving is the turn's.
+-- Creates the part of a turn for queues of a pool that the request does not name: the pool's
+-- strategy decides which of them is next. Starvation is prevented by the outer turn.
 local function part_make(turn, part)
   local strategy, digest, weights = match(part.how, HOW)
   local order = orders.of(concat(part.queues, ' '), weights)
@@ -99,7 +104,7 @@ local function part_make(turn, part)
   end
 end
 
--- By place: the queues of an order that a request names; nil if it names all of them.
+-- Returns the set of positions that a request names; nil if it names all queues of the order.
 local function named_places(turn)
   if #turn.queues == #turn.order then return nil end
   local named = {}
@@ -107,7 +112,8 @@ local function named_places(turn)
   return named
 end
 
--- Queues of a turn that have something ready. With a minimum ratio, those that the request does not name count as well.
+-- Finds the queues of a turn that have something ready. With a minimum ratio, queues that the
+-- request does not name count as well.
 local function turn_look(turn)
   local book, open, is_open, sum = turn.book, {}, {}, 0
   turn.open, turn.is_open = open, is_open
@@ -149,13 +155,13 @@ local function take_out(list, place)
   end
 end
 
--- The part of a turn that a queue belongs to, and its place there.
+-- Returns the part of a turn that a queue belongs to, and its position there.
 local function part_at(turn, place)
   local part = turn.parts and turn.parts[place]
   return part, part and part.order.places[turn.order[place]]
 end
 
--- A queue can give nothing more in this call.
+-- Closes a queue that can give nothing more in this call.
 local function turn_close_queue(turn, place)
   local book = turn.book
   if take_out(turn.open, place) then turn.sum = turn.sum - turn.order.weights[place] end
@@ -165,7 +171,7 @@ local function turn_close_queue(turn, place)
   if part then turn_close_queue(part, inner) end
 end
 
--- The first open queue after one in the order of the pool, or of the request.
+-- Returns the first open queue after position `last`, cyclically.
 local function next_after(turn, last)
   local size, is_open = #turn.order, turn.is_open
   for place = (last or 0) + 1, (last or 0) + size do
@@ -183,7 +189,8 @@ CHOICES['round-robin'] = function(turn)
   return next_after(turn, turn.book.at)
 end
 
--- Smooth: each gains its weight, the one that has most goes and pays for all. 5, 3, 1 interleave.
+-- Smooth weighted round-robin: each queue gains its weight, and the one with the highest number is
+-- served and pays the sum. Weights 5, 3, 1 interleave.
 CHOICES['weighted'] = function(turn)
   if turn.best and turn.book.last == turn then return turn.best end
   local best, most
@@ -205,7 +212,8 @@ CHOICES['least-loaded'] = function(turn)
   return best
 end
 
--- The open queue from which nobody has taken for longest, if that is longer than the rotation interval.
+-- Returns the open queue that has not been served for longest, if that exceeds the rotation
+-- interval.
 local function late(turn)
   local best, most
   for _, place in ipairs(turn.open) do
@@ -222,8 +230,9 @@ local function strategy_choose(turn)
   return best
 end
 
--- The queue to serve next: one that is owed jobs, one that is late, or the strategy's choice; but none that would cost another
--- queue its minimum share. Also the queue whose turn it was, if a pool serves another one of its own in its place.
+-- Returns the queue to serve next: one that is overdue, one that is late, or the strategy's choice,
+-- unless that would cost another queue its minimum share. Also returns the queue whose turn it was,
+-- if its pool serves another of its queues instead.
 local function turn_choose(turn)
   local has_floor, best, whose = turn.ratio > 0, nil, nil
   if has_floor and turn.book.is_overdue then best = floors.most_overdue(turn) end
@@ -238,10 +247,12 @@ local function turn_choose(turn)
   return best, whose
 end
 
--- Who has something ready gains its weight, and the one that was served pays. Who will have most then is found on the way.
+-- Adds its weight to each ready queue and makes the served one pay. Finds the next queue on the
+-- way.
 local function weights_gain(turn, served)
   local open, current, weights, best, most = turn.open, turn.book.current, turn.order.weights, nil, nil
-  -- Turns alone do not reach the total; who is served out of turn, or passed over for it, owes or is owed one round at most.
+  -- Turns alone never reach the total. A queue that is served out of turn, or skipped for one, owes
+  -- or is owed at most one round.
   local total = turn.order.total
   for position = 1, #open do
     local place = open[position]
@@ -256,7 +267,7 @@ local function weights_gain(turn, served)
   turn.best = best
 end
 
--- It was a queue's turn: who has something ready earns, and the turn moves on.
+-- Moves the turn on after a queue was served.
 local function turn_moves(turn, place)
   local book = turn.book
   book.last = turn
@@ -265,7 +276,7 @@ local function turn_moves(turn, place)
   book.at, book.moved = place, true
 end
 
--- A queue was served in the turn of one, mostly its own.
+-- Records that a queue was served in the turn of `whose`, by default its own.
 local function turn_served(turn, place, whose)
   local queue = turn.order[place]
   if turn.ratio > 0 then floors.count(turn.book, turn.ratio, place) end
@@ -276,7 +287,7 @@ local function turn_served(turn, place, whose)
   if depths[queue] then depths[queue] = depths[queue] - 1 end
 end
 
--- Room of the pool and of the worker for another job.
+-- Returns true if the pool and the worker have room for another job.
 local function turn_has_room(turn)
   local pool = turn.pool
   if pool and pool.most and pool.running >= pool.most then
@@ -287,7 +298,8 @@ local function turn_has_room(turn)
   return not room or room > 0
 end
 
--- What a queue gives is not more than its part, unless the others have nothing: then it is read again.
+-- Returns the number of jobs to read ahead from a queue: its share. If the other queues have
+-- nothing, more is read later.
 local function turn_share(turn, place)
   if turn.strategy == 'strict' then return source_module.wanted_in_all end
   if turn.strategy == 'weighted' then return math.ceil(source_module.wanted_in_all * turn.order.weights[place] / math.max(turn.sum, 1)) end
@@ -309,19 +321,20 @@ local function turn_next(turn)
   end
 end
 
--- A job of a queue was dispatched without regard to turns: it counts for the minimum shares all the same.
+-- Counts a job that was dispatched out of turn for the minimum shares.
 floors.dispatched = function(turn, queue)
   if turn.ratio == 0 then return end
   floors.count(turn.book, turn.ratio, turn.order.places[queue])
   turn.book.moved = true
 end
 
--- The turn of a request; requests of one pool, or of the same queues and strategy, share it.
+-- Returns the turn of a request. Requests of the same pool, or with the same queues and strategy,
+-- share it.
 local function turn_open(request)
   local pool, parts = request.pool ~= '' and pool_open(request.pool) or nil, nil
   if not pool and #request.queues > 1 and find(ctx.state.policy, 'p', 1, true) then
     parts = orders.parts(request.queues)
-    if parts[1] and #parts[1].queues == #request.queues then -- the pool decides alone
+    if parts[1] and #parts[1].queues == #request.queues then -- the pool alone decides
       request.queues, request.how, parts = parts[1].queues, parts[1].how, nil
     end
   end
@@ -358,8 +371,9 @@ local function turns_close()
   for pool in pairs(overloaded) do pool_overloaded(pool) end
 end
 
--- Puts a request into its worker's pool, bounds it by the worker's capacity, and gives it the strategy that the worker registered
--- if neither pool nor request has one. A result, if the worker is of another pool.
+-- Assigns a request to its worker's pool, limits it to the worker's capacity, and applies the
+-- strategy that the worker registered if neither pool nor request has one. Returns the result that
+-- refuses the request if the worker belongs to another pool.
 local function admit(request)
   if request.how ~= '' then request.how = orders.requested(request.how, request.queues) end
   local worker = request.worker
@@ -380,14 +394,15 @@ local function release_from(key, id, since)
   if waited then stopped.limit_released(key, why, id, waited) end
 end
 
--- Reports a job that limits put off, for the time since the first of them did.
+-- Reports a job that limits postponed, for the time since the first of them did.
 local function put_off_ends(job)
   local since, why, key = match(job.put_off, '^(%d+) (%S+) (.*)$')
   stopped.limit_released(key, why, job.id, ctx.now - since)
   job_set(job, 'put_off', nil)
 end
 
--- What a lease counts against, besides its queue: of a job that has been waiting since a time. The name of the pool among that, or ''.
+-- Counts a lease against its limits and its pool. `since` is the time at which the job began to
+-- wait. Returns the name of the pool, or ''.
 local function lease_under(queue, id, rule, lane, request, since)
   local keys = limits_of(queue, lane)
   for place = 1, #keys do
@@ -399,7 +414,7 @@ local function lease_under(queue, id, rule, lane, request, since)
       release_from(key, id, since)
     end
     local tenant = limit.waiting > 0 and lane_tenant(lane.name)
-    if tenant then -- the more it gets under this limit, the later it comes when it waits for it
+    if tenant then -- the more jobs the tenant gets under this limit, the later its lanes are woken
       local tag = stopped.limit_tag(limit, tenant) + 1000000 / sharing_weight(queue, tenant, rule)
       call('HSET', limit.name .. ':tags', tenant, int(tag))
     end
@@ -420,17 +435,17 @@ local function lease_under(queue, id, rule, lane, request, since)
   return pool.name
 end
 
--- Queues of a request that got nothing in which a limit is looked for.
+-- Maximum number of queues in which a limit is searched for a request that got nothing.
 local MOST_LOOKED_AT = 8
 
--- A limit that stops jobs which a request could have had; nil if none is known.
+-- Returns a limit that stops jobs which the request could have got; nil if none is known.
 local function stopped_by(request)
   local queues, some_wait = request.served or request.queues, (tonumber(ctx.state.parked) or 0) > 0
   for place = 1, math.min(#queues, MOST_LOOKED_AT) do
     local queue = queues[place]
     local source = source_module.sources[queue]
     if source and source.limit and limit_room(source.limit) <= 0 then return source.limit end
-    -- What others' jobs wait for is nothing to a request for one tenant's.
+    -- Limits that stop other tenants' jobs do not concern a request for one tenant.
     if source and source.stopped_by and request.tenant == '' then return source.stopped_by end
     local key
     if some_wait and request.tenant == '' then
@@ -443,8 +458,9 @@ local function stopped_by(request)
   end
 end
 
--- What is left of the limit that a request met: its number, how many more jobs may start, and from when on there may be more; '' if it
--- met none. Of the limits of its last job it is the tightest; for a request that got nothing it is one that stops what it wants.
+-- Returns what is left of the limit that a request met: `maximum room ms`, or '' if it met none.
+-- For a request that got jobs, it is the tightest limit of the last one; otherwise one that stops
+-- jobs that it could have got.
 local function limit_usage(request)
   local limit, room
   local function consider(other)
