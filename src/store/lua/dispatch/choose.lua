@@ -30,7 +30,7 @@ local fair_flush, fair_write = fair_queue_write.fair_flush, fair_queue_write.fai
 local level_lanes, level_open, level_reweigh = level_module.lanes, level_module.open, level_module.reweigh
 local queue_sharing, sharing_weight = level_module.queue_sharing, level_module.sharing_weight
 local limit_open, limit_room = quota.limit_open, quota.limit_room
-local stopped, wake_due = park.stopped, park.wake_due
+local wake_due = park.wake_due
 local window_fill, window_head, window_insert = window_module.fill, window_module.head, window_module.insert
 local window_open = window_module.open
 local forgo, moments_sweep, pick = pick_module.forgo, pick_module.moments_sweep, pick_module.pick
@@ -272,22 +272,22 @@ local function source_refresh(source)
 end
 
 -- Returns true if the queue's own limit lets another job start.
-local function queue_may(source)
+local function queue_has_room(source)
   if not source.limit then return true end
   local room, why, at, number, current = limit_room(source.limit)
-  if room <= 0 then stopped.queue_stopped(source, why, at, number, current) end
+  if room <= 0 then park.stop_queue(source, why, at, number, current) end
   return room > 0
 end
 
 local function lane_choose(source)
-  if source.closed or not queue_may(source) then return nil end
+  if source.closed or not queue_has_room(source) then return nil end
   while true do
     local window = window_choose(source)
     local item = window and window_head(window)
     if not item then return nil end
     source.window, source.turn = window, nil
     -- The lane was read a second time: its jobs were postponed up to the bound.
-    if item.skipped then
+    if item.postponed then
       stop.unfinished = true
     elseif string.byte(item.name) == 64 then
       local lane = level_choose(source, item.name)
@@ -305,7 +305,7 @@ end
 local function lane_popped(source, lane, id)
   if id then limits_count(limits_of(source.queue, lane), -1) end
   local turn = source.turn
-  if source.apart then return end -- served out of turn: nothing else is read in this call
+  if source.out_of_turn then return end -- served out of turn: nothing else is read in this call
   if not turn then
     source.window.at = source.window.at + 1
     if lane.start then window_insert(source.window, lane) end
@@ -369,7 +369,7 @@ return {
   lane_popped = lane_popped,
   levels_close = levels_close,
   pass_over = pass_over,
-  queue_may = queue_may,
+  queue_has_room = queue_has_room,
   source_open = source_open,
   tenant_choose = tenant_choose,
 }

@@ -17,27 +17,27 @@
 --
 -- A fetch may name only some of the queues and so miss a queue that is due. That queue is then
 -- overdue: its credit is raised by one whole, until fetches that name it have made up for all that
--- it is owed, up to MOST_OWED. The guarantee of the other queues holds meanwhile.
+-- it is owed, up to MAX_OWED. The guarantee of the other queues holds meanwhile.
 
 local pool = require('dispatch/pool')
 
 local orders = pool.orders
 
-local floors = {}
+local M = {}
 
 local WHOLE = orders.whole
-local MOST_OWED = 100 * WHOLE
+local MAX_OWED = 100 * WHOLE
 
 -- Returns the ratio of each queue in parts of a whole. A request without a pool may name more
 -- queues than can have the configured ratio; then each gets an equal share.
-floors.ratio = function(prevention, order)
+M.ratio = function(prevention, order)
   if prevention.ratio == 0 then return 0 end
   return math.min(prevention.ratio, math.floor(WHOLE / math.max(#order, 1)))
 end
 
 -- Starts with the queues that have something ready.
-floors.open = function(book, ready)
-  local credit, most, is_overdue = book.credit, 0, false
+M.open = function(progress, ready)
+  local credit, most, is_overdue = progress.credit, 0, false
   for position = 1, #ready do
     local has = credit[ready[position]]
     if has >= WHOLE then
@@ -46,12 +46,12 @@ floors.open = function(book, ready)
       most = has
     end
   end
-  book.ready, book.most, book.is_overdue = ready, most, is_overdue
+  progress.ready, progress.most, progress.is_overdue = ready, most, is_overdue
 end
 
 -- Counts a dispatch: each ready queue gains, and the one that was served pays.
-floors.count = function(book, ratio, served)
-  local ready, credit, most, is_overdue = book.ready, book.credit, 0, false
+M.count = function(progress, ratio, served)
+  local ready, credit, most, is_overdue = progress.ready, progress.credit, 0, false
   for position = 1, #ready do
     local place = ready[position]
     local had = credit[place]
@@ -61,7 +61,7 @@ floors.count = function(book, ratio, served)
       if has < 0 or had >= WHOLE and has < WHOLE then has = 0 end
     elseif has >= WHOLE then
       if had < WHOLE then has = has + WHOLE end
-      if has > MOST_OWED then has = MOST_OWED end
+      if has > MAX_OWED then has = MAX_OWED end
     end
     credit[place] = has
     if has >= WHOLE then
@@ -70,12 +70,12 @@ floors.count = function(book, ratio, served)
       most = has
     end
   end
-  book.most, book.is_overdue = most, is_overdue
+  progress.most, progress.is_overdue = most, is_overdue
 end
 
 -- Returns the overdue open queue that is owed most, or nil.
-floors.most_overdue = function(turn)
-  local credit, best = turn.book.credit, nil
+M.most_overdue = function(turn)
+  local credit, best = turn.progress.credit, nil
   for _, place in ipairs(turn.open) do
     if credit[place] >= WHOLE and (not best or credit[place] > credit[best]) then best = place end
   end
@@ -84,11 +84,11 @@ end
 
 -- Returns the open queue with the highest credit if a queue that is due must be served now and
 -- `choice` is none of them; else nil.
-floors.instead = function(turn, choice)
-  local book, ratio = turn.book, turn.ratio
-  local ready, credit, is_open = book.ready, book.credit, turn.is_open
+M.required_instead = function(turn, choice)
+  local progress, ratio = turn.progress, turn.ratio
+  local ready, credit, is_open = progress.ready, progress.credit, turn.is_open
   local size = #ready
-  if book.most + size * ratio < WHOLE then return nil end -- no queue is due before all have been served once
+  if progress.most + size * ratio < WHOLE then return nil end -- no queue is due before all have been served once
   local due, richest, most = {}, nil, -1
   for position = 1, size do
     local place = ready[position]
@@ -111,4 +111,4 @@ floors.instead = function(turn, choice)
   return nil
 end
 
-return {floors = floors}
+return M

@@ -9,14 +9,14 @@ local stop = require('dispatch/stop')
 local tenant_filter = require('dispatch/tenant_filter')
 local turn = require('dispatch/turn')
 
-local CHOOSER = {open = choose.source_open, choose = choose.lane_choose, settled = reshard.settled, popped = choose.lane_popped,
+local CHOOSER = {open = choose.source_open, choose = choose.lane_choose, ensure_lane = reshard.ensure_lane, popped = choose.lane_popped,
   drained = stop.lane_drained, is_empty = choose.is_empty}
 
 return {
   begin = function() source.use(CHOOSER) end,
   admit = turn.admit, turn_open = turn.open, turn_next = turn.next, turns_close = turn.turns_close,
-  lease_under = turn.lease_under, put_off_ends = turn.put_off_ends, limit_usage = turn.limit_usage,
+  lease_under = turn.lease_under, report_postponed = turn.report_postponed, limit_usage = turn.limit_usage,
   tenant_next = tenant_filter.tenant_next, levels_close = choose.levels_close, wake_due = park.wake_due,
   is_unfinished = function() return stop.unfinished end,
-  notes = function() return park.notes end,
+  metrics = function() return park.metrics end,
 }

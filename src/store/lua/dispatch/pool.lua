@@ -16,7 +16,7 @@ local lane = require('queue/lane')
 local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
-local on_begin, emit, int, remembering = runtime.on_begin, runtime.emit, runtime.int, runtime.remembering
+local on_begin, emit, int, memoize = runtime.on_begin, runtime.emit, runtime.int, runtime.memoize
 local subject = runtime.subject
 local queue_depth = lane.queue_depth
 local call = redis.call
@@ -32,23 +32,23 @@ local orders = {whole = 1000000000}
 -- Interval at which a worker's sign of life in a pool is stored.
 local MEMBER_MS = 10000
 local pools, default_prevention
-local seen -- by pool and worker: its last sign of life there, or false
+local last_seen -- by pool and worker: its last sign of life there, or false
 
 on_begin(function()
-  pools, default_prevention, seen = {}, nil, {}
+  pools, default_prevention, last_seen = {}, nil, {}
 end)
 
 -- Lists by the text that was made of them, because that text is mostly the next one to be read. A
 -- reader may change the list, so it removes it from this table.
-local MOST_WRITTEN = 256
-local written, written_size = {}, 0
+local MAX_ENCODED = 256
+local encoded, encoded_size = {}, 0
 
 -- Decodes a list of numbers, one for each queue of an order; `missing` replaces numbers that are
 -- not there.
 orders.numbers = function(text, order, missing)
-  local known = text and written[text]
+  local known = text and encoded[text]
   if known and #known == #order then
-    written[text], written_size = nil, written_size - 1
+    encoded[text], encoded_size = nil, encoded_size - 1
     return known
   end
   local list, place = {}, 0
@@ -61,7 +61,7 @@ orders.numbers = function(text, order, missing)
   return list
 end
 
-local number_text = remembering(4096, function(number)
+local number_text = memoize(4096, function(number)
   return format('%.14g', number)
 end)
 
@@ -70,16 +70,16 @@ orders.text = function(list)
   local parts = {}
   for place = 1, #list do parts[place] = number_text(list[place]) end
   local text = concat(parts, ' ')
-  if not written[text] then
-    if written_size == MOST_WRITTEN then written, written_size = {}, 0 end
-    written[text], written_size = list, written_size + 1
+  if not encoded[text] then
+    if encoded_size == MAX_ENCODED then encoded, encoded_size = {}, 0 end
+    encoded[text], encoded_size = list, encoded_size + 1
   end
   return text
 end
 
 -- Decodes an order: a list of queues, their positions, their weights by position, and the sum of
 -- the weights. The cache is small because clients choose the queues of their requests freely.
-local order_read = remembering(256, function(_, queues, weights)
+local order_read = memoize(256, function(_, queues, weights)
   local order = {places = {}, weights = nil, total = 0}
   for queue in string.gmatch(queues, '%S+') do
     order[#order + 1] = queue
@@ -96,16 +96,16 @@ end
 
 -- Returns those queues of an order that are in `queues`.
 orders.among = function(order, queues)
-  local asked, list = {}, {}
-  for _, queue in ipairs(queues) do asked[queue] = true end
+  local wanted, list = {}, {}
+  for _, queue in ipairs(queues) do wanted[queue] = true end
   for _, queue in ipairs(order) do
-    if asked[queue] then list[#list + 1] = queue end
+    if wanted[queue] then list[#list + 1] = queue end
   end
   return list
 end
 
 -- Encodes how a turn chooses: `strategy digest weights…`. The digest identifies the turn.
-local how_text = remembering(1024, function(name, strategy, weights)
+local how_text = memoize(1024, function(name, strategy, weights)
   return strategy .. ' ' .. string.sub(redis.sha1hex(name), 1, 16) .. weights
 end)
 
@@ -176,7 +176,7 @@ pool_open = function(name)
 end
 
 -- Decodes `sp`. The ratio is in whole parts of a credit.
-local prevention_of = remembering(256, function(text)
+local prevention_of = memoize(256, function(text)
   local rotation, ratio, streak, every, step, most = match(text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   if not rotation then return {ratio = 0} end
   local aging = tonumber(step) > 0 and {every = tonumber(every), step = tonumber(step), max = tonumber(most)} or nil
@@ -213,7 +213,7 @@ end
 -- Returns true if the worker of a request gave a recent sign of life in a pool. Looks up the
 -- workers of all requests of the call at once.
 local function is_member(request, pool)
-  local of_pool = seen[pool]
+  local of_pool = last_seen[pool]
   if not of_pool then
     local workers = {}
     for _, other in ipairs(request.beside) do
@@ -222,7 +222,7 @@ local function is_member(request, pool)
     of_pool = {}
     local scores = #workers > 0 and call('ZMSCORE', ctx.prefix .. 'pool:' .. pool .. ':workers', unpack(workers)) or {}
     for position, score in ipairs(scores) do of_pool[workers[position]] = tonumber(score or nil) or false end
-    seen[pool] = of_pool
+    last_seen[pool] = of_pool
   end
   local at = of_pool[request.worker]
   if at == nil then
@@ -240,25 +240,26 @@ local function pool_join(request, pool)
   call('ZREMRANGEBYSCORE', members, '-inf', '(' .. int(ctx.now - tonumber(ctx.args[8])))
   call('ZADD', members, ctx.now_text, worker)
   call('SET', ctx.prefix .. 'member:' .. worker, pool, 'PX', ctx.args[8])
-  seen[pool][worker] = ctx.now
+  last_seen[pool][worker] = ctx.now
 end
 
 -- Returns the pool of a worker: the one that it registered with, or the one that it named last in a
 -- fetch. Ignores pools that do not exist any more.
-local function pool_of(worker, told)
+local function pool_of(worker, registered)
   if not find(ctx.state.policy, 'p', 1, true) then return end
-  local own = match(told or '', '^"(.*)"$')
+  local own = match(registered or '', '^"(.*)"$')
   if own and pool_open(own) then return own end
   own = call('GET', ctx.prefix .. 'member:' .. worker)
   return own and pool_open(own) and own
 end
 
--- Assigns a request to the pool of its worker. `told` is the pool that the worker registered, as
--- JSON. Returns the result that refuses the request if the worker belongs to another pool.
-local function pool_admit(request, told)
+-- Assigns a request to the pool of its worker. `registered` is the pool that the worker
+-- registered, as JSON. Returns the result that refuses the request if the worker belongs to another
+-- pool.
+local function pool_admit(request, registered)
   -- A worker that was just seen in this pool belongs to no other.
-  if request.pool ~= '' and not told and is_member(request, request.pool) then return end
-  local own = pool_of(request.worker, told)
+  if request.pool ~= '' and not registered and is_member(request, request.pool) then return end
+  local own = pool_of(request.worker, registered)
   if own then
     if request.pool ~= '' and request.pool ~= own then return {'pool', own} end
     request.pool = own

@@ -75,7 +75,7 @@ end
 
 -- Returns true if the first job of a lane belongs there. Otherwise moves it, or skips the lane if
 -- this call has moved enough, and returns false.
-local function settled(source, lane)
+local function ensure_lane(source, lane)
   if lane.start % LEVEL > stale or not lane_fill(lane, source.want) then return true end
   local id = lane.ids[lane.at]
   local text = call('GET', ctx.prefix .. 'job:' .. id)
@@ -90,4 +90,4 @@ local function settled(source, lane)
   return false
 end
 
-return {move = move, settled = settled}
+return {move = move, ensure_lane = ensure_lane}

@@ -55,7 +55,7 @@ local function lease_under()
   return ''
 end
 
-local function put_off_ends() end
+local function report_postponed() end
 
 local function wake_due()
   return true
@@ -63,7 +63,7 @@ end
 
 local function levels_close() end
 
-local CHOOSER = {open = source_begin, choose = lane_choose, settled = nil, popped = lane_popped, drained = lane_drained,
+local CHOOSER = {open = source_begin, choose = lane_choose, ensure_lane = nil, popped = lane_popped, drained = lane_drained,
   is_empty = source_is_empty}
 
 local function begin(requests)
@@ -81,18 +81,18 @@ local function is_unfinished()
   return false
 end
 
-local function notes()
+local function metrics()
   return {}
 end
 
 return {
   begin = begin,
   is_unfinished = is_unfinished,
-  notes = notes,
+  metrics = metrics,
   admit = admit,
   lease_under = lease_under,
   levels_close = levels_close,
-  put_off_ends = put_off_ends,
+  report_postponed = report_postponed,
   tenant_next = tenant_next,
   turn_next = turn_next,
   turn_open = turn_open,

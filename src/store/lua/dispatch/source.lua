@@ -6,7 +6,7 @@ local lane_module = require('queue/lane')
 local runtime = require('lib/runtime')
 
 local on_begin, count, int = runtime.on_begin, runtime.count, runtime.int
-local is_paused, queue_slept = lane_module.is_paused, lane_module.queue_slept
+local is_paused, clear_queue_live = lane_module.is_paused, lane_module.clear_queue_live
 local call = redis.call
 local find = string.find
 
@@ -15,10 +15,10 @@ local M = {}
 local LANES_READ = 16
 -- By queue: its source, and the number of jobs that this call is likely to take from it.
 M.sources, M.wanted = nil, nil
-M.wanted_in_all = nil
+M.wanted_total = nil
 
 on_begin(function()
-  M.sources, M.wanted, M.wanted_in_all = {}, {}, 0
+  M.sources, M.wanted, M.wanted_total = {}, {}, 0
 end)
 
 -- Chooses the lane of a source to serve next. The strategy of the call, `dispatch/simple` or
@@ -158,7 +158,7 @@ local function source_next(queue, aging)
   while true do
     local lane = chooser.choose(source)
     if not lane then return nil end
-    if not chooser.settled or chooser.settled(source, lane) then
+    if not chooser.ensure_lane or chooser.ensure_lane(source, lane) then
       local id = source_take(source, lane)
       if id then return id, lane end
     end
@@ -170,7 +170,7 @@ local function sources_close()
   for queue, source in pairs(M.sources) do
     source_write(source)
     if source.taken > 0 then count(queue, 'taken', source.taken) end
-    if chooser.is_empty(source) then queue_slept(queue) end
+    if chooser.is_empty(source) then clear_queue_live(queue) end
   end
 end
 

@@ -12,12 +12,10 @@ local runtime = require('lib/runtime')
 
 local on_begin, int = runtime.on_begin, runtime.int
 local is_cap, lane_limits, lane_score = lane_module.is_cap, lane_module.limits, lane_module.score
-local held = held_time.held
 local count_blocked, lane_left, lane_level = lanes.count_blocked, lanes.lane_left, lanes.lane_level
 local lane_owner, lane_tenant, limits_count = lanes.lane_owner, lanes.lane_tenant, lanes.limits_count
 local job_load = job_module.load
 local limit_open, limit_room = quota.limit_open, quota.limit_room
-local stopped = park.stopped
 local lane_cut, lane_pop = source_module.lane_cut, source_module.lane_pop
 local call = redis.call
 local find = string.find
@@ -25,18 +23,18 @@ local find = string.find
 local M = {}
 
 M.unfinished = nil -- true if this call ends early and should be repeated at once
-local PARKED_A_CALL, PUT_OFF_A_CALL = 64, 32
-local parked_now, put_off_now
+local PARKED_A_CALL, POSTPONED_A_CALL = 64, 32
+local parked_now, postponed_now
 
 on_begin(function()
-  M.unfinished, parked_now, put_off_now = false, 0, 0
+  M.unfinished, parked_now, postponed_now = false, 0, 0
 end)
 
 -- Handles that a ready lane is empty.
 local function lane_drained(source, lane)
   if find(lane.name, ';', 1, true) then
     lane_left(source.queue, lane.name)
-    for _, key in ipairs(lane_limits(source.queue, lane.name)) do stopped.limit_freed(key) end
+    for _, key in ipairs(lane_limits(source.queue, lane.name)) do park.wake_if_waiting(key) end
   end
 end
 
@@ -75,46 +73,46 @@ local function lane_park(source, lane, limit, why, at, number, current)
   source.lanes[name], source.parked = nil, true
   lane_left(queue, name)
   local tenant, score = lane_tenant(name), lane.start
-  if tenant then score = lane_score(tonumber(string.sub(lane_level(name), 2)), stopped.limit_tag(limit, tenant)) end
+  if tenant then score = lane_score(tonumber(string.sub(lane_level(name), 2)), park.start_tag(limit, tenant)) end
   local owner = lane_owner(name)
   if owner then call('SADD', ctx.prefix .. 'asleep:' .. queue .. ':' .. owner, name) end
   call('HSET', ctx.prefix .. 'parked:' .. queue, name, limit.key)
-  if not is_cap(limit.key) then held.begin(limit.key, why) end
+  if not is_cap(limit.key) then held_time.begin(limit.key, why) end
   call('ZADD', ctx.prefix .. 'wait:' .. limit.key .. ':' .. queue, int(score), name)
   call('HINCRBY', limit.name .. ':at', 'w ' .. queue, '1')
   call('HINCRBY', limit.name, 'w', '1')
   call('HINCRBY', ctx.prefix .. 'state', 'parked', '1')
   if is_cap(limit.key) then call('ZADD', ctx.prefix .. 'caps', ctx.now_text, limit.key) end
   limit.waiting = limit.waiting + 1
-  if at then stopped.wake_at(limit.key, at) end
+  if at then park.wake_at(limit.key, at) end
   count_blocked(queue, name, call('ZCARD', lane.key))
-  stopped.limit_exceeded(limit, why, number, current)
+  park.report_exceeded(limit, why, number, current)
   -- Its slot under its other limits is free for other lanes.
   for _, key in ipairs(lane_limits(queue, name)) do
-    if key ~= limit.key and stopped.limit_freed(key) then source.freed = true end
+    if key ~= limit.key and park.wake_if_waiting(key) then source.freed = true end
   end
   return true
 end
 
 -- Postpones or drops jobs that do not wait for a limit, a bounded number per call.
-local function lane_put_off(source, lane, limit, why, number, current)
+local function lane_postpone(source, lane, limit, why, number, current)
   local drops = find(lane.name, ';o=d', 1, true)
-  if put_off_now < PUT_OFF_A_CALL then stopped.limit_exceeded(limit, why, number, current) end
-  while lane.start and put_off_now < PUT_OFF_A_CALL do
-    local id = lane_pop(lane, PUT_OFF_A_CALL)
+  if postponed_now < POSTPONED_A_CALL then park.report_exceeded(limit, why, number, current) end
+  while lane.start and postponed_now < POSTPONED_A_CALL do
+    local id = lane_pop(lane, POSTPONED_A_CALL)
     if not id then break end
-    put_off_now = put_off_now + 1
+    postponed_now = postponed_now + 1
     limits_count(limits_of(source.queue, lane), -1)
     local job = job_load(id)
     if job and drops then
-      stopped.job_drop(job, limit)
+      park.drop_job(job, limit)
     elseif job then
-      stopped.job_put_off(job, stopped.lane_slot(source.queue, lane.name), limit, why)
+      park.postpone_job(job, park.reserve_start(source.queue, lane.name), limit, why)
     end
   end
   -- A participant with more jobs to postpone ends the call: if it were skipped, it would lose its
   -- turn. Other lanes wait for the next call.
-  source.parked, lane.skipped = true, true
+  source.parked, lane.postponed = true, true
 end
 
 -- Returns true if a lane may give a job; otherwise parks or postpones it. A job's `on_limit`
@@ -126,7 +124,7 @@ local function lane_passes(source, lane)
   if not limit then return true end
   source.stopped_by = limit
   if find(lane.name, ';o=', 1, true) and string.byte(limit.key) ~= 33 then -- !, a tenant's limit
-    lane_put_off(source, lane, limit, why, number, current)
+    lane_postpone(source, lane, limit, why, number, current)
   else
     lane_park(source, lane, limit, why, at, number, current)
   end

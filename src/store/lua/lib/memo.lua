@@ -2,7 +2,7 @@
 
 -- Returns a function that computes the value of a key once and caches up to `most` values; a full
 -- cache is emptied. Callers share the values and must not change them.
-local function remembering(most, compute)
+local function memoize(most, compute)
   local known, size = {}, 0
   return function(key, first, second)
     local value = known[key]
@@ -15,4 +15,4 @@ local function remembering(most, compute)
   end
 end
 
-return {remembering = remembering}
+return {memoize = memoize}

@@ -13,7 +13,7 @@ local ctx = require('lib/context')
 local clock_step = require('lib/clock_step')
 local event = require('lib/event')
 local int = require('lib/number').int
-local remembering = require('lib/memo').remembering
+local memoize = require('lib/memo').memoize
 local on_begin = loader.on_begin
 local call = redis.call
 local concat = table.concat
@@ -112,23 +112,23 @@ end
 local gathered, gathered_order, item
 -- Positions in a list: its description, followed by the arguments of the command. Most lists hold
 -- one job, and a list constructor is the cheapest way to create them.
-local COMMAND, LAST, ITEM, KEPT, KEY = 1, 2, 3, 4, 5
+local COMMAND_AT, LAST_AT, ITEM_AT, KEPT_AT, KEY_AT = 1, 2, 3, 4, 5
 
 local function gather(command, key, first, second)
   local list = gathered[key]
   if type(first) == 'number' then first = int(first) end
   -- Writes to one key keep their order: a different command starts a new list, which is sent later.
-  if not list or list[COMMAND] ~= command then
-    list = {command, second and KEY + 2 or KEY + 1, item, KEY, key, first, second}
+  if not list or list[COMMAND_AT] ~= command then
+    list = {command, second and KEY_AT + 2 or KEY_AT + 1, item, KEY_AT, key, first, second}
     gathered[key] = list
     gathered_order[#gathered_order + 1] = list
     return
   end
-  local last = list[LAST]
-  if list[ITEM] ~= item then list[ITEM], list[KEPT] = item, last end
+  local last = list[LAST_AT]
+  if list[ITEM_AT] ~= item then list[ITEM_AT], list[KEPT_AT] = item, last end
   list[last + 1] = first
   if second then list[last + 2] = second end
-  list[LAST] = last + (second and 2 or 1)
+  list[LAST_AT] = last + (second and 2 or 1)
 end
 
 -- Sends a command for one key with the elements of a list from `first` to `last`. Sends portions,
@@ -141,14 +141,14 @@ end
 local function send_gathered()
   for position = 1, #gathered_order do
     local list = gathered_order[position]
-    send(list[COMMAND], list[KEY], list, KEY + 1, list[LAST])
+    send(list[COMMAND_AT], list[KEY_AT], list, KEY_AT + 1, list[LAST_AT])
   end
   gathered, gathered_order = {}, {}
 end
 
 -- Applies deferred changes and keeps gathered writes. An item that fails later does not revert
 -- them.
-local function settle()
+local function apply_deferred()
   item = item + 1
   for at = 1, deferred_size, 5 do
     appliers[deferred[at]](deferred[at + 1], deferred[at + 2], deferred[at + 3], deferred[at + 4])
@@ -156,15 +156,15 @@ local function settle()
   deferred_size = 0
 end
 
-local function unsettle()
+local function revert()
   deferred_size = 0
   for _, list in ipairs(gathered_order) do
-    if list[ITEM] == item then list[LAST] = list[KEPT] end
+    if list[ITEM_AT] == item then list[LAST_AT] = list[KEPT_AT] end
   end
 end
 
 local function flush()
-  settle()
+  apply_deferred()
   send_gathered()
 end
 
@@ -223,12 +223,12 @@ end
 -- Handles one item so that its failure affects no other item. Returns the result of `handle`, or
 -- `{'error', text}` after reverting what the item deferred, gathered and emitted.
 local function guarded(handle, ...)
-  settle()
+  apply_deferred()
   local log = ctx.log
   local logged = #log
   local ok, result = pcall(handle, ...)
   if ok then return result end
-  unsettle()
+  revert()
   for position = #log, logged + 1, -1 do log[position] = nil end
   local text = type(result) == 'table' and result.err or tostring(result)
   for _, code in ipairs({'OOM', 'MISCONF', 'READONLY', 'NOREPLICAS'}) do
@@ -244,8 +244,8 @@ on_begin(function()
 end)
 
 return {
-  on_begin = on_begin, on_commit = loader.on_commit, run = run, remembering = remembering, per_call = per_call, int = int,
+  on_begin = on_begin, on_commit = loader.on_commit, run = run, memoize = memoize, per_call = per_call, int = int,
   emit = event.emit, subject = event.subject, stamp = event.stamp,
-  defer = defer, appliers = appliers, count = count, gather = gather, send = send, settle = settle, flush = flush,
+  defer = defer, appliers = appliers, count = count, gather = gather, send = send, apply_deferred = apply_deferred, flush = flush,
   signal = signal, commit = commit, guarded = guarded,
 }

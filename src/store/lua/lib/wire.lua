@@ -2,7 +2,7 @@
 -- `lib/record` and `lib/event` spell the separators; `src/store/codec/wire.rs` is the counterpart.
 -- JSON and names contain no control characters, so nothing is escaped.
 
-local remembering = require('lib/memo').remembering
+local memoize = require('lib/memo').memoize
 local concat, find, gsub, gmatch, match, rep = table.concat, string.find, string.gsub, string.gmatch, string.match, string.rep
 
 local UNIT, RECORD, GROUP, FILE, SUBSTITUTE = '\31', '\30', '\29', '\28', '\26'
@@ -51,7 +51,7 @@ local function fields_read(text)
   return named
 end
 
-local fields_known = remembering(1000, fields_read)
+local fields_known = memoize(1000, fields_read)
 -- Longer texts are not cached: they contain values that no other job has, such as the template of a
 -- payload.
 local LONGEST_KNOWN = 200

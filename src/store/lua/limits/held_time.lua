@@ -16,13 +16,13 @@ local per_call = runtime.per_call
 local call = redis.call
 local match = string.match
 
-local held = {}
+local M = {}
 
 local PERIODS = 16
 local texts = per_call() -- by limit, as far as this call has read them
 
 -- Caches the field `held` that the caller has read.
-held.loaded = function(key, text)
+M.cache = function(key, text)
   texts()[key] = text or ''
 end
 
@@ -52,7 +52,7 @@ local function shorten(periods)
 end
 
 -- Begins a period in which a limit holds jobs back. If one is under way, only updates the strategy.
-held.begin = function(key, strategy)
+M.begin = function(key, strategy)
   local before, periods = match(read(key), '^(%S*) ?(.*)$')
   if string.sub(periods, -2) == '-;' then
     if before ~= strategy then write(key, strategy .. ' ' .. periods) end
@@ -64,14 +64,14 @@ held.begin = function(key, strategy)
 end
 
 -- Ends the current period of a limit, if there is one.
-held.finish = function(key)
+M.finish = function(key)
   local text = read(key)
   if string.sub(text, -2) == '-;' then write(key, string.sub(text, 1, -2) .. ctx.now_text .. ';') end
 end
 
 -- Returns for how many ms a limit held back a job that has been waiting since `since`, and the
 -- strategy; nil if it did not hold it back. The caller must have opened the limit.
-held.time = function(key, since)
+M.time = function(key, since)
   local text = texts()[key]
   if text == '' then return nil end
   local sum, strategy = 0, match(text, '^%S+')
@@ -81,4 +81,4 @@ held.time = function(key, since)
   if sum > 0 then return sum, strategy end
 end
 
-return {held = held}
+return M

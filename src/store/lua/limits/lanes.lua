@@ -48,8 +48,7 @@ local held_time = require('limits/held_time')
 local runtime = require('lib/runtime')
 
 local on_begin, count, int, on_commit, per_call = runtime.on_begin, runtime.count, runtime.int, runtime.on_commit, runtime.per_call
-local is_cap, lane_limits, queue_woke = lane_module.is_cap, lane_module.limits, lane_module.queue_woke
-local held = held_time.held
+local is_cap, lane_limits, set_queue_live = lane_module.is_cap, lane_module.limits, lane_module.set_queue_live
 local call = redis.call
 local find, match = string.find, string.match
 
@@ -77,13 +76,13 @@ local function count_blocked(queue, lane, by)
 end
 
 -- Adds the change of `n` to a limit that `limits/quota` has open; false if it has not.
-M.keeps = nil
+M.add_to_open = nil
 -- Adds a tenant's lane to those that take turns; `fairness/level` sets it.
 M.level_enter = nil
 
 -- The name of a tenant's lane, without turns, that has limits of its own. Such names are listed in
 -- `awake`, because they cannot be derived from priority and tenant.
-local VARIED = '^[^;]+;[kyo]=.*;b=(.*)$'
+local LIMITED_TENANT_LANE = '^[^;]+;[kyo]=.*;b=(.*)$'
 
 -- Changes the number of ready lanes under each limit of a lane.
 local function lane_ready(queue, lane, by)
@@ -103,18 +102,18 @@ local function lane_enter(queue, lane, score, entry)
     added = M.level_enter(queue, lane, tenant, score, entry)
   else
     added = call('ZADD', ctx.prefix .. 'ready:' .. queue, 'LT', score, lane) == 1
-    if added then queue_woke(queue) end
+    if added then set_queue_live(queue) end
   end
   if not added then return end
   lane_ready(queue, lane, 1)
-  local owner = not tenant and match(lane, VARIED)
+  local owner = not tenant and match(lane, LIMITED_TENANT_LANE)
   if owner then call('SADD', ctx.prefix .. 'awake:' .. queue .. ':' .. owner, lane) end
 end
 
 -- Counts a lane as not ready any more. The caller has removed its entry.
 local function lane_left(queue, lane)
   lane_ready(queue, lane, -1)
-  local owner = match(lane, VARIED)
+  local owner = match(lane, LIMITED_TENANT_LANE)
   if owner then call('SREM', ctx.prefix .. 'awake:' .. queue .. ':' .. owner, lane) end
 end
 
@@ -138,24 +137,24 @@ local function limit_renew(key, quota)
   end
 end
 
-local availables = per_call('limit_counts') -- by limit: change of `n` in this call
+local available_changes = per_call('limit_counts') -- by limit: change of `n` in this call
 
 on_begin(function()
-  M.keeps = nil
+  M.add_to_open = nil
 end)
 
 -- Changes the number of available jobs under limits.
 local function limits_count(keys, by)
   for place = 1, #keys do
     local key = keys[place]
-    if not is_cap(key) then availables()[key] = (availables()[key] or 0) + by end
+    if not is_cap(key) then available_changes()[key] = (available_changes()[key] or 0) + by end
   end
 end
 
 on_commit('limit_counts', function()
-  for key, by in pairs(availables()) do
-    local is_kept = by == 0 or M.keeps and M.keeps(key, by)
-    if not is_kept then call('HINCRBY', ctx.prefix .. 'limit:' .. key, 'n', int(by)) end
+  for key, by in pairs(available_changes()) do
+    local is_done = by == 0 or M.add_to_open and M.add_to_open(key, by)
+    if not is_done then call('HINCRBY', ctx.prefix .. 'limit:' .. key, 'n', int(by)) end
   end
 end)
 
@@ -167,7 +166,7 @@ end
 -- Handles jobs that were pushed to a lane. The name of a bare lane (`pP;b=T`) contains only
 -- priority and tenant. The only limit that can stop it is the tenant's own, for which nothing but
 -- waiting lanes is stored.
-local function lane_arrive(queue, lane, entry)
+local function lane_pushed(queue, lane, entry)
   local is_bare = find(lane, '^p%-?%d+;b=')
   local keys = not is_bare and lane_limits(queue, lane)
   if keys and #keys > 0 then
@@ -190,7 +189,7 @@ local function lane_arrive(queue, lane, entry)
     return count_blocked(queue, lane, entry.jobs)
   end
   if not is_bare then return lane_enter(queue, lane, int(entry.lowest), entry) end
-  if call('ZADD', ctx.prefix .. 'ready:' .. queue, 'LT', int(entry.lowest), lane) == 1 then queue_woke(queue) end
+  if call('ZADD', ctx.prefix .. 'ready:' .. queue, 'LT', int(entry.lowest), lane) == 1 then set_queue_live(queue) end
 end
 
 -- Removes a lane from those that wait: it runs again, or is empty.
@@ -204,13 +203,13 @@ local function lane_unpark(queue, lane, key, jobs)
   end
   if call('HINCRBY', ctx.prefix .. 'limit:' .. key, 'w', '-1') <= 0 then
     call('UNLINK', ctx.prefix .. 'limit:' .. key .. ':tags')
-    held.finish(key)
+    held_time.finish(key)
   end
   call('HINCRBY', ctx.prefix .. 'state', 'parked', '-1')
   count_blocked(queue, lane, -jobs)
 end
 
-lane_module.arrive = lane_arrive
+lane_module.on_push = lane_pushed
 
 M.count_blocked = count_blocked
 M.lane_enter = lane_enter

@@ -23,9 +23,8 @@ local lanes = require('limits/lanes')
 local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
-local on_begin, int, on_commit, remembering = runtime.on_begin, runtime.int, runtime.on_commit, runtime.remembering
+local on_begin, int, on_commit, memoize = runtime.on_begin, runtime.int, runtime.on_commit, runtime.memoize
 local tenant_jobs = job_counts.tenant_jobs
-local held = held_time.held
 local call = redis.call
 local concat, find, format, match = table.concat, string.find, string.format, string.match
 
@@ -37,12 +36,12 @@ on_begin(function()
   M.limits = {}
 end)
 
-local BUCKETS, MOST_LATER, LONGEST_BUCKET = 64, 128, 64
--- It is unknown when a job under a concurrency limit ends. A job is postponed by TURN_LASTS for
--- each job before it, or by PAUSE_LASTS while the limit is 0.
-local TURN_LASTS, PAUSE_LASTS = 1000, 60000
+local BUCKETS, MAX_POSTPONED, LONGEST_BUCKET = 64, 128, 64
+-- It is unknown when a job under a concurrency limit ends. A job is postponed by TURN_MS for
+-- each job before it, or by PAUSE_MS while the limit is 0.
+local TURN_MS, PAUSE_MS = 1000, 60000
 
-local NEVER, NOTHING = {ms = 0, parts = 0}, {} -- shared, must not be changed
+local NEVER, NO_FIELDS = {ms = 0, parts = 0}, {} -- shared, must not be changed
 local shift -- ms by which the steady clock is ahead
 
 on_begin(function()
@@ -50,7 +49,7 @@ on_begin(function()
 end)
 
 -- Merges layers of quotas: each part is taken from the last layer that sets it.
-local quota_of = remembering(1024, function(layers)
+local quota_of = memoize(1024, function(layers)
   local quota = {concurrency = nil, rate = nil, period = nil, throttle = nil, spread = nil}
   for layer in wire.each(layers) do
     local concurrency, rate, rate_period, throttle, throttle_period = match(layer, '^(%S+) (%S+) (%S+) (%S+) (%S+)$')
@@ -71,7 +70,7 @@ end
 
 -- Returns last start and count of the oldest bucket, and the position at which the next one begins.
 -- Starts are kept as text, because most calls read only its ends.
-local function starts_first(limit)
+local function oldest_bucket(limit)
   local text, rest = match(limit.starts, '^([^;]+);()')
   local _, last, number = bucket_read(text)
   return last, number, rest
@@ -80,7 +79,7 @@ end
 -- Returns first start, last start, count and text of the newest bucket. If there are several, the
 -- first pattern finds it at once, because `.*` backtracks from the end. A pattern that is tried
 -- at each position from the front is slow.
-local function starts_last(limit)
+local function newest_bucket(limit)
   local tail = string.sub(limit.starts, -LONGEST_BUCKET)
   local text = match(tail, '.*;([^;]+);$') or match(tail, '^([^;]+);$')
   local first, last, number = bucket_read(text)
@@ -88,14 +87,14 @@ local function starts_last(limit)
 end
 
 -- Returns the buckets on a clock that is ahead by `by` ms.
-local function starts_moved(starts, by)
+local function buckets_shifted(starts, by)
   return (string.gsub(starts, '[^;]+', function(text)
     local first, last, number = bucket_read(text)
     return number == 1 and first == last and int(last + by) or int(first + by) .. ',' .. int(last + by) .. ',' .. int(number)
   end))
 end
 
-local function starts_list(limit)
+local function bucket_list(limit)
   local list = {}
   for text in string.gmatch(limit.starts, '[^;]+') do
     local _, last, number = bucket_read(text)
@@ -106,16 +105,16 @@ end
 
 -- Removes starts that are older than the period.
 local function limit_prune(limit)
-  local period, last, number, rest = limit.quota.period, starts_first(limit)
+  local period, last, number, rest = limit.quota.period, oldest_bucket(limit)
   if last and last + period > ctx.now then return end
-  local _, newest = starts_last(limit)
+  local _, newest = newest_bucket(limit)
   if not newest or newest + period <= ctx.now then
     limit.starts, limit.started, limit.entries = '', 0, 0
     return
   end
   while last + period <= ctx.now do
     limit.starts, limit.started, limit.entries = string.sub(limit.starts, rest), limit.started - number, limit.entries - 1
-    last, number, rest = starts_first(limit)
+    last, number, rest = oldest_bucket(limit)
   end
 end
 
@@ -144,7 +143,7 @@ local function limit_open(key)
   if limit then return limit end
   local name = ctx.prefix .. 'limit:' .. key
   -- Most limits have no other fields than these four.
-  local words, told, layers, starts, sums, available = call('HGETALL', name), NOTHING, '', '', '', 0
+  local words, stored, layers, starts, sums, available = call('HGETALL', name), NO_FIELDS, '', '', '', 0
   for place = 1, #words, 2 do
     local field, text = words[place], words[place + 1]
     if field == 'j' then
@@ -156,22 +155,22 @@ local function limit_open(key)
     elseif field == 'n' then
       available = tonumber(text) or 0
     else
-      if told == NOTHING then told = {} end
-      told[field] = text
+      if stored == NO_FIELDS then stored = {} end
+      stored[field] = text
     end
   end
-  held.loaded(key, told.held)
-  local over = told['until'] or ''
-  local override = told.o and (over == '' or tonumber(over) > ctx.now)
+  held_time.cache(key, stored.held)
+  local over = stored['until'] or ''
+  local override = stored.o and (over == '' or tonumber(over) > ctx.now)
   -- A quota that an admin set replaces that of the file.
-  if override or told.a or told.f then layers = wire.join(layers, told.a or told.f or '', override and told.o or '') end
+  if override or stored.a or stored.f then layers = wire.join(layers, stored.a or stored.f or '', override and stored.o or '') end
   local quota, started, entries = quota_of(layers), match(sums, '^(%d+) (%d+)$')
-  if shift > 0 then starts = starts_moved(starts, -shift) end
+  if shift > 0 then starts = buckets_shifted(starts, -shift) end
   -- One constructor with the fields that most limits use: a table that grows is resized, and one
   -- with more than 16 fields takes twice the memory.
-  limit = {key = key, name = name, told = told, quota = quota, hold = (tonumber(told.hold) or 0) - shift, waiting = tonumber(told.w) or 0,
-    hit = told.hit, available = available, starts = starts, started = tonumber(started) or 0, entries = tonumber(entries) or 0,
-    next = throttle_read(told.next, quota), running = 0, run = name .. ':run', dirty = nil, more = nil}
+  limit = {key = key, name = name, stored = stored, quota = quota, hold = (tonumber(stored.hold) or 0) - shift, waiting = tonumber(stored.w) or 0,
+    hit = stored.hit, available = available, starts = starts, started = tonumber(started) or 0, entries = tonumber(entries) or 0,
+    next = throttle_read(stored.next, quota), running = 0, run = name .. ':run', dirty = nil, available_change = nil}
   if override then limit.overridden = over end
   if quota.period then limit_prune(limit) end
   local letter = string.byte(key)
@@ -189,7 +188,7 @@ end
 
 -- Returns the time at which a limit must be checked again: `at`, or the end of its override if that
 -- is earlier. Nil if time alone changes nothing.
-local function look_at(limit, at)
+local function next_check(limit, at)
   local ends = tonumber(limit.overridden)
   if ends and (not at or ends < at) then return ends end
   return at
@@ -197,14 +196,14 @@ end
 
 -- Returns the end of the override if it sets this part of the limit, else nil. From then on the
 -- part allows something else, so a start that it postpones happens at the latest then.
-local function part_ends(limit, part)
+local function override_end(limit, part)
   local ends = tonumber(limit.overridden)
-  return ends and quota_of(limit.told.o)[part] and ends
+  return ends and quota_of(limit.stored.o)[part] and ends
 end
 
 -- Returns the throttle's next start after one at `time`.
 local function throttle_next(limit, time, now_or_later)
-  local next, ends = throttle_after(time, now_or_later, limit.quota), part_ends(limit, 'throttle')
+  local next, ends = throttle_after(time, now_or_later, limit.quota), override_end(limit, 'throttle')
   return ends and next.ms > ends and {ms = ends, parts = 0} or next
 end
 
@@ -213,19 +212,19 @@ end
 -- against it.
 local function limit_room(limit)
   local quota, room = limit.quota, math.huge
-  if limit.hold > ctx.now then return 0, 'hold', look_at(limit, limit.hold), 0, limit.running end
+  if limit.hold > ctx.now then return 0, 'hold', next_check(limit, limit.hold), 0, limit.running end
   if quota.concurrency then
     room = quota.concurrency - limit.running
-    if room <= 0 then return 0, 'concurrency', look_at(limit), quota.concurrency, limit.running end
+    if room <= 0 then return 0, 'concurrency', next_check(limit), quota.concurrency, limit.running end
   end
   if quota.rate then
     local left = quota.rate - limit.started
-    if left <= 0 then return 0, 'rate', look_at(limit, starts_first(limit) + quota.period), quota.rate, limit.started end
+    if left <= 0 then return 0, 'rate', next_check(limit, oldest_bucket(limit) + quota.period), quota.rate, limit.started end
     room = math.min(room, left)
   end
   if quota.throttle then
     local due = limit.next
-    if due.ms > ctx.now then return 0, 'throttle', look_at(limit, due.ms), quota.throttle, 1 end
+    if due.ms > ctx.now then return 0, 'throttle', next_check(limit, due.ms), quota.throttle, 1 end
     -- Starts that are due within this ms.
     room = math.min(room, math.ceil((quota.throttle - (due.ms == ctx.now and due.parts or 0)) / quota.spread))
   end
@@ -234,9 +233,9 @@ end
 
 -- Returns the time at which there is more room by time alone, or nil. Starts that a throttle allows
 -- within one ms do not accumulate.
-local function limit_grows(limit)
-  local first = limit.quota.rate and starts_first(limit)
-  return look_at(limit, first and first + limit.quota.period or nil)
+local function limit_grows_at(limit)
+  local first = limit.quota.rate and oldest_bucket(limit)
+  return next_check(limit, first and first + limit.quota.period or nil)
 end
 
 -- Counts a start in the newest bucket or in a new one. In most cases nothing started in this ms,
@@ -245,7 +244,7 @@ local function start_count(limit, period)
   local starts, first, last, number, text = limit.starts, nil, nil, nil, nil
   limit.started = limit.started + 1
   if limit.entries >= BUCKETS or find(starts, ctx.now_text, -LONGEST_BUCKET, true) then
-    first, last, number, text = starts_last(limit)
+    first, last, number, text = newest_bucket(limit)
   end
   if last and (last == ctx.now or limit.entries >= BUCKETS and ctx.now - first < period / BUCKETS) then
     limit.starts = string.sub(starts, 1, -#text - 2) .. int(first) .. ',' .. ctx.now_text .. ',' .. int(number + 1) .. ';'
@@ -264,13 +263,13 @@ local function limit_start(limit)
 end
 
 -- Returns starts to which jobs were postponed; decodes them on first use.
-local function later_open(limit)
-  if limit.later then return limit.later end
+local function postponed_open(limit)
+  if limit.postponed then return limit.postponed end
   local later = {}
-  for at, number in string.gmatch(limit.told.later or '', '(%d+),(%d+);') do
+  for at, number in string.gmatch(limit.stored.later or '', '(%d+),(%d+);') do
     later[#later + 1] = {last = at - shift, count = tonumber(number)}
   end
-  limit.later = later
+  limit.postponed = later
   return later
 end
 
@@ -278,7 +277,7 @@ end
 -- reserved.
 local function window_slot(limit)
   local before = limit.quota.rate
-  for _, list in ipairs({later_open(limit), starts_list(limit)}) do
+  for _, list in ipairs({postponed_open(limit), bucket_list(limit)}) do
     for position = #list, 1, -1 do
       before = before - list[position].count
       if before <= 0 then return list[position].last + limit.quota.period end
@@ -290,28 +289,28 @@ end
 local function concurrency_slot(limit, last)
   local most = limit.quota.concurrency
   if limit.running < most then return ctx.now end
-  if most == 0 then return part_ends(limit, 'concurrency') or ctx.now + PAUSE_LASTS end
+  if most == 0 then return override_end(limit, 'concurrency') or ctx.now + PAUSE_MS end
   if last and last.count < most then return last.last end
-  return math.max(last and last.last or 0, ctx.now) + TURN_LASTS
+  return math.max(last and last.last or 0, ctx.now) + TURN_MS
 end
 
 -- Reserves the next start for a job that is postponed, and returns its time. It is exact for rates,
 -- throttles, holds and overrides that end.
 local function limit_reserve(limit)
-  local quota, later = limit.quota, later_open(limit)
+  local quota, later = limit.quota, postponed_open(limit)
   while later[1] and later[1].last <= ctx.now do table.remove(later, 1) end
   local last = later[#later]
   local at = math.max(limit.hold, ctx.now + 1)
   local function no_earlier_than(slot, part)
-    at = math.max(at, math.min(slot, part_ends(limit, part) or slot))
+    at = math.max(at, math.min(slot, override_end(limit, part) or slot))
   end
   if quota.rate then no_earlier_than(window_slot(limit), 'rate') end
   if quota.concurrency then no_earlier_than(concurrency_slot(limit, last), 'concurrency') end
   if quota.throttle then
-    local next, turn = limit.next, limit.turn or throttle_read(limit.told.turn, quota)
+    local next, turn = limit.next, limit.postponed_next or throttle_read(limit.stored.turn, quota)
     if turn.ms > next.ms or turn.ms == next.ms and turn.parts > next.parts then next = turn end
     no_earlier_than(next.ms, 'throttle')
-    limit.turn = throttle_next(limit, next, at)
+    limit.postponed_next = throttle_next(limit, next, at)
   end
   -- The end of an override may lie before starts that were reserved earlier.
   local place = #later
@@ -321,19 +320,19 @@ local function limit_reserve(limit)
   else
     table.insert(later, place + 1, {last = at, count = 1})
   end
-  if #later > MOST_LATER then
+  if #later > MAX_POSTPONED then
     later[2].count = later[2].count + later[1].count
     table.remove(later, 1)
   end
-  limit.put_off = true
+  limit.has_reserved = true
   return at
 end
 
 -- Adds a change of the number of available jobs to an open limit, so that it is written with the
 -- other changes of the limit. Returns nil if this call has not opened the limit.
-local function limit_keeps(key, by)
+local function limit_add_available(key, by)
   local limit = M.limits[key]
-  if limit then limit.more = by end
+  if limit then limit.available_change = by end
   return limit
 end
 
@@ -341,39 +340,39 @@ end
 local function limit_write(limit)
   local quota, fields = limit.quota, {nil, nil, nil, nil, nil, nil}
   if limit.dirty and quota.rate then
-    local starts = shift > 0 and starts_moved(limit.starts, shift) or limit.starts
+    local starts = shift > 0 and buckets_shifted(limit.starts, shift) or limit.starts
     fields[1], fields[2], fields[3], fields[4] = 'b', starts, 'sums', format('%d %d', limit.started, limit.entries)
   end
   if limit.dirty and quota.throttle then fields[#fields + 1], fields[#fields + 2] = 'next', throttle_text(limit.next, quota) end
-  if limit.more then
-    limit.available, limit.more = limit.available + limit.more, nil
+  if limit.available_change then
+    limit.available, limit.available_change = limit.available + limit.available_change, nil
     fields[#fields + 1], fields[#fields + 2] = 'n', int(limit.available)
   end
-  if limit.put_off then
+  if limit.has_reserved then
     local parts = {}
-    for position, start in ipairs(limit.later) do parts[position] = int(start.last + shift) .. ',' .. int(start.count) .. ';' end
+    for position, start in ipairs(limit.postponed) do parts[position] = int(start.last + shift) .. ',' .. int(start.count) .. ';' end
     fields[#fields + 1], fields[#fields + 2] = 'later', concat(parts)
-    if quota.throttle then fields[#fields + 1], fields[#fields + 2] = 'turn', throttle_text(limit.turn, quota) end
+    if quota.throttle then fields[#fields + 1], fields[#fields + 2] = 'turn', throttle_text(limit.postponed_next, quota) end
   end
   if fields[1] then call('HSET', limit.name, unpack(fields)) end
-  limit.dirty, limit.put_off = nil, nil
+  limit.dirty, limit.has_reserved = nil, nil
 end
 
 on_commit('limits', function()
   for _, limit in pairs(M.limits) do
-    if limit.dirty or limit.more or limit.put_off then limit_write(limit) end
+    if limit.dirty or limit.available_change or limit.has_reserved then limit_write(limit) end
   end
 end)
 
 on_begin(function()
-  lanes.keeps = limit_keeps
+  lanes.add_to_open = limit_add_available
 end)
 
-M.limit_grows = limit_grows
+M.limit_grows_at = limit_grows_at
 M.limit_open = limit_open
 M.limit_reserve = limit_reserve
 M.limit_room = limit_room
 M.limit_start = limit_start
-M.starts_last = starts_last
+M.newest_bucket = newest_bucket
 
 return M

@@ -17,7 +17,7 @@ local existing = require('queue/unique').existing
 local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
-local emit, int, settle, per_call = runtime.emit, runtime.int, runtime.settle, runtime.per_call
+local emit, int, apply_deferred, per_call = runtime.emit, runtime.int, runtime.apply_deferred, runtime.per_call
 local LEVEL, lane_flush = lane_module.LEVEL, lane_module.flush
 local job_load, mark = job_module.load, job_module.mark
 local job_detach = detach.job_detach
@@ -26,15 +26,15 @@ local server_failure = failure_module.server_failure
 local call = redis.call
 local match = string.match
 
-local LANES_LOOKED_AT, MOST_DROPPED = 64, 1000
-local known = per_call()
+local LANES_EXAMINED, MAX_DROPPED = 64, 1000
+local bounds = per_call()
 
 local function bound_of(queue)
-  if known()[queue] == nil then
+  if bounds()[queue] == nil then
     local most, strategy, warned_from = match(call('HGET', ctx.prefix .. 'bounds', queue) or '', '^(%d+) (%S+) (%d+)')
-    known()[queue] = most and {queue = queue, most = tonumber(most), strategy = strategy, mark = tonumber(warned_from)} or false
+    bounds()[queue] = most and {queue = queue, most = tonumber(most), strategy = strategy, mark = tonumber(warned_from)} or false
   end
-  return known()[queue]
+  return bounds()[queue]
 end
 
 local function depth_of(queue)
@@ -44,10 +44,10 @@ local function depth_of(queue)
   return depth
 end
 
-local function tell(bound, what, letter, depth, more)
+local function report(bound, event, letter, depth, more)
   if call('HGET', ctx.prefix .. 'pressed', bound.queue) == letter then return end
   if letter then call('HSET', ctx.prefix .. 'pressed', bound.queue, letter) else call('HDEL', ctx.prefix .. 'pressed', bound.queue) end
-  emit('backpressure.' .. what, {id = bound.queue, type = '', queue = bound.queue}, '"depth":' .. int(depth) .. ',"bound":'
+  emit('backpressure.' .. event, {id = bound.queue, type = '', queue = bound.queue}, '"depth":' .. int(depth) .. ',"bound":'
     .. int(bound.most) .. ',"strategy":"' .. bound.strategy .. '"' .. (more or ''))
 end
 
@@ -55,7 +55,7 @@ end
 -- because they are not ordered by age.
 local function oldest_of(queue)
   local id, lowest
-  for _, lane in ipairs(call('ZRANGE', ctx.prefix .. 'ready:' .. queue, 0, LANES_LOOKED_AT - 1)) do
+  for _, lane in ipairs(call('ZRANGE', ctx.prefix .. 'ready:' .. queue, 0, LANES_EXAMINED - 1)) do
     local head = call('ZRANGE', ctx.prefix .. 'lane:' .. queue .. ':' .. lane, 0, 0, 'WITHSCORES')
     local place = head[1] and tonumber(head[2]) % LEVEL
     if place and (not lowest or place < lowest) then id, lowest = head[1], place end
@@ -66,7 +66,7 @@ end
 -- Drops the `number` oldest jobs of a queue. Returns false if not all of them could be dropped.
 local function drop_oldest(bound, number)
   lane_flush()
-  for _ = 1, math.min(number, MOST_DROPPED) do
+  for _ = 1, math.min(number, MAX_DROPPED) do
     local id = oldest_of(bound.queue)
     local job = id and job_load(id)
     if not job then return false end
@@ -77,7 +77,7 @@ local function drop_oldest(bound, number)
     emit('backpressure.dropped', job, '"bound":' .. int(bound.most))
     discard(job, false, failure.error)
   end
-  return number <= MOST_DROPPED
+  return number <= MAX_DROPPED
 end
 
 -- Returns the number of jobs that the request adds to each queue with a bound. A unique job with a
@@ -98,11 +98,11 @@ end
 -- queue, which is nil if no queue is above its mark.
 local function refusal_of(list, first, jobs, words)
   local wanted, pressure, fullest = wanted_of(list, first, jobs, words), nil, 0
-  settle()
+  apply_deferred()
   for queue, number in pairs(wanted) do
     local bound, depth = bound_of(queue), depth_of(queue)
     if depth + number > bound.most and (bound.strategy ~= 'drop_oldest' or number > bound.most) then
-      tell(bound, 'rejected', 'r', depth)
+      report(bound, 'rejected', 'r', depth)
       return wire.join('bound', queue, int(depth), int(bound.most), bound.strategy)
     end
   end
@@ -110,17 +110,17 @@ local function refusal_of(list, first, jobs, words)
     local bound, depth = bound_of(queue), depth_of(queue)
     local surplus = depth + number - bound.most
     if surplus > 0 and not drop_oldest(bound, surplus) then
-      tell(bound, 'rejected', 'r', depth)
+      report(bound, 'rejected', 'r', depth)
       return wire.join('bound', queue, int(depth), int(bound.most), bound.strategy)
     end
     depth = math.min(depth + number, bound.most)
     if depth > bound.mark then
-      if surplus <= 0 then tell(bound, 'warning', 'w', depth) end
+      if surplus <= 0 then report(bound, 'warning', 'w', depth) end
       if depth / bound.most > fullest then
         fullest, pressure = depth / bound.most, wire.join('', '!', queue, int(depth), int(bound.most))
       end
     else
-      tell(bound, 'cleared', false, depth)
+      report(bound, 'cleared', false, depth)
     end
   end
   return nil, pressure

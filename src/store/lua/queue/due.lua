@@ -19,7 +19,7 @@ local discard, job_abandoned, job_fail = failure_module.discard, failure_module.
 local record_failure, server_failure = failure_module.record_failure, failure_module.server_failure
 local call = redis.call
 
-local function give_up(job)
+local function expire(job)
   if marked(job, 'c') then return job_cancel(job) end -- with its workflow, while it ran
   local kind, event = 'expired', 'job.expired'
   if tonumber(job.total) and tonumber(job.total) <= ctx.now then
@@ -36,10 +36,10 @@ local function give_up(job)
 end
 
 -- Handles a waiting job that is due: it expires, or becomes available.
-local function come_due(job)
+local function handle_due(job)
   local expiry = job_expiry(job)
   if job.state == 'active' or job.finished ~= '' then return end
-  if expiry and expiry <= ctx.now then return give_up(job) end
+  if expiry and expiry <= ctx.now then return expire(job) end
   local was = job.state
   if was ~= 'scheduled' and was ~= 'retryable' then return job_wait(job) end
   local at = tonumber(was == 'scheduled' and job.due or job.next_retry)
@@ -58,7 +58,7 @@ local function seconds(ms)
   return string.format('%.3f', ms / 1000)
 end
 
-local function lapse(job)
+local function end_lease(job)
   if job.state ~= 'active' then return end
   local deadline = lease_deadline(job)
   if deadline > ctx.now then
@@ -67,7 +67,7 @@ local function lapse(job)
   end
   local ran = ctx.now - tonumber(job.started)
   if job.total and tonumber(job.total) <= ctx.now then
-    give_up(job)
+    expire(job)
   elseif job_timeout(job) <= ctx.now then
     local limit = job_timeout(job) - tonumber(job.started)
     local more = ',"timeout_kind":"execution","limit_seconds":' .. seconds(limit) .. ',"elapsed_seconds":' .. seconds(ran)
@@ -105,7 +105,7 @@ end
 -- Handles what is due. Returns the larger number handled of the two sets; if it equals `limit`,
 -- more may be due.
 local function sweep(limit)
-  return math.max(each_due('due', limit, come_due), each_due('leases', limit, lapse))
+  return math.max(each_due('due', limit, handle_due), each_due('leases', limit, end_lease))
 end
 
 return {sweep = sweep}

@@ -41,7 +41,7 @@ local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local on_begin, emit, guarded, int = runtime.on_begin, runtime.emit, runtime.guarded, runtime.int
-local settle, stamp = runtime.settle, runtime.stamp
+local apply_deferred, stamp = runtime.apply_deferred, runtime.stamp
 local tally = job_counts.tally
 local lane_push, lane_score = lane_module.push, lane_module.score
 local job_stored = activity.job_stored
@@ -55,7 +55,7 @@ local WORDS = 7
 -- A longer envelope is stored under a key of its own, so that it is not copied with every change of
 -- the job's state.
 local LONG = 8192
-local pusher -- the tenant of the request's previous job
+local last_owner -- the tenant of the request's previous job
 local TIMES = {due = true, expires = true, ttl = true, total = true}
 
 -- Sets the further fields of a new job, with absolute times. Returns them as they are stored: with
@@ -144,10 +144,10 @@ local function request_fits(rule, queue, room)
   return true
 end
 
-local measures -- true if tenants have limits on what they enqueue
+local limits_enqueues -- true if tenants have limits on what they enqueue
 
 on_begin(function()
-  measures = find(ctx.allowed, 'e', 1, true)
+  limits_enqueues = find(ctx.allowed, 'e', 1, true)
 end)
 
 -- Changes the priority of a new job by the boost of its tenant.
@@ -168,7 +168,7 @@ local function store(op, words, at)
   lane, priority, more = apply_boost(job, lane, priority, more)
   if job.unique then
     local existing
-    more, existing = unique.take(job, more)
+    more, existing = unique.claim(job, more)
     if existing then return join('=' .. existing.id, '') end
   end
   local state, seq, enqueued, marks = 'available', '', '', ''
@@ -199,9 +199,9 @@ local function store(op, words, at)
   if op ~= '' then more = more .. wire.field('by', op) end
   call('SET', ctx.prefix .. 'job:' .. id, record.new(state, seq, ctx.now_text, enqueued, marks, queue, type, lane, more, envelope))
   local owner = job.tenant or '_default'
-  job_stored(queue, state, owner, owner ~= pusher)
+  job_stored(queue, state, owner, owner ~= last_owner)
   tally(owner, marks == 's' and 'staged' or state, 1)
-  pusher = owner
+  last_owner = owner
   return join(state, job.due and int(job.due) or '')
 end
 
@@ -231,31 +231,31 @@ local function enqueue(op, first, jobs, may_exist, version, import)
   if version ~= ctx.state.rules then return 'stale' end
   local full = version ~= '' and not (import and import.exceeds_bound) and over_bound(ctx.args, first, jobs)
   if full then return full end
-  local passes = measures and enqueue_limits.pass(ctx.args, first, jobs, WORDS)
-  local exceeded, enter
+  local passes = limits_enqueues and enqueue_limits.try_count(ctx.args, first, jobs, WORDS)
+  local exceeded, record_enqueues
   if not passes then
     local conflict = unique.conflict(first, jobs, WORDS)
     if conflict then return conflict end
-    if measures then
+    if limits_enqueues then
       local limited
-      limited, exceeded, enter = enqueue_limits.admit(ctx.args, first, jobs, WORDS, import)
+      limited, exceeded, record_enqueues = enqueue_limits.check(ctx.args, first, jobs, WORDS, import)
       if limited then return limited end
     end
   end
   local pressure = ''
   if ctx.state.bounded and not import then
-    local refused, told = bound.refusal(ctx.args, first, jobs, WORDS)
+    local refused, warning = bound.refusal(ctx.args, first, jobs, WORDS)
     if refused then
-      if measures then enqueue_limits.leave() end
+      if limits_enqueues then enqueue_limits.undo_count() end
       return refused
     end
-    pressure = told or ''
+    pressure = warning or ''
   end
-  if enter then
-    enter()
+  if record_enqueues then
+    record_enqueues()
     pressure = pressure .. exceeded
   end
-  pusher = nil
+  last_owner = nil
   request_begin(ctx.args, first, jobs)
   if jobs == 1 then return join('ok', ctx.now_text, store(op, ctx.args, first) .. pressure) end
   local parts = {}
@@ -271,8 +271,8 @@ local function enqueue_request(at)
 end
 
 -- Registers queues that are used for the first time.
-local function queues_note()
-  settle()
+local function register_queues()
+  apply_deferred()
   for queue in pairs(ctx.counts) do call('HSETNX', ctx.prefix .. 'queues', queue, ctx.now_text) end
 end
 
@@ -282,6 +282,6 @@ return {
   enqueue_request = enqueue_request,
   over_bound = over_bound,
   request_begin = request_begin,
-  queues_note = queues_note,
+  register_queues = register_queues,
   store = store,
 }

@@ -27,14 +27,14 @@ end
 
 -- Advances the workflow of a job that ended. `workflows/workflow` sets it; in scripts without that
 -- module, it leaves the work to the tick.
-M.workflow_hears = nil
+M.advance_workflow = nil
 
 local function leave_to_tick(job, state)
   gather('RPUSH', ctx.prefix .. 'workflows:todo', 'ended ' .. job.workflow .. ' ' .. job.node .. ' ' .. job.id .. ' ' .. state)
 end
 
 on_begin(function()
-  M.workflow_hears = leave_to_tick
+  M.advance_workflow = leave_to_tick
 end)
 
 -- Moves a job to its final state and saves it.
@@ -59,7 +59,7 @@ local function job_finish(job, state, dead)
   if job.apart then call('PEXPIRE', ctx.prefix .. 'env:' .. job.id, keep_ms) end
   if marked(job, 'p') then call('PEXPIRE', ctx.prefix .. 'prog:' .. job.id, keep_ms) end
   if marked(job, 'k') then call('PEXPIRE', ctx.prefix .. 'chk:' .. job.id, keep_ms) end
-  if job.workflow then M.workflow_hears(job, state, keep_ms) end
+  if job.workflow then M.advance_workflow(job, state, keep_ms) end
 end
 
 local function job_erase(id)

@@ -142,7 +142,7 @@ end
 
 -- Frees a slot under a limit. If lanes wait for it, the next fetch examines them; a signal makes
 -- waiting workers fetch.
-local function slot_free(key)
+local function free_slot(key)
   local limit = ctx.prefix .. 'limit:' .. key
   if (tonumber(ctx.state.parked) or 0) == 0 or (tonumber(call('HGET', limit, 'w') or nil) or 0) <= 0 then return end
   call('ZADD', M.WAKES, ctx.now_text, key)
@@ -151,14 +151,14 @@ local function slot_free(key)
   end
 end
 
-local looked_at = per_call() -- pools that this call has handled, and queues with a limit of their own
+local cached = per_call() -- pools that this call has handled, and queues with a limit of their own
 
 -- Frees a slot of a pool. If the pool was full, signals its workers.
 local function pool_leave(name, id)
   local key = ctx.prefix .. 'pool:' .. name
   gather('SREM', key .. ':run', id)
-  if looked_at()[key] then return end
-  looked_at()[key] = true
+  if cached()[key] then return end
+  cached()[key] = true
   local pool = call('HMGET', key, 'full', 'queues')
   if pool[1] then
     call('HDEL', key, 'full')
@@ -170,9 +170,9 @@ end
 local function is_limited(queue)
   if not ctx.state.limits then return false end
   -- In most cases no queue has one, and EXISTS is the only command.
-  if looked_at()[''] == nil then looked_at()[''] = call('EXISTS', ctx.prefix .. 'limited') == 1 end
-  if looked_at()[''] and looked_at()[queue] == nil then looked_at()[queue] = call('SISMEMBER', ctx.prefix .. 'limited', queue) == 1 end
-  return looked_at()[''] and looked_at()[queue]
+  if cached()[''] == nil then cached()[''] = call('EXISTS', ctx.prefix .. 'limited') == 1 end
+  if cached()[''] and cached()[queue] == nil then cached()[queue] = call('SISMEMBER', ctx.prefix .. 'limited', queue) == 1 end
+  return cached()[''] and cached()[queue]
 end
 
 -- Frees the slots that a lease takes under limits and in its pool.
@@ -185,13 +185,13 @@ local function slots_release(id, queue, lane, tenant, pool)
       local key = keys[place]
       if not is_cap(key) then
         gather('SREM', ctx.prefix .. 'limit:' .. key .. ':run', id)
-        slot_free(key)
+        free_slot(key)
       end
     end
   end
-  if find(ctx.allowed, 'c', 1, true) then slot_free('!' .. (tenant or '_default')) end
+  if find(ctx.allowed, 'c', 1, true) then free_slot('!' .. (tenant or '_default')) end
   if is_limited(queue) then
-    slot_free('#' .. queue)
+    free_slot('#' .. queue)
     signal('ready ' .. queue)
   end
 end

@@ -21,7 +21,7 @@ local tenant_capped = require('tenants/quotas').capped
 local runtime = require('lib/runtime')
 
 local on_begin, flush, gather, int, per_call = runtime.on_begin, runtime.flush, runtime.gather, runtime.int, runtime.per_call
-local on_commit, remembering, signal = runtime.on_commit, runtime.remembering, runtime.signal
+local on_commit, memoize, signal = runtime.on_commit, runtime.memoize, runtime.signal
 local call = redis.call
 local match = string.match
 
@@ -54,11 +54,11 @@ local function is_paused(queue)
 end
 
 -- Marks a queue as having ready lanes, and signals if it had none before.
-local function queue_woke(queue)
+local function set_queue_live(queue)
   if call('ZADD', M.LIVE, 'NX', ctx.now_text, queue) == 1 then signal('ready ' .. queue) end
 end
 
-local function queue_slept(queue)
+local function clear_queue_live(queue)
   call('ZREM', M.LIVE, queue)
 end
 
@@ -113,7 +113,7 @@ local NONE = {}
 -- whose own quota applies to all partitions together. For a lane with slots of its own, the cache
 -- key and thus `lane` begin with the queue. Limits of tenants can change between calls, so they are
 -- not part of the cached value.
-local limits_read = remembering(4096, function(lane, queue)
+local limits_read = memoize(4096, function(lane, queue)
   local tenant = match(lane, ';s=1;t=(.*)$')
   local keys = {match(lane, ';k=([^;]+)')}
   keys[#keys + 1] = keys[1] and match(keys[1], '^([^|]+)|')
@@ -144,7 +144,7 @@ end
 
 -- Handles pushes to a lane with limits or with a tenant. `limits/lanes` sets it, because that
 -- module requires this one.
-M.arrive = nil
+M.on_push = nil
 
 -- Makes pushed jobs visible. Lanes with a new first job move in `ready`.
 local function lane_flush()
@@ -152,9 +152,9 @@ local function lane_flush()
   for queue, lanes in pairs(pushed) do
     for lane, entry in pairs(lanes) do
       if find(lane, ';', 1, true) then
-        M.arrive(queue, lane, entry)
+        M.on_push(queue, lane, entry)
       elseif call('ZADD', ctx.prefix .. 'ready:' .. queue, 'LT', int(entry.lowest), lane) == 1 then
-        queue_woke(queue)
+        set_queue_live(queue)
       end
     end
   end
@@ -176,7 +176,7 @@ M.push = lane_push
 M.score = lane_score
 M.limit_label = limit_label
 M.queue_depth = queue_depth
-M.queue_slept = queue_slept
-M.queue_woke = queue_woke
+M.clear_queue_live = clear_queue_live
+M.set_queue_live = set_queue_live
 
 return M

@@ -8,7 +8,7 @@ local fair_queue = require('fairness/fair_queue')
 local level = require('fairness/level')
 
 local lane_base, lane_flush, lane_limits = lane_module.base, lane_module.flush, lane_module.limits
-local queue_slept = lane_module.queue_slept
+local clear_queue_live = lane_module.clear_queue_live
 local count_blocked, lane_left, lane_level = lanes.count_blocked, lanes.lane_left, lanes.lane_level
 local lane_parked, lane_tenant, lane_unpark = lanes.lane_parked, lanes.lane_tenant, lanes.lane_unpark
 local limits_count = lanes.limits_count
@@ -25,7 +25,7 @@ local function lane_shrunk(queue, lane, key, jobs)
     local ready = ctx.prefix .. 'ready:' .. queue
     if head then return call('ZADD', ready, head, lane) end
     call('ZREM', ready, lane)
-    if call('EXISTS', ready) == 0 then queue_slept(queue) end
+    if call('EXISTS', ready) == 0 then clear_queue_live(queue) end
     return
   end
   limits_count(lane_limits(queue, lane), -jobs)
@@ -45,7 +45,7 @@ local function lane_shrunk(queue, lane, key, jobs)
   if fair then
     fair_withdraw(fair, tenant_of(fair, tenant))
   else
-    queue_slept(queue)
+    clear_queue_live(queue)
   end
 end
 

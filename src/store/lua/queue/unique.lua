@@ -20,7 +20,7 @@ local call = redis.call
 local fields = wire.fields
 local find, match = string.find, string.match
 
-local LOOKED_AT = 64
+local MAX_EXAMINED = 64
 local LETTERS = {available = 'v', active = 'a', scheduled = 's', retryable = 'r', pending = 'p', completed = 'c',
   cancelled = 'x', discarded = 'd'}
 
@@ -29,7 +29,7 @@ local LETTERS = {available = 'v', active = 'a', scheduled = 's', retryable = 'r'
 local function unique_matches(policy)
   local key, states, period = match(policy, '^(%S+) (%S+) (%S+)')
   local set, found = ctx.prefix .. 'unique:' .. key, {}
-  for _, id in ipairs(call('ZREVRANGE', set, 0, LOOKED_AT - 1)) do
+  for _, id in ipairs(call('ZREVRANGE', set, 0, MAX_EXAMINED - 1)) do
     local job = job_load(id)
     if not job then
       call('ZREM', set, id)
@@ -73,7 +73,7 @@ end
 -- Adds a unique job to the set and resolves conflicts. Returns the further fields of the new job,
 -- which change if it takes over the time of a job that it replaces. Returns the duplicate as well
 -- if the new job is to be ignored.
-local function take_place(job, more)
+local function claim(job, more)
   local conflict = match(job.unique, '%S+$')
   for _, other in ipairs(unique_matches(job.unique)) do
     if conflict == 'ignore' then return more, other end
@@ -85,8 +85,8 @@ local function take_place(job, more)
       job_cancel(other, ',"reason":"replaced","replaced_by":"' .. job.id .. '"')
     end
   end
-  unique_set.hold(job)
+  unique_set.add(job)
   return more
 end
 
-return {existing = existing_of, conflict = conflict_of, take = take_place}
+return {existing = existing_of, conflict = conflict_of, claim = claim}

@@ -10,7 +10,7 @@ local ENDS = {completed = 'c', cancelled = 'x', discarded = 'd'}
 local MOST_ENDED = 64
 
 -- Adds a job that has not ended.
-local function hold(job)
+local function add(job)
   local set = ctx.prefix .. 'unique:' .. match(job.unique, '^%S+')
   call('ZADD', set, '+inf', job.id)
   call('PERSIST', set)
@@ -31,4 +31,4 @@ local function release(job, state, keep_ms)
   if last and tonumber(last) ~= math.huge then call('PEXPIREAT', set, last) end
 end
 
-return {hold = hold, release = release}
+return {add = add, release = release}
