@@ -26,7 +26,7 @@ end)
 --
 -- open(source)              reads what is needed to choose
 -- choose(source)            returns the lane to serve next; nil if no lane may be served
--- settled(source, lane)     returns true if the first job of the lane belongs there; otherwise
+-- ensure_lane(source, lane) returns true if the first job of the lane belongs there; otherwise
 --                           moves it, and another lane is chosen. Nil if jobs always belong there
 -- popped(source, lane, id)  handles that a job was taken from the lane
 -- drained(source, lane)     handles that a lane is empty

@@ -25,7 +25,8 @@ local IN_FULL = 0
 -- By the further fields of a job: its account, or false if its tenant is not counted.
 local account_of
 local charged, charged_size -- accounts of the jobs of the request that was counted last
-local checked_windows, exceeded_soft -- of the request that was checked in full: its windows, and the soft limits that it exceeds
+-- Of the request that was checked in full: its windows, and the soft limits that it exceeds.
+local checked_windows, exceeded_soft
 
 on_begin(function()
   charged_size = 0
