@@ -10,7 +10,8 @@ local quota_module = require('limits/quota')
 local runtime = require('lib/runtime')
 
 local int = runtime.int
-local limit_open, limit_room, newest_bucket = quota_module.limit_open, quota_module.limit_room, quota_module.newest_bucket
+local limit_open, limit_room = quota_module.limit_open, quota_module.limit_room
+local newest_bucket = require('limits/rate_buckets').newest
 local call = redis.call
 local match = string.match
 

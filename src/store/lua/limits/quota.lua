@@ -1,9 +1,6 @@
 -- Determines what a limit allows at present.
 --
--- A rate is counted in buckets, `first,last,count;…`, or `time;` for a single start, which most
--- are. A bucket counts until one period after its *last* start, so no window of that length ever
--- has more starts than the limit. The first 64 starts have buckets of their own; above that, starts
--- within a 64th of the period share a bucket. So there are never more than 129 buckets.
+-- A rate counts starts in buckets (`limits/rate_buckets`).
 --
 -- A throttle stores the time at which the next start is due, `ms parts limit`. It is exact: a ms
 -- has as many parts as the throttle's limit.
@@ -20,13 +17,15 @@ local job_counts = require('tenants/job_counts')
 local tenant_capped = require('tenants/quotas').capped
 local held_time = require('limits/held_time')
 local lanes = require('limits/lanes')
+local rate_buckets = require('limits/rate_buckets')
 local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local on_begin, int, on_commit, memoize = runtime.on_begin, runtime.int, runtime.on_commit, runtime.memoize
 local tenant_jobs = job_counts.tenant_jobs
+local buckets_shifted, count_start, oldest_bucket = rate_buckets.shifted, rate_buckets.count_start, rate_buckets.oldest
 local call = redis.call
-local concat, find, format, match = table.concat, string.find, string.format, string.match
+local concat, format, match = table.concat, string.format, string.match
 
 local M = {}
 
@@ -36,7 +35,7 @@ on_begin(function()
   M.limits = {}
 end)
 
-local BUCKETS, MAX_POSTPONED, LONGEST_BUCKET = 64, 128, 64
+local MAX_POSTPONED = 128
 -- It is unknown when a job under a concurrency limit ends. A job is postponed by TURN_MS for
 -- each job before it, or by PAUSE_MS while the limit is 0.
 local TURN_MS, PAUSE_MS = 1000, 60000
@@ -59,64 +58,6 @@ local quota_of = memoize(1024, function(layers)
   end
   return quota
 end)
-
--- Returns first start, last start and count of a bucket.
-local function bucket_read(text)
-  local only = tonumber(text)
-  if only or not text then return only, only, only and 1 end
-  local first, last, number = match(text, '^(%d+),(%d+),(%d+)$')
-  return tonumber(first), tonumber(last), tonumber(number)
-end
-
--- Returns last start and count of the oldest bucket, and the position at which the next one begins.
--- Starts are kept as text, because most calls read only its ends.
-local function oldest_bucket(limit)
-  local text, rest = match(limit.starts, '^([^;]+);()')
-  local _, last, number = bucket_read(text)
-  return last, number, rest
-end
-
--- Returns first start, last start, count and text of the newest bucket. If there are several, the
--- first pattern finds it at once, because `.*` backtracks from the end. A pattern that is tried
--- at each position from the front is slow.
-local function newest_bucket(limit)
-  local tail = string.sub(limit.starts, -LONGEST_BUCKET)
-  local text = match(tail, '.*;([^;]+);$') or match(tail, '^([^;]+);$')
-  local first, last, number = bucket_read(text)
-  return first, last, number, text
-end
-
--- Returns the buckets on a clock that is ahead by `by` ms.
-local function buckets_shifted(starts, by)
-  return (string.gsub(starts, '[^;]+', function(text)
-    local first, last, number = bucket_read(text)
-    return number == 1 and first == last and int(last + by) or int(first + by) .. ',' .. int(last + by) .. ',' .. int(number)
-  end))
-end
-
-local function bucket_list(limit)
-  local list = {}
-  for text in string.gmatch(limit.starts, '[^;]+') do
-    local _, last, number = bucket_read(text)
-    list[#list + 1] = {last = last, count = number}
-  end
-  return list
-end
-
--- Removes starts that are older than the period.
-local function limit_prune(limit)
-  local period, last, number, rest = limit.quota.period, oldest_bucket(limit)
-  if last and last + period > ctx.now then return end
-  local _, newest = newest_bucket(limit)
-  if not newest or newest + period <= ctx.now then
-    limit.starts, limit.started, limit.entries = '', 0, 0
-    return
-  end
-  while last + period <= ctx.now do
-    limit.starts, limit.started, limit.entries = string.sub(limit.starts, rest), limit.started - number, limit.entries - 1
-    last, number, rest = oldest_bucket(limit)
-  end
-end
 
 -- Decodes a throttle's time, in parts of the present limit.
 local function throttle_read(text, quota)
@@ -172,7 +113,7 @@ local function limit_open(key)
     hit = stored.hit, available = available, starts = starts, started = tonumber(started) or 0, entries = tonumber(entries) or 0,
     next = throttle_read(stored.next, quota), running = 0, run = name .. ':run', dirty = nil, available_change = nil}
   if override then limit.overridden = over end
-  if quota.period then limit_prune(limit) end
+  if quota.period then rate_buckets.prune(limit) end
   local letter = string.byte(key)
   if letter == 33 then -- !, a tenant
     local owner = string.sub(key, 2)
@@ -238,27 +179,12 @@ local function limit_grows_at(limit)
   return next_check(limit, first and first + limit.quota.period or nil)
 end
 
--- Counts a start in the newest bucket or in a new one. In most cases nothing started in this ms,
--- and a search in the text shows that.
-local function start_count(limit, period)
-  local starts, first, last, number, text = limit.starts, nil, nil, nil, nil
-  limit.started = limit.started + 1
-  if limit.entries >= BUCKETS or find(starts, ctx.now_text, -LONGEST_BUCKET, true) then
-    first, last, number, text = newest_bucket(limit)
-  end
-  if last and (last == ctx.now or limit.entries >= BUCKETS and ctx.now - first < period / BUCKETS) then
-    limit.starts = string.sub(starts, 1, -#text - 2) .. int(first) .. ',' .. ctx.now_text .. ',' .. int(number + 1) .. ';'
-  else
-    limit.starts, limit.entries = starts .. ctx.now_text .. ';', limit.entries + 1
-  end
-end
-
 -- Counts the start of a job under the limit.
 local function limit_start(limit)
   local quota = limit.quota
   limit.running = limit.running + 1
   limit.dirty = limit.dirty or quota.rate or quota.throttle
-  if quota.rate then start_count(limit, quota.period) end
+  if quota.rate then count_start(limit, quota.period) end
   if quota.throttle then limit.next = throttle_next(limit, limit.next, ctx.now) end
 end
 
@@ -277,7 +203,7 @@ end
 -- reserved.
 local function window_slot(limit)
   local before = limit.quota.rate
-  for _, list in ipairs({postponed_open(limit), bucket_list(limit)}) do
+  for _, list in ipairs({postponed_open(limit), rate_buckets.list(limit)}) do
     for position = #list, 1, -1 do
       before = before - list[position].count
       if before <= 0 then return list[position].last + limit.quota.period end
@@ -373,6 +299,5 @@ M.limit_open = limit_open
 M.limit_reserve = limit_reserve
 M.limit_room = limit_room
 M.limit_start = limit_start
-M.newest_bucket = newest_bucket
 
 return M
