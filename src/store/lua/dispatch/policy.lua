@@ -2,6 +2,7 @@
 -- (`commands/fetch`). `dispatch/simple` is the other one and has the same functions.
 
 local choose = require('dispatch/choose')
+local lease_limits = require('dispatch/lease_limits')
 local park = require('limits/park')
 local reshard = require('dispatch/reshard')
 local source = require('dispatch/source')
@@ -14,8 +15,9 @@ local CHOOSER = {open = choose.source_open, choose = choose.lane_choose, ensure_
 
 return {
   begin = function() source.use(CHOOSER) end,
-  admit = turn.admit, turn_open = turn.open, turn_next = turn.next, turns_close = turn.turns_close,
-  lease_under = turn.lease_under, report_postponed = turn.report_postponed, limit_usage = turn.limit_usage,
+  admit = lease_limits.admit, turn_open = turn.open, turn_next = turn.next, turns_close = turn.turns_close,
+  lease_under = lease_limits.lease_under, report_postponed = lease_limits.report_postponed,
+  limit_usage = lease_limits.limit_usage,
   tenant_next = tenant_filter.tenant_next, levels_close = choose.levels_close, wake_due = park.wake_due,
   is_unfinished = function() return stop.unfinished end,
   metrics = function() return park.metrics end,
