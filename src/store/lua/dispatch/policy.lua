@@ -3,6 +3,7 @@
 
 local choose = require('dispatch/choose')
 local lease_limits = require('dispatch/lease_limits')
+local levels = require('dispatch/levels')
 local park = require('limits/park')
 local reshard = require('dispatch/reshard')
 local source = require('dispatch/source')
@@ -18,7 +19,7 @@ return {
   admit = lease_limits.admit, turn_open = turn.open, turn_next = turn.next, turns_close = turn.turns_close,
   lease_under = lease_limits.lease_under, report_postponed = lease_limits.report_postponed,
   limit_usage = lease_limits.limit_usage,
-  tenant_next = tenant_filter.tenant_next, levels_close = choose.levels_close, wake_due = park.wake_due,
+  tenant_next = tenant_filter.tenant_next, levels_close = levels.close, wake_due = park.wake_due,
   is_unfinished = function() return stop.unfinished end,
   metrics = function() return park.metrics end,
 }
