@@ -2,20 +2,21 @@
 -- jobs is stored.
 --
 -- Most requests are far from all limits. They are only counted against the room of their tenants'
--- accounts (`limits/enqueue_window`); only the others are checked in full.
+-- accounts (`limits/enqueue_accounts`); only the others are checked in full.
 
 local ctx = require('lib/context')
 local quotas = require('tenants/quotas')
 local existing = require('queue/unique').existing
+local accounts = require('limits/enqueue_accounts')
 local enqueue_window = require('limits/enqueue_window')
 local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local on_begin, int, apply_deferred = runtime.on_begin, runtime.int, runtime.apply_deferred
 local tenant_exceeded, tenant_quota = quotas.exceeded, quotas.quota
-local window_measure, window_open, accounts_open = enqueue_window.measure, enqueue_window.open, enqueue_window.accounts_open
-local drain_ms, enqueues_add = enqueue_window.drain_ms, enqueue_window.enqueues_add
-local room_after_ms = enqueue_window.room_after_ms
+local accounts_open, window_open = accounts.open, accounts.window_open
+local drain_ms, enqueues_add, room_after_ms = enqueue_window.drain_ms, enqueue_window.enqueues_add, enqueue_window.room_after_ms
+local window_measure = enqueue_window.measure
 local fields = wire.fields
 local find = string.find
 
@@ -31,7 +32,7 @@ local checked_windows, exceeded_soft
 on_begin(function()
   charged_size = 0
   if not find(ctx.allowed, 'e', 1, true) then return end -- no tenant is limited
-  account_of, charged, checked_windows, exceeded_soft, enqueue_window.rooms[IN_FULL] = {}, {}, {}, nil, -1
+  account_of, charged, checked_windows, exceeded_soft, accounts.rooms[IN_FULL] = {}, {}, {}, nil, -1
 end)
 
 -- Returns the tenant of a job, given its further fields; nil if its jobs are not counted.
@@ -61,7 +62,7 @@ local function assign_account(more, size)
   local known = name and tenant_field(name)
   if known and not account_of[known] then
     size = size + 1
-    account_of[known], enqueue_window.tenants[size] = size, name
+    account_of[known], accounts.tenants[size] = size, name
   end
   if more ~= known then
     local has_account = not fields(more).unique and not (name and fields(more).due)
@@ -94,7 +95,7 @@ end
 local function undo_count()
   for place = 1, charged_size do
     local account = charged[place]
-    enqueue_window.rooms[account], enqueue_window.counted[account] = enqueue_window.rooms[account] + 1, enqueue_window.counted[account] - 1
+    accounts.rooms[account], accounts.counted[account] = accounts.rooms[account] + 1, accounts.counted[account] - 1
   end
   charged_size = 0
 end
@@ -106,17 +107,17 @@ local function try_count(list, first, jobs, words)
   for position = first + 5, first + jobs * words, words do
     local account = account_of[list[position]]
     if account == nil then -- not part of the requests whose accounts were opened
-      local size = #enqueue_window.tenants
+      local size = #accounts.tenants
       if assign_accounts(list, first, jobs, words, size) > size then accounts_open(size + 1) end
       account = account_of[list[position]]
     end
     if account then
-      local room = enqueue_window.rooms[account]
+      local room = accounts.rooms[account]
       if room < 1 then
         undo_count()
         return false
       end
-      enqueue_window.rooms[account], enqueue_window.counted[account] = room - 1, enqueue_window.counted[account] + 1
+      accounts.rooms[account], accounts.counted[account] = room - 1, accounts.counted[account] + 1
       charged_size = charged_size + 1
       charged[charged_size] = account
     end

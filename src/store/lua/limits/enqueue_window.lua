@@ -1,8 +1,5 @@
--- Recent enqueues of limited tenants, and the times of events about their limits.
---
--- key        type  meaning
--- books:L:N  hash  tenant → window, in the N-th interval of L ms; L is at least twice the period
--- books:at   zset  `L:N` by the time at which the hash can be removed
+-- The window of recent enqueues of a limited tenant, and the times of events about its limits.
+-- `limits/enqueue_accounts` stores windows.
 --
 -- A window is `reported|depth|scheduled|started oldest|starts`:
 -- reported          `limit ms,…`: time of the last event about each limit
@@ -11,59 +8,25 @@
 -- oldest            last enqueue of the oldest bucket
 -- starts            buckets of enqueues, `first,last,count;…`, the newest first. A bucket counts
 --                   until one period after its *last* enqueue
---
--- A window that is not in the hash of the current interval is in that of the previous interval, or
--- does not exist: older entries have no effect any more. So hashes are removed as a whole, and no
--- single window is ever searched for and removed. A tenant whose period changes may start with an
--- empty window.
---
--- In most calls, a window changes only by the number of enqueues. Such windows are never opened
--- (decoded): the tenant's account has a number of jobs, its room, up to which no limit is near.
 
 local ctx = require('lib/context')
 local job_counts = require('tenants/job_counts')
 local quotas_module = require('tenants/quotas')
 local runtime = require('lib/runtime')
 
-local on_begin, int, on_commit, memoize = runtime.on_begin, runtime.int, runtime.on_commit, runtime.memoize
-local send = runtime.send
-local tenant_waits, tenants_load = job_counts.tenant_waits, job_counts.tenants_load
-local TOLD_AGAIN_MS, tenant_quota = quotas_module.TOLD_AGAIN_MS, quotas_module.quota
-local tenants_open = quotas_module.tenants_open
-local call = redis.call
-local concat, find, format, match = table.concat, string.find, string.format, string.match
+local on_begin, int, memoize = runtime.on_begin, runtime.int, runtime.memoize
+local tenant_waits = job_counts.tenant_waits
+local TOLD_AGAIN_MS = quotas_module.TOLD_AGAIN_MS
+local byte, concat, find, format, match, sub = string.byte, table.concat, string.find, string.format, string.match, string.sub
 
-local M = {}
-
--- An account is the number of a tenant in this call. By account: the tenant; its room, which is the
--- number of jobs, not for later, up to which no limit is near; the number of jobs counted so far.
-M.tenants, M.rooms, M.counted = nil, nil, nil
-
-local sub, byte = string.sub, string.byte
-local BUCKETS, MEASURE_MS, SHORTEST_MS = 16, 1000, 120000
-local LONGEST_RETRY_MS, HUGE = 3600000, math.huge
--- Lua's stack holds 8,000 values.
-local PORTION = 4000
-local quotas, texts, windows -- by account: the tenant's quota, its window as text, its open window
+local BUCKETS, MEASURE_MS, LONGEST_RETRY_MS = 16, 1000, 3600000
 local bucket_texts -- by number of enqueues at this time: the text of their bucket
 local now, now_text -- on the steady clock, as all times in windows
 
 on_begin(function()
-  M.tenants = {}
   if not find(ctx.allowed, 'e', 1, true) then return end -- no tenant is limited
-  now, now_text = ctx.steady, int(ctx.steady)
-  M.rooms, M.counted = {}, {}
-  quotas, texts, windows, bucket_texts = {}, {}, {}, {}
+  now, now_text, bucket_texts = ctx.steady, int(ctx.steady), {}
 end)
-
--- Returns the length of the interval in whose hash a tenant's window is; false if nothing limits
--- what the tenant enqueues. Caches it in the quota.
-local function interval_of(quota)
-  local interval = (quota.rate or quota.depth or quota.scheduled) and SHORTEST_MS or false
-  while interval and interval < (quota.period or 0) * 2 do interval = interval * 2 end
-  quota.interval = interval
-  return interval
-end
 
 -- Decodes how fast a number of jobs decreases: jobs per second, measured at most once a second and
 -- smoothed.
@@ -181,36 +144,6 @@ local function window_measure(window)
   window.scheduled = quota.scheduled and window.later * 2 >= quota.scheduled and drain_measure(window.scheduled, window.later) or nil
 end
 
--- Opens the window of an account for the rest of the call.
-local function window_open(account)
-  local window = windows[account]
-  if not window then
-    window = window_read(M.tenants[account], texts[account], quotas[account])
-    if M.counted[account] > 0 and window.quota.rate then enqueues_add(window, M.counted[account]) end
-    windows[account], M.rooms[account] = window, 0
-  end
-  return window
-end
-
--- Returns the number of jobs, not for later, that a tenant can enqueue without coming near a limit:
--- nothing must be measured, reported or refused for them. Returns 0 if the window must be opened.
-local function room_of(name, quota, text)
-  local rate, depth, scheduled = quota.rate, quota.depth, quota.scheduled
-  local room = rate or HUGE
-  if text then
-    local _, space = find(text, QUIET)
-    if not space then return 0 end
-    if rate then room = rate - sub(text, 4, space - 1) end
-  end
-  if depth or scheduled then
-    local waits, later = tenant_waits(name)
-    if scheduled and later * 2 >= scheduled then return 0 end
-    local half = depth and depth / 2 - waits or room
-    if half < room then return half end
-  end
-  return room
-end
-
 -- Most tenants enqueue seldom and one job at a time, so the resulting beginnings of their windows
 -- are cached.
 local one_more = memoize(1000, function(beginning)
@@ -228,15 +161,16 @@ local function bucket_now(number)
 end
 
 -- Returns the text of a window without reported limits and measured rates after `number` more
--- enqueues. Finds times by position, because pattern matching is slow; they have as many digits as
--- the current time.
-local function account_text(account, number)
-  local text, period, digits = texts[account], quotas[account].period, #now_text
+-- enqueues, or nil if the window must be opened. `text` is nil or false for a tenant without window.
+-- Finds times by position, because pattern matching is slow; they have as many digits as the
+-- current time.
+local function window_text_after(text, period, number)
+  local digits = #now_text
   if not text then return '|||' .. int(number) .. ' ' .. now_text .. bucket_now(number) end
   local space = find(text, ' ', 5, true)
   local bar = space + digits + 1
   local oldest, first = sub(text, space + 1, bar - 1), sub(text, bar + 1, bar + digits)
-  if byte(text, bar) ~= 124 or oldest + period <= now then return window_text(window_open(account)) end
+  if byte(text, bar) ~= 124 or oldest + period <= now then return nil end
   local beginning = sub(text, 1, space)
   beginning = number == 1 and one_more(beginning) or '|||' .. int(sub(beginning, 4) + number) .. ' '
   if now - first >= period / BUCKETS then return beginning .. oldest .. bucket_now(number) .. sub(text, bar + 1) end
@@ -244,95 +178,13 @@ local function account_text(account, number)
   return beginning .. (older == '' and now_text or oldest) .. '|' .. first .. ',' .. now_text .. ',' .. int(count + number) .. ';' .. older
 end
 
--- Returns the windows of tenants in the N-th interval of a length; false for each that is missing.
-local function windows_read(names, length, number)
-  local key = ctx.prefix .. 'books:' .. int(length) .. ':' .. int(number)
-  if #names <= PORTION then return call('HMGET', key, unpack(names)) end
-  local found = {}
-  for first = 1, #names, PORTION do
-    for _, text in ipairs(call('HMGET', key, unpack(names, first, math.min(first + PORTION - 1, #names)))) do found[#found + 1] = text end
-  end
-  return found
-end
-
--- Reads the windows of the tenants with this interval length. `names` are the tenants of
--- consecutive accounts from `first` on.
-local function windows_load(names, first, length)
-  local number, missing, missing_tenants = math.floor(now / length), {}, {}
-  local found = windows_read(names, length, number)
-  for place = 1, #names do
-    local account, name, text = first + place - 1, names[place], found[place]
-    local quota = quotas[account]
-    if quota.interval == length then
-      if text then
-        texts[account], M.rooms[account] = text, room_of(name, quota, text)
-      else
-        missing[#missing + 1], missing_tenants[#missing_tenants + 1] = account, name
-      end
-    end
-  end
-  if #missing == 0 then return end
-  found = windows_read(missing_tenants, length, number - 1)
-  for place = 1, #missing do
-    local account, text = missing[place], found[place]
-    texts[account], M.rooms[account] = text, room_of(missing_tenants[place], quotas[account], text)
-  end
-end
-
--- Opens the accounts from `first` on, whose tenants are already set, with as few commands as
--- possible.
-local function accounts_open(first)
-  local names, lengths, of_length = M.tenants, {}, nil
-  if first > 1 then
-    names = {}
-    for account = first, #M.tenants do names[#names + 1] = M.tenants[account] end
-  end
-  tenants_open(names)
-  tenants_load(names)
-  for place = 1, #names do
-    local account, quota = first + place - 1, tenant_quota(names[place])
-    local length = quota.interval
-    if length == nil then length = interval_of(quota) end
-    if length and length ~= of_length then lengths[length], of_length = true, length end
-    quotas[account], M.counted[account], M.rooms[account] = quota, 0, HUGE
-  end
-  for length in pairs(lengths) do windows_load(names, first, length) end
-end
-
-on_commit('enqueue_rates', function()
-  if #M.tenants == 0 then return end
-  local groups, of_length, list = {}, nil, nil
-  for account = 1, #M.tenants do
-    local window, quota, number = windows[account], quotas[account], M.counted[account]
-    local text
-    if window then
-      text = window.dirty and window_text(window)
-    else
-      text = number > 0 and quota.rate and account_text(account, number)
-    end
-    if text then
-      if quota.interval ~= of_length then
-        of_length = quota.interval
-        list = groups[of_length] or {}
-        groups[of_length] = list
-      end
-      local size = #list
-      list[size + 1], list[size + 2] = M.tenants[account], text
-    end
-  end
-  for length, words in pairs(groups) do
-    local number = math.floor(now / length)
-    local place = int(length) .. ':' .. int(number)
-    send('HSET', ctx.prefix .. 'books:' .. place, words)
-    call('ZADD', ctx.prefix .. 'books:at', int((number + 2) * length), place)
-  end
-end)
-
-M.measure = window_measure
-M.open = window_open
-M.accounts_open = accounts_open
-M.drain_ms = drain_ms
-M.enqueues_add = enqueues_add
-M.room_after_ms = room_after_ms
-
-return M
+return {
+  QUIET = QUIET,
+  drain_ms = drain_ms,
+  enqueues_add = enqueues_add,
+  measure = window_measure,
+  read = window_read,
+  room_after_ms = room_after_ms,
+  text = window_text,
+  text_after = window_text_after,
+}
