@@ -8,7 +8,7 @@ use crate::job::escape::{escape, unescape};
 use crate::job::{State, id, tenant};
 use redis::Cmd;
 
-/// How long a tenant's book is at least written into one hash, in ms: `lua/limits/enqueue_window.lua` has the same.
+/// How long a tenant's book is at least written into one hash, in ms: `lua/limits/enqueue_accounts.lua` has the same.
 const SHORTEST_BOOK: u64 = 120_000;
 
 /// Tenants whose jobs one call counts.

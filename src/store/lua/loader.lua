@@ -1,8 +1,10 @@
--- Loads modules and runs commands. The bundler puts this file first, then the modules as `definitions`, then the commands.
+-- Loads modules and runs commands. The bundler emits this file first, then each module as an entry
+-- of `definitions`, then the entries of `commands`.
 --
--- A module is set up once per library and used by many calls. What it keeps for one call is reset by a function that it hands to
--- `on_begin`; what it writes at the end of a call, it writes from a function that it hands to `on_commit` (see `lib/runtime`).
--- Both run only in calls of commands that need the module, so a command pays for nothing else.
+-- A module is set up once per library and then serves many calls. It resets its per-call data in
+-- functions that it registers with `on_begin`, and writes at the end of a call in functions that it
+-- registers with `on_commit` (see `lib/runtime`). These run only in calls of commands that require
+-- the module, so no command pays for a module that it does not use.
 
 local definitions, exports, begins, commits, commands = {}, {}, {}, {}, {}
 local loading -- the name of the module that is being set up
@@ -28,7 +30,7 @@ exports.loader = {
   on_commit = function(phase, write) append(commits, {phase = phase, write = write}) end,
 }
 
--- Sets up the modules of a command, in an order in which each stands behind those that it needs.
+-- Sets up the modules of a command. The bundler lists each module after those that it requires.
 local function prepare(command)
   command.begins, command.commits = {}, {}
   for _, name in ipairs(command.modules) do

@@ -187,7 +187,7 @@ async fn scripts_and_arithmetic_agree_about_leavers_that_are_due() {
 #[tokio::test]
 async fn scripts_and_arithmetic_agree_about_classes() {
     let source = include_str!("../../../src/store/lua/fairness/fair_queue.lua");
-    let (before, after) = ("  class = remembering(1024, ", "\n  end),");
+    let (before, after) = ("  class = memoize(1024, ", "\n  end),");
     let start = source.find(before).unwrap() + before.len();
     let function = &source[start..start + source[start..].find(after).unwrap()];
     let script = format!(

@@ -16,7 +16,7 @@ local runtime = require('lib/runtime')
 
 local commit, emit, stamp = runtime.commit, runtime.emit, runtime.stamp
 local job_load = job.load
-local enqueue_request, queues_note = enqueue.enqueue_request, enqueue.queues_note
+local enqueue_request, register_queues = enqueue.enqueue_request, enqueue.register_queues
 local job_cancel = detach.job_cancel
 local call = redis.call
 local match = string.match
@@ -66,7 +66,7 @@ local function run()
   local answer = enqueue_request(FIRST)
   local outcome, _, third = match(wire.join(answer, '', '', ''), ANSWER)
   local existing = outcome == 'exists' and third or match(third, '^=(.*)$')
-  queues_note()
+  register_queues()
   if outcome == 'error' then
     commit()
     return {'ok', answer}

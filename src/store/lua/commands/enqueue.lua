@@ -9,16 +9,16 @@ local enqueue_limits = require('limits/enqueue_limits')
 local runtime = require('lib/runtime')
 
 local commit = runtime.commit
-local WORDS, enqueue_request, queues_note = enqueue.WORDS, enqueue.enqueue_request, enqueue.queues_note
+local WORDS, enqueue_request, register_queues = enqueue.WORDS, enqueue.enqueue_request, enqueue.register_queues
 local find = string.find
 
 local FIRST = 10
 
 local function run()
   local answers, at, requests = {}, FIRST, tonumber(ctx.args[9])
-  if find(ctx.allowed, 'e', 1, true) then enqueue_limits.foresee(at, requests, WORDS) end
+  if find(ctx.allowed, 'e', 1, true) then enqueue_limits.open_accounts(at, requests, WORDS) end
   for request = 1, requests do answers[request], at = enqueue_request(at) end
-  queues_note()
+  register_queues()
   commit()
   return answers
 end

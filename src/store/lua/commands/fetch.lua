@@ -20,7 +20,7 @@ local held = require('queue/held')
 local runtime = require('lib/runtime')
 
 local commit, emit, gather, guarded, int = runtime.commit, runtime.emit, runtime.gather, runtime.guarded, runtime.int
-local settle, signal = runtime.settle, runtime.signal
+local apply_deferred, signal = runtime.apply_deferred, runtime.signal
 local queue_depth = lane_module.queue_depth
 local job_expiry, job_load = job_module.expiry, job_module.load
 local job_move, job_save, job_view = job_module.move, job_module.save, job_module.view
@@ -76,7 +76,7 @@ local function read_requests()
   for index = 1, math.abs(tonumber(ctx.args[12])) do
     request, at = request_read(at, request)
     requests[index] = request
-    source.wanted_in_all = source.wanted_in_all + request.count
+    source.wanted_total = source.wanted_total + request.count
   end
 end
 
@@ -87,7 +87,7 @@ end
 -- The planner hears when a queue runs low for which jobs are staged, and from when on workers found it empty. Nothing is
 -- looked up, let alone written, where nothing is staged.
 local function tell_planner(unmet)
-  settle()
+  apply_deferred()
   local asked = {}
   for _, request in ipairs(requests) do
     for _, queue in ipairs(request.served or {}) do asked[queue] = true end
@@ -109,7 +109,7 @@ local function lease(job, lane, request)
   local since = tonumber(job.enqueued) or ctx.now
   pace[job.queue] = (pace[job.queue] or 0) + 1099511627776 + math.max(ctx.now - since, 0)
   job.pool = strategy.lease_under(job.queue, job.id, job.rule, lane, request, since)
-  if job.put_off then strategy.put_off_ends(job) end
+  if job.put_off then strategy.report_postponed(job) end
   if job_expiry(job) then gather('ZREM', job_module.DUE, job.id) end
   job_move(job, 'active')
   job.attempt, job.started = job.attempt + 1, ctx.now_text
@@ -239,7 +239,7 @@ local function run()
   if found then call('SET', call_key, ctx.args[10] .. ' ' .. ctx.now_text .. ' ' .. concat(record), 'PX', RECALL_MS) end
   if next(pace) then pace_write() end
   commit()
-  return {answers, (strategy.is_unfinished() or not all_awake) and 1 or 0, strategy.notes(), met}
+  return {answers, (strategy.is_unfinished() or not all_awake) and 1 or 0, strategy.metrics(), met}
 end
 
 return run

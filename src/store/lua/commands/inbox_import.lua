@@ -14,7 +14,7 @@ local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local commit, guarded = runtime.commit, runtime.guarded
-local enqueue, queues_note = enqueue_module.enqueue, enqueue_module.queues_note
+local enqueue, register_queues = enqueue_module.enqueue, enqueue_module.register_queues
 local call = redis.call
 
 local function run()
@@ -27,7 +27,7 @@ local function run()
   if type(result) == 'table' then result = wire.join_list(result) end
   if string.sub(result, 1, 2) ~= 'ok' then return result end
   call('HSET', ctx.prefix .. 'inboxes', name, after)
-  queues_note()
+  register_queues()
   commit()
   return result
 end

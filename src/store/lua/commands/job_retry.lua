@@ -36,7 +36,7 @@ local function run()
   unmark(job, 'd')
   unmark(job, 'x')
   unmark(job, 'c')
-  if job.unique then unique_set.hold(job) end
+  if job.unique then unique_set.add(job) end
   -- A queue that was forgotten meanwhile counts from now on.
   if call('HSETNX', ctx.prefix .. 'queues', job.queue, ctx.now_text) == 1 then count(job.queue, job.state, 1) end
   job_admit(job, true)

@@ -10,7 +10,8 @@ local quota_module = require('limits/quota')
 local runtime = require('lib/runtime')
 
 local int = runtime.int
-local limit_open, limit_room, starts_last = quota_module.limit_open, quota_module.limit_room, quota_module.starts_last
+local limit_open, limit_room = quota_module.limit_open, quota_module.limit_room
+local newest_bucket = require('limits/rate_buckets').newest
 local call = redis.call
 local match = string.match
 
@@ -25,10 +26,10 @@ local function run()
   local answer = {ctx.now_text, total}
   for _, key in ipairs(keys) do
     local limit = limit_open(key)
-    local told, own = limit.told, call('HMGET', limit.name, 'j', 'n')
+    local told, own = limit.stored, call('HMGET', limit.name, 'j', 'n')
     if own[1] or own[2] or told.f or told.a or told.o or told.hold then
       local quota, room = limit.quota, limit_room(limit)
-      local _, newest = starts_last(limit)
+      local _, newest = newest_bucket(limit)
       local available = limit.available
       local queue = match(key, '^#(.*)$')
       if queue then available = available + (tonumber(call('HGET', ctx.prefix .. 'counts:' .. queue, 'available') or nil) or 0) end

@@ -9,14 +9,13 @@ local park = require('limits/park')
 local runtime = require('lib/runtime')
 
 local commit, int = runtime.commit, runtime.int
-local stopped = park.stopped
 local call = redis.call
 local match = string.match
 
 local function run()
   local key, field, quota, ends = ctx.args[9], ctx.args[10], ctx.args[11], ctx.args[12]
   if string.sub(ends, 1, 1) == '+' then ends = int(ctx.now + tonumber(ends)) end
-  if ends ~= '' and tonumber(ends) <= ctx.now then return {-1, park.notes} end
+  if ends ~= '' and tonumber(ends) <= ctx.now then return {-1, park.metrics} end
   local name = ctx.prefix .. 'limit:' .. key
   local queue = match(key, '^#(.*)$')
   if quota == '' then
@@ -24,7 +23,7 @@ local function run()
     local had = call('HDEL', name, field)
     if field == 'o' then call('HDEL', name, 'until') end
     if call('EXISTS', name) == 0 then call('ZREM', ctx.prefix .. 'limits', key) end
-    if had == 0 or over and over <= ctx.now then return {0, park.notes} end
+    if had == 0 or over and over <= ctx.now then return {0, park.metrics} end
   else
     call('HSET', name, field, quota)
     if field == 'o' then call('HSET', name, 'until', ends) end
@@ -34,9 +33,9 @@ local function run()
   end
   ctx.state.limits = '1'
   quota_module.limits[key] = nil
-  stopped.wake(key)
+  park.wake_limit(key)
   commit()
-  return {1, park.notes}
+  return {1, park.metrics}
 end
 
 return run

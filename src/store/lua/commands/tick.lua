@@ -24,7 +24,7 @@ local job_abandoned = failure.job_abandoned
 local sweep = due.sweep
 local take_from = worker_module.take_from
 local wake_due = park.wake_due
-local starve = starvation.starve
+local report_starved = starvation.report_starved
 local call = redis.call
 local match = string.match
 
@@ -48,7 +48,7 @@ local function run()
     if found[1] == '0' then call('UNLINK', ctx.prefix .. 'rouse') else call('SET', ctx.prefix .. 'rouse', found[1]) end
   end
   local all_awake = wake_due()
-  starve()
+  report_starved()
   -- Fetches that were given up: the last of them is no longer on its way.
   local given_up = ctx.state.recalled and tonumber(match(ctx.state.recalled, '(%d+)$'))
   if given_up and ctx.now - given_up > 600000 then call('HDEL', ctx.prefix .. 'state', 'recalled') end
@@ -58,7 +58,7 @@ local function run()
     for _, queue in ipairs(call('ZRANGE', lane.LIVE, 0, 63)) do signal('ready ' .. queue) end
   end
   commit()
-  return {(handled >= limit or not all_awake) and 1 or 0, park.notes}
+  return {(handled >= limit or not all_awake) and 1 or 0, park.metrics}
 end
 
 return run

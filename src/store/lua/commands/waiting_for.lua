@@ -26,7 +26,7 @@ end
 
 -- A limit that holds the job back: by which strategy, and since when it has held back jobs without a break.
 local function stopped_by(limit)
-  local strategy, periods = match(limit.told.held or '', '^(%S+) (.*)$')
+  local strategy, periods = match(limit.stored.held or '', '^(%S+) (.*)$')
   return {'limit', limit.key, strategy or 'concurrency', match(periods or '', '(%d+)%-;$') or ''}
 end
 

@@ -30,8 +30,8 @@ end
 
 -- Why a tenant's limit refuses the jobs that come first, or what takes them into its books, unless that was done.
 local function workflow_admit(words, jobs)
-  if enqueue_limits.pass(words, 1, jobs, WORDS) then return end
-  local limited, _, enter = enqueue_limits.admit(words, 1, jobs, WORDS)
+  if enqueue_limits.try_count(words, 1, jobs, WORDS) then return end
+  local limited, _, enter = enqueue_limits.check(words, 1, jobs, WORDS)
   return limited, enter
 end
 
@@ -58,7 +58,7 @@ local function run()
   if not full and find(ctx.allowed, 'e', 1, true) then full, enter = workflow_admit(words, #jobs) end
   if not full and ctx.state.bounded then full = bound.refusal(words, 1, #jobs, WORDS) end
   if full then
-    enqueue_limits.leave()
+    enqueue_limits.undo_count()
     workflow.touched = {} -- there is none
     commit()
     return {full}

@@ -1,11 +1,13 @@
--- Which lane of a queue goes next, given its limits, its tenants' turns and the age of its jobs.
+-- Chooses the lane of a queue to serve next, by limits, tenants' turns and the age of jobs.
+--
+-- A source is a queue as this call has read it (`dispatch/source`). The tenants of one priority are
+-- represented in `ready` by one entry, `@pP`; `dispatch/levels` chooses among them.
 
 local ctx = require('lib/context')
 local lane_module = require('queue/lane')
 local quotas = require('tenants/quotas')
 local lanes_module = require('limits/lanes')
 local job_module = require('queue/job')
-local fair_queue = require('fairness/fair_queue')
 local fair_queue_write = require('fairness/fair_queue_write')
 local level_module = require('fairness/level')
 local quota = require('limits/quota')
@@ -14,41 +16,37 @@ local window_module = require('fairness/window')
 local pick_module = require('fairness/pick')
 local source_module = require('dispatch/source')
 local stop = require('dispatch/stop')
+local levels = require('dispatch/levels')
 local runtime = require('lib/runtime')
 
 local int = runtime.int
-local LEVEL, lane_score = lane_module.LEVEL, lane_module.score
+local LEVEL = lane_module.LEVEL
 local tenants_open = quotas.tenants_open
 local lane_owner, limits_count = lanes_module.lane_owner, lanes_module.limits_count
 local is_limited, job_load = job_module.is_limited, job_module.load
-local fair_arrive, fair_withdraw, tenant_of = fair_queue.arrive, fair_queue.withdraw, fair_queue.tenant_of
-local tenant_reweigh = fair_queue.tenant_reweigh
-local fair_flush, fair_write = fair_queue_write.fair_flush, fair_queue_write.fair_write
-local level_lanes, level_open, level_reweigh = level_module.lanes, level_module.open, level_module.reweigh
-local queue_sharing, sharing_weight = level_module.queue_sharing, level_module.sharing_weight
+local fair_flush = fair_queue_write.fair_flush
+local queue_sharing = level_module.queue_sharing
 local limit_open, limit_room = quota.limit_open, quota.limit_room
-local stopped, wake_due = park.stopped, park.wake_due
+local wake_due = park.wake_due
 local window_fill, window_head, window_insert = window_module.fill, window_module.head, window_module.insert
 local window_open = window_module.open
-local forgo, moments_sweep, pick = pick_module.forgo, pick_module.moments_sweep, pick_module.pick
-local pick_open, serve = pick_module.open, pick_module.serve
-local LANES_READ, lane_cut, lane_fill = source_module.LANES_READ, source_module.lane_cut, source_module.lane_fill
-local lane_write, lanes_read = source_module.lane_write, source_module.lanes_read
+local forgo, pick, serve = pick_module.forgo, pick_module.pick, pick_module.serve
+local lane_fill, lanes_read = source_module.lane_fill, source_module.lanes_read
 local lanes_wanted, source_write = source_module.lanes_wanted, source_module.write
-local lane_drained, lane_passes, limits_of = stop.lane_drained, stop.lane_passes, stop.limits_of
+local lane_passes, limits_of = stop.lane_passes, stop.limits_of
+local level_choose, level_of, tenant_lanes, write_lanes = levels.choose, levels.open, levels.tenant_lanes, levels.write_lanes
 local call = redis.call
 local find = string.find
 
-local NAMELESS = '*' -- the participant that stands for all lanes without a tenant: see `fairness/level`
-
--- Lanes of `ready`, and levels, which are no lanes. Lanes of a priority that has a level are left to it; where tenants share the queue no
--- more, the level goes first, and its jobs are moved to those lanes: see `dispatch/reshard`.
+-- Decodes entries of `ready`: lanes and levels. Lanes of a priority that has a level are left to
+-- the level. If tenants no longer take turns in the queue, the level comes first and its jobs are
+-- moved to those lanes (`dispatch/reshard`).
 local function ready_read(source, names)
-  -- Mostly there is nothing but the tenants of one priority.
-  if #names == 2 and string.byte(names[1]) == 64 then -- @
+  -- The common case: only tenants of one priority.
+  if #names == 2 and string.byte(names[1]) == 64 then -- @, a level
     return {{name = names[1], start = tonumber(names[2])}}
   end
-  if find(ctx.allowed, 'c', 1, true) then -- what tenants are allowed is read for all at once
+  if find(ctx.allowed, 'c', 1, true) then -- reads the quotas of all tenants at once
     local owners = {}
     for position = 1, #names, 2 do owners[#owners + 1] = lane_owner(names[position]) end
     if #owners > 0 then tenants_open(owners) end
@@ -66,12 +64,13 @@ local function ready_read(source, names)
       kept[#kept + 1] = lane
     end
   end
-  -- The last of as many as are read at once may have lanes behind it.
+  -- If the level is the last entry and more may follow, lanes of its priority may be behind it.
   if level and names[#names - 1] == level.name and #names == lanes_wanted(source) * 2 then source.nameless[level.name] = true end
   return kept
 end
 
--- With aging, one window for each priority, because an old job of a lower one may come before a young one of a higher.
+-- Opens a window for each priority, which aging requires: an old job of a lower priority may go
+-- before a young one of a higher priority.
 local function windows_by_priority(source)
   local windows, low = {}, '-inf'
   while true do
@@ -86,10 +85,11 @@ local function windows_by_priority(source)
 end
 
 local function source_open(source)
-  source.levels, source.nameless = {}, {} -- first: at the end all sources are looked at, also one whose beginning failed
+  -- Set first: `levels.close` reads these fields of all sources, even if an error occurs below.
+  source.levels, source.nameless = {}, {}
   if is_limited(source.queue) then source.limit = limit_open('#' .. source.queue) end
   if source.limit and limit_room(source.limit) <= 0 then
-    source.windows = {} -- nothing of it may start in this call, so that nothing is read
+    source.windows = {} -- nothing of the queue may start in this call, so nothing is read
   elseif source.aging then
     source.windows = windows_by_priority(source)
   else
@@ -97,8 +97,9 @@ local function source_open(source)
   end
 end
 
--- Whether nothing of a queue is ready any more. Redis is asked only where nothing is known that is: tenants who wait, whose level
--- stands in `ready`, or a lane that was read. Who asks for jobs of one tenant takes from lanes that others have read.
+-- Returns true if a queue has nothing ready any more. Asks Redis only if this call knows of nothing
+-- that is ready: no waiting tenants in a level, and no lane that was read. A fetch for one tenant
+-- uses lanes that were read for other requests, so for that the window proves nothing.
 local function source_is_empty(source)
   if source.taken == 0 and not source.parked then return false end
   for _, level in pairs(source.levels) do
@@ -109,109 +110,7 @@ local function source_is_empty(source)
   return call('EXISTS', source.ready) == 0
 end
 
--- Lanes without a tenant join the level of their priority when a fetch finds some. Without tenants there, they need none: it ends.
-local function nameless_join(fair)
-  local participant, weight = tenant_of(fair, NAMELESS), sharing_weight(fair.queue, NAMELESS)
-  if participant.state then tenant_reweigh(fair, participant, weight) else fair_arrive(fair, participant, weight) end
-  fair_write(fair)
-end
-
-local function nameless_leave(fair)
-  local participant = fair.n == 1 and tenant_of(fair, NAMELESS)
-  if participant and participant.state then fair_withdraw(fair, participant) end
-end
-
--- The tenants' lanes of one priority.
-local function level_of(source, name)
-  local level = source.levels[name]
-  if not level then
-    -- Besides: the tenant whose turn it is, and the window in which it stands.
-    level = {fair = level_open(source.queue, string.sub(name, 2)), tenant = nil, window = nil, closed = nil}
-    if source.nameless[name] then nameless_join(level.fair) end
-    level_reweigh(level.fair)
-    pick_open(level.fair, source.want)
-    source.levels[name] = level
-  end
-  return level
-end
-
--- Writes a tenant's lane of which this call has taken.
-local function tenant_lane_write(source, lane)
-  if lane.start then
-    lane_cut(lane)
-    call('ZADD', lane.set, lane.head, lane.name)
-  else
-    lane_write(lane, {}, {})
-    call('ZREM', lane.set, lane.name)
-    source.lanes[lane.name] = nil
-    lane_drained(source, lane)
-  end
-end
-
-local function tenant_lanes_read(owner, names)
-  local lanes = lanes_read(owner.source, names)
-  for place = 1, #lanes do lanes[place].set = owner.set end
-  return lanes
-end
-
-local function tenant_lanes_write(owner)
-  for _, lane in pairs(owner.source.lanes) do
-    if lane.set == owner.set and (lane.taken > 0 or not lane.start) then tenant_lane_write(owner.source, lane) end
-  end
-end
-
--- Lanes without a tenant: those of `ready` behind the level.
-local function nameless_lanes(source, fair)
-  local start = lane_score(tonumber(string.sub(fair.level, 2)), 0)
-  return window_open(source.ready, lanes_wanted(source), source, lanes_read, source_write, '(' .. int(start), '(' .. int(start + LEVEL))
-end
-
--- The lanes of a tenant that may run, the one with the oldest first job in front.
-local function tenant_lanes(source, fair, tenant)
-  if tenant.lanes then return tenant.lanes end
-  if tenant.name == NAMELESS then
-    tenant.lanes = nameless_lanes(source, fair)
-  else
-    local owner = {source = source, set = level_lanes(fair, tenant.name)}
-    tenant.lanes = window_open(owner.set, LANES_READ, owner, tenant_lanes_read, tenant_lanes_write)
-  end
-  return tenant.lanes
-end
-
--- The lane of a tenant whose first job is the oldest, of those that may run; or nil, and whether it has more that were not
--- looked at.
-local function tenant_choose(source, fair, tenant)
-  local lanes = tenant_lanes(source, fair, tenant)
-  while true do
-    local lane = window_head(lanes)
-    if not lane then return nil, false end
-    if lane_passes(source, lane) then return lane end
-    if source.lanes[lane.name] and lane.start then
-      stop.unfinished = true
-      return nil, true
-    end
-    lanes.at = lanes.at + 1
-  end
-end
-
--- The lane of the tenant whose turn it is. Tenants that have nothing to give lose their turn until they have.
-local function level_choose(source, name)
-  local level = level_of(source, name)
-  while true do
-    local tenant, window = pick(level.fair)
-    if not tenant or level.closed then return nil end
-    local lane, has_more = tenant_choose(source, level.fair, tenant)
-    if lane then
-      level.tenant, level.window, source.turn = tenant, window, level
-      return lane
-    end
-    if has_more then return nil end
-    forgo(level.fair, tenant, window)
-    if stop.unfinished then return nil end
-  end
-end
-
--- When the first job behind an entry of `ready` became available.
+-- Returns the time at which the first job behind an entry of `ready` became available.
 local function item_since(source, item)
   local lane = item
   if string.byte(item.name) == 64 then
@@ -228,7 +127,7 @@ local function item_since(source, item)
   return lane.since
 end
 
--- The window whose turn it is: the only one, or by priority and age.
+-- Returns the window to take from: the only one, or the best by priority and age.
 local function window_choose(source)
   if not source.aging then return source.windows[1] end
   local best, best_priority, best_since
@@ -245,8 +144,8 @@ local function window_choose(source)
   return best
 end
 
--- Lanes were woken, or are to be: what was read of the queue is read again. Tenants have their place in levels that were read
--- as well, so where there are some, the next call does it.
+-- Wakes lanes whose limits have room again and reads the queue again. The tenants of a level that
+-- was read already have their positions, so in that case the next call does it.
 local function source_refresh(source)
   source.freed = nil
   if next(source.levels) then
@@ -262,31 +161,32 @@ local function source_refresh(source)
   end
 end
 
--- Whether the queue's own limit lets another job start.
-local function queue_may(source)
+-- Returns true if the queue's own limit lets another job start.
+local function queue_has_room(source)
   if not source.limit then return true end
   local room, why, at, number, current = limit_room(source.limit)
-  if room <= 0 then stopped.queue_stopped(source, why, at, number, current) end
+  if room <= 0 then park.stop_queue(source, why, at, number, current) end
   return room > 0
 end
 
 local function lane_choose(source)
-  if source.closed or not queue_may(source) then return nil end
+  if source.closed or not queue_has_room(source) then return nil end
   while true do
     local window = window_choose(source)
     local item = window and window_head(window)
     if not item then return nil end
     source.window, source.turn = window, nil
-    if item.skipped then -- read again: there is nothing behind
+    -- The lane was read a second time: its jobs were postponed up to the bound.
+    if item.postponed then
       stop.unfinished = true
     elseif string.byte(item.name) == 64 then
       local lane = level_choose(source, item.name)
       if lane then return lane end
-      fair_flush() -- or it would be read again
+      fair_flush() -- otherwise the level would be read again
     elseif lane_passes(source, item) then
       return item
     end
-    window.at = window.at + 1 -- parked, put off, or a level without anybody
+    window.at = window.at + 1 -- parked, postponed, or a level without tenants
     if source.freed then source_refresh(source) end
     if stop.unfinished then return nil end
   end
@@ -295,7 +195,7 @@ end
 local function lane_popped(source, lane, id)
   if id then limits_count(limits_of(source.queue, lane), -1) end
   local turn = source.turn
-  if source.apart then return end -- asked for out of turn: nothing else is read in this call
+  if source.out_of_turn then return end -- served out of turn: nothing else is read in this call
   if not turn then
     source.window.at = source.window.at + 1
     if lane.start then window_insert(source.window, lane) end
@@ -312,11 +212,9 @@ local function lane_popped(source, lane, id)
   end
 end
 
--- Writes what was taken from a queue, changes its lanes, and reads it again.
+-- Writes what was taken from a queue, calls `change`, which changes its lanes, and reads it again.
 local function change_lanes(source, change)
-  for _, lane in pairs(source.lanes) do
-    if lane.set ~= source.ready and (lane.taken > 0 or not lane.start) then tenant_lane_write(source, lane) end
-  end
+  write_lanes(source)
   source_write(source)
   change()
   fair_flush()
@@ -327,8 +225,8 @@ local function change_lanes(source, change)
   source_open(source)
 end
 
--- Passes over a lane that was chosen and is not to be taken from, for the rest of this call. If it comes again, because the set was
--- read a second time, the level, or the queue, gives nothing more.
+-- Skips a lane that was chosen but must not be taken from in this call. If it is chosen again
+-- because the set was read a second time, its level or queue gives no more jobs in this call.
 local function pass_over(source, lane)
   local turn = source.turn
   local window = turn and turn.window or source.window
@@ -339,27 +237,12 @@ local function pass_over(source, lane)
   end
 end
 
--- Writes the tenants' lanes that this call has read.
-local function levels_close()
-  for _, source in pairs(source_module.sources) do
-    for _, lane in pairs(source.lanes) do
-      if lane.set ~= source.ready and (lane.taken > 0 or not lane.start) then tenant_lane_write(source, lane) end
-    end
-    for _, level in pairs(source.levels) do
-      nameless_leave(level.fair)
-      moments_sweep(level.fair)
-    end
-  end
-end
-
 return {
   change_lanes = change_lanes,
   is_empty = source_is_empty,
   lane_choose = lane_choose,
   lane_popped = lane_popped,
-  levels_close = levels_close,
   pass_over = pass_over,
-  queue_may = queue_may,
+  queue_has_room = queue_has_room,
   source_open = source_open,
-  tenant_choose = tenant_choose,
 }

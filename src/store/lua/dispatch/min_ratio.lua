@@ -1,37 +1,43 @@
 -- The minimum share of each queue (`min_dispatch_ratio`).
 --
--- Promise: of any n consecutive dispatches of a pool, a queue that has something ready all the time gets at least ⌊ratio·n⌋.
+-- Guarantee: of any n consecutive dispatches of a pool, a queue that always has something ready
+-- gets at least ⌊ratio·n⌋.
 --
--- A queue's credit is the largest ratio·n − (jobs that it got) over all windows of n dispatches that end now, or 0: it gains
--- `ratio` with each dispatch of the pool, pays a whole one when it is served, and never falls below 0, so being served often does
--- not count against it later. The promise holds exactly while every credit stays below a whole one.
+-- The credit of a queue is the maximum of ratio·n − (jobs that it got) over all windows of n
+-- dispatches that end now, and at least 0. It increases by `ratio` with each dispatch of the pool
+-- and decreases by one whole when the queue is served. It never falls below 0, so extra service
+-- does not count against the queue later. The guarantee holds exactly while every credit is below
+-- one whole.
 --
--- A queue is due within j dispatches if its credit would reach a whole one with the j-th. As the ratios of all queues add up to 1 at
--- most, no credit ever gets there as long as no more than d queues are due within d dispatches, for each d. So any queue may be
--- served, unless exactly d are due within d dispatches and it is none of them: then the one with most credit goes.
+-- A queue is due within j dispatches if its credit would reach one whole with the j-th. The ratios
+-- of all queues add up to at most 1. So no credit reaches one whole as long as, for each d, at most
+-- d queues are due within d dispatches. Therefore any queue may be served, unless for some d
+-- exactly d queues are due within d dispatches and it is none of them: then the queue with the
+-- highest credit is served.
 --
--- Fetches may name some of the queues only, and so let a queue down that is due. It is then overdue: its credit is a whole one too
--- high until all that it is owed, up to MOST_OWED jobs, has been made up for by fetches that name it. The others keep their share
--- meanwhile.
+-- A fetch may name only some of the queues and so miss a queue that is due. That queue is then
+-- overdue: its credit is raised by one whole, until fetches that name it have made up for all that
+-- it is owed, up to MAX_OWED. The guarantee of the other queues holds meanwhile.
 
 local pool = require('dispatch/pool')
 
 local orders = pool.orders
 
-local floors = {}
+local M = {}
 
 local WHOLE = orders.whole
-local MOST_OWED = 100 * WHOLE
+local MAX_OWED = 100 * WHOLE
 
--- The ratio of each queue in parts of a whole one. Requests without a pool may name more queues than can have it.
-floors.ratio = function(prevention, order)
+-- Returns the ratio of each queue in parts of a whole. A request without a pool may name more
+-- queues than can have the configured ratio; then each gets an equal share.
+M.ratio = function(prevention, order)
   if prevention.ratio == 0 then return 0 end
   return math.min(prevention.ratio, math.floor(WHOLE / math.max(#order, 1)))
 end
 
--- Begins with the queues that have something ready now.
-floors.open = function(book, ready)
-  local credit, most, is_overdue = book.credit, 0, false
+-- Starts with the queues that have something ready.
+M.open = function(progress, ready)
+  local credit, most, is_overdue = progress.credit, 0, false
   for position = 1, #ready do
     local has = credit[ready[position]]
     if has >= WHOLE then
@@ -40,12 +46,12 @@ floors.open = function(book, ready)
       most = has
     end
   end
-  book.ready, book.most, book.is_overdue = ready, most, is_overdue
+  progress.ready, progress.most, progress.is_overdue = ready, most, is_overdue
 end
 
--- A dispatch: each queue that has something ready gains, and the one that was served pays.
-floors.count = function(book, ratio, served)
-  local ready, credit, most, is_overdue = book.ready, book.credit, 0, false
+-- Counts a dispatch: each ready queue gains, and the one that was served pays.
+M.count = function(progress, ratio, served)
+  local ready, credit, most, is_overdue = progress.ready, progress.credit, 0, false
   for position = 1, #ready do
     local place = ready[position]
     local had = credit[place]
@@ -55,7 +61,7 @@ floors.count = function(book, ratio, served)
       if has < 0 or had >= WHOLE and has < WHOLE then has = 0 end
     elseif has >= WHOLE then
       if had < WHOLE then has = has + WHOLE end
-      if has > MOST_OWED then has = MOST_OWED end
+      if has > MAX_OWED then has = MAX_OWED end
     end
     credit[place] = has
     if has >= WHOLE then
@@ -64,24 +70,25 @@ floors.count = function(book, ratio, served)
       most = has
     end
   end
-  book.most, book.is_overdue = most, is_overdue
+  progress.most, progress.is_overdue = most, is_overdue
 end
 
--- The open queue that is owed most, of those that are overdue.
-floors.most_overdue = function(turn)
-  local credit, best = turn.book.credit, nil
+-- Returns the overdue open queue that is owed most, or nil.
+M.most_overdue = function(turn)
+  local credit, best = turn.progress.credit, nil
   for _, place in ipairs(turn.open) do
     if credit[place] >= WHOLE and (not best or credit[place] > credit[best]) then best = place end
   end
   return best
 end
 
--- The open queue with most credit, if one of those that are due must be served now and `choice` is none of them; else nil.
-floors.instead = function(turn, choice)
-  local book, ratio = turn.book, turn.ratio
-  local ready, credit, is_open = book.ready, book.credit, turn.is_open
+-- Returns the open queue with the highest credit if a queue that is due must be served now and
+-- `choice` is none of them; else nil.
+M.required_instead = function(turn, choice)
+  local progress, ratio = turn.progress, turn.ratio
+  local ready, credit, is_open = progress.ready, progress.credit, turn.is_open
   local size = #ready
-  if book.most + size * ratio < WHOLE then return nil end -- nobody is due before all have had a turn
+  if progress.most + size * ratio < WHOLE then return nil end -- no queue is due before all have been served once
   local due, richest, most = {}, nil, -1
   for position = 1, size do
     local place = ready[position]
@@ -96,7 +103,7 @@ floors.instead = function(turn, choice)
   local has, sum = credit[choice], 0
   local first = math.floor((WHOLE - 1 - most) / ratio) + 1
   local last = has < WHOLE and math.floor((WHOLE - 1 - has) / ratio) or size
-  -- Up to `last`, the choice is not among those that are due; from `first` on, an open queue is.
+  -- Up to `last`, `choice` is not among those that are due; from `first` on, an open queue is.
   for within = 1, math.min(last, size) do
     sum = sum + (due[within] or 0)
     if within >= first and sum >= within then return richest end
@@ -104,4 +111,4 @@ floors.instead = function(turn, choice)
   return nil
 end
 
-return {floors = floors}
+return M

@@ -1,20 +1,22 @@
--- Pools and their workers, and what keeps a pool's queues from starving.
+-- Pools, their workers, and the settings that prevent starvation.
 --
--- pool:N       hash  strategy, queues and weights (in thousandths; separated by blanks), concurrency, sp (see below), full (1, or 2 where
---                    that was told), and what `commands/policy` compares
--- pool:N:run   set   jobs that its workers hold
--- pool:N:workers  zset  its workers by their last sign of life; member:W string the pool of a worker, with a TTL
--- policy       hash  `i Q`: the pool to which queue Q belongs alone; `o Q`: all pools that it belongs to; `sp` what holds where a
---                    pool says nothing else
+-- key             type    meaning
+-- pool:N          hash    strategy; queues and weights (in thousandths), separated by spaces;
+--                         concurrency; sp, see below; full (1, or 2 once it was reported)
+-- pool:N:run      set     jobs that its workers hold
+-- pool:N:workers  zset    its workers by last sign of life
+-- member:W        string  the pool of a worker, with a TTL
+-- policy          hash    `i Q`: the isolated pool that alone may serve queue Q; `o Q`: all pools
+--                         with queue Q; `sp`: the default for pools that have none
 --
--- sp: `rotation ms, ratio, most in a row, aging: every ms, step, most`; empty where it is off.
+-- sp: `rotation ms, ratio, max in a row, aging: every ms, step, max`; empty if it is off.
 
 local ctx = require('lib/context')
 local lane = require('queue/lane')
 local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
-local on_begin, emit, int, remembering = runtime.on_begin, runtime.emit, runtime.int, runtime.remembering
+local on_begin, emit, int, memoize = runtime.on_begin, runtime.emit, runtime.int, runtime.memoize
 local subject = runtime.subject
 local queue_depth = lane.queue_depth
 local call = redis.call
@@ -22,28 +24,31 @@ local concat, find, format, match = table.concat, string.find, string.format, st
 
 local pool_open
 
--- Queues that are served together, in their order, and numbers by place in it.
--- `whole` is the credit that one job costs; a whole number of parts, because fractions would be rounded.
+-- Functions on orders: lists of queues that are served together, and numbers by position in them.
+-- `whole` is the credit that one job costs. Credits are whole numbers, because fractions would be
+-- rounded.
 local orders = {whole = 1000000000}
 
--- How often a worker's last sign of life in a pool is noted.
+-- Interval at which a worker's sign of life in a pool is stored.
 local MEMBER_MS = 10000
 local pools, default_prevention
-local seen -- by pool and worker: its last sign of life there, or false
+local last_seen -- by pool and worker: its last sign of life there, or false
 
 on_begin(function()
-  pools, default_prevention, seen = {}, nil, {}
+  pools, default_prevention, last_seen = {}, nil, {}
 end)
 
--- Lists of which the text was made, by it: mostly that text is read next. Whoever reads it may change the list, so takes it out.
-local MOST_WRITTEN = 256
-local written, written_size = {}, 0
+-- Lists by the text that was made of them, because that text is mostly the next one to be read. A
+-- reader may change the list, so it removes it from this table.
+local MAX_ENCODED = 256
+local encoded, encoded_size = {}, 0
 
--- A list of numbers by place in an order, as many as there are queues.
+-- Decodes a list of numbers, one for each queue of an order; `missing` replaces numbers that are
+-- not there.
 orders.numbers = function(text, order, missing)
-  local known = text and written[text]
+  local known = text and encoded[text]
   if known and #known == #order then
-    written[text], written_size = nil, written_size - 1
+    encoded[text], encoded_size = nil, encoded_size - 1
     return known
   end
   local list, place = {}, 0
@@ -56,25 +61,25 @@ orders.numbers = function(text, order, missing)
   return list
 end
 
-local number_text = remembering(4096, function(number)
+local number_text = memoize(4096, function(number)
   return format('%.14g', number)
 end)
 
--- The text of a list that nobody changes any more. Its numbers are whole, so the text says all of them.
+-- Encodes a list that nothing changes afterwards. Its numbers are whole, so the text is exact.
 orders.text = function(list)
   local parts = {}
   for place = 1, #list do parts[place] = number_text(list[place]) end
   local text = concat(parts, ' ')
-  if not written[text] then
-    if written_size == MOST_WRITTEN then written, written_size = {}, 0 end
-    written[text], written_size = list, written_size + 1
+  if not encoded[text] then
+    if encoded_size == MAX_ENCODED then encoded, encoded_size = {}, 0 end
+    encoded[text], encoded_size = list, encoded_size + 1
   end
   return text
 end
 
--- Queues that are served together: a list of them, the place of each in it, their weights by place and in all.
--- They are few, but for those of requests, which clients make up.
-local order_read = remembering(256, function(_, queues, weights)
+-- Decodes an order: a list of queues, their positions, their weights by position, and the sum of
+-- the weights. The cache is small because clients choose the queues of their requests freely.
+local order_read = memoize(256, function(_, queues, weights)
   local order = {places = {}, weights = nil, total = 0}
   for queue in string.gmatch(queues, '%S+') do
     order[#order + 1] = queue
@@ -89,18 +94,18 @@ orders.of = function(queues, weights)
   return order_read(wire.join(queues, weights), queues, weights)
 end
 
--- Those queues of an order that are asked for.
+-- Returns those queues of an order that are in `queues`.
 orders.among = function(order, queues)
-  local asked, list = {}, {}
-  for _, queue in ipairs(queues) do asked[queue] = true end
+  local wanted, list = {}, {}
+  for _, queue in ipairs(queues) do wanted[queue] = true end
   for _, queue in ipairs(order) do
-    if asked[queue] then list[#list + 1] = queue end
+    if wanted[queue] then list[#list + 1] = queue end
   end
   return list
 end
 
--- A strategy and weights as turns know them: `strategy digest weights…`, the digest being that of the turn.
-local how_text = remembering(1024, function(name, strategy, weights)
+-- Encodes how a turn chooses: `strategy digest weights…`. The digest identifies the turn.
+local how_text = memoize(1024, function(name, strategy, weights)
   return strategy .. ' ' .. string.sub(redis.sha1hex(name), 1, 16) .. weights
 end)
 
@@ -111,13 +116,15 @@ local function how_of(strategy, queues, weight_of)
   return how_text(concat(queues, ' ') .. '/' .. strategy .. numbers, strategy, numbers)
 end
 
--- The same of what a request says, `strategy weights…`, the weights in the order of its queues.
+-- Does so for the strategy of a request, `strategy weights…`, with weights in the order of its
+-- queues.
 orders.requested = function(text, queues)
   local strategy, weights = match(text, '^(%S+)(.*)$')
   return how_text(concat(queues, ' ') .. '/' .. text, strategy, weights)
 end
 
--- The same of what a worker registered, `strategy queue weight …`, for the queues that it asks for.
+-- Does so for the strategy that a worker registered, `strategy queue weight …`, for the queues that
+-- it asks for.
 orders.registered = function(text, queues)
   local strategy, rest = match(text, '^(%S+)(.*)$')
   local weights = {}
@@ -125,15 +132,17 @@ orders.registered = function(text, queues)
   return how_of(strategy, queues, function(queue) return weights[queue] or 1000 end)
 end
 
--- Queues that a request names without being of their pool, as that pool serves them.
+-- Returns the part of a request that names queues of a pool without naming the pool. They are
+-- served as the pool serves them.
 local function part_of(pool, queues)
   local order = pool.order
   local named = orders.among(order, queues)
   return {queues = named, how = how_of(pool.strategy, named, function(queue) return order.weights[order.places[queue]] end)}
 end
 
--- The parts of a list of queues whose order is that of a pool, two queues at least. A pool that has all of them is the only one;
--- else a queue is the first pool's that has it.
+-- Returns the parts of a list of queues, each with at least two queues of the same pool. If a pool
+-- has all of the queues, its part is the only one. Otherwise, a queue belongs to the first pool
+-- that has it.
 orders.parts = function(queues)
   local fields, parts, counts, first = {}, {}, {}, {}
   for position, queue in ipairs(queues) do fields[position] = 'o ' .. queue end
@@ -166,8 +175,8 @@ pool_open = function(name)
   return pool
 end
 
--- What `sp` says. The ratio in parts of a whole credit, of which it is a whole number.
-local prevention_of = remembering(256, function(text)
+-- Decodes `sp`. The ratio is in whole parts of a credit.
+local prevention_of = memoize(256, function(text)
   local rotation, ratio, streak, every, step, most = match(text, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)$')
   if not rotation then return {ratio = 0} end
   local aging = tonumber(step) > 0 and {every = tonumber(every), step = tonumber(step), max = tonumber(most)} or nil
@@ -182,14 +191,14 @@ local function prevention(pool)
   return default_prevention
 end
 
--- Queues that belong to another pool alone are nobody else's.
+-- Returns true unless the queue belongs to another, isolated pool.
 local function is_open_to(queue, pool)
   if not find(ctx.state.policy, 'i', 1, true) then return true end
   local owner = call('HGET', ctx.prefix .. 'policy', 'i ' .. queue)
   return not owner or owner == pool
 end
 
--- Events of pools come at the edge: when all slots are taken and something waits, and not again before a slot was free.
+-- Reports a pool with all slots taken if jobs wait for it: once, until a slot was free.
 local function pool_overloaded(pool)
   if pool.full == '2' then return end
   local waiting = 0
@@ -201,9 +210,10 @@ local function pool_overloaded(pool)
     .. ',"waiting_jobs":' .. int(waiting))
 end
 
--- Whether the worker of a request gave a sign of life in a pool a moment ago. All who ask in this call are looked up at once.
+-- Returns true if the worker of a request gave a recent sign of life in a pool. Looks up the
+-- workers of all requests of the call at once.
 local function is_member(request, pool)
-  local of_pool = seen[pool]
+  local of_pool = last_seen[pool]
   if not of_pool then
     local workers = {}
     for _, other in ipairs(request.beside) do
@@ -212,7 +222,7 @@ local function is_member(request, pool)
     of_pool = {}
     local scores = #workers > 0 and call('ZMSCORE', ctx.prefix .. 'pool:' .. pool .. ':workers', unpack(workers)) or {}
     for position, score in ipairs(scores) do of_pool[workers[position]] = tonumber(score or nil) or false end
-    seen[pool] = of_pool
+    last_seen[pool] = of_pool
   end
   local at = of_pool[request.worker]
   if at == nil then
@@ -222,30 +232,34 @@ local function is_member(request, pool)
   return at and ctx.now - at < math.min(MEMBER_MS, tonumber(ctx.args[8]) / 3)
 end
 
--- Notes a worker's sign of life in its pool. Those that were silent for too long are forgotten, or names would pile up.
+-- Stores a worker's sign of life in its pool. Forgets workers that were silent for too long,
+-- because otherwise their names would accumulate.
 local function pool_join(request, pool)
   if is_member(request, pool) then return end
   local worker, members = request.worker, ctx.prefix .. 'pool:' .. pool .. ':workers'
   call('ZREMRANGEBYSCORE', members, '-inf', '(' .. int(ctx.now - tonumber(ctx.args[8])))
   call('ZADD', members, ctx.now_text, worker)
   call('SET', ctx.prefix .. 'member:' .. worker, pool, 'PX', ctx.args[8])
-  seen[pool][worker] = ctx.now
+  last_seen[pool][worker] = ctx.now
 end
 
--- The pool that a worker is of: the one it registered with, or named last when it fetched. One that is gone is none.
-local function pool_of(worker, told)
+-- Returns the pool of a worker: the one that it registered with, or the one that it named last in a
+-- fetch. Ignores pools that do not exist any more.
+local function pool_of(worker, registered)
   if not find(ctx.state.policy, 'p', 1, true) then return end
-  local own = match(told or '', '^"(.*)"$')
+  local own = match(registered or '', '^"(.*)"$')
   if own and pool_open(own) then return own end
   own = call('GET', ctx.prefix .. 'member:' .. worker)
   return own and pool_open(own) and own
 end
 
--- Puts a request into the pool of its worker, which may have told it when it registered. A result, if it is another one.
-local function pool_admit(request, told)
-  -- Whoever was in this pool a moment ago is of no other.
-  if request.pool ~= '' and not told and is_member(request, request.pool) then return end
-  local own = pool_of(request.worker, told)
+-- Assigns a request to the pool of its worker. `registered` is the pool that the worker
+-- registered, as JSON. Returns the result that refuses the request if the worker belongs to another
+-- pool.
+local function pool_admit(request, registered)
+  -- A worker that was just seen in this pool belongs to no other.
+  if request.pool ~= '' and not registered and is_member(request, request.pool) then return end
+  local own = pool_of(request.worker, registered)
   if own then
     if request.pool ~= '' and request.pool ~= own then return {'pool', own} end
     request.pool = own

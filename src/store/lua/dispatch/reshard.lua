@@ -1,8 +1,9 @@
--- Jobs that wait in another lane than the one in which they belong by now, because sharing, limits of types or what tenants are
--- allowed changed since they came. A fetch moves them when it comes upon them.
+-- Moves waiting jobs to the lane in which they belong after a change of settings: tenants that take
+-- turns, limits of types, limits of tenants. A fetch moves them when it reaches them.
 --
--- state.stale  the last sequence before the last such change: jobs that came later are where they belong. Of the others the record,
---              which a fetch reads anyway, says where that is; so a job that need not move costs nothing more
+-- state.stale  the last sequence before the last such change. Jobs that came later are in the
+--              right lane. For older ones, the record says where they belong; a fetch reads it
+--              anyway, so a job that need not move costs nothing
 
 local ctx = require('lib/context')
 local lane_module = require('queue/lane')
@@ -30,22 +31,23 @@ on_begin(function()
   stale, moved_now = tonumber(ctx.state.stale) or 0, 0
 end)
 
--- The lane in which a waiting job belongs, given its record; the job's further fields; and the lane that its record should have, if it
--- has another.
+-- Returns the lane in which a waiting job belongs, given its record; the job's further fields; and
+-- the lane that its record must name, if that differs.
 local function record_lane(queue, text)
   local _, type, lane, fields = record.fixed(text)
   local own = level.type_lane(lane, type)
   return level.tenant_lane(queue, own, fields.tenant, fields.rule), fields, own ~= lane and own or nil
 end
 
--- Takes a job into account that leaves its lane for the one in which it belongs; false if it is there. The caller takes it out.
+-- Pushes a job to the lane in which it belongs; returns false if it is already there. The caller
+-- removes it from its old lane.
 local function move(queue, lane, id, score, text)
   if score % LEVEL > stale then return false end
   local target, fields, recorded = record_lane(queue, text)
   if target == lane then return false end
   local entry = lane_push(queue, target, id, score)
   entry.rule, entry.quota = fields.rule, fields.quota or entry.quota
-  -- The lane of the record says which limits a lease counts against.
+  -- The lane in the record determines the limits that a lease counts against.
   if recorded then
     local job = job_load(id, nil, text)
     record.set_lane(job, recorded)
@@ -55,7 +57,7 @@ local function move(queue, lane, id, score, text)
   return true
 end
 
--- Moves the jobs at the front of a lane that belong elsewhere, as many as this call may.
+-- Moves jobs at the front of a lane that belong elsewhere, up to the bound per call.
 local function lane_sort(source, lane)
   local queue, name, key = source.queue, lane.name, lane.key
   local last = lane.start - lane.start % LEVEL + stale
@@ -71,7 +73,9 @@ local function lane_sort(source, lane)
   lane_shrunk(queue, name, key, #gone)
 end
 
-local function settled(source, lane)
+-- Returns true if the first job of a lane belongs there. Otherwise moves it, or skips the lane if
+-- this call has moved enough, and returns false.
+local function ensure_lane(source, lane)
   if lane.start % LEVEL > stale or not lane_fill(lane, source.want) then return true end
   local id = lane.ids[lane.at]
   local text = call('GET', ctx.prefix .. 'job:' .. id)
@@ -79,11 +83,11 @@ local function settled(source, lane)
   if not text or record_lane(source.queue, text) == lane.name then return true end
   if moved_now < MOVED_A_CALL then
     change_lanes(source, function() lane_sort(source, lane) end)
-  else -- others are served meanwhile
+  else -- other lanes are served meanwhile
     stop.unfinished = true
     pass_over(source, lane)
   end
   return false
 end
 
-return {move = move, settled = settled}
+return {move = move, ensure_lane = ensure_lane}

@@ -1,5 +1,6 @@
--- The strategy of a fetch if there are no limits, tenants that take turns, pools or settings of queues: see `commands/fetch`. Asking for each job
--- whether there are takes a sixth of the time.
+-- The strategy of a fetch if there are no limits, pools, settings of queues or tenants that take
+-- turns (`commands/fetch`). It exists for speed: checking for these with each job takes a sixth of
+-- the time.
 
 local window_module = require('fairness/window')
 local source_module = require('dispatch/source')
@@ -25,13 +26,13 @@ end
 local function lane_popped(source, lane)
   local window = source.window
   local start, second = lane.start, window.at < window.last and window.items[window.at + 1]
-  -- Mostly it stays the first.
+  -- In most cases the lane stays the first.
   if start and (second and start < second.start or not second and window.complete) then return end
   window.at = window.at + 1
   if start then window_insert(window, lane) end
 end
 
--- Queues strictly in the order in which the request names them.
+-- Serves queues strictly in the order of the request.
 local function turn_open(request)
   return {queues = request.queues, at = 1}
 end
@@ -54,7 +55,7 @@ local function lease_under()
   return ''
 end
 
-local function put_off_ends() end
+local function report_postponed() end
 
 local function wake_due()
   return true
@@ -62,7 +63,7 @@ end
 
 local function levels_close() end
 
-local CHOOSER = {open = source_begin, choose = lane_choose, settled = nil, popped = lane_popped, drained = lane_drained,
+local CHOOSER = {open = source_begin, choose = lane_choose, ensure_lane = nil, popped = lane_popped, drained = lane_drained,
   is_empty = source_is_empty}
 
 local function begin(requests)
@@ -80,18 +81,18 @@ local function is_unfinished()
   return false
 end
 
-local function notes()
+local function metrics()
   return {}
 end
 
 return {
   begin = begin,
   is_unfinished = is_unfinished,
-  notes = notes,
+  metrics = metrics,
   admit = admit,
   lease_under = lease_under,
   levels_close = levels_close,
-  put_off_ends = put_off_ends,
+  report_postponed = report_postponed,
   tenant_next = tenant_next,
   turn_next = turn_next,
   turn_open = turn_open,

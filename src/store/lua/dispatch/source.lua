@@ -1,47 +1,50 @@
--- Taking jobs out of a queue. Nothing is taken out of a lane before the end: until then it is known what was.
+-- Takes jobs out of queues. Jobs that are taken stay in their lanes until the end of the call,
+-- where all removals from a lane are one command.
 
 local ctx = require('lib/context')
 local lane_module = require('queue/lane')
 local runtime = require('lib/runtime')
 
 local on_begin, count, int = runtime.on_begin, runtime.count, runtime.int
-local is_paused, queue_slept = lane_module.is_paused, lane_module.queue_slept
+local is_paused, clear_queue_live = lane_module.is_paused, lane_module.clear_queue_live
 local call = redis.call
 local find = string.find
 
 local M = {}
 
 local LANES_READ = 16
-M.sources, M.wanted = nil, nil -- by queue: what is read of it, and how many jobs are likely to be taken in this call
-M.wanted_in_all = nil
+-- By queue: its source, and the number of jobs that this call is likely to take from it.
+M.sources, M.wanted = nil, nil
+M.wanted_total = nil
 
 on_begin(function()
-  M.sources, M.wanted, M.wanted_in_all = {}, {}, 0
+  M.sources, M.wanted, M.wanted_total = {}, {}, 0
 end)
 
--- Chooses which lane of a source goes next; set once per call by the strategy, `dispatch/simple` or `dispatch/policy`:
+-- Chooses the lane of a source to serve next. The strategy of the call, `dispatch/simple` or
+-- `dispatch/policy`, sets it:
 --
--- open(source)              reads what it needs to choose
--- choose(source)            the lane whose turn it is; nil if none may go
--- settled(source, lane)     whether the first job of that lane belongs there; if not, it moves the job, and another lane is chosen.
---                           Nil if jobs always do
--- popped(source, lane, id)  a job was taken from the lane
--- drained(source, lane)     a lane is empty
--- is_empty(source)          whether nothing is left that could run
+-- open(source)              reads what is needed to choose
+-- choose(source)            returns the lane to serve next; nil if no lane may be served
+-- ensure_lane(source, lane) returns true if the first job of the lane belongs there; otherwise
+--                           moves it, and another lane is chosen. Nil if jobs always belong there
+-- popped(source, lane, id)  handles that a job was taken from the lane
+-- drained(source, lane)     handles that a lane is empty
+-- is_empty(source)          returns true if nothing is left that could run
 local chooser
 
 M.use = function(lane_chooser)
   chooser = lane_chooser
 end
 
--- Lanes of a sorted set, by name and the score of their first job.
+-- Decodes lanes of a sorted set from their names and the scores of their first jobs.
 local function lanes_read(source, names)
   local lanes = {}
   for position = 1, #names, 2 do
     local name = names[position]
     local lane = source.lanes[name]
     if not lane then
-      -- All fields that it may get: see `job_load`.
+      -- One constructor with all fields (`lib/record`).
       lane = {name = name, start = nil, key = ctx.prefix .. 'lane:' .. source.queue .. ':' .. name, set = source.ready, ids = nil, at = 1,
         read = 0, taken = 0, all = false, portion = nil, head = nil}
       source.lanes[name] = lane
@@ -52,8 +55,9 @@ local function lanes_read(source, names)
   return lanes
 end
 
--- Whether a lane has another job; ids are read in portions, one more than wanted: that one is the lane's next head. Of lanes that
--- share a queue with many others mostly one job is taken, so their portions begin small and grow.
+-- Returns true if a lane has another job. Reads ids in portions of one more than wanted, because
+-- that one is the lane's next first job. If a queue has many lanes, usually one job is taken from
+-- each, so portions start small and grow.
 local function lane_fill(lane, want)
   if lane.ids and (lane.at <= #lane.ids or lane.all) then return lane.at <= #lane.ids end
   local portion = lane.portion and math.min(lane.portion * 4, want) or (find(lane.name, ';', 1, true) and 1 or want)
@@ -63,10 +67,11 @@ local function lane_fill(lane, want)
   return #lane.ids > 0
 end
 
--- The lane's first job, which is taken; nil if there is none. `start` is that of the next, or nil, and `head` the same as text.
+-- Takes the first job of a lane and returns its id, or nil if the lane is empty. Sets `start` to
+-- the score of the next job, or nil, and `head` to the same as text.
 local function lane_pop(lane, want)
   local ids, at = lane.ids, lane.at
-  if ids and ids[at + 2] then -- both were read already
+  if ids and ids[at + 2] then -- both jobs have been read
     local head = ids[at + 3]
     lane.at, lane.taken, lane.start, lane.head = at + 2, lane.taken + 1, tonumber(head), head
     return ids[at]
@@ -82,13 +87,13 @@ local function lane_pop(lane, want)
   return id
 end
 
--- Writes that jobs were taken from the front of a lane that has more.
+-- Removes the jobs that were taken from the front of a lane that has more.
 local function lane_cut(lane)
   call('ZREMRANGEBYRANK', lane.key, '0', int(lane.taken - 1))
   lane.read, lane.taken = lane.read - lane.taken, 0
 end
 
--- Writes what was taken out of a lane, and where it stands among the others: heads and names, or names of empty ones.
+-- Writes what was taken from a lane. Appends score and name to `heads`, or the name to `empty`.
 local function lane_write(lane, heads, empty)
   if lane.taken == 0 and lane.start then return end
   if not lane.start then
@@ -102,7 +107,8 @@ local function lane_write(lane, heads, empty)
   end
 end
 
--- Writes the lanes of a queue that stand in `ready`; tenants' lanes are written with their tenants.
+-- Writes the lanes of a queue that are in `ready`. Lanes of tenants that take turns are written
+-- with their tenants.
 local function source_write(source)
   local heads, empty = {}, {}
   for name, lane in pairs(source.lanes) do
@@ -118,7 +124,7 @@ local function source_write(source)
   if #empty > 0 then call('ZREM', source.ready, unpack(empty)) end
 end
 
--- How many lanes of a queue to read at once.
+-- Returns the number of lanes of a queue to read at once.
 local function lanes_wanted(source)
   local most = 128
   return math.min(math.max(source.want + 1, LANES_READ), most)
@@ -127,7 +133,7 @@ end
 local function source_open(queue, aging)
   local source = M.sources[queue]
   if not source then
-    -- All fields that it may get: see `job_load`.
+    -- One constructor with all fields (`lib/record`).
     source = {queue = queue, ready = ctx.prefix .. 'ready:' .. queue, lanes = {}, taken = 0, want = M.wanted[queue] or 1, aging = aging,
       levels = nil, nameless = nil, limit = nil, windows = nil, window = nil, turn = nil, parked = nil, closed = nil}
     M.sources[queue] = source
@@ -136,7 +142,7 @@ local function source_open(queue, aging)
   return source
 end
 
--- The first job of a lane whose turn it is; nil if there is none after all.
+-- Takes the first job of a lane; returns nil if the lane turns out to be empty.
 local function source_take(source, lane)
   local id = lane_pop(lane, source.want)
   chooser.popped(source, lane, id)
@@ -144,26 +150,27 @@ local function source_take(source, lane)
   return id
 end
 
--- The next job of a queue, and the lane that it was in; nil if none may go. How jobs age is said by the first who asks.
+-- Returns the next job of a queue and its lane; nil if none may start. The first request that asks
+-- decides how jobs age.
 local function source_next(queue, aging)
   if is_paused(queue) then return nil end
   local source = source_open(queue, aging)
   while true do
     local lane = chooser.choose(source)
     if not lane then return nil end
-    if not chooser.settled or chooser.settled(source, lane) then
+    if not chooser.ensure_lane or chooser.ensure_lane(source, lane) then
       local id = source_take(source, lane)
       if id then return id, lane end
     end
   end
 end
 
--- Lanes as they are after all was taken.
+-- Writes what this call took from its queues.
 local function sources_close()
   for queue, source in pairs(M.sources) do
     source_write(source)
     if source.taken > 0 then count(queue, 'taken', source.taken) end
-    if chooser.is_empty(source) then queue_slept(queue) end
+    if chooser.is_empty(source) then clear_queue_live(queue) end
   end
 end
 

@@ -1,6 +1,7 @@
--- Queues that have something ready and that nobody takes from. Told once, until somebody does.
+-- Reports queues that have something ready but from which no worker takes, once until one does.
 --
--- starved  zset  those queues, by since when
+-- key      type  meaning
+-- starved  zset  reported queues, by the time since which nothing was taken
 
 local ctx = require('lib/context')
 local lane = require('queue/lane')
@@ -9,14 +10,15 @@ local runtime = require('lib/runtime')
 
 local emit, int, subject = runtime.emit, runtime.int, runtime.subject
 local is_paused, queue_depth = lane.is_paused, lane.queue_depth
-local note = park.note
+local report_metric = park.report_metric
 local call = redis.call
 local find, format, match = string.find, string.format, string.match
 
--- Starving queues that are looked at by one call: there can be as many as clients make up names.
-local MOST_STARVED = 1000
+-- Maximum number of starved queues that one call examines: clients can make up any number of names.
+local MAX_STARVED = 1000
 
-local function starve()
+-- Reports queues that starve, and forgets those that were served since.
+local function report_starved()
   if not find(ctx.state.policy, 's', 1, true) then return end
   local first, shortest = call('ZRANGE', lane.LIVE, 0, 0, 'WITHSCORES'), tonumber(call('HGET', ctx.prefix .. 'policy', 'patience') or nil)
   local starves = first[2] and shortest and ctx.now - tonumber(first[2]) > shortest
@@ -31,25 +33,25 @@ local function starve()
       if pool[2] == 'off' and not patience[queue] then patience[queue] = false end
     end
   end
-  -- Those who are told of already stand in front.
-  local most = math.min(call('ZCARD', ctx.prefix .. 'starved'), MOST_STARVED) + 63
-  local quiet = call('ZRANGE', lane.LIVE, 0, most, 'WITHSCORES')
-  for position = 1, #quiet, 2 do
-    local queue, since = quiet[position], tonumber(quiet[position + 1])
+  -- Queues that were already reported come first.
+  local most = math.min(call('ZCARD', ctx.prefix .. 'starved'), MAX_STARVED) + 63
+  local idle = call('ZRANGE', lane.LIVE, 0, most, 'WITHSCORES')
+  for position = 1, #idle, 2 do
+    local queue, since = idle[position], tonumber(idle[position + 1])
     local longest = patience[queue]
     if longest == nil then longest = default end
     if longest and ctx.now - since > longest and not is_paused(queue) and call('ZADD', ctx.prefix .. 'starved', 'NX', int(since), queue) == 1 then
-      note('starved', queue, '', ctx.now - since)
+      report_metric('starved', queue, '', ctx.now - since)
       emit('scheduling.queue_starved', subject(''), '"queue":"' .. queue .. '","duration":"PT' .. format('%.3f', (ctx.now - since) / 1000)
         .. 'S","available_count":' .. int(queue_depth(queue)))
     end
   end
-  -- Served since, or empty.
-  local told = call('ZRANGE', ctx.prefix .. 'starved', 0, most, 'WITHSCORES')
-  for position = 1, #told, 2 do
-    local since = tonumber(call('ZSCORE', lane.LIVE, told[position]) or nil)
-    if not since or since > tonumber(told[position + 1]) or is_paused(told[position]) then call('ZREM', ctx.prefix .. 'starved', told[position]) end
+  -- Forgets queues that were served since, or are empty or paused.
+  local reported = call('ZRANGE', ctx.prefix .. 'starved', 0, most, 'WITHSCORES')
+  for position = 1, #reported, 2 do
+    local since = tonumber(call('ZSCORE', lane.LIVE, reported[position]) or nil)
+    if not since or since > tonumber(reported[position + 1]) or is_paused(reported[position]) then call('ZREM', ctx.prefix .. 'starved', reported[position]) end
   end
 end
 
-return {starve = starve}
+return {report_starved = report_starved}

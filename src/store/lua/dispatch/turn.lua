@@ -1,70 +1,58 @@
--- Which queue is served next: strategies, turns, and what keeps a queue from starving.
+-- Chooses the queue to serve next: strategies, turns and prevention of starvation.
 --
--- T            hash  the turn: at (queue served last), streak (how often in a row), current and credit (by queue, in parts of a
---                    whole one); T is pool:N:turn, or turn:DIGEST for a request that brings its own strategy
+-- key                       type  meaning
+-- pool:N:turn, turn:DIGEST  hash  the turn of a pool, or of requests with the same queues,
+--                                 strategy and weights: at (queue served last), streak (how often
+--                                 in a row), current and credit (numbers by position in the order
+--                                 of queues)
 --
--- Pools are in `dispatch/pool`, the minimum share of each queue in `dispatch/min_ratio`.
+-- `dispatch/pool` has the pools, `dispatch/min_ratio` the minimum share of each queue.
 
 local ctx = require('lib/context')
 local lane_module = require('queue/lane')
-local held_time = require('limits/held_time')
-local lanes = require('limits/lanes')
-local job_module = require('queue/job')
-local level = require('fairness/level')
-local quota_module = require('limits/quota')
-local park = require('limits/park')
 local source_module = require('dispatch/source')
-local stop = require('dispatch/stop')
 local pool_module = require('dispatch/pool')
 local min_ratio = require('dispatch/min_ratio')
-local held_jobs = require('queue/held')
+local lease_limits = require('dispatch/lease_limits')
 local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
-local on_begin, gather, int, settle = runtime.on_begin, runtime.gather, runtime.int, runtime.settle
-local is_cap, is_paused, queue_depth = lane_module.is_cap, lane_module.is_paused, lane_module.queue_depth
-local held = held_time.held
-local lane_tenant = lanes.lane_tenant
-local job_set = job_module.set
-local sharing_weight = level.sharing_weight
-local limit_open, limit_room, limit_start = quota_module.limit_open, quota_module.limit_room, quota_module.limit_start
-local starts_last = quota_module.starts_last
-local stopped = park.stopped
+local on_begin, int, apply_deferred = runtime.on_begin, runtime.int, runtime.apply_deferred
+local is_paused, queue_depth = lane_module.is_paused, lane_module.queue_depth
 local source_next = source_module.next
-local limits_of = stop.limits_of
-local is_open_to, orders, pool_admit = pool_module.is_open_to, pool_module.orders, pool_module.admit
+local is_open_to, orders = pool_module.is_open_to, pool_module.orders
 local pool_open, pool_overloaded, prevention = pool_module.open, pool_module.overloaded, pool_module.prevention
-local floors = min_ratio.floors
 local call = redis.call
 local concat, find, match = table.concat, string.find, string.match
 
--- A strategy and weights that a request brings along, and the digest of its turn.
+-- A strategy with weights, and the digest of its turn (`orders.requested`).
 local HOW = '^(%S+) (%S+) ?(.*)$'
--- How long a turn is kept of which no server setting tells.
+-- How long the turn of a request is kept that does not belong to a pool.
 local TURN_MS = 600000
-local turns, books
-local overloaded, rooms -- pools that were found full; by worker: how many jobs more it can hold
-local quiet, depths, got -- by queue: since when nobody has taken from it, how many jobs it has; those that gave one
+local turns, progress_by_key
+local overloaded -- pools that were found full
+-- By queue: time since which nothing was taken, depth, and true if this call took a job from it.
+local idle_since, depths, taken_from
 
 on_begin(function()
-  turns, books, overloaded, rooms, quiet, depths, got = {}, {}, {}, {}, {}, {}, {}
+  turns, progress_by_key, overloaded, idle_since, depths, taken_from = {}, {}, {}, {}, {}, {}
 end)
 
--- What is known of a turn between calls; queues are known by their place in its order. Requests of one call that share a turn share
--- it, whichever queues they ask for.
-local function book_open(key, order, is_own)
-  local book = key and books[key]
-  if not book then
+-- Opens the stored state of a turn. Queues are identified by their position in its order. Requests
+-- of one call that share a turn share this state, whichever queues they ask for.
+local function progress_open(key, order, is_own)
+  local progress = key and progress_by_key[key]
+  if not progress then
     local f = key and call('HMGET', key, 'at', 'streak', 'current', 'credit') or {}
-    book = {key = key, order = order, is_own = is_own, at = order.places[f[1] or ''], streak = tonumber(f[2] or nil) or 0,
+    progress = {key = key, order = order, is_own = is_own, at = order.places[f[1] or ''], streak = tonumber(f[2] or nil) or 0,
       current = orders.numbers(f[3], order, 0), credit = orders.numbers(f[4], order, 0), ready = {}, closed = {}, most = 0,
       is_overdue = false, last = nil, moved = false}
-    if key then books[key] = book end
+    if key then progress_by_key[key] = progress end
   end
-  return book
+  return progress
 end
 
--- The queues among which a request chooses, in what way, and whose turn it was.
+-- Creates the turn of a request: the queues to choose from, the strategy and the stored state.
 local function turn_make(request, pool)
   local strategy, digest, weights = match(request.how, HOW)
   local key = strategy and ctx.prefix .. 'turn:' .. digest
@@ -75,18 +63,19 @@ local function turn_make(request, pool)
   else
     order = orders.of(concat(queues, ' '), weights or '')
   end
-  local holds = prevention(pool)
-  if not key and holds.rotation then key = ctx.prefix .. 'turn:' .. string.sub(redis.sha1hex(concat(queues, ' ')), 1, 16) end
-  return {pool = pool, strategy = strategy or 'strict', queues = queues, order = order, book = book_open(key, order, not pool),
-    prevention = holds, ratio = floors.ratio(holds, order), request = nil, open = nil, is_open = nil, sum = 0, is_late = false,
+  local prevents = prevention(pool)
+  if not key and prevents.rotation then key = ctx.prefix .. 'turn:' .. string.sub(redis.sha1hex(concat(queues, ' ')), 1, 16) end
+  return {pool = pool, strategy = strategy or 'strict', queues = queues, order = order, progress = progress_open(key, order, not pool),
+    prevention = prevents, ratio = min_ratio.ratio(prevents, order), request = nil, open = nil, is_open = nil, sum = 0, is_late = false,
     best = nil, parts = nil}
 end
 
--- Part of a turn: of queues that belong to a pool, that pool says which is next. What keeps queues from starving is the turn's.
+-- Creates the part of a turn for queues of a pool that the request does not name: the pool's
+-- strategy decides which of them is next. Starvation is prevented by the outer turn.
 local function part_make(turn, part)
   local strategy, digest, weights = match(part.how, HOW)
   local order = orders.of(concat(part.queues, ' '), weights)
-  local inner = {strategy = strategy, order = order, book = book_open(ctx.prefix .. 'turn:' .. digest, order, true), ratio = 0, open = {},
+  local inner = {strategy = strategy, order = order, progress = progress_open(ctx.prefix .. 'turn:' .. digest, order, true), ratio = 0, open = {},
     is_open = {}, sum = 0, best = nil, prevention = {}}
   for place, queue in ipairs(order) do
     local outer = turn.order.places[queue]
@@ -99,7 +88,7 @@ local function part_make(turn, part)
   end
 end
 
--- By place: the queues of an order that a request names; nil if it names all of them.
+-- Returns the set of positions that a request names; nil if it names all queues of the order.
 local function named_places(turn)
   if #turn.queues == #turn.order then return nil end
   local named = {}
@@ -107,23 +96,24 @@ local function named_places(turn)
   return named
 end
 
--- Queues of a turn that have something ready. With a minimum ratio, those that the request does not name count as well.
-local function turn_look(turn)
-  local book, open, is_open, sum = turn.book, {}, {}, 0
+-- Finds the queues of a turn that have something ready. With a minimum ratio, queues that the
+-- request does not name count as well.
+local function turn_find_ready(turn)
+  local progress, open, is_open, sum = turn.progress, {}, {}, 0
   turn.open, turn.is_open = open, is_open
   if #turn.queues == 0 then return end
-  local has_floor = turn.ratio > 0
-  local queues, named = has_floor and turn.order or turn.queues, has_floor and named_places(turn)
+  local has_min_ratio = turn.ratio > 0
+  local queues, named = has_min_ratio and turn.order or turn.queues, has_min_ratio and named_places(turn)
   local ready = named and {} or open
   local places, weights, rotation = turn.order.places, turn.order.weights, turn.prevention.rotation
   local pool, has_all = turn.pool and turn.pool.name, not ctx.state.paused and not find(ctx.state.policy, 'i', 1, true)
-  local asks_depth, size = turn.strategy == 'least-loaded', 0
+  local needs_depth, size = turn.strategy == 'least-loaded', 0
   local scores = call('ZMSCORE', lane_module.LIVE, unpack(queues))
   for position = 1, #queues do
     local queue, score = queues[position], scores[position]
     local place = places[queue]
-    if not score or book.closed[place] or not (has_all or not is_paused(queue) and is_open_to(queue, pool)) then
-      book.credit[place] = 0
+    if not score or progress.closed[place] or not (has_all or not is_paused(queue) and is_open_to(queue, pool)) then
+      progress.credit[place] = 0
     elseif named and not named[place] then
       ready[#ready + 1] = place
     else
@@ -132,40 +122,40 @@ local function turn_look(turn)
       if named then ready[#ready + 1] = place end
       sum = sum + weights[place]
       if rotation then
-        local since = quiet[queue] or tonumber(score)
-        quiet[queue] = since
+        local since = idle_since[queue] or tonumber(score)
+        idle_since[queue] = since
         if ctx.now - since > rotation then turn.is_late = true end
       end
-      if asks_depth then depths[queue] = depths[queue] or queue_depth(queue) end
+      if needs_depth then depths[queue] = depths[queue] or queue_depth(queue) end
     end
   end
   turn.sum = sum
-  if has_floor then floors.open(book, ready) end
+  if has_min_ratio then min_ratio.open(progress, ready) end
 end
 
-local function take_out(list, place)
+local function remove_place(list, place)
   for position = 1, #list do
     if list[position] == place then return table.remove(list, position) end
   end
 end
 
--- The part of a turn that a queue belongs to, and its place there.
+-- Returns the part of a turn that a queue belongs to, and its position there.
 local function part_at(turn, place)
   local part = turn.parts and turn.parts[place]
   return part, part and part.order.places[turn.order[place]]
 end
 
--- A queue can give nothing more in this call.
+-- Closes a queue that can give nothing more in this call.
 local function turn_close_queue(turn, place)
-  local book = turn.book
-  if take_out(turn.open, place) then turn.sum = turn.sum - turn.order.weights[place] end
-  if book.ready ~= turn.open then take_out(book.ready, place) end
-  turn.is_open[place], turn.best, book.credit[place], book.closed[place] = nil, nil, 0, true
+  local progress = turn.progress
+  if remove_place(turn.open, place) then turn.sum = turn.sum - turn.order.weights[place] end
+  if progress.ready ~= turn.open then remove_place(progress.ready, place) end
+  turn.is_open[place], turn.best, progress.credit[place], progress.closed[place] = nil, nil, 0, true
   local part, inner = part_at(turn, place)
   if part then turn_close_queue(part, inner) end
 end
 
--- The first open queue after one in the order of the pool, or of the request.
+-- Returns the first open queue after position `last`, cyclically.
 local function next_after(turn, last)
   local size, is_open = #turn.order, turn.is_open
   for place = (last or 0) + 1, (last or 0) + size do
@@ -180,14 +170,15 @@ CHOICES['strict'] = function(turn)
 end
 
 CHOICES['round-robin'] = function(turn)
-  return next_after(turn, turn.book.at)
+  return next_after(turn, turn.progress.at)
 end
 
--- Smooth: each gains its weight, the one that has most goes and pays for all. 5, 3, 1 interleave.
+-- Smooth weighted round-robin: each queue gains its weight, and the one with the highest number is
+-- served and pays the sum. Weights 5, 3, 1 interleave.
 CHOICES['weighted'] = function(turn)
-  if turn.best and turn.book.last == turn then return turn.best end
+  if turn.best and turn.progress.last == turn then return turn.best end
   local best, most
-  local open, current, weights = turn.open, turn.book.current, turn.order.weights
+  local open, current, weights = turn.open, turn.progress.current, turn.order.weights
   for position = 1, #open do
     local place = open[position]
     local has = current[place] + weights[place]
@@ -205,43 +196,47 @@ CHOICES['least-loaded'] = function(turn)
   return best
 end
 
--- The open queue from which nobody has taken for longest, if that is longer than the rotation interval.
-local function late(turn)
+-- Returns the open queue that has not been served for longest, if that exceeds the rotation
+-- interval.
+local function most_idle(turn)
   local best, most
   for _, place in ipairs(turn.open) do
-    local since = quiet[turn.order[place]]
+    local since = idle_since[turn.order[place]]
     if ctx.now - since > turn.prevention.rotation and (not best or since < most) then best, most = place, since end
   end
   return best
 end
 
 local function strategy_choose(turn)
-  local book, most = turn.book, turn.prevention.streak or 0
+  local progress, most = turn.progress, turn.prevention.streak or 0
   local best = CHOICES[turn.strategy](turn)
-  if best and most > 0 and best == book.at and book.streak >= most then return next_after(turn, best) end
+  if best and most > 0 and best == progress.at and progress.streak >= most then return next_after(turn, best) end
   return best
 end
 
--- The queue to serve next: one that is owed jobs, one that is late, or the strategy's choice; but none that would cost another
--- queue its minimum share. Also the queue whose turn it was, if a pool serves another one of its own in its place.
+-- Returns the queue to serve next: one that is overdue, one that is late, or the strategy's choice,
+-- unless that would cost another queue its minimum share. Also returns the queue whose turn it was,
+-- if its pool serves another of its queues instead.
 local function turn_choose(turn)
-  local has_floor, best, whose = turn.ratio > 0, nil, nil
-  if has_floor and turn.book.is_overdue then best = floors.most_overdue(turn) end
-  if not best and turn.is_late then best = late(turn) end
+  local has_min_ratio, best, turn_of = turn.ratio > 0, nil, nil
+  if has_min_ratio and turn.progress.is_overdue then best = min_ratio.most_overdue(turn) end
+  if not best and turn.is_late then best = most_idle(turn) end
   if not best then
     best = strategy_choose(turn)
     local part = best and part_at(turn, best)
-    if part then best, whose = turn.order.places[part.order[strategy_choose(part)]], best end
+    if part then best, turn_of = turn.order.places[part.order[strategy_choose(part)]], best end
   end
-  local owed = has_floor and best and floors.instead(turn, best)
+  local owed = has_min_ratio and best and min_ratio.required_instead(turn, best)
   if owed then return owed end
-  return best, whose
+  return best, turn_of
 end
 
--- Who has something ready gains its weight, and the one that was served pays. Who will have most then is found on the way.
-local function weights_gain(turn, served)
-  local open, current, weights, best, most = turn.open, turn.book.current, turn.order.weights, nil, nil
-  -- Turns alone do not reach the total; who is served out of turn, or passed over for it, owes or is owed one round at most.
+-- Adds its weight to each ready queue and makes the served one pay. Finds the next queue on the
+-- way.
+local function advance_weights(turn, served)
+  local open, current, weights, best, most = turn.open, turn.progress.current, turn.order.weights, nil, nil
+  -- Turns alone never reach the total. A queue that is served out of turn, or skipped for one, owes
+  -- or is owed at most one round.
   local total = turn.order.total
   for position = 1, #open do
     local place = open[position]
@@ -256,72 +251,74 @@ local function weights_gain(turn, served)
   turn.best = best
 end
 
--- It was a queue's turn: who has something ready earns, and the turn moves on.
-local function turn_moves(turn, place)
-  local book = turn.book
-  book.last = turn
-  if turn.strategy == 'weighted' then weights_gain(turn, place) end
-  book.streak = book.at == place and book.streak + 1 or 1
-  book.at, book.moved = place, true
+-- Moves the turn on after a queue was served.
+local function turn_advance(turn, place)
+  local progress = turn.progress
+  progress.last = turn
+  if turn.strategy == 'weighted' then advance_weights(turn, place) end
+  progress.streak = progress.at == place and progress.streak + 1 or 1
+  progress.at, progress.moved = place, true
 end
 
--- A queue was served in the turn of one, mostly its own.
-local function turn_served(turn, place, whose)
+-- Records that a queue was served in the turn of `turn_of`, by default its own.
+local function turn_served(turn, place, turn_of)
   local queue = turn.order[place]
-  if turn.ratio > 0 then floors.count(turn.book, turn.ratio, place) end
-  turn_moves(turn, whose or place)
+  if turn.ratio > 0 then min_ratio.count(turn.progress, turn.ratio, place) end
+  turn_advance(turn, turn_of or place)
   local part, inner = part_at(turn, place)
-  if part then turn_moves(part, inner) end
-  quiet[queue], got[queue] = ctx.now, true
+  if part then turn_advance(part, inner) end
+  idle_since[queue], taken_from[queue] = ctx.now, true
   if depths[queue] then depths[queue] = depths[queue] - 1 end
 end
 
--- Room of the pool and of the worker for another job.
+-- Returns true if the pool and the worker have room for another job.
 local function turn_has_room(turn)
   local pool = turn.pool
   if pool and pool.most and pool.running >= pool.most then
     overloaded[pool] = true
     return false
   end
-  local room = rooms[turn.request.worker]
+  local room = lease_limits.worker_room[turn.request.worker]
   return not room or room > 0
 end
 
--- What a queue gives is not more than its part, unless the others have nothing: then it is read again.
+-- Returns the number of jobs to read ahead from a queue: its share. If the other queues have
+-- nothing, more is read later.
 local function turn_share(turn, place)
-  if turn.strategy == 'strict' then return source_module.wanted_in_all end
-  if turn.strategy == 'weighted' then return math.ceil(source_module.wanted_in_all * turn.order.weights[place] / math.max(turn.sum, 1)) end
-  return math.ceil(source_module.wanted_in_all / math.max(#turn.open, 1)) + 1
+  if turn.strategy == 'strict' then return source_module.wanted_total end
+  if turn.strategy == 'weighted' then return math.ceil(source_module.wanted_total * turn.order.weights[place] / math.max(turn.sum, 1)) end
+  return math.ceil(source_module.wanted_total / math.max(#turn.open, 1)) + 1
 end
 
 local function turn_next(turn)
   while turn_has_room(turn) do
-    local place, whose = turn_choose(turn)
+    local place, turn_of = turn_choose(turn)
     if not place then return nil end
     local queue = turn.order[place]
     source_module.wanted[queue] = source_module.wanted[queue] or turn_share(turn, place)
     local id, lane = source_next(queue, turn.prevention.aging)
     if id then
-      turn_served(turn, place, whose)
+      turn_served(turn, place, turn_of)
       return id, lane
     end
     turn_close_queue(turn, place)
   end
 end
 
--- A job of a queue was dispatched without regard to turns: it counts for the minimum shares all the same.
-floors.dispatched = function(turn, queue)
+-- Counts a job that was dispatched out of turn for the minimum shares.
+local function count_dispatch(turn, queue)
   if turn.ratio == 0 then return end
-  floors.count(turn.book, turn.ratio, turn.order.places[queue])
-  turn.book.moved = true
+  min_ratio.count(turn.progress, turn.ratio, turn.order.places[queue])
+  turn.progress.moved = true
 end
 
--- The turn of a request; requests of one pool, or of the same queues and strategy, share it.
+-- Returns the turn of a request. Requests of the same pool, or with the same queues and strategy,
+-- share it.
 local function turn_open(request)
   local pool, parts = request.pool ~= '' and pool_open(request.pool) or nil, nil
   if not pool and #request.queues > 1 and find(ctx.state.policy, 'p', 1, true) then
     parts = orders.parts(request.queues)
-    if parts[1] and #parts[1].queues == #request.queues then -- the pool decides alone
+    if parts[1] and #parts[1].queues == #request.queues then -- the pool alone decides
       request.queues, request.how, parts = parts[1].queues, parts[1].how, nil
     end
   end
@@ -330,7 +327,7 @@ local function turn_open(request)
   local turn = turns[name]
   if not turn then
     turn = turn_make(request, pool)
-    turn_look(turn)
+    turn_find_ready(turn)
     if parts and parts[1] then
       turn.parts = {}
       for _, part in ipairs(parts) do part_make(turn, part) end
@@ -342,137 +339,24 @@ local function turn_open(request)
 end
 
 local function turns_close()
-  settle()
-  for _, book in pairs(books) do
-    if book.moved then
-      call('HSET', book.key, 'at', book.order[book.at] or '', 'streak', int(book.streak), 'current', orders.text(book.current), 'credit',
-        orders.text(book.credit))
-      if book.is_own then call('PEXPIRE', book.key, TURN_MS) end
+  apply_deferred()
+  for _, progress in pairs(progress_by_key) do
+    if progress.moved then
+      call('HSET', progress.key, 'at', progress.order[progress.at] or '', 'streak', int(progress.streak), 'current', orders.text(progress.current), 'credit',
+        orders.text(progress.credit))
+      if progress.is_own then call('PEXPIRE', progress.key, TURN_MS) end
     end
   end
-  if find(ctx.state.policy, 's', 1, true) and next(got) then
+  if find(ctx.state.policy, 's', 1, true) and next(taken_from) then
     local words = {}
-    for queue in pairs(got) do words[#words + 1], words[#words + 2] = ctx.now_text, queue end
+    for queue in pairs(taken_from) do words[#words + 1], words[#words + 2] = ctx.now_text, queue end
     call('ZADD', lane_module.LIVE, 'XX', unpack(words))
   end
   for pool in pairs(overloaded) do pool_overloaded(pool) end
 end
 
--- Puts a request into its worker's pool, bounds it by the worker's capacity, and gives it the strategy that the worker registered
--- if neither pool nor request has one. A result, if the worker is of another pool.
-local function admit(request)
-  if request.how ~= '' then request.how = orders.requested(request.how, request.queues) end
-  local worker = request.worker
-  if worker == '' then return end
-  local told = ctx.state.gated and call('HMGET', ctx.prefix .. 'worker:' .. worker, 'pool', 'concurrency', 'how') or {}
-  local refused = pool_admit(request, told[1])
-  if refused then return refused end
-  if told[3] and request.pool == '' and request.how == '' then request.how = orders.registered(told[3], request.queues) end
-  local most = tonumber(told[2] or nil)
-  if most and most > 0 and not rooms[worker] then
-    rooms[worker] = most - held_jobs.count(worker)
-  end
-end
-
--- Reports a job that a limit held back while it waited.
-local function release_from(key, id, since)
-  local waited, why = held.time(key, since)
-  if waited then stopped.limit_released(key, why, id, waited) end
-end
-
--- Reports a job that limits put off, for the time since the first of them did.
-local function put_off_ends(job)
-  local since, why, key = match(job.put_off, '^(%d+) (%S+) (.*)$')
-  stopped.limit_released(key, why, job.id, ctx.now - since)
-  job_set(job, 'put_off', nil)
-end
-
--- What a lease counts against, besides its queue: of a job that has been waiting since a time. The name of the pool among that, or ''.
-local function lease_under(queue, id, rule, lane, request, since)
-  local keys = limits_of(queue, lane)
-  for place = 1, #keys do
-    local key = keys[place]
-    local limit = limit_open(key)
-    limit_start(limit)
-    if not is_cap(key) then
-      gather('SADD', limit.run, id)
-      release_from(key, id, since)
-    end
-    local tenant = limit.waiting > 0 and lane_tenant(lane.name)
-    if tenant then -- the more it gets under this limit, the later it comes when it waits for it
-      local tag = stopped.limit_tag(limit, tenant) + 1000000 / sharing_weight(queue, tenant, rule)
-      call('HSET', limit.name .. ':tags', tenant, int(tag))
-    end
-  end
-  local source = source_module.sources[queue]
-  if source.limit then
-    limit_start(source.limit)
-    stopped.queue_goes(source)
-    release_from(source.limit.key, id, since)
-  end
-  if source.limit or #keys > 0 then request.limits, request.queue_limit = keys, source.limit end
-  local room = rooms[request.worker]
-  if room then rooms[request.worker] = room - 1 end
-  local pool = request.pool ~= '' and pool_open(request.pool)
-  if not pool then return '' end
-  pool.running = pool.running + 1
-  gather('SADD', pool.run, id)
-  return pool.name
-end
-
--- Queues of a request that got nothing in which a limit is looked for.
-local MOST_LOOKED_AT = 8
-
--- A limit that stops jobs which a request could have had; nil if none is known.
-local function stopped_by(request)
-  local queues, some_wait = request.served or request.queues, (tonumber(ctx.state.parked) or 0) > 0
-  for place = 1, math.min(#queues, MOST_LOOKED_AT) do
-    local queue = queues[place]
-    local source = source_module.sources[queue]
-    if source and source.limit and limit_room(source.limit) <= 0 then return source.limit end
-    -- What others' jobs wait for is nothing to a request for one tenant's.
-    if source and source.stopped_by and request.tenant == '' then return source.stopped_by end
-    local key
-    if some_wait and request.tenant == '' then
-      key = call('HRANDFIELD', ctx.prefix .. 'parked:' .. queue, '1', 'WITHVALUES')[2]
-    elseif request.tenant ~= '' then
-      local lane = call('SRANDMEMBER', ctx.prefix .. 'asleep:' .. queue .. ':' .. request.tenant)
-      key = lane and call('HGET', ctx.prefix .. 'parked:' .. queue, lane)
-    end
-    if key then return limit_open(key) end
-  end
-end
-
--- What is left of the limit that a request met: its number, how many more jobs may start, and from when on there may be more; '' if it
--- met none. Of the limits of its last job it is the tightest; for a request that got nothing it is one that stops what it wants.
-local function limit_usage(request)
-  local limit, room
-  local function consider(other)
-    local left = limit_room(other)
-    if left < (room or math.huge) then limit, room = other, left end
-  end
-  if request.got > 0 then
-    for _, key in ipairs(request.limits or {}) do consider(limit_open(key)) end
-    if request.queue_limit then consider(request.queue_limit) end
-  else
-    limit = stopped_by(request)
-    room = limit and limit_room(limit)
-    if room ~= 0 then return '' end
-  end
-  local quota = limit and limit.quota or {}
-  local most = quota.rate or quota.throttle or quota.concurrency
-  if not most then return '' end
-  local _, newest = starts_last(limit)
-  local at = quota.rate and newest and newest + quota.period or quota.throttle and limit.next.ms or ctx.now
-  if limit.hold > ctx.now then at = limit.hold end
-  return int(most) .. ' ' .. int(room) .. ' ' .. int(math.max(at, ctx.now))
-end
-
 return {
-  admit = admit,
-  lease_under = lease_under,
-  limit_usage = limit_usage,
-  put_off_ends = put_off_ends,
+  count_dispatch = count_dispatch,
   has_room = turn_has_room,
   next = turn_next,
   open = turn_open,

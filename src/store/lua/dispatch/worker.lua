@@ -1,8 +1,11 @@
--- Workers and the jobs that they hold.
+-- Workers, and recovery of their jobs.
 --
--- worker:W   hash    what the worker tells about itself; how: the strategy by which it chooses among its queues, for scripts
--- workers    zset    all workers by their last sign of life
--- halted     set     workers that are not to be given work; their number is also in `state`, where FETCH sees it for free
+-- key           type  meaning
+-- worker:W      hash  what a worker reported about itself; `how`, the strategy by which it chooses
+--                     among its queues, is for scripts
+-- workers       zset  workers by last sign of life
+-- halted        set   workers that get no jobs
+-- state.halted        size of `halted`, which a fetch reads without an additional command
 
 local ctx = require('lib/context')
 local held = require('queue/held')
@@ -20,8 +23,8 @@ local function set_halted(worker, is_halted)
   end
 end
 
--- Hands up to `limit` jobs of a worker that is gone to `handle`, which saves them; if that were all, nothing of the worker
--- remains. Returns how many, and 1 if it was known.
+-- Passes up to `limit` jobs of a worker that is gone to `handle`, which saves them. If those were
+-- all, removes the worker. Returns the number of jobs, and 1 if the worker was known.
 local function take_from(worker, limit, reason, handle)
   local ids = held.ids(worker, limit)
   local function take(id)

@@ -23,7 +23,7 @@ local ctx = require('lib/context')
 local throttle = require('tenants/throttle')
 local runtime = require('lib/runtime')
 
-local int, remembering, per_call = runtime.int, runtime.remembering, runtime.per_call
+local int, memoize, per_call = runtime.int, runtime.memoize, runtime.per_call
 local throttle_of = throttle.of
 local call = redis.call
 local format, match = string.format, string.match
@@ -38,13 +38,13 @@ local LEAST = 50 -- the smallest weight that is served at all
 
 -- Many tenants share a weight, and most queues have the same classes.
 local weights = {
-  text = remembering(1024, int),
+  text = memoize(1024, int),
   -- The small addition keeps powers of two in their class where the logarithm falls short of them.
-  class = remembering(1024, function(weight)
+  class = memoize(1024, function(weight)
     return math.floor(4 * math.log(weight) / LOG2 + 1e-9)
   end),
   -- The classes of a fair queue: their text, their names, and whether it has one.
-  classes = remembering(256, function(text)
+  classes = memoize(256, function(text)
     local classes = {text = text, names = {}, has = {}}
     for name in string.gmatch(text, '%d+') do
       classes.names[#classes.names + 1], classes.has[tonumber(name)] = name, true

@@ -19,9 +19,9 @@ local fair_queue_write = require('fairness/fair_queue_write')
 local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
-local on_begin, int, remembering = runtime.on_begin, runtime.int, runtime.remembering
-local lane_base, lane_score, queue_slept = lane_module.base, lane_module.score, lane_module.queue_slept
-local queue_woke = lane_module.queue_woke
+local on_begin, int, memoize = runtime.on_begin, runtime.int, runtime.memoize
+local lane_base, lane_score, clear_queue_live = lane_module.base, lane_module.score, lane_module.clear_queue_live
+local set_queue_live = lane_module.set_queue_live
 local tenant_capped, tenant_quota = quotas.capped, quotas.quota
 local lane_level = lanes.lane_level
 local fair_arrive, fair_open, tenant_of = fair_queue.arrive, fair_queue.open, fair_queue.tenant_of
@@ -87,7 +87,7 @@ end
 local function type_key(type)
   if not types then
     types = call('HGET', ctx.prefix .. 'policy', 'types') or ''
-    if types ~= types_text then types_text, limit_of_type = types, remembering(1024, function(name)
+    if types ~= types_text then types_text, limit_of_type = types, memoize(1024, function(name)
       for pattern, key in wire.each_pair(types_text) do
         if fits(pattern, name) then return key end
       end
@@ -154,11 +154,11 @@ local function level_flushed(fair, has_begun, has_ended)
     end
     -- First of its priority: lanes without a tenant are behind it.
     call('ZADD', ready, int(lane_score(tonumber(string.sub(fair.level, 2)), 0)), '@' .. fair.level)
-    queue_woke(fair.queue)
+    set_queue_live(fair.queue)
   elseif has_ended then
     call('ZREM', ready, '@' .. fair.level)
     call('UNLINK', fair.key)
-    if call('EXISTS', ready) == 0 then queue_slept(fair.queue) end
+    if call('EXISTS', ready) == 0 then clear_queue_live(fair.queue) end
   end
 end
 

@@ -1,7 +1,12 @@
--- Accepts a clock that is set back.
+-- Accepts a clock that was set back.
 --
--- The sorted sets whose scores are times computed from the clock are put aside under another name; the tick then shifts them in
--- portions: see `queue/clock_shift`.
+-- Keys:
+-- SET:before_step  zset  the entries of SET at that time, for each SET in `sets`
+-- state.shift      ms by which the clock was set back in all
+-- state.step       ms of the last step, while entries are still to be shifted
+--
+-- The scores of these sets are times computed from the clock. `accept` renames the sets, and the
+-- tick shifts their entries in portions (`queue/clock_shift`).
 
 local ctx = require('lib/context')
 local event = require('lib/event')
@@ -10,14 +15,16 @@ local call = redis.call
 
 local M = {sets = {'leases', 'due', 'wakes', 'deliveries'}, aside = ':before_step'}
 
--- Accepts a clock that was set back to `now` by `step` ms. False while the tick still works on an earlier step.
+-- Accepts a clock that was set back to `now` by `step` ms. Returns false without changing anything
+-- if the tick has not finished shifting the entries of an earlier step.
 M.accept = function(now, step)
   local prefix, state = ctx.prefix, ctx.state
   for _, set in ipairs(M.sets) do
     if call('EXISTS', prefix .. set .. M.aside) == 1 then return false end
   end
   ctx.events, state.shift = ctx.events + 1, int((tonumber(state.shift) or 0) + step)
-  -- Written first: a full Redis refuses the first write of a script, and none after it.
+  -- This write comes first: if Redis is out of memory it refuses the first write of a script, and
+  -- none after it. So the step is never half accepted.
   call('HSET', prefix .. 'state', 'clock', int(now), 'shift', state.shift, 'step', int(step), 'events', int(ctx.events))
   for _, set in ipairs(M.sets) do
     if call('EXISTS', prefix .. set) == 1 then call('RENAME', prefix .. set, prefix .. set .. M.aside) end

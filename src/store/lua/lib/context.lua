@@ -1,16 +1,17 @@
--- The call under way. `lib/runtime` sets every field when a call begins.
+-- The state of the current call. `lib/runtime` sets every field when a call begins.
 --
--- prefix    `fg:{ns}:`, with which every key begins, so that all of them lie in one cluster slot
--- args      the arguments: see `lib/runtime`
--- call      the number of the call since the library was loaded
--- state     the hash `state`, whose fields are listed there
--- now       the time of the call in ms, and `now_text`, the same as text
--- steady    the same on a clock that is never set back: durations that span a step of the real clock are kept in this time
--- seq       the last sequence number that was given to a job
--- events    how many events there have been
+-- prefix    `fg:{ns}:`, the prefix of every key; the braces put all keys into one cluster slot
+-- args      the arguments of the call (`lib/runtime`)
+-- call      number of calls since the library was loaded
+-- state     the hash `state`; `lib/runtime` lists its fields
+-- now       time of the call in ms; `now_text` is the same as text
+-- steady    the same time on a clock that is never set back, for durations that must survive a step
+--           of the real clock
+-- seq       the last sequence number given to a job
+-- events    number of events emitted so far
 -- log       the events of this call
--- counts    changes of job counts by queue and state
--- allowed   what tenants are limited in, as letters: see `tenants/quotas`
+-- counts    changes of job counts, by queue and state
+-- allowed   letters for the kinds of limits that tenants have (`tenants/quotas`)
 
 return {
   prefix = nil, args = nil, call = 0, state = nil, now = nil, now_text = nil, steady = nil, seq = nil, events = nil, log = nil,

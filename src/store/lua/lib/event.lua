@@ -1,13 +1,15 @@
--- Events of a call: records of fields, kept as text that only Rust turns into JSON; one stream entry per call.
+-- Events of a call: records of fields, stored as text. Only Rust turns them into JSON. Each call
+-- writes one stream entry.
 --
--- An event is kind US job id US type US queue US trace FS tenant US data; a job without a tenant has no FS. What tenants did
--- in the call may follow as the last record: see `tenants/activity`. `src/store/codec/event.rs` reads the same.
+-- An event is `kind US job id US type US queue US trace FS tenant US data`. FS and the tenant are
+-- missing if the job names no tenant. The activity of tenants may follow as the last record
+-- (`tenants/activity`). `src/store/codec/event.rs` reads the same format.
 
 local ctx = require('lib/context')
 
 local M = {SEPARATOR = '\30'}
 
--- The text of an event about a job, or about a subject.
+-- Returns the text of an event about a job or a subject.
 M.text = function(kind, job, data)
   return kind .. '\31' .. job.id .. '\31' .. job.type .. '\31' .. job.queue .. '\31'
     .. (job.trace or '') .. (job.tenant and '\28' .. job.tenant or '') .. '\31' .. (data or '')
@@ -18,12 +20,12 @@ M.emit = function(kind, job, data)
   log[#log + 1] = M.text(kind, job, data)
 end
 
--- The subject of an event without a job: a worker by its id, or nothing.
+-- Returns the subject of an event that is not about a job: a worker by its id, or an empty subject.
 M.subject = function(id)
   return {id = id, type = '', queue = ''}
 end
 
--- A point in time inside an event's data; Rust writes it as a timestamp.
+-- Encodes a time inside an event's data; Rust replaces it with a timestamp.
 M.stamp = function(ms)
   return '\29' .. ms .. '\29'
 end

@@ -1,8 +1,8 @@
--- Remembers between calls what is computed from a key, and from nothing else.
+-- Caches values across calls. A value may depend on nothing but its key.
 
--- Returns a function that computes the value of a key once, for at most `most` keys at a time. Callers share the values, so they
--- must not change them.
-local function remembering(most, compute)
+-- Returns a function that computes the value of a key once and caches up to `most` values; a full
+-- cache is emptied. Callers share the values and must not change them.
+local function memoize(most, compute)
   local known, size = {}, 0
   return function(key, first, second)
     local value = known[key]
@@ -15,4 +15,4 @@ local function remembering(most, compute)
   end
 end
 
-return {remembering = remembering}
+return {memoize = memoize}

@@ -1,7 +1,8 @@
--- Whole numbers as text.
+-- Formats whole numbers as text.
 --
--- Numbers are passed on as text made with `%d`: Redis and Lua would each print them as floating point, at several times
--- the cost, and most commands carry a time, a score or a sequence. Small ones, most of which count something, are at hand.
+-- Numbers are passed to Redis as text made with `%d`. Redis and Lua would format them as floating
+-- point, at several times the cost, and most commands carry a time, a score or a sequence. Small
+-- numbers, most of them counts, are formatted in advance.
 
 local format = string.format
 local SMALL = {}

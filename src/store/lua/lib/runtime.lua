@@ -1,28 +1,36 @@
--- Runs a call: its settings, the clock, and what is written once per call, however many jobs it holds.
+-- Runs a call: reads settings and clock, and writes once per call, however many jobs the call
+-- handles.
 --
--- KEYS[1]  the namespace's prefix `fg:{ns}:`
--- ARGV[1]  now in ms for tests, or '' to read the server's clock, on which processes with skewed clocks agree
--- ARGV[2…8] settings: visibility, timeout, retention of completed, cancelled, discarded and dead letters, dead_after (ms)
--- ARGV[9…] the command's own arguments
+-- KEYS[1]   the namespace's prefix `fg:{ns}:`
+-- ARGV[1]   now in ms for tests, or '' to read the clock of the Redis server, so that processes
+--           with skewed clocks agree
+-- ARGV[2…8] settings in ms: visibility, timeout, retention of completed, cancelled, discarded and
+--           dead-letter jobs, dead_after
+-- ARGV[9…]  the command's own arguments
 
 local loader = require('loader')
 local ctx = require('lib/context')
 local clock_step = require('lib/clock_step')
 local event = require('lib/event')
 local int = require('lib/number').int
-local remembering = require('lib/memo').remembering
+local memoize = require('lib/memo').memoize
 local on_begin = loader.on_begin
 local call = redis.call
 local concat = table.concat
 
--- The order in which modules write at the end of a call. Counts and events follow.
+-- The order in which modules write at the end of a call. Tallies, activity, counts and events
+-- follow.
 local PHASES = {'workflows', 'writes', 'lanes', 'fairness', 'limit_counts', 'limits', 'plans', 'enqueue_rates'}
-local current -- the command under way
+local current -- the command of the current call
 
-local touched = {} -- by phase: the last call that had something for it; phases that are not in it always run
+-- By phase: the last call in which a `per_call` table of that phase was made. A phase that is not a
+-- key of this table always runs.
+local touched = {}
 
--- Returns a function that returns a table of the call under way, and makes it when it is first asked for: most calls need few of those
--- that modules keep. If a phase is named, what is to be written in that phase comes from this table, and it runs only if there is one.
+-- Returns a function that returns a table of the current call and creates it on first use, because
+-- most calls need few of the tables that modules keep. If a phase is given, everything that is
+-- written in that phase comes from this table, and the phase is skipped in calls that did not
+-- create it.
 local function per_call(phase)
   local of_call, made
   if phase then touched[phase] = 0 end
@@ -35,8 +43,9 @@ local function per_call(phase)
   end
 end
 
--- A clock that steps back a little (a failover, a slewing clock) stands still instead, so that ages never turn
--- negative; a step of more than 5 s is somebody setting the clock, and is accepted.
+-- Reads the clock. If it is behind the last call by up to 5 s (a failover, a slewing clock), the
+-- time of the last call is used instead, so that ages never become negative. A larger step means
+-- that someone set the clock; it is accepted.
 local function begin_clock()
   local state, now = ctx.state, tonumber(ctx.args[1])
   if not now then
@@ -50,7 +59,7 @@ end
 
 local function begin(keys, args)
   ctx.prefix, ctx.args, ctx.call = keys[1], args, ctx.call + 1
-  -- All fields that there may be: a table that grows field by field is laid out anew several times.
+  -- One constructor with all fields, because Lua resizes a table that grows field by field.
   local state = {clock = nil, seq = nil, events = nil, halted = nil, staged = nil, rules = '', policy = '', parked = nil,
     limits = nil, gated = nil, paused = nil, bounded = nil, tenants = nil, throttled = nil, levels = nil, stale = nil,
     recalled = nil, shift = nil, step = nil, cron_shift = nil}
@@ -70,8 +79,8 @@ local function run(command, keys, args)
   return command.handle()
 end
 
--- Changes that an item makes to counts are deferred until the item has succeeded: see `guarded`. Then the applier of their kind
--- takes them over.
+-- Changes to counts are deferred until the item that makes them has succeeded (`guarded`). Then the
+-- applier of their kind applies them. An entry takes five places: kind, key and up to three values.
 local deferred, deferred_size
 local appliers = {}
 
@@ -81,7 +90,8 @@ local function defer(kind, key, first, second, third)
   deferred_size = size + 5
 end
 
--- Counts jobs of a queue by state. Counts change only here, in the script that changes the job's state.
+-- Counts jobs of a queue by state. Counts change only through this function, in the script that
+-- changes the state of the job.
 local function count(queue, state, by)
   defer('count', queue, state, by)
 end
@@ -96,31 +106,33 @@ appliers.count = function(queue, state, by)
   of_queue[state] = (of_queue[state] or 0) + by
 end
 
--- Writes to one key are gathered and sent as one command: a call costs Redis commands by the key, not by the job. What an item
--- gathered is cut off again if it fails, so each list knows how long it was when the item that last added to it began to.
+-- Writes to one key are gathered and sent as one command, so the number of Redis commands depends
+-- on the number of keys, not of jobs. If an item fails, what it gathered is cut off again.
+-- Therefore each list stores its length at the time when the last item began to add to it.
 local gathered, gathered_order, item
--- Places in a list: its description, and then the command's arguments. Most lists are of one job: by place they are cheapest to make.
-local COMMAND, LAST, ITEM, KEPT, KEY = 1, 2, 3, 4, 5
+-- Positions in a list: its description, followed by the arguments of the command. Most lists hold
+-- one job, and a list constructor is the cheapest way to create them.
+local COMMAND_AT, LAST_AT, ITEM_AT, KEPT_AT, KEY_AT = 1, 2, 3, 4, 5
 
 local function gather(command, key, first, second)
   local list = gathered[key]
   if type(first) == 'number' then first = int(first) end
-  -- The order of writes to one key is kept: another command gets a list of its own, behind those that are there.
-  if not list or list[COMMAND] ~= command then
-    list = {command, second and KEY + 2 or KEY + 1, item, KEY, key, first, second}
+  -- Writes to one key keep their order: a different command starts a new list, which is sent later.
+  if not list or list[COMMAND_AT] ~= command then
+    list = {command, second and KEY_AT + 2 or KEY_AT + 1, item, KEY_AT, key, first, second}
     gathered[key] = list
     gathered_order[#gathered_order + 1] = list
     return
   end
-  local last = list[LAST]
-  if list[ITEM] ~= item then list[ITEM], list[KEPT] = item, last end
+  local last = list[LAST_AT]
+  if list[ITEM_AT] ~= item then list[ITEM_AT], list[KEPT_AT] = item, last end
   list[last + 1] = first
   if second then list[last + 2] = second end
-  list[LAST] = last + (second and 2 or 1)
+  list[LAST_AT] = last + (second and 2 or 1)
 end
 
--- Sends a command about one key with all of a list, or with its places from one to another. In portions: Lua's stack holds
--- 8,000 values.
+-- Sends a command for one key with the elements of a list from `first` to `last`. Sends portions,
+-- because Lua's stack holds 8,000 values.
 local function send(command, key, list, first, last)
   last = last or #list
   for from = first or 1, last, 4000 do call(command, key, unpack(list, from, math.min(from + 3999, last))) end
@@ -129,13 +141,14 @@ end
 local function send_gathered()
   for position = 1, #gathered_order do
     local list = gathered_order[position]
-    send(list[COMMAND], list[KEY], list, KEY + 1, list[LAST])
+    send(list[COMMAND_AT], list[KEY_AT], list, KEY_AT + 1, list[LAST_AT])
   end
   gathered, gathered_order = {}, {}
 end
 
--- Takes over what was deferred and gathered: an item that fails later does not take it back.
-local function settle()
+-- Applies deferred changes and keeps gathered writes. An item that fails later does not revert
+-- them.
+local function apply_deferred()
   item = item + 1
   for at = 1, deferred_size, 5 do
     appliers[deferred[at]](deferred[at + 1], deferred[at + 2], deferred[at + 3], deferred[at + 4])
@@ -143,21 +156,21 @@ local function settle()
   deferred_size = 0
 end
 
-local function unsettle()
+local function revert()
   deferred_size = 0
   for _, list in ipairs(gathered_order) do
-    if list[ITEM] == item then list[LAST] = list[KEPT] end
+    if list[ITEM_AT] == item then list[LAST_AT] = list[KEPT_AT] end
   end
 end
 
 local function flush()
-  settle()
+  apply_deferred()
   send_gathered()
 end
 
 loader.on_commit('writes', flush)
 
--- Signals reach every process at the end of the call. One may be lost, so nothing but speed depends on it.
+-- Signals are published at the end of the call. One may be lost, so only latency may depend on it.
 local signals
 
 local function signal(text)
@@ -165,7 +178,7 @@ local function signal(text)
 end
 
 local function publish_signals()
-  -- A user without rights on the channel does without: its processes poll from time to time.
+  -- A Redis user without rights on the channel gets no signals; its processes poll.
   for text in pairs(signals) do redis.pcall('PUBLISH', ctx.prefix .. 'signals', text) end
 end
 
@@ -193,10 +206,11 @@ local function write_events(activity)
   call('XADD', ctx.prefix .. 'events', '*', 'n', int(ctx.events), 't', ctx.now_text, 'e', concat(log, event.SEPARATOR))
 end
 
--- Writes what the call changed. Called once, at its end; a call that changed nothing writes nothing.
+-- Writes the changes of the call. Commands call it once, at the end. A call without changes writes
+-- nothing.
 local function commit()
   for place = 1, #PHASES do run_phase(PHASES[place]) end
-  flush() -- what those phases counted and gathered themselves
+  flush() -- what the phases themselves counted and gathered
   publish_signals()
   run_phase('tallies')
   local activity = run_phase('activity')
@@ -206,18 +220,20 @@ local function commit()
   call('HSET', ctx.prefix .. 'state', 'clock', ctx.now_text, 'seq', int(ctx.seq), 'events', int(ctx.events))
 end
 
--- Handles one item so that a bad one harms only itself: an error becomes its own result, and what it deferred is dropped.
+-- Handles one item so that its failure affects no other item. Returns the result of `handle`, or
+-- `{'error', text}` after reverting what the item deferred, gathered and emitted.
 local function guarded(handle, ...)
-  settle()
+  apply_deferred()
   local log = ctx.log
   local logged = #log
   local ok, result = pcall(handle, ...)
   if ok then return result end
-  unsettle()
+  revert()
   for position = #log, logged + 1, -1 do log[position] = nil end
   local text = type(result) == 'table' and result.err or tostring(result)
   for _, code in ipairs({'OOM', 'MISCONF', 'READONLY', 'NOREPLICAS'}) do
-    -- Redis itself refuses, and will refuse the rest: the same refusal, unguarded, ends the script with Redis' own code.
+    -- Redis itself refuses writes, and will refuse those of all other items as well. The same write
+    -- without `pcall` ends the script with Redis' own error code.
     if string.find(text, code, 1, true) then call('HSET', ctx.prefix .. 'state', 'clock', ctx.now_text) end
   end
   return {'error', text}
@@ -228,8 +244,8 @@ on_begin(function()
 end)
 
 return {
-  on_begin = on_begin, on_commit = loader.on_commit, run = run, remembering = remembering, per_call = per_call, int = int,
+  on_begin = on_begin, on_commit = loader.on_commit, run = run, memoize = memoize, per_call = per_call, int = int,
   emit = event.emit, subject = event.subject, stamp = event.stamp,
-  defer = defer, appliers = appliers, count = count, gather = gather, send = send, settle = settle, flush = flush,
+  defer = defer, appliers = appliers, count = count, gather = gather, send = send, apply_deferred = apply_deferred, flush = flush,
   signal = signal, commit = commit, guarded = guarded,
 }

@@ -1,7 +1,8 @@
--- Texts made of several values: stored records, arguments and replies. Only this module, `lib/record` and `lib/event` know the
--- separators; `src/store/codec/wire.rs` is its counterpart. JSON and names hold no control characters, so none of them is escaped.
+-- Texts made of several values: stored records, arguments and replies. Only this module,
+-- `lib/record` and `lib/event` spell the separators; `src/store/codec/wire.rs` is the counterpart.
+-- JSON and names contain no control characters, so nothing is escaped.
 
-local remembering = require('lib/memo').remembering
+local memoize = require('lib/memo').memoize
 local concat, find, gsub, gmatch, match, rep = table.concat, string.find, string.gsub, string.gmatch, string.match, string.rep
 
 local UNIT, RECORD, GROUP, FILE, SUBSTITUTE = '\31', '\30', '\29', '\28', '\26'
@@ -12,30 +13,29 @@ local function join(...)
   return concat({...}, UNIT)
 end
 
--- Joins the values of a list, or those between two places of it.
+-- Joins the values of a list, or those from position `first` to `last`.
 local function join_list(list, first, last)
   return concat(list, UNIT, first or 1, last or #list)
 end
 
--- Returns the pattern of a text of so many values with a separator between them, UNIT if none is named. The last value may contain it.
+-- Returns the pattern of a text of `count` values between separators (UNIT by default). The last
+-- value may contain the separator.
 local function pattern(count, separator)
   separator = separator or UNIT
   return '^' .. rep('([^' .. separator .. ']*)' .. separator, count - 1) .. '(.*)$'
 end
 
--- Iterates over the values of a text; empty ones are left out.
+-- Iterates over the values of a text and skips empty ones.
 local function each(text)
   return gmatch(text, '[^\31]+')
 end
 
--- Iterates over pairs of two values, each followed by RS: `first US second RS …`.
+-- Iterates over pairs of values, each followed by RS: `first US second RS …`.
 local function each_pair(text)
   return gmatch(text, '([^\30\31]*)\31([^\30]*)\30')
 end
 
--- Further fields are pairs of name and value: `name US value US …`.
---
--- Writes one pair.
+-- Encodes one further field. Further fields are pairs of name and value: `name US value US …`.
 local function field(name, value)
   return name .. '\31' .. value .. '\31'
 end
@@ -51,16 +51,18 @@ local function fields_read(text)
   return named
 end
 
-local fields_known = remembering(1000, fields_read)
--- Longer texts hold what no other job has, such as the template of a payload.
+local fields_known = memoize(1000, fields_read)
+-- Longer texts are not cached: they contain values that no other job has, such as the template of a
+-- payload.
 local LONGEST_KNOWN = 200
 
--- Reads further fields into a table, which callers share and must not change: most jobs of a tenant have the same.
+-- Decodes further fields. Callers share the table and must not change it: most jobs of a tenant
+-- have the same further fields, so tables are cached.
 local function fields(text)
   return (#text > LONGEST_KNOWN and fields_read or fields_known)(text)
 end
 
--- Returns further fields with one of them changed, added, or removed if there is no value.
+-- Returns further fields with one of them changed or added, or removed if `value` is nil.
 local function set_field(text, name, value)
   text = '\31' .. text
   local before, behind = find(text, '\31' .. name .. '\31', 1, true)

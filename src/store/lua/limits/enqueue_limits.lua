@@ -1,45 +1,53 @@
--- What tenants may enqueue. A request is measured as a whole before anything of it is stored.
+-- Enforces the limits on what tenants enqueue. A request is checked as a whole before any of its
+-- jobs is stored.
+--
+-- Most requests are far from all limits. They are only counted against the room of their tenants'
+-- accounts (`limits/enqueue_accounts`); only the others are checked in full.
 
 local ctx = require('lib/context')
 local quotas = require('tenants/quotas')
 local existing = require('queue/unique').existing
+local accounts = require('limits/enqueue_accounts')
 local enqueue_window = require('limits/enqueue_window')
 local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
-local on_begin, int, settle = runtime.on_begin, runtime.int, runtime.settle
+local on_begin, int, apply_deferred = runtime.on_begin, runtime.int, runtime.apply_deferred
 local tenant_exceeded, tenant_quota = quotas.exceeded, quotas.quota
-local book_look, book_open, books_open = enqueue_window.look, enqueue_window.open, enqueue_window.books_open
-local pace_lasts, starts_add = enqueue_window.pace_lasts, enqueue_window.starts_add
-local starts_last = enqueue_window.starts_last
+local accounts_open, window_open = accounts.open, accounts.window_open
+local drain_ms, enqueues_add, room_after_ms = enqueue_window.drain_ms, enqueue_window.enqueues_add, enqueue_window.room_after_ms
+local window_measure = enqueue_window.measure
 local fields = wire.fields
 local find = string.find
 
--- The account of jobs that have to be looked at one by one: those for later, and those that are not stored if their like is there.
-local LOOKED_AT = 0
-local quick -- by the further fields of a job: the account of its tenant, or of those to be looked at; false if nobody counts it
-local taken, taken_size -- accounts of the jobs of the request that was taken in last
-local asked, soft -- its books and the soft limits that it exceeds, where it was looked at
+-- The account of jobs that must be checked in full: jobs for later, and unique jobs, which are not
+-- stored if they have a duplicate. It never has room.
+local IN_FULL = 0
+-- By the further fields of a job: its account, or false if its tenant is not counted.
+local account_of
+local charged, charged_size -- accounts of the jobs of the request that was counted last
+-- Of the request that was checked in full: its windows, and the soft limits that it exceeds.
+local checked_windows, exceeded_soft
 
 on_begin(function()
-  taken_size = 0
-  if not find(ctx.allowed, 'e', 1, true) then return end -- nobody is limited
-  quick, taken, asked, soft, enqueue_window.rooms[LOOKED_AT] = {}, {}, {}, nil, -1
+  charged_size = 0
+  if not find(ctx.allowed, 'e', 1, true) then return end -- no tenant is limited
+  account_of, charged, checked_windows, exceeded_soft, accounts.rooms[IN_FULL] = {}, {}, {}, nil, -1
 end)
 
--- The tenant of a job, given its further fields; nil if its jobs are not counted.
+-- Returns the tenant of a job, given its further fields; nil if its jobs are not counted.
 local function tenant_in(more)
   local name = fields(more).tenant
   if name and name ~= '_default' then return name end
   return find(ctx.allowed, 'd', 1, true) and '_default' or nil
 end
 
--- The further fields of a job that names only its tenant: accounts are known by these.
-local function bare(name)
+-- Returns the further fields of a job that names only its tenant. Accounts are found by this text.
+local function tenant_field(name)
   return wire.field('tenant', name)
 end
 
--- Whether a job is for later.
+-- Returns true if a job is scheduled for later.
 local function is_later(more)
   local due = fields(more).due
   if not due or fields(more).pending then return false end
@@ -47,136 +55,141 @@ local function is_later(more)
   return tonumber(due) > ctx.now
 end
 
--- Finds the account of jobs with these further fields; a tenant that has none owns the next one.
-local function note(more, size)
+-- Finds the account of jobs with these further fields. A tenant without an account gets the next
+-- number. Returns the number of accounts.
+local function assign_account(more, size)
   local name = tenant_in(more)
-  local known = name and bare(name)
-  if known and not quick[known] then
+  local known = name and tenant_field(name)
+  if known and not account_of[known] then
     size = size + 1
-    quick[known], enqueue_window.owners[size] = size, name
+    account_of[known], accounts.tenants[size] = size, name
   end
   if more ~= known then
-    local is_quick = not fields(more).unique and not (name and fields(more).due)
-    quick[more] = is_quick and (known and quick[known] or false) or LOOKED_AT
+    local has_account = not fields(more).unique and not (name and fields(more).due)
+    account_of[more] = has_account and (known and account_of[known] or false) or IN_FULL
   end
   return size
 end
 
-local function note_all(list, first, jobs, words, size)
+local function assign_accounts(list, first, jobs, words, size)
   for position = first + 5, first + jobs * words, words do
     local more = list[position]
-    if quick[more] == nil then size = note(more, size) end
+    if account_of[more] == nil then size = assign_account(more, size) end
   end
   return size
 end
 
--- Opens the accounts of all tenants that so many requests have jobs of, the first of which begins at `at`.
-local function foresee(at, requests, words)
+-- Opens the accounts of all tenants that have jobs in the `requests` requests from position `at`
+-- on, so that they are read with as few commands as possible.
+local function open_accounts(at, requests, words)
   local size = 0
   for _ = 1, requests do
     local jobs = ctx.args[at + 1] == '1' and 1 or tonumber(ctx.args[at + 1])
-    size = note_all(ctx.args, at + 4, jobs, words, size)
+    size = assign_accounts(ctx.args, at + 4, jobs, words, size)
     at = at + 4 + jobs * words
   end
-  if size > 0 then books_open(1) end
+  if size > 0 then accounts_open(1) end
 end
 
--- Gives back what was taken in last.
-local function leave()
-  for place = 1, taken_size do
-    local account = taken[place]
-    enqueue_window.rooms[account], enqueue_window.entered[account] = enqueue_window.rooms[account] + 1, enqueue_window.entered[account] - 1
+-- Reverts the count of the request that was counted last.
+local function undo_count()
+  for place = 1, charged_size do
+    local account = charged[place]
+    accounts.rooms[account], accounts.counted[account] = accounts.rooms[account] + 1, accounts.counted[account] - 1
   end
-  taken_size = 0
+  charged_size = 0
 end
 
--- Takes in a request that has no unique jobs and keeps so far from all limits that no book need be opened for it; false if it does not.
-local function pass(list, first, jobs, words)
-  taken_size = 0
+-- Counts a request without full check. Returns false, without having counted anything, if one of
+-- its jobs must be checked in full or its account has no room.
+local function try_count(list, first, jobs, words)
+  charged_size = 0
   for position = first + 5, first + jobs * words, words do
-    local account = quick[list[position]]
-    if account == nil then -- it was not foreseen
-      local size = #enqueue_window.owners
-      if note_all(list, first, jobs, words, size) > size then books_open(size + 1) end
-      account = quick[list[position]]
+    local account = account_of[list[position]]
+    if account == nil then -- not part of the requests whose accounts were opened
+      local size = #accounts.tenants
+      if assign_accounts(list, first, jobs, words, size) > size then accounts_open(size + 1) end
+      account = account_of[list[position]]
     end
     if account then
-      local room = enqueue_window.rooms[account]
+      local room = accounts.rooms[account]
       if room < 1 then
-        leave()
+        undo_count()
         return false
       end
-      enqueue_window.rooms[account], enqueue_window.entered[account] = room - 1, enqueue_window.entered[account] + 1
-      taken_size = taken_size + 1
-      taken[taken_size] = account
+      accounts.rooms[account], accounts.counted[account] = room - 1, accounts.counted[account] + 1
+      charged_size = charged_size + 1
+      charged[charged_size] = account
     end
   end
   return true
 end
 
--- Asks for one more job. The first limit that it exceeds: its name, what there is, what is allowed, and when there may be room.
-local function book_ask(book, later)
-  local quota, wanted = book.quota, book.wanted + 1
-  book.wanted = wanted
-  if later then book.wanted_later = book.wanted_later + 1 end
-  if quota.rate and book.started + wanted > quota.rate then
-    return 'max_enqueue_rate', book.started, quota.rate, starts_last(book, wanted)
+-- Adds one job to those that the request brings. If it exceeds a limit, returns the first such
+-- limit: name, current number, maximum, and ms until there may be room.
+local function window_exceeded(window, later)
+  local quota, wanted = window.quota, window.wanted + 1
+  window.wanted = wanted
+  if later then window.wanted_later = window.wanted_later + 1 end
+  if quota.rate and window.started + wanted > quota.rate then
+    return 'max_enqueue_rate', window.started, quota.rate, room_after_ms(window, wanted)
   end
-  if quota.depth and book.waits + wanted > quota.depth then
-    return 'max_queue_depth', book.waits, quota.depth, pace_lasts(book.depth, book.waits + wanted - quota.depth)
+  if quota.depth and window.waits + wanted > quota.depth then
+    return 'max_queue_depth', window.waits, quota.depth, drain_ms(window.depth, window.waits + wanted - quota.depth)
   end
-  if later and quota.scheduled and book.later + book.wanted_later > quota.scheduled then
-    return 'max_scheduled', book.later, quota.scheduled, pace_lasts(book.scheduled, book.later + book.wanted_later - quota.scheduled)
+  if later and quota.scheduled and window.later + window.wanted_later > quota.scheduled then
+    return 'max_scheduled', window.later, quota.scheduled, drain_ms(window.scheduled, window.later + window.wanted_later - quota.scheduled)
   end
 end
 
-local function tell(book, limit, current, maximum, action)
-  book.told = book.told or {}
-  if not book.told[limit] then tenant_exceeded(book.name, limit, current, maximum, action) end
-  book.told[limit], book.dirty = int(ctx.steady), true
+local function report(window, limit, current, maximum, action)
+  window.reported = window.reported or {}
+  if not window.reported[limit] then tenant_exceeded(window.name, limit, current, maximum, action) end
+  window.reported[limit], window.dirty = int(ctx.steady), true
 end
 
--- Takes into the books what was asked for.
-local function enter()
-  for _, book in ipairs(asked) do
-    if book.quota.rate then starts_add(book, book.wanted) end
-    if book.depth then book.depth.added = book.depth.added + book.wanted end
-    if book.scheduled then book.scheduled.added = book.scheduled.added + book.wanted_later end
-    if book.depth or book.scheduled then book.dirty = true end
+-- Adds the request to its windows. Must not be called before the request is certain to be stored.
+local function record()
+  for _, window in ipairs(checked_windows) do
+    if window.quota.rate then enqueues_add(window, window.wanted) end
+    if window.depth then window.depth.added = window.depth.added + window.wanted end
+    if window.scheduled then window.scheduled.added = window.scheduled.added + window.wanted_later end
+    if window.depth or window.scheduled then window.dirty = true end
   end
-  for _, over in pairs(soft or {}) do tell(over[1], over[2], over[3], over[4], 'accepted') end
+  for _, over in pairs(exceeded_soft or {}) do report(over[1], over[2], over[3], over[4], 'accepted') end
 end
 
--- Measures a request that is not far from all limits, before anything of it is stored. Returns the answer if a limit refuses it; else
--- nil, the soft limits that it exceeds, and what takes it into the books once it is let in. Jobs that are not stored because their like
--- is there do not count. What is imported counts, but is not refused: its producer has its answer.
-local function admit(list, first, jobs, words, is_import)
+-- Checks a request in full. Returns the result that refuses it; or nil, the soft limits that it
+-- exceeds, and the function that counts the request once it is certain to be stored. A unique job
+-- with a duplicate is not stored and does not count. An import counts but is never refused, because
+-- its producer already has a response.
+local function check(list, first, jobs, words, is_import)
   local request = {}
-  asked, soft = request, nil
-  settle()
+  checked_windows, exceeded_soft = request, nil
+  apply_deferred()
   for index = 0, jobs - 1 do
     local more = list[first + index * words + 5]
     local name = tenant_in(more)
-    if name and tenant_quota(name).stretch and not existing(more) then
-      local book = book_open(quick[bare(name)])
-      if book.asked ~= request then
-        book.asked, request[#request + 1] = request, book
-        book_look(book)
+    if name and tenant_quota(name).interval and not existing(more) then
+      local window = window_open(account_of[tenant_field(name)])
+      if window.request ~= request then
+        window.request, request[#request + 1] = request, window
+        window_measure(window)
       end
-      local limit, current, maximum, ms = book_ask(book, is_later(more))
-      if limit and not book.quota.soft and not is_import then
-        tell(book, limit, current, maximum, 'rejected')
-        return wire.join('limited', index, book.name, limit, int(current), int(maximum), int(ms))
+      local limit, current, maximum, ms = window_exceeded(window, is_later(more))
+      if limit and not window.quota.soft and not is_import then
+        report(window, limit, current, maximum, 'rejected')
+        return wire.join('limited', index, window.name, limit, int(current), int(maximum), int(ms))
       elseif limit then
-        local exceeded = wire.join(book.name, limit)
-        soft = soft or {}
-        soft[exceeded] = soft[exceeded] or {book, limit, current, maximum}
+        local exceeded = wire.join(window.name, limit)
+        exceeded_soft = exceeded_soft or {}
+        exceeded_soft[exceeded] = exceeded_soft[exceeded] or {window, limit, current, maximum}
       end
     end
   end
   local exceeded = ''
-  for name in pairs(soft or {}) do exceeded = exceeded .. wire.join('', '?', name) end
-  return nil, exceeded, enter
+  for name in pairs(exceeded_soft or {}) do exceeded = exceeded .. wire.join('', '?', name) end
+  return nil, exceeded, record
 end
 
-return {admit = admit, foresee = foresee, leave = leave, pass = pass}
+return {check = check, open_accounts = open_accounts, undo_count = undo_count, try_count = try_count}

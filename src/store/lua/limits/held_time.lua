@@ -1,10 +1,13 @@
 -- The time for which limits held jobs back.
 --
--- limit:K held  `strategy start-end;start-end;…`: the strategy that stopped jobs last, and the periods in which lanes waited for
---               the limit, or its queue was stopped, oldest first; the last one has no end while it lasts
+-- limit:K field  meaning
+-- held           `strategy start-end;start-end;…`: the part of the limit that stopped jobs last,
+--                and the periods in which lanes waited for the limit or its queue was stopped, the
+--                oldest first; the last period has no end while it lasts
 --
--- A job was held back for as long as these periods overlap with its own wait. At most PERIODS are kept: beyond that, the two
--- with the shortest gap between them become one. A reported time may include such gaps, but misses nothing.
+-- A job was held back as long as these periods overlap with its own wait. At most PERIODS are kept:
+-- above that, the two with the shortest gap are merged. So a reported time may include short gaps,
+-- but is never too low.
 
 local ctx = require('lib/context')
 local runtime = require('lib/runtime')
@@ -13,13 +16,13 @@ local per_call = runtime.per_call
 local call = redis.call
 local match = string.match
 
-local held = {}
+local M = {}
 
 local PERIODS = 16
 local texts = per_call() -- by limit, as far as this call has read them
 
--- Keeps what the caller has read of a limit.
-held.loaded = function(key, text)
+-- Caches the field `held` that the caller has read.
+M.cache = function(key, text)
   texts()[key] = text or ''
 end
 
@@ -48,26 +51,27 @@ local function shorten(periods)
   return string.sub(periods, 1, from - 1) .. string.sub(periods, to + 1)
 end
 
--- A limit begins to hold jobs back, or goes on doing so, now for this reason.
-held.begin = function(key, strategy)
+-- Begins a period in which a limit holds jobs back. If one is under way, only updates the strategy.
+M.begin = function(key, strategy)
   local before, periods = match(read(key), '^(%S*) ?(.*)$')
   if string.sub(periods, -2) == '-;' then
     if before ~= strategy then write(key, strategy .. ' ' .. periods) end
     return
   end
   local earlier = match(periods, '^(.*%-)' .. ctx.now_text .. ';$')
-  -- If the last period ended in this very ms, it goes on.
+  -- If the last period ended in this millisecond, it continues.
   write(key, strategy .. ' ' .. (earlier and earlier .. ';' or shorten(periods .. ctx.now_text .. '-;')))
 end
 
--- A limit holds nobody back any more.
-held.finish = function(key)
+-- Ends the current period of a limit, if there is one.
+M.finish = function(key)
   local text = read(key)
   if string.sub(text, -2) == '-;' then write(key, string.sub(text, 1, -2) .. ctx.now_text .. ';') end
 end
 
--- How long a limit held back a job that has been waiting since a time, in ms, and the strategy. Nil if it did not.
-held.time = function(key, since)
+-- Returns for how many ms a limit held back a job that has been waiting since `since`, and the
+-- strategy; nil if it did not hold it back. The caller must have opened the limit.
+M.time = function(key, since)
   local text = texts()[key]
   if text == '' then return nil end
   local sum, strategy = 0, match(text, '^%S+')
@@ -77,4 +81,4 @@ held.time = function(key, since)
   if sum > 0 then return sum, strategy end
 end
 
-return {held = held}
+return M

@@ -1,26 +1,46 @@
--- Lanes under limits, and lanes of tenants. What a limit allows is in `limits/quota`; here is who waits for it.
+-- Lanes under limits, and lanes of tenants: which of them wait for which limit. `limits/quota`
+-- determines what a limit allows.
 --
--- limit:K       hash  quotas by who set them: j (the last job), f (the file), a (an admin), o (an override, to `until`); hold
---                     (nothing before that time), b (starts in the window), sums (how many, in how many buckets), next (start after the throttle's last), later and turn
---                     (the same of starts that jobs were put off to), n (available jobs), w (lanes that wait), hit (why its queue is
---                     stopped), xS (times it was hit, by strategy), held (when it held jobs back: see `limits/held_time`)
--- limit:K:run   set   leased jobs that count against its concurrency
--- limit:K:at    hash  `r pP Q` ready lanes of queue Q and priority P, `w Q` lanes of Q that wait
--- limit:K:tags  hash  by tenant: its start tag, which orders tenants that wait for the same limit
--- wait:K:Q      zset  lanes of Q that wait for K: highest priority first, then by tag, or by their first job
--- blocked:Q     hash  by tenant: its jobs in lanes that wait
--- parked:Q      hash  lane → the limit that it waits for; asleep:Q:T set of those of tenant T
--- awake:Q:T     set   ready lanes of tenant T under limits, where tenants do not take turns
--- limit:#Q, :~Y, :+T:Q  limits of a queue, of types, and of a tenant's slots in a queue; `src/job/limit_key.rs` has the names
--- limit:!T            a tenant's own limit: only what waits for it is kept here; what it allows is in `quotas`, what counts in `tenants`;
---                     caps: zset of those that stopped somebody, by when
--- wakes         zset  limits by when those who wait for them are to be looked at
--- limits        zset  limits by when they were last used; limited: set of queues that have one of their own
+-- key              type  meaning
+-- limit:K          hash  a limit, see below
+-- limit:K:run      set   leased jobs that count against its concurrency
+-- limit:K:at       hash  `r pP Q`: number of ready lanes of queue Q and priority P; `w Q`:
+--                        number of waiting lanes of Q
+-- limit:K:tags     hash  tenant → start tag, which orders tenants that wait for the same limit
+-- wait:K:Q         zset  lanes of Q that wait for K: by priority, then by tag or first job
+-- blocked:Q        hash  tenant → its jobs in lanes that wait
+-- parked:Q         hash  lane → the limit that it waits for
+-- asleep:Q:T       set   waiting lanes of tenant T
+-- awake:Q:T        set   ready lanes of tenant T under limits, if tenants do not take turns
+-- caps             zset  limits of tenants that stopped a job, by time
+-- wakes            zset  limits by the time at which lanes that wait for them are examined
+-- limits           zset  limits by last use
+-- limited          set   queues with a limit of their own
 --
--- A lane that a limit blocks is neither in `ready` nor read by anybody until the limit frees. For each queue by itself, the
--- ready lanes under a limit are at least min(what the limit has room for, lanes that wait), and nobody waits for whom there
--- is room beside the ready lanes of its priority and above: so a free slot never waits, a queue that nobody serves cannot
--- swallow it, a higher priority never waits for a lower, and a hundred thousand lanes are not woken for one slot.
+-- field of limit:K   meaning
+-- j, f, a, o, until  quotas of the last job, the file, an admin and an override, and its end
+-- hold               nothing starts before this time
+-- b, sums            starts in the window; their number and the number of their buckets
+-- next               the throttle's next start
+-- later, turn        the same of starts to which jobs were postponed
+-- n, w               number of available jobs; number of waiting lanes
+-- hit                why the limit's queue is stopped; a tenant's limit: when it last stopped one
+-- xS                 number of times that part S of the limit began to stop jobs
+-- held               when the limit held jobs back (`limits/held_time`)
+--
+-- Keys of limits that the server owns: `#Q` of a queue, `~Y` of types, `+T:Q` of a tenant's slots
+-- in a queue, `!T` of a tenant (`src/job/limit_key.rs`). For `!T` only waiting lanes are stored
+-- here: its quota is in `quotas`, and the jobs that count are in `tenants`.
+--
+-- A lane that a limit stops is parked: it is not in `ready` and no fetch reads it until the limit
+-- has room. For each queue separately, these invariants hold:
+--
+-- 1. The ready lanes under a limit are at least min(room of the limit, waiting lanes).
+-- 2. A lane does not wait if the limit has room for it besides the ready lanes of its priority and
+--    above.
+--
+-- So a free slot is never left unused, a queue without workers cannot consume it, a higher priority
+-- never waits for a lower one, and a hundred thousand lanes are not woken for one slot.
 
 local ctx = require('lib/context')
 local lane_module = require('queue/lane')
@@ -28,8 +48,7 @@ local held_time = require('limits/held_time')
 local runtime = require('lib/runtime')
 
 local on_begin, count, int, on_commit, per_call = runtime.on_begin, runtime.count, runtime.int, runtime.on_commit, runtime.per_call
-local is_cap, lane_limits, queue_woke = lane_module.is_cap, lane_module.limits, lane_module.queue_woke
-local held = held_time.held
+local is_cap, lane_limits, set_queue_live = lane_module.is_cap, lane_module.limits, lane_module.set_queue_live
 local call = redis.call
 local find, match = string.find, string.match
 
@@ -47,21 +66,25 @@ local function lane_level(lane)
   return match(lane, '^p%-?%d+')
 end
 
--- How many jobs of a queue wait for a limit; they neither close a gate nor count as its depth. They count against their
--- tenant, which gets no more of them promoted than its plan rule allows.
+-- Counts jobs of a queue that wait for a limit. They are excluded when a gate or the queue's depth
+-- is computed. They count against their tenant, for which a plan rule promotes no more than it
+-- allows.
 local function count_blocked(queue, lane, by)
   count(queue, 'blocked', by)
   local tenant = lane_owner(lane)
   if tenant and call('HINCRBY', ctx.prefix .. 'blocked:' .. queue, tenant, int(by)) <= 0 then call('HDEL', ctx.prefix .. 'blocked:' .. queue, tenant) end
 end
 
-M.keeps = nil -- takes over the change of a limit that `quota` has open
-M.level_enter = nil -- puts a tenant's lane among those that take turns: see `fairness/level`
+-- Adds the change of `n` to a limit that `limits/quota` has open; false if it has not.
+M.add_to_open = nil
+-- Adds a tenant's lane to those that take turns; `fairness/level` sets it.
+M.level_enter = nil
 
--- Whose lane it is that does not take turns, if limits of its own make its name one that nobody could guess.
-local VARIED = '^[^;]+;[kyo]=.*;b=(.*)$'
+-- The name of a tenant's lane, without turns, that has limits of its own. Such names are listed in
+-- `awake`, because they cannot be derived from priority and tenant.
+local LIMITED_TENANT_LANE = '^[^;]+;[kyo]=.*;b=(.*)$'
 
--- One ready lane more or less under each of its limits.
+-- Changes the number of ready lanes under each limit of a lane.
 local function lane_ready(queue, lane, by)
   local field = 'r ' .. lane_level(lane) .. ' ' .. queue
   for _, key in ipairs(lane_limits(queue, lane)) do
@@ -70,7 +93,8 @@ local function lane_ready(queue, lane, by)
   end
 end
 
--- A lane may run, its first job having a score. Whoever reads it checks its limits.
+-- Makes a lane ready whose first job has this score. Limits are not checked before a fetch reads
+-- it.
 local function lane_enter(queue, lane, score, entry)
   local tenant = lane_tenant(lane)
   local added
@@ -78,24 +102,25 @@ local function lane_enter(queue, lane, score, entry)
     added = M.level_enter(queue, lane, tenant, score, entry)
   else
     added = call('ZADD', ctx.prefix .. 'ready:' .. queue, 'LT', score, lane) == 1
-    if added then queue_woke(queue) end
+    if added then set_queue_live(queue) end
   end
   if not added then return end
   lane_ready(queue, lane, 1)
-  local owner = not tenant and match(lane, VARIED)
+  local owner = not tenant and match(lane, LIMITED_TENANT_LANE)
   if owner then call('SADD', ctx.prefix .. 'awake:' .. queue .. ':' .. owner, lane) end
 end
 
--- The lane is ready no more; its entry is gone already.
+-- Counts a lane as not ready any more. The caller has removed its entry.
 local function lane_left(queue, lane)
   lane_ready(queue, lane, -1)
-  local owner = match(lane, VARIED)
+  local owner = match(lane, LIMITED_TENANT_LANE)
   if owner then call('SREM', ctx.prefix .. 'awake:' .. queue .. ':' .. owner, lane) end
 end
 
 local renewed = per_call()
 
--- The last enqueued numbers of a key are the key's. Who waits under other ones is looked at.
+-- Stores the quota of a job as the limit's, because the job that was enqueued last decides. Lanes
+-- that wait under another quota are examined.
 local function limit_renew(key, quota)
   if renewed()[key] == quota then return end
   renewed()[key] = quota
@@ -112,41 +137,42 @@ local function limit_renew(key, quota)
   end
 end
 
-local availables = per_call('limit_counts') -- by limit: how many available jobs more it has than before this call
+local available_changes = per_call('limit_counts') -- by limit: change of `n` in this call
 
 on_begin(function()
-  M.keeps = nil
+  M.add_to_open = nil
 end)
 
--- The available jobs under limits change in number.
+-- Changes the number of available jobs under limits.
 local function limits_count(keys, by)
   for place = 1, #keys do
     local key = keys[place]
-    if not is_cap(key) then availables()[key] = (availables()[key] or 0) + by end
+    if not is_cap(key) then available_changes()[key] = (available_changes()[key] or 0) + by end
   end
 end
 
 on_commit('limit_counts', function()
-  for key, by in pairs(availables()) do
-    local is_kept = by == 0 or M.keeps and M.keeps(key, by)
-    if not is_kept then call('HINCRBY', ctx.prefix .. 'limit:' .. key, 'n', int(by)) end
+  for key, by in pairs(available_changes()) do
+    local is_done = by == 0 or M.add_to_open and M.add_to_open(key, by)
+    if not is_done then call('HINCRBY', ctx.prefix .. 'limit:' .. key, 'n', int(by)) end
   end
 end)
 
--- The limit that a lane waits for, if it does.
+-- Returns the limit that a lane waits for, or nil.
 local function lane_parked(queue, lane)
   return (tonumber(ctx.state.parked) or 0) ~= 0 and call('HGET', ctx.prefix .. 'parked:' .. queue, lane) or nil
 end
 
--- Of a bare lane nothing is said but its priority and whose it is: no limit but its tenant's own can hold it, and of that one only
--- what waits for it is kept.
-local function lane_arrive(queue, lane, entry)
+-- Handles jobs that were pushed to a lane. The name of a bare lane (`pP;b=T`) contains only
+-- priority and tenant. The only limit that can stop it is the tenant's own, for which nothing but
+-- waiting lanes is stored.
+local function lane_pushed(queue, lane, entry)
   local is_bare = find(lane, '^p%-?%d+;b=')
   local keys = not is_bare and lane_limits(queue, lane)
   if keys and #keys > 0 then
     limits_count(keys, entry.jobs)
     for _, key in ipairs(keys) do
-      -- Numbers that went with an idle limit come back with the job that brought them.
+      -- If the limit was removed while idle, the job restores its quota.
       if entry.quota and key == keys[1] and find(lane, ';k=', 1, true) then
         call('HSETNX', ctx.prefix .. 'limit:' .. key, 'j', entry.quota)
       end
@@ -163,10 +189,10 @@ local function lane_arrive(queue, lane, entry)
     return count_blocked(queue, lane, entry.jobs)
   end
   if not is_bare then return lane_enter(queue, lane, int(entry.lowest), entry) end
-  if call('ZADD', ctx.prefix .. 'ready:' .. queue, 'LT', int(entry.lowest), lane) == 1 then queue_woke(queue) end
+  if call('ZADD', ctx.prefix .. 'ready:' .. queue, 'LT', int(entry.lowest), lane) == 1 then set_queue_live(queue) end
 end
 
--- A parked lane waits no more: it runs again, or is empty.
+-- Removes a lane from those that wait: it runs again, or is empty.
 local function lane_unpark(queue, lane, key, jobs)
   call('HDEL', ctx.prefix .. 'parked:' .. queue, lane)
   local owner = lane_owner(lane)
@@ -177,13 +203,13 @@ local function lane_unpark(queue, lane, key, jobs)
   end
   if call('HINCRBY', ctx.prefix .. 'limit:' .. key, 'w', '-1') <= 0 then
     call('UNLINK', ctx.prefix .. 'limit:' .. key .. ':tags')
-    held.finish(key)
+    held_time.finish(key)
   end
   call('HINCRBY', ctx.prefix .. 'state', 'parked', '-1')
   count_blocked(queue, lane, -jobs)
 end
 
-lane_module.arrive = lane_arrive
+lane_module.on_push = lane_pushed
 
 M.count_blocked = count_blocked
 M.lane_enter = lane_enter

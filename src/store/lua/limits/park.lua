@@ -1,4 +1,5 @@
--- What happens where a limit stops a lane, and when it lets lanes go again.
+-- Stops lanes, queues and jobs that a limit does not let start, and wakes lanes when the limit has
+-- room. `limits/lanes` lists the keys.
 
 local ctx = require('lib/context')
 local lane_module = require('queue/lane')
@@ -16,22 +17,20 @@ local signal, stamp, subject = runtime.signal, runtime.stamp, runtime.subject
 local LEVEL, lane_flush, lane_limits = lane_module.LEVEL, lane_module.flush, lane_module.limits
 local limit_label = lane_module.limit_label
 local TOLD_AGAIN_MS, tenant_exceeded = quotas.TOLD_AGAIN_MS, quotas.exceeded
-local held = held_time.held
 local lane_enter, lane_tenant = lanes_module.lane_enter, lanes_module.lane_tenant
 local lane_unpark = lanes_module.lane_unpark
 local job_move, job_save, job_set, job_wait = job_module.move, job_module.save, job_module.set, job_module.wait
 local mark = job_module.mark
 local fair_flush = fair_queue_write.fair_flush
 local job_finish = finish.job_finish
-local limit_grows, limit_open, limit_reserve = quota.limit_grows, quota.limit_open, quota.limit_reserve
+local limit_grows_at, limit_open, limit_reserve = quota.limit_grows_at, quota.limit_open, quota.limit_reserve
 local limit_room = quota.limit_room
 local call = redis.call
 local match = string.match
 
 local M = {}
 
-M.notes = nil
-local stopped = {}
+M.metrics = nil
 
 local WOKEN_A_CALL = 64
 local woken_now
@@ -39,83 +38,87 @@ local TICK_MS = 100
 
 on_begin(function()
   woken_now = 0
-  M.notes = {} -- for metrics: kind, key, strategy, ms
+  M.metrics = {} -- for metrics, in groups of four: kind, key, strategy, ms
 end)
 
-local function note(kind, key, strategy, ms)
-  local at = #M.notes
-  M.notes[at + 1], M.notes[at + 2], M.notes[at + 3], M.notes[at + 4] = kind, key, strategy, int(ms)
+local function report_metric(kind, key, strategy, ms)
+  local at = #M.metrics
+  M.metrics[at + 1], M.metrics[at + 2], M.metrics[at + 3], M.metrics[at + 4] = kind, key, strategy, int(ms)
 end
 
--- From then on a limit may have room. A time before the next tick is told to whoever ticks.
-stopped.wake_at = function(key, at)
+-- Has lanes that wait for a limit examined at a time. If that is before the next tick, reports it,
+-- so that the process sets a timer.
+M.wake_at = function(key, at)
   call('ZADD', job_module.WAKES, 'LT', int(at), key)
-  if at - ctx.now < TICK_MS then note('due', key, '', at - ctx.now) end
+  if at - ctx.now < TICK_MS then report_metric('due', key, '', at - ctx.now) end
 end
 
 local function limit_event(kind, key, more)
   emit('rate_limit.' .. kind, subject(''), '"key":"' .. limit_label(key) .. '"' .. more)
 end
 
--- A tenant is at its limit at each start, as long as it has more to do: it is told when it has not been for a while.
-local function tenant_stopped(limit, owner, number, current)
+-- Reports that a tenant is at its concurrency limit. A busy tenant reaches the limit with each
+-- start, so this is reported again only after a pause.
+local function report_tenant_stopped(limit, owner, number, current)
   local since = tonumber(limit.hit or nil)
   limit.hit = ctx.now_text
   call('HSET', limit.name, 'hit', ctx.now_text)
   if since and ctx.now - since < TOLD_AGAIN_MS then return end
-  note('tenant', owner, 'max_concurrency', 0)
+  report_metric('tenant', owner, 'max_concurrency', 0)
   tenant_exceeded(owner, 'max_concurrency', current, number, 'held')
 end
 
--- Told once for each lane and change, not once for each worker that finds it so.
-stopped.limit_exceeded = function(limit, why, number, current)
+-- Reports that a limit began to stop a lane: once per lane and change, not once per worker.
+M.report_exceeded = function(limit, why, number, current)
   local owner = match(limit.key, '^!(.*)$')
-  if owner then return tenant_stopped(limit, owner, number, current) end
+  if owner then return report_tenant_stopped(limit, owner, number, current) end
   call('HINCRBY', limit.name, 'x' .. why, '1')
-  note('exceeded', limit_label(limit.key), why, 0)
+  report_metric('exceeded', limit_label(limit.key), why, 0)
   limit_event('exceeded', limit.key, ',"strategy":"' .. why .. '","limit":' .. int(number) .. ',"current":' .. int(current))
 end
 
--- A job starts that a limit held back.
-stopped.limit_released = function(key, why, id, waited)
-  note('released', limit_label(key), why, waited)
+-- Reports the start of a job that a limit held back.
+M.report_released = function(key, why, id, waited)
+  report_metric('released', limit_label(key), why, waited)
   limit_event('released', key, ',"strategy":"' .. why .. '","job_id":"' .. id .. '","waited_ms":' .. int(waited))
 end
 
--- A tenant's start tag under a limit: not before the tag of whoever was let go last, so that absence earns nothing.
-stopped.limit_tag = function(limit, tenant)
+-- Returns a tenant's start tag under a limit. It is not before the tag of the lane that was woken
+-- last, so that absence earns nothing.
+M.start_tag = function(limit, tenant)
   local tags = call('HMGET', limit.name .. ':tags', tenant, '@')
   return math.max(tonumber(tags[1] or nil) or 0, tonumber(tags[2] or nil) or 0)
 end
 
--- A queue is stopped as a whole by its own limit; its lanes do not move.
-stopped.queue_stopped = function(source, why, at, number, current)
+-- Reports that a queue's own limit stops it. The lanes of the queue stay where they are.
+M.stop_queue = function(source, why, at, number, current)
   local limit = source.limit
-  if at then stopped.wake_at(limit.key, at) end
+  if at then M.wake_at(limit.key, at) end
   if limit.hit == why then return end
   limit.hit = why
   call('HSET', limit.name, 'hit', why)
-  held.begin(limit.key, why)
-  stopped.limit_exceeded(limit, why, number, current)
+  held_time.begin(limit.key, why)
+  M.report_exceeded(limit, why, number, current)
 end
 
--- A job of a queue that was stopped starts.
-stopped.queue_goes = function(source)
+-- Records that a queue that was stopped starts a job.
+M.resume_queue = function(source)
   local limit = source.limit
   if not limit.hit then return end
   limit.hit = nil
   call('HDEL', limit.name, 'hit')
-  held.finish(limit.key)
+  held_time.finish(limit.key)
 end
 
--- Room under a limit may have come to nobody: whoever waits is looked at. Whether somebody does.
-stopped.limit_freed = function(key)
+-- Has waiting lanes examined because room under a limit was not used. Returns true if there are
+-- any.
+M.wake_if_waiting = function(key)
   local limit = limit_open(key)
   if limit.waiting > 0 then call('ZADD', job_module.WAKES, ctx.now_text, key) end
   return limit.waiting > 0
 end
 
-stopped.job_drop = function(job, limit)
+M.drop_job = function(job, limit)
   gather('ZREM', job_module.DUE, job.id)
   job_finish(job, 'discarded')
   limit_event('dropped', limit.key, ',"job_id":"' .. job.id .. '","job_type":"' .. job.type .. '"')
@@ -123,15 +126,16 @@ stopped.job_drop = function(job, limit)
     .. ',"last_error":{"code":"rate_limited","message":"dropped by its rate limit","retryable":false}')
 end
 
--- The time from which on the next job of a lane that is put off may run: each gets the next slot, not all the same.
-stopped.lane_slot = function(queue, lane)
+-- Reserves a start for the next job of a lane whose jobs are postponed, and returns its time. Each
+-- job gets a slot of its own.
+M.reserve_start = function(queue, lane)
   local at = ctx.now + 1
   for _, key in ipairs(lane_limits(queue, lane)) do at = math.max(at, limit_reserve(limit_open(key))) end
   return at
 end
 
--- Puts a job off to a time. `put_off` keeps since when limits hold it back, and which one was the first to.
-stopped.job_put_off = function(job, at, limit, why)
+-- Postpones a job. `put_off` records the time and the limit that first postponed it.
+M.postpone_job = function(job, at, limit, why)
   job_move(job, 'scheduled')
   if not job.put_off then job_set(job, 'put_off', ctx.now_text .. ' ' .. why .. ' ' .. limit.key) end
   job_set(job, 'due', int(at))
@@ -142,8 +146,8 @@ stopped.job_put_off = function(job, at, limit, why)
   emit('job.scheduled', job, '"state":"scheduled","scheduled_at":' .. stamp(int(at)) .. ',"reason":"rate_limit"')
 end
 
--- Lets one lane go that waited.
-stopped.lane_wake = function(queue, lane, key)
+-- Makes a waiting lane ready again.
+M.wake_lane = function(queue, lane, key)
   local lane_key = ctx.prefix .. 'lane:' .. queue .. ':' .. lane
   local head = call('ZRANGE', lane_key, '0', '0', 'WITHSCORES')
   lane_unpark(queue, lane, key, call('ZCARD', lane_key))
@@ -151,7 +155,7 @@ stopped.lane_wake = function(queue, lane, key)
   lane_enter(queue, lane, head[2])
 end
 
--- Ready and waiting lanes under a limit, by queue; the ready ones by priority.
+-- Returns the ready lanes under a limit by queue and priority, and the waiting lanes by queue.
 local function lanes_under(limit)
   local fields, ready, waiting = call('HGETALL', limit.name .. ':at'), {}, {}
   for position = 1, #fields, 2 do
@@ -167,8 +171,9 @@ local function lanes_under(limit)
   return ready, waiting
 end
 
--- Lets lanes of one queue go that wait for a limit, of `lanes`, for which there is room beside the ready ones of their
--- priority and above. False if this call has woken enough.
+-- Wakes lanes of one queue that wait for a limit, in their order, while there is room besides the
+-- ready lanes of their priority and above. Returns false if it stopped because this call has woken
+-- enough.
 local function wake_queue(limit, room, queue, lanes, ready)
   local most = math.min(room, lanes)
   local first = call('ZRANGE', ctx.prefix .. 'wait:' .. limit.key .. ':' .. queue, 0, int(math.min(most, WOKEN_A_CALL) - 1), 'WITHSCORES')
@@ -180,50 +185,50 @@ local function wake_queue(limit, room, queue, lanes, ready)
     if before >= room then return true end
     if woken_now >= WOKEN_A_CALL then return false end
     if lane_tenant(lane) then call('HSET', limit.name .. ':tags', '@', int(score % LEVEL)) end
-    stopped.lane_wake(queue, lane, limit.key)
+    M.wake_lane(queue, lane, limit.key)
     woken_now, limit.waiting = woken_now + 1, limit.waiting - 1
   end
   return #first / 2 >= most
 end
 
--- Lets go who waits for a limit, as far as it has room.
-stopped.wake = function(key)
+-- Wakes lanes that wait for a limit, as far as it has room.
+M.wake_limit = function(key)
   local queue, limit = match(key, '^#(.*)$'), limit_open(key)
   local room, _, at = limit_room(limit)
-  if at and (limit.waiting > 0 or queue) then stopped.wake_at(key, at) end
+  if at and (limit.waiting > 0 or queue) then M.wake_at(key, at) end
   if room <= 0 then return end
   if queue and call('ZSCORE', lane_module.LIVE, queue) then signal('ready ' .. queue) end
   if limit.waiting <= 0 then return end
   local ready, waiting = lanes_under(limit)
   for name, lanes in pairs(waiting) do
     if not wake_queue(limit, room, name, lanes, ready[name]) then
-      call('ZADD', job_module.WAKES, ctx.now_text, key) -- goes on with the next call
+      call('ZADD', job_module.WAKES, ctx.now_text, key) -- the next call continues
     end
   end
-  at = limit.waiting > 0 and limit_grows(limit)
-  if at then stopped.wake_at(key, at) end
+  at = limit.waiting > 0 and limit_grows_at(limit)
+  if at then M.wake_at(key, at) end
 end
 
--- Lanes whose limits may have room by now. Whether that is all of them; nil, without having done anything, if there are more
--- than one call looks at and the caller wants to know.
-local function wake_due(asks)
-  lane_flush() -- slots that this call has freed, and jobs that it has brought
+-- Wakes lanes whose limits may have room by now. Returns true if all of them were handled. If there
+-- are more limits than one call handles and `only_if_few` is set, returns nil without having done
+-- anything.
+local function wake_due(only_if_few)
+  lane_flush() -- slots that this call has freed, and jobs that it has pushed
   if not ctx.state.limits then return true end
   local keys = call('ZRANGEBYSCORE', job_module.WAKES, '-inf', ctx.now_text, 'LIMIT', '0', int(WOKEN_A_CALL + 1))
   if #keys == 0 then return true end
   if #keys > WOKEN_A_CALL then
-    if asks then return nil end
+    if only_if_few then return nil end
     keys[#keys] = nil
   end
   call('ZREM', job_module.WAKES, unpack(keys))
-  for _, key in ipairs(keys) do stopped.wake(key) end
+  for _, key in ipairs(keys) do M.wake_limit(key) end
   lane_flush()
-  fair_flush() -- tenants that were woken stand where this call looks for them
+  fair_flush() -- so that this call finds the tenants that it woke
   return #keys < WOKEN_A_CALL and woken_now < WOKEN_A_CALL
 end
 
-M.note = note
-M.stopped = stopped
+M.report_metric = report_metric
 M.wake_due = wake_due
 
 return M

@@ -1,32 +1,31 @@
--- What a limit allows now.
+-- Determines what a limit allows at present.
 --
--- A rate is counted in buckets, `first,last,count;…`, or `time;` where one holds one start, as most do. A bucket counts until the
--- period after its *last* start is over, so that no window of that length ever holds more than the limit. The first 64 starts are
--- counted exactly; where there are more in a period, those within a 64th of it share a bucket, so that there are never more than
--- 129.
+-- A rate counts starts in buckets (`limits/rate_buckets`).
 --
--- A throttle keeps the time at which the next start is due, `ms parts limit`: exactly, in parts of a ms, of which one has as
--- many as the throttle's limit.
+-- A throttle stores the time at which the next start is due, `ms parts limit`. It is exact: a ms
+-- has as many parts as the throttle's limit.
 --
--- Starts to which jobs were put off are kept in the same way: `later`, times and how many, and `turn`, the throttle's next after
--- them.
+-- Starts to which jobs were postponed are stored in the same way: `later` has times and counts,
+-- `turn` the throttle's next start after them.
 --
--- All these times, and that of a hold, are stored on the steady clock (`lib/runtime`): a limit neither opens nor stays closed because
--- the real one was set back. They are translated where they are read and written, so that the code between knows one clock.
+-- All these times, and that of a hold, are stored on the steady clock (`ctx.steady`), so a limit
+-- neither opens nor stays closed because the real clock was set back. They are converted when they
+-- are read and written; the code in between uses one clock.
 
 local ctx = require('lib/context')
 local job_counts = require('tenants/job_counts')
 local tenant_capped = require('tenants/quotas').capped
 local held_time = require('limits/held_time')
 local lanes = require('limits/lanes')
+local rate_buckets = require('limits/rate_buckets')
 local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
-local on_begin, int, on_commit, remembering = runtime.on_begin, runtime.int, runtime.on_commit, runtime.remembering
+local on_begin, int, on_commit, memoize = runtime.on_begin, runtime.int, runtime.on_commit, runtime.memoize
 local tenant_jobs = job_counts.tenant_jobs
-local held = held_time.held
+local buckets_shifted, count_start, oldest_bucket = rate_buckets.shifted, rate_buckets.count_start, rate_buckets.oldest
 local call = redis.call
-local concat, find, format, match = table.concat, string.find, string.format, string.match
+local concat, format, match = table.concat, string.format, string.match
 
 local M = {}
 
@@ -36,20 +35,20 @@ on_begin(function()
   M.limits = {}
 end)
 
-local BUCKETS, MOST_LATER, LONGEST_BUCKET = 64, 128, 64
--- What is free when under a concurrency limit nobody knows: a job is put off by this long for each turn; or until a pause is
--- looked at again.
-local TURN_LASTS, PAUSE_LASTS = 1000, 60000
+local MAX_POSTPONED = 128
+-- It is unknown when a job under a concurrency limit ends. A job is postponed by TURN_MS for
+-- each job before it, or by PAUSE_MS while the limit is 0.
+local TURN_MS, PAUSE_MS = 1000, 60000
 
-local NEVER, NOTHING = {ms = 0, parts = 0}, {} -- nobody changes them
-local shift -- by how much the steady clock is ahead
+local NEVER, NO_FIELDS = {ms = 0, parts = 0}, {} -- shared, must not be changed
+local shift -- ms by which the steady clock is ahead
 
 on_begin(function()
   shift = ctx.steady - ctx.now
 end)
 
--- Layers of quotas as one: each part is that of the last which sets it.
-local quota_of = remembering(1024, function(layers)
+-- Merges layers of quotas: each part is taken from the last layer that sets it.
+local quota_of = memoize(1024, function(layers)
   local quota = {concurrency = nil, rate = nil, period = nil, throttle = nil, spread = nil}
   for layer in wire.each(layers) do
     local concurrency, rate, rate_period, throttle, throttle_period = match(layer, '^(%S+) (%S+) (%S+) (%S+) (%S+)$')
@@ -60,63 +59,7 @@ local quota_of = remembering(1024, function(layers)
   return quota
 end)
 
--- First and last start of a bucket, and how many they are.
-local function bucket_read(text)
-  local only = tonumber(text)
-  if only or not text then return only, only, only and 1 end
-  local first, last, number = match(text, '^(%d+),(%d+),(%d+)$')
-  return tonumber(first), tonumber(last), tonumber(number)
-end
-
--- Starts are kept as text, and most calls look at its ends only: the first bucket's last start, its count, and where the next begins.
-local function starts_first(limit)
-  local text, rest = match(limit.starts, '^([^;]+);()')
-  local _, last, number = bucket_read(text)
-  return last, number, rest
-end
-
--- The last bucket: first and last start, count, and its text. Where another bucket stands before it, a
--- pattern that looks back for that one's end is done at once; one that tries every place from the front is not.
-local function starts_last(limit)
-  local tail = string.sub(limit.starts, -LONGEST_BUCKET)
-  local text = match(tail, '.*;([^;]+);$') or match(tail, '^([^;]+);$')
-  local first, last, number = bucket_read(text)
-  return first, last, number, text
-end
-
--- The same buckets on a clock that is ahead by so many ms.
-local function starts_moved(starts, by)
-  return (string.gsub(starts, '[^;]+', function(text)
-    local first, last, number = bucket_read(text)
-    return number == 1 and first == last and int(last + by) or int(first + by) .. ',' .. int(last + by) .. ',' .. int(number)
-  end))
-end
-
-local function starts_list(limit)
-  local list = {}
-  for text in string.gmatch(limit.starts, '[^;]+') do
-    local _, last, number = bucket_read(text)
-    list[#list + 1] = {last = last, count = number}
-  end
-  return list
-end
-
--- Forgets starts that are older than the period.
-local function limit_prune(limit)
-  local period, last, number, rest = limit.quota.period, starts_first(limit)
-  if last and last + period > ctx.now then return end
-  local _, newest = starts_last(limit)
-  if not newest or newest + period <= ctx.now then
-    limit.starts, limit.started, limit.entries = '', 0, 0
-    return
-  end
-  while last + period <= ctx.now do
-    limit.starts, limit.started, limit.entries = string.sub(limit.starts, rest), limit.started - number, limit.entries - 1
-    last, number, rest = starts_first(limit)
-  end
-end
-
--- The time of a throttle as it is kept, in parts of the present limit.
+-- Decodes a throttle's time, in parts of the present limit.
 local function throttle_read(text, quota)
   if not text then return NEVER end
   local ms, parts, limit = match(text, '^(%d+) (%d+) (%d+)$')
@@ -128,7 +71,8 @@ local function throttle_text(time, quota)
   return int(time.ms + shift) .. ' ' .. int(time.parts) .. ' ' .. int(quota.throttle)
 end
 
--- A start that is due at a time happens, not before `now_or_later`: the time at which the next is due.
+-- Returns the time of the start after one that is due at `time` and happens at `now_or_later` or
+-- when it is due, whichever is later.
 local function throttle_after(time, now_or_later, quota)
   local ms, parts = time.ms, time.parts + quota.spread
   if ms < now_or_later then ms, parts = now_or_later, quota.spread end
@@ -139,8 +83,8 @@ local function limit_open(key)
   local limit = M.limits[key]
   if limit then return limit end
   local name = ctx.prefix .. 'limit:' .. key
-  -- Mostly nothing is said of a limit but these four.
-  local words, told, layers, starts, sums, available = call('HGETALL', name), NOTHING, '', '', '', 0
+  -- Most limits have no other fields than these four.
+  local words, stored, layers, starts, sums, available = call('HGETALL', name), NO_FIELDS, '', '', '', 0
   for place = 1, #words, 2 do
     local field, text = words[place], words[place + 1]
     if field == 'j' then
@@ -152,28 +96,29 @@ local function limit_open(key)
     elseif field == 'n' then
       available = tonumber(text) or 0
     else
-      if told == NOTHING then told = {} end
-      told[field] = text
+      if stored == NO_FIELDS then stored = {} end
+      stored[field] = text
     end
   end
-  held.loaded(key, told.held)
-  local over = told['until'] or ''
-  local override = told.o and (over == '' or tonumber(over) > ctx.now)
-  -- What an admin set stands in place of the file's.
-  if override or told.a or told.f then layers = wire.join(layers, told.a or told.f or '', override and told.o or '') end
+  held_time.cache(key, stored.held)
+  local over = stored['until'] or ''
+  local override = stored.o and (over == '' or tonumber(over) > ctx.now)
+  -- A quota that an admin set replaces that of the file.
+  if override or stored.a or stored.f then layers = wire.join(layers, stored.a or stored.f or '', override and stored.o or '') end
   local quota, started, entries = quota_of(layers), match(sums, '^(%d+) (%d+)$')
-  if shift > 0 then starts = starts_moved(starts, -shift) end
-  -- All fields that most get: a table that grows field by field is laid out anew, and one of 17 is twice as large.
-  limit = {key = key, name = name, told = told, quota = quota, hold = (tonumber(told.hold) or 0) - shift, waiting = tonumber(told.w) or 0,
-    hit = told.hit, available = available, starts = starts, started = tonumber(started) or 0, entries = tonumber(entries) or 0,
-    next = throttle_read(told.next, quota), running = 0, run = name .. ':run', dirty = nil, more = nil}
+  if shift > 0 then starts = buckets_shifted(starts, -shift) end
+  -- One constructor with the fields that most limits use: a table that grows is resized, and one
+  -- with more than 16 fields takes twice the memory.
+  limit = {key = key, name = name, stored = stored, quota = quota, hold = (tonumber(stored.hold) or 0) - shift, waiting = tonumber(stored.w) or 0,
+    hit = stored.hit, available = available, starts = starts, started = tonumber(started) or 0, entries = tonumber(entries) or 0,
+    next = throttle_read(stored.next, quota), running = 0, run = name .. ':run', dirty = nil, available_change = nil}
   if override then limit.overridden = over end
-  if quota.period then limit_prune(limit) end
+  if quota.period then rate_buckets.prune(limit) end
   local letter = string.byte(key)
-  if letter == 33 then -- !
+  if letter == 33 then -- !, a tenant
     local owner = string.sub(key, 2)
     limit.quota, limit.running = {concurrency = tenant_capped(owner) or nil}, tenant_jobs(owner).active
-  elseif letter == 35 then -- #
+  elseif letter == 35 then -- #, a queue
     limit.running = tonumber(call('HGET', ctx.prefix .. 'counts:' .. string.sub(key, 2), 'active') or nil) or 0
   else
     limit.running = call('SCARD', limit.run)
@@ -182,92 +127,83 @@ local function limit_open(key)
   return limit
 end
 
--- When a limit is to be looked at again that stops somebody until a time, or for how long nobody knows.
-local function look_at(limit, at)
+-- Returns the time at which a limit must be checked again: `at`, or the end of its override if that
+-- is earlier. Nil if time alone changes nothing.
+local function next_check(limit, at)
   local ends = tonumber(limit.overridden)
   if ends and (not at or ends < at) then return ends end
   return at
 end
 
--- When the override ends that sets a part of the limit; nil if none does, or it never ends. A start that it puts off happens then at
--- the latest, because the part allows something else from then on.
-local function part_ends(limit, part)
+-- Returns the end of the override if it sets this part of the limit, else nil. From then on the
+-- part allows something else, so a start that it postpones happens at the latest then.
+local function override_end(limit, part)
   local ends = tonumber(limit.overridden)
-  return ends and quota_of(limit.told.o)[part] and ends
+  return ends and quota_of(limit.stored.o)[part] and ends
 end
 
--- The throttle's next start after one at a time.
+-- Returns the throttle's next start after one at `time`.
 local function throttle_next(limit, time, now_or_later)
-  local next, ends = throttle_after(time, now_or_later, limit.quota), part_ends(limit, 'throttle')
+  local next, ends = throttle_after(time, now_or_later, limit.quota), override_end(limit, 'throttle')
   return ends and next.ms > ends and {ms = ends, parts = 0} or next
 end
 
--- How many jobs may start now; where none may: why, when to look again if time may tell, the limit and what counts against it.
+-- Returns the number of jobs that may start now. If it is 0, also returns the reason, the time at
+-- which to check again (nil if time alone changes nothing), the maximum and the number that counts
+-- against it.
 local function limit_room(limit)
   local quota, room = limit.quota, math.huge
-  if limit.hold > ctx.now then return 0, 'hold', look_at(limit, limit.hold), 0, limit.running end
+  if limit.hold > ctx.now then return 0, 'hold', next_check(limit, limit.hold), 0, limit.running end
   if quota.concurrency then
     room = quota.concurrency - limit.running
-    if room <= 0 then return 0, 'concurrency', look_at(limit), quota.concurrency, limit.running end
+    if room <= 0 then return 0, 'concurrency', next_check(limit), quota.concurrency, limit.running end
   end
   if quota.rate then
     local left = quota.rate - limit.started
-    if left <= 0 then return 0, 'rate', look_at(limit, starts_first(limit) + quota.period), quota.rate, limit.started end
+    if left <= 0 then return 0, 'rate', next_check(limit, oldest_bucket(limit) + quota.period), quota.rate, limit.started end
     room = math.min(room, left)
   end
   if quota.throttle then
     local due = limit.next
-    if due.ms > ctx.now then return 0, 'throttle', look_at(limit, due.ms), quota.throttle, 1 end
-    -- Those that are due within this ms.
+    if due.ms > ctx.now then return 0, 'throttle', next_check(limit, due.ms), quota.throttle, 1 end
+    -- Starts that are due within this ms.
     room = math.min(room, math.ceil((quota.throttle - (due.ms == ctx.now and due.parts or 0)) / quota.spread))
   end
   return room
 end
 
--- When there may be more room than now, by time alone; nil if never. What a throttle lets go in one ms does not add up.
-local function limit_grows(limit)
-  local first = limit.quota.rate and starts_first(limit)
-  return look_at(limit, first and first + limit.quota.period or nil)
+-- Returns the time at which there is more room by time alone, or nil. Starts that a throttle allows
+-- within one ms do not accumulate.
+local function limit_grows_at(limit)
+  local first = limit.quota.rate and oldest_bucket(limit)
+  return next_check(limit, first and first + limit.quota.period or nil)
 end
 
--- Counts a start in the last bucket, or in one of its own. Mostly that is plain to see: nothing has started in this ms.
-local function start_count(limit, period)
-  local starts, first, last, number, text = limit.starts, nil, nil, nil, nil
-  limit.started = limit.started + 1
-  if limit.entries >= BUCKETS or find(starts, ctx.now_text, -LONGEST_BUCKET, true) then
-    first, last, number, text = starts_last(limit)
-  end
-  if last and (last == ctx.now or limit.entries >= BUCKETS and ctx.now - first < period / BUCKETS) then
-    limit.starts = string.sub(starts, 1, -#text - 2) .. int(first) .. ',' .. ctx.now_text .. ',' .. int(number + 1) .. ';'
-  else
-    limit.starts, limit.entries = starts .. ctx.now_text .. ';', limit.entries + 1
-  end
-end
-
--- A job under the limit starts.
+-- Counts the start of a job under the limit.
 local function limit_start(limit)
   local quota = limit.quota
   limit.running = limit.running + 1
   limit.dirty = limit.dirty or quota.rate or quota.throttle
-  if quota.rate then start_count(limit, quota.period) end
+  if quota.rate then count_start(limit, quota.period) end
   if quota.throttle then limit.next = throttle_next(limit, limit.next, ctx.now) end
 end
 
--- Starts that jobs were put off to: read by the first who asks.
-local function later_open(limit)
-  if limit.later then return limit.later end
+-- Returns starts to which jobs were postponed; decodes them on first use.
+local function postponed_open(limit)
+  if limit.postponed then return limit.postponed end
   local later = {}
-  for at, number in string.gmatch(limit.told.later or '', '(%d+),(%d+);') do
+  for at, number in string.gmatch(limit.stored.later or '', '(%d+),(%d+);') do
     later[#later + 1] = {last = at - shift, count = tonumber(number)}
   end
-  limit.later = later
+  limit.postponed = later
   return later
 end
 
--- The time at which the window lets another start, after those that have started and those that were put off.
+-- Returns the time at which the window has room for another start after all that happened or are
+-- reserved.
 local function window_slot(limit)
   local before = limit.quota.rate
-  for _, list in ipairs({later_open(limit), starts_list(limit)}) do
+  for _, list in ipairs({postponed_open(limit), rate_buckets.list(limit)}) do
     for position = #list, 1, -1 do
       before = before - list[position].count
       if before <= 0 then return list[position].last + limit.quota.period end
@@ -279,29 +215,30 @@ end
 local function concurrency_slot(limit, last)
   local most = limit.quota.concurrency
   if limit.running < most then return ctx.now end
-  if most == 0 then return part_ends(limit, 'concurrency') or ctx.now + PAUSE_LASTS end
+  if most == 0 then return override_end(limit, 'concurrency') or ctx.now + PAUSE_MS end
   if last and last.count < most then return last.last end
-  return math.max(last and last.last or 0, ctx.now) + TURN_LASTS
+  return math.max(last and last.last or 0, ctx.now) + TURN_MS
 end
 
--- The time at which a job that is put off may start: each gets the next one, exact for windows, throttles, holds and overrides that end.
+-- Reserves the next start for a job that is postponed, and returns its time. It is exact for rates,
+-- throttles, holds and overrides that end.
 local function limit_reserve(limit)
-  local quota, later = limit.quota, later_open(limit)
+  local quota, later = limit.quota, postponed_open(limit)
   while later[1] and later[1].last <= ctx.now do table.remove(later, 1) end
   local last = later[#later]
   local at = math.max(limit.hold, ctx.now + 1)
   local function no_earlier_than(slot, part)
-    at = math.max(at, math.min(slot, part_ends(limit, part) or slot))
+    at = math.max(at, math.min(slot, override_end(limit, part) or slot))
   end
   if quota.rate then no_earlier_than(window_slot(limit), 'rate') end
   if quota.concurrency then no_earlier_than(concurrency_slot(limit, last), 'concurrency') end
   if quota.throttle then
-    local next, turn = limit.next, limit.turn or throttle_read(limit.told.turn, quota)
+    local next, turn = limit.next, limit.postponed_next or throttle_read(limit.stored.turn, quota)
     if turn.ms > next.ms or turn.ms == next.ms and turn.parts > next.parts then next = turn end
     no_earlier_than(next.ms, 'throttle')
-    limit.turn = throttle_next(limit, next, at)
+    limit.postponed_next = throttle_next(limit, next, at)
   end
-  -- The end of an override may lie before starts to which others were put off earlier.
+  -- The end of an override may lie before starts that were reserved earlier.
   local place = #later
   while place > 0 and later[place].last > at do place = place - 1 end
   if place > 0 and later[place].last == at then
@@ -309,58 +246,58 @@ local function limit_reserve(limit)
   else
     table.insert(later, place + 1, {last = at, count = 1})
   end
-  if #later > MOST_LATER then
+  if #later > MAX_POSTPONED then
     later[2].count = later[2].count + later[1].count
     table.remove(later, 1)
   end
-  limit.put_off = true
+  limit.has_reserved = true
   return at
 end
 
--- The number of available jobs under a limit that this call has read is written with all else of it.
-local function limit_keeps(key, by)
+-- Adds a change of the number of available jobs to an open limit, so that it is written with the
+-- other changes of the limit. Returns nil if this call has not opened the limit.
+local function limit_add_available(key, by)
   local limit = M.limits[key]
-  if limit then limit.more = by end
+  if limit then limit.available_change = by end
   return limit
 end
 
--- Writes what this call has changed of a limit.
+-- Writes the changes of a limit.
 local function limit_write(limit)
   local quota, fields = limit.quota, {nil, nil, nil, nil, nil, nil}
   if limit.dirty and quota.rate then
-    local starts = shift > 0 and starts_moved(limit.starts, shift) or limit.starts
+    local starts = shift > 0 and buckets_shifted(limit.starts, shift) or limit.starts
     fields[1], fields[2], fields[3], fields[4] = 'b', starts, 'sums', format('%d %d', limit.started, limit.entries)
   end
   if limit.dirty and quota.throttle then fields[#fields + 1], fields[#fields + 2] = 'next', throttle_text(limit.next, quota) end
-  if limit.more then
-    limit.available, limit.more = limit.available + limit.more, nil
+  if limit.available_change then
+    limit.available, limit.available_change = limit.available + limit.available_change, nil
     fields[#fields + 1], fields[#fields + 2] = 'n', int(limit.available)
   end
-  if limit.put_off then
+  if limit.has_reserved then
     local parts = {}
-    for position, start in ipairs(limit.later) do parts[position] = int(start.last + shift) .. ',' .. int(start.count) .. ';' end
+    for position, start in ipairs(limit.postponed) do parts[position] = int(start.last + shift) .. ',' .. int(start.count) .. ';' end
     fields[#fields + 1], fields[#fields + 2] = 'later', concat(parts)
-    if quota.throttle then fields[#fields + 1], fields[#fields + 2] = 'turn', throttle_text(limit.turn, quota) end
+    if quota.throttle then fields[#fields + 1], fields[#fields + 2] = 'turn', throttle_text(limit.postponed_next, quota) end
   end
   if fields[1] then call('HSET', limit.name, unpack(fields)) end
-  limit.dirty, limit.put_off = nil, nil
+  limit.dirty, limit.has_reserved = nil, nil
 end
 
 on_commit('limits', function()
   for _, limit in pairs(M.limits) do
-    if limit.dirty or limit.more or limit.put_off then limit_write(limit) end
+    if limit.dirty or limit.available_change or limit.has_reserved then limit_write(limit) end
   end
 end)
 
 on_begin(function()
-  lanes.keeps = limit_keeps
+  lanes.add_to_open = limit_add_available
 end)
 
-M.limit_grows = limit_grows
+M.limit_grows_at = limit_grows_at
 M.limit_open = limit_open
 M.limit_reserve = limit_reserve
 M.limit_room = limit_room
 M.limit_start = limit_start
-M.starts_last = starts_last
 
 return M

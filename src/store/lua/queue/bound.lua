@@ -1,8 +1,12 @@
--- Queues that hold no more than so many jobs: available, scheduled and retryable ones count.
+-- Queue bounds: the maximum number of available, scheduled and retryable jobs of a queue.
 --
--- bounds         hash  by queue `most strategy mark warning`: reject, block or drop_oldest; from which depth on producers are warned, and as which part of most
--- pressed        hash  queues of which producers were told: w warned, r refused; told of again when that is over
--- state.bounded  number of queues with a bound, or missing where there is none
+-- key            type  meaning
+-- bounds         hash  queue → `maximum strategy mark warning`: the strategy is reject, block or
+--                      drop_oldest; producers are warned above the depth `mark`, which is the part
+--                      `warning` of the maximum
+-- pressed        hash  queue → w (producers were warned) or r (refused); each change is reported
+--                      once
+-- state.bounded        number of queues with a bound; missing if there are none
 
 local ctx = require('lib/context')
 local lane_module = require('queue/lane')
@@ -13,7 +17,7 @@ local existing = require('queue/unique').existing
 local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
-local emit, int, settle, per_call = runtime.emit, runtime.int, runtime.settle, runtime.per_call
+local emit, int, apply_deferred, per_call = runtime.emit, runtime.int, runtime.apply_deferred, runtime.per_call
 local LEVEL, lane_flush = lane_module.LEVEL, lane_module.flush
 local job_load, mark = job_module.load, job_module.mark
 local job_detach = detach.job_detach
@@ -22,15 +26,15 @@ local server_failure = failure_module.server_failure
 local call = redis.call
 local match = string.match
 
-local LANES_LOOKED_AT, MOST_DROPPED = 64, 1000
-local known = per_call()
+local LANES_EXAMINED, MAX_DROPPED = 64, 1000
+local bounds = per_call()
 
 local function bound_of(queue)
-  if known()[queue] == nil then
+  if bounds()[queue] == nil then
     local most, strategy, warned_from = match(call('HGET', ctx.prefix .. 'bounds', queue) or '', '^(%d+) (%S+) (%d+)')
-    known()[queue] = most and {queue = queue, most = tonumber(most), strategy = strategy, mark = tonumber(warned_from)} or false
+    bounds()[queue] = most and {queue = queue, most = tonumber(most), strategy = strategy, mark = tonumber(warned_from)} or false
   end
-  return known()[queue]
+  return bounds()[queue]
 end
 
 local function depth_of(queue)
@@ -40,17 +44,18 @@ local function depth_of(queue)
   return depth
 end
 
-local function tell(bound, what, letter, depth, more)
+local function report(bound, event, letter, depth, more)
   if call('HGET', ctx.prefix .. 'pressed', bound.queue) == letter then return end
   if letter then call('HSET', ctx.prefix .. 'pressed', bound.queue, letter) else call('HDEL', ctx.prefix .. 'pressed', bound.queue) end
-  emit('backpressure.' .. what, {id = bound.queue, type = '', queue = bound.queue}, '"depth":' .. int(depth) .. ',"bound":'
+  emit('backpressure.' .. event, {id = bound.queue, type = '', queue = bound.queue}, '"depth":' .. int(depth) .. ',"bound":'
     .. int(bound.most) .. ',"strategy":"' .. bound.strategy .. '"' .. (more or ''))
 end
 
--- The oldest job of a queue that may run; lanes of tenants that take turns have no oldest.
+-- Returns the id of the oldest ready job of a queue. Considers no jobs of tenants that take turns,
+-- because they are not ordered by age.
 local function oldest_of(queue)
   local id, lowest
-  for _, lane in ipairs(call('ZRANGE', ctx.prefix .. 'ready:' .. queue, 0, LANES_LOOKED_AT - 1)) do
+  for _, lane in ipairs(call('ZRANGE', ctx.prefix .. 'ready:' .. queue, 0, LANES_EXAMINED - 1)) do
     local head = call('ZRANGE', ctx.prefix .. 'lane:' .. queue .. ':' .. lane, 0, 0, 'WITHSCORES')
     local place = head[1] and tonumber(head[2]) % LEVEL
     if place and (not lowest or place < lowest) then id, lowest = head[1], place end
@@ -58,10 +63,10 @@ local function oldest_of(queue)
   return id
 end
 
--- Whether as many of the oldest jobs as are too many could be dropped.
+-- Drops the `number` oldest jobs of a queue. Returns false if not all of them could be dropped.
 local function drop_oldest(bound, number)
   lane_flush()
-  for _ = 1, math.min(number, MOST_DROPPED) do
+  for _ = 1, math.min(number, MAX_DROPPED) do
     local id = oldest_of(bound.queue)
     local job = id and job_load(id)
     if not job then return false end
@@ -72,11 +77,11 @@ local function drop_oldest(bound, number)
     emit('backpressure.dropped', job, '"bound":' .. int(bound.most))
     discard(job, false, failure.error)
   end
-  return number <= MOST_DROPPED
+  return number <= MAX_DROPPED
 end
 
--- Queues with a bound into which the request's jobs would go, and how many; those that are not stored because their like is there
--- do not count.
+-- Returns the number of jobs that the request adds to each queue with a bound. A unique job with a
+-- duplicate does not count, because it is not stored.
 local function wanted_of(list, first, jobs, words)
   local wanted = {}
   for index = 0, jobs - 1 do
@@ -89,14 +94,15 @@ local function wanted_of(list, first, jobs, words)
   return wanted
 end
 
--- Why a request is refused as a whole; or how full the fullest of its queues is with it, where that is worth a warning.
+-- Returns the result that refuses the request as a whole; or nil and the warning about its fullest
+-- queue, which is nil if no queue is above its mark.
 local function refusal_of(list, first, jobs, words)
   local wanted, pressure, fullest = wanted_of(list, first, jobs, words), nil, 0
-  settle()
+  apply_deferred()
   for queue, number in pairs(wanted) do
     local bound, depth = bound_of(queue), depth_of(queue)
     if depth + number > bound.most and (bound.strategy ~= 'drop_oldest' or number > bound.most) then
-      tell(bound, 'rejected', 'r', depth)
+      report(bound, 'rejected', 'r', depth)
       return wire.join('bound', queue, int(depth), int(bound.most), bound.strategy)
     end
   end
@@ -104,17 +110,17 @@ local function refusal_of(list, first, jobs, words)
     local bound, depth = bound_of(queue), depth_of(queue)
     local surplus = depth + number - bound.most
     if surplus > 0 and not drop_oldest(bound, surplus) then
-      tell(bound, 'rejected', 'r', depth)
+      report(bound, 'rejected', 'r', depth)
       return wire.join('bound', queue, int(depth), int(bound.most), bound.strategy)
     end
     depth = math.min(depth + number, bound.most)
     if depth > bound.mark then
-      if surplus <= 0 then tell(bound, 'warning', 'w', depth) end
+      if surplus <= 0 then report(bound, 'warning', 'w', depth) end
       if depth / bound.most > fullest then
         fullest, pressure = depth / bound.most, wire.join('', '!', queue, int(depth), int(bound.most))
       end
     else
-      tell(bound, 'cleared', false, depth)
+      report(bound, 'cleared', false, depth)
     end
   end
   return nil, pressure

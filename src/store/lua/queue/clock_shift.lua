@@ -1,8 +1,9 @@
--- What waited for a time when the clock was set back. `lib/runtime` has put it aside; here its times are shifted by the step, so
--- that a lease, a retry or a delay lasts as long as it would have. A time that a client named is a time of day, and stays.
+-- Shifts stored times after the clock was set back, so that a lease, a retry or a delay lasts as
+-- long as it would have without the step. Times that a client named are times of day and do not
+-- change.
 --
--- state.step     by how many ms the clock was set back, while anything is left to do about it
--- SET:before_step  what was in SET then
+-- state.step       ms by which the clock was set back, until all entries are shifted
+-- SET:before_step  the entries of SET at the time of the step; `lib/clock_step` renames the sets
 
 local ctx = require('lib/context')
 local clock_step = require('lib/clock_step')
@@ -25,7 +26,7 @@ end
 
 local shift = {}
 
--- A lease that is among the present ones was taken or extended after the step.
+-- A lease that is also in `leases` was taken or extended after the step, so it is not shifted.
 shift.leases = function(id)
   local job = job_load(id)
   if not job or job.state ~= 'active' or call('ZSCORE', job_module.LEASES, id) then return end
@@ -49,7 +50,7 @@ shift.due = function(id)
   job_save(job)
 end
 
--- Looking too early at a limit harms nobody.
+-- Checking a limit too early is harmless.
 shift.wakes = function(key)
   call('ZADD', job_module.WAKES, 'LT', ctx.now_text, key)
 end
@@ -58,14 +59,16 @@ shift.deliveries = function(id, at)
   call('ZADD', ctx.prefix .. 'deliveries', 'NX', int(at - ctx.state.step), id)
 end
 
--- Nobody gave a sign of life, or has waited, since a time that is still to come.
+-- Moves scores that lie in the future to the present: no worker reported, and no queue was served,
+-- at a time that is yet to come.
 local function clamp(set, limit)
   local ahead = call('ZRANGEBYSCORE', ctx.prefix .. set, '(' .. ctx.now_text, '+inf', 'LIMIT', 0, limit)
   for _, member in ipairs(ahead) do call('ZADD', ctx.prefix .. set, ctx.now_text, member) end
   return #ahead
 end
 
--- Shifts up to so many entries of each set; how many, at most, of one.
+-- Shifts up to `limit` entries of each set. Returns the largest number handled in one set; 0 means
+-- that the work is done.
 local function shift_times(limit)
   if not ctx.state.step then return 0 end
   local handled = math.max(clamp('workers', limit), clamp('live', limit))

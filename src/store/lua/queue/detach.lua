@@ -1,4 +1,4 @@
--- Taking a job that has not ended out of whatever holds it.
+-- Removes a job that has not ended from its lease, lane or staging queue.
 
 local job_module = require('queue/job')
 local stage = require('staging/stage')
@@ -19,7 +19,7 @@ local function job_detach(job)
   gather('ZREM', job_module.DUE, job.id)
 end
 
--- Cancels a job that has not ended; `more` are further members of the event's data.
+-- Cancels a job that has not ended. `more` holds further members of the event's data.
 local function job_cancel(job, more)
   local previous = job.state
   job_detach(job)

@@ -1,4 +1,4 @@
--- Everything that happens because time has passed.
+-- Handles jobs whose time has come: scheduled jobs, retries, expiries and leases that end.
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')
@@ -19,7 +19,7 @@ local discard, job_abandoned, job_fail = failure_module.discard, failure_module.
 local record_failure, server_failure = failure_module.record_failure, failure_module.server_failure
 local call = redis.call
 
-local function give_up(job)
+local function expire(job)
   if marked(job, 'c') then return job_cancel(job) end -- with its workflow, while it ran
   local kind, event = 'expired', 'job.expired'
   if tonumber(job.total) and tonumber(job.total) <= ctx.now then
@@ -35,16 +35,16 @@ local function give_up(job)
   discard(job, false, failure.error)
 end
 
--- A waiting job's time has come: it is given up, or becomes available.
-local function come_due(job)
+-- Handles a waiting job that is due: it expires, or becomes available.
+local function handle_due(job)
   local expiry = job_expiry(job)
   if job.state == 'active' or job.finished ~= '' then return end
-  if expiry and expiry <= ctx.now then return give_up(job) end
+  if expiry and expiry <= ctx.now then return expire(job) end
   local was = job.state
   if was ~= 'scheduled' and was ~= 'retryable' then return job_wait(job) end
   local at = tonumber(was == 'scheduled' and job.due or job.next_retry)
   if at > ctx.now then return job_wait(job, at) end
-  if marked(job, 'l') then -- a limit put it off, not its client: it has been through staging, and keeps its place
+  if marked(job, 'l') then -- postponed by a limit, not by its client: it skips staging and keeps its place
     unmark(job, 'l')
     job_make_available(job, true)
     job_save(job)
@@ -58,7 +58,7 @@ local function seconds(ms)
   return string.format('%.3f', ms / 1000)
 end
 
-local function lapse(job)
+local function end_lease(job)
   if job.state ~= 'active' then return end
   local deadline = lease_deadline(job)
   if deadline > ctx.now then
@@ -67,7 +67,7 @@ local function lapse(job)
   end
   local ran = ctx.now - tonumber(job.started)
   if job.total and tonumber(job.total) <= ctx.now then
-    give_up(job)
+    expire(job)
   elseif job_timeout(job) <= ctx.now then
     local limit = job_timeout(job) - tonumber(job.started)
     local more = ',"timeout_kind":"execution","limit_seconds":' .. seconds(limit) .. ',"elapsed_seconds":' .. seconds(ran)
@@ -88,22 +88,24 @@ local function load_and(handle, id)
   if job then handle(job) end
 end
 
--- Handlers save what they change.
+-- Handles up to `limit` due members of a set and returns their number. `handle` saves what it
+-- changes.
 local function each_due(set, limit, handle)
   local ids = call('ZRANGEBYSCORE', ctx.prefix .. set, '-inf', ctx.now, 'LIMIT', 0, limit)
   if #ids == 0 then return 0 end
   call('ZREM', ctx.prefix .. set, unpack(ids))
   for _, id in ipairs(ids) do
-    if guarded(load_and, handle, id) then -- one broken record must not stop the clock for others
+    if guarded(load_and, handle, id) then -- one broken record must not stop the others
       emit('store.error', subject(id), '"set":"' .. set .. '"')
     end
   end
   return #ids
 end
 
--- Returns how many were handled; a number equal to `limit` means that more may be due.
+-- Handles what is due. Returns the larger number handled of the two sets; if it equals `limit`,
+-- more may be due.
 local function sweep(limit)
-  return math.max(each_due('due', limit, come_due), each_due('leases', limit, lapse))
+  return math.max(each_due('due', limit, handle_due), each_due('leases', limit, end_lease))
 end
 
 return {sweep = sweep}

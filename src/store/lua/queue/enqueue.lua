@@ -1,14 +1,27 @@
--- Stores new jobs. A request is all or nothing.
+-- Stores new jobs. A request is stored as a whole or not at all.
 --
--- A request is: op ('' where the server made the ids: then an id is proof enough), jobs, 1 if ids may exist already (sent by the
--- client, or this is a resend), version of the plan rules it was read under; for each job: id, queue, type, lane, priority, further
--- fields as `name US value US …`, envelope. Among the further fields are `pending`, and times `due`, `expires`, `ttl`, `total` in ms,
--- or as '+ms' from now. A planned job has `rule`, as the first of them, and `tenant`.
--- Its answer is `ok US created US state US due US state US due …`, `duplicate US index US id`, `stale` if other rules hold now,
--- `full US rule US most US staged`, `exists US index US id US state US key` if a unique job has a duplicate, `bound US queue US depth US
--- most US strategy` if a queue is full, `limited US index US tenant US limit US current US maximum US ms` if a tenant's limit refuses
--- it, or `error US text`. The state of a job that was not stored, because its like exists, is `=` and the id of that one. Behind `ok` and all jobs may stand `! US queue US depth
--- US most` of a queue that fills up, then `? US tenant US limit` for each soft limit that was exceeded.
+-- Arguments of a request:
+-- op         '' if the server generated the ids: then the id alone identifies the request
+-- jobs       number of jobs
+-- may exist  1 if the ids may exist: the client sent them, or the request is sent again
+-- version    version of the plan rules under which the request was read
+-- Then for each job: id, queue, type, lane, priority, further fields (`lib/wire`), envelope.
+-- Further fields may include `pending` and the times `due`, `expires`, `ttl` and `total`, in ms or
+-- as `+ms` from now. A planned job has `rule`, as the first of them, and `tenant`.
+--
+-- Results:
+-- ok US created US state US due US …   stored. A unique job that was not stored because it has a
+--                                      duplicate has the state `=` and the id of the duplicate.
+--                                      After the jobs may follow `! US queue US depth US maximum`
+--                                      of a queue that fills up, then `? US tenant US limit` for
+--                                      each soft limit that the request exceeds
+-- duplicate US index US id             an id exists
+-- stale                                the version of the plan rules has changed
+-- full US rule US maximum US staged    the rule's bound on staged jobs would be exceeded
+-- exists US index US id US state US key                                a unique job has a duplicate
+-- bound US queue US depth US maximum US strategy                       a queue is full
+-- limited US index US tenant US limit US current US maximum US ms      a tenant's limit refuses it
+-- error US text
 
 local ctx = require('lib/context')
 local job_counts = require('tenants/job_counts')
@@ -28,7 +41,7 @@ local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local on_begin, emit, guarded, int = runtime.on_begin, runtime.emit, runtime.guarded, runtime.int
-local settle, stamp = runtime.settle, runtime.stamp
+local apply_deferred, stamp = runtime.apply_deferred, runtime.stamp
 local tally = job_counts.tally
 local lane_push, lane_score = lane_module.push, lane_module.score
 local job_stored = activity.job_stored
@@ -39,12 +52,14 @@ local call = redis.call
 local concat, find, match = table.concat, string.find, string.match
 
 local WORDS = 7
--- A longer envelope has a key of its own, so that it is not copied whenever the job's state changes.
+-- A longer envelope is stored under a key of its own, so that it is not copied with every change of
+-- the job's state.
 local LONG = 8192
-local pusher -- whose job the request brought before
+local last_owner -- the tenant of the request's previous job
 local TIMES = {due = true, expires = true, ttl = true, total = true}
 
--- Gives a new job its further fields, with times made absolute. Returns them as they are stored, which is without `pending`.
+-- Sets the further fields of a new job, with absolute times. Returns them as they are stored: with
+-- absolute times and without `pending`.
 local function take_fields(job, more)
   local is_as_stored = true
   for name, value in pairs(wire.fields(more)) do
@@ -62,7 +77,8 @@ local function take_fields(job, more)
   return concat(parts)
 end
 
--- A request whose answer was lost is sent again with the same op: its jobs are there, and it gets the first answer.
+-- Returns the first result again for a request that is sent again with the same `op` because its
+-- reply was lost; nil if none of its jobs exists.
 local function replay(op, first, jobs)
   local parts, created = {}, nil
   for index = 0, jobs - 1 do
@@ -72,7 +88,7 @@ local function replay(op, first, jobs)
       created = stored.created
       parts[index + 1] = join(stored.state, stored.due or '')
     else
-      -- Gone since, if the others are there; or never stored, because its like was there.
+      -- The job is missing: it has a duplicate and was never stored, or it was removed since.
       local existing = unique.existing(ctx.args[first + index * WORDS + 5])
       parts[index + 1] = join(existing and '=' .. existing.id or 'completed', '')
     end
@@ -80,7 +96,7 @@ local function replay(op, first, jobs)
   return created and join('ok', created, join_list(parts))
 end
 
--- Whether a job would be available if no plan wanted it otherwise.
+-- Returns true if a job would be available at once without a plan rule.
 local function waits_now(more)
   local fields = wire.fields(more)
   if not fields.pending and not fields.due then return true end
@@ -89,18 +105,20 @@ local function waits_now(more)
   return not job.pending and not (job.due and job.due > ctx.now)
 end
 
-local request -- the one under way, if it has several jobs; `left` is how many of them could run now and have not passed
+-- The current request if it has several jobs. `left` counts the jobs of each rule and queue that
+-- could run now and have not passed through yet.
+local request
 
 on_begin(function()
   request = nil
 end)
 
--- A request begins whose words are in a list.
+-- Begins a request whose arguments are in a list.
 local function request_begin(words, first, jobs)
   request = jobs > 1 and {words = words, first = first, jobs = jobs} or nil
 end
 
--- How many jobs of the request could run now, by `rule US queue`.
+-- Returns the number of jobs of the request that could run now, by `rule US queue`.
 local function planned_jobs()
   local planned = {}
   for at = request.first, request.first + (request.jobs - 1) * WORDS, WORDS do
@@ -114,7 +132,8 @@ local function planned_jobs()
   return planned
 end
 
--- Lets a job pass if there is room for it and for all other jobs of its request that are for the same rule and queue.
+-- Returns true if `room` suffices for a job and for all other jobs of its request with the same
+-- rule and queue: a request passes through as a whole or not at all.
 local function request_fits(rule, queue, room)
   if not request then return true end
   request.left = request.left or planned_jobs()
@@ -125,13 +144,13 @@ local function request_fits(rule, queue, room)
   return true
 end
 
-local measures -- whether tenants are limited in what they enqueue
+local limits_enqueues -- true if tenants have limits on what they enqueue
 
 on_begin(function()
-  measures = find(ctx.allowed, 'e', 1, true)
+  limits_enqueues = find(ctx.allowed, 'e', 1, true)
 end)
 
--- Raises or lowers the priority of a new job by its tenant's boost.
+-- Changes the priority of a new job by the boost of its tenant.
 local function apply_boost(job, lane, priority, more)
   local boost = ctx.allowed ~= '' and quotas.boost(job.tenant)
   if not boost then return lane, priority, more end
@@ -140,7 +159,7 @@ local function apply_boost(job, lane, priority, more)
   return string.gsub(lane, '^p%-?%d+', 'p' .. job.priority), priority, wire.set_field(more, 'priority', job.priority)
 end
 
--- Stores the job whose words begin at `at` of a list.
+-- Stores the job whose arguments begin at position `at` of a list.
 local function store(op, words, at)
   local id, queue, type, lane, priority = words[at], words[at + 1], words[at + 2], words[at + 3], tonumber(words[at + 4])
   local more, envelope = words[at + 5], words[at + 6]
@@ -149,7 +168,7 @@ local function store(op, words, at)
   lane, priority, more = apply_boost(job, lane, priority, more)
   if job.unique then
     local existing
-    more, existing = unique.take(job, more)
+    more, existing = unique.claim(job, more)
     if existing then return join('=' .. existing.id, '') end
   end
   local state, seq, enqueued, marks = 'available', '', '', ''
@@ -171,7 +190,7 @@ local function store(op, words, at)
   elseif state == 'scheduled' then
     emit('job.scheduled', job, '"state":"scheduled","scheduled_at":' .. stamp(int(job.due)))
   end
-  -- A limit without a key is the queue's own.
+  -- A limit without a key belongs to the queue.
   if job.quota then lanes.limit_renew(match(lane, ';k=([^;]+)') or '#' .. queue, job.quota) end
   if #envelope > LONG then
     call('SET', ctx.prefix .. 'env:' .. id, envelope)
@@ -180,13 +199,14 @@ local function store(op, words, at)
   if op ~= '' then more = more .. wire.field('by', op) end
   call('SET', ctx.prefix .. 'job:' .. id, record.new(state, seq, ctx.now_text, enqueued, marks, queue, type, lane, more, envelope))
   local owner = job.tenant or '_default'
-  job_stored(queue, state, owner, owner ~= pusher)
+  job_stored(queue, state, owner, owner ~= last_owner)
   tally(owner, marks == 's' and 'staged' or state, 1)
-  pusher = owner
+  last_owner = owner
   return join(state, job.due and int(job.due) or '')
 end
 
--- The first rule whose bound on staged jobs so many jobs would exceed.
+-- Returns the result `full` for the first rule whose bound on staged jobs the request would exceed,
+-- else nil.
 local function over_bound(words, first, jobs)
   local wanted = {}
   for index = 0, jobs - 1 do
@@ -202,39 +222,40 @@ local function over_bound(words, first, jobs)
   end
 end
 
--- Stores the jobs whose words begin at `first`. An import is not refused, because its producer has its answer already; it may even exceed
--- the rule's bound if `exceeds_bound`.
+-- Stores the jobs whose arguments begin at `first`. An import is not refused by bounds and limits,
+-- because its producer already has a response; it may exceed the rule's bound only if
+-- `exceeds_bound` is set.
 local function enqueue(op, first, jobs, may_exist, version, import)
   local replayed = may_exist and replay(op, first, jobs)
   if replayed then return replayed end
   if version ~= ctx.state.rules then return 'stale' end
   local full = version ~= '' and not (import and import.exceeds_bound) and over_bound(ctx.args, first, jobs)
   if full then return full end
-  local passes = measures and enqueue_limits.pass(ctx.args, first, jobs, WORDS)
-  local exceeded, enter
+  local passes = limits_enqueues and enqueue_limits.try_count(ctx.args, first, jobs, WORDS)
+  local exceeded, record_enqueues
   if not passes then
     local conflict = unique.conflict(first, jobs, WORDS)
     if conflict then return conflict end
-    if measures then
+    if limits_enqueues then
       local limited
-      limited, exceeded, enter = enqueue_limits.admit(ctx.args, first, jobs, WORDS, import)
+      limited, exceeded, record_enqueues = enqueue_limits.check(ctx.args, first, jobs, WORDS, import)
       if limited then return limited end
     end
   end
   local pressure = ''
   if ctx.state.bounded and not import then
-    local refused, told = bound.refusal(ctx.args, first, jobs, WORDS)
+    local refused, warning = bound.refusal(ctx.args, first, jobs, WORDS)
     if refused then
-      if measures then enqueue_limits.leave() end
+      if limits_enqueues then enqueue_limits.undo_count() end
       return refused
     end
-    pressure = told or ''
+    pressure = warning or ''
   end
-  if enter then
-    enter()
+  if record_enqueues then
+    record_enqueues()
     pressure = pressure .. exceeded
   end
-  pusher = nil
+  last_owner = nil
   request_begin(ctx.args, first, jobs)
   if jobs == 1 then return join('ok', ctx.now_text, store(op, ctx.args, first) .. pressure) end
   local parts = {}
@@ -242,16 +263,16 @@ local function enqueue(op, first, jobs, may_exist, version, import)
   return join('ok', ctx.now_text, join_list(parts) .. pressure)
 end
 
--- The answer to the request whose words begin at `at`, and where the next one begins.
+-- Handles the request that begins at `at`. Returns its result and the position of the next request.
 local function enqueue_request(at)
   local jobs = ctx.args[at + 1] == '1' and 1 or tonumber(ctx.args[at + 1])
   local result = guarded(enqueue, ctx.args[at], at + 4, jobs, ctx.args[at + 2] == '1', ctx.args[at + 3])
   return type(result) == 'table' and join_list(result) or result, at + 4 + jobs * WORDS
 end
 
--- Queues spring into existence with their first job.
-local function queues_note()
-  settle()
+-- Registers queues that are used for the first time.
+local function register_queues()
+  apply_deferred()
   for queue in pairs(ctx.counts) do call('HSETNX', ctx.prefix .. 'queues', queue, ctx.now_text) end
 end
 
@@ -261,6 +282,6 @@ return {
   enqueue_request = enqueue_request,
   over_bound = over_bound,
   request_begin = request_begin,
-  queues_note = queues_note,
+  register_queues = register_queues,
   store = store,
 }

@@ -1,4 +1,5 @@
--- What happens to a job after a failed attempt. The order of the questions is that of the OJS retry text.
+-- Decides what follows a failed attempt: retry, discard or dead letter. The order of the conditions
+-- is that of the OJS retry text.
 
 local ctx = require('lib/context')
 local activity = require('tenants/activity')
@@ -22,7 +23,8 @@ on_begin(function()
   math.randomseed(ctx.now % 1000000 * 1000 + ctx.seq % 1000)
 end)
 
--- Delay in ms after failed attempt number `attempt`; the cap holds before and after the jitter.
+-- Returns the delay in ms after the failed attempt `attempt`. The maximum delay is applied before
+-- and after the jitter.
 local function retry_delay(policy, attempt)
   local strategy, initial, coefficient, cap, jitter = match(policy, '^(%S+) (%S+) (%S+) (%S+) (%S+)')
   initial, coefficient, cap = tonumber(initial), tonumber(coefficient), tonumber(cap)
@@ -67,9 +69,13 @@ local function discard(job, dead, error)
   if dead then emit('dead_letter.added', job, '"last_error":' .. error) end
 end
 
--- failure: {entry = history entry as JSON members, error = {code,message,retryable} as JSON,
---           classes = names to compare with non_retryable_errors, verdict = the handler's decision, retryable}
--- Saves the job.
+-- Handles a failed attempt and saves the job. `failure` has these fields:
+--
+-- entry      JSON members of the history entry
+-- error      `{code, message, retryable}` as JSON
+-- classes    names that are compared with `non_retryable_errors`
+-- verdict    the handler's decision, if it made one
+-- retryable
 local function job_fail(job, failure)
   record_failure(job, failure.entry)
   did(job.tenant, 'f', 1)
@@ -100,7 +106,8 @@ local function server_failure(kind, message, more)
   return {entry = '"type":"' .. kind .. '",' .. error .. (more or ''), error = '{' .. error .. '}', classes = kind, retryable = true}
 end
 
--- A lease that ended without an answer: available again at once, without backoff, if an attempt is left. Saves the job.
+-- Handles a lease that ended without an answer, and saves the job. If an attempt is left, the job
+-- is available at once, without backoff.
 local function job_abandoned(job, kind, message)
   lease_release(job)
   local failure = server_failure(kind, message)

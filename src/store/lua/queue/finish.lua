@@ -1,4 +1,8 @@
--- The end of a job. It is kept for its retention, and then leaves no key behind.
+-- Ends jobs. A finished job is kept for its retention; then all its keys expire.
+--
+-- key         type    meaning
+-- finished:S  zset    finished jobs by state S, scored by time
+-- dead        zset    jobs in the dead letter, scored by time
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')
@@ -13,26 +17,27 @@ local call = redis.call
 local M = {}
 
 local SHORTEST = 10000
--- Among the arguments: see `lib/runtime`.
+-- Positions in the arguments (`lib/runtime`).
 local RETENTION = {completed = 4, cancelled = 5, discarded = 6, dead_letter = 7, forwarded = 4}
 
--- For how many ms jobs are kept that ended in a state.
+-- Returns for how many ms jobs are kept that ended in a state.
 local function retention(state)
   return tonumber(ctx.args[RETENTION[state]])
 end
 
--- A job of a workflow has ended, which moves the workflow on: see `workflows/workflow`. A script without that part leaves it to the tick.
-M.workflow_hears = nil
+-- Advances the workflow of a job that ended. `workflows/workflow` sets it; in scripts without that
+-- module, it leaves the work to the tick.
+M.advance_workflow = nil
 
 local function leave_to_tick(job, state)
   gather('RPUSH', ctx.prefix .. 'workflows:todo', 'ended ' .. job.workflow .. ' ' .. job.node .. ' ' .. job.id .. ' ' .. state)
 end
 
 on_begin(function()
-  M.workflow_hears = leave_to_tick
+  M.advance_workflow = leave_to_tick
 end)
 
--- Moves the job to its last state and saves it.
+-- Moves a job to its final state and saves it.
 local function job_finish(job, state, dead)
   job_move(job, state)
   job.finished = ctx.now_text
@@ -41,7 +46,7 @@ local function job_finish(job, state, dead)
     gather('ZADD', ctx.prefix .. 'dead', ctx.now_text, job.id)
     mark(job, 'd')
   end
-  -- Long enough for a call whose answer was lost to find the job when it is sent again.
+  -- A call that is sent again because its reply was lost must still find the job.
   local keep_ms = int(math.max(retention(dead and 'dead_letter' or state), SHORTEST))
   job_save(job, keep_ms)
   if job.unique then unique_set.release(job, state, keep_ms) end
@@ -54,7 +59,7 @@ local function job_finish(job, state, dead)
   if job.apart then call('PEXPIRE', ctx.prefix .. 'env:' .. job.id, keep_ms) end
   if marked(job, 'p') then call('PEXPIRE', ctx.prefix .. 'prog:' .. job.id, keep_ms) end
   if marked(job, 'k') then call('PEXPIRE', ctx.prefix .. 'chk:' .. job.id, keep_ms) end
-  if job.workflow then M.workflow_hears(job, state, keep_ms) end
+  if job.workflow then M.advance_workflow(job, state, keep_ms) end
 end
 
 local function job_erase(id)

@@ -1,4 +1,5 @@
--- Hands back a job that never reached its worker: old place in the queue, and the attempt did not happen.
+-- Returns a job that never reached its worker to its old place in the queue. The attempt does not
+-- count.
 
 local job_module = require('queue/job')
 

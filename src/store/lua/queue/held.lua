@@ -1,6 +1,7 @@
 -- The jobs that each worker holds.
 --
--- held  zset  `worker US id` of active jobs, all of score 0, read by range of worker
+-- key   type  meaning
+-- held  zset  `worker US id` of active jobs, all with score 0, read by lexical range of the worker
 
 local ctx = require('lib/context')
 local wire = require('lib/wire')
@@ -10,7 +11,8 @@ local gather, join = runtime.gather, wire.join
 local call = redis.call
 local sub = string.sub
 
--- The range of a worker's members. It ends before the character that follows the separator, a space.
+-- Returns the bounds of a worker's members. The upper bound is the worker followed by a space, the
+-- character after the separator.
 local function range(worker)
   return '[' .. join(worker, ''), '(' .. worker .. ' '
 end
@@ -23,12 +25,12 @@ local function remove(worker, id)
   gather('ZREM', ctx.prefix .. 'held', join(worker, id))
 end
 
--- How many jobs a worker holds.
+-- Returns the number of jobs that a worker holds.
 local function count(worker)
   return call('ZLEXCOUNT', ctx.prefix .. 'held', range(worker))
 end
 
--- Ids of the jobs that a worker holds, at most so many.
+-- Returns the ids of up to `limit` jobs that a worker holds.
 local function ids(worker, limit)
   local first, last = range(worker)
   local members = call('ZRANGEBYLEX', ctx.prefix .. 'held', first, last, 'LIMIT', 0, limit)

@@ -1,16 +1,17 @@
--- A job's record and its moves between states.
+-- Loads and saves jobs, moves them between states and ends leases.
 --
--- job:ID     string  the record
--- env:ID     string  an envelope too long to be copied at every step; shorter ones are the end of the record
--- err:ID     list    failed attempts, `attempt US ms US json`
--- res:ID     string  the result
--- par:ID     string  what a dead letter of a workflow was given to work on; other jobs of one find it in their workflow
--- prog:ID, chk:ID  hash  how far it has got: see `commands/progress` and `commands/checkpoint`
--- due        zset    waiting jobs by the next time something happens to them: they become available, or are given up
--- leases     zset    active jobs by their next deadline: the truth about what runs
--- finished:S zset    jobs that ended in state S, by when; dead: those of them in the dead letter
+-- key               type    meaning
+-- job:ID            string  the record (`lib/record`)
+-- env:ID            string  an envelope that is too long to be copied with every change
+-- err:ID            list    failed attempts: `attempt US ms US json`
+-- res:ID            string  the result
+-- par:ID            string  inputs of a dead letter of a workflow; other jobs of a workflow find
+--                           their inputs in it
+-- prog:ID, chk:ID   hash    progress and checkpoint (`commands/progress`, `commands/checkpoint`)
+-- due               zset    waiting jobs by the next time at which they become available or expire
+-- leases            zset    active jobs by their next deadline; this set defines which jobs run
 --
--- `lib/record` describes the record.
+-- `queue/finish` owns the sets of finished jobs.
 
 local ctx = require('lib/context')
 local job_counts = require('tenants/job_counts')
@@ -33,15 +34,16 @@ local find = string.find
 
 local M = {}
 
-local NONE = {} -- nobody changes it
+local NONE = {} -- shared, must not be changed
 
 M.DUE, M.LEASES, M.WAKES = nil, nil, nil
 on_begin(function()
   M.DUE, M.LEASES, M.WAKES = ctx.prefix .. 'due', ctx.prefix .. 'leases', ctx.prefix .. 'wakes'
 end)
 
--- Loads a job; nil if there is none. A caller that sees the jobs of one tenant alone names it as `scope`, and a caller that has read
--- the record passes it on as `text`.
+-- Loads a job; returns nil if it does not exist. A caller that is bound to one tenant passes it as
+-- `scope`, and gets nil for jobs of other tenants. A caller that has read the record passes it as
+-- `text`.
 local function job_load(id, scope, text)
   local key = ctx.prefix .. 'job:' .. id
   text = text or call('GET', key)
@@ -51,7 +53,7 @@ local function job_load(id, scope, text)
   return job
 end
 
--- Writes the record; a finished job with the time for which it is kept.
+-- Writes the record. A finished job expires after `keep_ms`.
 local function job_save(job, keep_ms)
   if keep_ms then
     call('SET', job.key, record.encode(job), 'PX', keep_ms)
@@ -72,7 +74,8 @@ local function unmark(job, letter)
   if job.marks ~= '' then job.marks = string.gsub(job.marks, letter, '') end
 end
 
--- What Rust needs to show the job: its record and, if there are any, failures, result, envelope, checkpoint and inputs.
+-- Returns all that Rust needs to show a job: its record and, if they exist, failures, result,
+-- envelope, checkpoint and inputs.
 local function job_view(job)
   if (job.marks == '' or job.marks == 's') and not job.apart and not job.inputs then return job.text end
   local failures = marked(job, 'f') and call('LRANGE', ctx.prefix .. 'err:' .. job.id, 0, -1) or NONE
@@ -87,27 +90,30 @@ local function job_move(job, state)
   job.state = state
 end
 
--- The lower of two times; either may be missing.
+-- Returns the lower of two times; either may be missing.
 local function lower(a, b)
   a, b = tonumber(a), tonumber(b)
   if not a or b and b < a then return b end
   return a
 end
 
--- When a waiting job is given up: `expires` always, `ttl` before its first start, `total` over all attempts.
+-- Returns the time at which a waiting job expires, or nil: `expires` always applies, `ttl` before
+-- the first start, `total` to all attempts together.
 local function job_expiry(job)
   if job.expires or job.ttl or job.total then
     return lower(lower(job.expires, job.total), job.attempt == 0 and job.ttl or nil)
   end
 end
 
--- Keeps the time of a waiting job's next change, if it has one: `at`, or that it is given up.
+-- Schedules the next change of a waiting job: the time `at`, or its expiry. Does nothing if there
+-- is neither.
 local function job_wait(job, at)
   local next_change = lower(at, job_expiry(job))
   if next_change then gather('ZADD', M.DUE, next_change, job.id) end
 end
 
--- The sequence is new where the job joins the queue anew, and the old one where it was only handed back.
+-- Makes a job available. It gets a new sequence and so goes to the end of the queue, unless it
+-- `keeps_place`.
 local function job_make_available(job, keeps_place)
   job_move(job, 'available')
   if not keeps_place then
@@ -123,7 +129,7 @@ local function job_make_available(job, keeps_place)
   job_wait(job)
 end
 
--- When the execution timeout strikes; heartbeats do not move it.
+-- Returns the time of the execution timeout. Heartbeats do not extend it.
 local function job_timeout(job)
   return tonumber(job.started) + (tonumber(job.timeout) or tonumber(ctx.args[3])) + (tonumber(job.grace) or 0)
 end
@@ -134,8 +140,9 @@ local function lease_deadline(job)
   return deadline
 end
 
--- A slot under a limit is free. Who waits for it is looked at by the next fetch, which those who listen are told to send.
-local function slot_free(key)
+-- Frees a slot under a limit. If lanes wait for it, the next fetch examines them; a signal makes
+-- waiting workers fetch.
+local function free_slot(key)
   local limit = ctx.prefix .. 'limit:' .. key
   if (tonumber(ctx.state.parked) or 0) == 0 or (tonumber(call('HGET', limit, 'w') or nil) or 0) <= 0 then return end
   call('ZADD', M.WAKES, ctx.now_text, key)
@@ -144,14 +151,14 @@ local function slot_free(key)
   end
 end
 
-local looked_at = per_call() -- pools, and queues with whether they have a limit of their own, once a call
+local cached = per_call() -- pools that this call has handled, and queues with a limit of their own
 
--- A pool that was full is told to its workers.
+-- Frees a slot of a pool. If the pool was full, signals its workers.
 local function pool_leave(name, id)
   local key = ctx.prefix .. 'pool:' .. name
   gather('SREM', key .. ':run', id)
-  if looked_at()[key] then return end
-  looked_at()[key] = true
+  if cached()[key] then return end
+  cached()[key] = true
   local pool = call('HMGET', key, 'full', 'queues')
   if pool[1] then
     call('HDEL', key, 'full')
@@ -159,16 +166,16 @@ local function pool_leave(name, id)
   end
 end
 
--- Whether a queue has a limit of its own.
+-- Returns true if a queue has a limit of its own.
 local function is_limited(queue)
   if not ctx.state.limits then return false end
-  -- Mostly none has: then that is all that is asked.
-  if looked_at()[''] == nil then looked_at()[''] = call('EXISTS', ctx.prefix .. 'limited') == 1 end
-  if looked_at()[''] and looked_at()[queue] == nil then looked_at()[queue] = call('SISMEMBER', ctx.prefix .. 'limited', queue) == 1 end
-  return looked_at()[''] and looked_at()[queue]
+  -- In most cases no queue has one, and EXISTS is the only command.
+  if cached()[''] == nil then cached()[''] = call('EXISTS', ctx.prefix .. 'limited') == 1 end
+  if cached()[''] and cached()[queue] == nil then cached()[queue] = call('SISMEMBER', ctx.prefix .. 'limited', queue) == 1 end
+  return cached()[''] and cached()[queue]
 end
 
--- What a lease counts against counts it no more.
+-- Frees the slots that a lease takes under limits and in its pool.
 local function slots_release(id, queue, lane, tenant, pool)
   if pool ~= '' then pool_leave(pool, id) end
   if find(ctx.state.policy, '[xy]') then lane = lane_base(lane) .. ';s=1;t=' .. (tenant or '_default') end
@@ -178,13 +185,13 @@ local function slots_release(id, queue, lane, tenant, pool)
       local key = keys[place]
       if not is_cap(key) then
         gather('SREM', ctx.prefix .. 'limit:' .. key .. ':run', id)
-        slot_free(key)
+        free_slot(key)
       end
     end
   end
-  if find(ctx.allowed, 'c', 1, true) then slot_free('!' .. (tenant or '_default')) end
+  if find(ctx.allowed, 'c', 1, true) then free_slot('!' .. (tenant or '_default')) end
   if is_limited(queue) then
-    slot_free('#' .. queue)
+    free_slot('#' .. queue)
     signal('ready ' .. queue)
   end
 end
@@ -201,7 +208,7 @@ local function lease_release(job)
   job.stalled_at = ''
 end
 
--- An active job goes back to its place, unharmed.
+-- Makes an active job available again, at its old place.
 local function lease_hand_back(job)
   lease_release(job)
   job_make_available(job, true)

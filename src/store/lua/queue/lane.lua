@@ -1,27 +1,35 @@
--- Lanes. A queue is made of lanes, and a job waits in exactly one of them.
+-- Lanes of queues. A queue consists of lanes, and each waiting job is in exactly one of them.
 --
--- lane:Q:L   zset  job ids by score, which orders by priority and then by sequence
--- ready:Q    zset  the lanes of queue Q that may run, by the score of their first job; lanes of tenants that take turns stand
---                  behind one entry for their priority, `@pP`: see `fairness/level`
--- live       zset  queues that have something ready, by since when nobody has taken from them
+-- key       type  meaning
+-- lane:Q:L  zset  job ids by score, which orders by priority, then by sequence
+-- ready:Q   zset  lanes of queue Q that may run, by the score of their first job; one entry `@pP`
+--                 represents all lanes of priority P whose tenants take turns (`fairness/level`)
+-- live      zset  queues with ready lanes, by the time since which no job was taken from them
 --
--- A lane's name says what its jobs share: `pP` their priority; `;k=KEY` and `;y=PATTERN` the limits of their key and type;
--- `;o=r` or `;o=d` that they are put off or dropped where a limit stops them; `;s=1` that their tenant has slots of its own;
--- `;t=TENANT` their tenant, where tenants take turns, or `;b=TENANT` where they do not, but are told apart; either is the
--- last. A lane is ready exactly while it holds jobs and nothing blocks it.
+-- The name of a lane says what its jobs have in common:
+-- pP                     priority P
+-- ;k=KEY, ;y=PATTERN     the limits of their key and of their type
+-- ;o=r, ;o=d             a limit that stops them postpones them (r) or drops them (d)
+-- ;s=1                   their tenant has slots of its own in the queue
+-- ;t=TENANT              their tenant, if tenants take turns; always last
+-- ;b=TENANT              their tenant, if tenants are told apart but take no turns; always last
+--
+-- A lane is in `ready` exactly while it has jobs and no limit stops it.
 
 local ctx = require('lib/context')
 local tenant_capped = require('tenants/quotas').capped
 local runtime = require('lib/runtime')
 
 local on_begin, flush, gather, int, per_call = runtime.on_begin, runtime.flush, runtime.gather, runtime.int, runtime.per_call
-local on_commit, remembering, signal = runtime.on_commit, runtime.remembering, runtime.signal
+local on_commit, memoize, signal = runtime.on_commit, runtime.memoize, runtime.signal
 local call = redis.call
 local match = string.match
 
 local M = {}
 
-local LEVEL = 35184372088832 -- 2^45 sequences below each of the 201 priorities: exact in a double, so FIFO always holds
+-- 2^45 sequences below each of the 201 priorities. Scores are exact in a double, so FIFO always
+-- holds.
+local LEVEL = 35184372088832
 M.LIVE = nil
 local find = string.find
 
@@ -29,14 +37,14 @@ local function lane_score(priority, sequence)
   return (100 - priority) * LEVEL + sequence
 end
 
--- Jobs of a queue that may run: those that wait for a limit do not count.
+-- Returns the number of jobs of a queue that may run. Jobs that wait for a limit do not count.
 local function queue_depth(queue)
   local counted, changed = call('HMGET', ctx.prefix .. 'counts:' .. queue, 'available', 'blocked'), ctx.counts[queue] or {}
   return (tonumber(counted[1] or nil) or 0) + (changed.available or 0)
     - (tonumber(counted[2] or nil) or 0) - (changed.blocked or 0)
 end
 
--- Paused queues are few; where there is none, none is looked up.
+-- Few queues are paused. If none is, none is looked up.
 local paused = per_call()
 
 local function is_paused(queue)
@@ -45,16 +53,17 @@ local function is_paused(queue)
   return paused()[queue]
 end
 
--- A queue that had nothing ready has something.
-local function queue_woke(queue)
+-- Marks a queue as having ready lanes, and signals if it had none before.
+local function set_queue_live(queue)
   if call('ZADD', M.LIVE, 'NX', ctx.now_text, queue) == 1 then signal('ready ' .. queue) end
 end
 
-local function queue_slept(queue)
+local function clear_queue_live(queue)
   call('ZREM', M.LIVE, queue)
 end
 
-local pushed -- lanes that this call pushed to, by queue and name: their key, the lowest score, how many
+-- Lanes that this call pushed to, by queue and name: key, lowest score, number of jobs.
+local pushed
 
 local function lane_push(queue, lane, id, score)
   local of_queue = pushed[queue]
@@ -74,19 +83,20 @@ local function lane_push(queue, lane, id, score)
   return entry
 end
 
--- The lane of a job by what the job itself says, without its tenant.
+-- Returns the name of a job's lane as the job itself determines it, without the tenant.
 local function lane_base(lane)
   return match(lane, '^(.-);b=') or lane
 end
 
--- Limits of a tenant are those whose key begins so. They count what the tenant has active, and have no set of their own.
+-- Returns true for the key of a tenant's own limit (`!TENANT`). Such limits count the tenant's
+-- active jobs and have no set of running jobs.
 local function is_cap(key)
   return string.byte(key) == 33
 end
 
--- A limit's key as people read it. Keys of clients begin with a letter or a digit, or with `@TENANT/` where they are a tenant's own, and
--- parts of them end in `|scope=name`;
--- `#QUEUE`, `~TYPE` and `+TENANT:QUEUE` are the server's, `!TENANT` is a tenant's cap.
+-- Returns the key of a limit as people read it. Keys of clients begin with a letter or a digit, or
+-- with `@TENANT/` if a tenant owns them, and partitions of a key end in `|scope=name`. The server
+-- owns the keys `#QUEUE`, `~TYPE`, `+TENANT:QUEUE` and `!TENANT` (`src/job/limit_key.rs`).
 local function limit_label(key)
   local owner, sign, name = match(key, '^(@?[^/]*/?)([#~+])(.*)$')
   if not sign or owner ~= '' and not find(owner, '^@.*/$') then return key end
@@ -99,10 +109,11 @@ local known_limits = per_call()
 
 local NONE = {}
 
--- What a lane's name says of limits; that of one with slots of its own, behind the name of its queue, where it has them. Part of a key,
--- `KEY|scope=name`, is followed by the key itself: what the file or an admin sets for that holds for all parts together. What tenants are
--- allowed may change between calls, and is left out.
-local limits_read = remembering(4096, function(lane, queue)
+-- Returns the keys of the limits in a lane's name. A partition `KEY|scope=name` is followed by KEY,
+-- whose own quota applies to all partitions together. For a lane with slots of its own, the cache
+-- key and thus `lane` begin with the queue. Limits of tenants can change between calls, so they are
+-- not part of the cached value.
+local limits_read = memoize(4096, function(lane, queue)
   local tenant = match(lane, ';s=1;t=(.*)$')
   local keys = {match(lane, ';k=([^;]+)')}
   keys[#keys + 1] = keys[1] and match(keys[1], '^([^|]+)|')
@@ -111,13 +122,13 @@ local limits_read = remembering(4096, function(lane, queue)
   return keys
 end)
 
--- Keys of the limits that a lane is under by its name.
+-- Returns the keys of the limits in a lane's name.
 local function limits_named(queue, lane)
   if find(lane, ';s=1', 1, true) then return limits_read(queue .. ';' .. lane, queue) end
   return find(lane, ';[ky]=') and limits_read(lane) or NONE
 end
 
--- Keys of the limits that a lane is under. Nobody changes the list.
+-- Returns the keys of all limits of a lane. Callers must not change the list.
 local function lane_limits(queue, lane)
   if not find(ctx.allowed, 'c', 1, true) then return limits_named(queue, lane) end
   local name = queue .. ';' .. lane
@@ -131,18 +142,19 @@ local function lane_limits(queue, lane)
   return keys
 end
 
--- Handles pushes to a lane under limits or of a tenant: set by `limits/lanes`, which needs this module itself.
-M.arrive = nil
+-- Handles pushes to a lane with limits or with a tenant. `limits/lanes` sets it, because that
+-- module requires this one.
+M.on_push = nil
 
--- Makes pushes visible; lanes that got a new head move in `ready`.
+-- Makes pushed jobs visible. Lanes with a new first job move in `ready`.
 local function lane_flush()
   flush()
   for queue, lanes in pairs(pushed) do
     for lane, entry in pairs(lanes) do
       if find(lane, ';', 1, true) then
-        M.arrive(queue, lane, entry)
+        M.on_push(queue, lane, entry)
       elseif call('ZADD', ctx.prefix .. 'ready:' .. queue, 'LT', int(entry.lowest), lane) == 1 then
-        queue_woke(queue)
+        set_queue_live(queue)
       end
     end
   end
@@ -164,7 +176,7 @@ M.push = lane_push
 M.score = lane_score
 M.limit_label = limit_label
 M.queue_depth = queue_depth
-M.queue_slept = queue_slept
-M.queue_woke = queue_woke
+M.clear_queue_live = clear_queue_live
+M.set_queue_live = set_queue_live
 
 return M

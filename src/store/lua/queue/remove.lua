@@ -1,4 +1,4 @@
--- Taking one waiting job out of its lane, whichever that was when it came.
+-- Removes single jobs from their lanes.
 
 local ctx = require('lib/context')
 local lane_module = require('queue/lane')
@@ -8,7 +8,7 @@ local fair_queue = require('fairness/fair_queue')
 local level = require('fairness/level')
 
 local lane_base, lane_flush, lane_limits = lane_module.base, lane_module.flush, lane_module.limits
-local queue_slept = lane_module.queue_slept
+local clear_queue_live = lane_module.clear_queue_live
 local count_blocked, lane_left, lane_level = lanes.count_blocked, lanes.lane_left, lanes.lane_level
 local lane_parked, lane_tenant, lane_unpark = lanes.lane_parked, lanes.lane_tenant, lanes.lane_unpark
 local limits_count = lanes.limits_count
@@ -17,14 +17,15 @@ local level_lanes, level_open = level.lanes, level.open
 local call = redis.call
 local find = string.find
 
--- The lane of jobs that were taken out has another head, or is empty.
+-- Updates the entry of a lane from which `jobs` jobs were removed: it has another first job, or is
+-- empty.
 local function lane_shrunk(queue, lane, key, jobs)
   local head = call('ZRANGE', key, '0', '0', 'WITHSCORES')[2]
   if not find(lane, ';', 1, true) then
     local ready = ctx.prefix .. 'ready:' .. queue
     if head then return call('ZADD', ready, head, lane) end
     call('ZREM', ready, lane)
-    if call('EXISTS', ready) == 0 then queue_slept(queue) end
+    if call('EXISTS', ready) == 0 then clear_queue_live(queue) end
     return
   end
   limits_count(lane_limits(queue, lane), -jobs)
@@ -44,10 +45,12 @@ local function lane_shrunk(queue, lane, key, jobs)
   if fair then
     fair_withdraw(fair, tenant_of(fair, tenant))
   else
-    queue_slept(queue)
+    clear_queue_live(queue)
   end
 end
 
+-- Removes a waiting job from its lane. The lane depends on the settings that held when the job was
+-- pushed, so all names that the lane can have are tried.
 local function lane_remove(job)
   lane_flush()
   local tenant, base = '=' .. (job.tenant or '_default'), lane_base(job.lane)

@@ -1,10 +1,12 @@
 -- Unique jobs.
 --
--- unique:K  zset  jobs of key K that may stand in the way of another: those that have not ended at +inf, those that have at the time
---                 until which they are kept, if their policy says that they still count
+-- key       type  meaning
+-- unique:K  zset  jobs with the unique key K that may be duplicates: at +inf if they have not
+--                 ended, else at the time until which they are kept, if their policy counts them
 --
--- Whether one does stand in the way is asked of its record, so that a job that changes its state needs to tell nobody. A policy is
--- `key states period conflict`, states as letters, period in ms or `-`.
+-- The set is only an index. The state that decides is read from the job's record, so a job that
+-- changes its state need not update the set. A policy is `key states period conflict`: states as
+-- letters, period in ms or `-`.
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')
@@ -18,15 +20,16 @@ local call = redis.call
 local fields = wire.fields
 local find, match = string.find, string.match
 
-local LOOKED_AT = 64
+local MAX_EXAMINED = 64
 local LETTERS = {available = 'v', active = 'a', scheduled = 's', retryable = 'r', pending = 'p', completed = 'c',
   cancelled = 'x', discarded = 'd'}
 
--- Jobs that a policy calls duplicates, the newest first.
+-- Returns the jobs that a policy counts as duplicates, the newest first. Removes entries of jobs
+-- that no longer exist.
 local function unique_matches(policy)
   local key, states, period = match(policy, '^(%S+) (%S+) (%S+)')
   local set, found = ctx.prefix .. 'unique:' .. key, {}
-  for _, id in ipairs(call('ZREVRANGE', set, 0, LOOKED_AT - 1)) do
+  for _, id in ipairs(call('ZREVRANGE', set, 0, MAX_EXAMINED - 1)) do
     local job = job_load(id)
     if not job then
       call('ZREM', set, id)
@@ -41,13 +44,14 @@ local function policy_in(more)
   return fields(more).unique
 end
 
--- The job because of which a job with these further fields would not be stored.
+-- Returns the duplicate of a job with these further fields, or nil.
 local function existing_of(more)
   local policy = policy_in(more)
   return policy and unique_matches(policy)[1]
 end
 
--- Why a request is refused as a whole, if it is: one of its jobs has a duplicate, perhaps in the same request.
+-- Returns the result that refuses the request as a whole because one of its jobs has a duplicate,
+-- which may be in the same request; else nil.
 local function conflict_of(first, jobs, words)
   local seen
   for index = 0, jobs - 1 do
@@ -66,9 +70,10 @@ local function conflict_of(first, jobs, words)
   end
 end
 
--- Makes room for a unique job, or returns the one that there is instead. The new job's further fields are returned changed where it
--- takes over the other's time.
-local function take_place(job, more)
+-- Adds a unique job to the set and resolves conflicts. Returns the further fields of the new job,
+-- which change if it takes over the time of a job that it replaces. Returns the duplicate as well
+-- if the new job is to be ignored.
+local function claim(job, more)
   local conflict = match(job.unique, '%S+$')
   for _, other in ipairs(unique_matches(job.unique)) do
     if conflict == 'ignore' then return more, other end
@@ -80,8 +85,8 @@ local function take_place(job, more)
       job_cancel(other, ',"reason":"replaced","replaced_by":"' .. job.id .. '"')
     end
   end
-  unique_set.hold(job)
+  unique_set.add(job)
   return more
 end
 
-return {existing = existing_of, conflict = conflict_of, take = take_place}
+return {existing = existing_of, conflict = conflict_of, claim = claim}

@@ -1,4 +1,4 @@
--- The set of jobs that share a unique key: see `queue/unique`.
+-- Maintains the set of jobs that share a unique key (`queue/unique`).
 
 local ctx = require('lib/context')
 local int = require('lib/number').int
@@ -10,13 +10,14 @@ local ENDS = {completed = 'c', cancelled = 'x', discarded = 'd'}
 local MOST_ENDED = 64
 
 -- Adds a job that has not ended.
-local function hold(job)
+local function add(job)
   local set = ctx.prefix .. 'unique:' .. match(job.unique, '^%S+')
   call('ZADD', set, '+inf', job.id)
   call('PERSIST', set)
 end
 
--- Removes a job that has ended, or keeps it for as long as its record if its own policy counts jobs in that state.
+-- Removes a job that ended. If its own policy counts jobs in that state, keeps it for as long as
+-- its record instead.
 local function release(job, state, keep_ms)
   local key, states = match(job.unique, '^(%S+) (%S+)')
   local set = ctx.prefix .. 'unique:' .. key
@@ -30,4 +31,4 @@ local function release(job, state, keep_ms)
   if last and tonumber(last) ~= math.huge then call('PEXPIREAT', set, last) end
 end
 
-return {hold = hold, release = release}
+return {add = add, release = release}

@@ -15,7 +15,7 @@ local plan_module = require('staging/plan')
 local fair_queue = require('fairness/fair_queue')
 local runtime = require('lib/runtime')
 
-local int, remembering, signal = runtime.int, runtime.remembering, runtime.signal
+local int, memoize, signal = runtime.int, runtime.memoize, runtime.signal
 local tenant_quota = quotas.quota
 local IDLE_MS, plan_open = plan_module.IDLE_MS, plan_module.open
 local fair_open, tenant_of = fair_queue.open, fair_queue.tenant_of
@@ -24,7 +24,7 @@ local call = redis.call
 local staging = {}
 
 -- The priorities of a text, the highest first.
-local priorities = remembering(256, function(text)
+local priorities = memoize(256, function(text)
   local found = {}
   for priority in string.gmatch(text, '%S+') do found[#found + 1] = tonumber(priority) end
   table.sort(found, function(one, other) return one > other end)

@@ -10,7 +10,7 @@ local lane_module = require('queue/lane')
 local job_module = require('queue/job')
 local runtime = require('lib/runtime')
 
-local int, on_commit, remembering, per_call = runtime.int, runtime.on_commit, runtime.remembering, runtime.per_call
+local int, on_commit, memoize, per_call = runtime.int, runtime.on_commit, runtime.memoize, runtime.per_call
 local queue_depth = lane_module.queue_depth
 local job_load, lower = job_module.load, job_module.lower
 local call = redis.call
@@ -24,7 +24,7 @@ local IDLE_MS = 60000
 local plans = per_call('plans')
 
 -- What a rule says does not change under one version of the rules, so it is kept for many calls.
-local terms_read = remembering(256, function(_, key)
+local terms_read = memoize(256, function(_, key)
   local f = call('HMGET', key, 'restage', 'latency', 'depth', 'strict', 'jobs', 'every', 'most', 'tag', 'hold', 'default', 'fixed',
     'blocked', 'priority', 'ask')
   return {__index = {key = key, restage = f[1] == '1', latency = tonumber(f[2]), depth = tonumber(f[3]), strict = f[4] == '1',

@@ -10,7 +10,7 @@ local throttle = require('tenants/throttle')
 local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
-local on_begin, emit, int, remembering, per_call = runtime.on_begin, runtime.emit, runtime.int, runtime.remembering, runtime.per_call
+local on_begin, emit, int, memoize, per_call = runtime.on_begin, runtime.emit, runtime.int, runtime.memoize, runtime.per_call
 local subject = runtime.subject
 local throttle_of = throttle.of
 local call = redis.call
@@ -34,7 +34,7 @@ on_begin(function()
 end)
 
 -- Many tenants share the same terms.
-local quota_read = remembering(1000, function(words)
+local quota_read = memoize(1000, function(words)
   local quota, place = {}, 0
   for word in string.gmatch(words, '%S+') do
     place = place + 1

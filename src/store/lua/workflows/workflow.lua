@@ -25,7 +25,7 @@ local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local on_begin, emit, flush, gather = runtime.on_begin, runtime.emit, runtime.flush, runtime.gather
-local guarded, int, on_commit, settle = runtime.guarded, runtime.int, runtime.on_commit, runtime.settle
+local guarded, int, on_commit, apply_deferred = runtime.guarded, runtime.int, runtime.on_commit, runtime.apply_deferred
 local subject = runtime.subject
 local job_load, marked = job_module.load, job_module.marked
 local WORDS, store = enqueue.WORDS, enqueue.store
@@ -238,7 +238,7 @@ local function job_ended(job, state, keep_ms)
   node_end(workflow, number, outcome)
 end
 
-local function workflow_hears(job, state, keep_ms)
+local function advance_workflow(job, state, keep_ms)
   ended[#ended + 1] = {job, state, keep_ms}
 end
 
@@ -292,14 +292,14 @@ on_commit('workflows', function()
       emit('store.error', subject(entry[1].workflow), '"set":"workflow"')
     end
   end
-  settle()
+  apply_deferred()
   for _, workflow in pairs(opened) do
     if workflow then write(workflow) end
   end
 end)
 
 on_begin(function()
-  finish.workflow_hears = workflow_hears
+  finish.advance_workflow = advance_workflow
 end)
 
 return {
