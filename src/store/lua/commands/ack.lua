@@ -1,9 +1,18 @@
 -- Completes active jobs.
 --
--- ARGV[9…] requests; for each: id, worker or '', op, the one tenant whose jobs are there or '', 1 if there is a result, result
--- Returns  {job view or {'missing'} or {'conflict', state, holder or ''} or {'error', text}, …}
+-- ARGV[9…]
+--   requests    number of requests; for each:
+--   id          job
+--   worker      worker that answers, or ''
+--   op          id of this operation; if it is repeated, the first result is returned
+--   tenant      the only tenant visible to the caller, or '' for all
+--   has_result  1 if there is a result
+--   result      the result, as JSON
+--
+-- Returns  for each request: the job view, {'missing'}, {'conflict', state, holder or ''} or
+--          {'error', text}
 
--- Modules that only take part.
+-- Required for its commit phase: advances the workflows of the jobs.
 require('workflows/workflow')
 
 local ctx = require('lib/context')

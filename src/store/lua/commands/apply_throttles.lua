@@ -1,9 +1,15 @@
--- How tenants stand as neighbours, changed: who is throttled, who is let go.
+-- Applies decisions of the noisy neighbour detector: throttles tenants, changes throttles and lifts
+-- them.
 --
--- ARGV[9…] the process that decides, or '' where somebody decides by hand; then for each tenant: its name, the document that holds so far or
---          '', the one that is to hold or '', its throttle as in `throttled` or '', kind of an event or '', its data
--- Returns  how many changed, or -1 if another process decides. A tenant whose document is another one is left alone, and so is one
---          whose document is the new one already: that call is sent again
+-- A tenant is skipped if its stored document differs from the expected one. A resent call finds the
+-- new document and skips the tenant too.
+--
+-- ARGV[9…]
+--   holder  the process that decides, or '' for a decision by an operator
+--   …       for each tenant: name, expected document or '', new document or '' to remove it,
+--           throttle as in `throttled` or '', kind of an event or '', data of the event
+--
+-- Returns  number of tenants changed, or -1 if another process decides
 
 local ctx = require('lib/context')
 local lane = require('queue/lane')
@@ -23,11 +29,12 @@ local default_count = headcount.default_count
 local call = redis.call
 local find = string.find
 
-local LEVELS_IN = 256 -- queues that are looked through for levels in which a tenant waits
+-- Queues searched for levels in which a tenant waits.
+local LEVELS_IN = 256
 local PRIORITIES = {}
 for priority = 100, -100, -1 do PRIORITIES[#PRIORITIES + 1] = '@p' .. priority end
 
--- The tenant weighs what it weighs now, wherever it waits.
+-- Recomputes a tenant's weight in one fair queue, under its present throttle.
 local function reweigh(fair, name)
   local tenant = tenant_of(fair, name)
   if tenant.state then tenant_reweigh(fair, tenant, tenant.otherwise or tenant.weight) end
@@ -49,7 +56,8 @@ local function reweigh_all(name)
   end
 end
 
--- A tenant may have more or fewer jobs active: dispatch has to ask from now on, and whoever waits is looked at anew.
+-- The tenant's limit on active jobs changed: makes dispatch check it from now on, and examines the
+-- lanes that wait for it.
 local function recap(name)
   local before = ctx.allowed
   if not find(ctx.allowed, 'c', 1, true) then ctx.allowed = ctx.allowed .. 'c' end

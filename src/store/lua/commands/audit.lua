@@ -1,9 +1,18 @@
--- Compares what is counted with the leases, which are the truth about what runs. In portions; each thing is looked at as of
--- one moment, so that nothing that goes on meanwhile looks like a difference.
+-- Compares counts with the records that they count, in portions, and repairs differences on
+-- request.
 --
--- ARGV[9…] what to look at (`leases`, `limits`, `pools`, `queues` or `tenants`), cursor, 1 to mend what differs, most jobs that may be
---          counted as of one moment: active ones of queues and jobs of tenants are not compared if there are more
--- Returns  {cursor for the next portion, or 0 if that was all, things compared, {what, name, counted, should be, …}}
+-- `leases` defines which jobs run. Each item is compared within one call, so concurrent changes
+-- never look like differences.
+--
+-- ARGV[9…]
+--   what     `leases`, `limits`, `pools`, `queues` or `tenants`
+--   cursor   '0', or the cursor that the last call returned
+--   repairs  1 to repair what differs
+--   most     jobs that one call may count: active jobs of queues and jobs of tenants are not
+--            compared if there are more
+--
+-- Returns  {next cursor, or '0' at the end, number of comparisons, {kind, name, counted, expected,
+--          …}}
 
 local ctx = require('lib/context')
 local job_counts = require('tenants/job_counts')
@@ -24,7 +33,7 @@ local find, format, match = string.find, string.format, string.match
 local PORTION = 200
 
 local function run()
-  if ctx.state.step then return {'0', 0, {}} end -- leases and due jobs are being moved: see `lib/clock_step`
+  if ctx.state.step then return {'0', 0, {}} end -- leases and due jobs are being shifted: `lib/clock_step`
   local what, mends, MOST_TALLIED = ctx.args[9], ctx.args[11] == '1', tonumber(ctx.args[12])
   local compared, differences = 0, {}
 
@@ -36,7 +45,7 @@ local function run()
     if mends then mend() end
   end
 
-  -- The sets that a lease is to be in.
+  -- Returns the sets of slots that must contain the lease of a job.
   local function sets_of(job)
     local sets = {}
     for _, key in ipairs(lane_limits(job.queue, job.lane)) do
@@ -59,7 +68,7 @@ local function run()
     end
   end
 
-  -- Every member of a set of slots is a lease that belongs there.
+  -- Checks that each member of a set of slots is an active job that belongs there.
   local function check_set(set, belongs)
     for _, id in ipairs(call('SRANDMEMBER', set, PORTION)) do
       local job = call('ZSCORE', job_module.LEASES, id) and job_load(id)
@@ -93,7 +102,7 @@ local function run()
     compare('blocked', queue, tonumber(counted[2] or nil) or 0, blocked, function() call('HSET', counts, 'blocked', int(blocked)) end)
   end
 
-  -- Active jobs by queue, where they are few enough to be counted in one call.
+  -- Returns the number of active jobs by queue, or nil if they are too many to count in one call.
   local function active_by_queue()
     if call('ZCARD', job_module.LEASES) > MOST_TALLIED then return nil end
     local active = {}
@@ -104,7 +113,8 @@ local function run()
     return active
   end
 
-  -- All lanes of a queue that hold available jobs: those that may run, those of tenants that take turns, and those that wait.
+  -- Returns all lanes of a queue that hold available jobs: ready ones, those of tenants that take
+  -- turns, and parked ones.
   local function lanes_of(queue)
     local lanes = call('HKEYS', ctx.prefix .. 'parked:' .. queue)
     for _, entry in ipairs(call('ZRANGE', ctx.prefix .. 'ready:' .. queue, 0, -1)) do
@@ -118,8 +128,8 @@ local function run()
     return lanes
   end
 
-  -- Jobs by tenant as they are: active, scheduled, retryable and available ones. Pending ones are in no index, staged ones are
-  -- counted by their lanes.
+  -- Returns active, scheduled, retryable and available jobs by tenant, or nil if they are too many
+  -- to count in one call. No index lists pending jobs; staged ones are counted by their lanes.
   local function tenants_tally()
     local queues, available = call('HKEYS', ctx.prefix .. 'queues'), 0
     for _, queue in ipairs(queues) do available = available + (tonumber(call('HGET', ctx.prefix .. 'counts:' .. queue, 'available') or nil) or 0) end
@@ -151,7 +161,7 @@ local function run()
     end
   end
 
-  -- `*` is the sum of all others.
+  -- Checks that `*` is the sum of all tenants but the default one.
   local function check_all()
     if mends then commit() end
     local sums, texts = {0, 0, 0, 0, 0}, call('HGETALL', ctx.prefix .. 'tenants')

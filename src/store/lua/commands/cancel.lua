@@ -1,9 +1,14 @@
 -- Cancels a job that has not ended.
 --
--- ARGV[9…] id, op, the one tenant whose jobs are there or '', 1 unless a worker has it
--- Returns  {'ok', job view, previous state} or {'missing'} or {'conflict', state, ''}
+-- ARGV[9…]
+--   id             job
+--   op             id of this operation; if it is repeated, the first result is returned
+--   tenant         the only tenant visible to the caller, or '' for all
+--   spares_active  1 to refuse if the job is active
+--
+-- Returns  {'ok', job view, previous state}, {'missing'} or {'conflict', state, ''}
 
--- Modules that only take part.
+-- Required for its commit phase: advances the workflow of the job.
 require('workflows/workflow')
 
 local ctx = require('lib/context')

@@ -1,11 +1,22 @@
--- Fires a cron: its job is stored like any other. Of all who try, one fires for each time, and the next time is set in
--- the same step: whoever dies before has done nothing, whoever comes after finds another time.
+-- Fires a cron: stores its job like any other, and sets the next time in the same call.
 --
--- ARGV[9…] name, version under which it was read, the time for which it fires or '' if a person asked, the next time, overlap policy,
---          its expression as JSON, why there is no job or '', its job's type and queue; then, unless there is no job, a request with
---          that job as `queue/enqueue` has it
--- Returns  {'ok', answer}, {'gone'} if another fired it or it is not the same any more, {'stale'} if other rules hold, or
---          {'skipped', why, the job because of which or ''}
+-- Several processes may try. Exactly one succeeds for each time, because the call checks the
+-- version and the next time of the cron. A process that dies before the call has changed nothing.
+--
+-- ARGV[9…]
+--   name         cron
+--   version      version of the cron that the caller read
+--   at           time for which it fires, or '' on request of a client
+--   next_at      next time, or '' if there is none
+--   overlap      overlap policy
+--   expression   cron expression, as JSON
+--   no_job       reason why there is no job, or ''
+--   type, queue  of the job
+--   …            unless `no_job` is set, a request with the job, as `queue/enqueue` describes it
+--
+-- Returns  {'ok', answer of the request}, {'gone'} if another process fired the cron or it has
+--          changed, {'stale'} if the plan rules have changed, or {'skipped', reason, id of the job
+--          that caused it or ''}
 
 local ctx = require('lib/context')
 local job = require('queue/job')
@@ -21,7 +32,8 @@ local job_cancel = detach.job_cancel
 local call = redis.call
 local match = string.match
 
--- Outcome and two values of it, of which the second is a job's id or state: see `queue/enqueue`.
+-- Outcome and the next two values of an answer. The last of them is the job's id or state:
+-- `queue/enqueue`.
 local ANSWER = wire.pattern(4)
 
 local function run()
@@ -52,9 +64,9 @@ local function run()
 
   if ctx.args[15] ~= '' then return skip(ctx.args[15]) end
 
-  -- The last job that it made, if that has not ended: neither running nor waiting.
+  -- The overlap policy applies if the last job of this cron has not ended.
   local last, id = call('HGET', key, 'job'), ctx.args[FIRST + 4]
-  if last == id then return {'ok', (enqueue_request(FIRST))} end -- sent again
+  if last == id then return {'ok', (enqueue_request(FIRST))} end -- a resend
   local before = last and job_load(last)
   if before and before.finished == '' then
     if overlap == 'skip' then return skip('overlap_skip', last) end

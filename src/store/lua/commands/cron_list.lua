@@ -1,8 +1,12 @@
--- Reads crons, all of one moment.
+-- Reads crons. Read-only.
 --
--- ARGV[9…] `one` and a name, `due` and how many at most, or `page`, offset, limit and which (`on`, `off` or '' for all)
--- Returns  {now, the next time at which one is due or '', how many match, `state.shift` if next times were computed before the clock was
---          last set back or '', name, next time, fields of its hash, …}
+-- ARGV[9…]
+--   kind  `one`, `due` or `page`
+--   …     `one`: name; `due`: most crons; `page`: offset, limit, and `on`, `off` or '' for all
+--
+-- Returns  {now, earliest next time of all crons or '', number of matches of a page, `state.shift`
+--          if next times are older than the last clock step or '', name, next time, fields of its
+--          hash, …}
 
 local ctx = require('lib/context')
 
@@ -19,7 +23,7 @@ local function run()
     found[#found + 1] = fields
   end
 
-  -- Those of a page in the order of their names.
+  -- Adds one page, in the order of names.
   local function page(offset, limit, which)
     local entries, names, scores = call('ZRANGE', CRONS, 0, -1, 'WITHSCORES'), {}, {}
     for at = 1, #entries, 2 do

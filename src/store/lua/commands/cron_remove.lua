@@ -1,7 +1,8 @@
--- Removes a cron. Jobs that it made stay.
+-- Removes a cron. Its jobs stay.
 --
--- ARGV[9…] name
--- Returns  1 if there was one
+-- ARGV[9…]  name of the cron
+--
+-- Returns  1, or 0 if it did not exist
 
 local ctx = require('lib/context')
 

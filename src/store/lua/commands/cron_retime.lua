@@ -1,10 +1,13 @@
--- Sets crons to earlier times, because the clock was set back. A cron that was fired or changed since it was read is left alone.
+-- Moves the next times of crons to earlier ones after the clock was set back. A cron that fired or
+-- changed since it was read is skipped.
 --
--- state.cron_shift  `state.shift` as of which all next times are computed
+-- state.cron_shift    value of `state.shift` for which all next times were computed
 --
--- ARGV[9…] the `state.shift` as of which that is now so for all crons, or '' if more are to come; then for each cron: its name, the next
---          time that was read, the new one
--- Returns  how many were changed
+-- ARGV[9…]
+--   shift  new value of `state.cron_shift`, or '' if further calls follow
+--   …      for each cron: name, next time that was read, new next time
+--
+-- Returns  number of crons changed
 
 local ctx = require('lib/context')
 

@@ -1,6 +1,10 @@
--- Hands out deliveries that are due, so that no two processes send the same at once. One that is not settled in time is due again.
+-- Claims webhook deliveries that are due. A claimed delivery becomes due again later, unless
+-- `commands/delivery_finish` is called before.
 --
--- ARGV[9…] how many at most, ms until they are due again
+-- ARGV[9…]
+--   most      most deliveries to claim
+--   retry_ms  ms after which they are due again
+--
 -- Returns  {now, id, {sub, kind, body, n}, …}
 
 local ctx = require('lib/context')

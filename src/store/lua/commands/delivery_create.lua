@@ -1,11 +1,19 @@
--- Makes deliveries of events and moves on behind those: of all processes that try, one does.
+-- Creates deliveries for events and advances `hooked` past these events. Several processes may try;
+-- one succeeds.
 --
--- deliveries    zset  deliveries by when they are tried next
--- delivery:ID   hash  sub, kind, body; n tries so far, created, error of the last try; dead 1 if it was given up
--- undelivered   zset  those that were given up, by when
+-- hooked       string  id of the last event for which deliveries were created
+-- deliveries   zset    deliveries by the time of the next attempt
+-- delivery:ID  hash    sub, kind, body; n: attempts so far; created; error: of the last attempt;
+--                      dead: 1 if it was given up
+-- undelivered  zset    deliveries that were given up, by time
 --
--- ARGV[9…] the event behind which it was read, the one to go on behind, most deliveries; for each: id, subscription, type, body
--- Returns  1, or 0 if another process did it
+-- ARGV[9…]
+--   before  value that `hooked` must have
+--   after   its new value
+--   most    most deliveries that may exist
+--   …       for each delivery: id, subscription, type, body
+--
+-- Returns  1, or 0 if `hooked` has another value
 
 local ctx = require('lib/context')
 local runtime = require('lib/runtime')

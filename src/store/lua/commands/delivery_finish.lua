@@ -1,7 +1,15 @@
--- What became of a delivery: done with, to be tried again, or given up.
+-- Records the result of a delivery attempt: removes the delivery, schedules the next attempt, or
+-- gives it up.
 --
--- ARGV[9…] id, `done`, `again` or `dead`, ms until the next try, what went wrong as JSON, ms for which a dead one is kept, most dead ones
--- Returns  1, or 0 if there is none
+-- ARGV[9…]
+--   id         delivery
+--   outcome    `done`, `again` or `dead`
+--   retry_ms   ms until the next attempt
+--   error      reason of the failure, as JSON
+--   keep_ms    ms for which a dead delivery is kept
+--   most_dead  most dead deliveries to keep
+--
+-- Returns  1, or 0 if the delivery does not exist
 
 local ctx = require('lib/context')
 local runtime = require('lib/runtime')

@@ -1,7 +1,10 @@
--- A worker says goodbye: its record goes, and what it still holds is available again at once.
+-- Removes a worker and makes the jobs that it still holds available at once.
 --
--- ARGV[9…] worker, 1 if this call is sent again, so that a worker that is gone was known
--- Returns  {1 if it was known, number of jobs handed back, 1 if more remain}
+-- ARGV[9…]
+--   worker     worker
+--   is_resend  1 if this call is a resend: a worker that is gone counts as known
+--
+-- Returns  {1 if the worker was known, number of jobs handed back, 1 if more remain}
 
 local ctx = require('lib/context')
 local job = require('queue/job')

@@ -1,6 +1,10 @@
--- Tells something that is not about a job to whoever reads events.
+-- Emits an event that does not concern a job.
 --
--- ARGV[9…] type, subject, data as JSON members
+-- ARGV[9…]
+--   kind     kind of the event
+--   subject  its subject
+--   data     its data, as JSON members
+--
 -- Returns  1
 
 local ctx = require('lib/context')

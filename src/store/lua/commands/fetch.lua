@@ -1,14 +1,30 @@
--- Hands out jobs under a lease. One job goes to one caller, however many ask at once.
+-- Leases jobs to workers. The requests of a call are served in order; a failure affects only its
+-- own request.
 --
--- ARGV[9…] slot and number of this call, 1 if it is sent again, requests; for each: worker or '', the same as JSON, and '' if it wants the same as
---          the request before it, or count, visibility ms or '', fetch id or '', pool or '', its own strategy or '' (`strategy
---          weights…`), the tenant whose jobs alone are wanted or '' (then it is the only request), number of
---          queues, queues in the order of preference
---          The count of requests is negative to go ahead although something is due.
--- Returns  {answers, 1 if it ended early and should be called again at once, notes for metrics, what is left of the limit that each request
---          met (`number room ms`) or ''; none where there are no limits}; an answer is {job view, …} or a single
---          job's view, {'pool', name} if the worker is of another pool, or {'error', text}; `due`, without having done anything, if
---          something must come due first, which is the tick's work
+-- call:S    string  `number time ids` of the last call of slot S that leased jobs; ids of a request
+--                   are separated by blanks, requests by commas; with a TTL
+-- fetch:ID  string  ids of the jobs that were leased for a fetch id; with a TTL
+--
+-- A resent call, and a repeated fetch id, return the same jobs again as far as the worker still
+-- holds them.
+--
+-- ARGV[9…]
+--   slot, number  of this call: a process numbers the calls of each of its slots
+--   is_resend     1 if this call is a resend
+--   requests      number of requests; negative to serve them although something is due
+--   …             for each request: worker or '', the worker as JSON, and '' if the rest equals
+--                 that of the request before; otherwise: count, visibility ms or '', fetch id or
+--                 '', pool or '', strategy of its own or '' (`strategy weights…`), the only tenant
+--                 whose jobs are wanted or '' (then there is one request), number of queues, queues
+--                 in order of preference
+--
+-- Returns  'due', without having done anything, if something is due that the tick must handle
+--          first; or {answers, 1 if the call ended early and should be repeated at once, notes for
+--          metrics, the state of the limit that each request met as `number room ms` or ''; empty
+--          if there are no limits}
+--
+-- An answer is {job view, …}, the view of a single job, {'pool', name} if the worker belongs to
+-- another pool, or {'error', text}.
 
 local ctx = require('lib/context')
 local lane_module = require('queue/lane')
@@ -29,9 +45,10 @@ local sources_close = source.sources_close
 local call = redis.call
 local concat, find, match = table.concat, string.find, string.match
 
-local strategy -- how queues and lanes are chosen
+local strategy -- `dispatch/simple` or `dispatch/policy`
 
--- Requests are served by the simple strategy if neither settings nor the requests themselves ask for more.
+-- Returns the strategy for all requests of the call: `dispatch/simple` unless settings or a request
+-- need more.
 local function strategy_for(requests)
   local state = ctx.state
   if state.limits or state.gated or state.levels or find(state.policy, '[^o]') or find(ctx.allowed, 'c', 1, true) then return policy end
@@ -49,12 +66,12 @@ local function is_due(set)
 end
 
 local requests
-local some_halted -- workers that are not to be given work are few; where there is none, nobody is looked up
-local pace -- dispatches by queue and second, each a number of jobs and the sum of their waits: count · 2^40 + ms
+local some_halted -- whether any worker is halted; if none is, none is looked up
+local pace -- by queue: dispatched jobs · 2^40 + sum of their waits in ms
 
-local NONE = {} -- nobody changes it
+local NONE = {} -- shared; never changed
 
--- The request whose words begin at `at`, and where the next one begins.
+-- Returns the request that begins at argument `at`, and the place of the next one.
 local function request_read(at, before)
   local count = ctx.args[at + 2]
   if count == '' then
@@ -84,8 +101,8 @@ local function serves(worker)
   return worker == '' or not some_halted or call('SISMEMBER', ctx.prefix .. 'halted', worker) == 0
 end
 
--- The planner hears when a queue runs low for which jobs are staged, and from when on workers found it empty. Nothing is
--- looked up, let alone written, where nothing is staged.
+-- Signals the planner that a queue with staged jobs runs low, and records since when workers have
+-- found it empty.
 local function tell_planner(unmet)
   settle()
   local asked = {}
@@ -124,7 +141,7 @@ local function lease(job, lane, request)
   emit('job.started', job, '"state":"active","attempt":' .. job.attempt .. ',"worker_id":' .. request.worker_json)
 end
 
--- Leases a job and returns its view; nil if it does not exist.
+-- Leases a job. Returns its view, or nil if the job does not exist.
 local function lease_and_show(id, lane, request)
   local job = job_load(id, nil, lane.record_of == id and lane.record or nil)
   if not job then return nil end
@@ -132,7 +149,7 @@ local function lease_and_show(id, lane, request)
   return job_view(job)
 end
 
--- The next job of a request, and its view; nil if there is none.
+-- Leases the next job for a request. Returns its id and view, or nil if there is none.
 local function fetch_one(request, turn)
   while true do
     local id, lane
@@ -151,7 +168,7 @@ local function fetch(request)
   local id, answer = fetch_one(request, turn)
   if not id then return {} end
   local got = 1
-  if request.count > 1 then -- mostly one is wanted, and needs no list
+  if request.count > 1 then -- most requests want one job: no list is built
     local ids, views = {id}, {answer}
     while got < request.count do
       local another, view = fetch_one(request, turn)
@@ -167,7 +184,7 @@ local function fetch(request)
   return answer
 end
 
--- The same jobs again, as far as they are still held by the same worker.
+-- Returns the views of those jobs that the worker still holds.
 local function replayed(ids, worker)
   local views = {}
   for id in string.gmatch(ids, '%S+') do
@@ -183,8 +200,8 @@ local function attend(request)
   return fetch(request)
 end
 
--- Adds up what was dispatched, for all queues at once: a call hands out too few jobs for more of them than a command takes. A sum is
--- exact up to 8,192 jobs of a queue in a second.
+-- Adds dispatched jobs and their waiting times to the sums of this second. One HMGET and one HSET
+-- suffice, because a call leases few jobs. A sum is exact up to 8,192 jobs of a queue per second.
 local function pace_write()
   local key, second = ctx.prefix .. 'pace:' .. int(math.floor(ctx.now / 60000)), ' ' .. int(math.floor(ctx.now / 1000))
   local fields, words, is_new = {}, {}, false
@@ -205,7 +222,7 @@ local function run()
   strategy = strategy_for(requests)
   strategy.begin(requests)
   some_halted, pace = (tonumber(ctx.state.halted) or 0) > 0, {}
-  if ctx.state.recalled and find(ctx.state.recalled, ctx.args[9], 1, true) then return {{}, 0, {}} end -- nobody waits for the answer
+  if ctx.state.recalled and find(ctx.state.recalled, ctx.args[9], 1, true) then return {{}, 0, {}} end -- given up: `commands/recall`
   local call_key = ctx.prefix .. 'call:' .. ctx.args[9]
   local number, leased = match(ctx.args[11] == '1' and call('GET', call_key) or '', '^(%d+) %d+ (.*)$')
   local answers = {}

@@ -1,10 +1,20 @@
--- A sign of life: keeps the worker's record, extends the reservations it names, and tells it what to do.
+-- Processes a heartbeat: updates the worker's record, extends the leases it names, and returns a
+-- directive.
 --
--- ARGV[9…] worker, state it reports or '', visibility ms or '', 1 to honour test directives, the one tenant whose jobs are there or
---          '', number of record fields,
---          names and values, ids of the jobs that it works on. Among the fields is `registers`, if it may change its pool, and `how`,
---          if it has a strategy: `strategy queue weight …`, weights in thousandths.
--- Returns  {directive, now, {extended id, …}, {cancelled id, …}}, or {'pool', name} if the worker is of another pool
+-- ARGV[9…]
+--   worker      worker
+--   state       state that it reports, or ''
+--   visibility  new visibility timeout in ms, or ''
+--   testing     1 to obey test directives of jobs
+--   tenant      the only tenant visible to the caller, or '' for all
+--   fields      number of fields of the worker's record
+--   …           names and values of the fields, then ids of the jobs that it works on
+--
+-- Of the fields, `registers` marks a registration, which may change the worker's pool. `how` is set
+-- if the worker has a strategy: `strategy queue weight …`, weights in thousandths.
+--
+-- Returns  {directive, now, {extended id, …}, {cancelled id, …}}, or {'pool', name} if the worker
+--          belongs to another pool
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')
@@ -34,7 +44,8 @@ local function run()
     end
   end
 
-  -- A worker is of one pool. It may come to another one by registering anew, unless it still holds jobs. A pool that is gone is none.
+  -- A worker belongs to one pool. It can move to another one by registering again, unless it still
+  -- holds jobs. A pool that no longer exists does not count.
   local pool = match(told.pool or '', '^"(.*)"$')
   if find(ctx.state.policy, 'p', 1, true) then
     local member = ctx.prefix .. 'member:' .. worker

@@ -1,8 +1,12 @@
--- Deletes an ended job for good.
+-- Deletes an ended job.
 --
--- ARGV[9…] id, 1 if this call is sent again, so that a job that is gone was deleted by it, the one
---          tenant whose jobs are there or '', 1 for any ended job, or 0 for dead letters only
--- Returns  {'ok'} or {'missing'} or {'conflict', state, ''}
+-- ARGV[9…]
+--   id         job
+--   is_resend  1 if this call is a resend: a job that is gone counts as deleted
+--   tenant     the only tenant visible to the caller, or '' for all
+--   any        1 for any ended job, 0 for dead letters only
+--
+-- Returns  {'ok'}, {'missing'} or {'conflict', state, ''}
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')

@@ -1,11 +1,19 @@
--- Adds an API key, as far as those that there are allow it.
+-- Adds an API key, unless bounds or other keys forbid it. An existing id is left unchanged.
 --
--- keys     hash  id of the key → `digest US role US tenant or '' US ms of its making US name`
+-- keys  hash  id → `digest US role US tenant or '' US creation time in ms US name`
 --
--- ARGV[9…] id, digest, role, tenant or '', name, 1 if a key elsewhere may manage keys, how many keys of the name there may be, and
---          how many in all, 1 if callers need a key already, who makes it, as JSON
--- Returns  'ok', 'full', 'differs' (the name has another role or tenant), 'many' (of that name), or 'admin' (nobody could manage
---          keys); a key that is there already is there
+-- ARGV[9…]
+--   id, digest    of the key
+--   role, tenant  of the key; tenant is '' if it spans all tenants
+--   name          name of the key
+--   managed       1 if a key that is stored elsewhere may manage keys
+--   most_of_name  most keys with one name
+--   most          most keys in all
+--   is_active     1 if authentication is in force already
+--   by            the actor, as JSON
+--
+-- Returns  'ok'; 'full'; 'differs' if the name has another role or tenant; 'many' if the name has
+--          too many keys; 'admin' if no key could manage keys
 
 local ctx = require('lib/context')
 local wire = require('lib/wire')

@@ -1,7 +1,12 @@
--- Revokes an API key, unless nobody could make another one then.
+-- Revokes an API key, unless it is the last one that can manage keys.
 --
--- ARGV[9…] id, 1 if this call is sent again, 1 if a key elsewhere may manage keys, who revokes it, as JSON
--- Returns  'ok', 'missing', or 'last'
+-- ARGV[9…]
+--   id         key
+--   is_resend  1 if this call is a resend: a key that is gone counts as revoked
+--   managed    1 if a key that is stored elsewhere may manage keys
+--   by         the actor, as JSON
+--
+-- Returns  'ok', 'missing' or 'last'
 
 local ctx = require('lib/context')
 local wire = require('lib/wire')
@@ -11,7 +16,7 @@ local commit, emit, signal, subject = runtime.commit, runtime.emit, runtime.sign
 local call = redis.call
 local match = string.match
 
-local KEY = wire.pattern(5) -- see `commands/key_add`
+local KEY = wire.pattern(5) -- fields: `commands/key_add`
 
 local function run()
   local key, id = ctx.prefix .. 'keys', ctx.args[9]

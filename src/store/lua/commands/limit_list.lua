@@ -1,9 +1,11 @@
--- Limits as they are now. Changes nothing.
+-- Lists limits and their current state. Read-only.
 --
--- ARGV[9…] 1 to read the keys that follow, or 0 to list: offset, how many
--- Returns  {now, total, key, {concurrency, rate, period, throttle, period, running, started, window resets at, next start, available,
---          room or '', hold, override until or '' or '-', what an admin set or '', what the file sets or ''}, …}; a key that there
---          is not is left out
+-- ARGV[9…]  '1' and keys of limits, or '0', offset and count to list all
+--
+-- Returns  {now, total, key, {concurrency, rate, period, throttle, its period, running, started,
+--          end of the window, next start, available, room or '', hold, end of the override, '' or
+--          '-' if there is none, quota set by an admin or '', quota set by the file or ''}, …};
+--          keys that do not exist are left out
 
 local ctx = require('lib/context')
 local quota_module = require('limits/quota')

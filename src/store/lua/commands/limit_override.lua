@@ -1,7 +1,13 @@
--- Sets or removes what an admin says about a limit: an override, or a queue's own limit. Who waits is looked at.
+-- Sets or removes an override of a limit, or the limit that an admin sets, and examines the lanes
+-- that wait for it.
 --
--- ARGV[9…] key, field (`o` an override, `a` a limit), quota or '' to remove it, ms at which it ends, '+ms' from now, or ''
--- Returns  {1, 0 if there was nothing to remove, or -1 if it would end before it begins, notes for metrics}
+-- ARGV[9…]
+--   key    key of the limit
+--   field  `o` for an override, `a` for a limit
+--   quota  quota, or '' to remove it
+--   ends   end of the override in ms, '+ms' from now, or ''
+--
+-- Returns  {1, 0 if there was nothing to remove or -1 if it would end at once, notes for metrics}
 
 local ctx = require('lib/context')
 local quota_module = require('limits/quota')

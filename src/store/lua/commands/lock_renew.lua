@@ -1,7 +1,11 @@
--- Renews the lock of a rule, or gives it up and tells those who wait for it.
+-- Renews the planner lock of a rule, or releases it and signals processes that wait for it.
 --
--- ARGV[9…] rule, holder, life ms; 0 gives it up
--- Returns  1, or 0 if the lock is another's
+-- ARGV[9…]
+--   rule    rule
+--   holder  the process that holds the lock
+--   life    TTL in ms; 0 releases the lock
+--
+-- Returns  1, or 0 if another process holds the lock
 
 local ctx = require('lib/context')
 
@@ -12,7 +16,7 @@ local function run()
   if call('HGET', lock, 'holder') ~= ctx.args[10] then return 0 end
   if ctx.args[11] == '0' then
     call('UNLINK', lock)
-    -- `-`: it left by itself. A key that is gone is not made anew.
+    -- `-` marks a planner that gave up the lock. A key that is gone is not created again.
     local key = ctx.prefix .. 'plan:' .. ctx.args[9]
     if call('HGET', key, 'planner') == ctx.args[10] then call('HSET', key, 'planner', '-' .. ctx.args[10]) end
     redis.pcall('PUBLISH', ctx.prefix .. 'signals', 'freed ' .. ctx.args[9])

@@ -1,20 +1,47 @@
--- What holds for dispatch: pools, sharing between tenants, prevention of starvation, limits of the file. Replaced as a whole.
+-- Replaces the dispatch policy: pools, sharing between tenants, starvation prevention, and limits
+-- of the file.
 --
--- policy         hash  doc (which only Rust reads), sp (see `dispatch/pool`), patience (the shortest of all rotations), `f Q` or `f *`
---                (how tenants share queue Q, or all: `strategy default_weight`, behind which `isolation` says that only those jobs do
---                that have lanes of their tenants; or `off`), types (limits of types, in their order: `pattern US key RS …`), `i Q`
---                (the pool that has Q alone), `o Q` (all pools that have Q, in their order)
--- pools          set   names of pools; policy:limits set of limits that the file sets
--- state.policy   letters: p there are pools, i isolated ones, f it is said how tenants share queues, o that they do not, x they have
---                slots of their own, t types have limits, s starvation is prevented somewhere, y there were slots, and jobs may hold
---                some; `state.rules` is the version of this and of the plan rules
+-- policy         hash  see below
+-- policy:w:Q     hash  weights of tenants in queue Q, in thousandths; `policy:w:*` for all queues
+-- policy:limits  set   limits that the file sets
+-- pools          set   names of pools
+-- pool:N         hash  `dispatch/pool`
 --
--- ARGV[9…] version to replace, new version, letters, document, sp, limits of types;
---          number of events `scheduling.rebalanced` and for each: its subject, its data;
---          number of queues with a sharing of their own and for each: queue or '*', how, number of weights, then tenant, weight, …;
---          number of pools and for each: name, strategy, queues, weights, concurrency or '', 1 if isolated, sp;
---          number of limits and for each: key, quota
--- Returns  1, or 0 if another version holds
+-- Fields of `policy`:
+--   doc       document that only Rust reads
+--   sp        default starvation prevention (`dispatch/pool`)
+--   patience  the shortest rotation of all pools in ms
+--   f Q, f *  sharing of queue Q, or of all queues: `strategy default_weight`, followed by
+--             `isolation` if only jobs with lanes of their tenant take turns; or `off`
+--   types     limits of types in their order: `pattern US key RS …`
+--   i Q       the pool to which isolated queue Q belongs
+--   o Q       all pools that serve Q, in their order
+--   shares    digest of the sharing settings, to detect changes
+--
+-- Letters of `state.policy`:
+--   p  there are pools
+--   i  there are isolated pools
+--   f  queues are shared between tenants
+--   o  sharing is switched off for a queue
+--   x  tenants have slots of their own
+--   y  there were such slots, and active jobs may hold some
+--   t  types have limits
+--   s  starvation prevention is on
+--
+-- `state.rules` is the version of the policy and of the plan rules together.
+--
+-- ARGV[9…]
+--   before, version      version to replace; new version
+--   letters              letters of `state.policy`
+--   document, sp, types  fields of `policy`
+--   events               number of `scheduling.rebalanced` events; for each: subject, data
+--   sharings             number of sharing settings; for each: queue or '*', setting, number of
+--                        weights, then tenant and weight of each
+--   pools                number of pools; for each: name, strategy, queues, weights, concurrency or
+--                        '', 1 if isolated, sp
+--   limits               number of limits; for each: key, quota
+--
+-- Returns  1, or 0 if another version is in force
 
 local ctx = require('lib/context')
 local wire = require('lib/wire')
@@ -27,7 +54,7 @@ local match = string.match
 
 local function run()
   local holds = call('HGET', ctx.prefix .. 'state', 'rules') or ''
-  if holds == ctx.args[10] then return 1 end -- sent again
+  if holds == ctx.args[10] then return 1 end -- a resend
   if holds ~= ctx.args[9] then return 0 end
   local POLICY, at = ctx.prefix .. 'policy', 13
   local letters, old_letters = ctx.args[11], ctx.state.policy
@@ -59,8 +86,9 @@ local function run()
     send('HSET', POLICY .. ':w:' .. queue, weights)
   end
 
-  -- Tenants are weighed anew by whoever looks at them next. Slots of their own are counted anew here, and who waits for one is woken.
-  -- Whether sharing changed is known by a digest.
+  -- Waiting tenants get their new weights when their level is next used (`fairness/level`). The
+  -- slots that tenants have of their own are computed here, and lanes that wait for one are
+  -- examined.
   local shares = redis.sha1hex(wire.join_list(ctx.args, first_word, at))
   call('HSET', POLICY, 'shares', shares)
   local function slots_renew(key, tenant, queue)
@@ -81,19 +109,20 @@ local function run()
     end
   end
   if find(old_letters, '[xy]') and not find(letters, 'x', 1, true) then letters = letters .. 'y' end
-  -- Jobs that wait may belong in another lane now: see `dispatch/reshard`.
+  -- Waiting jobs may belong to other lanes now: `dispatch/reshard`.
   if old[1] ~= shares or (old[2] or '') ~= types then call('HSET', ctx.prefix .. 'state', 'stale', int(ctx.seq)) end
 
-  -- From when on nobody takes from a queue is known since somebody looks.
+  -- `live` is kept as the time of the last dispatch only while starvation prevention is on, so it
+  -- starts now.
   if find(letters, 's', 1, true) and not find(old_letters, 's', 1, true) then
     local live = call('ZRANGE', ctx.prefix .. 'live', 0, -1)
     for _, queue in ipairs(live) do call('ZADD', ctx.prefix .. 'live', ctx.now_text, queue) end
     call('UNLINK', ctx.prefix .. 'starved')
   end
 
-  local owners = {} -- by queue: the pools that have it
+  local owners = {} -- by queue: the pools that serve it
 
-  -- A pool that is served in another way begins its turn anew.
+  -- Stores a pool. If its strategy, queues or weights changed, its turn starts again.
   local function pool_put(name, strategy, queues, weights, concurrency, isolated, sp)
     local key = ctx.prefix .. 'pool:' .. name
     local was = call('HMGET', key, 'strategy', 'queues', 'weights', 'concurrency')
@@ -108,7 +137,7 @@ local function run()
     end
   end
 
-  -- The shortest patience anywhere: before that, nobody starves.
+  -- No queue starves before the shortest patience of all.
   local patience = tonumber(match(ctx.args[13], '^(%d+)'))
   local kept = {}
   for _ = 1, tonumber(word()) do

@@ -1,8 +1,9 @@
--- Pools and queues as they are now. Changes nothing.
+-- Returns the state of pools and queues. Read-only.
 --
--- ARGV[9…] names of pools
--- Returns  {now, {queue, active jobs, …} of all queues, {field, value, …} of this minute's and the last minute's dispatches by queue and
---          second, {active workers, active jobs} of each pool, …}
+-- ARGV[9…]  names of pools
+--
+-- Returns  {now, {queue, active jobs, …} of all queues, {field, value, …} of `pace` for the last
+--          two minutes, {active workers, active jobs} of each pool, …}
 
 local ctx = require('lib/context')
 local runtime = require('lib/runtime')

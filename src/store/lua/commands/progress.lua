@@ -1,10 +1,18 @@
--- A worker tells how far it is, which counts as a sign of life for the job. A job that nobody runs stays as it is.
+-- Stores the progress of a job and extends its lease like a heartbeat. A job that is not active
+-- stays unchanged.
 --
--- prog:ID  hash  a (the attempt of which it tells), p (0 to 1, or ''), d (data as JSON), m (message as JSON), t (when)
+-- prog:ID  hash  a: attempt, p: progress from 0 to 1 or '', d: data as JSON, m: message as JSON, t:
+--                time
 --
--- ARGV[9…] id, worker or '', progress or '', data as JSON or '', message as JSON or '', the one
---          tenant whose jobs are there or ''
--- Returns  {state, attempt, fields of prog:ID} or {'missing'} or {'conflict', state, holder}
+-- ARGV[9…]
+--   id        job
+--   worker    worker, or ''
+--   progress  0 to 1, or ''
+--   data      JSON, or ''
+--   message   JSON, or ''
+--   tenant    the only tenant visible to the caller, or '' for all
+--
+-- Returns  {state, attempt, fields of prog:ID}, {'missing'} or {'conflict', state, holder}
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')
@@ -25,7 +33,7 @@ local function run()
     local before = call('HMGET', key, 'a', 'p')
     local reached = before[1] == int(job.attempt) and tonumber(before[2] or nil)
     local progress = tonumber(ctx.args[11])
-    -- It goes forward only, within an attempt.
+    -- Within an attempt, progress never decreases.
     if not progress or reached and reached > progress then progress = reached or nil end
     if before[1] ~= int(job.attempt) then call('UNLINK', key) end
     call('HSET', key, 'a', int(job.attempt), 'p', progress and format('%.17g', progress) or '', 't', ctx.now_text)

@@ -1,7 +1,11 @@
--- Bounds a queue, or removes its bound: see `queue/bound`.
+-- Sets or removes the bound of a queue: `queue/bound`.
 --
--- ARGV[9…] queue, `most strategy mark` or '', most queues that may have a bound
--- Returns  1, or 0 if as many have one as may
+-- ARGV[9…]
+--   queue  queue
+--   bound  `most strategy mark`, or '' to remove it
+--   most   most queues that may have a bound
+--
+-- Returns  1, or 0 if too many queues have one
 
 local ctx = require('lib/context')
 local runtime = require('lib/runtime')

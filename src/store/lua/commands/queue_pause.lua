@@ -1,9 +1,16 @@
--- Pauses a queue, or lets it go on. A paused queue takes jobs and hands out none; whatever comes due still comes due.
+-- Pauses or resumes a queue. A paused queue accepts jobs but none are fetched from it; scheduled
+-- jobs and retries still become available.
 --
--- paused        hash  paused queues and since when; state.paused is their number, or missing where there is none
+-- paused        hash  paused queue → time of the pause
+-- state.paused        number of paused queues; missing if there are none
 --
--- ARGV[9…] queue, 1 to pause, most queues that may be paused, who does it, as JSON
--- Returns  when it was paused, or '' if it is not paused now; `full` if as many are as may be
+-- ARGV[9…]
+--   queue   queue
+--   pauses  1 to pause, 0 to resume
+--   most    most queues that may be paused
+--   by      the actor, as JSON
+--
+-- Returns  time of the pause, '' if the queue is not paused now, or `full`
 
 local ctx = require('lib/context')
 local runtime = require('lib/runtime')
@@ -24,7 +31,7 @@ local function run()
   elseif since then
     call('HDEL', PAUSED, queue)
     emit('queue.resumed', about, '"by":' .. ctx.args[12])
-    -- Nobody took from it, and nobody could: it has not starved.
+    -- While it was paused, nothing could be taken from it, so it has not starved.
     call('ZADD', ctx.prefix .. 'live', 'XX', ctx.now_text, queue)
     signal('ready ' .. queue)
   end

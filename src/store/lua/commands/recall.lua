@@ -1,8 +1,14 @@
--- Hands back what a fetch leased whose answer was lost for good. The fetch may still be on its way, over a connection that was given
--- up: its slot is noted, so that it leases nothing when it arrives.
+-- Hands back the jobs of a fetch whose answer was lost. The fetch may still arrive over an
+-- abandoned connection, so its slot is recorded and it leases nothing then.
 --
--- ARGV[9…] slot and number of the fetch; for each of its requests 1 if its client can ask for the same jobs again, else 0
--- Returns  how many jobs were handed back
+-- call:S          string  `commands/fetch`
+-- state.recalled          last recalled slots, as `SLOT:time` separated by blanks
+--
+-- ARGV[9…]
+--   slot, number  of the fetch
+--   …             for each of its requests 1 if its client can repeat it by a fetch id, else 0
+--
+-- Returns  number of jobs handed back
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')
@@ -32,7 +38,7 @@ local function run()
       end
     end
   end
-  -- Sent again, it finds nothing: a job may be leased anew in this very millisecond.
+  -- A resend finds nothing: by then a job may be leased again, even within the same millisecond.
   call('UNLINK', key)
   local noted = {}
   for entry in string.gmatch(ctx.state.recalled or '', '%S+') do noted[#noted + 1] = entry end

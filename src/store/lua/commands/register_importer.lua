@@ -1,10 +1,17 @@
--- Registers a process that takes jobs in from a source of a main queue, or removes it. Refused while a release hands jobs of that
--- main queue back: see `commands/hold_release`.
+-- Registers a process that imports jobs from a source of a main queue, or removes it. Refused while
+-- a release hands jobs of that main queue back: `commands/hold_release`.
 --
--- importers:M  zset  `process source` by the time in ms at which it last registered
+-- importers:M  zset  `process source` by the time in ms of its last registration
 --
--- ARGV[9…] main queue, process, source, ms after which a process that does not register again is gone, 1 to register, 0 to remove it
--- Returns  1, or 0 if a release is under way; for a process that is removed, how many others drain the same source
+-- ARGV[9…]
+--   main       main queue
+--   process    process
+--   source     source
+--   life       ms after which a process that does not register again counts as gone
+--   registers  1 to register, 0 to remove
+--
+-- Returns  1, or 0 if a release is under way; after a removal, the number of other importers of the
+--          source
 
 local ctx = require('lib/context')
 local runtime = require('lib/runtime')
@@ -17,7 +24,8 @@ local function run()
   local key, life = ctx.prefix .. 'importers:' .. ctx.args[9], tonumber(ctx.args[12])
   local member = ctx.args[10] .. ' ' .. ctx.args[11]
   call('ZREMRANGEBYSCORE', key, '-inf', '(' .. int(ctx.now - life))
-  call('ZREMRANGEBYSCORE', key, '(' .. ctx.now_text, '+inf') -- from before the clock was set back: whoever lives registers again
+  -- Times in the future are from before the clock was set back; live processes register again.
+  call('ZREMRANGEBYSCORE', key, '(' .. ctx.now_text, '+inf')
   if ctx.args[13] == '0' then
     call('ZREM', key, member)
     local others = 0

@@ -1,7 +1,11 @@
--- Hands back jobs that never reached their worker.
+-- Hands back jobs that never reached their worker. A job that was answered or leased again since is
+-- left unchanged.
 --
--- ARGV[9…] jobs; for each: id, the attempt under which it was handed out, and when
--- Returns  how many were handed back; a job that has moved on since is left alone
+-- ARGV[9…]
+--   jobs  number of jobs
+--   …     for each job: id, attempt and start time of its lease
+--
+-- Returns  number of jobs handed back
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')

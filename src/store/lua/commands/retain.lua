@@ -1,11 +1,18 @@
--- Retention: finished jobs, workflows and dead letters by age or count, whichever comes first, and events by count.
+-- Enforces retention: finished jobs, workflows and dead letters by age and count, events by count;
+-- removes unused limits and queues.
 --
--- idle     hash    queues without jobs: since when, and how many jobs had passed through them by then
--- idle:at  string  where the look at all queues goes on, and when
+-- idle     hash    queue without jobs → `since passed`: the time since when, and how many jobs had
+--                  passed through it by then
+-- idle:at  string  `cursor time`: position of the scan over `queues`, and time of its next portion
 --
--- ARGV[9…] most records to handle of each kind, most finished jobs to keep of each state, and workflows, most dead letters, most events,
---          ms after which queues without jobs are forgotten
--- Returns  1 if more is left to remove and the caller should call again at once, else 0
+-- ARGV[9…]
+--   limit         most records of each kind to handle
+--   max_finished  finished jobs to keep of each state; also workflows to keep
+--   max_dead      dead letters to keep
+--   max_events    events to keep
+--   max_idle      ms after which a queue without jobs is forgotten
+--
+-- Returns  1 if the caller should call again at once because more is left, else 0
 
 local ctx = require('lib/context')
 local finish = require('queue/finish')
@@ -21,7 +28,8 @@ local function run()
     tonumber(ctx.args[9]), tonumber(ctx.args[10]), tonumber(ctx.args[11]), tonumber(ctx.args[12]), tonumber(ctx.args[13])
   local handled = 0
 
-  -- Records go by age through their own TTL; the indexes follow by range, and what exceeds the count goes first.
+  -- Records expire through their own TTL. Removes expired entries from an index; returns the amount
+  -- of work and the ids that exceed the count, oldest first.
   local function retain(set, age, most)
     local trimmed = call('ZRANGEBYSCORE', ctx.prefix .. set, '-inf', ctx.now - age, 'LIMIT', 0, limit)
     if #trimmed > 0 then call('ZREM', ctx.prefix .. set, unpack(trimmed)) end
@@ -33,7 +41,7 @@ local function run()
   for _, state in ipairs({'completed', 'cancelled', 'discarded', 'forwarded'}) do
     local done, surplus = retain('finished:' .. state, finish.retention(state), max_finished)
     for _, id in ipairs(surplus) do
-      -- A dead letter has its own bound and is only taken off this index.
+      -- Dead letters have a bound of their own; they only leave this index.
       if not call('ZSCORE', ctx.prefix .. 'dead', id) then job_erase(id) end
       call('ZREM', ctx.prefix .. 'finished:' .. state, id)
     end
@@ -59,7 +67,7 @@ local function run()
   end
   handled = math.max(handled, done)
 
-  -- Limits that nobody has used for long, and that nothing says anything about, leave no key behind.
+  -- Limits that were not used for this long, and that no setting names, are deleted.
   local LIMIT_MS = 3600000
 
   local function is_over(name)
@@ -89,7 +97,7 @@ local function run()
 
   handled = math.max(handled, retain_limits(ctx.prefix .. 'limits'), retain_limits(ctx.prefix .. 'caps'))
 
-  -- What limited tenants enqueued, once that says nothing any more.
+  -- Deletes enqueue windows that no longer count (`limits/enqueue_window`).
   local function retain_books()
     local over = call('ZRANGEBYSCORE', ctx.prefix .. 'books:at', '-inf', int(ctx.steady), 'LIMIT', 0, limit)
     if #over == 0 then return 0 end
@@ -100,7 +108,7 @@ local function run()
 
   handled = math.max(handled, retain_books())
 
-  -- Jobs that passed through a queue, as text; nil if it holds some.
+  -- Returns the number of jobs that passed through a queue, as text; nil if it holds jobs.
   local function passed_through(queue)
     local fields, passed = call('HGETALL', ctx.prefix .. 'counts:' .. queue), 0
     for place = 1, #fields, 2 do
@@ -114,7 +122,8 @@ local function run()
     return int(passed)
   end
 
-  -- Somebody said something about the queue: that it is paused, bounded or limited, in a pool, or how tenants share it.
+  -- Returns true if the queue has settings: paused, bounded, limited, in a pool, or shared between
+  -- tenants.
   local function is_set_up(queue)
     return call('HEXISTS', ctx.prefix .. 'paused', queue) == 1 or call('HEXISTS', ctx.prefix .. 'bounds', queue) == 1
       or call('EXISTS', ctx.prefix .. 'limit:#' .. queue) == 1 or call('HEXISTS', ctx.prefix .. 'policy', 'o ' .. queue) == 1
@@ -128,18 +137,19 @@ local function run()
     call('ZREM', ctx.prefix .. 'starved', queue)
   end
 
-  -- Queues spring into existence with their first job, and clients choose their names. A portion of them is looked at a second, and
-  -- all of them again after a minute: nothing else notes when a queue was last used.
+  -- Queues are created by their first job, and clients choose their names. No command records when
+  -- a queue was last used, so a portion is examined each second, and all of them again after a
+  -- minute.
   local PORTION, PAUSE, MINUTE = 50, 1000, 60000
 
-  -- A full Redis refuses what takes memory; what frees some must go on.
+  -- Ignores errors: a full Redis refuses writes that need memory, but deletions must go on.
   local function note(...)
     redis.pcall(...)
   end
 
   local function retain_queues()
     local cursor, due = match(call('GET', ctx.prefix .. 'idle:at') or '', '^(%d+) (%d+)$')
-    -- A time that lies ahead by more than a pause was written before the clock was put back.
+    -- A time further ahead than the longest pause was written before the clock was set back.
     if due and ctx.now < tonumber(due) and tonumber(due) - ctx.now <= MINUTE then return end
     local found = call('HSCAN', ctx.prefix .. 'queues', cursor or '0', 'COUNT', PORTION)
     for place = 1, #found[2], 2 do
@@ -159,7 +169,8 @@ local function run()
 
   retain_queues()
 
-  -- An entry holds the events of one call, so the oldest one to keep is found by its running number.
+  -- An entry holds the events of one call, so the oldest entry to keep is found by its running
+  -- number.
   local function trim_events()
     local portion = call('XRANGE', ctx.prefix .. 'events', '-', '+', 'COUNT', 16)
     local kept

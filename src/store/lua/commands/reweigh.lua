@@ -1,7 +1,14 @@
--- Changes tenants' weights; what they lag behind or are ahead stays the same. Those of unknown weight wait for their turn from now on.
+-- Changes weights of tenants that wait in staging. Their lag stays the same. Tenants of unknown
+-- weight take turns from now on.
 --
--- ARGV[9…] rule, token of the lock, queue, 1 if a webhook said so, then for each: tenant, weight
--- Returns  how many changed, or -1 if the lock is another's
+-- ARGV[9…]
+--   rule        rule
+--   token       token of the planner lock
+--   queue       main queue
+--   by_webhook  1 if a webhook returned the weights
+--   …           for each tenant: name, weight in thousandths
+--
+-- Returns  number of tenants whose weight changed, or -1 if the lock is lost
 
 local ctx = require('lib/context')
 local fair_queue = require('fairness/fair_queue')
@@ -19,7 +26,7 @@ local function run()
   if call('HGET', ctx.prefix .. 'plan:' .. rule .. ':lock', 'token') ~= ctx.args[10] then return -1 end
   local levels, changed = staging.levels(staging_open(rule, queue)), 0
 
-  -- At all priorities at which it has jobs staged. Whether it changed.
+  -- Changes a tenant's weight at all priorities at which it waits. Returns true if it changed.
   local function reweigh(name, weight)
     local is_other = false
     for _, fair in ipairs(levels) do

@@ -1,13 +1,21 @@
--- Begins a round: takes the rule's lock, or says why not, and reads what the round needs to know.
+-- Begins a round: takes the planner lock of a rule and returns the state of its main queues.
 --
--- plan:R:lock  hash  token (counter and nonce: neither a failover nor an emptied Redis makes two alike), holder, busy (1 while
---                    a round runs), scheduled, with a TTL
+-- plan:R:lock  hash  token: counter and nonce, so that neither a failover nor an emptied Redis
+--                    repeats one; holder; busy: 1 while a round runs; scheduled: 1 if the round is;
+--                    last: `staging/promote`; with a TTL
 --
--- ARGV[9…] rule, holder, nonce, life of the lock ms, why (`tick`, `wake` or `run`); for a cron the next scheduled time ms, and
---          the time after which it is the next, both '' for an interval
--- Returns  {'gone'}, {'paused'}, {'empty'}, {'early', due, now}, {'held', holder, ms left}, {'again', now} if the cron's time must
---          be computed from another now
---          or {'ok', token, round, 1 if scheduled, room, due, now, what `observe` says of each queue, …}
+-- ARGV[9…]
+--   rule      rule
+--   holder    this process
+--   nonce     random; identifies the call
+--   life      TTL of the lock in ms
+--   why       `tick`, `wake` or `run`
+--   next_due  for a cron: next scheduled time in ms; '' for an interval
+--   since     for a cron: time from which `next_due` was computed; '' for an interval
+--
+-- Returns  {'gone'}, {'paused'}, {'empty'}, {'early', due, now}, {'held', holder, ms left},
+--          {'again', now} if the cron's next time must be computed again, or {'ok', token, round, 1
+--          if scheduled, room, due, now, result of `staging/observe` for each queue, …}
 
 local ctx = require('lib/context')
 local plan_module = require('staging/plan')
@@ -24,7 +32,7 @@ local observe = observe_module.observe
 local call = redis.call
 local match = string.match
 
--- A process' name inside a JSON string. It is stored percent-encoded.
+-- Returns the name of a process as part of a JSON string. Stored names are percent-encoded.
 local function shown(name)
   local plain = string.gsub(name, '%%(%x%x)', function(digits) return string.char(tonumber(digits, 16)) end)
   return (string.gsub(plain, '[\\"]', '\\%0'))
@@ -40,7 +48,8 @@ local function run()
   local queues = plan_queues(rule)
   if #queues == 0 then return {'empty'} end
 
-  -- Tenants that stayed in staging because of blocked jobs wait for their turn again when those are fewer.
+  -- Lets tenants take turns again that were blocked because of their blocked jobs, if those are few
+  -- enough now.
   local STUCK_A_ROUND = 64
 
   local function unstick(fair, queue)
@@ -64,32 +73,35 @@ local function run()
 
   local held = call('HMGET', lock, 'holder', 'busy', 'token', 'scheduled')
   local counted = call('HMGET', key, 'rounds', 'recorded', 'planner')
-  -- Sent again: the round has begun, and its time has moved on.
+  -- A resend: the round has begun, and its due time has moved on.
   if held[3] and string.sub(held[3], -#nonce - 1) == ':' .. nonce then
     return answer(held[3], counted[1], held[4] == '1')
   end
   if plan.paused then return {'paused'} end
   if held[1] and held[1] ~= holder and not (why == 'run' and held[2] == '0') then
-    -- Redis keeps the end of a TTL by its clock: one that was set back would keep the lock of a dead holder.
+    -- Redis keeps the end of a TTL by its clock. If the clock was set back, the lock of a dead
+    -- holder would live too long.
     if call('PTTL', lock) > tonumber(life) then call('PEXPIRE', lock, life) end
     return {'held', held[1], call('PTTL', lock)}
   end
 
-  -- When the next scheduled round is due. It is never further away than one step of the pace: else the pace is another one
-  -- now, or the clock has stepped back.
+  -- Computes the due time of the next scheduled round. It is at most one interval away; if it is
+  -- further, the interval has changed or the clock was set back.
   if plan.every then
     if plan.due > ctx.now + plan.every then plan.due = ctx.now end
   elseif not next_due then
-    return {'early', int(ctx.now + 1000), ctx.now_text} -- the caller still knows an interval; it hears of the cron in a moment
+    -- The caller still has the old interval; it will learn of the cron soon.
+    return {'early', int(ctx.now + 1000), ctx.now_text}
   elseif since > ctx.now or next_due <= ctx.now then
     return {'again', ctx.now_text}
   elseif plan.due == 0 or (plan.due > ctx.now and plan.due ~= next_due) then
-    -- The first due time is the next one; an interval begins at once.
+    -- A cron begins with its next time, an interval at once.
     call('HSET', key, 'due', int(next_due))
     plan.due = next_due
   end
 
-  -- Signals may be lost: a queue whose planner was told that it runs low, and for which no round has been run since.
+  -- Signals may be lost. Returns true if a queue was signalled as low and no round has run for it
+  -- since.
   local function is_low()
     for _, queue in ipairs(queues) do
       local waiting, unknown = staging.waiting(staging_open(rule, queue))
@@ -99,9 +111,9 @@ local function run()
   end
 
   local scheduled = why == 'tick' and ctx.now >= plan.due
-  -- Whoever began the last round has not ended it: what it left of the interval's batch is promoted now.
+  -- The last round was not ended. Its rest of the interval's batch is promoted now.
   local unfinished = (counted[1] or '0') ~= (counted[2] or '0')
-  -- A strict interval is woken for what is left of its batch, and for nothing else.
+  -- With `strict_interval`, a wake-up only promotes the rest of the interval's batch.
   local is_wanted
   if plan.strict then
     is_wanted = why == 'wake' and plan.room > 0
@@ -116,7 +128,7 @@ local function run()
   if scheduled then plan.due = plan.every and ctx.now + plan.every or next_due end
   if scheduled or why == 'run' then plan.room = plan.jobs end
   plan.spent = true
-  -- A round that somebody asks for by hand does not take over.
+  -- A round that was requested through the API does not make its process the rule's planner.
   local before = match(counted[3] or '', '^%-?(.*)$')
   if why ~= 'run' and counted[3] ~= holder then
     call('HSET', key, 'planner', holder)

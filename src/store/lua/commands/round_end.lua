@@ -1,10 +1,20 @@
--- Ends a round: records it, and says when the planner wants to be woken.
+-- Ends a round: records it, and stores the depths below which the planner wants a signal.
 --
--- plan:R:rounds  stream  one entry a round: its number and a document, which only Rust reads
+-- plan:R:rounds  stream  one entry per round: n: its number, d: document that only Rust reads
 --
--- ARGV[9…] rule, token of the lock or '' where the round had none, round, document, promoted, 1 if skipped, rounds to keep,
---          then for each queue: queue, low-water mark, aimed depth, ms for which that holds
--- Returns  1, or 0 if the lock is another's: then the round is recorded, and nothing else; of a rule that is gone not even that
+-- ARGV[9…]
+--   rule      rule
+--   token     token of the planner lock, or '' if the round had none
+--   round     number of the round
+--   document  record of the round
+--   promoted  number of promoted jobs
+--   skipped   1 if the round was skipped
+--   most      rounds to keep
+--   …         for each queue: name, low-water mark, depth that the planner aims at, ms for which it
+--             applies
+--
+-- Returns  1, or 0 if the lock is lost: then the round is only recorded. For a rule that is gone it
+--          is not recorded either
 
 local ctx = require('lib/context')
 local plan = require('staging/plan')
@@ -22,7 +32,7 @@ local function run()
   local lock = key .. ':lock'
   if call('HEXISTS', key, 'state') == 0 then return 0 end
   local recorded = call('HGET', key, 'recorded')
-  if recorded == ctx.args[11] then return 1 end -- sent again
+  if recorded == ctx.args[11] then return 1 end -- a resend
   if (tonumber(recorded or nil) or 0) < tonumber(ctx.args[11]) then call('HSET', key, 'recorded', ctx.args[11]) end
   call('XADD', key .. ':rounds', 'MAXLEN', '~', ctx.args[15], '*', 'n', ctx.args[11], 'd', ctx.args[12])
   call('HINCRBY', key, 'promoted', ctx.args[13])
@@ -35,13 +45,13 @@ local function run()
       local fair = staging_open(rule, queue)
       call('HSET', fair.key, 'aim', ctx.args[at + 2], 'aimed', int(ctx.now + tonumber(ctx.args[at + 3])))
       if fair.jobs == 0 then call('PEXPIRE', fair.key, IDLE_MS) end
-      -- One that does not want to be woken leaves the mark to other rules of that queue.
+      -- A planner that wants no signal leaves the mark to other rules of that queue.
       local waiting, unknown = staging.waiting(fair)
       if ctx.args[at + 1] ~= '0' and waiting + unknown > 0 then
         call('HSET', ctx.prefix .. 'low', 'm ' .. queue, ctx.args[at + 1])
       end
     end
-    -- Idle rules hold no lock, so that another process finds it free when jobs come there.
+    -- Idle rules hold no lock, so that any process can plan them when jobs arrive.
     if call('EXISTS', key .. ':queues') == 0 then call('UNLINK', lock) else call('HSET', lock, 'busy', '0') end
   end
   commit()

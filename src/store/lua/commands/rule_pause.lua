@@ -1,7 +1,11 @@
--- Pauses a plan rule, or lets it go on and tells its planners.
+-- Pauses or resumes a plan rule and signals its planners.
 --
--- ARGV[9…] rule, 1 to pause, who does it, as JSON
--- Returns  1, or 0 if there is no such rule
+-- ARGV[9…]
+--   rule    rule
+--   pauses  1 to pause, 0 to resume
+--   by      the actor, as JSON
+--
+-- Returns  1, or 0 if the rule does not exist
 
 local ctx = require('lib/context')
 local runtime = require('lib/runtime')

@@ -1,7 +1,11 @@
--- A plan rule as it is now. Changes nothing.
+-- Returns the state of a plan rule. Read-only.
 --
--- ARGV[9…] rule, a queue to look at even if nothing is staged for it, or ''
--- Returns  {now, {field, value, …} of plan:R, holder or '', token, ms left of the lock, {what `observe` says of a queue}, …}
+-- ARGV[9…]
+--   rule   rule
+--   queue  a main queue to include even if nothing is staged for it, or ''
+--
+-- Returns  {now, {field, value, …} of plan:R, holder or '', token, ms left of the lock, {result of
+--          `staging/observe`} for each queue, …}
 
 local ctx = require('lib/context')
 local plan = require('staging/plan')

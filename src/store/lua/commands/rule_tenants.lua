@@ -1,10 +1,17 @@
--- Tenants of a rule and main queue by priority: those whose turn comes next, or those named. Changes nothing.
+-- Lists tenants of a rule and main queue by priority: those whose turn comes next, or the named
+-- ones. Read-only.
 --
--- ARGV[9…] rule, queue, most tenants, 1 to tell since when their first job waits, 1 for as many that have no turn besides (held,
---          of unknown weight or blocked), names
--- Returns  {now, and for each priority, in the order in which they are served: {priority, v, w, waiting tenants, {start, weight that
---          leaves then, …}, {tenant, busy entry, start or '', staged jobs, created ms or '', the weight that it has everywhere or '', …}}, …};
---          priorities that the first tenants leave no room for are left out
+-- ARGV[9…]
+--   rule, queue  rule and main queue
+--   most         most tenants
+--   ages         1 to include the age of the first job
+--   others       1 to include as many tenants that take no turns (held, unknown weight or blocked)
+--   …            names of tenants, or none to list
+--
+-- Returns  {now, and for each priority in serving order {priority, v, w, number of waiting tenants,
+--          {start, weight that leaves then, …}, {tenant, entry of `busy`, start or '', staged jobs,
+--          creation time of the first or '', weight of its own settings or '', …}}, …}; priorities
+--          beyond the bound are left out
 
 local ctx = require('lib/context')
 local quotas = require('tenants/quotas')
@@ -25,9 +32,9 @@ local call = redis.call
 local function run()
   local most, tells_age, tells_others = tonumber(ctx.args[11]), ctx.args[12] == '1', ctx.args[13] == '1'
   local named = #ctx.args > 13 and {unpack(ctx.args, 14)}
-  local room, others_room = most, tells_others and most or 0 -- for how many more
+  local room, others_room = most, tells_others and most or 0 -- numbers of tenants still to list
 
-  -- Those whose turn comes next, then those that have none.
+  -- Returns the names of tenants whose turn comes next, then of those that take none.
   local function names_of(fair)
     local names, classes = {}, fair.classes.names
     local share = math.max(math.floor(room / math.max(#classes, 1)), 1)

@@ -1,7 +1,10 @@
--- Takes back jobs that another system does not want: they end here, with what it said about them.
+-- Takes back forwarded jobs that the other system rejected, and discards them with its error.
 --
--- ARGV[9…] for each job: id, members of the history entry, the error as JSON, 1 if it is a dead letter
--- Returns  the ids of those that are gone meanwhile
+-- ARGV[9…]
+--   …  for each job: id, entry of the failure history (JSON members), error as JSON, 1 if it is a
+--      dead letter
+--
+-- Returns  ids of jobs that no longer exist
 
 local ctx = require('lib/context')
 local job_counts = require('tenants/job_counts')
@@ -21,11 +24,11 @@ local function run()
     local job = job_load(ctx.args[at])
     if not job then
       gone[#gone + 1] = ctx.args[at]
-    elseif marked(job, 'h') then -- otherwise a call before this one has taken it back
+    elseif marked(job, 'h') then -- otherwise an earlier call has taken it back
       unmark(job, 'h')
       job_set(job, 'left')
       call('ZREM', ctx.prefix .. 'finished:forwarded', job.id)
-      -- Nobody has counted it since it left.
+      -- Forwarded jobs are not counted.
       count(job.queue, job.state, 1)
       tally(job.tenant, job.state, 1)
       record_failure(job, ctx.args[at + 1])

@@ -1,14 +1,22 @@
--- What tenants are allowed, changed: one of them, or what the file says.
+-- Changes the settings of a tenant, or replaces those that come from the file.
 --
--- tenancy      hash  tenant → document, which only Rust reads; quotas: see `tenants/quotas`
--- tenancy:file set   tenants of the file
+-- tenancy       hash    tenant → document that only Rust reads; it begins with `a` if it was set at
+--                       run time
+-- tenancy:file  set     tenants of the file
+-- quotas        hash    `tenants/quotas`
+-- rouse         string  cursor of the tick over `caps` (`commands/tick`), set if limits of tiers
+--                       change
 --
--- ARGV[9…] `put`, new version, letters of what it asks for, tenant, document to replace or '', new document or '' to remove it, its
---          words, kind and data of an event, the tenant's id as it is;
---          or `seed`, new version, letters, tiers, 1 if some fits the default tenant, number of tenants, and for each: tenant, document, words,
---          data of an event if it is new, its id as it is.
---          A document that was set at run time begins with `a`.
--- Returns  1, or 0 if another document holds
+-- ARGV[9…]
+--   action   `put` or `seed`
+--   version  new version of rules and settings
+--   letters  letters of `state.tenants` that the settings need
+--   …        `put`: tenant, document to replace or '', new document or '' to remove it, its words
+--            in `quotas`, kind and data of an event, the tenant's id as it is shown
+--   …        `seed`: tiers, 1 if a tier fits the default tenant, number of tenants; for each: name,
+--            document, words, data of an event if it is new, id as it is shown
+--
+-- Returns  1, or 0 if another document is stored
 
 local ctx = require('lib/context')
 local headcount = require('tenants/headcount')
@@ -26,12 +34,12 @@ on_begin(function()
   DOCS, QUOTAS, FILE, letters = ctx.prefix .. 'tenancy', ctx.prefix .. 'quotas', ctx.prefix .. 'tenancy:file', ctx.args[11]
 end)
 
--- Whoever waits for a tenant's limit is looked at anew.
+-- Examines the lanes that wait for a tenant's limit.
 local function rouse(tenant)
   call('ZADD', ctx.prefix .. 'wakes', ctx.now_text, '!' .. tenant)
 end
 
--- From now on the default tenant's jobs are counted like anybody's.
+-- Starts to count the default tenant's jobs.
 local function count_default()
   if find(ctx.allowed, 'd', 1, true) then return end
   letters = letters .. 'd'
@@ -52,16 +60,16 @@ local function remove(tenant)
   rouse(tenant)
 end
 
--- Letters stay: what they announce may be under way.
+-- Stores the letters and the version. Letters are never removed: jobs that need them may be active.
 local function finish()
   local all = ctx.allowed
   for letter in string.gmatch(letters, '.') do
     if not find(all, letter, 1, true) then all = all .. letter end
   end
   if all ~= '' then call('HSET', ctx.prefix .. 'state', 'tenants', all) end
-  -- Jobs that wait in one line with those of others may belong in a lane of their tenant now: see `dispatch/reshard`.
+  -- Jobs in a common lane may belong to a lane of their tenant now: `dispatch/reshard`.
   if find(all, 'c', 1, true) then call('HSET', ctx.prefix .. 'state', 'limits', '1', 'stale', int(ctx.seq)) end
-  -- Tenants that wait are weighed anew by whoever looks at them next: see `level_reweigh`.
+  -- Waiting tenants get their new weights when their level is next used: `fairness/level`.
   call('HSET', ctx.prefix .. 'state', 'rules', ctx.args[10])
   signal('rules')
   commit()
@@ -69,7 +77,7 @@ local function finish()
 end
 
 local function run()
-  if call('HGET', ctx.prefix .. 'state', 'rules') == ctx.args[10] then return 1 end -- sent again
+  if call('HGET', ctx.prefix .. 'state', 'rules') == ctx.args[10] then return 1 end -- a resend
   if ctx.args[9] == 'put' then
     local tenant, before, document = ctx.args[12], ctx.args[13], ctx.args[14]
     if (call('HGET', DOCS, tenant) or '') ~= before then return 0 end
@@ -81,7 +89,7 @@ local function run()
   local tiers = ctx.args[12]
   if (call('HGET', QUOTAS, '*') or '') ~= tiers then
     if tiers == '' then call('HDEL', QUOTAS, '*') else call('HSET', QUOTAS, '*', tiers) end
-    call('SET', ctx.prefix .. 'rouse', '0') -- by the tick, in portions
+    call('SET', ctx.prefix .. 'rouse', '0') -- the tick examines them in portions
   end
   if ctx.args[13] == '1' then count_default() end
   local kept, at = {}, 15

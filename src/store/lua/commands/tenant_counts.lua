@@ -1,7 +1,8 @@
--- Jobs of tenants that have not ended. Changes nothing.
+-- Returns the jobs of tenants that have not ended. Read-only.
 --
--- ARGV[9…] tenants; `*` are all but the default one
--- Returns  {what `tenants` holds or '', jobs staged, …}
+-- ARGV[9…]  tenants; `*` is the sum of all but the default one
+--
+-- Returns  {value in `tenants` or '', staged jobs, …}
 
 local ctx = require('lib/context')
 local headcount = require('tenants/headcount')

@@ -1,8 +1,12 @@
--- What a tenant did. Changes nothing.
+-- Returns a tenant's activity. Read-only.
 --
--- ARGV[9…] tenant, minutes of the window
--- Returns  {its deeds of the last 24 hours, of the window, those of all tenants in the window, ms
---          since the window began, 1 if deeds are counted}, where deeds are five numbers as in `did:hH`
+-- ARGV[9…]
+--   tenant   tenant
+--   minutes  length of the window
+--
+-- Returns  {its activity in the last 24 hours, its activity in the window, that of all tenants in
+--          the window, ms since the window began, 1 if activity is counted}; activity is five
+--          numbers as in `did:hH` (`commands/activity_add`)
 
 local ctx = require('lib/context')
 local activity_totals = require('tenants/activity_totals')
@@ -16,7 +20,7 @@ local HOURS, HOUR = 24, 3600000
 local function run()
   local tenant, minutes = ctx.args[9], tonumber(ctx.args[10])
   local hour, minute = math.floor(ctx.now / HOUR), math.floor(ctx.now / MINUTE)
-  -- Of the hour in which the 24 hours began, so much is within them.
+  -- This fraction of the first hour is within the last 24 hours.
   local part = 1 - ctx.now % HOUR / HOUR
   local first = minute - minutes + 1
   local lately = deeds('m', {tenant, '*'}, first, minute)

@@ -1,13 +1,27 @@
--- Takes staged jobs of a Sidekiq out of staging and hands them back to the source that they came from, or puts them into an outbox on
--- their way there. Jobs come newest first.
+-- Removes staged jobs of a Sidekiq from staging and hands them back to their source, directly or
+-- through an outbox. Jobs come newest first.
 --
--- outbox:S  list  what is to be put back into source S elsewhere: `origin US sequence US US tenant US text US …`
--- returned  hash  source → last sequence of its outbox
+-- outbox:S   list  entries for source S in another Redis: `origin US sequence US US tenant US text
+--                  US …`
+-- returned   hash  source → last sequence of its outbox
+-- release:M  hash  `commands/hold_release`
 --
--- ARGV[9…] main queue, token of the release, ms for which it holds, call id, 1 if this call is sent again; how the Sidekiq's Redis is
---          reached (`here`, `database` or `outbox`), its database and ours or '', our origin or ''; the source's name, words that say
---          what it is and how many they are (see `sidekiq/restore`); for each job: id, tenant in the gem or '', text
--- Returns  {'ok', ids that are not staged, …}, {'lost'} if the release holds no more, {'locked'} if the gem's locks are not ours
+-- ARGV[9…]
+--   main                    main queue
+--   token                   token of the release
+--   life                    ms for which the release holds
+--   call_id                 id of this call
+--   is_resend               1 if this call is a resend
+--   route                   how the Sidekiq's Redis is reached: `here`, `database` or `outbox`
+--   database, own_database  databases of the Sidekiq and of fairgate, or ''
+--   origin                  origin of this fairgate, or ''
+--   source                  name of the source
+--   words                   number of words that describe the source, then the words
+--                           (`sidekiq/restore`)
+--   …                       for each job: id, tenant in the gem or '', text
+--
+-- Returns  {'ok', ids that are not staged, …}, {'lost'} if the release no longer holds, or
+--          {'locked'} if another process holds the locks of the gem
 
 local ctx = require('lib/context')
 local job_counts = require('tenants/job_counts')
@@ -48,10 +62,11 @@ local function run()
     end
   end
 
-  -- Hands the texts over; false if the gem's locks are not ours. Nothing else is written before that.
+  -- Hands the texts over. Returns false if another process holds the locks of the gem; then nothing
+  -- has been written.
   local function hand_over()
     if way == 'outbox' then
-      -- By the clock, as in `staging/outbox_target`.
+      -- Derived from the clock, as in `staging/outbox_target`.
       local number = math.max((tonumber(call('HGET', ctx.prefix .. 'returned', ctx.args[18]) or nil) or 0) + 1, ctx.now * 1000)
       call('RPUSH', ctx.prefix .. 'outbox:' .. ctx.args[18], wire.join(ctx.args[17], int(number), '', wire.join_list(texts)))
       call('HSET', ctx.prefix .. 'returned', ctx.args[18], int(number))

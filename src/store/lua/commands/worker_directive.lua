@@ -1,7 +1,11 @@
--- Tells a worker what to do from now on; it hears of it with its next sign of life, and gets no jobs unless it is to run.
+-- Sets the directive of a worker, which its next heartbeat returns. A worker gets jobs only while
+-- the directive is `running`.
 --
--- ARGV[9…] worker, `running`, `quiet` or `terminate`
--- Returns  'ok', 'missing', or 'terminate' if that was told before: it does not go back
+-- ARGV[9…]
+--   worker     worker
+--   directive  `running`, `quiet` or `terminate`
+--
+-- Returns  'ok', 'missing', or 'terminate' if that was set before: it cannot be withdrawn
 
 local ctx = require('lib/context')
 local worker = require('dispatch/worker')

@@ -1,9 +1,13 @@
--- Cancels a workflow that has not ended, with all of its jobs that are not active.
+-- Cancels a workflow that has not ended, with all its jobs that are not active.
 --
--- ARGV[9…] id, op, the one tenant whose are there or ''
+-- ARGV[9…]
+--   id      workflow
+--   op      id of this operation; if it is repeated, the first result is returned
+--   tenant  the only tenant visible to the caller, or '' for all
+--
 -- Returns  {'ok', view}, {'missing'} or {'conflict', state}
 
--- Modules that only take part.
+-- Required for its effect: sets `workflows.cancel_job`.
 require('workflows/cancel_job')
 
 local ctx = require('lib/context')
@@ -19,7 +23,7 @@ local workflow_open, workflows = workflow_module.open, workflow_module.workflows
 local workflow_is_in, workflow_view = view.workflow_is_in, view.workflow_view
 local call = redis.call
 
--- Jobs that one call cancels; the tick cancels the others.
+-- Jobs cancelled per call; the tick cancels the rest.
 local CANCELLED_A_CALL = 100
 
 local function run()

@@ -1,9 +1,17 @@
--- Looks for workflows among all keys, a portion a call. Changes nothing.
+-- Searches for workflows in all keys, a portion per call. Read-only.
 --
--- ARGV[9…] Redis' cursor or '' to look at no key, keys to look at, states separated by blanks or '', type or '', the one tenant whose
---          are there or '', workflows that are wanted, ids of workflows to look at first
--- Returns  {cursor or '' at the end, id, {state, kind, name, meta, created, finished, jobs, jobs that succeeded and failed}, …}; a few
---          more than are wanted
+-- ARGV[9…]
+--   cursor  cursor of SCAN, or '' to scan no keys
+--   keys    number of keys to scan
+--   states  states separated by blanks, or ''
+--   type    type, or ''
+--   tenant  the only tenant visible to the caller, or '' for all
+--   most    number of workflows wanted
+--   …       ids of workflows to examine first
+--
+-- Returns  {cursor or '' at the end, id, {state, kind, name, meta, created, finished, jobs, jobs
+--          that succeeded, jobs that failed, tenant}, …}; the last portion may exceed the number
+--          wanted
 
 local ctx = require('lib/context')
 local view = require('workflows/view')
@@ -14,7 +22,7 @@ local workflow_is_in = view.workflow_is_in
 local call = redis.call
 
 local STEP = 16
-local ID = string.rep('?', 36) -- behind that of a workflow's other keys there is more
+local ID = string.rep('?', 36) -- other keys of a workflow are longer
 
 local function run()
   local states, kind, tenant = ' ' .. ctx.args[11] .. ' ', ctx.args[12], ctx.args[13]

@@ -1,6 +1,10 @@
--- Reads a workflow. Changes nothing.
+-- Reads a workflow. Read-only.
 --
--- ARGV[9…] id, the one tenant whose are there or '', 1 if what workers reported is wanted
+-- ARGV[9…]
+--   id        workflow
+--   tenant    the only tenant visible to the caller, or '' for all
+--   progress  1 to include the progress that workers reported
+--
 -- Returns  {'ok', view} or {'missing'}
 
 local ctx = require('lib/context')

@@ -1,9 +1,20 @@
--- Begins a workflow: stores all of it, and the jobs that come first. Where these are many, the tick stores the rest of them.
+-- Stores a workflow and starts its first jobs. If there are too many for one call, the tick starts
+-- them.
 --
--- ARGV[9…] id, op, version of the plan rules it was read under, kind, name and meta (JSON or ''), jobs, nodes, tenant or '', steps or ''; for each node: its
---          text, see `workflows/workflow`, and for a job its words, see `queue/enqueue`, separated by RS, else ''
--- Returns  {'ok', view}, {'duplicate'}, {'stale'} if other rules hold now, or why it is refused, as `queue/enqueue`
---          has it: {`full US …`}, {`bound US …`} or {`limited US …`}
+-- ARGV[9…]
+--   id           workflow
+--   op           id of this operation; if it is repeated, the stored workflow is returned
+--   version      version of the plan rules that the caller read
+--   kind         type of the workflow
+--   name, meta   JSON, or ''
+--   jobs, nodes  number of jobs, number of nodes
+--   tenant       tenant, or ''
+--   steps        names of steps (`workflows/workflow`), or ''
+--   …            for each node: its text (`workflows/workflow`), and for a job its words
+--                (`queue/enqueue`) separated by RS, else ''
+--
+-- Returns  {'ok', view}, {'duplicate'}, {'stale'} if the plan rules have changed, or the refusal of
+--          `queue/enqueue`: {`full US …`}, {`bound US …`} or {`limited US …`}
 
 local ctx = require('lib/context')
 local node_read = require('workflows/node').read
@@ -28,7 +39,8 @@ local function words_of(number)
   return ctx.args[FIRST + number * 2 + 1]
 end
 
--- Why a tenant's limit refuses the jobs that come first, or what takes them into its books, unless that was done.
+-- Returns the refusal of a tenant's limit for the first jobs; or nil and a function that counts
+-- them, unless they were counted already.
 local function workflow_admit(words, jobs)
   if enqueue_limits.pass(words, 1, jobs, WORDS) then return end
   local limited, _, enter = enqueue_limits.admit(words, 1, jobs, WORDS)
@@ -36,8 +48,8 @@ local function workflow_admit(words, jobs)
 end
 
 local function run()
-  -- Whether the jobs that come first must be stored in one call: what bounds a queue or staging counts what is stored, and a plan rule
-  -- lets a request pass as a whole.
+  -- Returns true if the first jobs must be stored in one call: bounds of queues and staging count
+  -- what is stored, and a plan rule lets a request pass as a whole.
   local function belong_together(words, jobs)
     if ctx.state.bounded then return true end
     for index = 0, jobs - 1 do
@@ -59,7 +71,7 @@ local function run()
   if not full and ctx.state.bounded then full = bound.refusal(words, 1, #jobs, WORDS) end
   if full then
     enqueue_limits.leave()
-    workflow.touched = {} -- there is none
+    workflow.touched = {} -- nothing is stored of it
     commit()
     return {full}
   end
