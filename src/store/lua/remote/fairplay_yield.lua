@@ -1,7 +1,13 @@
--- Gives a class back to the gem sidekiq-fairplay: frees its locks and enqueues its planner, which goes on by itself.
+-- Gives a class back to the gem sidekiq-fairplay: releases its locks and enqueues its planner,
+-- which continues from there.
 --
--- ARGV     prefix of the class's keys, owner of the locks, prefix of the Sidekiq's keys, queue of the planner, its payload
--- Returns  1, or 0 if the locks were not the owner's
+-- ARGV
+--   class           prefix of the class's keys
+--   owner           owner of the locks
+--   prefix          prefix of the Sidekiq's keys
+--   queue, payload  queue and payload of the planner's job
+--
+-- Returns  1, or 0 if another process holds the locks
 
 if redis.call('GET', ARGV[1] .. 'execute_lock') ~= ARGV[2] then return 0 end
 redis.call('DEL', ARGV[1] .. 'execute_lock')

@@ -1,8 +1,14 @@
--- Takes jobs off a queue that no worker reads, into an inbox: entries that have a sequence, so that each is taken in once.
--- What the inbox holds already comes first.
+-- Moves jobs of a queue that no worker reads into an inbox. Entries of the inbox have a sequence,
+-- so that each is imported once; entries from earlier calls come first.
 --
--- ARGV     key of the queue, of the inbox, of its last sequence, sequence up to which the inbox has been taken in, most entries
--- Returns  the inbox: `sequence US payload`, …
+-- ARGV
+--   queue     key of the queue
+--   inbox     key of the inbox
+--   last      key of its last sequence
+--   imported  sequence up to which the inbox was imported
+--   most      most entries
+--
+-- Returns  {`sequence US payload`, …}
 
 local join = require('lib/wire').join
 
@@ -16,7 +22,8 @@ local room = most - redis.call('LLEN', inbox)
 local waiting = math.min(room, redis.call('LLEN', ARGV[1]))
 if waiting > 0 then
   local time = redis.call('TIME')
-  -- By the clock, so that it goes on rising when this Redis has lost its last writes, or all of them.
+  -- Derived from the clock, so that it still increases after this Redis has lost its last writes,
+  -- or all of them.
   local sequence = math.max(tonumber(redis.call('GET', ARGV[3]) or 0), time[1] * 1000000 + time[2])
   for _ = 1, waiting do
     sequence = sequence + 1

@@ -1,8 +1,14 @@
--- Pushes an entry of a fairgate's outbox into a queue, unless that has happened: whoever sends it again, or too late, does no
--- harm.
+-- Pushes the jobs of an outbox entry into a queue, once: an entry that is delivered again, or late,
+-- changes nothing.
 --
--- ARGV     prefix of the Sidekiq's keys, key of what was delivered last, sequence of the entry, queue, payloads
--- Returns  1, or 0 if it had been delivered
+-- ARGV
+--   prefix     prefix of the Sidekiq's keys
+--   delivered  key of the sequence up to which entries were delivered
+--   sequence   sequence of the entry
+--   queue      queue
+--   …          payloads
+--
+-- Returns  1, or 0 if the entry was delivered before
 
 if tonumber(redis.call('GET', ARGV[2]) or 0) >= tonumber(ARGV[3]) then return 0 end
 for first = 5, #ARGV, 4000 do

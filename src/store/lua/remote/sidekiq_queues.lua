@@ -1,7 +1,10 @@
--- How queues of a Sidekiq are. Changes nothing.
+-- Returns the state of queues of a Sidekiq. Read-only.
 --
--- ARGV     prefix of its keys, queues
--- Returns  for each queue: jobs that wait, the payload of the one that is next or '', 1 if it is paused
+-- ARGV
+--   prefix  prefix of its keys
+--   …       queues
+--
+-- Returns  for each queue: length, payload of the next job or '', 1 if it is paused
 
 local answer = {}
 for at = 2, #ARGV do

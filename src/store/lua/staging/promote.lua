@@ -1,9 +1,24 @@
--- Promotes staged jobs into the main queue: as many as wanted, by priority and then in the order that is fair now. Where they go is the business of
--- `own` or `forward`, whichever part the script is made with.
+-- Promotes staged jobs to a main queue, by priority and then in fair order.
 --
--- ARGV[9…] rule, token of the lock, queue, how many, call id, 1 if this call is sent again; then those of `forward`
--- Returns  {'ok', or 'more' if the call ended before all were promoted, promoted, jobs left, a text of tenant, weight, jobs of it promoted, …},
---          {'lost'} if the lock is another's, or {'paused'}; to a call that is sent again without the tenants
+-- A target (`staging/builtin_target` or `staging/outbox_target`) has `release(queue, id, tenant)`,
+-- which returns false if the job does not exist; `is_full()`, true if the call should end early;
+-- and `push_released(queue, weight)`, which ends the call.
+--
+-- plan:R:lock  hash  last: `call id, promoted, jobs left` of the last call, to answer a resend
+--                    (`commands/round_begin` has the other fields)
+--
+-- ARGV[9…]
+--   rule       rule
+--   token      token of the planner lock
+--   queue      main queue
+--   want       number of jobs
+--   call_id    id of this call
+--   is_resend  1 if this call is a resend
+--   …          arguments of the target
+--
+-- Returns  {'ok', or 'more' if the call ended early, promoted, jobs left, a text of tenant, weight
+--          and promoted jobs of each tenant}; a resend gets no such text. {'lost'} if the lock is
+--          lost, or {'paused'}
 
 local ctx = require('lib/context')
 local plan_module = require('staging/plan')
@@ -40,10 +55,11 @@ local function promote_run(target)
   local base = staging_open(rule, queue)
   if plan.strict and plan.jobs > 0 then want = math.min(want, plan.room) end
   if want == 0 or staging.waiting(base) == 0 then return {'ok', 0, base.jobs} end
-  local fair -- of the priority that is served now
+  local fair -- the fair queue that is served now
 
-  -- Promotes a tenant's next job; false if it has none. Ids are read in portions that grow, one more than needed: that tells
-  -- which is the last one. The first would do if all tenants got the same.
+  -- Ids of a tenant's jobs are read in portions that grow. A portion has one id more than may be
+  -- needed, which shows whether the last job was reached. The first portion suffices if all tenants
+  -- get the same number of jobs.
   local first_portion, first_end
   local served, lanes = {}, {}
 
@@ -56,7 +72,7 @@ local function promote_run(target)
     return ids
   end
 
-  -- How many of a tenant's ids are out.
+  -- Returns the number of a tenant's ids that were used.
   local function taken_of(tenant)
     return (tenant.ids.before or 0) + tenant.at - 1
   end
@@ -82,7 +98,7 @@ local function promote_run(target)
       if not id then return false end
       tenant.at = at + 1
       if release(queue, id, tenant.name) then return true end
-      -- An entry without a job: gone, and nobody's turn.
+      -- The job no longer exists. That does not cost the tenant its turn.
       tenant.gone = (tenant.gone or 0) + 1
       staging.count(fair, -1)
       plan.added = plan.added - 1
@@ -97,7 +113,7 @@ local function promote_run(target)
   local promoted, levels = 0, {}
   local stick = staging.may_stick(plan)
 
-  -- Promotes jobs of one priority: up to as many as are still wanted.
+  -- Promotes jobs of one priority, at most as many as are still wanted.
   local function promote_level(level)
     local before, left = promoted, want - promoted
     fair, levels[#levels + 1] = level, level
@@ -143,7 +159,7 @@ local function promote_run(target)
   plan.added = plan.added - promoted
   if plan.room > 0 then plan.room, plan.spent = math.max(plan.room - promoted, 0), true end
 
-  -- Workers that came away empty-handed have waited until now.
+  -- Workers have found the queue empty until now.
   local dry = call('HGET', ctx.prefix .. 'low', 'd ' .. queue)
   if dry and promoted > 0 then
     call('HINCRBY', plan.key, 'wasted', int(math.max(ctx.now - tonumber(dry), 0)))

@@ -1,9 +1,10 @@
--- How many jobs each tenant has that have not ended.
+-- Counts jobs of tenants that have not ended.
 --
--- tenants  hash  tenant → `pending available scheduled retryable active`, in one hash for all: whoever has none is not in it. A job
---                without a tenant is the default tenant's, which is counted from when on somebody limits it. `*` are all others
---                together. Staged jobs are counted with the available ones, so that promoting them changes no count: how many they are,
---                their lanes tell
+-- tenants  hash  tenant → `pending available scheduled retryable active`; no field for a tenant
+--                without jobs; `*` is the sum of all but the default tenant
+--
+-- Staged jobs count as available, so promotion changes no count; they are counted by their lanes. Jobs
+-- without a tenant belong to the default tenant, which is counted only once a limit for it was set.
 
 local ctx = require('lib/context')
 local runtime = require('lib/runtime')
@@ -15,15 +16,15 @@ local match = string.match
 
 local LIVING = {pending = 1, available = 2, staged = 2, scheduled = 3, retryable = 4, active = 5}
 local counts_default, has_tallies
-local tallies -- by place in the text, and by tenant: what this call adds
-local stored -- by tenant: its text
+local tallies -- by place in the text, then by tenant: changes of this call
+local stored -- by tenant: its value in `tenants`
 
 on_begin(function()
   counts_default, stored = string.find(ctx.allowed, 'd', 1, true), {}
   if has_tallies ~= false then has_tallies, tallies = false, {{}, {}, {}, {}, {}} end
 end)
 
--- The name under which a tenant's jobs are counted; false if they are not.
+-- Returns the name under which a tenant's jobs are counted; false if they are not.
 local function tallied(tenant)
   if tenant and tenant ~= '_default' then return tenant end
   return counts_default and '_default' or false
@@ -41,7 +42,7 @@ end
 
 appliers.tally = add
 
--- A job goes from one state to another, which counts for its queue and for its tenant.
+-- Counts a change of state, for the queue and for the tenant.
 local function count_move(queue, tenant, from, to)
   defer('move', queue, from, to, tallied(tenant))
 end
@@ -55,7 +56,8 @@ appliers.move = function(queue, from, to, tenant)
   end
 end
 
--- Most tenants have few jobs, and so the same texts: what they say and what became of them is remembered between calls.
+-- Most tenants have few jobs and so the same texts. Results for such texts are remembered between
+-- calls.
 local NOBODY, SHORT, MOST_REMEMBERED = '0 0 0 0 0', 11, 4000
 local PLACES = {'^()%d+()', '^%d+ ()%d+()', '^%d+ %d+ ()%d+()', '^%d+ %d+ %d+ ()%d+()', '^%d+ %d+ %d+ %d+ ()%d+()'}
 local waiting, changed, remembered = {}, {}, 0
@@ -65,7 +67,8 @@ local function remember(known, text, value)
   known[text], remembered = value, remembered + 1
 end
 
--- The text with one of its numbers changed; a count that was lost cannot make it negative.
+-- Returns the text with one number changed. A number never becomes negative, even if a count was
+-- lost.
 local function text_changed(text, place, by)
   local change = by * 8 + place
   local known = changed[change]
@@ -84,7 +87,7 @@ local function text_changed(text, place, by)
   return result
 end
 
--- In portions: Lua's stack holds 8,000 values, and a request may bring jobs of more tenants.
+-- Names per HMGET: Lua's stack holds 8,000 values, and a request may bring jobs of more tenants.
 local PORTION = 4000
 
 local function tenants_read(names)
@@ -94,7 +97,7 @@ local function tenants_read(names)
   end
 end
 
--- Reads the jobs of tenants, all of them at once.
+-- Reads the jobs of tenants, all at once.
 local function tenants_load(names)
   local unread = {}
   for position = 1, #names do
@@ -104,7 +107,8 @@ local function tenants_load(names)
   if #unread > 0 then tenants_read(unread) end
 end
 
--- How many jobs of a tenant wait, and how many of those are scheduled, with what this call has settled.
+-- Returns how many jobs of a tenant wait, and how many of those are scheduled. Includes settled
+-- changes of this call.
 local function tenant_waits(name)
   local text = stored[name]
   if not text then
@@ -122,7 +126,7 @@ local function tenant_waits(name)
   return jobs[1] + (tallies[1][name] or 0) + (tallies[2][name] or 0) + later, jobs[2] + later
 end
 
--- Jobs of a tenant by state, with what this call has settled.
+-- Returns the jobs of a tenant by state. Includes settled changes of this call.
 local function tenant_jobs(name)
   tenants_load({name})
   local jobs = {match(stored[name], '^(%d+) (%d+) (%d+) (%d+) (%d+)$')}

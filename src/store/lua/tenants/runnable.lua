@@ -1,5 +1,5 @@
--- Jobs that a free worker could start, or that are promoted as soon as one is free. Those of a paused queue or rule are none, and
--- neither are those that a limit stops.
+-- Counts runnable jobs: those that a free worker could start, or that are promoted once a worker is
+-- free. Jobs of paused queues and rules, and jobs that a limit blocks, do not count.
 
 local ctx = require('lib/context')
 local lane_module = require('queue/lane')
@@ -9,13 +9,14 @@ local is_paused, queue_depth = lane_module.is_paused, lane_module.queue_depth
 local call = redis.call
 local match = string.match
 
--- Queues and rules that are looked at, lanes of each queue that wait for a limit, and jobs of each lane that does not tell its tenant.
+-- Bounds: queues and rules examined, lanes of each queue that wait for a limit, and jobs read of a
+-- lane that does not name its tenant.
 local QUEUES, RULES, LANES, JOBS_OF_LANE = 256, 1000, 64, 8
 
 local function ready_jobs()
   local jobs = 0
   for _, queue in ipairs(call('ZRANGE', lane_module.LIVE, 0, QUEUES - 1)) do
-    -- A queue with a limit of its own is stopped as a whole.
+    -- The limit of a queue blocks it as a whole.
     local is_stopped = ctx.state.limits and call('HEXISTS', ctx.prefix .. 'limit:#' .. queue, 'hit') == 1
     if not is_stopped and not is_paused(queue) then jobs = jobs + math.max(queue_depth(queue), 0) end
   end
@@ -32,12 +33,12 @@ local function staged_jobs()
   return jobs
 end
 
--- Jobs of all tenants that a free worker could start.
+-- Returns the runnable jobs of all tenants.
 local function runnable_in_all()
   return ready_jobs() + staged_jobs()
 end
 
--- Tenants of a lane that does not tell: those of its first jobs.
+-- Returns the tenants of the first jobs of a lane that does not name its tenant.
 local function lane_asked(key)
   local names = {}
   for _, id in ipairs(call('ZRANGE', key, '0', JOBS_OF_LANE - 1)) do
@@ -47,7 +48,7 @@ local function lane_asked(key)
   return names
 end
 
--- By tenant: its jobs in lanes that wait for a limit.
+-- Returns by tenant its jobs in parked lanes; from samples, if there are many queues or lanes.
 local function blocked_of()
   local blocked = {}
   if (tonumber(ctx.state.parked) or 0) <= 0 then return blocked end

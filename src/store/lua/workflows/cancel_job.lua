@@ -1,4 +1,4 @@
--- How a job is cancelled together with its workflow.
+-- Cancels a job together with its workflow. Sets `workflows.cancel_job`.
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')
@@ -9,7 +9,7 @@ local job_save, job_set, mark = job_module.save, job_module.set, job_module.mark
 local workflows = workflow.workflows
 local job_cancel = detach.job_cancel
 
--- What is active may finish, but does not wait again: see `give_up` in `queue/due`.
+-- An active job may finish, but is not retried: see `give_up` in `queue/due`.
 workflows.cancel_job = function(job)
   if job.finished ~= '' then return end
   if job.state == 'active' then

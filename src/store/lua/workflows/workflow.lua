@@ -1,19 +1,34 @@
--- Workflows. A job that ends moves its workflow on in the same script, so that no crash can fall in between.
+-- Workflows. The script that ends a job also advances its workflow, so no crash can separate the
+-- two.
 --
--- workflow:ID          hash  state, kind, name and meta (JSON), tenant, created, finished, by (who made it), op (who cancelled it), nodes
---                            and jobs (how many), ok and failed (of its jobs), bytes (of results); if the client named its steps,
---                            steps: number of the node US layer US name, separated by RS
--- workflow:ID:nodes    hash  number → node, fields separated by US, from 0 on, each before its children. A job: `job`, parent, slot,
---                            state, id, type, started, finished. Others: chain, group or batch, parent, slot, state, first
---                            child, children, callbacks after them, children that succeeded and failed, callbacks that
---                            are under way, finished. A slot is an index or a callback's name.
--- workflow:ID:jobs     hash  number → words of a job whose turn has not come, separated by RS
--- workflow:ID:results  hash  number → result of a job, as long as the workflow is kept
--- workflows            zset  those that ended, by when
--- workflows:todo       list  what a call had no room for, `start`, `cancel` or `ended` and of which job; the tick does it
+-- workflow:ID          hash  see below
+-- workflow:ID:nodes    hash  number from 0 → node; each node comes before its children
+-- workflow:ID:jobs     hash  number → words of a job that is not stored yet, separated by RS
+-- workflow:ID:results  hash  number → result of a job
+-- workflows            zset  workflows that ended, by time
+-- workflows:todo       list  deferred steps, done by the tick: `start`, `cancel` or `ended`, and
+--                            the job
 --
--- A node is `waiting`, then `open`, then completed, failed or cancelled. What is left waiting inside something that ended is
--- cancelled: Rust shows it so, and nothing is written.
+-- Fields of `workflow:ID`:
+--   state, kind, tenant  state; chain, group or batch; tenant
+--   name, meta           JSON
+--   created, finished    times
+--   by, op               operations that created and cancelled it
+--   nodes, jobs          numbers of nodes and of jobs
+--   ok, failed           numbers of jobs that completed and that failed
+--   bytes                size of the results
+--   steps                if the client named its steps: number of the node US layer US name,
+--                        separated by RS
+--
+-- A node is fields separated by US:
+--   job     `job`, parent, slot, state, id, type, started, finished
+--   others  `chain`, `group` or `batch`, parent, slot, state, first child, number of children,
+--           number of callbacks after them, children that succeeded, children that failed,
+--           callbacks under way, finished
+--
+-- A slot is an index or the name of a callback. A node is `waiting`, then `open`, then completed,
+-- failed or cancelled. Nodes still waiting inside a node that ended count as cancelled: Rust shows
+-- them so, and nothing is written.
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')
@@ -35,9 +50,9 @@ local match = string.match
 
 local workflows = {}
 
--- Jobs that one call starts, which bounds how long Redis is busy with it.
+-- Jobs started per call, to bound the time in Redis.
 local STARTS_A_CALL = 200
--- Results that a workflow keeps; later ones are passed on by reference.
+-- Bytes of results that a workflow keeps; later results are passed on by reference.
 local MOST_BYTES = 4194304
 local JOB_WORDS = wire.pattern(WORDS, wire.RECORD)
 local opened, ended, starts, known_queues
@@ -54,7 +69,7 @@ local function workflow_new(id, kind, name, created, tenant)
   return workflow
 end
 
--- The workflow, or false if there is none.
+-- Returns the workflow, or false if it does not exist.
 local function workflow_open(id)
   if opened[id] == nil then
     local f = call('HMGET', ctx.prefix .. 'workflow:' .. id, 'state', 'kind', 'name', 'created', 'ok', 'failed', 'bytes', 'op', 'tenant')
@@ -86,7 +101,7 @@ local function tell(workflow, kind, more)
   emit('workflow.' .. kind, {id = workflow.id, type = '', queue = '', tenant = workflow.tenant}, '"workflow_type":"' .. workflow.kind .. '"' .. name .. (more or ''))
 end
 
--- Numbers of the jobs whose turn comes with a node's.
+-- Opens a node and returns the numbers of the jobs that start with it.
 local function turn(workflow, number, jobs)
   local node = workflow_node(workflow, number)
   if node.kind == 'job' then
@@ -99,7 +114,7 @@ local function turn(workflow, number, jobs)
   return jobs
 end
 
--- Stores a job whose turn has come, by the same way as any other.
+-- Stores a job of the workflow as any other job is stored.
 local function start(workflow, number, words)
   if not words then
     local text = call('HGET', workflow.key .. ':jobs', number)
@@ -114,7 +129,7 @@ local function start(workflow, number, words)
   touch(workflow, number)
 end
 
--- Leaves something about a job to the tick: `start` or `cancel`.
+-- Defers a step of a job to the tick: `start` or `cancel`.
 workflows.later = function(workflow, what, number)
   gather('RPUSH', ctx.prefix .. 'workflows:todo', what .. ' ' .. workflow.id .. ' ' .. int(number))
 end
@@ -130,7 +145,8 @@ local function start_all(workflow, jobs)
   end
 end
 
--- Words of the jobs that come first, one after the other, and their numbers; `text_of` tells the words of a job.
+-- Returns the words of the first jobs, one job after the other, and their numbers.
+-- `text_of(number)` returns the words of a job as stored.
 workflows.first = function(workflow, text_of)
   local words, jobs = {}, turn(workflow, 0, {})
   for index, number in ipairs(jobs) do
@@ -140,8 +156,8 @@ workflows.first = function(workflow, text_of)
   return words, jobs
 end
 
--- Starts the jobs that come first. If there are more than one call may start, the tick does: storing the workflow itself takes long
--- enough then. Unless they must be stored together.
+-- Starts the first jobs. If there are more than one call may start, the tick starts all of them,
+-- because storing the workflow takes long enough; unless `all_at_once`.
 workflows.begin = function(workflow, words, jobs, all_at_once)
   tell(workflow, 'created')
   tell(workflow, 'started', ',"total_steps":' .. int(workflow_node(workflow, 0).count))
@@ -161,7 +177,7 @@ local function workflow_finish(workflow, state)
     .. ',"duration_ms":' .. int(ctx.now - tonumber(workflow.created)))
 end
 
--- A batch's jobs have all ended: the callbacks that this calls for begin.
+-- Starts the callbacks of a batch of which all jobs have ended. Returns true if there are any.
 local function fire(workflow, node)
   local jobs = {}
   for number = node.first + node.count, node.first + node.count + node.callbacks - 1 do
@@ -176,7 +192,7 @@ local function fire(workflow, node)
   return #jobs > 0
 end
 
--- A node has ended, and perhaps what it is part of.
+-- Ends a node, and its parent if that was the last part of it.
 local function node_end(workflow, number, state)
   local node = workflow_node(workflow, number)
   node.state, node.finished = state, ctx.now_text
@@ -214,13 +230,13 @@ end
 
 local function job_ended(job, state, keep_ms)
   local workflow, number = workflow_open(job.workflow), tonumber(job.node)
-  -- A dead letter may be retried when its workflow is long gone.
+  -- A dead letter may be retried after its workflow was deleted, so it keeps its input.
   if keep_ms and job.inputs then
     local inputs = workflow and marked(job, 'd') and job_inputs(job)
     if inputs then call('SET', ctx.prefix .. 'par:' .. job.id, inputs, 'PX', keep_ms) else call('PEXPIRE', ctx.prefix .. 'par:' .. job.id, keep_ms) end
   end
   local node = workflow and workflow_node(workflow, number)
-  -- One that was retried from the dead letter has ended before.
+  -- The node of a retried dead letter has ended before.
   if not node or node.state ~= 'open' then return end
   local outcome = state == 'discarded' and 'failed' or state
   node.started = job.started
@@ -242,7 +258,7 @@ local function workflow_hears(job, state, keep_ms)
   ended[#ended + 1] = {job, state, keep_ms}
 end
 
--- Does what earlier calls had no room for. Returns how much that was.
+-- Carries out one deferred step.
 local function catch_up(entry)
   local what, id, number, job_id, state = match(entry, '^(%l+) (%S+) (%d+) ?(%S*) ?(%S*)$')
   local workflow = workflow_open(id)
@@ -275,7 +291,7 @@ local function write(workflow)
     gather('HSET', key .. ':nodes', number, node_codec.write(workflow.nodes[number]))
   end
   call('HSET', key, 'state', workflow.state, 'ok', int(workflow.ok), 'failed', int(workflow.failed), 'bytes', int(workflow.bytes))
-  if workflow.finished then -- in this call
+  if workflow.finished then -- finished in this call
     flush()
     call('HSET', key, 'finished', workflow.finished, 'op', workflow.op or '')
     local keep_ms = math.max(finish.retention(KEPT_AS[workflow.state]), SHORTEST)
@@ -285,7 +301,7 @@ local function write(workflow)
   end
 end
 
--- First of all, because jobs that are stored here are written like those that the verb stored.
+-- The first phase, because jobs stored here are written by the later phases.
 on_commit('workflows', function()
   for _, entry in ipairs(ended) do
     if guarded(job_ended, unpack(entry)) then
