@@ -43,8 +43,7 @@ local NAMELESS = '*'
 local MOST_KNOWN = 4096
 local known, known_size, known_as = {}, 0, nil -- by queue; valid for one namespace and version
 
--- Without settings, only jobs take turns whose lanes name their tenant because of isolation
--- (`;b=`).
+-- Without settings, only jobs whose lanes name their tenant because of isolation (`;b=`) take turns.
 local UNSET = {strategy = 'f', default = 1000, weights = nil, by_isolation = true}
 
 local function sharing_read(queue)
@@ -61,8 +60,8 @@ local is_shared -- whether the policy has sharing settings
 local is_unset
 
 -- Returns how tenants share a queue, or false if they do not: strategy letter (f, r or s), default
--- weight, key of the weights, and true in `by_isolation` if only jobs take turns whose lanes name
--- their tenant.
+-- weight, key of the weights, and `by_isolation`, true if only jobs whose lanes name their tenant take
+-- turns.
 local function queue_sharing(queue)
   if not is_shared then return UNSET end
   if known_as ~= ctx.prefix .. ctx.state.rules or known_size >= MOST_KNOWN then known, known_size, known_as = {}, 0, ctx.prefix .. ctx.state.rules end
