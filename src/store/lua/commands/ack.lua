@@ -28,9 +28,9 @@ local job_view, lease_release, mark, unmark = job_module.view, job_module.lease_
 local job_finish = finish.job_finish
 local job_to_answer = answer.job_to_answer
 
-local function ack(id, worker, op, scope, result)
-  local job, result_instead = job_to_answer(id, worker, op, scope)
-  if not job then return result_instead end
+local function ack(id, worker, op, tenant, result)
+  local job, refusal = job_to_answer(id, worker, op, tenant)
+  if not job then return refusal end
   lease_release(job)
   unmark(job, 'e')
   if result then
@@ -47,8 +47,8 @@ end
 local function run()
   local answers, at = {}, 10
   for request = 1, tonumber(ctx.args[9]) do
-    answers[request] = guarded(ack, ctx.args[at], ctx.args[at + 1], ctx.args[at + 2], ctx.args[at + 3],
-      ctx.args[at + 4] == '1' and ctx.args[at + 5])
+    local id, worker, op, tenant, has_result, result = unpack(ctx.args, at, at + 5)
+    answers[request] = guarded(ack, id, worker, op, tenant, has_result == '1' and result)
     at = at + 6
   end
   commit()

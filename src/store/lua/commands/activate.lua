@@ -18,12 +18,13 @@ local job_load, job_view, marked = job_module.load, job_module.view, job_module.
 local job_admit, job_release, job_unstage = stage.job_admit, stage.job_release, stage.job_unstage
 
 local function run()
-  local job = job_load(ctx.args[9], ctx.args[11])
+  local id, op, tenant = unpack(ctx.args, 9, 11)
+  local job = job_load(id, tenant)
   if not job then return {'missing'} end
-  if job.op == ctx.args[10] then return {'ok', job_view(job), 'pending'} end
+  if job.op == op then return {'ok', job_view(job), 'pending'} end
   -- Only a round hands jobs to a main queue in another system.
   if job.state ~= 'pending' or (job.push and marked(job, 's')) then return {'conflict', job.state, ''} end
-  job.activated, job.op = ctx.now_text, ctx.args[10]
+  job.activated, job.op = ctx.now_text, op
   if marked(job, 's') then
     job_unstage(job)
     job_release(job)

@@ -27,34 +27,35 @@ local int, send = runtime.int, runtime.send
 local call = redis.call
 
 -- TTLs, longer than a full bucket is read.
-local HOUR_LIVES, MINUTE_LIVES = int(26 * 3600000), int(20 * 60000)
+local HOUR_TTL, MINUTE_TTL = int(26 * 3600000), int(20 * 60000)
 
-local function write(command, key, list, lives)
+local function write(command, key, list, ttl)
   send(command, key, list)
-  if #list > 0 then call('PEXPIRE', key, lives) end
+  if #list > 0 then call('PEXPIRE', key, ttl) end
 end
 
 local function run()
-  if (call('GET', ctx.prefix .. 'did:at') or '') ~= ctx.args[9] then return 0 end
+  local before, after = unpack(ctx.args, 9, 10)
+  if (call('GET', ctx.prefix .. 'did:at') or '') ~= before then return 0 end
   local at = 11
   while ctx.args[at] do
-    local minute, hour, tenants = ctx.args[at], ctx.args[at + 1], tonumber(ctx.args[at + 2])
+    local minute, hour, tenants = unpack(ctx.args, at, at + 2)
     local minutes, hours, busy = {}, {}, {}
     at = at + 3
-    for place = 1, tenants * 2, 2 do
-      local name = ctx.args[at]
-      minutes[place], minutes[place + 1], hours[place], hours[place + 1] = name, ctx.args[at + 1], name, ctx.args[at + 2]
-      if name ~= '*' then busy[#busy + 1], busy[#busy + 2] = ctx.args[at + 3], name end
+    for place = 1, tonumber(tenants) * 2, 2 do
+      local name, of_minute, of_hour, score = unpack(ctx.args, at, at + 3)
+      minutes[place], minutes[place + 1], hours[place], hours[place + 1] = name, of_minute, name, of_hour
+      if name ~= '*' then busy[#busy + 1], busy[#busy + 2] = score, name end
       at = at + 4
     end
-    write('HSET', ctx.prefix .. 'did:m' .. minute, minutes, MINUTE_LIVES)
-    write('HSET', ctx.prefix .. 'did:h' .. hour, hours, HOUR_LIVES)
-    write('ZADD', ctx.prefix .. 'busy:m' .. minute, busy, MINUTE_LIVES)
+    write('HSET', ctx.prefix .. 'did:m' .. minute, minutes, MINUTE_TTL)
+    write('HSET', ctx.prefix .. 'did:h' .. hour, hours, HOUR_TTL)
+    write('ZADD', ctx.prefix .. 'busy:m' .. minute, busy, MINUTE_TTL)
     local queues = {unpack(ctx.args, at + 1, at + 2 * tonumber(ctx.args[at]))}
     at = at + 1 + #queues
-    write('HSET', ctx.prefix .. 'ended:m' .. minute, queues, MINUTE_LIVES)
+    write('HSET', ctx.prefix .. 'ended:m' .. minute, queues, MINUTE_TTL)
   end
-  call('SET', ctx.prefix .. 'did:at', ctx.args[10], 'PX', HOUR_LIVES)
+  call('SET', ctx.prefix .. 'did:at', after, 'PX', HOUR_TTL)
   return 1
 end
 

@@ -30,7 +30,7 @@ local call = redis.call
 local find = string.find
 
 -- Queues searched for levels in which a tenant waits.
-local LEVELS_IN = 256
+local MOST_QUEUES = 256
 local PRIORITIES = {}
 for priority = 100, -100, -1 do PRIORITIES[#PRIORITIES + 1] = '@p' .. priority end
 
@@ -46,7 +46,7 @@ local function reweigh_all(name)
       for _, fair in ipairs(staging.levels(staging_open(rule, queue))) do reweigh(fair, name) end
     end
   end
-  for _, queue in ipairs(call('ZRANGE', lane.LIVE, 0, LEVELS_IN - 1)) do
+  for _, queue in ipairs(call('ZRANGE', lane.LIVE, 0, MOST_QUEUES - 1)) do
     for place, score in ipairs(ctx.state.levels and call('ZMSCORE', ctx.prefix .. 'ready:' .. queue, unpack(PRIORITIES)) or {}) do
       local level = score and string.sub(PRIORITIES[place], 2)
       if level and call('HEXISTS', ctx.prefix .. 'level:' .. queue .. ':' .. level .. ':busy', name) == 1 then
@@ -58,7 +58,7 @@ end
 
 -- The tenant's limit on active jobs changed: makes dispatch check it from now on, and examines the
 -- lanes that wait for it.
-local function recap(name)
+local function limit_changed(name)
   local before = ctx.allowed
   if not find(ctx.allowed, 'c', 1, true) then ctx.allowed = ctx.allowed .. 'c' end
   if name == '_default' and not find(ctx.allowed, 'd', 1, true) then
@@ -81,19 +81,20 @@ local function throttle(name, words)
   ctx.state.throttled = int(call('HLEN', ctx.prefix .. 'throttled'))
   call('HSET', ctx.prefix .. 'state', 'throttled', ctx.state.throttled)
   reweigh_all(name)
-  if find(before .. words, '%d$') then recap(name) end
+  if find(before .. words, '%d$') then limit_changed(name) end
 end
 
 local function run()
-  if ctx.args[9] ~= '' and call('GET', ctx.prefix .. 'noise:lock') ~= ctx.args[9] then return -1 end
+  local holder = ctx.args[9]
+  if holder ~= '' and call('GET', ctx.prefix .. 'noise:lock') ~= holder then return -1 end
   local changed = 0
   for at = 10, #ctx.args, 6 do
-    local name, before, after = ctx.args[at], ctx.args[at + 1], ctx.args[at + 2]
+    local name, before, after, words, kind, data = unpack(ctx.args, at, at + 5)
     if before ~= after and (call('HGET', ctx.prefix .. 'noise', name) or '') == before then
       changed = changed + 1
       if after == '' then call('HDEL', ctx.prefix .. 'noise', name) else call('HSET', ctx.prefix .. 'noise', name, after) end
-      throttle(name, ctx.args[at + 3])
-      if ctx.args[at + 4] ~= '' then emit(ctx.args[at + 4], subject(name), ctx.args[at + 5]) end
+      throttle(name, words)
+      if kind ~= '' then emit(kind, subject(name), data) end
     end
   end
   commit()

@@ -33,16 +33,18 @@ local find, format, match = string.find, string.format, string.match
 local PORTION = 200
 
 local function run()
+  local what, cursor, repairs, most = unpack(ctx.args, 9, 12)
   if ctx.state.step then return {'0', 0, {}} end -- leases and due jobs are being shifted: `lib/clock_step`
-  local what, mends, MOST_TALLIED = ctx.args[9], ctx.args[11] == '1', tonumber(ctx.args[12])
+  local is_repair = repairs == '1'
+  most = tonumber(most)
   local compared, differences = 0, {}
 
-  local function compare(kind, name, counted, real, mend)
+  local function compare(kind, name, counted, real, repair)
     compared = compared + 1
     if counted == real then return end
     local at = #differences
     differences[at + 1], differences[at + 2], differences[at + 3], differences[at + 4] = kind, name, counted, real
-    if mends then mend() end
+    if is_repair then repair() end
   end
 
   -- Returns the sets of slots that must contain the lease of a job.
@@ -94,7 +96,7 @@ local function run()
       local real = active[queue] or 0
       compare('active', queue, tonumber(counted[1] or nil) or 0, real, function() call('HSET', counts, 'active', int(real)) end)
     end
-    if call('HLEN', ctx.prefix .. 'parked:' .. queue) > MOST_TALLIED then return end
+    if call('HLEN', ctx.prefix .. 'parked:' .. queue) > most then return end
     local blocked = 0
     for _, lane in ipairs(call('HKEYS', ctx.prefix .. 'parked:' .. queue)) do
       blocked = blocked + call('ZCARD', ctx.prefix .. 'lane:' .. queue .. ':' .. lane)
@@ -104,7 +106,7 @@ local function run()
 
   -- Returns the number of active jobs by queue, or nil if they are too many to count in one call.
   local function active_by_queue()
-    if call('ZCARD', job_module.LEASES) > MOST_TALLIED then return nil end
+    if call('ZCARD', job_module.LEASES) > most then return nil end
     local active = {}
     for _, id in ipairs(call('ZRANGE', job_module.LEASES, 0, -1)) do
       local job = job_load(id)
@@ -133,7 +135,7 @@ local function run()
   local function tenants_tally()
     local queues, available = call('HKEYS', ctx.prefix .. 'queues'), 0
     for _, queue in ipairs(queues) do available = available + (tonumber(call('HGET', ctx.prefix .. 'counts:' .. queue, 'available') or nil) or 0) end
-    if available + call('ZCARD', job_module.LEASES) + call('ZCARD', job_module.DUE) + call('HLEN', ctx.prefix .. 'tenants') > MOST_TALLIED then return nil end
+    if available + call('ZCARD', job_module.LEASES) + call('ZCARD', job_module.DUE) + call('HLEN', ctx.prefix .. 'tenants') > most then return nil end
     local real = {}
     local function add(id, is_here)
       local job = job_load(id)
@@ -163,7 +165,7 @@ local function run()
 
   -- Checks that `*` is the sum of all tenants but the default one.
   local function check_all()
-    if mends then commit() end
+    if is_repair then commit() end
     local sums, texts = {0, 0, 0, 0, 0}, call('HGETALL', ctx.prefix .. 'tenants')
     local all = '0 0 0 0 0'
     for position = 1, #texts, 2 do
@@ -195,11 +197,11 @@ local function run()
     check_all()
   end
 
-  local cursor = '0'
+  local next_cursor = '0'
   if what == 'leases' or what == 'limits' then
     local set = what == 'leases' and job_module.LEASES or ctx.prefix .. 'limits'
-    local found = call('ZSCAN', set, ctx.args[10], 'COUNT', PORTION)
-    cursor = found[1]
+    local found = call('ZSCAN', set, cursor, 'COUNT', PORTION)
+    next_cursor = found[1]
     for position = 1, #found[2], 2 do
       local check = what == 'leases' and check_lease or check_limit
       check(found[2][position])
@@ -214,8 +216,8 @@ local function run()
     local active = active_by_queue()
     for _, queue in ipairs(call('HKEYS', ctx.prefix .. 'queues')) do check_queue(queue, active) end
   end
-  if mends then commit() end
-  return {cursor, compared, differences}
+  if is_repair then commit() end
+  return {next_cursor, compared, differences}
 end
 
 return run

@@ -21,12 +21,13 @@ local job_load, job_view = job_module.load, job_module.view
 local job_cancel = detach.job_cancel
 
 local function run()
-  local job = job_load(ctx.args[9], ctx.args[11])
+  local id, op, tenant, spares_active = unpack(ctx.args, 9, 12)
+  local job = job_load(id, tenant)
   if not job then return {'missing'} end
-  if job.op == ctx.args[10] then return {'ok', job_view(job), ''} end
-  if job.finished ~= '' or ctx.args[12] == '1' and job.state == 'active' then return {'conflict', job.state, ''} end
+  if job.op == op then return {'ok', job_view(job), ''} end
+  if job.finished ~= '' or spares_active == '1' and job.state == 'active' then return {'conflict', job.state, ''} end
   local previous = job.state
-  job.op = ctx.args[10]
+  job.op = op
   job_cancel(job)
   commit()
   return {'ok', job_view(job), previous}

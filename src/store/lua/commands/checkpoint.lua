@@ -22,10 +22,11 @@ local unmark = job_module.unmark
 local call = redis.call
 
 local function run()
-  local job = job_load(ctx.args[9], ctx.args[13])
+  local id, action, state, op, tenant = unpack(ctx.args, 9, 13)
+  local job = job_load(id, tenant)
   if not job then return {'missing'} end
   local key = ctx.prefix .. 'chk:' .. job.id
-  if ctx.args[10] == 'drop' then
+  if action == 'drop' then
     if call('UNLINK', key) == 1 then
       unmark(job, 'k')
       if job.finished == '' then job_save(job) else job_save(job, math.max(call('PTTL', job.key), 1)) end
@@ -33,10 +34,10 @@ local function run()
     return {'0', ctx.now_text}
   end
   local kept = call('HMGET', key, 'n', 't', 'op')
-  if kept[3] == ctx.args[12] then return {kept[1], kept[2]} end -- a resend
+  if kept[3] == op then return {kept[1], kept[2]} end -- a resend
   if job.finished ~= '' then return {'conflict', job.state} end
   local number = int((tonumber(kept[1] or nil) or 0) + 1)
-  call('HSET', key, 's', ctx.args[11], 'n', number, 't', ctx.now_text, 'op', ctx.args[12])
+  call('HSET', key, 's', state, 'n', number, 't', ctx.now_text, 'op', op)
   if not marked(job, 'k') then
     mark(job, 'k')
     job_save(job)

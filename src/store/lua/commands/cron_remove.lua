@@ -9,8 +9,9 @@ local ctx = require('lib/context')
 local call = redis.call
 
 local function run()
-  call('UNLINK', ctx.prefix .. 'cron:' .. ctx.args[9])
-  return call('ZREM', ctx.prefix .. 'crons', ctx.args[9])
+  local name = ctx.args[9]
+  call('UNLINK', ctx.prefix .. 'cron:' .. name)
+  return call('ZREM', ctx.prefix .. 'crons', name)
 end
 
 return run

@@ -14,15 +14,16 @@ local ctx = require('lib/context')
 local call = redis.call
 
 local function run()
+  local shift = ctx.args[9]
   local CRONS, changed = ctx.prefix .. 'crons', 0
   for at = 10, #ctx.args, 3 do
-    local name, before, after = ctx.args[at], ctx.args[at + 1], ctx.args[at + 2]
+    local name, before, after = unpack(ctx.args, at, at + 2)
     if tonumber(call('ZSCORE', CRONS, name) or nil) == tonumber(before) then
       call('ZADD', CRONS, after, name)
       changed = changed + 1
     end
   end
-  if ctx.args[9] ~= '' then call('HSET', ctx.prefix .. 'state', 'cron_shift', ctx.args[9]) end
+  if shift ~= '' then call('HSET', ctx.prefix .. 'state', 'cron_shift', shift) end
   return changed
 end
 

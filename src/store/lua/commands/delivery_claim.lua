@@ -14,11 +14,12 @@ local int = runtime.int
 local call = redis.call
 
 local function run()
+  local most, retry_ms = unpack(ctx.args, 9, 10)
   local DELIVERIES, answer = ctx.prefix .. 'deliveries', {ctx.now_text}
-  for _, id in ipairs(call('ZRANGEBYSCORE', DELIVERIES, '-inf', ctx.now_text, 'LIMIT', 0, ctx.args[9])) do
+  for _, id in ipairs(call('ZRANGEBYSCORE', DELIVERIES, '-inf', ctx.now_text, 'LIMIT', 0, most)) do
     local fields = call('HMGET', ctx.prefix .. 'delivery:' .. id, 'sub', 'kind', 'body', 'n')
     if fields[1] then
-      call('ZADD', DELIVERIES, int(ctx.now + tonumber(ctx.args[10])), id)
+      call('ZADD', DELIVERIES, int(ctx.now + tonumber(retry_ms)), id)
       answer[#answer + 1], answer[#answer + 2] = id, fields
     else
       call('ZREM', DELIVERIES, id)

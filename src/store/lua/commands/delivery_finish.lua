@@ -18,31 +18,32 @@ local commit, emit, int, subject = runtime.commit, runtime.emit, runtime.int, ru
 local call = redis.call
 
 local function run()
-  local id, key = ctx.args[9], ctx.prefix .. 'delivery:' .. ctx.args[9]
+  local id, outcome, retry_ms, error, keep_ms, most_dead = unpack(ctx.args, 9, 14)
+  local key = ctx.prefix .. 'delivery:' .. id
   if call('EXISTS', key) == 0 then return 0 end
-  if ctx.args[10] == 'done' then
+  if outcome == 'done' then
     call('ZREM', ctx.prefix .. 'deliveries', id)
     call('UNLINK', key)
     return 1
   end
   call('HINCRBY', key, 'n', 1)
-  call('HSET', key, 'error', ctx.args[12])
-  if ctx.args[10] == 'again' then
-    call('ZADD', ctx.prefix .. 'deliveries', int(ctx.now + tonumber(ctx.args[11])), id)
+  call('HSET', key, 'error', error)
+  if outcome == 'again' then
+    call('ZADD', ctx.prefix .. 'deliveries', int(ctx.now + tonumber(retry_ms)), id)
     return 1
   end
   local DEAD = ctx.prefix .. 'undelivered'
   call('ZREM', ctx.prefix .. 'deliveries', id)
   call('HSET', key, 'dead', '1')
-  call('PEXPIRE', key, ctx.args[13])
+  call('PEXPIRE', key, keep_ms)
   call('ZADD', DEAD, ctx.now_text, id)
-  call('ZREMRANGEBYSCORE', DEAD, '-inf', int(ctx.now - tonumber(ctx.args[13])))
-  for _, old in ipairs(call('ZRANGE', DEAD, 0, -1 - tonumber(ctx.args[14]))) do
+  call('ZREMRANGEBYSCORE', DEAD, '-inf', int(ctx.now - tonumber(keep_ms)))
+  for _, old in ipairs(call('ZRANGE', DEAD, 0, -1 - tonumber(most_dead))) do
     call('UNLINK', ctx.prefix .. 'delivery:' .. old)
     call('ZREM', DEAD, old)
   end
   emit('webhook.dead', subject(''), '"delivery_id":"' .. id .. '","subscription_id":"' .. (call('HGET', key, 'sub') or '') .. '","error":'
-    .. ctx.args[12])
+    .. error)
   commit()
   return 1
 end

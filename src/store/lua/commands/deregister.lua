@@ -15,12 +15,13 @@ local commit = runtime.commit
 local lease_hand_back = job.lease_hand_back
 local take_from = worker.take_from
 
-local BOUND = 200
+local MOST_HANDED_BACK = 200
 
 local function run()
-  local handed_back, known = take_from(ctx.args[9], BOUND, 'shutdown', lease_hand_back)
+  local worker_id, is_resend = unpack(ctx.args, 9, 10)
+  local handed_back, known = take_from(worker_id, MOST_HANDED_BACK, 'shutdown', lease_hand_back)
   commit()
-  return {ctx.args[10] == '1' and 1 or known, handed_back, handed_back == BOUND and 1 or 0}
+  return {is_resend == '1' and 1 or known, handed_back, handed_back == MOST_HANDED_BACK and 1 or 0}
 end
 
 return run

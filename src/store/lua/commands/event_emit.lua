@@ -13,7 +13,8 @@ local runtime = require('lib/runtime')
 local commit, emit, subject = runtime.commit, runtime.emit, runtime.subject
 
 local function run()
-  emit(ctx.args[9], subject(ctx.args[10]), ctx.args[11])
+  local kind, subject_id, data = unpack(ctx.args, 9, 11)
+  emit(kind, subject(subject_id), data)
   commit()
   return 1
 end

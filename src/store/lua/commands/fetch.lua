@@ -65,45 +65,49 @@ local function is_due(set)
   return #call('ZRANGEBYSCORE', set, '-inf', ctx.now_text, 'LIMIT', '0', '1') > 0
 end
 
+-- First argument of the requests.
+local FIRST = 13
+
 local requests
-local some_halted -- whether any worker is halted; if none is, none is looked up
+local has_halted -- whether any worker is halted; if none is, none is looked up
 local pace -- by queue: dispatched jobs · 2^40 + sum of their waits in ms
 
 local NONE = {} -- shared; never changed
 
 -- Returns the request that begins at argument `at`, and the place of the next one.
 local function request_read(at, before)
-  local count = ctx.args[at + 2]
+  local worker, worker_json, count = unpack(ctx.args, at, at + 2)
   if count == '' then
-    return {worker = ctx.args[at], worker_json = ctx.args[at + 1], count = before.count, visibility = before.visibility, fetch_id = '',
+    return {worker = worker, worker_json = worker_json, count = before.count, visibility = before.visibility, fetch_id = '',
       pool = before.pool, how = before.how, tenant = '', queues = before.queues, beside = requests, served = nil,
       limits = nil, queue_limit = nil, ids = '', got = 0}, at + 3
   end
-  local size = tonumber(ctx.args[at + 8])
+  local visibility, fetch_id, pool, how, tenant, size = unpack(ctx.args, at + 3, at + 8)
+  size = tonumber(size)
   local queues = size > 0 and {} or NONE
   for position = 1, size do queues[position] = ctx.args[at + 8 + position] end
-  return {worker = ctx.args[at], worker_json = ctx.args[at + 1], count = tonumber(count), visibility = tonumber(ctx.args[at + 3]),
-    fetch_id = ctx.args[at + 4], pool = ctx.args[at + 5], how = ctx.args[at + 6], tenant = ctx.args[at + 7], queues = queues,
+  return {worker = worker, worker_json = worker_json, count = tonumber(count), visibility = tonumber(visibility),
+    fetch_id = fetch_id, pool = pool, how = how, tenant = tenant, queues = queues,
     beside = requests, served = nil, limits = nil, queue_limit = nil, ids = '', got = 0}, at + 9 + size
 end
 
-local function read_requests()
+local function read_requests(count)
   requests = {}
-  local at, request = 13, nil
-  for index = 1, math.abs(tonumber(ctx.args[12])) do
+  local at, request = FIRST, nil
+  for index = 1, count do
     request, at = request_read(at, request)
     requests[index] = request
     source.wanted_in_all = source.wanted_in_all + request.count
   end
 end
 
-local function serves(worker)
-  return worker == '' or not some_halted or call('SISMEMBER', ctx.prefix .. 'halted', worker) == 0
+local function may_serve(worker)
+  return worker == '' or not has_halted or call('SISMEMBER', ctx.prefix .. 'halted', worker) == 0
 end
 
 -- Signals the planner that a queue with staged jobs runs low, and records since when workers have
 -- found it empty.
-local function tell_planner(unmet)
+local function signal_planner(unmet)
   settle()
   local asked = {}
   for _, request in ipairs(requests) do
@@ -161,7 +165,7 @@ local function fetch_one(request, turn)
 end
 
 local function fetch(request)
-  if not serves(request.worker) then return {} end
+  if not may_serve(request.worker) then return {} end
   local refused = strategy.admit(request)
   if refused then return refused end
   local turn = strategy.turn_open(request)
@@ -194,7 +198,7 @@ local function replayed(ids, worker)
   return views
 end
 
-local function attend(request)
+local function answer_request(request)
   local before = request.fetch_id ~= '' and call('GET', ctx.prefix .. 'fetch:' .. request.fetch_id)
   if before then return replayed(before, request.worker) end
   return fetch(request)
@@ -218,15 +222,17 @@ local function pace_write()
 end
 
 local function run()
-  read_requests()
+  local slot, call_number, is_resend, request_count = unpack(ctx.args, 9, 12)
+  request_count = tonumber(request_count)
+  read_requests(math.abs(request_count))
   strategy = strategy_for(requests)
   strategy.begin(requests)
-  some_halted, pace = (tonumber(ctx.state.halted) or 0) > 0, {}
-  if ctx.state.recalled and find(ctx.state.recalled, ctx.args[9], 1, true) then return {{}, 0, {}} end -- given up: `commands/recall`
-  local call_key = ctx.prefix .. 'call:' .. ctx.args[9]
-  local number, leased = match(ctx.args[11] == '1' and call('GET', call_key) or '', '^(%d+) %d+ (.*)$')
+  has_halted, pace = (tonumber(ctx.state.halted) or 0) > 0, {}
+  if ctx.state.recalled and find(ctx.state.recalled, slot, 1, true) then return {{}, 0, {}} end -- given up: `commands/recall`
+  local call_key = ctx.prefix .. 'call:' .. slot
+  local number, leased = match(is_resend == '1' and call('GET', call_key) or '', '^(%d+) %d+ (.*)$')
   local answers = {}
-  if number == ctx.args[10] then
+  if number == call_number then
     local index = 0
     for ids in string.gmatch(leased, '([^,]*),') do
       index = index + 1
@@ -235,13 +241,14 @@ local function run()
     return {answers, 0, {}, {}}
   end
 
-  if tonumber(ctx.args[12]) > 0 and (is_due(job_module.DUE) or is_due(job_module.LEASES)) then return 'due' end
-  local all_awake = strategy.wake_due(tonumber(ctx.args[12]) > 0)
+  local waits_for_due = request_count > 0
+  if waits_for_due and (is_due(job_module.DUE) or is_due(job_module.LEASES)) then return 'due' end
+  local all_awake = strategy.wake_due(waits_for_due)
   if all_awake == nil then return 'due' end
   local record, found, unmet, met = {}, false, {}, {}
   local limit_usage = ctx.state.limits and strategy.limit_usage
   for index, request in ipairs(requests) do
-    answers[index] = guarded(attend, request)
+    answers[index] = guarded(answer_request, request)
     found = found or request.got > 0
     if request.got < request.count then
       for _, queue in ipairs(request.served or request.queues) do unmet[queue] = true end
@@ -252,8 +259,8 @@ local function run()
   strategy.levels_close()
   sources_close()
   strategy.turns_close()
-  if (tonumber(ctx.state.staged) or 0) > 0 then tell_planner(unmet) end
-  if found then call('SET', call_key, ctx.args[10] .. ' ' .. ctx.now_text .. ' ' .. concat(record), 'PX', RECALL_MS) end
+  if (tonumber(ctx.state.staged) or 0) > 0 then signal_planner(unmet) end
+  if found then call('SET', call_key, call_number .. ' ' .. ctx.now_text .. ' ' .. concat(record), 'PX', RECALL_MS) end
   if next(pace) then pace_write() end
   commit()
   return {answers, (strategy.is_unfinished() or not all_awake) and 1 or 0, strategy.notes(), met}

@@ -22,10 +22,11 @@ local int = runtime.int
 local call = redis.call
 
 local function run()
-  local key, importers = ctx.prefix .. 'release:' .. ctx.args[9], ctx.prefix .. 'importers:' .. ctx.args[9]
+  local main, token, life, silent_ms = unpack(ctx.args, 9, 12)
+  local key, importers = ctx.prefix .. 'release:' .. main, ctx.prefix .. 'importers:' .. main
   local holder = call('HGET', key, 'token')
-  if holder and holder ~= ctx.args[10] then return {'held'} end
-  if ctx.args[11] == '0' then
+  if holder and holder ~= token then return {'held'} end
+  if life == '0' then
     call('UNLINK', key)
     return {'ok'}
   end
@@ -33,10 +34,10 @@ local function run()
     local seen = call('ZREVRANGE', importers, 0, 0, 'WITHSCORES')
     local age = seen[1] and ctx.now - tonumber(seen[2])
     -- A time in the future is from before the clock was set back.
-    if age and age >= 0 and age < tonumber(ctx.args[12]) then return {'drained', seen[1], int(age)} end
-    call('HSET', key, 'token', ctx.args[10])
+    if age and age >= 0 and age < tonumber(silent_ms) then return {'drained', seen[1], int(age)} end
+    call('HSET', key, 'token', token)
   end
-  call('PEXPIRE', key, ctx.args[11])
+  call('PEXPIRE', key, life)
   return {'ok'}
 end
 

@@ -24,16 +24,20 @@ local commit, guarded = runtime.commit, runtime.guarded
 local enqueue, queues_note = enqueue_module.enqueue, enqueue_module.queues_note
 local call = redis.call
 
+-- First argument of the jobs.
+local FIRST = 16
+
 local function run()
-  local name, before, after, version, jobs = ctx.args[9], ctx.args[10], ctx.args[11], ctx.args[12], tonumber(ctx.args[15])
-  if (call('HGET', ctx.prefix .. 'release:' .. ctx.args[13], 'token') or '') ~= ctx.args[14] then return 'released' end
-  if (call('HGET', ctx.prefix .. 'inboxes', name) or '0') ~= before then return 'taken' end
+  local inbox, before, after, version, main, release, jobs = unpack(ctx.args, 9, 15)
+  jobs = tonumber(jobs)
+  if (call('HGET', ctx.prefix .. 'release:' .. main, 'token') or '') ~= release then return 'released' end
+  if (call('HGET', ctx.prefix .. 'inboxes', inbox) or '0') ~= before then return 'taken' end
   -- Jobs that are handed back in a moment do not count against the rule's bound.
-  local import = {exceeds_bound = ctx.args[14] ~= ''}
-  local result = jobs == 0 and 'ok' or guarded(enqueue, '', 16, jobs, false, version, import)
+  local import = {exceeds_bound = release ~= ''}
+  local result = jobs == 0 and 'ok' or guarded(enqueue, '', FIRST, jobs, false, version, import)
   if type(result) == 'table' then result = wire.join_list(result) end
   if string.sub(result, 1, 2) ~= 'ok' then return result end
-  call('HSET', ctx.prefix .. 'inboxes', name, after)
+  call('HSET', ctx.prefix .. 'inboxes', inbox, after)
   queues_note()
   commit()
   return result

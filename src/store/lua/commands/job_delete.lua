@@ -19,10 +19,10 @@ local job_erase = finish.job_erase
 local call = redis.call
 
 local function run()
-  local id = ctx.args[9]
+  local id, is_resend, tenant, any = unpack(ctx.args, 9, 12)
   local is_dead = call('ZSCORE', ctx.prefix .. 'dead', id)
-  local job = (is_dead or ctx.args[12] == '1') and job_load(id, ctx.args[11])
-  if not job then return {ctx.args[10] == '1' and 'ok' or 'missing'} end
+  local job = (is_dead or any == '1') and job_load(id, tenant)
+  if not job then return {is_resend == '1' and 'ok' or 'missing'} end
   if job.finished == '' then return {'conflict', job.state, ''} end
   call('ZREM', ctx.prefix .. 'dead', id)
   call('ZREM', ctx.prefix .. 'finished:' .. job.state, id)

@@ -22,18 +22,18 @@ local job_admit = stage.job_admit
 local call = redis.call
 
 local function run()
-  local id = ctx.args[9]
-  local job = job_load(id, ctx.args[11])
-  if job and job.op == ctx.args[10] then return {'ok', job_view(job)} end
+  local id, op, tenant, any = unpack(ctx.args, 9, 12)
+  local job = job_load(id, tenant)
+  if job and job.op == op then return {'ok', job_view(job)} end
   local is_dead = job and call('ZSCORE', ctx.prefix .. 'dead', id)
-  if not job or not is_dead and ctx.args[12] == '0' then return {'missing'} end
+  if not job or not is_dead and any == '0' then return {'missing'} end
   if not is_dead and job.state ~= 'discarded' and job.state ~= 'cancelled' then return {'conflict', job.state, ''} end
   call('ZREM', ctx.prefix .. 'dead', id)
   call('ZREM', ctx.prefix .. 'finished:' .. job.state, id)
   for _, part in ipairs({'env:', 'err:', 'res:', 'prog:', 'chk:'}) do call('PERSIST', ctx.prefix .. part .. id) end
   -- The job may wait for longer than its workflow is kept.
   if job.inputs then call('SET', ctx.prefix .. 'par:' .. id, job_inputs(job)) end
-  job.op = ctx.args[10]
+  job.op = op
   -- Time limits of the first run no longer apply.
   local over = is_dead and {'ttl', 'total'} or {'ttl', 'total', 'expires', 'shows_expires'}
   for _, name in ipairs(over) do job_set(job, name) end

@@ -27,17 +27,18 @@ local find, match = string.find, string.match
 local STEP = 16
 
 local function run()
-  local queue, states, kind, since, til = ctx.args[11], ' ' .. ctx.args[12] .. ' ', ctx.args[13], tonumber(ctx.args[14]), tonumber(ctx.args[15])
-  local tenant = ctx.args[16]
+  local cursor, keys, queue, state_list, kind, since, til, tenant, most = unpack(ctx.args, 9, 17)
+  local states = ' ' .. state_list .. ' '
+  since, til = tonumber(since), tonumber(til)
   local prefix = match(kind, '^(.*)%*$')
   local from = #ctx.prefix + 5 -- after `job:`
-  local cursor, left, room = ctx.args[9], tonumber(ctx.args[10]), tonumber(ctx.args[17])
+  local left, room = tonumber(keys), tonumber(most)
   local answer = {''}
 
   local function fits(job)
     if queue ~= '' and job.queue ~= queue then return false end
     if tenant ~= '' and (job.tenant or '_default') ~= tenant then return false end
-    if ctx.args[12] ~= '' and not find(states, ' ' .. job.state .. ' ', 1, true) then return false end
+    if state_list ~= '' and not find(states, ' ' .. job.state .. ' ', 1, true) then return false end
     if prefix then
       if string.sub(job.type, 1, #prefix) ~= prefix then return false end
     elseif kind ~= '' and job.type ~= kind then

@@ -19,20 +19,21 @@ local match = string.match
 local KEY = wire.pattern(5) -- fields: `commands/key_add`
 
 local function run()
-  local key, id = ctx.prefix .. 'keys', ctx.args[9]
+  local id, is_resend, managed, by = unpack(ctx.args, 9, 12)
+  local key = ctx.prefix .. 'keys'
   local record = call('HGET', key, id)
-  if not record then return ctx.args[10] == '1' and 'ok' or 'missing' end
+  if not record then return is_resend == '1' and 'ok' or 'missing' end
   local function manages(text)
     local _, role, tenant = match(text, KEY)
     return role == 'admin' and tenant == ''
   end
-  if ctx.args[11] ~= '1' and manages(record) then
+  if managed ~= '1' and manages(record) then
     local managers = 0
     for _, other in ipairs(call('HVALS', key)) do managers = managers + (manages(other) and 1 or 0) end
     if managers < 2 then return 'last' end
   end
   call('HDEL', key, id)
-  emit('auth.key_revoked', subject(id), '"by":' .. ctx.args[12])
+  emit('auth.key_revoked', subject(id), '"by":' .. by)
   signal('keys')
   commit()
   return 'ok'

@@ -18,11 +18,12 @@ local match = string.match
 
 local function run()
   local keys, total = {}, 0
-  if ctx.args[9] == '1' then
+  local is_named, offset, count = unpack(ctx.args, 9, 11)
+  if is_named == '1' then
     for position = 10, #ctx.args do keys[#keys + 1] = ctx.args[position] end
   else
     total = call('ZCARD', ctx.prefix .. 'limits')
-    keys = call('ZREVRANGE', ctx.prefix .. 'limits', ctx.args[10], ctx.args[10] + ctx.args[11] - 1)
+    keys = call('ZREVRANGE', ctx.prefix .. 'limits', offset, offset + count - 1)
   end
   local answer = {ctx.now_text, total}
   for _, key in ipairs(keys) do

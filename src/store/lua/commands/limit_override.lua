@@ -20,7 +20,7 @@ local call = redis.call
 local match = string.match
 
 local function run()
-  local key, field, quota, ends = ctx.args[9], ctx.args[10], ctx.args[11], ctx.args[12]
+  local key, field, quota, ends = unpack(ctx.args, 9, 12)
   if string.sub(ends, 1, 1) == '+' then ends = int(ctx.now + tonumber(ends)) end
   if ends ~= '' and tonumber(ends) <= ctx.now then return {-1, park.notes} end
   local name = ctx.prefix .. 'limit:' .. key

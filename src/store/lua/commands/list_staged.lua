@@ -29,8 +29,9 @@ local call = redis.call
 local match = string.match
 
 local function run()
-  local room, priority, after = tonumber(ctx.args[11]), tonumber(ctx.args[12]), ctx.args[13]
-  local levels = staging.levels(staging_open(ctx.args[9], ctx.args[10]))
+  local rule, queue, most, first_priority, after = unpack(ctx.args, 9, 13)
+  local room, priority = tonumber(most), tonumber(first_priority)
+  local levels = staging.levels(staging_open(rule, queue))
   local answer = {0, '', ''}
 
   -- Returns the source of a job, given its further fields.

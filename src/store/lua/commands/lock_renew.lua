@@ -12,16 +12,17 @@ local ctx = require('lib/context')
 local call = redis.call
 
 local function run()
-  local lock = ctx.prefix .. 'plan:' .. ctx.args[9] .. ':lock'
-  if call('HGET', lock, 'holder') ~= ctx.args[10] then return 0 end
-  if ctx.args[11] == '0' then
+  local rule, holder, life = unpack(ctx.args, 9, 11)
+  local key = ctx.prefix .. 'plan:' .. rule
+  local lock = key .. ':lock'
+  if call('HGET', lock, 'holder') ~= holder then return 0 end
+  if life == '0' then
     call('UNLINK', lock)
     -- `-` marks a planner that gave up the lock. A key that is gone is not created again.
-    local key = ctx.prefix .. 'plan:' .. ctx.args[9]
-    if call('HGET', key, 'planner') == ctx.args[10] then call('HSET', key, 'planner', '-' .. ctx.args[10]) end
-    redis.pcall('PUBLISH', ctx.prefix .. 'signals', 'freed ' .. ctx.args[9])
+    if call('HGET', key, 'planner') == holder then call('HSET', key, 'planner', '-' .. holder) end
+    redis.pcall('PUBLISH', ctx.prefix .. 'signals', 'freed ' .. rule)
   else
-    call('PEXPIRE', lock, ctx.args[11])
+    call('PEXPIRE', lock, life)
   end
   return 1
 end

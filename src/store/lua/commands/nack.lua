@@ -53,11 +53,11 @@ local function hold(job, hold_until, why)
   emit('rate_limit.dynamic_adjusted', subject(''), '"key":"' .. limit_label(key) .. '","until":' .. stamp(int(hold_until)) .. ',"reason":' .. why)
 end
 
-local function nack(id, worker, op, scope, requeue, failure)
-  local job, result_instead = job_to_answer(id, worker, op, scope)
-  if not job then return result_instead end
+local function nack(id, worker, op, tenant, requeues, failure)
+  local job, refusal = job_to_answer(id, worker, op, tenant)
+  if not job then return refusal end
   if failure.hold then hold(job, failure.hold, failure.why) end
-  if requeue then
+  if requeues then
     lease_hand_back(job)
   else
     lease_release(job)
@@ -69,9 +69,11 @@ end
 local function run()
   local answers, at = {}, 10
   for request = 1, tonumber(ctx.args[9]) do
-    local failure = {entry = ctx.args[at + 5], error = ctx.args[at + 6], classes = ctx.args[at + 7], verdict = ctx.args[at + 8],
-      retryable = ctx.args[at + 9] == '1', hold = tonumber(ctx.args[at + 10]), why = ctx.args[at + 11]}
-    answers[request] = guarded(nack, ctx.args[at], ctx.args[at + 1], ctx.args[at + 2], ctx.args[at + 3], ctx.args[at + 4] == '1', failure)
+    local id, worker, op, tenant, requeues = unpack(ctx.args, at, at + 4)
+    local entry, error, classes, verdict, retryable, hold_until, why = unpack(ctx.args, at + 5, at + 11)
+    local failure = {entry = entry, error = error, classes = classes, verdict = verdict, retryable = retryable == '1',
+      hold = tonumber(hold_until), why = why}
+    answers[request] = guarded(nack, id, worker, op, tenant, requeues == '1', failure)
     at = at + 12
   end
   commit()

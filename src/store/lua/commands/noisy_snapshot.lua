@@ -110,7 +110,8 @@ local function set_counting(is_wanted)
 end
 
 local function run()
-  local holder, minutes, busiest, sampled = ctx.args[9], tonumber(ctx.args[12]), tonumber(ctx.args[13]), tonumber(ctx.args[14])
+  local holder, life, counts, minutes, busiest, sampled = unpack(ctx.args, 9, 14)
+  minutes, busiest, sampled = tonumber(minutes), tonumber(busiest), tonumber(sampled)
   local last = math.floor(ctx.now / MINUTE)
   local first = last - minutes + 1
   local alive = {ctx.prefix .. 'tenants', ctx.prefix .. 'noise'}
@@ -118,12 +119,12 @@ local function run()
   if holder ~= '' then
     local held = call('GET', ctx.prefix .. 'noise:lock')
     if held and held ~= holder then return 'held' end
-    set_counting(ctx.args[11] == '1' or a_webhook_asks())
+    set_counting(counts == '1' or a_webhook_asks())
   end
   -- A tenant may have been exempted by an operator although nothing is counted.
   local is_known = ctx.state.throttled or call('EXISTS', ctx.prefix .. 'noise') == 1
   if not is_known or call('EXISTS', unpack(alive)) == 0 then return 'idle' end
-  if holder ~= '' then call('SET', ctx.prefix .. 'noise:lock', holder, 'PX', ctx.args[10]) end
+  if holder ~= '' then call('SET', ctx.prefix .. 'noise:lock', holder, 'PX', life) end
 
   local names, known = {}, {['*'] = true}
   local function add(name)

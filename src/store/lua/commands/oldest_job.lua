@@ -12,7 +12,8 @@ local int = runtime.int
 local queue_oldest = plan.queue_oldest
 
 local function run()
-  local oldest = queue_oldest(ctx.args[9])
+  local queue = ctx.args[9]
+  local oldest = queue_oldest(queue)
   return oldest and int(oldest) or ''
 end
 

@@ -53,11 +53,12 @@ local call = redis.call
 local match = string.match
 
 local function run()
+  local before, version, new_letters, document, default_sp = unpack(ctx.args, 9, 13)
   local holds = call('HGET', ctx.prefix .. 'state', 'rules') or ''
-  if holds == ctx.args[10] then return 1 end -- a resend
-  if holds ~= ctx.args[9] then return 0 end
+  if holds == version then return 1 end -- a resend
+  if holds ~= before then return 0 end
   local POLICY, at = ctx.prefix .. 'policy', 13
-  local letters, old_letters = ctx.args[11], ctx.state.policy
+  local letters, old_letters = new_letters, ctx.state.policy
   local find = string.find
 
   local function word()
@@ -71,7 +72,7 @@ local function run()
   end
   local old, types = call('HMGET', POLICY, 'shares', 'types'), word()
   call('UNLINK', POLICY)
-  call('HSET', POLICY, 'doc', ctx.args[12], 'sp', ctx.args[13], 'types', types)
+  call('HSET', POLICY, 'doc', document, 'sp', default_sp, 'types', types)
   for _ = 1, tonumber(word()) do
     local about = word()
     emit('scheduling.rebalanced', subject(about), word())
@@ -138,7 +139,7 @@ local function run()
   end
 
   -- No queue starves before the shortest patience of all.
-  local patience = tonumber(match(ctx.args[13], '^(%d+)'))
+  local patience = tonumber(match(default_sp, '^(%d+)'))
   local kept = {}
   for _ = 1, tonumber(word()) do
     local name = word()
@@ -178,7 +179,7 @@ local function run()
       call('ZADD', ctx.prefix .. 'wakes', ctx.now_text, key)
     end
   end
-  call('HSET', ctx.prefix .. 'state', 'policy', letters, 'rules', ctx.args[10])
+  call('HSET', ctx.prefix .. 'state', 'policy', letters, 'rules', version)
   signal('rules')
   commit()
   return 1

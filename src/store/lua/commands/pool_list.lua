@@ -12,6 +12,7 @@ local int = runtime.int
 local call = redis.call
 
 local function run()
+  local dead_after = ctx.args[8] -- a setting: `lib/runtime`
   local minute = math.floor(ctx.now / 60000)
   local queues, pace = {}, {}
   for _, queue in ipairs(call('HKEYS', ctx.prefix .. 'queues')) do
@@ -24,7 +25,7 @@ local function run()
   local answer = {ctx.now_text, queues, pace}
   for position = 9, #ctx.args do
     local key = ctx.prefix .. 'pool:' .. ctx.args[position]
-    answer[#answer + 1] = {call('ZCOUNT', key .. ':workers', ctx.now - ctx.args[8], '+inf'), call('SCARD', key .. ':run')}
+    answer[#answer + 1] = {call('ZCOUNT', key .. ':workers', ctx.now - dead_after, '+inf'), call('SCARD', key .. ':run')}
   end
   return answer
 end

@@ -19,18 +19,19 @@ local commit, emit, signal = runtime.commit, runtime.emit, runtime.signal
 local call = redis.call
 
 local function run()
-  local PAUSED, queue = ctx.prefix .. 'paused', ctx.args[9]
+  local queue, pauses, most, by = unpack(ctx.args, 9, 12)
+  local PAUSED = ctx.prefix .. 'paused'
   local about = {id = queue, type = '', queue = queue}
   local since = call('HGET', PAUSED, queue)
   call('HSETNX', ctx.prefix .. 'queues', queue, ctx.now_text)
-  if ctx.args[10] == '1' then
+  if pauses == '1' then
     if since then return since end
-    if call('HLEN', PAUSED) >= tonumber(ctx.args[11]) then return 'full' end
+    if call('HLEN', PAUSED) >= tonumber(most) then return 'full' end
     call('HSET', PAUSED, queue, ctx.now_text)
-    emit('queue.paused', about, '"by":' .. ctx.args[12])
+    emit('queue.paused', about, '"by":' .. by)
   elseif since then
     call('HDEL', PAUSED, queue)
-    emit('queue.resumed', about, '"by":' .. ctx.args[12])
+    emit('queue.resumed', about, '"by":' .. by)
     -- While it was paused, nothing could be taken from it, so it has not starved.
     call('ZADD', ctx.prefix .. 'live', 'XX', ctx.now_text, queue)
     signal('ready ' .. queue)
@@ -38,7 +39,7 @@ local function run()
   local number = call('HLEN', PAUSED)
   if number > 0 then call('HSET', ctx.prefix .. 'state', 'paused', number) else call('HDEL', ctx.prefix .. 'state', 'paused') end
   commit()
-  return ctx.args[10] == '1' and ctx.now_text or ''
+  return pauses == '1' and ctx.now_text or ''
 end
 
 return run

@@ -24,9 +24,10 @@ local concat, match = table.concat, string.match
 local MOST_NOTED = 32
 
 local function run()
-  local key, released, place = ctx.prefix .. 'call:' .. ctx.args[9], 0, 10
-  local number, started, ids = match(call('GET', key) or '', '^(%d+) (%d+) (.*)$')
-  if number == ctx.args[10] then
+  local slot, number = unpack(ctx.args, 9, 10)
+  local key, released, place = ctx.prefix .. 'call:' .. slot, 0, 10
+  local last, started, ids = match(call('GET', key) or '', '^(%d+) (%d+) (.*)$')
+  if last == number then
     for of_request in string.gmatch(ids, '([^,]*),') do
       place = place + 1
       for id in string.gmatch(ctx.args[place] == '1' and '' or of_request, '%S+') do
@@ -42,7 +43,7 @@ local function run()
   call('UNLINK', key)
   local noted = {}
   for entry in string.gmatch(ctx.state.recalled or '', '%S+') do noted[#noted + 1] = entry end
-  noted[#noted + 1] = ctx.args[9] .. ':' .. ctx.now_text
+  noted[#noted + 1] = slot .. ':' .. ctx.now_text
   call('HSET', ctx.prefix .. 'state', 'recalled', concat(noted, ' ', math.max(1, #noted - MOST_NOTED + 1)))
   commit()
   return released

@@ -21,20 +21,21 @@ local call = redis.call
 local match = string.match
 
 local function run()
-  local key, life = ctx.prefix .. 'importers:' .. ctx.args[9], tonumber(ctx.args[12])
-  local member = ctx.args[10] .. ' ' .. ctx.args[11]
+  local main, process, source, life_ms, registers = unpack(ctx.args, 9, 13)
+  local key, life = ctx.prefix .. 'importers:' .. main, tonumber(life_ms)
+  local member = process .. ' ' .. source
   call('ZREMRANGEBYSCORE', key, '-inf', '(' .. int(ctx.now - life))
   -- Times in the future are from before the clock was set back; live processes register again.
   call('ZREMRANGEBYSCORE', key, '(' .. ctx.now_text, '+inf')
-  if ctx.args[13] == '0' then
+  if registers == '0' then
     call('ZREM', key, member)
     local others = 0
     for _, other in ipairs(call('ZRANGE', key, 0, -1)) do
-      if match(other, ' (.*)$') == ctx.args[11] then others = others + 1 end
+      if match(other, ' (.*)$') == source then others = others + 1 end
     end
     return others
   end
-  if call('EXISTS', ctx.prefix .. 'release:' .. ctx.args[9]) == 1 then
+  if call('EXISTS', ctx.prefix .. 'release:' .. main) == 1 then
     call('ZREM', key, member)
     return 0
   end

@@ -19,8 +19,9 @@ local hand_back = hand_back_module.hand_back
 local function run()
   local released = 0
   for at = 10, 7 + tonumber(ctx.args[9]) * 3, 3 do
-    local job = job_load(ctx.args[at])
-    if job and job.state == 'active' and job.attempt == tonumber(ctx.args[at + 1]) and job.started == ctx.args[at + 2] then
+    local id, attempt, started = unpack(ctx.args, at, at + 2)
+    local job = job_load(id)
+    if job and job.state == 'active' and job.attempt == tonumber(attempt) and job.started == started then
       hand_back(job)
       released = released + 1
     end

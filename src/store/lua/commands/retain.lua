@@ -24,8 +24,9 @@ local call = redis.call
 local match = string.match
 
 local function run()
-  local limit, max_finished, max_dead, max_events, max_idle =
-    tonumber(ctx.args[9]), tonumber(ctx.args[10]), tonumber(ctx.args[11]), tonumber(ctx.args[12]), tonumber(ctx.args[13])
+  local limit, max_finished, max_dead, max_events, max_idle = unpack(ctx.args, 9, 13)
+  limit, max_finished, max_dead = tonumber(limit), tonumber(max_finished), tonumber(max_dead)
+  max_events, max_idle = tonumber(max_events), tonumber(max_idle)
   local handled = 0
 
   -- Records expire through their own TTL. Removes expired entries from an index; returns the amount

@@ -39,8 +39,8 @@ local function shown(name)
 end
 
 local function run()
-  local rule, holder, nonce, life, why, next_due, since =
-    ctx.args[9], ctx.args[10], ctx.args[11], ctx.args[12], ctx.args[13], tonumber(ctx.args[14]), tonumber(ctx.args[15])
+  local rule, holder, nonce, life, why, next_due, since = unpack(ctx.args, 9, 15)
+  next_due, since = tonumber(next_due), tonumber(since)
   local key = ctx.prefix .. 'plan:' .. rule
   local lock = key .. ':lock'
   local plan = plan_open(rule)

@@ -27,28 +27,28 @@ local staging, staging_open = fair_queues.staging, fair_queues.open
 local call = redis.call
 
 local function run()
-  local rule, token = ctx.args[9], ctx.args[10]
+  local rule, token, round, document, promoted, skipped, most = unpack(ctx.args, 9, 15)
   local key = ctx.prefix .. 'plan:' .. rule
   local lock = key .. ':lock'
   if call('HEXISTS', key, 'state') == 0 then return 0 end
   local recorded = call('HGET', key, 'recorded')
-  if recorded == ctx.args[11] then return 1 end -- a resend
-  if (tonumber(recorded or nil) or 0) < tonumber(ctx.args[11]) then call('HSET', key, 'recorded', ctx.args[11]) end
-  call('XADD', key .. ':rounds', 'MAXLEN', '~', ctx.args[15], '*', 'n', ctx.args[11], 'd', ctx.args[12])
-  call('HINCRBY', key, 'promoted', ctx.args[13])
-  if ctx.args[14] == '1' then call('HINCRBY', key, 'skipped', 1) end
+  if recorded == round then return 1 end -- a resend
+  if (tonumber(recorded or nil) or 0) < tonumber(round) then call('HSET', key, 'recorded', round) end
+  call('XADD', key .. ':rounds', 'MAXLEN', '~', most, '*', 'n', round, 'd', document)
+  call('HINCRBY', key, 'promoted', promoted)
+  if skipped == '1' then call('HINCRBY', key, 'skipped', 1) end
   signal('round ' .. rule)
   local ours = call('HGET', lock, 'token') == token
   if ours then
     for at = 16, #ctx.args, 4 do
-      local queue = ctx.args[at]
+      local queue, low, aim, holds_ms = unpack(ctx.args, at, at + 3)
       local fair = staging_open(rule, queue)
-      call('HSET', fair.key, 'aim', ctx.args[at + 2], 'aimed', int(ctx.now + tonumber(ctx.args[at + 3])))
+      call('HSET', fair.key, 'aim', aim, 'aimed', int(ctx.now + tonumber(holds_ms)))
       if fair.jobs == 0 then call('PEXPIRE', fair.key, IDLE_MS) end
       -- A planner that wants no signal leaves the mark to other rules of that queue.
       local waiting, unknown = staging.waiting(fair)
-      if ctx.args[at + 1] ~= '0' and waiting + unknown > 0 then
-        call('HSET', ctx.prefix .. 'low', 'm ' .. queue, ctx.args[at + 1])
+      if low ~= '0' and waiting + unknown > 0 then
+        call('HSET', ctx.prefix .. 'low', 'm ' .. queue, low)
       end
     end
     -- Idle rules hold no lock, so that any process can plan them when jobs arrive.

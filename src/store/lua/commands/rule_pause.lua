@@ -14,14 +14,15 @@ local commit, emit, subject = runtime.commit, runtime.emit, runtime.subject
 local call = redis.call
 
 local function run()
-  local key = ctx.prefix .. 'plan:' .. ctx.args[9]
+  local rule, pauses, by = unpack(ctx.args, 9, 11)
+  local key = ctx.prefix .. 'plan:' .. rule
   if call('HEXISTS', key, 'state') == 0 then return 0 end
-  if (call('HGET', key, 'paused') or '0') ~= ctx.args[10] then
-    call('HSET', key, 'paused', ctx.args[10])
-    emit(ctx.args[10] == '1' and 'planner.paused' or 'planner.resumed', subject(ctx.args[9]), '"by":' .. ctx.args[11])
+  if (call('HGET', key, 'paused') or '0') ~= pauses then
+    call('HSET', key, 'paused', pauses)
+    emit(pauses == '1' and 'planner.paused' or 'planner.resumed', subject(rule), '"by":' .. by)
     commit()
   end
-  if ctx.args[10] == '0' then redis.pcall('PUBLISH', ctx.prefix .. 'signals', 'freed ' .. ctx.args[9]) end
+  if pauses == '0' then redis.pcall('PUBLISH', ctx.prefix .. 'signals', 'freed ' .. rule) end
   return 1
 end
 

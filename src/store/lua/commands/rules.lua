@@ -37,16 +37,17 @@ local function run()
 
   -- Stores the rule that begins at argument `at`. Returns the place of the next one.
   local function put(at)
+    local name, document = ctx.args[at], ctx.args[at + 1]
     local fields = {}
-    for index, name in ipairs(FIELDS) do
-      fields[#fields + 1], fields[#fields + 2] = name, ctx.args[at + 1 + index]
+    for index, field in ipairs(FIELDS) do
+      fields[#fields + 1], fields[#fields + 2] = field, ctx.args[at + 1 + index]
     end
-    local key = ctx.prefix .. 'plan:' .. ctx.args[at]
+    local key = ctx.prefix .. 'plan:' .. name
     -- If an interval was replaced by a cron, the next due time is computed again.
     if (call('HGET', key, 'every') or '') ~= '' and ctx.args[at + 8] == '' then call('HDEL', key, 'due') end
-    call('HSET', ctx.prefix .. 'rules', ctx.args[at], ctx.args[at + 1])
+    call('HSET', ctx.prefix .. 'rules', name, document)
     call('HSET', key, unpack(fields))
-    call('SADD', ctx.prefix .. 'plans', ctx.args[at])
+    call('SADD', ctx.prefix .. 'plans', name)
     call('UNLINK', key .. ':own')
     local own = at + 2 + #FIELDS
     local next_rule = own + tonumber(ctx.args[own - 1]) * 2
@@ -54,11 +55,12 @@ local function run()
     return next_rule
   end
 
-  if #ctx.args > 9 and ctx.args[9] == version then
-    version = ctx.args[10]
+  local before, new_version, number = unpack(ctx.args, 9, 11)
+  if #ctx.args > 9 and before == version then
+    version = new_version
     call('UNLINK', ctx.prefix .. 'rules')
     local at = 12
-    for _ = 1, tonumber(ctx.args[11]) do at = put(at) end
+    for _ = 1, tonumber(number) do at = put(at) end
     call('HSET', ctx.prefix .. 'state', 'rules', version)
     signal('rules')
   end

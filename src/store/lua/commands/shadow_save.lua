@@ -22,7 +22,7 @@ local commit, int, signal = runtime.commit, runtime.int, runtime.signal
 local call = redis.call
 
 local function run()
-  local rule, holder, id, life = ctx.args[9], ctx.args[10], ctx.args[11], ctx.args[12]
+  local rule, holder, id, life, document, most = unpack(ctx.args, 9, 14)
   local key = ctx.prefix .. 'plan:' .. rule
   local kept = key .. ':shadow'
   local plan = call('HMGET', key, 'state', 'paused')
@@ -34,12 +34,12 @@ local function run()
     call('UNLINK', kept)
     return {'paused'}
   end
-  call('HSET', kept, 'holder', holder, 'call', id, 'document', ctx.args[13])
+  call('HSET', kept, 'holder', holder, 'call', id, 'document', document)
   call('PEXPIRE', kept, life)
   for at = 15, #ctx.args do
     local number = call('HINCRBY', key, 'rounds', 1)
-    local document = string.gsub(ctx.args[at], '"round":0', '"round":' .. int(number), 1)
-    call('XADD', key .. ':rounds', 'MAXLEN', '~', ctx.args[14], '*', 'n', int(number), 'd', document)
+    local record = string.gsub(ctx.args[at], '"round":0', '"round":' .. int(number), 1)
+    call('XADD', key .. ':rounds', 'MAXLEN', '~', most, '*', 'n', int(number), 'd', record)
     call('HSET', key, 'recorded', int(number))
   end
   if #ctx.args > 14 then signal('round ' .. rule) end

@@ -16,8 +16,9 @@ local call = redis.call
 local find = string.find
 
 local function run()
-  local jid, from = ctx.args[11], #ctx.prefix + 5 -- after `job:`
-  local scanned = call('SCAN', ctx.args[9], 'MATCH', ctx.prefix .. 'job:*', 'COUNT', ctx.args[10])
+  local cursor, keys, jid = unpack(ctx.args, 9, 11)
+  local from = #ctx.prefix + 5 -- after `job:`
+  local scanned = call('SCAN', cursor, 'MATCH', ctx.prefix .. 'job:*', 'COUNT', keys)
   local answer = {scanned[1]}
   for _, key in ipairs(scanned[2]) do
     local text = call('GET', key)

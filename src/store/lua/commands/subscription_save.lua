@@ -17,19 +17,20 @@ local ctx = require('lib/context')
 local call = redis.call
 
 local function run()
+  local id, before, document, most, newest = unpack(ctx.args, 9, 13)
   local HOOKS = ctx.prefix .. 'hooks'
-  local was = call('HGET', HOOKS, ctx.args[9]) or ''
-  if was == ctx.args[11] then return 'ok' end -- a resend
-  if was ~= ctx.args[10] then return 'stale' end
-  if ctx.args[11] == '' then
-    call('HDEL', HOOKS, ctx.args[9])
+  local was = call('HGET', HOOKS, id) or ''
+  if was == document then return 'ok' end -- a resend
+  if was ~= before then return 'stale' end
+  if document == '' then
+    call('HDEL', HOOKS, id)
     return 'ok'
   end
   local number = call('HLEN', HOOKS)
-  if was == '' and number >= tonumber(ctx.args[12]) then return 'full' end
+  if was == '' and number >= tonumber(most) then return 'full' end
   -- The first subscription starts with events from now on.
-  if number == 0 then call('SET', ctx.prefix .. 'hooked', ctx.args[13]) end
-  call('HSET', HOOKS, ctx.args[9], ctx.args[11])
+  if number == 0 then call('SET', ctx.prefix .. 'hooked', newest) end
+  call('HSET', HOOKS, id, document)
   return 'ok'
 end
 

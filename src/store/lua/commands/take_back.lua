@@ -21,9 +21,10 @@ local call = redis.call
 local function run()
   local gone = {}
   for at = 9, #ctx.args, 4 do
-    local job = job_load(ctx.args[at])
+    local id, entry, error, is_dead = unpack(ctx.args, at, at + 3)
+    local job = job_load(id)
     if not job then
-      gone[#gone + 1] = ctx.args[at]
+      gone[#gone + 1] = id
     elseif marked(job, 'h') then -- otherwise an earlier call has taken it back
       unmark(job, 'h')
       job_set(job, 'left')
@@ -31,8 +32,8 @@ local function run()
       -- Forwarded jobs are not counted.
       count(job.queue, job.state, 1)
       tally(job.tenant, job.state, 1)
-      record_failure(job, ctx.args[at + 1])
-      discard(job, ctx.args[at + 3] == '1', ctx.args[at + 2])
+      record_failure(job, entry)
+      discard(job, is_dead == '1', error)
     end
   end
   commit()

@@ -28,14 +28,17 @@ local default_count = headcount.default_count
 local call = redis.call
 
 local find = string.find
-local DOCS, QUOTAS, FILE, letters
+-- First tenant of `seed` in the arguments.
+local FIRST = 15
+local DOCS, QUOTAS, FILE, version, letters
 
 on_begin(function()
-  DOCS, QUOTAS, FILE, letters = ctx.prefix .. 'tenancy', ctx.prefix .. 'quotas', ctx.prefix .. 'tenancy:file', ctx.args[11]
+  DOCS, QUOTAS, FILE = ctx.prefix .. 'tenancy', ctx.prefix .. 'quotas', ctx.prefix .. 'tenancy:file'
+  version, letters = unpack(ctx.args, 10, 11)
 end)
 
 -- Examines the lanes that wait for a tenant's limit.
-local function rouse(tenant)
+local function wake_lanes(tenant)
   call('ZADD', ctx.prefix .. 'wakes', ctx.now_text, '!' .. tenant)
 end
 
@@ -51,13 +54,13 @@ local function put(tenant, document, words)
   call('HSET', QUOTAS, tenant, words)
   letters = letters .. 'o'
   if tenant == '_default' then count_default() end
-  rouse(tenant)
+  wake_lanes(tenant)
 end
 
 local function remove(tenant)
   call('HDEL', DOCS, tenant)
   call('HDEL', QUOTAS, tenant)
-  rouse(tenant)
+  wake_lanes(tenant)
 end
 
 -- Stores the letters and the version. Letters are never removed: jobs that need them may be active.
@@ -70,46 +73,55 @@ local function finish()
   -- Jobs in a common lane may belong to a lane of their tenant now: `dispatch/reshard`.
   if find(all, 'c', 1, true) then call('HSET', ctx.prefix .. 'state', 'limits', '1', 'stale', int(ctx.seq)) end
   -- Waiting tenants get their new weights when their level is next used: `fairness/level`.
-  call('HSET', ctx.prefix .. 'state', 'rules', ctx.args[10])
+  call('HSET', ctx.prefix .. 'state', 'rules', version)
   signal('rules')
   commit()
   return 1
 end
 
-local function run()
-  if call('HGET', ctx.prefix .. 'state', 'rules') == ctx.args[10] then return 1 end -- a resend
-  if ctx.args[9] == 'put' then
-    local tenant, before, document = ctx.args[12], ctx.args[13], ctx.args[14]
-    if (call('HGET', DOCS, tenant) or '') ~= before then return 0 end
-    if document == '' then remove(tenant) else put(tenant, document, ctx.args[15]) end
-    emit(ctx.args[16], subject(ctx.args[18]), ctx.args[17])
-    return finish()
-  end
+-- Changes the settings of one tenant.
+local function change(tenant, before, document, words, kind, data, id)
+  if (call('HGET', DOCS, tenant) or '') ~= before then return 0 end
+  if document == '' then remove(tenant) else put(tenant, document, words) end
+  emit(kind, subject(id), data)
+  return finish()
+end
 
-  local tiers = ctx.args[12]
+-- Returns true if a document was set at run time. The file does not replace it.
+local function is_runtime(document)
+  return document and string.sub(document, 1, 1) == 'a'
+end
+
+-- Replaces the settings that come from the file.
+local function seed(tiers, fits_default, number)
   if (call('HGET', QUOTAS, '*') or '') ~= tiers then
     if tiers == '' then call('HDEL', QUOTAS, '*') else call('HSET', QUOTAS, '*', tiers) end
     call('SET', ctx.prefix .. 'rouse', '0') -- the tick examines them in portions
   end
-  if ctx.args[13] == '1' then count_default() end
-  local kept, at = {}, 15
-  for _ = 1, tonumber(ctx.args[14]) do
-    local tenant, document, words, data, id = ctx.args[at], ctx.args[at + 1], ctx.args[at + 2], ctx.args[at + 3], ctx.args[at + 4]
-    local holds = call('HGET', DOCS, tenant)
+  if fits_default == '1' then count_default() end
+  local kept = {}
+  for at = FIRST, FIRST + (tonumber(number) - 1) * 5, 5 do
+    local tenant, document, words, data, id = unpack(ctx.args, at, at + 4)
+    local stored = call('HGET', DOCS, tenant)
     kept[tenant] = true
     call('SADD', FILE, tenant)
-    if not holds then emit('tenant.created', subject(id), data) end
-    if (not holds or string.sub(holds, 1, 1) ~= 'a') and holds ~= document then put(tenant, document, words) end
-    at = at + 5
+    if not stored then emit('tenant.created', subject(id), data) end
+    if not is_runtime(stored) and stored ~= document then put(tenant, document, words) end
   end
   for _, tenant in ipairs(call('SMEMBERS', FILE)) do
     if not kept[tenant] then
-      local holds = call('HGET', DOCS, tenant)
-      if holds and string.sub(holds, 1, 1) ~= 'a' then remove(tenant) end
+      local stored = call('HGET', DOCS, tenant)
+      if stored and not is_runtime(stored) then remove(tenant) end
       call('SREM', FILE, tenant)
     end
   end
   return finish()
+end
+
+local function run()
+  if call('HGET', ctx.prefix .. 'state', 'rules') == version then return 1 end -- a resend
+  if ctx.args[9] == 'put' then return change(unpack(ctx.args, 12, 18)) end
+  return seed(unpack(ctx.args, 12, 14))
 end
 
 return run

@@ -13,8 +13,9 @@ local call = redis.call
 local function run()
   local answer = {}
   for at = 9, #ctx.args do
-    answer[#answer + 1] = call('HGET', ctx.prefix .. 'tenants', ctx.args[at]) or ''
-    answer[#answer + 1] = staged_of(ctx.args[at])
+    local name = ctx.args[at]
+    answer[#answer + 1] = call('HGET', ctx.prefix .. 'tenants', name) or ''
+    answer[#answer + 1] = staged_of(name)
   end
   return answer
 end

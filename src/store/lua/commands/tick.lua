@@ -37,7 +37,8 @@ local function bury(job)
 end
 
 local function run()
-  local limit = tonumber(ctx.args[9])
+  local limit, signals = unpack(ctx.args, 9, 10)
+  limit = tonumber(limit)
   local handled = clock_shift.shift_times(limit)
   handled = math.max(handled, sweep(limit))
   for _, worker in ipairs(call('ZRANGEBYSCORE', ctx.prefix .. 'workers', '-inf', ctx.now - ctx.args[8], 'LIMIT', 0, 10)) do
@@ -57,7 +58,7 @@ local function run()
   -- By now no recalled fetch can still be on its way.
   local given_up = ctx.state.recalled and tonumber(match(ctx.state.recalled, '(%d+)$'))
   if given_up and ctx.now - given_up > 600000 then call('HDEL', ctx.prefix .. 'state', 'recalled') end
-  if ctx.args[10] == '1' then
+  if signals == '1' then
     -- Updates the clock on an idle server too, so that a clock step is detected. A full Redis may
     -- refuse it.
     redis.pcall('HSET', ctx.prefix .. 'state', 'clock', ctx.now_text)

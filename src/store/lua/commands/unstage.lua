@@ -40,41 +40,42 @@ local call = redis.call
 local concat, find, match = table.concat, string.find, string.match
 
 local function run()
-  local main, token, life, call_id, way = ctx.args[9], ctx.args[10], ctx.args[11], ctx.args[12], ctx.args[14]
+  local main, token, life, call_id, is_resend, route, database, own_database, origin, source_name, word_count = unpack(ctx.args, 9, 19)
   local release = ctx.prefix .. 'release:' .. main
   local held = call('HMGET', release, 'token', 'last')
   if held[1] ~= token then return {'lost'} end
   local last, missing = match(held[2] or '', '^(%S+)(.*)$')
   local answer = {'ok'}
-  if ctx.args[13] == '1' and last == call_id then
+  if is_resend == '1' and last == call_id then
     for id in string.gmatch(missing, '%S+') do answer[#answer + 1] = id end
     return answer
   end
 
-  local words = tonumber(ctx.args[19])
+  local words = tonumber(word_count)
   local source, jobs, texts = {unpack(ctx.args, 20, 19 + words)}, {}, {}
   for at = 20 + words, #ctx.args, 3 do
-    local job = job_load(ctx.args[at])
+    local id, tenant, text = unpack(ctx.args, at, at + 2)
+    local job = job_load(id)
     if job and marked(job, 's') and find(job.push or '', '^d') then
-      jobs[#jobs + 1], texts[#texts + 1], texts[#texts + 2] = job, ctx.args[at + 1], ctx.args[at + 2]
+      jobs[#jobs + 1], texts[#texts + 1], texts[#texts + 2] = job, tenant, text
     else
-      answer[#answer + 1] = ctx.args[at]
+      answer[#answer + 1] = id
     end
   end
 
   -- Hands the texts over. Returns false if another process holds the locks of the gem; then nothing
   -- has been written.
   local function hand_over()
-    if way == 'outbox' then
+    if route == 'outbox' then
       -- Derived from the clock, as in `staging/outbox_target`.
-      local number = math.max((tonumber(call('HGET', ctx.prefix .. 'returned', ctx.args[18]) or nil) or 0) + 1, ctx.now * 1000)
-      call('RPUSH', ctx.prefix .. 'outbox:' .. ctx.args[18], wire.join(ctx.args[17], int(number), '', wire.join_list(texts)))
-      call('HSET', ctx.prefix .. 'returned', ctx.args[18], int(number))
+      local number = math.max((tonumber(call('HGET', ctx.prefix .. 'returned', source_name) or nil) or 0) + 1, ctx.now * 1000)
+      call('RPUSH', ctx.prefix .. 'outbox:' .. source_name, wire.join(origin, int(number), '', wire.join_list(texts)))
+      call('HSET', ctx.prefix .. 'returned', source_name, int(number))
       return true
     end
-    if way == 'database' then call('SELECT', ctx.args[15]) end
+    if route == 'database' then call('SELECT', database) end
     local is_there = restore(call, source, texts)
-    if way == 'database' then call('SELECT', ctx.args[16]) end
+    if route == 'database' then call('SELECT', own_database) end
     return is_there
   end
 

@@ -50,7 +50,8 @@ local function available(job)
 end
 
 local function run()
-  local job = job_load(ctx.args[9], ctx.args[10])
+  local id, tenant = unpack(ctx.args, 9, 10)
+  local job = job_load(id, tenant)
   if not job then return {} end
   if marked(job, 's') then return {'staged', job.rule or '', job.tenant or '_default', job.queue} end
   if job.state == 'available' then return available(job) end

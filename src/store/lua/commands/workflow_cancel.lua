@@ -27,11 +27,12 @@ local call = redis.call
 local CANCELLED_A_CALL = 100
 
 local function run()
-  local workflow = workflow_open(ctx.args[9])
-  if not workflow or not workflow_is_in(workflow.tenant, ctx.args[11]) then return {'missing'} end
-  if workflow.op == ctx.args[10] then return {'ok', workflow_view(workflow.id, ctx.args[11])} end
+  local id, op, tenant = unpack(ctx.args, 9, 11)
+  local workflow = workflow_open(id)
+  if not workflow or not workflow_is_in(workflow.tenant, tenant) then return {'missing'} end
+  if workflow.op == op then return {'ok', workflow_view(workflow.id, tenant)} end
   if workflow.state ~= 'running' then return {'conflict', workflow.state} end
-  workflow.op = ctx.args[10]
+  workflow.op = op
   workflow_finish(workflow, 'cancelled')
   local left = CANCELLED_A_CALL
   for number = 0, tonumber(call('HGET', workflow.key, 'nodes')) - 1 do
@@ -46,7 +47,7 @@ local function run()
     end
   end
   commit()
-  return {'ok', workflow_view(workflow.id, ctx.args[11])}
+  return {'ok', workflow_view(workflow.id, tenant)}
 end
 
 return run

@@ -25,15 +25,16 @@ local STEP = 16
 local ID = string.rep('?', 36) -- other keys of a workflow are longer
 
 local function run()
-  local states, kind, tenant = ' ' .. ctx.args[11] .. ' ', ctx.args[12], ctx.args[13]
-  local cursor, left, room = ctx.args[9], tonumber(ctx.args[10]), tonumber(ctx.args[14])
+  local cursor, keys, state_list, kind, tenant, most = unpack(ctx.args, 9, 14)
+  local states = ' ' .. state_list .. ' '
+  local left, room = tonumber(keys), tonumber(most)
   local start = ctx.prefix .. 'workflow:'
   local answer = {''}
 
   local function look_at(id)
     local header = call('HMGET', start .. id, 'state', 'kind', 'name', 'meta', 'created', 'finished', 'jobs', 'ok', 'failed', 'tenant')
     if not header[1] or not workflow_is_in(header[10], tenant) then return end
-    if ctx.args[11] ~= '' and not string.find(states, ' ' .. header[1] .. ' ', 1, true) then return end
+    if state_list ~= '' and not string.find(states, ' ' .. header[1] .. ' ', 1, true) then return end
     if kind ~= '' and kind ~= header[2] then return end
     for position = 1, #header do header[position] = header[position] or '' end
     answer[#answer + 1], answer[#answer + 2] = id, header

@@ -13,7 +13,8 @@ local view_module = require('workflows/view')
 local workflow_view = view_module.workflow_view
 
 local function run()
-  local view = workflow_view(ctx.args[9], ctx.args[10], ctx.args[11] == '1')
+  local id, tenant, progress = unpack(ctx.args, 9, 11)
+  local view = workflow_view(id, tenant, progress == '1')
   return view and {'ok', view} or {'missing'}
 end
 

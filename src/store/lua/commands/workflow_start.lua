@@ -33,6 +33,7 @@ local workflow_view = view.workflow_view
 local call = redis.call
 local find = string.find
 
+-- First argument of the nodes.
 local FIRST = 19
 
 local function words_of(number)
@@ -48,6 +49,7 @@ local function workflow_admit(words, jobs)
 end
 
 local function run()
+  local id, op, version, kind, name, meta, job_count, node_count, tenant, steps = unpack(ctx.args, 9, 18)
   -- Returns true if the first jobs must be stored in one call: bounds of queues and staging count
   -- what is stored, and a plan rule lets a request pass as a whole.
   local function belong_together(words, jobs)
@@ -58,14 +60,14 @@ local function run()
     return false
   end
 
-  local id, key = ctx.args[9], ctx.prefix .. 'workflow:' .. ctx.args[9]
+  local key = ctx.prefix .. 'workflow:' .. id
   local by = call('HGET', key, 'by')
-  if by then return by == ctx.args[10] and {'ok', workflow_view(id, '')} or {'duplicate'} end
-  if ctx.args[11] ~= ctx.state.rules then return {'stale'} end
-  local workflow, count = workflow_new(id, ctx.args[12], ctx.args[13], ctx.now_text, ctx.args[17]), tonumber(ctx.args[16])
+  if by then return by == op and {'ok', workflow_view(id, '')} or {'duplicate'} end
+  if version ~= ctx.state.rules then return {'stale'} end
+  local workflow, count = workflow_new(id, kind, name, ctx.now_text, tenant), tonumber(node_count)
   for number = 0, count - 1 do workflow.nodes[number] = node_read(ctx.args[FIRST + number * 2]) end
   local words, jobs = workflows.first(workflow, words_of)
-  local full = ctx.args[11] ~= '' and over_bound(words, 1, #jobs)
+  local full = version ~= '' and over_bound(words, 1, #jobs)
   local enter
   if not full and find(ctx.allowed, 'e', 1, true) then full, enter = workflow_admit(words, #jobs) end
   if not full and ctx.state.bounded then full = bound.refusal(words, 1, #jobs, WORDS) end
@@ -76,9 +78,9 @@ local function run()
     return {full}
   end
   if enter then enter() end
-  call('HSET', key, 'state', 'running', 'kind', ctx.args[12], 'name', ctx.args[13], 'meta', ctx.args[14], 'created', ctx.now_text, 'by', ctx.args[10],
-    'jobs', ctx.args[15], 'nodes', ctx.args[16], 'tenant', ctx.args[17])
-  if ctx.args[18] ~= '' then call('HSET', key, 'steps', ctx.args[18]) end
+  call('HSET', key, 'state', 'running', 'kind', kind, 'name', name, 'meta', meta, 'created', ctx.now_text, 'by', op,
+    'jobs', job_count, 'nodes', node_count, 'tenant', tenant)
+  if steps ~= '' then call('HSET', key, 'steps', steps) end
   request_begin(words, 1, #jobs)
   workflows.begin(workflow, words, jobs, belong_together(words, #jobs))
   for number = 0, count - 1 do

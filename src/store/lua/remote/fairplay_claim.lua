@@ -13,13 +13,14 @@
 --
 -- Returns  {1 if this process holds the locks, else 0, `sequence US args US tenant`, …}
 
-local class, owner, life, inbox, most = ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[7])
+local class, owner, life, inbox, last, imported, most, may_take = unpack(ARGV)
+most = tonumber(most)
 local call = redis.call
 local join = require('lib/wire').join
 
 while true do
   local head = call('LINDEX', inbox, 0)
-  if not head or tonumber(string.match(head, '^%d+')) > tonumber(ARGV[6]) then break end
+  if not head or tonumber(string.match(head, '^%d+')) > tonumber(imported) then break end
   call('LPOP', inbox)
 end
 
@@ -27,19 +28,19 @@ end
 -- shows that none of them runs.
 call('SET', class .. 'enqueue_lock', owner, 'EX', life)
 local holder = call('GET', class .. 'execute_lock')
-local ours = holder == owner
-if ours then
+local is_owner = holder == owner
+if is_owner then
   call('EXPIRE', class .. 'execute_lock', life)
 elseif not holder then
   call('SET', class .. 'execute_lock', owner, 'EX', life)
-  ours = true
+  is_owner = true
 end
 
 local room = most - call('LLEN', inbox)
 local counts = class .. 'tenant_counts'
-if ours and ARGV[8] == '1' and room > 0 and call('EXISTS', counts) == 1 then
+if is_owner and may_take == '1' and room > 0 and call('EXISTS', counts) == 1 then
   local time = call('TIME')
-  local sequence = math.max(tonumber(call('GET', ARGV[5]) or 0), time[1] * 1000000 + time[2])
+  local sequence = math.max(tonumber(call('GET', last) or 0), time[1] * 1000000 + time[2])
   -- An equal part of each tenant, so that tenants with few jobs need not wait for all jobs of
   -- another.
   local tenants = call('HRANDFIELD', counts, room)
@@ -63,8 +64,8 @@ if ours and ARGV[8] == '1' and room > 0 and call('EXISTS', counts) == 1 then
     end
   end
   call('PERSIST', counts)
-  call('SET', ARGV[5], string.format('%d', sequence))
+  call('SET', last, string.format('%d', sequence))
 end
-local answer = call('LRANGE', inbox, 0, most - 1)
-table.insert(answer, 1, ours and 1 or 0)
-return answer
+local entries = call('LRANGE', inbox, 0, most - 1)
+table.insert(entries, 1, is_owner and 1 or 0)
+return entries

@@ -9,9 +9,12 @@
 --
 -- Returns  1, or 0 if another process holds the locks
 
-if redis.call('GET', ARGV[1] .. 'execute_lock') ~= ARGV[2] then return 0 end
-redis.call('DEL', ARGV[1] .. 'execute_lock')
-if redis.call('GET', ARGV[1] .. 'enqueue_lock') == ARGV[2] then redis.call('DEL', ARGV[1] .. 'enqueue_lock') end
-redis.call('LPUSH', ARGV[3] .. 'queue:' .. ARGV[4], ARGV[5])
-redis.call('SADD', ARGV[3] .. 'queues', ARGV[4])
+local class, owner, prefix, queue, payload = unpack(ARGV)
+local call = redis.call
+
+if call('GET', class .. 'execute_lock') ~= owner then return 0 end
+call('DEL', class .. 'execute_lock')
+if call('GET', class .. 'enqueue_lock') == owner then call('DEL', class .. 'enqueue_lock') end
+call('LPUSH', prefix .. 'queue:' .. queue, payload)
+call('SADD', prefix .. 'queues', queue)
 return 1

@@ -12,23 +12,26 @@
 
 local join = require('lib/wire').join
 
-local inbox, most = ARGV[2], tonumber(ARGV[5])
+local queue, inbox, last, imported, most = unpack(ARGV)
+local call = redis.call
+
+most = tonumber(most)
 while true do
-  local head = redis.call('LINDEX', inbox, 0)
-  if not head or tonumber(string.match(head, '^%d+')) > tonumber(ARGV[4]) then break end
-  redis.call('LPOP', inbox)
+  local head = call('LINDEX', inbox, 0)
+  if not head or tonumber(string.match(head, '^%d+')) > tonumber(imported) then break end
+  call('LPOP', inbox)
 end
-local room = most - redis.call('LLEN', inbox)
-local waiting = math.min(room, redis.call('LLEN', ARGV[1]))
+local room = most - call('LLEN', inbox)
+local waiting = math.min(room, call('LLEN', queue))
 if waiting > 0 then
-  local time = redis.call('TIME')
+  local time = call('TIME')
   -- Derived from the clock, so that it still increases after this Redis has lost its last writes,
   -- or all of them.
-  local sequence = math.max(tonumber(redis.call('GET', ARGV[3]) or 0), time[1] * 1000000 + time[2])
+  local sequence = math.max(tonumber(call('GET', last) or 0), time[1] * 1000000 + time[2])
   for _ = 1, waiting do
     sequence = sequence + 1
-    redis.call('RPUSH', inbox, join(string.format('%d', sequence), redis.call('RPOP', ARGV[1])))
+    call('RPUSH', inbox, join(string.format('%d', sequence), call('RPOP', queue)))
   end
-  redis.call('SET', ARGV[3], string.format('%d', sequence))
+  call('SET', last, string.format('%d', sequence))
 end
-return redis.call('LRANGE', inbox, 0, most - 1)
+return call('LRANGE', inbox, 0, most - 1)

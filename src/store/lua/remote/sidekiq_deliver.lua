@@ -10,10 +10,13 @@
 --
 -- Returns  1, or 0 if the entry was delivered before
 
-if tonumber(redis.call('GET', ARGV[2]) or 0) >= tonumber(ARGV[3]) then return 0 end
+local prefix, delivered, sequence, queue = unpack(ARGV, 1, 4)
+local call = redis.call
+
+if tonumber(call('GET', delivered) or 0) >= tonumber(sequence) then return 0 end
 for first = 5, #ARGV, 4000 do
-  redis.call('LPUSH', ARGV[1] .. 'queue:' .. ARGV[4], unpack(ARGV, first, math.min(first + 3999, #ARGV)))
+  call('LPUSH', prefix .. 'queue:' .. queue, unpack(ARGV, first, math.min(first + 3999, #ARGV)))
 end
-redis.call('SADD', ARGV[1] .. 'queues', ARGV[4])
-redis.call('SET', ARGV[2], ARGV[3])
+call('SADD', prefix .. 'queues', queue)
+call('SET', delivered, sequence)
 return 1

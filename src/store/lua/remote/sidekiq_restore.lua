@@ -11,10 +11,11 @@
 
 local restore = require('sidekiq/restore').restore
 
-if tonumber(redis.call('GET', ARGV[1]) or 0) >= tonumber(ARGV[2]) then return 0 end
-local words = tonumber(ARGV[3])
+local restored, sequence, words = unpack(ARGV, 1, 3)
+words = tonumber(words)
+if tonumber(redis.call('GET', restored) or 0) >= tonumber(sequence) then return 0 end
 local source, jobs = {unpack(ARGV, 4, 3 + words)}, {}
 for place = 4 + words, #ARGV do jobs[#jobs + 1] = ARGV[place] end
 if not restore(redis.call, source, jobs) then return -1 end
-redis.call('SET', ARGV[1], ARGV[2])
+redis.call('SET', restored, sequence)
 return 1

@@ -6,10 +6,13 @@
 --
 -- Returns  {JSON of each running job, …}
 
+local prefix, most = unpack(ARGV)
+local call = redis.call
+
 local answer = {}
-for _, identity in ipairs(redis.call('SRANDMEMBER', ARGV[1] .. 'processes', ARGV[2])) do
+for _, identity in ipairs(call('SRANDMEMBER', prefix .. 'processes', most)) do
   for _, suffix in ipairs({':work', ':workers'}) do -- Sidekiq 7 and 8; Sidekiq 6
-    for _, work in ipairs(redis.call('HVALS', ARGV[1] .. identity .. suffix)) do answer[#answer + 1] = work end
+    for _, work in ipairs(call('HVALS', prefix .. identity .. suffix)) do answer[#answer + 1] = work end
   end
 end
 return answer

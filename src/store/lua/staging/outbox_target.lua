@@ -35,13 +35,15 @@ local call = redis.call
 local find, format, match, sub = string.find, string.format, string.match, string.sub
 
 -- Bytes of payload after which a call ends, to bound the time in Redis and the size of a delivery.
-local LADEN = 1048576
+local MOST_BYTES = 1048576
+local rule, main, route, prefix, database, own_database -- arguments
 local payloads, bytes, left_of, kept, kept_ids, dropped, strays, kept_ms, stamp_text, left_data
 
 on_begin(function()
+  rule, main, route, prefix, database, own_database = ctx.args[9], unpack(ctx.args, 15, 19)
   payloads, bytes, left_of, kept, kept_ids, dropped, strays = {}, 0, {}, {}, {}, {}, {}
   kept_ms, stamp_text = int(math.max(tonumber(ctx.args[4]), 10000)), format('%.3f', ctx.now / 1000)
-  left_data = '"state":"available","main_queue":"' .. ctx.args[15] .. '"'
+  left_data = '"state":"available","main_queue":"' .. main .. '"'
 end)
 
 -- Returns a part of the envelope; a long envelope has a key of its own.
@@ -70,7 +72,7 @@ local function record_left(job, keeps)
   job.state, job.seq, job.enqueued, job.finished, job.marks = 'available', '', ctx.now_text, ctx.now_text, 'h'
   job.started, job.op, job.activated, job.next_retry, job.retry_delay = '', '', '', '', ''
   if keeps ~= 'a' then record.set(job, 'push', nil) end
-  record.set(job, 'left', ctx.args[15])
+  record.set(job, 'left', main)
   return record.encode(job)
 end
 
@@ -102,19 +104,19 @@ local function release(_, id, tenant)
 end
 
 local function hand_over(queue)
-  if ctx.args[16] == 'outbox' then
+  if route == 'outbox' then
     -- Derived from the clock, so that it still increases after Redis has lost its last writes, or
     -- all of them.
-    local key = ctx.prefix .. 'plan:' .. ctx.args[9]
+    local key = ctx.prefix .. 'plan:' .. rule
     local number = math.max((tonumber(call('HGET', key, 'sent') or nil) or 0) + 1, ctx.now * 1000)
-    call('RPUSH', ctx.prefix .. 'outbox:' .. ctx.args[9], join(ctx.args[17], int(number), queue, join_list(payloads)))
+    call('RPUSH', ctx.prefix .. 'outbox:' .. rule, join(prefix, int(number), queue, join_list(payloads)))
     call('HSET', key, 'sent', int(number))
     return
   end
-  if ctx.args[16] == 'database' then call('SELECT', ctx.args[18]) end
-  send('LPUSH', ctx.args[17] .. 'queue:' .. queue, payloads)
-  call('SADD', ctx.args[17] .. 'queues', queue)
-  if ctx.args[16] == 'database' then call('SELECT', ctx.args[19]) end
+  if route == 'database' then call('SELECT', database) end
+  send('LPUSH', prefix .. 'queue:' .. queue, payloads)
+  call('SADD', prefix .. 'queues', queue)
+  if route == 'database' then call('SELECT', own_database) end
 end
 
 local function push_released(queue)
@@ -132,6 +134,6 @@ local function push_released(queue)
   for _, id in ipairs(strays) do job_release(job_load(id)) end
 end
 
-local function is_full() return bytes >= LADEN end
+local function is_full() return bytes >= MOST_BYTES end
 
 return {is_full = is_full, push_released = push_released, release = release}

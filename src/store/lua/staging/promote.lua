@@ -41,13 +41,14 @@ local match = string.match
 
 local function promote_run(target)
   local release, push_released, is_full = target.release, target.push_released, target.is_full
-  local rule, token, queue, want = ctx.args[9], ctx.args[10], ctx.args[11], tonumber(ctx.args[12])
+  local rule, token, queue, want, call_id, is_resend = unpack(ctx.args, 9, 14)
+  want = tonumber(want)
 
   local lock = ctx.prefix .. 'plan:' .. rule .. ':lock'
   if call('HGET', lock, 'token') ~= token then return {'lost'} end
-  if ctx.args[14] == '1' then
+  if is_resend == '1' then
     local id, promoted, left = match(call('HGET', lock, 'last') or '', '^(%S+) (%d+) (%d+)$')
-    if id == ctx.args[13] then return {'ok', promoted, left} end
+    if id == call_id then return {'ok', promoted, left} end
   end
   local plan = plan_open(rule)
   if not plan or plan.paused then return {'paused'} end
@@ -165,7 +166,7 @@ local function promote_run(target)
     call('HINCRBY', plan.key, 'wasted', int(math.max(ctx.now - tonumber(dry), 0)))
     call('HDEL', ctx.prefix .. 'low', 'd ' .. queue)
   end
-  call('HSET', lock, 'last', ctx.args[13] .. ' ' .. promoted .. ' ' .. int(base.jobs))
+  call('HSET', lock, 'last', call_id .. ' ' .. promoted .. ' ' .. int(base.jobs))
   commit()
   return {said, promoted, base.jobs, wire.join_list(shares)}
 end
