@@ -23,7 +23,7 @@ local answer = require('queue/answer')
 local runtime = require('lib/runtime')
 
 local commit, emit, guarded, int = runtime.commit, runtime.emit, runtime.guarded, runtime.int
-local did = activity.did
+local count_attempts = activity.count_attempts
 local job_view, lease_release, mark, unmark = job_module.view, job_module.lease_release, job_module.mark, job_module.unmark
 local job_finish = finish.job_finish
 local job_to_answer = answer.job_to_answer
@@ -38,7 +38,7 @@ local function ack(id, worker, op, tenant, result)
     mark(job, 'r')
   end
   job_finish(job, 'completed')
-  did(job.tenant, 'c', 1)
+  count_attempts(job.tenant, 'c', 1)
   emit('job.completed', job, '"state":"completed","attempt":' .. job.attempt
     .. ',"duration_ms":' .. int(ctx.now - tonumber(job.started)))
   return job_view(job)

@@ -10,7 +10,7 @@ local activity_totals = require('tenants/activity_totals')
 local runtime = require('lib/runtime')
 
 local int = runtime.int
-local MINUTE, deeds = activity_totals.MINUTE, activity_totals.deeds
+local MINUTE, activity_totals_of = activity_totals.MINUTE, activity_totals.of
 local match = string.match
 
 local function ended_in(text)
@@ -24,7 +24,7 @@ local function run()
   -- The last 60 s cover the current minute and this fraction of the one before. The number of
   -- attempts is weighted by it; the average duration is taken over both minutes.
   local part = 1 - ctx.now % MINUTE / MINUTE
-  local befores, these = deeds('m', names, minute - 1, minute - 1), deeds('m', names, minute, minute)
+  local befores, these = activity_totals_of('m', names, minute - 1, minute - 1), activity_totals_of('m', names, minute, minute)
   for place = 1, #names do
     local before, before_ms = ended_in(befores[place])
     local ended, ms = ended_in(these[place])

@@ -25,7 +25,7 @@ local plan_queues = plan.queues
 local tenant_of, tenant_reweigh = fair_queue.tenant_of, fair_queue.tenant_reweigh
 local staging, staging_open = fair_queues.staging, fair_queues.open
 local level_open = level_module.open
-local default_count = headcount.default_count
+local start_counting_default = headcount.start_counting_default
 local call = redis.call
 local find = string.find
 
@@ -63,7 +63,7 @@ local function limit_changed(name)
   if not find(ctx.allowed, 'c', 1, true) then ctx.allowed = ctx.allowed .. 'c' end
   if name == '_default' and not find(ctx.allowed, 'd', 1, true) then
     ctx.allowed = ctx.allowed .. 'd'
-    default_count()
+    start_counting_default()
   end
   if ctx.allowed ~= before then call('HSET', ctx.prefix .. 'state', 'tenants', ctx.allowed, 'limits', '1') end
   call('HSET', ctx.prefix .. 'state', 'stale', int(ctx.seq)) -- see `dispatch/reshard`

@@ -23,7 +23,7 @@ local held = require('queue/held')
 local runtime = require('lib/runtime')
 
 local commit, int = runtime.commit, runtime.int
-local tally, tenant_jobs = job_counts.tally, job_counts.tenant_jobs
+local count_tenant, tenant_jobs = job_counts.count_tenant, job_counts.tenant_jobs
 local is_cap, lane_limits = lane_module.is_cap, lane_module.limits
 local job_load = job_module.load
 local staged_of = headcount.staged_of
@@ -159,7 +159,7 @@ local function run()
     local jobs = tenant_jobs(name)
     for _, state in ipairs({'active', 'available', 'scheduled', 'retryable'}) do
       local should = (real[state] or 0) + (state == 'available' and staged_of(name) or 0)
-      compare('tenant', name .. ' ' .. state, jobs[state], should, function() tally(name, state, should - jobs[state]) end)
+      compare('tenant', name .. ' ' .. state, jobs[state], should, function() count_tenant(name, state, should - jobs[state]) end)
     end
   end
 

@@ -38,9 +38,9 @@ local function run()
   call('PEXPIRE', key, keep_ms)
   call('ZADD', DEAD, ctx.now_text, id)
   call('ZREMRANGEBYSCORE', DEAD, '-inf', int(ctx.now - tonumber(keep_ms)))
-  for _, old in ipairs(call('ZRANGE', DEAD, 0, -1 - tonumber(most_dead))) do
-    call('UNLINK', ctx.prefix .. 'delivery:' .. old)
-    call('ZREM', DEAD, old)
+  for _, oldest in ipairs(call('ZRANGE', DEAD, 0, -1 - tonumber(most_dead))) do
+    call('UNLINK', ctx.prefix .. 'delivery:' .. oldest)
+    call('ZREM', DEAD, oldest)
   end
   emit('webhook.dead', subject(''), '"delivery_id":"' .. id .. '","subscription_id":"' .. (call('HGET', key, 'sub') or '') .. '","error":'
     .. error)

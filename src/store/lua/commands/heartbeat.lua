@@ -89,8 +89,8 @@ local function run()
       job_save(job)
       extended[#extended + 1] = id
       emit('job.heartbeat', job, '"attempt":' .. job.attempt .. ',"visible_until":' .. stamp(job.visible_until))
-      local asked = testing == '1' and job.directive
-      if asked and (RANK[asked] or 0) > RANK[directive] then directive = asked end
+      local requested = testing == '1' and job.directive
+      if requested and (RANK[requested] or 0) > RANK[directive] then directive = requested end
     elseif job and job.state == 'cancelled' then
       cancelled[#cancelled + 1] = id
     end

@@ -25,7 +25,7 @@
 
 local ctx = require('lib/context')
 local lane = require('queue/lane')
-local tenant_capped = require('tenants/quotas').capped
+local active_limit = require('tenants/quotas').active_limit
 local quotas = require('tenants/quotas')
 local headcount = require('tenants/headcount')
 local activity_totals = require('tenants/activity_totals')
@@ -35,14 +35,14 @@ local runtime = require('lib/runtime')
 local int = runtime.int
 local tenant_quota, tenants_open = quotas.quota, quotas.tenants_open
 local default_jobs = headcount.default_jobs
-local MINUTE, deeds = activity_totals.MINUTE, activity_totals.deeds
-local blocked_of, runnable_in_all = runnable_module.blocked_of, runnable_module.in_all
+local MINUTE, activity_totals_of = activity_totals.MINUTE, activity_totals.of
+local blocked_of, total_runnable = runnable_module.blocked_of, runnable_module.total_runnable
 local call = redis.call
 local find, format, match = string.find, string.format, string.match
 
 -- Bounds on the rules, and the main queues of each, that are read for weights, and on the queues
 -- that are searched for jobs without a tenant.
-local RULES_ASKED, QUEUES_ASKED, MOST_QUEUES = 16, 4, 1000
+local MOST_RULES, QUEUES_PER_RULE, MOST_QUEUES = 16, 4, 1000
 
 local JOBS = '^(%d+) (%d+) (%d+) (%d+) (%d+)$'
 
@@ -58,7 +58,7 @@ end
 -- have.
 local function runnable(name, jobs, blocked)
   local pending, available, _, _, active = match(jobs, JOBS)
-  local cap = pending and tenant_capped(name)
+  local cap = pending and active_limit(name)
   if not pending or cap and tonumber(active) >= cap then return 0 end
   return math.max(pending + available - (blocked[name] or 0), 0)
 end
@@ -66,7 +66,7 @@ end
 -- Returns the highest weight of each tenant anywhere, in thousandths.
 local function weights(names)
   local most = {}
-  local function ask(key, pattern)
+  local function raise(key, pattern)
     for place, text in ipairs(call('HMGET', key, unpack(names))) do
       local weight = tonumber(text and match(text, pattern) or nil)
       if weight and weight > (most[place] or 0) then most[place] = weight end
@@ -74,14 +74,14 @@ local function weights(names)
   end
   tenants_open(names)
   for place, name in ipairs(names) do most[place] = tenant_quota(name).weight end
-  ask(ctx.prefix .. 'policy:w:*', '^%d+')
+  raise(ctx.prefix .. 'policy:w:*', '^%d+')
   for index, rule in ipairs(call('SMEMBERS', ctx.prefix .. 'plans')) do
-    if index > RULES_ASKED then break end
-    ask(ctx.prefix .. 'plan:' .. rule .. ':own', '^%d+')
-    for _, queue in ipairs(call('ZRANGE', ctx.prefix .. 'plan:' .. rule .. ':queues', 0, QUEUES_ASKED - 1)) do
+    if index > MOST_RULES then break end
+    raise(ctx.prefix .. 'plan:' .. rule .. ':own', '^%d+')
+    for _, queue in ipairs(call('ZRANGE', ctx.prefix .. 'plan:' .. rule .. ':queues', 0, QUEUES_PER_RULE - 1)) do
       local busy = ctx.prefix .. 'fair:' .. rule .. ':' .. queue .. ':busy'
-      ask(busy, '^%d+')
-      ask(busy, '^%d+ %a %d+ %d+ %d+ (%d+)$') -- the weight without the throttle
+      raise(busy, '^%d+')
+      raise(busy, '^%d+ %a %d+ %d+ %d+ (%d+)$') -- the weight without the throttle
     end
   end
   return most
@@ -135,7 +135,7 @@ local function run()
   end
   for _, name in ipairs(call('HRANDFIELD', ctx.prefix .. 'tenants', sampled)) do add(name) end
   add('_default')
-  local lots, most_of_minute = #names, 0
+  local sampled_count, most_of_minute = #names, 0
   for minute = last, first, -1 do
     local key = ctx.prefix .. 'busy:m' .. int(minute)
     for _, name in ipairs(call('ZREVRANGE', key, 0, math.max(math.floor(busiest / minutes), 1) - 1)) do add(name) end
@@ -146,26 +146,26 @@ local function run()
   for at = 15, #ctx.args do add(ctx.args[at]) end
   names[#names + 1] = '*'
 
-  local jobs, did, weighs, seen = call('HMGET', ctx.prefix .. 'tenants', unpack(names)), deeds('m', names, first, last), weights(names), {}
-  local of_default, others = jobs_of_default(), {match(jobs[#names] or '0 0 0 0 0', JOBS)}
+  local jobs, activity, weight_of, tenants = call('HMGET', ctx.prefix .. 'tenants', unpack(names)), activity_totals_of('m', names, first, last), weights(names), {}
+  local default_jobs_now, other_jobs = jobs_of_default(), {match(jobs[#names] or '0 0 0 0 0', JOBS)}
   local all, blocked = {}, blocked_of()
-  for place = 1, 5 do all[place] = (others[place] or 0) + of_default[place] end
+  for place = 1, 5 do all[place] = (other_jobs[place] or 0) + default_jobs_now[place] end
   for place = 1, #names - 1 do
-    local at, name = #seen, names[place]
-    local text = name == '_default' and format('%d %d %d %d %d', unpack(of_default)) or jobs[place] or ''
-    seen[at + 1], seen[at + 2], seen[at + 3], seen[at + 4], seen[at + 5] =
-      name, text, int(weighs[place] or 1000), did[place], int(runnable(name, text, blocked))
+    local at, name = #tenants, names[place]
+    local text = name == '_default' and format('%d %d %d %d %d', unpack(default_jobs_now)) or jobs[place] or ''
+    tenants[at + 1], tenants[at + 2], tenants[at + 3], tenants[at + 4], tenants[at + 5] =
+      name, text, int(weight_of[place] or 1000), activity[place], int(runnable(name, text, blocked))
   end
   -- `*` is not a tenant, and the default tenant has a field only while it is counted.
   local with_jobs = math.max(call('HLEN', ctx.prefix .. 'tenants') - 1 - call('HEXISTS', ctx.prefix .. 'tenants', '_default'), 0)
   for place = 1, 5 do
-    if tonumber(of_default[place]) > 0 then
+    if tonumber(default_jobs_now[place]) > 0 then
       with_jobs = with_jobs + 1
       break
     end
   end
-  return {ctx.now_text, int(ctx.now - first * MINUTE), with_jobs, most_of_minute, format('%d %d %d %d %d', unpack(all)), did[#names], documents, seen,
-    lots, int(runnable_in_all())}
+  return {ctx.now_text, int(ctx.now - first * MINUTE), with_jobs, most_of_minute, format('%d %d %d %d %d', unpack(all)), activity[#names], documents, tenants,
+    sampled_count, int(total_runnable())}
 end
 
 return run

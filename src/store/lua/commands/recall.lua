@@ -21,7 +21,7 @@ local hand_back = hand_back_module.hand_back
 local call = redis.call
 local concat, match = table.concat, string.match
 
-local MOST_NOTED = 32
+local MOST_RECALLED = 32
 
 local function run()
   local slot, number = unpack(ctx.args, 9, 10)
@@ -41,10 +41,10 @@ local function run()
   end
   -- A resend finds nothing: by then a job may be leased again, even within the same millisecond.
   call('UNLINK', key)
-  local noted = {}
-  for entry in string.gmatch(ctx.state.recalled or '', '%S+') do noted[#noted + 1] = entry end
-  noted[#noted + 1] = slot .. ':' .. ctx.now_text
-  call('HSET', ctx.prefix .. 'state', 'recalled', concat(noted, ' ', math.max(1, #noted - MOST_NOTED + 1)))
+  local recalled = {}
+  for entry in string.gmatch(ctx.state.recalled or '', '%S+') do recalled[#recalled + 1] = entry end
+  recalled[#recalled + 1] = slot .. ':' .. ctx.now_text
+  call('HSET', ctx.prefix .. 'state', 'recalled', concat(recalled, ' ', math.max(1, #recalled - MOST_RECALLED + 1)))
   commit()
   return released
 end

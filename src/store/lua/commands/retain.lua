@@ -71,7 +71,7 @@ local function run()
   -- Limits that were not used for this long, and that no setting names, are deleted.
   local LIMIT_MS = 3600000
 
-  local function is_over(name)
+  local function is_unused(name)
     local f = call('HMGET', name, 'n', 'w', 'f', 'a', 'o', 'hold', 'b', 'j', 'until')
     local overridden = f[5] and (tonumber(f[9] or nil) or ctx.now) >= ctx.now
     local starts = f[7] or ''
@@ -85,7 +85,7 @@ local function run()
     local idle = call('ZRANGEBYSCORE', set, '-inf', ctx.now - LIMIT_MS, 'LIMIT', 0, limit)
     for _, key in ipairs(idle) do
       local name = ctx.prefix .. 'limit:' .. key
-      if is_over(name) then
+      if is_unused(name) then
         call('UNLINK', name, name .. ':at', name .. ':tags')
         call('ZREM', set, key)
         call('ZREM', ctx.prefix .. 'wakes', key)
@@ -99,7 +99,7 @@ local function run()
   handled = math.max(handled, retain_limits(ctx.prefix .. 'limits'), retain_limits(ctx.prefix .. 'caps'))
 
   -- Deletes enqueue windows that no longer count (`limits/enqueue_window`).
-  local function retain_books()
+  local function retain_windows()
     local over = call('ZRANGEBYSCORE', ctx.prefix .. 'books:at', '-inf', int(ctx.steady), 'LIMIT', 0, limit)
     if #over == 0 then return 0 end
     call('ZREM', ctx.prefix .. 'books:at', unpack(over))
@@ -107,7 +107,7 @@ local function run()
     return #over
   end
 
-  handled = math.max(handled, retain_books())
+  handled = math.max(handled, retain_windows())
 
   -- Returns the number of jobs that passed through a queue, as text; nil if it holds jobs.
   local function passed_through(queue)
@@ -144,7 +144,7 @@ local function run()
   local PORTION, PAUSE, MINUTE = 50, 1000, 60000
 
   -- Ignores errors: a full Redis refuses writes that need memory, but deletions must go on.
-  local function note(...)
+  local function try(...)
     redis.pcall(...)
   end
 
@@ -160,12 +160,12 @@ local function run()
       if not passed then
         if known then call('HDEL', ctx.prefix .. 'idle', queue) end
       elseif passed ~= before or ctx.now < tonumber(since) then
-        note('HSET', ctx.prefix .. 'idle', queue, ctx.now_text .. ' ' .. passed)
+        try('HSET', ctx.prefix .. 'idle', queue, ctx.now_text .. ' ' .. passed)
       elseif ctx.now - since >= max_idle and not is_set_up(queue) then
         forget_queue(queue)
       end
     end
-    note('SET', ctx.prefix .. 'idle:at', found[1] .. ' ' .. int(ctx.now + (found[1] == '0' and MINUTE or PAUSE)))
+    try('SET', ctx.prefix .. 'idle:at', found[1] .. ' ' .. int(ctx.now + (found[1] == '0' and MINUTE or PAUSE)))
   end
 
   retain_queues()

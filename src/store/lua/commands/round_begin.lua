@@ -54,7 +54,7 @@ local function run()
 
   local function unstick(fair, queue)
     for _, name in ipairs(call('SRANDMEMBER', fair.key .. ':stuck', STUCK_A_ROUND)) do
-      if not staging.is_stuck(plan, queue, name) then
+      if not staging.is_blocked(plan, queue, name) then
         local tenant = tenant_of(fair, name)
         call('SREM', fair.key .. ':stuck', name)
         if tenant.state == 'b' then

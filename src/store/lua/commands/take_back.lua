@@ -13,7 +13,7 @@ local failure = require('queue/failure')
 local runtime = require('lib/runtime')
 
 local commit, count = runtime.commit, runtime.count
-local tally = job_counts.tally
+local count_tenant = job_counts.count_tenant
 local job_load, job_set, marked, unmark = job_module.load, job_module.set, job_module.marked, job_module.unmark
 local discard, record_failure = failure.discard, failure.record_failure
 local call = redis.call
@@ -31,7 +31,7 @@ local function run()
       call('ZREM', ctx.prefix .. 'finished:forwarded', job.id)
       -- Forwarded jobs are not counted.
       count(job.queue, job.state, 1)
-      tally(job.tenant, job.state, 1)
+      count_tenant(job.tenant, job.state, 1)
       record_failure(job, entry)
       discard(job, is_dead == '1', error)
     end

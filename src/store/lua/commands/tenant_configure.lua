@@ -24,7 +24,7 @@ local runtime = require('lib/runtime')
 
 local on_begin, commit, emit, int = runtime.on_begin, runtime.commit, runtime.emit, runtime.int
 local signal, subject = runtime.signal, runtime.subject
-local default_count = headcount.default_count
+local start_counting_default = headcount.start_counting_default
 local call = redis.call
 
 local find = string.find
@@ -46,7 +46,7 @@ end
 local function count_default()
   if find(ctx.allowed, 'd', 1, true) then return end
   letters = letters .. 'd'
-  default_count()
+  start_counting_default()
 end
 
 local function put(tenant, document, words)

@@ -13,7 +13,7 @@ local activity_totals = require('tenants/activity_totals')
 local runtime = require('lib/runtime')
 
 local int = runtime.int
-local MINUTE, deeds = activity_totals.MINUTE, activity_totals.deeds
+local MINUTE, activity_totals_of = activity_totals.MINUTE, activity_totals.of
 
 local HOURS, HOUR = 24, 3600000
 
@@ -23,8 +23,8 @@ local function run()
   -- This fraction of the first hour is within the last 24 hours.
   local part = 1 - ctx.now % HOUR / HOUR
   local first = minute - minutes + 1
-  local lately = deeds('m', {tenant, '*'}, first, minute)
-  return {deeds('h', {tenant}, hour - HOURS, hour, part)[1], lately[1], lately[2], int(ctx.now - first * MINUTE),
+  local lately = activity_totals_of('m', {tenant, '*'}, first, minute)
+  return {activity_totals_of('h', {tenant}, hour - HOURS, hour, part)[1], lately[1], lately[2], int(ctx.now - first * MINUTE),
     ctx.state.throttled and '1' or '0'}
 end
 

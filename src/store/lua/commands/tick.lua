@@ -32,7 +32,7 @@ local starve = starvation.starve
 local call = redis.call
 local match = string.match
 
-local function bury(job)
+local function abandon(job)
   job_abandoned(job, 'worker_death', 'the worker was silent for too long')
 end
 
@@ -42,9 +42,9 @@ local function run()
   local handled = clock_shift.shift_times(limit)
   handled = math.max(handled, sweep(limit))
   for _, worker in ipairs(call('ZRANGEBYSCORE', ctx.prefix .. 'workers', '-inf', ctx.now - ctx.args[8], 'LIMIT', 0, 10)) do
-    handled = math.max(handled, (take_from(worker, limit, 'error', bury)))
+    handled = math.max(handled, (take_from(worker, limit, 'error', abandon)))
   end
-  handled = math.max(handled, workflows.catch_up(limit))
+  handled = math.max(handled, workflows.run_deferred(limit))
   -- Limits of tiers changed: examines the lanes that wait for limits of tenants, a portion per
   -- call.
   local cursor = call('GET', ctx.prefix .. 'rouse')

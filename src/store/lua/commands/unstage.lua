@@ -32,7 +32,7 @@ local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local commit, count, emit, int = runtime.commit, runtime.count, runtime.emit, runtime.int
-local tally = job_counts.tally
+local count_tenant = job_counts.count_tenant
 local job_load, marked = job_module.load, job_module.marked
 local job_unstage = stage.job_unstage
 local restore = restore_module.restore
@@ -83,7 +83,7 @@ local function run()
   local keys = {}
   for _, job in ipairs(jobs) do
     job_unstage(job)
-    tally(job.tenant, 'pending', -1)
+    count_tenant(job.tenant, 'pending', -1)
     count(job.queue, 'pending', -1)
     emit('job.released', job, '"main_queue":"' .. main .. '"')
     keys[#keys + 1] = job.key

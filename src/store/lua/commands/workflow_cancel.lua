@@ -24,7 +24,7 @@ local workflow_is_in, workflow_view = view.workflow_is_in, view.workflow_view
 local call = redis.call
 
 -- Jobs cancelled per call; the tick cancels the rest.
-local CANCELLED_A_CALL = 100
+local CANCELLED_PER_CALL = 100
 
 local function run()
   local id, op, tenant = unpack(ctx.args, 9, 11)
@@ -34,7 +34,7 @@ local function run()
   if workflow.state ~= 'running' then return {'conflict', workflow.state} end
   workflow.op = op
   workflow_finish(workflow, 'cancelled')
-  local left = CANCELLED_A_CALL
+  local left = CANCELLED_PER_CALL
   for number = 0, tonumber(call('HGET', workflow.key, 'nodes')) - 1 do
     local node = workflow_node(workflow, number)
     local is_open = node.kind == 'job' and node.state == 'open'
@@ -43,7 +43,7 @@ local function run()
       workflows.cancel_job(job)
       left = left - 1
     elseif is_open then
-      workflows.later(workflow, 'cancel', number)
+      workflows.defer(workflow, 'cancel', number)
     end
   end
   commit()

@@ -66,7 +66,7 @@ local function run()
   if version ~= ctx.state.rules then return {'stale'} end
   local workflow, count = workflow_new(id, kind, name, ctx.now_text, tenant), tonumber(node_count)
   for number = 0, count - 1 do workflow.nodes[number] = node_read(ctx.args[FIRST + number * 2]) end
-  local words, jobs = workflows.first(workflow, words_of)
+  local words, jobs = workflows.first_jobs(workflow, words_of)
   local full = version ~= '' and over_bound(words, 1, #jobs)
   local enter
   if not full and find(ctx.allowed, 'e', 1, true) then full, enter = workflow_admit(words, #jobs) end
@@ -82,7 +82,7 @@ local function run()
     'jobs', job_count, 'nodes', node_count, 'tenant', tenant)
   if steps ~= '' then call('HSET', key, 'steps', steps) end
   request_begin(words, 1, #jobs)
-  workflows.begin(workflow, words, jobs, belong_together(words, #jobs))
+  workflows.start(workflow, words, jobs, belong_together(words, #jobs))
   for number = 0, count - 1 do
     local node = workflow.nodes[number]
     workflow.touched[number] = true

@@ -60,7 +60,7 @@ local fairs = per_call('fairness') -- by key; phase `fairness` writes them
 
 local LOG2 = math.log(2)
 local NOTHING = {}
-local LEAST = 50 -- the lowest weight of a tenant that takes turns, in thousandths
+local MIN_WEIGHT = 50 -- the lowest weight of a tenant that takes turns, in thousandths
 
 -- Remembered between calls: many tenants have the same weight, and most queues have the same
 -- classes.
@@ -109,7 +109,7 @@ local function fair_open(key, owner, is_new)
     fair = {key = key, owner = owner, v = tonumber(f[1]) or 0, w = w, n = n, u = u, jobs = jobs,
       aim = (tonumber(f[6]) or 0) > ctx.now and tonumber(f[5]) or 0, sharing = f[7], classes = classes, leavers = leavers, levels = levels, repeats = repeats,
       had_w = w, had_n = n, had_u = u, had_jobs = jobs, had_classes = classes, had_leavers = leavers, had_levels = levels, had_repeats = repeats,
-      read_n = n, tenants = {}, touched = {}, sums = {}, changed = nil, moved = nil, windows = nil, moments = nil, passed = nil,
+      n_at_open = n, tenants = {}, touched = {}, sums = {}, changed = nil, moved = nil, windows = nil, moments = nil, passed = nil,
       queue = nil, rule = nil, base = nil, priority = nil}
     fairs()[key] = fair
   end
@@ -118,21 +118,21 @@ end
 
 local function busy_read(busy)
   local weight, state, promoted, since, asked, otherwise = match(busy, '^(%d+) (%a) (%d+) (%d+) (%d+) ?(%d*)$')
-  local told = {weight = tonumber(weight), state = state, promoted = tonumber(promoted), since = since, asked = asked,
+  local entry = {weight = tonumber(weight), state = state, promoted = tonumber(promoted), since = since, asked = asked,
     otherwise = tonumber(otherwise)}
-  told.class = state == 'w' and weights.class(told.weight) or nil
-  known_busy()[busy] = told
-  return told
+  entry.class = state == 'w' and weights.class(entry.weight) or nil
+  known_busy()[busy] = entry
+  return entry
 end
 
 -- Returns a tenant with the given entry of `busy` or none, and its start if that is known. Nine
 -- fields at creation make room for the 16 that it may get: a table that grows one by one is laid
 -- out each time, and one with 17 fields takes twice the memory.
 local function tenant_read(name, busy, start)
-  local told = busy and (known_busy()[busy] or busy_read(busy)) or NOTHING
-  local tenant = {name = name, start = start, weight = told.weight, state = told.state, was = busy or nil, was_class = told.class,
-    promoted = told.promoted, since = told.since, asked = told.asked}
-  if told.otherwise then tenant.otherwise = told.otherwise end
+  local entry = busy and (known_busy()[busy] or busy_read(busy)) or NOTHING
+  local tenant = {name = name, start = start, weight = entry.weight, state = entry.state, was = busy or nil, was_class = entry.class,
+    promoted = entry.promoted, since = entry.since, asked = entry.asked}
+  if entry.otherwise then tenant.otherwise = entry.otherwise end
   return tenant
 end
 
@@ -220,7 +220,7 @@ end
 local function tenant_weigh(tenant, weight)
   local part = weight > 0 and throttle_of(tenant.name).part
   tenant.otherwise = part and weight or nil
-  return part and math.min(math.max(math.floor(weight * part / 1000 + 0.5), LEAST), weight) or weight
+  return part and math.min(math.max(math.floor(weight * part / 1000 + 0.5), MIN_WEIGHT), weight) or weight
 end
 
 -- Changes the weight of a tenant with jobs; its lag stays the same. Returns true if the weight
@@ -257,7 +257,7 @@ end
 local function fair_arrive(fair, tenant, weight, is_unknown)
   if tenant.state then return end
   weight = tenant_weigh(tenant, weight)
-  tenant.promoted, tenant.since, tenant.asked = 0, ctx.now_text, tenant.told or '0'
+  tenant.promoted, tenant.since, tenant.asked = 0, ctx.now_text, tenant.remembered or '0'
   if is_unknown then
     tenant.weight, tenant.state, fair.u = weight, 'u', fair.u + 1
   elseif weight > 0 then

@@ -26,7 +26,7 @@ local runtime = require('lib/runtime')
 local on_begin, int, remembering = runtime.on_begin, runtime.int, runtime.remembering
 local lane_base, lane_score, queue_slept = lane_module.base, lane_module.score, lane_module.queue_slept
 local queue_woke = lane_module.queue_woke
-local tenant_capped, tenant_quota = quotas.capped, quotas.quota
+local active_limit, tenant_quota = quotas.active_limit, quotas.quota
 local lane_level = lanes.lane_level
 local fair_arrive, fair_open, tenant_of = fair_queue.arrive, fair_queue.open, fair_queue.tenant_of
 local tenant_reweigh = fair_queue.tenant_reweigh
@@ -41,7 +41,7 @@ local NAMELESS = '*'
 
 -- Sharing settings by queue, kept between calls as long as the version of the rules stays the same.
 local MOST_KNOWN = 4096
-local known, known_size, known_as = {}, 0, nil -- by queue; valid for one namespace and version
+local sharings, sharing_count, sharings_of = {}, 0, nil -- by queue; valid for one namespace and version
 
 -- Without settings, only jobs whose lanes name their tenant because of isolation (`;b=`) take turns.
 local UNSET = {strategy = 'f', default = 1000, weights = nil, by_isolation = true}
@@ -64,11 +64,11 @@ local is_unset
 -- turns.
 local function queue_sharing(queue)
   if not is_shared then return UNSET end
-  if known_as ~= ctx.prefix .. ctx.state.rules or known_size >= MOST_KNOWN then known, known_size, known_as = {}, 0, ctx.prefix .. ctx.state.rules end
-  local sharing = known[queue]
+  if sharings_of ~= ctx.prefix .. ctx.state.rules or sharing_count >= MOST_KNOWN then sharings, sharing_count, sharings_of = {}, 0, ctx.prefix .. ctx.state.rules end
+  local sharing = sharings[queue]
   if sharing == nil then
     sharing = sharing_read(queue)
-    known[queue], known_size = sharing, known_size + 1
+    sharings[queue], sharing_count = sharing, sharing_count + 1
   end
   return sharing
 end
@@ -132,7 +132,7 @@ local function tenant_lane(queue, lane, tenant, rule)
   end
   if has_own then return lane end
   -- The lane names the tenant, so that blocked jobs are counted for the planner.
-  return (rule and find(lane, ';', 1, true) or tenant_capped(owner)) and lane .. ';b=' .. owner or lane
+  return (rule and find(lane, ';', 1, true) or active_limit(owner)) and lane .. ';b=' .. owner or lane
 end
 
 -- Returns the weight of all lanes without a tenant: that of the default tenant, or of the tenants
@@ -205,7 +205,7 @@ end
 -- Recomputes the weights of waiting tenants after sharing settings changed; their lag stays the
 -- same. A tenant with the weight of a plan rule keeps it, unless the policy names one now. A
 -- portion per call: there may be a million tenants.
-local REWEIGHED_A_CALL = 256
+local REWEIGHED_PER_CALL = 256
 
 local function level_reweigh(fair)
   local sharing, version = queue_sharing(fair.queue), ctx.state.rules
@@ -213,14 +213,14 @@ local function level_reweigh(fair)
   -- `version cursor` until the pass is complete.
   local under, cursor = match(fair.sharing or '', '^(.*) (%d+)$')
   if under ~= version then cursor = '0' end
-  local found = call('HSCAN', fair.key .. ':busy', cursor, 'COUNT', REWEIGHED_A_CALL)
+  local found = call('HSCAN', fair.key .. ':busy', cursor, 'COUNT', REWEIGHED_PER_CALL)
   for position = 1, #found[2], 2 do
     local name = found[2][position]
     local tenant = tenant_of(fair, name)
     local weight = sharing_weight(fair.queue, name)
-    local is_rules = tenant.asked == '1' and sharing.strategy ~= 'r'
+    local keeps_rule_weight = tenant.asked == '1' and sharing.strategy ~= 'r'
       and not (sharing.weights and call('HEXISTS', sharing.weights, name) == 1)
-    tenant_reweigh(fair, tenant, is_rules and (tenant.otherwise or tenant.weight) or weight)
+    tenant_reweigh(fair, tenant, keeps_rule_weight and (tenant.otherwise or tenant.weight) or weight)
   end
   fair.sharing, fair.moved = found[1] == '0' and version or version .. ' ' .. found[1], true
   call('HSET', fair.key, 's', fair.sharing)

@@ -16,10 +16,10 @@ local fair_write = fair_queue_write.fair_write
 local window_head, window_insert, window_open = window_module.head, window_module.insert, window_module.open
 local call = redis.call
 
-local MOMENTS_A_PICK, MOMENTS_READ = 64, 32
+local MOMENTS_PER_PICK, MOMENTS_READ = 64, 32
 -- Departed tenants deleted per call: more than can depart in one.
-local SWEPT = 256
-local NOBODY = {} -- shared; never changed
+local MOST_SWEPT = 256
+local EMPTY = {} -- shared; never changed
 
 -- Adds to the weight of a moment. A moment after everything that was read is read later.
 local function moments_note(moments, start, weight)
@@ -37,8 +37,8 @@ end
 
 -- Reads the first moments at which departed tenants leave, each with the sum of their weights.
 local function moments_open(fair)
-  local starts = fair.leavers == '' and NOBODY or call('ZRANGE', fair.key .. ':moments', '0', int(MOMENTS_READ - 1))
-  local items, sums = {}, #starts > 0 and call('HMGET', fair.key .. ':sums', unpack(starts)) or NOBODY
+  local starts = fair.leavers == '' and EMPTY or call('ZRANGE', fair.key .. ':moments', '0', int(MOMENTS_READ - 1))
+  local items, sums = {}, #starts > 0 and call('HMGET', fair.key .. ':sums', unpack(starts)) or EMPTY
   for position, start in ipairs(starts) do
     items[position] = {start = tonumber(start), name = start, sum = tonumber(sums[position] or nil) or 0}
   end
@@ -71,17 +71,17 @@ end
 
 -- Deletes departed tenants whose moment has passed. If no tenant waits, `fair_end` deletes all of
 -- them.
-local function moments_sweep(fair)
+local function sweep_departed(fair)
   if fair.n == 0 then return end
   fair_write(fair)
   if fair.leavers == '' then return end
   local head = moments_head(fair)
-  local gone = call('ZRANGEBYSCORE', fair.key .. ':leaving', '-inf', head and '(' .. head.name or '+inf', 'LIMIT', '0', int(SWEPT))
+  local gone = call('ZRANGEBYSCORE', fair.key .. ':leaving', '-inf', head and '(' .. head.name or '+inf', 'LIMIT', '0', int(MOST_SWEPT))
   if #gone > 0 then
     call('ZREM', fair.key .. ':leaving', unpack(gone))
     call('HDEL', fair.key .. ':left', unpack(gone))
   end
-  if not head and #gone < SWEPT then fair.leavers = '' end
+  if not head and #gone < MOST_SWEPT then fair.leavers = '' end
 end
 
 -- Returns the tenants of a weight class, given names and starts as Redis returns them.
@@ -159,7 +159,7 @@ end
 local function advance(fair)
   if fair.w == 0 then return end
   local rest = 1000
-  for _ = 1, MOMENTS_A_PICK do
+  for _ = 1, MOMENTS_PER_PICK do
     local moment = moments_head(fair)
     if not moment or moment.start > fair.v + rest / fair.w then break end
     if moment.start > fair.v then
@@ -174,7 +174,7 @@ end
 
 -- Ends the waiting of a picked tenant without a charge, because none of its jobs can go. `window`
 -- is nil if it was not picked by its turn.
-local function forgo(fair, tenant, window)
+local function stop_waiting(fair, tenant, window)
   if window then window.at = window.at + 1 end
   tenant_leave(fair, tenant)
   tenant_touch(fair, tenant)
@@ -199,4 +199,4 @@ local function serve(fair, tenant, window, drained)
   advance(fair)
 end
 
-return {forgo = forgo, moments_sweep = moments_sweep, pick = pick, open = pick_open, serve = serve}
+return {stop_waiting = stop_waiting, sweep_departed = sweep_departed, pick = pick, open = pick_open, serve = serve}

@@ -8,7 +8,7 @@ local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local on_begin, int, settle = runtime.on_begin, runtime.int, runtime.settle
-local tenant_exceeded, tenant_quota = quotas.exceeded, quotas.quota
+local tenant_exceeded, tenant_quota = quotas.emit_exceeded, quotas.quota
 local book_look, book_open, books_open = enqueue_window.look, enqueue_window.open, enqueue_window.books_open
 local pace_lasts, starts_add = enqueue_window.pace_lasts, enqueue_window.starts_add
 local starts_last = enqueue_window.starts_last

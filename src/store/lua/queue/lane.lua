@@ -11,7 +11,7 @@
 -- last. A lane is ready exactly while it holds jobs and nothing blocks it.
 
 local ctx = require('lib/context')
-local tenant_capped = require('tenants/quotas').capped
+local tenant_capped = require('tenants/quotas').active_limit
 local runtime = require('lib/runtime')
 
 local on_begin, flush, gather, int, per_call = runtime.on_begin, runtime.flush, runtime.gather, runtime.int, runtime.per_call

@@ -66,13 +66,13 @@ local function tenant_weight(fair, tenant, plan)
   if tenant.state then return tenant.otherwise or tenant.weight end
   local elsewhere = tenant_elsewhere(fair, tenant.name)
   if elsewhere then
-    tenant.told = elsewhere.asked ~= '0' and elsewhere.asked or nil
+    tenant.remembered = elsewhere.asked ~= '0' and elsewhere.asked or nil
     return elsewhere.otherwise or elsewhere.weight, elsewhere
   end
-  local told = plan.tag and call('GET', fair.base.key .. ':tag:' .. tenant.name)
-  tenant.told = told and '1' or nil
-  local own = not told and plan.fixed and call('HGET', plan.key .. ':own', tenant.name)
-  return tonumber(told or own or nil) or tenant_quota(tenant.name).weight or plan.default
+  local remembered = plan.tag and call('GET', fair.base.key .. ':tag:' .. tenant.name)
+  tenant.remembered = remembered and '1' or nil
+  local own = not remembered and plan.fixed and call('HGET', plan.key .. ':own', tenant.name)
+  return tonumber(remembered or own or nil) or tenant_quota(tenant.name).weight or plan.default
 end
 
 -- Records since when a rule has jobs staged. A cron's time that passed while nothing was staged is
@@ -101,7 +101,7 @@ local function staging_flushed(fair, has_begun, has_ended)
   end
   -- If tenants waited before, rounds run already. The first tenant of unknown weight still needs a
   -- round at once, which asks the webhook.
-  if (has_begun and fair.base.read_n == 0) or (fair.u > 0 and fair.had_u == 0) then signal('staged ' .. fair.rule) end
+  if (has_begun and fair.base.n_at_open == 0) or (fair.u > 0 and fair.had_u == 0) then signal('staged ' .. fair.rule) end
   if fair ~= fair.base then
     if fair.jobs == 0 and fair.had_jobs > 0 then call('UNLINK', fair.key) end
     return
@@ -122,13 +122,13 @@ local function staging_flushed(fair, has_begun, has_ended)
 end
 
 -- Returns true if promoted jobs wait for limits and the rule bounds how many.
-staging.may_stick = function(plan)
+staging.checks_blocked = function(plan)
   return (tonumber(ctx.state.parked) or 0) > 0 and plan.blocked ~= math.huge
 end
 
 -- Returns true if so many promoted jobs of a tenant wait for limits that no more are promoted.
-staging.is_stuck = function(plan, queue, name)
-  return staging.may_stick(plan) and (tonumber(call('HGET', ctx.prefix .. 'blocked:' .. queue, name) or nil) or 0) >= plan.blocked
+staging.is_blocked = function(plan, queue, name)
+  return staging.checks_blocked(plan) and (tonumber(call('HGET', ctx.prefix .. 'blocked:' .. queue, name) or nil) or 0) >= plan.blocked
 end
 
 local STAGING = {counts = true, remember = tenant_remember, flushed = staging_flushed}

@@ -27,7 +27,7 @@ local runtime = require('lib/runtime')
 
 local on_begin, count, gather, int, send = runtime.on_begin, runtime.count, runtime.gather, runtime.int, runtime.send
 local emit = runtime.emit
-local tally = job_counts.tally
+local count_tenant = job_counts.count_tenant
 local job_load, marked = job_module.load, job_module.marked
 local job_release = stage.job_release
 local join, join_list = wire.join, wire.join_list
@@ -123,7 +123,7 @@ local function push_released(queue)
   if #payloads > 0 then
     hand_over(queue)
     count(queue, 'pending', -#payloads)
-    for name, by in pairs(left_of) do tally(name, 'staged', -by) end
+    for name, by in pairs(left_of) do count_tenant(name, 'staged', -by) end
   end
   for _, job in ipairs(kept) do
     call('SET', job[1], job[2], 'PX', kept_ms)

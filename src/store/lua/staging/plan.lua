@@ -74,25 +74,25 @@ local healths = per_call()
 
 -- Ready lanes of which the first job is read: one for each priority suffices, because the oldest
 -- job of a priority is among the first.
-local LANES_ASKED = 201
+local MOST_LANES = 201
 
 local function queue_oldest(queue)
   local oldest
-  local function ask(lane)
+  local function examine(lane)
     local head = call('ZRANGE', ctx.prefix .. 'lane:' .. queue .. ':' .. lane, 0, 0)[1]
     local job = head and job_load(head)
     oldest = lower(oldest, job and job.enqueued)
   end
-  for _, lane in ipairs(call('ZRANGE', ctx.prefix .. 'ready:' .. queue, 0, LANES_ASKED - 1)) do
+  for _, lane in ipairs(call('ZRANGE', ctx.prefix .. 'ready:' .. queue, 0, MOST_LANES - 1)) do
     local level = match(lane, '^@(.*)$')
     if not level then
-      ask(lane)
+      examine(lane)
     else -- tenants that have waited longest have the lowest starts
       local key = ctx.prefix .. 'level:' .. queue .. ':' .. level
       for class in string.gmatch(call('HGET', key, 'classes') or '', '%d+') do
         local tenant = call('ZRANGE', key .. ':c:' .. class, 0, 0)[1]
         local first = tenant and call('ZRANGE', key .. ':lanes:' .. tenant, 0, 0)[1]
-        if first then ask(first) end
+        if first then examine(first) end
       end
     end
   end

@@ -34,7 +34,7 @@ local plan_open = plan_module.open
 local weights = fair_queue.weights
 local staging, staging_open = fair_queues.staging, fair_queues.open
 local staging_lane = stage.staging_lane
-local forgo, moments_sweep, pick = pick_module.forgo, pick_module.moments_sweep, pick_module.pick
+local stop_waiting, sweep_departed, pick = pick_module.stop_waiting, pick_module.sweep_departed, pick_module.pick
 local pick_open, serve = pick_module.open, pick_module.serve
 local call = redis.call
 local match = string.match
@@ -112,7 +112,7 @@ local function promote_run(target)
   end
 
   local promoted, levels = 0, {}
-  local stick = staging.may_stick(plan)
+  local stick = staging.checks_blocked(plan)
 
   -- Promotes jobs of one priority, at most as many as are still wanted.
   local function promote_level(level)
@@ -124,8 +124,8 @@ local function promote_run(target)
     while promoted < want and not is_full() do
       local tenant, window = pick(fair)
       if not tenant then break end
-      if stick and staging.is_stuck(plan, queue, tenant.name) then
-        forgo(fair, tenant, window)
+      if stick and staging.is_blocked(plan, queue, tenant.name) then
+        stop_waiting(fair, tenant, window)
         tenant.state = 'b'
         call('SADD', fair.key .. ':stuck', tenant.name)
       elseif promote_next(tenant) then
@@ -133,7 +133,7 @@ local function promote_run(target)
         serve(fair, tenant, window, is_drained(tenant))
       else
         fair.owner.remember(fair, tenant)
-        forgo(fair, tenant, window)
+        stop_waiting(fair, tenant, window)
       end
     end
     staging.count(fair, before - promoted)
@@ -156,7 +156,7 @@ local function promote_run(target)
     shares[size - 2], shares[size - 1], shares[size] = tenant.name, weights.text(tenant.weight), int(taken - (tenant.gone or 0))
   end
   for first = 1, #empty, 4000 do call('UNLINK', unpack(empty, first, math.min(first + 3999, #empty))) end
-  for _, level in ipairs(levels) do moments_sweep(level) end
+  for _, level in ipairs(levels) do sweep_departed(level) end
   plan.added = plan.added - promoted
   if plan.room > 0 then plan.room, plan.spent = math.max(plan.room - promoted, 0), true end
 

@@ -10,7 +10,7 @@ local fair_queues = require('staging/fair_queues')
 local runtime = require('lib/runtime')
 
 local emit, flush, gather, int = runtime.emit, runtime.flush, runtime.gather, runtime.int
-local tally = job_counts.tally
+local count_tenant = job_counts.count_tenant
 local lane_score = lane.score
 local job_make_available, job_move = job_module.make_available, job_module.move
 local job_save, job_wait, mark, marked = job_module.save, job_module.wait, job_module.mark, job_module.marked
@@ -35,10 +35,10 @@ local function job_stage(job, fits)
   local fair = plan.within_tenant and base or staging.level(base, priority)
   local tenant = tenant_of(fair, job.tenant)
   local weight, elsewhere = tenant_weight(fair, tenant, plan)
-  local is_known = tenant.told or (tenant.asked or '0') ~= '0'
+  local is_known = tenant.remembered or (tenant.asked or '0') ~= '0'
   -- Pass-through only if no tenant waits at any priority, so that no job overtakes another.
   if not job.push and fair.n == 0 and weight > 0 and (is_known or not (plan.ask or plan.hold)) and staging.waiting(base) == 0
-    and not staging.is_stuck(plan, job.queue, job.tenant) then
+    and not staging.is_blocked(plan, job.queue, job.tenant) then
     local room = gate_room(plan, job.queue, base.aim)
     if room > 0 and (not fits or fits(job.rule, job.queue, room)) then
       gate_passed(plan, job.queue)
@@ -60,16 +60,16 @@ end
 -- Marks a pending job as staged.
 local function staged_begin(job)
   mark(job, 's')
-  tally(job.tenant, 'pending', -1)
-  tally(job.tenant, 'staged', 1)
+  count_tenant(job.tenant, 'pending', -1)
+  count_tenant(job.tenant, 'staged', 1)
 end
 
 -- Removes the mark of a staged job, if it has one.
 local function staged_end(job)
   if not marked(job, 's') then return end
   unmark(job, 's')
-  tally(job.tenant, 'staged', -1)
-  tally(job.tenant, 'pending', 1)
+  count_tenant(job.tenant, 'staged', -1)
+  count_tenant(job.tenant, 'pending', 1)
 end
 
 -- Stages a runnable job if a rule requires that, else makes it available. Saves the job. Returns

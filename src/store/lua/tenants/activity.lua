@@ -41,12 +41,12 @@ local function add(of, what, by, by_more)
   end
 end
 
-appliers.did = add
+appliers.attempts = add
 
 -- Records that attempts of a tenant succeeded (`c`) or failed (`f`), or that a worker held its jobs
 -- for some ms.
-local function did(of, what, by, ms)
-  if is_counted then defer('did', of or '_default', what, by, math.max(ms or 0, 0)) end
+local function count_attempts(of, what, by, ms)
+  if is_counted then defer('attempts', of or '_default', what, by, math.max(ms or 0, 0)) end
 end
 
 appliers.stored = function(queue, state, of, is_push)
@@ -55,7 +55,7 @@ appliers.stored = function(queue, state, of, is_push)
 end
 
 -- Records that a job of a tenant was stored. `is_push` is true for its first job of a request.
-local function job_stored(queue, state, of, is_push)
+local function count_stored(queue, state, of, is_push)
   defer('stored', queue, state, of, is_push)
 end
 
@@ -67,4 +67,4 @@ on_commit('activity', function()
   return wire.SUBSTITUTE .. table.concat(parts, wire.FILE)
 end)
 
-return {did = did, job_stored = job_stored}
+return {count_attempts = count_attempts, count_stored = count_stored}

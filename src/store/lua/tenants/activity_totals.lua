@@ -11,7 +11,7 @@ local MINUTE = 60000
 
 -- Returns for each tenant the sum of its activity in buckets of a kind (`h` or `m`), five numbers
 -- separated by blanks. `part` is the fraction of the first bucket that counts.
-local function deeds(letter, names, first, last, part)
+local function activity_totals_of(letter, names, first, last, part)
   local sums = {}
   for place = 1, #names do sums[place] = {0, 0, 0, 0, 0} end
   for bucket = first, last do
@@ -28,4 +28,4 @@ local function deeds(letter, names, first, last, part)
   return sums
 end
 
-return {MINUTE = MINUTE, deeds = deeds}
+return {MINUTE = MINUTE, of = activity_totals_of}

@@ -18,7 +18,7 @@ end)
 
 -- Reads the keys of fair queues with staged jobs, and the bases, of which the hash counts all
 -- priorities: `staging/fair_queues`.
-local function staged_in()
+local function read_keys()
   if keys then return end
   keys, bases = {}, {}
   for _, rule in ipairs(call('SMEMBERS', ctx.prefix .. 'plans')) do
@@ -32,7 +32,7 @@ end
 
 -- Returns the number of a tenant's staged jobs; `*` is the sum of all tenants but the default one.
 local function staged_of(name)
-  staged_in()
+  read_keys()
   local jobs, all = 0, 0
   for _, key in ipairs(keys) do jobs = jobs + call('ZCARD', key .. ':lane:' .. (name == '*' and '_default' or name)) end
   if name ~= '*' then return jobs end
@@ -58,11 +58,11 @@ local function default_jobs(queues)
 end
 
 -- Starts to count the default tenant's jobs. The caller adds the letter d to `state.tenants`.
-local function default_count()
+local function start_counting_default()
   local all = default_jobs(call('HKEYS', ctx.prefix .. 'queues'))
   if all[1] + all[2] + all[3] + all[4] + all[5] > 0 then
     call('HSET', ctx.prefix .. 'tenants', '_default', format('%d %d %d %d %d', unpack(all)))
   end
 end
 
-return {default_count = default_count, default_jobs = default_jobs, staged_of = staged_of}
+return {start_counting_default = start_counting_default, default_jobs = default_jobs, staged_of = staged_of}

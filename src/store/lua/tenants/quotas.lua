@@ -27,7 +27,7 @@ local call = redis.call
 local find = string.find
 
 -- Time after which an exceeded limit of the same tenant is reported again.
-local TOLD_AGAIN_MS = 60000
+local REPORT_INTERVAL_MS = 60000
 
 local NAMES = {'weight', 'boost', 'concurrency', 'rate', 'period', 'depth', 'scheduled', 'soft'}
 local NONE = {}
@@ -112,19 +112,19 @@ local function tenant_quota(name)
 end
 
 -- Decodes a percent-encoded name.
-local function raw(name)
+local function decode(name)
   return (string.gsub(name, '%%(%x%x)', function(digits) return string.char(tonumber(digits, 16)) end))
 end
 
 -- Emits that a tenant exceeded a limit, and the consequence: `rejected`, `accepted` or `held`.
-local function tenant_exceeded(name, limit, current, maximum, action)
-  local id = raw(name)
+local function emit_exceeded(name, limit, current, maximum, action)
+  local id = decode(name)
   emit('tenant.limit_exceeded', subject(id), '"tenant_id":"' .. string.gsub(id, '[\\"]', '\\%0') .. '","limit":"' .. limit
     .. '","current":' .. int(current) .. ',"maximum":' .. int(maximum) .. ',"action":"' .. action .. '"')
 end
 
 -- Returns how many active jobs a tenant may have, false if there is no limit.
-local function tenant_capped(name)
+local function active_limit(name)
   if not is_capped then return false end
   local cap, throttled = tenant_quota(name).concurrency or false, throttle_of(name).cap
   return throttled and math.min(throttled, cap or throttled) or cap
@@ -136,10 +136,10 @@ local function tenant_boost(name)
 end
 
 return {
-  TOLD_AGAIN_MS = TOLD_AGAIN_MS,
+  REPORT_INTERVAL_MS = REPORT_INTERVAL_MS,
   boost = tenant_boost,
-  capped = tenant_capped,
-  exceeded = tenant_exceeded,
+  active_limit = active_limit,
+  emit_exceeded = emit_exceeded,
   quota = tenant_quota,
   tenants_open = tenants_open,
 }

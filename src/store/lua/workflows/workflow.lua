@@ -51,7 +51,7 @@ local match = string.match
 local workflows = {}
 
 -- Jobs started per call, to bound the time in Redis.
-local STARTS_A_CALL = 200
+local STARTS_PER_CALL = 200
 -- Bytes of results that a workflow keeps; later results are passed on by reference.
 local MOST_BYTES = 4194304
 local JOB_WORDS = wire.pattern(WORDS, wire.RECORD)
@@ -96,13 +96,13 @@ local function touch(workflow, number)
   workflow.touched[number] = true
 end
 
-local function tell(workflow, kind, more)
+local function emit_event(workflow, kind, more)
   local name = workflow.name ~= '' and ',"workflow_name":' .. workflow.name or ''
   emit('workflow.' .. kind, {id = workflow.id, type = '', queue = '', tenant = workflow.tenant}, '"workflow_type":"' .. workflow.kind .. '"' .. name .. (more or ''))
 end
 
 -- Opens a node and returns the numbers of the jobs that start with it.
-local function turn(workflow, number, jobs)
+local function open_node(workflow, number, jobs)
   local node = workflow_node(workflow, number)
   if node.kind == 'job' then
     jobs[#jobs + 1] = number
@@ -110,7 +110,7 @@ local function turn(workflow, number, jobs)
   end
   node.state = 'open'
   touch(workflow, number)
-  for child = node.first, node.first + (node.kind == 'chain' and 1 or node.count) - 1 do turn(workflow, child, jobs) end
+  for child = node.first, node.first + (node.kind == 'chain' and 1 or node.count) - 1 do open_node(workflow, child, jobs) end
   return jobs
 end
 
@@ -130,25 +130,25 @@ local function start(workflow, number, words)
 end
 
 -- Defers a step of a job to the tick: `start` or `cancel`.
-workflows.later = function(workflow, what, number)
+workflows.defer = function(workflow, what, number)
   gather('RPUSH', ctx.prefix .. 'workflows:todo', what .. ' ' .. workflow.id .. ' ' .. int(number))
 end
 
 local function start_all(workflow, jobs)
   for _, number in ipairs(jobs) do
-    if starts < STARTS_A_CALL then
+    if starts < STARTS_PER_CALL then
       starts = starts + 1
       start(workflow, number)
     else
-      workflows.later(workflow, 'start', number)
+      workflows.defer(workflow, 'start', number)
     end
   end
 end
 
 -- Returns the words of the first jobs, one job after the other, and their numbers.
 -- `text_of(number)` returns the words of a job as stored.
-workflows.first = function(workflow, text_of)
-  local words, jobs = {}, turn(workflow, 0, {})
+workflows.first_jobs = function(workflow, text_of)
+  local words, jobs = {}, open_node(workflow, 0, {})
   for index, number in ipairs(jobs) do
     local of_job = {match(text_of(number), JOB_WORDS)}
     for position = 1, WORDS do words[(index - 1) * WORDS + position] = of_job[position] end
@@ -158,33 +158,33 @@ end
 
 -- Starts the first jobs. If there are more than one call may start, the tick starts all of them,
 -- because storing the workflow takes long enough; unless `all_at_once`.
-workflows.begin = function(workflow, words, jobs, all_at_once)
-  tell(workflow, 'created')
-  tell(workflow, 'started', ',"total_steps":' .. int(workflow_node(workflow, 0).count))
-  local starts_now = all_at_once or #jobs <= STARTS_A_CALL
+workflows.start = function(workflow, words, jobs, all_at_once)
+  emit_event(workflow, 'created')
+  emit_event(workflow, 'started', ',"total_steps":' .. int(workflow_node(workflow, 0).count))
+  local starts_now = all_at_once or #jobs <= STARTS_PER_CALL
   for index, number in ipairs(jobs) do
     if starts_now then
       start(workflow, number, {unpack(words, (index - 1) * WORDS + 1, index * WORDS)})
     else
-      workflows.later(workflow, 'start', number)
+      workflows.defer(workflow, 'start', number)
     end
   end
 end
 
 local function workflow_finish(workflow, state)
   workflow.state, workflow.finished = state, ctx.now_text
-  tell(workflow, state, ',"state":"' .. state .. '","completed_count":' .. int(workflow.ok) .. ',"failed_count":' .. int(workflow.failed)
+  emit_event(workflow, state, ',"state":"' .. state .. '","completed_count":' .. int(workflow.ok) .. ',"failed_count":' .. int(workflow.failed)
     .. ',"duration_ms":' .. int(ctx.now - tonumber(workflow.created)))
 end
 
 -- Starts the callbacks of a batch of which all jobs have ended. Returns true if there are any.
-local function fire(workflow, node)
+local function start_callbacks(workflow, node)
   local jobs = {}
   for number = node.first + node.count, node.first + node.count + node.callbacks - 1 do
     local callback = workflow_node(workflow, number)
     if callback.slot == 'on_complete' or callback.slot == (node.failed == 0 and 'on_success' or 'on_failure') then
       jobs[#jobs + 1] = number
-      tell(workflow, 'callback_fired', ',"callback":"' .. callback.slot .. '","job_id":"' .. callback.id .. '"')
+      emit_event(workflow, 'callback_fired', ',"callback":"' .. callback.slot .. '","job_id":"' .. callback.id .. '"')
     end
   end
   node.fired = #jobs
@@ -207,17 +207,17 @@ local function node_end(workflow, number, state)
     return node_end(workflow, node.parent, parent.state == 'spoilt' and 'failed' or 'completed')
   end
   local part = parent.kind == 'chain' and 'step' or 'job'
-  tell(workflow, part .. (succeeded and '_completed' or '_failed'), ',"' .. part .. '_index":' .. node.slot .. ',"state":"' .. state .. '"'
+  emit_event(workflow, part .. (succeeded and '_completed' or '_failed'), ',"' .. part .. '_index":' .. node.slot .. ',"state":"' .. state .. '"'
     .. (node.id and ',"job_id":"' .. node.id .. '"' or ''))
   if succeeded then parent.ok = parent.ok + 1 else parent.failed = parent.failed + 1 end
   if parent.kind == 'chain' then
     if not succeeded then return node_end(workflow, node.parent, 'failed') end
     if parent.ok == parent.count then return node_end(workflow, node.parent, 'completed') end
-    return start_all(workflow, turn(workflow, number + 1, {}))
+    return start_all(workflow, open_node(workflow, number + 1, {}))
   end
   if parent.ok + parent.failed < parent.count then return end
   if parent.kind == 'group' then return node_end(workflow, node.parent, parent.failed == 0 and 'completed' or 'failed') end
-  if not fire(workflow, parent) then node_end(workflow, node.parent, 'completed') end
+  if not start_callbacks(workflow, parent) then node_end(workflow, node.parent, 'completed') end
 end
 
 local function keep_result(workflow, number, job)
@@ -254,12 +254,12 @@ local function job_ended(job, state, keep_ms)
   node_end(workflow, number, outcome)
 end
 
-local function workflow_hears(job, state, keep_ms)
+local function on_job_ended(job, state, keep_ms)
   ended[#ended + 1] = {job, state, keep_ms}
 end
 
 -- Carries out one deferred step.
-local function catch_up(entry)
+local function run_step(entry)
   local what, id, number, job_id, state = match(entry, '^(%l+) (%S+) (%d+) ?(%S*) ?(%S*)$')
   local workflow = workflow_open(id)
   if not workflow then return end
@@ -274,10 +274,10 @@ local function catch_up(entry)
   end
 end
 
-workflows.catch_up = function(limit)
+workflows.run_deferred = function(limit)
   local entries = call('LPOP', ctx.prefix .. 'workflows:todo', limit) or {}
   for _, entry in ipairs(entries) do
-    if guarded(catch_up, entry) then emit('store.error', subject(''), '"set":"workflows:todo"') end
+    if guarded(run_step, entry) then emit('store.error', subject(''), '"set":"workflows:todo"') end
   end
   return #entries
 end
@@ -315,7 +315,7 @@ on_commit('workflows', function()
 end)
 
 on_begin(function()
-  finish.workflow_hears = workflow_hears
+  finish.workflow_hears = on_job_ended
 end)
 
 return {
