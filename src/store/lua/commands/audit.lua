@@ -32,170 +32,173 @@ local find, format, match = string.find, string.format, string.match
 
 local PORTION = 200
 
-local function run()
-  local what, cursor, repairs, most = unpack(ctx.args, 9, 12)
-  if ctx.state.step then return {'0', 0, {}} end -- leases and due jobs are being shifted: `lib/clock_step`
-  local is_repair = repairs == '1'
-  most = tonumber(most)
-  local compared, differences = 0, {}
+local is_repair, most -- arguments
+local compared, differences
 
-  local function compare(kind, name, counted, real, repair)
-    compared = compared + 1
-    if counted == real then return end
-    local at = #differences
-    differences[at + 1], differences[at + 2], differences[at + 3], differences[at + 4] = kind, name, counted, real
-    if is_repair then repair() end
+-- Compares a count with the number of records. Reports a difference, and calls `repair` if repairs
+-- are on.
+local function compare(kind, name, counted, real, repair)
+  compared = compared + 1
+  if counted == real then return end
+  local at = #differences
+  differences[at + 1], differences[at + 2], differences[at + 3], differences[at + 4] = kind, name, counted, real
+  if is_repair then repair() end
+end
+
+-- Returns the sets of slots that must contain the lease of a job.
+local function sets_of(job)
+  local sets = {}
+  for _, key in ipairs(lane_limits(job.queue, job.lane)) do
+    if not is_cap(key) then sets[#sets + 1] = ctx.prefix .. 'limit:' .. key .. ':run' end
   end
+  if job.pool ~= '' then sets[#sets + 1] = ctx.prefix .. 'pool:' .. job.pool .. ':run' end
+  return sets
+end
 
-  -- Returns the sets of slots that must contain the lease of a job.
-  local function sets_of(job)
-    local sets = {}
-    for _, key in ipairs(lane_limits(job.queue, job.lane)) do
-      if not is_cap(key) then sets[#sets + 1] = ctx.prefix .. 'limit:' .. key .. ':run' end
+local function check_lease(id)
+  local job = job_load(id)
+  local is_active = job and job.state == 'active'
+  compare('lease', id, 1, is_active and 1 or 0, function() call('ZREM', job_module.LEASES, id) end)
+  if not is_active then return end
+  for _, set in ipairs(sets_of(job)) do
+    compare('slot', set .. ' ' .. id, call('SISMEMBER', set, id), 1, function() call('SADD', set, id) end)
+  end
+  if job.worker ~= '' then
+    compare('held', id, held.has(job.worker, id) and 1 or 0, 1, function() held.add(job.worker, id) end)
+  end
+end
+
+-- Checks that each member of a set of slots is an active job that belongs there.
+local function check_set(set, belongs)
+  for _, id in ipairs(call('SRANDMEMBER', set, PORTION)) do
+    local job = call('ZSCORE', job_module.LEASES, id) and job_load(id)
+    local real = job and job.state == 'active' and belongs(job) and 1 or 0
+    compare('slot', set .. ' ' .. id, 1, real, function() call('SREM', set, id) end)
+  end
+end
+
+local function check_limit(key)
+  local tenant, queue = match(key, '^%+(.*):([^:]*)$')
+  check_set(ctx.prefix .. 'limit:' .. key .. ':run', function(job)
+    if tenant and job.queue == queue and (job.tenant or '_default') == tenant then return true end
+    for _, own in ipairs(lane_limits(job.queue, job.lane)) do
+      if own == key then return true end
     end
-    if job.pool ~= '' then sets[#sets + 1] = ctx.prefix .. 'pool:' .. job.pool .. ':run' end
-    return sets
-  end
+  end)
+end
 
-  local function check_lease(id)
+local function check_queue(queue, active)
+  local counts = ctx.prefix .. 'counts:' .. queue
+  local counted = call('HMGET', counts, 'active', 'blocked')
+  if active then
+    local real = active[queue] or 0
+    compare('active', queue, tonumber(counted[1] or nil) or 0, real, function() call('HSET', counts, 'active', int(real)) end)
+  end
+  if call('HLEN', ctx.prefix .. 'parked:' .. queue) > most then return end
+  local blocked = 0
+  for _, lane in ipairs(call('HKEYS', ctx.prefix .. 'parked:' .. queue)) do
+    blocked = blocked + call('ZCARD', ctx.prefix .. 'lane:' .. queue .. ':' .. lane)
+  end
+  compare('blocked', queue, tonumber(counted[2] or nil) or 0, blocked, function() call('HSET', counts, 'blocked', int(blocked)) end)
+end
+
+-- Returns the number of active jobs by queue, or nil if they are too many to count in one call.
+local function active_by_queue()
+  if call('ZCARD', job_module.LEASES) > most then return nil end
+  local active = {}
+  for _, id in ipairs(call('ZRANGE', job_module.LEASES, 0, -1)) do
     local job = job_load(id)
-    local is_active = job and job.state == 'active'
-    compare('lease', id, 1, is_active and 1 or 0, function() call('ZREM', job_module.LEASES, id) end)
-    if not is_active then return end
-    for _, set in ipairs(sets_of(job)) do
-      compare('slot', set .. ' ' .. id, call('SISMEMBER', set, id), 1, function() call('SADD', set, id) end)
+    if job then active[job.queue] = (active[job.queue] or 0) + 1 end
+  end
+  return active
+end
+
+-- Returns all lanes of a queue that hold available jobs: ready ones, those of tenants that take
+-- turns, and parked ones.
+local function lanes_of(queue)
+  local lanes = call('HKEYS', ctx.prefix .. 'parked:' .. queue)
+  for _, entry in ipairs(call('ZRANGE', ctx.prefix .. 'ready:' .. queue, 0, -1)) do
+    local level = match(entry, '^@(.*)$')
+    local key = level and ctx.prefix .. 'level:' .. queue .. ':' .. level
+    for _, tenant in ipairs(level and call('HKEYS', key .. ':busy') or {}) do
+      for _, lane in ipairs(call('ZRANGE', key .. ':lanes:' .. tenant, 0, -1)) do lanes[#lanes + 1] = lane end
     end
-    if job.worker ~= '' then
-      compare('held', id, held.has(job.worker, id) and 1 or 0, 1, function() held.add(job.worker, id) end)
+    if not level then lanes[#lanes + 1] = entry end
+  end
+  return lanes
+end
+
+-- Returns active, scheduled, retryable and available jobs by tenant, or nil if they are too many
+-- to count in one call. No index lists pending jobs; staged ones are counted by their lanes.
+local function tenants_tally()
+  local queues, available = call('HKEYS', ctx.prefix .. 'queues'), 0
+  for _, queue in ipairs(queues) do available = available + (tonumber(call('HGET', ctx.prefix .. 'counts:' .. queue, 'available') or nil) or 0) end
+  if available + call('ZCARD', job_module.LEASES) + call('ZCARD', job_module.DUE) + call('HLEN', ctx.prefix .. 'tenants') > most then return nil end
+  local real = {}
+  local function add(id, is_here)
+    local job = job_load(id)
+    local name = job and is_here[job.state] and (job.tenant or '_default')
+    if name then
+      real[name] = real[name] or {}
+      real[name][job.state] = (real[name][job.state] or 0) + 1
     end
   end
-
-  -- Checks that each member of a set of slots is an active job that belongs there.
-  local function check_set(set, belongs)
-    for _, id in ipairs(call('SRANDMEMBER', set, PORTION)) do
-      local job = call('ZSCORE', job_module.LEASES, id) and job_load(id)
-      local real = job and job.state == 'active' and belongs(job) and 1 or 0
-      compare('slot', set .. ' ' .. id, 1, real, function() call('SREM', set, id) end)
+  for _, id in ipairs(call('ZRANGE', job_module.LEASES, 0, -1)) do add(id, {active = true}) end
+  for _, id in ipairs(call('ZRANGE', job_module.DUE, 0, -1)) do add(id, {scheduled = true, retryable = true}) end
+  for _, queue in ipairs(queues) do
+    for _, lane in ipairs(lanes_of(queue)) do
+      for _, id in ipairs(call('ZRANGE', ctx.prefix .. 'lane:' .. queue .. ':' .. lane, 0, -1)) do add(id, {available = true}) end
     end
   end
+  return real
+end
 
-  local function check_limit(key)
-    local tenant, queue = match(key, '^%+(.*):([^:]*)$')
-    check_set(ctx.prefix .. 'limit:' .. key .. ':run', function(job)
-      if tenant and job.queue == queue and (job.tenant or '_default') == tenant then return true end
-      for _, own in ipairs(lane_limits(job.queue, job.lane)) do
-        if own == key then return true end
-      end
-    end)
+local function check_tenant(name, real)
+  local jobs = tenant_jobs(name)
+  for _, state in ipairs({'active', 'available', 'scheduled', 'retryable'}) do
+    local should = (real[state] or 0) + (state == 'available' and staged_of(name) or 0)
+    compare('tenant', name .. ' ' .. state, jobs[state], should, function() count_tenant(name, state, should - jobs[state]) end)
   end
+end
 
-  local function check_queue(queue, active)
-    local counts = ctx.prefix .. 'counts:' .. queue
-    local counted = call('HMGET', counts, 'active', 'blocked')
-    if active then
-      local real = active[queue] or 0
-      compare('active', queue, tonumber(counted[1] or nil) or 0, real, function() call('HSET', counts, 'active', int(real)) end)
-    end
-    if call('HLEN', ctx.prefix .. 'parked:' .. queue) > most then return end
-    local blocked = 0
-    for _, lane in ipairs(call('HKEYS', ctx.prefix .. 'parked:' .. queue)) do
-      blocked = blocked + call('ZCARD', ctx.prefix .. 'lane:' .. queue .. ':' .. lane)
-    end
-    compare('blocked', queue, tonumber(counted[2] or nil) or 0, blocked, function() call('HSET', counts, 'blocked', int(blocked)) end)
-  end
-
-  -- Returns the number of active jobs by queue, or nil if they are too many to count in one call.
-  local function active_by_queue()
-    if call('ZCARD', job_module.LEASES) > most then return nil end
-    local active = {}
-    for _, id in ipairs(call('ZRANGE', job_module.LEASES, 0, -1)) do
-      local job = job_load(id)
-      if job then active[job.queue] = (active[job.queue] or 0) + 1 end
-    end
-    return active
-  end
-
-  -- Returns all lanes of a queue that hold available jobs: ready ones, those of tenants that take
-  -- turns, and parked ones.
-  local function lanes_of(queue)
-    local lanes = call('HKEYS', ctx.prefix .. 'parked:' .. queue)
-    for _, entry in ipairs(call('ZRANGE', ctx.prefix .. 'ready:' .. queue, 0, -1)) do
-      local level = match(entry, '^@(.*)$')
-      local key = level and ctx.prefix .. 'level:' .. queue .. ':' .. level
-      for _, tenant in ipairs(level and call('HKEYS', key .. ':busy') or {}) do
-        for _, lane in ipairs(call('ZRANGE', key .. ':lanes:' .. tenant, 0, -1)) do lanes[#lanes + 1] = lane end
-      end
-      if not level then lanes[#lanes + 1] = entry end
-    end
-    return lanes
-  end
-
-  -- Returns active, scheduled, retryable and available jobs by tenant, or nil if they are too many
-  -- to count in one call. No index lists pending jobs; staged ones are counted by their lanes.
-  local function tenants_tally()
-    local queues, available = call('HKEYS', ctx.prefix .. 'queues'), 0
-    for _, queue in ipairs(queues) do available = available + (tonumber(call('HGET', ctx.prefix .. 'counts:' .. queue, 'available') or nil) or 0) end
-    if available + call('ZCARD', job_module.LEASES) + call('ZCARD', job_module.DUE) + call('HLEN', ctx.prefix .. 'tenants') > most then return nil end
-    local real = {}
-    local function add(id, is_here)
-      local job = job_load(id)
-      local name = job and is_here[job.state] and (job.tenant or '_default')
-      if name then
-        real[name] = real[name] or {}
-        real[name][job.state] = (real[name][job.state] or 0) + 1
+-- Checks that `*` is the sum of all tenants but the default one.
+local function check_all()
+  if is_repair then commit() end
+  local sums, texts = {0, 0, 0, 0, 0}, call('HGETALL', ctx.prefix .. 'tenants')
+  local all = '0 0 0 0 0'
+  for position = 1, #texts, 2 do
+    local name, place = texts[position], 0
+    if name == '*' then
+      all = texts[position + 1]
+    elseif name ~= '_default' then
+      for number in string.gmatch(texts[position + 1], '%d+') do
+        place = place + 1
+        sums[place] = sums[place] + tonumber(number)
       end
     end
-    for _, id in ipairs(call('ZRANGE', job_module.LEASES, 0, -1)) do add(id, {active = true}) end
-    for _, id in ipairs(call('ZRANGE', job_module.DUE, 0, -1)) do add(id, {scheduled = true, retryable = true}) end
-    for _, queue in ipairs(queues) do
-      for _, lane in ipairs(lanes_of(queue)) do
-        for _, id in ipairs(call('ZRANGE', ctx.prefix .. 'lane:' .. queue .. ':' .. lane, 0, -1)) do add(id, {available = true}) end
-      end
-    end
-    return real
   end
+  local should = format('%d %d %d %d %d', unpack(sums))
+  compare('tenant', '*', all == should and 1 or 0, 1, function() call('HSET', ctx.prefix .. 'tenants', '*', should) end)
+end
 
-  local function check_tenant(name, real)
-    local jobs = tenant_jobs(name)
-    for _, state in ipairs({'active', 'available', 'scheduled', 'retryable'}) do
-      local should = (real[state] or 0) + (state == 'available' and staged_of(name) or 0)
-      compare('tenant', name .. ' ' .. state, jobs[state], should, function() count_tenant(name, state, should - jobs[state]) end)
-    end
+local function check_tenants()
+  local real = tenants_tally()
+  if not real then return end
+  for _, name in ipairs(call('HKEYS', ctx.prefix .. 'tenants')) do
+    if name ~= '*' then real[name] = real[name] or {} end
   end
+  if not find(ctx.allowed, 'd', 1, true) then real._default = nil end
+  local names = {}
+  for name in pairs(real) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do check_tenant(name, real[name]) end
+  check_all()
+end
 
-  -- Checks that `*` is the sum of all tenants but the default one.
-  local function check_all()
-    if is_repair then commit() end
-    local sums, texts = {0, 0, 0, 0, 0}, call('HGETALL', ctx.prefix .. 'tenants')
-    local all = '0 0 0 0 0'
-    for position = 1, #texts, 2 do
-      local name, place = texts[position], 0
-      if name == '*' then
-        all = texts[position + 1]
-      elseif name ~= '_default' then
-        for number in string.gmatch(texts[position + 1], '%d+') do
-          place = place + 1
-          sums[place] = sums[place] + tonumber(number)
-        end
-      end
-    end
-    local should = format('%d %d %d %d %d', unpack(sums))
-    compare('tenant', '*', all == should and 1 or 0, 1, function() call('HSET', ctx.prefix .. 'tenants', '*', should) end)
-  end
-
-  local function check_tenants()
-    local real = tenants_tally()
-    if not real then return end
-    for _, name in ipairs(call('HKEYS', ctx.prefix .. 'tenants')) do
-      if name ~= '*' then real[name] = real[name] or {} end
-    end
-    if not find(ctx.allowed, 'd', 1, true) then real._default = nil end
-    local names = {}
-    for name in pairs(real) do names[#names + 1] = name end
-    table.sort(names)
-    for _, name in ipairs(names) do check_tenant(name, real[name]) end
-    check_all()
-  end
+local function run()
+  if ctx.state.step then return {'0', 0, {}} end -- leases and due jobs are being shifted: `lib/clock_step`
+  local what, cursor, repairs, most_text = unpack(ctx.args, 9, 12)
+  is_repair, most, compared, differences = repairs == '1', tonumber(most_text), 0, {}
 
   local next_cursor = '0'
   if what == 'leases' or what == 'limits' then
