@@ -7,9 +7,6 @@
 --
 -- Returns  {1 if more is due and the caller should call again at once, else 0, notes for metrics}
 
--- Required for its effect: sets `workflows.cancel_job`.
-require('workflows/cancel_job')
-
 local ctx = require('lib/context')
 local lane = require('queue/lane')
 local job_module = require('queue/job')

@@ -7,11 +7,9 @@
 --
 -- Returns  {'ok', view}, {'missing'} or {'conflict', state}
 
--- Required for its effect: sets `workflows.cancel_job`.
-require('workflows/cancel_job')
-
 local ctx = require('lib/context')
 local job_module = require('queue/job')
+local cancel_job = require('workflows/cancel_job').cancel_job
 local workflow_module = require('workflows/workflow')
 local view = require('workflows/view')
 local runtime = require('lib/runtime')
@@ -40,7 +38,7 @@ local function run()
     local is_open = node.kind == 'job' and node.state == 'open'
     local job = is_open and left > 0 and job_load(node.id)
     if job then
-      workflows.cancel_job(job)
+      cancel_job(job)
       left = left - 1
     elseif is_open then
       workflows.defer(workflow, 'cancel', number)

@@ -34,6 +34,7 @@ local ctx = require('lib/context')
 local job_module = require('queue/job')
 local enqueue = require('queue/enqueue')
 local finish = require('queue/finish')
+local cancel_job = require('workflows/cancel_job').cancel_job
 local job_inputs = require('workflows/inputs').of_job
 local node_codec = require('workflows/node')
 local wire = require('lib/wire')
@@ -266,7 +267,7 @@ local function run_step(entry)
   if what == 'cancel' then
     local node = workflow_node(workflow, tonumber(number))
     local job = node.state == 'open' and job_load(node.id)
-    if job then workflows.cancel_job(job) end
+    if job then cancel_job(job) end
   elseif what == 'ended' then
     ended[#ended + 1] = {{id = job_id, workflow = id, node = number, started = '', marks = ''}, state}
   elseif workflow.state == 'running' and workflow_node(workflow, tonumber(number)).state == 'waiting' then
