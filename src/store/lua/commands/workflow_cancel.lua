@@ -10,14 +10,14 @@
 local ctx = require('lib/context')
 local job_module = require('queue/job')
 local cancel_job = require('workflows/cancel_job').cancel_job
-local workflow_module = require('workflows/workflow')
+local record = require('workflows/record')
+local workflows = require('workflows/workflow').workflows
 local view = require('workflows/view')
 local runtime = require('lib/runtime')
 
 local commit = runtime.commit
 local job_load = job_module.load
-local workflow_finish, workflow_node = workflow_module.finish, workflow_module.node
-local workflow_open, workflows = workflow_module.open, workflow_module.workflows
+local workflow_finish, workflow_node, workflow_open = record.finish, record.node, record.open
 local workflow_is_in, workflow_view = view.workflow_is_in, view.workflow_view
 local call = redis.call
 

@@ -21,14 +21,14 @@ local node_read = require('workflows/node').read
 local bound = require('queue/bound')
 local enqueue = require('queue/enqueue')
 local enqueue_limits = require('limits/enqueue_limits')
-local workflow_module = require('workflows/workflow')
+local workflow_new = require('workflows/record').new
+local workflows = require('workflows/workflow').workflows
 local view = require('workflows/view')
 local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
 local commit, gather = runtime.commit, runtime.gather
 local WORDS, over_bound, request_begin = enqueue.WORDS, enqueue.over_bound, enqueue.request_begin
-local workflow_new, workflows = workflow_module.new, workflow_module.workflows
 local workflow_view = view.workflow_view
 local call = redis.call
 local find = string.find

@@ -1,5 +1,5 @@
--- Workflows. The script that ends a job also advances its workflow, so no crash can separate the
--- two.
+-- Advances workflows. The script that ends a job also advances its workflow, so no crash can separate
+-- the two. `workflows/record` reads and writes them.
 --
 -- workflow:ID          hash  see below
 -- workflow:ID:nodes    hash  number from 0 → node; each node comes before its children
@@ -27,8 +27,9 @@
 --           callbacks under way, finished
 --
 -- A slot is an index or the name of a callback. A node is `waiting`, then `open`, then completed,
--- failed or cancelled. Nodes still waiting inside a node that ended count as cancelled: Rust shows
--- them so, and nothing is written.
+-- failed or cancelled. A batch is `spoilt` once a callback has failed while others are under way.
+-- Nodes still waiting inside a node that ended count as cancelled: Rust shows them so, and nothing is
+-- written.
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')
@@ -36,16 +37,17 @@ local enqueue = require('queue/enqueue')
 local finish = require('queue/finish')
 local cancel_job = require('workflows/cancel_job').cancel_job
 local job_inputs = require('workflows/inputs').of_job
-local node_codec = require('workflows/node')
+local record = require('workflows/record')
 local wire = require('lib/wire')
 local runtime = require('lib/runtime')
 
-local on_begin, emit, flush, gather = runtime.on_begin, runtime.emit, runtime.flush, runtime.gather
+local on_begin, emit, gather = runtime.on_begin, runtime.emit, runtime.gather
 local guarded, int, on_commit, settle = runtime.guarded, runtime.int, runtime.on_commit, runtime.settle
 local subject = runtime.subject
 local job_load, marked = job_module.load, job_module.marked
 local WORDS, store = enqueue.WORDS, enqueue.store
-local SHORTEST = finish.SHORTEST
+local emit_event, touch, write_all = record.emit_event, record.touch, record.write_all
+local workflow_finish, workflow_node, workflow_open = record.finish, record.node, record.open
 local call = redis.call
 local match = string.match
 
@@ -56,51 +58,11 @@ local STARTS_PER_CALL = 200
 -- Bytes of results that a workflow keeps; later results are passed on by reference.
 local MOST_BYTES = 4194304
 local JOB_WORDS = wire.pattern(WORDS, wire.RECORD)
-local opened, ended, starts, known_queues
+local ended, starts, known_queues
 
 on_begin(function()
-  opened, ended, starts, known_queues = {}, {}, 0, {}
+  ended, starts, known_queues = {}, 0, {}
 end)
-
-local function workflow_new(id, kind, name, created, tenant)
-  local workflow = {id = id, key = ctx.prefix .. 'workflow:' .. id, state = 'running', kind = kind, name = name, created = created,
-    tenant = tenant ~= '' and tenant or nil,
-    ok = 0, failed = 0, bytes = 0, nodes = {}, touched = {}}
-  opened[id] = workflow
-  return workflow
-end
-
--- Returns the workflow, or false if it does not exist.
-local function workflow_open(id)
-  if opened[id] == nil then
-    local f = call('HMGET', ctx.prefix .. 'workflow:' .. id, 'state', 'kind', 'name', 'created', 'ok', 'failed', 'bytes', 'op', 'tenant')
-    opened[id] = false
-    if f[1] then
-      local workflow = workflow_new(id, f[2], f[3], f[4], f[9] or '')
-      workflow.state, workflow.ok, workflow.failed = f[1], tonumber(f[5]), tonumber(f[6])
-      workflow.bytes, workflow.op = tonumber(f[7]), f[8]
-    end
-  end
-  return opened[id]
-end
-
-local function workflow_node(workflow, number)
-  local node = workflow.nodes[number]
-  if not node then
-    node = node_codec.read(call('HGET', workflow.key .. ':nodes', number))
-    workflow.nodes[number] = node
-  end
-  return node
-end
-
-local function touch(workflow, number)
-  workflow.touched[number] = true
-end
-
-local function emit_event(workflow, kind, more)
-  local name = workflow.name ~= '' and ',"workflow_name":' .. workflow.name or ''
-  emit('workflow.' .. kind, {id = workflow.id, type = '', queue = '', tenant = workflow.tenant}, '"workflow_type":"' .. workflow.kind .. '"' .. name .. (more or ''))
-end
 
 -- Opens a node and returns the numbers of the jobs that start with it.
 local function open_node(workflow, number, jobs)
@@ -170,12 +132,6 @@ workflows.start = function(workflow, words, jobs, all_at_once)
       workflows.defer(workflow, 'start', number)
     end
   end
-end
-
-local function workflow_finish(workflow, state)
-  workflow.state, workflow.finished = state, ctx.now_text
-  emit_event(workflow, state, ',"state":"' .. state .. '","completed_count":' .. int(workflow.ok) .. ',"failed_count":' .. int(workflow.failed)
-    .. ',"duration_ms":' .. int(ctx.now - tonumber(workflow.created)))
 end
 
 -- Starts the callbacks of a batch of which all jobs have ended. Returns true if there are any.
@@ -283,25 +239,6 @@ workflows.run_deferred = function(limit)
   return #entries
 end
 
-local KEPT_AS = {completed = 'completed', cancelled = 'cancelled', failed = 'discarded'}
-
-local function write(workflow)
-  local key = workflow.key
-  if not next(workflow.touched) and not workflow.finished then return end
-  for number in pairs(workflow.touched) do
-    gather('HSET', key .. ':nodes', number, node_codec.write(workflow.nodes[number]))
-  end
-  call('HSET', key, 'state', workflow.state, 'ok', int(workflow.ok), 'failed', int(workflow.failed), 'bytes', int(workflow.bytes))
-  if workflow.finished then -- finished in this call
-    flush()
-    call('HSET', key, 'finished', workflow.finished, 'op', workflow.op or '')
-    local keep_ms = math.max(finish.retention(KEPT_AS[workflow.state]), SHORTEST)
-    call('UNLINK', key .. ':jobs')
-    for _, part in ipairs({'', ':nodes', ':results'}) do call('PEXPIRE', key .. part, keep_ms) end
-    call('ZADD', ctx.prefix .. 'workflows', ctx.now_text, workflow.id)
-  end
-end
-
 -- The first phase, because jobs stored here are written by the later phases.
 on_commit('workflows', function()
   for _, entry in ipairs(ended) do
@@ -310,19 +247,11 @@ on_commit('workflows', function()
     end
   end
   settle()
-  for _, workflow in pairs(opened) do
-    if workflow then write(workflow) end
-  end
+  write_all()
 end)
 
 on_begin(function()
   finish.workflow_hears = on_job_ended
 end)
 
-return {
-  finish = workflow_finish,
-  new = workflow_new,
-  node = workflow_node,
-  open = workflow_open,
-  workflows = workflows,
-}
+return {workflows = workflows}
