@@ -32,6 +32,35 @@ local find, match = string.find, string.match
 local FIRST_FIELD = 15 -- place of the record's fields in the arguments
 local RANK = {running = 0, quiet = 1, terminate = 2}
 
+-- Puts a worker into its pool. Returns the name of its pool if it may not move to `pool`, else nil.
+--
+-- A worker belongs to one pool. It can move to another one by registering again, unless it still
+-- holds jobs. A pool that no longer exists does not count.
+local function join_pool(worker, key, pool, fields)
+  local member = ctx.prefix .. 'member:' .. worker
+  local own = match(call('HGET', key, 'pool') or '', '^"(.*)"$') or call('GET', member)
+  if own and call('EXISTS', ctx.prefix .. 'pool:' .. own) == 0 then own = nil end
+  local leaves = own and fields.registers and fields.pool and own ~= pool
+  if own and pool and own ~= pool and (not leaves or held.count(worker) > 0) then return own end
+  if leaves then call('ZREM', ctx.prefix .. 'pool:' .. own .. ':workers', worker) end
+  local joins = pool or not leaves and own
+  if joins then call('ZADD', ctx.prefix .. 'pool:' .. joins .. ':workers', ctx.now_text, worker) end
+  if pool or leaves then
+    call('UNLINK', member)
+  elseif own then
+    call('PEXPIRE', member, ctx.args[8])
+  end
+end
+
+local function extend_lease(job, visibility)
+  local period = visibility or tonumber(job.period) or tonumber(job.visibility) or tonumber(ctx.args[2])
+  job.visible_until = int(ctx.now + period)
+  if job.beat then job.stalled_at = int(ctx.now + tonumber(job.beat)) end
+  gather('ZADD', job_module.LEASES, lease_deadline(job), job.id)
+  job_save(job)
+  emit('job.heartbeat', job, '"attempt":' .. job.attempt .. ',"visible_until":' .. stamp(job.visible_until))
+end
+
 local function run()
   local worker, reported, visibility, testing, tenant, field_count = unpack(ctx.args, 9, 14)
   visibility = tonumber(visibility)
@@ -47,23 +76,10 @@ local function run()
     end
   end
 
-  -- A worker belongs to one pool. It can move to another one by registering again, unless it still
-  -- holds jobs. A pool that no longer exists does not count.
   local pool = match(fields.pool or '', '^"(.*)"$')
   if find(ctx.state.policy, 'p', 1, true) then
-    local member = ctx.prefix .. 'member:' .. worker
-    local own = match(call('HGET', key, 'pool') or '', '^"(.*)"$') or call('GET', member)
-    if own and call('EXISTS', ctx.prefix .. 'pool:' .. own) == 0 then own = nil end
-    local leaves = own and fields.registers and fields.pool and own ~= pool
-    if own and pool and own ~= pool and (not leaves or held.count(worker) > 0) then return {'pool', own} end
-    if leaves then call('ZREM', ctx.prefix .. 'pool:' .. own .. ':workers', worker) end
-    local joins = pool or not leaves and own
-    if joins then call('ZADD', ctx.prefix .. 'pool:' .. joins .. ':workers', ctx.now_text, worker) end
-    if pool or leaves then
-      call('UNLINK', member)
-    elseif own then
-      call('PEXPIRE', member, ctx.args[8])
-    end
+    local other = join_pool(worker, key, pool, fields)
+    if other then return {'pool', other} end
   end
   if fields.registers and not fields.how then call('HDEL', key, 'how', 'strategy', 'weights') end
   if (pool or fields.concurrency or fields.how) and not ctx.state.gated then call('HSET', ctx.prefix .. 'state', 'gated', '1') end
@@ -82,13 +98,8 @@ local function run()
     local id = ctx.args[at]
     local job = job_load(id, tenant)
     if job and job.state == 'active' and (job.worker == '' or job.worker == worker) then
-      local period = visibility or tonumber(job.period) or tonumber(job.visibility) or tonumber(ctx.args[2])
-      job.visible_until = int(ctx.now + period)
-      if job.beat then job.stalled_at = int(ctx.now + tonumber(job.beat)) end
-      gather('ZADD', job_module.LEASES, lease_deadline(job), id)
-      job_save(job)
+      extend_lease(job, visibility)
       extended[#extended + 1] = id
-      emit('job.heartbeat', job, '"attempt":' .. job.attempt .. ',"visible_until":' .. stamp(job.visible_until))
       local requested = testing == '1' and job.directive
       if requested and (RANK[requested] or 0) > RANK[directive] then directive = requested end
     elseif job and job.state == 'cancelled' then

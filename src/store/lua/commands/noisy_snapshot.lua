@@ -109,6 +109,30 @@ local function set_counting(is_wanted)
   end
 end
 
+-- Returns the names of the tenants to include, with `*` as the last one, the number of those at the
+-- beginning that were chosen at random, and the most tenants active in a minute.
+local function choose(documents, first, last, busiest, sampled)
+  local names, known = {}, {['*'] = true}
+  local function add(name)
+    if not known[name] then
+      known[name] = true
+      names[#names + 1] = name
+    end
+  end
+  for _, name in ipairs(call('HRANDFIELD', ctx.prefix .. 'tenants', sampled)) do add(name) end
+  add('_default')
+  local sampled_count, most_of_minute = #names, 0
+  for minute = last, first, -1 do
+    local key = ctx.prefix .. 'busy:m' .. int(minute)
+    for _, name in ipairs(call('ZREVRANGE', key, 0, math.max(math.floor(busiest / (last - first + 1)), 1) - 1)) do add(name) end
+    most_of_minute = math.max(most_of_minute, call('ZCARD', key))
+  end
+  for position = 1, #documents, 2 do add(documents[position]) end
+  for at = 15, #ctx.args do add(ctx.args[at]) end
+  names[#names + 1] = '*'
+  return names, sampled_count, most_of_minute
+end
+
 local function run()
   local holder, life, counts, minutes, busiest, sampled = unpack(ctx.args, 9, 14)
   minutes, busiest, sampled = tonumber(minutes), tonumber(busiest), tonumber(sampled)
@@ -126,26 +150,8 @@ local function run()
   if not is_known or call('EXISTS', unpack(alive)) == 0 then return 'idle' end
   if holder ~= '' then call('SET', ctx.prefix .. 'noise:lock', holder, 'PX', life) end
 
-  local names, known = {}, {['*'] = true}
-  local function add(name)
-    if not known[name] then
-      known[name] = true
-      names[#names + 1] = name
-    end
-  end
-  for _, name in ipairs(call('HRANDFIELD', ctx.prefix .. 'tenants', sampled)) do add(name) end
-  add('_default')
-  local sampled_count, most_of_minute = #names, 0
-  for minute = last, first, -1 do
-    local key = ctx.prefix .. 'busy:m' .. int(minute)
-    for _, name in ipairs(call('ZREVRANGE', key, 0, math.max(math.floor(busiest / minutes), 1) - 1)) do add(name) end
-    most_of_minute = math.max(most_of_minute, call('ZCARD', key))
-  end
   local documents = call('HGETALL', ctx.prefix .. 'noise')
-  for position = 1, #documents, 2 do add(documents[position]) end
-  for at = 15, #ctx.args do add(ctx.args[at]) end
-  names[#names + 1] = '*'
-
+  local names, sampled_count, most_of_minute = choose(documents, first, last, busiest, sampled)
   local jobs, activity, weight_of, tenants = call('HMGET', ctx.prefix .. 'tenants', unpack(names)), activity_totals_of('m', names, first, last), weights(names), {}
   local default_jobs_now, other_jobs = jobs_of_default(), {match(jobs[#names] or '0 0 0 0 0', JOBS)}
   local all, blocked = {}, blocked_of()
