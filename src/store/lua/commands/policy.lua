@@ -61,7 +61,8 @@ local function word()
   return ctx.args[at]
 end
 
--- Stores the sharing settings. Returns the setting by queue, and a digest of all, to detect changes.
+-- Stores the sharing settings. Returns the setting by queue, and a digest of all, to detect
+-- changes.
 local function put_sharings()
   local sharings, first_word = {}, at + 1
   for _ = 1, tonumber(word()) do

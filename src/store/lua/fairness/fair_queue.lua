@@ -39,8 +39,8 @@
 --   b  blocked: see F:stuck
 --   u  unknown weight: a webhook is asked for it before the tenant takes turns
 --
--- `promoted` is 0 in levels, which do not count. `asked` is 0, 1 for a remembered weight, or the time
--- of the last webhook call; in levels, 1 for the weight of a plan rule.
+-- `promoted` is 0 in levels, which do not count. `asked` is 0, 1 for a remembered weight, or the
+-- time of the last webhook call; in levels, 1 for the weight of a plan rule.
 --
 -- Invariant: when no tenant waits, only entries of tenants in other states remain; the hash expires
 -- when it is idle.

@@ -43,7 +43,8 @@ local NAMELESS = '*'
 local MOST_KNOWN = 4096
 local sharings, sharing_count, sharings_of = {}, 0, nil -- by queue; valid for one namespace and version
 
--- Without settings, only jobs whose lanes name their tenant because of isolation (`;b=`) take turns.
+-- Without settings, only jobs whose lanes name their tenant because of isolation (`;b=`) take
+-- turns.
 local UNSET = {strategy = 'f', default = 1000, weights = nil, by_isolation = true}
 
 local function sharing_read(queue)
@@ -60,8 +61,8 @@ local is_shared -- whether the policy has sharing settings
 local is_unset
 
 -- Returns how tenants share a queue, or false if they do not: strategy letter (f, r or s), default
--- weight, key of the weights, and `by_isolation`, true if only jobs whose lanes name their tenant take
--- turns.
+-- weight, key of the weights, and `by_isolation`, true if only jobs whose lanes name their tenant
+-- take turns.
 local function queue_sharing(queue)
   if not is_shared then return UNSET end
   if sharings_of ~= ctx.prefix .. ctx.state.rules or sharing_count >= MOST_KNOWN then sharings, sharing_count, sharings_of = {}, 0, ctx.prefix .. ctx.state.rules end

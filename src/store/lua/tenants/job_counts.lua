@@ -4,8 +4,8 @@
 --                without jobs; `*` is the sum of all but the default tenant
 --
 -- Staged jobs count as available, so promotion changes no count; the size of their lanes is their
--- number. Jobs without a tenant belong to the default tenant, which is counted only once a limit for
--- it was set.
+-- number. Jobs without a tenant belong to the default tenant, which is counted only once a limit
+-- for it was set.
 
 local ctx = require('lib/context')
 local runtime = require('lib/runtime')

@@ -1,5 +1,5 @@
--- Advances workflows. The script that ends a job also advances its workflow, so no crash can separate
--- the two. `workflows/record` reads and writes them.
+-- Advances workflows. The script that ends a job also advances its workflow, so no crash can
+-- separate the two. `workflows/record` reads and writes them.
 --
 -- workflow:ID          hash  see below
 -- workflow:ID:nodes    hash  number from 0 → node; each node comes before its children
@@ -28,8 +28,8 @@
 --
 -- A slot is an index or the name of a callback. A node is `waiting`, then `open`, then completed,
 -- failed or cancelled. A batch is `spoilt` once a callback has failed while others are under way.
--- Nodes still waiting inside a node that ended count as cancelled: Rust shows them so, and nothing is
--- written.
+-- Nodes still waiting inside a node that ended count as cancelled: Rust shows them so, and nothing
+-- is written.
 
 local ctx = require('lib/context')
 local job_module = require('queue/job')
