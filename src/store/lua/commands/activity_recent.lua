@@ -19,19 +19,19 @@ local function ended_in(text)
 end
 
 local function run()
-  local found, names, minute = {}, {unpack(ctx.args, 9)}, math.floor(ctx.now / MINUTE)
-  if not ctx.state.throttled then return found end
+  local answer, names, minute = {}, {unpack(ctx.args, 9)}, math.floor(ctx.now / MINUTE)
+  if not ctx.state.throttled then return answer end
   -- The last 60 s cover the current minute and this fraction of the one before. The number of
   -- attempts is weighted by it; the average duration is taken over both minutes.
   local part = 1 - ctx.now % MINUTE / MINUTE
-  local befores, these = activity_totals_of('m', names, minute - 1, minute - 1), activity_totals_of('m', names, minute, minute)
+  local previous, current = activity_totals_of('m', names, minute - 1, minute - 1), activity_totals_of('m', names, minute, minute)
   for place = 1, #names do
-    local before, before_ms = ended_in(befores[place])
-    local ended, ms = ended_in(these[place])
+    local before, before_ms = ended_in(previous[place])
+    local ended, ms = ended_in(current[place])
     local all = before + ended
-    found[place] = int(before * part + ended + 0.5) .. ' ' .. (all > 0 and int((before_ms + ms) / all) or '-')
+    answer[place] = int(before * part + ended + 0.5) .. ' ' .. (all > 0 and int((before_ms + ms) / all) or '-')
   end
-  return found
+  return answer
 end
 
 return run

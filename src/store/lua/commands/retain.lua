@@ -77,13 +77,14 @@ end
 local LIMIT_MS = 3600000
 
 local function is_unused(name)
-  local f = call('HMGET', name, 'n', 'w', 'f', 'a', 'o', 'hold', 'b', 'j', 'until')
-  local overridden = f[5] and (tonumber(f[9] or nil) or ctx.now) >= ctx.now
-  local starts = f[7] or ''
+  local available, waiting, of_file, of_admin, override, hold, starts, quota, until_ms =
+    unpack(call('HMGET', name, 'n', 'w', 'f', 'a', 'o', 'hold', 'b', 'j', 'until'))
+  local overridden = override and (tonumber(until_ms or nil) or ctx.now) >= ctx.now
+  starts = starts or ''
   local last = tonumber(match(starts, '(%d+),%d+;$') or match(starts, '(%d+);$') or nil) or 0
-  local period = tonumber(match(f[8] or '', '^%S+ %S+ (%d+)') or nil) or 0
-  return (tonumber(f[1] or nil) or 0) <= 0 and (tonumber(f[2] or nil) or 0) <= 0 and not f[3] and not f[4] and not overridden
-    and (tonumber(f[6] or nil) or 0) < ctx.steady and last + period < ctx.steady and call('EXISTS', name .. ':run') == 0
+  local period = tonumber(match(quota or '', '^%S+ %S+ (%d+)') or nil) or 0
+  return (tonumber(available or nil) or 0) <= 0 and (tonumber(waiting or nil) or 0) <= 0 and not of_file and not of_admin and not overridden
+    and (tonumber(hold or nil) or 0) < ctx.steady and last + period < ctx.steady and call('EXISTS', name .. ':run') == 0
 end
 
 local function retain_limits(set)

@@ -21,10 +21,10 @@ local function run()
   local tenant, minutes = ctx.args[9], tonumber(ctx.args[10])
   local hour, minute = math.floor(ctx.now / HOUR), math.floor(ctx.now / MINUTE)
   -- This fraction of the first hour is within the last 24 hours.
-  local part = 1 - ctx.now % HOUR / HOUR
+  local first_part = 1 - ctx.now % HOUR / HOUR
   local first = minute - minutes + 1
-  local lately = activity_totals_of('m', {tenant, '*'}, first, minute)
-  return {activity_totals_of('h', {tenant}, hour - HOURS, hour, part)[1], lately[1], lately[2], int(ctx.now - first * MINUTE),
+  local in_window = activity_totals_of('m', {tenant, '*'}, first, minute)
+  return {activity_totals_of('h', {tenant}, hour - HOURS, hour, first_part)[1], in_window[1], in_window[2], int(ctx.now - first * MINUTE),
     ctx.state.throttled and '1' or '0'}
 end
 
